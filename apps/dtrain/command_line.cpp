@@ -1,0 +1,182 @@
+#include "command_line.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "commands.hpp"
+#include "dtrain/base/error.hpp"
+#include "dtrain/base/text.hpp"
+
+namespace dtrain {
+namespace {
+
+constexpr const char* kFooter =
+    "\nExamples:\n"
+    "  dtrain sample --kind chips --output sample/chips            a small generated data set\n"
+    "  dtrain check --config chexnet.yaml                          what can be known before queueing\n"
+    "  mpirun -np 8 dtrain --config chexnet.yaml                   train on 8 processes\n"
+    "  dtrain --config a.yaml --config site.yaml epochs=3          later files and key=value win\n"
+    "  dtrain eval --config chexnet.yaml --checkpoint runs/chexnet/best.safetensors\n"
+    "Every key: docs/configuration.md. Exit codes: docs/errors.md.";
+
+// As typed, before it is checked.
+struct Typed {
+  std::string log_level = "info";
+  bool quiet = false;
+  std::string progress = "auto";
+  std::vector<std::string> words;   // overrides, and what was meant as a command
+};
+
+void add_common(CLI::App& app, Typed& typed) {
+  app.add_option("--log-level", typed.log_level, "debug | info | warning | error")
+      ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
+      ->capture_default_str();
+  app.add_flag("--quiet", typed.quiet, "errors alone");
+  app.set_version_flag("--version", version_text());
+}
+
+void add_config(CLI::App& app, ConfigOptions& options, Typed& typed) {
+  app.add_option("--config", options.sources.files, "YAML file; may be repeated, later ones win")
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->take_all()
+      ->type_name("FILE");
+  app.add_option("overrides", typed.words, "key=value, as in optimizer.learning_rate=0.0005; wins over the files")->type_name("KEY=VALUE");
+  app.add_flag("--print-config{full}", options.print_config, "print the resolved configuration, each line with where it came from, and end; =minimal: only what differs from the defaults");
+  app.add_flag("--print-schema{json}", options.print_schema, "print the configuration's JSON Schema, for editors, and end; =markdown: as docs/configuration.md");
+}
+
+void add_train(CLI::App& app, TrainCommand& train, Typed& typed) {
+  add_config(app, train.config, typed);
+  app.add_option("--run-dir", train.run_dir, "the run's folder (default: output.dir/name)")->type_name("DIR");
+  app.add_option("--resume", train.resume, "auto: go on from the newest valid checkpoint; never: move a used folder aside; or a checkpoint file")
+      ->capture_default_str()->type_name("auto|never|PATH");
+  app.add_option("--resume-with", train.resume_with, "a key that may differ from the checkpoint's configuration; may be repeated")
+      ->expected(1)->allow_extra_args(false)->take_all()->type_name("KEY");
+  app.add_flag("--dry-run", train.dry_run, "build everything, take one step, write nothing");
+  app.add_option("--limit-steps", train.limit_steps, "end after N updates of this start, with a checkpoint")->check(CLI::PositiveNumber)->type_name("N");
+  app.add_option("--progress", typed.progress, "auto | bar | plain | none")->check(CLI::IsMember({"auto", "bar", "plain", "none"}))->capture_default_str();
+}
+
+// Every option and command of an app, for suggestions.
+std::vector<std::string> names_of(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  return names;
+}
+
+std::string with_suggestion(const std::string& sentence, const std::string& word, const CLI::App& app) {
+  const std::string near = nearest_word(word.substr(0, word.find('=')), names_of(app));
+  return sentence + (near.empty() ? "; see dtrain --help" : " (did you mean '" + near + "'?)");
+}
+
+LogLevel level_of(const Typed& typed) {
+  if (typed.quiet) return LogLevel::error;
+  if (typed.log_level == "debug") return LogLevel::debug;
+  if (typed.log_level == "warning") return LogLevel::warning;
+  return typed.log_level == "error" ? LogLevel::error : LogLevel::info;
+}
+
+ProgressMode progress_of(const std::string& word) {
+  if (word == "bar") return ProgressMode::bar;
+  if (word == "plain") return ProgressMode::plain;
+  return word == "none" ? ProgressMode::none : ProgressMode::automatic;
+}
+
+// Words that begin with '-' and belong to no option; CLI11's own message hides them behind the first missing argument.
+void refuse_unknown_options(const CLI::App& app, int argc, const char* const* argv) {
+  const CLI::App* active = &app;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    for (const CLI::App* command : app.get_subcommands({}))
+      if (active == &app && command->get_name() == word) active = command;
+    if (!word.starts_with("--") || word == "--help") continue;
+    const std::vector<std::string> known = names_of(*active);
+    if (std::find(known.begin(), known.end(), word.substr(0, word.find('='))) == known.end())
+      throw UsageError(with_suggestion("unknown option " + word.substr(0, word.find('=')), word, *active));
+  }
+}
+
+}  // namespace
+
+CommandLine read_command_line(int argc, const char* const* argv) {
+  CommandLine line;
+  Typed typed;
+  TrainCommand train;
+  CheckCommand check;
+  EvalCommand eval;
+  SampleCommand sample;
+  InfoCommand info;
+
+  CLI::App app{"dtrain trains image networks on any number of processes, with the same bits on 1 or 8.", "dtrain"};
+  app.footer(kFooter);
+  add_common(app, typed);
+  add_train(app, train, typed);
+
+  CLI::App* check_app = app.add_subcommand("check", "everything that can be known before queueing: configuration, files, labels, leaks, network, steps");
+  add_common(*check_app, typed);
+  add_config(*check_app, check.config, typed);
+  check_app->add_option("--world-size", check.world_size, "processes that the job will have")->check(CLI::PositiveNumber)->capture_default_str();
+  check_app->add_flag("--quick", check.quick, "read the pictures' headers alone");
+  check_app->add_flag("--json", check.json, "the last line on stdout is one JSON object");
+
+  CLI::App* eval_app = app.add_subcommand("eval", "metrics of a checkpoint or weights file over a whole set, with 95 % intervals; writes predictions.csv");
+  add_common(*eval_app, typed);
+  add_config(*eval_app, eval.config, typed);
+  eval_app->add_option("--checkpoint", eval.checkpoint, "checkpoint or best.safetensors")->type_name("FILE");
+  eval_app->add_option("--split", eval.split, "train | valid | test")->check(CLI::IsMember({"train", "valid", "test"}))->capture_default_str();
+  eval_app->add_option("--output", eval.output, "folder of predictions.csv (default: the run's folder)")->type_name("DIR");
+  eval_app->add_flag("--json", eval.json, "the last line on stdout is one JSON object");
+
+  CLI::App* sample_app = app.add_subcommand("sample", "write a small generated data set with known answers");
+  add_common(*sample_app, typed);
+  sample_app->add_option("--kind", sample.kind, "xray: 14 labels, patients; chips: folders of two classes; cells: pictures and masks")->check(CLI::IsMember({"xray", "chips", "cells"}));
+  sample_app->add_option("--output", sample.output, "folder to write; must not exist or be empty")->type_name("DIR");
+  sample_app->add_option("--count", sample.count, "number of pictures (default: 256 xray, 400 chips, 48 cells)")->check(CLI::PositiveNumber)->type_name("N");
+  sample_app->add_option("--seed", sample.seed, "another seed gives other pictures")->capture_default_str();
+
+  CLI::App* info_app = app.add_subcommand("info", "build, library versions, devices, MPI, cores");
+  add_common(*info_app, typed);
+  info_app->add_flag("--json", info.json, "the last line on stdout is one JSON object");
+
+  refuse_unknown_options(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    line.help = app.help();
+    for (CLI::App* command : app.get_subcommands()) line.help = command->help();
+    return line;
+  } catch (const CLI::CallForVersion& version) {
+    line.help = std::string(version.what()) + "\n";
+    return line;
+  } catch (const CLI::ParseError& error) {
+    throw UsageError(std::string(error.what()) + "; see dtrain --help");
+  }
+
+  for (const std::string& word : typed.words)
+    if (word.find('=') == std::string::npos)
+      throw UsageError(with_suggestion("'" + word + "' is neither a command nor key=value", word, app));
+  line.common.log_level = level_of(typed);
+  const auto with_words = [&](auto command) {
+    command.config.sources.overrides = typed.words;
+    if (command.config.sources.files.empty() && !command.config.print_schema) throw UsageError("no configuration given: add --config FILE; see dtrain --help");
+    return command;
+  };
+  if (check_app->parsed()) line.check = with_words(check);
+  else if (eval_app->parsed()) line.eval = with_words(eval);
+  else if (sample_app->parsed()) line.sample = sample;
+  else if (info_app->parsed()) line.info = info;
+  else {
+    train.progress = progress_of(typed.progress);
+    line.train = with_words(train);
+  }
+  if (line.eval && line.eval->checkpoint.empty() && !line.eval->config.print_config && !line.eval->config.print_schema)
+    throw UsageError("dtrain eval needs --checkpoint FILE, as in runs/NAME/best.safetensors");
+  if (line.sample && (line.sample->kind.empty() || line.sample->output.empty()))
+    throw UsageError("dtrain sample needs --kind xray|chips|cells and --output DIR");
+  return line;
+}
+
+}  // namespace dtrain

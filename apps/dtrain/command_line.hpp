@@ -1,0 +1,70 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dtrain/base/log.hpp"
+#include "dtrain/config/config.hpp"
+#include "dtrain/runlog/progress.hpp"
+
+namespace dtrain {
+
+/// Options of every command.
+struct CommonOptions {
+  LogLevel log_level = LogLevel::info;
+};
+
+/// Options of the commands that take a configuration.
+struct ConfigOptions {
+  ConfigSources sources;
+  std::optional<std::string> print_config;   ///< "full" or "minimal"
+  std::optional<std::string> print_schema;   ///< "json" or "markdown"
+};
+
+struct TrainCommand {
+  ConfigOptions config;
+  std::string run_dir;                 ///< "" = output.dir/name
+  std::string resume = "auto";         ///< auto | never | PATH
+  std::vector<std::string> resume_with;
+  bool dry_run = false;
+  int64_t limit_steps = 0;             ///< 0 = no limit
+  ProgressMode progress = ProgressMode::automatic;
+};
+struct CheckCommand {
+  ConfigOptions config;
+  int64_t world_size = 1;
+  bool quick = false;
+  bool json = false;
+};
+struct EvalCommand {
+  ConfigOptions config;
+  std::string checkpoint;
+  std::string split = "valid";
+  std::string output;                  ///< "" = the run folder
+  bool json = false;
+};
+struct SampleCommand {
+  std::string kind;
+  std::string output;
+  int64_t count = 0;                   ///< 0 = the kind's default
+  uint64_t seed = 1;
+};
+struct InfoCommand {
+  bool json = false;
+};
+
+/// What the user typed: the common options and exactly one command.
+struct CommandLine {
+  CommonOptions common;
+  std::optional<TrainCommand> train;
+  std::optional<CheckCommand> check;
+  std::optional<EvalCommand> eval;
+  std::optional<SampleCommand> sample;
+  std::optional<InfoCommand> info;
+  std::string help;                    ///< not empty: print it and end with 0
+};
+
+/// Reads the command line. Throws UsageError with a suggestion for a misspelt command or option.
+CommandLine read_command_line(int argc, const char* const* argv);
+
+}  // namespace dtrain

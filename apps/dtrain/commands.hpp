@@ -1,0 +1,20 @@
+#pragma once
+#include <string>
+
+#include "command_line.hpp"
+#include "dtrain/base/log.hpp"
+#include "job.hpp"
+
+namespace dtrain {
+
+// One function per command, one file each. Each returns the exit code and throws Error.
+int run_train(const TrainCommand& command, const Config& config, Job& job);
+int run_check(const CheckCommand& command, const Config& config, const Log& log);
+int run_eval(const EvalCommand& command, const Config& config, Job& job);
+int run_sample(const SampleCommand& command);
+int run_info(const InfoCommand& command);
+
+/// "dtrain 0.1.0 (Release, GNU 12.2.0, LibTorch 2.11.0)"
+std::string version_text();
+
+}  // namespace dtrain

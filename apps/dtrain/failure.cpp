@@ -1,0 +1,65 @@
+#include "failure.hpp"
+
+#include <c10/util/Exception.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <new>
+#include <string_view>
+#include <thread>
+
+#include "dtrain/base/error.hpp"
+
+namespace dtrain {
+
+static Error as_error(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const Error& error) {
+    return error;
+  } catch (const std::bad_alloc&) {
+    return Error(exit_code::kOutOfMemory, "out of memory; lower batch.per_rank, data.image.size or data.loader.prefetch");
+  } catch (const c10::Error& error) {
+    const std::string first_line = std::string(error.what_without_backtrace()).substr(0, std::string(error.what_without_backtrace()).find('\n'));
+    if (first_line.find("not enough memory") != std::string::npos || first_line.find("can't allocate memory") != std::string::npos)
+      return Error(exit_code::kOutOfMemory, "out of memory in LibTorch; lower batch.per_rank or data.image.size (" + first_line + ")");
+    return InternalError("LibTorch: " + first_line);
+  } catch (const std::exception& error) {
+    return InternalError(error.what());
+  } catch (...) {
+    return InternalError("an exception of unknown type");
+  }
+}
+
+static void print_line(const std::string& line) {
+  std::fprintf(stderr, "%s\n", line.c_str());
+  std::fflush(stderr);
+}
+
+int end_in_failure(std::exception_ptr failure, Job& job) {
+  const Error error = as_error(failure);
+  if (job.rank() != 0) std::this_thread::sleep_for(std::chrono::seconds(3));
+  const std::string rank = job.size() > 1 ? " [" + job.name() + "]" : "";
+  const std::string sentence = error.what();
+  const auto lines = std::count(sentence.begin(), sentence.end(), '\n') + 1;
+  const std::string head = "dtrain: error " + std::to_string(error.code()) + rank + ": ";
+  if (error.code() == exit_code::kConfig && lines > 1) {
+    print_line(sentence);
+    print_line(head + std::to_string(lines) + " errors in the configuration, listed above; nothing was started");
+  } else {
+    print_line(head + sentence);
+  }
+  if (job.launched() && job.uses_mpi()) job.abort(error.code());
+  return error.code();
+}
+
+void end_in_stall(const std::string& rank_name, bool several_ranks, const std::string& sentence) {
+  const std::string line = "dtrain: error 76" + (several_ranks ? " [" + rank_name + "]" : "") + ": " + sentence + "\n";
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+  std::_Exit(exit_code::kStalled);
+}
+
+}  // namespace dtrain

@@ -1,0 +1,51 @@
+#pragma once
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dtrain/base/log.hpp"
+#include "dtrain/config/experiment.hpp"
+#include "dtrain/dist/communicator.hpp"
+#include "dtrain/dist/launch.hpp"
+#include "dtrain/dist/mpi_session.hpp"
+
+namespace dtrain {
+
+/// This process as a rank of its job: how it was started, MPI when there is any, and who may speak.
+class Job {
+ public:
+  Job(const Launch& launch, LogLevel level);
+
+  /// Starts MPI where the configuration and the launcher ask for it; sets the intra-op threads. Without a launcher MPI is
+  /// not touched: the job has one rank. Throws CommError; ConfigError for `backend: mpi` without a launcher.
+  void start(const DistributedOptions& options);
+  /// All ranks together, at a good end.
+  void finish();
+  /// Ends all ranks with `code`.
+  [[noreturn]] void abort(int code);
+
+  Communicator& comm() { return *comm_; }
+  bool is_root() const { return rank() == 0; }
+  int rank() const { return comm_ ? comm_->rank() : launch_.rank; }
+  int size() const { return comm_ ? comm_->size() : launch_.size; }
+  bool launched() const { return launch_.launched; }
+  bool uses_mpi() const { return mpi_ != nullptr; }
+  Log& log() { return log_; }
+  /// "rank 2 @ node17"
+  std::string name() const;
+
+  /// One row per rank: rank, host, local rank, device, cores.
+  std::vector<std::map<std::string, std::string>> table();
+
+ private:
+  Launch launch_;
+  Log log_;
+  std::unique_ptr<MpiSession> mpi_;
+  std::unique_ptr<Communicator> comm_;
+};
+
+/// Library versions for run.json, checkpoints and `dtrain info`.
+std::map<std::string, std::string> library_versions();
+
+}  // namespace dtrain

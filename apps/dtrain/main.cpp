@@ -1,0 +1,62 @@
+// dtrain: the table of contents. What each command does is in its own file.
+#include <cstdio>
+
+#include "command_line.hpp"
+#include "commands.hpp"
+#include "dtrain/base/error.hpp"
+#include "dtrain/base/stop_signal.hpp"
+#include "failure.hpp"
+
+namespace dtrain {
+
+static void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
+
+// Loads the configuration, or prints what was asked about it; nothing: the command is done.
+static std::optional<Config> configuration(const ConfigOptions& options, const Job& job) {
+  if (options.print_schema) {
+    if (job.rank() == 0) print(*options.print_schema == "markdown" ? config_markdown() : config_json_schema());
+    return std::nullopt;
+  }
+  Config config = load_config(options.sources);
+  if (!options.print_config) return config;
+  if (job.rank() == 0) print(config_yaml(config, *options.print_config == "minimal", true));
+  return std::nullopt;
+}
+
+static int dispatch(const CommandLine& line, Job& job) {
+  if (!line.help.empty()) {
+    if (job.rank() == 0) print(line.help);
+    return exit_code::kDone;
+  }
+  if (line.sample) return run_sample(*line.sample);
+  if (line.info) return run_info(*line.info);
+  const ConfigOptions& options = line.train ? line.train->config : line.check ? line.check->config : line.eval->config;
+  const std::optional<Config> config = configuration(options, job);
+  if (!config) return exit_code::kDone;
+  if (line.check) return run_check(*line.check, *config, job.log());
+  job.start(config->experiment.distributed);
+  const int code = line.train ? run_train(*line.train, *config, job) : run_eval(*line.eval, *config, job);
+  job.finish();
+  return code;
+}
+
+}  // namespace dtrain
+
+int main(int argc, char** argv) {
+  using namespace dtrain;
+  install_stop_handlers();
+  const Launch launch = read_launch();
+  Job quiet_job(launch, LogLevel::info);
+  CommandLine line;
+  try {
+    line = read_command_line(argc, argv);
+  } catch (...) {
+    return end_in_failure(std::current_exception(), quiet_job);
+  }
+  Job job(launch, line.common.log_level);
+  try {
+    return dispatch(line, job);
+  } catch (...) {
+    return end_in_failure(std::current_exception(), job);
+  }
+}

@@ -1,0 +1,53 @@
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dtrain/config/config.hpp"
+#include "dtrain/data/dataset.hpp"
+#include "dtrain/data/split.hpp"
+#include "dtrain/dist/watchdog.hpp"
+#include "dtrain/metrics/figures.hpp"
+#include "dtrain/model/loss.hpp"
+#include "dtrain/model/network.hpp"
+#include "dtrain/runlog/run_log.hpp"
+#include "dtrain/train/replica.hpp"
+#include "job.hpp"
+
+namespace dtrain {
+
+/// What a configuration stands for once its data have been looked at: the same on every rank.
+struct Plan {
+  Dataset dataset;
+  Split split;
+  NetworkShape shape;
+  int64_t logical_ranks = 1;       ///< V
+  int64_t local_batch = 1;         ///< largest batch of a logical rank, and the batch of evaluation
+  std::vector<std::string> outputs;   ///< names of the network's outputs
+};
+
+/// Opens the data set, splits it, and checks what only both together can tell: outputs against classes, ranks against V.
+/// Throws ConfigError, DataError, MissingError.
+Plan make_plan(const Experiment& experiment, int64_t logical_ranks);
+
+/// The network of the plan with its initial weights, or those of model.weights on rank 0; `weights_line` tells which.
+std::shared_ptr<Network> make_planned_network(const Experiment& experiment, const Plan& plan, bool load_weights_file, std::string& weights_line);
+
+/// The loss, with pos_weight resolved from the training part.
+Loss make_planned_loss(const Experiment& experiment, const Plan& plan);
+
+/// Indices into Dataset::samples of one part.
+const std::vector<int64_t>& part_of_split(const Split& split, const std::string& part);
+
+/// Hash of everything a run's result depends on; equal fingerprints give equal results.
+std::string fingerprint(const Config& config, const Plan& plan, int64_t threads);
+/// Throws ConfigError on every rank, naming the first rank and field that differ from rank 0's.
+void require_agreement(Job& job, const std::map<std::string, std::string>& fields);
+
+/// A watchdog that ends this rank with its last line and 76.
+std::unique_ptr<Watchdog> make_watchdog(double limit_s, Job& job);
+
+/// Figures under the names of epochs.csv ("valid_" + name).
+FigureList valid_figures(const std::vector<Figure>& figures);
+
+}  // namespace dtrain

@@ -1,0 +1,71 @@
+# dtrain_module(NAME SOURCES a.cpp … [USES module …] [LIBS target …] [TORCH])
+#   One static library per folder of lib/dtrain. USES names the lower modules it may include (tests/repo checks the
+#   #include lines against the table in docs/architecture.md). LIBS stay private. TORCH: sees LibTorch's headers,
+#   through one shared precompiled header.
+function(dtrain_module name)
+  cmake_parse_arguments(arg "TORCH" "" "SOURCES;USES;LIBS" ${ARGN})
+  add_library(dtrain_${name} STATIC ${arg_SOURCES})
+  target_include_directories(dtrain_${name} PUBLIC ${CMAKE_SOURCE_DIR}/lib)
+  foreach(used ${arg_USES})
+    target_link_libraries(dtrain_${name} PUBLIC dtrain_${used})
+  endforeach()
+  target_link_libraries(dtrain_${name} PRIVATE ${arg_LIBS})
+  if(arg_TORCH)
+    dtrain_use_torch(dtrain_${name})
+  endif()
+endfunction()
+
+# LibTorch's headers cost 8 to 25 s a file; parsed once here, every target that includes them reuses the result.
+add_library(dtrain_torch_pch STATIC ${CMAKE_SOURCE_DIR}/cmake/torch_pch.cpp)
+target_link_libraries(dtrain_torch_pch PUBLIC LibTorch::cpu)
+target_precompile_headers(dtrain_torch_pch PRIVATE ${CMAKE_SOURCE_DIR}/cmake/torch_pch.hpp)
+target_compile_options(dtrain_torch_pch PRIVATE -Wno-error)
+
+function(dtrain_use_torch target)
+  target_link_libraries(${target} PUBLIC LibTorch::cpu)
+  target_precompile_headers(${target} REUSE_FROM dtrain_torch_pch)
+  set_property(TARGET ${target} PROPERTY JOB_POOL_COMPILE torch_compile)
+endfunction()
+
+# The build tree finds LibTorch and the CUDA runtime it needs by RUNPATH.
+set(CMAKE_BUILD_RPATH ${LibTorch_RUNTIME_DIRS})
+
+# dtrain_test(NAME SOURCES … USES module … [TORCH] [TIMEOUT s]): a Catch2 program, one CTest entry, label unit.
+function(dtrain_test name)
+  cmake_parse_arguments(arg "TORCH" "TIMEOUT" "SOURCES;USES;LIBS" ${ARGN})
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  add_executable(test_${name} ${arg_SOURCES})
+  target_include_directories(test_${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+  target_link_libraries(test_${name} PRIVATE dtrain_catch_main ${arg_LIBS})
+  foreach(used ${arg_USES})
+    target_link_libraries(test_${name} PRIVATE dtrain_${used})
+  endforeach()
+  if(arg_TORCH)
+    dtrain_use_torch(test_${name})
+  endif()
+  add_test(NAME unit.${name} COMMAND test_${name})
+  set_tests_properties(unit.${name} PROPERTIES LABELS unit TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 4)
+endfunction()
+
+# dtrain_mpi_test(NAME SOURCES … USES … RANKS 2 3 4): the same program under mpirun, one CTest entry per rank count.
+function(dtrain_mpi_test name)
+  cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;USES;RANKS;LIBS" ${ARGN})
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  add_executable(test_mpi_${name} ${arg_SOURCES})
+  target_include_directories(test_mpi_${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+  target_link_libraries(test_mpi_${name} PRIVATE dtrain_catch ${arg_LIBS})
+  foreach(used ${arg_USES})
+    target_link_libraries(test_mpi_${name} PRIVATE dtrain_${used})
+  endforeach()
+  dtrain_use_torch(test_mpi_${name})
+  foreach(ranks ${arg_RANKS})
+    add_test(NAME mpi.${name}.${ranks}
+             COMMAND ${MPIEXEC_EXECUTABLE} --oversubscribe --bind-to none -np ${ranks} $<TARGET_FILE:test_mpi_${name}>)
+    set_tests_properties(mpi.${name}.${ranks} PROPERTIES LABELS mpi TIMEOUT ${arg_TIMEOUT} PROCESSORS 2
+      ENVIRONMENT "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
+  endforeach()
+endfunction()

@@ -1,0 +1,8 @@
+message(STATUS "")
+message(STATUS "dtrain ${PROJECT_VERSION}, ${CMAKE_BUILD_TYPE}, ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}")
+message(STATUS "  LibTorch   ${LibTorch_VERSION}  ${LibTorch_DIR} (C++11 ABI)")
+message(STATUS "  MPI        ${MPI_C_LIBRARIES} (standard ${MPI_C_VERSION})")
+message(STATUS "  libpng     ${PNG_VERSION_STRING}   JPEG ${JPEG_VERSION}   OpenSSL ${OPENSSL_VERSION}")
+message(STATUS "  spdlog     ${spdlog_VERSION}   yaml-cpp ${yaml-cpp_VERSION}   ISA-L ${ISAL_LIBRARY}")
+message(STATUS "  ccache     ${DTRAIN_CCACHE}   mold ${DTRAIN_MOLD}")
+message(STATUS "")

@@ -1,0 +1,44 @@
+# Compiler, linker and flags. Everything here is about how our own code is built, nothing about what it uses.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+# -fPIC by hand: CMake would give programs -fPIE, and a precompiled header fits only one of the two.
+add_compile_options(-fPIC)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+
+# -ffp-contract=off: a product and a sum are never fused behind our back, so that the same source gives the same bits
+# whatever the optimiser decides around it.
+add_compile_options(-Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Werror -ffp-contract=off)
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
+set(CMAKE_CXX_FLAGS_DEBUG "-O0 -g1 -D_GLIBCXX_ASSERTIONS")
+
+set(DTRAIN_SANITIZE "" CACHE STRING "Sanitizers for our own code, as in address,undefined")
+if(DTRAIN_SANITIZE)
+  add_compile_options(-fsanitize=${DTRAIN_SANITIZE} -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${DTRAIN_SANITIZE})
+endif()
+
+find_program(DTRAIN_CCACHE ccache)
+if(DTRAIN_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  # pch_defines and time_macros let ccache serve files that use a precompiled header.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${DTRAIN_CCACHE})
+  add_compile_options(-fpch-preprocess)
+endif()
+
+find_program(DTRAIN_MOLD mold)
+if(DTRAIN_MOLD)
+  add_link_options(-fuse-ld=mold)
+endif()
+
+# One LibTorch file takes about 1.4 GB of memory to compile: never more of them at once than fit.
+cmake_host_system_information(RESULT memory_mb QUERY TOTAL_PHYSICAL_MEMORY)
+math(EXPR torch_jobs "${memory_mb} / 2000")
+if(torch_jobs LESS 1)
+  set(torch_jobs 1)
+endif()
+set_property(GLOBAL PROPERTY JOB_POOLS torch_compile=${torch_jobs})

@@ -1,0 +1,37 @@
+#include "dtrain/base/error.hpp"
+
+#include <cerrno>
+#include <cstring>
+
+namespace dtrain {
+
+void check(bool holds, const std::string& promise, std::source_location where) {
+  if (holds) return;
+  throw InternalError(promise + " (" + where.file_name() + ":" + std::to_string(where.line()) +
+                      "); this is a bug in dtrain, please report it with the command and the log");
+}
+
+void throw_errno(const std::string& doing, const std::string& path, int error_number) {
+  const std::string sentence = "cannot " + doing + " " + path + ": " + std::strerror(error_number);
+  switch (error_number) {
+    case ENOENT:
+    case ENOTDIR: throw MissingError(sentence);
+    case EACCES:
+    case EPERM:
+    case EROFS: throw PermissionError(sentence);
+    default: throw IoError(sentence);
+  }
+}
+
+Error merge_errors(const std::vector<Error>& errors) {
+  std::string lines;
+  int code = 0;
+  for (const Error& error : errors) lines += (lines.empty() ? "" : "\n") + std::string(error.what());
+  for (int candidate : {exit_code::kUsage, exit_code::kConfig, exit_code::kMissingInput, exit_code::kPermission,
+                        exit_code::kBadData})
+    for (const Error& error : errors)
+      if (code == 0 && error.code() == candidate) code = candidate;
+  return Error(code == 0 ? errors.front().code() : code, lines);
+}
+
+}  // namespace dtrain

@@ -1,0 +1,33 @@
+#pragma once
+#include <memory>
+#include <string>
+
+namespace dtrain {
+
+enum class LogLevel { debug, info, warning, error, quiet };
+
+/// Messages for people: to stderr, and from attach_file() on to the run's log.txt too. Data never comes here (stdout
+/// is for data). Rank 0 speaks; another rank's log passes errors alone, each with a prefix as in `[rank 5 @ node02]`.
+/// Thread-safe. Colour only where stderr is a terminal, NO_COLOR is unset and TERM is not `dumb`.
+class Log {
+ public:
+  /// `prefix` empty on rank 0.
+  explicit Log(LogLevel level = LogLevel::info, const std::string& prefix = "");
+  ~Log();
+  Log(Log&&) noexcept;
+  Log& operator=(Log&&) noexcept;
+
+  /// Appends from now on to `path` as well, with time and level before each line. Throws like throw_errno.
+  void attach_file(const std::string& path);
+
+  void debug(const std::string& line) const;
+  void info(const std::string& line) const;
+  void warning(const std::string& line) const;
+  void error(const std::string& line) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace dtrain

@@ -1,0 +1,24 @@
+#pragma once
+
+namespace dtrain {
+
+/// What a signal has asked for, in rising order; the larger of two requests holds.
+enum class StopRequest : int {
+  none = 0,
+  save = 1,  ///< USR2: write a checkpoint, go on
+  stop = 2,  ///< USR1, TERM, first INT: write a checkpoint, leave with 75
+};
+
+/// Installs handlers for USR1, USR2, TERM and INT that do nothing but set a flag; a second INT ends the process at
+/// once. Also ignores SIGXFSZ and SIGPIPE, so that writes past a limit report an error instead of killing the process.
+/// Signals reach ranks at different steps, or only some of them: agree over ranks before acting.
+/// The flag is the one static of the program: a signal handler can reach nothing else.
+void install_stop_handlers();
+
+/// The request pending in this process. A pending `save` is cleared by reading it with take_stop_request().
+StopRequest pending_stop_request();
+
+/// Reads the request and clears a `save`; `stop` stays pending.
+StopRequest take_stop_request();
+
+}  // namespace dtrain

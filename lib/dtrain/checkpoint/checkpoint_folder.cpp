@@ -1,0 +1,80 @@
+#include "dtrain/checkpoint/checkpoint_folder.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+
+#include "dtrain/base/error.hpp"
+#include "dtrain/base/text.hpp"
+#include "dtrain/io/file.hpp"
+
+namespace dtrain {
+
+namespace fs = std::filesystem;
+
+CheckpointFolder::CheckpointFolder(std::string path) : path_(std::move(path)) {}
+
+std::string CheckpointFolder::file_name(const TrainingState& state) {
+  char name[96];
+  std::snprintf(name, sizeof name, "epoch-%04lld-step-%08lld.safetensors", static_cast<long long>(state.epoch),
+                static_cast<long long>(state.step));
+  return name;
+}
+
+// Step number of a checkpoint's file name; nothing for other files.
+static std::optional<int64_t> step_of(const std::string& name) {
+  long long epoch = 0;
+  long long step = 0;
+  int end = 0;
+  if (std::sscanf(name.c_str(), "epoch-%lld-step-%lld.safetensors%n", &epoch, &step, &end) != 2) return std::nullopt;
+  return end == static_cast<int>(name.size()) ? std::optional<int64_t>(step) : std::nullopt;
+}
+
+std::vector<std::string> CheckpointFolder::names() const {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(path_, error))
+    if (step_of(entry.path().filename().string())) names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
+    return std::pair(*step_of(a), a) > std::pair(*step_of(b), b);
+  });
+  return names;
+}
+
+std::string CheckpointFolder::save(const TrainingState& state, const std::vector<FileTensor>& tensors, int64_t keep) const {
+  make_folders(path_);
+  const std::string path = path_ + "/" + file_name(state);
+  save_tensors(path, tensors, {{"format", "dtrain-checkpoint-1"}, {"state", to_json(state)}});
+  read(path);
+  const std::vector<std::string> all = names();
+  for (size_t i = static_cast<size_t>(keep); i < all.size(); ++i) fs::remove(path_ + "/" + all[i]);
+  return path;
+}
+
+CheckpointFolder::Found CheckpointFolder::read(const std::string& path) {
+  SafetensorsFile file = SafetensorsFile::read(path, true);
+  const auto state = file.metadata().find("state");
+  if (state == file.metadata().end())
+    throw DataError(path + " is no checkpoint: it holds weights but no training state; use it with model.weights or dtrain eval");
+  return {path, training_state_from_json(state->second, path), std::move(file), {}};
+}
+
+std::optional<CheckpointFolder::Found> CheckpointFolder::newest() const {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(path_, error))
+    if (entry.path().filename().string().ends_with(".safetensors.tmp")) fs::remove(entry.path(), error);
+  std::vector<std::string> skipped;
+  for (const std::string& name : names()) {
+    try {
+      Found found = read(path_ + "/" + name);
+      found.skipped = skipped;
+      return found;
+    } catch (const DataError& damage) {
+      skipped.emplace_back(damage.what());
+    }
+  }
+  if (skipped.empty()) return std::nullopt;
+  throw DataError("no checkpoint in " + path_ + " is valid; start afresh with --resume never, which keeps this folder aside:\n" + capped_list(skipped));
+}
+
+}  // namespace dtrain

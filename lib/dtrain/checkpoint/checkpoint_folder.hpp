@@ -1,0 +1,45 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dtrain/checkpoint/options.hpp"
+#include "dtrain/checkpoint/state.hpp"
+#include "dtrain/checkpoint/tensors.hpp"
+
+namespace dtrain {
+
+/// The checkpoints/ folder of a run, on rank 0. Nothing in it is trusted but files that verify: no `latest` pointer, no
+/// times; the newest valid file is found by scanning.
+class CheckpointFolder {
+ public:
+  explicit CheckpointFolder(std::string path);
+
+  /// "epoch-0003-step-00000420.safetensors": 3 epochs finished, 420 updates since the start.
+  static std::string file_name(const TrainingState& state);
+
+  /// Writes model.* and optimizer.* tensors with the state, verifies the file by reading it again, then removes all but
+  /// the newest `keep` files. Returns the path.
+  std::string save(const TrainingState& state, const std::vector<FileTensor>& tensors, int64_t keep) const;
+
+  /// A checkpoint that verified.
+  struct Found {
+    std::string path;
+    TrainingState state;
+    SafetensorsFile file;
+    std::vector<std::string> skipped;   ///< newer files that did not verify, each with the reason
+  };
+  /// The newest valid checkpoint; nothing when there are no checkpoint files. Leftover temporary files are removed.
+  /// Throws DataError when there are files but none is valid.
+  std::optional<Found> newest() const;
+
+  /// Reads one file wherever it lies. Throws MissingError, DataError.
+  static Found read(const std::string& path);
+
+ private:
+  std::vector<std::string> names() const;   // of checkpoint files, newest first
+  std::string path_;
+};
+
+}  // namespace dtrain

@@ -1,0 +1,17 @@
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "dtrain/base/time.hpp"
+
+namespace dtrain {
+
+/// `checkpoint:` of the configuration.
+struct CheckpointOptions {
+  Duration every{1, Duration::Unit::epochs};  ///< whole epochs, or steps
+  int64_t keep = 3;                           ///< newest files kept, >= 1
+  std::string best_monitor;                   ///< column of epochs.csv, as valid.auroc; "" = by task: valid.auroc, valid.accuracy, valid.iou
+  bool best_is_max = true;
+};
+
+}  // namespace dtrain

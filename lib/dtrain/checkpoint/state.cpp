@@ -1,0 +1,69 @@
+#include "dtrain/checkpoint/state.hpp"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "dtrain/base/error.hpp"
+
+namespace dtrain {
+
+using nlohmann::json;
+
+static json number_or_null(double value) { return std::isnan(value) ? json(nullptr) : json(value); }
+static double number_of(const json& value) {
+  return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
+}
+
+std::string to_json(const TrainingState& s) {
+  return json{{"epoch", s.epoch},
+              {"step", s.step},
+              {"cursor", s.cursor},
+              {"loss_sum", s.loss_sum},
+              {"correct", s.correct},
+              {"coverage_sum", s.coverage_sum},
+              {"epoch_seconds", s.epoch_seconds},
+              {"elapsed_s", s.elapsed_s},
+              {"schedule", {{"best", number_or_null(s.schedule.best)}, {"bad_epochs", s.schedule.bad_epochs}, {"reductions", s.schedule.reductions}}},
+              {"optimizer_updates", s.optimizer_updates},
+              {"best", {{"value", number_or_null(s.best_value)}, {"epoch", s.best_epoch}}},
+              {"logical_ranks", s.logical_ranks},
+              {"split_sha256", s.split_sha256},
+              {"manifest_sha256", s.manifest_sha256},
+              {"classes", s.classes},
+              {"config", s.config},
+              {"versions", s.versions}}
+      .dump();
+}
+
+TrainingState training_state_from_json(const std::string& text, const std::string& file) {
+  try {
+    const json j = json::parse(text);
+    TrainingState s;
+    j.at("epoch").get_to(s.epoch);
+    j.at("step").get_to(s.step);
+    j.at("cursor").get_to(s.cursor);
+    j.at("loss_sum").get_to(s.loss_sum);
+    j.at("correct").get_to(s.correct);
+    j.at("coverage_sum").get_to(s.coverage_sum);
+    j.at("epoch_seconds").get_to(s.epoch_seconds);
+    j.at("elapsed_s").get_to(s.elapsed_s);
+    s.schedule.best = number_of(j.at("schedule").at("best"));
+    j.at("schedule").at("bad_epochs").get_to(s.schedule.bad_epochs);
+    j.at("schedule").at("reductions").get_to(s.schedule.reductions);
+    j.at("optimizer_updates").get_to(s.optimizer_updates);
+    s.best_value = number_of(j.at("best").at("value"));
+    j.at("best").at("epoch").get_to(s.best_epoch);
+    j.at("logical_ranks").get_to(s.logical_ranks);
+    j.at("split_sha256").get_to(s.split_sha256);
+    j.at("manifest_sha256").get_to(s.manifest_sha256);
+    j.at("classes").get_to(s.classes);
+    j.at("config").get_to(s.config);
+    j.at("versions").get_to(s.versions);
+    if (s.epoch < 0 || s.step < 0 || s.cursor < 0 || s.logical_ranks < 1) throw DataError(file + ": its state has a negative count");
+    return s;
+  } catch (const json::exception& error) {
+    throw DataError(file + ": its state cannot be read (" + error.what() + "); the file was not written by this version of dtrain");
+  }
+}
+
+}  // namespace dtrain

@@ -1,0 +1,33 @@
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "dtrain/io/safetensors.hpp"
+
+namespace dtrain {
+
+/// A tensor under the name that a file gives it.
+struct FileTensor {
+  std::string name;
+  at::Tensor tensor;
+};
+
+/// Writes tensors of any device, layout and strides as row-major bytes: write_safetensors() with checksums, atomically.
+void save_tensors(const std::string& path, const std::vector<FileTensor>& tensors,
+                  const std::map<std::string, std::string>& metadata);
+
+/// Fills `tensors` in place from the entries of the same name; extra entries in the file are left alone.
+/// Throws DataError naming file and tensor when one is absent or of another shape or type; nothing is filled then.
+void fill_tensors(const SafetensorsFile& file, const std::string& path, const std::vector<FileTensor>& tensors);
+
+/// result_sha256 of the contract: over the tensors by name in byte order: name, NUL, dtype, NUL, shape as `a,b`, NUL,
+/// row-major little-endian bytes, whatever the layout in memory.
+std::string result_sha256(std::vector<FileTensor> tensors);
+
+/// F32, I64 … of a tensor's type; throws InternalError for types that no network here has.
+std::string dtype_name(const at::Tensor& tensor);
+
+}  // namespace dtrain

@@ -1,0 +1,352 @@
+#include "dtrain/config/checks.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+
+#include "dtrain/base/text.hpp"
+#include "dtrain/config/schema.hpp"
+
+namespace dtrain {
+
+namespace {
+
+Task task_of_format(const Experiment& e) {
+  switch (e.data.format) {
+    case DataFormat::image_folder:
+      return Task::multiclass;
+    case DataFormat::nih_cxr14:
+      return Task::multilabel;
+    case DataFormat::csv:
+      return e.data.csv.labels.empty() && e.data.csv.separator.empty() ? Task::multiclass : Task::multilabel;
+    case DataFormat::image_mask:
+      return Task::segmentation;
+    case DataFormat::synthetic:
+      break;
+  }
+  return e.model.name == NetworkName::unet ? Task::segmentation : Task::multilabel;
+}
+
+std::string name_of(Task task) {
+  return task == Task::multilabel ? "multilabel" : task == Task::multiclass ? "multiclass" : "segmentation";
+}
+
+double default_eps(OptimizerName name) {
+  if (name == OptimizerName::adagrad) return 1e-10;
+  return name == OptimizerName::adadelta ? 1e-6 : 1e-8;
+}
+
+// A monitor without `train.` or `valid.`: "auroc_Edema".
+std::string metric_of(const std::string& monitor) {
+  return monitor.substr(std::min(monitor.size(), size_t{6}));
+}
+
+}  // namespace
+
+void fill_defaults(Experiment& e, const std::set<std::string>& given) {
+  if (e.task == Task::from_format) e.task = task_of_format(e);
+  ImageOptions& image = e.data.image;
+  if (!given.contains("data.image.channels")) image.channels = e.model.name == NetworkName::unet ? 1 : 3;
+  const bool colour = image.channels == 3;
+  if (image.mean.empty()) image.mean = colour ? std::vector<double>{0.485, 0.456, 0.406} : std::vector<double>{0.5};
+  if (image.std.empty()) image.std = colour ? std::vector<double>{0.229, 0.224, 0.225} : std::vector<double>{0.5};
+  if (!given.contains("optimizer.eps")) e.optimizer.eps = default_eps(e.optimizer.name);
+  if (!given.contains("schedule.scale_with_ranks") && e.batch.global > 0)
+    e.schedule.scale_with_ranks = RankScaling::none;
+  CheckpointOptions& best = e.checkpoint;
+  if (best.best_monitor.empty())
+    best.best_monitor = e.task == Task::multilabel   ? "valid.auroc"
+                        : e.task == Task::multiclass ? "valid.accuracy"
+                                                     : "valid.iou";
+  if (!given.contains("checkpoint.best.mode")) best.best_is_max = metric_of(best.best_monitor) != "loss";
+  if (!given.contains("output.dir"))
+    e.output_dir = (std::filesystem::current_path() / e.output_dir).lexically_normal().string();
+  e.data.split.given =
+      std::any_of(given.begin(), given.end(), [](const std::string& key) { return key.starts_with("data.split."); });
+}
+
+namespace {
+
+class Checker {
+ public:
+  Checker(Experiment& e, const std::map<std::string, Place>& given, const std::set<std::string>& bad,
+          const Place& nowhere)
+      : e_(e), given_(given), bad_(bad), nowhere_(nowhere) {}
+
+  std::vector<Problem> all() {
+    effects();
+    name();
+    required();
+    task();
+    loss();
+    csv();
+    split();
+    image();
+    masks();
+    outputs();
+    batch();
+    optimizer();
+    decay();
+    monitors();
+    return std::move(problems_);
+  }
+
+ private:
+  bool given(const std::string& key) const { return given_.contains(key); }
+
+  /// None of these was refused by itself, so that their values mean something.
+  bool sound(const std::vector<std::string>& keys) const {
+    return std::none_of(keys.begin(), keys.end(), [&](const std::string& key) { return bad_.contains(key); });
+  }
+
+  std::string where(const std::string& key) const {
+    const auto place = given_.find(key);
+    return place == given_.end() ? "the default" : place->second.origin();
+  }
+
+  /// Reported where the first of `keys` that is set stands.
+  void wrong(const std::vector<std::string>& keys, const std::string& sentence) {
+    for (const std::string& key : keys)
+      if (const auto place = given_.find(key); place != given_.end()) {
+        problems_.push_back({place->second, sentence});
+        return;
+      }
+    problems_.push_back({nowhere_, sentence});
+  }
+
+  void effects() {
+    for (const Key& key : describe(e_)) {
+      if (!given(key.name) || key.has_effect || !sound(key.selectors)) continue;
+      if (key.name == "batch.per_rank") continue;  // batch() has the better sentence
+      std::string when = key.only_when;
+      std::erase(when, '`');
+      wrong({key.name}, key.name + " has no effect here: only when " + when);
+    }
+  }
+
+  void name() {
+    const std::string& name = e_.name;
+    if (name.find('/') != std::string::npos || name == "." || name == "..")
+      wrong({"name"}, "name wants a plain name, not '" + name + "': it becomes a folder under output.dir");
+  }
+
+  void required() {
+    if (!sound({"data.format"})) return;
+    if (!given("data.format")) {
+      problems_.push_back({nowhere_, "data.format is missing: image_folder, nih_cxr14, csv, image_mask or synthetic"});
+      return;
+    }
+    const DataFormat format = e_.data.format;
+    if (format != DataFormat::synthetic && !given("data.root"))
+      wrong({"data.format"}, "data.root is missing: the folder of the data set");
+    if ((format == DataFormat::nih_cxr14 || format == DataFormat::csv) && !given("data.labels"))
+      wrong({"data.format"}, "data.labels is missing: the label file, under data.root");
+  }
+
+  // The format allows the task, and the network serves it.
+  void task() {
+    if (!sound({"data.format", "task", "model.name"}) || !given("data.format")) return;
+    const DataFormat format = e_.data.format;
+    const bool fits = format == DataFormat::synthetic || (format == DataFormat::csv && e_.task != Task::segmentation) ||
+                      e_.task == task_of_format(e_);
+    if (!fits) {
+      const std::string only = format == DataFormat::csv ? "multilabel or multiclass" : name_of(task_of_format(e_));
+      return wrong({"task"}, "task " + name_of(e_.task) + " does not fit data.format, which is for " + only);
+    }
+    const bool unet = e_.model.name == NetworkName::unet;
+    if (unet && e_.task != Task::segmentation)
+      wrong({"model.name"}, "model.name unet is for segmentation, but the task is " + name_of(e_.task));
+    if (!unet && e_.task == Task::segmentation)
+      wrong({"model.name", "task", "data.format"},
+            "segmentation needs model.name unet, the only network that answers per pixel");
+  }
+
+  void loss() {
+    if (!sound({"loss.name", "data.format", "task"}) || !given("data.format") || e_.loss.name == LossName::automatic)
+      return;
+    const bool cross_entropy = e_.loss.name == LossName::cross_entropy;
+    if (cross_entropy != (e_.task == Task::multiclass))
+      wrong({"loss.name"}, std::string("loss.name ") + (cross_entropy ? "cross_entropy" : "bce") +
+                               " does not fit task " + name_of(e_.task) + ", which wants " +
+                               (cross_entropy ? "bce" : "cross_entropy"));
+  }
+
+  void csv() {
+    if (e_.data.format != DataFormat::csv ||
+        !sound({"data.format", "data.csv.labels", "data.csv.label", "data.csv.separator"}))
+      return;
+    const CsvOptions& csv = e_.data.csv;
+    if (!csv.labels.empty() && !csv.label.empty())
+      return wrong({"data.csv.label"}, "data.csv.label and data.csv.labels (" + where("data.csv.labels") +
+                                           ") exclude each other; keep one");
+    if (csv.labels.empty() && csv.label.empty())
+      return wrong({"data.format"},
+                   "format csv needs data.csv.labels (one column per label) or data.csv.label (one column)");
+    if (!csv.separator.empty() && csv.label.empty())
+      wrong({"data.csv.separator"}, "data.csv.separator has no effect here: it goes with data.csv.label");
+    if (csv.separator.size() > 1)
+      wrong({"data.csv.separator"}, "data.csv.separator wants one character, not '" + csv.separator + "'");
+    if (!sound({"task"})) return;
+    const bool several = !csv.labels.empty() || !csv.separator.empty();
+    if (several && e_.task == Task::multiclass)
+      wrong({"task"}, "task multiclass wants one class per picture: data.csv.label without data.csv.separator");
+    if (!several && e_.task == Task::multilabel)
+      wrong({"task"}, "task multilabel wants data.csv.labels, or data.csv.separator beside data.csv.label");
+  }
+
+  void split() {
+    const SplitOptions& s = e_.data.split;
+    if (!s.files.empty() && !s.folders.empty())
+      wrong({"data.split.folders.train", "data.split.folders.valid", "data.split.folders.test"},
+            "data.split.folders and data.split.files exclude each other; keep one");
+    if (sound({"data.split.valid", "data.split.test"}) && s.valid + s.test >= 1)
+      wrong({"data.split.test", "data.split.valid"}, "data.split.valid " + shortest(s.valid) + " and data.split.test " +
+                                                         shortest(s.test) +
+                                                         " leave nothing for training; their sum must be below 1");
+    if (!sound({"data.format", "data.split.by"}) || s.by != SplitOptions::By::patient) return;
+    if (e_.data.format == DataFormat::csv && e_.data.csv.group.empty() && sound({"data.csv.group"}))
+      wrong({"data.split.by"}, "data.split.by patient needs data.csv.group, the column that names the patient");
+  }
+
+  void image() {
+    const ImageOptions& i = e_.data.image;
+    const bool known = sound({"data.image.channels", "model.name"});
+    const auto count = static_cast<int64_t>(i.mean.size());
+    if (known && sound({"data.image.mean"}) && count != i.channels)
+      wrong({"data.image.mean", "data.image.channels"},
+            "data.image.mean has " + count_of(count, "value") + " for " + count_of(i.channels, "channel"));
+    const auto std_count = static_cast<int64_t>(i.std.size());
+    if (known && sound({"data.image.std"}) && std_count != i.channels)
+      wrong({"data.image.std", "data.image.channels"},
+            "data.image.std has " + count_of(std_count, "value") + " for " + count_of(i.channels, "channel"));
+    if (!sound({"data.image.size", "model.name"})) return;
+    const std::string size = std::to_string(i.height) + " × " + std::to_string(i.width);
+    if (e_.data.augment.rot90 > 0 && i.height != i.width)
+      wrong({"data.augment.rot90"}, "data.augment.rot90 needs a square data.image.size, not " + size);
+    const int64_t least = std::min(i.height, i.width);
+    if (e_.model.name == NetworkName::unet && (i.height % 16 != 0 || i.width % 16 != 0))
+      wrong({"data.image.size", "model.name"}, "the unet needs a data.image.size of multiples of 16, not " + size);
+    if (e_.model.name == NetworkName::small_cnn && least < 16)
+      wrong({"data.image.size"}, "small_cnn needs a data.image.size of at least 16 × 16, not " + size);
+    if (e_.model.name == NetworkName::densenet121 && least < 29)
+      wrong({"data.image.size"}, "densenet121 needs a data.image.size of at least 29 × 29, not " + size);
+  }
+
+  /// Number of classes, where the configuration alone tells it.
+  std::optional<int64_t> classes() const {
+    const DataOptions& d = e_.data;
+    if (!sound({"data.format", "data.classes", "data.csv.labels", "data.synthetic.classes", "task"}))
+      return std::nullopt;
+    if (!d.classes.empty()) return static_cast<int64_t>(d.classes.size());
+    if (d.format == DataFormat::nih_cxr14) return 14;
+    if (d.format == DataFormat::csv && !d.csv.labels.empty()) return static_cast<int64_t>(d.csv.labels.size());
+    if (d.format == DataFormat::synthetic) return d.synthetic.classes;
+    if (d.format == DataFormat::image_mask && sound({"data.image_mask.mask_values"})) return mask_classes();
+    return std::nullopt;
+  }
+
+  int64_t mask_classes() const {
+    int64_t most = 0;
+    for (const auto& [pixel, number] : e_.data.image_mask.mask_values) most = std::max(most, number);
+    return most;
+  }
+
+  void masks() {
+    if (e_.data.format != DataFormat::image_mask || !sound({"data.format", "data.image_mask.mask_values"})) return;
+    std::set<int64_t> numbers;
+    for (const auto& [pixel, number] : e_.data.image_mask.mask_values) numbers.insert(number);
+    if (static_cast<int64_t>(numbers.size()) != mask_classes())
+      wrong({"data.image_mask.mask_values"},
+            "data.image_mask.mask_values must number its classes 1, 2, … without a gap");
+  }
+
+  void outputs() {
+    const std::optional<int64_t> known = classes();
+    const auto& asked = e_.model.outputs;
+    if (known && asked && *known != *asked)
+      wrong({"model.outputs"}, "model.outputs is " + std::to_string(*asked) + ", but the data have " +
+                                   count_of(*known, "class", "classes"));
+    const std::optional<int64_t> outputs = known ? known : asked;
+    const auto factors = static_cast<int64_t>(e_.loss.pos_weight.size());
+    if (e_.loss.pos_weight_kind == LossOptions::PosWeight::list && outputs && factors != *outputs &&
+        loss_in_use(e_) == LossName::bce)
+      wrong({"loss.pos_weight"},
+            "loss.pos_weight has " + count_of(factors, "factor") + " for " + count_of(*outputs, "output"));
+    if (e_.task == Task::multiclass && outputs && *outputs < 2 && sound({"data.format", "model.name"}))
+      wrong({"model.outputs", "data.classes", "data.synthetic.classes"}, "task multiclass needs at least 2 classes");
+  }
+
+  void batch() {
+    const BatchOptions& b = e_.batch;
+    if (!given("batch.global") || !sound({"batch.global"})) return;
+    if (given("batch.per_rank"))
+      wrong({"batch.global"},
+            "batch.global and batch.per_rank (" + where("batch.per_rank") +
+                ") exclude each other; keep one (`batch.per_rank=` after the command takes back what a file sets)");
+    if (e_.schedule.scale_with_ranks != RankScaling::none && sound({"schedule.scale_with_ranks"}))
+      wrong({"schedule.scale_with_ranks"},
+            "schedule.scale_with_ranks must be none with batch.global: the global batch does not grow with the ranks");
+    if (sound({"distributed.logical_ranks"}) && b.global < e_.distributed.logical_ranks)
+      wrong({"batch.global"}, "batch.global " + std::to_string(b.global) + " is less than one sample for each of " +
+                                  count_of(e_.distributed.logical_ranks, "logical rank"));
+  }
+
+  void optimizer() {
+    const OptimizerOptions& o = e_.optimizer;
+    if (o.name == OptimizerName::sgd && o.nesterov && o.momentum <= 0 &&
+        sound({"optimizer.momentum", "optimizer.name"}))
+      wrong({"optimizer.nesterov"}, "optimizer.nesterov needs optimizer.momentum > 0");
+  }
+
+  void decay() {
+    const DecayOptions& d = e_.schedule.decay;
+    if (d.name != DecayName::multistep || !sound({"schedule.decay.name", "schedule.decay.at"})) return;
+    if (d.at.empty())
+      return wrong({"schedule.decay.name"}, "decay multistep needs schedule.decay.at, the list of milestones");
+    for (size_t i = 1; i < d.at.size(); ++i)
+      if (d.at[i].unit != d.at[0].unit || d.at[i].amount <= d.at[i - 1].amount)
+        return wrong({"schedule.decay.at"}, "schedule.decay.at must ascend, all in epochs or all in steps");
+  }
+
+  void monitors() {
+    monitor("checkpoint.best.monitor", e_.checkpoint.best_monitor);
+    if (e_.schedule.decay.name == DecayName::plateau) monitor("schedule.decay.monitor", e_.schedule.decay.monitor);
+  }
+
+  void monitor(const std::string& key, const std::string& name) {
+    if (!given(key) || !sound({key, "data.format", "task", "model.name"})) return;
+    std::vector<std::string> offers;
+    for (const std::string part : {"valid.", "train."})
+      for (const char* metric : {"loss", "accuracy", "auroc", "iou", "iou_image", "dice"})
+        offers.push_back(part + metric);
+    const std::string metric = metric_of(name);
+    const bool of_class =
+        (name.starts_with("valid.") || name.starts_with("train.")) && metric.starts_with("auroc_") && metric.size() > 6;
+    if (!of_class && std::find(offers.begin(), offers.end(), name) == offers.end()) {
+      const std::string near = nearest_word(name, offers);
+      return wrong({key}, key +
+                              " wants a column of epochs.csv, as valid.loss, valid.accuracy, valid.auroc, "
+                              "valid.auroc_CLASS, valid.iou or valid.dice, not '" +
+                              name + "'" + (near.empty() ? "" : " (did you mean '" + near + "'?)"));
+    }
+    const bool per_pixel = metric.starts_with("iou") || metric == "dice";
+    if (!given("data.format")) return;
+    if (per_pixel != (e_.task == Task::segmentation) && (per_pixel || metric.starts_with("auroc")))
+      wrong({key}, key + " " + name + " is not computed for task " + name_of(e_.task));
+  }
+
+  Experiment& e_;
+  const std::map<std::string, Place>& given_;
+  const std::set<std::string>& bad_;
+  Place nowhere_;
+  std::vector<Problem> problems_;
+};
+
+}  // namespace
+
+std::vector<Problem> find_conflicts(Experiment& experiment, const std::map<std::string, Place>& given,
+                                    const std::set<std::string>& bad, const Place& nowhere) {
+  return Checker(experiment, given, bad, nowhere).all();
+}
+
+}  // namespace dtrain

@@ -1,0 +1,22 @@
+#pragma once
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "dtrain/config/experiment.hpp"
+#include "dtrain/config/yaml_tree.hpp"
+
+namespace dtrain {
+
+/// Sets what follows from other keys: task, channels, mean and standard deviation, eps, scaling rule, best.*,
+/// output.dir, split.given. `given`: the keys that the configuration sets; these stay.
+void fill_defaults(Experiment& experiment, const std::set<std::string>& given);
+
+/// Everything that is wrong between keys: keys without effect, keys missing, values that do not fit each other. A key
+/// of `bad` (its own value was refused already) is not held against others. `given`: key → where it is set. `nowhere`:
+/// the place of what is missing.
+std::vector<Problem> find_conflicts(Experiment& experiment, const std::map<std::string, Place>& given,
+                                    const std::set<std::string>& bad, const Place& nowhere);
+
+}  // namespace dtrain

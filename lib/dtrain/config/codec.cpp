@@ -1,0 +1,228 @@
+#include "dtrain/config/codec.hpp"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "dtrain/base/text.hpp"
+
+namespace dtrain {
+
+using Json = nlohmann::json;
+
+namespace {
+
+bool is_scalar(const YamlNode& node) {
+  return node.kind == YamlNode::Kind::scalar;
+}
+
+std::string wants(const std::string& type, const YamlNode& node) {
+  return "wants " + type + ", not " + node.what();
+}
+
+// Plain where nobody can take it for anything else; what is not sure is quoted.
+bool plain_is_safe(const std::string& text) {
+  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+  if (text.empty() || !(letter(text[0]) || text[0] == '/' || text.starts_with("./") || text.starts_with("../")))
+    return false;
+  for (char c : text)
+    if (!letter(c) && !(c >= '0' && c <= '9') && c != '/' && c != '.' && c != '-') return false;
+  for (const char* word : {"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
+    if (lower_case(text) == word) return false;
+  return true;
+}
+
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    if (c == '"' || c == '\\') {
+      out += {'\\', static_cast<char>(c)};
+    } else if (c < 0x20 || c == 0x7F) {
+      char buffer[8];
+      std::snprintf(buffer, sizeof buffer, "\\x%02X", static_cast<unsigned>(c));
+      out += buffer;
+    } else if (c == '$' && i + 1 < text.size() && text[i + 1] == '{') {
+      out += "$$";
+    } else {
+      out += static_cast<char>(c);
+    }
+  }
+  return out + "\"";
+}
+
+std::string type_of(const LengthRange& range) {
+  std::string type = "a length in epochs or steps, as '5 epochs' or '400 steps'";
+  if (range.whole) type = "a whole length >= 1 in epochs or steps, as '1 epoch' or '400 steps'";
+  if (range.none) type += ", or none";
+  return type;
+}
+
+std::optional<Duration> length_in(const YamlNode& node, const LengthRange& range) {
+  if (!is_scalar(node)) return std::nullopt;
+  if (range.none && node.text == "none") return Duration{0, Duration::Unit::epochs};
+  const std::optional<Duration> length = parse_duration(node.text);
+  if (!length || length->unit == Duration::Unit::seconds) return std::nullopt;
+  if (range.whole && (length->amount < 1 || length->amount != std::floor(length->amount) || length->amount > 1e15))
+    return std::nullopt;
+  if (range.above_zero && length->amount <= 0) return std::nullopt;
+  return length;
+}
+
+Json length_schema() {
+  return Json{{"type", "string"}, {"pattern", "^[0-9.]+ *(epochs?|steps?)$|\\$\\{"}};
+}
+
+// Never with an exponent, which parse_duration() does not read.
+std::string length_text(const Duration& length) {
+  std::array<char, 400> digits{};
+  const auto [end, error] =
+      std::to_chars(digits.data(), digits.data() + digits.size(), length.amount, std::chars_format::fixed);
+  const std::string amount(digits.data(), error == std::errc() ? end : digits.data());
+  if (length.unit == Duration::Unit::seconds) return amount + " s";
+  return amount + (length.unit == Duration::Unit::epochs ? " epoch" : " step") + (length.amount == 1 ? "" : "s");
+}
+
+std::string offered(const std::vector<std::string>& names) {
+  std::vector<std::string> words;
+  for (const std::string& name : names)
+    if (!name.empty()) words.push_back(name);
+  if (words.size() == 1) return words[0];
+  const std::string last = words.back();
+  words.pop_back();
+  return join(words, ", ") + " or " + last;
+}
+
+}  // namespace
+
+std::string yaml_text(const std::string& text) {
+  return plain_is_safe(text) ? text : quoted(text);
+}
+
+Codec length_codec(Duration& field, const LengthRange& range) {
+  Json json = length_schema();
+  if (range.none) json = Json{{"anyOf", Json::array({json, Json{{"const", "none"}}})}};
+  return {type_of(range), json.dump(),
+          [&field, range](const YamlNode& node, const PathBases&) {
+            const std::optional<Duration> length = length_in(node, range);
+            if (length) field = *length;
+            return length ? "" : wants(type_of(range), node);
+          },
+          [&field, range] { return range.none && field.amount == 0 ? "none" : length_text(field); }};
+}
+
+Codec lengths_codec(std::vector<Duration>& field) {
+  const std::string type = "a list of lengths > 0 in epochs or steps, as [30 epochs, 60 epochs]";
+  const Json json{{"type", "array"}, {"items", length_schema()}, {"minItems", 1}};
+  return {type, json.dump(),
+          [&field, type](const YamlNode& node, const PathBases&) {
+            if (node.kind != YamlNode::Kind::list || node.items.empty()) return wants(type, node);
+            std::vector<Duration> lengths;
+            for (const YamlNode& item : node.items) {
+              const std::optional<Duration> length = length_in(item, {.above_zero = true});
+              if (!length) return "wants " + type + "; " + item.what() + " is none";
+              lengths.push_back(*length);
+            }
+            field = std::move(lengths);
+            return std::string();
+          },
+          [&field] {
+            std::vector<std::string> parts;
+            for (const Duration& length : field) parts.push_back(length_text(length));
+            return parts.empty() ? "" : "[" + join(parts, ", ") + "]";
+          }};
+}
+
+Codec seconds_codec(double& field) {
+  const std::string type = "a time > 0 with its unit, as '30 s' or '10 minutes'";
+  const Json json{{"type", "string"}, {"pattern", "^([0-9.]+ *(s|m|h|min|seconds?|minutes?|hours?) *)+$|\\$\\{"}};
+  return {type, json.dump(),
+          [&field, type](const YamlNode& node, const PathBases&) {
+            const std::optional<Duration> time = is_scalar(node) ? parse_duration(node.text) : std::nullopt;
+            if (!time || time->unit != Duration::Unit::seconds || time->amount <= 0) return wants(type, node);
+            field = time->amount;
+            return std::string();
+          },
+          [&field] {
+            return length_text({field, Duration::Unit::seconds});
+          }};
+}
+
+Codec flag_codec(bool& field) {
+  return {"true or false", R"({"type":"boolean"})",
+          [&field](const YamlNode& node, const PathBases&) -> std::string {
+            const std::string word = is_scalar(node) ? node.text : "";
+            if (word == "true" || word == "True" || word == "TRUE") {
+              field = true;
+            } else if (word == "false" || word == "False" || word == "FALSE") {
+              field = false;
+            } else {
+              return wants("true or false", node);
+            }
+            return "";
+          },
+          [&field] { return std::string(field ? "true" : "false"); }};
+}
+
+Codec text_codec(std::string& field) {
+  return {"a text", R"({"type":["string","number","boolean"]})",
+          [&field](const YamlNode& node, const PathBases&) {
+            if (!is_scalar(node) || node.text.empty()) return wants("a text", node);
+            field = node.text;
+            return std::string();
+          },
+          [&field] { return field.empty() ? "" : yaml_text(field); }};
+}
+
+Codec texts_codec(std::vector<std::string>& field, const std::string& word) {
+  const std::string type = word.empty() ? "a list of texts" : word + ", or a list of texts";
+  Json json{{"type", "array"},
+            {"items", {{"type", {"string", "number", "boolean"}}}},
+            {"minItems", 1},
+            {"uniqueItems", true}};
+  if (!word.empty()) json = Json{{"anyOf", Json::array({json, Json{{"const", word}}})}};
+  return {type, json.dump(),
+          [&field, type, word](const YamlNode& node, const PathBases&) -> std::string {
+            if (!word.empty() && is_scalar(node) && node.text == word) {
+              field.clear();
+              return "";
+            }
+            if (node.kind != YamlNode::Kind::list || node.items.empty()) return wants(type, node);
+            std::vector<std::string> texts;
+            for (const YamlNode& item : node.items) {
+              if (!is_scalar(item) || item.text.empty()) return "wants " + type + "; one item is " + item.what();
+              for (const std::string& earlier : texts)
+                if (earlier == item.text) return "names " + item.what() + " twice";
+              texts.push_back(item.text);
+            }
+            field = std::move(texts);
+            return "";
+          },
+          [&field, word] {
+            std::vector<std::string> parts;
+            for (const std::string& text : field) parts.push_back(yaml_text(text));
+            return parts.empty() ? word : "[" + join(parts, ", ") + "]";
+          }};
+}
+
+Codec words_codec(const std::vector<std::string>& names, std::function<int()> get, std::function<void(int)> set) {
+  std::vector<std::string> offers;
+  for (const std::string& name : names)
+    if (!name.empty()) offers.push_back(name);
+  const Json json{{"anyOf", Json::array({Json{{"enum", offers}}, Json{{"type", "string"}, {"pattern", "\\$\\{"}}})}};
+  return {offered(names), json.dump(),
+          [names, offers, set](const YamlNode& node, const PathBases&) -> std::string {
+            for (size_t i = 0; i < names.size(); ++i)
+              if (is_scalar(node) && !names[i].empty() && node.text == names[i]) {
+                set(static_cast<int>(i));
+                return "";
+              }
+            const std::string near = is_scalar(node) ? nearest_word(node.text, offers) : "";
+            return wants(offered(names), node) + (near.empty() ? "" : " (did you mean '" + near + "'?)");
+          },
+          [names, get] { return names.at(static_cast<size_t>(get())); }};
+}
+
+}  // namespace dtrain

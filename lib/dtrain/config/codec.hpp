@@ -1,0 +1,96 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dtrain/base/time.hpp"
+#include "dtrain/config/yaml_tree.hpp"
+#include "dtrain/model/options.hpp"
+
+namespace dtrain {
+
+/// What a relative path starts from.
+struct PathBases {
+  std::string source;     ///< folder of the file that sets the key, or the working directory
+  std::string data_root;  ///< absolute, or "" when the configuration has none
+};
+
+/// How one field is read from YAML and written to it again. Bound to the field, which must outlive it.
+struct Codec {
+  std::string type;         ///< "number > 0": for the documentation and for "wants a …"
+  std::string json_schema;  ///< fragment, JSON text
+  /// Sets the field; "" or what is wrong, to stand after the key: "wants a number > 0, not 'fast'".
+  std::function<std::string(const YamlNode&, const PathBases&)> read;
+  /// The field as YAML flow text; "" while it is unset.
+  std::function<std::string()> print;
+};
+
+/// `text` as a YAML scalar that reads back as the same string, `${` included; quoted where it must be.
+std::string yaml_text(const std::string& text);
+
+// Numbers (numbers.cpp). Whole-valued reals as 1e3 pass for integers; NaN and infinity never pass.
+struct WholeRange {
+  int64_t min = 0;
+  int64_t max = std::numeric_limits<int64_t>::max();
+  std::string word = "";  ///< a word that stands for `word_value`: auto, none; "" = there is none
+  int64_t word_value = 0;
+};
+struct RealRange {
+  double min = 0;
+  double max = std::numeric_limits<double>::infinity();
+  bool min_open = false;  ///< min itself is refused
+  bool max_open = false;
+  std::string word = "";  ///< stands for 0
+};
+Codec whole_codec(int64_t& field, const WholeRange& range);
+Codec optional_whole_codec(std::optional<int64_t>& field, const WholeRange& range);
+Codec seed_codec(uint64_t& field);
+Codec real_codec(double& field, const RealRange& range);
+Codec reals_codec(std::vector<double>& field, const RealRange& range);
+/// Two fields written as a list of two: image.size, betas.
+Codec size_codec(int64_t& height, int64_t& width, const WholeRange& range);
+Codec two_reals_codec(double& first, double& second, const RealRange& range);
+/// none | balanced | [factor, …]
+Codec pos_weight_codec(LossOptions& loss);
+/// {pixel value: class, …}
+Codec mask_values_codec(std::map<int64_t, int64_t>& field);
+
+// Lengths of training and of time.
+struct LengthRange {
+  bool none = false;   ///< `none` stands for 0
+  bool whole = false;  ///< whole epochs or steps, at least 1
+  bool above_zero = false;
+};
+Codec length_codec(Duration& field, const LengthRange& range);  ///< epochs or steps
+Codec lengths_codec(std::vector<Duration>& field);              ///< a list of them, each > 0
+Codec seconds_codec(double& field);                             ///< time > 0, kept in seconds
+
+// Words.
+Codec flag_codec(bool& field);
+Codec text_codec(std::string& field);
+Codec texts_codec(std::vector<std::string>& field, const std::string& word_for_empty = "");
+Codec words_codec(const std::vector<std::string>& names, std::function<int()> get, std::function<void(int)> set);
+
+/// One word of `names`, in the order of the enumeration; an empty name is not offered.
+template <class Enum>
+Codec choice_codec(Enum& field, const std::vector<std::string>& names) {
+  return words_codec(
+      names, [&field] { return static_cast<int>(field); }, [&field](int i) { field = static_cast<Enum>(i); });
+}
+
+// Paths (paths.cpp).
+enum class PathRule {
+  beside_file,        ///< relative to the file that sets it; stored absolute
+  working_directory,  ///< relative to the working directory; stored absolute
+  under_root,         ///< under data.root unless it begins with / ./ ../; stored absolute
+  name_under_root,    ///< the same, but what lies under data.root is stored relative to it
+};
+Codec path_codec(std::string& field, PathRule rule);
+/// The entry `part` of a map from part to path.
+Codec part_path_codec(std::map<std::string, std::string>& field, const std::string& part, PathRule rule);
+
+}  // namespace dtrain

@@ -1,0 +1,53 @@
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "dtrain/config/experiment.hpp"
+
+namespace dtrain {
+
+/// Where a configuration comes from, in rising precedence.
+struct ConfigSources {
+  std::vector<std::string> files;      ///< --config, in order: later ones win
+  bool environment = true;             ///< DTRAIN_CONFIG__A__B=value
+  std::vector<std::string> overrides;  ///< `a.b=value` of the command line, value parsed as YAML
+};
+
+/// A configuration that passed every check.
+struct Config {
+  Experiment experiment;
+  /// Every key with an effect → (value as YAML flow text, where it came from: "default", "chexnet.yaml:14",
+  /// "DTRAIN_CONFIG__SEED", "command line").
+  struct Value {
+    std::string text;
+    std::string origin;
+  };
+  std::map<std::string, Value> values;
+};
+
+/// Reads and checks everything; all errors are found at once. Throws merge_errors(): 78 with one line per error
+/// (`chexnet.yaml:14:5: unknown key 'optimizer.lerning_rate' (did you mean 'learning_rate'?)`), 66 for an absent file.
+/// No file of the data set is touched here. Limits: 1 MiB and depth 32 per file.
+Config load_config(const ConfigSources& sources);
+
+/// The configuration as YAML that loads again to the same experiment; paths absolute.
+/// `minimal`: only what differs from the defaults. `origins`: each line ends in a comment that says where it came from.
+std::string config_yaml(const Config& config, bool minimal, bool origins);
+
+/// JSON Schema (draft 2020-12) of the configuration, so that editors complete and check.
+std::string config_json_schema();
+
+/// docs/configuration.md: every key, its type, default, unit, and what it does.
+std::string config_markdown();
+
+/// Keys whose change does not change a run's result (name, output, epochs, loader, bucket size, watchdog …): they are
+/// left out of the fingerprint and may differ on resume.
+bool key_in_fingerprint(const std::string& key);
+
+/// Key → value of everything that key_in_fingerprint() lets in, paths under data.root without it: two runs whose maps
+/// are equal are configured for the same result, and where they are not, the map names the key. Files that paths name
+/// (data, lists, model.weights) have hashes of their own.
+std::map<std::string, std::string> fingerprint_values(const Config& config);
+
+}  // namespace dtrain

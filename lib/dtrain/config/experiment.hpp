@@ -1,0 +1,31 @@
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "dtrain/base/task.hpp"
+#include "dtrain/checkpoint/options.hpp"
+#include "dtrain/data/options.hpp"
+#include "dtrain/dist/options.hpp"
+#include "dtrain/model/options.hpp"
+#include "dtrain/optim/options.hpp"
+
+namespace dtrain {
+
+/// Everything a configuration says, with every default filled in and every path absolute.
+struct Experiment {
+  std::string name = "run";  ///< the run folder is output_dir/name
+  Task task = Task::from_format;
+  uint64_t seed = 0;
+  int64_t epochs = 1;
+  ModelOptions model;
+  LossOptions loss;
+  DataOptions data;
+  BatchOptions batch;
+  OptimizerOptions optimizer;
+  ScheduleOptions schedule;
+  DistributedOptions distributed;
+  CheckpointOptions checkpoint;
+  std::string output_dir = "runs";
+};
+
+}  // namespace dtrain

@@ -1,0 +1,40 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "dtrain/config/codec.hpp"
+#include "dtrain/config/experiment.hpp"
+
+namespace dtrain {
+
+/// One key of the configuration, bound to its field of one Experiment. Reader, printer, documentation, JSON schema and
+/// fingerprint all work from this one description.
+struct Key {
+  std::string name;  ///< dotted: "optimizer.learning_rate"
+  Codec codec;
+  std::string doc;                     ///< one sentence, with unit
+  std::string default_text;            ///< for the documentation, where the default depends on other keys
+  std::string only_when;               ///< "optimizer.name is sgd"; "" = always has an effect
+  bool has_effect = true;              ///< with the experiment's present values
+  std::vector<std::string> selectors;  ///< keys that decide has_effect
+  bool in_fingerprint = true;
+
+  Key& only(bool effect, const std::string& when, std::vector<std::string> by);
+  Key& default_is(const std::string& text);
+  Key& outside_fingerprint();
+};
+
+/// Every key, in the order of the documentation. `experiment` must outlive the result; has_effect is as of this call.
+std::vector<Key> describe(Experiment& experiment);
+
+/// A group and the sentence that opens its part of the documentation, in order.
+struct Group {
+  std::string name;  ///< "" for the top level
+  std::string doc;
+};
+const std::vector<Group>& groups();
+
+/// The loss that `auto` stands for; the same as loss.name where that is not auto.
+LossName loss_in_use(const Experiment& experiment);
+
+}  // namespace dtrain

@@ -1,0 +1,296 @@
+#include "dtrain/config/sources.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "dtrain/base/text.hpp"
+
+extern char** environ;
+
+namespace dtrain {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// At most one byte more than a configuration may have: enough to see that it is too large.
+std::string read_config_file(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) throw_errno("open the configuration", path, errno);
+  std::string text;
+  std::array<char, 65536> buffer{};
+  ssize_t got = 0;
+  do {
+    got = ::read(descriptor, buffer.data(), buffer.size());
+    if (got > 0) text.append(buffer.data(), static_cast<size_t>(got));
+  } while ((got > 0 || (got < 0 && errno == EINTR)) && text.size() <= kYamlMaxBytes);
+  const int error = got < 0 ? errno : 0;
+  ::close(descriptor);
+  if (error == EISDIR) throw ConfigError(path + " is a folder, not a configuration file");
+  if (error != 0) throw_errno("read the configuration", path, error);
+  return text;
+}
+
+std::string parent_of(const std::string& key) {
+  const size_t dot = key.rfind('.');
+  return dot == std::string::npos ? "" : key.substr(0, dot);
+}
+
+std::string last_of(const std::string& key) {
+  return key.substr(key.rfind('.') + 1);
+}
+
+std::string shown(const std::string& text) {
+  return text.size() <= 80 ? text : text.substr(0, 77) + "…";
+}
+
+/// The words that other programs use for the same thing.
+const std::map<std::string, std::string>& other_words() {
+  static const std::map<std::string, std::string> words = {
+      {"lr", "optimizer.learning_rate"},
+      {"batch_size", "batch.per_rank"},
+      {"num_workers", "data.loader.threads"},
+      {"workers", "data.loader.threads"},
+      {"pretrained", "model.weights"},
+      {"num_classes", "model.outputs"},
+      {"num_epochs", "epochs"},
+      {"max_epochs", "epochs"},
+      {"image_size", "data.image.size"},
+      {"world_size", "distributed.logical_ranks"},
+      {"warmup_epochs", "schedule.warmup"},
+      {"scheduler", "schedule.decay.name"},
+  };
+  return words;
+}
+
+class Collector {
+ public:
+  Collector(const std::vector<Key>& keys, Settings& out) : out_(out) {
+    for (const Key& key : keys) {
+      leaves_.insert(key.name);
+      for (std::string group = key.name; !group.empty();) {
+        const std::string child = group;
+        group = parent_of(group);
+        std::vector<std::string>& children = children_[group];
+        if (std::find(children.begin(), children.end(), last_of(child)) == children.end())
+          children.push_back(last_of(child));
+      }
+    }
+  }
+
+  void file(const std::string& path) {
+    YamlSource& source = new_source({path, path, fs::absolute(path).parent_path().string()});
+    try {
+      const std::optional<YamlNode> read = parse_yaml(read_config_file(path), source, out_.problems);
+      out_.complete = out_.complete && read.has_value();
+      const YamlNode root = read.value_or(YamlNode());
+      if (root.kind == YamlNode::Kind::map) {
+        group("", root);
+      } else if (root.kind != YamlNode::Kind::null) {
+        problem(root.place, "a configuration is a group of keys (" + shown_children("") + "), not " + root.what());
+      }
+    } catch (const Error& error) {
+      out_.complete = false;
+      source.positions = false;
+      source.label.clear();  // the sentence names the file
+      out_.problems.push_back({{&source, 0, 0}, error.what(), error.code()});
+    }
+  }
+
+  void environment() {
+    constexpr std::string_view kPrefix = "DTRAIN_CONFIG__";
+    std::map<std::string, std::string> found;
+    for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+      const std::string_view line = *entry;
+      const size_t equals = line.find('=');
+      if (equals == std::string_view::npos || !line.starts_with(kPrefix)) continue;
+      found.emplace(line.substr(0, equals), line.substr(equals + 1));
+    }
+    for (const auto& [name, value] : found) {
+      std::string key = lower_case(std::string_view(name).substr(kPrefix.size()));
+      for (size_t at = key.find("__"); at != std::string::npos; at = key.find("__")) key.replace(at, 2, ".");
+      assign(key, value,
+             new_source({"environment: " + shown(name + "=" + value), name, fs::current_path().string(), 0, false}));
+    }
+  }
+
+  void override_with(const std::string& text) {
+    YamlSource& source =
+        new_source({"command line: " + shown(text), "command line", fs::current_path().string(), 0, false});
+    const size_t equals = text.find('=');
+    if (equals == 0 || equals == std::string::npos) {
+      out_.problems.push_back(
+          {{&source, 0, 0}, "not of the form key=value, as optimizer.learning_rate=0.0005", exit_code::kUsage});
+      return;
+    }
+    assign(text.substr(0, equals), text.substr(equals + 1), source);
+  }
+
+ private:
+  YamlSource& new_source(YamlSource source) {
+    source.order = static_cast<int>(out_.sources.size());
+    out_.sources.push_back(std::move(source));
+    return out_.sources.back();
+  }
+
+  void problem(const Place& place, const std::string& sentence) { out_.problems.push_back({place, sentence}); }
+
+  void assign(const std::string& key, const std::string& text, const YamlSource& source) {
+    std::optional<YamlNode> value = parse_value(text, source, out_.problems);
+    out_.complete = out_.complete && value.has_value();
+    if (!value) return;
+    value->place = {&source, 0, 0};
+    entry(key, *value, {&source, 0, 0});
+  }
+
+  /// `key` is complete; sets it, or opens the group that it names.
+  void entry(const std::string& key, const YamlNode& value, const Place& place) {
+    if (leaves_.contains(key)) {
+      out_.all.push_back({key, value});
+    } else if (!children_.contains(key) || key.empty()) {
+      problem(place, unknown(key));
+    } else if (value.kind == YamlNode::Kind::map) {
+      group(key, value);
+    } else if (value.kind == YamlNode::Kind::null) {
+      take_back(key, value);
+    } else {
+      problem(value.place, key + " is a group of keys (" + shown_children(key) + "), not " + value.what());
+    }
+  }
+
+  void group(const std::string& prefix, const YamlNode& map) {
+    for (const YamlNode::Entry& child : map.entries) {
+      const std::string key = prefix.empty() ? child.key : prefix + "." + child.key;
+      if (child.key.find('.') != std::string::npos) {
+        const std::string nest =
+            leaves_.contains(key) ? " (nest it: '" + last_of(key) + "' inside '" + parent_of(key) + "')" : "";
+        problem(child.place, "unknown key '" + shown(key) + "'" + nest);
+      } else {
+        entry(key, child.value, child.place);
+      }
+    }
+  }
+
+  /// A group without a value takes back every key of it that earlier sources set.
+  void take_back(const std::string& prefix, const YamlNode& null) {
+    std::set<std::string> set_below;
+    for (const Setting& setting : out_.all)
+      if (setting.key.starts_with(prefix + ".")) set_below.insert(setting.key);
+    for (const std::string& key : set_below) out_.all.push_back({key, null});
+  }
+
+  std::string shown_children(const std::string& group) const { return join(children_.at(group), ", "); }
+
+  std::string unknown(const std::string& key) const {
+    std::string known;  // the part of the key that names a group
+    size_t begin = 0;
+    for (size_t dot = key.find('.'); dot != std::string::npos; dot = key.find('.', begin)) {
+      const std::string prefix = key.substr(0, dot);
+      if (!children_.contains(prefix)) break;
+      known = prefix;
+      begin = dot + 1;
+    }
+    const size_t end = key.find('.', begin);
+    const std::string word = key.substr(begin, end == std::string::npos ? end : end - begin);
+    return "unknown key '" + shown(key) + "'" + hint(known, word, end == std::string::npos ? "" : key.substr(end));
+  }
+
+  std::string hint(const std::string& group, const std::string& word, const std::string& rest) const {
+    if (word.size() > 64) return "";
+    if (const std::string near = nearest_word(word, children_.at(group)); !near.empty()) {
+      if (rest.empty()) return " (did you mean '" + near + "'?)";
+      const std::string full = (group.empty() ? "" : group + ".") + near;
+      return " (did you mean '" + (leaves_.contains(full + rest) ? full + rest : full) + "'?)";
+    }
+    if (const auto same = other_words().find(word); same != other_words().end())
+      return " (did you mean '" + same->second + "'?)";
+    if (word.size() < 4) return "";  // too short to be near anything by more than chance
+    std::vector<std::string> ends;
+    for (const std::string& leaf : leaves_) ends.push_back(last_of(leaf));
+    const std::string near = nearest_word(word, ends);
+    for (const std::string& leaf : leaves_)
+      if (!near.empty() && last_of(leaf) == near) return " (did you mean '" + leaf + "'?)";
+    return "";
+  }
+
+  Settings& out_;
+  std::set<std::string> leaves_;
+  std::map<std::string, std::vector<std::string>> children_;  // group → last words, in the schema's order
+};
+
+bool name_character(char c, bool first) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (!first && c >= '0' && c <= '9');
+}
+
+// The value of what stands between `${` and `}`; "" and a sentence in `wrong` where there is none.
+std::string variable_value(const std::string& inside, std::string& wrong) {
+  size_t length = 0;
+  while (length < inside.size() && name_character(inside[length], length == 0)) ++length;
+  const std::string name = inside.substr(0, length);
+  const std::string rest = inside.substr(length);
+  if (name.empty() || !(rest.empty() || rest.starts_with(":-"))) {
+    wrong = "'${" + shown(inside) + "}' is neither ${NAME} nor ${NAME:-default}";
+    return "";
+  }
+  const char* value = std::getenv(name.c_str());
+  if (value != nullptr && (*value != '\0' || rest.empty())) return value;
+  if (rest.empty()) wrong = "the variable " + name + " is not set; set it, or give a default as ${" + name + ":-value}";
+  return rest.empty() ? "" : rest.substr(2);
+}
+
+std::string expanded(const std::string& text, std::string& wrong) {
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    if (text.compare(at, 3, "$${") == 0) {
+      out += "${";
+      at += 3;
+    } else if (text.compare(at, 2, "${") == 0) {
+      const size_t end = text.find('}', at);
+      if (end == std::string::npos) {
+        wrong = "'${' without its '}'; write '$${' for a literal '${'";
+        return text;
+      }
+      out += variable_value(text.substr(at + 2, end - at - 2), wrong);
+      at = end + 1;
+    } else {
+      out += text[at++];
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+void expand_variables(YamlNode& node, std::vector<Problem>& problems) {
+  if (node.kind == YamlNode::Kind::scalar && node.text.find("${") != std::string::npos) {
+    std::string wrong;
+    node.text = expanded(node.text, wrong);
+    if (!wrong.empty()) problems.push_back({node.place, wrong});
+  }
+  for (YamlNode& item : node.items) expand_variables(item, problems);
+  for (YamlNode::Entry& entry : node.entries) expand_variables(entry.value, problems);
+}
+
+std::optional<YamlNode> parse_value(const std::string& text, const YamlSource& source, std::vector<Problem>& problems) {
+  if (text == "|" || text == ">") return parse_yaml("'" + text + "'", source, problems);
+  return parse_yaml(text, source, problems);
+}
+
+Settings collect_settings(const ConfigSources& from, const std::vector<Key>& keys) {
+  Settings settings;
+  Collector collector(keys, settings);
+  for (const std::string& path : from.files) collector.file(path);
+  if (from.environment) collector.environment();
+  for (const std::string& text : from.overrides) collector.override_with(text);
+  return settings;
+}
+
+}  // namespace dtrain

@@ -1,0 +1,224 @@
+#include "dtrain/data/dataset.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "dtrain/base/error.hpp"
+#include "dtrain/base/hash.hpp"
+#include "dtrain/base/text.hpp"
+#include "dtrain/data/formats.hpp"
+#include "dtrain/data/scan.hpp"
+#include "dtrain/io/file.hpp"
+
+namespace dtrain {
+
+namespace fs = std::filesystem;
+
+static std::string task_name(Task task) {
+  return task == Task::multilabel ? "multilabel" : task == Task::multiclass ? "multiclass" : "segmentation";
+}
+
+static Task natural_task(const DataOptions& options) {
+  switch (options.format) {
+    case DataFormat::image_folder: return Task::multiclass;
+    case DataFormat::image_mask: return Task::segmentation;
+    case DataFormat::csv:
+      return options.csv.labels.empty() && options.csv.separator.empty() ? Task::multiclass : Task::multilabel;
+    case DataFormat::nih_cxr14:
+    case DataFormat::synthetic: break;
+  }
+  return Task::multilabel;
+}
+
+static Task checked_task(const DataOptions& options, Task task) {
+  const Task natural = natural_task(options);
+  if (task == Task::from_format || task == natural || options.format == DataFormat::synthetic)
+    return task == Task::from_format ? natural : task;
+  throw ConfigError("task " + task_name(task) + " does not fit data.format, whose samples are for " + task_name(natural));
+}
+
+// --- data.classes
+
+static std::vector<int64_t> chosen_places(const std::vector<std::string>& classes, const std::vector<std::string>& wanted) {
+  std::vector<int64_t> places;
+  std::set<std::string> seen;
+  for (const std::string& name : wanted) {
+    if (!seen.insert(name).second) throw ConfigError("data.classes names '" + name + "' twice");
+    const auto found = std::find(classes.begin(), classes.end(), name);
+    if (found == classes.end()) {
+      const std::string near = nearest_word(name, classes);
+      throw ConfigError("data.classes names '" + name + "', which is no class of the data" +
+                        (near.empty() ? "" : " (did you mean '" + near + "'?)") + "; there are:\n" + capped_list(classes));
+    }
+    places.push_back(found - classes.begin());
+  }
+  return places;
+}
+
+static void choose_classes(Dataset& dataset, const std::vector<std::string>& wanted) {
+  const std::vector<int64_t> places = chosen_places(dataset.classes, wanted);
+  std::vector<int64_t> new_index(dataset.classes.size(), -1);
+  for (size_t i = 0; i < places.size(); ++i) new_index[static_cast<size_t>(places[i])] = static_cast<int64_t>(i);
+  for (Sample& sample : dataset.samples) {
+    if (dataset.task == Task::multiclass) sample.class_index = new_index[static_cast<size_t>(sample.class_index)];
+    if (dataset.task != Task::multilabel) continue;
+    std::vector<float> labels;
+    for (int64_t place : places) labels.push_back(sample.labels[static_cast<size_t>(place)]);
+    sample.labels = std::move(labels);
+  }
+  dataset.classes = wanted;
+  if (dataset.task != Task::multiclass) return;
+  const auto dropped = std::erase_if(dataset.samples, [](const Sample& sample) { return sample.class_index < 0; });
+  if (dropped > 0)
+    dataset.notes.push_back(count_of(static_cast<int64_t>(dropped), "picture") + " of classes not in data.classes left out");
+}
+
+// --- what holds for every format
+
+static void set_parts(Dataset& dataset, const SplitOptions& split) {
+  const auto parts = part_folders(dataset.root, split);
+  for (Sample& sample : dataset.samples)
+    for (const auto& [part, folder] : parts)
+      if (sample.part.empty() && lies_in(sample.path, folder)) sample.part = part;
+}
+
+static int64_t size_of(const std::string& root, const std::string& path) {
+  std::error_code error;
+  const fs::path whole = fs::path(root) / path;
+  const auto bytes = fs::file_size(whole, error);
+  if (error) throw_errno("read the size of", whole.string(), error.value());
+  return static_cast<int64_t>(bytes);
+}
+
+static std::string label_text(const Sample& sample) {
+  std::string text = std::to_string(sample.class_index);
+  for (float label : sample.labels) text += label > 0.5F ? '1' : label == 0 ? '0' : '?';
+  return text;
+}
+
+static std::string manifest_of(const Dataset& dataset, const DataOptions& options, uint64_t seed) {
+  const bool synthetic = dataset.format == DataFormat::synthetic;
+  constexpr char kEnd = '\0';
+  Sha256 sha;
+  for (const std::string& name : dataset.classes) sha.update(name + kEnd);
+  if (synthetic) {
+    const ImageOptions& image = options.image;
+    sha.update("synthetic " + std::to_string(seed) + " " + std::to_string(options.synthetic.samples) + " " +
+               std::to_string(options.synthetic.classes) + " " + std::to_string(image.height) + " " +
+               std::to_string(image.width) + " " + std::to_string(image.channels) + kEnd);
+  }
+  std::string line;
+  for (const Sample& sample : dataset.samples) {
+    line = sample.path + kEnd + label_text(sample) + kEnd + sample.group + kEnd;
+    if (!synthetic) line += std::to_string(size_of(dataset.root, sample.path)) + kEnd;
+    for (const std::string& mask : sample.masks)
+      line += mask + kEnd + std::to_string(size_of(dataset.root, mask)) + kEnd;
+    sha.update(line + '\n');
+  }
+  return sha.hex_digest();
+}
+
+static void read_format(const DataOptions& options, uint64_t seed, Dataset& dataset) {
+  switch (options.format) {
+    case DataFormat::image_folder: return read_image_folder(options, dataset);
+    case DataFormat::nih_cxr14: return read_nih_cxr14(options, dataset);
+    case DataFormat::csv: return read_csv(options, dataset);
+    case DataFormat::image_mask: return read_image_mask(options, dataset);
+    case DataFormat::synthetic: return make_synthetic(options, seed, dataset);
+  }
+}
+
+Dataset open_dataset(const DataOptions& options, Task task, uint64_t seed) {
+  Dataset dataset;
+  dataset.task = checked_task(options, task);
+  dataset.format = options.format;
+  dataset.root = options.root;
+  if (options.format != DataFormat::synthetic) require_root(options.root);
+  read_format(options, seed, dataset);
+  if (!options.classes.empty()) choose_classes(dataset, options.classes);
+  if (dataset.samples.empty())
+    throw DataError("data.root '" + options.root + "' holds no sample: no PNG or JPEG picture with a label was found");
+  std::sort(dataset.samples.begin(), dataset.samples.end(),
+            [](const Sample& a, const Sample& b) { return natural_less(a.path, b.path); });
+  if (options.format != DataFormat::synthetic) set_parts(dataset, options.split);
+  for (Sample& sample : dataset.samples) sample.id = hash64(sample.path);
+  dataset.manifest_sha256 = manifest_of(dataset, options, seed);
+  return dataset;
+}
+
+// --- pixels
+
+static Image read_image_file(const Dataset& dataset, const std::string& relative, int64_t* bytes_read) {
+  const std::string path = (fs::path(dataset.root) / relative).lexically_normal().string();
+  const std::vector<std::byte> file = read_file(path);
+  if (bytes_read != nullptr) *bytes_read += static_cast<int64_t>(file.size());
+  return decode_image(file, path);
+}
+
+Image read_picture(const Dataset& dataset, const DataOptions& options, int64_t index, uint64_t seed, int64_t* bytes_read) {
+  if (dataset.format == DataFormat::synthetic) return synthetic_picture(dataset, options, index, seed);
+  return read_image_file(dataset, dataset.samples[static_cast<size_t>(index)].path, bytes_read);
+}
+
+// Class of every pixel value, after data.classes has chosen and ordered the classes.
+static std::vector<uint8_t> class_table(const Dataset& dataset, const ImageMaskOptions& options, int bits) {
+  int64_t classes = 0;
+  for (const auto& [value, number] : options.mask_values) classes = std::max(classes, number);
+  const std::vector<std::string> all = mask_class_names(classes);
+  std::vector<uint8_t> table(size_t{1} << bits, 0);
+  for (const auto& [value, number] : options.mask_values) {
+    const auto place = std::find(dataset.classes.begin(), dataset.classes.end(), all[static_cast<size_t>(number - 1)]);
+    if (place == dataset.classes.end() || value < 0 || value >= static_cast<int64_t>(table.size())) continue;
+    table[static_cast<size_t>(value)] = static_cast<uint8_t>(place - dataset.classes.begin() + 1);
+  }
+  return table;
+}
+
+template <typename Value>
+static void add_classes(const std::vector<Value>& values, int64_t channels, const std::vector<uint8_t>& table,
+                        const std::string& path, std::vector<uint8_t>& out) {
+  const auto stride = static_cast<size_t>(channels);
+  for (size_t pixel = 0; pixel < out.size(); ++pixel) {
+    const Value value = values[pixel * stride];
+    for (size_t c = 1; c < stride; ++c)
+      if (values[pixel * stride + c] != value)
+        throw DataError("the mask '" + path + "' is coloured; a mask must be grey, its pixel values as in mask_values");
+    if (const uint8_t found = table[value]; found != 0) out[pixel] = found;
+  }
+}
+
+static std::string size_text(const Image& image) {
+  return std::to_string(image.height) + " × " + std::to_string(image.width);
+}
+
+Image read_mask(const Dataset& dataset, const DataOptions& options, int64_t index, uint64_t seed, int64_t* bytes_read) {
+  if (dataset.format == DataFormat::synthetic) return synthetic_mask(dataset, options, index, seed);
+  const Sample& sample = dataset.samples[static_cast<size_t>(index)];
+  Image united;
+  united.channels = 1;
+  for (const std::string& path : sample.masks) {
+    const Image mask = read_image_file(dataset, path, bytes_read);
+    if (united.height == 0) {
+      united.height = mask.height;
+      united.width = mask.width;
+      united.bytes.assign(static_cast<size_t>(mask.height * mask.width), 0);
+    }
+    if (mask.height != united.height || mask.width != united.width)
+      throw DataError("the masks '" + sample.masks[0] + "' (" + size_text(united) + ") and '" + path + "' (" +
+                      size_text(mask) + ") of '" + sample.path + "' differ in size");
+    const std::vector<uint8_t> table = class_table(dataset, options.image_mask, mask.bits);
+    if (mask.bits == 8) add_classes(mask.bytes, mask.channels, table, path, united.bytes);
+    if (mask.bits == 16) add_classes(mask.words, mask.channels, table, path, united.bytes);
+  }
+  return united;
+}
+
+void require_same_size(const Dataset& dataset, int64_t index, const Image& picture, const Image& mask) {
+  if (picture.height == mask.height && picture.width == mask.width) return;
+  const Sample& sample = dataset.samples[static_cast<size_t>(index)];
+  throw DataError("the picture '" + sample.path + "' (" + size_text(picture) + ") and its mask '" + sample.masks[0] +
+                  "' (" + size_text(mask) + ") differ in size");
+}
+
+}  // namespace dtrain

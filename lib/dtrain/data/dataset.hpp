@@ -1,0 +1,71 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "dtrain/base/task.hpp"
+#include "dtrain/data/options.hpp"
+#include "dtrain/io/image.hpp"
+
+namespace dtrain {
+
+/// One sample of a data set, without its pixels.
+struct Sample {
+  std::string path;                 ///< relative to root, with '/' between folders; the sample's name everywhere
+  std::string group;                ///< patient; "" when the data tell none
+  std::string part;                 ///< "train", "valid", "test" when the folder says so, else ""
+  std::vector<float> labels;        ///< multilabel: one per class, 0, 1 or NaN (unknown)
+  int64_t class_index = -1;         ///< multiclass
+  std::vector<std::string> masks;   ///< segmentation: relative to root; their union is the mask
+  uint64_t id = 0;                  ///< hash64(path): keys augmentation and the coverage receipt
+};
+
+/// What exists, before any split: every sample in a fixed order (natural order of the paths), the same on every rank.
+struct Dataset {
+  Task task = Task::multilabel;     ///< never from_format
+  DataFormat format = DataFormat::image_folder;
+  std::string root;
+  std::vector<std::string> classes; ///< names of the outputs, in order
+  std::vector<Sample> samples;
+  std::vector<std::string> notes;   ///< one line each for the banner: rows left out, labels unknown …
+  std::string manifest_sha256;      ///< over classes, and path, labels, group, masks and file sizes of every sample
+};
+
+/// Reads folders and label files, decodes no picture. Throws MissingError (root, list, label file, pictures named in a
+/// label file but absent: all listed, capped at 20), DataError (empty class folder, a mask without image or an image
+/// without mask, an unknown label with row and value, two pictures of one base name where base names decide, a link that
+/// leads out of root), ConfigError (data.classes names a class that is not there; task and format that do not fit).
+/// Patients and other columns of a label file are never part of a message.
+///
+/// Hidden files are left out; what is a picture is told by its name: .png, .jpg, .jpeg. Where root holds train/ and
+/// valid/ (or val/), test/ optional, or data.split.folders names folders, each sample knows its part.
+///
+/// image_folder  root/CLASS/…/picture, or root/PART/CLASS/…; classes sorted by name (bytes, as torchvision does). Group:
+///               the file name up to its first '_' or '.'.
+/// nih_cxr14     labels: the official CSV (columns `Image Index`, `Finding Labels`; `Patient ID` is the group, without
+///               it the file name up to its first '_'), pictures found by base name at any depth under root; the 14
+///               labels in the usual order; `No Finding` = all zero.
+/// csv           see CsvOptions; the path column is a path under root, or a base name found at any depth. One label
+///               column: its values are the classes, in natural order; without separator an empty value is an error.
+///               Multilabel columns: 1, 0, or empty for unknown.
+/// image_mask    root/IMAGES/name + root/MASKS/name paired by stem, or one folder per sample, each with its own
+///               IMAGES/ (one picture) and MASKS/ whose union is the mask; either of them also beneath PART/. Masks are
+///               PNG: JPEG changes pixel values. Classes: "foreground", or "1", "2" … where mask_values has several.
+/// synthetic     made in memory from `seed`.
+Dataset open_dataset(const DataOptions& options, Task task, uint64_t seed);
+
+/// Decoded picture of sample `index`: from its file, or made in memory for a synthetic one. Adds the size of what was
+/// read to `*bytes_read`. Throws DataError naming the file, MissingError if it has vanished since the scan.
+Image read_picture(const Dataset& dataset, const DataOptions& options, int64_t index, uint64_t seed,
+                   int64_t* bytes_read = nullptr);
+
+/// Class of each pixel, 0 = background, k + 1 = dataset.classes[k] (8-bit, one channel): mask_values applied, several
+/// masks united (the later one wins where they overlap). Throws like read_picture, DataError for a coloured mask and for
+/// masks of one sample that differ in size.
+Image read_mask(const Dataset& dataset, const DataOptions& options, int64_t index, uint64_t seed,
+                int64_t* bytes_read = nullptr);
+
+/// Throws DataError naming both unless the picture of sample `index` and its mask have one size.
+void require_same_size(const Dataset& dataset, int64_t index, const Image& picture, const Image& mask);
+
+}  // namespace dtrain

@@ -1,0 +1,28 @@
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "dtrain/data/dataset.hpp"
+
+namespace dtrain {
+
+// Each format's share of open_dataset(): fills classes, samples (without ids, in any order) and notes of `dataset`,
+// whose task, format and root are set. What is thrown is described there.
+
+void read_image_folder(const DataOptions& options, Dataset& dataset);
+void read_nih_cxr14(const DataOptions& options, Dataset& dataset);
+void read_csv(const DataOptions& options, Dataset& dataset);
+void read_image_mask(const DataOptions& options, Dataset& dataset);
+void make_synthetic(const DataOptions& options, uint64_t seed, Dataset& dataset);
+
+/// Pixels of a synthetic sample, of the size and channels that `options.image` asks for. Labels are patterns that stay
+/// what they are under flips and turns: label k is a product of two cosines of frequencies of its own.
+Image synthetic_picture(const Dataset& dataset, const DataOptions& options, int64_t index, uint64_t seed);
+
+/// Its mask: 0, or class 1 … of data.synthetic.classes. Bright discs on noise; brighter for higher classes.
+Image synthetic_mask(const Dataset& dataset, const DataOptions& options, int64_t index, uint64_t seed);
+
+/// "foreground" for one class, else "1", "2" …
+std::vector<std::string> mask_class_names(int64_t classes);
+
+}  // namespace dtrain

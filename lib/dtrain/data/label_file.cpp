@@ -1,0 +1,256 @@
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <unordered_map>
+
+#include "dtrain/base/error.hpp"
+#include "dtrain/base/text.hpp"
+#include "dtrain/data/formats.hpp"
+#include "dtrain/data/scan.hpp"
+#include "dtrain/io/csv.hpp"
+
+namespace dtrain {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+const std::vector<std::string> kNihClasses = {
+    "Atelectasis",   "Cardiomegaly", "Effusion", "Infiltration", "Mass",     "Nodule",             "Pneumonia",
+    "Pneumothorax", "Consolidation", "Edema",    "Emphysema",    "Fibrosis", "Pleural_Thickening", "Hernia"};
+
+/// The label file, the pictures beneath root, and which row tells of which picture.
+struct LabelFile {
+  CsvTable table;
+  std::vector<std::string> pictures;  // natural order
+  std::vector<int64_t> row_of;        // of each picture, -1 for none
+};
+
+/// Problems of many rows, thrown as one error with its list capped.
+struct Problems {
+  std::vector<std::string> lines;
+  template <typename Thrown>
+  void raise(const std::string& sentence) const {
+    if (!lines.empty()) throw Thrown(sentence + ":\n" + capped_list(lines));
+  }
+};
+
+CsvTable read_table(const DataOptions& options) {
+  std::error_code error;
+  if (!options.labels.empty() && fs::status(options.labels, error).type() == fs::file_type::not_found)
+    throw MissingError("data.labels '" + options.labels + "' does not exist; set data.labels to the label file");
+  return CsvTable::read(options.labels);
+}
+
+bool leaves_root(const std::string& name) {
+  return name.starts_with('/') || name == ".." || name.starts_with("../") || name.find("/../") != std::string::npos;
+}
+
+// Pictures in root by the names in `column`. Base names alone decide where `by_base_name`.
+LabelFile match_rows(const DataOptions& options, const std::string& column, bool by_base_name) {
+  LabelFile file{read_table(options), scan_folder(options.root, options.root, options.allow_links).pictures, {}};
+  PathIndex index;
+  for (size_t i = 0; i < file.pictures.size(); ++i) index.add(file.pictures[i], static_cast<int64_t>(i));
+  file.row_of.assign(file.pictures.size(), -1);
+  const CsvTable& table = file.table;
+  const int64_t names = table.column(column);
+  Problems absent, twice, several, outside;
+  for (int64_t row = 0; row < table.rows(); ++row) {
+    const std::string name(trimmed(table.at(row, names)));
+    const std::string text = "line " + std::to_string(table.line(row)) + ": '" + name + "'";
+    if (leaves_root(name)) {
+      outside.lines.push_back(text);
+      continue;
+    }
+    const int64_t picture = by_base_name ? index.find_name(name) : index.find(name.starts_with("./") ? name.substr(2) : name);
+    if (picture == PathIndex::kNone) {
+      const bool there = !name.empty() && fs::is_regular_file(fs::path(options.root) / name);
+      absent.lines.push_back(text + (there ? " (neither .png nor .jpg)" : ""));
+    } else if (picture == PathIndex::kSeveral) {
+      several.lines.push_back(text);
+    } else if (int64_t& taken = file.row_of[static_cast<size_t>(picture)]; taken >= 0) {
+      twice.lines.push_back(text + ", as in line " + std::to_string(table.line(taken)));
+    } else {
+      taken = row;
+    }
+  }
+  outside.raise<DataError>(table.name() + " names paths outside data.root");
+  absent.raise<MissingError>(table.name() + " names " + count_of(static_cast<int64_t>(absent.lines.size()), "picture") +
+                             " that data.root '" + options.root + "' does not hold (remove the rows or add the files)");
+  several.raise<DataError>("data.root '" + options.root + "' holds several pictures of one base name that " + table.name() +
+                           " names");
+  twice.raise<DataError>(table.name() + " has two rows for one picture");
+  return file;
+}
+
+// One sample for each picture that has a row; `fill` adds its labels.
+void add_samples(const LabelFile& file, Dataset& dataset, const std::function<void(int64_t row, Sample&)>& fill) {
+  int64_t unnamed = 0;
+  for (size_t i = 0; i < file.pictures.size(); ++i) {
+    if (file.row_of[i] < 0) {
+      ++unnamed;
+      continue;
+    }
+    Sample sample;
+    sample.path = file.pictures[i];
+    fill(file.row_of[i], sample);
+    dataset.samples.push_back(std::move(sample));
+  }
+  if (unnamed > 0)
+    dataset.notes.push_back(count_of(unnamed, "picture") + " beneath data.root named by no row of " +
+                            std::string(base_name(file.table.name())) + " left out");
+}
+
+std::string text_at(const CsvTable& table, int64_t row, int64_t column) {
+  return std::string(trimmed(table.at(row, column)));
+}
+
+void note_unknown(Dataset& dataset) {
+  int64_t unknown = 0;
+  int64_t silent = 0;
+  for (const Sample& sample : dataset.samples) {
+    const auto nan = std::count_if(sample.labels.begin(), sample.labels.end(), [](float x) { return std::isnan(x); });
+    unknown += nan;
+    silent += nan == static_cast<int64_t>(sample.labels.size()) ? 1 : 0;
+  }
+  if (unknown > 0) dataset.notes.push_back(count_of(unknown, "label") + " unknown (empty), left out of loss and metrics");
+  if (silent > 0) dataset.notes.push_back(count_of(silent, "picture") + " without any known label");
+}
+
+// The classes that stand in a column, natural order.
+std::vector<std::string> classes_in(const CsvTable& table, int64_t column, char separator) {
+  std::vector<std::string> classes;
+  std::unordered_map<std::string, bool> seen;
+  for (int64_t row = 0; row < table.rows(); ++row)
+    for (const std::string& part : separator == 0 ? std::vector<std::string>{table.at(row, column)}
+                                                  : split_text(table.at(row, column), separator))
+      if (const std::string name(trimmed(part)); !name.empty() && seen.emplace(name, true).second) classes.push_back(name);
+  std::sort(classes.begin(), classes.end(), natural_less);
+  return classes;
+}
+
+/// Names to places, for labels joined in one field.
+class JoinedLabels {
+ public:
+  JoinedLabels(const std::vector<std::string>& classes, char separator) : separator_(separator), count_(classes.size()) {
+    for (size_t i = 0; i < classes.size(); ++i) places_.emplace(classes[i], i);
+  }
+
+  /// 1 for each name in `field`, 0 else; names that are no class go to `unknown`.
+  std::vector<float> read(const std::string& field, std::vector<std::string>& unknown) const {
+    std::vector<float> labels(count_, 0);
+    for (const std::string& part : split_text(field, separator_)) {
+      const std::string name(trimmed(part));
+      const auto place = places_.find(name);
+      if (place != places_.end()) {
+        labels[place->second] = 1;
+      } else if (!name.empty()) {
+        unknown.push_back(name);
+      }
+    }
+    return labels;
+  }
+
+ private:
+  char separator_;
+  size_t count_;
+  std::unordered_map<std::string, size_t> places_;
+};
+
+float known_or_nan(const std::string& text, bool& good) {
+  good = true;
+  if (text == "0" || text == "0.0") return 0;
+  if (text == "1" || text == "1.0") return 1;
+  good = text.empty();
+  return std::numeric_limits<float>::quiet_NaN();
+}
+
+void read_label_columns(const DataOptions& options, const LabelFile& file, Dataset& dataset,
+                        const std::function<void(int64_t, Sample&)>& set_group) {
+  const CsvTable& table = file.table;
+  std::vector<int64_t> columns;
+  for (const std::string& name : options.csv.labels) columns.push_back(table.column(name));
+  dataset.classes = options.csv.labels;
+  Problems bad;
+  add_samples(file, dataset, [&](int64_t row, Sample& sample) {
+    set_group(row, sample);
+    for (size_t k = 0; k < columns.size(); ++k) {
+      bool good = true;
+      const std::string text = text_at(table, row, columns[k]);
+      sample.labels.push_back(known_or_nan(text, good));
+      if (!good) bad.lines.push_back("line " + std::to_string(table.line(row)) + ": '" + text + "' in column '" + options.csv.labels[k] + "'");
+    }
+  });
+  bad.raise<DataError>(table.name() + " has labels that are neither 1, 0 nor empty (unknown)");
+  note_unknown(dataset);
+}
+
+void read_label_column(const DataOptions& options, const LabelFile& file, Dataset& dataset,
+                       const std::function<void(int64_t, Sample&)>& set_group) {
+  const CsvTable& table = file.table;
+  const int64_t column = table.column(options.csv.label);
+  if (options.csv.separator.size() > 1) throw ConfigError("data.csv.separator wants one character");
+  const char separator = options.csv.separator.empty() ? '\0' : options.csv.separator[0];
+  dataset.classes = classes_in(table, column, separator);
+  std::unordered_map<std::string, int64_t> places;
+  for (const std::string& name : dataset.classes) places.emplace(name, static_cast<int64_t>(places.size()));
+  const JoinedLabels joined(dataset.classes, separator);
+  Problems bad;
+  add_samples(file, dataset, [&](int64_t row, Sample& sample) {
+    set_group(row, sample);
+    const std::string text = text_at(table, row, column);
+    std::vector<std::string> none;  // every name in the column is a class
+    if (separator != 0) {
+      sample.labels = joined.read(text, none);
+    } else if (text.empty()) {
+      bad.lines.push_back("line " + std::to_string(table.line(row)) + ": '" + sample.path + "'");
+    } else {
+      sample.class_index = places.at(text);
+    }
+  });
+  bad.raise<DataError>(table.name() + " has no class in column '" + options.csv.label + "' for");
+}
+
+}  // namespace
+
+void read_nih_cxr14(const DataOptions& options, Dataset& dataset) {
+  const LabelFile file = match_rows(options, "Image Index", true);
+  const CsvTable& table = file.table;
+  const int64_t findings = table.column("Finding Labels");
+  const std::optional<int64_t> patient = table.find_column("Patient ID");
+  dataset.classes = kNihClasses;
+  const JoinedLabels joined(kNihClasses, '|');
+  Problems bad;
+  add_samples(file, dataset, [&](int64_t row, Sample& sample) {
+    sample.group = patient ? text_at(table, row, *patient) : std::string(group_of_name(sample.path));
+    const std::string text = text_at(table, row, findings);
+    std::vector<std::string> unknown;
+    sample.labels = joined.read(text, unknown);
+    if (unknown == std::vector<std::string>{"No Finding"} && text == "No Finding") return;
+    if (text.empty()) unknown.emplace_back("");
+    for (const std::string& name : unknown) {
+      const std::string near = nearest_word(name, kNihClasses);
+      bad.lines.push_back("line " + std::to_string(table.line(row)) + ": '" + name + "'" +
+                          (near.empty() ? "" : " (did you mean '" + near + "'?)"));
+    }
+  });
+  bad.raise<DataError>(table.name() + " has labels that are none of the 14 findings nor 'No Finding' alone");
+}
+
+void read_csv(const DataOptions& options, Dataset& dataset) {
+  if (options.csv.labels.empty() == options.csv.label.empty())
+    throw ConfigError("format csv wants either data.csv.labels (one column per label) or data.csv.label (one column)");
+  const LabelFile file = match_rows(options, options.csv.path, false);
+  std::optional<int64_t> group;
+  if (!options.csv.group.empty()) group = file.table.column(options.csv.group);
+  const auto set_group = [&](int64_t row, Sample& sample) {
+    if (group) sample.group = text_at(file.table, row, *group);
+  };
+  if (options.csv.label.empty()) return read_label_columns(options, file, dataset, set_group);
+  read_label_column(options, file, dataset, set_group);
+}
+
+}  // namespace dtrain

@@ -1,0 +1,254 @@
+#include "dtrain/data/loader.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <limits>
+#include <mutex>
+#include <thread>
+
+#include <ATen/ATen.h>
+
+#include "dtrain/base/error.hpp"
+#include "dtrain/base/time.hpp"
+#include "dtrain/data/transform.hpp"
+
+namespace dtrain {
+
+namespace {
+
+/// A batch in the making. Threads take its samples one by one and write into its memory; nobody else touches a place
+/// that is claimed. A slot lives as long as a thread works on it, even when start() has dropped it.
+struct Slot {
+  Batch batch;
+  std::optional<int64_t> augment_epoch;
+  float* images = nullptr;
+  float* masks = nullptr;                                  // segmentation: the targets' memory
+  size_t claimed = 0;
+  size_t finished = 0;
+  std::exception_ptr error;                                // of the first sample, in batch order, that failed
+  size_t error_place = std::numeric_limits<size_t>::max();
+
+  size_t size() const { return batch.samples.size(); }
+  bool ready() const { return finished == size(); }
+};
+
+/// What does not change while the loader lives.
+struct Recipe {
+  const Dataset& dataset;
+  DataOptions options;
+  uint64_t seed;
+  bool channels_last;
+  int64_t classes;
+  int64_t plane;   // pixels of one channel
+};
+
+void interleaved_to_planes(const std::vector<float>& from, int64_t channels, int64_t plane, float* to) {
+  for (int64_t c = 0; c < channels; ++c)
+    for (int64_t i = 0; i < plane; ++i) *to++ = from[static_cast<size_t>(i * channels + c)];
+}
+
+/// Decodes and transforms sample `place` of the slot into the slot's memory; returns the bytes read. No ATen in here:
+/// its operators would start threads of their own in each of ours.
+int64_t make_sample(const Recipe& recipe, const Slot& slot, size_t place) {
+  const int64_t index = slot.batch.samples[place];
+  const ImageOptions& size = recipe.options.image;
+  const Sample& sample = recipe.dataset.samples[static_cast<size_t>(index)];
+  AugmentDraw draw;
+  if (slot.augment_epoch) draw = draw_augmentation(recipe.options.augment, recipe.seed, *slot.augment_epoch, sample.id);
+  int64_t bytes = 0;
+  const Image picture = read_picture(recipe.dataset, recipe.options, index, recipe.seed, &bytes);
+  const int64_t values = recipe.plane * size.channels;
+  float* out = slot.images + static_cast<int64_t>(place) * values;
+  if (recipe.channels_last || size.channels == 1) {
+    transform_image(picture, size, draw, {out, static_cast<size_t>(values)});
+  } else {
+    std::vector<float> interleaved(static_cast<size_t>(values));
+    transform_image(picture, size, draw, interleaved);
+    interleaved_to_planes(interleaved, size.channels, recipe.plane, out);
+  }
+  if (recipe.dataset.task != Task::segmentation) return bytes;
+  const Image mask = read_mask(recipe.dataset, recipe.options, index, recipe.seed, &bytes);
+  require_same_size(recipe.dataset, index, picture, mask);
+  const int64_t mask_values = recipe.plane * recipe.classes;
+  float* target = slot.masks + static_cast<int64_t>(place) * mask_values;
+  transform_mask(mask, size, draw, recipe.classes, {target, static_cast<size_t>(mask_values)});
+  return bytes;
+}
+
+at::Tensor targets_of(const Recipe& recipe, const std::vector<int64_t>& samples) {
+  const auto n = static_cast<int64_t>(samples.size());
+  const ImageOptions& size = recipe.options.image;
+  if (recipe.dataset.task == Task::segmentation) return at::empty({n, recipe.classes, size.height, size.width}, at::kFloat);
+  if (recipe.dataset.task == Task::multiclass) {
+    at::Tensor targets = at::empty({n}, at::kLong);
+    auto* out = targets.mutable_data_ptr<int64_t>();
+    for (int64_t index : samples) *out++ = recipe.dataset.samples[static_cast<size_t>(index)].class_index;
+    return targets;
+  }
+  at::Tensor targets = at::empty({n, recipe.classes}, at::kFloat);
+  auto* out = targets.mutable_data_ptr<float>();
+  for (int64_t index : samples)
+    for (float label : recipe.dataset.samples[static_cast<size_t>(index)].labels) *out++ = label;
+  return targets;
+}
+
+std::shared_ptr<Slot> make_slot(const Recipe& recipe, BatchRequest request) {
+  const auto n = static_cast<int64_t>(request.samples.size());
+  const ImageOptions& size = recipe.options.image;
+  auto slot = std::make_shared<Slot>();
+  const auto format = recipe.channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+  slot->batch.images =
+      at::empty({n, size.channels, size.height, size.width}, at::TensorOptions(at::kFloat).memory_format(format));
+  slot->batch.targets = targets_of(recipe, request.samples);
+  slot->batch.samples = std::move(request.samples);
+  slot->augment_epoch = request.augment_epoch;
+  slot->images = slot->batch.images.mutable_data_ptr<float>();
+  if (recipe.dataset.task == Task::segmentation) slot->masks = slot->batch.targets.mutable_data_ptr<float>();
+  return slot;
+}
+
+}  // namespace
+
+struct Loader::Impl {
+  explicit Impl(Recipe made) : recipe(std::move(made)) {}
+  ~Impl() {
+    {
+      const std::lock_guard lock(mutex);
+      stopping = true;
+    }
+    work.notify_all();
+    for (std::thread& thread : threads) thread.join();
+  }
+
+  void run();
+  std::shared_ptr<Slot> unclaimed() const;
+  void add_slot();
+  double ready_share() const;
+
+  const Recipe recipe;
+  size_t prefetch = 1;
+
+  mutable std::mutex mutex;        // guards all below, and the counters of every slot
+  std::condition_variable work;    // a sample can be claimed, or the end has come
+  std::condition_variable ready;   // a batch is complete
+  bool stopping = false;
+  std::deque<BatchRequest> requests;          // not begun yet
+  std::deque<std::shared_ptr<Slot>> slots;    // being made or ready, in order
+  uint64_t generation = 0;                    // of start(): what an earlier one left behind does not count
+  double waited = 0;
+  double fill_sum = 0;
+  int64_t calls = 0;
+  int64_t bytes_read = 0;
+
+  std::vector<std::thread> threads;
+};
+
+std::shared_ptr<Slot> Loader::Impl::unclaimed() const {
+  for (const auto& slot : slots)
+    if (slot->claimed < slot->size()) return slot;
+  return nullptr;
+}
+
+void Loader::Impl::run() {
+  std::unique_lock lock(mutex);
+  while (true) {
+    std::shared_ptr<Slot> slot;
+    work.wait(lock, [&] { return stopping || (slot = unclaimed()) != nullptr; });
+    if (stopping) return;
+    const size_t place = slot->claimed++;
+    const uint64_t begun = generation;
+    lock.unlock();
+    int64_t bytes = 0;
+    std::exception_ptr error;
+    try {
+      bytes = make_sample(recipe, *slot, place);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    lock.lock();
+    if (error && place < slot->error_place) {
+      slot->error = error;
+      slot->error_place = place;
+    }
+    if (begun == generation) bytes_read += bytes;
+    if (++slot->finished == slot->size()) ready.notify_all();
+  }
+}
+
+// Makes the memory of the next batch and hands it to the threads. The lock is held by the caller; the allocation is
+// cheap, the pages are touched by the threads.
+void Loader::Impl::add_slot() {
+  if (requests.empty()) return;
+  slots.push_back(make_slot(recipe, std::move(requests.front())));
+  requests.pop_front();
+}
+
+double Loader::Impl::ready_share() const {
+  const auto complete = std::count_if(slots.begin(), slots.end(), [](const auto& slot) { return slot->ready(); });
+  return static_cast<double>(complete) / static_cast<double>(prefetch);
+}
+
+Loader::Loader(const Dataset& dataset, const DataOptions& options, uint64_t seed, at::MemoryFormat format) {
+  const auto classes = static_cast<int64_t>(dataset.classes.size());
+  const int64_t plane = options.image.height * options.image.width;
+  impl_ = std::make_unique<Impl>(Recipe{dataset, options, seed, format == at::MemoryFormat::ChannelsLast, classes, plane});
+  impl_->prefetch = static_cast<size_t>(std::max<int64_t>(1, options.loader.prefetch));
+  const int count = loader_threads(options.loader, 0);
+  for (int i = 0; i < count; ++i) impl_->threads.emplace_back([impl = impl_.get()] { impl->run(); });
+}
+
+Loader::~Loader() = default;
+
+void Loader::start(std::vector<BatchRequest> requests) {
+  Impl& impl = *impl_;
+  const std::lock_guard lock(impl.mutex);
+  ++impl.generation;
+  impl.waited = impl.fill_sum = 0;
+  impl.calls = impl.bytes_read = 0;
+  impl.slots.clear();
+  impl.requests.assign(std::make_move_iterator(requests.begin()), std::make_move_iterator(requests.end()));
+  for (size_t i = 0; i < impl.prefetch; ++i) impl.add_slot();
+  impl.work.notify_all();
+}
+
+std::optional<Batch> Loader::next() {
+  Impl& impl = *impl_;
+  std::unique_lock lock(impl.mutex);
+  if (impl.slots.empty()) return std::nullopt;
+  impl.fill_sum += impl.ready_share();
+  ++impl.calls;
+  const Stopwatch stopwatch;
+  impl.ready.wait(lock, [&] { return impl.slots.front()->ready(); });
+  impl.waited += stopwatch.seconds();
+  const std::shared_ptr<Slot> slot = std::move(impl.slots.front());
+  impl.slots.pop_front();
+  impl.add_slot();
+  lock.unlock();
+  impl.work.notify_all();
+  if (slot->error) std::rethrow_exception(slot->error);
+  return std::move(slot->batch);
+}
+
+Loader::Figures Loader::figures() const {
+  const std::lock_guard lock(impl_->mutex);
+  const double calls = static_cast<double>(std::max<int64_t>(1, impl_->calls));
+  return {impl_->waited, impl_->fill_sum / calls, impl_->bytes_read};
+}
+
+int Loader::threads() const { return static_cast<int>(impl_->threads.size()); }
+
+int loader_threads(const LoaderOptions& options, int64_t compute_threads) {
+  if (options.threads > 0) return static_cast<int>(options.threads);
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  const int64_t cores = sched_getaffinity(0, sizeof mask, &mask) == 0
+                            ? CPU_COUNT(&mask)
+                            : static_cast<int64_t>(std::thread::hardware_concurrency());
+  return static_cast<int>(std::max<int64_t>(1, cores - compute_threads));
+}
+
+}  // namespace dtrain

@@ -1,0 +1,157 @@
+#include "dtrain/data/resize.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace dtrain {
+
+namespace {
+
+/// Filter weights of one axis: canvas pixel i is the sum over t < taps of weights[i·taps + t] × input[begin[i] + t].
+struct AxisWeights {
+  int64_t first = 0;  // canvas pixels [first, last) are reached
+  int64_t last = 0;
+  int64_t taps = 0;
+  std::vector<int64_t> begin;
+  std::vector<float> weights;
+};
+
+struct Filter {  // of one resized pixel
+  int64_t begin = 0;
+  std::vector<double> weights;
+};
+
+Filter filter_at(const AxisFit& fit, int64_t place) {
+  const double scale = static_cast<double>(fit.input) / static_cast<double>(fit.resized);
+  const double support = std::max(scale, 1.0);
+  const double centre = scale * (static_cast<double>(place) + 0.5);
+  Filter filter;
+  filter.begin = std::max<int64_t>(0, static_cast<int64_t>(centre - support + 0.5));
+  const int64_t end = std::min(fit.input, static_cast<int64_t>(centre + support + 0.5));
+  double sum = 0;
+  for (int64_t i = filter.begin; i < end; ++i) {
+    const double distance = std::abs((static_cast<double>(i) - centre + 0.5) / support);
+    filter.weights.push_back(std::max(0.0, 1.0 - distance));
+    sum += filter.weights.back();
+  }
+  for (double& weight : filter.weights) weight /= sum;
+  return filter;
+}
+
+// Every filter gets the same number of taps, so that the loops over pixels have no branches; a short one at the border
+// is moved inwards and filled with zeros.
+AxisWeights weights_of(const AxisFit& fit) {
+  AxisWeights axis;
+  axis.first = std::max<int64_t>(0, fit.offset);
+  axis.last = std::min(fit.canvas, fit.offset + fit.resized);
+  std::vector<Filter> filters;
+  for (int64_t i = axis.first; i < axis.last; ++i) {
+    filters.push_back(filter_at(fit, i - fit.offset));
+    axis.taps = std::max(axis.taps, static_cast<int64_t>(filters.back().weights.size()));
+  }
+  axis.begin.reserve(filters.size());
+  axis.weights.assign(filters.size() * static_cast<size_t>(axis.taps), 0);
+  for (size_t f = 0; f < filters.size(); ++f) {
+    axis.begin.push_back(std::min(filters[f].begin, fit.input - axis.taps));
+    const auto moved = static_cast<size_t>(filters[f].begin - axis.begin[f]);
+    for (size_t t = 0; t < filters[f].weights.size(); ++t)
+      axis.weights[f * static_cast<size_t>(axis.taps) + moved + t] = static_cast<float>(filters[f].weights[t]);
+  }
+  return axis;
+}
+
+// sum[x] = Σ weights[t] × rows[t][x]: four rows at a time, so that the sums are loaded and stored less often.
+template <typename Value>
+void add_rows(const Value* rows, int64_t stride, const float* weights, int64_t taps, int64_t length, float* __restrict sum) {
+  std::fill(sum, sum + length, 0.0F);
+  int64_t t = 0;
+  for (; t + 4 <= taps; t += 4) {
+    const Value* __restrict a = rows + t * stride;
+    const Value* __restrict b = a + stride;
+    const Value* __restrict c = b + stride;
+    const Value* __restrict d = c + stride;
+    const float wa = weights[t], wb = weights[t + 1], wc = weights[t + 2], wd = weights[t + 3];
+    for (int64_t x = 0; x < length; ++x)
+      sum[x] += (wa * static_cast<float>(a[x]) + wb * static_cast<float>(b[x])) +
+                (wc * static_cast<float>(c[x]) + wd * static_cast<float>(d[x]));
+  }
+  for (; t < taps; ++t) {
+    const Value* __restrict a = rows + t * stride;
+    const float wa = weights[t];
+    for (int64_t x = 0; x < length; ++x) sum[x] += wa * static_cast<float>(a[x]);
+  }
+}
+
+template <int kChannels>
+void add_columns(const float* row, const AxisWeights& axis, float scale, float* out) {
+  const float* weights = axis.weights.data();
+  for (const int64_t begin : axis.begin) {
+    const float* pixels = row + begin * kChannels;
+    float sum[kChannels] = {};
+    for (int64_t t = 0; t < axis.taps; ++t)
+      for (int c = 0; c < kChannels; ++c) sum[c] += weights[t] * pixels[t * kChannels + c];
+    for (int c = 0; c < kChannels; ++c) *out++ = sum[c] * scale;
+    weights += axis.taps;
+  }
+}
+
+// Rows first: that pass is the large one, and it runs along memory.
+template <typename Value>
+void resize_values(const std::vector<Value>& values, const Image& picture, const Fit& fit, float scale, float* out) {
+  const AxisWeights rows = weights_of(fit.rows);
+  const AxisWeights columns = weights_of(fit.columns);
+  const int64_t channels = picture.channels;
+  const int64_t length = picture.width * channels;
+  std::fill(out, out + fit.rows.canvas * fit.columns.canvas * channels, 0.0F);
+  std::vector<float> sum(static_cast<size_t>(length));
+  for (int64_t y = rows.first; y < rows.last; ++y) {
+    const auto place = static_cast<size_t>(y - rows.first);
+    const Value* first = values.data() + rows.begin[place] * length;
+    add_rows(first, length, rows.weights.data() + place * static_cast<size_t>(rows.taps), rows.taps, length, sum.data());
+    float* target = out + (y * fit.columns.canvas + columns.first) * channels;
+    if (channels == 1) {
+      add_columns<1>(sum.data(), columns, scale, target);
+    } else {
+      add_columns<3>(sum.data(), columns, scale, target);
+    }
+  }
+}
+
+AxisFit centred(int64_t input, int64_t resized, int64_t canvas) {
+  const int64_t room = canvas - resized;
+  return {input, resized, room >= 0 ? room / 2 : -(-room / 2), canvas};
+}
+
+}  // namespace
+
+Fit fit_picture(int64_t height, int64_t width, const ImageOptions& options) {
+  if (options.resize == Resize::squash)
+    return {{height, options.height, 0, options.height}, {width, options.width, 0, options.width}};
+  const double by_height = static_cast<double>(options.height) / static_cast<double>(height);
+  const double by_width = static_cast<double>(options.width) / static_cast<double>(width);
+  const bool pad = options.resize == Resize::pad;
+  const double scale = pad ? std::min(by_height, by_width) : std::max(by_height, by_width);
+  const auto resized = [&](int64_t input, int64_t canvas) {
+    const int64_t length = std::max<int64_t>(1, std::llround(scale * static_cast<double>(input)));
+    return pad ? std::min(length, canvas) : std::max(length, canvas);
+  };
+  return {centred(height, resized(height, options.height), options.height),
+          centred(width, resized(width, options.width), options.width)};
+}
+
+std::vector<int64_t> nearest_pixels(const AxisFit& fit) {
+  std::vector<int64_t> pixels(static_cast<size_t>(fit.canvas), -1);
+  for (int64_t i = std::max<int64_t>(0, fit.offset); i < std::min(fit.canvas, fit.offset + fit.resized); ++i)
+    pixels[static_cast<size_t>(i)] = (2 * (i - fit.offset) + 1) * fit.input / (2 * fit.resized);
+  return pixels;
+}
+
+void resize_picture(const Image& picture, const Fit& fit, float* out) {
+  if (picture.bits == 16) {
+    resize_values(picture.words, picture, fit, 1.0F / 65535, out);
+  } else {
+    resize_values(picture.bytes, picture, fit, 1.0F / 255, out);
+  }
+}
+
+}  // namespace dtrain

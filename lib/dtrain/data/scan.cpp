@@ -1,0 +1,169 @@
+#include "dtrain/data/scan.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+
+#include "dtrain/base/error.hpp"
+#include "dtrain/base/text.hpp"
+#include "dtrain/io/image.hpp"
+
+namespace dtrain {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+class Walk {
+ public:
+  Walk(const std::string& root, bool allow_links) : root_(root), allow_links_(allow_links) {}
+
+  FolderScan run(const std::string& folder) {
+    follow(folder, true);
+    enter(folder, "");
+    std::sort(scan_.pictures.begin(), scan_.pictures.end(), natural_less);
+    return std::move(scan_);
+  }
+
+ private:
+  void enter(const std::string& folder, const std::string& prefix) {
+    open_.push_back(folder);
+    std::error_code error;
+    fs::directory_iterator entry(folder, error);
+    for (; !error && entry != fs::directory_iterator(); entry.increment(error)) visit(*entry, prefix);
+    if (error) throw_errno("read the folder", folder, error.value());
+    open_.pop_back();
+  }
+
+  void visit(const fs::directory_entry& entry, const std::string& prefix) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with('.')) return;
+    const bool picture = has_image_extension(name);
+    std::error_code error;
+    const bool link = entry.is_symlink(error);
+    const bool folder = entry.is_directory(error);  // follows links, as the next two do
+    if (link && (picture || folder)) follow(entry.path(), folder);
+    if (folder) return enter(entry.path().string(), prefix + name + "/");
+    if (!entry.is_regular_file(error)) return;
+    if (picture) {
+      scan_.pictures.push_back(prefix + name);
+    } else {
+      ++scan_.others;
+    }
+  }
+
+  void follow(const fs::path& link, bool folder) {
+    std::error_code error;
+    const fs::path target = fs::canonical(link, error);
+    if (error) throw MissingError("the link '" + link.string() + "' leads nowhere; remove it or restore its target");
+    if (!allow_links_ && !lies_in(target.string(), canonical_root()))
+      throw DataError("the link '" + link.string() + "' leads out of data.root to '" + target.string() +
+                      "'; set data.allow_links: true if that is meant");
+    if (!folder) return;
+    for (const std::string& above : open_)
+      if (fs::equivalent(above, target, error) && !error)
+        throw DataError("the link '" + link.string() + "' leads back into a folder that holds it; remove it");
+  }
+
+  const std::string& canonical_root() {
+    if (canonical_root_.empty()) canonical_root_ = fs::canonical(root_).string();
+    return canonical_root_;
+  }
+
+  std::string root_;
+  std::string canonical_root_;
+  bool allow_links_;
+  std::vector<std::string> open_;  // the folders from the start down to where the walk stands
+  FolderScan scan_;
+};
+
+}  // namespace
+
+FolderScan scan_folder(const std::string& root, const std::string& folder, bool allow_links) {
+  return Walk(root, allow_links).run(folder);
+}
+
+std::vector<std::string> folders_in(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  fs::directory_iterator entry(folder, error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    std::error_code ignored;
+    const std::string name = entry->path().filename().string();
+    if (!name.starts_with('.') && entry->is_directory(ignored)) names.push_back(name);
+  }
+  if (error) throw_errno("read the folder", folder, error.value());
+  std::sort(names.begin(), names.end(), natural_less);
+  return names;
+}
+
+void require_root(const std::string& root) {
+  std::error_code error;
+  const fs::file_status status = fs::status(root, error);
+  if (status.type() == fs::file_type::not_found)
+    throw MissingError("data.root '" + root + "' does not exist; set data.root to the folder of the data set");
+  if (error) throw_errno("read data.root", root, error.value());
+  if (status.type() != fs::file_type::directory)
+    throw DataError("data.root '" + root + "' is a file; set data.root to the folder of the data set");
+}
+
+std::string beneath_root(const std::string& root, const std::string& path) {
+  const fs::path whole = (fs::path(root) / path).lexically_normal();
+  std::string relative = whole.lexically_relative(fs::path(root).lexically_normal()).generic_string();
+  while (relative.ends_with('/')) relative.pop_back();
+  return relative == "." ? "" : relative;
+}
+
+std::vector<std::pair<std::string, std::string>> part_folders(const std::string& root, const SplitOptions& split) {
+  std::vector<std::pair<std::string, std::string>> parts;
+  for (const char* part : {"train", "valid", "test"})
+    if (const auto named = split.folders.find(part); named != split.folders.end())
+      parts.emplace_back(part, beneath_root(root, named->second));
+  if (!parts.empty()) return parts;
+  const auto holds = [&](const std::string& name) { return fs::is_directory(fs::path(root) / name); };
+  if (!holds("train") || (!holds("valid") && !holds("val"))) return {};
+  if (holds("valid") && holds("val"))
+    throw DataError("data.root '" + root + "' holds both valid/ and val/; name one with data.split.folders");
+  parts = {{"train", "train"}, {"valid", holds("valid") ? "valid" : "val"}};
+  if (holds("test")) parts.emplace_back("test", "test");
+  return parts;
+}
+
+bool lies_in(std::string_view path, std::string_view folder) {
+  if (folder.empty() || path == folder) return true;
+  return path.starts_with(folder) && (folder.ends_with('/') || path[folder.size()] == '/');
+}
+
+std::string_view base_name(std::string_view path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string_view::npos ? path : path.substr(slash + 1);
+}
+
+std::string_view without_ending(std::string_view path) {
+  const size_t name = path.size() - base_name(path).size();
+  const size_t dot = path.rfind('.');
+  return dot == std::string_view::npos || dot <= name ? path : path.substr(0, dot);
+}
+
+std::string_view group_of_name(std::string_view path) {
+  const std::string_view name = base_name(path);
+  return name.substr(0, name.find_first_of("_."));
+}
+
+void PathIndex::add(std::string_view path, int64_t value) {
+  paths_.emplace(path, value);
+  const auto [entry, first] = names_.emplace(base_name(path), value);
+  if (!first) entry->second = kSeveral;
+}
+
+int64_t PathIndex::find(std::string_view name) const {
+  if (const auto path = paths_.find(name); path != paths_.end()) return path->second;
+  return name.find('/') == std::string_view::npos ? find_name(name) : kNone;
+}
+
+int64_t PathIndex::find_name(std::string_view name) const {
+  const auto base = names_.find(name);
+  return base == names_.end() ? kNone : base->second;
+}
+
+}  // namespace dtrain

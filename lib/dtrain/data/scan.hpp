@@ -1,0 +1,67 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "dtrain/data/options.hpp"
+
+namespace dtrain {
+
+/// What lies beneath a data folder.
+struct FolderScan {
+  std::vector<std::string> pictures;  ///< relative to the folder, '/' between folders, natural order
+  int64_t others = 0;                 ///< files that are neither PNG nor JPEG by their name
+};
+
+/// Walks `folder` to any depth, pictures by name (has_image_extension); hidden files and folders are left out, no file
+/// is opened. Links (`folder` itself may be one) are followed while they stay beneath `root`, or everywhere with
+/// `allow_links`.
+/// Throws DataError for a link that leads out of root or back into a folder that holds it, MissingError for a link to a
+/// picture that leads nowhere, else like throw_errno.
+FolderScan scan_folder(const std::string& root, const std::string& folder, bool allow_links);
+
+/// Names of the folders in `folder`, hidden ones left out, natural order.
+std::vector<std::string> folders_in(const std::string& folder);
+
+/// Throws MissingError naming `data.root` if `root` is not there, DataError if it is no folder.
+void require_root(const std::string& root);
+
+/// `path` (relative to root, or absolute) as a path relative to root without `.` and `..` where that is possible.
+std::string beneath_root(const std::string& root, const std::string& path);
+
+/// The parts of a data set by folder: (part, folder relative to root). What split.folders says; else train, valid and
+/// test where root holds train/ and valid/ or val/; else nothing. Throws DataError where root holds valid/ and val/.
+std::vector<std::pair<std::string, std::string>> part_folders(const std::string& root, const SplitOptions& split);
+
+/// True for the folder itself and for all beneath it.
+bool lies_in(std::string_view path, std::string_view folder);
+
+/// The name after the last '/'.
+std::string_view base_name(std::string_view path);
+/// The path without the ending of its last name: "a/b.c.png" gives "a/b.c".
+std::string_view without_ending(std::string_view path);
+/// The file name up to its first '_' or '.'.
+std::string_view group_of_name(std::string_view path);
+
+/// Finds paths by their whole text or by base name alone. Holds views: the paths must outlive it.
+class PathIndex {
+ public:
+  static constexpr int64_t kNone = -1;
+  static constexpr int64_t kSeveral = -2;
+
+  void add(std::string_view path, int64_t value);
+  /// The value of that path; where there is none and `name` holds no '/', of the one path with that base name;
+  /// kSeveral if more than one has it, kNone if none.
+  int64_t find(std::string_view name) const;
+  /// By base name alone.
+  int64_t find_name(std::string_view name) const;
+
+ private:
+  std::unordered_map<std::string_view, int64_t> paths_;
+  std::unordered_map<std::string_view, int64_t> names_;
+};
+
+}  // namespace dtrain

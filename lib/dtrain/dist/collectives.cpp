@@ -1,0 +1,167 @@
+#include "dtrain/dist/collectives.hpp"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "dtrain/base/error.hpp"
+
+namespace dtrain {
+
+Range carried(const Communicator& comm, int64_t logical_ranks) {
+  return part_of(logical_ranks, comm.size(), comm.rank());
+}
+
+void broadcast(Communicator& comm, at::Tensor& tensor, int root) {
+  check(tensor.is_contiguous(), "a broadcast tensor is contiguous");
+  const int n = comm.size();
+  const int me = (comm.rank() - root + n) % n;  // the root is 0 of the tree
+  int round = 1;
+  for (; round < n && me >= round; round *= 2)  // the round in which this rank is reached
+    if (me < 2 * round) comm.exchange({}, {{(me - round + root) % n, tensor}});
+  for (; round < n; round *= 2)
+    if (me < round && me + round < n) comm.exchange({{(me + round + root) % n, tensor}}, {});
+}
+
+static at::Tensor text_tensor(const std::string& text) {
+  at::Tensor bytes = at::empty({static_cast<int64_t>(text.size())}, at::kByte);
+  if (!text.empty()) std::memcpy(bytes.data_ptr(), text.data(), text.size());
+  return bytes;
+}
+
+static std::string tensor_text(const at::Tensor& bytes) {
+  return {static_cast<const char*>(bytes.data_ptr()), static_cast<size_t>(bytes.numel())};
+}
+
+std::string broadcast_text(Communicator& comm, std::string text, int root) {
+  at::Tensor size = at::scalar_tensor(static_cast<int64_t>(text.size()), at::kLong);
+  broadcast(comm, size, root);
+  at::Tensor bytes = comm.rank() == root ? text_tensor(text) : at::empty({size.item<int64_t>()}, at::kByte);
+  if (bytes.numel() > 0) broadcast(comm, bytes, root);
+  return tensor_text(bytes);
+}
+
+// Sends `mine` to everybody and fills `theirs[r]` from rank r; empty tensors do not travel.
+static void spread(Communicator& comm, const at::Tensor& mine, const std::vector<at::Tensor>& theirs) {
+  std::vector<Message> sends;
+  std::vector<Message> receives;
+  for (int r = 0; r < comm.size(); ++r) {
+    if (r == comm.rank()) continue;
+    if (mine.numel() > 0) sends.push_back({r, mine});
+    if (theirs[static_cast<size_t>(r)].numel() > 0) receives.push_back({r, theirs[static_cast<size_t>(r)]});
+  }
+  comm.exchange(sends, receives);
+}
+
+std::vector<at::Tensor> all_gather(Communicator& comm, const at::Tensor& mine) {
+  const at::Tensor sent = mine.contiguous();
+  const size_t me = static_cast<size_t>(comm.rank());
+  std::vector<at::Tensor> sizes(static_cast<size_t>(comm.size()));
+  for (at::Tensor& size : sizes) size = at::empty({1}, at::kLong);
+  sizes[me].fill_(sent.size(0));
+  spread(comm, sizes[me], sizes);
+  std::vector<at::Tensor> all(sizes.size());
+  for (size_t r = 0; r < all.size(); ++r) {
+    std::vector<int64_t> shape = sent.sizes().vec();
+    shape[0] = sizes[r].item<int64_t>();
+    all[r] = r == me ? sent : at::empty(shape, sent.options());
+  }
+  spread(comm, sent, all);
+  return all;
+}
+
+std::vector<std::string> all_gather_text(Communicator& comm, const std::string& mine) {
+  std::vector<std::string> texts;
+  for (const at::Tensor& bytes : all_gather(comm, text_tensor(mine))) texts.push_back(tensor_text(bytes));
+  return texts;
+}
+
+at::Tensor gather_logical_rows(Communicator& comm, int64_t logical_ranks, const at::Tensor& own_rows) {
+  at::Tensor rows = at::empty({logical_ranks, own_rows.size(1)}, own_rows.options());
+  std::vector<at::Tensor> parts;
+  for (int r = 0; r < comm.size(); ++r) {
+    const Range range = part_of(logical_ranks, comm.size(), r);
+    parts.push_back(rows.slice(0, range.begin, range.end));
+  }
+  parts[static_cast<size_t>(comm.rank())].copy_(own_rows);
+  spread(comm, parts[static_cast<size_t>(comm.rank())], parts);
+  return rows;
+}
+
+// One 64-bit value of every rank, without the round of sizes that all_gather needs.
+static std::vector<int64_t> gather_values(Communicator& comm, int64_t mine) {
+  at::Tensor values = at::empty({comm.size()}, at::kLong);
+  std::vector<at::Tensor> slots;
+  for (int r = 0; r < comm.size(); ++r) slots.push_back(values.slice(0, r, r + 1));
+  slots[static_cast<size_t>(comm.rank())].fill_(mine);
+  spread(comm, slots[static_cast<size_t>(comm.rank())], slots);
+  const auto* begin = values.const_data_ptr<int64_t>();
+  return {begin, begin + comm.size()};
+}
+
+int64_t largest(Communicator& comm, int64_t mine) {
+  const std::vector<int64_t> values = gather_values(comm, mine);
+  return *std::max_element(values.begin(), values.end());
+}
+
+bool any(Communicator& comm, bool mine) { return largest(comm, mine ? 1 : 0) != 0; }
+
+void barrier(Communicator& comm) { gather_values(comm, 0); }
+
+// Sum of the tree below `node`; `known` holds the subtrees at hand. Adds in place, into the left operand.
+static at::Tensor finish_tree(const CanonicalTree& tree, TreeNode node, const std::map<TreeNode, at::Tensor>& known) {
+  if (const auto found = known.find(node); found != known.end()) return found->second;
+  check(node.level > 0, "every present leaf lies below a subtree that some rank owns");
+  const TreeNode left{node.level - 1, node.index * 2};
+  const TreeNode right{node.level - 1, node.index * 2 + 1};
+  if (!tree.occupied(left)) return finish_tree(tree, right, known);
+  at::Tensor sum = finish_tree(tree, left, known);
+  if (tree.occupied(right)) sum.add_(finish_tree(tree, right, known));
+  return sum;
+}
+
+void canonical_sum(Communicator& comm, const CanonicalTree& tree, const std::vector<at::Tensor>& owned, at::Tensor out) {
+  const int n = comm.size();
+  const auto slice_of = [&](const at::Tensor& flat, int r) {
+    const Range range = part_of(out.numel(), n, r);
+    return flat.slice(0, range.begin, range.end);
+  };
+  const Range my_slice = part_of(out.numel(), n, comm.rank());
+  std::vector<Message> sends;
+  std::vector<Message> receives;
+  std::map<TreeNode, at::Tensor> known;
+  for (int r = 0; r < n; ++r) {
+    const std::vector<TreeNode> nodes = tree.owned_subtrees(part_of(tree.logical_ranks(), n, r));
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      if (r == comm.rank()) {
+        known[nodes[i]] = slice_of(owned[i], r);
+      } else if (my_slice.size() > 0) {
+        at::Tensor theirs = at::empty({my_slice.size()}, out.options());
+        receives.push_back({r, theirs});
+        known[nodes[i]] = theirs;
+      }
+    }
+    if (r != comm.rank() && slice_of(out, r).numel() > 0)
+      for (const at::Tensor& mine : owned) sends.push_back({r, slice_of(mine, r)});
+  }
+  comm.exchange(sends, receives);
+  at::Tensor result = slice_of(out, comm.rank());
+  if (my_slice.size() > 0) {
+    const at::Tensor sum = finish_tree(tree, tree.root(), known);
+    if (!sum.is_same(result) && sum.data_ptr() != result.data_ptr()) result.copy_(sum);
+  }
+  std::vector<at::Tensor> slices;
+  for (int r = 0; r < n; ++r) slices.push_back(slice_of(out, r));
+  spread(comm, result, slices);
+}
+
+at::Tensor canonical_row_sum(const CanonicalTree& tree, const at::Tensor& rows) {
+  std::map<TreeNode, at::Tensor> leaves;
+  for (int64_t v = 0; v < tree.logical_ranks(); ++v)
+    if (tree.present(v)) leaves[{0, v}] = rows[v].clone();
+  return finish_tree(tree, tree.root(), leaves);
+}
+
+}  // namespace dtrain

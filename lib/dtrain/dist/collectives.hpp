@@ -1,0 +1,55 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "dtrain/base/shards.hpp"
+#include "dtrain/dist/communicator.hpp"
+
+// Collectives on top of Communicator::exchange. All ranks call them together, in the same order. With one rank each is
+// the identity: nobody asks for the size first.
+
+namespace dtrain {
+
+/// Fills `tensor` (contiguous, same shape and type everywhere) with the root's values: a binomial tree, ⌈log2 n⌉ rounds.
+void broadcast(Communicator& comm, at::Tensor& tensor, int root = 0);
+
+/// The root's text on every rank.
+std::string broadcast_text(Communicator& comm, std::string text, int root = 0);
+
+/// Every rank's tensor, in order of rank: same type and trailing dimensions, dimension 0 may differ and may be 0.
+std::vector<at::Tensor> all_gather(Communicator& comm, const at::Tensor& mine);
+
+/// Every rank's text, in order of rank.
+std::vector<std::string> all_gather_text(Communicator& comm, const std::string& mine);
+
+/// Rows of all logical ranks, [V, k], from the rows [own, k] of those that this rank carries. No sizes travel: each
+/// rank knows which rows the others carry (part_of).
+at::Tensor gather_logical_rows(Communicator& comm, int64_t logical_ranks, const at::Tensor& own_rows);
+
+/// True on every rank if it is true on any.
+bool any(Communicator& comm, bool mine);
+/// The largest of all ranks' values.
+int64_t largest(Communicator& comm, int64_t mine);
+/// Returns when every rank has arrived.
+void barrier(Communicator& comm);
+
+/// The sum over logical ranks, bit for bit the same for any number of processes: one fixed binary tree of additions
+/// (CanonicalTree). Every rank owns one slice of the result: it receives the other ranks' subtrees for this slice,
+/// finishes the tree, and the slices are gathered. Bytes sent per rank, aligned: 2·(n−1)/n of the tensor, as a ring
+/// all-reduce.
+///
+/// owned   this rank's subtree sums, one for each of tree.owned_subtrees(range of this rank), in that order: flat,
+///         contiguous, the size of `out`. Their contents are spent.
+/// out     receives the sum on every rank; may be one of `owned`.
+/// Precondition: at least one leaf is present.
+void canonical_sum(Communicator& comm, const CanonicalTree& tree, const std::vector<at::Tensor>& owned, at::Tensor out);
+
+/// The same for one row of doubles per logical rank, rows [V, k] known to all: row sums [k] by the tree.
+at::Tensor canonical_row_sum(const CanonicalTree& tree, const at::Tensor& rows);
+
+/// Logical ranks that this rank carries.
+Range carried(const Communicator& comm, int64_t logical_ranks);
+
+}  // namespace dtrain

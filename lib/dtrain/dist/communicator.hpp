@@ -1,0 +1,41 @@
+#pragma once
+#include <memory>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+namespace dtrain {
+
+/// A tensor on its way to or from another rank. Contiguous; of any device the communicator's transport can reach.
+struct Message {
+  int peer = 0;
+  at::Tensor data;
+};
+
+/// The ranks of a job and the one thing they do: exchange tensors. Everything else (broadcast, gather, the canonical sum)
+/// is built on exchange() in collectives.hpp, so that a transport is one small file: MPI, threads in one process, serial.
+/// Later transports (NCCL: grouped send and receive) fit the same verb.
+///
+/// One thread at a time uses a communicator; a second thread takes its own duplicate(). All ranks make the same calls
+/// in the same order.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+
+  /// Sends and receives all of them as one group and returns when all are done: the memory may then be used again.
+  /// Between two ranks, messages arrive in the order they were sent; sizes and types must agree on both sides.
+  /// With one rank both lists are empty. Throws CommError.
+  virtual void exchange(const std::vector<Message>& sends, const std::vector<Message>& receives) = 0;
+
+  /// A second, independent channel between the same ranks, for another thread. All ranks call it together. Must not
+  /// outlive the session it came from.
+  virtual std::unique_ptr<Communicator> duplicate() = 0;
+};
+
+/// The only rank of a job of one.
+std::unique_ptr<Communicator> make_serial_communicator();
+
+}  // namespace dtrain

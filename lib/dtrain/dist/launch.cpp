@@ -1,0 +1,62 @@
+#include "dtrain/dist/launch.hpp"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+
+namespace dtrain {
+
+static std::optional<int> number_in(const char* variable) {
+  const char* text = std::getenv(variable);
+  int value = 0;
+  if (text == nullptr) return std::nullopt;
+  const auto [end, error] = std::from_chars(text, text + std::strlen(text), value);
+  return error == std::errc() && end != text && value >= 0 ? std::optional(value) : std::nullopt;
+}
+
+Launch read_launch() {
+  Launch launch;
+  for (const char* variable : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"})
+    if (const auto rank = number_in(variable); rank && !launch.launched) {
+      launch.launched = true;
+      launch.rank = *rank;
+    }
+  for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"})
+    if (const auto size = number_in(variable); size && launch.launched && launch.size == 1) launch.size = *size;
+  launch.slurm_tasks = number_in("SLURM_NTASKS");
+  return launch;
+}
+
+std::vector<int> bound_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::vector<int> cores;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return {0};
+  for (int core = 0; core < CPU_SETSIZE; ++core)
+    if (CPU_ISSET(static_cast<size_t>(core), &set)) cores.push_back(core);
+  return cores;
+}
+
+std::string core_ranges(const std::vector<int>& cores) {
+  std::string out;
+  for (size_t i = 0; i < cores.size();) {
+    size_t j = i;
+    while (j + 1 < cores.size() && cores[j + 1] == cores[j] + 1) ++j;
+    if (!out.empty()) out += ",";
+    out += std::to_string(cores[i]);
+    if (j > i) out += "-" + std::to_string(cores[j]);
+    i = j + 1;
+  }
+  return out;
+}
+
+std::string host_name() {
+  char name[256] = {};
+  if (gethostname(name, sizeof name - 1) != 0) return "localhost";
+  return name;
+}
+
+}  // namespace dtrain

@@ -1,0 +1,42 @@
+#pragma once
+#include <memory>
+#include <string>
+
+#include "dtrain/dist/communicator.hpp"
+
+namespace dtrain {
+
+/// MPI from start to end. One per process, made in main and handed on; never a global.
+///
+/// A session that ends well is finalize()d. One that fails is abort()ed: a failing rank that calls MPI_Finalize makes
+/// the others hang. The destructor does neither.
+class MpiSession {
+ public:
+  /// MPI_Init_thread with MPI_THREAD_MULTIPLE: the reducer talks on its own thread. Throws CommError if MPI offers less.
+  MpiSession();
+  ~MpiSession();
+  MpiSession(const MpiSession&) = delete;
+  MpiSession& operator=(const MpiSession&) = delete;
+
+  /// A communicator over all ranks of the job. Waits poll and yield instead of spinning for ever: compute, loader and
+  /// reducer threads share the cores a rank is bound to. Tensors that are not in host memory pass through it.
+  std::unique_ptr<Communicator> world();
+
+  /// This rank's number among those of its host (MPI_Comm_split_type), and how many they are.
+  int local_rank() const;
+  int local_size() const;
+
+  /// "Open MPI v4.1.4" or what the library calls itself.
+  static std::string library_version();
+
+  /// All ranks together, after the last exchange.
+  void finalize();
+  /// Ends every rank of the job with `code`. Does not return.
+  [[noreturn]] void abort(int code);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace dtrain

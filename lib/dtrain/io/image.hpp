@@ -1,0 +1,61 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace dtrain {
+
+/// A decoded picture: rows top to bottom, pixels left to right, channels interleaved (HWC).
+/// 8-bit samples lie in `bytes`, 16-bit ones in `words` (host byte order); the other vector is empty.
+struct Image {
+  int64_t height = 0;
+  int64_t width = 0;
+  int64_t channels = 0;  ///< 1 grey, 3 RGB; alpha is dropped, palettes are expanded
+  int bits = 8;          ///< 8 or 16; white is 255 or 65535
+  std::vector<uint8_t> bytes;
+  std::vector<uint16_t> words;
+};
+
+/// What a file's header says, before any pixel is decoded.
+struct ImageHeader {
+  int64_t height = 0;
+  int64_t width = 0;
+  int64_t channels = 0;  ///< as decode_image() would give them
+  int bits = 8;
+};
+
+/// Bounds checked from the header before anything is allocated.
+struct ImageLimits {
+  int64_t max_pixels = int64_t{1} << 28;  ///< height × width, 268 million
+};
+
+/// Decodes a PNG (every colour type and depth, interlaced too) or a JPEG (baseline, extended 8-bit, progressive; grey,
+/// YCbCr, RGB; CMYK and YCCK converted). The type is told by the file's first bytes, not by its name. Gamma chunks and
+/// embedded profiles are ignored. EXIF orientation is not applied. 1-, 2- and 4-bit grey is spread to 0…255.
+/// CMYK is turned into RGB as (1 − C)(1 − K), without a colour profile; with an Adobe marker the stored values count
+/// as inverted, which is how Adobe's programs write them. An animated PNG gives its default picture.
+/// `name` is the file's name for messages. Thread-safe.
+/// Throws DataError, naming the file, for anything else: truncated, a wrong checksum, 12-bit or arithmetic-coded JPEG,
+/// an unknown type (the type is named where it is recognised: GIF, TIFF, BMP, DICOM …), more than max_pixels, a
+/// progressive JPEG of more than 500 scans.
+/// Stricter than most viewers: a JPEG whose compressed data are damaged or end early is refused, not filled with grey.
+Image decode_image(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits = {});
+
+/// The same checks from the header alone: damage further on is not seen. The start of a file may do where it holds the
+/// whole header (a JPEG may carry megabytes of profiles before it).
+ImageHeader read_image_header(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits = {});
+
+/// An 8-bit grey or RGB picture as a PNG file, for generated data and predicted masks.
+/// Throws InternalError unless the picture is such a one and not empty.
+std::vector<std::byte> encode_png(const Image& image);
+
+/// An 8-bit grey or RGB picture as a baseline JPEG file, colour at half resolution (4:2:0). quality 1…100.
+/// Throws InternalError unless the picture is such a one, not empty and at most 65,500 pixels a side.
+std::vector<std::byte> encode_jpeg(const Image& image, int quality = 90);
+
+/// True for .png, .jpg and .jpeg in any case: what a folder scan takes for a picture.
+bool has_image_extension(const std::string& path);
+
+}  // namespace dtrain

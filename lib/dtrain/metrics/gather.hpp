@@ -1,0 +1,16 @@
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "dtrain/dist/communicator.hpp"
+
+namespace dtrain {
+
+/// Rows that ranks computed in any grouping, put into the order of the set on every rank.
+/// rows: [m, …] of this rank, m may be 0; places: for each of them its place 0 … total-1 in the set.
+/// Throws InternalError when a place is missing or comes twice: every sample is counted exactly once.
+at::Tensor gather_rows(Communicator& comm, const at::Tensor& rows, const std::vector<int64_t>& places, int64_t total);
+
+}  // namespace dtrain

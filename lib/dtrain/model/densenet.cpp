@@ -1,0 +1,127 @@
+#include <array>
+#include <string>
+#include <vector>
+
+#include "dtrain/model/functions.hpp"
+#include "dtrain/model/layers.hpp"
+#include "dtrain/model/networks.hpp"
+
+namespace dtrain {
+
+namespace {
+
+constexpr int64_t kGrowth = 32;       // channels that each dense layer adds
+constexpr int64_t kBottleneck = 4;    // width of the 1x1 convolution inside one, in growths
+constexpr int64_t kFirstWidth = 64;
+constexpr std::array<int, 4> kBlockLayers{6, 12, 24, 16};
+
+struct DenseLayer : torch::nn::Module {
+  explicit DenseLayer(int64_t in) {
+    norm1 = register_module("norm1", std::make_shared<BatchNorm2d>(in));
+    conv1 = register_module("conv1", std::make_shared<Conv2d>(ConvShape{.in = in, .out = kBottleneck * kGrowth}));
+    norm2 = register_module("norm2", std::make_shared<BatchNorm2d>(kBottleneck * kGrowth));
+    conv2 = register_module("conv2", std::make_shared<Conv2d>(ConvShape{
+                                         .in = kBottleneck * kGrowth, .out = kGrowth, .kernel = 3, .padding = 1}));
+  }
+
+  template <class X>
+  X run(const X& x) const {
+    return (*conv2)(norm_relu(*norm2, (*conv1)(norm_relu(*norm1, x))));
+  }
+
+  std::shared_ptr<BatchNorm2d> norm1, norm2;
+  std::shared_ptr<Conv2d> conv1, conv2;
+};
+
+struct DenseBlock : torch::nn::Module {
+  DenseBlock(int64_t in, int layer_count) {
+    for (int i = 0; i < layer_count; ++i)
+      layers.push_back(
+          register_module("denselayer" + std::to_string(i + 1), std::make_shared<DenseLayer>(in + i * kGrowth)));
+  }
+
+  template <class X>
+  X run(const X& x, const std::string& name) const {
+    std::vector<X> features{x};
+    for (const auto& layer : layers)
+      features.push_back(layer->run(features.size() == 1 ? x : concat(features, name + ".concat")));
+    return concat(features, name + ".concat");
+  }
+
+  std::vector<std::shared_ptr<DenseLayer>> layers;
+};
+
+struct Transition : torch::nn::Module {
+  explicit Transition(int64_t in) {
+    norm = register_module("norm", std::make_shared<BatchNorm2d>(in));
+    conv = register_module("conv", std::make_shared<Conv2d>(ConvShape{.in = in, .out = in / 2}));
+  }
+
+  template <class X>
+  X run(const X& x, const std::string& name) const {
+    return average_pool((*conv)(norm_relu(*norm, x)), Window{2, 2, 0}, name + ".pool");
+  }
+
+  std::shared_ptr<BatchNorm2d> norm;
+  std::shared_ptr<Conv2d> conv;
+};
+
+struct Features : torch::nn::Module {
+  explicit Features(int64_t channels) {
+    conv0 = register_module("conv0", std::make_shared<Conv2d>(ConvShape{
+                                         .in = channels, .out = kFirstWidth, .kernel = 7, .stride = 2, .padding = 3}));
+    norm0 = register_module("norm0", std::make_shared<BatchNorm2d>(kFirstWidth));
+    width = kFirstWidth;
+    for (size_t i = 0; i < kBlockLayers.size(); ++i) {
+      const std::string number = std::to_string(i + 1);
+      blocks.push_back(register_module("denseblock" + number, std::make_shared<DenseBlock>(width, kBlockLayers[i])));
+      width += kBlockLayers[i] * kGrowth;
+      if (i + 1 == kBlockLayers.size()) break;
+      transitions.push_back(register_module("transition" + number, std::make_shared<Transition>(width)));
+      width /= 2;
+    }
+    norm5 = register_module("norm5", std::make_shared<BatchNorm2d>(width));
+  }
+
+  template <class X>
+  X run(X x) const {
+    x = max_pool(norm_relu(*norm0, (*conv0)(x)), Window{3, 2, 1}, "features.pool0");
+    for (size_t i = 0; i < blocks.size(); ++i) {
+      const std::string number = std::to_string(i + 1);
+      x = blocks[i]->run(x, "features.denseblock" + number);
+      if (i < transitions.size()) x = transitions[i]->run(x, "features.transition" + number);
+    }
+    return norm_relu(*norm5, x);
+  }
+
+  std::shared_ptr<Conv2d> conv0;
+  std::shared_ptr<BatchNorm2d> norm0, norm5;
+  std::vector<std::shared_ptr<DenseBlock>> blocks;
+  std::vector<std::shared_ptr<Transition>> transitions;
+  int64_t width = 0;  // channels of the result
+};
+
+class DenseNet121 final : public NetworkOf<DenseNet121> {
+ public:
+  explicit DenseNet121(const NetworkShape& shape) {
+    features_ = register_module("features", std::make_shared<Features>(shape.channels));
+    classifier_ = register_module("classifier", std::make_shared<Linear>(features_->width, shape.outputs));
+  }
+
+  std::vector<std::string> head() const override { return {"classifier.weight", "classifier.bias"}; }
+
+  template <class X>
+  X run(const X& x) const {
+    return (*classifier_)(global_average_pool(features_->run(x), "features.pool"));
+  }
+
+ private:
+  std::shared_ptr<Features> features_;
+  std::shared_ptr<Linear> classifier_;
+};
+
+}  // namespace
+
+std::shared_ptr<Network> make_densenet121(const NetworkShape& shape) { return std::make_shared<DenseNet121>(shape); }
+
+}  // namespace dtrain

@@ -1,0 +1,63 @@
+#include "dtrain/model/functions.hpp"
+
+#include <ATen/ATen.h>
+
+#include "dtrain/base/error.hpp"
+
+namespace dtrain {
+
+at::Tensor norm_relu(const BatchNorm2d& norm, const at::Tensor& x) { return relu_in_place(norm(x)); }
+Sketch norm_relu(const BatchNorm2d& norm, const Sketch& x) { return norm(x); }
+
+at::Tensor relu_in_place(at::Tensor x) { return at::relu_(x); }
+Sketch relu_in_place(const Sketch& x) { return x; }
+
+static int64_t pooled(int64_t size, const Window& w) { return (size + 2 * w.padding - w.kernel) / w.stride + 1; }
+
+static Sketch pool(const Sketch& x, const Window& w, const std::string& name) {
+  Sketch y = x.reshaped({x.shape[0], pooled(x.shape[1], w), pooled(x.shape[2], w)});
+  x.list->add(name, "pool", y.shape);
+  return y;
+}
+
+at::Tensor max_pool(const at::Tensor& x, const Window& w, const std::string&) {
+  return at::max_pool2d(x, {w.kernel, w.kernel}, {w.stride, w.stride}, {w.padding, w.padding});
+}
+Sketch max_pool(const Sketch& x, const Window& window, const std::string& name) { return pool(x, window, name); }
+
+at::Tensor average_pool(const at::Tensor& x, const Window& w, const std::string&) {
+  return at::avg_pool2d(x, {w.kernel, w.kernel}, {w.stride, w.stride}, {w.padding, w.padding});
+}
+Sketch average_pool(const Sketch& x, const Window& window, const std::string& name) { return pool(x, window, name); }
+
+at::Tensor global_average_pool(const at::Tensor& x, const std::string&) {
+  return at::adaptive_avg_pool2d(x, {1, 1}).flatten(1);
+}
+Sketch global_average_pool(const Sketch& x, const std::string& name) {
+  Sketch y = x.reshaped({x.shape[0]});
+  x.list->add(name, "pool", y.shape);
+  return y;
+}
+
+at::Tensor concat(const std::vector<at::Tensor>& parts, const std::string&) { return at::cat(parts, 1); }
+Sketch concat(const std::vector<Sketch>& parts, const std::string& name) {
+  Sketch y = parts.front();
+  for (size_t i = 1; i < parts.size(); ++i) y.shape[0] += parts[i].shape[0];
+  y.list->add(name, "concat", y.shape);
+  return y;
+}
+
+at::Tensor add_to(at::Tensor a, const at::Tensor& b) { return a.add_(b); }
+Sketch add_to(const Sketch& a, const Sketch& b) {
+  check(a.shape == b.shape, "a shortcut has the shape of what it is added to");
+  return a;
+}
+
+at::Tensor flat_features(const at::Tensor& x) { return x.flatten(1); }
+Sketch flat_features(const Sketch& x) {
+  int64_t features = 1;
+  for (const int64_t size : x.shape) features *= size;
+  return x.reshaped({features});
+}
+
+}  // namespace dtrain

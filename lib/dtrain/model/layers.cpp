@@ -1,0 +1,100 @@
+#include "dtrain/model/layers.hpp"
+
+#include <array>
+#include <utility>
+
+#include <ATen/ATen.h>
+
+#include "dtrain/base/error.hpp"
+
+namespace dtrain {
+
+static int64_t convolved(int64_t size, const ConvShape& shape) {
+  return (size + 2 * shape.padding - shape.kernel) / shape.stride + 1;
+}
+
+static void expect_channels(const Sketch& x, int64_t channels) {
+  check(!x.shape.empty() && x.shape[0] == channels, "a layer gets as many channels as it was built for");
+}
+
+Conv2d::Conv2d(const ConvShape& shape) : shape_(shape) {
+  weight = register_parameter("weight", at::empty({shape.out, shape.in, shape.kernel, shape.kernel}));
+  if (shape.bias) bias = register_parameter("bias", at::empty({shape.out}));
+}
+
+at::Tensor Conv2d::operator()(const at::Tensor& x) const {
+  const std::array<int64_t, 2> stride{shape_.stride, shape_.stride}, padding{shape_.padding, shape_.padding};
+  return at::conv2d(x, weight, bias.defined() ? std::optional(bias) : std::nullopt, stride, padding);
+}
+
+Sketch Conv2d::operator()(const Sketch& x) const {
+  expect_channels(x, shape_.in);
+  Sketch y = x.reshaped({shape_.out, convolved(x.shape[1], shape_), convolved(x.shape[2], shape_)});
+  x.list->add(*this, "conv", y.shape, 2 * weight.numel() * y.shape[1] * y.shape[2]);
+  return y;
+}
+
+ConvTranspose2d::ConvTranspose2d(const ConvShape& shape) : shape_(shape) {
+  check(shape.padding == 0, "a transposed convolution here has no padding");
+  weight = register_parameter("weight", at::empty({shape.in, shape.out, shape.kernel, shape.kernel}));
+  if (shape.bias) bias = register_parameter("bias", at::empty({shape.out}));
+}
+
+at::Tensor ConvTranspose2d::operator()(const at::Tensor& x) const {
+  const std::array<int64_t, 2> stride{shape_.stride, shape_.stride};
+  return at::conv_transpose2d(x, weight, bias.defined() ? std::optional(bias) : std::nullopt, stride);
+}
+
+Sketch ConvTranspose2d::operator()(const Sketch& x) const {
+  expect_channels(x, shape_.in);
+  const auto grown = [&](int64_t size) { return (size - 1) * shape_.stride + shape_.kernel; };
+  Sketch y = x.reshaped({shape_.out, grown(x.shape[1]), grown(x.shape[2])});
+  x.list->add(*this, "conv_transpose", y.shape, 2 * weight.numel() * x.shape[1] * x.shape[2]);
+  return y;
+}
+
+BatchNorm2d::BatchNorm2d(int64_t channels) {
+  weight = register_parameter("weight", at::ones({channels}));
+  bias = register_parameter("bias", at::zeros({channels}));
+  running_mean = register_buffer("running_mean", at::zeros({channels}));
+  running_var = register_buffer("running_var", at::ones({channels}));
+  num_batches_tracked = register_buffer("num_batches_tracked", at::zeros({}, at::kLong));
+}
+
+at::Tensor BatchNorm2d::operator()(const at::Tensor& x) const {
+  if (is_training()) num_batches_tracked.add_(1);
+  return at::batch_norm(x, weight, bias, running_mean, running_var, is_training(), /*momentum=*/0.1, /*eps=*/1e-5,
+                        /*cudnn_enabled=*/true);
+}
+
+Sketch BatchNorm2d::operator()(const Sketch& x) const {
+  expect_channels(x, weight.numel());
+  x.list->add(*this, "norm", x.shape);
+  return x;
+}
+
+void BatchNorm2d::to(at::ScalarType dtype, bool non_blocking) {
+  Module::to(dtype, non_blocking);
+  num_batches_tracked.set_data(num_batches_tracked.to(at::kLong));
+}
+
+void BatchNorm2d::to(at::Device device, at::ScalarType dtype, bool non_blocking) {
+  Module::to(device, dtype, non_blocking);
+  num_batches_tracked.set_data(num_batches_tracked.to(at::kLong));
+}
+
+Linear::Linear(int64_t in, int64_t out) {
+  weight = register_parameter("weight", at::empty({out, in}));
+  bias = register_parameter("bias", at::empty({out}));
+}
+
+at::Tensor Linear::operator()(const at::Tensor& x) const { return at::linear(x, weight, bias); }
+
+Sketch Linear::operator()(const Sketch& x) const {
+  expect_channels(x, weight.size(1));
+  Sketch y = x.reshaped({weight.size(0)});
+  x.list->add(*this, "linear", y.shape, 2 * weight.numel());
+  return y;
+}
+
+}  // namespace dtrain

@@ -1,0 +1,100 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+
+#include <ATen/core/Tensor.h>
+#include <torch/nn/module.h>
+
+#include "dtrain/model/sketch.hpp"
+
+namespace dtrain {
+
+/// The layers that the networks are built from: thin modules that register their tensors under PyTorch's names and
+/// call one operator. They read the registered tensors at every call and keep no copies, because the trainer rebinds
+/// parameters, gradients and buffers to slices of flat tensors (`set_data`). Tensors are made uninitialised
+/// (initial_weights.hpp fills them), those of BatchNorm2d with 1 and 0.
+
+/// Kernels are square; `stride` and `padding` hold for both directions.
+struct ConvShape {
+  int64_t in = 1;
+  int64_t out = 1;
+  int64_t kernel = 1;
+  int64_t stride = 1;
+  int64_t padding = 0;
+  bool bias = false;
+};
+
+/// weight [out, in, k, k], bias [out] or absent.
+class Conv2d : public torch::nn::Module {
+ public:
+  explicit Conv2d(const ConvShape& shape);
+  at::Tensor operator()(const at::Tensor& x) const;
+  Sketch operator()(const Sketch& x) const;
+
+  at::Tensor weight, bias;
+
+ private:
+  ConvShape shape_;
+};
+
+/// weight [in, out, k, k], bias [out] or absent; padding must be 0.
+class ConvTranspose2d : public torch::nn::Module {
+ public:
+  explicit ConvTranspose2d(const ConvShape& shape);
+  at::Tensor operator()(const at::Tensor& x) const;
+  Sketch operator()(const Sketch& x) const;
+
+  at::Tensor weight, bias;
+
+ private:
+  ConvShape shape_;
+};
+
+/// Batch normalisation (Ioffe and Szegedy 2015) with eps 1e-5. A forward pass in training mode uses the statistics of
+/// its batch, moves running_mean and running_var towards them by 0.1 and adds 1 to num_batches_tracked (int64), all
+/// in place.
+class BatchNorm2d : public torch::nn::Module {
+ public:
+  explicit BatchNorm2d(int64_t channels);
+  at::Tensor operator()(const at::Tensor& x) const;
+  Sketch operator()(const Sketch& x) const;
+
+  /// As Module::to, but the counter stays int64, as in Python.
+  using torch::nn::Module::to;
+  void to(at::ScalarType dtype, bool non_blocking) override;
+  void to(at::Device device, at::ScalarType dtype, bool non_blocking) override;
+
+  at::Tensor weight, bias, running_mean, running_var, num_batches_tracked;
+};
+
+/// weight [out, in], bias [out].
+class Linear : public torch::nn::Module {
+ public:
+  Linear(int64_t in, int64_t out);
+  at::Tensor operator()(const at::Tensor& x) const;
+  Sketch operator()(const Sketch& x) const;
+
+  at::Tensor weight, bias;
+};
+
+/// In training mode sets each feature to 0 with probability p and divides the others by 1 - p; the identity else.
+/// The mask is a pure function of the key and the place in the batch [n, features], drawn on the host, so that it is
+/// the same on every device, process and thread count. Throws InternalError in training mode without a key, unless
+/// p = 0.
+class KeyedDropout : public torch::nn::Module {
+ public:
+  explicit KeyedDropout(double p) : p_(p) {}
+  void set_key(uint64_t seed, int64_t step, int64_t logical_rank) { key_ = Key{seed, step, logical_rank}; }
+  at::Tensor operator()(const at::Tensor& x) const;
+  Sketch operator()(const Sketch& x) const;
+
+ private:
+  struct Key {
+    uint64_t seed;
+    int64_t step, logical_rank;
+  };
+  double p_;
+  std::optional<Key> key_;
+};
+
+}  // namespace dtrain

@@ -1,0 +1,73 @@
+#include "dtrain/model/loss.hpp"
+
+#include <cmath>
+
+#include <ATen/ATen.h>
+
+#include "dtrain/base/error.hpp"
+
+namespace dtrain {
+
+Loss::Loss(const LossOptions& options, Task task, std::vector<double> pos_weight)
+    : task_(task), label_smoothing_(options.label_smoothing), pos_weight_(std::move(pos_weight)) {
+  check(task != Task::from_format, "the task is known before the loss is made");
+  const bool one_of_several = task == Task::multiclass;
+  if (one_of_several && options.name == LossName::bce)
+    throw ConfigError("loss.name: bce does not fit task: multiclass (one class of several); use cross_entropy or auto");
+  if (!one_of_several && options.name == LossName::cross_entropy)
+    throw ConfigError("loss.name: cross_entropy fits task: multiclass alone; use bce or auto");
+  if (one_of_several && !pos_weight_.empty())
+    throw ConfigError("loss.pos_weight has no effect with task: multiclass; it weighs the positive term of bce");
+  if (!one_of_several && label_smoothing_ != 0)
+    throw ConfigError("loss.label_smoothing has no effect with bce; it belongs to cross_entropy (task: multiclass)");
+  if (!(label_smoothing_ >= 0 && label_smoothing_ < 1))
+    throw ConfigError("loss.label_smoothing must lie in [0, 1)");
+}
+
+// One factor per output, shaped to meet the logits [n, K] or [n, K, H, W]; nothing when there are none.
+static std::optional<at::Tensor> broadcast_weight(const std::vector<double>& factors, const at::Tensor& logits) {
+  if (factors.empty()) return std::nullopt;
+  if (static_cast<int64_t>(factors.size()) != logits.size(1))
+    throw ConfigError("loss.pos_weight has " + std::to_string(factors.size()) + " factors, and the network has " +
+                      std::to_string(logits.size(1)) + " outputs; give one factor per output");
+  std::vector<int64_t> shape(static_cast<size_t>(logits.dim() - 1), 1);
+  shape[0] = logits.size(1);
+  return at::tensor(factors, at::kDouble).to(logits.options()).view(shape);
+}
+
+at::Tensor Loss::per_sample(const at::Tensor& logits, const at::Tensor& targets) const {
+  if (task_ == Task::multiclass) {
+    check(targets.dim() == 1 && targets.size(0) == logits.size(0), "multiclass targets are one index per sample");
+    return at::cross_entropy_loss(logits, targets, {}, at::Reduction::None, -100, label_smoothing_);
+  }
+  check(targets.sizes() == logits.sizes(), "targets have the shape of the logits");
+  at::Tensor labels = targets.to(logits.scalar_type());
+  at::Tensor unknown;
+  if (task_ == Task::multilabel) {
+    unknown = labels.isnan();
+    labels = labels.masked_fill(unknown, 0);
+  }
+  at::Tensor terms = at::binary_cross_entropy_with_logits(logits, labels, {}, broadcast_weight(pos_weight_, logits),
+                                                          at::Reduction::None);
+  if (unknown.defined()) terms = terms.masked_fill(unknown, 0);
+  return terms.flatten(1).mean(1);
+}
+
+at::Tensor Loss::probabilities(const at::Tensor& logits) const {
+  return task_ == Task::multiclass ? logits.softmax(1) : logits.sigmoid();
+}
+
+std::vector<double> balanced_pos_weight(const std::vector<std::vector<float>>& targets, int64_t outputs) {
+  std::vector<double> positives(static_cast<size_t>(outputs), 0), negatives = positives;
+  for (const auto& row : targets) {
+    check(row.size() == positives.size(), "a sample has one target per output");
+    for (size_t k = 0; k < row.size(); ++k)
+      if (!std::isnan(row[k])) ++(row[k] > 0.5F ? positives : negatives)[k];
+  }
+  std::vector<double> factors(positives.size(), 1);
+  for (size_t k = 0; k < factors.size(); ++k)
+    if (positives[k] > 0) factors[k] = negatives[k] / positives[k];
+  return factors;
+}
+
+}  // namespace dtrain

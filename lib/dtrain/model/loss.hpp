@@ -1,0 +1,41 @@
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "dtrain/base/task.hpp"
+#include "dtrain/model/options.hpp"
+
+namespace dtrain {
+
+/// The loss of each sample, so that any grouping of samples into batches, ranks and steps sums to the same thing.
+///
+/// multilabel    logits [n, K], targets float [n, K] of 0, 1 or NaN (unknown: no loss, no gradient): binary
+///               cross-entropy with logits, mean over the K outputs (unknown ones count as 0).
+/// multiclass    logits [n, K], targets int64 [n]: cross-entropy.
+/// segmentation  logits [n, K, H, W], targets float [n, K, H, W] of 0 and 1: binary cross-entropy, mean over K, H, W.
+class Loss {
+ public:
+  /// `task` is not from_format. `pos_weight` has one factor per output or is empty.
+  /// Throws ConfigError for a loss, or an option of one, that does not fit the task. loss.l2_kernels is the trainer's.
+  Loss(const LossOptions& options, Task task, std::vector<double> pos_weight);
+
+  /// [n], in the dtype of `logits`; differentiable. The mean over a batch equals PyTorch's BCEWithLogitsLoss and
+  /// CrossEntropyLoss with their default reduction. Throws ConfigError when pos_weight has not one factor per output.
+  at::Tensor per_sample(const at::Tensor& logits, const at::Tensor& targets) const;
+
+  /// Probabilities in the shape of `logits`: sigmoid, or softmax over dimension 1 for multiclass.
+  at::Tensor probabilities(const at::Tensor& logits) const;
+
+ private:
+  Task task_;
+  double label_smoothing_;
+  std::vector<double> pos_weight_;
+};
+
+/// negatives ÷ positives per label over `targets` [n, K] with NaN for unknown, as `pos_weight: balanced` wants it;
+/// 1 for a label without positives.
+std::vector<double> balanced_pos_weight(const std::vector<std::vector<float>>& targets, int64_t outputs);
+
+}  // namespace dtrain

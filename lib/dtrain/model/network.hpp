@@ -1,0 +1,76 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <torch/nn/module.h>
+
+#include "dtrain/model/options.hpp"
+
+namespace dtrain {
+
+/// What the data ask of a network.
+struct NetworkShape {
+  int64_t channels = 3;  ///< of the input picture
+  int64_t height = 224;
+  int64_t width = 224;
+  int64_t outputs = 1;    ///< logits per picture, or per pixel for the unet
+};
+
+/// One of the four networks. Parameters and buffers have torchvision's names (docs/architecture.md lists the sources).
+///
+/// forward(): float32 (or float64 after to(kDouble)) pictures [n, C, H, W] in any memory format → logits [n, outputs],
+/// for the unet [n, outputs, H, W]. The format is kept, not chosen: callers lay pictures out as memory_format_for()
+/// says. Training and evaluation mode as in torch::nn::Module::train()/eval(). In training mode BatchNorm takes the
+/// statistics of the batch: a norm that sees one value per channel gives NaN, so that such a batch must not be made.
+///
+/// Layers read the registered tensors at every pass: parameters, gradients and buffers may be rebound by set_data().
+class Network : public torch::nn::Module {
+ public:
+  virtual at::Tensor forward(const at::Tensor& images) = 0;
+
+  /// Keys the random numbers of the next forward passes (dropout): a pure function of (seed, step, logical rank).
+  /// Networks without random layers ignore it; small_cnn with dropout throws InternalError in training mode before it.
+  virtual void set_random_key(uint64_t seed, int64_t step, int64_t logical_rank);
+
+  /// The layers in the order of the forward pass for one picture of the given shape, for `dtrain check`. What works in
+  /// place (ReLU, shortcuts) is not listed. Computes nothing. `shape` has the channels and size it was built for.
+  struct Layer {
+    std::string name;             ///< dotted name of the module
+    std::string kind;             ///< conv, conv_transpose, norm, pool, concat, dropout, linear
+    std::vector<int64_t> output;  ///< shape without the batch dimension
+    int64_t parameters = 0;
+    int64_t flop = 0;  ///< of one forward pass: multiply-adds of conv and linear, each counted as 2; 0 else
+  };
+  virtual std::vector<Layer> layers(const NetworkShape& shape) const = 0;
+
+  /// Names of the parameters of the last layer, whose shape follows from `outputs`: the only ones that a weights file
+  /// may disagree on.
+  virtual std::vector<std::string> head() const = 0;
+};
+
+/// Builds the network with its initial weights, drawn as torchvision (densenet121, resnet50) or PyTorch's defaults
+/// (unet, small_cnn) draw them, but from KeyedRandom(seed, initial_weights, hash64(parameter name)): the same on every
+/// machine and rank. On the CPU, in training mode; `shape.outputs` counts, options.outputs and options.weights are not
+/// looked at. Throws ConfigError: unet with height or width not a multiple of 16, a small_cnn picture below 16 or a
+/// densenet121 picture below 29 pixels.
+std::shared_ptr<Network> make_network(const ModelOptions& options, const NetworkShape& shape, uint64_t seed);
+
+/// The memory format a network computes in: a fixed table per network and device, never a timing probe, because the
+/// bits depend on it.
+at::MemoryFormat memory_format_for(NetworkName name, at::DeviceType device);
+
+/// Parameters and buffers by their dotted names, in registration order; views, not copies.
+struct NamedTensor {
+  std::string name;
+  at::Tensor tensor;
+};
+std::vector<NamedTensor> parameters_of(const Network& network);
+std::vector<NamedTensor> buffers_of(const Network& network);
+
+/// Names of the convolution kernels among the parameters (those with four dimensions): what loss.l2_kernels acts on.
+std::vector<std::string> kernel_names(const Network& network);
+
+}  // namespace dtrain

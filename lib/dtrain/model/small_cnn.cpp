@@ -1,0 +1,62 @@
+#include <array>
+#include <string>
+#include <vector>
+
+#include "dtrain/model/functions.hpp"
+#include "dtrain/model/layers.hpp"
+#include "dtrain/model/networks.hpp"
+
+namespace dtrain {
+
+namespace {
+
+constexpr std::array<int64_t, 5> kWidths{16, 32, 32, 64, 64};
+// Names as in a Python Sequential that counts ReLU, pooling, dropout and flattening too.
+constexpr std::array<const char*, 5> kConvNames{"0", "2", "5", "8", "11"};
+constexpr std::array<const char*, 5> kPoolNames{"", "4", "7", "10", "13"};
+constexpr int64_t kPooled = 16;  // four poolings halve each side
+constexpr int64_t kHidden = 128;
+
+class SmallCnn final : public NetworkOf<SmallCnn> {
+ public:
+  SmallCnn(const NetworkShape& shape, double dropout) {
+    int64_t in = shape.channels;
+    for (size_t i = 0; i < kWidths.size(); ++i) {
+      const ConvShape conv{.in = in, .out = kWidths[i], .kernel = 3, .padding = 1, .bias = true};
+      convs_.push_back(register_module(kConvNames[i], std::make_shared<Conv2d>(conv)));
+      in = kWidths[i];
+    }
+    dropout_ = register_module("14", std::make_shared<KeyedDropout>(dropout));
+    const int64_t features = in * (shape.height / kPooled) * (shape.width / kPooled);
+    hidden_ = register_module("16", std::make_shared<Linear>(features, kHidden));
+    out_ = register_module("18", std::make_shared<Linear>(kHidden, shape.outputs));
+  }
+
+  std::vector<std::string> head() const override { return {"18.weight", "18.bias"}; }
+
+  void set_random_key(uint64_t seed, int64_t step, int64_t logical_rank) override {
+    dropout_->set_key(seed, step, logical_rank);
+  }
+
+  template <class X>
+  X run(X x) const {
+    for (size_t i = 0; i < convs_.size(); ++i) {
+      x = relu_in_place((*convs_[i])(x));
+      if (i > 0) x = max_pool(x, Window{2, 2, 0}, kPoolNames[i]);
+    }
+    return (*out_)(relu_in_place((*hidden_)((*dropout_)(flat_features(x)))));
+  }
+
+ private:
+  std::vector<std::shared_ptr<Conv2d>> convs_;
+  std::shared_ptr<KeyedDropout> dropout_;
+  std::shared_ptr<Linear> hidden_, out_;
+};
+
+}  // namespace
+
+std::shared_ptr<Network> make_small_cnn(const NetworkShape& shape, double dropout) {
+  return std::make_shared<SmallCnn>(shape, dropout);
+}
+
+}  // namespace dtrain

@@ -1,0 +1,162 @@
+#include "dtrain/model/weights.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <optional>
+
+#include <ATen/ATen.h>
+
+#include "dtrain/base/error.hpp"
+#include "dtrain/base/text.hpp"
+#include "dtrain/io/safetensors.hpp"
+
+namespace dtrain {
+
+namespace {
+
+// Files of before 2017 write denselayer1.norm.1 for denselayer1.norm1.
+std::string current_name(std::string name) {
+  const size_t layer = name.find("denselayer");
+  if (layer == std::string::npos) return name;
+  for (const char* old : {".norm.1.", ".norm.2.", ".conv.1.", ".conv.2."}) {
+    const size_t at = name.find(old, layer);
+    if (at != std::string::npos) return name.erase(at + 5, 1);
+  }
+  return name;
+}
+
+std::optional<at::ScalarType> scalar_type(const std::string& dtype) {
+  static const std::map<std::string, at::ScalarType> kTypes{
+      {"F64", at::kDouble}, {"F32", at::kFloat}, {"F16", at::kHalf}, {"BF16", at::kBFloat16},
+      {"I64", at::kLong},   {"I32", at::kInt},   {"I16", at::kShort}, {"I8", at::kChar}, {"U8", at::kByte}};
+  const auto found = kTypes.find(dtype);
+  return found == kTypes.end() ? std::nullopt : std::optional(found->second);
+}
+
+bool ends_with_counter(const std::string& name) { return name.ends_with(".num_batches_tracked"); }
+
+std::string shape_text(at::IntArrayRef shape) {
+  std::vector<std::string> sizes;
+  for (const int64_t size : shape) sizes.push_back(std::to_string(size));
+  return "[" + join(sizes, ", ") + "]";
+}
+
+bool same_but_for(size_t dimension, at::IntArrayRef a, at::IntArrayRef b) {
+  if (a.size() != b.size() || a.size() <= dimension) return false;
+  for (size_t i = 0; i < a.size(); ++i)
+    if (i != dimension && a[i] != b[i]) return false;
+  return true;
+}
+
+// Matches a file with a network, then copies: nothing is written before all of it is known to fit.
+class Loader {
+ public:
+  Loader(Network& network, const std::string& path) : path_(path), file_(SafetensorsFile::read(path)) {
+    for (const TensorEntry& entry : file_.entries()) entries_.emplace(current_name(entry.name), &entry);
+    tensors_ = parameters_of(network);
+    for (NamedTensor& buffer : buffers_of(network)) tensors_.push_back(std::move(buffer));
+    head_ = network.head();
+    match_head();
+  }
+
+  std::string load() {
+    for (const NamedTensor& tensor : tensors_) match(tensor);
+    for (const auto& [name, entry] : entries_) wrong_.push_back("unexpected: " + name + " " + shape_text(entry->shape));
+    if (!wrong_.empty())
+      throw DataError(
+          "weights " + path_ + " do not fit the network in " + count_of(std::ssize(wrong_), "tensor") +
+          "; give the file of this network under torchvision's names (scripts/convert_weights makes it):\n" +
+          capped_list(wrong_));
+    std::vector<at::Tensor> values;
+    for (const Pair& pair : pairs_) values.push_back(value_of(pair));
+    const at::NoGradGuard no_grad;
+    for (size_t i = 0; i < pairs_.size(); ++i) pairs_[i].tensor.copy_(values[i]);
+    return report();
+  }
+
+ private:
+  struct Pair {
+    at::Tensor tensor;
+    const TensorEntry* entry;
+    bool sum_inputs;
+  };
+
+  // The head counts as one: it is left at random whole as soon as its number of outputs differs.
+  void match_head() {
+    for (const NamedTensor& tensor : tensors_) {
+      const auto found = entries_.find(tensor.name);
+      if (!is_head(tensor.name) || found == entries_.end()) continue;
+      const at::IntArrayRef shape = found->second->shape;
+      if (shape == tensor.tensor.sizes() || !same_but_for(0, shape, tensor.tensor.sizes())) continue;
+      head_change_ = std::to_string(shape[0]) + " → " + std::to_string(tensor.tensor.size(0));
+    }
+  }
+
+  void match(const NamedTensor& tensor) {
+    const auto found = entries_.find(tensor.name);
+    if (found == entries_.end()) {
+      if (ends_with_counter(tensor.name)) {
+        ++counters_absent_;
+      } else {
+        wrong_.push_back("missing: " + tensor.name + " " + shape_text(tensor.tensor.sizes()));
+      }
+      return;
+    }
+    const TensorEntry& entry = *found->second;
+    entries_.erase(found);
+    const at::IntArrayRef have = entry.shape, want = tensor.tensor.sizes();
+    const auto type = scalar_type(entry.dtype);
+    if (!type || (at::isFloatingType(tensor.tensor.scalar_type()) && !at::isFloatingType(*type))) {
+      wrong_.push_back("of type " + entry.dtype + ": " + tensor.name);
+    } else if (have == want) {
+      if (!is_head(tensor.name) || head_change_.empty()) pairs_.push_back({tensor.tensor, &entry, false});
+    } else if (is_first_kernel(tensor) && want[1] == 1 && have.size() == 4 && have[1] == 3 &&
+               same_but_for(1, have, want)) {
+      pairs_.push_back({tensor.tensor, &entry, true});
+    } else if (!is_head(tensor.name) || !same_but_for(0, have, want)) {
+      wrong_.push_back("of another shape: " + tensor.name + " " + shape_text(have) + ", the network has " +
+                       shape_text(want));
+    }
+  }
+
+  at::Tensor value_of(const Pair& pair) const {
+    const auto bytes = file_.bytes(*pair.entry);
+    at::Tensor value = at::empty(pair.entry->shape, at::TensorOptions(*scalar_type(pair.entry->dtype)));
+    if (!bytes.empty()) std::memcpy(value.data_ptr(), bytes.data(), bytes.size());
+    if (value.is_floating_point() && !value.isfinite().all().item<bool>())
+      throw DataError("weights " + path_ + ": tensor '" + pair.entry->name +
+                      "' holds NaN or Inf; the run that wrote it had diverged, take an older file");
+    return pair.sum_inputs ? value.to(at::kDouble).sum(1, /*keepdim=*/true) : value;
+  }
+
+  std::string report() const {
+    std::string line = "weights " + std::filesystem::path(path_).filename().string() + ": " +
+                       std::to_string(pairs_.size()) + " of " + std::to_string(tensors_.size()) + " tensors loaded";
+    if (!head_change_.empty()) line += "; left at random: " + join(head_, ", ") + " (" + head_change_ + ")";
+    if (counters_absent_ > 0)
+      line += "; num_batches_tracked absent, " + count_of(counters_absent_, "counter") + " left as they were";
+    if (std::ranges::any_of(pairs_, &Pair::sum_inputs)) line += "; first convolution summed over its 3 inputs";
+    return line;
+  }
+
+  bool is_head(const std::string& name) const { return std::ranges::find(head_, name) != head_.end(); }
+  bool is_first_kernel(const NamedTensor& tensor) const { return tensor.name == tensors_.front().name; }
+
+  std::string path_;
+  SafetensorsFile file_;
+  std::map<std::string, const TensorEntry*> entries_;  // by current name; those not yet matched
+  std::vector<NamedTensor> tensors_;
+  std::vector<std::string> head_;
+  std::string head_change_;  // "1000 → 14", empty when the head fits
+  std::vector<Pair> pairs_;
+  std::vector<std::string> wrong_;
+  int64_t counters_absent_ = 0;
+};
+
+}  // namespace
+
+std::string load_weights(Network& network, const std::string& path) { return Loader(network, path).load(); }
+
+}  // namespace dtrain

@@ -1,0 +1,61 @@
+#pragma once
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+
+#include "dtrain/optim/options.hpp"
+
+namespace dtrain {
+
+/// What a schedule remembers between epochs; part of every checkpoint. Only plateau uses it.
+struct ScheduleState {
+  double best = std::numeric_limits<double>::quiet_NaN();   ///< of the monitored value; NaN: none yet
+  int64_t bad_epochs = 0;                                   ///< since it last improved
+  int64_t reductions = 0;                                   ///< how often the rate was multiplied by factor
+};
+
+/// The learning rate of each update: warmup from the base to the scaled rate (Goyal et al., "Accurate, large minibatch
+/// SGD", 2017), then decay of the scaled rate. A pure function of the step and ScheduleState, so that ranks cannot
+/// disagree and a resumed run goes on exactly.
+class Schedule {
+ public:
+  /// V = logical_ranks; steps_per_epoch counts full epochs of this run. Throws ConfigError: warmup in seconds, or longer
+  /// than the run.
+  Schedule(const ScheduleOptions& options, double base_rate, int64_t logical_ranks, int64_t steps_per_epoch, int64_t epochs);
+
+  /// base × V, × √V, × V^(2/3) or × 1.
+  double scaled_rate() const { return scaled_; }
+  double base_rate() const { return base_; }
+
+  /// Rate of the update after `steps_done` updates of the run. During warmup, with e = steps done ÷ steps per epoch:
+  /// lr(e) = base · (1 + e·(k − 1)/W), k the factor of scaled_rate(), W the warmup in epochs.
+  double rate(int64_t steps_done) const;
+
+  /// Closes an epoch: plateau looks at the monitored value (nothing: undefined, not counted). Epochs that end within
+  /// warmup do not count. Returns true when the rate was reduced.
+  bool end_epoch(int64_t steps_done, std::optional<double> monitored);
+
+  const ScheduleState& state() const { return state_; }
+  void restore(const ScheduleState& state) { state_ = state; }
+
+  /// Factor of the rule for V logical ranks.
+  static double rank_factor(RankScaling rule, int64_t logical_ranks);
+
+ private:
+  double decayed(double epochs_done, int64_t steps_done) const;
+
+  ScheduleOptions options_;
+  double base_;
+  double scaled_;
+  int64_t steps_per_epoch_;
+  int64_t total_steps_;
+  double warmup_epochs_;
+  bool monitor_is_max_;
+  ScheduleState state_;
+};
+
+/// True for values that are better when larger: everything but losses.
+bool larger_is_better(const std::string& monitor);
+
+}  // namespace dtrain

@@ -1,0 +1,153 @@
+#include "dtrain/runlog/run_log.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cmath>
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "dtrain/base/error.hpp"
+#include "dtrain/base/text.hpp"
+#include "dtrain/base/time.hpp"
+#include "dtrain/io/csv.hpp"
+#include "dtrain/io/file.hpp"
+
+namespace dtrain {
+
+using Cell = std::pair<std::string, std::optional<double>>;
+
+static std::vector<Cell> cells(const EpochRow& row) {
+  const auto count = [](int64_t value) { return static_cast<double>(value); };
+  std::vector<Cell> all = {{"epoch", count(row.epoch)}, {"steps", count(row.steps)}, {"samples", count(row.samples)},
+      {"train_loss", row.train_loss}, {"valid_loss", row.valid_loss}, {"learning_rate", row.learning_rate},
+      {"epoch_seconds", row.epoch_seconds}, {"elapsed_s", row.elapsed_s}, {"images_per_s", row.images_per_s()},
+      {"data_wait_s", row.data_wait_s}, {"allreduce_s", row.allreduce_s}, {"valid_seconds", row.valid_seconds},
+      {"queue_fill", row.queue_fill}, {"read_mb_per_s", row.read_mb_per_s}, {"gpu_util_percent", std::nullopt},
+      {"memory_peak_mb", row.memory_peak_mb}, {"ranks", count(row.ranks)}, {"logical_ranks", count(row.logical_ranks)}};
+  all.insert(all.end(), row.figures.begin(), row.figures.end());
+  return all;
+}
+
+std::vector<std::string> epoch_columns(const std::vector<std::string>& figures) {
+  std::vector<std::string> names;
+  for (const Cell& cell : cells(EpochRow{})) names.push_back(cell.first);
+  names.insert(names.end(), figures.begin(), figures.end());
+  return names;
+}
+
+std::optional<double> monitored(const EpochRow& row, const std::string& monitor) {
+  std::string column = monitor;
+  if (const size_t dot = column.find('.'); dot != std::string::npos) column[dot] = '_';
+  std::vector<std::string> names;
+  for (const Cell& cell : cells(row)) {
+    const bool same_on_all_ranks = (cell.first.starts_with("valid_") || cell.first.starts_with("train_")) && cell.first != "valid_seconds";
+    if (!same_on_all_ranks) continue;
+    if (cell.first == column) return cell.second && std::isfinite(*cell.second) ? cell.second : std::nullopt;
+    names.push_back(cell.first);
+  }
+  throw ConfigError("monitor '" + monitor + "' is no column of epochs.csv that training can watch; this run has " + join(names, ", "));
+}
+
+static std::string csv_line(const std::vector<std::string>& fields) {
+  std::vector<std::string> quoted;
+  for (const std::string& field : fields) quoted.push_back(csv_field(field));
+  return join(quoted, ",") + "\n";
+}
+
+// Keeps the whole lines of a file that `keep` wants; a torn last line goes.
+static void cut_back(const std::string& path, const std::function<bool(const std::string&)>& keep) {
+  if (!std::filesystem::exists(path)) return;
+  const std::string text = read_text(path);
+  std::string kept;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = text.find('\n', begin);
+    if (end == std::string::npos) break;
+    const std::string line = text.substr(begin, end - begin);
+    if (keep(line)) kept += line + "\n";
+    begin = end + 1;
+  }
+  if (kept != text) write_file_atomically(path, kept);
+}
+
+static int open_to_append(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640);
+  if (descriptor < 0) throw_errno("write", path, errno);
+  return descriptor;
+}
+
+RunLog::RunLog(const std::string& folder, const std::vector<std::string>& figures, int64_t epochs_done, int64_t steps_done)
+    : folder_(folder), columns_(epoch_columns(figures)) {
+  const std::string csv_path = folder + "/epochs.csv";
+  const std::string header = csv_line(columns_);
+  cut_back(csv_path, [&, first = true](const std::string& line) mutable {
+    if (std::exchange(first, false)) {
+      if (line + "\n" != header) throw ConfigError(csv_path + " has other columns than this run would write; start with --resume never, which keeps the old folder aside");
+      return true;
+    }
+    return std::atoll(line.c_str()) <= epochs_done;
+  });
+  cut_back(folder + "/metrics.jsonl", [&](const std::string& line) {
+    const auto event = nlohmann::json::parse(line, nullptr, false);
+    return event.is_object() && event.value("step", int64_t{0}) <= steps_done;
+  });
+  const bool is_new = !std::filesystem::exists(csv_path) || std::filesystem::file_size(csv_path) == 0;
+  csv_ = open_to_append(csv_path);
+  jsonl_ = open_to_append(folder + "/metrics.jsonl");
+  if (is_new) append(csv_, header);
+}
+
+RunLog::~RunLog() {
+  ::close(csv_);
+  ::close(jsonl_);
+}
+
+// One write per line: a line is either there or not, whatever kills the process.
+void RunLog::append(int descriptor, const std::string& line) {
+  for (size_t done = 0; done < line.size();) {
+    const ssize_t count = ::write(descriptor, line.data() + done, line.size() - done);
+    if (count < 0 && errno != EINTR) throw_errno("write to", folder_, errno);
+    if (count > 0) done += static_cast<size_t>(count);
+  }
+}
+
+void RunLog::step(int64_t step, int64_t epoch, double loss, double learning_rate) {
+  const nlohmann::ordered_json event = {{"event", "step"}, {"time", utc_now()}, {"step", step}, {"epoch", epoch}, {"train_loss", loss}, {"learning_rate", learning_rate}};
+  append(jsonl_, event.dump() + "\n");
+}
+
+void RunLog::epoch(const EpochRow& row, int64_t step) {
+  nlohmann::ordered_json event = {{"event", "epoch"}, {"time", utc_now()}, {"step", step}};
+  std::vector<std::string> fields;
+  const std::vector<Cell> all = cells(row);
+  check(all.size() == columns_.size(), "a row has the header's columns");
+  for (size_t i = 0; i < all.size(); ++i) {
+    check(all[i].first == columns_[i], "a row has the header's columns in its order");
+    const bool defined = all[i].second && std::isfinite(*all[i].second);
+    fields.push_back(defined ? shortest(*all[i].second) : "");
+    event[columns_[i]] = defined ? nlohmann::ordered_json(*all[i].second) : nlohmann::ordered_json(nullptr);
+  }
+  append(csv_, csv_line(fields));
+  append(jsonl_, event.dump() + "\n");
+}
+
+void RunLog::event(const std::string& name, int64_t step, int64_t epoch, const std::map<std::string, std::string>& texts) {
+  nlohmann::ordered_json event = {{"event", name}, {"time", utc_now()}, {"step", step}, {"epoch", epoch}};
+  for (const auto& [key, text] : texts) event[key] = text;
+  append(jsonl_, event.dump() + "\n");
+}
+
+std::vector<std::map<std::string, std::string>> RunLog::read_epochs(const std::string& folder) {
+  const CsvTable table = CsvTable::read(folder + "/epochs.csv");
+  std::vector<std::map<std::string, std::string>> rows;
+  for (int64_t row = 0; row < table.rows(); ++row) {
+    std::map<std::string, std::string> fields;
+    for (size_t c = 0; c < table.columns().size(); ++c) fields[table.columns()[c]] = table.at(row, static_cast<int64_t>(c));
+    rows.push_back(std::move(fields));
+  }
+  return rows;
+}
+
+}  // namespace dtrain

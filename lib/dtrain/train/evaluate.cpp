@@ -1,0 +1,83 @@
+#include "dtrain/train/evaluate.hpp"
+
+#include <ATen/ATen.h>
+
+#include "dtrain/base/error.hpp"
+#include "dtrain/dist/collectives.hpp"
+#include "dtrain/metrics/gather.hpp"
+
+namespace dtrain {
+namespace {
+
+// Rows of one batch or, gathered, of the whole set; see Predictions for the meaning.
+struct Rows {
+  at::Tensor loss;
+  at::Tensor scores;
+  at::Tensor labels;
+  at::Tensor pixels;
+};
+
+Rows judge(const at::Tensor& logits, const at::Tensor& targets, const Loss& loss, Task task) {
+  Rows rows;
+  rows.loss = loss.per_sample(logits, targets).to(at::kDouble).cpu();
+  if (task == Task::segmentation) {
+    const at::Tensor predicted = logits.gt(0);   // probability above one half
+    const at::Tensor wanted = targets.gt(0.5);
+    const auto count = [](const at::Tensor& mask) { return mask.flatten(2).sum(2, false, at::kLong); };
+    rows.pixels = at::stack({count(predicted.logical_and(wanted)), count(predicted), count(wanted)}, 2).cpu();
+    return rows;
+  }
+  rows.scores = loss.probabilities(logits.to(at::kDouble)).cpu();
+  rows.labels = task == Task::multiclass ? at::one_hot(targets, logits.size(1)).to(at::kFloat).cpu() : targets.cpu();
+  return rows;
+}
+
+// The rows of all batches; with none, empty rows of the right shape, so that a rank without batches takes part.
+at::Tensor joined(const std::vector<Rows>& batches, at::Tensor Rows::*part, at::IntArrayRef empty, at::ScalarType type) {
+  std::vector<at::Tensor> parts;
+  for (const Rows& rows : batches) parts.push_back(rows.*part);
+  return parts.empty() ? at::empty(empty, type) : at::cat(parts);
+}
+
+}  // namespace
+
+Predictions evaluate(Replica& replica, const Loss& loss, Task task, Loader& loader, const std::vector<int64_t>& samples,
+                     int64_t batch, Communicator& comm, Watchdog& watchdog, int64_t step) {
+  const at::NoGradGuard no_grad;
+  const auto total = static_cast<int64_t>(samples.size());
+  std::vector<BatchRequest> requests;
+  std::vector<int64_t> places;
+  for (int64_t begin = 0, j = 0; begin < total; begin += batch, ++j) {
+    if (j % comm.size() != comm.rank()) continue;
+    requests.push_back({});
+    for (int64_t place = begin; place < std::min(total, begin + batch); ++place) {
+      requests.back().samples.push_back(samples[static_cast<size_t>(place)]);
+      places.push_back(place);
+    }
+  }
+  replica.network().eval();
+  loader.start(std::move(requests));
+  std::vector<Rows> batches;
+  int64_t outputs = 0;
+  while (true) {
+    watchdog.enter(Section::evaluate, step);
+    const auto data = loader.next();
+    if (!data) break;
+    const at::Tensor logits = replica.network().forward(data->images.to(replica.device()));
+    outputs = logits.size(1);
+    batches.push_back(judge(logits, data->targets.to(replica.device()), loss, task));
+  }
+  replica.network().train();
+  outputs = largest(comm, outputs);
+  Predictions all;
+  all.loss = gather_rows(comm, joined(batches, &Rows::loss, {0}, at::kDouble), places, total);
+  if (task == Task::segmentation) {
+    all.pixels = gather_rows(comm, joined(batches, &Rows::pixels, {0, outputs, 3}, at::kLong), places, total);
+  } else {
+    all.scores = gather_rows(comm, joined(batches, &Rows::scores, {0, outputs}, at::kDouble), places, total);
+    all.labels = gather_rows(comm, joined(batches, &Rows::labels, {0, outputs}, at::kFloat), places, total);
+  }
+  return all;
+}
+
+}  // namespace dtrain

@@ -1,0 +1,60 @@
+#pragma once
+#include <memory>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "dtrain/checkpoint/tensors.hpp"
+#include "dtrain/dist/communicator.hpp"
+#include "dtrain/dist/flat_layout.hpp"
+#include "dtrain/model/network.hpp"
+#include "dtrain/optim/optimizer.hpp"
+
+namespace dtrain {
+
+/// This process's copy of everything that training changes: the network and the optimizer's state. Parameters lie in one
+/// flat tensor, floating-point buffers (BatchNorm's statistics) in another; the network's own tensors are views of them.
+/// Between steps all replicas of a job are equal bit for bit.
+class Replica {
+ public:
+  /// Takes the network over, puts it into `format`. The flat layout holds the parameters in reverse order, as
+  /// GradientReducer does.
+  Replica(std::shared_ptr<Network> network, at::MemoryFormat format, const OptimizerOptions& optimizer);
+
+  Network& network() { return *network_; }
+  Optimizer& optimizer() { return *optimizer_; }
+  /// Leaf tensors that require gradients, in registration order.
+  const std::vector<at::Tensor>& parameters() const { return parameters_; }
+  const FlatLayout& layout() const { return *layout_; }
+  const at::Tensor& flat_parameters() const { return flat_parameters_; }
+  const at::Tensor& flat_buffers() const { return flat_buffers_; }
+  at::MemoryFormat memory_format() const { return format_; }
+  at::Device device() const { return flat_parameters_.device(); }
+
+  /// Number of training forward passes that BatchNorm has counted (num_batches_tracked): one a step, whatever V is.
+  int64_t steps_tracked() const;
+  void set_steps_tracked(int64_t steps);
+
+  /// Rank `root`'s values on every rank.
+  void broadcast_from(Communicator& comm, int root);
+
+  /// model.* : parameters and buffers under torchvision's names, for best.safetensors without the prefix.
+  std::vector<FileTensor> model_tensors(const std::string& prefix) const;
+  /// optimizer.<parameter>.<state>
+  std::vector<FileTensor> optimizer_tensors() const;
+  /// The contract's result_sha256 of the model.
+  std::string sha256() const;
+
+ private:
+  std::shared_ptr<Network> network_;
+  at::MemoryFormat format_;
+  std::vector<std::string> parameter_names_;
+  std::vector<at::Tensor> parameters_;
+  std::vector<at::Tensor> counters_;   // num_batches_tracked
+  std::unique_ptr<FlatLayout> layout_;
+  at::Tensor flat_parameters_;
+  at::Tensor flat_buffers_;
+  std::unique_ptr<Optimizer> optimizer_;
+};
+
+}  // namespace dtrain

@@ -1,0 +1,25 @@
+// The rank checks over real MPI. Prints one line per rank that failed; MPI_Abort ends the others, so nothing hangs.
+#include <cstdio>
+#include <exception>
+
+#include "dtrain/dist/collectives.hpp"
+#include "dtrain/dist/mpi_session.hpp"
+#include "support/rank_checks.hpp"
+
+int main() {
+  dtrain::MpiSession session;
+  const auto world = session.world();
+  try {
+    dtrain::test::check_collectives(*world);
+    for (const int64_t v : {4, 5, 8, 11}) dtrain::test::check_canonical_sum(*world, v);
+    for (const int64_t v : {4, 7, 8})
+      for (const double bucket_mb : {0.0, 0.001}) dtrain::test::check_reducer(*world, v, bucket_mb);
+    dtrain::barrier(*world);
+    if (world->rank() == 0) std::printf("rank checks passed on %d ranks\n", world->size());
+    session.finalize();
+    return 0;
+  } catch (const std::exception& failure) {
+    std::fprintf(stderr, "rank %d: %s\n", world->rank(), failure.what());
+    session.abort(70);
+  }
+}

@@ -1,0 +1,66 @@
+"""Rules of docs/contributing.md that a program can check by reading lines."""
+
+import re
+
+import tree
+
+CODE = {".cpp", ".hpp", ".cu", ".cuh"}
+TEXT = CODE | {".cmake", ".txt", ".json", ".md", ".py", ".sh", ".sbatch", ".yaml", ""}
+EVERYWHERE = ["apps", "lib", "configs", "scripts", "tests", "cmake", "docs", ".ci", "README.md", "CHANGELOG.md", "CMakeLists.txt"]
+LONGEST_FILE = 450
+# Spelled so that this file does not contain them.
+UNFINISHED = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "X" + "XX", "HA" + "CK"]) + r")\b")
+CONDITIONAL = re.compile(r"^\s*#\s*(if|ifdef|ifndef|elif)\b")
+
+
+def judge_line(line, is_ours):
+    """Reasons against one line; `is_ours`: a source of lib or apps."""
+    if UNFINISHED.search(line):
+        yield "a mark of unfinished work; finish it or open an issue"
+    if "\t" in line:
+        yield "a tab; indent with spaces"
+    if is_ours and CONDITIONAL.match(line):
+        yield "conditional compilation; let CMake choose another file instead"
+
+
+def violations(root):
+    found = []
+    for path in tree.files(root, EVERYWHERE, TEXT):
+        is_ours = path.suffix in CODE and path.relative_to(root).parts[0] in ("lib", "apps")
+        number = 0
+        for number, line in tree.lines(path):
+            found += [f"{tree.place(root, path, number)}: {reason}" for reason in judge_line(line, is_ours)]
+        if is_ours and number > LONGEST_FILE:
+            found.append(f"{path.relative_to(root)}: {number} lines; {LONGEST_FILE} is the limit, does it hold one idea?")
+    return found
+
+
+class Style(tree.RuleTest):
+    def judge(self, path, text):
+        with tree.made_up_tree({path: text}) as root:
+            return violations(root)
+
+    def test_this_tree_keeps_the_rules(self):
+        self.holds(violations(tree.ROOT))
+
+    def test_clean_text_passes(self):
+        self.holds(self.judge("lib/dtrain/io/a.cpp", "#pragma once\n// mktemp a." + "X" * 6 + "\n" + "// ok\n" * 440))
+
+    def test_a_mark_of_unfinished_work_is_found_in_code_scripts_and_docs(self):
+        for path in ("lib/dtrain/io/a.cpp", "scripts/setup", "docs/data.md", "configs/a.yaml"):
+            self.only(self.judge(path, "fine\n# TO" + "DO later\n"), f"{path}:2", "unfinished")
+
+    def test_a_tab_is_found(self):
+        self.only(self.judge("apps/dtrain/a.cpp", "int x;\n\tint y;\n"), "a.cpp:2", "tab")
+
+    def test_a_long_file_is_found(self):
+        self.only(self.judge("lib/dtrain/io/a.cpp", "int x;\n" * 451), "451 lines")
+
+    def test_conditional_compilation_is_found_in_lib_and_apps_but_allowed_in_tests(self):
+        self.only(self.judge("lib/dtrain/io/a.cpp", "#ifdef HAVE_MPI\n#endif\n"), "conditional")
+        self.only(self.judge("apps/dtrain/a.cpp", "  # if FOO\n#endif\n"), "conditional")
+        self.holds(self.judge("tests/support/a.hpp", "#if __has_include(<catch2/catch_all.hpp>)\n#endif\n"))
+
+
+if __name__ == "__main__":
+    tree.main()

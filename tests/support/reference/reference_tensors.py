@@ -1,0 +1,169 @@
+#!/usr/bin/env python3
+"""Reference results of PyTorch for the networks of dtrain.
+
+    reference_tensors.py --out DIR [--model NAME ...]
+        MODEL.weights.safetensors    random weights with random BatchNorm statistics, float32
+        MODEL.reference.safetensors  input, target (float32, int64) and for them
+                                     eval32, train32            logits in float32
+                                     eval64, train64, loss64    logits and training loss in float64
+                                     grad64.NAME, after64.NAME  every gradient; every buffer after the training pass
+        MODEL.pth                    the same weights with --pth, as training scripts save them: under "state_dict",
+                                     with "module." before each name, DenseNet's in their old form, no counters
+    reference_tensors.py --numbers tests/unit/model/reference_numbers.inc
+        A few float64 numbers per model, for weights made by a formula that C++ repeats: parity without Python.
+    reference_tensors.py --check
+        Exit status 0 when everything needed can be imported.
+
+One intra-op thread, batch 4 (2 for --numbers), 64 x 64 pixels. Needs torch, torchvision, safetensors, numpy.
+"""
+import argparse
+import hashlib
+import os
+import re
+import sys
+
+import numpy
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+import reference_models
+
+SIDE = 64
+CHANNELS = {"densenet121": 3, "resnet50": 3, "unet": 1, "small_cnn": 3}
+OUTPUTS = {"densenet121": 14, "resnet50": 14, "unet": 1, "small_cnn": 2}
+LISTED_OUTPUTS = {"densenet121": 1000, "resnet50": 1000, "unet": 1, "small_cnn": 2}  # whose names are hashed
+
+
+def passes(name, net, x, y):
+    """Logits in evaluation mode, then logits and loss in training mode; gradients are left in `net`."""
+    with torch.no_grad():
+        evaluated = net.eval()(x)
+    trained = net.train()(x)
+    loss = reference_models.loss_of(name)(trained, y)
+    loss.backward()
+    return evaluated, trained.detach(), loss.detach()
+
+
+def batch(name, n, draw):
+    x = draw("input", (n, CHANNELS[name], SIDE, SIDE))
+    if name == "small_cnn":
+        return x, torch.arange(n) % OUTPUTS[name]
+    shape = (n, OUTPUTS[name], SIDE, SIDE) if name == "unet" else (n, OUTPUTS[name])
+    return x, (draw("target", shape) > 0).to(x.dtype)
+
+
+def write_pth(weights, path):
+    old = {re.sub(r"(denselayer\d+\.(?:norm|conv))([12])\.", r"\1.\2.", key): tensor for key, tensor in weights.items()}
+    kept = {"module." + key: tensor for key, tensor in old.items() if not key.endswith("num_batches_tracked")}
+    torch.save({"epoch": 3, "state_dict": kept}, path)
+
+
+def write_tensors(name, out, with_pth):
+    torch.manual_seed(reference_models.NAMES.index(name))
+    net = reference_models.build(name, CHANNELS[name], OUTPUTS[name], SIDE, SIDE)
+    for module in net.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            nn.init.uniform_(module.weight, 0.5, 1.5)
+            nn.init.normal_(module.bias, 0, 0.1)
+            nn.init.normal_(module.running_mean, 0, 0.1)
+            nn.init.uniform_(module.running_var, 0.5, 1.5)
+    x, y = batch(name, 4, lambda _, shape: torch.randn(shape))
+    weights = {key: tensor.clone() for key, tensor in net.state_dict().items()}
+    save_file(weights, os.path.join(out, f"{name}.weights.safetensors"))
+    if with_pth:
+        write_pth(weights, os.path.join(out, f"{name}.pth"))
+    result = {"input": x, "target": y}
+    result["eval32"], result["train32"], _ = passes(name, net, x, y)
+    net.load_state_dict(weights)
+    net = net.double()
+    net.zero_grad(set_to_none=True)
+    wide_y = y.double() if y.is_floating_point() else y
+    result["eval64"], result["train64"], result["loss64"] = passes(name, net, x.double(), wide_y)
+    result |= {f"grad64.{key}": p.grad for key, p in net.named_parameters()}
+    result |= {f"after64.{key}": b for key, b in net.named_buffers()}
+    save_file({key: tensor.contiguous() for key, tensor in result.items()}, os.path.join(out, f"{name}.reference.safetensors"))
+
+
+def formula(key, shape):
+    """float64 in [-1, 1): FNV-1a of `key` and the place, mixed as SplitMix64 does. reference_formula.hpp is its twin."""
+    state = 0xCBF29CE484222325
+    for byte in key.encode():
+        state = (state ^ byte) * 0x100000001B3 % 2**64
+    count = int(numpy.prod(shape, dtype=numpy.int64))
+    v = numpy.uint64(state) + numpy.arange(count, dtype=numpy.uint64) * numpy.uint64(0x9E3779B97F4A7C15)
+    v = (v ^ (v >> numpy.uint64(30))) * numpy.uint64(0xBF58476D1CE4E5B9)
+    v = (v ^ (v >> numpy.uint64(27))) * numpy.uint64(0x94D049BB133111EB)
+    v = v ^ (v >> numpy.uint64(31))
+    return torch.from_numpy((v >> numpy.uint64(11)).astype(numpy.float64) * 2.0**-52 - 1.0).reshape(shape)
+
+
+def fill_by_formula(net):
+    with torch.no_grad():
+        for key, tensor in net.state_dict().items():
+            if not tensor.is_floating_point():
+                continue
+            value = formula(key, tuple(tensor.shape))
+            if tensor.dim() > 1:
+                value = value * (6.0 / (tensor.numel() // tensor.shape[0])) ** 0.5
+            elif key.endswith("running_var"):
+                value = 1.0 + 0.5 * value
+            elif key.endswith(".weight"):
+                value = 1.0 + 0.2 * value
+            else:
+                value = 0.1 * value
+            tensor.copy_(value)
+
+
+def projected(named):
+    return sum((tensor * formula("probe " + key, tuple(tensor.shape))).sum().item() for key, tensor in named)
+
+
+def numbers_of(name):
+    listed = reference_models.build(name, CHANNELS[name], LISTED_OUTPUTS[name], SIDE, SIDE)
+    lines = sorted(f"{key} {','.join(map(str, t.shape))}\n" for key, t in listed.state_dict().items())
+    net = reference_models.build(name, CHANNELS[name], OUTPUTS[name], SIDE, SIDE).double()
+    fill_by_formula(net)
+    x, y = batch(name, 2, formula)
+    evaluated, trained, loss = passes(name, net, x, y)
+    gradients = [(key, p.grad) for key, p in net.named_parameters()]
+    statistics = [(key, b) for key, b in net.named_buffers() if b.is_floating_point()]
+    values = [loss.item(), projected([("eval", evaluated)]), projected([("train", trained)]),
+              sum((g**2).sum().item() for _, g in gradients) ** 0.5, projected(gradients), projected(statistics)]
+    return (f'    {{"{name}", {LISTED_OUTPUTS[name]}, {len(lines)}, {sum(p.numel() for p in listed.parameters())},\n'
+            f'     "{hashlib.sha256("".join(lines).encode()).hexdigest()}",\n'
+            f'     {", ".join(float(v).hex() for v in values[:3])},\n     {", ".join(float(v).hex() for v in values[3:])}}},\n')
+
+
+def write_numbers(path):
+    with open(path, "w") as out:
+        out.write("// Written by tests/support/reference/reference_tensors.py --numbers with torch "
+                  f"{torch.__version__.split('+')[0]}. Do not edit.\n"
+                  "// Model, outputs of the listed tensors, tensors, parameters, SHA-256 of the sorted lines \"name shape\";\n"
+                  "// training loss, projections of the logits in evaluation and training mode; norm and projection of the\n"
+                  "// gradient, projection of the running statistics after the pass.\n")
+        out.writelines(numbers_of(name) for name in reference_models.NAMES)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", metavar="DIR", help="folder, made if absent")
+    parser.add_argument("--model", choices=reference_models.NAMES, action="append", help="default: all four")
+    parser.add_argument("--pth", action="store_true", help="with --out")
+    parser.add_argument("--numbers", metavar="FILE")
+    parser.add_argument("--check", action="store_true")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    if args.check:
+        import torchvision  # noqa: F401
+    if args.out:
+        os.makedirs(args.out, exist_ok=True)
+        for name in args.model or reference_models.NAMES:
+            write_tensors(name, args.out, args.pth)
+    if args.numbers:
+        write_numbers(args.numbers)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

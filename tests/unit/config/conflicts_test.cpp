@@ -1,0 +1,140 @@
+#include "scratch_config.hpp"
+#include "support/catch.hpp"
+
+using namespace dtrain;
+using namespace dtrain::test;
+
+namespace {
+
+struct Case {
+  std::vector<std::string> overrides;
+  std::string sentence;
+};
+
+const std::vector<std::string> kFolder = {"data.format=image_folder", "data.root=/d"};
+const std::vector<std::string> kNih = {"data.format=nih_cxr14", "data.root=/d", "data.labels=l.csv"};
+const std::vector<std::string> kCsv = {"data.format=csv", "data.root=/d", "data.labels=l.csv", "data.csv.label=a"};
+const std::vector<std::string> kMask = {"data.format=image_mask", "data.root=/d", "model.name=unet"};
+const std::vector<std::string> kSynthetic = {"data.format=synthetic"};
+
+std::string errors_with(std::vector<std::string> overrides, const std::vector<std::string>& more) {
+  overrides.insert(overrides.end(), more.begin(), more.end());
+  try {
+    from_overrides(overrides);
+  } catch (const Error& error) {
+    CHECK(error.code() == 78);
+    return error.what();
+  }
+  return "";
+}
+
+void expect(const std::vector<std::string>& base, const std::vector<Case>& cases) {
+  CHECK(errors_with(base, {}).empty());
+  for (const Case& one : cases) {
+    std::string shown;
+    for (const std::string& text : one.overrides) shown += text + "  ";
+    INFO(shown);
+    const std::string wrong = errors_with(base, one.overrides);
+    INFO(wrong);
+    CHECK(contains(wrong, one.sentence));
+    CHECK(wrong.find('\n') == std::string::npos);  // one mistake, one sentence
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a key without effect is an error that says when it would have one") {
+  expect(kSynthetic, {
+                         {{"schedule.decay={name: cosine, patience: 3}"},
+                          "schedule.decay.patience has no effect here: only when schedule.decay.name is plateau"},
+                         {{"schedule.decay.factor=0.5"}, "schedule.decay.factor has no effect"},
+                         {{"schedule.decay.final=0.5"}, "schedule.decay.final has no effect"},
+                         {{"optimizer={name: sgd, betas: [0.9, 0.99]}"}, "optimizer.betas has no effect"},
+                         {{"optimizer={name: sgd, eps: 1}"}, "optimizer.eps has no effect"},
+                         {{"optimizer.momentum=0.9"}, "optimizer.momentum has no effect"},
+                         {{"optimizer.rho=0.9"}, "optimizer.rho has no effect"},
+                         {{"model.dropout=0.1"}, "model.dropout has no effect"},
+                         {{"model.base_width=4"}, "model.base_width has no effect"},
+                         {{"data.root=/d"}, "data.root has no effect"},
+                         {{"data.labels=/l"}, "data.labels has no effect"},
+                         {{"data.csv.path=a"}, "data.csv.path has no effect"},
+                         {{"data.image_mask.images=a"}, "data.image_mask.images has no effect"},
+                         {{"data.split={by: order, seed: 3}"}, "data.split.seed has no effect"},
+                         {{"loss.label_smoothing=0.1"}, "loss.label_smoothing has no effect"},
+                     });
+  expect(kFolder, {
+                      {{"loss.pos_weight=balanced"}, "loss.pos_weight has no effect"},
+                      {{"data.synthetic.samples=5"}, "data.synthetic.samples has no effect"},
+                      {{"data.split={files: {train: a}, valid: 0.2}"}, "data.split.valid has no effect"},
+                  });
+}
+
+TEST_CASE("device and process count never make a key wrong") {
+  CHECK(errors_with(kSynthetic, {"data.loader.threads=3", "distributed={backend: mpi, bucket_mb: 3, logical_ranks: 4}"})
+            .empty());
+  CHECK(errors_with(kSynthetic, {"distributed.backend=serial", "distributed.logical_ranks=64"}).empty());
+}
+
+TEST_CASE("what a format needs must be there, and the task must fit") {
+  expect(kNih, {{{"data.labels="}, "data.labels is missing"},
+                {{"data.root="}, "data.root is missing"},
+                {{"task=multiclass"}, "task multiclass does not fit data.format, which is for multilabel"},
+                {{"loss.name=cross_entropy"}, "loss.name cross_entropy does not fit task multilabel"},
+                {{"model.outputs=13"}, "model.outputs is 13, but the data have 14 classes"},
+                {{"data.classes=[Pneumonia, Edema]", "model.outputs=3"}, "but the data have 2 classes"},
+                {{"loss.pos_weight=[1, 2]"}, "loss.pos_weight has 2 factors for 14 outputs"},
+                {{"model.name=unet", "data.image.channels=3"}, "model.name unet is for segmentation"}});
+  expect(kFolder, {{{"task=multilabel"}, "task multilabel does not fit data.format"},
+                   {{"loss.name=bce"}, "loss.name bce does not fit task multiclass"},
+                   {{"data.classes=[a]"}, "at least 2 classes"}});
+  expect(kMask, {{{"model.name=resnet50"}, "segmentation needs model.name unet"},
+                 {{"data.classes=[a]"}, "data.classes has no effect here: only when the task is not segmentation"},
+                 {{"data.image_mask.mask_values={1: 1, 2: 3}"}, "must number its classes 1, 2, … without a gap"},
+                 {{"model.outputs=2"}, "model.outputs is 2, but the data have 1 class"},
+                 {{"data.image.size=[100, 128]"}, "multiples of 16, not 100 × 128"}});
+  expect(kCsv, {{{"data.csv.labels=[a, b]"}, "data.csv.label and data.csv.labels (command line) exclude each other"},
+                {{"data.csv.label="}, "format csv needs data.csv.labels"},
+                {{"data.csv.label=", "data.csv={labels: [a], separator: ;}"},
+                 "data.csv.separator has no effect here: it goes with data.csv.label"},
+                {{"task=multilabel"}, "task multilabel wants data.csv.labels"},
+                {{"task=multiclass", "data.csv.separator=;"}, "task multiclass wants one class per picture"},
+                {{"data.csv.separator='; '"}, "data.csv.separator wants one character"},
+                {{"data.split.by=patient"}, "needs data.csv.group"}});
+  CHECK(contains(errors_with({}, {}), "data.format is missing"));
+}
+
+TEST_CASE("values that contradict each other are told where one of them stands") {
+  expect(kSynthetic,
+         {
+             {{"batch={per_rank: 4, global: 8}"}, "exclude each other"},
+             {{"batch.global=8", "schedule.scale_with_ranks=linear"},
+              "schedule.scale_with_ranks must be none with batch.global"},
+             {{"batch.global=8", "distributed.logical_ranks=9"}, "less than one sample for each of 9 logical ranks"},
+             {{"data.image.mean=[0.5]"}, "data.image.mean has 1 value for 3 channels"},
+             {{"data.image.channels=1", "data.image.std=[1, 1, 1]"}, "data.image.std has 3 values for 1 channel"},
+             {{"data.split={valid: 0.5, test: 0.5}"}, "their sum must be below 1"},
+             {{"data.augment.rot90=1", "data.image.size=[64, 32]"}, "needs a square data.image.size, not 64 × 32"},
+             {{"data.image.size=[16, 16]"}, "densenet121 needs"},
+             {{"optimizer={name: sgd, nesterov: true}"}, "optimizer.nesterov needs optimizer.momentum > 0"},
+             {{"schedule.decay.name=multistep"}, "needs schedule.decay.at"},
+             {{"schedule.decay={name: multistep, at: [3 epochs, 2 epochs]}"}, "must ascend"},
+             {{"schedule.decay={name: multistep, at: [3 epochs, 200 steps]}"}, "all in epochs or all in steps"},
+             {{"checkpoint.best.monitor=valid.lss"}, "did you mean 'valid.loss'"},
+             {{"checkpoint.best.monitor=valid.iou"}, "is not computed for task multilabel"},
+             {{"model.outputs=3"}, "but the data have 14 classes"},
+         });
+  expect(kFolder, {{{"data.split={files: {train: a}, folders: {valid: b}}"},
+                    "data.split.folders and data.split.files exclude each other"}});
+  CHECK(errors_with(kSynthetic, {"checkpoint.best.monitor=valid.auroc_class3"}).empty());
+  CHECK(errors_with(kSynthetic, {"batch.global=8", "schedule.scale_with_ranks=none"}).empty());
+}
+
+TEST_CASE("a value that was refused is not held against other keys") {
+  const std::string wrong = errors_of(
+      "data: {format: cvs, root: x, csv: {label: a}, synthetic: {samples: 3}}\noptimizer: {name: sdg, momentum: "
+      "0.9}\n");
+  CHECK(contains(wrong, "did you mean 'csv'"));
+  CHECK(contains(wrong, "did you mean 'sgd'"));
+  CHECK_FALSE(contains(wrong, "no effect"));
+  CHECK_FALSE(contains(wrong, "missing"));
+}

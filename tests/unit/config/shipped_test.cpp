@@ -1,0 +1,71 @@
+#include <fstream>
+#include <sstream>
+
+#include "scratch_config.hpp"
+#include "support/catch.hpp"
+
+using namespace dtrain;
+using namespace dtrain::test;
+
+static Config shipped(const std::string& name, const std::vector<std::string>& overrides = {}) {
+  for (const char* variable : {"NIH", "CHIPS", "MICROSCOPY", "IMAGENET"}) unsetenv(variable);
+  return load_config({{std::string(DTRAIN_SOURCE_DIR "/configs/") + name + ".yaml"}, false, overrides});
+}
+
+TEST_CASE("every configuration that is shipped loads, and opens with data, devices and time") {
+  int seen = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(DTRAIN_SOURCE_DIR "/configs")) {
+    const std::string name = entry.path().stem().string();
+    INFO(name);
+    ++seen;
+    const Config config = shipped(name);
+    CHECK(config.experiment.name == name);
+    CHECK(config.experiment.model.weights.empty());
+    CHECK(config.experiment.batch.global == 0);
+    CHECK(config.experiment.model.outputs.has_value() == name.starts_with("chexnet"));
+    std::stringstream text;
+    text << std::ifstream(entry.path()).rdbuf();
+    const std::string head = text.str().substr(0, text.str().find("\n\n"));
+    for (const char* word : {"# Data: ", "# Devices: ", "# Expected time: "}) CHECK(contains(head, word));
+  }
+  CHECK(seen == 6);
+}
+
+TEST_CASE("chexnet is the paper's network on 14 labels, and ResNet-50 takes its place unchanged") {
+  const Experiment e = shipped("chexnet").experiment;
+  CHECK(e.model.outputs == 14);
+  CHECK(e.batch.per_rank == 64);
+  CHECK(e.data.split.by == SplitOptions::By::patient);
+  CHECK(e.schedule.decay.name == DecayName::plateau);
+  CHECK(e.schedule.warmup == Duration{1, Duration::Unit::epochs});
+  CHECK(e.checkpoint.best_monitor == "valid.auroc");
+  CHECK(shipped("chexnet", {"model.name=resnet50"}).experiment.model.name == NetworkName::resnet50);
+  const Experiment paper = shipped("chexnet_paper").experiment;
+  CHECK(paper.model.outputs == 1);
+  CHECK(paper.data.classes == std::vector<std::string>{"Pneumonia"});
+  CHECK(paper.batch.per_rank == 16);
+  CHECK(paper.checkpoint.best_monitor == "valid.loss");
+  CHECK_FALSE(paper.checkpoint.best_is_max);
+}
+
+TEST_CASE("the other configurations hold their published settings") {
+  const Experiment chips = shipped("chips_cnn").experiment;
+  CHECK(chips.data.image.height == 500);
+  CHECK(chips.optimizer.learning_rate == 5e-4);
+  CHECK(chips.epochs == 50);
+  CHECK(chips.data.split.valid == 0.15);
+  CHECK(chips.data.split.seed == 123);
+  CHECK(chips.loss.l2_kernels == 0.0015);
+  const Experiment unet = shipped("unet_microscopy").experiment;
+  CHECK(unet.data.image.width == 1024);
+  CHECK(unet.schedule.warmup.amount == 0);
+  CHECK(unet.schedule.decay.at.size() == 3);
+  CHECK(unet.schedule.decay.factor == 0.5);
+  const Experiment resnet = shipped("resnet50").experiment;
+  CHECK(resnet.optimizer.learning_rate == 0.025);
+  CHECK(resnet.optimizer.momentum == 0.9);
+  CHECK(resnet.schedule.decay.name == DecayName::cosine);
+  CHECK_FALSE(resnet.data.split.given);
+  CHECK(shipped("quickstart").experiment.data.root ==
+        (std::filesystem::path(DTRAIN_SOURCE_DIR) / "sample/chips").lexically_normal().string());
+}

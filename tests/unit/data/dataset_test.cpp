@@ -1,0 +1,245 @@
+#include "dtrain/data/dataset.hpp"
+
+#include "dtrain/base/hash.hpp"
+#include "unit/data/folder.hpp"
+
+using namespace dtrain;
+using namespace dtrain::test;
+
+static Dataset open(const DataOptions& options) { return open_dataset(options, Task::from_format, 1); }
+
+TEST_CASE("an image folder gives one class per folder, at any depth, in natural order") {
+  const TempFolder root;
+  for (const char* name : {"dog/p10.png", "dog/p2.jpg", "cat/deep/x_1.JPEG", "cat/.hidden.png", ".git/z.png"}) root.picture(name);
+  root.text("dog/notes.txt", "no picture");
+  const Dataset data = open(options_for(DataFormat::image_folder, root.path()));
+  CHECK(data.task == Task::multiclass);
+  CHECK(data.classes == std::vector<std::string>{"cat", "dog"});
+  CHECK(paths_of(data) == std::vector<std::string>{"cat/deep/x_1.JPEG", "dog/p2.jpg", "dog/p10.png"});
+  CHECK(data.samples[0].class_index == 0);
+  CHECK(data.samples[2].class_index == 1);
+  CHECK(data.samples[0].group == "x");
+  CHECK(data.samples[2].group == "p10");
+  CHECK(data.samples[0].id == hash64("cat/deep/x_1.JPEG"));
+  REQUIRE(data.notes.size() == 1);
+  CHECK(holds(data.notes[0], "1 file neither PNG nor JPEG"));
+}
+
+TEST_CASE("train/ and val/ are parts, not classes") {
+  const TempFolder root;
+  for (const char* name : {"train/a/1.png", "train/b/2.png", "val/a/3.png", "val/b/4.png", "test/a/5.png"}) root.picture(name);
+  const Dataset data = open(options_for(DataFormat::image_folder, root.path()));
+  CHECK(data.classes == std::vector<std::string>{"a", "b"});
+  REQUIRE(data.samples.size() == 5);
+  CHECK(data.samples[0].part == "test");
+  CHECK(data.samples[1].part == "train");
+  CHECK(data.samples[3].part == "valid");
+  CHECK(data.samples[4].class_index == 1);
+  REQUIRE(data.notes.size() == 1);
+  CHECK(holds(data.notes[0], "class 'b' has no folder in 'test'"));
+}
+
+TEST_CASE("folders named by the split are parts as well") {
+  const TempFolder root;
+  for (const char* name : {"learn/a/1.png", "learn/b/2.png", "check/a/3.png", "check/b/4.png"}) root.picture(name);
+  DataOptions options = options_for(DataFormat::image_folder, root.path());
+  options.split.folders = {{"train", "learn"}, {"valid", root / "check"}};
+  const Dataset data = open(options);
+  CHECK(data.classes == std::vector<std::string>{"a", "b"});
+  CHECK(data.samples[0].part == "valid");
+  CHECK(data.samples[2].part == "train");
+}
+
+TEST_CASE("data.classes chooses and orders the classes of an image folder") {
+  const TempFolder root;
+  for (const char* name : {"a/1.png", "b/2.png", "c/3.png"}) root.picture(name);
+  std::filesystem::create_directories(root / "empty");
+  DataOptions options = options_for(DataFormat::image_folder, root.path());
+  options.classes = {"c", "a"};
+  const Dataset data = open(options);
+  CHECK(data.classes == options.classes);
+  CHECK(paths_of(data) == std::vector<std::string>{"a/1.png", "c/3.png"});
+  CHECK(data.samples[0].class_index == 1);
+  CHECK(data.samples[1].class_index == 0);
+  options.classes = {"a", "B"};
+  CHECK(holds(error_of(78, [&] { open(options); }), "'B'"));
+  options.classes = {"a", "a"};
+  CHECK(holds(error_of(78, [&] { open(options); }), "twice"));
+}
+
+TEST_CASE("a class folder without pictures, or no class folder at all, is an error that names it") {
+  const TempFolder root;
+  root.text("a/readme.txt", "");
+  root.picture("b/1.png");
+  CHECK(holds(error_of(65, [&] { open(options_for(DataFormat::image_folder, root.path())); }), root / "a"));
+  const TempFolder flat;
+  flat.picture("1.png");
+  CHECK(holds(error_of(65, [&] { open(options_for(DataFormat::image_folder, flat.path())); }), "class folders"));
+  const TempFolder parts;
+  for (const char* name : {"train/a/1.png", "valid/a/2.png", "valid/b/3.png"}) parts.picture(name);
+  CHECK(holds(error_of(65, [&] { open(options_for(DataFormat::image_folder, parts.path())); }), "class folder 'b'"));
+}
+
+TEST_CASE("a root that is not there, or is a file, names data.root") {
+  const TempFolder folder;
+  CHECK(holds(error_of(66, [&] { open(options_for(DataFormat::image_folder, folder / "none")); }), "data.root"));
+  folder.text("file", "");
+  CHECK(holds(error_of(65, [&] { open(options_for(DataFormat::image_mask, folder / "file")); }), "data.root"));
+}
+
+TEST_CASE("links are followed beneath the root, beyond it only when allowed") {
+  namespace fs = std::filesystem;
+  const TempFolder elsewhere;
+  elsewhere.picture("far.png");
+  const TempFolder root;
+  root.picture("a/1.png");
+  root.picture(".store/2.png");
+  fs::create_directories(root / "b");
+  fs::create_symlink(root / ".store/2.png", root / "b/2.png");
+  DataOptions options = options_for(DataFormat::image_folder, root.path());
+  CHECK(paths_of(open(options)) == std::vector<std::string>{"a/1.png", "b/2.png"});
+
+  fs::create_symlink(elsewhere / "far.png", root / "b/far.png");
+  CHECK(holds(error_of(65, [&] { open(options); }), root / "b/far.png"));
+  options.allow_links = true;
+  CHECK(open(options).samples.size() == 3);
+
+  fs::create_directory_symlink(root.path(), root / "b/loop");
+  CHECK(holds(error_of(65, [&] { open(options); }), "b/loop"));
+  fs::remove(root / "b/loop");
+  fs::create_symlink(root / "gone.png", root / "b/gone.png");
+  CHECK(holds(error_of(66, [&] { open(options); }), "b/gone.png"));
+}
+
+TEST_CASE("images and masks pair by stem, whatever their endings") {
+  const TempFolder root;
+  for (const char* name : {"images/2.jpg", "images/10.png", "masks/2.png", "masks/10.png"}) root.picture(name);
+  const Dataset data = open(options_for(DataFormat::image_mask, root.path()));
+  CHECK(data.task == Task::segmentation);
+  CHECK(data.classes == std::vector<std::string>{"foreground"});
+  CHECK(paths_of(data) == std::vector<std::string>{"images/2.jpg", "images/10.png"});
+  CHECK(data.samples[0].masks == std::vector<std::string>{"masks/2.png"});
+  DataOptions options = options_for(DataFormat::image_mask, root.path());
+  options.image_mask.mask_values = {{255, 2}, {128, 1}};
+  CHECK(open(options).classes == std::vector<std::string>{"1", "2"});
+  options.image_mask.mask_values = {{255, 2}};
+  CHECK(holds(error_of(78, [&] { open(options); }), "class 1"));
+}
+
+TEST_CASE("an image without mask and a mask without image are listed together") {
+  const TempFolder root;
+  for (const char* name : {"images/1.png", "images/2.png", "images/5.png", "masks/2.png", "masks/3.png", "masks/5.jpg"})
+    root.picture(name);
+  const std::string sentence = error_of(65, [&] { open(options_for(DataFormat::image_mask, root.path())); });
+  CHECK(holds(sentence, "image without mask: images/1.png"));
+  CHECK(holds(sentence, "mask without image: masks/3.png"));
+  CHECK(holds(sentence, "JPEG changes pixel values: masks/5.jpg"));
+  const TempFolder bare;
+  bare.picture("images/1.png");
+  CHECK(holds(error_of(66, [&] { open(options_for(DataFormat::image_mask, bare.path())); }), "data.image_mask.masks"));
+}
+
+TEST_CASE("a folder per sample unites its masks") {
+  const TempFolder root;
+  for (const char* name : {"s1/images/x.png", "s1/masks/m1.png", "s1/masks/m2.png", "s2/images/y.png", "s2/masks/m.png"})
+    root.picture(name, Image{1, 3, 1, 8, {0, 0, 0}, {}});
+  root.picture("s1/masks/m1.png", Image{1, 3, 1, 8, {255, 128, 0}, {}});
+  root.picture("s1/masks/m2.png", Image{1, 3, 1, 8, {0, 255, 7}, {}});
+  DataOptions options = options_for(DataFormat::image_mask, root.path());
+  options.image_mask.mask_values = {{255, 1}, {128, 2}};
+  const Dataset data = open(options);
+  REQUIRE(paths_of(data) == std::vector<std::string>{"s1/images/x.png", "s2/images/y.png"});
+  CHECK(read_mask(data, options, 0, 1).bytes == std::vector<uint8_t>{1, 1, 0});
+  options.classes = {"2"};
+  const Dataset one = open(options);
+  CHECK(one.classes == options.classes);
+  CHECK(read_mask(one, options, 0, 1).bytes == std::vector<uint8_t>{0, 1, 0});
+  root.picture("s2/images/z.png");
+  CHECK(holds(error_of(65, [&] { open(options); }), "s2/images/z.png"));
+}
+
+TEST_CASE("masks that differ in size or are coloured are refused by name") {
+  const TempFolder root;
+  root.picture("s/images/x.png");
+  root.picture("s/masks/a.png");
+  root.picture("s/masks/b.png", random_image(3, 4, 1, 1));
+  const DataOptions options = options_for(DataFormat::image_mask, root.path());
+  const Dataset data = open(options);
+  const std::string sentence = error_of(65, [&] { read_mask(data, options, 0, 1); });
+  CHECK(holds(sentence, "s/masks/a.png"));
+  CHECK(holds(sentence, "s/masks/b.png"));
+  root.picture("s/masks/b.png", random_image(4, 4, 3, 1));
+  CHECK(holds(error_of(65, [&] { read_mask(data, options, 0, 1); }), "coloured"));
+  CHECK(holds(error_of(65, [&] { require_same_size(data, 0, random_image(5, 4, 1, 1), random_image(4, 4, 1, 1)); }),
+              "s/images/x.png"));
+}
+
+TEST_CASE("synthetic samples are the same for a seed, and differ by seed") {
+  DataOptions options = options_for(DataFormat::synthetic, "");
+  options.synthetic = {50, 5};
+  options.image.height = options.image.width = 16;
+  for (const Task task : {Task::multilabel, Task::multiclass, Task::segmentation}) {
+    const Dataset data = open_dataset(options, task, 7);
+    const Dataset again = open_dataset(options, task, 7);
+    CHECK(data.samples.size() == 50);
+    CHECK(data.classes.size() == 5);
+    CHECK(data.manifest_sha256 == again.manifest_sha256);
+    CHECK(data.manifest_sha256 != open_dataset(options, task, 8).manifest_sha256);
+    CHECK(read_picture(data, options, 3, 7).bytes == read_picture(again, options, 3, 7).bytes);
+    CHECK(read_picture(data, options, 3, 7).bytes != read_picture(data, options, 3, 8).bytes);
+    CHECK(read_picture(data, options, 3, 7).bytes != read_picture(data, options, 4, 7).bytes);
+    CHECK(read_picture(data, options, 3, 7).channels == 3);
+  }
+}
+
+TEST_CASE("a synthetic mask covers what is bright") {
+  DataOptions options = options_for(DataFormat::synthetic, "");
+  options.synthetic = {4, 1};
+  options.image.height = 64;
+  options.image.width = 48;
+  options.image.channels = 1;
+  const Dataset data = open_dataset(options, Task::segmentation, 7);
+  const Image picture = read_picture(data, options, 2, 7);
+  const Image mask = read_mask(data, options, 2, 7);
+  int64_t covered = 0;
+  for (size_t i = 0; i < mask.bytes.size(); ++i) {
+    CHECK((picture.bytes[i] > 150) == (mask.bytes[i] == 1));
+    covered += mask.bytes[i];
+  }
+  CHECK(covered > 0);
+}
+
+TEST_CASE("chosen classes keep a synthetic sample's picture") {
+  DataOptions options = options_for(DataFormat::synthetic, "");
+  options.synthetic = {60, 4};
+  options.image.height = options.image.width = 16;
+  const Dataset all = open_dataset(options, Task::multiclass, 7);
+  options.classes = {"pattern_3", "pattern_1"};
+  const Dataset some = open_dataset(options, Task::multiclass, 7);
+  CHECK(some.samples.size() < all.samples.size());
+  for (size_t i = 0, j = 0; i < some.samples.size(); ++i) {
+    while (all.samples[j].path != some.samples[i].path) ++j;
+    CHECK(some.samples[i].class_index == (all.samples[j].class_index == 3 ? 0 : 1));
+    CHECK(read_picture(some, options, static_cast<int64_t>(i), 7).bytes == read_picture(all, options, static_cast<int64_t>(j), 7).bytes);
+  }
+}
+
+TEST_CASE("the manifest hash sees labels, names and file sizes, not the place of root") {
+  const TempFolder one;
+  const TempFolder two;
+  for (const TempFolder* root : {&one, &two})
+    for (const char* name : {"a/1.png", "b/2.png"}) root->picture(name);
+  const auto hash = [](const TempFolder& root) { return open(options_for(DataFormat::image_folder, root.path())).manifest_sha256; };
+  const std::string first = hash(one);
+  CHECK(first.size() == 64);
+  CHECK(first == hash(two));
+  two.picture("b/2.png", random_image(9, 9, 1, 1));
+  CHECK(first != hash(two));
+}
+
+TEST_CASE("a task that the format cannot give is refused") {
+  const TempFolder root;
+  root.picture("a/1.png");
+  error_of(78, [&] { open_dataset(options_for(DataFormat::image_folder, root.path()), Task::segmentation, 1); });
+  error_of(78, [&] { open_dataset(options_for(DataFormat::image_mask, root.path()), Task::multilabel, 1); });
+}

@@ -1,0 +1,164 @@
+#include <cmath>
+
+#include "unit/data/folder.hpp"
+
+using namespace dtrain;
+using namespace dtrain::test;
+
+static const std::string kNihHeader =
+    "Image Index,Finding Labels,Follow-up #,Patient ID,Patient Age,Patient Gender,View Position,"
+    "OriginalImage[Width,Height],OriginalImagePixelSpacing[x,y]\n";
+
+static std::string nih_row(const std::string& name, const std::string& labels, const std::string& patient) {
+  return name + "," + labels + ",0," + patient + ",77,F,PA,256,256,0.1,0.1\n";
+}
+
+static DataOptions nih(const TempFolder& root) {
+  DataOptions options = options_for(DataFormat::nih_cxr14, root.path());
+  options.labels = root / "labels.csv";
+  return options;
+}
+
+static DataOptions csv(const TempFolder& root) {
+  DataOptions options = options_for(DataFormat::csv, root.path());
+  options.labels = root / "labels.csv";
+  options.csv.path = "file";
+  return options;
+}
+
+static Dataset open(const DataOptions& options) { return open_dataset(options, Task::from_format, 1); }
+
+TEST_CASE("the official NIH table gives 14 labels, pictures at any depth, patients as groups") {
+  const TempFolder root;
+  root.picture("images_001/images/00000002_000.png");
+  root.picture("images_002/images/00000001_000.png");
+  root.picture("images_002/images/00000001_001.png");
+  root.picture("images_002/images/unnamed.png");
+  root.text("labels.csv", kNihHeader + nih_row("00000001_000.png", "No Finding", "1") +
+                              nih_row("00000001_001.png", "Hernia|Atelectasis", "1") + nih_row("00000002_000.png", "Mass", "2"));
+  const Dataset data = open(nih(root));
+  CHECK(data.task == Task::multilabel);
+  REQUIRE(data.classes.size() == 14);
+  CHECK(data.classes[13] == "Hernia");
+  REQUIRE(paths_of(data) == std::vector<std::string>{"images_001/images/00000002_000.png", "images_002/images/00000001_000.png",
+                                                     "images_002/images/00000001_001.png"});
+  CHECK(data.samples[0].group == "2");
+  CHECK(data.samples[2].group == "1");
+  CHECK(data.samples[0].labels == std::vector<float>{0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0});
+  CHECK(data.samples[1].labels == std::vector<float>(14, 0));
+  CHECK(data.samples[2].labels == std::vector<float>{1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1});
+  REQUIRE(data.notes.size() == 1);
+  CHECK(holds(data.notes[0], "1 picture beneath data.root named by no row of labels.csv"));
+
+  DataOptions options = nih(root);
+  options.classes = {"Hernia"};
+  CHECK(open(options).samples[2].labels == std::vector<float>{1});
+}
+
+TEST_CASE("every picture that the table names but the folder lacks is listed, capped, as missing input") {
+  const TempFolder root;
+  root.picture("p0.png");
+  std::string rows = kNihHeader + nih_row("p0.png", "Mass", "1");
+  for (int i = 1; i <= 25; ++i) rows += nih_row("p" + std::to_string(i) + ".png", "Mass", "4711");
+  root.text("labels.csv", rows);
+  const std::string sentence = error_of(66, [&] { open(nih(root)); });
+  CHECK(holds(sentence, "25 pictures"));
+  CHECK(holds(sentence, "line 3: 'p1.png'"));
+  CHECK(holds(sentence, "'p20.png'"));
+  CHECK_FALSE(holds(sentence, "'p21.png'"));
+  CHECK(holds(sentence, "5 more"));
+  CHECK_FALSE(holds(sentence, "4711"));
+}
+
+TEST_CASE("an unknown finding is an error with its line and value, and without the patient") {
+  const TempFolder root;
+  root.picture("a.png");
+  root.picture("b.png");
+  root.text("labels.csv", kNihHeader + nih_row("a.png", "Mass", "4711") + nih_row("b.png", "Mass|Pneumonai", "4711"));
+  const std::string sentence = error_of(65, [&] { open(nih(root)); });
+  CHECK(holds(sentence, "line 3: 'Pneumonai' (did you mean 'Pneumonia'?)"));
+  CHECK_FALSE(holds(sentence, "4711"));
+  root.text("labels.csv", kNihHeader + nih_row("a.png", "Mass", "1") + nih_row("b.png", "No Finding|Mass", "1"));
+  CHECK(holds(error_of(65, [&] { open(nih(root)); }), "line 3: 'No Finding'"));
+  root.text("labels.csv", kNihHeader + nih_row("a.png", "Mass", "1") + nih_row("b.png", "", "1"));
+  CHECK(holds(error_of(65, [&] { open(nih(root)); }), "line 3"));
+}
+
+TEST_CASE("two pictures of one base name, and two rows for one picture, are refused") {
+  const TempFolder root;
+  root.picture("x/a.png");
+  root.picture("y/a.png");
+  root.text("labels.csv", kNihHeader + nih_row("a.png", "Mass", "1"));
+  CHECK(holds(error_of(65, [&] { open(nih(root)); }), "line 2: 'a.png'"));
+  std::filesystem::remove(root / "y/a.png");
+  root.text("labels.csv", kNihHeader + nih_row("a.png", "Mass", "1") + nih_row("a.png", "Hernia", "1"));
+  CHECK(holds(error_of(65, [&] { open(nih(root)); }), "line 3: 'a.png', as in line 2"));
+}
+
+TEST_CASE("a label file that is not there names data.labels") {
+  const TempFolder root;
+  root.picture("a.png");
+  CHECK(holds(error_of(66, [&] { open(nih(root)); }), "data.labels"));
+}
+
+TEST_CASE("label columns are 1, 0 or empty for unknown") {
+  const TempFolder root;
+  for (const char* name : {"d/a.png", "d/b.png", "c.png"}) root.picture(name);
+  root.text("labels.csv", "file,who,red,blue\n./d/a.png,P7,1,\nb.png,P8,0.0,1.0\nc.png,P7,,\n");
+  DataOptions options = csv(root);
+  options.csv.labels = {"blue", "red"};
+  options.csv.group = "who";
+  const Dataset data = open(options);
+  CHECK(data.task == Task::multilabel);
+  CHECK(data.classes == options.csv.labels);
+  REQUIRE(paths_of(data) == std::vector<std::string>{"c.png", "d/a.png", "d/b.png"});
+  CHECK(std::isnan(data.samples[0].labels[0]));
+  CHECK(std::isnan(data.samples[1].labels[0]));
+  CHECK(data.samples[1].labels[1] == 1);
+  CHECK(data.samples[2].labels == std::vector<float>{1, 0});
+  CHECK(data.samples[1].group == "P7");
+  REQUIRE(data.notes.size() == 2);
+  CHECK(holds(data.notes[0], "3 labels unknown"));
+  CHECK(holds(data.notes[1], "1 picture without any known label"));
+  root.text("labels.csv", "file,who,red,blue\nd/a.png,P7,1,2\nb.png,P8,x,0\nc.png,P7,,\n");
+  const std::string sentence = error_of(65, [&] { open(options); });
+  CHECK(holds(sentence, "line 2: '2' in column 'blue'"));
+  CHECK(holds(sentence, "line 3: 'x' in column 'red'"));
+  CHECK_FALSE(holds(sentence, "P8"));
+}
+
+TEST_CASE("one label column is a class, or several joined") {
+  const TempFolder root;
+  for (const char* name : {"a.png", "b.png", "c.png"}) root.picture(name);
+  root.text("labels.csv", "file,kind\na.png,class10\nb.png,class2\nc.png,class10\n");
+  DataOptions options = csv(root);
+  options.csv.label = "kind";
+  const Dataset one = open(options);
+  CHECK(one.task == Task::multiclass);
+  CHECK(one.classes == std::vector<std::string>{"class2", "class10"});
+  CHECK(one.samples[0].class_index == 1);
+  CHECK(one.samples[1].class_index == 0);
+  root.text("labels.csv", "file,kind\na.png,red; blue\nb.png,\nc.png,blue\n");
+  CHECK(holds(error_of(65, [&] { open(options); }), "line 3: 'b.png'"));
+  options.csv.separator = ";";
+  const Dataset several = open(options);
+  CHECK(several.task == Task::multilabel);
+  CHECK(several.classes == std::vector<std::string>{"blue", "red"});
+  CHECK(several.samples[0].labels == std::vector<float>{1, 1});
+  CHECK(several.samples[1].labels == std::vector<float>{0, 0});
+  CHECK(several.samples[2].labels == std::vector<float>{1, 0});
+}
+
+TEST_CASE("paths that leave the root are refused, files of another type are named as such") {
+  const TempFolder root;
+  root.picture("a.png");
+  root.text("b.tif", "II*");
+  DataOptions options = csv(root);
+  options.csv.label = "kind";
+  for (const char* bad : {"../a.png", "/etc/a.png", "d/../../a.png"}) {
+    root.text("labels.csv", std::string("file,kind\n") + bad + ",x\n");
+    CHECK(holds(error_of(65, [&] { open(options); }), "outside data.root"));
+  }
+  root.text("labels.csv", "file,kind\na.png,x\nb.tif,y\n");
+  CHECK(holds(error_of(66, [&] { open(options); }), "line 3: 'b.tif' (neither .png nor .jpg)"));
+}

@@ -1,0 +1,135 @@
+#include "dtrain/data/sample_set.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "dtrain/data/split.hpp"
+#include "dtrain/io/file.hpp"
+#include "unit/data/folder.hpp"
+
+using namespace dtrain;
+using namespace dtrain::test;
+
+// How far pixels depart from the mean of the 5 × 5 around them, the strongest hundredth: large where something is drawn.
+static double roughness(const Image& image, size_t channel) {
+  const auto at = [&](int64_t y, int64_t x) {
+    return static_cast<double>(image.bytes[static_cast<size_t>((y * image.width + x) * image.channels) + channel]);
+  };
+  std::vector<double> steps;
+  for (int64_t y = 4; y + 4 < image.height; ++y)
+    for (int64_t x = 4; x + 4 < image.width; ++x) {
+      double near = 0;
+      double far = 0;
+      for (int64_t dy = -1; dy <= 1; ++dy)
+        for (int64_t dx = -1; dx <= 1; ++dx) {
+          near += at(y + dy, x + dx) / 9;
+          far += at(y + 3 * dy, x + 3 * dx) / 9;
+        }
+      steps.push_back(std::abs(near - far));
+    }
+  std::sort(steps.begin(), steps.end());
+  return steps[steps.size() - steps.size() / 100 - 1];
+}
+
+// Share of pairs (with, without) that the statistic orders rightly: 0.5 is chance.
+static double auroc(const std::vector<double>& with, const std::vector<double>& without) {
+  double right = 0;
+  for (double a : with)
+    for (double b : without) right += a > b ? 1 : a == b ? 0.5 : 0;
+  return right / static_cast<double>(with.size() * without.size());
+}
+
+TEST_CASE("the xray set loads as NIH's, patients and all 14 findings included") {
+  const TempFolder root;
+  const SampleSetReport report = write_sample_set("xray", root / "new", 0, 1);
+  CHECK(report.pictures == 256);
+  CHECK(holds(report.next_command, "data.root=" + (root / "new")));
+  DataOptions options = options_for(DataFormat::nih_cxr14, root / "new");
+  options.labels = root / "new/Data_Entry_2017_v2020.csv";
+  const Dataset data = open_dataset(options, Task::from_format, 1);
+  CHECK(data.samples.size() == 256);
+  CHECK(data.notes.empty());
+  std::vector<int> positives(14, 0);
+  std::map<std::string, int> patients;
+  std::vector<double> with;
+  std::vector<double> without;
+  for (size_t i = 0; i < data.samples.size(); ++i) {
+    const Sample& sample = data.samples[i];
+    ++patients[sample.group];
+    for (size_t k = 0; k < 14; ++k) positives[k] += sample.labels[k] == 1 ? 1 : 0;
+    const bool any = std::count(sample.labels.begin(), sample.labels.end(), 1.0F) > 0;
+    const Image picture = read_picture(data, options, static_cast<int64_t>(i), 1);
+    REQUIRE((picture.height == 256 && picture.width == 256 && picture.channels == 1));
+    (any ? with : without).push_back(roughness(picture, 0));
+  }
+  CHECK(*std::min_element(positives.begin(), positives.end()) >= 5);
+  CHECK(without.size() > with.size());
+  CHECK(patients.size() < 150);
+  CHECK(auroc(with, without) > 0.8);
+  options.split.by = SplitOptions::By::patient;
+  CHECK(split_dataset(data, options.split).warnings.empty());
+}
+
+TEST_CASE("the chips set loads as an image folder of two classes that differ") {
+  const TempFolder root;
+  CHECK(write_sample_set("chips", root.path(), 60, 1).pictures == 60);
+  const DataOptions options = options_for(DataFormat::image_folder, root.path());
+  const Dataset data = open_dataset(options, Task::from_format, 1);
+  CHECK(data.classes == std::vector<std::string>{"defect", "good"});
+  REQUIRE(data.samples.size() == 60);
+  std::map<std::pair<int64_t, std::string>, int> kinds;  // class and ending: one must not give the other away
+  std::vector<double> with;
+  std::vector<double> without;
+  for (size_t i = 0; i < 60; ++i) {
+    const Image picture = read_picture(data, options, static_cast<int64_t>(i), 1);
+    REQUIRE((picture.height == 128 && picture.width == 128 && picture.channels == 3));
+    (data.samples[i].class_index == 0 ? with : without).push_back(roughness(picture, 1));
+    ++kinds[{data.samples[i].class_index, data.samples[i].path.substr(data.samples[i].path.size() - 3)}];
+  }
+  CHECK(kinds.size() == 4);
+  for (const auto& [kind, count] : kinds) CHECK(count == 15);
+  CHECK(auroc(with, without) > 0.9);
+  CHECK(split_dataset(data, {}).warnings.empty());
+}
+
+TEST_CASE("the cells set loads as images and masks, bright where the mask says so") {
+  const TempFolder root;
+  CHECK(write_sample_set("cells", root / "a/b", 6, 1).pictures == 6);
+  const DataOptions options = options_for(DataFormat::image_mask, root / "a/b");
+  const Dataset data = open_dataset(options, Task::from_format, 1);
+  REQUIRE(data.samples.size() == 6);
+  for (int64_t i = 0; i < 6; ++i) {
+    const Image picture = read_picture(data, options, i, 1);
+    const Image mask = read_mask(data, options, i, 1);
+    REQUIRE((picture.height == 128 && picture.width == 160 && picture.channels == 1));
+    std::vector<double> cell;
+    std::vector<double> ground;
+    for (size_t p = 0; p < mask.bytes.size(); p += 7) (mask.bytes[p] == 1 ? cell : ground).push_back(picture.bytes[p]);
+    CHECK(cell.size() > 50);
+    CHECK(auroc(cell, ground) > 0.95);
+  }
+}
+
+TEST_CASE("a sample set is the same for a seed, and another for another") {
+  const TempFolder root;
+  write_sample_set("xray", root / "a", 5, 1);
+  write_sample_set("xray", root / "b", 5, 1);
+  write_sample_set("xray", root / "c", 5, 2);
+  const std::string table = "/Data_Entry_2017_v2020.csv";
+  const std::string picture = "/images/00000001_000.png";
+  CHECK(read_text(root / "a" + table) == read_text(root / "b" + table));
+  CHECK(read_text(root / "a" + picture) == read_text(root / "b" + picture));
+  CHECK(read_text(root / "a" + picture) != read_text(root / "c" + picture));
+}
+
+TEST_CASE("a folder that holds something, a strange kind and a negative count are refused") {
+  const TempFolder root;
+  root.text("mine.txt", "precious");
+  CHECK(holds(error_of(64, [&] { write_sample_set("cells", root.path(), 2, 1); }), "not empty"));
+  CHECK(holds(error_of(64, [&] { write_sample_set("cells", root / "mine.txt", 2, 1); }), "is a file"));
+  CHECK(holds(error_of(64, [&] { write_sample_set("cell", root / "new", 2, 1); }), "did you mean 'cells'"));
+  error_of(64, [&] { write_sample_set("cells", root / "new", -1, 1); });
+  CHECK_FALSE(std::filesystem::exists(root / "new"));
+}

@@ -1,0 +1,181 @@
+#include "dtrain/io/file.hpp"
+
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <csignal>
+#include <fstream>
+#include <span>
+
+#include "dtrain/base/error.hpp"
+#include "support/catch.hpp"
+#include "temp_folder.hpp"
+
+using namespace dtrain;
+using dtrain::test::error_of;
+using dtrain::test::TempFolder;
+
+namespace {
+
+size_t entries_in(const TempFolder& folder) {
+  size_t count = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder.path())) ++count;
+  return count;
+}
+
+/// Limits the size of files this process may write, as a full disk would.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) {
+    old_handler_ = std::signal(SIGXFSZ, SIG_IGN);
+    ::getrlimit(RLIMIT_FSIZE, &old_);
+    const rlimit limit{bytes, old_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileSizeLimit() {
+    ::setrlimit(RLIMIT_FSIZE, &old_);
+    std::signal(SIGXFSZ, old_handler_);
+  }
+
+ private:
+  rlimit old_{};
+  void (*old_handler_)(int) = nullptr;
+};
+
+}  // namespace
+
+TEST_CASE("a file is read as it was written") {
+  const TempFolder folder;
+  const std::string path = folder.file("a.bin");
+  std::string text(300'000, 'x');
+  text[17] = '\0';
+  write_file_atomically(path, text);
+  CHECK(read_text(path) == text);
+  CHECK(read_file(path).size() == text.size());
+  CHECK(file_bytes(path) == 300'000);
+  CHECK(read_file_start(path, 18).size() == 18);
+  CHECK(read_file_start(path, 18).back() == std::byte{0});
+  CHECK(read_file_start(path, 400'000).size() == 300'000);
+  write_file_atomically(path, "");
+  CHECK(read_text(path).empty());
+}
+
+TEST_CASE("an absent file, a folder and a file over the cap are told apart") {
+  const TempFolder folder;
+  CHECK(error_of<MissingError>([&] { read_file(folder.file("none")); }).find(folder.file("none")) != std::string::npos);
+  CHECK(error_of<DataError>([&] { read_text(folder.path()); }).find("is a folder") != std::string::npos);
+  write_file_atomically(folder.file("a"), "12345");
+  CHECK(read_text(folder.file("a"), 5) == "12345");
+  CHECK_THROWS_AS(read_text(folder.file("a"), 4), DataError);
+}
+
+TEST_CASE("a file without a size of its own is read to its end") {
+  CHECK(read_text("/proc/self/status").find("Name:") == 0);
+  CHECK_THROWS_AS(read_text("/proc/self/status", 10), DataError);
+}
+
+TEST_CASE("a committed file replaces the old one and leaves no temporary file") {
+  const TempFolder folder;
+  const std::string path = folder.file("a.txt");
+  write_file_atomically(path, "old");
+  AtomicFile file(path);
+  file.write("ne");
+  file.write("w");
+  CHECK(read_text(path) == "old");
+  file.commit();
+  CHECK(read_text(path) == "new");
+  CHECK(entries_in(folder) == 1);
+}
+
+TEST_CASE("the mode of a new file lets nobody else write and strangers not read") {
+  const TempFolder folder;
+  write_file_atomically(folder.file("a"), "x");
+  struct stat status {};
+  REQUIRE(::stat(folder.file("a").c_str(), &status) == 0);
+  CHECK((status.st_mode & 0777 & ~0640) == 0);
+  CHECK((status.st_mode & 0600) == 0600);
+}
+
+TEST_CASE("a file that is not committed never was") {
+  const TempFolder folder;
+  const std::string path = folder.file("a.txt");
+  write_file_atomically(path, "old");
+  {
+    AtomicFile file(path);
+    file.write("half");
+    CHECK(entries_in(folder) == 2);
+  }
+  CHECK(read_text(path) == "old");
+  CHECK(entries_in(folder) == 1);
+}
+
+TEST_CASE("a write that fails keeps the old file, removes the new one and is final") {
+  const TempFolder folder;
+  const std::string path = folder.file("a.txt");
+  write_file_atomically(path, "old");
+  AtomicFile file(path);
+  {
+    const FileSizeLimit limit(1000);
+    const std::string much(5000, 'x');
+    const std::string sentence = error_of<IoError>([&] { file.write(much); });
+    CHECK(sentence.find("cannot write " + path) == 0);
+  }
+  CHECK(entries_in(folder) == 1);
+  CHECK_THROWS_AS(file.write("more"), InternalError);
+  CHECK_THROWS_AS(file.commit(), InternalError);
+  CHECK(read_text(path) == "old");
+}
+
+TEST_CASE("an absent folder, a file for a folder and a folder for a file are refused") {
+  const TempFolder folder;
+  CHECK_THROWS_AS(AtomicFile(folder.file("none/a")), MissingError);
+  write_file_atomically(folder.file("a"), "x");
+  CHECK_THROWS_AS(AtomicFile(folder.file("a/b")), MissingError);
+  std::filesystem::create_directory(folder.file("d"));
+  AtomicFile file(folder.file("d"));
+  file.write("x");
+  CHECK_THROWS_AS(file.commit(), IoError);
+  CHECK(std::filesystem::is_directory(folder.file("d")));
+  CHECK(entries_in(folder) == 2);
+}
+
+TEST_CASE("what a killed process left behind does not stand in the way") {
+  const TempFolder folder;
+  std::ofstream(folder.file("a.tmp")) << "torn";
+  write_file_atomically(folder.file("a"), "whole");
+  CHECK(read_text(folder.file("a")) == "whole");
+  CHECK(entries_in(folder) == 1);
+}
+
+TEST_CASE("a link as temporary file is not followed") {
+  const TempFolder folder;
+  write_file_atomically(folder.file("precious"), "keep");
+  std::filesystem::create_symlink(folder.file("precious"), folder.file("a.tmp"));
+  write_file_atomically(folder.file("a"), "whole");
+  CHECK(read_text(folder.file("precious")) == "keep");
+  CHECK_FALSE(std::filesystem::is_symlink(folder.file("a")));
+}
+
+TEST_CASE("of two writers of one file the first is told, and what is published is whole") {
+  const TempFolder folder;
+  const std::string path = folder.file("a");
+  AtomicFile first(path);
+  first.write("first");
+  AtomicFile second(path);
+  second.write("sec");
+  CHECK(error_of<IoError>([&] { first.commit(); }).find("another process") != std::string::npos);
+  second.write("ond");
+  second.commit();
+  CHECK(read_text(path) == "second");
+  CHECK(entries_in(folder) == 1);
+}
+
+TEST_CASE("folders are made with their parents, and twice does no harm") {
+  const TempFolder folder;
+  make_folders(folder.file("a/b//c/"));
+  make_folders(folder.file("a/b/c"));
+  CHECK(std::filesystem::is_directory(folder.file("a/b/c")));
+  write_file_atomically(folder.file("f"), "x");
+  CHECK_THROWS_AS(make_folders(folder.file("f")), Error);
+  CHECK_THROWS_AS(make_folders(folder.file("f/g")), Error);
+}

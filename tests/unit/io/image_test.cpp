@@ -1,0 +1,94 @@
+#include "dtrain/io/image.hpp"
+
+#include <cstdlib>
+
+#include "dtrain/base/error.hpp"
+#include "dtrain/io/file.hpp"
+#include "support/catch.hpp"
+#include "temp_folder.hpp"
+
+using namespace dtrain;
+using dtrain::test::error_of;
+
+namespace {
+
+std::string refusal(std::string_view bytes) {
+  return error_of<DataError>([&] { decode_image(std::as_bytes(std::span(bytes.data(), bytes.size())), "x.png"); });
+}
+
+}  // namespace
+
+TEST_CASE("files of other types are refused by their type's name, whatever they are called") {
+  using namespace std::string_view_literals;
+  const std::string dicom = std::string(128, '\0') + "DICM";
+  const std::pair<std::string_view, const char*> cases[] = {
+      {"GIF89a..."sv, "a GIF"},
+      {"II*\0...."sv, "a TIFF"},
+      {"MM\0*...."sv, "a TIFF"},
+      {"BM......"sv, "a BMP"},
+      {"RIFF1234WEBPVP8 "sv, "a WebP"},
+      {dicom, "a DICOM"},
+      {"\0\0\0\x0CjP  \r\n"sv, "a JPEG 2000"},
+      {"\0\0\0\x20"
+       "ftypavif"sv,
+       "AVIF"},
+      {"<!DOCTYPE html>"sv, "an HTML page"},
+      {"version https://git-lfs.github.com/spec/v1\n"sv, "a Git LFS pointer"},
+      {"\0\0\0\0\0\0\0\0"sv, "filled with zero bytes"},
+      {"hello"sv, "neither"},
+      {"\x89PN"sv, "neither"},
+      {"\xFF"sv, "neither"},
+  };
+  for (const auto& [bytes, title] : cases) {
+    const std::string sentence = refusal(bytes);
+    INFO(sentence);
+    CHECK(sentence.find("x.png: only PNG and JPEG pictures are read") == 0);
+    CHECK(sentence.find(title) != std::string::npos);
+  }
+  CHECK(refusal("").find("x.png is empty (0 bytes)") == 0);
+}
+
+TEST_CASE("the type is told by the first bytes, not by the name") {
+  const Image image{2, 2, 1, 8, {0, 80, 160, 240}, {}};
+  CHECK(decode_image(encode_png(image), "wrong.jpg").bytes == image.bytes);
+  CHECK(decode_image(encode_jpeg(image), "wrong.png").width == 2);
+}
+
+TEST_CASE("picture names are known by their extension") {
+  for (const char* name : {"a.png", "a.PNG", "b/c.jpg", "x.Jpeg"}) CHECK(has_image_extension(name));
+  for (const char* name : {"a.tif", "png", "a.png.txt", "", "a.gif"}) CHECK_FALSE(has_image_extension(name));
+}
+
+TEST_CASE("a picture that cannot be encoded is our own error") {
+  CHECK_THROWS_AS(encode_png({2, 2, 1, 8, {1, 2, 3}, {}}), InternalError);
+  CHECK_THROWS_AS(encode_png({1, 1, 1, 16, {}, {5}}), InternalError);
+  CHECK_THROWS_AS(encode_png({1, 1, 4, 8, {1, 2, 3, 4}, {}}), InternalError);
+  CHECK_THROWS_AS(encode_jpeg({0, 0, 1, 8, {}, {}}), InternalError);
+  CHECK_THROWS_AS(encode_jpeg({1, 1, 1, 8, {1}, {}}, 0), InternalError);
+  CHECK_THROWS_AS(encode_jpeg({1, 70'000, 1, 8, std::vector<uint8_t>(70'000), {}}), InternalError);
+}
+
+TEST_CASE("PngSuite: the 161 good files are decoded, the 14 corrupt ones refused") {
+  const char* root = std::getenv("DTRAIN_TEST_DATA");
+  const std::filesystem::path folder = std::filesystem::path(root == nullptr ? "" : root) / "pngsuite";
+  if (root == nullptr || !std::filesystem::is_directory(folder)) {
+    dtrain::test::skip("DTRAIN_TEST_DATA names no folder with pngsuite in it");
+    return;
+  }
+  int good = 0;
+  int corrupt = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string path = entry.path().string();
+    if (!has_image_extension(path)) continue;
+    INFO(path);
+    if (entry.path().filename().string().front() == 'x') {
+      CHECK_THROWS_AS(decode_image(read_file(path), path), DataError);
+      ++corrupt;
+    } else {
+      CHECK_NOTHROW(decode_image(read_file(path), path));
+      ++good;
+    }
+  }
+  CHECK(good == 161);
+  CHECK(corrupt == 14);
+}

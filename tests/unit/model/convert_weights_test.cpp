@@ -1,0 +1,53 @@
+// scripts/convert_weights, where a Python with torch, torchvision and safetensors is at hand.
+#include <fstream>
+#include <iterator>
+
+#include "dtrain/model/weights.hpp"
+#include "unit/model/test_tools.hpp"
+#include "support/catch.hpp"
+
+using namespace dtrain;
+
+static std::string text_of_file(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST_CASE("convert_weights turns a training script's file into one that loads whole") {
+  if (!test::python()) return test::skip("no Python with torch, torchvision and safetensors (DTRAIN_PYTHON)");
+  const auto name = GENERATE(NetworkName::densenet121, NetworkName::small_cnn);
+  const std::string model = test::text_of(name);
+  INFO(model);
+  const test::TemporaryFolder folder;
+  const std::string place = (folder.path() / model).string(), out = place + ".converted.safetensors";
+  const std::string log = (folder.path() / "log").string();
+  REQUIRE(test::run_python("tests/support/reference/reference_tensors.py",
+                           "--pth --model " + model + " --out '" + folder.path().string() + "'"));
+  const bool converted = test::run_python("scripts/convert_weights", model + " '" + place + ".pth' '" + out + "'", log);
+  INFO(text_of_file(log));
+  REQUIRE(converted);
+
+  const auto direct = test::reference_network(name), through = test::reference_network(name);
+  load_weights(*direct, place + ".weights.safetensors");
+  load_weights(*through, out);
+  const auto expected = parameters_of(*direct), found = parameters_of(*through);
+  for (size_t i = 0; i < expected.size(); ++i) CHECK(test::same_bits(found[i].tensor, expected[i].tensor));
+  const auto expected_buffers = buffers_of(*direct), found_buffers = buffers_of(*through);
+  for (size_t i = 0; i < expected_buffers.size(); ++i)
+    CHECK(test::same_bits(found_buffers[i].tensor, expected_buffers[i].tensor));
+
+  // The wrong network's name is refused with the right one.
+  CHECK_FALSE(test::run_python("scripts/convert_weights", "resnet50 '" + place + ".pth' '" + out + "'", log));
+  CHECK_THAT(text_of_file(log), Catch::Contains("it looks like " + model));
+}
+
+TEST_CASE("convert_weights refuses what it cannot read, in one line") {
+  if (!test::python()) return test::skip("no Python with torch, torchvision and safetensors (DTRAIN_PYTHON)");
+  const test::TemporaryFolder folder;
+  const std::string path = (folder.path() / "text.pth").string(), log = (folder.path() / "log").string();
+  std::ofstream(path) << "no weights";
+  CHECK_FALSE(test::run_python("scripts/convert_weights", "unet '" + path + "' '" + path + ".safetensors'", log));
+  CHECK_THAT(text_of_file(log), Catch::StartsWith("convert_weights: " + path + " cannot be read as plain weights"));
+  CHECK_FALSE(test::run_python("scripts/convert_weights", "unet '" + path + ".absent' out", log));
+  CHECK_THAT(text_of_file(log), Catch::Contains("does not exist"));
+}

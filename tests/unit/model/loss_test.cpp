@@ -1,0 +1,144 @@
+#include "dtrain/model/loss.hpp"
+
+#include <cmath>
+#include <limits>
+
+#include <ATen/ATen.h>
+
+#include "dtrain/base/error.hpp"
+#include "unit/model/test_tools.hpp"
+#include "support/catch.hpp"
+
+using namespace dtrain;
+
+static constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();
+
+// Binary cross-entropy of one logit, as in a textbook.
+static double bce(double logit, double label, double pos_weight = 1) {
+  const double p = 1 / (1 + std::exp(-logit));
+  return -(pos_weight * label * std::log(p) + (1 - label) * std::log(1 - p));
+}
+
+static double at2(const at::Tensor& tensor, int64_t i, int64_t k) { return tensor[i][k].item<double>(); }
+
+TEST_CASE("multilabel: binary cross-entropy per sample, mean over the outputs") {
+  const at::Tensor logits = 2 * test::keyed_normal({5, 3}, 1).to(at::kDouble);
+  const at::Tensor targets = (test::keyed_normal({5, 3}, 2) > 0).to(at::kFloat);
+  const std::vector<double> weight{1, 2.5, 0.25};
+  const at::Tensor plain = Loss({}, Task::multilabel, {}).per_sample(logits, targets);
+  const at::Tensor weighted = Loss({}, Task::multilabel, weight).per_sample(logits, targets);
+  REQUIRE(plain.sizes() == at::IntArrayRef({5}));
+  CHECK(plain.scalar_type() == at::kDouble);
+  for (int64_t i = 0; i < 5; ++i) {
+    double expected = 0, expected_weighted = 0;
+    for (int64_t k = 0; k < 3; ++k) {
+      expected += bce(at2(logits, i, k), at2(targets, i, k)) / 3;
+      expected_weighted += bce(at2(logits, i, k), at2(targets, i, k), weight[static_cast<size_t>(k)]) / 3;
+    }
+    CHECK(plain[i].item<double>() == Approx(expected).epsilon(1e-12));
+    CHECK(weighted[i].item<double>() == Approx(expected_weighted).epsilon(1e-12));
+  }
+  CHECK(plain.mean().item<double>() ==
+        Approx(at::binary_cross_entropy_with_logits(logits, targets.to(at::kDouble)).item<double>()).epsilon(1e-12));
+}
+
+TEST_CASE("an unknown label gives no loss and no gradient, and does not touch the others") {
+  at::Tensor logits = test::keyed_normal({2, 3}, 1).set_requires_grad(true);
+  const at::Tensor targets = at::tensor({1.0F, kUnknown, 0.0F, kUnknown, kUnknown, kUnknown}).view({2, 3});
+  const at::Tensor loss = Loss({}, Task::multilabel, {2, 2, 2}).per_sample(logits, targets);
+  const double expected = (bce(at2(logits, 0, 0), 1, 2) + bce(at2(logits, 0, 2), 0, 2)) / 3;
+  CHECK(loss[0].item<double>() == Approx(expected).epsilon(1e-6));
+  CHECK(loss[1].item<double>() == 0);
+  loss.sum().backward();
+  const at::Tensor gradient = logits.grad();
+  CHECK(at2(gradient, 0, 0) != 0);
+  CHECK(at2(gradient, 0, 2) != 0);
+  for (const auto& [i, k] : {std::pair{0, 1}, {1, 0}, {1, 1}, {1, 2}}) CHECK(at2(gradient, i, k) == 0);
+}
+
+TEST_CASE("multiclass: cross-entropy per sample, with and without label smoothing") {
+  const at::Tensor logits = 2 * test::keyed_normal({4, 3}, 1).to(at::kDouble);
+  const at::Tensor targets = at::tensor({2, 0, 1, 2}, at::kLong);
+  const double smoothing = GENERATE(0.0, 0.1);
+  LossOptions options;
+  options.label_smoothing = smoothing;
+  const at::Tensor loss = Loss(options, Task::multiclass, {}).per_sample(logits, targets);
+  for (int64_t i = 0; i < 4; ++i) {
+    double sum = 0;
+    for (int64_t k = 0; k < 3; ++k) sum += std::exp(at2(logits, i, k));
+    double expected = 0;
+    for (int64_t k = 0; k < 3; ++k) {
+      const double share = (k == targets[i].item<int64_t>() ? 1 - smoothing : 0) + smoothing / 3;
+      expected -= share * (at2(logits, i, k) - std::log(sum));
+    }
+    CHECK(loss[i].item<double>() == Approx(expected).epsilon(1e-12));
+  }
+  CHECK(loss.mean().item<double>() ==
+        Approx(at::cross_entropy_loss(logits, targets, {}, at::Reduction::Mean, -100, smoothing).item<double>())
+            .epsilon(1e-12));
+}
+
+TEST_CASE("segmentation: binary cross-entropy, mean over outputs and pixels, one weight per output") {
+  const at::Tensor logits = test::keyed_normal({2, 2, 4, 6}, 1).to(at::kDouble);
+  const at::Tensor targets = (test::keyed_normal({2, 2, 4, 6}, 2) > 0).to(at::kFloat);
+  const at::Tensor loss = Loss({}, Task::segmentation, {1, 3}).per_sample(logits, targets);
+  for (int64_t i = 0; i < 2; ++i) {
+    double expected = 0;
+    for (int64_t k = 0; k < 2; ++k)
+      for (int64_t y = 0; y < 4; ++y)
+        for (int64_t x = 0; x < 6; ++x)
+          expected += bce(logits[i][k][y][x].item<double>(), targets[i][k][y][x].item<double>(), k == 0 ? 1 : 3) / 48;
+    CHECK(loss[i].item<double>() == Approx(expected).epsilon(1e-12));
+  }
+}
+
+TEST_CASE("the loss of a sample does not depend on its batch") {
+  at::set_num_threads(1);
+  const at::Tensor logits = test::keyed_normal({6, 14}, 1),
+                   targets = (test::keyed_normal({6, 14}, 2) > 0).to(at::kFloat);
+  const Loss loss({}, Task::multilabel, {});
+  const at::Tensor whole = loss.per_sample(logits, targets);
+  for (int64_t i = 0; i < 6; ++i)
+    CHECK(test::same_bits(whole.narrow(0, i, 1), loss.per_sample(logits.narrow(0, i, 1), targets.narrow(0, i, 1))));
+}
+
+TEST_CASE("large logits give finite losses and gradients") {
+  at::Tensor logits = at::tensor({200.0F, -200.0F}).view({1, 2}).set_requires_grad(true);
+  const at::Tensor loss = Loss({}, Task::multilabel, {}).per_sample(logits, at::tensor({0.0F, 1.0F}).view({1, 2}));
+  CHECK(loss.item<double>() == Approx(200));
+  loss.sum().backward();
+  CHECK(logits.grad().isfinite().all().item<bool>());
+}
+
+TEST_CASE("probabilities are sigmoids, or a softmax over the classes") {
+  const at::Tensor logits = at::tensor({0.0, std::log(3.0)}, at::kDouble).view({1, 2});
+  const at::Tensor sigmoid = Loss({}, Task::multilabel, {}).probabilities(logits);
+  CHECK(at2(sigmoid, 0, 0) == Approx(0.5));
+  CHECK(at2(sigmoid, 0, 1) == Approx(0.75));
+  const at::Tensor softmax = Loss({}, Task::multiclass, {}).probabilities(logits);
+  CHECK(at2(softmax, 0, 0) == Approx(0.25));
+  CHECK(at2(softmax, 0, 1) == Approx(0.75));
+}
+
+TEST_CASE("a loss that does not fit its task is a configuration error") {
+  LossOptions bce_options, entropy_options, smooth;
+  bce_options.name = LossName::bce;
+  entropy_options.name = LossName::cross_entropy;
+  smooth.label_smoothing = 0.1;
+  CHECK_THROWS_AS(Loss(bce_options, Task::multiclass, {}), ConfigError);
+  CHECK_THROWS_AS(Loss(entropy_options, Task::multilabel, {}), ConfigError);
+  CHECK_THROWS_AS(Loss(entropy_options, Task::segmentation, {}), ConfigError);
+  CHECK_THROWS_AS(Loss({}, Task::multiclass, {1, 2}), ConfigError);
+  CHECK_THROWS_AS(Loss(smooth, Task::multilabel, {}), ConfigError);
+  smooth.label_smoothing = 1;
+  CHECK_THROWS_AS(Loss(smooth, Task::multiclass, {}), ConfigError);
+  const Loss two({}, Task::multilabel, {1, 2});
+  CHECK_THROWS_WITH(two.per_sample(at::zeros({1, 3}), at::zeros({1, 3})), Catch::Contains("2 factors"));
+}
+
+TEST_CASE("balanced weights are negatives per positive, unknown labels apart") {
+  const std::vector<std::vector<float>> targets{
+      {1, 0, 0, kUnknown}, {0, 0, 1, kUnknown}, {0, 0, 1, 1}, {kUnknown, 0, 1, 0}};
+  CHECK(balanced_pos_weight(targets, 4) == std::vector<double>{2, 1, 1.0 / 3, 1});
+  CHECK(balanced_pos_weight({}, 2) == std::vector<double>{1, 1});
+}

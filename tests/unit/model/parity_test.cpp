@@ -1,0 +1,155 @@
+// The networks against numbers that PyTorch computed for weights made by a formula: needs no Python.
+#include <algorithm>
+#include <cmath>
+
+#include <ATen/ATen.h>
+
+#include "dtrain/base/hash.hpp"
+#include "dtrain/model/loss.hpp"
+#include "dtrain/model/network.hpp"
+#include "unit/model/test_tools.hpp"
+#include "support/catch.hpp"
+
+using namespace dtrain;
+
+namespace {
+
+struct ReferenceNumbers {
+  std::string model;
+  int64_t outputs, tensors, parameters;
+  std::string names_sha256;
+  double loss, eval, train, gradient_norm, gradient, statistics;
+};
+
+const std::vector<ReferenceNumbers> kNumbers{
+#include "unit/model/reference_numbers.inc"
+};
+
+const ReferenceNumbers& numbers_of(NetworkName name) {
+  return *std::ranges::find(kNumbers, test::text_of(name), &ReferenceNumbers::model);
+}
+
+// The twin of formula() in tests/support/reference/reference_tensors.py.
+at::Tensor formula(const std::string& key, at::IntArrayRef shape) {
+  uint64_t state = 0xCBF29CE484222325ULL;
+  for (const char c : key) state = (state ^ static_cast<unsigned char>(c)) * 0x100000001B3ULL;
+  at::Tensor tensor = at::empty(shape, at::kDouble);
+  double* place = tensor.data_ptr<double>();
+  for (int64_t i = 0; i < tensor.numel(); ++i) {
+    uint64_t v = state + static_cast<uint64_t>(i) * 0x9E3779B97F4A7C15ULL;
+    v = (v ^ (v >> 30)) * 0xBF58476D1CE4E5B9ULL;
+    v = (v ^ (v >> 27)) * 0x94D049BB133111EBULL;
+    v ^= v >> 31;
+    place[i] = static_cast<double>(v >> 11) * 0x1.0p-52 - 1.0;
+  }
+  return tensor;
+}
+
+std::vector<NamedTensor> float_tensors_of(const Network& network) {
+  auto all = parameters_of(network);
+  for (NamedTensor& buffer : buffers_of(network))
+    if (buffer.tensor.is_floating_point()) all.push_back(buffer);
+  return all;
+}
+
+void fill_by_formula(const Network& network) {
+  const at::NoGradGuard no_grad;
+  for (const auto& [name, tensor] : float_tensors_of(network)) {
+    at::Tensor value = formula(name, tensor.sizes());
+    if (tensor.dim() > 1) {
+      value = value * std::sqrt(6.0 / static_cast<double>(tensor.numel() / tensor.size(0)));
+    } else if (name.ends_with("running_var")) {
+      value = 1.0 + 0.5 * value;
+    } else if (name.ends_with(".weight")) {
+      value = 1.0 + 0.2 * value;
+    } else {
+      value = 0.1 * value;
+    }
+    tensor.copy_(value);
+  }
+}
+
+double projection(const std::string& name, const at::Tensor& tensor) {
+  return (tensor.detach() * formula("probe " + name, tensor.sizes())).sum().item<double>();
+}
+
+at::Tensor targets_for(NetworkName name, at::IntArrayRef logits_shape) {
+  if (name == NetworkName::small_cnn) return at::arange(2, at::kLong);
+  return (formula("target", logits_shape) > 0).to(at::kDouble);
+}
+
+Task task_of(NetworkName name) {
+  if (name == NetworkName::small_cnn) return Task::multiclass;
+  return name == NetworkName::unet ? Task::segmentation : Task::multilabel;
+}
+
+}  // namespace
+
+TEST_CASE("names, shapes and number of the tensors are torchvision's") {
+  const auto name =
+      GENERATE(NetworkName::densenet121, NetworkName::resnet50, NetworkName::unet, NetworkName::small_cnn);
+  const ReferenceNumbers& expected = numbers_of(name);
+  INFO(expected.model);
+  NetworkShape shape = test::reference_shape(name);
+  shape.outputs = expected.outputs;
+  ModelOptions options;
+  options.name = name;
+  const auto network = make_network(options, shape, 1);
+
+  int64_t parameters = 0;
+  std::vector<std::string> lines;
+  const auto add = [&](const NamedTensor& named) {
+    std::string line = named.name + " ";
+    for (int64_t i = 0; i < named.tensor.dim(); ++i) line += (i > 0 ? "," : "") + std::to_string(named.tensor.size(i));
+    lines.push_back(line + "\n");
+  };
+  for (const NamedTensor& parameter : parameters_of(*network)) {
+    parameters += parameter.tensor.numel();
+    add(parameter);
+  }
+  for (const NamedTensor& buffer : buffers_of(*network)) add(buffer);
+  std::ranges::sort(lines);
+  std::string joined;
+  for (const std::string& line : lines) joined += line;
+  CHECK(parameters == expected.parameters);
+  CHECK(std::ssize(lines) == expected.tensors);
+  CHECK(sha256_hex(joined) == expected.names_sha256);
+}
+
+TEST_CASE("forward, loss, gradient and running statistics are PyTorch's in float64") {
+  const auto name =
+      GENERATE(NetworkName::densenet121, NetworkName::resnet50, NetworkName::unet, NetworkName::small_cnn);
+  const auto format = GENERATE(at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast);
+  const ReferenceNumbers& expected = numbers_of(name);
+  INFO(expected.model << (format == at::MemoryFormat::ChannelsLast ? ", channels-last" : ", NCHW"));
+  const NetworkShape shape = test::reference_shape(name);
+  const auto network = test::reference_network(name);
+  network->to(at::kDouble);
+  fill_by_formula(*network);
+  const at::Tensor images = formula("input", {2, shape.channels, shape.height, shape.width}).contiguous(format);
+
+  network->eval();
+  {
+    const at::NoGradGuard no_grad;
+    CHECK(projection("eval", network->forward(images)) == Approx(expected.eval).epsilon(1e-8));
+  }
+  network->train();
+  const at::Tensor logits = network->forward(images);
+  CHECK(projection("train", logits) == Approx(expected.train).epsilon(1e-8));
+  const at::Tensor loss = Loss({}, task_of(name), {}).per_sample(logits, targets_for(name, logits.sizes())).mean();
+  CHECK(loss.item<double>() == Approx(expected.loss).epsilon(1e-8));
+  loss.backward();
+
+  double gradient = 0, squares = 0, statistics = 0;
+  for (const auto& [key, tensor] : parameters_of(*network)) {
+    gradient += projection(key, tensor.grad());
+    squares += tensor.grad().square().sum().item<double>();
+  }
+  for (const auto& [key, tensor] : buffers_of(*network)) {
+    if (tensor.is_floating_point()) statistics += projection(key, tensor);
+    if (key.ends_with("num_batches_tracked")) CHECK((tensor.scalar_type() == at::kLong && tensor.item<int64_t>() == 1));
+  }
+  CHECK(std::sqrt(squares) == Approx(expected.gradient_norm).epsilon(1e-8));
+  CHECK(std::abs(gradient - expected.gradient) <= 1e-8 * expected.gradient_norm);
+  CHECK(statistics == Approx(expected.statistics).epsilon(1e-8));
+}

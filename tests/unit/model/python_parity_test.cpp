@@ -1,0 +1,80 @@
+// Tensor by tensor against PyTorch, where a Python with torch, torchvision and safetensors is at hand.
+#include <algorithm>
+
+#include <ATen/ATen.h>
+
+#include "dtrain/model/loss.hpp"
+#include "dtrain/model/weights.hpp"
+#include "unit/model/test_tools.hpp"
+#include "support/catch.hpp"
+
+using namespace dtrain;
+using test::relative_error;
+using test::tensor_of;
+
+static Task task_of(NetworkName name) {
+  if (name == NetworkName::small_cnn) return Task::multiclass;
+  return name == NetworkName::unet ? Task::segmentation : Task::multilabel;
+}
+
+static void compare_float32(Network& network, const SafetensorsFile& reference, at::MemoryFormat format) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor images = tensor_of(reference, "input").contiguous(format);
+  network.eval();
+  CHECK(relative_error(network.forward(images), tensor_of(reference, "eval32")) < 1e-5);
+  CHECK(relative_error(network.forward(images), tensor_of(reference, "eval64")) < 1e-5);
+  // Batch statistics magnify rounding, and the layout changes the order of sums: in training mode the yardstick is how
+  // far PyTorch's own float32 pass lies from float64.
+  network.train();
+  const at::Tensor logits = network.forward(images), exact = tensor_of(reference, "train64");
+  const double rounding = relative_error(tensor_of(reference, "train32"), exact);
+  CAPTURE(rounding);
+  CHECK(relative_error(logits, exact) < std::max(1e-5, 2 * rounding));
+  if (format == at::MemoryFormat::Contiguous) CHECK(relative_error(logits, tensor_of(reference, "train32")) < 1e-5);
+}
+
+static void compare_float64(Network& network, NetworkName name, const SafetensorsFile& reference) {
+  network.to(at::kDouble);
+  const at::Tensor images = tensor_of(reference, "input").to(at::kDouble);
+  network.eval();
+  {
+    const at::NoGradGuard no_grad;
+    CHECK(relative_error(network.forward(images), tensor_of(reference, "eval64")) < 1e-8);
+  }
+  network.train();
+  const at::Tensor logits = network.forward(images);
+  CHECK(relative_error(logits, tensor_of(reference, "train64")) < 1e-8);
+  const at::Tensor loss = Loss({}, task_of(name), {}).per_sample(logits, tensor_of(reference, "target")).mean();
+  CHECK(relative_error(loss, tensor_of(reference, "loss64")) < 1e-8);
+  loss.backward();
+  for (const auto& [key, tensor] : parameters_of(network)) {
+    INFO(key);
+    CHECK(relative_error(tensor.grad(), tensor_of(reference, "grad64." + key)) < 1e-8);
+  }
+  for (const auto& [key, tensor] : buffers_of(network)) {
+    INFO(key);
+    CHECK(relative_error(tensor, tensor_of(reference, "after64." + key)) < 1e-8);
+  }
+}
+
+TEST_CASE("logits, loss, every gradient and every buffer are Python's") {
+  if (!test::python()) return test::skip("no Python with torch, torchvision and safetensors (DTRAIN_PYTHON)");
+  const auto name =
+      GENERATE(NetworkName::densenet121, NetworkName::resnet50, NetworkName::unet, NetworkName::small_cnn);
+  const std::string text = test::text_of(name);
+  INFO(text);
+  at::set_num_threads(1);
+  const test::TemporaryFolder folder;
+  const std::string place = (folder.path() / text).string();
+  REQUIRE(test::run_python("tests/support/reference/reference_tensors.py",
+                           "--model " + text + " --out '" + folder.path().string() + "'"));
+  const auto reference = SafetensorsFile::read(place + ".reference.safetensors");
+
+  const auto network = test::reference_network(name);
+  for (const auto format : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast}) {
+    load_weights(*network, place + ".weights.safetensors");
+    compare_float32(*network, reference, format);
+  }
+  load_weights(*network, place + ".weights.safetensors");
+  compare_float64(*network, name, reference);
+}

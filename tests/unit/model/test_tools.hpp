@@ -1,0 +1,53 @@
+#pragma once
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <ATen/core/Tensor.h>
+
+#include "dtrain/io/safetensors.hpp"
+#include "dtrain/model/network.hpp"
+
+namespace dtrain::test {
+
+/// A folder of its own under the system's temporary one, removed at the end.
+class TemporaryFolder {
+ public:
+  TemporaryFolder();
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// "densenet121", … as in configurations.
+std::string text_of(NetworkName name);
+
+/// The network at 64 x 64 with the channels and outputs of the references, without dropout.
+NetworkShape reference_shape(NetworkName name);
+std::shared_ptr<Network> reference_network(NetworkName name);
+
+/// A tensor of the file, in its own dtype; fails the test when absent.
+at::Tensor tensor_of(const SafetensorsFile& file, const std::string& name);
+
+/// Largest |a - b| ÷ largest |b|, in float64.
+double relative_error(const at::Tensor& a, const at::Tensor& b);
+
+/// Same dtype, shape and bits.
+bool same_bits(const at::Tensor& a, const at::Tensor& b);
+
+/// Normal numbers that depend on shape and seed alone.
+at::Tensor keyed_normal(at::IntArrayRef shape, uint64_t seed);
+
+/// A Python that can import torch, torchvision and safetensors: $DTRAIN_PYTHON, else python3. Looked for once.
+const std::optional<std::string>& python();
+
+/// Runs `python script arguments` (script relative to the source tree); false unless it ends with 0 within 5 minutes.
+/// What it printed lies in `log` when given.
+bool run_python(const std::string& script, const std::string& arguments, const std::string& log = "/dev/null");
+
+}  // namespace dtrain::test

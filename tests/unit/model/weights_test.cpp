@@ -1,0 +1,198 @@
+#include "dtrain/model/weights.hpp"
+
+#include <fstream>
+#include <functional>
+#include <limits>
+
+#include <ATen/ATen.h>
+
+#include "dtrain/base/error.hpp"
+#include "unit/model/test_tools.hpp"
+#include "support/catch.hpp"
+
+using namespace dtrain;
+
+namespace {
+
+std::shared_ptr<Network> make(NetworkName name, const NetworkShape& shape, uint64_t seed) {
+  ModelOptions options;
+  options.name = name;
+  return make_network(options, shape, seed);
+}
+
+constexpr NetworkShape kSmall{.channels = 3, .height = 32, .width = 32, .outputs = 4};
+
+// Name and tensor of everything in the network, after `change` (which may rename, replace, drop or add).
+using Contents = std::vector<std::pair<std::string, at::Tensor>>;
+
+Contents contents_of(const Network& network) {
+  Contents all;
+  for (const auto& [name, tensor] : parameters_of(network)) all.emplace_back(name, tensor.detach().clone());
+  for (const auto& [name, tensor] : buffers_of(network)) all.emplace_back(name, tensor.detach().clone());
+  return all;
+}
+
+std::string dtype_of(const at::Tensor& tensor) {
+  switch (tensor.scalar_type()) {
+    case at::kDouble: return "F64";
+    case at::kHalf: return "F16";
+    case at::kBFloat16: return "BF16";
+    case at::kLong: return "I64";
+    default: return "F32";
+  }
+}
+
+std::string write(const test::TemporaryFolder& folder, const Contents& contents) {
+  const std::string path = (folder.path() / "start.safetensors").string();
+  std::vector<TensorBytes> tensors;
+  for (const auto& [name, tensor] : contents)
+    tensors.push_back({name, dtype_of(tensor), tensor.sizes().vec(),
+                       {static_cast<const std::byte*>(tensor.data_ptr()), tensor.nbytes()}});
+  write_safetensors(path, tensors, {});
+  return path;
+}
+
+at::Tensor& find(Contents& contents, const std::string& name) {
+  for (auto& [key, tensor] : contents)
+    if (key == name) return tensor;
+  throw std::logic_error("no tensor " + name);
+}
+
+at::Tensor find(const Network& network, const std::string& name) {
+  Contents contents = contents_of(network);
+  return find(contents, name);
+}
+
+void check_equal(const Network& network, const Contents& expected) {
+  for (const auto& [name, tensor] : contents_of(network)) {
+    INFO(name);
+    Contents copy = expected;
+    CHECK(test::same_bits(tensor, find(copy, name)));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("weights that fit are loaded whole, statistics and counters too") {
+  const test::TemporaryFolder folder;
+  const auto source = make(NetworkName::small_cnn, kSmall, 1), target = make(NetworkName::small_cnn, kSmall, 2);
+  const std::string line = load_weights(*target, write(folder, contents_of(*source)));
+  CHECK(line == "weights start.safetensors: 14 of 14 tensors loaded");
+  check_equal(*target, contents_of(*source));
+
+  const NetworkShape shape = test::reference_shape(NetworkName::unet);
+  const auto trained = make(NetworkName::unet, shape, 1), fresh = make(NetworkName::unet, shape, 2);
+  trained->forward(test::keyed_normal({2, 1, 64, 64}, 1));
+  CHECK(load_weights(*fresh, write(folder, contents_of(*trained))) ==
+        "weights start.safetensors: 118 of 118 tensors loaded");
+  check_equal(*fresh, contents_of(*trained));
+}
+
+TEST_CASE("a head of another size is left at its start, and the report says so") {
+  const test::TemporaryFolder folder;
+  NetworkShape many = kSmall;
+  many.outputs = 1000;
+  const auto source = make(NetworkName::small_cnn, many, 1), target = make(NetworkName::small_cnn, kSmall, 2);
+  const at::Tensor head = find(*target, "18.weight");
+  CHECK(load_weights(*target, write(folder, contents_of(*source))) ==
+        "weights start.safetensors: 12 of 14 tensors loaded; left at random: 18.weight, 18.bias (1000 → 4)");
+  CHECK(test::same_bits(find(*target, "18.weight"), head));
+  CHECK(test::same_bits(find(*target, "16.weight"), find(*source, "16.weight")));
+}
+
+TEST_CASE("any other disagreement is an error that lists the tensors and changes nothing") {
+  const test::TemporaryFolder folder;
+  const auto source = make(NetworkName::small_cnn, kSmall, 1), target = make(NetworkName::small_cnn, kSmall, 2);
+  Contents file = contents_of(*source);
+  const Contents before = contents_of(*target);
+  std::string message;
+  SECTION("missing") {
+    std::erase_if(file, [](const auto& item) { return item.first == "5.bias"; });
+    message = "missing: 5.bias [32]";
+  }
+  SECTION("unexpected") {
+    file.emplace_back("extra.weight", at::zeros({3}));
+    message = "unexpected: extra.weight [3]";
+  }
+  SECTION("of another shape") {
+    find(file, "2.weight") = at::zeros({32, 16, 5, 5});
+    message = "of another shape: 2.weight [32, 16, 5, 5], the network has [32, 16, 3, 3]";
+  }
+  SECTION("a head with other inputs") {
+    find(file, "18.weight") = at::zeros({4, 64});
+    message = "of another shape: 18.weight";
+  }
+  SECTION("of another type") {
+    find(file, "2.weight") = at::zeros({32, 16, 3, 3}, at::kLong);
+    message = "of type I64: 2.weight";
+  }
+  SECTION("without a head") {
+    std::erase_if(file, [](const auto& item) { return item.first.starts_with("18."); });
+    message = "missing: 18.weight";
+  }
+  SECTION("not a number") {
+    find(file, "11.bias")[3] = std::numeric_limits<float>::quiet_NaN();
+    message = "'11.bias' holds NaN or Inf";
+  }
+  const std::string path = write(folder, file);
+  CHECK_THROWS_AS(load_weights(*target, path), DataError);
+  CHECK_THROWS_WITH(load_weights(*target, path), Catch::Contains(message) && Catch::Contains(path));
+  check_equal(*target, before);
+}
+
+TEST_CASE("a weights file that is absent or no safetensors file is refused") {
+  const test::TemporaryFolder folder;
+  const auto network = make(NetworkName::small_cnn, kSmall, 1);
+  CHECK_THROWS_AS(load_weights(*network, (folder.path() / "absent.safetensors").string()), MissingError);
+  const std::string path = (folder.path() / "text.safetensors").string();
+  std::ofstream(path) << "this is a text, not a model";
+  CHECK_THROWS_AS(load_weights(*network, path), DataError);
+}
+
+TEST_CASE("half, bfloat16 and float64 files are converted") {
+  const auto dtype = GENERATE(at::kHalf, at::kBFloat16, at::kDouble);
+  const test::TemporaryFolder folder;
+  const auto source = make(NetworkName::small_cnn, kSmall, 1), target = make(NetworkName::small_cnn, kSmall, 2);
+  Contents file = contents_of(*source);
+  for (auto& [name, tensor] : file) tensor = tensor.to(dtype);
+  load_weights(*target, write(folder, file));
+  Contents expected = file;
+  for (auto& [name, tensor] : expected) tensor = tensor.to(at::kFloat);
+  check_equal(*target, expected);
+}
+
+TEST_CASE("old DenseNet names and absent counters are understood") {
+  const test::TemporaryFolder folder;
+  const NetworkShape shape = test::reference_shape(NetworkName::densenet121);
+  const auto source = make(NetworkName::densenet121, shape, 1), target = make(NetworkName::densenet121, shape, 2);
+  Contents file = contents_of(*source);
+  std::erase_if(file, [](const auto& item) { return item.first.ends_with("num_batches_tracked"); });
+  size_t renamed = 0;
+  for (auto& [name, tensor] : file)
+    for (const std::string part : {"norm1", "norm2", "conv1", "conv2"})
+      if (const size_t at = name.find("." + part + "."); name.find("denselayer") < at && at != std::string::npos) {
+        name.replace(at + 1, 5, part.substr(0, 4) + "." + part.substr(4));
+        ++renamed;
+      }
+  REQUIRE(renamed == 58 * 10);
+  CHECK(load_weights(*target, write(folder, file)) ==
+        "weights start.safetensors: 606 of 727 tensors loaded; num_batches_tracked absent, 121 counters left as they "
+        "were");
+  check_equal(*target, contents_of(*source));
+}
+
+TEST_CASE("a one-channel network sums the first convolution of a three-channel file over its inputs") {
+  const test::TemporaryFolder folder;
+  NetworkShape grey = kSmall;
+  grey.channels = 1;
+  const auto source = make(NetworkName::small_cnn, kSmall, 1), target = make(NetworkName::small_cnn, grey, 2);
+  CHECK(load_weights(*target, write(folder, contents_of(*source))) ==
+        "weights start.safetensors: 14 of 14 tensors loaded; first convolution summed over its 3 inputs");
+  const at::Tensor image = test::keyed_normal({1, 1, 32, 32}, 1);
+  source->eval();
+  target->eval();
+  const at::NoGradGuard no_grad;
+  CHECK(test::relative_error(target->forward(image), source->forward(image.expand({1, 3, 32, 32}))) < 1e-5);
+  // The other way round there is nothing sensible to do.
+  CHECK_THROWS_AS(load_weights(*source, write(folder, contents_of(*target))), DataError);
+}

@@ -1,0 +1,100 @@
+#include "dtrain/optim/optimizer.hpp"
+
+#include <ATen/ATen.h>
+
+#include "support/catch.hpp"
+
+using namespace dtrain;
+
+// Five updates of four parameters, the rate halved after three: the same as in the numbers below, which
+// torch.optim 2.11 gave.
+static std::vector<float> five_updates(const OptimizerOptions& options) {
+  at::Tensor w = at::tensor({1.0F, -2.0F, 0.5F, 0.0F});
+  Optimizer optimizer(options, w);
+  for (int i = 0; i < 5; ++i) {
+    const auto f = static_cast<float>(i);
+    optimizer.step(at::tensor({0.1F * (f + 1), -0.3F, 0.05F * f * f - 0.2F, 0.01F}), i < 3 ? 0.1 : 0.05);
+  }
+  CHECK(optimizer.updates() == 5);
+  return {w.const_data_ptr<float>(), w.const_data_ptr<float>() + 4};
+}
+
+static void check_against(const OptimizerOptions& options, const std::vector<float>& torch) {
+  const std::vector<float> ours = five_updates(options);
+  for (size_t i = 0; i < torch.size(); ++i) CHECK(ours[i] == Approx(torch[i]).epsilon(2e-6).margin(1e-7));
+}
+
+TEST_CASE("sgd, with momentum, Nesterov and weight decay, updates as PyTorch does") {
+  OptimizerOptions sgd;
+  sgd.name = OptimizerName::sgd;
+  check_against(sgd, {0.89500004F, -1.88000011F, 0.49249998F, -0.004F});
+  sgd.momentum = 0.9;
+  check_against(sgd, {0.79393452F, -1.71868849F, 0.55434346F, -0.00937705F});
+  sgd.nesterov = true;
+  sgd.weight_decay = 0.01;
+  check_against(sgd, {0.69777197F, -1.60319602F, 0.53461885F, -0.01240013F});
+}
+
+TEST_CASE("adam and adamw update as PyTorch does") {
+  OptimizerOptions adam;
+  check_against(adam, {0.61129928F, -1.60000002F, 0.75273812F, -0.39999962F});
+  adam.weight_decay = 0.01;
+  adam.beta1 = 0.8;
+  adam.beta2 = 0.99;
+  check_against(adam, {0.59959608F, -1.60016119F, 0.72771686F, -0.39258185F});
+  OptimizerOptions adamw;
+  adamw.name = OptimizerName::adamw;
+  adamw.weight_decay = 0.01;
+  check_against(adamw, {0.6079179F, -1.59263706F, 0.75016856F, -0.39937505F});
+}
+
+TEST_CASE("adagrad and adadelta update as PyTorch does") {
+  OptimizerOptions adagrad;
+  adagrad.name = OptimizerName::adagrad;
+  adagrad.eps = 1e-10;
+  check_against(adagrad, {0.66015404F, -1.72419357F, 0.58156723F, -0.2758064F});
+  OptimizerOptions adadelta;
+  adadelta.name = OptimizerName::adadelta;
+  adadelta.eps = 1e-6;
+  check_against(adadelta, {0.99818635F, -1.99869299F, 0.5001328F, -0.00124442F});
+}
+
+TEST_CASE("an element's update does not depend on its neighbours, and zeros stay zero") {
+  for (const OptimizerName name : {OptimizerName::sgd, OptimizerName::adam, OptimizerName::adamw, OptimizerName::adagrad, OptimizerName::adadelta}) {
+    OptimizerOptions options;
+    options.name = name;
+    options.momentum = name == OptimizerName::sgd ? 0.9 : 0;
+    options.weight_decay = 0.1;
+    at::Tensor alone = at::full({1}, 0.7F);
+    at::Tensor among = at::zeros({1001});
+    among[500] = 0.7F;
+    Optimizer first(options, alone);
+    Optimizer second(options, among);
+    for (int i = 1; i < 4; ++i) {
+      first.step(at::full({1}, 0.1F * static_cast<float>(i)), 0.01);
+      at::Tensor gradient = at::zeros({1001});
+      gradient[500] = 0.1F * static_cast<float>(i);
+      second.step(gradient, 0.01);
+    }
+    CHECK(among[500].item<float>() == alone[0].item<float>());
+    CHECK(among.slice(0, 0, 500).eq(0).all().item<bool>());
+  }
+}
+
+TEST_CASE("restored state goes on to the same bits") {
+  const OptimizerOptions options;
+  at::Tensor through = at::full({3}, 1.0F);
+  Optimizer whole(options, through);
+  const auto gradient = [](int i) { return at::tensor({0.1F * static_cast<float>(i), -0.2F, 0.3F}); };
+  for (int i = 0; i < 4; ++i) whole.step(gradient(i), 0.01);
+
+  at::Tensor stopped = at::full({3}, 1.0F);
+  Optimizer before(options, stopped);
+  for (int i = 0; i < 2; ++i) before.step(gradient(i), 0.01);
+  at::Tensor resumed = stopped.clone();
+  Optimizer after(options, resumed);
+  for (size_t i = 0; i < before.state().size(); ++i) after.state()[i].values.copy_(before.state()[i].values);
+  after.set_updates(before.updates());
+  for (int i = 2; i < 4; ++i) after.step(gradient(i), 0.01);
+  CHECK(at::equal(resumed, through));
+}

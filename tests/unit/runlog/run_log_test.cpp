@@ -1,0 +1,121 @@
+#include "dtrain/runlog/run_log.hpp"
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "dtrain/base/error.hpp"
+#include "dtrain/base/text.hpp"
+#include "dtrain/io/file.hpp"
+#include "dtrain/runlog/progress.hpp"
+#include "dtrain/runlog/run_folder.hpp"
+#include "support/catch.hpp"
+#include "support/temporary_folder.hpp"
+
+using namespace dtrain;
+
+static EpochRow row_of(int64_t epoch) {
+  EpochRow row;
+  row.epoch = epoch;
+  row.steps = 10;
+  row.samples = 100;
+  row.train_loss = 0.5;
+  row.valid_loss = 0.25;
+  row.epoch_seconds = 2;
+  row.figures = {{"valid_auroc", 0.75}, {"valid_auroc_Hernia", std::nullopt}};
+  return row;
+}
+
+static const std::vector<std::string> kFigures = {"valid_auroc", "valid_auroc_Hernia"};
+
+TEST_CASE("epochs.csv begins as the contract fixes it") {
+  CHECK(join(epoch_columns(kFigures), ",") ==
+        "epoch,steps,samples,train_loss,valid_loss,learning_rate,epoch_seconds,elapsed_s,images_per_s,data_wait_s,allreduce_s,valid_seconds,"
+        "queue_fill,read_mb_per_s,gpu_util_percent,memory_peak_mb,ranks,logical_ranks,valid_auroc,valid_auroc_Hernia");
+}
+
+TEST_CASE("a row is written once, undefined values are empty in CSV and null in JSON") {
+  const test::TemporaryFolder folder;
+  {
+    RunLog log(folder.path(), kFigures, 0, 0);
+    log.step(1, 0, 0.7, 0.01);
+    log.epoch(row_of(1), 10);
+  }
+  const auto rows = RunLog::read_epochs(folder.path());
+  REQUIRE(rows.size() == 1);
+  CHECK(rows[0].at("images_per_s") == "50");
+  CHECK(rows[0].at("valid_auroc_Hernia").empty());
+  CHECK(rows[0].at("valid_auroc") == "0.75");
+  const auto lines = split_text(read_text(folder / "metrics.jsonl"), '\n');
+  const auto event = nlohmann::json::parse(lines[1]);
+  CHECK(event["event"] == "epoch");
+  CHECK(event["valid_auroc_Hernia"].is_null());
+  CHECK(nlohmann::json::parse(lines[0])["train_loss"] == 0.7);
+}
+
+TEST_CASE("a resumed run cuts back what came after the checkpoint, torn lines too") {
+  const test::TemporaryFolder folder;
+  {
+    RunLog log(folder.path(), kFigures, 0, 0);
+    for (int64_t epoch = 1; epoch <= 3; ++epoch) {
+      log.step(epoch * 10, epoch - 1, 0.5, 0.1);
+      log.epoch(row_of(epoch), epoch * 10);
+    }
+  }
+  std::ofstream(folder / "epochs.csv", std::ios::app) << "4,10,1";
+  std::ofstream(folder / "metrics.jsonl", std::ios::app) << "{\"event\":\"st";
+  {
+    RunLog log(folder.path(), kFigures, 2, 20);
+    log.epoch(row_of(3), 30);
+  }
+  const auto rows = RunLog::read_epochs(folder.path());
+  REQUIRE(rows.size() == 3);
+  CHECK(rows[2].at("epoch") == "3");
+  CHECK(split_text(read_text(folder / "metrics.jsonl"), '\n').size() == 6);   // 2 × (step, epoch), epoch, and the end
+}
+
+TEST_CASE("other columns than before are refused") {
+  const test::TemporaryFolder folder;
+  { RunLog log(folder.path(), kFigures, 0, 0); }
+  CHECK_THROWS_AS(RunLog(folder.path(), {"valid_iou"}, 0, 0), ConfigError);
+}
+
+TEST_CASE("monitor names a column that training can watch") {
+  CHECK(monitored(row_of(1), "valid.auroc") == 0.75);
+  CHECK(monitored(row_of(1), "valid.loss") == 0.25);
+  CHECK_FALSE(monitored(row_of(1), "valid.auroc_Hernia"));
+  CHECK_THROWS_WITH(monitored(row_of(1), "valid.iou"), Catch::Contains("valid_auroc"));
+  CHECK_THROWS_AS(monitored(row_of(1), "epoch_seconds"), ConfigError);
+}
+
+TEST_CASE("the progress line reads as the contract shows it") {
+  Progress progress{3, 10, 420, 875, 0.1523, 0.004, 1204, 0.02, 760};
+  CHECK(progress_text(progress) == "epoch 3/10  step 420/875  loss 0.1523  lr 4.0e-03  1,204 images/s  data-wait 2 %  eta 00:12:40");
+}
+
+TEST_CASE("a used run folder is moved aside, never overwritten") {
+  const test::TemporaryFolder folder;
+  const RunFolder run(folder / "run");
+  CHECK_FALSE(run.used());
+  run.prepare();
+  write_file_atomically(run.file("config.yaml"), "seed: 1\n");
+  CHECK(run.used());
+  CHECK(run.move_aside() == folder / "run.1");
+  CHECK_FALSE(run.used());
+  run.prepare();
+  write_file_atomically(run.file("config.yaml"), "seed: 2\n");
+  CHECK(run.move_aside() == folder / "run.2");
+  CHECK(read_text(folder / "run.1/config.yaml") == "seed: 1\n");
+}
+
+TEST_CASE("DONE comes and goes") {
+  const test::TemporaryFolder folder;
+  const RunFolder run(folder / "run");
+  run.prepare();
+  CHECK_FALSE(run.done());
+  run.write_done("x\n");
+  CHECK(run.done());
+  run.remove_done();
+  CHECK_FALSE(run.done());
+}
