@@ -85,9 +85,9 @@ static void set_parts(Dataset& dataset, const SplitOptions& split) {
 
 static int64_t size_of(const std::string& root, const std::string& path) {
   std::error_code error;
-  const fs::path whole = fs::path(root) / path;
+  const std::string whole = root + "/" + path;
   const auto bytes = fs::file_size(whole, error);
-  if (error) throw_errno("read the size of", whole.string(), error.value());
+  if (error) throw_errno("read the size of", whole, error.value());
   return static_cast<int64_t>(bytes);
 }
 
@@ -139,8 +139,9 @@ Dataset open_dataset(const DataOptions& options, Task task, uint64_t seed) {
   if (!options.classes.empty()) choose_classes(dataset, options.classes);
   if (dataset.samples.empty())
     throw DataError("data.root '" + options.root + "' holds no sample: no PNG or JPEG picture with a label was found");
-  std::sort(dataset.samples.begin(), dataset.samples.end(),
-            [](const Sample& a, const Sample& b) { return natural_less(a.path, b.path); });
+  const auto before = [](const Sample& a, const Sample& b) { return natural_less(a.path, b.path); };
+  if (!std::is_sorted(dataset.samples.begin(), dataset.samples.end(), before))
+    std::sort(dataset.samples.begin(), dataset.samples.end(), before);
   if (options.format != DataFormat::synthetic) set_parts(dataset, options.split);
   for (Sample& sample : dataset.samples) sample.id = hash64(sample.path);
   dataset.manifest_sha256 = manifest_of(dataset, options, seed);
