@@ -37,7 +37,8 @@ std::vector<std::string> look_at_pictures(const Experiment& e, const Plan& plan,
     if (dataset.task != Task::segmentation) return;
     const Image mask = read_mask(dataset, e.data, index, e.seed);
     if (mask.height != picture.height || mask.width != picture.width)
-      throw DataError(sample.path + " is " + std::to_string(picture.height) + "x" + std::to_string(picture.width) + ", but its mask is " + std::to_string(mask.height) + "x" + std::to_string(mask.width));
+      throw DataError(sample.path + " is " + std::to_string(picture.height) + "x" + std::to_string(picture.width) +
+                      ", but its mask is " + std::to_string(mask.height) + "x" + std::to_string(mask.width));
   };
   std::vector<std::thread> threads;
   for (size_t t = 0; t < bound_cores().size(); ++t)
@@ -76,11 +77,13 @@ void print_part(const Plan& plan, const std::string& name, Json& json) {
   counts["samples"] = part.size();
   if (plan.dataset.task != Task::segmentation && !part.empty()) {
     for (size_t k = 0; k < plan.outputs.size(); ++k) {
-      std::printf("  %-24s %8s  %5.1f %%\n", plan.outputs[k].c_str(), with_commas(positive[k]).c_str(), 100.0 * static_cast<double>(positive[k]) / static_cast<double>(part.size()));
+      std::printf("  %-24s %8s  %5.1f %%\n", plan.outputs[k].c_str(), with_commas(positive[k]).c_str(),
+                  100.0 * static_cast<double>(positive[k]) / static_cast<double>(part.size()));
       counts["classes"][plan.outputs[k]] = positive[k];
     }
     if (plan.dataset.task == Task::multilabel) {
-      std::printf("  %-24s %8s  %5.1f %%\n", "without any label", with_commas(without_any).c_str(), 100.0 * static_cast<double>(without_any) / static_cast<double>(part.size()));
+      std::printf("  %-24s %8s  %5.1f %%\n", "without any label", with_commas(without_any).c_str(),
+                  100.0 * static_cast<double>(without_any) / static_cast<double>(part.size()));
       if (unknown > 0) std::printf("  %-24s %8s\n", "unknown labels", with_commas(unknown).c_str());
       counts["without_any_label"] = without_any;
     }
@@ -91,7 +94,8 @@ void print_part(const Plan& plan, const std::string& name, Json& json) {
 void print_network(const Experiment& e, const Plan& plan, Json& json) {
   std::string weights_line;
   const auto network = make_planned_network(e, plan, true, weights_line);
-  std::printf("network: %s\n  %-44s %-8s %-18s %12s %14s\n", weights_line.c_str(), "layer", "kind", "output", "parameters", "MFLOP forward");
+  std::printf("network: %s\n  %-44s %-8s %-18s %12s %14s\n", weights_line.c_str(), "layer", "kind", "output",
+              "parameters", "MFLOP forward");
   int64_t parameters = 0;
   int64_t flop = 0;
   double activations = 0;
@@ -105,13 +109,18 @@ void print_network(const Experiment& e, const Plan& plan, Json& json) {
     activations += numel;
     parameters += layer.parameters;
     flop += layer.flop;
-    std::printf("  %-44s %-8s %-18s %12s %14.2f\n", layer.name.c_str(), layer.kind.c_str(), join(shape, "x").c_str(), with_commas(layer.parameters).c_str(), static_cast<double>(layer.flop) / 1e6);
+    std::printf("  %-44s %-8s %-18s %12s %14.2f\n", layer.name.c_str(), layer.kind.c_str(), join(shape, "x").c_str(),
+                with_commas(layer.parameters).c_str(), static_cast<double>(layer.flop) / 1e6);
   }
   const double weights_mb = static_cast<double>(parameters) * 4 / 1e6;
   const auto states = static_cast<double>(state_names(e.optimizer).size());
   const double memory_mb = weights_mb * (2 + states) + activations * 4 * static_cast<double>(plan.local_batch) / 1e6;
-  std::printf("  %s parameters; forward %.2f GFLOP an image, training about %.2f\n", with_commas(parameters).c_str(), static_cast<double>(flop) / 1e9, 3 * static_cast<double>(flop) / 1e9);
-  std::printf("  memory per process about %.0f MB (weights, gradients, optimizer %.0f MB; activations of %s the rest); checkpoint %.1f MB\n", memory_mb, weights_mb * (2 + states), count_of(plan.local_batch, "image").c_str(), weights_mb * (1 + states));
+  std::printf("  %s parameters; forward %.2f GFLOP an image, training about %.2f\n", with_commas(parameters).c_str(),
+              static_cast<double>(flop) / 1e9, 3 * static_cast<double>(flop) / 1e9);
+  std::printf(
+      "  memory per process about %.0f MB (weights, gradients, optimizer %.0f MB; activations of %s the rest); "
+      "checkpoint %.1f MB\n",
+      memory_mb, weights_mb * (2 + states), count_of(plan.local_batch, "image").c_str(), weights_mb * (1 + states));
   json["parameters"] = parameters;
   json["forward_gflop_per_image"] = static_cast<double>(flop) / 1e9;
   json["memory_mb"] = memory_mb;
@@ -119,14 +128,20 @@ void print_network(const Experiment& e, const Plan& plan, Json& json) {
 }
 
 void print_schedule(const Experiment& e, const Plan& plan, int64_t processes, Json& json) {
-  const EpochPlan epoch(static_cast<int64_t>(plan.split.train.size()), plan.logical_ranks, e.batch, e.data.distribute, e.seed, 0);
+  const EpochPlan epoch(static_cast<int64_t>(plan.split.train.size()), plan.logical_ranks, e.batch, e.data.distribute,
+                        e.seed, 0);
   const Schedule schedule(e.schedule, e.optimizer.learning_rate, plan.logical_ranks, epoch.steps(), e.epochs);
-  std::printf("job: %s, %s; batch %lld a rank, %lld global; %s an epoch, last batch %lld; %s\n", count_of(processes, "process", "processes").c_str(),
-              count_of(plan.logical_ranks, "logical rank").c_str(), static_cast<long long>(plan.local_batch), static_cast<long long>(epoch.global_batch()),
-              count_of(epoch.steps(), "step").c_str(), static_cast<long long>(epoch.count(epoch.steps() - 1)), count_of(e.epochs, "epoch").c_str());
-  std::printf("learning rate: base %s, scaled %s; first step %s", shortest(schedule.base_rate()).c_str(), shortest(schedule.scaled_rate()).c_str(), shortest(schedule.rate(0)).c_str());
+  std::printf("job: %s, %s; batch %lld a rank, %lld global; %s an epoch, last batch %lld; %s\n",
+              count_of(processes, "process", "processes").c_str(), count_of(plan.logical_ranks, "logical rank").c_str(),
+              static_cast<long long>(plan.local_batch), static_cast<long long>(epoch.global_batch()),
+              count_of(epoch.steps(), "step").c_str(), static_cast<long long>(epoch.count(epoch.steps() - 1)),
+              count_of(e.epochs, "epoch").c_str());
+  std::printf("learning rate: base %s, scaled %s; first step %s", shortest(schedule.base_rate()).c_str(),
+              shortest(schedule.scaled_rate()).c_str(), shortest(schedule.rate(0)).c_str());
   for (int64_t at : {e.epochs / 4, e.epochs / 2, e.epochs - 1})
-    if (at > 0) std::printf(", epoch %lld %s", static_cast<long long>(at + 1), shortest(schedule.rate(at * epoch.steps())).c_str());
+    if (at > 0)
+      std::printf(", epoch %lld %s", static_cast<long long>(at + 1),
+                  shortest(schedule.rate(at * epoch.steps())).c_str());
   std::printf("\n");
   json["steps_per_epoch"] = epoch.steps();
   json["global_batch"] = epoch.global_batch();
@@ -140,10 +155,13 @@ int run_check(const CheckCommand& command, const Config& config, const Log& log)
   const Experiment& e = config.experiment;
   const int64_t v = e.distributed.logical_ranks > 0 ? e.distributed.logical_ranks : command.world_size;
   if (command.world_size > v)
-    throw ConfigError("--world-size " + std::to_string(command.world_size) + " is more than distributed.logical_ranks " + std::to_string(v));
+    throw ConfigError("--world-size " + std::to_string(command.world_size) +
+                      " is more than distributed.logical_ranks " + std::to_string(v));
   const Plan plan = make_plan(e, v);
   Json json;
-  std::printf("data: %s, %s, manifest %s\n", e.data.root.c_str(), count_of(static_cast<int64_t>(plan.dataset.samples.size()), "sample").c_str(), plan.dataset.manifest_sha256.substr(0, 12).c_str());
+  std::printf("data: %s, %s, manifest %s\n", e.data.root.c_str(),
+              count_of(static_cast<int64_t>(plan.dataset.samples.size()), "sample").c_str(),
+              plan.dataset.manifest_sha256.substr(0, 12).c_str());
   for (const std::string& note : plan.dataset.notes) std::printf("  %s\n", note.c_str());
   for (const char* part : {"train", "valid", "test"}) print_part(plan, part, json);
   for (const std::string& warning : plan.split.warnings) {
@@ -153,15 +171,18 @@ int run_check(const CheckCommand& command, const Config& config, const Log& log)
   print_network(e, plan, json);
   print_schedule(e, plan, command.world_size, json);
   make_planned_loss(e, plan);
-  log.info(std::string(command.quick ? "reading the headers of " : "decoding ") + count_of(static_cast<int64_t>(plan.dataset.samples.size()), "picture") + " …");
+  log.info(std::string(command.quick ? "reading the headers of " : "decoding ") +
+           count_of(static_cast<int64_t>(plan.dataset.samples.size()), "picture") + " …");
   const std::vector<std::string> failures = look_at_pictures(e, plan, command.quick);
   json["pictures_ok"] = static_cast<int64_t>(plan.dataset.samples.size()) - static_cast<int64_t>(failures.size());
   json["pictures_bad"] = failures.size();
   if (!failures.empty()) {
     if (command.json) std::printf("%s\n", json.dump().c_str());
-    throw DataError(count_of(static_cast<int64_t>(failures.size()), "picture") + " cannot be used:\n" + capped_list(failures));
+    throw DataError(count_of(static_cast<int64_t>(failures.size()), "picture") + " cannot be used:\n" +
+                    capped_list(failures));
   }
-  std::printf("all %s can be read; nothing stands against: mpirun -np %lld --bind-to none dtrain --config %s\n", count_of(static_cast<int64_t>(plan.dataset.samples.size()), "picture").c_str(),
+  std::printf("all %s can be read; nothing stands against: mpirun -np %lld --bind-to none dtrain --config %s\n",
+              count_of(static_cast<int64_t>(plan.dataset.samples.size()), "picture").c_str(),
               static_cast<long long>(command.world_size), command.config.sources.files.front().c_str());
   if (command.json) std::printf("%s\n", json.dump().c_str());
   return exit_code::kDone;

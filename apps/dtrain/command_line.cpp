@@ -24,7 +24,7 @@ struct Typed {
   std::string log_level = "info";
   bool quiet = false;
   std::string progress = "auto";
-  std::vector<std::string> words;   // overrides, and what was meant as a command
+  std::vector<std::string> words;  // overrides, and what was meant as a command
 };
 
 void add_common(CLI::App& app, Typed& typed) {
@@ -41,21 +41,35 @@ void add_config(CLI::App& app, ConfigOptions& options, Typed& typed) {
       ->allow_extra_args(false)
       ->take_all()
       ->type_name("FILE");
-  app.add_option("overrides", typed.words, "key=value, as in optimizer.learning_rate=0.0005; wins over the files")->type_name("KEY=VALUE");
-  app.add_flag("--print-config{full}", options.print_config, "print the resolved configuration, each line with where it came from, and end; =minimal: only what differs from the defaults");
-  app.add_flag("--print-schema{json}", options.print_schema, "print the configuration's JSON Schema, for editors, and end; =markdown: as docs/configuration.md");
+  app.add_option("overrides", typed.words, "key=value, as in optimizer.learning_rate=0.0005; wins over the files")
+      ->type_name("KEY=VALUE");
+  app.add_flag("--print-config{full}", options.print_config,
+               "print the resolved configuration, each line with where it came from, and end; =minimal: only what "
+               "differs from the defaults");
+  app.add_flag("--print-schema{json}", options.print_schema,
+               "print the configuration's JSON Schema, for editors, and end; =markdown: as docs/configuration.md");
 }
 
 void add_train(CLI::App& app, TrainCommand& train, Typed& typed) {
   add_config(app, train.config, typed);
   app.add_option("--run-dir", train.run_dir, "the run's folder (default: output.dir/name)")->type_name("DIR");
-  app.add_option("--resume", train.resume, "auto: go on from the newest valid checkpoint; never: move a used folder aside; or a checkpoint file")
-      ->capture_default_str()->type_name("auto|never|PATH");
-  app.add_option("--resume-with", train.resume_with, "a key that may differ from the checkpoint's configuration; may be repeated")
-      ->expected(1)->allow_extra_args(false)->take_all()->type_name("KEY");
+  app.add_option("--resume", train.resume,
+                 "auto: go on from the newest valid checkpoint; never: move a used folder aside; or a checkpoint file")
+      ->capture_default_str()
+      ->type_name("auto|never|PATH");
+  app.add_option("--resume-with", train.resume_with,
+                 "a key that may differ from the checkpoint's configuration; may be repeated")
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->take_all()
+      ->type_name("KEY");
   app.add_flag("--dry-run", train.dry_run, "build everything, take one step, write nothing");
-  app.add_option("--limit-steps", train.limit_steps, "end after N updates of this start, with a checkpoint")->check(CLI::PositiveNumber)->type_name("N");
-  app.add_option("--progress", typed.progress, "auto | bar | plain | none")->check(CLI::IsMember({"auto", "bar", "plain", "none"}))->capture_default_str();
+  app.add_option("--limit-steps", train.limit_steps, "end after N updates of this start, with a checkpoint")
+      ->check(CLI::PositiveNumber)
+      ->type_name("N");
+  app.add_option("--progress", typed.progress, "auto | bar | plain | none")
+      ->check(CLI::IsMember({"auto", "bar", "plain", "none"}))
+      ->capture_default_str();
 }
 
 // Every option and command of an app, for suggestions.
@@ -115,26 +129,38 @@ CommandLine read_command_line(int argc, const char* const* argv) {
   add_common(app, typed);
   add_train(app, train, typed);
 
-  CLI::App* check_app = app.add_subcommand("check", "everything that can be known before queueing: configuration, files, labels, leaks, network, steps");
+  CLI::App* check_app = app.add_subcommand(
+      "check", "everything that can be known before queueing: configuration, files, labels, leaks, network, steps");
   add_common(*check_app, typed);
   add_config(*check_app, check.config, typed);
-  check_app->add_option("--world-size", check.world_size, "processes that the job will have")->check(CLI::PositiveNumber)->capture_default_str();
+  check_app->add_option("--world-size", check.world_size, "processes that the job will have")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   check_app->add_flag("--quick", check.quick, "read the pictures' headers alone");
   check_app->add_flag("--json", check.json, "the last line on stdout is one JSON object");
 
-  CLI::App* eval_app = app.add_subcommand("eval", "metrics of a checkpoint or weights file over a whole set, with 95 % intervals; writes predictions.csv");
+  CLI::App* eval_app = app.add_subcommand(
+      "eval", "metrics of a checkpoint or weights file over a whole set, with 95 % intervals; writes predictions.csv");
   add_common(*eval_app, typed);
   add_config(*eval_app, eval.config, typed);
   eval_app->add_option("--checkpoint", eval.checkpoint, "checkpoint or best.safetensors")->type_name("FILE");
-  eval_app->add_option("--split", eval.split, "train | valid | test")->check(CLI::IsMember({"train", "valid", "test"}))->capture_default_str();
-  eval_app->add_option("--output", eval.output, "folder of predictions.csv (default: the run's folder)")->type_name("DIR");
+  eval_app->add_option("--split", eval.split, "train | valid | test")
+      ->check(CLI::IsMember({"train", "valid", "test"}))
+      ->capture_default_str();
+  eval_app->add_option("--output", eval.output, "folder of predictions.csv (default: the run's folder)")
+      ->type_name("DIR");
   eval_app->add_flag("--json", eval.json, "the last line on stdout is one JSON object");
 
   CLI::App* sample_app = app.add_subcommand("sample", "write a small generated data set with known answers");
   add_common(*sample_app, typed);
-  sample_app->add_option("--kind", sample.kind, "xray: 14 labels, patients; chips: folders of two classes; cells: pictures and masks")->check(CLI::IsMember({"xray", "chips", "cells"}));
+  sample_app
+      ->add_option("--kind", sample.kind,
+                   "xray: 14 labels, patients; chips: folders of two classes; cells: pictures and masks")
+      ->check(CLI::IsMember({"xray", "chips", "cells"}));
   sample_app->add_option("--output", sample.output, "folder to write; must not exist or be empty")->type_name("DIR");
-  sample_app->add_option("--count", sample.count, "number of pictures (default: 256 xray, 400 chips, 48 cells)")->check(CLI::PositiveNumber)->type_name("N");
+  sample_app->add_option("--count", sample.count, "number of pictures (default: 256 xray, 400 chips, 48 cells)")
+      ->check(CLI::PositiveNumber)
+      ->type_name("N");
   sample_app->add_option("--seed", sample.seed, "another seed gives other pictures")->capture_default_str();
 
   CLI::App* info_app = app.add_subcommand("info", "build, library versions, devices, MPI, cores");
@@ -161,13 +187,18 @@ CommandLine read_command_line(int argc, const char* const* argv) {
   line.common.log_level = level_of(typed);
   const auto with_words = [&](auto command) {
     command.config.sources.overrides = typed.words;
-    if (command.config.sources.files.empty() && !command.config.print_schema) throw UsageError("no configuration given: add --config FILE; see dtrain --help");
+    if (command.config.sources.files.empty() && !command.config.print_schema)
+      throw UsageError("no configuration given: add --config FILE; see dtrain --help");
     return command;
   };
-  if (check_app->parsed()) line.check = with_words(check);
-  else if (eval_app->parsed()) line.eval = with_words(eval);
-  else if (sample_app->parsed()) line.sample = sample;
-  else if (info_app->parsed()) line.info = info;
+  if (check_app->parsed())
+    line.check = with_words(check);
+  else if (eval_app->parsed())
+    line.eval = with_words(eval);
+  else if (sample_app->parsed())
+    line.sample = sample;
+  else if (info_app->parsed())
+    line.info = info;
   else {
     train.progress = progress_of(typed.progress);
     line.train = with_words(train);

@@ -17,17 +17,17 @@ struct CommonOptions {
 /// Options of the commands that take a configuration.
 struct ConfigOptions {
   ConfigSources sources;
-  std::optional<std::string> print_config;   ///< "full" or "minimal"
-  std::optional<std::string> print_schema;   ///< "json" or "markdown"
+  std::optional<std::string> print_config;  ///< "full" or "minimal"
+  std::optional<std::string> print_schema;  ///< "json" or "markdown"
 };
 
 struct TrainCommand {
   ConfigOptions config;
-  std::string run_dir;                 ///< "" = output.dir/name
-  std::string resume = "auto";         ///< auto | never | PATH
+  std::string run_dir;          ///< "" = output.dir/name
+  std::string resume = "auto";  ///< auto | never | PATH
   std::vector<std::string> resume_with;
   bool dry_run = false;
-  int64_t limit_steps = 0;             ///< 0 = no limit
+  int64_t limit_steps = 0;  ///< 0 = no limit
   ProgressMode progress = ProgressMode::automatic;
 };
 struct CheckCommand {
@@ -40,13 +40,13 @@ struct EvalCommand {
   ConfigOptions config;
   std::string checkpoint;
   std::string split = "valid";
-  std::string output;                  ///< "" = the run folder
+  std::string output;  ///< "" = the run folder
   bool json = false;
 };
 struct SampleCommand {
   std::string kind;
   std::string output;
-  int64_t count = 0;                   ///< 0 = the kind's default
+  int64_t count = 0;  ///< 0 = the kind's default
   uint64_t seed = 1;
 };
 struct InfoCommand {
@@ -61,7 +61,7 @@ struct CommandLine {
   std::optional<EvalCommand> eval;
   std::optional<SampleCommand> sample;
   std::optional<InfoCommand> info;
-  std::string help;                    ///< not empty: print it and end with 0
+  std::string help;  ///< not empty: print it and end with 0
 };
 
 /// Reads the command line. Throws UsageError with a suggestion for a misspelt command or option.

@@ -19,7 +19,7 @@ namespace {
 
 // What the file says about the run it came from; a foreign weights file says nothing.
 struct Origin {
-  std::string prefix;            // of the model's tensors
+  std::string prefix;  // of the model's tensors
   int64_t logical_ranks = 0;
   std::vector<std::string> classes;
 };
@@ -31,7 +31,8 @@ Origin origin_of(const SafetensorsFile& file, const std::string& path) {
     const TrainingState training = training_state_from_json(state->second, path);
     return {"model.", training.logical_ranks, training.classes};
   }
-  if (const auto ranks = metadata.find("logical_ranks"); ranks != metadata.end()) origin.logical_ranks = std::atoll(ranks->second.c_str());
+  if (const auto ranks = metadata.find("logical_ranks"); ranks != metadata.end())
+    origin.logical_ranks = std::atoll(ranks->second.c_str());
   if (const auto classes = metadata.find("classes"); classes != metadata.end()) {
     const auto parsed = nlohmann::json::parse(classes->second, nullptr, false);
     if (parsed.is_array())
@@ -51,7 +52,8 @@ std::string classification_csv(const Plan& plan, const std::vector<int64_t>& sam
   for (int64_t i = 0; i < scores.size(0); ++i) {
     text += csv_field(plan.dataset.samples[static_cast<size_t>(samples[static_cast<size_t>(i)])].path);
     for (int64_t k = 0; k < scores.size(1); ++k) text += "," + shortest(scores[i][k]);
-    for (int64_t k = 0; k < labels.size(1); ++k) text += std::isnan(labels[i][k]) ? "," : labels[i][k] > 0.5F ? ",1" : ",0";
+    for (int64_t k = 0; k < labels.size(1); ++k)
+      text += std::isnan(labels[i][k]) ? "," : labels[i][k] > 0.5F ? ",1" : ",0";
     text += "\n";
   }
   return text;
@@ -61,21 +63,31 @@ std::string segmentation_csv(const Plan& plan, const std::vector<int64_t>& sampl
   std::string text = "path,iou,dice\n";
   const std::vector<SampleOverlap> overlaps = sample_overlaps(p);
   for (size_t i = 0; i < overlaps.size(); ++i)
-    text += csv_field(plan.dataset.samples[static_cast<size_t>(samples[i])].path) + "," + shortest(overlaps[i].iou) + "," + shortest(overlaps[i].dice) + "\n";
+    text += csv_field(plan.dataset.samples[static_cast<size_t>(samples[i])].path) + "," + shortest(overlaps[i].iou) +
+            "," + shortest(overlaps[i].dice) + "\n";
   return text;
 }
 
-void print_figures(const EvalCommand& command, const Predictions& predictions, const std::vector<Figure>& figures, const std::string& csv) {
-  std::printf("%s of %s: %s, loss %s\n", command.split.c_str(), command.checkpoint.c_str(), count_of(predictions.loss.size(0), "sample").c_str(), fixed(mean_loss(predictions), 6).c_str());
+void print_figures(const EvalCommand& command, const Predictions& predictions, const std::vector<Figure>& figures,
+                   const std::string& csv) {
+  std::printf("%s of %s: %s, loss %s\n", command.split.c_str(), command.checkpoint.c_str(),
+              count_of(predictions.loss.size(0), "sample").c_str(), fixed(mean_loss(predictions), 6).c_str());
   for (const Figure& figure : figures) {
-    if (figure.value) std::printf("  %-28s %.4f  (95 %%: %.4f – %.4f)\n", figure.name.c_str(), figure.value->value, figure.value->low, figure.value->high);
-    else std::printf("  %-28s undefined: this part lacks positive or negative samples\n", figure.name.c_str());
+    if (figure.value)
+      std::printf("  %-28s %.4f  (95 %%: %.4f – %.4f)\n", figure.name.c_str(), figure.value->value, figure.value->low,
+                  figure.value->high);
+    else
+      std::printf("  %-28s undefined: this part lacks positive or negative samples\n", figure.name.c_str());
   }
   std::printf("predictions: %s\n", csv.c_str());
   if (!command.json) return;
-  nlohmann::ordered_json json = {{"split", command.split}, {"samples", predictions.loss.size(0)}, {"loss", mean_loss(predictions)}};
+  nlohmann::ordered_json json = {
+      {"split", command.split}, {"samples", predictions.loss.size(0)}, {"loss", mean_loss(predictions)}};
   for (const Figure& figure : figures)
-    json[figure.name] = figure.value ? nlohmann::ordered_json{{"value", figure.value->value}, {"low", figure.value->low}, {"high", figure.value->high}} : nlohmann::ordered_json(nullptr);
+    json[figure.name] = figure.value ? nlohmann::ordered_json{{"value", figure.value->value},
+                                                              {"low", figure.value->low},
+                                                              {"high", figure.value->high}}
+                                     : nlohmann::ordered_json(nullptr);
   std::printf("%s\n", json.dump().c_str());
 }
 
@@ -86,24 +98,32 @@ int run_eval(const EvalCommand& command, const Config& config, Job& job) {
   const auto watchdog = make_watchdog(e.distributed.watchdog_abort_s, job);
   const SafetensorsFile file = SafetensorsFile::read(command.checkpoint);
   const Origin origin = origin_of(file, command.checkpoint);
-  const int64_t logical_ranks = e.distributed.logical_ranks > 0 ? e.distributed.logical_ranks : origin.logical_ranks > 0 ? origin.logical_ranks : job.size();
+  const int64_t logical_ranks = e.distributed.logical_ranks > 0 ? e.distributed.logical_ranks
+                                : origin.logical_ranks > 0      ? origin.logical_ranks
+                                                                : job.size();
   const Plan plan = make_plan(e, logical_ranks);
   if (!origin.classes.empty() && origin.classes != plan.outputs)
-    throw ConfigError(command.checkpoint + " was trained for the classes " + join(origin.classes, ", ") + ", but the data have " + join(plan.outputs, ", ") + "; set data.classes to the former");
+    throw ConfigError(command.checkpoint + " was trained for the classes " + join(origin.classes, ", ") +
+                      ", but the data have " + join(plan.outputs, ", ") + "; set data.classes to the former");
   const std::vector<int64_t>& samples = part_of_split(plan.split, command.split);
-  if (samples.empty()) throw ConfigError("the " + command.split + " part is empty; choose another with --split or set data.split." + command.split);
+  if (samples.empty())
+    throw ConfigError("the " + command.split + " part is empty; choose another with --split or set data.split." +
+                      command.split);
 
   std::string weights_line;
-  Replica replica(make_planned_network(e, plan, false, weights_line), memory_format_for(e.model.name, at::kCPU), e.optimizer);
+  Replica replica(make_planned_network(e, plan, false, weights_line), memory_format_for(e.model.name, at::kCPU),
+                  e.optimizer);
   fill_tensors(file, command.checkpoint, replica.model_tensors(origin.prefix));
   Loader loader(plan.dataset, e.data, e.seed, replica.memory_format());
   const Loss loss = make_planned_loss(e, plan);
-  const Predictions predictions = evaluate(replica, loss, e.task, loader, samples, plan.local_batch, job.comm(), *watchdog, 0);
+  const Predictions predictions =
+      evaluate(replica, loss, e.task, loader, samples, plan.local_batch, job.comm(), *watchdog, 0);
   if (!job.is_root()) return exit_code::kDone;
   const std::string folder = command.output.empty() ? e.output_dir + "/" + e.name : command.output;
   make_folders(folder);
   const std::string csv = folder + "/predictions.csv";
-  write_file_atomically(csv, e.task == Task::segmentation ? segmentation_csv(plan, samples, predictions) : classification_csv(plan, samples, predictions));
+  write_file_atomically(csv, e.task == Task::segmentation ? segmentation_csv(plan, samples, predictions)
+                                                          : classification_csv(plan, samples, predictions));
   print_figures(command, predictions, figures_of(e.task, plan.outputs, predictions, true), csv);
   return exit_code::kDone;
 }

@@ -10,8 +10,10 @@
 #include <new>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/text.hpp"
 
 namespace dtrain {
 
@@ -21,11 +23,15 @@ static Error as_error(const std::exception_ptr& failure) {
   } catch (const Error& error) {
     return error;
   } catch (const std::bad_alloc&) {
-    return Error(exit_code::kOutOfMemory, "out of memory; lower batch.per_rank, data.image.size or data.loader.prefetch");
+    return Error(exit_code::kOutOfMemory,
+                 "out of memory; lower batch.per_rank, data.image.size or data.loader.prefetch");
   } catch (const c10::Error& error) {
-    const std::string first_line = std::string(error.what_without_backtrace()).substr(0, std::string(error.what_without_backtrace()).find('\n'));
-    if (first_line.find("not enough memory") != std::string::npos || first_line.find("can't allocate memory") != std::string::npos)
-      return Error(exit_code::kOutOfMemory, "out of memory in LibTorch; lower batch.per_rank or data.image.size (" + first_line + ")");
+    const std::string first_line =
+        std::string(error.what_without_backtrace()).substr(0, std::string(error.what_without_backtrace()).find('\n'));
+    if (first_line.find("not enough memory") != std::string::npos ||
+        first_line.find("can't allocate memory") != std::string::npos)
+      return Error(exit_code::kOutOfMemory,
+                   "out of memory in LibTorch; lower batch.per_rank or data.image.size (" + first_line + ")");
     return InternalError("LibTorch: " + first_line);
   } catch (const std::exception& error) {
     return InternalError(error.what());
@@ -39,19 +45,23 @@ static void print_line(const std::string& line) {
   std::fflush(stderr);
 }
 
+// One error whose sentence ends in a list (its lines are indented), or several errors, one a line: the list comes first, so
+// that dtrain's last line tells what happened.
+static std::string head_last(const std::string& sentence, const std::string& head) {
+  const std::vector<std::string> lines = split_text(sentence, '\n');
+  const auto errors = std::count_if(lines.begin(), lines.end(), [](const std::string& line) { return !line.starts_with(' '); });
+  if (errors > 1) return sentence + "\n" + head + std::to_string(errors) + " errors, listed above; nothing was started";
+  if (lines.size() == 1) return head + sentence;
+  const std::string list = sentence.substr(lines.front().size() + 1);
+  return list + "\n" + head + (lines.front().ends_with(':') ? lines.front().substr(0, lines.front().size() - 1) : lines.front()) + " (listed above)";
+}
+
 int end_in_failure(std::exception_ptr failure, Job& job) {
   const Error error = as_error(failure);
   if (job.rank() != 0) std::this_thread::sleep_for(std::chrono::seconds(3));
   const std::string rank = job.size() > 1 ? " [" + job.name() + "]" : "";
-  const std::string sentence = error.what();
-  const auto lines = std::count(sentence.begin(), sentence.end(), '\n') + 1;
   const std::string head = "dtrain: error " + std::to_string(error.code()) + rank + ": ";
-  if (error.code() == exit_code::kConfig && lines > 1) {
-    print_line(sentence);
-    print_line(head + std::to_string(lines) + " errors in the configuration, listed above; nothing was started");
-  } else {
-    print_line(head + sentence);
-  }
+  print_line(head_last(error.what(), head));
   if (job.launched() && job.uses_mpi()) job.abort(error.code());
   return error.code();
 }

@@ -12,18 +12,23 @@
 namespace dtrain {
 
 Job::Job(const Launch& launch, LogLevel level)
-    : launch_(launch), log_(level, launch.rank == 0 ? "" : "rank " + std::to_string(launch.rank) + " @ " + host_name()) {}
+    : launch_(launch),
+      log_(level, launch.rank == 0 ? "" : "rank " + std::to_string(launch.rank) + " @ " + host_name()) {}
 
 void Job::start(const DistributedOptions& options) {
   at::set_num_threads(static_cast<int>(options.threads));
   if (options.backend == Backend::mpi && !launch_.launched)
-    throw ConfigError("distributed.backend is mpi, but no launcher started this process; start with mpirun -np N dtrain … or leave the key out");
+    throw ConfigError(
+        "distributed.backend is mpi, but no launcher started this process; start with mpirun -np N dtrain … or leave "
+        "the key out");
   if (options.backend == Backend::serial && launch_.size > 1)
-    throw ConfigError("distributed.backend is serial, but the launcher started " + std::to_string(launch_.size) + " processes; leave the key out or start one");
+    throw ConfigError("distributed.backend is serial, but the launcher started " + std::to_string(launch_.size) +
+                      " processes; leave the key out or start one");
   if (!launch_.launched || options.backend == Backend::serial) {
     comm_ = make_serial_communicator();
     if (launch_.slurm_tasks && *launch_.slurm_tasks > 1)
-      log_.warning("this process runs alone inside a Slurm job of " + std::to_string(*launch_.slurm_tasks) + " tasks; start it with srun --mpi=pmix or mpirun");
+      log_.warning("this process runs alone inside a Slurm job of " + std::to_string(*launch_.slurm_tasks) +
+                   " tasks; start it with srun --mpi=pmix or mpirun");
     return;
   }
   mpi_ = std::make_unique<MpiSession>();
@@ -44,16 +49,23 @@ void Job::abort(int code) {
 std::string Job::name() const { return "rank " + std::to_string(rank()) + " @ " + host_name(); }
 
 std::vector<std::map<std::string, std::string>> Job::table() {
-  const nlohmann::json mine = {{"rank", std::to_string(rank())}, {"host", host_name()},
-                               {"local_rank", std::to_string(mpi_ ? mpi_->local_rank() : 0)}, {"device", "cpu"},
+  const nlohmann::json mine = {{"rank", std::to_string(rank())},
+                               {"host", host_name()},
+                               {"local_rank", std::to_string(mpi_ ? mpi_->local_rank() : 0)},
+                               {"device", "cpu"},
                                {"cores", core_ranges(bound_cores())}};
   std::vector<std::map<std::string, std::string>> rows;
-  for (const std::string& text : all_gather_text(*comm_, mine.dump())) rows.push_back(nlohmann::json::parse(text).get<std::map<std::string, std::string>>());
+  for (const std::string& text : all_gather_text(*comm_, mine.dump()))
+    rows.push_back(nlohmann::json::parse(text).get<std::map<std::string, std::string>>());
   return rows;
 }
 
 std::map<std::string, std::string> library_versions() {
-  return {{"dtrain", DTRAIN_VERSION}, {"build", DTRAIN_BUILD_TYPE}, {"compiler", DTRAIN_COMPILER}, {"libtorch", DTRAIN_TORCH_VERSION}, {"mpi", MpiSession::library_version()}};
+  return {{"dtrain", DTRAIN_VERSION},
+          {"build", DTRAIN_BUILD_TYPE},
+          {"compiler", DTRAIN_COMPILER},
+          {"libtorch", DTRAIN_TORCH_VERSION},
+          {"mpi", MpiSession::library_version()}};
 }
 
 }  // namespace dtrain

@@ -17,8 +17,8 @@ class Job {
  public:
   Job(const Launch& launch, LogLevel level);
 
-  /// Starts MPI where the configuration and the launcher ask for it; sets the intra-op threads. Without a launcher MPI is
-  /// not touched: the job has one rank. Throws CommError; ConfigError for `backend: mpi` without a launcher.
+  /// Starts MPI where the configuration and the launcher ask for it; sets the intra-op threads. Without a launcher MPI
+  /// is not touched: the job has one rank. Throws CommError; ConfigError for `backend: mpi` without a launcher.
   void start(const DistributedOptions& options);
   /// All ranks together, at a good end.
   void finish();

@@ -28,6 +28,8 @@ static int dispatch(const CommandLine& line, Job& job) {
     if (job.rank() == 0) print(line.help);
     return exit_code::kDone;
   }
+  const bool alone = line.sample || line.info || line.check;  // commands of one process: under mpirun rank 0 does them
+  if (alone && job.rank() != 0) return exit_code::kDone;
   if (line.sample) return run_sample(*line.sample);
   if (line.info) return run_info(*line.info);
   const ConfigOptions& options = line.train ? line.train->config : line.check ? line.check->config : line.eval->config;

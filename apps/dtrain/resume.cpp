@@ -11,7 +11,8 @@
 
 namespace dtrain {
 
-static std::string differing_keys(const std::map<std::string, std::string>& then, const std::map<std::string, std::string>& now,
+static std::string differing_keys(const std::map<std::string, std::string>& then,
+                                  const std::map<std::string, std::string>& now,
                                   const std::vector<std::string>& allowed) {
   std::vector<std::string> lines;
   const auto value = [](const std::map<std::string, std::string>& values, const std::string& key) {
@@ -21,32 +22,40 @@ static std::string differing_keys(const std::map<std::string, std::string>& then
   std::map<std::string, std::string> keys = then;
   keys.insert(now.begin(), now.end());
   for (const auto& [key, text] : keys) {
-    const bool may_differ = !key_in_fingerprint(key) || key == "distributed.logical_ranks" || std::find(allowed.begin(), allowed.end(), key) != allowed.end();
-    if (!may_differ && value(then, key) != value(now, key)) lines.push_back(key + " was " + value(then, key) + " and is now " + value(now, key));
+    const bool may_differ = !key_in_fingerprint(key) || key == "distributed.logical_ranks" ||
+                            std::find(allowed.begin(), allowed.end(), key) != allowed.end();
+    if (!may_differ && value(then, key) != value(now, key))
+      lines.push_back(key + " was " + value(then, key) + " and is now " + value(now, key));
   }
   return lines.empty() ? "" : capped_list(lines);
 }
 
-void require_same_run(const TrainCommand& command, const TrainingState& now, const TrainingState& then, const std::string& path) {
+void require_same_run(const TrainCommand& command, const TrainingState& now, const TrainingState& then,
+                      const std::string& path) {
   const std::string differences = differing_keys(then.config, now.config, command.resume_with);
   if (!differences.empty())
-    throw ConfigError("the checkpoint " + path + " belongs to another configuration; set the keys back, allow them with --resume-with KEY, or start afresh with --resume never:\n" + differences);
+    throw ConfigError("the checkpoint " + path +
+                      " belongs to another configuration; set the keys back, allow them with --resume-with KEY, or "
+                      "start afresh with --resume never:\n" +
+                      differences);
   if (then.manifest_sha256 != now.manifest_sha256)
-    throw ConfigError("the data set has changed since " + path + " was saved (manifest " + now.manifest_sha256.substr(0, 12) + " against " + then.manifest_sha256.substr(0, 12) + "); restore it or start afresh with --resume never");
+    throw ConfigError("the data set has changed since " + path + " was saved (manifest " +
+                      now.manifest_sha256.substr(0, 12) + " against " + then.manifest_sha256.substr(0, 12) +
+                      "); restore it or start afresh with --resume never");
   if (then.split_sha256 != now.split_sha256)
-    throw ConfigError("the split into training and validation has changed since " + path + " was saved; restore the list files or start afresh with --resume never");
+    throw ConfigError("the split into training and validation has changed since " + path +
+                      " was saved; restore the list files or start afresh with --resume never");
 }
 
 // Rank 0's part: reads what there is.
 static Resume look(const TrainCommand& command, const RunFolder& folder) {
   Resume resume;
-  if (command.resume == "never") {
-    if (folder.used() && !command.dry_run) resume.moved_to = folder.move_aside();
-    return resume;
-  }
+  if (command.resume == "never") return resume;
   std::optional<CheckpointFolder::Found> found;
-  if (command.resume == "auto") found = CheckpointFolder(folder.checkpoints()).newest();
-  else found = CheckpointFolder::read(command.resume);
+  if (command.resume == "auto")
+    found = CheckpointFolder(folder.checkpoints()).newest();
+  else
+    found = CheckpointFolder::read(command.resume);
   if (!found) return resume;
   resume.resumed = true;
   resume.path = found->path;
@@ -59,8 +68,9 @@ static Resume look(const TrainCommand& command, const RunFolder& folder) {
 static int64_t choose_logical_ranks(const Resume& resume, const DistributedOptions& options, Job& job) {
   if (!resume.resumed) return options.logical_ranks > 0 ? options.logical_ranks : job.size();
   if (options.logical_ranks > 0 && options.logical_ranks != resume.state.logical_ranks)
-    throw ConfigError("distributed.logical_ranks is " + std::to_string(options.logical_ranks) + ", but " + resume.path + " was trained with " +
-                      std::to_string(resume.state.logical_ranks) + "; the result depends on it, so set it back, leave it auto, or start afresh with --resume never");
+    throw ConfigError("distributed.logical_ranks is " + std::to_string(options.logical_ranks) + ", but " + resume.path +
+                      " was trained with " + std::to_string(resume.state.logical_ranks) +
+                      "; the result depends on it, so set it back, leave it auto, or start afresh with --resume never");
   return resume.state.logical_ranks;
 }
 

@@ -12,22 +12,22 @@ namespace dtrain {
 
 /// How a run starts, decided by rank 0 and told to all.
 struct Resume {
-  bool finished = false;          ///< DONE, same configuration, no more epochs: nothing to do
+  bool finished = false;  ///< DONE, same configuration, no more epochs: nothing to do
   bool resumed = false;
-  std::string path;               ///< of the checkpoint
-  TrainingState state;            ///< of the checkpoint
-  SafetensorsFile file;           ///< rank 0 alone
+  std::string path;      ///< of the checkpoint
+  TrainingState state;   ///< of the checkpoint
+  SafetensorsFile file;  ///< rank 0 alone
   std::vector<std::string> skipped;
-  std::string moved_to;           ///< where --resume never put an older run
-  int64_t logical_ranks = 1;      ///< V: the checkpoint's, the configuration's, or the number of processes
+  int64_t logical_ranks = 1;  ///< V: the checkpoint's, the configuration's, or the number of processes
 };
 
-/// Looks into the run folder on rank 0. `auto`: the newest valid checkpoint, else a fresh start; `never`: an older run is
-/// moved aside; a path: that file. Throws MissingError, DataError, ConfigError (another V than the checkpoint's).
+/// Looks into the run folder on rank 0. `auto`: the newest valid checkpoint, else a fresh start; `never`: a fresh
+/// start; a path: that file. Throws MissingError, DataError, ConfigError (another V than the checkpoint's).
 Resume find_resume(const TrainCommand& command, const Config& config, const RunFolder& folder, Job& job);
 
 /// Compares key by key what the checkpoint was trained with and what this start asks for. Throws ConfigError listing
 /// each key of the fingerprint that differs with both values, unless --resume-with names it; likewise data and split.
-void require_same_run(const TrainCommand& command, const TrainingState& now, const TrainingState& then, const std::string& path);
+void require_same_run(const TrainCommand& command, const TrainingState& now, const TrainingState& then,
+                      const std::string& path);
 
 }  // namespace dtrain

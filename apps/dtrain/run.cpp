@@ -21,22 +21,29 @@ Plan make_plan(const Experiment& e, int64_t logical_ranks) {
   const auto classes = static_cast<int64_t>(plan.dataset.classes.size());
   plan.shape = {e.data.image.channels, e.data.image.height, e.data.image.width, e.model.outputs.value_or(classes)};
   if (plan.shape.outputs != classes)
-    throw ConfigError("model.outputs is " + std::to_string(plan.shape.outputs) + ", but the data have " + count_of(classes, "class", "classes") + " (" +
-                      join(plan.dataset.classes, ", ") + "); set model.outputs=" + std::to_string(classes) + " or leave it out, or choose data.classes");
+    throw ConfigError("model.outputs is " + std::to_string(plan.shape.outputs) + ", but the data have " +
+                      count_of(classes, "class", "classes") + " (" + join(plan.dataset.classes, ", ") +
+                      "); set model.outputs=" + std::to_string(classes) + " or leave it out, or choose data.classes");
   if (e.task == Task::multiclass && classes < 2)
-    throw ConfigError("the data have one class (" + join(plan.dataset.classes, ", ") + "); a multiclass task needs two or more");
+    throw ConfigError("the data have one class (" + join(plan.dataset.classes, ", ") +
+                      "); a multiclass task needs two or more");
   if (e.batch.global > 0 && e.batch.global < logical_ranks)
-    throw ConfigError("batch.global is " + std::to_string(e.batch.global) + ", fewer than the " + std::to_string(logical_ranks) + " logical ranks that share it");
+    throw ConfigError("batch.global is " + std::to_string(e.batch.global) + ", fewer than the " +
+                      std::to_string(logical_ranks) + " logical ranks that share it");
   const auto train = static_cast<int64_t>(plan.split.train.size());
   if (train < logical_ranks)
-    throw ConfigError("the training part has " + count_of(train, "sample") + ", fewer than the " + std::to_string(logical_ranks) + " logical ranks; use fewer processes or set distributed.logical_ranks");
+    throw ConfigError("the training part has " + count_of(train, "sample") + ", fewer than the " +
+                      std::to_string(logical_ranks) +
+                      " logical ranks; use fewer processes or set distributed.logical_ranks");
   plan.local_batch = e.batch.global > 0 ? (e.batch.global + logical_ranks - 1) / logical_ranks : e.batch.per_rank;
   return plan;
 }
 
-std::shared_ptr<Network> make_planned_network(const Experiment& e, const Plan& plan, bool load_weights_file, std::string& weights_line) {
+std::shared_ptr<Network> make_planned_network(const Experiment& e, const Plan& plan, bool load_weights_file,
+                                              std::string& weights_line) {
   auto network = make_network(e.model, plan.shape, e.seed);
-  weights_line = e.model.weights.empty() ? "random start (seed " + std::to_string(e.seed) + ")" : "weights from " + e.model.weights;
+  weights_line = e.model.weights.empty() ? "random start (seed " + std::to_string(e.seed) + ")"
+                                         : "weights from " + e.model.weights;
   if (!e.model.weights.empty() && load_weights_file) weights_line = load_weights(*network, e.model.weights);
   return network;
 }
@@ -46,9 +53,12 @@ Loss make_planned_loss(const Experiment& e, const Plan& plan) {
   if (e.loss.pos_weight_kind == LossOptions::PosWeight::list) {
     pos_weight = e.loss.pos_weight;
     if (static_cast<int64_t>(pos_weight.size()) != plan.shape.outputs)
-      throw ConfigError("loss.pos_weight has " + count_of(static_cast<int64_t>(pos_weight.size()), "factor") + ", but the network has " + count_of(plan.shape.outputs, "output"));
+      throw ConfigError("loss.pos_weight has " + count_of(static_cast<int64_t>(pos_weight.size()), "factor") +
+                        ", but the network has " + count_of(plan.shape.outputs, "output"));
   } else if (e.loss.pos_weight_kind == LossOptions::PosWeight::balanced) {
-    if (e.task != Task::multilabel) throw ConfigError("loss.pos_weight: balanced counts labels per picture and needs task multilabel; give a list of factors");
+    if (e.task != Task::multilabel)
+      throw ConfigError(
+          "loss.pos_weight: balanced counts labels per picture and needs task multilabel; give a list of factors");
     std::vector<std::vector<float>> targets;
     for (int64_t sample : plan.split.train) targets.push_back(plan.dataset.samples[static_cast<size_t>(sample)].labels);
     pos_weight = balanced_pos_weight(targets, plan.shape.outputs);
@@ -63,9 +73,10 @@ const std::vector<int64_t>& part_of_split(const Split& split, const std::string&
 std::string fingerprint(const Config& config, const Plan& plan, int64_t threads) {
   std::string text;
   for (const auto& [key, value] : fingerprint_values(config)) text += key + "=" + value + "\n";
-  if (const std::string& weights = config.experiment.model.weights; !weights.empty()) text += "weights " + Sha256().update(read_file(weights)).hex_digest() + "\n";
-  text += "data " + plan.dataset.manifest_sha256 + "\nsplit " + plan.split.sha256 + "\nlogical ranks " + std::to_string(plan.logical_ranks) +
-          "\nthreads " + std::to_string(threads) + "\n";
+  if (const std::string& weights = config.experiment.model.weights; !weights.empty())
+    text += "weights " + Sha256().update(read_file(weights)).hex_digest() + "\n";
+  text += "data " + plan.dataset.manifest_sha256 + "\nsplit " + plan.split.sha256 + "\nlogical ranks " +
+          std::to_string(plan.logical_ranks) + "\nthreads " + std::to_string(threads) + "\n";
   for (const auto& [name, version] : library_versions())
     if (name != "mpi") text += name + " " + version + "\n";
   return sha256_hex(text);
@@ -76,18 +87,23 @@ void require_agreement(Job& job, const std::map<std::string, std::string>& field
     const std::vector<std::string> all = all_gather_text(job.comm(), mine);
     for (size_t rank = 1; rank < all.size(); ++rank)
       if (all[rank] != all[0])
-        throw ConfigError("rank " + std::to_string(rank) + " differs from rank 0 in " + name + " (" + all[rank].substr(0, 12) + " against " + all[0].substr(0, 12) +
+        throw ConfigError("rank " + std::to_string(rank) + " differs from rank 0 in " + name + " (" +
+                          all[rank].substr(0, 12) + " against " + all[0].substr(0, 12) +
                           "); all ranks must see the same files and run the same build");
   }
 }
 
 std::unique_ptr<Watchdog> make_watchdog(double limit_s, Job& job) {
-  return std::make_unique<Watchdog>(limit_s, [name = job.name(), several = job.size() > 1](const std::string& sentence) { end_in_stall(name, several, sentence); });
+  return std::make_unique<Watchdog>(limit_s,
+                                    [name = job.name(), several = job.size() > 1](const std::string& sentence) {
+                                      end_in_stall(name, several, sentence);
+                                    });
 }
 
 FigureList valid_figures(const std::vector<Figure>& figures) {
   FigureList list;
-  for (const Figure& figure : figures) list.emplace_back("valid_" + figure.name, figure.value ? std::optional(figure.value->value) : std::nullopt);
+  for (const Figure& figure : figures)
+    list.emplace_back("valid_" + figure.name, figure.value ? std::optional(figure.value->value) : std::nullopt);
   return list;
 }
 

@@ -21,17 +21,18 @@ struct Plan {
   Dataset dataset;
   Split split;
   NetworkShape shape;
-  int64_t logical_ranks = 1;       ///< V
-  int64_t local_batch = 1;         ///< largest batch of a logical rank, and the batch of evaluation
-  std::vector<std::string> outputs;   ///< names of the network's outputs
+  int64_t logical_ranks = 1;         ///< V
+  int64_t local_batch = 1;           ///< largest batch of a logical rank, and the batch of evaluation
+  std::vector<std::string> outputs;  ///< names of the network's outputs
 };
 
-/// Opens the data set, splits it, and checks what only both together can tell: outputs against classes, ranks against V.
-/// Throws ConfigError, DataError, MissingError.
+/// Opens the data set, splits it, and checks what only both together can tell: outputs against classes, ranks against
+/// V. Throws ConfigError, DataError, MissingError.
 Plan make_plan(const Experiment& experiment, int64_t logical_ranks);
 
 /// The network of the plan with its initial weights, or those of model.weights on rank 0; `weights_line` tells which.
-std::shared_ptr<Network> make_planned_network(const Experiment& experiment, const Plan& plan, bool load_weights_file, std::string& weights_line);
+std::shared_ptr<Network> make_planned_network(const Experiment& experiment, const Plan& plan, bool load_weights_file,
+                                              std::string& weights_line);
 
 /// The loss, with pos_weight resolved from the training part.
 Loss make_planned_loss(const Experiment& experiment, const Plan& plan);

@@ -1,8 +1,8 @@
 #define CATCH_CONFIG_RUNNER
-#include "support/catch.hpp"
-
 #include <cstdio>
 #include <cstdlib>
+
+#include "support/catch.hpp"
 
 namespace {
 

@@ -52,7 +52,9 @@ static at::Tensor tree_sum(const std::vector<at::Tensor>& leaves) {
 static std::vector<bool> some_present(int64_t v, int64_t round) {
   std::vector<bool> present(static_cast<size_t>(v), true);
   if (round > 0)
-    for (int64_t i = 0; i < v; ++i) present[static_cast<size_t>(i)] = KeyedRandom(5, Purpose::split, static_cast<uint64_t>(round), static_cast<uint64_t>(i)).chance(0.6);
+    for (int64_t i = 0; i < v; ++i)
+      present[static_cast<size_t>(i)] =
+          KeyedRandom(5, Purpose::split, static_cast<uint64_t>(round), static_cast<uint64_t>(i)).chance(0.6);
   present[static_cast<size_t>(round % v)] = true;
   return present;
 }
@@ -63,7 +65,9 @@ void check_collectives(Communicator& comm) {
     at::Tensor values = comm.rank() == root ? at::arange(5, at::kLong) + root : at::zeros({5}, at::kLong);
     broadcast(comm, values, root);
     expect(at::equal(values, at::arange(5, at::kLong) + root), "a broadcast reaches every rank");
-    expect(broadcast_text(comm, comm.rank() == root ? "text " + std::to_string(root) : "", root) == "text " + std::to_string(root), "a text is broadcast");
+    expect(broadcast_text(comm, comm.rank() == root ? "text " + std::to_string(root) : "", root) ==
+               "text " + std::to_string(root),
+           "a text is broadcast");
   }
   const auto all = all_gather(comm, at::full({comm.rank(), 2}, comm.rank(), at::kFloat));
   for (int r = 0; r < n; ++r) {
@@ -71,7 +75,8 @@ void check_collectives(Communicator& comm) {
     expect(r == 0 || all[static_cast<size_t>(r)].eq(r).all().item<bool>(), "a gather is in order of rank");
   }
   const auto texts = all_gather_text(comm, std::string(static_cast<size_t>(comm.rank()), 'x'));
-  for (int r = 0; r < n; ++r) expect(texts[static_cast<size_t>(r)].size() == static_cast<size_t>(r), "texts are gathered in order");
+  for (int r = 0; r < n; ++r)
+    expect(texts[static_cast<size_t>(r)].size() == static_cast<size_t>(r), "texts are gathered in order");
   for (int64_t v = n; v < n + 4; ++v) {
     const Range mine = carried(comm, v);
     const at::Tensor own = at::arange(mine.begin, mine.end, at::kDouble).unsqueeze(1);
@@ -94,27 +99,32 @@ void check_canonical_sum(Communicator& comm, int64_t v) {
       std::vector<at::Tensor> owned;
       for (const TreeNode node : tree.owned_subtrees(carried(comm, v))) {
         std::vector<at::Tensor> below;
-        for (int64_t i = node.index << node.level; i < ((node.index + 1) << node.level) && i < v; ++i) below.push_back(leaves[static_cast<size_t>(i)]);
+        for (int64_t i = node.index << node.level; i < ((node.index + 1) << node.level) && i < v; ++i)
+          below.push_back(leaves[static_cast<size_t>(i)]);
         owned.push_back(tree_sum(below).clone());
       }
       at::Tensor out = at::full({numel}, 7.0F);
       canonical_sum(comm, tree, owned, out);
-      expect(same_bits(out, tree_sum(leaves)), "the canonical sum of " + std::to_string(v) + " logical ranks on " + std::to_string(comm.size()) + " is the tree");
+      expect(same_bits(out, tree_sum(leaves)), "the canonical sum of " + std::to_string(v) + " logical ranks on " +
+                                                   std::to_string(comm.size()) + " is the tree");
     }
 }
 
 void check_reducer(Communicator& comm, int64_t v, double bucket_mb) {
   std::vector<at::Tensor> parameters;
-  for (const int64_t numel : {7, 300, 1, 5000, 64}) parameters.push_back(at::ones({numel}, at::kFloat).requires_grad_(true));
+  for (const int64_t numel : {7, 300, 1, 5000, 64})
+    parameters.push_back(at::ones({numel}, at::kFloat).requires_grad_(true));
   const int64_t extra = 5;
   GradientReducer reducer(parameters, extra, comm.duplicate(), v, bucket_mb, [] {});
   for (int64_t step = 0; step < 6; ++step) {
     const CanonicalTree tree(some_present(v, step % 3));
-    std::vector<std::vector<at::Tensor>> gradients(parameters.size() + 1, std::vector<at::Tensor>(static_cast<size_t>(v)));
+    std::vector<std::vector<at::Tensor>> gradients(parameters.size() + 1,
+                                                   std::vector<at::Tensor>(static_cast<size_t>(v)));
     for (int64_t leaf = 0; leaf < v; ++leaf)
       if (tree.present(leaf)) {
         for (size_t i = 0; i < parameters.size(); ++i)
-          gradients[i][static_cast<size_t>(leaf)] = adversarial(parameters[i].numel(), leaf, step * 100 + static_cast<int64_t>(i));
+          gradients[i][static_cast<size_t>(leaf)] =
+              adversarial(parameters[i].numel(), leaf, step * 100 + static_cast<int64_t>(i));
         gradients.back()[static_cast<size_t>(leaf)] = adversarial(extra, leaf, step * 100 + 50);
       }
     reducer.begin_step(tree);
@@ -130,8 +140,10 @@ void check_reducer(Communicator& comm, int64_t v, double bucket_mb) {
     }
     reducer.finish();
     for (size_t i = 0; i < parameters.size(); ++i) {
-      const at::Tensor wanted = step == 4 && i + 1 == parameters.size() ? at::zeros_like(parameters[i]).detach() : tree_sum(gradients[i]);
-      expect(same_bits(parameters[i].grad(), wanted), "parameter " + std::to_string(i) + " has the tree's gradient in step " + std::to_string(step));
+      const at::Tensor wanted =
+          step == 4 && i + 1 == parameters.size() ? at::zeros_like(parameters[i]).detach() : tree_sum(gradients[i]);
+      expect(same_bits(parameters[i].grad(), wanted),
+             "parameter " + std::to_string(i) + " has the tree's gradient in step " + std::to_string(step));
     }
     expect(same_bits(reducer.extra(), tree_sum(gradients.back())), "the extra floats are summed by the tree");
   }

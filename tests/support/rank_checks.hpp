@@ -15,8 +15,8 @@ void check_collectives(Communicator& comm);
 /// with some leaves absent; for sizes from 1 to beyond one slice per rank.
 void check_canonical_sum(Communicator& comm, int64_t logical_ranks);
 
-/// GradientReducer over a small graph equals the tree of the leaves' own gradients, bit for bit, over several steps with
-/// leaves coming and going.
+/// GradientReducer over a small graph equals the tree of the leaves' own gradients, bit for bit, over several steps
+/// with leaves coming and going.
 void check_reducer(Communicator& comm, int64_t logical_ranks, double bucket_mb);
 
 }  // namespace dtrain::test

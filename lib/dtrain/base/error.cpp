@@ -15,11 +15,14 @@ void throw_errno(const std::string& doing, const std::string& path, int error_nu
   const std::string sentence = "cannot " + doing + " " + path + ": " + std::strerror(error_number);
   switch (error_number) {
     case ENOENT:
-    case ENOTDIR: throw MissingError(sentence);
+    case ENOTDIR:
+      throw MissingError(sentence);
     case EACCES:
     case EPERM:
-    case EROFS: throw PermissionError(sentence);
-    default: throw IoError(sentence);
+    case EROFS:
+      throw PermissionError(sentence);
+    default:
+      throw IoError(sentence);
   }
 }
 
@@ -27,8 +30,8 @@ Error merge_errors(const std::vector<Error>& errors) {
   std::string lines;
   int code = 0;
   for (const Error& error : errors) lines += (lines.empty() ? "" : "\n") + std::string(error.what());
-  for (int candidate : {exit_code::kUsage, exit_code::kConfig, exit_code::kMissingInput, exit_code::kPermission,
-                        exit_code::kBadData})
+  for (int candidate :
+       {exit_code::kUsage, exit_code::kConfig, exit_code::kMissingInput, exit_code::kPermission, exit_code::kBadData})
     for (const Error& error : errors)
       if (code == 0 && error.code() == candidate) code = candidate;
   return Error(code == 0 ? errors.front().code() : code, lines);

@@ -25,7 +25,9 @@ struct Duration {
   bool operator==(const Duration&) const = default;
 
   /// In updates; precondition: not seconds.
-  double in_steps(int64_t steps_per_epoch) const { return unit == Unit::epochs ? amount * static_cast<double>(steps_per_epoch) : amount; }
+  double in_steps(int64_t steps_per_epoch) const {
+    return unit == Unit::epochs ? amount * static_cast<double>(steps_per_epoch) : amount;
+  }
   /// As the user may write it again: "1 epoch", "400 steps", "90 s".
   std::string text() const;
 };

@@ -41,7 +41,8 @@ std::vector<std::string> CheckpointFolder::names() const {
   return names;
 }
 
-std::string CheckpointFolder::save(const TrainingState& state, const std::vector<FileTensor>& tensors, int64_t keep) const {
+std::string CheckpointFolder::save(const TrainingState& state, const std::vector<FileTensor>& tensors,
+                                   int64_t keep) const {
   make_folders(path_);
   const std::string path = path_ + "/" + file_name(state);
   save_tensors(path, tensors, {{"format", "dtrain-checkpoint-1"}, {"state", to_json(state)}});
@@ -55,7 +56,8 @@ CheckpointFolder::Found CheckpointFolder::read(const std::string& path) {
   SafetensorsFile file = SafetensorsFile::read(path, true);
   const auto state = file.metadata().find("state");
   if (state == file.metadata().end())
-    throw DataError(path + " is no checkpoint: it holds weights but no training state; use it with model.weights or dtrain eval");
+    throw DataError(
+        path + " is no checkpoint: it holds weights but no training state; use it with model.weights or dtrain eval");
   return {path, training_state_from_json(state->second, path), std::move(file), {}};
 }
 
@@ -74,7 +76,9 @@ std::optional<CheckpointFolder::Found> CheckpointFolder::newest() const {
     }
   }
   if (skipped.empty()) return std::nullopt;
-  throw DataError("no checkpoint in " + path_ + " is valid; start afresh with --resume never, which keeps this folder aside:\n" + capped_list(skipped));
+  throw DataError("no checkpoint in " + path_ +
+                  " is valid; start afresh with --resume never, which keeps this folder aside:\n" +
+                  capped_list(skipped));
 }
 
 }  // namespace dtrain

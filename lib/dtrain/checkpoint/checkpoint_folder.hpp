@@ -28,7 +28,7 @@ class CheckpointFolder {
     std::string path;
     TrainingState state;
     SafetensorsFile file;
-    std::vector<std::string> skipped;   ///< newer files that did not verify, each with the reason
+    std::vector<std::string> skipped;  ///< newer files that did not verify, each with the reason
   };
   /// The newest valid checkpoint; nothing when there are no checkpoint files. Leftover temporary files are removed.
   /// Throws DataError when there are files but none is valid.
@@ -38,7 +38,7 @@ class CheckpointFolder {
   static Found read(const std::string& path);
 
  private:
-  std::vector<std::string> names() const;   // of checkpoint files, newest first
+  std::vector<std::string> names() const;  // of checkpoint files, newest first
   std::string path_;
 };
 

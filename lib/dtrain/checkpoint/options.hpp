@@ -10,7 +10,8 @@ namespace dtrain {
 struct CheckpointOptions {
   Duration every{1, Duration::Unit::epochs};  ///< whole epochs, or steps
   int64_t keep = 3;                           ///< newest files kept, >= 1
-  std::string best_monitor;                   ///< column of epochs.csv, as valid.auroc; "" = by task: valid.auroc, valid.accuracy, valid.iou
+  std::string
+      best_monitor;  ///< column of epochs.csv, as valid.auroc; "" = by task: valid.auroc, valid.accuracy, valid.iou
   bool best_is_max = true;
 };
 

@@ -23,7 +23,10 @@ std::string to_json(const TrainingState& s) {
               {"coverage_sum", s.coverage_sum},
               {"epoch_seconds", s.epoch_seconds},
               {"elapsed_s", s.elapsed_s},
-              {"schedule", {{"best", number_or_null(s.schedule.best)}, {"bad_epochs", s.schedule.bad_epochs}, {"reductions", s.schedule.reductions}}},
+              {"schedule",
+               {{"best", number_or_null(s.schedule.best)},
+                {"bad_epochs", s.schedule.bad_epochs},
+                {"reductions", s.schedule.reductions}}},
               {"optimizer_updates", s.optimizer_updates},
               {"best", {{"value", number_or_null(s.best_value)}, {"epoch", s.best_epoch}}},
               {"logical_ranks", s.logical_ranks},
@@ -59,10 +62,12 @@ TrainingState training_state_from_json(const std::string& text, const std::strin
     j.at("classes").get_to(s.classes);
     j.at("config").get_to(s.config);
     j.at("versions").get_to(s.versions);
-    if (s.epoch < 0 || s.step < 0 || s.cursor < 0 || s.logical_ranks < 1) throw DataError(file + ": its state has a negative count");
+    if (s.epoch < 0 || s.step < 0 || s.cursor < 0 || s.logical_ranks < 1)
+      throw DataError(file + ": its state has a negative count");
     return s;
   } catch (const json::exception& error) {
-    throw DataError(file + ": its state cannot be read (" + error.what() + "); the file was not written by this version of dtrain");
+    throw DataError(file + ": its state cannot be read (" + error.what() +
+                    "); the file was not written by this version of dtrain");
   }
 }
 

@@ -9,31 +9,31 @@
 
 namespace dtrain {
 
-/// Where a run stands: everything beside tensors that its next step depends on. Small, plain, written as JSON into every
-/// checkpoint (docs/checkpoint_format.md); doubles keep every bit.
+/// Where a run stands: everything beside tensors that its next step depends on. Small, plain, written as JSON into
+/// every checkpoint (docs/checkpoint_format.md); doubles keep every bit.
 struct TrainingState {
-  int64_t epoch = 0;     ///< epochs finished
-  int64_t step = 0;      ///< updates since the start of the run
-  int64_t cursor = 0;    ///< samples done in the epoch that is running
+  int64_t epoch = 0;   ///< epochs finished
+  int64_t step = 0;    ///< updates since the start of the run
+  int64_t cursor = 0;  ///< samples done in the epoch that is running
 
   /// Of the epoch that is running, over all logical ranks: what its row in epochs.csv will need.
-  double loss_sum = 0;          ///< sum of the samples' losses
-  int64_t correct = 0;          ///< multiclass: samples answered rightly
-  uint64_t coverage_sum = 0;    ///< receipt: sum of the hashed sample ids seen, modulo 2^64
-  double epoch_seconds = 0;     ///< spent training in it, over all starts
-  double elapsed_s = 0;         ///< since the first start of the run, time between starts left out
+  double loss_sum = 0;        ///< sum of the samples' losses
+  int64_t correct = 0;        ///< multiclass: samples answered rightly
+  uint64_t coverage_sum = 0;  ///< receipt: sum of the hashed sample ids seen, modulo 2^64
+  double epoch_seconds = 0;   ///< spent training in it, over all starts
+  double elapsed_s = 0;       ///< since the first start of the run, time between starts left out
 
   ScheduleState schedule;
   int64_t optimizer_updates = 0;
-  double best_value = std::numeric_limits<double>::quiet_NaN();   ///< of checkpoint.best.monitor; NaN: none yet
-  int64_t best_epoch = 0;                                         ///< epochs finished when it was reached
+  double best_value = std::numeric_limits<double>::quiet_NaN();  ///< of checkpoint.best.monitor; NaN: none yet
+  int64_t best_epoch = 0;                                        ///< epochs finished when it was reached
 
   int64_t logical_ranks = 0;
   std::string split_sha256;
   std::string manifest_sha256;
   std::vector<std::string> classes;
-  std::map<std::string, std::string> config;     ///< key → value as text, for the comparison on resume
-  std::map<std::string, std::string> versions;   ///< library → version
+  std::map<std::string, std::string> config;    ///< key → value as text, for the comparison on resume
+  std::map<std::string, std::string> versions;  ///< library → version
 };
 
 std::string to_json(const TrainingState& state);

@@ -13,12 +13,18 @@ namespace dtrain {
 
 std::string dtype_name(const at::Tensor& tensor) {
   switch (tensor.scalar_type()) {
-    case at::kFloat: return "F32";
-    case at::kDouble: return "F64";
-    case at::kLong: return "I64";
-    case at::kHalf: return "F16";
-    case at::kBFloat16: return "BF16";
-    default: check(false, "a stored tensor has a type that the format knows");
+    case at::kFloat:
+      return "F32";
+    case at::kDouble:
+      return "F64";
+    case at::kLong:
+      return "I64";
+    case at::kHalf:
+      return "F16";
+    case at::kBFloat16:
+      return "BF16";
+    default:
+      check(false, "a stored tensor has a type that the format knows");
   }
   return "";
 }
@@ -35,7 +41,7 @@ static std::string shape_text(at::IntArrayRef sizes) {
 
 void save_tensors(const std::string& path, const std::vector<FileTensor>& tensors,
                   const std::map<std::string, std::string>& metadata) {
-  std::vector<at::Tensor> host;   // keeps the row-major copies until they are written
+  std::vector<at::Tensor> host;  // keeps the row-major copies until they are written
   std::vector<TensorBytes> entries;
   for (const FileTensor& tensor : tensors) {
     host.push_back(tensor.tensor.detach().cpu().contiguous());
@@ -47,15 +53,19 @@ void save_tensors(const std::string& path, const std::vector<FileTensor>& tensor
 void fill_tensors(const SafetensorsFile& file, const std::string& path, const std::vector<FileTensor>& tensors) {
   for (const FileTensor& wanted : tensors) {
     const TensorEntry* entry = file.find(wanted.name);
-    if (entry == nullptr) throw DataError(path + ": tensor " + wanted.name + " is missing; the file belongs to another model or optimizer");
+    if (entry == nullptr)
+      throw DataError(path + ": tensor " + wanted.name + " is missing; the file belongs to another model or optimizer");
     if (entry->dtype != dtype_name(wanted.tensor) || at::IntArrayRef(entry->shape) != wanted.tensor.sizes())
-      throw DataError(path + ": tensor " + wanted.name + " is " + entry->dtype + " [" + shape_text(entry->shape) + "], but this run needs " +
-                      dtype_name(wanted.tensor) + " [" + shape_text(wanted.tensor.sizes()) + "]");
+      throw DataError(path + ": tensor " + wanted.name + " is " + entry->dtype + " [" + shape_text(entry->shape) +
+                      "], but this run needs " + dtype_name(wanted.tensor) + " [" + shape_text(wanted.tensor.sizes()) +
+                      "]");
   }
   const at::NoGradGuard no_grad;
   for (const FileTensor& wanted : tensors) {
     const auto bytes = file.bytes(*file.find(wanted.name));
-    const at::Tensor row_major = at::empty(wanted.tensor.sizes(), wanted.tensor.options().device(at::kCPU).memory_format(at::MemoryFormat::Contiguous).requires_grad(false));
+    const at::Tensor row_major = at::empty(
+        wanted.tensor.sizes(),
+        wanted.tensor.options().device(at::kCPU).memory_format(at::MemoryFormat::Contiguous).requires_grad(false));
     if (!bytes.empty()) std::memcpy(row_major.data_ptr(), bytes.data(), bytes.size());
     at::Tensor(wanted.tensor).copy_(row_major);
   }
@@ -67,7 +77,13 @@ std::string result_sha256(std::vector<FileTensor> tensors) {
   Sha256 hash;
   for (const FileTensor& tensor : tensors) {
     const at::Tensor row_major = tensor.tensor.detach().cpu().contiguous();
-    hash.update(tensor.name).update(nul).update(dtype_name(row_major)).update(nul).update(shape_text(row_major.sizes())).update(nul).update(bytes_of(row_major));
+    hash.update(tensor.name)
+        .update(nul)
+        .update(dtype_name(row_major))
+        .update(nul)
+        .update(shape_text(row_major.sizes()))
+        .update(nul)
+        .update(bytes_of(row_major));
   }
   return hash.hex_digest();
 }

@@ -1,9 +1,9 @@
 #pragma once
+#include <ATen/core/Tensor.h>
+
 #include <map>
 #include <string>
 #include <vector>
-
-#include <ATen/core/Tensor.h>
 
 #include "dtrain/io/safetensors.hpp"
 

@@ -37,9 +37,7 @@ double default_eps(OptimizerName name) {
 }
 
 // A monitor without `train.` or `valid.`: "auroc_Edema".
-std::string metric_of(const std::string& monitor) {
-  return monitor.substr(std::min(monitor.size(), size_t{6}));
-}
+std::string metric_of(const std::string& monitor) { return monitor.substr(std::min(monitor.size(), size_t{6})); }
 
 }  // namespace
 

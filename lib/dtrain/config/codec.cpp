@@ -14,13 +14,9 @@ using Json = nlohmann::json;
 
 namespace {
 
-bool is_scalar(const YamlNode& node) {
-  return node.kind == YamlNode::Kind::scalar;
-}
+bool is_scalar(const YamlNode& node) { return node.kind == YamlNode::Kind::scalar; }
 
-std::string wants(const std::string& type, const YamlNode& node) {
-  return "wants " + type + ", not " + node.what();
-}
+std::string wants(const std::string& type, const YamlNode& node) { return "wants " + type + ", not " + node.what(); }
 
 // Plain where nobody can take it for anything else; what is not sure is quoted.
 bool plain_is_safe(const std::string& text) {
@@ -71,9 +67,7 @@ std::optional<Duration> length_in(const YamlNode& node, const LengthRange& range
   return length;
 }
 
-Json length_schema() {
-  return Json{{"type", "string"}, {"pattern", "^[0-9.]+ *(epochs?|steps?)$|\\$\\{"}};
-}
+Json length_schema() { return Json{{"type", "string"}, {"pattern", "^[0-9.]+ *(epochs?|steps?)$|\\$\\{"}}; }
 
 // Never with an exponent, which parse_duration() does not read.
 std::string length_text(const Duration& length) {
@@ -97,9 +91,7 @@ std::string offered(const std::vector<std::string>& names) {
 
 }  // namespace
 
-std::string yaml_text(const std::string& text) {
-  return plain_is_safe(text) ? text : quoted(text);
-}
+std::string yaml_text(const std::string& text) { return plain_is_safe(text) ? text : quoted(text); }
 
 Codec length_codec(Duration& field, const LengthRange& range) {
   Json json = length_schema();

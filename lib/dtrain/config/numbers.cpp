@@ -43,17 +43,11 @@ std::optional<int64_t> parse_whole(const std::string& scalar) {
   return static_cast<int64_t>(*real);
 }
 
-bool is_scalar(const YamlNode& node) {
-  return node.kind == YamlNode::Kind::scalar;
-}
+bool is_scalar(const YamlNode& node) { return node.kind == YamlNode::Kind::scalar; }
 
-std::string wants(const std::string& type, const YamlNode& node) {
-  return "wants " + type + ", not " + node.what();
-}
+std::string wants(const std::string& type, const YamlNode& node) { return "wants " + type + ", not " + node.what(); }
 
-std::string or_word(const std::string& word) {
-  return word.empty() ? "" : ", or " + word;
-}
+std::string or_word(const std::string& word) { return word.empty() ? "" : ", or " + word; }
 
 std::string type_of(const WholeRange& range) {
   std::string type = "a whole number";

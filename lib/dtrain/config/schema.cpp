@@ -383,8 +383,6 @@ class Description {
 
 }  // namespace
 
-std::vector<Key> describe(Experiment& experiment) {
-  return Description(experiment).all();
-}
+std::vector<Key> describe(Experiment& experiment) { return Description(experiment).all(); }
 
 }  // namespace dtrain

@@ -44,13 +44,9 @@ std::string parent_of(const std::string& key) {
   return dot == std::string::npos ? "" : key.substr(0, dot);
 }
 
-std::string last_of(const std::string& key) {
-  return key.substr(key.rfind('.') + 1);
-}
+std::string last_of(const std::string& key) { return key.substr(key.rfind('.') + 1); }
 
-std::string shown(const std::string& text) {
-  return text.size() <= 80 ? text : text.substr(0, 77) + "…";
-}
+std::string shown(const std::string& text) { return text.size() <= 80 ? text : text.substr(0, 77) + "…"; }
 
 /// The words that other programs use for the same thing.
 const std::map<std::string, std::string>& other_words() {

@@ -62,9 +62,9 @@ inline constexpr int kYamlMaxDepth = 32;
 inline constexpr size_t kYamlMaxNodes = 100000;  ///< with aliases expanded
 
 /// Reads one YAML document; an empty one is null. What is wrong is appended to `problems`; nothing comes back where
-/// reading could not go on to the end. Refused, with a sentence each: more than kYaml… above, anything but UTF-8 text, a
-/// second document, `<<` merges, tags, duplicate keys, keys that are no plain word, aliases that form a cycle, integers
-/// with leading zeros, quotes that are not closed.
+/// reading could not go on to the end. Refused, with a sentence each: more than kYaml… above, anything but UTF-8 text,
+/// a second document, `<<` merges, tags, duplicate keys, keys that are no plain word, aliases that form a cycle,
+/// integers with leading zeros, quotes that are not closed.
 std::optional<YamlNode> parse_yaml(std::string_view text, const YamlSource& source, std::vector<Problem>& problems);
 
 }  // namespace dtrain

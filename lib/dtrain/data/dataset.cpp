@@ -21,12 +21,15 @@ static std::string task_name(Task task) {
 
 static Task natural_task(const DataOptions& options) {
   switch (options.format) {
-    case DataFormat::image_folder: return Task::multiclass;
-    case DataFormat::image_mask: return Task::segmentation;
+    case DataFormat::image_folder:
+      return Task::multiclass;
+    case DataFormat::image_mask:
+      return Task::segmentation;
     case DataFormat::csv:
       return options.csv.labels.empty() && options.csv.separator.empty() ? Task::multiclass : Task::multilabel;
     case DataFormat::nih_cxr14:
-    case DataFormat::synthetic: break;
+    case DataFormat::synthetic:
+      break;
   }
   return Task::multilabel;
 }
@@ -35,12 +38,14 @@ static Task checked_task(const DataOptions& options, Task task) {
   const Task natural = natural_task(options);
   if (task == Task::from_format || task == natural || options.format == DataFormat::synthetic)
     return task == Task::from_format ? natural : task;
-  throw ConfigError("task " + task_name(task) + " does not fit data.format, whose samples are for " + task_name(natural));
+  throw ConfigError("task " + task_name(task) + " does not fit data.format, whose samples are for " +
+                    task_name(natural));
 }
 
 // --- data.classes
 
-static std::vector<int64_t> chosen_places(const std::vector<std::string>& classes, const std::vector<std::string>& wanted) {
+static std::vector<int64_t> chosen_places(const std::vector<std::string>& classes,
+                                          const std::vector<std::string>& wanted) {
   std::vector<int64_t> places;
   std::set<std::string> seen;
   for (const std::string& name : wanted) {
@@ -49,7 +54,8 @@ static std::vector<int64_t> chosen_places(const std::vector<std::string>& classe
     if (found == classes.end()) {
       const std::string near = nearest_word(name, classes);
       throw ConfigError("data.classes names '" + name + "', which is no class of the data" +
-                        (near.empty() ? "" : " (did you mean '" + near + "'?)") + "; there are:\n" + capped_list(classes));
+                        (near.empty() ? "" : " (did you mean '" + near + "'?)") + "; there are:\n" +
+                        capped_list(classes));
     }
     places.push_back(found - classes.begin());
   }
@@ -71,7 +77,8 @@ static void choose_classes(Dataset& dataset, const std::vector<std::string>& wan
   if (dataset.task != Task::multiclass) return;
   const auto dropped = std::erase_if(dataset.samples, [](const Sample& sample) { return sample.class_index < 0; });
   if (dropped > 0)
-    dataset.notes.push_back(count_of(static_cast<int64_t>(dropped), "picture") + " of classes not in data.classes left out");
+    dataset.notes.push_back(count_of(static_cast<int64_t>(dropped), "picture") +
+                            " of classes not in data.classes left out");
 }
 
 // --- what holds for every format
@@ -121,11 +128,16 @@ static std::string manifest_of(const Dataset& dataset, const DataOptions& option
 
 static void read_format(const DataOptions& options, uint64_t seed, Dataset& dataset) {
   switch (options.format) {
-    case DataFormat::image_folder: return read_image_folder(options, dataset);
-    case DataFormat::nih_cxr14: return read_nih_cxr14(options, dataset);
-    case DataFormat::csv: return read_csv(options, dataset);
-    case DataFormat::image_mask: return read_image_mask(options, dataset);
-    case DataFormat::synthetic: return make_synthetic(options, seed, dataset);
+    case DataFormat::image_folder:
+      return read_image_folder(options, dataset);
+    case DataFormat::nih_cxr14:
+      return read_nih_cxr14(options, dataset);
+    case DataFormat::csv:
+      return read_csv(options, dataset);
+    case DataFormat::image_mask:
+      return read_image_mask(options, dataset);
+    case DataFormat::synthetic:
+      return make_synthetic(options, seed, dataset);
   }
 }
 
@@ -157,7 +169,8 @@ static Image read_image_file(const Dataset& dataset, const std::string& relative
   return decode_image(file, path);
 }
 
-Image read_picture(const Dataset& dataset, const DataOptions& options, int64_t index, uint64_t seed, int64_t* bytes_read) {
+Image read_picture(const Dataset& dataset, const DataOptions& options, int64_t index, uint64_t seed,
+                   int64_t* bytes_read) {
   if (dataset.format == DataFormat::synthetic) return synthetic_picture(dataset, options, index, seed);
   return read_image_file(dataset, dataset.samples[static_cast<size_t>(index)].path, bytes_read);
 }

@@ -33,15 +33,16 @@ struct Dataset {
 
 /// Reads folders and label files, decodes no picture. Throws MissingError (root, list, label file, pictures named in a
 /// label file but absent: all listed, capped at 20), DataError (empty class folder, a mask without image or an image
-/// without mask, an unknown label with row and value, two pictures of one base name where base names decide, a link that
-/// leads out of root), ConfigError (data.classes names a class that is not there; task and format that do not fit).
+/// without mask, an unknown label with row and value, two pictures of one base name where base names decide, a link
+/// that leads out of root), ConfigError (data.classes names a class that is not there; task and format that do not
+/// fit).
 /// Patients and other columns of a label file are never part of a message.
 ///
 /// Hidden files are left out; what is a picture is told by its name: .png, .jpg, .jpeg. Where root holds train/ and
 /// valid/ (or val/), test/ optional, or data.split.folders names folders, each sample knows its part.
 ///
-/// image_folder  root/CLASS/…/picture, or root/PART/CLASS/…; classes sorted by name (bytes, as torchvision does). Group:
-///               the file name up to its first '_' or '.'.
+/// image_folder  root/CLASS/…/picture, or root/PART/CLASS/…; classes sorted by name (bytes, as torchvision does).
+///               Group: the file name up to its first '_' or '.'.
 /// nih_cxr14     labels: the official CSV (columns `Image Index`, `Finding Labels`; `Patient ID` is the group, without
 ///               it the file name up to its first '_'), pictures found by base name at any depth under root; the 14
 ///               labels in the usual order; `No Finding` = all zero.
@@ -60,8 +61,8 @@ Image read_picture(const Dataset& dataset, const DataOptions& options, int64_t i
                    int64_t* bytes_read = nullptr);
 
 /// Class of each pixel, 0 = background, k + 1 = dataset.classes[k] (8-bit, one channel): mask_values applied, several
-/// masks united (the later one wins where they overlap). Throws like read_picture, DataError for a coloured mask and for
-/// masks of one sample that differ in size.
+/// masks united (the later one wins where they overlap). Throws like read_picture, DataError for a coloured mask and
+/// for masks of one sample that differ in size.
 Image read_mask(const Dataset& dataset, const DataOptions& options, int64_t index, uint64_t seed,
                 int64_t* bytes_read = nullptr);
 

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "dtrain/data/dataset.hpp"
 
@@ -14,6 +15,9 @@ void read_nih_cxr14(const DataOptions& options, Dataset& dataset);
 void read_csv(const DataOptions& options, Dataset& dataset);
 void read_image_mask(const DataOptions& options, Dataset& dataset);
 void make_synthetic(const DataOptions& options, uint64_t seed, Dataset& dataset);
+
+/// The 14 labels of ChestX-ray14, in the usual order.
+const std::vector<std::string>& nih_findings();
 
 /// Pixels of a synthetic sample, of the size and channels that `options.image` asks for. Labels are patterns that stay
 /// what they are under flips and turns: label k is a product of two cosines of frequencies of its own.

@@ -28,7 +28,8 @@ std::string whole_path(const std::string& root, const std::string& folder) {
 Part read_part(const DataOptions& options, const std::string& name, const std::string& folder) {
   Part part{name, folder, {}, {}};
   const std::string whole = whole_path(options.root, folder);
-  if (!fs::is_directory(whole)) throw MissingError("the folder '" + whole + "' of the part '" + name + "' does not exist");
+  if (!fs::is_directory(whole))
+    throw MissingError("the folder '" + whole + "' of the part '" + name + "' does not exist");
   for (const std::string& found : folders_in(whole))
     if (options.classes.empty() || std::count(options.classes.begin(), options.classes.end(), found) > 0)
       part.classes.insert(found);
@@ -77,10 +78,8 @@ void note_leftovers(const std::vector<Part>& parts, Dataset& dataset) {
     others += part.scan.others;
     for (const std::string& picture : part.scan.pictures) beside += picture.find('/') == std::string::npos ? 1 : 0;
   }
-  if (beside > 0)
-    dataset.notes.push_back(count_of(beside, "picture") + " beside the class folders left out");
-  if (others > 0)
-    dataset.notes.push_back(count_of(others, "file") + " neither PNG nor JPEG by name left out");
+  if (beside > 0) dataset.notes.push_back(count_of(beside, "picture") + " beside the class folders left out");
+  if (others > 0) dataset.notes.push_back(count_of(others, "file") + " neither PNG nor JPEG by name left out");
 }
 
 }  // namespace
@@ -95,7 +94,8 @@ void read_image_folder(const DataOptions& options, Dataset& dataset) {
     classes.insert(parts.back().classes.begin(), parts.back().classes.end());
   }
   if (classes.empty() && options.classes.empty())
-    throw DataError("data.root '" + options.root + "' holds no class folders; format image_folder wants one folder of "
+    throw DataError("data.root '" + options.root +
+                    "' holds no class folders; format image_folder wants one folder of "
                     "pictures per class, or train/ and valid/ with such folders in each");
   dataset.classes.assign(classes.begin(), classes.end());
   for (const Part& part : parts) add_samples(part, dataset.classes, dataset);

@@ -27,7 +27,8 @@ bool is_folder(const std::string& root, const std::string& relative) {
 }
 
 FolderScan scan(const DataOptions& options, const std::string& folder) {
-  const bool outside = folder.starts_with("..");  // a folder that the configuration names elsewhere bounds its own links
+  const bool outside =
+      folder.starts_with("..");  // a folder that the configuration names elsewhere bounds its own links
   const std::string whole = (fs::path(options.root) / folder).lexically_normal().string();
   return scan_folder(outside ? whole : options.root, whole, options.allow_links);
 }
@@ -65,11 +66,12 @@ void check_pairs(const Pairs& pairs, bool one_mask) {
     if (one_mask && pair.masks.size() > 1)
       problems.push_back("two masks of one name: " + pair.masks[0] + ", " + pair.masks[1]);
     for (const std::string& mask : pair.masks)
-      if (!lower_case(mask).ends_with(".png")) problems.push_back("mask is no PNG, and JPEG changes pixel values: " + mask);
+      if (!lower_case(mask).ends_with(".png"))
+        problems.push_back("mask is no PNG, and JPEG changes pixel values: " + mask);
   }
   if (!problems.empty())
-    throw DataError("images and masks do not pair (" + count_of(static_cast<int64_t>(problems.size()), "problem") + "):\n" +
-                    capped_list(problems));
+    throw DataError("images and masks do not pair (" + count_of(static_cast<int64_t>(problems.size()), "problem") +
+                    "):\n" + capped_list(problems));
 }
 
 void read_pairs(const DataOptions& options, const std::string& base, Dataset& dataset) {

@@ -18,10 +18,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const std::vector<std::string> kNihClasses = {
-    "Atelectasis",   "Cardiomegaly", "Effusion", "Infiltration", "Mass",     "Nodule",             "Pneumonia",
-    "Pneumothorax", "Consolidation", "Edema",    "Emphysema",    "Fibrosis", "Pleural_Thickening", "Hernia"};
-
 /// The label file, the pictures beneath root, and which row tells of which picture.
 struct LabelFile {
   CsvTable table;
@@ -65,7 +61,8 @@ LabelFile match_rows(const DataOptions& options, const std::string& column, bool
       outside.lines.push_back(text);
       continue;
     }
-    const int64_t picture = by_base_name ? index.find_name(name) : index.find(name.starts_with("./") ? name.substr(2) : name);
+    const int64_t picture =
+        by_base_name ? index.find_name(name) : index.find(name.starts_with("./") ? name.substr(2) : name);
     if (picture == PathIndex::kNone) {
       const bool there = !name.empty() && fs::is_regular_file(fs::path(options.root) / name);
       absent.lines.push_back(text + (there ? " (neither .png nor .jpg)" : ""));
@@ -80,8 +77,8 @@ LabelFile match_rows(const DataOptions& options, const std::string& column, bool
   outside.raise<DataError>(table.name() + " names paths outside data.root");
   absent.raise<MissingError>(table.name() + " names " + count_of(static_cast<int64_t>(absent.lines.size()), "picture") +
                              " that data.root '" + options.root + "' does not hold (remove the rows or add the files)");
-  several.raise<DataError>("data.root '" + options.root + "' holds several pictures of one base name that " + table.name() +
-                           " names");
+  several.raise<DataError>("data.root '" + options.root + "' holds several pictures of one base name that " +
+                           table.name() + " names");
   twice.raise<DataError>(table.name() + " has two rows for one picture");
   return file;
 }
@@ -116,7 +113,8 @@ void note_unknown(Dataset& dataset) {
     unknown += nan;
     silent += nan == static_cast<int64_t>(sample.labels.size()) ? 1 : 0;
   }
-  if (unknown > 0) dataset.notes.push_back(count_of(unknown, "label") + " unknown (empty), left out of loss and metrics");
+  if (unknown > 0)
+    dataset.notes.push_back(count_of(unknown, "label") + " unknown (empty), left out of loss and metrics");
   if (silent > 0) dataset.notes.push_back(count_of(silent, "picture") + " without any known label");
 }
 
@@ -127,7 +125,8 @@ std::vector<std::string> classes_in(const CsvTable& table, int64_t column, char 
   for (int64_t row = 0; row < table.rows(); ++row)
     for (const std::string& part : separator == 0 ? std::vector<std::string>{table.at(row, column)}
                                                   : split_text(table.at(row, column), separator))
-      if (const std::string name(trimmed(part)); !name.empty() && seen.emplace(name, true).second) classes.push_back(name);
+      if (const std::string name(trimmed(part)); !name.empty() && seen.emplace(name, true).second)
+        classes.push_back(name);
   std::sort(classes.begin(), classes.end(), natural_less);
   return classes;
 }
@@ -135,7 +134,8 @@ std::vector<std::string> classes_in(const CsvTable& table, int64_t column, char 
 /// Names to places, for labels joined in one field.
 class JoinedLabels {
  public:
-  JoinedLabels(const std::vector<std::string>& classes, char separator) : separator_(separator), count_(classes.size()) {
+  JoinedLabels(const std::vector<std::string>& classes, char separator)
+      : separator_(separator), count_(classes.size()) {
     for (size_t i = 0; i < classes.size(); ++i) places_.emplace(classes[i], i);
   }
 
@@ -181,7 +181,9 @@ void read_label_columns(const DataOptions& options, const LabelFile& file, Datas
       bool good = true;
       const std::string text = text_at(table, row, columns[k]);
       sample.labels.push_back(known_or_nan(text, good));
-      if (!good) bad.lines.push_back("line " + std::to_string(table.line(row)) + ": '" + text + "' in column '" + options.csv.labels[k] + "'");
+      if (!good)
+        bad.lines.push_back("line " + std::to_string(table.line(row)) + ": '" + text + "' in column '" +
+                            options.csv.labels[k] + "'");
     }
   });
   bad.raise<DataError>(table.name() + " has labels that are neither 1, 0 nor empty (unknown)");
@@ -216,13 +218,21 @@ void read_label_column(const DataOptions& options, const LabelFile& file, Datase
 
 }  // namespace
 
+const std::vector<std::string>& nih_findings() {
+  static const std::vector<std::string> kFindings = {
+      "Atelectasis", "Cardiomegaly", "Effusion",           "Infiltration",  "Mass",
+      "Nodule",      "Pneumonia",    "Pneumothorax",       "Consolidation", "Edema",
+      "Emphysema",   "Fibrosis",     "Pleural_Thickening", "Hernia"};
+  return kFindings;
+}
+
 void read_nih_cxr14(const DataOptions& options, Dataset& dataset) {
   const LabelFile file = match_rows(options, "Image Index", true);
   const CsvTable& table = file.table;
   const int64_t findings = table.column("Finding Labels");
   const std::optional<int64_t> patient = table.find_column("Patient ID");
-  dataset.classes = kNihClasses;
-  const JoinedLabels joined(kNihClasses, '|');
+  dataset.classes = nih_findings();
+  const JoinedLabels joined(dataset.classes, '|');
   Problems bad;
   add_samples(file, dataset, [&](int64_t row, Sample& sample) {
     sample.group = patient ? text_at(table, row, *patient) : std::string(group_of_name(sample.path));
@@ -232,7 +242,7 @@ void read_nih_cxr14(const DataOptions& options, Dataset& dataset) {
     if (unknown == std::vector<std::string>{"No Finding"} && text == "No Finding") return;
     if (text.empty()) unknown.emplace_back("");
     for (const std::string& name : unknown) {
-      const std::string near = nearest_word(name, kNihClasses);
+      const std::string near = nearest_word(name, nih_findings());
       bad.lines.push_back("line " + std::to_string(table.line(row)) + ": '" + name + "'" +
                           (near.empty() ? "" : " (did you mean '" + near + "'?)"));
     }

@@ -1,5 +1,6 @@
 #include "dtrain/data/loader.hpp"
 
+#include <ATen/ATen.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -9,8 +10,6 @@
 #include <limits>
 #include <mutex>
 #include <thread>
-
-#include <ATen/ATen.h>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/time.hpp"
@@ -26,10 +25,10 @@ struct Slot {
   Batch batch;
   std::optional<int64_t> augment_epoch;
   float* images = nullptr;
-  float* masks = nullptr;                                  // segmentation: the targets' memory
+  float* masks = nullptr;  // segmentation: the targets' memory
   size_t claimed = 0;
   size_t finished = 0;
-  std::exception_ptr error;                                // of the first sample, in batch order, that failed
+  std::exception_ptr error;  // of the first sample, in batch order, that failed
   size_t error_place = std::numeric_limits<size_t>::max();
 
   size_t size() const { return batch.samples.size(); }
@@ -43,7 +42,7 @@ struct Recipe {
   uint64_t seed;
   bool channels_last;
   int64_t classes;
-  int64_t plane;   // pixels of one channel
+  int64_t plane;  // pixels of one channel
 };
 
 void interleaved_to_planes(const std::vector<float>& from, int64_t channels, int64_t plane, float* to) {
@@ -82,7 +81,8 @@ int64_t make_sample(const Recipe& recipe, const Slot& slot, size_t place) {
 at::Tensor targets_of(const Recipe& recipe, const std::vector<int64_t>& samples) {
   const auto n = static_cast<int64_t>(samples.size());
   const ImageOptions& size = recipe.options.image;
-  if (recipe.dataset.task == Task::segmentation) return at::empty({n, recipe.classes, size.height, size.width}, at::kFloat);
+  if (recipe.dataset.task == Task::segmentation)
+    return at::empty({n, recipe.classes, size.height, size.width}, at::kFloat);
   if (recipe.dataset.task == Task::multiclass) {
     at::Tensor targets = at::empty({n}, at::kLong);
     auto* out = targets.mutable_data_ptr<int64_t>();
@@ -132,13 +132,13 @@ struct Loader::Impl {
   const Recipe recipe;
   size_t prefetch = 1;
 
-  mutable std::mutex mutex;        // guards all below, and the counters of every slot
-  std::condition_variable work;    // a sample can be claimed, or the end has come
-  std::condition_variable ready;   // a batch is complete
+  mutable std::mutex mutex;       // guards all below, and the counters of every slot
+  std::condition_variable work;   // a sample can be claimed, or the end has come
+  std::condition_variable ready;  // a batch is complete
   bool stopping = false;
-  std::deque<BatchRequest> requests;          // not begun yet
-  std::deque<std::shared_ptr<Slot>> slots;    // being made or ready, in order
-  uint64_t generation = 0;                    // of start(): what an earlier one left behind does not count
+  std::deque<BatchRequest> requests;        // not begun yet
+  std::deque<std::shared_ptr<Slot>> slots;  // being made or ready, in order
+  uint64_t generation = 0;                  // of start(): what an earlier one left behind does not count
   double waited = 0;
   double fill_sum = 0;
   int64_t calls = 0;
@@ -195,7 +195,8 @@ double Loader::Impl::ready_share() const {
 Loader::Loader(const Dataset& dataset, const DataOptions& options, uint64_t seed, at::MemoryFormat format) {
   const auto classes = static_cast<int64_t>(dataset.classes.size());
   const int64_t plane = options.image.height * options.image.width;
-  impl_ = std::make_unique<Impl>(Recipe{dataset, options, seed, format == at::MemoryFormat::ChannelsLast, classes, plane});
+  impl_ =
+      std::make_unique<Impl>(Recipe{dataset, options, seed, format == at::MemoryFormat::ChannelsLast, classes, plane});
   impl_->prefetch = static_cast<size_t>(std::max<int64_t>(1, options.loader.prefetch));
   const int count = loader_threads(options.loader, 0);
   for (int i = 0; i < count; ++i) impl_->threads.emplace_back([impl = impl_.get()] { impl->run(); });

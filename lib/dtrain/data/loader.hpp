@@ -13,8 +13,8 @@ namespace dtrain {
 /// Samples that go through the network together.
 struct Batch {
   at::Tensor images;             ///< float32 [n, C, H, W], normalised; strides channels-last where asked for
-  at::Tensor targets;            ///< multilabel float32 [n, K], NaN = unknown; multiclass int64 [n]; segmentation float32
-                                 ///< [n, K, H, W] of 0 and 1, contiguous; K = dataset.classes.size()
+  at::Tensor targets;            ///< multilabel float32 [n, K], NaN = unknown; multiclass int64 [n]; segmentation
+                                 ///< float32 [n, K, H, W] of 0 and 1, contiguous; K = dataset.classes.size()
   std::vector<int64_t> samples;  ///< indices into Dataset::samples
 };
 
@@ -32,8 +32,8 @@ struct BatchRequest {
 /// run no LibTorch operator, so they start no threads of LibTorch's own.
 class Loader {
  public:
-  /// `format`: Contiguous or ChannelsLast, of the images. options.loader.threads 0 takes every core: a caller that computes
-  /// meanwhile sets it by loader_threads().
+  /// `format`: Contiguous or ChannelsLast, of the images. options.loader.threads 0 takes every core: a caller that
+  /// computes meanwhile sets it by loader_threads().
   Loader(const Dataset& dataset, const DataOptions& options, uint64_t seed, at::MemoryFormat format);
   ~Loader();   ///< stops and joins the threads
 
@@ -43,7 +43,8 @@ class Loader {
   /// at the batch it belongs to, of several the first in the batch's order; the batch after it can still be had.
   std::optional<Batch> next();
 
-  /// Since start(): seconds that next() waited, batches ready each time it was called ÷ prefetch (mean, 0…1), bytes read.
+  /// Since start(): seconds that next() waited; batches ready each time it was called ÷ prefetch (mean, 0…1); bytes
+  /// read from files.
   struct Figures {
     double wait_s = 0;
     double queue_fill = 0;
@@ -58,7 +59,8 @@ class Loader {
   std::unique_ptr<Impl> impl_;
 };
 
-/// LoaderOptions::threads resolved for this process: with 0, the cores of its affinity mask less `compute_threads`, at least 1.
+/// LoaderOptions::threads resolved for this process: with 0, the cores of its affinity mask less `compute_threads`, at
+/// least 1.
 int loader_threads(const LoaderOptions& options, int64_t compute_threads);
 
 }  // namespace dtrain

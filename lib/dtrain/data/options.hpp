@@ -35,11 +35,13 @@ struct SplitOptions {
   enum class By { sample, patient, order };
   double valid = 0.1;             ///< share of all samples, [0, 1)
   double test = 0;                ///< share of all samples, [0, 1)
-  By by = By::sample;             ///< patient: all samples of a group fall in one part; order: the last ones of the natural order
+  By by = By::sample;             ///< patient: all samples of a group fall in one part; order: the last ones of the
+                                  ///< natural order
   uint64_t seed = 1;
   std::map<std::string, std::string> files;    ///< part → list file, one path or base name a line
   std::map<std::string, std::string> folders;  ///< part → folder under data.root
-  bool given = false;             ///< the configuration names a split; otherwise train/ and valid/ (or val/) are used where root has them
+  bool given = false;             ///< the configuration names a split; otherwise train/ and valid/ (or val/) are used
+                                  ///< where root has them
 };
 
 enum class Resize { squash, pad, crop };
@@ -65,7 +67,8 @@ struct AugmentOptions {
 
 /// `data.loader:`
 struct LoaderOptions {
-  int64_t threads = 0;     ///< decoding threads per process; 0 = auto: the cores this process may use, less those that compute, at least 1
+  int64_t threads = 0;     ///< decoding threads per process; 0 = auto: the cores this process may use, less those that
+                           ///< compute, at least 1
   int64_t prefetch = 2;    ///< batches held ready ahead of the one in use, >= 1
 };
 

@@ -62,7 +62,8 @@ AxisWeights weights_of(const AxisFit& fit) {
 
 // sum[x] = Σ weights[t] × rows[t][x]: four rows at a time, so that the sums are loaded and stored less often.
 template <typename Value>
-void add_rows(const Value* rows, int64_t stride, const float* weights, int64_t taps, int64_t length, float* __restrict sum) {
+void add_rows(const Value* rows, int64_t stride, const float* weights, int64_t taps, int64_t length,
+              float* __restrict sum) {
   std::fill(sum, sum + length, 0.0F);
   int64_t t = 0;
   for (; t + 4 <= taps; t += 4) {
@@ -107,7 +108,8 @@ void resize_values(const std::vector<Value>& values, const Image& picture, const
   for (int64_t y = rows.first; y < rows.last; ++y) {
     const auto place = static_cast<size_t>(y - rows.first);
     const Value* first = values.data() + rows.begin[place] * length;
-    add_rows(first, length, rows.weights.data() + place * static_cast<size_t>(rows.taps), rows.taps, length, sum.data());
+    add_rows(first, length, rows.weights.data() + place * static_cast<size_t>(rows.taps), rows.taps, length,
+             sum.data());
     float* target = out + (y * fit.columns.canvas + columns.first) * channels;
     if (channels == 1) {
       add_columns<1>(sum.data(), columns, scale, target);

@@ -77,7 +77,8 @@ void add_lungs(Canvas& chest, KeyedRandom& body) {
   for (int64_t i = 0; i < chest.height * chest.width; ++i) {
     const double y = static_cast<double>(i / chest.width);
     const double x = std::abs(static_cast<double>(i % chest.width) - 128);
-    chest.light[static_cast<size_t>(i)] += static_cast<float>(6 * std::cos(2 * std::numbers::pi * (y - 0.3 * x) / spacing) - 0.12 * x);
+    chest.light[static_cast<size_t>(i)] +=
+        static_cast<float>(6 * std::cos(2 * std::numbers::pi * (y - 0.3 * x) / spacing) - 0.12 * x);
   }
 }
 
@@ -87,15 +88,22 @@ double mark(int64_t finding, double dy, double dx) {
   const double distance = std::hypot(dy, dx);
   const double disc = soft_edge(distance - radius, 3);
   const double square = soft_edge(std::max(std::abs(dy), std::abs(dx)) - radius, 2);
-  const auto wave = [](double along) { return std::sin(2 * std::numbers::pi * along / 6) > 0 ? 1.0 : 0.0; };
+  const auto wave = [](double along) { return std::sin(2 * std::numbers::pi * along / 10) > 0 ? 1.0 : 0.0; };
   switch (finding % 7) {
-    case 0: return disc;
-    case 1: return soft_edge(std::abs(distance - radius * 0.8) - 2.5, 2);
-    case 2: return square * wave(dy);
-    case 3: return square * wave(dx);
-    case 4: return square * (wave(dy) == wave(dx) ? 1.0 : 0.0);
-    case 5: return square * soft_edge(std::min(std::abs(dy), std::abs(dx)) - 3, 2);
-    default: return soft_edge(std::abs(std::abs(dy) + std::abs(dx) - radius) - 3, 2);
+    case 0:
+      return disc;
+    case 1:
+      return soft_edge(std::abs(distance - radius * 0.8) - 2.5, 2);
+    case 2:
+      return square * wave(dy);
+    case 3:
+      return square * wave(dx);
+    case 4:
+      return square * (wave(dy) == wave(dx) ? 1.0 : 0.0);
+    case 5:
+      return square * soft_edge(std::min(std::abs(dy), std::abs(dx)) - 3, 2);
+    default:
+      return soft_edge(std::abs(std::abs(dy) + std::abs(dx) - radius) - 3, 2);
   }
 }
 
@@ -150,7 +158,8 @@ Image chip_picture(uint64_t seed, int64_t number, bool defect) {
   for (int64_t i = 0; i < chip.height * chip.width; ++i) {
     const double y = std::fmod(static_cast<double>(i / chip.width) + shift_y, pitch) - pitch / 2;
     const double x = std::fmod(static_cast<double>(i % chip.width) + shift_x, pitch) - pitch / 2;
-    chip.light[static_cast<size_t>(i)] += static_cast<float>(28 * soft_edge(std::max(std::abs(y), std::abs(x)) - pitch / 3.5, 2));
+    chip.light[static_cast<size_t>(i)] +=
+        static_cast<float>(28 * soft_edge(std::max(std::abs(y), std::abs(x)) - pitch / 3.5, 2));
   }
   if (defect) add_defect(chip, random);
   const std::array<double, 3> tint = {random.uniform(0.8, 0.95), random.uniform(0.95, 1.05), random.uniform(0.9, 1.1)};
@@ -182,7 +191,8 @@ CellPicture cell_picture(uint64_t seed, int64_t number) {
     const double x = random.uniform(0, 160);
     const double radius = random.uniform(6, 14);
     const double height = random.uniform(60, 100);
-    field.add(y, x, radius + 3, [&](double dy, double dx) { return height * soft_edge(std::hypot(dy, dx) - radius, 3); });
+    field.add(y, x, radius + 3,
+              [&](double dy, double dx) { return height * soft_edge(std::hypot(dy, dx) - radius, 3); });
     mask.add(y, x, radius + 3, [&](double dy, double dx) { return std::hypot(dy, dx) <= radius ? 255 : 0; });
   }
   field.add_noise(random, 24);

@@ -1,7 +1,6 @@
 #include "dtrain/data/sample_set.hpp"
 
 #include <algorithm>
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
@@ -12,6 +11,7 @@
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/random.hpp"
 #include "dtrain/base/text.hpp"
+#include "dtrain/data/formats.hpp"
 #include "dtrain/data/sample_pictures.hpp"
 #include "dtrain/io/file.hpp"
 #include "dtrain/io/image.hpp"
@@ -26,10 +26,6 @@ constexpr const char* kLabelFile = "Data_Entry_2017_v2020.csv";
 constexpr const char* kHeader =
     "Image Index,Finding Labels,Follow-up #,Patient ID,Patient Age,Patient Gender,View Position,"
     "OriginalImage[Width,Height],OriginalImagePixelSpacing[x,y]\n";
-const std::vector<std::string> kFindings = {
-    "Atelectasis",  "Cardiomegaly",  "Effusion", "Infiltration", "Mass",     "Nodule",             "Pneumonia",
-    "Pneumothorax", "Consolidation", "Edema",    "Emphysema",    "Fibrosis", "Pleural_Thickening", "Hernia"};
-
 // Not atomic: the folder was empty, and a file system's sync for each of hundreds of small files is slow.
 void write_bytes(const std::string& path, std::span<const std::byte> bytes) {
   std::ofstream file(path, std::ios::binary);
@@ -93,7 +89,7 @@ void write_xray(const std::string& folder, int64_t count, uint64_t seed) {
     const std::string name = numbered("%08lld_%03lld.png", patient, visit);
     write_bytes(folder + "/images/" + name, encode_png(xray_picture(seed, patient, visit, own)));
     std::vector<std::string> labels;
-    for (int64_t finding : own) labels.push_back(kFindings[static_cast<size_t>(finding)]);
+    for (int64_t finding : own) labels.push_back(nih_findings()[static_cast<size_t>(finding)]);
     table += name + "," + (labels.empty() ? "No Finding" : join(labels, "|")) + "," + std::to_string(visit) + "," +
              std::to_string(patient) + "," + person + ",PA,256,256,0.143,0.143\n";
     ++visit;
@@ -125,7 +121,8 @@ void write_cells(const std::string& folder, int64_t count, uint64_t seed) {
 }
 
 std::string shell_word(const std::string& text) {
-  if (text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-=") == std::string::npos)
+  if (text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-=") ==
+      std::string::npos)
     return text;
   std::string quoted = "'";
   for (char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
@@ -141,9 +138,10 @@ struct Kind {
 };
 
 constexpr Kind kKinds[] = {
-    {"xray", 256, write_xray, "configs/chexnet.yaml", " 'data.image.size=[64, 64]' batch.per_rank=8 epochs=3"},
+    {"xray", 256, write_xray, "configs/chexnet.yaml", " 'data.image.size=[128, 128]' batch.per_rank=8 epochs=3"},
     {"chips", 400, write_chips, "configs/quickstart.yaml", ""},
-    {"cells", 48, write_cells, "configs/unet_microscopy.yaml", " 'data.image.size=[128, 160]' batch.per_rank=4 epochs=20"},
+    {"cells", 48, write_cells, "configs/unet_microscopy.yaml",
+     " 'data.image.size=[128, 160]' batch.per_rank=4 epochs=20"},
 };
 
 }  // namespace
@@ -158,10 +156,12 @@ SampleSetReport write_sample_set(const std::string& kind, const std::string& fol
     const int64_t pictures = count == 0 ? known.count : count;
     known.write(folder, pictures, seed);
     return {pictures, std::string("dtrain --config ") + known.config + " " +
-                          shell_word("data.root=" + fs::absolute(folder).lexically_normal().string()) + known.overrides};
+                          shell_word("data.root=" + fs::absolute(folder).lexically_normal().string()) +
+                          known.overrides};
   }
   const std::string near = nearest_word(kind, names);
-  throw UsageError("--kind '" + kind + "' is none of xray, chips, cells" + (near.empty() ? "" : " (did you mean '" + near + "'?)"));
+  throw UsageError("--kind '" + kind + "' is none of xray, chips, cells" +
+                   (near.empty() ? "" : " (did you mean '" + near + "'?)"));
 }
 
 }  // namespace dtrain

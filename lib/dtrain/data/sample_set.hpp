@@ -6,16 +6,16 @@ namespace dtrain {
 
 /// What write_sample_set() made.
 struct SampleSetReport {
-  int64_t pictures = 0;       ///< without masks
-  std::string next_command;   ///< a shell line that trains on it
+  int64_t pictures = 0;      ///< without masks
+  std::string next_command;  ///< a shell line that trains on it
 };
 
 /// Writes a small generated data set with known answers that a network can learn; the same bytes for the same arguments
 /// (on machines with the same libjpeg, for chips).
 ///
 /// xray   format nih_cxr14: images/PATIENT_VISIT.png, 256 × 256 grey, and Data_Entry_2017_v2020.csv with the official
-///        header. Several pictures of each patient, who keeps a body; each of the 14 findings is a mark of its own in the
-///        lungs; three pictures of five have none. Default 256 pictures.
+///        header. Several pictures of each patient, who keeps a body; each of the 14 findings is a mark of its own in
+///        the lungs; three pictures of five have none. Default 256 pictures.
 /// chips  format image_folder: good/ and defect/, 128 × 128 colour, JPEG and PNG; a scratch or a blot marks a defect.
 ///        Default 400.
 /// cells  format image_mask: images/ and masks/ (255 = cell), 128 × 160 grey PNG; bright round cells on uneven light.

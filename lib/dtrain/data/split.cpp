@@ -112,7 +112,8 @@ class ListReader {
     std::istringstream text(read_text(path));
     std::string line;
     for (int64_t number = 1; std::getline(text, line); ++number)
-      if (!trimmed(line).empty()) take(std::string(trimmed(line)), path + ":" + std::to_string(number), part_number(part));
+      if (!trimmed(line).empty())
+        take(std::string(trimmed(line)), path + ":" + std::to_string(number), part_number(part));
   }
 
   Parts finish() {
@@ -173,14 +174,16 @@ Parts parts_by_folders(const Dataset& dataset, const SplitOptions& options) {
       any = true;
     }
     if (!any)
-      throw MissingError("data.split.folders." + part + ": no sample lies in '" + named + "' under '" + dataset.root + "'");
+      throw MissingError("data.split.folders." + part + ": no sample lies in '" + named + "' under '" + dataset.root +
+                         "'");
   }
   return parts;
 }
 
 Parts parts_by_name(const Dataset& dataset) {
   Parts parts;
-  for (const Sample& sample : dataset.samples) parts.push_back(sample.part.empty() ? kLeftOut : part_number(sample.part));
+  for (const Sample& sample : dataset.samples)
+    parts.push_back(sample.part.empty() ? kLeftOut : part_number(sample.part));
   return parts;
 }
 
@@ -222,10 +225,11 @@ std::vector<std::string> leak_warnings(const Dataset& dataset, const Parts& part
   for (const auto& [a, b] : {std::pair<size_t, size_t>{0, 1}, {0, 2}, {1, 2}}) {
     std::vector<std::string> pairs;
     for (const auto& [name, seen] : groups)
-      if (seen.first[a] != nullptr && seen.first[b] != nullptr) pairs.push_back(seen.first[a]->path + " and " + seen.first[b]->path);
+      if (seen.first[a] != nullptr && seen.first[b] != nullptr)
+        pairs.push_back(seen.first[a]->path + " and " + seen.first[b]->path);
     if (pairs.empty()) continue;
-    warnings.push_back("split leak: " + count_of(static_cast<int64_t>(pairs.size()), "patient") + " in both " + kParts[a] +
-                       " and " + kParts[b] + ", as in\n" + capped_list(pairs, 3));
+    warnings.push_back("split leak: " + count_of(static_cast<int64_t>(pairs.size()), "patient") + " in both " +
+                       kParts[a] + " and " + kParts[b] + ", as in\n" + capped_list(pairs, 3));
   }
   return warnings;
 }

@@ -19,9 +19,10 @@ struct Split {
 };
 
 /// By fraction: groups (by: patient) or samples ordered by hash64 of (seed, name); the first ones are `valid`, the next
-/// `test`, up to the nearest count; by: order takes the last ones of the natural order for test, those before for valid.
-/// files: list files with one path or base name a line (`name rest-ignored` too), relative to data.root unless they begin
-/// with / ./ ../; a name that is no sample, or stands in two lists, is an error. folders: parts by folder under root.
+/// `test`, up to the nearest count; by: order takes the last ones of the natural order for test, those before for
+/// valid. files: list files with one path or base name a line (`name rest-ignored` too), relative to data.root unless
+/// they begin with / ./ ../; a name that is no sample, or stands in two lists, is an error. folders: parts by folder
+/// under root.
 /// Where `given` is false and root holds train/ and valid/ or val/, those are used (Sample::part).
 ///
 /// In image_folder a group is a guess from the file name, so a shared one counts as a leak only where it holds a digit,

@@ -70,7 +70,8 @@ std::vector<uint8_t> painted(const ImageOptions& image, const std::vector<Disc>&
       const double half = std::sqrt(disc.radius * disc.radius - dy * dy);
       const auto begin = std::max<int64_t>(0, static_cast<int64_t>(std::ceil(disc.x - half - 0.5)));
       const auto end = std::min<int64_t>(image.width, static_cast<int64_t>(std::floor(disc.x + half - 0.5)) + 1);
-      for (int64_t x = begin; x < end; ++x) classes[static_cast<size_t>(y * image.width + x)] = static_cast<uint8_t>(disc.number);
+      for (int64_t x = begin; x < end; ++x)
+        classes[static_cast<size_t>(y * image.width + x)] = static_cast<uint8_t>(disc.number);
     }
   return classes;
 }
@@ -145,8 +146,12 @@ void make_synthetic(const DataOptions& options, uint64_t seed, Dataset& dataset)
 Image synthetic_picture(const Dataset& dataset, const DataOptions& options, int64_t index, uint64_t seed) {
   const int64_t number = number_of(dataset.samples[static_cast<size_t>(index)]);
   const std::vector<float> light = light_of(dataset, options, number, seed);
-  Image image{.height = options.image.height, .width = options.image.width, .channels = options.image.channels,
-              .bits = 8, .bytes = {}, .words = {}};
+  Image image{.height = options.image.height,
+              .width = options.image.width,
+              .channels = options.image.channels,
+              .bits = 8,
+              .bytes = {},
+              .words = {}};
   const auto channels = static_cast<size_t>(image.channels);
   image.bytes.resize(light.size() * channels);
   std::vector<uint32_t> noise((image.bytes.size() + 3) / 4);
@@ -161,8 +166,12 @@ Image synthetic_picture(const Dataset& dataset, const DataOptions& options, int6
 Image synthetic_mask(const Dataset& dataset, const DataOptions& options, int64_t index, uint64_t seed) {
   const int64_t number = number_of(dataset.samples[static_cast<size_t>(index)]);
   const int64_t classes = options.synthetic.classes;
-  Image mask{.height = options.image.height, .width = options.image.width, .channels = 1, .bits = 8,
-             .bytes = painted(options.image, discs_of(options.image, classes, seed, number)), .words = {}};
+  Image mask{.height = options.image.height,
+             .width = options.image.width,
+             .channels = 1,
+             .bits = 8,
+             .bytes = painted(options.image, discs_of(options.image, classes, seed, number)),
+             .words = {}};
   const std::vector<std::string> all = mask_class_names(classes);
   std::vector<uint8_t> table(256, 0);  // class drawn → place among the chosen classes
   for (size_t k = 0; k < all.size(); ++k) {

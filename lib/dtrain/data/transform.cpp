@@ -50,7 +50,8 @@ void adjust_brightness(std::vector<float>& pixels, float factor) {
 // torchvision's adjust_contrast: away from or towards the mean grey, kept in [0, 1].
 void adjust_contrast(std::vector<float>& pixels, size_t channels, float factor) {
   double sum = 0;
-  for (size_t i = 0; i < pixels.size(); i += channels) sum += static_cast<double>(channels == 1 ? pixels[i] : luma(&pixels[i]));
+  for (size_t i = 0; i < pixels.size(); i += channels)
+    sum += static_cast<double>(channels == 1 ? pixels[i] : luma(&pixels[i]));
   const auto mean = static_cast<float>(sum / (static_cast<double>(pixels.size()) / static_cast<double>(channels)));
   for (float& value : pixels) value = std::clamp(factor * value + (1 - factor) * mean, 0.0F, 1.0F);
 }
@@ -70,14 +71,16 @@ Normal normal_of(const ImageOptions& options) {
   Normal normal;
   for (size_t c = 0; c < channels; ++c) {
     normal.mean[c] = static_cast<float>(!options.mean.empty() ? options.mean[c] : channels == 3 ? kMean[c] : 0.5);
-    normal.factor[c] = static_cast<float>(1.0 / (!options.std.empty() ? options.std[c] : channels == 3 ? kStd[c] : 0.5));
+    normal.factor[c] = static_cast<float>(1.0 / (!options.std.empty() ? options.std[c]
+                                                 : channels == 3      ? kStd[c]
+                                                                      : 0.5));
   }
   return normal;
 }
 
 template <int kFrom, int kTo>
-void write_pixels(const std::vector<float>& pixels, const Walk& walk, const Normal& normal, int64_t height, int64_t width,
-                  float* out) {
+void write_pixels(const std::vector<float>& pixels, const Walk& walk, const Normal& normal, int64_t height,
+                  int64_t width, float* out) {
   for (int64_t y = 0; y < height; ++y) {
     const float* pixel = pixels.data() + (walk.start + y * walk.down) * kFrom;
     for (int64_t x = 0; x < width; ++x) {
@@ -109,7 +112,8 @@ AugmentDraw draw_augmentation(const AugmentOptions& options, uint64_t seed, int6
 void transform_image(const Image& image, const ImageOptions& options, const AugmentDraw& draw, std::span<float> out) {
   check(options.channels == 1 || options.channels == 3, "data.image.channels is 1 or 3");
   check(image.channels == 1 || image.channels == 3, "a decoded picture has 1 or 3 channels");
-  check(static_cast<int64_t>(out.size()) == options.height * options.width * options.channels, "the picture fits its place");
+  check(static_cast<int64_t>(out.size()) == options.height * options.width * options.channels,
+        "the picture fits its place");
   const Walk walk = walk_of(draw, options.height, options.width);
   std::vector<float> pixels(static_cast<size_t>(options.height * options.width * image.channels));
   resize_picture(image, fit_picture(image.height, image.width, options), pixels.data());

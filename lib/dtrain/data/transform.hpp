@@ -10,8 +10,8 @@
 namespace dtrain {
 
 /// What augmentation does to one sample, drawn once and applied to image and mask alike (brightness and contrast to the
-/// image only). In this order: mirrored left to right, top to bottom, turned, brightness, contrast; each of the last two
-/// as torchvision's adjust_… and clamped to [0, 1]. The default does nothing.
+/// image only). In this order: mirrored left to right, top to bottom, turned, brightness, contrast; the last two as
+/// torchvision's adjust_brightness and adjust_contrast, clamped to [0, 1]. The default does nothing.
 struct AugmentDraw {
   bool hflip = false;
   bool vflip = false;

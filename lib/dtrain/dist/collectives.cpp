@@ -122,7 +122,8 @@ static at::Tensor finish_tree(const CanonicalTree& tree, TreeNode node, const st
   return sum;
 }
 
-void canonical_sum(Communicator& comm, const CanonicalTree& tree, const std::vector<at::Tensor>& owned, at::Tensor out) {
+void canonical_sum(Communicator& comm, const CanonicalTree& tree, const std::vector<at::Tensor>& owned,
+                   at::Tensor out) {
   const int n = comm.size();
   const auto slice_of = [&](const at::Tensor& flat, int r) {
     const Range range = part_of(out.numel(), n, r);

@@ -1,8 +1,8 @@
 #pragma once
+#include <ATen/core/Tensor.h>
+
 #include <string>
 #include <vector>
-
-#include <ATen/core/Tensor.h>
 
 #include "dtrain/base/shards.hpp"
 #include "dtrain/dist/communicator.hpp"
@@ -12,7 +12,8 @@
 
 namespace dtrain {
 
-/// Fills `tensor` (contiguous, same shape and type everywhere) with the root's values: a binomial tree, ⌈log2 n⌉ rounds.
+/// Fills `tensor` (contiguous, same shape and type everywhere) with the root's values: a binomial tree, ⌈log2 n⌉
+/// rounds.
 void broadcast(Communicator& comm, at::Tensor& tensor, int root = 0);
 
 /// The root's text on every rank.

@@ -1,8 +1,8 @@
 #pragma once
+#include <ATen/core/Tensor.h>
+
 #include <memory>
 #include <vector>
-
-#include <ATen/core/Tensor.h>
 
 namespace dtrain {
 
@@ -12,9 +12,9 @@ struct Message {
   at::Tensor data;
 };
 
-/// The ranks of a job and the one thing they do: exchange tensors. Everything else (broadcast, gather, the canonical sum)
-/// is built on exchange() in collectives.hpp, so that a transport is one small file: MPI, threads in one process, serial.
-/// Later transports (NCCL: grouped send and receive) fit the same verb.
+/// The ranks of a job and the one thing they do: exchange tensors. Everything else (broadcast, gather, the canonical
+/// sum) is built on exchange() in collectives.hpp, so that a transport is one small file: MPI, threads in one process,
+/// serial. Later transports (NCCL: grouped send and receive) fit the same verb.
 ///
 /// One thread at a time uses a communicator; a second thread takes its own duplicate(). All ranks make the same calls
 /// in the same order.

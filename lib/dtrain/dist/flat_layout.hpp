@@ -1,8 +1,8 @@
 #pragma once
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
 #include <vector>
-
-#include <ATen/core/Tensor.h>
 
 #include "dtrain/base/shards.hpp"
 
@@ -17,7 +17,7 @@ class FlatLayout {
   /// Lays out tensors like these, in this order. They must be dense (no gaps, no overlap) and of one type.
   explicit FlatLayout(const std::vector<at::Tensor>& like);
 
-  int64_t numel() const { return numel_; }   ///< of the flat buffer, gaps included
+  int64_t numel() const { return numel_; }  ///< of the flat buffer, gaps included
   size_t size() const { return places_.size(); }
   /// Elements of the flat buffer that belong to tensor i, its gap included.
   Range range(size_t i) const;

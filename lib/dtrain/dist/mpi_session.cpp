@@ -29,7 +29,8 @@ namespace {
 void wait_for(std::vector<MPI_Request>& requests) {
   for (int64_t looks = 0;; ++looks) {
     int done = 0;
-    mpi_check(MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE), "MPI_Testall");
+    mpi_check(MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE),
+              "MPI_Testall");
     if (done != 0) return;
     if (looks < 2000) continue;
     const timespec pause{0, looks < 20000 ? 20'000 : 200'000};
@@ -54,7 +55,9 @@ class MpiCommunicator final : public Communicator {
     std::vector<at::Tensor> received;
     requests_.clear();
     for (const Message& message : receives) {
-      received.push_back(message.data.is_cpu() ? message.data : at::empty(message.data.sizes(), message.data.options().device(at::kCPU)));
+      received.push_back(message.data.is_cpu()
+                             ? message.data
+                             : at::empty(message.data.sizes(), message.data.options().device(at::kCPU)));
       post(message.peer, received.back(), false);
     }
     for (const Message& message : sends) {

@@ -12,7 +12,8 @@ namespace dtrain {
 /// the others hang. The destructor does neither.
 class MpiSession {
  public:
-  /// MPI_Init_thread with MPI_THREAD_MULTIPLE: the reducer talks on its own thread. Throws CommError if MPI offers less.
+  /// MPI_Init_thread with MPI_THREAD_MULTIPLE: the reducer talks on its own thread. Throws CommError if MPI offers
+  /// less.
   MpiSession();
   ~MpiSession();
   MpiSession(const MpiSession&) = delete;

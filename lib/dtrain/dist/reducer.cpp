@@ -70,25 +70,25 @@ struct GradientReducer::Impl {
   int64_t extra_numel;
   std::vector<Range> buckets;
   std::unique_ptr<Communicator> comm;
-  Range mine;   // logical ranks of this process
-  at::Tensor leaf;   // gradients and extra floats of the backward pass that is running; in the end the sum
+  Range mine;       // logical ranks of this process
+  at::Tensor leaf;  // gradients and extra floats of the backward pass that is running; in the end the sum
 
   // One step.
   std::optional<CanonicalTree> tree;
   std::vector<TreeNode> owned;
-  std::vector<Subtree> folded;        // of the passes before the last one
-  std::vector<at::Tensor> spare;      // buffers for them
-  int64_t current = -1;               // logical rank whose pass is running
+  std::vector<Subtree> folded;    // of the passes before the last one
+  std::vector<at::Tensor> spare;  // buffers for them
+  int64_t current = -1;           // logical rank whose pass is running
   bool last_pass = false;
-  std::vector<size_t> bucket_of;      // of each place in the layout
-  std::vector<int64_t> missing;       // parameters of each bucket that the running pass has not reached
-  size_t next_bucket = 0;             // buckets before it were handed to the thread
+  std::vector<size_t> bucket_of;  // of each place in the layout
+  std::vector<int64_t> missing;   // parameters of each bucket that the running pass has not reached
+  size_t next_bucket = 0;         // buckets before it were handed to the thread
 
   // Between the two threads.
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<size_t> queue;
-  size_t summed = 0;                  // buckets done in this step
+  size_t summed = 0;  // buckets done in this step
   bool leaving = false;
   std::exception_ptr failure;
   double exposed_s = 0;
@@ -170,8 +170,8 @@ GradientReducer::GradientReducer(std::vector<at::Tensor> parameters, int64_t ext
   for (size_t i = 0; i < r.parameters.size(); ++i) {
     const size_t place = place_of(i);
     r.parameters[i].mutable_grad() = r.layout.view(r.leaf, place);
-    torch::autograd::impl::set_post_acc_grad_hooks(
-        r.parameters[i], std::make_unique<ReadyHook>([&r, place] { r.on_ready(place); }));
+    torch::autograd::impl::set_post_acc_grad_hooks(r.parameters[i],
+                                                   std::make_unique<ReadyHook>([&r, place] { r.on_ready(place); }));
   }
   for (size_t place = 0, bucket = 0; place < r.layout.size(); ++place) {
     while (r.layout.range(place).begin >= r.buckets[bucket].end) ++bucket;

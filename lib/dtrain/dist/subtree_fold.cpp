@@ -6,7 +6,8 @@
 
 namespace dtrain {
 
-void fold_leaf(const CanonicalTree& tree, const std::vector<TreeNode>& owned, Subtree top, std::vector<Subtree>& folded) {
+void fold_leaf(const CanonicalTree& tree, const std::vector<TreeNode>& owned, Subtree top,
+               std::vector<Subtree>& folded) {
   while (std::find(owned.begin(), owned.end(), top.node) == owned.end()) {
     const TreeNode sibling{top.node.level, top.node.index ^ 1};
     if (!top.node.is_left() && tree.occupied(sibling)) {  // the left sibling was folded before: it is the last one

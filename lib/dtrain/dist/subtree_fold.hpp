@@ -1,7 +1,7 @@
 #pragma once
-#include <vector>
-
 #include <ATen/core/Tensor.h>
+
+#include <vector>
 
 #include "dtrain/base/shards.hpp"
 
@@ -15,7 +15,9 @@ struct Subtree {
 
 /// Adds `leaf`, the next present leaf from left to right, to the subtrees folded so far, joining neighbours as carries
 /// join in a binary counter, until each stands for a node of `owned` (CanonicalTree::owned_subtrees of this process) or
-/// waits for its right sibling. Sums are written into the left operand's memory; a leaf that joined nothing keeps its own.
-void fold_leaf(const CanonicalTree& tree, const std::vector<TreeNode>& owned, Subtree leaf, std::vector<Subtree>& folded);
+/// waits for its right sibling. Sums are written into the left operand's memory; a leaf that joined nothing keeps its
+/// own.
+void fold_leaf(const CanonicalTree& tree, const std::vector<TreeNode>& owned, Subtree leaf,
+               std::vector<Subtree>& folded);
 
 }  // namespace dtrain

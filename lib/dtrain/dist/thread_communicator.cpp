@@ -20,7 +20,7 @@ struct PostOffice {
   std::mutex mutex;
   std::condition_variable arrived;
   std::map<std::tuple<int, int, int>, std::deque<at::Tensor>> boxes;
-  bool closed = false;   // a rank has failed
+  bool closed = false;  // a rank has failed
 };
 
 class ThreadCommunicator final : public Communicator {
@@ -33,16 +33,20 @@ class ThreadCommunicator final : public Communicator {
 
   void exchange(const std::vector<Message>& sends, const std::vector<Message>& receives) override {
     std::unique_lock lock(office_->mutex);
-    for (const Message& message : sends) office_->boxes[{channel_, rank_, message.peer}].push_back(message.data.clone());
+    for (const Message& message : sends)
+      office_->boxes[{channel_, rank_, message.peer}].push_back(message.data.clone());
     office_->arrived.notify_all();
     for (const Message& message : receives) {
       auto& box = office_->boxes[{channel_, message.peer, rank_}];
-      const bool in_time = office_->arrived.wait_for(lock, std::chrono::seconds(60), [&] { return office_->closed || !box.empty(); });
+      const bool in_time =
+          office_->arrived.wait_for(lock, std::chrono::seconds(60), [&] { return office_->closed || !box.empty(); });
       if (box.empty())
-        throw CommError(in_time ? "another rank has failed" : "rank " + std::to_string(message.peer) + " sent nothing for 60 s");
+        throw CommError(in_time ? "another rank has failed"
+                                : "rank " + std::to_string(message.peer) + " sent nothing for 60 s");
       const at::Tensor data = box.front();
       box.pop_front();
-      check(data.sizes() == message.data.sizes() && data.dtype() == message.data.dtype(), "both sides agree on a message");
+      check(data.sizes() == message.data.sizes() && data.dtype() == message.data.dtype(),
+            "both sides agree on a message");
       at::Tensor(message.data).copy_(data);
     }
   }

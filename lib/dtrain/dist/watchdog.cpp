@@ -15,14 +15,22 @@ using Clock = std::chrono::steady_clock;
 
 const char* section_name(Section section) {
   switch (section) {
-    case Section::start: return "start-up";
-    case Section::load: return "data loading";
-    case Section::compute: return "forward and backward";
-    case Section::reduce: return "all-reduce";
-    case Section::update: return "update";
-    case Section::evaluate: return "evaluation";
-    case Section::save: return "saving";
-    case Section::finish: return "finishing";
+    case Section::start:
+      return "start-up";
+    case Section::load:
+      return "data loading";
+    case Section::compute:
+      return "forward and backward";
+    case Section::reduce:
+      return "all-reduce";
+    case Section::update:
+      return "update";
+    case Section::evaluate:
+      return "evaluation";
+    case Section::save:
+      return "saving";
+    case Section::finish:
+      return "finishing";
   }
   return "?";
 }
@@ -40,10 +48,12 @@ struct Watchdog::Impl {
     const auto pause = std::chrono::duration<double>(std::min(1.0, limit_s / 4));
     std::unique_lock lock(mutex);
     while (!leave.wait_for(lock, pause, [&] { return leaving; })) {
-      const double still = std::chrono::duration<double>(Clock::now() - Clock::time_point(Clock::duration(last.load()))).count();
+      const double still =
+          std::chrono::duration<double>(Clock::now() - Clock::time_point(Clock::duration(last.load()))).count();
       if (still < limit_s) continue;
-      on_stall("stalled " + fixed(still, 0) + " s in " + section_name(static_cast<Section>(section.load())) + " (step " +
-               std::to_string(step.load()) + "), more than distributed.watchdog.abort allows; the newest checkpoint is intact");
+      on_stall("stalled " + fixed(still, 0) + " s in " + section_name(static_cast<Section>(section.load())) +
+               " (step " + std::to_string(step.load()) +
+               "), more than distributed.watchdog.abort allows; the newest checkpoint is intact");
       return;
     }
   }

@@ -18,7 +18,7 @@ class Watchdog {
   /// on_stall   called once, on the watchdog's thread, with one sentence; it ends the process with 76. The process
   ///            may be stuck anywhere then: it takes no lock and waits for nobody.
   Watchdog(double limit_s, std::function<void(const std::string&)> on_stall);
-  ~Watchdog();   ///< stops and joins the thread
+  ~Watchdog();  ///< stops and joins the thread
 
   /// The training thread is alive and begins this section of this step. Cheap: two atomic stores.
   void enter(Section section, int64_t step);

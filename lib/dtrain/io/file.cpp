@@ -118,9 +118,7 @@ std::vector<std::byte> read_file_start(const std::string& path, int64_t bytes) {
   return out;
 }
 
-int64_t file_bytes(const std::string& path) {
-  return InputDescriptor(path).size();
-}
+int64_t file_bytes(const std::string& path) { return InputDescriptor(path).size(); }
 
 AtomicFile::AtomicFile(std::string path) : path_(std::move(path)), temporary_(path_ + ".tmp") {
   constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
@@ -130,9 +128,7 @@ AtomicFile::AtomicFile(std::string path) : path_(std::move(path)), temporary_(pa
   if (descriptor_ < 0) throw_errno("create", temporary_, errno);
 }
 
-AtomicFile::~AtomicFile() {
-  discard();
-}
+AtomicFile::~AtomicFile() { discard(); }
 
 void AtomicFile::write(std::span<const std::byte> bytes) {
   check(descriptor_ >= 0, "an AtomicFile is written before it is committed or has failed");
@@ -144,9 +140,7 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
   }
 }
 
-void AtomicFile::write(const std::string& text) {
-  write(std::as_bytes(std::span(text.data(), text.size())));
-}
+void AtomicFile::write(const std::string& text) { write(std::as_bytes(std::span(text.data(), text.size()))); }
 
 void AtomicFile::commit() {
   check(descriptor_ >= 0, "an AtomicFile is committed once, and not after it has failed");

@@ -28,9 +28,7 @@ struct ErrorTrap {
   char message[JMSG_LENGTH_MAX] = "";
 };
 
-ErrorTrap& trap_of(j_common_ptr info) {
-  return *static_cast<ErrorTrap*>(info->client_data);
-}
+ErrorTrap& trap_of(j_common_ptr info) { return *static_cast<ErrorTrap*>(info->client_data); }
 
 void on_error(j_common_ptr info) {
   ErrorTrap& trap = trap_of(info);

@@ -35,7 +35,7 @@ static double variance(const std::vector<double>& values) {
 std::optional<Interval> auroc(std::span<const double> scores, std::span<const float> labels) {
   check(scores.size() == labels.size(), "each score has a label");
   std::vector<double> positive;
-  std::vector<double> all;   // positives first
+  std::vector<double> all;  // positives first
   for (size_t i = 0; i < scores.size(); ++i)
     if (labels[i] == 1) positive.push_back(scores[i]);
   all = positive;

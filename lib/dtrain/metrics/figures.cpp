@@ -14,7 +14,7 @@
 namespace dtrain {
 namespace {
 
-using Rows = std::vector<int64_t>;   // which samples, with repetitions in a bootstrap
+using Rows = std::vector<int64_t>;  // which samples, with repetitions in a bootstrap
 using Statistic = std::function<std::optional<double>(const Rows&)>;
 
 Rows all_rows(int64_t n) {
@@ -35,7 +35,9 @@ std::optional<Interval> with_bootstrap(const Statistic& statistic, int64_t n, in
   }
   if (seen.empty()) return Interval{*value, *value, *value};
   std::sort(seen.begin(), seen.end());
-  const auto quantile = [&](double q) { return seen[static_cast<size_t>(q * static_cast<double>(seen.size() - 1) + 0.5)]; };
+  const auto quantile = [&](double q) {
+    return seen[static_cast<size_t>(q * static_cast<double>(seen.size() - 1) + 0.5)];
+  };
   return Interval{*value, quantile(0.025), quantile(0.975)};
 }
 
@@ -98,13 +100,12 @@ double per_image(const Predictions& p, const Rows& rows) {
   const auto pixels = p.pixels.accessor<int64_t, 3>();
   double sum = 0;
   for (int64_t row : rows)
-    for (int64_t k = 0; k < p.pixels.size(1); ++k) sum += iou_of(pixels[row][k][0], pixels[row][k][1], pixels[row][k][2]);
+    for (int64_t k = 0; k < p.pixels.size(1); ++k)
+      sum += iou_of(pixels[row][k][0], pixels[row][k][1], pixels[row][k][2]);
   return sum / static_cast<double>(static_cast<int64_t>(rows.size()) * p.pixels.size(1));
 }
 
-double accuracy_hits(const Predictions& p) {
-  return p.scores.argmax(1).eq(p.labels.argmax(1)).sum().item<double>();
-}
+double accuracy_hits(const Predictions& p) { return p.scores.argmax(1).eq(p.labels.argmax(1)).sum().item<double>(); }
 
 }  // namespace
 
@@ -126,20 +127,25 @@ std::vector<std::string> figure_names(Task task, const std::vector<std::string>&
       names = {"iou", "iou_image", "dice"};
       if (classes.size() > 1) per_class("iou");
       break;
-    case Task::from_format: break;
+    case Task::from_format:
+      break;
   }
   return names;
 }
 
-std::vector<Figure> figures_of(Task task, const std::vector<std::string>& classes, const Predictions& p, bool intervals) {
+std::vector<Figure> figures_of(Task task, const std::vector<std::string>& classes, const Predictions& p,
+                               bool intervals) {
   const int64_t n = p.loss.size(0);
   std::vector<Figure> figures;
   for (const std::string& name : figure_names(task, classes)) figures.push_back({name, std::nullopt});
   if (n == 0) return figures;
   const Rows rows = all_rows(n);
-  const auto bootstrapped = [&](const Statistic& statistic, int draws) { return with_bootstrap(statistic, n, intervals ? draws : 0); };
+  const auto bootstrapped = [&](const Statistic& statistic, int draws) {
+    return with_bootstrap(statistic, n, intervals ? draws : 0);
+  };
   const auto classes_from = [&](size_t first, const auto& figure_of_class) {
-    for (size_t k = 0; first + k < figures.size(); ++k) figures[first + k].value = figure_of_class(static_cast<int64_t>(k));
+    for (size_t k = 0; first + k < figures.size(); ++k)
+      figures[first + k].value = figure_of_class(static_cast<int64_t>(k));
   };
   const auto one_auroc = [&](int64_t k) { return class_auroc(p, k, rows); };
   switch (task) {
@@ -149,16 +155,19 @@ std::vector<Figure> figures_of(Task task, const std::vector<std::string>& classe
       break;
     case Task::multiclass:
       figures[0].value = wilson(accuracy_hits(p), static_cast<double>(n));
-      figures[1].value = classes.size() == 2 ? one_auroc(1) : bootstrapped([&](const Rows& r) { return mean_auroc(p, r); }, 200);
+      figures[1].value =
+          classes.size() == 2 ? one_auroc(1) : bootstrapped([&](const Rows& r) { return mean_auroc(p, r); }, 200);
       classes_from(2, one_auroc);
       break;
     case Task::segmentation:
       figures[0].value = bootstrapped([&](const Rows& r) { return pooled_mean(p, r, iou_of); }, 2000);
       figures[1].value = bootstrapped([&](const Rows& r) { return per_image(p, r); }, 2000);
       figures[2].value = bootstrapped([&](const Rows& r) { return pooled_mean(p, r, dice_of); }, 2000);
-      classes_from(3, [&](int64_t k) { return bootstrapped([&, k](const Rows& r) { return pooled(p, k, r, iou_of); }, 2000); });
+      classes_from(
+          3, [&](int64_t k) { return bootstrapped([&, k](const Rows& r) { return pooled(p, k, r, iou_of); }, 2000); });
       break;
-    case Task::from_format: check(false, "the task is known before anything is measured");
+    case Task::from_format:
+      check(false, "the task is known before anything is measured");
   }
   return figures;
 }

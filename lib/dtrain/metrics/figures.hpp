@@ -1,10 +1,10 @@
 #pragma once
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
-
-#include <ATen/core/Tensor.h>
 
 #include "dtrain/base/task.hpp"
 #include "dtrain/metrics/auroc.hpp"
@@ -13,16 +13,16 @@ namespace dtrain {
 
 /// What a network said about a whole set, one row per sample in the order of the set: the same on every rank.
 struct Predictions {
-  at::Tensor loss;      ///< float64 [N]: loss of each sample
-  at::Tensor scores;    ///< multilabel, multiclass: float64 [N, K] probabilities
-  at::Tensor labels;    ///< multilabel: float32 [N, K], NaN = unknown; multiclass: float32 [N, K], one-hot
-  at::Tensor pixels;    ///< segmentation: int64 [N, K, 3]: pixels in both, predicted (probability > 0.5), in the mask
+  at::Tensor loss;    ///< float64 [N]: loss of each sample
+  at::Tensor scores;  ///< multilabel, multiclass: float64 [N, K] probabilities
+  at::Tensor labels;  ///< multilabel: float32 [N, K], NaN = unknown; multiclass: float32 [N, K], one-hot
+  at::Tensor pixels;  ///< segmentation: int64 [N, K, 3]: pixels in both, predicted (probability > 0.5), in the mask
 };
 
 /// One metric. `name` as in epochs.csv without its `valid_`: accuracy, auroc, auroc_Mass, iou, iou_image, dice …
 struct Figure {
   std::string name;
-  std::optional<Interval> value;   ///< nothing: undefined (a class without both labels)
+  std::optional<Interval> value;  ///< nothing: undefined (a class without both labels)
 };
 
 /// multilabel    auroc (mean over the classes where it is defined), then auroc_<class>.
@@ -30,9 +30,10 @@ struct Figure {
 ///               more than two classes auroc_<class>.
 /// segmentation  iou (all pixels of the set together), iou_image (mean over pictures), dice; with several classes their
 ///               means over the classes, then iou_<class>. An empty union counts as 1.
-/// Intervals: DeLong for one AUROC, Wilson (1927) for accuracy, else a bootstrap over samples with keyed draws (2,000, or
-/// 200 for means of AUROCs), left out (low = high = value) unless `intervals`.
-std::vector<Figure> figures_of(Task task, const std::vector<std::string>& classes, const Predictions& predictions, bool intervals);
+/// Intervals: DeLong for one AUROC, Wilson (1927) for accuracy, else a bootstrap over samples with keyed draws (2,000,
+/// or 200 for means of AUROCs), left out (low = high = value) unless `intervals`.
+std::vector<Figure> figures_of(Task task, const std::vector<std::string>& classes, const Predictions& predictions,
+                               bool intervals);
 
 /// The names that figures_of() will give, in its order: the columns of epochs.csv are fixed before the first epoch.
 std::vector<std::string> figure_names(Task task, const std::vector<std::string>& classes);

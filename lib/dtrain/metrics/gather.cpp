@@ -13,7 +13,8 @@ at::Tensor gather_rows(Communicator& comm, const at::Tensor& rows, const std::ve
   const at::Tensor all_rows = at::cat(all_gather(comm, rows.cpu()));
   check(all_places.size(0) == total, "all ranks together have one row per sample");
   const at::Tensor order = all_places.argsort();
-  check(at::equal(all_places.index_select(0, order), at::arange(total, at::kLong)), "every sample is counted exactly once");
+  check(at::equal(all_places.index_select(0, order), at::arange(total, at::kLong)),
+        "every sample is counted exactly once");
   return all_rows.index_select(0, order);
 }
 

@@ -10,8 +10,8 @@ namespace dtrain {
 
 namespace {
 
-constexpr int64_t kGrowth = 32;       // channels that each dense layer adds
-constexpr int64_t kBottleneck = 4;    // width of the 1x1 convolution inside one, in growths
+constexpr int64_t kGrowth = 32;     // channels that each dense layer adds
+constexpr int64_t kBottleneck = 4;  // width of the 1x1 convolution inside one, in growths
 constexpr int64_t kFirstWidth = 64;
 constexpr std::array<int, 4> kBlockLayers{6, 12, 24, 16};
 

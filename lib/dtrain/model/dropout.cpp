@@ -1,6 +1,6 @@
-#include <vector>
-
 #include <ATen/ATen.h>
+
+#include <vector>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/random.hpp"

@@ -1,12 +1,12 @@
 #include "dtrain/model/initial_weights.hpp"
 
+#include <ATen/ATen.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <numbers>
 #include <span>
-
-#include <ATen/ATen.h>
 
 #include "dtrain/base/hash.hpp"
 #include "dtrain/base/random.hpp"

@@ -1,9 +1,9 @@
 #include "dtrain/model/layers.hpp"
 
+#include <ATen/ATen.h>
+
 #include <array>
 #include <utility>
-
-#include <ATen/ATen.h>
 
 #include "dtrain/base/error.hpp"
 

@@ -1,9 +1,9 @@
 #pragma once
-#include <cstdint>
-#include <optional>
-
 #include <ATen/core/Tensor.h>
 #include <torch/nn/module.h>
+
+#include <cstdint>
+#include <optional>
 
 #include "dtrain/model/sketch.hpp"
 

@@ -1,8 +1,8 @@
 #include "dtrain/model/loss.hpp"
 
-#include <cmath>
-
 #include <ATen/ATen.h>
+
+#include <cmath>
 
 #include "dtrain/base/error.hpp"
 
@@ -20,8 +20,7 @@ Loss::Loss(const LossOptions& options, Task task, std::vector<double> pos_weight
     throw ConfigError("loss.pos_weight has no effect with task: multiclass; it weighs the positive term of bce");
   if (!one_of_several && label_smoothing_ != 0)
     throw ConfigError("loss.label_smoothing has no effect with bce; it belongs to cross_entropy (task: multiclass)");
-  if (!(label_smoothing_ >= 0 && label_smoothing_ < 1))
-    throw ConfigError("loss.label_smoothing must lie in [0, 1)");
+  if (!(label_smoothing_ >= 0 && label_smoothing_ < 1)) throw ConfigError("loss.label_smoothing must lie in [0, 1)");
 }
 
 // One factor per output, shaped to meet the logits [n, K] or [n, K, H, W]; nothing when there are none.

@@ -1,8 +1,8 @@
 #pragma once
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
 #include <vector>
-
-#include <ATen/core/Tensor.h>
 
 #include "dtrain/base/task.hpp"
 #include "dtrain/model/options.hpp"

@@ -1,11 +1,11 @@
 #pragma once
+#include <ATen/core/Tensor.h>
+#include <torch/nn/module.h>
+
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
-
-#include <ATen/core/Tensor.h>
-#include <torch/nn/module.h>
 
 #include "dtrain/model/options.hpp"
 
@@ -16,7 +16,7 @@ struct NetworkShape {
   int64_t channels = 3;  ///< of the input picture
   int64_t height = 224;
   int64_t width = 224;
-  int64_t outputs = 1;    ///< logits per picture, or per pixel for the unet
+  int64_t outputs = 1;  ///< logits per picture, or per pixel for the unet
 };
 
 /// One of the four networks. Parameters and buffers have torchvision's names (docs/architecture.md lists the sources).

@@ -23,10 +23,10 @@ enum class LossName { automatic, bce, cross_entropy };
 struct LossOptions {
   enum class PosWeight { none, balanced, list };
   LossName name = LossName::automatic;  ///< auto: bce for multilabel and segmentation, cross_entropy for multiclass
-  PosWeight pos_weight_kind = PosWeight::none;   ///< balanced: negatives ÷ positives of each label in the training part
-  std::vector<double> pos_weight;                ///< with `list`: one factor per output on the positive term; bce
-  double l2_kernels = 0;                         ///< λ of λ·Σw² over convolution kernels, added to the loss
-  double label_smoothing = 0;                    ///< cross_entropy, [0, 1)
+  PosWeight pos_weight_kind = PosWeight::none;  ///< balanced: negatives ÷ positives of each label in the training part
+  std::vector<double> pos_weight;               ///< with `list`: one factor per output on the positive term; bce
+  double l2_kernels = 0;                        ///< λ of λ·Σw² over convolution kernels, added to the loss
+  double label_smoothing = 0;                   ///< cross_entropy, [0, 1)
 };
 
 }  // namespace dtrain

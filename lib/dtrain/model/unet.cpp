@@ -35,8 +35,8 @@ template <class Child>
 struct Numbered : torch::nn::Module {
   template <class... Arguments>
   void add(Arguments&&... arguments) {
-    items.push_back(register_module(std::to_string(items.size()),
-                                    std::make_shared<Child>(std::forward<Arguments>(arguments)...)));
+    items.push_back(
+        register_module(std::to_string(items.size()), std::make_shared<Child>(std::forward<Arguments>(arguments)...)));
   }
 
   std::vector<std::shared_ptr<Child>> items;

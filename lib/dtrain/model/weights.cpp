@@ -1,12 +1,12 @@
 #include "dtrain/model/weights.hpp"
 
+#include <ATen/ATen.h>
+
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <map>
 #include <optional>
-
-#include <ATen/ATen.h>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/text.hpp"
@@ -29,8 +29,8 @@ std::string current_name(std::string name) {
 
 std::optional<at::ScalarType> scalar_type(const std::string& dtype) {
   static const std::map<std::string, at::ScalarType> kTypes{
-      {"F64", at::kDouble}, {"F32", at::kFloat}, {"F16", at::kHalf}, {"BF16", at::kBFloat16},
-      {"I64", at::kLong},   {"I32", at::kInt},   {"I16", at::kShort}, {"I8", at::kChar}, {"U8", at::kByte}};
+      {"F64", at::kDouble}, {"F32", at::kFloat}, {"F16", at::kHalf}, {"BF16", at::kBFloat16}, {"I64", at::kLong},
+      {"I32", at::kInt},    {"I16", at::kShort}, {"I8", at::kChar},  {"U8", at::kByte}};
   const auto found = kTypes.find(dtype);
   return found == kTypes.end() ? std::nullopt : std::optional(found->second);
 }

@@ -8,11 +8,15 @@ namespace dtrain {
 
 std::vector<std::string> state_names(const OptimizerOptions& options) {
   switch (options.name) {
-    case OptimizerName::sgd: return options.momentum > 0 ? std::vector<std::string>{"momentum_buffer"} : std::vector<std::string>{};
+    case OptimizerName::sgd:
+      return options.momentum > 0 ? std::vector<std::string>{"momentum_buffer"} : std::vector<std::string>{};
     case OptimizerName::adam:
-    case OptimizerName::adamw: return {"exp_avg", "exp_avg_sq"};
-    case OptimizerName::adagrad: return {"sum"};
-    case OptimizerName::adadelta: return {"square_avg", "acc_delta"};
+    case OptimizerName::adamw:
+      return {"exp_avg", "exp_avg_sq"};
+    case OptimizerName::adagrad:
+      return {"sum"};
+    case OptimizerName::adadelta:
+      return {"square_avg", "acc_delta"};
   }
   return {};
 }
@@ -32,11 +36,15 @@ void Optimizer::step(const at::Tensor& gradients, double learning_rate) {
       at::Tensor(gradients).add_(parameters_, options_.weight_decay);
   }
   switch (options_.name) {
-    case OptimizerName::sgd: return sgd(gradients, learning_rate);
+    case OptimizerName::sgd:
+      return sgd(gradients, learning_rate);
     case OptimizerName::adam:
-    case OptimizerName::adamw: return adam(gradients, learning_rate);
-    case OptimizerName::adagrad: return adagrad(gradients, learning_rate);
-    case OptimizerName::adadelta: return adadelta(gradients, learning_rate);
+    case OptimizerName::adamw:
+      return adam(gradients, learning_rate);
+    case OptimizerName::adagrad:
+      return adagrad(gradients, learning_rate);
+    case OptimizerName::adadelta:
+      return adadelta(gradients, learning_rate);
   }
 }
 
@@ -47,8 +55,10 @@ void Optimizer::sgd(const at::Tensor& g, double lr) {
     return;
   }
   values(0).mul_(options_.momentum).add_(g);
-  if (options_.nesterov) parameters_.add_(g.add(values(0), options_.momentum), -lr);
-  else parameters_.add_(values(0), -lr);
+  if (options_.nesterov)
+    parameters_.add_(g.add(values(0), options_.momentum), -lr);
+  else
+    parameters_.add_(values(0), -lr);
 }
 
 void Optimizer::adam(const at::Tensor& g, double lr) {

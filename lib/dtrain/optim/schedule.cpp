@@ -12,10 +12,14 @@ namespace dtrain {
 double Schedule::rank_factor(RankScaling rule, int64_t logical_ranks) {
   const auto v = static_cast<double>(logical_ranks);
   switch (rule) {
-    case RankScaling::linear: return v;
-    case RankScaling::sqrt: return std::sqrt(v);
-    case RankScaling::two_thirds: return std::cbrt(v * v);
-    case RankScaling::none: return 1;
+    case RankScaling::linear:
+      return v;
+    case RankScaling::sqrt:
+      return std::sqrt(v);
+    case RankScaling::two_thirds:
+      return std::cbrt(v * v);
+    case RankScaling::none:
+      return 1;
   }
   return 1;
 }
@@ -31,11 +35,12 @@ Schedule::Schedule(const ScheduleOptions& options, double base_rate, int64_t log
       total_steps_(steps_per_epoch * epochs),
       monitor_is_max_(larger_is_better(options.decay.monitor)) {
   if (options.warmup.unit == Duration::Unit::seconds)
-    throw ConfigError("schedule.warmup is given in seconds; give steps or epochs, which do not depend on the machine's speed");
+    throw ConfigError(
+        "schedule.warmup is given in seconds; give steps or epochs, which do not depend on the machine's speed");
   warmup_epochs_ = options.warmup.in_steps(steps_per_epoch) / static_cast<double>(steps_per_epoch);
   if (warmup_epochs_ > static_cast<double>(epochs))
-    throw ConfigError("schedule.warmup lasts " + shortest(warmup_epochs_) + " epochs, but the run has " + std::to_string(epochs) +
-                      "; shorten it or write none");
+    throw ConfigError("schedule.warmup lasts " + shortest(warmup_epochs_) + " epochs, but the run has " +
+                      std::to_string(epochs) + "; shorten it or write none");
 }
 
 double Schedule::rate(int64_t steps_done) const {
@@ -50,19 +55,23 @@ double Schedule::decayed(double e, int64_t steps_done) const {
     return at.unit == Duration::Unit::steps ? static_cast<double>(steps_done) >= at.amount : e >= at.amount;
   };
   switch (decay.name) {
-    case DecayName::constant: return scaled_;
+    case DecayName::constant:
+      return scaled_;
     case DecayName::step: {
       const double done = decay.every.unit == Duration::Unit::steps ? static_cast<double>(steps_done) : e;
       return scaled_ * std::pow(decay.factor, std::floor(done / decay.every.amount));
     }
     case DecayName::multistep:
-      return scaled_ * std::pow(decay.factor, static_cast<double>(std::count_if(decay.at.begin(), decay.at.end(), passed)));
+      return scaled_ *
+             std::pow(decay.factor, static_cast<double>(std::count_if(decay.at.begin(), decay.at.end(), passed)));
     case DecayName::cosine: {
       const double total = static_cast<double>(total_steps_) / static_cast<double>(steps_per_epoch_);
-      const double share = total > warmup_epochs_ ? std::min(1.0, (e - warmup_epochs_) / (total - warmup_epochs_)) : 1.0;
+      const double share =
+          total > warmup_epochs_ ? std::min(1.0, (e - warmup_epochs_) / (total - warmup_epochs_)) : 1.0;
       return scaled_ * (decay.final + (1 - decay.final) * 0.5 * (1 + std::cos(std::numbers::pi * share)));
     }
-    case DecayName::plateau: return scaled_ * std::pow(decay.factor, static_cast<double>(state_.reductions));
+    case DecayName::plateau:
+      return scaled_ * std::pow(decay.factor, static_cast<double>(state_.reductions));
   }
   return scaled_;
 }

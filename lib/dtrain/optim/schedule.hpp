@@ -10,9 +10,9 @@ namespace dtrain {
 
 /// What a schedule remembers between epochs; part of every checkpoint. Only plateau uses it.
 struct ScheduleState {
-  double best = std::numeric_limits<double>::quiet_NaN();   ///< of the monitored value; NaN: none yet
-  int64_t bad_epochs = 0;                                   ///< since it last improved
-  int64_t reductions = 0;                                   ///< how often the rate was multiplied by factor
+  double best = std::numeric_limits<double>::quiet_NaN();  ///< of the monitored value; NaN: none yet
+  int64_t bad_epochs = 0;                                  ///< since it last improved
+  int64_t reductions = 0;                                  ///< how often the rate was multiplied by factor
 };
 
 /// The learning rate of each update: warmup from the base to the scaled rate (Goyal et al., "Accurate, large minibatch
@@ -20,9 +20,10 @@ struct ScheduleState {
 /// disagree and a resumed run goes on exactly.
 class Schedule {
  public:
-  /// V = logical_ranks; steps_per_epoch counts full epochs of this run. Throws ConfigError: warmup in seconds, or longer
-  /// than the run.
-  Schedule(const ScheduleOptions& options, double base_rate, int64_t logical_ranks, int64_t steps_per_epoch, int64_t epochs);
+  /// V = logical_ranks; steps_per_epoch counts full epochs of this run. Throws ConfigError: warmup in seconds, or
+  /// longer than the run.
+  Schedule(const ScheduleOptions& options, double base_rate, int64_t logical_ranks, int64_t steps_per_epoch,
+           int64_t epochs);
 
   /// base × V, × √V, × V^(2/3) or × 1.
   double scaled_rate() const { return scaled_; }

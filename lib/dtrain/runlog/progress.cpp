@@ -13,8 +13,8 @@ namespace dtrain {
 std::string progress_text(const Progress& p) {
   char rate[32];
   std::snprintf(rate, sizeof rate, "%.1e", p.learning_rate);
-  return "epoch " + std::to_string(p.epoch) + "/" + std::to_string(p.epochs) + "  step " + std::to_string(p.step) + "/" +
-         std::to_string(p.steps) + "  loss " + fixed(p.loss, 4) + "  lr " + rate + "  " +
+  return "epoch " + std::to_string(p.epoch) + "/" + std::to_string(p.epochs) + "  step " + std::to_string(p.step) +
+         "/" + std::to_string(p.steps) + "  loss " + fixed(p.loss, 4) + "  lr " + rate + "  " +
          (p.images_per_s < 100 ? fixed(p.images_per_s, 1) : with_commas(static_cast<int64_t>(p.images_per_s + 0.5))) +
          " images/s  data-wait " + fixed(100 * p.data_wait, 0) + " %  eta " + clock_text(p.eta_s);
 }
@@ -26,12 +26,14 @@ static ProgressMode resolved(ProgressMode mode, bool launched) {
   return terminal ? ProgressMode::bar : ProgressMode::plain;
 }
 
-ProgressLine::ProgressLine(ProgressMode mode, bool launched, const Log& log) : mode_(resolved(mode, launched)), log_(log) {}
+ProgressLine::ProgressLine(ProgressMode mode, bool launched, const Log& log)
+    : mode_(resolved(mode, launched)), log_(log) {}
 
 void ProgressLine::show(const Progress& progress) {
   constexpr double kPlainEvery = 10;
   constexpr double kBarEvery = 0.2;
-  if (mode_ == ProgressMode::none || since_line_.seconds() < (mode_ == ProgressMode::bar ? kBarEvery : kPlainEvery)) return;
+  if (mode_ == ProgressMode::none || since_line_.seconds() < (mode_ == ProgressMode::bar ? kBarEvery : kPlainEvery))
+    return;
   since_line_.restart();
   if (mode_ == ProgressMode::plain) {
     log_.info(progress_text(progress));

@@ -11,15 +11,15 @@ enum class ProgressMode { automatic, bar, plain, none };
 
 /// Where training stands, for the one line that people watch.
 struct Progress {
-  int64_t epoch = 0;          ///< the one that is running, from 1
+  int64_t epoch = 0;  ///< the one that is running, from 1
   int64_t epochs = 0;
-  int64_t step = 0;           ///< updates done in it
+  int64_t step = 0;  ///< updates done in it
   int64_t steps = 0;
-  double loss = 0;            ///< mean of this epoch so far
+  double loss = 0;  ///< mean of this epoch so far
   double learning_rate = 0;
   double images_per_s = 0;
-  double data_wait = 0;       ///< share of the time, 0…1
-  double eta_s = 0;           ///< to the end of the last epoch
+  double data_wait = 0;  ///< share of the time, 0…1
+  double eta_s = 0;      ///< to the end of the last epoch
 };
 
 /// "epoch 3/10  step 420/875  loss 0.1523  lr 4.0e-03  1,204 images/s  data-wait 2 %  eta 00:12:40"

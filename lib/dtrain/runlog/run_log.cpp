@@ -21,12 +21,15 @@ using Cell = std::pair<std::string, std::optional<double>>;
 
 static std::vector<Cell> cells(const EpochRow& row) {
   const auto count = [](int64_t value) { return static_cast<double>(value); };
-  std::vector<Cell> all = {{"epoch", count(row.epoch)}, {"steps", count(row.steps)}, {"samples", count(row.samples)},
-      {"train_loss", row.train_loss}, {"valid_loss", row.valid_loss}, {"learning_rate", row.learning_rate},
-      {"epoch_seconds", row.epoch_seconds}, {"elapsed_s", row.elapsed_s}, {"images_per_s", row.images_per_s()},
-      {"data_wait_s", row.data_wait_s}, {"allreduce_s", row.allreduce_s}, {"valid_seconds", row.valid_seconds},
-      {"queue_fill", row.queue_fill}, {"read_mb_per_s", row.read_mb_per_s}, {"gpu_util_percent", std::nullopt},
-      {"memory_peak_mb", row.memory_peak_mb}, {"ranks", count(row.ranks)}, {"logical_ranks", count(row.logical_ranks)}};
+  std::vector<Cell> all = {{"epoch", count(row.epoch)},          {"steps", count(row.steps)},
+                           {"samples", count(row.samples)},      {"train_loss", row.train_loss},
+                           {"valid_loss", row.valid_loss},       {"learning_rate", row.learning_rate},
+                           {"epoch_seconds", row.epoch_seconds}, {"elapsed_s", row.elapsed_s},
+                           {"images_per_s", row.images_per_s()}, {"data_wait_s", row.data_wait_s},
+                           {"allreduce_s", row.allreduce_s},     {"valid_seconds", row.valid_seconds},
+                           {"queue_fill", row.queue_fill},       {"read_mb_per_s", row.read_mb_per_s},
+                           {"gpu_util_percent", std::nullopt},   {"memory_peak_mb", row.memory_peak_mb},
+                           {"ranks", count(row.ranks)},          {"logical_ranks", count(row.logical_ranks)}};
   all.insert(all.end(), row.figures.begin(), row.figures.end());
   return all;
 }
@@ -43,12 +46,14 @@ std::optional<double> monitored(const EpochRow& row, const std::string& monitor)
   if (const size_t dot = column.find('.'); dot != std::string::npos) column[dot] = '_';
   std::vector<std::string> names;
   for (const Cell& cell : cells(row)) {
-    const bool same_on_all_ranks = (cell.first.starts_with("valid_") || cell.first.starts_with("train_")) && cell.first != "valid_seconds";
+    const bool same_on_all_ranks =
+        (cell.first.starts_with("valid_") || cell.first.starts_with("train_")) && cell.first != "valid_seconds";
     if (!same_on_all_ranks) continue;
     if (cell.first == column) return cell.second && std::isfinite(*cell.second) ? cell.second : std::nullopt;
     names.push_back(cell.first);
   }
-  throw ConfigError("monitor '" + monitor + "' is no column of epochs.csv that training can watch; this run has " + join(names, ", "));
+  throw ConfigError("monitor '" + monitor + "' is no column of epochs.csv that training can watch; this run has " +
+                    join(names, ", "));
 }
 
 static std::string csv_line(const std::vector<std::string>& fields) {
@@ -78,13 +83,17 @@ static int open_to_append(const std::string& path) {
   return descriptor;
 }
 
-RunLog::RunLog(const std::string& folder, const std::vector<std::string>& figures, int64_t epochs_done, int64_t steps_done)
+RunLog::RunLog(const std::string& folder, const std::vector<std::string>& figures, int64_t epochs_done,
+               int64_t steps_done)
     : folder_(folder), columns_(epoch_columns(figures)) {
   const std::string csv_path = folder + "/epochs.csv";
   const std::string header = csv_line(columns_);
   cut_back(csv_path, [&, first = true](const std::string& line) mutable {
     if (std::exchange(first, false)) {
-      if (line + "\n" != header) throw ConfigError(csv_path + " has other columns than this run would write; start with --resume never, which keeps the old folder aside");
+      if (line + "\n" != header)
+        throw ConfigError(csv_path +
+                          " has other columns than this run would write; start with --resume never, which keeps the "
+                          "old folder aside");
       return true;
     }
     return std::atoll(line.c_str()) <= epochs_done;
@@ -114,7 +123,8 @@ void RunLog::append(int descriptor, const std::string& line) {
 }
 
 void RunLog::step(int64_t step, int64_t epoch, double loss, double learning_rate) {
-  const nlohmann::ordered_json event = {{"event", "step"}, {"time", utc_now()}, {"step", step}, {"epoch", epoch}, {"train_loss", loss}, {"learning_rate", learning_rate}};
+  const nlohmann::ordered_json event = {{"event", "step"}, {"time", utc_now()},  {"step", step},
+                                        {"epoch", epoch},  {"train_loss", loss}, {"learning_rate", learning_rate}};
   append(jsonl_, event.dump() + "\n");
 }
 
@@ -133,7 +143,8 @@ void RunLog::epoch(const EpochRow& row, int64_t step) {
   append(jsonl_, event.dump() + "\n");
 }
 
-void RunLog::event(const std::string& name, int64_t step, int64_t epoch, const std::map<std::string, std::string>& texts) {
+void RunLog::event(const std::string& name, int64_t step, int64_t epoch,
+                   const std::map<std::string, std::string>& texts) {
   nlohmann::ordered_json event = {{"event", name}, {"time", utc_now()}, {"step", step}, {"epoch", epoch}};
   for (const auto& [key, text] : texts) event[key] = text;
   append(jsonl_, event.dump() + "\n");
@@ -144,7 +155,8 @@ std::vector<std::map<std::string, std::string>> RunLog::read_epochs(const std::s
   std::vector<std::map<std::string, std::string>> rows;
   for (int64_t row = 0; row < table.rows(); ++row) {
     std::map<std::string, std::string> fields;
-    for (size_t c = 0; c < table.columns().size(); ++c) fields[table.columns()[c]] = table.at(row, static_cast<int64_t>(c));
+    for (size_t c = 0; c < table.columns().size(); ++c)
+      fields[table.columns()[c]] = table.at(row, static_cast<int64_t>(c));
     rows.push_back(std::move(fields));
   }
   return rows;

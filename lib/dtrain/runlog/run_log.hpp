@@ -13,29 +13,29 @@ using FigureList = std::vector<std::pair<std::string, std::optional<double>>>;
 
 /// One row of epochs.csv. Seconds are of the monotonic clock; images/s counts all ranks.
 struct EpochRow {
-  int64_t epoch = 0;             ///< epochs finished, from 1
-  int64_t steps = 0;             ///< updates in this epoch
-  int64_t samples = 0;           ///< training samples in this epoch, over all ranks
-  double train_loss = 0;         ///< mean over the epoch's samples, each at the weights of its own step
+  int64_t epoch = 0;      ///< epochs finished, from 1
+  int64_t steps = 0;      ///< updates in this epoch
+  int64_t samples = 0;    ///< training samples in this epoch, over all ranks
+  double train_loss = 0;  ///< mean over the epoch's samples, each at the weights of its own step
   std::optional<double> valid_loss;
-  double learning_rate = 0;      ///< of the epoch's last update
-  double epoch_seconds = 0;      ///< training, evaluation apart
-  double elapsed_s = 0;          ///< since the run's first start, without the time between starts
-  double data_wait_s = 0;        ///< mean over ranks: waiting for the loader
-  double allreduce_s = 0;        ///< mean over ranks: waiting for sums after backward was done
+  double learning_rate = 0;  ///< of the epoch's last update
+  double epoch_seconds = 0;  ///< training, evaluation apart
+  double elapsed_s = 0;      ///< since the run's first start, without the time between starts
+  double data_wait_s = 0;    ///< mean over ranks: waiting for the loader
+  double allreduce_s = 0;    ///< mean over ranks: waiting for sums after backward was done
   double valid_seconds = 0;
-  double queue_fill = 0;         ///< mean over ranks: share of prefetched batches that stood ready, 0…1
-  double read_mb_per_s = 0;      ///< all ranks together, 1e6 bytes
-  double memory_peak_mb = 0;     ///< largest of all ranks: resident memory
+  double queue_fill = 0;      ///< mean over ranks: share of prefetched batches that stood ready, 0…1
+  double read_mb_per_s = 0;   ///< all ranks together, 1e6 bytes
+  double memory_peak_mb = 0;  ///< largest of all ranks: resident memory
   int64_t ranks = 1;
   int64_t logical_ranks = 1;
-  FigureList figures;            ///< train_accuracy, valid_auroc … in the order of the header
+  FigureList figures;  ///< train_accuracy, valid_auroc … in the order of the header
 
   double images_per_s() const { return epoch_seconds > 0 ? static_cast<double>(samples) / epoch_seconds : 0; }
 };
 
-/// Value of a column of epochs.csv as `monitor` names it: "valid.loss" = valid_loss. Nothing when the value is undefined.
-/// Throws ConfigError naming the columns there are when the column does not exist.
+/// Value of a column of epochs.csv as `monitor` names it: "valid.loss" = valid_loss. Nothing when the value is
+/// undefined. Throws ConfigError naming the columns there are when the column does not exist.
 std::optional<double> monitored(const EpochRow& row, const std::string& monitor);
 
 /// The columns of epochs.csv: the fixed ones, then `figures`.
@@ -44,9 +44,9 @@ std::vector<std::string> epoch_columns(const std::vector<std::string>& figures);
 /// epochs.csv and metrics.jsonl of a run, on rank 0: appended, flushed, never rewritten while the run goes on.
 class RunLog {
  public:
-  /// Opens or makes both files. Rows after `epochs_done` and events after `steps_done` are cut off, as is a torn last line,
-  /// so that a resumed run has each epoch and step once. Throws like throw_errno; ConfigError when epochs.csv has other
-  /// columns than this run.
+  /// Opens or makes both files. Rows after `epochs_done` and events after `steps_done` are cut off, as is a torn last
+  /// line, so that a resumed run has each epoch and step once. Throws like throw_errno; ConfigError when epochs.csv has
+  /// other columns than this run.
   RunLog(const std::string& folder, const std::vector<std::string>& figures, int64_t epochs_done, int64_t steps_done);
   ~RunLog();
   RunLog(const RunLog&) = delete;

@@ -21,7 +21,7 @@ Rows judge(const at::Tensor& logits, const at::Tensor& targets, const Loss& loss
   Rows rows;
   rows.loss = loss.per_sample(logits, targets).to(at::kDouble).cpu();
   if (task == Task::segmentation) {
-    const at::Tensor predicted = logits.gt(0);   // probability above one half
+    const at::Tensor predicted = logits.gt(0);  // probability above one half
     const at::Tensor wanted = targets.gt(0.5);
     const auto count = [](const at::Tensor& mask) { return mask.flatten(2).sum(2, false, at::kLong); };
     rows.pixels = at::stack({count(predicted.logical_and(wanted)), count(predicted), count(wanted)}, 2).cpu();
@@ -33,7 +33,8 @@ Rows judge(const at::Tensor& logits, const at::Tensor& targets, const Loss& loss
 }
 
 // The rows of all batches; with none, empty rows of the right shape, so that a rank without batches takes part.
-at::Tensor joined(const std::vector<Rows>& batches, at::Tensor Rows::*part, at::IntArrayRef empty, at::ScalarType type) {
+at::Tensor joined(const std::vector<Rows>& batches, at::Tensor Rows::*part, at::IntArrayRef empty,
+                  at::ScalarType type) {
   std::vector<at::Tensor> parts;
   for (const Rows& rows : batches) parts.push_back(rows.*part);
   return parts.empty() ? at::empty(empty, type) : at::cat(parts);

@@ -10,7 +10,8 @@
 namespace dtrain {
 
 // Moves tensors into one flat buffer; afterwards each is a view of its place there.
-static at::Tensor flatten(const FlatLayout& layout, const std::vector<at::Tensor>& tensors, const at::TensorOptions& options) {
+static at::Tensor flatten(const FlatLayout& layout, const std::vector<at::Tensor>& tensors,
+                          const at::TensorOptions& options) {
   const at::Tensor flat = at::zeros({layout.numel()}, options.requires_grad(false));
   for (size_t i = 0; i < tensors.size(); ++i) {
     const at::Tensor view = layout.view(flat, i);
@@ -60,7 +61,8 @@ void Replica::broadcast_from(Communicator& comm, int root) {
 
 std::vector<FileTensor> Replica::model_tensors(const std::string& prefix) const {
   std::vector<FileTensor> tensors;
-  for (const NamedTensor& parameter : parameters_of(*network_)) tensors.push_back({prefix + parameter.name, parameter.tensor});
+  for (const NamedTensor& parameter : parameters_of(*network_))
+    tensors.push_back({prefix + parameter.name, parameter.tensor});
   for (const NamedTensor& buffer : buffers_of(*network_)) tensors.push_back({prefix + buffer.name, buffer.tensor});
   return tensors;
 }
@@ -69,7 +71,8 @@ std::vector<FileTensor> Replica::optimizer_tensors() const {
   std::vector<FileTensor> tensors;
   for (const Optimizer::State& state : optimizer_->state())
     for (size_t i = 0; i < parameters_.size(); ++i)
-      tensors.push_back({"optimizer." + parameter_names_[i] + "." + state.name, layout_->view(state.values, parameters_.size() - 1 - i)});
+      tensors.push_back({"optimizer." + parameter_names_[i] + "." + state.name,
+                         layout_->view(state.values, parameters_.size() - 1 - i)});
   return tensors;
 }
 

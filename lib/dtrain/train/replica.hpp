@@ -1,8 +1,8 @@
 #pragma once
+#include <ATen/core/Tensor.h>
+
 #include <memory>
 #include <vector>
-
-#include <ATen/core/Tensor.h>
 
 #include "dtrain/checkpoint/tensors.hpp"
 #include "dtrain/dist/communicator.hpp"
@@ -12,9 +12,9 @@
 
 namespace dtrain {
 
-/// This process's copy of everything that training changes: the network and the optimizer's state. Parameters lie in one
-/// flat tensor, floating-point buffers (BatchNorm's statistics) in another; the network's own tensors are views of them.
-/// Between steps all replicas of a job are equal bit for bit.
+/// This process's copy of everything that training changes: the network and the optimizer's state. Parameters lie in
+/// one flat tensor, floating-point buffers (BatchNorm's statistics) in another; the network's own tensors are views of
+/// them. Between steps all replicas of a job are equal bit for bit.
 class Replica {
  public:
   /// Takes the network over, puts it into `format`. The flat layout holds the parameters in reverse order, as
@@ -50,7 +50,7 @@ class Replica {
   at::MemoryFormat format_;
   std::vector<std::string> parameter_names_;
   std::vector<at::Tensor> parameters_;
-  std::vector<at::Tensor> counters_;   // num_batches_tracked
+  std::vector<at::Tensor> counters_;  // num_batches_tracked
   std::unique_ptr<FlatLayout> layout_;
   at::Tensor flat_parameters_;
   at::Tensor flat_buffers_;

@@ -25,12 +25,15 @@ Trainer::Trainer(const Parts& parts, const Options& options)
       mine_(carried(parts.comm, options.logical_ranks)),
       kernels_(options.l2_kernels > 0 ? kernel_places(parts.replica) : std::vector<size_t>{}),
       reducer_(parts.replica.parameters(), parts.replica.flat_buffers().numel(), parts.comm.duplicate(),
-               options.logical_ranks, options.bucket_mb, [threads = static_cast<int>(options.threads)] { at::set_num_threads(threads); }) {
+               options.logical_ranks, options.bucket_mb,
+               [threads = static_cast<int>(options.threads)] { at::set_num_threads(threads); }) {
   parts_.replica.network().train();
 }
 
 int64_t Trainer::steps_per_epoch() const {
-  return EpochPlan(static_cast<int64_t>(parts_.train.size()), options_.logical_ranks, options_.batch, options_.distribute, options_.seed, 0).steps();
+  return EpochPlan(static_cast<int64_t>(parts_.train.size()), options_.logical_ranks, options_.batch,
+                   options_.distribute, options_.seed, 0)
+      .steps();
 }
 
 int64_t Trainer::steps_left() const { return plan_->steps() - at_; }
@@ -44,7 +47,8 @@ void Trainer::begin_epoch(const TrainingState& state) {
     for (int64_t v = mine_.begin; v < mine_.end; ++v) {
       if (plan_->count(step, v) == 0) continue;
       requests.push_back({{}, state.epoch});
-      for (int64_t place : plan_->places(step, v)) requests.back().samples.push_back(parts_.train[static_cast<size_t>(place)]);
+      for (int64_t place : plan_->places(step, v))
+        requests.back().samples.push_back(parts_.train[static_cast<size_t>(place)]);
     }
   parts_.loader.start(std::move(requests));
   exposed_before_ = reducer_.exposed_s();
@@ -75,7 +79,9 @@ Trainer::Pass Trainer::run_pass(int64_t logical_rank, int64_t global_count, int6
 // λ·Σw² over convolution kernels adds 2λ·w to their gradients.
 void Trainer::add_kernel_penalty(const at::Tensor& gradients) {
   for (size_t place : kernels_)
-    reducer_.layout().view(gradients, place).add_(reducer_.layout().view(parts_.replica.flat_parameters(), place), 2 * options_.l2_kernels);
+    reducer_.layout()
+        .view(gradients, place)
+        .add_(reducer_.layout().view(parts_.replica.flat_parameters(), place), 2 * options_.l2_kernels);
 }
 
 StepReport Trainer::step(TrainingState& state, StopRequest request) {
@@ -89,7 +95,7 @@ StepReport Trainer::step(TrainingState& state, StopRequest request) {
   // Every logical rank starts from the same BatchNorm statistics; their mean becomes the next step's.
   const at::Tensor buffers_before = replica.flat_buffers().clone();
   const int64_t tracked = replica.steps_tracked();
-  at::Tensor rows = at::zeros({mine_.size(), 4}, at::kLong);   // loss (its bits), correct, coverage, request
+  at::Tensor rows = at::zeros({mine_.size(), 4}, at::kLong);  // loss (its bits), correct, coverage, request
   rows.select(1, 3).fill_(static_cast<int64_t>(request));
   auto row = rows.accessor<int64_t, 2>();
   reducer_.begin_step(tree);
@@ -117,8 +123,10 @@ StepReport Trainer::step(TrainingState& state, StopRequest request) {
   report.request = static_cast<StopRequest>(all.select(1, 3).max().item<int64_t>());
   if (!std::isfinite(loss_sum)) {
     const int64_t first = loss_rows.isfinite().logical_not().nonzero()[0][0].item<int64_t>();
-    throw DivergedError("the loss is " + std::string(std::isnan(loss_sum) ? "not a number" : "infinite") + " in step " + std::to_string(state.step) +
-                        ", first in logical rank " + std::to_string(first) + "; lower optimizer.learning_rate or lengthen schedule.warmup and start again from the newest checkpoint");
+    throw DivergedError(
+        "the loss is " + std::string(std::isnan(loss_sum) ? "not a number" : "infinite") + " in step " +
+        std::to_string(state.step) + ", first in logical rank " + std::to_string(first) +
+        "; lower optimizer.learning_rate or lengthen schedule.warmup and start again from the newest checkpoint");
   }
 
   parts_.watchdog.enter(Section::update, state.step);
@@ -131,7 +139,8 @@ StepReport Trainer::step(TrainingState& state, StopRequest request) {
 
   state.loss_sum += loss_sum;
   state.correct += all.select(1, 1).sum().item<int64_t>();
-  for (int64_t v = 0; v < options_.logical_ranks; ++v) state.coverage_sum += std::bit_cast<uint64_t>(all[v][2].item<int64_t>());
+  for (int64_t v = 0; v < options_.logical_ranks; ++v)
+    state.coverage_sum += std::bit_cast<uint64_t>(all[v][2].item<int64_t>());
   ++state.step;
   state.cursor = plan_->cursor(++at_);
   state.optimizer_updates = replica.optimizer().updates();
@@ -145,7 +154,8 @@ Trainer::Finished Trainer::end_epoch(TrainingState& state) {
   uint64_t wanted = 0;
   for (int64_t step = 0; step < plan_->steps(); ++step)
     for (int64_t v = 0; v < options_.logical_ranks; ++v)
-      for (int64_t place : plan_->places(step, v)) wanted += parts_.dataset.samples[static_cast<size_t>(parts_.train[static_cast<size_t>(place)])].id;
+      for (int64_t place : plan_->places(step, v))
+        wanted += parts_.dataset.samples[static_cast<size_t>(parts_.train[static_cast<size_t>(place)])].id;
   check(at_ == plan_->steps() && state.coverage_sum == wanted,
         "epoch " + std::to_string(state.epoch + 1) + " saw every sample of its plan exactly once (coverage receipt)");
   const Loader::Figures loaded = parts_.loader.figures();
@@ -155,7 +165,8 @@ Trainer::Finished Trainer::end_epoch(TrainingState& state) {
   finished.correct = state.correct;
   finished.steps = plan_->steps();
   finished.epoch_seconds = state.epoch_seconds;
-  finished.times = {loaded.wait_s, reducer_.exposed_s() - exposed_before_ + status_wait_s_, loaded.queue_fill, loaded.bytes_read};
+  finished.times = {loaded.wait_s, reducer_.exposed_s() - exposed_before_ + status_wait_s_, loaded.queue_fill,
+                    loaded.bytes_read};
   ++state.epoch;
   state.cursor = 0;
   state.loss_sum = 0;

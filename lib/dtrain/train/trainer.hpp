@@ -21,15 +21,15 @@ namespace dtrain {
 
 /// What one update tells; equal on all ranks.
 struct StepReport {
-  double loss = 0;                            ///< mean over the step's samples
+  double loss = 0;  ///< mean over the step's samples
   double learning_rate = 0;
-  StopRequest request = StopRequest::none;    ///< the strongest that any rank's signals asked for
+  StopRequest request = StopRequest::none;  ///< the strongest that any rank's signals asked for
 };
 
 /// How this process spent the epoch since begin_epoch().
 struct EpochTimes {
-  double data_wait_s = 0;    ///< waiting for the loader
-  double allreduce_s = 0;    ///< waiting for sums after backward was done
+  double data_wait_s = 0;  ///< waiting for the loader
+  double allreduce_s = 0;  ///< waiting for sums after backward was done
   double queue_fill = 0;
   int64_t bytes_read = 0;
 };
@@ -41,7 +41,7 @@ struct EpochTimes {
 ///   trainer.end_epoch(state);
 class Trainer {
  public:
-  struct Parts {                     ///< all outlive the trainer
+  struct Parts {  ///< all outlive the trainer
     Replica& replica;
     const Loss& loss;
     const Schedule& schedule;
@@ -49,7 +49,7 @@ class Trainer {
     Communicator& comm;
     Watchdog& watchdog;
     const Dataset& dataset;
-    const std::vector<int64_t>& train;   ///< Split::train
+    const std::vector<int64_t>& train;  ///< Split::train
   };
   struct Options {
     Task task = Task::multilabel;
@@ -80,7 +80,7 @@ class Trainer {
   /// Closes the receipt: every sample of the plan was seen exactly once over all ranks, else InternalError. The state
   /// then stands before the next epoch; what the epoch's row needs is in `finished`.
   struct Finished {
-    double train_loss = 0;      ///< mean over the epoch's samples
+    double train_loss = 0;  ///< mean over the epoch's samples
     int64_t samples = 0;
     int64_t correct = 0;
     int64_t steps = 0;
@@ -90,7 +90,7 @@ class Trainer {
   Finished end_epoch(TrainingState& state);
 
  private:
-  struct Pass {                 ///< forward and backward of one logical rank
+  struct Pass {  ///< forward and backward of one logical rank
     double loss_sum = 0;
     int64_t correct = 0;
     uint64_t coverage = 0;
@@ -101,10 +101,10 @@ class Trainer {
   Parts parts_;
   Options options_;
   Range mine_;
-  std::vector<size_t> kernels_;   // places in the layout
+  std::vector<size_t> kernels_;  // places in the layout
   GradientReducer reducer_;
   std::unique_ptr<EpochPlan> plan_;
-  int64_t at_ = 0;                // next step of the plan
+  int64_t at_ = 0;  // next step of the plan
   double exposed_before_ = 0;
   double status_wait_s_ = 0;
   Stopwatch since_step_;

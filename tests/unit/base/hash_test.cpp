@@ -4,7 +4,9 @@
 
 using namespace dtrain;
 
-static std::span<const std::byte> bytes(std::string_view text) { return std::as_bytes(std::span(text.data(), text.size())); }
+static std::span<const std::byte> bytes(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
 
 TEST_CASE("CRC32C has its published check value") {
   CHECK(crc32c(bytes("123456789")) == 0xe3069283);
@@ -22,4 +24,6 @@ TEST_CASE("SHA-256 has its published value, in one piece and in several") {
   CHECK(Sha256().update("a").update("bc").hex_digest() == abc);
 }
 
-TEST_CASE("hash64 is the first eight bytes of SHA-256, little-endian") { CHECK(hash64("abc") == 0xeacf018fbf1678baULL); }
+TEST_CASE("hash64 is the first eight bytes of SHA-256, little-endian") {
+  CHECK(hash64("abc") == 0xeacf018fbf1678baULL);
+}

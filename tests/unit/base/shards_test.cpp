@@ -58,7 +58,8 @@ TEST_CASE("the subtrees of all processes together are the whole tree, for any V 
               CHECK(leaf < part_of(v, n, p).end);
               if (present[static_cast<size_t>(leaf)]) ++covered[static_cast<size_t>(leaf)];
             }
-        for (int64_t i = 0; i < v; ++i) CHECK(covered[static_cast<size_t>(i)] == (present[static_cast<size_t>(i)] ? 1 : 0));
+        for (int64_t i = 0; i < v; ++i)
+          CHECK(covered[static_cast<size_t>(i)] == (present[static_cast<size_t>(i)] ? 1 : 0));
       }
 }
 

@@ -40,7 +40,8 @@ TEST_CASE("durations carry their unit") {
   CHECK(parse_duration("30 s") == Duration{30, Duration::Unit::seconds});
   CHECK(parse_duration("3h55m") == Duration{3 * 3600 + 55 * 60, Duration::Unit::seconds});
   CHECK(parse_duration("10 minutes") == Duration{600, Duration::Unit::seconds});
-  for (const char* wrong : {"", "5", "epoch", "-1 epoch", "5 weeks", "1 epoch 3 s", "nan s"}) CHECK_FALSE(parse_duration(wrong).has_value());
+  for (const char* wrong : {"", "5", "epoch", "-1 epoch", "5 weeks", "1 epoch 3 s", "nan s"})
+    CHECK_FALSE(parse_duration(wrong).has_value());
   CHECK(Duration{1, Duration::Unit::epochs}.text() == "1 epoch");
   CHECK(Duration{100000, Duration::Unit::steps}.text() == "100000 steps");
   CHECK(Duration{0.5, Duration::Unit::epochs}.text() == "0.5 epochs");

@@ -84,9 +84,19 @@ TEST_CASE("result_sha256 follows the contract, whatever the order and layout") {
   const at::Tensor b = at::arange(24, at::kFloat).view({1, 2, 3, 4});
   const std::string expected = [&] {
     Sha256 hash;
-    hash.update("a").update(std::string(1, '\0')).update("F32").update(std::string(1, '\0')).update("2").update(std::string(1, '\0'));
+    hash.update("a")
+        .update(std::string(1, '\0'))
+        .update("F32")
+        .update(std::string(1, '\0'))
+        .update("2")
+        .update(std::string(1, '\0'));
     hash.update(std::as_bytes(std::span(a.const_data_ptr<float>(), 2)));
-    hash.update("b").update(std::string(1, '\0')).update("F32").update(std::string(1, '\0')).update("1,2,3,4").update(std::string(1, '\0'));
+    hash.update("b")
+        .update(std::string(1, '\0'))
+        .update("F32")
+        .update(std::string(1, '\0'))
+        .update("1,2,3,4")
+        .update(std::string(1, '\0'));
     hash.update(std::as_bytes(std::span(b.const_data_ptr<float>(), 24)));
     return hash.hex_digest();
   }();

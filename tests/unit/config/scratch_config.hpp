@@ -53,9 +53,7 @@ inline Config from_text(const std::string& yaml, const std::vector<std::string>&
   return load_config({{folder.write("t.yaml", yaml)}, false, overrides});
 }
 
-inline Config from_overrides(const std::vector<std::string>& overrides) {
-  return load_config({{}, false, overrides});
-}
+inline Config from_overrides(const std::vector<std::string>& overrides) { return load_config({{}, false, overrides}); }
 
 /// What load_config() says of `yaml`, the folder's name left out; "" when it says nothing.
 inline std::string errors_of(const std::string& yaml, const std::vector<std::string>& overrides = {}, int code = 78) {
@@ -72,8 +70,6 @@ inline std::string errors_of(const std::string& yaml, const std::vector<std::str
   return "";
 }
 
-inline bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace dtrain::test

@@ -10,7 +10,8 @@ static Dataset open(const DataOptions& options) { return open_dataset(options, T
 
 TEST_CASE("an image folder gives one class per folder, at any depth, in natural order") {
   const TempFolder root;
-  for (const char* name : {"dog/p10.png", "dog/p2.jpg", "cat/deep/x_1.JPEG", "cat/.hidden.png", ".git/z.png"}) root.picture(name);
+  for (const char* name : {"dog/p10.png", "dog/p2.jpg", "cat/deep/x_1.JPEG", "cat/.hidden.png", ".git/z.png"})
+    root.picture(name);
   root.text("dog/notes.txt", "no picture");
   const Dataset data = open(options_for(DataFormat::image_folder, root.path()));
   CHECK(data.task == Task::multiclass);
@@ -27,7 +28,8 @@ TEST_CASE("an image folder gives one class per folder, at any depth, in natural 
 
 TEST_CASE("train/ and val/ are parts, not classes") {
   const TempFolder root;
-  for (const char* name : {"train/a/1.png", "train/b/2.png", "val/a/3.png", "val/b/4.png", "test/a/5.png"}) root.picture(name);
+  for (const char* name : {"train/a/1.png", "train/b/2.png", "val/a/3.png", "val/b/4.png", "test/a/5.png"})
+    root.picture(name);
   const Dataset data = open(options_for(DataFormat::image_folder, root.path()));
   CHECK(data.classes == std::vector<std::string>{"a", "b"});
   REQUIRE(data.samples.size() == 5);
@@ -141,7 +143,8 @@ TEST_CASE("an image without mask and a mask without image are listed together") 
 
 TEST_CASE("a folder per sample unites its masks") {
   const TempFolder root;
-  for (const char* name : {"s1/images/x.png", "s1/masks/m1.png", "s1/masks/m2.png", "s2/images/y.png", "s2/masks/m.png"})
+  for (const char* name :
+       {"s1/images/x.png", "s1/masks/m1.png", "s1/masks/m2.png", "s2/images/y.png", "s2/masks/m.png"})
     root.picture(name, Image{1, 3, 1, 8, {0, 0, 0}, {}});
   root.picture("s1/masks/m1.png", Image{1, 3, 1, 8, {255, 128, 0}, {}});
   root.picture("s1/masks/m2.png", Image{1, 3, 1, 8, {0, 255, 7}, {}});
@@ -220,7 +223,8 @@ TEST_CASE("chosen classes keep a synthetic sample's picture") {
   for (size_t i = 0, j = 0; i < some.samples.size(); ++i) {
     while (all.samples[j].path != some.samples[i].path) ++j;
     CHECK(some.samples[i].class_index == (all.samples[j].class_index == 3 ? 0 : 1));
-    CHECK(read_picture(some, options, static_cast<int64_t>(i), 7).bytes == read_picture(all, options, static_cast<int64_t>(j), 7).bytes);
+    CHECK(read_picture(some, options, static_cast<int64_t>(i), 7).bytes ==
+          read_picture(all, options, static_cast<int64_t>(j), 7).bytes);
   }
 }
 
@@ -229,7 +233,9 @@ TEST_CASE("the manifest hash sees labels, names and file sizes, not the place of
   const TempFolder two;
   for (const TempFolder* root : {&one, &two})
     for (const char* name : {"a/1.png", "b/2.png"}) root->picture(name);
-  const auto hash = [](const TempFolder& root) { return open(options_for(DataFormat::image_folder, root.path())).manifest_sha256; };
+  const auto hash = [](const TempFolder& root) {
+    return open(options_for(DataFormat::image_folder, root.path())).manifest_sha256;
+  };
   const std::string first = hash(one);
   CHECK(first.size() == 64);
   CHECK(first == hash(two));

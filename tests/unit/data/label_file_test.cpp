@@ -35,12 +35,14 @@ TEST_CASE("the official NIH table gives 14 labels, pictures at any depth, patien
   root.picture("images_002/images/00000001_001.png");
   root.picture("images_002/images/unnamed.png");
   root.text("labels.csv", kNihHeader + nih_row("00000001_000.png", "No Finding", "1") +
-                              nih_row("00000001_001.png", "Hernia|Atelectasis", "1") + nih_row("00000002_000.png", "Mass", "2"));
+                              nih_row("00000001_001.png", "Hernia|Atelectasis", "1") +
+                              nih_row("00000002_000.png", "Mass", "2"));
   const Dataset data = open(nih(root));
   CHECK(data.task == Task::multilabel);
   REQUIRE(data.classes.size() == 14);
   CHECK(data.classes[13] == "Hernia");
-  REQUIRE(paths_of(data) == std::vector<std::string>{"images_001/images/00000002_000.png", "images_002/images/00000001_000.png",
+  REQUIRE(paths_of(data) == std::vector<std::string>{"images_001/images/00000002_000.png",
+                                                     "images_002/images/00000001_000.png",
                                                      "images_002/images/00000001_001.png"});
   CHECK(data.samples[0].group == "2");
   CHECK(data.samples[2].group == "1");

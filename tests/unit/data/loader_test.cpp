@@ -97,7 +97,8 @@ TEST_CASE("labels of several kinds come as the loss wants them") {
   loader.start({{{0, 9, 5}, std::nullopt}});
   const Batch batch = *loader.next();
   CHECK(batch.targets.sizes() == at::IntArrayRef({3, 3}));
-  for (int64_t k = 0; k < 3; ++k) CHECK(batch.targets[1][k].item<float>() == labels.samples[9].labels[static_cast<size_t>(k)]);
+  for (int64_t k = 0; k < 3; ++k)
+    CHECK(batch.targets[1][k].item<float>() == labels.samples[9].labels[static_cast<size_t>(k)]);
 
   const Dataset masks = open_dataset(options, Task::segmentation, 1);
   Loader other(masks, options, 1, at::MemoryFormat::ChannelsLast);
@@ -106,7 +107,8 @@ TEST_CASE("labels of several kinds come as the loss wants them") {
   CHECK(planes.targets.sizes() == at::IntArrayRef({2, 3, 32, 32}));
   const Image mask = read_mask(masks, options, 3, 1);
   for (int64_t k = 0; k < 3; ++k)
-    CHECK(planes.targets[1][k].sum().item<float>() == static_cast<float>(std::count(mask.bytes.begin(), mask.bytes.end(), k + 1)));
+    CHECK(planes.targets[1][k].sum().item<float>() ==
+          static_cast<float>(std::count(mask.bytes.begin(), mask.bytes.end(), k + 1)));
 }
 
 TEST_CASE("an image and its mask move together through the loader") {
@@ -191,12 +193,14 @@ TEST_CASE("no more batches than asked for are made ahead, and the figures count 
   int64_t all = 0;
   int64_t ahead = 0;
   for (int64_t i = 0; i < 20; ++i) {
-    const auto bytes = static_cast<int64_t>(std::filesystem::file_size(root / data.samples[static_cast<size_t>(i)].path));
+    const auto bytes =
+        static_cast<int64_t>(std::filesystem::file_size(root / data.samples[static_cast<size_t>(i)].path));
     all += bytes;
     if (i >= 8) ahead += bytes;  // requests() begins with the last sample: three batches of four
   }
   loader.start(requests(20, 4, 1));
-  for (int i = 0; i < 500 && loader.figures().bytes_read < ahead; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  for (int i = 0; i < 500 && loader.figures().bytes_read < ahead; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   CHECK(loader.figures().bytes_read == ahead);
   CHECK(drain(loader).size() == 5);

@@ -61,7 +61,8 @@ TEST_CASE("nuclei unite their masks, membranes take zero as a class") {
   const Image mask = read_mask(data, options, 0, 1);
   const Image picture = read_picture(data, options, 0, 1);
   CHECK_NOTHROW(require_same_size(data, 0, picture, mask));
-  const auto covered = static_cast<double>(std::count(mask.bytes.begin(), mask.bytes.end(), 1)) / static_cast<double>(mask.bytes.size());
+  const auto covered =
+      static_cast<double>(std::count(mask.bytes.begin(), mask.bytes.end(), 1)) / static_cast<double>(mask.bytes.size());
   CHECK((covered > 0.005 && covered < 0.8));
 
   const std::string membrane = real_folder("isbi2012_membrane");
@@ -72,7 +73,8 @@ TEST_CASE("nuclei unite their masks, membranes take zero as a class") {
   REQUIRE(slices.samples.size() == 20);
   CHECK(slices.samples[2].path == "image/2.png");
   const Image walls = read_mask(slices, options, 2, 1);
-  const double share = static_cast<double>(std::count(walls.bytes.begin(), walls.bytes.end(), 1)) / static_cast<double>(walls.bytes.size());
+  const double share = static_cast<double>(std::count(walls.bytes.begin(), walls.bytes.end(), 1)) /
+                       static_cast<double>(walls.bytes.size());
   CHECK((share > 0.15 && share < 0.3));
 }
 

@@ -12,7 +12,8 @@
 using namespace dtrain;
 using namespace dtrain::test;
 
-// How far pixels depart from the mean of the 5 × 5 around them, the strongest hundredth: large where something is drawn.
+// How far pixels depart from the mean of the 5 × 5 around them, the strongest hundredth: large where something is
+// drawn.
 static double roughness(const Image& image, size_t channel) {
   const auto at = [&](int64_t y, int64_t x) {
     return static_cast<double>(image.bytes[static_cast<size_t>((y * image.width + x) * image.channels) + channel]);

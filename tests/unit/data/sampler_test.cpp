@@ -95,7 +95,8 @@ TEST_CASE("every V-th sample, or a contiguous piece") {
       for (int64_t place : piece.places(step, v)) order.push_back(place);
   for (int64_t step = 0; step < 2; ++step)
     for (int64_t v = 0; v < 3; ++v)
-      CHECK(every.places(step, v) == std::vector<int64_t>{order[static_cast<size_t>(6 * step + v)], order[static_cast<size_t>(6 * step + v + 3)]});
+      CHECK(every.places(step, v) == std::vector<int64_t>{order[static_cast<size_t>(6 * step + v)],
+                                                          order[static_cast<size_t>(6 * step + v + 3)]});
 }
 
 TEST_CASE("a short last batch goes to half as many ranks as it has samples, a single one joins the batch before") {

@@ -41,7 +41,8 @@ static double largest_difference(const std::vector<float>& values, const at::Ten
   REQUIRE(flat.numel() == static_cast<int64_t>(values.size()));
   double largest = 0;
   for (size_t i = 0; i < values.size(); ++i)
-    largest = std::max(largest, std::abs(static_cast<double>(values[i]) - static_cast<double>(flat.const_data_ptr<float>()[i])));
+    largest = std::max(largest,
+                       std::abs(static_cast<double>(values[i]) - static_cast<double>(flat.const_data_ptr<float>()[i])));
   return largest;
 }
 
@@ -57,7 +58,8 @@ TEST_CASE("resizing agrees with LibTorch's antialiased bilinear, up, down and mi
                                    {{255, 256}, {254, 31}}}) {
       const Image image = random_image(from[0], from[1], channels, seed++);
       CAPTURE(from[0], from[1], to[0], to[1], channels);
-      CHECK(largest_difference(transformed(image, plain(to[0], to[1], channels)), reference(image, to[0], to[1])) < 1e-5);
+      CHECK(largest_difference(transformed(image, plain(to[0], to[1], channels)), reference(image, to[0], to[1])) <
+            1e-5);
     }
 }
 
@@ -96,7 +98,8 @@ TEST_CASE("grey is repeated over three channels, colour becomes grey by ITU-R 60
   const Image colour = random_image(6, 5, 3, 2);
   const std::vector<float> one = transformed(colour, plain(6, 5, 1));
   for (size_t i = 0; i < 30; ++i)
-    CHECK(one[i] == Approx((299 * colour.bytes[3 * i] + 587 * colour.bytes[3 * i + 1] + 114 * colour.bytes[3 * i + 2]) / 255000.0));
+    CHECK(one[i] == Approx((299 * colour.bytes[3 * i] + 587 * colour.bytes[3 * i + 1] + 114 * colour.bytes[3 * i + 2]) /
+                           255000.0));
 }
 
 TEST_CASE("normalisation has ImageNet's numbers by default for colour, a half for grey") {
@@ -125,7 +128,8 @@ TEST_CASE("flips and turns move whole pixels, as LibTorch's flip and rot90") {
         CHECK(largest_difference(transformed(image, options, {h, v, turns, 1, 1}), expected) < 1e-6);
       }
   const Image wide = random_image(4, 9, 1, 3);
-  CHECK(largest_difference(transformed(wide, plain(4, 9, 1), {true, true, 0, 1, 1}), reference(wide, 4, 9).flip({0, 1})) < 1e-6);
+  CHECK(largest_difference(transformed(wide, plain(4, 9, 1), {true, true, 0, 1, 1}),
+                           reference(wide, 4, 9).flip({0, 1})) < 1e-6);
   error_of(78, [&] { transformed(wide, plain(4, 9, 1), {false, false, 1, 1, 1}); });
 }
 
@@ -144,8 +148,8 @@ TEST_CASE("augmentation is keyed by seed, epoch and sample, and each kind draws 
   options.hflip = options.vflip = options.rot90 = 0.5;
   options.brightness = options.contrast = 0.2;
   const auto equal = [](const AugmentDraw& a, const AugmentDraw& b) {
-    return a.hflip == b.hflip && a.vflip == b.vflip && a.quarter_turns == b.quarter_turns && a.brightness == b.brightness &&
-           a.contrast == b.contrast;
+    return a.hflip == b.hflip && a.vflip == b.vflip && a.quarter_turns == b.quarter_turns &&
+           a.brightness == b.brightness && a.contrast == b.contrast;
   };
   CHECK(equal(draw_augmentation(options, 1, 2, 3), draw_augmentation(options, 1, 2, 3)));
   CHECK_FALSE(equal(draw_augmentation(options, 1, 2, 3), draw_augmentation(options, 1, 2, 4)));

@@ -81,7 +81,7 @@ TEST_CASE("multiclass figures: accuracy, and the AUROC of the second of two clas
   const auto figures = figures_of(Task::multiclass, {"good", "bad"}, p, true);
   CHECK(figures[0].name == "accuracy");
   CHECK(figures[0].value->value == 0.75);
-  CHECK(figures[0].value->low == Approx(0.3006).epsilon(1e-3));   // Wilson, 3 of 4
+  CHECK(figures[0].value->low == Approx(0.3006).epsilon(1e-3));  // Wilson, 3 of 4
   CHECK(figures[1].value->value == 1);
   CHECK(figure_names(Task::multiclass, {"a", "b", "c"}).size() == 5);
 }
@@ -89,7 +89,9 @@ TEST_CASE("multiclass figures: accuracy, and the AUROC of the second of two clas
 TEST_CASE("segmentation figures: pooled and per image, an empty union counts as 1") {
   Predictions p;
   p.loss = at::zeros({3}, at::kDouble);
-  p.pixels = at::tensor({int64_t{10}, int64_t{20}, int64_t{30}, int64_t{0}, int64_t{0}, int64_t{0}, int64_t{5}, int64_t{5}, int64_t{5}}).view({3, 1, 3});
+  p.pixels = at::tensor({int64_t{10}, int64_t{20}, int64_t{30}, int64_t{0}, int64_t{0}, int64_t{0}, int64_t{5},
+                         int64_t{5}, int64_t{5}})
+                 .view({3, 1, 3});
   const auto figures = figures_of(Task::segmentation, {"foreground"}, p, true);
   CHECK(figures[0].value->value == Approx(15.0 / 45));
   CHECK(figures[1].value->value == Approx((0.25 + 1 + 1) / 3));

@@ -3,8 +3,8 @@
 #include <iterator>
 
 #include "dtrain/model/weights.hpp"
-#include "unit/model/test_tools.hpp"
 #include "support/catch.hpp"
+#include "unit/model/test_tools.hpp"
 
 using namespace dtrain;
 

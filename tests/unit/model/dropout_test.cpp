@@ -2,8 +2,8 @@
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/model/layers.hpp"
-#include "unit/model/test_tools.hpp"
 #include "support/catch.hpp"
+#include "unit/model/test_tools.hpp"
 
 using namespace dtrain;
 

@@ -1,13 +1,13 @@
 #include "dtrain/model/loss.hpp"
 
+#include <ATen/ATen.h>
+
 #include <cmath>
 #include <limits>
 
-#include <ATen/ATen.h>
-
 #include "dtrain/base/error.hpp"
-#include "unit/model/test_tools.hpp"
 #include "support/catch.hpp"
+#include "unit/model/test_tools.hpp"
 
 using namespace dtrain;
 

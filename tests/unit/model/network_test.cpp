@@ -1,13 +1,13 @@
 #include "dtrain/model/network.hpp"
 
+#include <ATen/ATen.h>
+
 #include <cmath>
 #include <map>
 
-#include <ATen/ATen.h>
-
 #include "dtrain/base/error.hpp"
-#include "unit/model/test_tools.hpp"
 #include "support/catch.hpp"
+#include "unit/model/test_tools.hpp"
 
 using namespace dtrain;
 
@@ -76,11 +76,10 @@ TEST_CASE("the layer list has the network's parameters, shapes and multiply-adds
     double giga_multiply_adds;
     std::vector<int64_t> output;
   };
-  const auto anchor = GENERATE(
-      Anchor{NetworkName::resnet50, {3, 224, 224, 1000}, 4.089, {1000}},
-      Anchor{NetworkName::densenet121, {3, 224, 224, 14}, 2.833, {14}},
-      Anchor{NetworkName::unet, {1, 768, 1024, 1}, 9.07, {1, 768, 1024}},
-      Anchor{NetworkName::small_cnn, {3, 64, 64, 2}, 0.03729, {2}});
+  const auto anchor = GENERATE(Anchor{NetworkName::resnet50, {3, 224, 224, 1000}, 4.089, {1000}},
+                               Anchor{NetworkName::densenet121, {3, 224, 224, 14}, 2.833, {14}},
+                               Anchor{NetworkName::unet, {1, 768, 1024, 1}, 9.07, {1, 768, 1024}},
+                               Anchor{NetworkName::small_cnn, {3, 64, 64, 2}, 0.03729, {2}});
   INFO(test::text_of(anchor.name));
   const auto network = make(anchor.name, anchor.shape);
   const auto layers = network->layers(anchor.shape);

@@ -1,14 +1,14 @@
 // The networks against numbers that PyTorch computed for weights made by a formula: needs no Python.
+#include <ATen/ATen.h>
+
 #include <algorithm>
 #include <cmath>
-
-#include <ATen/ATen.h>
 
 #include "dtrain/base/hash.hpp"
 #include "dtrain/model/loss.hpp"
 #include "dtrain/model/network.hpp"
-#include "unit/model/test_tools.hpp"
 #include "support/catch.hpp"
+#include "unit/model/test_tools.hpp"
 
 using namespace dtrain;
 

@@ -1,12 +1,12 @@
 // Tensor by tensor against PyTorch, where a Python with torch, torchvision and safetensors is at hand.
-#include <algorithm>
-
 #include <ATen/ATen.h>
+
+#include <algorithm>
 
 #include "dtrain/model/loss.hpp"
 #include "dtrain/model/weights.hpp"
-#include "unit/model/test_tools.hpp"
 #include "support/catch.hpp"
+#include "unit/model/test_tools.hpp"
 
 using namespace dtrain;
 using test::relative_error;

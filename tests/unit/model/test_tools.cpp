@@ -1,12 +1,11 @@
 #include "unit/model/test_tools.hpp"
 
+#include <ATen/ATen.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
 #include <map>
-
-#include <ATen/ATen.h>
 
 #include "dtrain/base/random.hpp"
 #include "support/catch.hpp"
@@ -26,10 +25,14 @@ TemporaryFolder::~TemporaryFolder() {
 
 std::string text_of(NetworkName name) {
   switch (name) {
-    case NetworkName::densenet121: return "densenet121";
-    case NetworkName::resnet50: return "resnet50";
-    case NetworkName::unet: return "unet";
-    case NetworkName::small_cnn: return "small_cnn";
+    case NetworkName::densenet121:
+      return "densenet121";
+    case NetworkName::resnet50:
+      return "resnet50";
+    case NetworkName::unet:
+      return "unet";
+    case NetworkName::small_cnn:
+      return "small_cnn";
   }
   return "";
 }
@@ -82,8 +85,8 @@ static const std::string kReferenceScript = "tests/support/reference/reference_t
 
 static bool runs(const std::string& interpreter, const std::string& script, const std::string& arguments,
                  const std::string& log) {
-  const std::string command = "timeout 300 '" + interpreter + "' -B '" DTRAIN_SOURCE_DIR "/" + script + "' " + arguments +
-                              " >'" + log + "' 2>&1";
+  const std::string command = "timeout 300 '" + interpreter + "' -B '" DTRAIN_SOURCE_DIR "/" + script + "' " +
+                              arguments + " >'" + log + "' 2>&1";
   return std::system(command.c_str()) == 0;
 }
 

@@ -1,10 +1,10 @@
 #pragma once
+#include <ATen/core/Tensor.h>
+
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
-
-#include <ATen/core/Tensor.h>
 
 #include "dtrain/io/safetensors.hpp"
 #include "dtrain/model/network.hpp"

@@ -1,14 +1,14 @@
 #include "dtrain/model/weights.hpp"
 
+#include <ATen/ATen.h>
+
 #include <fstream>
 #include <functional>
 #include <limits>
 
-#include <ATen/ATen.h>
-
 #include "dtrain/base/error.hpp"
-#include "unit/model/test_tools.hpp"
 #include "support/catch.hpp"
+#include "unit/model/test_tools.hpp"
 
 using namespace dtrain;
 
@@ -34,11 +34,16 @@ Contents contents_of(const Network& network) {
 
 std::string dtype_of(const at::Tensor& tensor) {
   switch (tensor.scalar_type()) {
-    case at::kDouble: return "F64";
-    case at::kHalf: return "F16";
-    case at::kBFloat16: return "BF16";
-    case at::kLong: return "I64";
-    default: return "F32";
+    case at::kDouble:
+      return "F64";
+    case at::kHalf:
+      return "F16";
+    case at::kBFloat16:
+      return "BF16";
+    case at::kLong:
+      return "I64";
+    default:
+      return "F32";
   }
 }
 
@@ -46,7 +51,9 @@ std::string write(const test::TemporaryFolder& folder, const Contents& contents)
   const std::string path = (folder.path() / "start.safetensors").string();
   std::vector<TensorBytes> tensors;
   for (const auto& [name, tensor] : contents)
-    tensors.push_back({name, dtype_of(tensor), tensor.sizes().vec(),
+    tensors.push_back({name,
+                       dtype_of(tensor),
+                       tensor.sizes().vec(),
                        {static_cast<const std::byte*>(tensor.data_ptr()), tensor.nbytes()}});
   write_safetensors(path, tensors, {});
   return path;

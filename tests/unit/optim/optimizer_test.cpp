@@ -60,7 +60,8 @@ TEST_CASE("adagrad and adadelta update as PyTorch does") {
 }
 
 TEST_CASE("an element's update does not depend on its neighbours, and zeros stay zero") {
-  for (const OptimizerName name : {OptimizerName::sgd, OptimizerName::adam, OptimizerName::adamw, OptimizerName::adagrad, OptimizerName::adadelta}) {
+  for (const OptimizerName name : {OptimizerName::sgd, OptimizerName::adam, OptimizerName::adamw,
+                                   OptimizerName::adagrad, OptimizerName::adadelta}) {
     OptimizerOptions options;
     options.name = name;
     options.momentum = name == OptimizerName::sgd ? 0.9 : 0;

@@ -65,14 +65,16 @@ TEST_CASE("step, multistep and cosine decay the scaled rate") {
   CHECK(cosine.rate(100) == Approx(0.02));
 }
 
-TEST_CASE("plateau reduces after more than `patience` epochs without improvement, not during warmup, and ignores the undefined") {
+TEST_CASE(
+    "plateau reduces after more than `patience` epochs without improvement, not during warmup, and ignores the "
+    "undefined") {
   ScheduleOptions options;
   options.decay.name = DecayName::plateau;
   options.decay.patience = 1;
   options.decay.factor = 0.1;
   options.warmup = epochs(1);
   Schedule schedule(options, 0.1, 2, 10, 10);
-  CHECK_FALSE(schedule.end_epoch(10, 0.01));          // warmup: not even noted as best
+  CHECK_FALSE(schedule.end_epoch(10, 0.01));  // warmup: not even noted as best
   CHECK_FALSE(schedule.end_epoch(20, 0.5));
   CHECK_FALSE(schedule.end_epoch(30, 0.6));
   CHECK_FALSE(schedule.end_epoch(40, std::nullopt));

@@ -31,7 +31,8 @@ static const std::vector<std::string> kFigures = {"valid_auroc", "valid_auroc_He
 
 TEST_CASE("epochs.csv begins as the contract fixes it") {
   CHECK(join(epoch_columns(kFigures), ",") ==
-        "epoch,steps,samples,train_loss,valid_loss,learning_rate,epoch_seconds,elapsed_s,images_per_s,data_wait_s,allreduce_s,valid_seconds,"
+        "epoch,steps,samples,train_loss,valid_loss,learning_rate,epoch_seconds,elapsed_s,images_per_s,data_wait_s,"
+        "allreduce_s,valid_seconds,"
         "queue_fill,read_mb_per_s,gpu_util_percent,memory_peak_mb,ranks,logical_ranks,valid_auroc,valid_auroc_Hernia");
 }
 
@@ -72,7 +73,7 @@ TEST_CASE("a resumed run cuts back what came after the checkpoint, torn lines to
   const auto rows = RunLog::read_epochs(folder.path());
   REQUIRE(rows.size() == 3);
   CHECK(rows[2].at("epoch") == "3");
-  CHECK(split_text(read_text(folder / "metrics.jsonl"), '\n').size() == 6);   // 2 × (step, epoch), epoch, and the end
+  CHECK(split_text(read_text(folder / "metrics.jsonl"), '\n').size() == 6);  // 2 × (step, epoch), epoch, and the end
 }
 
 TEST_CASE("other columns than before are refused") {
@@ -91,7 +92,8 @@ TEST_CASE("monitor names a column that training can watch") {
 
 TEST_CASE("the progress line reads as the contract shows it") {
   Progress progress{3, 10, 420, 875, 0.1523, 0.004, 1204, 0.02, 760};
-  CHECK(progress_text(progress) == "epoch 3/10  step 420/875  loss 0.1523  lr 4.0e-03  1,204 images/s  data-wait 2 %  eta 00:12:40");
+  CHECK(progress_text(progress) ==
+        "epoch 3/10  step 420/875  loss 0.1523  lr 4.0e-03  1,204 images/s  data-wait 2 %  eta 00:12:40");
 }
 
 TEST_CASE("a used run folder is moved aside, never overwritten") {

@@ -1,4 +1,6 @@
 // Whole training steps on ranks that are threads of this process: the promise without a launcher.
+#include "dtrain/train/trainer.hpp"
+
 #include <ATen/ATen.h>
 
 #include <cmath>
@@ -7,7 +9,6 @@
 #include "dtrain/dist/collectives.hpp"
 #include "dtrain/dist/thread_communicator.hpp"
 #include "dtrain/train/evaluate.hpp"
-#include "dtrain/train/trainer.hpp"
 #include "support/catch.hpp"
 
 using namespace dtrain;
@@ -24,8 +25,8 @@ struct Setting {
 };
 
 struct Outcome {
-  std::string weights;               // result_sha256
-  std::vector<double> losses;        // of each step
+  std::string weights;         // result_sha256
+  std::vector<double> losses;  // of each step
   double valid_loss = 0;
   int64_t tracked = 0;
 };
@@ -58,14 +59,16 @@ Outcome train(const Setting& setting, Communicator& comm) {
   OptimizerOptions optimizer;
   optimizer.learning_rate = setting.learning_rate;
   // Every rank starts from other weights; the broadcast must make them one.
-  Replica replica(make_network(model, shape, 100 + static_cast<uint64_t>(comm.rank())), at::MemoryFormat::ChannelsLast, optimizer);
+  Replica replica(make_network(model, shape, 100 + static_cast<uint64_t>(comm.rank())), at::MemoryFormat::ChannelsLast,
+                  optimizer);
   replica.broadcast_from(comm, 0);
   const Loss loss({}, setting.task, {});
   const Schedule schedule({}, optimizer.learning_rate, 1, 1, 2);
   Loader loader(dataset, data, 5, replica.memory_format());
   Watchdog watchdog(60, [](const std::string&) {});
-  Trainer trainer({replica, loss, schedule, loader, comm, watchdog, dataset, train_part},
-                  {setting.task, 5, setting.logical_ranks, 1, 0.05, setting.l2_kernels, setting.batch, Distribute::samples});
+  Trainer trainer(
+      {replica, loss, schedule, loader, comm, watchdog, dataset, train_part},
+      {setting.task, 5, setting.logical_ranks, 1, 0.05, setting.l2_kernels, setting.batch, Distribute::samples});
   Outcome outcome;
   TrainingState state;
   for (int epoch = 0; epoch < 2; ++epoch) {
@@ -73,7 +76,8 @@ Outcome train(const Setting& setting, Communicator& comm) {
     while (trainer.steps_left() > 0) outcome.losses.push_back(trainer.step(state, StopRequest::none).loss);
     trainer.end_epoch(state);
   }
-  outcome.valid_loss = mean_loss(evaluate(replica, loss, setting.task, loader, valid_part, 3, comm, watchdog, state.step));
+  outcome.valid_loss =
+      mean_loss(evaluate(replica, loss, setting.task, loader, valid_part, 3, comm, watchdog, state.step));
   outcome.weights = replica.sha256();
   outcome.tracked = replica.steps_tracked();
   return outcome;
@@ -94,7 +98,7 @@ TEST_CASE("training has the same bits on 1, 2, 3 and 4 ranks, with a short last 
     setting.network = network;
     setting.task = network == NetworkName::unet ? Task::segmentation : Task::multiclass;
     const Outcome one = train_on(1, setting);
-    CHECK(one.losses.size() == 4);   // 17 samples in batches of 8, the last 9 together
+    CHECK(one.losses.size() == 4);  // 17 samples in batches of 8, the last 9 together
     for (int ranks = 2; ranks <= 4; ++ranks) {
       INFO("ranks " << ranks);
       const Outcome more = train_on(ranks, setting);

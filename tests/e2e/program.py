@@ -1,0 +1,274 @@
+"""What the end-to-end tests share: starting dtrain alone or under mpirun, small data sets, reading what a run wrote.
+
+CMake names the programs in DTRAIN_PROGRAM and DTRAIN_MPIEXEC; a test started by hand finds the release build.
+"""
+
+import contextlib
+import csv
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DTRAIN = os.environ.get("DTRAIN_PROGRAM", str(ROOT / "build/release/bin/dtrain"))
+MPIEXEC = os.environ.get("DTRAIN_MPIEXEC", "mpirun")
+# Columns of epochs.csv that tell how long a process took or how many there were; all others belong to the result.
+OF_THE_MACHINE = {
+    "epoch_seconds", "elapsed_s", "images_per_s", "data_wait_s", "allreduce_s", "valid_seconds", "queue_fill",
+    "read_mb_per_s", "gpu_util_percent", "memory_peak_mb", "ranks",
+}
+# Traces of an end that nobody meant.
+CRASHES = ("terminate called", "Segmentation fault", "core dumped", "Backtrace", "frame #", "what():", "Aborted", "signal 6", "signal 11")
+
+
+def environment(extra=None):
+    """This process's environment without what a launcher, a batch system or another test may have left in it."""
+    foreign = ("DTRAIN_", "OMPI_COMM", "PMIX_", "PMI_", "SLURM_")
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
+    clean.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    clean.update(extra or {})
+    return clean
+
+
+def command(words, ranks=None):
+    launcher = [] if ranks is None else [MPIEXEC, "--oversubscribe", "--bind-to", "none", "-np", str(ranks)]
+    return launcher + [DTRAIN] + [str(word) for word in words]
+
+
+def children(pid):
+    """Processes started by `pid`, their own children included, in the order of their numbers."""
+    parents = {}
+    for entry in pathlib.Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+    found, around = [], {pid}
+    while around:
+        around = {child for child, parent in parents.items() if parent in around}
+        found += around
+    return sorted(found)
+
+
+def alive(pid):
+    """True unless the process is gone or only waits to be collected."""
+    with contextlib.suppress(OSError):
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    return False
+
+
+def wait_until(condition, seconds, what):
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError(f"waited {seconds} s in vain: {what}")
+        time.sleep(0.01)
+
+
+class Ended:
+    """How one call of dtrain ended."""
+
+    def __init__(self, words, code, out, err, seconds):
+        self.words, self.code, self.out, self.err, self.seconds = words, code, out, err, seconds
+        self.errors = [line for line in err.splitlines() if line.startswith("dtrain: error ")]
+
+    def __str__(self):
+        return f"$ {' '.join(self.words)}\nexit code {self.code} after {self.seconds:.2f} s\n{self.out}{self.err}"
+
+    def json(self):
+        return json.loads(self.out.splitlines()[-1])
+
+
+class Started:
+    """A call of dtrain that is still running. Its output goes to files, so that it never waits for a reader."""
+
+    def __init__(self, words, ranks=None, env=None, cwd=None, before=None):
+        self.words = command(words, ranks)
+        self.out, self.err = tempfile.TemporaryFile("w+"), tempfile.TemporaryFile("w+")
+        self.since = time.monotonic()
+        self.process = subprocess.Popen(self.words, stdin=subprocess.DEVNULL, stdout=self.out, stderr=self.err,
+                                        env=environment(env), cwd=cwd, start_new_session=True, preexec_fn=before)
+
+    def send(self, number):
+        self.process.send_signal(number)
+
+    def ranks(self):
+        """Process ids of the ranks under mpirun."""
+        return [pid for pid in children(self.process.pid) if os.path.realpath(f"/proc/{pid}/exe") == os.path.realpath(DTRAIN)]
+
+    def kill(self):
+        for pid in children(self.process.pid) + [self.process.pid]:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+
+    def wait(self, timeout):
+        try:
+            self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"did not end within {timeout} s\n{self.ended()}") from None
+        return self.ended()
+
+    def ended(self):
+        texts = []
+        for stream in (self.out, self.err):
+            stream.seek(0)
+            texts.append(stream.read())
+            stream.close()
+        return Ended(self.words, self.process.returncode, *texts, time.monotonic() - self.since)
+
+
+class Run:
+    """What a run folder holds."""
+
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
+
+    def facts(self):
+        return json.loads((self.folder / "run.json").read_text())
+
+    def hash(self):
+        return self.facts()["result_sha256"]
+
+    def rows(self):
+        with open(self.folder / "epochs.csv", newline="", encoding="utf-8") as file:
+            return list(csv.DictReader(file))
+
+    def result_rows(self):
+        """The rows of epochs.csv without times and the number of processes, as text: equal bits print equal text."""
+        return [{key: text for key, text in row.items() if key not in OF_THE_MACHINE} for row in self.rows()]
+
+    def events(self, kind=None):
+        lines = (self.folder / "metrics.jsonl").read_text().splitlines()
+        return [event for event in map(json.loads, lines) if kind in (None, event["event"])]
+
+    def steps_logged(self):
+        """Steps in metrics.jsonl, a line that is being written left out."""
+        with contextlib.suppress(OSError):
+            return (self.folder / "metrics.jsonl").read_text().count('"event":"step"')
+        return 0
+
+    def checkpoints(self):
+        """Oldest first."""
+        return sorted((self.folder / "checkpoints").glob("epoch-*.safetensors"), key=lambda path: path.name.rpartition("-")[2])
+
+    def done(self):
+        return (self.folder / "DONE").exists()
+
+
+def checkpoint_header(path):
+    with open(path, "rb") as file:
+        return json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+
+
+def tensor_checksums(path, prefix=""):
+    """Checksum of each tensor whose name begins with `prefix`, as the checkpoint's header gives them."""
+    mark = "crc32c." + prefix
+    stored = checkpoint_header(path)["__metadata__"]
+    return {name[7:]: text for name, text in stored.items() if name.startswith(mark) and name != "crc32c.header"}
+
+
+def result_of(path):
+    """result_sha256 of the model in a checkpoint, computed here: name, NUL, dtype, NUL, shape, NUL, bytes; by name."""
+    header = checkpoint_header(path)
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        data = 8 + struct.unpack("<Q", file.read(8))[0]
+        for name in sorted(name for name in header if name.startswith("model.")):
+            tensor = header[name]
+            begin, end = tensor["data_offsets"]
+            file.seek(data + begin)
+            shape = ",".join(map(str, tensor["shape"]))
+            digest.update(f"{name[6:]}\0{tensor['dtype']}\0{shape}\0".encode() + file.read(end - begin))
+    return digest.hexdigest()
+
+
+def flip_byte(path):
+    """Changes one bit in the last third of a file, where a checkpoint keeps tensors."""
+    with open(path, "r+b") as file:
+        place = os.path.getsize(path) * 2 // 3
+        file.seek(place)
+        byte = file.read(1)[0]
+        file.seek(place)
+        file.write(bytes([byte ^ 4]))
+
+
+class ProgramTest(unittest.TestCase):
+    """A temporary folder per test class, which is the working directory of all its calls."""
+
+    maxDiff = None
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="dtrain-e2e-"))
+        cls.addClassCleanup(shutil.rmtree, cls.folder, True)
+
+    @classmethod
+    def start(cls, *words, ranks=None, env=None, before=None):
+        return Started(words, ranks, env, cls.folder, before)
+
+    @classmethod
+    def call(cls, *words, ranks=None, env=None, timeout=60, before=None):
+        """Runs dtrain to its end, alone or as `ranks` processes under mpirun."""
+        return cls.start(*words, ranks=ranks, env=env, before=before).wait(timeout)
+
+    @classmethod
+    def good(cls, *words, **how):
+        """A call that must succeed, and leave no trace of a crash."""
+        ended = cls.call(*words, **how)
+        if ended.code != 0 or ended.errors or any(trace in ended.err for trace in CRASHES):
+            raise AssertionError(f"wanted a good end\n{ended}")
+        return ended
+
+    @classmethod
+    def sample(cls, kind, count, name=None):
+        """A generated data set beneath the class's folder."""
+        cls.good("sample", "--kind", kind, "--count", count, "--output", name or kind)
+        return cls.folder / (name or kind)
+
+    @classmethod
+    def write_config(cls, name, *parts):
+        """A configuration of nested dictionaries, later ones merged over earlier; JSON is YAML."""
+        def merge(under, over):
+            both = {**under, **over}
+            return {key: merge(under[key], value) if isinstance(value, dict) and isinstance(under.get(key), dict) else value
+                    for key, value in both.items()}
+        whole = {}
+        for part in parts:
+            whole = merge(whole, part)
+        path = cls.folder / (name + ".yaml")
+        path.write_text(json.dumps(whole, indent=1), encoding="utf-8")
+        return path
+
+    def run_at(self, name):
+        return Run(self.folder / name)
+
+    def fails(self, ended, code, *words, rank=None):
+        """It ended with `code`, without a crash, and dtrain's last line is that error and holds all these words."""
+        self.assertEqual(ended.code, code, ended)
+        for trace in CRASHES:
+            self.assertNotIn(trace, ended.err, ended)
+        self.assertEqual(len(ended.errors), 1, ended)
+        place = "" if rank is None else f" [rank {rank} @ "
+        self.assertTrue(ended.errors[0].startswith(f"dtrain: error {code}{place}" + (":" if rank is None else "")), ended)
+        for word in words:
+            self.assertIn(str(word), ended.errors[0], ended)
+        if rank is None:
+            self.assertEqual(ended.err.rstrip("\n").splitlines()[-1], ended.errors[0], ended)
+        self.assertEqual([path.name for path in self.folder.glob("core*")], [])
+
+
+def main():
+    for program in (DTRAIN, MPIEXEC):
+        if not shutil.which(program):
+            sys.exit(f"{program} is missing; build dtrain first, or name it in DTRAIN_PROGRAM or DTRAIN_MPIEXEC")
+    unittest.main(verbosity=2)

@@ -1,0 +1,277 @@
+"""A run that stopped, by limit, signal or damage, goes on with any number of processes to the bits of one that never did."""
+
+import shutil
+import signal
+
+import program
+
+# 44 training pictures, 6 steps an epoch: 9 steps are one epoch and a half.
+STEPS, EPOCHS = 6, 4
+SMALL = {
+    "seed": 5,
+    "epochs": EPOCHS,
+    "model": {"name": "small_cnn"},
+    "batch": {"per_rank": 2},
+    "optimizer": {"name": "adam", "learning_rate": 0.001},
+    "distributed": {"logical_ranks": 4},
+    "data": {
+        "format": "image_folder",
+        "root": "chips",
+        "image": {"size": [32, 32]},
+        "split": {"valid": 8 / 52},
+        "augment": {"hflip": 0.5, "brightness": 0.2},
+    },
+}
+PLATEAU = {"schedule": {"warmup": "0.5 epochs", "decay": {"name": "plateau", "patience": 0}}}
+UNET = {
+    "model": {"name": "unet"},
+    "optimizer": {"name": "sgd", "momentum": 0.9},
+    "data": {"format": "image_mask", "root": "cells", "augment": {"vflip": 0.5, "rot90": 0.5, "contrast": 0.2}},
+    "schedule": {"warmup": "4 steps", "decay": {"name": "cosine"}},
+}
+
+
+class Resume(program.ProgramTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.sample("chips", 52)
+        cls.sample("cells", 52)
+        cls.write_config("small", SMALL)
+        cls.write_config("plateau", SMALL, PLATEAU)
+        cls.write_config("unet", {**SMALL, "data": {key: SMALL["data"][key] for key in ("image", "split")}}, UNET)
+        cls.straight = {}
+
+    def train(self, folder, *words, config="small", ranks=None):
+        ended = self.good("--config", f"{config}.yaml", "--run-dir", folder, *words, ranks=ranks)
+        return ended, self.run_at(folder)
+
+    def never_stopped(self, config="small", *words):
+        """The run that all others must equal, on two processes; made once."""
+        key = "-".join(("straight", config, *words))
+        if key not in self.straight:
+            self.straight[key] = self.train(key, *words, config=config, ranks=2)[1]
+            self.assertTrue(self.straight[key].done())
+        return self.straight[key]
+
+    def stopped(self, folder, steps, config="small", ranks=2, words=()):
+        """A run that a limit ended after `steps` updates."""
+        ended, run = self.train(folder, "--limit-steps", steps, *words, config=config, ranks=ranks)
+        self.assertFalse(run.done())
+        self.assertEqual((run.facts()["steps"], run.facts()["ranks"]), (steps, ranks or 1))
+        self.assertEqual(program.result_of(run.checkpoints()[-1]), run.hash())
+        self.assertIn(run.checkpoints()[-1].name, ended.err)
+        return run
+
+    def equal(self, run, other):
+        self.assertTrue(run.done())
+        self.assertEqual(run.hash(), other.hash())
+        self.assertEqual(run.result_rows(), other.result_rows())
+        self.assertEqual(len(run.rows()), run.facts()["epochs"])
+        self.assertEqual(run.facts()["steps"], other.facts()["steps"])
+        self.assertEqual([event["step"] for event in run.events("step")], list(range(1, run.facts()["steps"] + 1)))
+
+    def test_one_epoch_and_a_half_on_two_processes_then_three(self):
+        for config in ("plateau", "unet"):
+            with self.subTest(config):
+                straight = self.never_stopped(config)
+                run = self.stopped(config, STEPS * 3 // 2, config)
+                self.assertEqual(len(run.rows()), 1)
+                self.assertNotEqual(run.hash(), straight.hash())
+                self.train(config, config=config, ranks=3)
+                self.equal(run, straight)
+                self.assertEqual([row["ranks"] for row in run.rows()], ["2", "3", "3", "3"])
+                self.assertEqual([event["step"] for event in run.events("resume")], [STEPS * 3 // 2])
+
+    def test_many_stops_at_and_between_epoch_ends_by_one_to_four_processes(self):
+        for ranks, steps in ((4, 1), (1, 5), (3, 7), (None, 6)):
+            run = self.train("many", "--limit-steps", steps, ranks=ranks)[1]
+            self.assertFalse(run.done())
+        self.train("many", ranks=2)
+        self.equal(run, self.never_stopped())
+        self.assertEqual([event["step"] for event in run.events("resume")], [1, 6, 13, 19])
+
+    def test_a_limit_at_the_very_last_step_leaves_the_run_to_be_closed(self):
+        run = self.stopped("last", STEPS * EPOCHS)
+        self.assertEqual(len(run.rows()), EPOCHS)
+        self.assertEqual(run.hash(), self.never_stopped().hash())
+        self.train("last")
+        self.equal(run, self.never_stopped())
+
+    def signalled(self, folder, number, ranks, whom, epochs=40):
+        """Starts a long run and sends a signal to what `whom` names after a few steps."""
+        started = self.start("--config", "small.yaml", "--run-dir", folder, f"epochs={epochs}", "data.image.size=[64, 64]",
+                             "checkpoint.every=1000 epochs", ranks=ranks)
+        run = self.run_at(folder)
+        try:
+            program.wait_until(lambda: run.steps_logged() >= 7, 60, "the seventh step")
+            for pid in whom(started):
+                program.os.kill(pid, number)
+            return started, run
+        except BaseException:
+            started.kill()
+            raise
+
+    def goes_on_to_the_same(self, run, ranks):
+        words = ("epochs=40", "data.image.size=[64, 64]", "checkpoint.every=1000 epochs")
+        self.train(run.folder.name, *words, ranks=ranks)
+        self.equal(run, self.never_stopped("small", *words))
+
+    def saved_in_between(self, run):
+        """The step of the one checkpoint, which only a signal can have asked for."""
+        self.assertFalse(run.done())
+        self.assertEqual(len(run.checkpoints()), 1)
+        facts = run.facts()
+        self.assertEqual(program.result_of(run.checkpoints()[0]), facts["result_sha256"])
+        self.assertGreaterEqual(facts["steps"], 7)
+        self.assertLess(facts["steps"], 40 * STEPS)
+        return facts["steps"]
+
+    def test_usr1_to_mpirun_saves_and_ends_with_75(self):
+        started, run = self.signalled("usr1", signal.SIGUSR1, 2, lambda job: [job.process.pid])
+        ended = started.wait(30)
+        self.assertEqual((ended.code, ended.errors), (75, []), ended)
+        self.assertIn("stopped at step", ended.err)
+        self.saved_in_between(run)
+        self.goes_on_to_the_same(run, 3)
+
+    def test_usr1_that_reaches_one_rank_alone_stops_all(self):
+        started, run = self.signalled("usr1_one", signal.SIGUSR1, 3, lambda job: job.ranks()[2:3])
+        ended = started.wait(30)
+        self.assertEqual(ended.code, 75, ended)
+        self.saved_in_between(run)
+        self.goes_on_to_the_same(run, None)
+
+    def test_term_and_the_first_interrupt_stop_a_process_without_a_launcher_alike(self):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            started, run = self.signalled(f"alone_{number}", number, None, lambda job: [job.process.pid])
+            self.assertEqual(started.wait(30).code, 75)
+            self.saved_in_between(run)
+
+    def test_usr2_saves_and_goes_on(self):
+        started, run = self.signalled("usr2", signal.SIGUSR2, 2, lambda job: [job.process.pid], epochs=20)
+        ended = started.wait(60)
+        self.assertEqual(ended.code, 0, ended)
+        self.assertTrue(run.done())
+        steps = [event["step"] for event in run.events("checkpoint")]
+        self.assertEqual(len(steps), 2)
+        self.assertLess(steps[0], steps[1])
+        self.assertEqual(steps[1], 20 * STEPS)
+
+    def test_a_damaged_newest_checkpoint_is_skipped_with_a_warning(self):
+        run = self.stopped("damaged", 3 * STEPS)
+        newest = run.checkpoints()[-1]
+        self.assertEqual(len(run.checkpoints()), 3)
+        program.flip_byte(newest)
+        ended, run = self.train("damaged", ranks=3)
+        self.assertIn("damaged", ended.err)
+        self.assertIn(newest.name, ended.err)
+        self.assertEqual([event["step"] for event in run.events("resume")], [2 * STEPS])
+        self.equal(run, self.never_stopped())
+
+    def test_damaged_checkpoints_alone_are_never_a_silent_fresh_start(self):
+        run = self.stopped("all_damaged", STEPS + 1, ranks=None)
+        for path in run.checkpoints():
+            program.flip_byte(path)
+        rows = run.result_rows()
+        self.fails(self.call("--config", "small.yaml", "--run-dir", "all_damaged"), 65, "checkpoints", "--resume never")
+        self.fails(self.call("--config", "small.yaml", "--run-dir", "all_damaged", ranks=2), 65, "checkpoints", rank=0)
+        self.assertEqual(run.result_rows(), rows)
+        for path in run.checkpoints():
+            path.write_bytes(path.read_bytes()[:1000])
+        self.fails(self.call("--config", "small.yaml", "--run-dir", "all_damaged"), 65, "checkpoints")
+
+    def test_left_over_temporaries_are_no_checkpoints(self):
+        folder = self.folder / "temporaries/checkpoints"
+        folder.mkdir(parents=True)
+        (folder / "epoch-0001-step-00000006.safetensors.tmp").write_bytes(b"torn")
+        run = self.train("temporaries")[1]
+        self.equal(run, self.never_stopped())
+        self.assertEqual(list(folder.glob("*.tmp")), [])
+
+    def test_resume_never_moves_the_old_run_aside(self):
+        run = self.stopped("never", STEPS + 2)
+        old = {path.relative_to(run.folder): path.read_bytes() for path in run.folder.rglob("*") if path.is_file()}
+        ended = self.train("never", "--resume", "never")[0]
+        self.assertIn("never.1", ended.err)
+        moved = self.folder / "never.1"
+        self.assertEqual({path.relative_to(moved): path.read_bytes() for path in moved.rglob("*") if path.is_file()}, old)
+        self.equal(run, self.never_stopped())
+        self.assertEqual(run.events("resume"), [])
+        self.train("never", "--resume", "never", "--limit-steps", 1)
+        self.assertEqual(program.Run(self.folder / "never.2").hash(), self.never_stopped().hash())
+
+    def test_a_checkpoint_named_by_its_path(self):
+        run = self.stopped("by_path", 3 * STEPS)
+        first = run.checkpoints()[0]
+        self.train("by_path", "--resume", str(first), ranks=2)
+        self.assertEqual([event["step"] for event in run.events("resume")], [STEPS])
+        self.equal(run, self.never_stopped())
+        best = run.folder / "best.safetensors"
+        self.fails(self.call("--config", "small.yaml", "--run-dir", "by_path", "--resume", best), 65, best.name)
+        self.fails(self.call("--config", "small.yaml", "--run-dir", "by_path", "--resume", "none.safetensors"), 66, "none.safetensors")
+
+    def test_a_finished_run_says_so_and_more_epochs_go_on(self):
+        run = self.train("finished", "epochs=2", ranks=2)[1]
+        before = {path: path.read_bytes() for path in run.folder.rglob("*") if path.is_file()}
+        for ranks in (None, 2):
+            ended = self.train("finished", "epochs=2", ranks=ranks)[0]
+            self.assertIn("is finished with this configuration", ended.err)
+        self.assertEqual({path: path.read_bytes() for path in run.folder.rglob("*") if path.is_file()}, before)
+        self.train("finished", "epochs=4", ranks=3)
+        self.equal(run, self.never_stopped())
+        self.assertEqual([row["ranks"] for row in run.rows()], ["2", "2", "3", "3"])
+
+    def test_a_changed_key_is_refused_with_both_values_and_can_be_allowed(self):
+        run = self.stopped("changed", 9)
+        words = ("--config", "small.yaml", "--run-dir", "changed")
+        for ranks in (None, 2):
+            ended = self.call(*words, "optimizer.learning_rate=0.0025", ranks=ranks)
+            self.fails(ended, 78, "--resume-with", rank=0 if ranks else None)
+            self.assertIn("optimizer.learning_rate was 0.001 and is now 0.0025", ended.err)
+        ended = self.call(*words, "optimizer.learning_rate=0.0025", "data.augment.hflip=0.25", "--resume-with", "optimizer.learning_rate")
+        self.fails(ended, 78)
+        self.assertIn("data.augment.hflip was 0.5 and is now 0.25", ended.err)
+        self.assertNotIn("learning_rate was", ended.err)
+        self.assertEqual(run.facts()["steps"], 9)
+        self.train("changed", "optimizer.learning_rate=0.0025", "--resume-with", "optimizer.learning_rate")
+        self.assertTrue(run.done())
+        self.assertEqual(float(run.rows()[-1]["learning_rate"]), 0.01)
+        self.assertNotEqual(run.hash(), self.never_stopped().hash())
+
+    def test_a_finished_run_with_a_changed_key_is_not_called_finished(self):
+        self.train("finished_changed", "epochs=1")
+        self.fails(self.call("--config", "small.yaml", "--run-dir", "finished_changed", "epochs=1", "seed=6"), 78)
+
+    def test_keys_outside_the_fingerprint_may_change(self):
+        run = self.stopped("free", 9)
+        shutil.move(self.folder / "free", self.folder / "elsewhere")
+        shutil.copytree(self.folder / "chips", self.folder / "chips_copy")
+        run = self.train("elsewhere", "name=other", "data.root=chips_copy", "data.loader.threads=3", "data.loader.prefetch=5",
+                         "distributed.bucket_mb=0.02", "distributed.watchdog.abort=1 hour", "checkpoint.every=4 steps",
+                         "checkpoint.keep=1", "distributed.backend=mpi", ranks=3)[1]
+        self.equal(run, self.never_stopped())
+        self.assertEqual(len(run.checkpoints()), 1)
+        self.assertEqual(run.facts()["fingerprint"], self.never_stopped().facts()["fingerprint"])
+
+    def test_changed_pictures_are_refused(self):
+        shutil.copytree(self.folder / "chips", self.folder / "chips_changed")
+        self.stopped("data", 9, words=("data.root=chips_changed",))
+        next((self.folder / "chips_changed/good").iterdir()).unlink()
+        self.fails(self.call("--config", "small.yaml", "--run-dir", "data", "data.root=chips_changed"), 78, "data set has changed")
+
+    def test_logical_ranks_auto_takes_those_of_the_checkpoint(self):
+        words = ("distributed.logical_ranks=auto",)
+        straight = self.train("auto_straight", *words, ranks=2)[1]
+        run = self.stopped("auto", 15, words=words)
+        self.train("auto", *words)
+        self.equal(run, straight)
+        facts = run.facts()
+        self.assertEqual((facts["ranks"], facts["logical_ranks"]), (1, 2))
+        run = self.stopped("auto_more", 15, words=words)
+        self.fails(self.call("--config", "small.yaml", "--run-dir", "auto_more", *words, ranks=3), 78, "(3)", "(2)", rank=0)
+        self.fails(self.call("--config", "small.yaml", "--run-dir", "auto_more", ranks=2), 78, "logical_ranks is 4", "with 2", rank=0)
+
+
+if __name__ == "__main__":
+    program.main()
