@@ -1,12 +1,16 @@
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstdio>
+#include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <thread>
 
 #include "commands.hpp"
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/hash.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/data/loader.hpp"
 #include "dtrain/data/sampler.hpp"
@@ -20,40 +24,119 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Decodes every picture and mask (or reads the headers alone), on all cores. Returns the sentences of those that fail.
-std::vector<std::string> look_at_pictures(const Experiment& e, const Plan& plan, bool quick) {
-  std::vector<std::string> failures;
-  std::mutex mutex;
-  std::atomic<size_t> next{0};
-  const Dataset& dataset = plan.dataset;
-  const auto look = [&](int64_t index) {
-    const Sample& sample = dataset.samples[static_cast<size_t>(index)];
-    if (quick && dataset.format != DataFormat::synthetic) {
-      const std::string path = dataset.root + "/" + sample.path;
-      read_image_header(read_file(path), path);
-      return;
-    }
-    const Image picture = read_picture(dataset, e.data, index, e.seed);
-    if (dataset.task != Task::segmentation) return;
-    const Image mask = read_mask(dataset, e.data, index, e.seed);
+// What a look at every file found.
+struct Findings {
+  std::map<int64_t, Error> bad;                   // sample → why it cannot be used
+  std::vector<std::vector<int64_t>> mask_pixels;  // segmentation: pixels of each class by sample, background first
+  std::map<std::string, std::vector<int64_t>> by_content;  // hash of the file → samples
+};
+
+// The first bytes of a file tell its header, unless long profiles stand before it.
+ImageHeader header_of(const std::string& path) {
+  try {
+    return read_image_header(read_file_start(path, 1 << 16), path);
+  } catch (const DataError&) {
+    return read_image_header(read_file(path), path);
+  }
+}
+
+// Headers alone: sizes of picture and masks.
+void look_at_headers(const Dataset& dataset, const Sample& sample) {
+  const ImageHeader picture = header_of(dataset.root + "/" + sample.path);
+  for (const std::string& name : sample.masks) {
+    const ImageHeader mask = header_of(dataset.root + "/" + name);
     if (mask.height != picture.height || mask.width != picture.width)
       throw DataError(sample.path + " is " + std::to_string(picture.height) + "x" + std::to_string(picture.width) +
-                      ", but its mask is " + std::to_string(mask.height) + "x" + std::to_string(mask.width));
+                      ", but its mask " + name + " is " + std::to_string(mask.height) + "x" +
+                      std::to_string(mask.width));
+  }
+}
+
+// Looks at every picture and mask on all cores: decodes them, or reads the headers alone.
+Findings look_at_pictures(const Experiment& e, const Plan& plan, bool quick) {
+  const Dataset& dataset = plan.dataset;
+  const bool on_disk = dataset.format != DataFormat::synthetic;
+  Findings findings;
+  findings.mask_pixels.resize(dataset.samples.size());
+  std::mutex mutex;
+  std::atomic<size_t> next{0};
+  std::exception_ptr failure;
+  const auto look = [&](int64_t index) {
+    const Sample& sample = dataset.samples[static_cast<size_t>(index)];
+    if (quick && on_disk) return look_at_headers(dataset, sample);
+    const Image picture = read_picture(dataset, e.data, index, e.seed);
+    if (dataset.task == Task::segmentation) {
+      const Image mask = read_mask(dataset, e.data, index, e.seed);
+      require_same_size(dataset, index, picture, mask);
+      findings.mask_pixels[static_cast<size_t>(index)] = count_mask_pixels(mask, plan.shape.outputs);
+    }
+    if (!on_disk) return;
+    const std::string content = Sha256().update(read_file(dataset.root + "/" + sample.path)).hex_digest();
+    const std::lock_guard lock(mutex);
+    findings.by_content[content].push_back(index);
+  };
+  const auto work = [&] {
+    for (size_t i = next++; i < dataset.samples.size(); i = next++) {
+      try {
+        look(static_cast<int64_t>(i));
+      } catch (const Error& error) {
+        const std::lock_guard lock(mutex);
+        findings.bad.emplace(static_cast<int64_t>(i), error);
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        failure = std::current_exception();
+        next = dataset.samples.size();
+      }
+    }
   };
   std::vector<std::thread> threads;
-  for (size_t t = 0; t < bound_cores().size(); ++t)
-    threads.emplace_back([&] {
-      for (size_t i = next++; i < dataset.samples.size(); i = next++) {
-        try {
-          look(static_cast<int64_t>(i));
-        } catch (const Error& error) {
-          const std::lock_guard lock(mutex);
-          failures.emplace_back(error.what());
-        }
-      }
-    });
+  for (size_t t = 0; t < bound_cores().size(); ++t) threads.emplace_back(work);
   for (std::thread& thread : threads) thread.join();
-  return failures;
+  if (failure != nullptr) std::rethrow_exception(failure);
+  return findings;
+}
+
+// Files of equal content in more than one part: what was trained on would be judged.
+std::vector<std::string> content_leaks(const Plan& plan, const Findings& findings) {
+  std::map<int64_t, std::string> part_of_sample;
+  for (const char* part : {"train", "valid", "test"})
+    for (int64_t index : part_of_split(plan.split, part)) part_of_sample[index] = part;
+  std::vector<std::string> leaks;
+  for (const auto& [content, samples] : findings.by_content) {
+    std::set<std::string> parts;
+    std::vector<std::string> names;
+    for (int64_t index : samples)
+      if (const auto found = part_of_sample.find(index); found != part_of_sample.end()) {
+        parts.insert(found->second);
+        names.push_back(found->second + ": " + plan.dataset.samples[static_cast<size_t>(index)].path);
+      }
+    if (parts.size() > 1)
+      leaks.push_back("split leak: the same file stands in several parts (" + join(names, ", ") + ")");
+  }
+  std::sort(leaks.begin(), leaks.end());
+  return leaks;
+}
+
+void print_mask_shares(const Plan& plan, const Findings& findings, Json& json) {
+  for (const char* part : {"train", "valid", "test"}) {
+    std::vector<int64_t> pixels(plan.outputs.size() + 1, 0);
+    std::vector<int64_t> samples(plan.outputs.size() + 1, 0);
+    int64_t all = 0;
+    for (int64_t index : part_of_split(plan.split, part)) {
+      const std::vector<int64_t>& counts = findings.mask_pixels[static_cast<size_t>(index)];
+      for (size_t k = 0; k < counts.size(); ++k) {
+        pixels[k] += counts[k];
+        samples[k] += counts[k] > 0 ? 1 : 0;
+        all += counts[k];
+      }
+    }
+    for (size_t k = 1; k < pixels.size() && all > 0; ++k) {
+      const double share = 100.0 * static_cast<double>(pixels[k]) / static_cast<double>(all);
+      std::printf("%s  %-24s %5.1f %% of the pixels, in %s\n", part, plan.outputs[k - 1].c_str(), share,
+                  count_of(samples[k], "mask").c_str());
+      json["parts"][part]["pixel_percent"][plan.outputs[k - 1]] = share;
+    }
+  }
 }
 
 void print_part(const Plan& plan, const std::string& name, Json& json) {
@@ -159,33 +242,45 @@ int run_check(const CheckCommand& command, const Config& config, const Log& log)
                       " is more than distributed.logical_ranks " + std::to_string(v));
   const Plan plan = make_plan(e, v);
   Json json;
-  std::printf("data: %s, %s, manifest %s\n", e.data.root.c_str(),
+  std::vector<std::string> warnings;
+  std::printf("data: %s, %s, manifest %s\n", e.data.root.empty() ? "synthetic" : e.data.root.c_str(),
               count_of(static_cast<int64_t>(plan.dataset.samples.size()), "sample").c_str(),
               plan.dataset.manifest_sha256.substr(0, 12).c_str());
   for (const std::string& note : plan.dataset.notes) std::printf("  %s\n", note.c_str());
   for (const char* part : {"train", "valid", "test"}) print_part(plan, part, json);
-  for (const std::string& warning : plan.split.warnings) {
-    std::printf("warning: %s\n", warning.c_str());
-    json["warnings"].push_back(warning);
-  }
   print_network(e, plan, json);
   print_schedule(e, plan, command.world_size, json);
   make_planned_loss(e, plan);
-  log.info(std::string(command.quick ? "reading the headers of " : "decoding ") +
-           count_of(static_cast<int64_t>(plan.dataset.samples.size()), "picture") + " …");
-  const std::vector<std::string> failures = look_at_pictures(e, plan, command.quick);
-  json["pictures_ok"] = static_cast<int64_t>(plan.dataset.samples.size()) - static_cast<int64_t>(failures.size());
-  json["pictures_bad"] = failures.size();
-  if (!failures.empty()) {
-    if (command.json) std::printf("%s\n", json.dump().c_str());
-    throw DataError(count_of(static_cast<int64_t>(failures.size()), "picture") + " cannot be used:\n" +
-                    capped_list(failures));
+  require_monitors(e, plan);
+  const std::string pictures = count_of(static_cast<int64_t>(plan.dataset.samples.size()), "picture");
+  log.info((command.quick ? "reading the headers of " : "decoding ") + pictures + " …");
+  const Findings findings = look_at_pictures(e, plan, command.quick);
+  if (e.task == Task::segmentation && !command.quick && findings.bad.empty()) {
+    print_mask_shares(plan, findings, json);
+    require_foreground(e, plan);
   }
-  std::printf("all %s can be read; nothing stands against: mpirun -np %lld --bind-to none dtrain --config %s\n",
-              count_of(static_cast<int64_t>(plan.dataset.samples.size()), "picture").c_str(),
-              static_cast<long long>(command.world_size), command.config.sources.files.front().c_str());
+  std::vector<std::string> leaks = content_leaks(plan, findings);
+  for (const std::string& warning : plan.split.warnings)
+    (warning.starts_with("split leak") ? leaks : warnings).push_back(warning);
+  json["pictures_ok"] = plan.dataset.samples.size() - findings.bad.size();
+  json["pictures_bad"] = findings.bad.size();
+  json["leaks"] = leaks;
+  json["warnings"] = warnings;
+  for (const std::string& warning : warnings) std::printf("warning: %s\n", warning.c_str());
+  const bool good = findings.bad.empty() && leaks.empty();
+  if (good)
+    std::printf("all %s can be read; nothing stands against: mpirun -np %lld --bind-to none dtrain --config %s\n",
+                pictures.c_str(), static_cast<long long>(command.world_size),
+                command.config.sources.files.front().c_str());
   if (command.json) std::printf("%s\n", json.dump().c_str());
-  return exit_code::kDone;
+  std::fflush(stdout);
+  if (good) return exit_code::kDone;
+  std::vector<Error> errors;
+  for (const auto& [index, error] : findings.bad) errors.push_back(error);
+  for (const std::string& leak : leaks) errors.push_back(DataError(leak));
+  const Error all = merge_errors(errors);
+  throw Error(all.code(), count_of(static_cast<int64_t>(errors.size()), "finding") + " against this data set:\n" +
+                              capped_list(split_text(all.what(), '\n')));
 }
 
 }  // namespace dtrain

@@ -19,6 +19,15 @@ constexpr const char* kFooter =
     "  dtrain eval --config chexnet.yaml --checkpoint runs/chexnet/best.safetensors\n"
     "Every key: docs/configuration.md. Exit codes: docs/errors.md.";
 
+// CLI11's own PositiveNumber prints the largest double as the limit.
+const CLI::Validator kCount(
+    [](std::string& word) {
+      const bool good = word.size() < 19 && word.find_first_not_of("0123456789") == std::string::npos &&
+                        word.find_first_not_of('0') != std::string::npos;
+      return good ? std::string() : "'" + word + "' is no whole number above 0";
+    },
+    "");
+
 // As typed, before it is checked.
 struct Typed {
   std::string log_level = "info";
@@ -45,9 +54,11 @@ void add_config(CLI::App& app, ConfigOptions& options, Typed& typed) {
       ->type_name("KEY=VALUE");
   app.add_flag("--print-config{full}", options.print_config,
                "print the resolved configuration, each line with where it came from, and end; =minimal: only what "
-               "differs from the defaults");
+               "differs from the defaults")
+      ->check(CLI::IsMember({"full", "minimal"}));
   app.add_flag("--print-schema{json}", options.print_schema,
-               "print the configuration's JSON Schema, for editors, and end; =markdown: as docs/configuration.md");
+               "print the configuration's JSON Schema, for editors, and end; =markdown: as docs/configuration.md")
+      ->check(CLI::IsMember({"json", "markdown"}));
 }
 
 void add_train(CLI::App& app, TrainCommand& train, Typed& typed) {
@@ -65,7 +76,7 @@ void add_train(CLI::App& app, TrainCommand& train, Typed& typed) {
       ->type_name("KEY");
   app.add_flag("--dry-run", train.dry_run, "build everything, take one step, write nothing");
   app.add_option("--limit-steps", train.limit_steps, "end after N updates of this start, with a checkpoint")
-      ->check(CLI::PositiveNumber)
+      ->check(kCount)
       ->type_name("N");
   app.add_option("--progress", typed.progress, "auto | bar | plain | none")
       ->check(CLI::IsMember({"auto", "bar", "plain", "none"}))
@@ -134,7 +145,7 @@ CommandLine read_command_line(int argc, const char* const* argv) {
   add_common(*check_app, typed);
   add_config(*check_app, check.config, typed);
   check_app->add_option("--world-size", check.world_size, "processes that the job will have")
-      ->check(CLI::PositiveNumber)
+      ->check(kCount)
       ->capture_default_str();
   check_app->add_flag("--quick", check.quick, "read the pictures' headers alone");
   check_app->add_flag("--json", check.json, "the last line on stdout is one JSON object");
@@ -159,7 +170,7 @@ CommandLine read_command_line(int argc, const char* const* argv) {
       ->check(CLI::IsMember({"xray", "chips", "cells"}));
   sample_app->add_option("--output", sample.output, "folder to write; must not exist or be empty")->type_name("DIR");
   sample_app->add_option("--count", sample.count, "number of pictures (default: 256 xray, 400 chips, 48 cells)")
-      ->check(CLI::PositiveNumber)
+      ->check(kCount)
       ->type_name("N");
   sample_app->add_option("--seed", sample.seed, "another seed gives other pictures")->capture_default_str();
 
@@ -187,6 +198,9 @@ CommandLine read_command_line(int argc, const char* const* argv) {
   line.common.log_level = level_of(typed);
   const auto with_words = [&](auto command) {
     command.config.sources.overrides = typed.words;
+    if (!app.get_subcommands().empty() && !train.config.sources.files.empty())
+      throw UsageError("options go after the command, as in dtrain " + app.get_subcommands().front()->get_name() +
+                       " --config FILE");
     if (command.config.sources.files.empty() && !command.config.print_schema)
       throw UsageError("no configuration given: add --config FILE; see dtrain --help");
     return command;
@@ -200,6 +214,7 @@ CommandLine read_command_line(int argc, const char* const* argv) {
   else if (info_app->parsed())
     line.info = info;
   else {
+    train.words.assign(argv, argv + argc);
     train.progress = progress_of(typed.progress);
     line.train = with_words(train);
   }

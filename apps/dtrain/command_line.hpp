@@ -22,6 +22,7 @@ struct ConfigOptions {
 };
 
 struct TrainCommand {
+  std::vector<std::string> words;  ///< the command line as typed
   ConfigOptions config;
   std::string run_dir;          ///< "" = output.dir/name
   std::string resume = "auto";  ///< auto | never | PATH

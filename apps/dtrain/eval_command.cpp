@@ -95,7 +95,6 @@ void print_figures(const EvalCommand& command, const Predictions& predictions, c
 
 int run_eval(const EvalCommand& command, const Config& config, Job& job) {
   const Experiment& e = config.experiment;
-  const auto watchdog = make_watchdog(e.distributed.watchdog_abort_s, job);
   const SafetensorsFile file = SafetensorsFile::read(command.checkpoint);
   const Origin origin = origin_of(file, command.checkpoint);
   const int64_t logical_ranks = e.distributed.logical_ranks > 0 ? e.distributed.logical_ranks
@@ -114,10 +113,11 @@ int run_eval(const EvalCommand& command, const Config& config, Job& job) {
   Replica replica(make_planned_network(e, plan, false, weights_line), memory_format_for(e.model.name, at::kCPU),
                   e.optimizer);
   fill_tensors(file, command.checkpoint, replica.model_tensors(origin.prefix));
-  Loader loader(plan.dataset, e.data, e.seed, replica.memory_format());
+  const auto loader = make_planned_loader(e, plan, replica);
   const Loss loss = make_planned_loss(e, plan);
   const Predictions predictions =
-      evaluate(replica, loss, e.task, loader, samples, plan.local_batch, job.comm(), *watchdog, 0);
+      evaluate(replica, loss, e.task, *loader, samples, plan.local_batch, job.comm(), job.watchdog(), 0);
+  job.watchdog().enter(Section::finish, 0);
   if (!job.is_root()) return exit_code::kDone;
   const std::string folder = command.output.empty() ? e.output_dir + "/" + e.name : command.output;
   make_folders(folder);

@@ -45,15 +45,17 @@ static void print_line(const std::string& line) {
   std::fflush(stderr);
 }
 
-// One error whose sentence ends in a list (its lines are indented), or several errors, one a line: the list comes first, so
-// that dtrain's last line tells what happened.
+// One error whose sentence ends in a list (its lines are indented), or several errors, one a line: the list comes
+// first, so that dtrain's last line tells what happened.
 static std::string head_last(const std::string& sentence, const std::string& head) {
   const std::vector<std::string> lines = split_text(sentence, '\n');
-  const auto errors = std::count_if(lines.begin(), lines.end(), [](const std::string& line) { return !line.starts_with(' '); });
+  const auto errors =
+      std::count_if(lines.begin(), lines.end(), [](const std::string& line) { return !line.starts_with(' '); });
   if (errors > 1) return sentence + "\n" + head + std::to_string(errors) + " errors, listed above; nothing was started";
   if (lines.size() == 1) return head + sentence;
-  const std::string list = sentence.substr(lines.front().size() + 1);
-  return list + "\n" + head + (lines.front().ends_with(':') ? lines.front().substr(0, lines.front().size() - 1) : lines.front()) + " (listed above)";
+  const std::string& first = lines.front();
+  return sentence.substr(first.size() + 1) + "\n" + head + first +
+         (first.ends_with(':') ? " see above" : "; see above");
 }
 
 int end_in_failure(std::exception_ptr failure, Job& job) {

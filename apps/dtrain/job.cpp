@@ -8,6 +8,7 @@
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/dist/collectives.hpp"
+#include "failure.hpp"
 
 namespace dtrain {
 
@@ -17,6 +18,10 @@ Job::Job(const Launch& launch, LogLevel level)
 
 void Job::start(const DistributedOptions& options) {
   at::set_num_threads(static_cast<int>(options.threads));
+  watchdog_ = std::make_unique<Watchdog>(options.watchdog_abort_s,
+                                         [rank_name = name(), several = launch_.size > 1](const std::string& sentence) {
+                                           end_in_stall(rank_name, several, sentence);
+                                         });
   if (options.backend == Backend::mpi && !launch_.launched)
     throw ConfigError(
         "distributed.backend is mpi, but no launcher started this process; start with mpirun -np N dtrain … or leave "
@@ -37,6 +42,7 @@ void Job::start(const DistributedOptions& options) {
 
 void Job::finish() {
   if (!mpi_) return;
+  watchdog_->enter(Section::finish, 0);
   barrier(*comm_);
   mpi_->finalize();
 }

@@ -9,6 +9,7 @@
 #include "dtrain/dist/communicator.hpp"
 #include "dtrain/dist/launch.hpp"
 #include "dtrain/dist/mpi_session.hpp"
+#include "dtrain/dist/watchdog.hpp"
 
 namespace dtrain {
 
@@ -17,8 +18,9 @@ class Job {
  public:
   Job(const Launch& launch, LogLevel level);
 
-  /// Starts MPI where the configuration and the launcher ask for it; sets the intra-op threads. Without a launcher MPI
-  /// is not touched: the job has one rank. Throws CommError; ConfigError for `backend: mpi` without a launcher.
+  /// Starts the watchdog, then MPI where the configuration and the launcher ask for it; sets the intra-op threads.
+  /// Without a launcher MPI is not touched: the job has one rank. Throws CommError; ConfigError for `backend: mpi`
+  /// without a launcher.
   void start(const DistributedOptions& options);
   /// All ranks together, at a good end.
   void finish();
@@ -26,6 +28,8 @@ class Job {
   [[noreturn]] void abort(int code);
 
   Communicator& comm() { return *comm_; }
+  /// Ends this rank with its last line and 76 when nothing has been entered for distributed.watchdog.abort.
+  Watchdog& watchdog() { return *watchdog_; }
   bool is_root() const { return rank() == 0; }
   int rank() const { return comm_ ? comm_->rank() : launch_.rank; }
   int size() const { return comm_ ? comm_->size() : launch_.size; }
@@ -41,6 +45,7 @@ class Job {
  private:
   Launch launch_;
   Log log_;
+  std::unique_ptr<Watchdog> watchdog_;
   std::unique_ptr<MpiSession> mpi_;
   std::unique_ptr<Communicator> comm_;
 };

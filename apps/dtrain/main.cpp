@@ -46,7 +46,7 @@ static int dispatch(const CommandLine& line, Job& job) {
 
 int main(int argc, char** argv) {
   using namespace dtrain;
-  install_stop_handlers();
+  ignore_write_signals();
   const Launch launch = read_launch();
   Job quiet_job(launch, LogLevel::info);
   CommandLine line;

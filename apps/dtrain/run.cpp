@@ -5,10 +5,10 @@
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/hash.hpp"
 #include "dtrain/base/text.hpp"
+#include "dtrain/data/sampler.hpp"
 #include "dtrain/dist/collectives.hpp"
 #include "dtrain/io/file.hpp"
 #include "dtrain/model/weights.hpp"
-#include "failure.hpp"
 
 namespace dtrain {
 
@@ -66,6 +66,12 @@ Loss make_planned_loss(const Experiment& e, const Plan& plan) {
   return Loss(e.loss, e.task, pos_weight);
 }
 
+std::unique_ptr<Loader> make_planned_loader(const Experiment& e, const Plan& plan, const Replica& replica) {
+  DataOptions data = e.data;
+  data.loader.threads = loader_threads(e.data.loader, e.distributed.threads);
+  return std::make_unique<Loader>(plan.dataset, data, e.seed, replica.memory_format());
+}
+
 const std::vector<int64_t>& part_of_split(const Split& split, const std::string& part) {
   return part == "train" ? split.train : part == "test" ? split.test : split.valid;
 }
@@ -93,11 +99,45 @@ void require_agreement(Job& job, const std::map<std::string, std::string>& field
   }
 }
 
-std::unique_ptr<Watchdog> make_watchdog(double limit_s, Job& job) {
-  return std::make_unique<Watchdog>(limit_s,
-                                    [name = job.name(), several = job.size() > 1](const std::string& sentence) {
-                                      end_in_stall(name, several, sentence);
-                                    });
+std::vector<std::string> figure_columns(Task task, const std::vector<std::string>& classes) {
+  std::vector<std::string> columns;
+  if (task == Task::multiclass) columns.push_back("train_accuracy");
+  for (const std::string& name : figure_names(task, classes)) columns.push_back("valid_" + name);
+  return columns;
+}
+
+void require_monitors(const Experiment& e, const Plan& plan) {
+  EpochRow row;
+  for (const std::string& column : figure_columns(e.task, plan.outputs)) row.figures.emplace_back(column, std::nullopt);
+  monitored(row, e.checkpoint.best_monitor);
+  if (e.schedule.decay.name == DecayName::plateau) monitored(row, e.schedule.decay.monitor);
+}
+
+void require_foreground(const Experiment& e, const Plan& plan) {
+  if (e.task != Task::segmentation) return;
+  for (int64_t index : plan.split.train) {
+    const std::vector<int64_t> counts =
+        count_mask_pixels(read_mask(plan.dataset, e.data, index, e.seed), plan.shape.outputs);
+    if (std::any_of(counts.begin() + 1, counts.end(), [](int64_t count) { return count > 0; })) return;
+  }
+  std::vector<std::string> found;
+  for (int64_t value : mask_values_found(plan.dataset, e.data, plan.split.train.front()))
+    found.push_back(std::to_string(value));
+  std::vector<std::string> listed;
+  for (const auto& [value, name] : e.data.image_mask.mask_values) listed.push_back(std::to_string(value));
+  throw DataError(
+      "no training mask holds any class: " + plan.dataset.samples[static_cast<size_t>(plan.split.train.front())].path +
+      " has the pixel values " + join(found, ", ") + ", and data.image_mask.mask_values lists " + join(listed, ", "));
+}
+
+void require_step_boundary(const Experiment& e, const Plan& plan, const TrainingState& state, const std::string& path) {
+  const EpochPlan epoch(static_cast<int64_t>(plan.split.train.size()), plan.logical_ranks, e.batch, e.data.distribute,
+                        e.seed, state.epoch);
+  for (int64_t step = 0; step <= epoch.steps(); ++step)
+    if (epoch.cursor(step) == state.cursor) return;
+  throw ConfigError(
+      path + " stands inside an epoch, after " + count_of(state.cursor, "sample") +
+      "; batch and data keys can change only at the end of an epoch: set them back, or resume from a checkpoint there");
 }
 
 FigureList valid_figures(const std::vector<Figure>& figures) {

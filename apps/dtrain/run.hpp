@@ -3,10 +3,11 @@
 #include <string>
 #include <vector>
 
+#include "dtrain/checkpoint/state.hpp"
 #include "dtrain/config/config.hpp"
 #include "dtrain/data/dataset.hpp"
+#include "dtrain/data/loader.hpp"
 #include "dtrain/data/split.hpp"
-#include "dtrain/dist/watchdog.hpp"
 #include "dtrain/metrics/figures.hpp"
 #include "dtrain/model/loss.hpp"
 #include "dtrain/model/network.hpp"
@@ -37,6 +38,9 @@ std::shared_ptr<Network> make_planned_network(const Experiment& experiment, cons
 /// The loss, with pos_weight resolved from the training part.
 Loss make_planned_loss(const Experiment& experiment, const Plan& plan);
 
+/// The loader, with its threads resolved for this process's cores. `plan` outlives it.
+std::unique_ptr<Loader> make_planned_loader(const Experiment& experiment, const Plan& plan, const Replica& replica);
+
 /// Indices into Dataset::samples of one part.
 const std::vector<int64_t>& part_of_split(const Split& split, const std::string& part);
 
@@ -45,8 +49,18 @@ std::string fingerprint(const Config& config, const Plan& plan, int64_t threads)
 /// Throws ConfigError on every rank, naming the first rank and field that differ from rank 0's.
 void require_agreement(Job& job, const std::map<std::string, std::string>& fields);
 
-/// A watchdog that ends this rank with its last line and 76.
-std::unique_ptr<Watchdog> make_watchdog(double limit_s, Job& job);
+/// Columns of epochs.csv after the fixed ones.
+std::vector<std::string> figure_columns(Task task, const std::vector<std::string>& classes);
+
+/// Throws ConfigError when checkpoint.best or a plateau watches a column that this run will not have.
+void require_monitors(const Experiment& experiment, const Plan& plan);
+
+/// Segmentation: throws DataError when no training mask holds any class, naming the pixel values that are there.
+void require_foreground(const Experiment& experiment, const Plan& plan);
+
+/// Throws ConfigError when a checkpoint inside an epoch does not stand between two steps of this plan.
+void require_step_boundary(const Experiment& experiment, const Plan& plan, const TrainingState& state,
+                           const std::string& path);
 
 /// Figures under the names of epochs.csv ("valid_" + name).
 FigureList valid_figures(const std::vector<Figure>& figures);

@@ -174,7 +174,7 @@ def tensor_checksums(path, prefix=""):
     """Checksum of each tensor whose name begins with `prefix`, as the checkpoint's header gives them."""
     mark = "crc32c." + prefix
     stored = checkpoint_header(path)["__metadata__"]
-    return {name[7:]: text for name, text in stored.items() if name.startswith(mark) and name != "crc32c.header"}
+    return {name[len(mark):]: text for name, text in stored.items() if name.startswith(mark) and name != "crc32c.header"}
 
 
 def result_of(path):

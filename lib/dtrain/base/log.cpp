@@ -29,8 +29,6 @@ static spdlog::level::level_enum spdlog_level(LogLevel level) {
       return spdlog::level::warn;
     case LogLevel::error:
       return spdlog::level::err;
-    case LogLevel::quiet:
-      return spdlog::level::critical;
   }
   return spdlog::level::info;
 }

@@ -4,7 +4,7 @@
 
 namespace dtrain {
 
-enum class LogLevel { debug, info, warning, error, quiet };
+enum class LogLevel { debug, info, warning, error };
 
 /// Messages for people: to stderr, and from attach_file() on to the run's log.txt too. Data never comes here (stdout
 /// is for data). Rank 0 speaks; another rank's log passes errors alone, each with a prefix as in `[rank 5 @ node02]`.

@@ -27,6 +27,9 @@ void install_stop_handlers() {
   action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
   for (int number : {SIGUSR1, SIGUSR2, SIGTERM, SIGINT}) sigaction(number, &action, nullptr);
+}
+
+void ignore_write_signals() {
   signal(SIGXFSZ, SIG_IGN);
   signal(SIGPIPE, SIG_IGN);
 }

@@ -30,15 +30,40 @@ static std::optional<int64_t> step_of(const std::string& name) {
   return end == static_cast<int>(name.size()) ? std::optional<int64_t>(step) : std::nullopt;
 }
 
-std::vector<std::string> CheckpointFolder::names() const {
+// A folder that is not there holds nothing; one that cannot be read is an error, never an empty one.
+std::vector<std::string> CheckpointFolder::all_names() const {
   std::vector<std::string> names;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(path_, error))
-    if (step_of(entry.path().filename().string())) names.push_back(entry.path().filename().string());
+  fs::directory_iterator entry(path_, error);
+  if (error == std::errc::no_such_file_or_directory) return names;
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error))
+    names.push_back(entry->path().filename().string());
+  if (error) throw_errno("list", path_, error.value());
+  return names;
+}
+
+std::vector<std::string> CheckpointFolder::names() const {
+  std::vector<std::string> names = all_names();
+  std::erase_if(names, [](const std::string& name) { return !step_of(name); });
   std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
     return std::pair(*step_of(a), a) > std::pair(*step_of(b), b);
   });
   return names;
+}
+
+std::vector<std::string> CheckpointFolder::begin_after(int64_t step) const {
+  std::vector<std::string> aside;
+  for (const std::string& name : all_names()) {
+    std::error_code error;
+    const std::string path = path_ + "/" + name;
+    if (name.ends_with(".safetensors.tmp")) fs::remove(path, error);
+    const std::optional<int64_t> its_step = step_of(name);
+    if (!its_step || *its_step <= step) continue;
+    fs::rename(path, path + ".aside", error);
+    if (error) throw_errno("set aside", path, error.value());
+    aside.push_back(path + ".aside");
+  }
+  return aside;
 }
 
 std::string CheckpointFolder::save(const TrainingState& state, const std::vector<FileTensor>& tensors,
@@ -48,7 +73,10 @@ std::string CheckpointFolder::save(const TrainingState& state, const std::vector
   save_tensors(path, tensors, {{"format", "dtrain-checkpoint-1"}, {"state", to_json(state)}});
   read(path);
   const std::vector<std::string> all = names();
-  for (size_t i = static_cast<size_t>(keep); i < all.size(); ++i) fs::remove(path_ + "/" + all[i]);
+  for (size_t i = static_cast<size_t>(keep); i < all.size(); ++i) {
+    std::error_code error;  // an old file that stays does no harm
+    fs::remove(path_ + "/" + all[i], error);
+  }
   return path;
 }
 
@@ -62,9 +90,6 @@ CheckpointFolder::Found CheckpointFolder::read(const std::string& path) {
 }
 
 std::optional<CheckpointFolder::Found> CheckpointFolder::newest() const {
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(path_, error))
-    if (entry.path().filename().string().ends_with(".safetensors.tmp")) fs::remove(entry.path(), error);
   std::vector<std::string> skipped;
   for (const std::string& name : names()) {
     try {

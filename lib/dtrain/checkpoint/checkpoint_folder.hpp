@@ -19,6 +19,10 @@ class CheckpointFolder {
   /// "epoch-0003-step-00000420.safetensors": 3 epochs finished, 420 updates since the start.
   static std::string file_name(const TrainingState& state);
 
+  /// Before a run writes: leftover temporary files are removed, and files of a later step than `step`, which this run
+  /// will write anew or which are damaged, are set aside as NAME.aside. Returns their new names.
+  std::vector<std::string> begin_after(int64_t step) const;
+
   /// Writes model.* and optimizer.* tensors with the state, verifies the file by reading it again, then removes all but
   /// the newest `keep` files. Returns the path.
   std::string save(const TrainingState& state, const std::vector<FileTensor>& tensors, int64_t keep) const;
@@ -30,8 +34,8 @@ class CheckpointFolder {
     SafetensorsFile file;
     std::vector<std::string> skipped;  ///< newer files that did not verify, each with the reason
   };
-  /// The newest valid checkpoint; nothing when there are no checkpoint files. Leftover temporary files are removed.
-  /// Throws DataError when there are files but none is valid.
+  /// The newest valid checkpoint; nothing when there are no checkpoint files. Changes nothing in the folder.
+  /// Throws DataError when there are files but none is valid, and like throw_errno when the folder cannot be read.
   std::optional<Found> newest() const;
 
   /// Reads one file wherever it lies. Throws MissingError, DataError.
@@ -39,6 +43,7 @@ class CheckpointFolder {
 
  private:
   std::vector<std::string> names() const;  // of checkpoint files, newest first
+  std::vector<std::string> all_names() const;
   std::string path_;
 };
 

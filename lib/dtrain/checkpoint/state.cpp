@@ -21,6 +21,9 @@ std::string to_json(const TrainingState& s) {
               {"loss_sum", s.loss_sum},
               {"correct", s.correct},
               {"coverage_sum", s.coverage_sum},
+              {"data_wait_s", s.data_wait_s},
+              {"allreduce_s", s.allreduce_s},
+              {"bytes_read", s.bytes_read},
               {"epoch_seconds", s.epoch_seconds},
               {"elapsed_s", s.elapsed_s},
               {"schedule",
@@ -48,6 +51,9 @@ TrainingState training_state_from_json(const std::string& text, const std::strin
     j.at("loss_sum").get_to(s.loss_sum);
     j.at("correct").get_to(s.correct);
     j.at("coverage_sum").get_to(s.coverage_sum);
+    j.at("data_wait_s").get_to(s.data_wait_s);
+    j.at("allreduce_s").get_to(s.allreduce_s);
+    j.at("bytes_read").get_to(s.bytes_read);
     j.at("epoch_seconds").get_to(s.epoch_seconds);
     j.at("elapsed_s").get_to(s.elapsed_s);
     s.schedule.best = number_of(j.at("schedule").at("best"));

@@ -20,6 +20,9 @@ struct TrainingState {
   double loss_sum = 0;        ///< sum of the samples' losses
   int64_t correct = 0;        ///< multiclass: samples answered rightly
   uint64_t coverage_sum = 0;  ///< receipt: sum of the hashed sample ids seen, modulo 2^64
+  double data_wait_s = 0;     ///< of rank 0: waiting for the loader
+  double allreduce_s = 0;     ///< of rank 0: waiting for sums after backward was done
+  int64_t bytes_read = 0;     ///< of rank 0
   double epoch_seconds = 0;   ///< spent training in it, over all starts
   double elapsed_s = 0;       ///< since the first start of the run, time between starts left out
 

@@ -36,8 +36,41 @@ double default_eps(OptimizerName name) {
   return name == OptimizerName::adadelta ? 1e-6 : 1e-8;
 }
 
-// A monitor without `train.` or `valid.`: "auroc_Edema".
-std::string metric_of(const std::string& monitor) { return monitor.substr(std::min(monitor.size(), size_t{6})); }
+// The classes as far as the configuration tells them: their names are columns.
+std::optional<std::vector<std::string>> class_names(const Experiment& e) {
+  const DataOptions& d = e.data;
+  if (d.format == DataFormat::image_mask) {
+    std::set<std::string> numbers;
+    for (const auto& [pixel, number] : d.image_mask.mask_values) numbers.insert(std::to_string(number));
+    return std::vector<std::string>(numbers.begin(), numbers.end());
+  }
+  if (!d.classes.empty()) return d.classes;
+  if (d.format == DataFormat::nih_cxr14) return nih_findings();
+  if (d.format == DataFormat::csv && !d.csv.labels.empty()) return d.csv.labels;
+  return std::nullopt;
+}
+
+// The columns of epochs.csv that a monitor may name, and the stem ("valid.auroc_") of those that end in a class.
+struct Columns {
+  std::vector<std::string> names;
+  std::string class_stem;  // "" where classes have no columns
+};
+
+Columns columns_of(Task task, const std::optional<std::vector<std::string>>& classes) {
+  const auto several = [&](size_t least) { return !classes || classes->size() >= least; };
+  switch (task) {
+    case Task::multiclass:
+      return {{"train.loss", "train.accuracy", "valid.loss", "valid.accuracy", "valid.auroc"},
+              several(3) ? "valid.auroc_" : ""};
+    case Task::segmentation:
+      return {{"train.loss", "valid.loss", "valid.iou", "valid.iou_image", "valid.dice"},
+              several(2) ? "valid.iou_" : ""};
+    case Task::multilabel:
+    case Task::from_format:
+      break;
+  }
+  return {{"train.loss", "valid.loss", "valid.auroc"}, "valid.auroc_"};
+}
 
 }  // namespace
 
@@ -56,7 +89,7 @@ void fill_defaults(Experiment& e, const std::set<std::string>& given) {
     best.best_monitor = e.task == Task::multilabel   ? "valid.auroc"
                         : e.task == Task::multiclass ? "valid.accuracy"
                                                      : "valid.iou";
-  if (!given.contains("checkpoint.best.mode")) best.best_is_max = metric_of(best.best_monitor) != "loss";
+  if (!given.contains("checkpoint.best.mode")) best.best_is_max = larger_is_better(best.best_monitor);
   if (!given.contains("output.dir"))
     e.output_dir = (std::filesystem::current_path() / e.output_dir).lexically_normal().string();
   e.data.split.given =
@@ -312,25 +345,24 @@ class Checker {
   }
 
   void monitor(const std::string& key, const std::string& name) {
-    if (!given(key) || !sound({key, "data.format", "task", "model.name"})) return;
-    std::vector<std::string> offers;
-    for (const std::string part : {"valid.", "train."})
-      for (const char* metric : {"loss", "accuracy", "auroc", "iou", "iou_image", "dice"})
-        offers.push_back(part + metric);
-    const std::string metric = metric_of(name);
-    const bool of_class =
-        (name.starts_with("valid.") || name.starts_with("train.")) && metric.starts_with("auroc_") && metric.size() > 6;
-    if (!of_class && std::find(offers.begin(), offers.end(), name) == offers.end()) {
-      const std::string near = nearest_word(name, offers);
-      return wrong({key}, key +
-                              " wants a column of epochs.csv, as valid.loss, valid.accuracy, valid.auroc, "
-                              "valid.auroc_CLASS, valid.iou or valid.dice, not '" +
-                              name + "'" + (near.empty() ? "" : " (did you mean '" + near + "'?)"));
+    if (!given(key) || !given("data.format") ||
+        !sound({key, "data.format", "task", "model.name", "data.classes", "data.csv.labels",
+                "data.image_mask.mask_values"}))
+      return;
+    const auto classes = class_names(e_);
+    Columns columns = columns_of(e_.task, classes);
+    std::string shown = join(columns.names, ", ");
+    const std::string& stem = columns.class_stem;
+    if (!stem.empty()) {
+      shown += ", " + stem + "CLASS";
+      if (!classes && name.starts_with(stem) && name.size() > stem.size()) return;  // the data will tell
+      for (const std::string& known : classes.value_or(std::vector<std::string>{}))
+        columns.names.push_back(stem + known);
     }
-    const bool per_pixel = metric.starts_with("iou") || metric == "dice";
-    if (!given("data.format")) return;
-    if (per_pixel != (e_.task == Task::segmentation) && (per_pixel || metric.starts_with("auroc")))
-      wrong({key}, key + " " + name + " is not computed for task " + name_of(e_.task));
+    if (std::find(columns.names.begin(), columns.names.end(), name) != columns.names.end()) return;
+    const std::string near = nearest_word(name, columns.names);
+    wrong({key}, key + " '" + name + "' is no column of epochs.csv for task " + name_of(e_.task) +
+                     (near.empty() ? "" : " (did you mean '" + near + "'?)") + "; there are " + shown);
   }
 
   Experiment& e_;

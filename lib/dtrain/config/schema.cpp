@@ -115,8 +115,8 @@ class Description {
     const LossName in_use = loss_in_use(e_);
     const std::vector<std::string> by = {"loss.name", "task", "data.format", "model.name"};
     add("loss.name", choice_codec(l.name, {"auto", "bce", "cross_entropy"}),
-        "auto: cross_entropy for multiclass, else bce (binary cross-entropy with logits; unknown labels do not "
-        "count).");
+        "auto: cross_entropy for multiclass, else bce (binary cross-entropy with logits). bce of a picture is the mean "
+        "over all outputs, for the unet over all pixels too; an unknown label adds 0 to it and no gradient.");
     add("loss.pos_weight", pos_weight_codec(l),
         "Factor on the positive term of each output; balanced: negatives ÷ positives of each label in the training "
         "part.")

@@ -44,8 +44,7 @@ static Task checked_task(const DataOptions& options, Task task) {
 
 // --- data.classes
 
-static std::vector<int64_t> chosen_places(const std::vector<std::string>& classes,
-                                          const std::vector<std::string>& wanted) {
+std::vector<int64_t> places_of(const std::vector<std::string>& wanted, const std::vector<std::string>& classes) {
   std::vector<int64_t> places;
   std::set<std::string> seen;
   for (const std::string& name : wanted) {
@@ -63,7 +62,7 @@ static std::vector<int64_t> chosen_places(const std::vector<std::string>& classe
 }
 
 static void choose_classes(Dataset& dataset, const std::vector<std::string>& wanted) {
-  const std::vector<int64_t> places = chosen_places(dataset.classes, wanted);
+  const std::vector<int64_t> places = places_of(wanted, dataset.classes);
   std::vector<int64_t> new_index(dataset.classes.size(), -1);
   for (size_t i = 0; i < places.size(); ++i) new_index[static_cast<size_t>(places[i])] = static_cast<int64_t>(i);
   for (Sample& sample : dataset.samples) {
@@ -226,6 +225,29 @@ Image read_mask(const Dataset& dataset, const DataOptions& options, int64_t inde
     if (mask.bits == 16) add_classes(mask.words, mask.channels, table, path, united.bytes);
   }
   return united;
+}
+
+std::vector<int64_t> count_mask_pixels(const Image& mask, int64_t classes) {
+  std::vector<int64_t> counts(static_cast<size_t>(classes) + 1, 0);
+  for (const uint8_t number : mask.bytes) {
+    check(number <= classes, "a mask holds no class beyond those of the data set");
+    ++counts[number];
+  }
+  return counts;
+}
+
+std::vector<int64_t> mask_values_found(const Dataset& dataset, const DataOptions& options, int64_t index) {
+  constexpr size_t kMost = 16;
+  std::set<int64_t> values;
+  if (options.format == DataFormat::synthetic) return {};
+  for (const std::string& path : dataset.samples[static_cast<size_t>(index)].masks) {
+    const Image mask = read_image_file(dataset, path, nullptr);
+    values.insert(mask.bytes.begin(), mask.bytes.end());
+    values.insert(mask.words.begin(), mask.words.end());
+  }
+  std::vector<int64_t> found(values.begin(), values.end());
+  found.resize(std::min(found.size(), kMost));
+  return found;
 }
 
 void require_same_size(const Dataset& dataset, int64_t index, const Image& picture, const Image& mask) {

@@ -11,31 +11,31 @@ namespace dtrain {
 
 /// One sample of a data set, without its pixels.
 struct Sample {
-  std::string path;                 ///< relative to root, with '/' between folders; the sample's name everywhere
-  std::string group;                ///< patient; "" when the data tell none
-  std::string part;                 ///< "train", "valid", "test" when the folder says so, else ""
-  std::vector<float> labels;        ///< multilabel: one per class, 0, 1 or NaN (unknown)
-  int64_t class_index = -1;         ///< multiclass
-  std::vector<std::string> masks;   ///< segmentation: relative to root; their union is the mask
-  uint64_t id = 0;                  ///< hash64(path): keys augmentation and the coverage receipt
+  std::string path;                ///< relative to root, with '/' between folders; the sample's name everywhere
+  std::string group;               ///< patient; "" when the data tell none
+  std::string part;                ///< "train", "valid", "test" when the folder says so, else ""
+  std::vector<float> labels;       ///< multilabel: one per class, 0, 1 or NaN (unknown)
+  int64_t class_index = -1;        ///< multiclass
+  std::vector<std::string> masks;  ///< segmentation: relative to root; their union is the mask
+  uint64_t id = 0;                 ///< hash64(path): keys augmentation and the coverage receipt
 };
 
 /// What exists, before any split: every sample in a fixed order (natural order of the paths), the same on every rank.
 struct Dataset {
-  Task task = Task::multilabel;     ///< never from_format
+  Task task = Task::multilabel;  ///< never from_format
   DataFormat format = DataFormat::image_folder;
   std::string root;
-  std::vector<std::string> classes; ///< names of the outputs, in order
+  std::vector<std::string> classes;  ///< names of the outputs, in order
   std::vector<Sample> samples;
-  std::vector<std::string> notes;   ///< one line each for the banner: rows left out, labels unknown …
-  std::string manifest_sha256;      ///< over classes, and path, labels, group, masks and file sizes of every sample
+  std::vector<std::string> notes;  ///< one line each for the banner: rows left out, labels unknown …
+  std::string manifest_sha256;     ///< over classes, and path, labels, group, masks and file sizes of every sample
 };
 
 /// Reads folders and label files, decodes no picture. Throws MissingError (root, list, label file, pictures named in a
 /// label file but absent: all listed, capped at 20), DataError (empty class folder, a mask without image or an image
-/// without mask, an unknown label with row and value, two pictures of one base name where base names decide, a link
-/// that leads out of root), ConfigError (data.classes names a class that is not there; task and format that do not
-/// fit).
+/// without mask, an unknown label with row and value, a class name that is not UTF-8, two pictures of one base name
+/// where base names decide, a link that leads out of root), ConfigError (data.classes names a class that is not there;
+/// task and format that do not fit).
 /// Patients and other columns of a label file are never part of a message.
 ///
 /// Hidden files are left out; what is a picture is told by its name: .png, .jpg, .jpeg. Where root holds train/ and
@@ -65,6 +65,13 @@ Image read_picture(const Dataset& dataset, const DataOptions& options, int64_t i
 /// for masks of one sample that differ in size.
 Image read_mask(const Dataset& dataset, const DataOptions& options, int64_t index, uint64_t seed,
                 int64_t* bytes_read = nullptr);
+
+/// Pixels of each class in a mask of read_mask(): [classes + 1], first the background.
+std::vector<int64_t> count_mask_pixels(const Image& mask, int64_t classes);
+
+/// The pixel values that stand in the mask files of sample `index`, before mask_values: ascending, each once, the 16
+/// smallest at most; nothing for a synthetic one. For telling why masks are empty. Throws like read_picture.
+std::vector<int64_t> mask_values_found(const Dataset& dataset, const DataOptions& options, int64_t index);
 
 /// Throws DataError naming both unless the picture of sample `index` and its mask have one size.
 void require_same_size(const Dataset& dataset, int64_t index, const Image& picture, const Image& mask);

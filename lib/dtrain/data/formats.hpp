@@ -16,8 +16,9 @@ void read_csv(const DataOptions& options, Dataset& dataset);
 void read_image_mask(const DataOptions& options, Dataset& dataset);
 void make_synthetic(const DataOptions& options, uint64_t seed, Dataset& dataset);
 
-/// The 14 labels of ChestX-ray14, in the usual order.
-const std::vector<std::string>& nih_findings();
+/// Where each name of data.classes stands in `classes`. Throws ConfigError for a name that is not there, with the names
+/// that are, and for one named twice.
+std::vector<int64_t> places_of(const std::vector<std::string>& wanted, const std::vector<std::string>& classes);
 
 /// Pixels of a synthetic sample, of the size and channels that `options.image` asks for. Labels are patterns that stay
 /// what they are under flips and turns: label k is a product of two cosines of frequencies of its own.

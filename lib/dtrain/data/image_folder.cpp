@@ -17,7 +17,8 @@ namespace {
 struct Part {
   std::string name;               // "train" …, "" for the whole
   std::string folder;             // relative to root
-  std::set<std::string> classes;  // as far as data.classes wants them
+  std::set<std::string> folders;  // all class folders
+  std::set<std::string> classes;  // of these, the ones that data.classes wants
   FolderScan scan;
 };
 
@@ -26,14 +27,17 @@ std::string whole_path(const std::string& root, const std::string& folder) {
 }
 
 Part read_part(const DataOptions& options, const std::string& name, const std::string& folder) {
-  Part part{name, folder, {}, {}};
+  Part part{name, folder, {}, {}, {}};
   const std::string whole = whole_path(options.root, folder);
-  if (!fs::is_directory(whole))
-    throw MissingError("the folder '" + whole + "' of the part '" + name + "' does not exist");
-  for (const std::string& found : folders_in(whole))
-    if (options.classes.empty() || std::count(options.classes.begin(), options.classes.end(), found) > 0)
-      part.classes.insert(found);
-  part.scan = scan_folder(options.root, whole, options.allow_links);
+  if (!is_folder(whole)) throw MissingError("the folder '" + whole + "' of the part '" + name + "' does not exist");
+  for (const std::string& found : folders_in(whole)) {
+    part.folders.insert(found);
+    if (!options.classes.empty() && std::count(options.classes.begin(), options.classes.end(), found) == 0) continue;
+    require_utf8(found, "the name of a class folder in '" + whole + "',",
+                 "rename it, or leave it out with data.classes");
+    part.classes.insert(found);
+  }
+  part.scan = scan_beneath(options.root, folder, options.allow_links);
   return part;
 }
 
@@ -88,15 +92,18 @@ void read_image_folder(const DataOptions& options, Dataset& dataset) {
   auto places = part_folders(options.root, options.split);
   if (places.empty()) places.emplace_back("", "");
   std::vector<Part> parts;
+  std::set<std::string> folders;
   std::set<std::string> classes;
   for (const auto& [name, folder] : places) {
     parts.push_back(read_part(options, name, folder));
+    folders.insert(parts.back().folders.begin(), parts.back().folders.end());
     classes.insert(parts.back().classes.begin(), parts.back().classes.end());
   }
-  if (classes.empty() && options.classes.empty())
+  if (folders.empty())
     throw DataError("data.root '" + options.root +
                     "' holds no class folders; format image_folder wants one folder of "
                     "pictures per class, or train/ and valid/ with such folders in each");
+  places_of(options.classes, {folders.begin(), folders.end()});  // here all of them are known
   dataset.classes.assign(classes.begin(), classes.end());
   for (const Part& part : parts) add_samples(part, dataset.classes, dataset);
   compare_parts(parts, dataset.classes, dataset);

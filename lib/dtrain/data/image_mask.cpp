@@ -22,20 +22,17 @@ using Pairs = std::map<std::string, Pair>;
 
 std::string slashed(const std::string& folder) { return folder.empty() ? "" : folder + "/"; }
 
-bool is_folder(const std::string& root, const std::string& relative) {
-  return fs::is_directory(fs::path(root) / relative);
+bool holds_folder(const std::string& root, const std::string& relative) {
+  return is_folder((fs::path(root) / relative).string());
 }
 
 FolderScan scan(const DataOptions& options, const std::string& folder) {
-  const bool outside =
-      folder.starts_with("..");  // a folder that the configuration names elsewhere bounds its own links
-  const std::string whole = (fs::path(options.root) / folder).lexically_normal().string();
-  return scan_folder(outside ? whole : options.root, whole, options.allow_links);
+  return scan_beneath(options.root, folder, options.allow_links);
 }
 
 // root/IMAGES/name with root/MASKS/name.
 void pair_by_stem(const DataOptions& options, const std::string& images, const std::string& masks, Pairs& pairs) {
-  if (!is_folder(options.root, masks))
+  if (!holds_folder(options.root, masks))
     throw MissingError("the folder of masks '" + (fs::path(options.root) / masks).lexically_normal().string() +
                        "' does not exist; name it with data.image_mask.masks");
   for (const std::string& name : scan(options, images).pictures)
@@ -77,7 +74,7 @@ void check_pairs(const Pairs& pairs, bool one_mask) {
 void read_pairs(const DataOptions& options, const std::string& base, Dataset& dataset) {
   const std::string images = beneath_root(options.root, slashed(base) + options.image_mask.images);
   const std::string masks = beneath_root(options.root, slashed(base) + options.image_mask.masks);
-  const bool paired = is_folder(options.root, images);
+  const bool paired = holds_folder(options.root, images);
   Pairs pairs;
   if (paired) {
     pair_by_stem(options, images, masks, pairs);
@@ -120,7 +117,7 @@ std::vector<std::string> mask_class_names(int64_t classes) {
 void read_image_mask(const DataOptions& options, Dataset& dataset) {
   dataset.classes = mask_class_names(checked_class_count(options.image_mask.mask_values));
   auto parts = part_folders(options.root, options.split);
-  const bool whole = parts.empty() || is_folder(options.root, beneath_root(options.root, options.image_mask.images));
+  const bool whole = parts.empty() || holds_folder(options.root, beneath_root(options.root, options.image_mask.images));
   if (whole) return read_pairs(options, "", dataset);
   for (const auto& [part, folder] : parts) read_pairs(options, folder, dataset);
 }

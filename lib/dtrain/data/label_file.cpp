@@ -64,7 +64,7 @@ LabelFile match_rows(const DataOptions& options, const std::string& column, bool
     const int64_t picture =
         by_base_name ? index.find_name(name) : index.find(name.starts_with("./") ? name.substr(2) : name);
     if (picture == PathIndex::kNone) {
-      const bool there = !name.empty() && fs::is_regular_file(fs::path(options.root) / name);
+      const bool there = !name.empty() && is_file((fs::path(options.root) / name).string());
       absent.lines.push_back(text + (there ? " (neither .png nor .jpg)" : ""));
     } else if (picture == PathIndex::kSeveral) {
       several.lines.push_back(text);
@@ -125,8 +125,11 @@ std::vector<std::string> classes_in(const CsvTable& table, int64_t column, char 
   for (int64_t row = 0; row < table.rows(); ++row)
     for (const std::string& part : separator == 0 ? std::vector<std::string>{table.at(row, column)}
                                                   : split_text(table.at(row, column), separator))
-      if (const std::string name(trimmed(part)); !name.empty() && seen.emplace(name, true).second)
+      if (const std::string name(trimmed(part)); !name.empty() && seen.emplace(name, true).second) {
+        require_utf8(name, table.name() + ":" + std::to_string(table.line(row)) + ": the class",
+                     "save the file as UTF-8");
         classes.push_back(name);
+      }
   std::sort(classes.begin(), classes.end(), natural_less);
   return classes;
 }
@@ -217,14 +220,6 @@ void read_label_column(const DataOptions& options, const LabelFile& file, Datase
 }
 
 }  // namespace
-
-const std::vector<std::string>& nih_findings() {
-  static const std::vector<std::string> kFindings = {
-      "Atelectasis", "Cardiomegaly", "Effusion",           "Infiltration",  "Mass",
-      "Nodule",      "Pneumonia",    "Pneumothorax",       "Consolidation", "Edema",
-      "Emphysema",   "Fibrosis",     "Pleural_Thickening", "Hernia"};
-  return kFindings;
-}
 
 void read_nih_cxr14(const DataOptions& options, Dataset& dataset) {
   const LabelFile file = match_rows(options, "Image Index", true);

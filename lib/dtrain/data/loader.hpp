@@ -1,10 +1,10 @@
 #pragma once
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <vector>
-
-#include <ATen/core/Tensor.h>
 
 #include "dtrain/data/dataset.hpp"
 
@@ -35,7 +35,7 @@ class Loader {
   /// `format`: Contiguous or ChannelsLast, of the images. options.loader.threads 0 takes every core: a caller that
   /// computes meanwhile sets it by loader_threads().
   Loader(const Dataset& dataset, const DataOptions& options, uint64_t seed, at::MemoryFormat format);
-  ~Loader();   ///< stops and joins the threads
+  ~Loader();  ///< stops and joins the threads
 
   /// Begins to make these batches, in this order; batches not yet taken from an earlier start are dropped.
   void start(std::vector<BatchRequest> requests);

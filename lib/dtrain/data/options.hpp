@@ -8,19 +8,28 @@ namespace dtrain {
 
 enum class DataFormat { image_folder, nih_cxr14, csv, image_mask, synthetic };
 
+/// The 14 labels of ChestX-ray14 (nih_cxr14), in the usual order: their classes.
+inline const std::vector<std::string>& nih_findings() {
+  static const std::vector<std::string> kFindings = {
+      "Atelectasis", "Cardiomegaly", "Effusion",           "Infiltration",  "Mass",
+      "Nodule",      "Pneumonia",    "Pneumothorax",       "Consolidation", "Edema",
+      "Emphysema",   "Fibrosis",     "Pleural_Thickening", "Hernia"};
+  return kFindings;
+}
+
 /// `data.csv:`, for format csv.
 struct CsvOptions {
-  std::string path = "path";         ///< column with the picture's path or base name
-  std::vector<std::string> labels;   ///< one column per label, each 0, 1 or empty (unknown); or
-  std::string label;                 ///< one column with the class, or with several joined by `separator`
-  std::string separator;             ///< "" : the label column holds one class
-  std::string group;                 ///< column with the patient or group; "" = none
+  std::string path = "path";        ///< column with the picture's path or base name
+  std::vector<std::string> labels;  ///< one column per label, each 0, 1 or empty (unknown); or
+  std::string label;                ///< one column with the class, or with several joined by `separator`
+  std::string separator;            ///< "" : the label column holds one class
+  std::string group;                ///< column with the patient or group; "" = none
 };
 
 /// `data.image_mask:`, for format image_mask.
 struct ImageMaskOptions {
-  std::string images = "images";               ///< folder of pictures under data.root, or under each sample's folder
-  std::string masks = "masks";                 ///< folder of masks, paired by stem; per sample: their union
+  std::string images = "images";  ///< folder of pictures under data.root, or under each sample's folder
+  std::string masks = "masks";    ///< folder of masks, paired by stem; per sample: their union
   std::map<int64_t, int64_t> mask_values = {{255, 1}};  ///< pixel value → class 1, 2, …; other values are background
 };
 
@@ -33,15 +42,15 @@ struct SyntheticOptions {
 /// `data.split:`
 struct SplitOptions {
   enum class By { sample, patient, order };
-  double valid = 0.1;             ///< share of all samples, [0, 1)
-  double test = 0;                ///< share of all samples, [0, 1)
-  By by = By::sample;             ///< patient: all samples of a group fall in one part; order: the last ones of the
-                                  ///< natural order
+  double valid = 0.1;  ///< share of all samples, [0, 1)
+  double test = 0;     ///< share of all samples, [0, 1)
+  By by = By::sample;  ///< patient: all samples of a group fall in one part; order: the last ones of the
+                       ///< natural order
   uint64_t seed = 1;
   std::map<std::string, std::string> files;    ///< part → list file, one path or base name a line
   std::map<std::string, std::string> folders;  ///< part → folder under data.root
-  bool given = false;             ///< the configuration names a split; otherwise train/ and valid/ (or val/) are used
-                                  ///< where root has them
+  bool given = false;  ///< the configuration names a split; otherwise train/ and valid/ (or val/) are used
+                       ///< where root has them
 };
 
 enum class Resize { squash, pad, crop };
@@ -50,26 +59,26 @@ enum class Resize { squash, pad, crop };
 struct ImageOptions {
   int64_t height = 224;
   int64_t width = 224;
-  int64_t channels = 3;              ///< 1 or 3; a grey picture is repeated, a coloured one turned to grey (ITU-R 601)
+  int64_t channels = 3;  ///< 1 or 3; a grey picture is repeated, a coloured one turned to grey (ITU-R 601)
   Resize resize = Resize::squash;
-  std::vector<double> mean;          ///< of pixels in [0, 1], one per channel; empty: ImageNet's for 3, 0.5 for 1
+  std::vector<double> mean;  ///< of pixels in [0, 1], one per channel; empty: ImageNet's for 3, 0.5 for 1
   std::vector<double> std;
 };
 
 /// `data.augment:`, for the training part alone.
 struct AugmentOptions {
-  double hflip = 0;        ///< probability of mirroring left to right
-  double vflip = 0;        ///< probability of mirroring top to bottom
-  double rot90 = 0;        ///< probability of a turn by 90, 180 or 270 degrees (square images)
-  double brightness = 0;   ///< b: pixels × uniform [1-b, 1+b], [0, 1]
-  double contrast = 0;     ///< c: distance from the picture's mean × uniform [1-c, 1+c], [0, 1]
+  double hflip = 0;       ///< probability of mirroring left to right
+  double vflip = 0;       ///< probability of mirroring top to bottom
+  double rot90 = 0;       ///< probability of a turn by 90, 180 or 270 degrees (square images)
+  double brightness = 0;  ///< b: pixels × uniform [1-b, 1+b], [0, 1]
+  double contrast = 0;    ///< c: distance from the picture's mean × uniform [1-c, 1+c], [0, 1]
 };
 
 /// `data.loader:`
 struct LoaderOptions {
-  int64_t threads = 0;     ///< decoding threads per process; 0 = auto: the cores this process may use, less those that
-                           ///< compute, at least 1
-  int64_t prefetch = 2;    ///< batches held ready ahead of the one in use, >= 1
+  int64_t threads = 0;   ///< decoding threads per process; 0 = auto: the cores this process may use, less those that
+                         ///< compute, at least 1
+  int64_t prefetch = 2;  ///< batches held ready ahead of the one in use, >= 1
 };
 
 enum class Distribute { samples, batches };
@@ -77,25 +86,25 @@ enum class Distribute { samples, batches };
 /// `data:` of the configuration.
 struct DataOptions {
   DataFormat format = DataFormat::image_folder;
-  std::string root;                     ///< absolute
-  std::string labels;                   ///< absolute; nih_cxr14 and csv
+  std::string root;    ///< absolute
+  std::string labels;  ///< absolute; nih_cxr14 and csv
   CsvOptions csv;
   ImageMaskOptions image_mask;
   SyntheticOptions synthetic;
-  std::vector<std::string> classes;     ///< the classes to train, in this order; empty = all
+  std::vector<std::string> classes;  ///< the classes to train, in this order; empty = all
   SplitOptions split;
   Distribute distribute = Distribute::samples;
   ImageOptions image;
   AugmentOptions augment;
   LoaderOptions loader;
-  bool allow_links = false;             ///< follow links that lead out of root
+  bool allow_links = false;  ///< follow links that lead out of root
 };
 
 /// `batch:` of the configuration.
 struct BatchOptions {
-  int64_t per_rank = 32;     ///< samples per logical rank and step
-  int64_t global = 0;        ///< or: samples of all logical ranks together; 0 = per_rank × V
-  bool drop_last = false;    ///< last: drop | short
+  int64_t per_rank = 32;   ///< samples per logical rank and step
+  int64_t global = 0;      ///< or: samples of all logical ranks together; 0 = per_rank × V
+  bool drop_last = false;  ///< last: drop | short
 };
 
 }  // namespace dtrain

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <filesystem>
 
 #include "dtrain/base/error.hpp"
@@ -55,6 +56,7 @@ class Walk {
   void follow(const fs::path& link, bool folder) {
     std::error_code error;
     const fs::path target = fs::canonical(link, error);
+    if (error == std::errc::permission_denied) throw_errno("follow", link.string(), error.value());
     if (error) throw MissingError("the link '" + link.string() + "' leads nowhere; remove it or restore its target");
     if (!allow_links_ && !lies_in(target.string(), canonical_root()))
       throw DataError("the link '" + link.string() + "' leads out of data.root to '" + target.string() +
@@ -66,7 +68,9 @@ class Walk {
   }
 
   const std::string& canonical_root() {
-    if (canonical_root_.empty()) canonical_root_ = fs::canonical(root_).string();
+    std::error_code error;
+    if (canonical_root_.empty()) canonical_root_ = fs::canonical(root_, error).string();
+    if (error) throw_errno("follow", root_, error.value());
     return canonical_root_;
   }
 
@@ -81,6 +85,57 @@ class Walk {
 
 FolderScan scan_folder(const std::string& root, const std::string& folder, bool allow_links) {
   return Walk(root, allow_links).run(folder);
+}
+
+FolderScan scan_beneath(const std::string& root, const std::string& relative, bool allow_links) {
+  const bool outside = relative == ".." || relative.starts_with("../");
+  const std::string whole = relative.empty() ? root : (fs::path(root) / relative).lexically_normal().string();
+  return scan_folder(outside ? whole : root, whole, allow_links);
+}
+
+static fs::file_type type_of(const std::string& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (status.type() == fs::file_type::not_found || error == std::errc::filename_too_long)
+    return fs::file_type::not_found;
+  if (error) throw_errno("look at", path, error.value());
+  return status.type();
+}
+
+bool is_folder(const std::string& path) { return type_of(path) == fs::file_type::directory; }
+bool is_file(const std::string& path) { return type_of(path) == fs::file_type::regular; }
+
+// Length of the well-formed UTF-8 character at the start of `text`, 0 if there is none (Unicode 15, table 3-7).
+static size_t utf8_length(std::string_view text) {
+  const auto byte = [&](size_t i) -> unsigned { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0; };
+  const unsigned lead = byte(0);
+  if (lead < 0x80) return 1;
+  if (lead < 0xC2 || lead > 0xF4) return 0;
+  const unsigned least = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;  // nothing overlong
+  const unsigned most = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;   // no surrogate, nothing beyond Unicode
+  if (byte(1) < least || byte(1) > most) return 0;
+  const size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
+  for (size_t i = 2; i < length; ++i)
+    if ((byte(i) & 0xC0) != 0x80) return 0;
+  return length;
+}
+
+void require_utf8(const std::string& name, const std::string& what, const std::string& advice) {
+  std::string shown;
+  bool good = true;
+  for (size_t at = 0; at < name.size();) {
+    const size_t length = utf8_length(std::string_view(name).substr(at));
+    if (length > 0) {
+      shown += name.substr(at, length);
+    } else {
+      char escape[8];
+      std::snprintf(escape, sizeof escape, "\\x%02X", static_cast<unsigned>(static_cast<unsigned char>(name[at])));
+      shown += escape;
+      good = false;
+    }
+    at += std::max<size_t>(length, 1);
+  }
+  if (!good) throw DataError(what + " '" + shown + "' is not UTF-8; " + advice);
 }
 
 std::vector<std::string> folders_in(const std::string& folder) {
@@ -120,7 +175,7 @@ std::vector<std::pair<std::string, std::string>> part_folders(const std::string&
     if (const auto named = split.folders.find(part); named != split.folders.end())
       parts.emplace_back(part, beneath_root(root, named->second));
   if (!parts.empty()) return parts;
-  const auto holds = [&](const std::string& name) { return fs::is_directory(fs::path(root) / name); };
+  const auto holds = [&](const std::string& name) { return is_folder((fs::path(root) / name).string()); };
   if (!holds("train") || (!holds("valid") && !holds("val"))) return {};
   if (holds("valid") && holds("val"))
     throw DataError("data.root '" + root + "' holds both valid/ and val/; name one with data.split.folders");

@@ -23,6 +23,18 @@ struct FolderScan {
 /// picture that leads nowhere, else like throw_errno.
 FolderScan scan_folder(const std::string& root, const std::string& folder, bool allow_links);
 
+/// The same for a folder named relative to root (beneath_root()). One that the configuration names outside of root
+/// ("../more") bounds its own links.
+FolderScan scan_beneath(const std::string& root, const std::string& relative, bool allow_links);
+
+/// False where nothing of that name is, or can be (a name too long). Throws like throw_errno where it cannot be told.
+bool is_folder(const std::string& path);
+bool is_file(const std::string& path);
+
+/// Class names go into JSON and safetensors. Throws DataError "WHAT 'NAME' is not UTF-8; DO", its bytes shown as \xE9,
+/// unless `name` is UTF-8.
+void require_utf8(const std::string& name, const std::string& what, const std::string& advice);
+
 /// Names of the folders in `folder`, hidden ones left out, natural order.
 std::vector<std::string> folders_in(const std::string& folder);
 

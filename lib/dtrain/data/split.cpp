@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <sstream>
+#include <string_view>
 #include <unordered_map>
 
 #include "dtrain/base/error.hpp"
@@ -21,6 +22,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr int kLeftOut = 3;
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // some editors write it before UTF-8 text
 constexpr std::array<const char*, 4> kParts = {"train", "valid", "test", "left out"};
 
 int part_number(const std::string& name) {
@@ -33,12 +35,24 @@ using Parts = std::vector<int>;  // part of each sample
 
 // --- by fraction
 
+// Is the group evidence of a patient? In image folders it was cut from the file name, where "img", "0001.png" and the
+// class's own name tell nothing; a patient's number does.
+bool tells_patient(const Dataset& dataset, const Sample& sample) {
+  if (sample.group.empty()) return false;
+  if (dataset.format != DataFormat::image_folder) return true;
+  const std::string& name = dataset.classes[static_cast<size_t>(sample.class_index)];
+  return sample.group.find_first_of("0123456789") != std::string::npos && sample.group != name &&
+         without_ending(base_name(sample.path)) != sample.group;
+}
+
 struct Group {
   uint64_t key = 0;
   std::string name;
   std::vector<int64_t> samples;
+  int part = 0;
 };
 
+// All groups in the order of their keys; without patients every sample is one.
 std::vector<Group> groups_of(const Dataset& dataset, const SplitOptions& options) {
   const bool by_patient = options.by == SplitOptions::By::patient;
   std::vector<Group> groups;
@@ -46,12 +60,16 @@ std::vector<Group> groups_of(const Dataset& dataset, const SplitOptions& options
   bool named = false;
   for (size_t i = 0; i < dataset.samples.size(); ++i) {
     const Sample& sample = dataset.samples[i];
-    named = named || !sample.group.empty();
+    named = named || tells_patient(dataset, sample);
     const std::string& name = by_patient && !sample.group.empty() ? sample.group : sample.path;
     const auto [place, first] = places.emplace(name, groups.size());
-    if (first) groups.push_back({hash64(std::to_string(options.seed) + "/" + name), name, {}});
+    if (first) groups.push_back({hash64(std::to_string(options.seed) + "/" + name), name, {}, 0});
     groups[place->second].samples.push_back(static_cast<int64_t>(i));
   }
+  if (by_patient && !named && dataset.format == DataFormat::image_folder)
+    throw ConfigError(
+        "data.split.by patient: the file names tell no patients (a patient is what stands before the first '_' or '.', "
+        "with a digit in it, as in 0012_3.png); use by: sample");
   if (by_patient && !named)
     throw ConfigError("data.split.by patient: the data name no patients; use by: sample, or data.csv.group");
   std::sort(groups.begin(), groups.end(),
@@ -59,15 +77,39 @@ std::vector<Group> groups_of(const Dataset& dataset, const SplitOptions& options
   return groups;
 }
 
-// Gives groups from `next` on to `part`, as many as come nearest to `wanted` samples.
-void take_groups(const std::vector<Group>& groups, size_t& next, int64_t wanted, int part, Parts& parts) {
+// Gives groups to `part`: each one that brings it nearer to its share. A part with a share gets one group at least, as
+// far as `reserve` groups stay for other parts.
+void take_groups(std::vector<Group>& groups, int part, double share, int64_t samples, int64_t reserve) {
+  const int64_t wanted = std::llround(share * static_cast<double>(samples));
+  int64_t spare = std::count_if(groups.begin(), groups.end(), [](const Group& g) { return g.part == 0; }) - reserve;
   int64_t taken = 0;
-  while (next < groups.size()) {
-    const auto size = static_cast<int64_t>(groups[next].samples.size());
-    if (std::abs(taken + size - wanted) >= std::abs(taken - wanted)) return;
-    for (int64_t sample : groups[next].samples) parts[static_cast<size_t>(sample)] = part;
+  const auto size_of = [](const Group& group) { return static_cast<int64_t>(group.samples.size()); };
+  for (Group& group : groups) {
+    const int64_t size = size_of(group);
+    if (group.part != 0 || spare <= 0 || std::abs(taken + size - wanted) >= std::abs(taken - wanted)) continue;
+    group.part = part;
     taken += size;
-    ++next;
+    --spare;
+  }
+  if (taken > 0 || spare <= 0 || share <= 0) return;
+  Group* smallest = nullptr;
+  for (Group& group : groups)
+    if (group.part == 0 && (smallest == nullptr || size_of(group) < size_of(*smallest))) smallest = &group;
+  smallest->part = part;
+}
+
+// By order: as take_groups(), of samples that stay in their order.
+int64_t last_samples(double share, int64_t samples, int64_t spare) {
+  const int64_t wanted = std::llround(share * static_cast<double>(samples));
+  return std::min(std::max<int64_t>(wanted, share > 0 ? 1 : 0), std::max<int64_t>(spare, 0));
+}
+
+void require_parts(const SplitOptions& options, const Parts& parts, const std::string& what_there_is) {
+  for (const auto& [part, share] : {std::pair<int, double>{1, options.valid}, {2, options.test}}) {
+    if (share <= 0 || std::find(parts.begin(), parts.end(), part) != parts.end()) continue;
+    const std::string key = std::string("data.split.") + kParts[static_cast<size_t>(part)];
+    throw ConfigError(key + " " + shortest(share) + " gets no sample: " + what_there_is +
+                      " cannot fill training and every other part; add data, or set " + key + ": 0");
   }
 }
 
@@ -75,18 +117,23 @@ Parts parts_by_fraction(const Dataset& dataset, const SplitOptions& options) {
   if (!(options.valid >= 0) || !(options.test >= 0) || options.valid + options.test >= 1)
     throw ConfigError("data.split.valid and data.split.test are shares of all samples, 0 or more, together below 1");
   const auto samples = static_cast<int64_t>(dataset.samples.size());
-  const int64_t valid = std::llround(options.valid * static_cast<double>(samples));
-  const int64_t test = std::llround(options.test * static_cast<double>(samples));
   Parts parts(dataset.samples.size(), 0);
   if (options.by == SplitOptions::By::order) {
+    const int64_t others = options.valid > 0 ? 2 : 1;  // one sample each
+    const int64_t test = last_samples(options.test, samples, samples - others);
+    const int64_t valid = last_samples(options.valid, samples, samples - test - 1);
     std::fill(parts.end() - test, parts.end(), 2);
-    std::fill(parts.end() - std::min(samples, test + valid), parts.end() - test, 1);
+    std::fill(parts.end() - (test + valid), parts.end() - test, 1);
+    require_parts(options, parts, count_of(samples, "sample"));
     return parts;
   }
-  const std::vector<Group> groups = groups_of(dataset, options);
-  size_t next = 0;
-  take_groups(groups, next, valid, 1, parts);
-  take_groups(groups, next, test, 2, parts);
+  std::vector<Group> groups = groups_of(dataset, options);
+  take_groups(groups, 1, options.valid, samples, options.test > 0 ? 2 : 1);
+  take_groups(groups, 2, options.test, samples, 1);
+  for (const Group& group : groups)
+    for (const int64_t sample : group.samples) parts[static_cast<size_t>(sample)] = group.part;
+  const auto there = static_cast<int64_t>(groups.size());
+  require_parts(options, parts, count_of(there, options.by == SplitOptions::By::patient ? "patient" : "sample"));
   return parts;
 }
 
@@ -111,9 +158,11 @@ class ListReader {
       throw MissingError("the list '" + path + "' of data.split.files." + part + " does not exist");
     std::istringstream text(read_text(path));
     std::string line;
-    for (int64_t number = 1; std::getline(text, line); ++number)
+    for (int64_t number = 1; std::getline(text, line); ++number) {
+      if (number == 1 && line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
       if (!trimmed(line).empty())
         take(std::string(trimmed(line)), path + ":" + std::to_string(number), part_number(part));
+    }
   }
 
   Parts finish() {
@@ -198,16 +247,6 @@ Parts parts_of(const Dataset& dataset, const SplitOptions& options) {
 }
 
 // --- what a reader should know
-
-// Is the group evidence of a patient? In image folders it was cut from the file name, where "img", "0001.png" and the
-// class's own name tell nothing; a patient's number does.
-bool tells_patient(const Dataset& dataset, const Sample& sample) {
-  if (sample.group.empty()) return false;
-  if (dataset.format != DataFormat::image_folder) return true;
-  const std::string& name = dataset.classes[static_cast<size_t>(sample.class_index)];
-  return sample.group.find_first_of("0123456789") != std::string::npos && sample.group != name &&
-         without_ending(base_name(sample.path)) != sample.group;
-}
 
 // One line for each two parts that share groups: counts and file names, never the groups themselves.
 std::vector<std::string> leak_warnings(const Dataset& dataset, const Parts& parts) {

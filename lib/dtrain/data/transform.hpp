@@ -15,7 +15,7 @@ namespace dtrain {
 struct AugmentDraw {
   bool hflip = false;
   bool vflip = false;
-  int quarter_turns = 0;   ///< counter-clockwise, 0…3
+  int quarter_turns = 0;  ///< counter-clockwise, 0…3
   float brightness = 1;
   float contrast = 1;
 };

@@ -100,7 +100,6 @@ class MpiCommunicator final : public Communicator {
 
 struct MpiSession::Impl {
   int local_rank = 0;
-  int local_size = 1;
 };
 
 MpiSession::MpiSession() : impl_(std::make_unique<Impl>()) {
@@ -112,7 +111,6 @@ MpiSession::MpiSession() : impl_(std::make_unique<Impl>()) {
   MPI_Comm host = MPI_COMM_NULL;
   mpi_check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host), "MPI_Comm_split_type");
   MPI_Comm_rank(host, &impl_->local_rank);
-  MPI_Comm_size(host, &impl_->local_size);
   MPI_Comm_free(&host);
 }
 
@@ -120,7 +118,6 @@ MpiSession::~MpiSession() = default;
 
 std::unique_ptr<Communicator> MpiSession::world() { return MpiCommunicator(MPI_COMM_WORLD).duplicate(); }
 int MpiSession::local_rank() const { return impl_->local_rank; }
-int MpiSession::local_size() const { return impl_->local_size; }
 
 std::string MpiSession::library_version() {
   char text[MPI_MAX_LIBRARY_VERSION_STRING];

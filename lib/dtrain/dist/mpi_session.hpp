@@ -23,9 +23,8 @@ class MpiSession {
   /// reducer threads share the cores a rank is bound to. Tensors that are not in host memory pass through it.
   std::unique_ptr<Communicator> world();
 
-  /// This rank's number among those of its host (MPI_Comm_split_type), and how many they are.
+  /// This rank's number among those of its host (MPI_Comm_split_type).
   int local_rank() const;
-  int local_size() const;
 
   /// "Open MPI v4.1.4" or what the library calls itself.
   static std::string library_version();

@@ -16,7 +16,7 @@ static std::vector<double> midranks(std::span<const double> values) {
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return values[a] < values[b]; });
   std::vector<double> ranks(values.size());
   for (size_t i = 0; i < order.size();) {
-    size_t j = i;
+    size_t j = i + 1;
     while (j < order.size() && values[order[j]] == values[order[i]]) ++j;
     const double mean = 0.5 * static_cast<double>(i + 1 + j);
     for (; i < j; ++i) ranks[order[i]] = mean;
@@ -34,6 +34,7 @@ static double variance(const std::vector<double>& values) {
 
 std::optional<Interval> auroc(std::span<const double> scores, std::span<const float> labels) {
   check(scores.size() == labels.size(), "each score has a label");
+  if (std::any_of(scores.begin(), scores.end(), [](double score) { return std::isnan(score); })) return std::nullopt;
   std::vector<double> positive;
   std::vector<double> all;  // positives first
   for (size_t i = 0; i < scores.size(); ++i)

@@ -43,11 +43,8 @@ std::string shape_text(at::IntArrayRef shape) {
   return "[" + join(sizes, ", ") + "]";
 }
 
-bool same_but_for(size_t dimension, at::IntArrayRef a, at::IntArrayRef b) {
-  if (a.size() != b.size() || a.size() <= dimension) return false;
-  for (size_t i = 0; i < a.size(); ++i)
-    if (i != dimension && a[i] != b[i]) return false;
-  return true;
+bool same_but_for_first(at::IntArrayRef a, at::IntArrayRef b) {
+  return !a.empty() && a.size() == b.size() && a.slice(1) == b.slice(1);
 }
 
 // Matches a file with a network, then copies: nothing is written before all of it is known to fit.
@@ -80,7 +77,6 @@ class Loader {
   struct Pair {
     at::Tensor tensor;
     const TensorEntry* entry;
-    bool sum_inputs;
   };
 
   // The head counts as one: it is left at random whole as soon as its number of outputs differs.
@@ -89,7 +85,7 @@ class Loader {
       const auto found = entries_.find(tensor.name);
       if (!is_head(tensor.name) || found == entries_.end()) continue;
       const at::IntArrayRef shape = found->second->shape;
-      if (shape == tensor.tensor.sizes() || !same_but_for(0, shape, tensor.tensor.sizes())) continue;
+      if (shape == tensor.tensor.sizes() || !same_but_for_first(shape, tensor.tensor.sizes())) continue;
       head_change_ = std::to_string(shape[0]) + " → " + std::to_string(tensor.tensor.size(0));
     }
   }
@@ -111,11 +107,8 @@ class Loader {
     if (!type || (at::isFloatingType(tensor.tensor.scalar_type()) && !at::isFloatingType(*type))) {
       wrong_.push_back("of type " + entry.dtype + ": " + tensor.name);
     } else if (have == want) {
-      if (!is_head(tensor.name) || head_change_.empty()) pairs_.push_back({tensor.tensor, &entry, false});
-    } else if (is_first_kernel(tensor) && want[1] == 1 && have.size() == 4 && have[1] == 3 &&
-               same_but_for(1, have, want)) {
-      pairs_.push_back({tensor.tensor, &entry, true});
-    } else if (!is_head(tensor.name) || !same_but_for(0, have, want)) {
+      if (!is_head(tensor.name) || head_change_.empty()) pairs_.push_back({tensor.tensor, &entry});
+    } else if (!is_head(tensor.name) || !same_but_for_first(have, want)) {
       wrong_.push_back("of another shape: " + tensor.name + " " + shape_text(have) + ", the network has " +
                        shape_text(want));
     }
@@ -128,7 +121,7 @@ class Loader {
     if (value.is_floating_point() && !value.isfinite().all().item<bool>())
       throw DataError("weights " + path_ + ": tensor '" + pair.entry->name +
                       "' holds NaN or Inf; the run that wrote it had diverged, take an older file");
-    return pair.sum_inputs ? value.to(at::kDouble).sum(1, /*keepdim=*/true) : value;
+    return value;
   }
 
   std::string report() const {
@@ -137,12 +130,10 @@ class Loader {
     if (!head_change_.empty()) line += "; left at random: " + join(head_, ", ") + " (" + head_change_ + ")";
     if (counters_absent_ > 0)
       line += "; num_batches_tracked absent, " + count_of(counters_absent_, "counter") + " left as they were";
-    if (std::ranges::any_of(pairs_, &Pair::sum_inputs)) line += "; first convolution summed over its 3 inputs";
     return line;
   }
 
   bool is_head(const std::string& name) const { return std::ranges::find(head_, name) != head_.end(); }
-  bool is_first_kernel(const NamedTensor& tensor) const { return tensor.name == tensors_.front().name; }
 
   std::string path_;
   SafetensorsFile file_;

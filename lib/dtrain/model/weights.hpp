@@ -7,11 +7,11 @@ namespace dtrain {
 
 /// Fills parameters and buffers of `network` in place (bindings and memory layout stay) from a safetensors file under
 /// torchvision's names: scripts/convert_weights makes them, best.safetensors is one. A head with another number of
-/// outputs is left at its start; every other disagreement is an error. Returns the one line to print, as in
+/// outputs is left at its start; every other disagreement is an error, a first convolution for another number of
+/// channels too. Returns the one line to print, as in
 ///   weights densenet121.safetensors: 725 of 727 tensors loaded; left at random: classifier.weight, classifier.bias
 ///   (1000 → 14)
 /// Older files without `num_batches_tracked`, and old DenseNet names (`norm.1` for `norm1`), are understood.
-/// A one-channel network takes a three-channel first convolution summed over its inputs.
 /// F64, F16 and BF16 are converted. Nothing is written before all of the file is known to fit.
 /// Throws MissingError, DataError listing (capped) the tensors that are missing, unexpected or of another shape or
 /// type, or naming one that holds NaN or Inf.

@@ -25,6 +25,9 @@ struct OptimizerOptions {
 enum class RankScaling { linear, sqrt, two_thirds, none };
 enum class DecayName { constant, step, multistep, cosine, plateau };
 
+/// Everything that a run can watch is better when larger, but the losses.
+inline bool larger_is_better(const std::string& monitor) { return monitor != "valid.loss" && monitor != "train.loss"; }
+
 /// `schedule.decay:`
 struct DecayOptions {
   DecayName name = DecayName::constant;

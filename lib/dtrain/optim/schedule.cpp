@@ -24,8 +24,6 @@ double Schedule::rank_factor(RankScaling rule, int64_t logical_ranks) {
   return 1;
 }
 
-bool larger_is_better(const std::string& monitor) { return !monitor.ends_with("loss"); }
-
 Schedule::Schedule(const ScheduleOptions& options, double base_rate, int64_t logical_ranks, int64_t steps_per_epoch,
                    int64_t epochs)
     : options_(options),

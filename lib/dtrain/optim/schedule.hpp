@@ -56,7 +56,4 @@ class Schedule {
   ScheduleState state_;
 };
 
-/// True for values that are better when larger: everything but losses.
-bool larger_is_better(const std::string& monitor);
-
 }  // namespace dtrain

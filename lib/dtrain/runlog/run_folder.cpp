@@ -11,24 +11,35 @@ namespace dtrain {
 
 namespace fs = std::filesystem;
 
-bool RunFolder::used() const {
-  return fs::exists(file("config.yaml")) || fs::exists(file("epochs.csv")) || fs::exists(checkpoints());
+static bool there(const std::string& path) {
+  std::error_code error;
+  const bool exists = fs::exists(path, error);
+  if (error) throw_errno("look at", path, error.value());
+  return exists;
 }
-bool RunFolder::done() const { return fs::exists(file("DONE")); }
-void RunFolder::remove_done() const { fs::remove(file("DONE")); }
+
+static void remove_file(const std::string& path) {
+  std::error_code error;
+  fs::remove(path, error);
+  if (error) throw_errno("remove", path, error.value());
+}
+
+bool RunFolder::used() const { return there(file("config.yaml")) || there(file("epochs.csv")) || there(checkpoints()); }
+bool RunFolder::done() const { return there(file("DONE")); }
+void RunFolder::remove_done() const { remove_file(file("DONE")); }
 void RunFolder::write_done(const std::string& text) const { write_file_atomically(file("DONE"), text); }
 
 void RunFolder::prepare() const {
   make_folders(path_);
   const std::string probe = file(".writable");
   write_file_atomically(probe, "probe\n");
-  fs::remove(probe);
+  remove_file(probe);
 }
 
 std::string RunFolder::move_aside() const {
   for (int number = 1;; ++number) {
     const std::string aside = path_ + "." + std::to_string(number);
-    if (fs::exists(aside)) continue;
+    if (there(aside)) continue;
     std::error_code error;
     fs::rename(path_, aside, error);
     if (error) throw_errno("move aside", path_, error.value());

@@ -40,7 +40,7 @@ struct RunFacts {
 };
 void write_run_json(const std::string& path, const RunFacts& facts);
 
-/// One count of an earlier run.json, or `otherwise` when there is none.
+/// One text of an earlier run.json, or `otherwise` when there is none.
 std::string run_json_text(const std::string& path, const std::string& key, const std::string& otherwise);
 
 }  // namespace dtrain

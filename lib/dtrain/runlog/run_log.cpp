@@ -100,7 +100,8 @@ RunLog::RunLog(const std::string& folder, const std::vector<std::string>& figure
   });
   cut_back(folder + "/metrics.jsonl", [&](const std::string& line) {
     const auto event = nlohmann::json::parse(line, nullptr, false);
-    return event.is_object() && event.value("step", int64_t{0}) <= steps_done;
+    if (!event.is_object() || event.value("step", int64_t{0}) > steps_done) return false;
+    return event.value("event", "") != "epoch" || event.value("epoch", int64_t{0}) <= epochs_done;
   });
   const bool is_new = !std::filesystem::exists(csv_path) || std::filesystem::file_size(csv_path) == 0;
   csv_ = open_to_append(csv_path);
@@ -148,18 +149,6 @@ void RunLog::event(const std::string& name, int64_t step, int64_t epoch,
   nlohmann::ordered_json event = {{"event", name}, {"time", utc_now()}, {"step", step}, {"epoch", epoch}};
   for (const auto& [key, text] : texts) event[key] = text;
   append(jsonl_, event.dump() + "\n");
-}
-
-std::vector<std::map<std::string, std::string>> RunLog::read_epochs(const std::string& folder) {
-  const CsvTable table = CsvTable::read(folder + "/epochs.csv");
-  std::vector<std::map<std::string, std::string>> rows;
-  for (int64_t row = 0; row < table.rows(); ++row) {
-    std::map<std::string, std::string> fields;
-    for (size_t c = 0; c < table.columns().size(); ++c)
-      fields[table.columns()[c]] = table.at(row, static_cast<int64_t>(c));
-    rows.push_back(std::move(fields));
-  }
-  return rows;
 }
 
 }  // namespace dtrain

@@ -57,9 +57,6 @@ class RunLog {
   /// start, resume, checkpoint, end, with more named texts.
   void event(const std::string& name, int64_t step, int64_t epoch, const std::map<std::string, std::string>& texts);
 
-  /// Rows written so far, the earlier starts' too: epoch → row as text fields by column.
-  static std::vector<std::map<std::string, std::string>> read_epochs(const std::string& folder);
-
  private:
   void append(int descriptor, const std::string& line);
   int csv_ = -1;

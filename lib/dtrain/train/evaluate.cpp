@@ -72,6 +72,9 @@ Predictions evaluate(Replica& replica, const Loss& loss, Task task, Loader& load
   outputs = largest(comm, outputs);
   Predictions all;
   all.loss = gather_rows(comm, joined(batches, &Rows::loss, {0}, at::kDouble), places, total);
+  if (!all.loss.isfinite().all().item<bool>())
+    throw DivergedError("the weights of step " + std::to_string(step) +
+                        " give a loss that is not finite; lower optimizer.learning_rate or start from other weights");
   if (task == Task::segmentation) {
     all.pixels = gather_rows(comm, joined(batches, &Rows::pixels, {0, outputs, 3}, at::kLong), places, total);
   } else {

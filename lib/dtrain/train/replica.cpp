@@ -71,8 +71,8 @@ std::vector<FileTensor> Replica::optimizer_tensors() const {
   std::vector<FileTensor> tensors;
   for (const Optimizer::State& state : optimizer_->state())
     for (size_t i = 0; i < parameters_.size(); ++i)
-      tensors.push_back({"optimizer." + parameter_names_[i] + "." + state.name,
-                         layout_->view(state.values, parameters_.size() - 1 - i)});
+      tensors.push_back(
+          {"optimizer." + parameter_names_[i] + "." + state.name, layout_->view(state.values, place_of(i))});
   return tensors;
 }
 

@@ -25,7 +25,10 @@ class Replica {
   Optimizer& optimizer() { return *optimizer_; }
   /// Leaf tensors that require gradients, in registration order.
   const std::vector<at::Tensor>& parameters() const { return parameters_; }
+  const std::vector<std::string>& parameter_names() const { return parameter_names_; }
+  /// Of the flat parameters: parameter i lies at place place_of(i).
   const FlatLayout& layout() const { return *layout_; }
+  size_t place_of(size_t parameter) const { return parameters_.size() - 1 - parameter; }
   const at::Tensor& flat_parameters() const { return flat_parameters_; }
   const at::Tensor& flat_buffers() const { return flat_buffers_; }
   at::MemoryFormat memory_format() const { return format_; }

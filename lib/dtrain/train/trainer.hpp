@@ -26,14 +26,6 @@ struct StepReport {
   StopRequest request = StopRequest::none;  ///< the strongest that any rank's signals asked for
 };
 
-/// How this process spent the epoch since begin_epoch().
-struct EpochTimes {
-  double data_wait_s = 0;  ///< waiting for the loader
-  double allreduce_s = 0;  ///< waiting for sums after backward was done
-  double queue_fill = 0;
-  int64_t bytes_read = 0;
-};
-
 /// Training steps over the logical ranks that this process carries. Knows steps: no files, no YAML, no MPI.
 ///
 ///   trainer.begin_epoch(state);
@@ -63,9 +55,6 @@ class Trainer {
   };
   Trainer(const Parts& parts, const Options& options);
 
-  /// Steps of a whole epoch.
-  int64_t steps_per_epoch() const;
-
   /// Plans the epoch state.epoch and starts the loader at state.cursor.
   void begin_epoch(const TrainingState& state);
   int64_t steps_left() const;
@@ -74,7 +63,7 @@ class Trainer {
   int64_t steps_done() const { return at_; }
 
   /// One update. Counts it in `state`. `request`: what this process's signals ask for; the answer is agreed.
-  /// Throws DivergedError on all ranks when the loss is no number.
+  /// Throws DivergedError on all ranks when the loss, a summed gradient or an updated weight is not finite.
   StepReport step(TrainingState& state, StopRequest request);
 
   /// Closes the receipt: every sample of the plan was seen exactly once over all ranks, else InternalError. The state
@@ -84,8 +73,11 @@ class Trainer {
     int64_t samples = 0;
     int64_t correct = 0;
     int64_t steps = 0;
-    double epoch_seconds = 0;
-    EpochTimes times;
+    double epoch_seconds = 0;  ///< in step(), over all starts
+    double data_wait_s = 0;    ///< of this process: waiting for the loader
+    double allreduce_s = 0;    ///< of this process: waiting for sums after backward was done
+    double queue_fill = 0;     ///< since begin_epoch()
+    int64_t bytes_read = 0;
   };
   Finished end_epoch(TrainingState& state);
 
@@ -95,7 +87,17 @@ class Trainer {
     int64_t correct = 0;
     uint64_t coverage = 0;
   };
+  /// What all logical ranks' passes came to; equal on all ranks.
+  struct Sums {
+    double loss = 0;
+    int64_t correct = 0;
+    uint64_t coverage = 0;
+    StopRequest request = StopRequest::none;
+  };
   Pass run_pass(int64_t logical_rank, int64_t global_count, int64_t step);
+  at::Tensor run_passes(const CanonicalTree& tree, int64_t step);
+  Sums agree(const CanonicalTree& tree, at::Tensor rows, StopRequest request, int64_t step);
+  void update(const CanonicalTree& tree, double learning_rate, int64_t step);
   void add_kernel_penalty(const at::Tensor& gradients);
 
   Parts parts_;
@@ -104,10 +106,13 @@ class Trainer {
   std::vector<size_t> kernels_;  // places in the layout
   GradientReducer reducer_;
   std::unique_ptr<EpochPlan> plan_;
-  int64_t at_ = 0;  // next step of the plan
-  double exposed_before_ = 0;
-  double status_wait_s_ = 0;
-  Stopwatch since_step_;
+  int64_t at_ = 0;      // next step of the plan
+  double agree_s_ = 0;  // waiting for the other ranks' rows, since construction
+  struct Before {       // what the state said when the epoch began here; its earlier starts' share
+    double data_wait_s = 0;
+    double allreduce_s = 0;
+    int64_t bytes_read = 0;
+  } before_;
 };
 
 }  // namespace dtrain

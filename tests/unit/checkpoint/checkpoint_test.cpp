@@ -129,9 +129,16 @@ TEST_CASE("the newest valid checkpoint is found, damaged ones are named, old one
   REQUIRE(older);
   CHECK(older->state.step == 10);
   CHECK(older->skipped.size() == 2);
+  CHECK(std::filesystem::exists(folder /
+                                "checkpoints/epoch-0003-step-00000025.safetensors.tmp"));  // looking changes nothing
+  CHECK(checkpoints.begin_after(10).size() == 2);
   CHECK_FALSE(std::filesystem::exists(folder / "checkpoints/epoch-0003-step-00000025.safetensors.tmp"));
+  CHECK(std::filesystem::exists(folder / "checkpoints/epoch-0003-step-00000020.safetensors.aside"));
+  state.step = 11;
+  checkpoints.save(state, {{"model.w", weights}}, 1);
+  CHECK(checkpoints.newest()->state.step == 11);
 
-  flip_bit(folder / "checkpoints/epoch-0003-step-00000010.safetensors", 20);
+  flip_bit(folder / "checkpoints/epoch-0003-step-00000011.safetensors", 20);
   CHECK_THROWS_AS(checkpoints.newest(), DataError);
 }
 

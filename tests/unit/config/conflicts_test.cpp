@@ -120,13 +120,50 @@ TEST_CASE("values that contradict each other are told where one of them stands")
              {{"schedule.decay={name: multistep, at: [3 epochs, 2 epochs]}"}, "must ascend"},
              {{"schedule.decay={name: multistep, at: [3 epochs, 200 steps]}"}, "all in epochs or all in steps"},
              {{"checkpoint.best.monitor=valid.lss"}, "did you mean 'valid.loss'"},
-             {{"checkpoint.best.monitor=valid.iou"}, "is not computed for task multilabel"},
+             {{"checkpoint.best.monitor=valid.iou"}, "is no column of epochs.csv for task multilabel"},
              {{"model.outputs=3"}, "but the data have 14 classes"},
          });
   expect(kFolder, {{{"data.split={files: {train: a}, folders: {valid: b}}"},
                     "data.split.folders and data.split.files exclude each other"}});
   CHECK(errors_with(kSynthetic, {"checkpoint.best.monitor=valid.auroc_class3"}).empty());
   CHECK(errors_with(kSynthetic, {"batch.global=8", "schedule.scale_with_ranks=none"}).empty());
+}
+
+TEST_CASE("a monitor names a column that epochs.csv will have") {
+  const std::vector<std::string> no_label = {"data.csv.label=", "data.csv.labels=[red, green]"};
+  expect(kNih, {{{"checkpoint.best.monitor=train.auroc"}, "'train.auroc' is no column of epochs.csv"},
+                {{"checkpoint.best.monitor=valid.accuracy"}, "for task multilabel"},
+                {{"checkpoint.best.monitor=valid.auroc_Pneumonai"}, "did you mean 'valid.auroc_Pneumonia'"},
+                {{"checkpoint.best.monitor=valid.auroc_"}, "is no column"},
+                {{"data.classes=[Mass, Edema]", "checkpoint.best.monitor=valid.auroc_Hernia"}, "is no column"},
+                {{"schedule.decay={name: plateau, monitor: valid.los}"}, "schedule.decay.monitor 'valid.los'"}});
+  expect(kFolder, {{{"checkpoint.best.monitor=train.acuracy"}, "did you mean 'train.accuracy'"},
+                   {{"data.classes=[a, b]", "checkpoint.best.monitor=valid.auroc_a"}, "is no column"},
+                   {{"checkpoint.best.monitor=valid.dice"}, "there are train.loss, train.accuracy, valid.loss"}});
+  expect(kMask,
+         {{{"checkpoint.best.monitor=train.iou"}, "is no column of epochs.csv for task segmentation"},
+          {{"checkpoint.best.monitor=valid.iou_1"}, "is no column"},
+          {{"data.image_mask.mask_values={1: 1, 2: 2}", "checkpoint.best.monitor=valid.iou_3"}, "is no column"}});
+  expect(kCsv, {{{no_label[0], no_label[1], "checkpoint.best.monitor=valid.auroc_gren"}, "valid.auroc_green"}});
+  CHECK(errors_with(kNih, {"checkpoint.best.monitor=valid.auroc_Pleural_Thickening"}).empty());
+  CHECK(errors_with(kCsv, {no_label[0], no_label[1], "checkpoint.best.monitor=valid.auroc_red"}).empty());
+  CHECK(errors_with(kFolder, {"checkpoint.best.monitor=valid.auroc_any"}).empty());  // the folders will tell
+  CHECK(errors_with(kFolder, {"checkpoint.best.monitor=train.accuracy"}).empty());
+  CHECK(errors_with(kMask, {"checkpoint.best.monitor=valid.iou_image"}).empty());
+  CHECK(
+      errors_with(kMask, {"data.image_mask.mask_values={1: 1, 2: 2}", "checkpoint.best.monitor=valid.iou_2"}).empty());
+}
+
+TEST_CASE("the best is the smallest of a loss and the largest of all else, a class called loss included") {
+  const auto largest = [](const std::vector<std::string>& base, const std::string& monitor) {
+    std::vector<std::string> all = base;
+    all.push_back("checkpoint.best.monitor=" + monitor);
+    return from_overrides(all).experiment.checkpoint.best_is_max;
+  };
+  CHECK_FALSE(largest(kFolder, "valid.loss"));
+  CHECK_FALSE(largest(kFolder, "train.loss"));
+  CHECK(largest(kFolder, "valid.accuracy"));
+  CHECK(largest(kFolder, "valid.auroc_loss"));
 }
 
 TEST_CASE("a value that was refused is not held against other keys") {

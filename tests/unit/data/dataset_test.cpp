@@ -1,6 +1,9 @@
 #include "dtrain/data/dataset.hpp"
 
+#include <unistd.h>
+
 #include "dtrain/base/hash.hpp"
+#include "dtrain/data/scan.hpp"
 #include "unit/data/folder.hpp"
 
 using namespace dtrain;
@@ -50,6 +53,96 @@ TEST_CASE("folders named by the split are parts as well") {
   CHECK(data.classes == std::vector<std::string>{"a", "b"});
   CHECK(data.samples[0].part == "valid");
   CHECK(data.samples[2].part == "train");
+}
+
+TEST_CASE("a part that the configuration names outside of the root is read, and bounds its own links") {
+  const TempFolder root;
+  const TempFolder elsewhere;
+  for (const char* name : {"learn/a/1.png", "learn/b/2.png"}) root.picture(name);
+  for (const char* name : {"a/3.png", "b/4.png"}) elsewhere.picture(name);
+  DataOptions options = options_for(DataFormat::image_folder, root.path());
+  options.split.folders = {{"train", "learn"}, {"valid", elsewhere.path()}};
+  const Dataset data = open(options);
+  REQUIRE(data.samples.size() == 4);
+  for (const Sample& sample : data.samples) CHECK(sample.part == (holds(sample.path, "learn/") ? "train" : "valid"));
+  std::filesystem::create_symlink(root / "learn/a/1.png", elsewhere / "a/5.png");
+  CHECK(holds(error_of(65, [&] { open(options); }), "a/5.png"));
+}
+
+TEST_CASE("a class of data.classes that no folder has is told with those that there are") {
+  const TempFolder root;
+  for (const char* name : {"cats/1.png", "dogs/2.png", "birds/3.png"}) root.picture(name);
+  DataOptions options = options_for(DataFormat::image_folder, root.path());
+  for (const auto& classes : {std::vector<std::string>{"cats", "digs"}, std::vector<std::string>{"digs"}}) {
+    options.classes = classes;
+    const std::string sentence = error_of(78, [&] { open(options); });
+    CHECK(holds(sentence, "'digs'"));
+    CHECK(holds(sentence, "did you mean 'dogs'"));
+    CHECK(holds(sentence, "birds"));
+  }
+}
+
+TEST_CASE("a class folder whose name is not UTF-8 is refused by name, unless data.classes leaves it out") {
+  const TempFolder root;
+  for (const char* name : {"caf\xE9/1.png", "a/2.png", "b/p\xE9.png"}) root.picture(name);
+  DataOptions options = options_for(DataFormat::image_folder, root.path());
+  CHECK(holds(error_of(65, [&] { open(options); }), "'caf\\xE9' is not UTF-8"));
+  options.classes = {"a", "b"};
+  CHECK(open(options).samples.size() == 2);  // a picture's own name may be any bytes
+}
+
+TEST_CASE("what UTF-8 forbids is no UTF-8") {
+  for (const char* good :
+       {"", "plain", "\xC2\x80", "\xE0\xA0\x80", "\xED\x9F\xBF", "\xF0\x90\x80\x80", "\xF4\x8F\xBF\xBF"})
+    CHECK_NOTHROW(require_utf8(good, "x", "y"));
+  for (const char* bad : {"\x80", "\xC1\xBF", "\xE0\x9F\xBF", "\xED\xA0\x80", "\xF0\x8F\xBF\xBF", "\xF4\x90\x80\x80",
+                          "\xF5\x80\x80\x80", "\xE2\x82", "\xE2\x82z", "\xFF"}) {
+    INFO(bad);
+    CHECK_THROWS_AS(require_utf8(bad, "x", "y"), DataError);
+  }
+}
+
+namespace {
+
+/// A folder that may be listed but not searched, and no rights of root to pass over that.
+class Unsearchable {
+ public:
+  explicit Unsearchable(const std::string& folder) : folder_(folder) {
+    std::filesystem::permissions(folder_, std::filesystem::perms(0644));
+    powerless_ = own_ != 0 || seteuid(65534) == 0;
+  }
+  ~Unsearchable() {
+    if (own_ == 0 && seteuid(own_) != 0) std::abort();
+    std::filesystem::permissions(folder_, std::filesystem::perms(0755));
+  }
+  Unsearchable(const Unsearchable&) = delete;
+  Unsearchable& operator=(const Unsearchable&) = delete;
+  bool powerless() const { return powerless_; }
+
+ private:
+  std::string folder_;
+  uid_t own_ = geteuid();
+  bool powerless_ = false;
+};
+
+}  // namespace
+
+TEST_CASE("a root that may be seen but not searched is a matter of permission") {
+  const TempFolder root;
+  for (const char* name : {"train/a/1.png", "valid/a/2.png", "images/1.png", "masks/1.png", "x.png"})
+    root.picture(name);
+  root.text("labels.csv", "path,kind\nnone.png,x\n");
+  const Unsearchable closed(root.path());
+  if (!closed.powerless()) return dtrain::test::skip("cannot do without the rights of root here");
+  for (const DataFormat format : {DataFormat::image_folder, DataFormat::image_mask, DataFormat::csv}) {
+    DataOptions options = options_for(format, root.path());
+    options.labels = root / "labels.csv";
+    options.csv.label = "kind";
+    error_of(77, [&] { open(options); });
+  }
+  CHECK_THROWS_AS(is_folder(root / "train"), PermissionError);
+  CHECK_THROWS_AS(is_file(root / "x.png"), PermissionError);
+  CHECK_FALSE(is_folder("/" + std::string(300, 'x')));
 }
 
 TEST_CASE("data.classes chooses and orders the classes of an image folder") {
@@ -159,6 +252,22 @@ TEST_CASE("a folder per sample unites its masks") {
   CHECK(read_mask(one, options, 0, 1).bytes == std::vector<uint8_t>{0, 1, 0});
   root.picture("s2/images/z.png");
   CHECK(holds(error_of(65, [&] { open(options); }), "s2/images/z.png"));
+}
+
+TEST_CASE("pixels of a mask are counted by class, and its raw values told") {
+  const TempFolder root;
+  root.picture("s/images/x.png", Image{1, 4, 1, 8, {0, 0, 0, 0}, {}});
+  root.picture("s/masks/m1.png", Image{1, 4, 1, 8, {255, 128, 0, 7}, {}});
+  root.picture("s/masks/m2.png", Image{1, 4, 1, 8, {0, 0, 0, 9}, {}});
+  root.picture("t/images/y.png", random_image(32, 32, 1, 1));
+  root.picture("t/masks/m.png", random_image(32, 32, 1, 2));
+  DataOptions options = options_for(DataFormat::image_mask, root.path());
+  options.image_mask.mask_values = {{255, 1}, {128, 2}, {3, 3}};
+  const Dataset data = open(options);
+  CHECK(count_mask_pixels(read_mask(data, options, 0, 1), 3) == std::vector<int64_t>{2, 1, 1, 0});
+  CHECK(mask_values_found(data, options, 0) == std::vector<int64_t>{0, 7, 9, 128, 255});
+  CHECK(mask_values_found(data, options, 1).size() == 16);
+  error_of(70, [&] { count_mask_pixels(read_mask(data, options, 0, 1), 1); });
 }
 
 TEST_CASE("masks that differ in size or are coloured are refused by name") {

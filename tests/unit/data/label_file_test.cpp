@@ -164,3 +164,26 @@ TEST_CASE("paths that leave the root are refused, files of another type are name
   root.text("labels.csv", "file,kind\na.png,x\nb.tif,y\n");
   CHECK(holds(error_of(66, [&] { open(options); }), "line 3: 'b.tif' (neither .png nor .jpg)"));
 }
+
+TEST_CASE("a name too long for any file is listed as absent") {
+  const TempFolder root;
+  root.picture("a.png");
+  DataOptions options = csv(root);
+  options.csv.label = "kind";
+  const std::string name = std::string(300, 'x') + ".png";
+  root.text("labels.csv", "file,kind\na.png,x\n" + name + ",y\n");
+  CHECK(holds(error_of(66, [&] { open(options); }), "line 3: '" + name));
+}
+
+TEST_CASE("a class that is not UTF-8 is refused with its line") {
+  const TempFolder root;
+  for (const char* name : {"a.png", "b.png"}) root.picture(name);
+  DataOptions options = csv(root);
+  options.csv.label = "kind";
+  root.text("labels.csv", "file,kind\na.png,x\nb.png,caf\xE9\n");
+  const std::string sentence = error_of(65, [&] { open(options); });
+  CHECK(holds(sentence, "labels.csv:3"));
+  CHECK(holds(sentence, "'caf\\xE9' is not UTF-8"));
+  root.text("labels.csv", "file,kind\na.png,x\nb.png,caf\xC3\xA9\n");
+  CHECK(open(options).classes.front() == "caf\xC3\xA9");
+}

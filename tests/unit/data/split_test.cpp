@@ -103,6 +103,79 @@ TEST_CASE("a split by patient needs patients, and something to train on") {
   CHECK(holds(error_of(78, [&] { split_dataset(one, options); }), "training"));
 }
 
+TEST_CASE("a patient too large for a part is passed over for the next one") {
+  Dataset data = patients(1, 80);
+  for (const Sample& small : patients(20, 1).samples) {
+    data.samples.push_back(small);
+    data.samples.back().path = "small_" + small.path;
+    data.samples.back().group = "small_" + small.group;
+  }
+  SplitOptions options;
+  options.by = SplitOptions::By::patient;
+  options.valid = options.test = 0.1;
+  for (options.seed = 1; options.seed <= 50; ++options.seed) {  // wherever the large one stands in the order
+    const Split split = split_dataset(data, options);
+    check_partition(split, 100);
+    CHECK(split.valid.size() == 10);
+    CHECK(split.test.size() == 10);
+  }
+}
+
+TEST_CASE("a part with a share gets a group, however small the share") {
+  SplitOptions options;
+  options.valid = 0.01;
+  options.by = SplitOptions::By::patient;
+  CHECK(split_dataset(patients(2, 5), options).valid.size() == 5);
+  for (options.by = SplitOptions::By::sample; true; options.by = SplitOptions::By::order) {
+    options.valid = options.test = 0.01;
+    const Split split = split_dataset(patients(3, 1), options);
+    CHECK(split.train.size() == 1);
+    CHECK(split.valid.size() == 1);
+    CHECK(split.test.size() == 1);
+    options.test = 0;
+    CHECK(split_dataset(patients(3, 1), options).test.empty());
+    if (options.by == SplitOptions::By::order) break;
+  }
+}
+
+TEST_CASE("a part with a share that stays empty is an error that names its key") {
+  SplitOptions options;
+  options.by = SplitOptions::By::patient;
+  const std::string valid = error_of(78, [&] { split_dataset(patients(1, 20), options); });
+  CHECK(holds(valid, "data.split.valid 0.1 gets no sample: 1 patient cannot fill training"));
+  options.valid = 0;
+  CHECK(split_dataset(patients(1, 20), options).train.size() == 20);
+  options.test = 0.5;
+  CHECK(holds(error_of(78, [&] { split_dataset(patients(1, 20), options); }), "data.split.test 0.5"));
+  options.valid = 0.2;
+  options.by = SplitOptions::By::order;
+  CHECK(holds(error_of(78, [&] { split_dataset(patients(2, 1), options); }), "2 samples cannot fill training"));
+}
+
+TEST_CASE("an image folder whose file names tell no patients is not split by patient") {
+  const TempFolder root;
+  for (const char* name : {"a/img_1.png", "a/img_2.png", "b/0001.png", "b/0002.png"}) root.picture(name);
+  const Dataset data = open_dataset(options_for(DataFormat::image_folder, root.path()), Task::from_format, 1);
+  SplitOptions options;
+  options.by = SplitOptions::By::patient;
+  CHECK(holds(error_of(78, [&] { split_dataset(data, options); }), "the file names tell no patients"));
+  root.picture("b/0003_1.png");
+  root.picture("b/0003_2.png");
+  const Dataset told = open_dataset(options_for(DataFormat::image_folder, root.path()), Task::from_format, 1);
+  CHECK_FALSE(split_dataset(told, options).train.empty());
+}
+
+TEST_CASE("a byte-order mark before a list file is no part of the first name") {
+  const TempFolder root;
+  Dataset data = patients(2, 1);
+  data.root = root.path();
+  root.text("train.txt", "\xEF\xBB\xBFp0_0.png\n");
+  root.text("valid.txt", "p1_0.png\n");
+  SplitOptions options;
+  options.files = {{"train", "train.txt"}, {"valid", "valid.txt"}};
+  CHECK(split_dataset(data, options).train == std::vector<int64_t>{0});
+}
+
 TEST_CASE("list files name parts by path, base name or first word") {
   const TempFolder root;
   Dataset data = patients(3, 2);

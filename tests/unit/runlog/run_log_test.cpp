@@ -7,6 +7,7 @@
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/text.hpp"
+#include "dtrain/io/csv.hpp"
 #include "dtrain/io/file.hpp"
 #include "dtrain/runlog/progress.hpp"
 #include "dtrain/runlog/run_folder.hpp"
@@ -27,6 +28,8 @@ static EpochRow row_of(int64_t epoch) {
   return row;
 }
 
+static CsvTable epochs_of(const test::TemporaryFolder& folder) { return CsvTable::read(folder / "epochs.csv"); }
+
 static const std::vector<std::string> kFigures = {"valid_auroc", "valid_auroc_Hernia"};
 
 TEST_CASE("epochs.csv begins as the contract fixes it") {
@@ -43,11 +46,11 @@ TEST_CASE("a row is written once, undefined values are empty in CSV and null in 
     log.step(1, 0, 0.7, 0.01);
     log.epoch(row_of(1), 10);
   }
-  const auto rows = RunLog::read_epochs(folder.path());
-  REQUIRE(rows.size() == 1);
-  CHECK(rows[0].at("images_per_s") == "50");
-  CHECK(rows[0].at("valid_auroc_Hernia").empty());
-  CHECK(rows[0].at("valid_auroc") == "0.75");
+  const CsvTable rows = epochs_of(folder);
+  REQUIRE(rows.rows() == 1);
+  CHECK(rows.at(0, rows.column("images_per_s")) == "50");
+  CHECK(rows.at(0, rows.column("valid_auroc_Hernia")).empty());
+  CHECK(rows.at(0, rows.column("valid_auroc")) == "0.75");
   const auto lines = split_text(read_text(folder / "metrics.jsonl"), '\n');
   const auto event = nlohmann::json::parse(lines[1]);
   CHECK(event["event"] == "epoch");
@@ -70,10 +73,25 @@ TEST_CASE("a resumed run cuts back what came after the checkpoint, torn lines to
     RunLog log(folder.path(), kFigures, 2, 20);
     log.epoch(row_of(3), 30);
   }
-  const auto rows = RunLog::read_epochs(folder.path());
-  REQUIRE(rows.size() == 3);
-  CHECK(rows[2].at("epoch") == "3");
+  const CsvTable rows = epochs_of(folder);
+  REQUIRE(rows.rows() == 3);
+  CHECK(rows.at(2, rows.column("epoch")) == "3");
   CHECK(split_text(read_text(folder / "metrics.jsonl"), '\n').size() == 6);  // 2 × (step, epoch), epoch, and the end
+}
+
+TEST_CASE("an epoch that a checkpoint stood just before is not reported twice") {
+  const test::TemporaryFolder folder;
+  {
+    RunLog log(folder.path(), kFigures, 0, 0);
+    log.step(10, 0, 0.5, 0.1);
+    log.epoch(row_of(1), 10);
+  }
+  {
+    RunLog log(folder.path(), kFigures, 0, 10);  // the checkpoint: step 10, no epoch finished
+    log.epoch(row_of(1), 10);
+  }
+  CHECK(epochs_of(folder).rows() == 1);
+  CHECK(split_text(read_text(folder / "metrics.jsonl"), '\n').size() == 3);
 }
 
 TEST_CASE("other columns than before are refused") {

@@ -1,0 +1,156 @@
+// What a training run tells: the console, the run folder's texts, best.safetensors.
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "commands.hpp"
+#include "dtrain/base/error.hpp"
+#include "dtrain/base/text.hpp"
+#include "dtrain/checkpoint/checkpoint_folder.hpp"
+#include "dtrain/io/file.hpp"
+#include "training_run.hpp"
+
+namespace dtrain {
+
+// Everything that can be refused has been by now: an older run moves aside only for one that can start.
+void TrainingRun::open_folder() {
+  if (command_.resume == "never" && folder_.used())
+    job_.log().info("the earlier run was moved to " + folder_.move_aside());
+  folder_.prepare();
+  run_log_ =
+      std::make_unique<RunLog>(folder_.path(), figure_columns(e_.task, plan_.outputs), state_.epoch, state_.step);
+  job_.log().attach_file(folder_.file("log.txt"));
+  for (const std::string& aside : CheckpointFolder(folder_.checkpoints()).begin_after(state_.step))
+    job_.log().warning("a checkpoint of a later step was set aside as " + aside);
+  write_file_atomically(folder_.file("config.yaml"), config_yaml(config_, false, true));
+  folder_.remove_done();
+  started_ = resume_.resumed ? run_json_text(folder_.file("run.json"), "started", utc_now()) : utc_now();
+  run_log_->event(resume_.resumed ? "resume" : "start", state_.step, state_.epoch, {{"fingerprint", fingerprint_}});
+  progress_ = std::make_unique<ProgressLine>(command_.progress, job_.launched(), job_.log());
+}
+
+void TrainingRun::banner() {
+  table_ = job_.table();
+  if (!job_.is_root()) return;
+  const Log& log = job_.log();
+  const auto count = [](const std::vector<int64_t>& part) { return with_commas(static_cast<int64_t>(part.size())); };
+  int64_t parameters = 0;
+  for (const at::Tensor& parameter : replica_->parameters()) parameters += parameter.numel();
+  log.info(version_text());
+  log.info("rank  host  local rank  device  cores");
+  for (auto& row : table_)
+    log.info(row["rank"] + "  " + row["host"] + "  " + row["local_rank"] + "  " + row["device"] + "  " + row["cores"]);
+  log.info("data   " + (e_.data.root.empty() ? "synthetic" : e_.data.root) + ": " + count(plan_.split.train) +
+           " train, " + count(plan_.split.valid) + " valid, " + count(plan_.split.test) + " test; " +
+           count_of(static_cast<int64_t>(plan_.outputs.size()), "class", "classes") + "; split " +
+           plan_.split.sha256.substr(0, 12));
+  for (const std::string& note : plan_.dataset.notes) log.info("       " + note);
+  for (const std::string& warning : plan_.split.warnings) log.warning(warning);
+  log.info("model  " + config_.values.at("model.name").text + ": " + with_commas(parameters) + " parameters, " +
+           count_of(plan_.shape.outputs, "output") + "; " + weights_line_);
+  const int64_t global = e_.batch.global > 0 ? e_.batch.global : e_.batch.per_rank * plan_.logical_ranks;
+  log.info("batch  " + std::to_string(plan_.local_batch) + " per rank x " + std::to_string(plan_.logical_ranks) +
+           " logical ranks = " + std::to_string(global) + " global; " + count_of(steps_per_epoch_, "step") +
+           " per epoch, " + count_of(e_.epochs, "epoch") + "; learning rate " + shortest(schedule_->base_rate()) +
+           " -> " + shortest(schedule_->scaled_rate()));
+  banner_about_cores();
+  if (resume_.resumed)
+    log.info("resume " + resume_.path + ": " + count_of(state_.epoch, "epoch") + " finished, step " +
+             std::to_string(state_.step));
+  for (const std::string& skipped : resume_.skipped) log.warning("skipped a damaged checkpoint: " + skipped);
+}
+
+void TrainingRun::banner_about_cores() {
+  const Log& log = job_.log();
+  const auto cores = static_cast<int64_t>(bound_cores().size());
+  if (job_.size() == 1 && cores > e_.distributed.threads && plan_.logical_ranks == 1)
+    log.info("one process uses " + std::to_string(e_.distributed.threads) + " of " + std::to_string(cores) +
+             " cores for training; mpirun -np " + std::to_string(cores) + " --bind-to none dtrain … would use all");
+  if (job_.launched() && cores < e_.distributed.threads + 1)
+    log.warning("each rank is bound to " + count_of(cores, "core") +
+                ", which training, loading and the reducer share; mpirun --bind-to none is faster");
+}
+
+void TrainingRun::show_progress(const StepReport& step) {
+  if (!job_.is_root()) return;
+  run_log_->step(state_.step, state_.epoch, step.loss, step.learning_rate);
+  Progress progress;
+  progress.epoch = state_.epoch + 1;
+  progress.epochs = e_.epochs;
+  progress.step = trainer_->steps_done();
+  progress.steps = trainer_->steps();
+  progress.loss = state_.loss_sum / static_cast<double>(state_.cursor);
+  progress.learning_rate = step.learning_rate;
+  const double seconds = std::max(1e-9, state_.epoch_seconds);
+  progress.images_per_s = static_cast<double>(state_.cursor) / seconds;
+  progress.data_wait = std::min(1.0, loader_->figures().wait_s / seconds);
+  const auto left = static_cast<double>((e_.epochs - state_.epoch) * trainer_->steps() - trainer_->steps_done());
+  progress.eta_s = left * this_start_.seconds() / static_cast<double>(steps_this_start_);
+  progress_->show(progress);
+}
+
+void TrainingRun::print_epoch(const EpochRow& row, bool best) {
+  if (!job_.is_root()) return;
+  progress_->clear();
+  std::string line = "epoch " + std::to_string(row.epoch) + "/" + std::to_string(e_.epochs) + "  train loss " +
+                     fixed(row.train_loss, 4);
+  if (row.valid_loss) line += "  valid loss " + fixed(*row.valid_loss, 4);
+  int shown = 0;
+  for (const auto& [name, value] : row.figures)
+    if (name.starts_with("valid_") && shown++ < 3)
+      line += "  " + name.substr(6) + " " + (value ? fixed(*value, 4) : "undefined");
+  const double seconds = std::max(1e-9, row.epoch_seconds);
+  line += "  " + fixed(row.epoch_seconds + row.valid_seconds, 1) + " s  " +
+          (row.images_per_s() < 100 ? fixed(row.images_per_s(), 1) : with_commas(std::llround(row.images_per_s()))) +
+          " images/s  data-wait " + fixed(100 * row.data_wait_s / seconds, 0) + " %  all-reduce " +
+          fixed(100 * row.allreduce_s / seconds, 0) + " %";
+  if (best) line += "  best " + split_text(e_.checkpoint.best_monitor, '.').back();
+  job_.log().info(line);
+}
+
+void TrainingRun::write_best(const EpochRow& row, double value) {
+  job_.watchdog().enter(Section::save, state_.step);
+  const nlohmann::json classes = plan_.outputs;
+  save_tensors(folder_.file("best.safetensors"), replica_->model_tensors(""),
+               {{"format", "dtrain-weights-1"},
+                {"config", config_yaml(config_, false, false)},
+                {"classes", classes.dump()},
+                {"image_size", std::to_string(plan_.shape.height) + "," + std::to_string(plan_.shape.width)},
+                {"logical_ranks", std::to_string(plan_.logical_ranks)},
+                {"epoch", std::to_string(row.epoch)},
+                {e_.checkpoint.best_monitor, shortest(value)}});
+}
+
+void TrainingRun::write_run_json_file(const std::string& result) {
+  RunFacts facts;
+  facts.command = command_.words;
+  facts.ranks_table = table_;
+  facts.versions = library_versions();
+  facts.texts = {{"started", started_},
+                 {"fingerprint", fingerprint_},
+                 {"split_sha256", plan_.split.sha256},
+                 {"data_sha256", plan_.dataset.manifest_sha256},
+                 {"weights", weights_line_}};
+  if (!result.empty()) facts.texts["result_sha256"] = result;
+  facts.counts = {
+      {"ranks", job_.size()}, {"logical_ranks", plan_.logical_ranks}, {"steps", state_.step}, {"epochs", state_.epoch}};
+  write_run_json(folder_.file("run.json"), facts);
+}
+
+// The hash of the result, into run.json and onto the console.
+void TrainingRun::print_result() {
+  progress_->clear();
+  const std::string result = replica_->sha256();
+  write_run_json_file(result);
+  run_log_->event("end", state_.step, state_.epoch, {{"result_sha256", result}});
+  const Log& log = job_.log();
+  if (!std::isnan(state_.best_value))
+    log.info("best " + e_.checkpoint.best_monitor + " " + fixed(state_.best_value, 4) + " in epoch " +
+             std::to_string(state_.best_epoch) + ": " + folder_.file("best.safetensors"));
+  log.info("result " + result + "  (" + count_of(state_.step, "step") + ", " + clock_text(state_.elapsed_s) + ")");
+}
+
+}  // namespace dtrain

@@ -1,0 +1,76 @@
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "command_line.hpp"
+#include "dtrain/base/time.hpp"
+#include "dtrain/checkpoint/state.hpp"
+#include "dtrain/runlog/progress.hpp"
+#include "dtrain/runlog/run_folder.hpp"
+#include "dtrain/runlog/run_log.hpp"
+#include "dtrain/train/trainer.hpp"
+#include "resume.hpp"
+#include "run.hpp"
+
+namespace dtrain {
+
+/// A training run from its parts to its last line. What it does is in train_command.cpp, the epoch loop in train();
+/// what it tells people and files is in training_report.cpp.
+class TrainingRun {
+ public:
+  /// Builds everything and goes back to the newest checkpoint; refuses what can be refused.
+  TrainingRun(const TrainCommand& command, const Config& config, Job& job);
+  int run();
+
+ private:
+  void build();
+  void restore();
+  int dry_run();
+  int train();
+  EpochRow close_epoch();
+  void note_costs(const Trainer::Finished& finished, EpochRow& row);
+  bool note_best(const EpochRow& row);
+  bool epoch_save_due() const;
+  void save();
+  void require_equal_replicas();
+  int end();
+  int end_early(int code);
+
+  // training_report.cpp
+  void open_folder();
+  void banner();
+  void banner_about_cores();
+  void show_progress(const StepReport& step);
+  void print_epoch(const EpochRow& row, bool best);
+  void write_best(const EpochRow& row, double value);
+  void write_run_json_file(const std::string& result);
+  void print_result();
+
+  const TrainCommand& command_;
+  const Config& config_;
+  const Experiment& e_;
+  Job& job_;
+  RunFolder folder_;
+  Resume resume_;
+  Plan plan_;
+  int64_t steps_per_epoch_ = 0;
+  TrainingState state_;
+  std::unique_ptr<Replica> replica_;
+  std::unique_ptr<Loss> loss_;
+  std::unique_ptr<Schedule> schedule_;
+  std::unique_ptr<Loader> loader_;
+  std::unique_ptr<Trainer> trainer_;
+  std::unique_ptr<RunLog> run_log_;         // rank 0
+  std::unique_ptr<ProgressLine> progress_;  // rank 0
+  std::string weights_line_;
+  std::string fingerprint_;
+  std::string started_;
+  std::vector<std::map<std::string, std::string>> table_;
+  Stopwatch this_start_;
+  double elapsed_before_ = 0;  // of the run's earlier starts
+  int64_t steps_this_start_ = 0;
+  std::string saved_path_;  // of the newest checkpoint, read or written
+};
+
+}  // namespace dtrain

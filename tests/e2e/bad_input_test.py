@@ -1,0 +1,347 @@
+"""What users get wrong: one clear last line, the right exit code, no crash, no hang, alone and under mpirun."""
+
+import ctypes
+import os
+import resource
+import shutil
+import struct
+import zlib
+
+import program
+
+SMALL = {
+    "epochs": 1,
+    "model": {"name": "small_cnn"},
+    "batch": {"per_rank": 2},
+    "data": {"format": "image_folder", "root": "chips", "image": {"size": [32, 32]}},
+}
+XRAY = {"data": {"format": "nih_cxr14", "root": "xray", "labels": "Data_Entry_2017_v2020.csv"}}
+CELLS = {"model": {"name": "unet"}, "data": {"format": "image_mask", "root": "cells"}}
+SOON = 1.5  # seconds in which a mistake in the configuration is told; the promise is 0.5 on an idle machine
+LINE_LIMIT = 400  # characters of a sentence that is still one
+
+
+def without_write_override():
+    """Root may write anywhere; without this capability the mode of a folder counts for root as well."""
+    if os.geteuid() == 0:
+        ctypes.CDLL(None).prctl(24, 1, 0, 0, 0)  # PR_CAPBSET_DROP, CAP_DAC_OVERRIDE
+
+
+def huge_png(width, height):
+    """A well-formed PNG header that promises far more pixels than the file has."""
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)) + chunk(b"IEND", b"")
+
+
+class BadInput(program.ProgramTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.sample("chips", 24)
+        cls.sample("xray", 40)
+        cls.sample("cells", 12)
+        cls.write_config("small", SMALL)
+        cls.write_config("xray", {key: SMALL[key] for key in ("epochs", "model", "batch")}, {"data": {"image": {"size": [32, 32]}}}, XRAY)
+        cls.write_config("cells", {key: SMALL[key] for key in ("epochs", "batch")}, {"data": {"image": {"size": [32, 48]}}}, CELLS)
+
+    def copy(self, kind, name):
+        return shutil.copytree(self.folder / kind, self.folder / name)
+
+    def fails(self, ended, code, *words, rank=None):
+        super().fails(ended, code, *words, rank=rank)
+        self.assertLess(len(ended.errors[0]), LINE_LIMIT, ended)
+
+    def case(self, config, code, *words, options=(), ranks=(None,)):
+        """dtrain with `config` and `options` ends with `code`, alone or under mpirun, and its last line holds `words`."""
+        for count in ranks:
+            with self.subTest(words=words, options=options, ranks=count):
+                ended = self.call("--config", f"{config}.yaml", "--run-dir", "run", *options, ranks=count)
+                self.fails(ended, code, *words, rank=None if count is None else 0)
+                self.assertFalse((self.folder / "run/DONE").exists())
+                yield ended
+
+    def check_cases(self, *cases, **how):
+        return [ended for case in cases for ended in self.case(*case[:-1], options=case[-1], **how)]
+
+    # The command line and the configuration.
+
+    def test_bad_command_lines(self):
+        for words, wanted in (
+            ((), ("no configuration",)),
+            (("chekc", "--config", "small.yaml"), ("chekc", "'check'")),
+            (("--cofnig", "small.yaml"), ("--cofnig", "'--config'")),
+            (("--config",), ("--config",)),
+            (("--config", "small.yaml", "--limit-steps", "0"), ("--limit-steps", "'0'")),
+            (("--config", "small.yaml", "--limit-steps", "many"), ("--limit-steps", "'many'")),
+            (("--config", "small.yaml", "--limit-steps", "2.5"), ("--limit-steps", "'2.5'")),
+            (("sample", "--kind", "chips", "--output", "x", "--count", "-3"), ("--count", "'-3'")),
+            (("--config", "small.yaml", "--progress", "loud"), ("loud",)),
+            (("--config", "small.yaml", "--log-level", "all"), ("all",)),
+            (("sample", "--kind", "cats", "--output", "x"), ("cats",)),
+            (("sample", "--kind", "chips"), ("--output",)),
+            (("eval", "--config", "small.yaml"), ("--checkpoint",)),
+            (("--config", "small.yaml", "eval"), ("after the command", "dtrain eval --config")),
+            (("--config", "small.yaml", "--print-config=tiny"), ("--print-config", "tiny")),
+            (("check", "--config", "small.yaml", "--world-size", "0"), ("--world-size",)),
+        ):
+            with self.subTest(words=words):
+                ended = self.call(*words)
+                self.fails(ended, 64, *wanted)
+                self.assertLess(ended.seconds, SOON)
+        self.fails(self.call("--cofnig", "small.yaml", ranks=2), 64, "--cofnig", rank=0)
+
+    def test_an_unknown_key_is_named_with_its_place_and_the_likely_word(self):
+        (self.folder / "typo.yaml").write_text("data:\n  format: image_folder\n  root: chips\noptimizer:\n  lerning_rate: 0.1\n")
+        for ranks in (None, 2):
+            ended = self.call("--config", "typo.yaml", ranks=ranks)
+            self.fails(ended, 78, "typo.yaml:5:3", "optimizer.lerning_rate", "learning_rate'", rank=0 if ranks else None)
+            self.assertNotIn("MPI_ABORT", ended.err)  # MPI had not started
+            if ranks is None:
+                self.assertLess(ended.seconds, SOON)
+
+    def test_all_mistakes_are_told_at_once(self):
+        (self.folder / "many.yaml").write_text(
+            "data: {format: image_folder, root: chips}\nepochs: -1\nmodel:\n  name: resnet5\nbatch: {per_rank: many}\nseed: 1\nseed: 2\n")
+        for ranks in (None, 2):
+            ended = self.call("--config", "many.yaml", "optimizer.momentum=0.9", ranks=ranks)
+            self.fails(ended, 78, "5 errors", rank=0 if ranks else None)
+            for place in ("many.yaml:2:", "many.yaml:4:", "many.yaml:5:", "many.yaml:7:", "command line"):
+                self.assertEqual(sum(line.startswith(place) for line in ended.err.splitlines()), 1, ended)
+            self.assertEqual(ended.out, "")
+
+    def test_wrong_values_are_told_soon(self):
+        for words, wanted in (
+            (("model.outputs=3.5",), "model.outputs"),
+            (("data.image.size=[0, 32]",), "data.image.size"),
+            (("schedule.decay.patience=3",), "schedule.decay.patience"),
+            (("batch.global=8",), "batch."),
+            (("optimizer.learning_rate=nan",), "optimizer.learning_rate"),
+            (("distributed.watchdog.abort=3",), "distributed.watchdog.abort"),
+            (("data.root=${NOT_SET_ANYWHERE}",), "NOT_SET_ANYWHERE"),
+            (("model.name=unet",), "unet"),
+            (("task=segmentation",), "task"),
+            (("data={format: image_folder",), "command line"),
+        ):
+            with self.subTest(words=words):
+                ended = self.call("--config", "small.yaml", *words)
+                self.assertEqual(ended.code, 78, ended)
+                self.assertIn(wanted, ended.err)
+                self.assertLess(ended.seconds, SOON)
+        ended = self.call("--config", "cells.yaml", "data.image.size=[30, 48]")
+        self.fails(ended, 78, "data.image.size", "16", "30 × 48")
+
+    def test_a_configuration_that_cannot_be_read(self):
+        self.fails(self.call("--config", "absent.yaml"), 66, "absent.yaml")
+        self.fails(self.call("--config", "absent.yaml", ranks=2), 66, "absent.yaml", rank=0)
+        self.fails(self.call("check", "--config", "small.yaml", "--config", "absent.yaml"), 66, "absent.yaml")
+        (self.folder / "torn.yaml").write_text("data: {format: image_folder\nmodel: [\n")
+        self.fails(self.call("--config", "torn.yaml"), 78, "torn.yaml:")
+        (self.folder / "binary.yaml").write_bytes(bytes(range(256)) * 4)
+        self.fails(self.call("--config", "binary.yaml"), 78, "binary.yaml")
+
+    # Data sets.
+
+    def test_files_and_folders_that_are_absent(self):
+        self.check_cases(
+            ("small", 66, "data.root", "nowhere", ("data.root=nowhere",)),
+            ("xray", 66, "labels.csv", ("data.labels=labels.csv",)),
+            ("cells", 66, "annotations", ("data.image_mask.masks=annotations",)),
+            ("small", 66, "list.txt", ("data.split.files={train: list.txt, valid: list.txt}",)),
+            ("small", 66, "pretrained.safetensors", ("model.weights=pretrained.safetensors",)),
+            ranks=(None, 2))
+
+    def test_folders_without_pictures(self):
+        (self.copy("chips", "gap") / "third").mkdir()
+        (self.folder / "bare").mkdir()
+        (self.folder / "file_root").write_text("no folder")
+        self.check_cases(
+            ("small", 65, "gap/third", "no PNG or JPEG", ("data.root=gap",)),
+            ("small", 65, "bare", "no class folders", ("data.root=bare",)),
+            ranks=(None, 2))
+        self.assertIn(self.call("--config", "small.yaml", "data.root=file_root").code, (65, 66))
+
+    def test_pictures_without_mask_and_masks_without_picture(self):
+        root = self.copy("cells", "unpaired")
+        gone = [root / "masks/cells_0002.png", root / "masks/cells_0007.png", root / "images/cells_0005.png"]
+        for path in gone:
+            path.unlink()
+        for ended in self.check_cases(("cells", 65, "3 problems", ("data.root=unpaired",)), ranks=(None, 2)):
+            for name in ("images/cells_0002.png", "images/cells_0007.png", "masks/cells_0005.png"):
+                self.assertIn(name, ended.err)
+
+    def test_masks_in_which_no_listed_value_stands(self):
+        self.check_cases(("cells", 65, "mask_values", "0, 255", ("data.image_mask.mask_values={7: 1}",)), ranks=(None, 2))
+
+    def test_pictures_that_the_table_names_but_the_disk_lacks_are_listed_up_to_a_cap(self):
+        root = self.copy("xray", "holes")
+        names = sorted(path.name for path in (root / "images").iterdir())
+        for name in names[:30]:
+            (root / "images" / name).unlink()
+        for ended in self.check_cases(("xray", 66, "30 pictures", "Data_Entry_2017_v2020.csv", ("data.root=holes",)), ranks=(None, 2)):
+            self.assertIn(names[0], ended.err)
+            listed = sum(name in ended.err for name in names[:30])
+            self.assertTrue(5 <= listed < 30, ended)
+            self.assertIn(f"and {30 - listed} more", ended.err)
+
+    def test_label_tables_that_are_wrong(self):
+        root = self.copy("xray", "wrong_table")
+        table = root / "Data_Entry_2017_v2020.csv"
+        good = table.read_text()
+        row = good.splitlines()[1]
+        for text, code, words in (
+            ("", 65, ()),
+            ("\n".join(good.splitlines()[:1]) + "\n", 65, ("no sample",)),
+            (good.replace("Image Index", "Picture", 1), 65, ("Image Index",)),
+            (good.replace("No Finding", "Flu", 1), 65, ("Flu",)),
+            (good + row + "\n", 65, (row.split(",")[0],)),
+            ("\0\1\2" * 100, 65, ()),
+        ):
+            table.write_text(text)
+            with self.subTest(text=text[:60]):
+                ended = self.call("--config", "xray.yaml", "data.root=wrong_table")
+                self.fails(ended, code)
+                self.assertIn("wrong_table", ended.err)
+                for word in words:
+                    self.assertIn(word, ended.err)
+
+    def test_pictures_that_are_damaged(self):
+        cases = (
+            ("png", "cut", lambda path: path.write_bytes(path.read_bytes()[:-2000])),
+            ("jpg", "cut", lambda path: path.write_bytes(path.read_bytes()[:-200])),
+            ("jpg", "headless", lambda path: path.write_bytes(path.read_bytes()[:20])),
+            ("png", "nothing", lambda path: path.write_bytes(b"")),
+            ("png", "text", lambda path: path.write_text("<html>404 not found</html>\n")),
+            ("png", "promise", lambda path: path.write_bytes(huge_png(2**31 - 1, 2**31 - 1))),
+            ("png", "bomb", lambda path: path.write_bytes(huge_png(30000, 30000))),
+        )
+        for suffix, name, damage in cases:
+            root = self.copy("chips", f"{suffix}_{name}")
+            victim = sorted((root / "good").glob("*." + suffix))[0]
+            damage(victim)
+            with self.subTest(root.name):
+                options = (f"data.root={root.name}", "data.split.valid=0", "--progress", "none")
+                ended = self.call("--config", "small.yaml", "--run-dir", "run", *options)
+                self.fails(ended, 65, victim)
+                checked = self.call("check", "--config", "small.yaml", f"data.root={root.name}")
+                self.assertEqual(checked.code, 65, checked)
+                self.assertEqual(len(checked.errors), 1, checked)
+                self.assertIn(str(victim), checked.err)
+
+    def test_a_damaged_picture_on_any_rank_ends_all(self):
+        root = self.copy("chips", "one_bad")
+        for number, path in enumerate(sorted((root / "good").glob("*.jpg"))[:3]):
+            path.write_bytes(path.read_bytes()[: 100 + number])
+        ended = self.call("--config", "small.yaml", "--run-dir", "run", "data.root=one_bad", "data.split.valid=0", ranks=3)
+        self.assertEqual(ended.code, 65, ended)
+        self.assertGreaterEqual(len(ended.errors), 1, ended)
+        for line in ended.errors:
+            self.assertRegex(line, r"^dtrain: error 65 \[rank \d @ .*one_bad/good/chip_\d+\.jpg")
+
+    def test_list_files_that_do_not_fit(self):
+        lists = self.folder / "chips_lists"
+        names = sorted(str(path.relative_to(self.folder / "chips")) for path in (self.folder / "chips").rglob("*.*"))
+        lists.mkdir()
+        (lists / "train.txt").write_text("\n".join(names[:12] + ["good/ghost.png"]))
+        (lists / "valid.txt").write_text("\n".join(names[12:]))
+        (lists / "again.txt").write_text("\n".join(names[11:]))
+        (lists / "right.txt").write_text("\n".join(names[:12]))
+        (lists / "empty.txt").write_text("")
+        def options(train, valid):
+            return (f"data.split.files={{train: {lists}/{train}, valid: {lists}/{valid}}}",)
+        for train, valid, code, words in (
+            ("train.txt", "valid.txt", 66, ("train.txt:13", "good/ghost.png")),
+            ("right.txt", "again.txt", 65, ("again.txt:1", names[11])),
+            ("empty.txt", "valid.txt", 78, ("data.split", "no sample for training")),
+        ):
+            with self.subTest(train=train, valid=valid):
+                ended = self.call("--config", "small.yaml", "--run-dir", "run", *options(train, valid))
+                self.fails(ended, code, "data.split")
+                for word in words:
+                    self.assertIn(word, ended.err)
+        self.good("--config", "small.yaml", "--run-dir", "lists", *options("right.txt", "valid.txt"))
+
+    def test_patients_in_two_parts_are_a_warning(self):
+        ended = self.good("--config", "xray.yaml", "--run-dir", "leak", "data.split.by=sample", "data.split.valid=0.4")
+        self.assertIn("split leak", ended.err)
+        self.assertIn("train and valid", ended.err)
+        ended = self.good("--config", "xray.yaml", "--run-dir", "apart", "data.split.by=patient", "data.split.valid=0.4")
+        self.assertNotIn("leak", ended.err)
+
+    # What does not fit together.
+
+    def test_counts_that_do_not_fit(self):
+        self.check_cases(
+            ("small", 78, "model.outputs", "2 classes", ("model.outputs=5",)),
+            ("small", 78, "30 logical ranks", ("distributed.logical_ranks=30",)),
+            ("small", 78, "batch.global", ("batch.per_rank=", "batch.global=3", "distributed.logical_ranks=4")),
+            ("small", 78, "last", ("batch.per_rank=100", "batch.last=drop")),
+            ("small", 78, "'goood'", ("data.classes=[defect, goood]",)),
+            ("small", 78, "valid.nothing", ("checkpoint.best.monitor=valid.nothing",)),
+            ("small", 78, "mpi", ("distributed.backend=mpi",)),
+            ("xray", 78, "Flu", ("data.classes=[Hernia, Flu]",)))
+        self.check_cases(
+            ("small", 78, "more processes (3)", "(2)", ("distributed.logical_ranks=2",)),
+            ("small", 78, "serial", ("distributed.backend=serial",)), ranks=(3,))
+        tiny = self.folder / "tiny"
+        for kind in ("defect", "good"):
+            (tiny / kind).mkdir(parents=True)
+            shutil.copy(sorted((self.folder / "chips" / kind).glob("*.png"))[0], tiny / kind)
+        self.check_cases(("small", 78, "2 samples", "logical ranks", ("data.root=tiny", "data.split.valid=0")), ranks=(3,))
+
+    def test_weights_of_another_network(self):
+        self.good("--config", "cells.yaml", "--run-dir", "unet")
+        weights = self.folder / "unet/best.safetensors"
+        for ended in self.check_cases(("small", 65, "unet/best.safetensors", (f"model.weights={weights}",)), ranks=(None, 2)):
+            self.assertIn("missing: ", ended.err)
+        self.fails(self.call("eval", "--config", "cells.yaml", "model.base_width=4", "--checkpoint", weights), 65, "best.safetensors")
+        self.fails(self.call("eval", "--config", "small.yaml", "--checkpoint", weights), 78, "best.safetensors", "foreground", "defect, good")
+        self.fails(self.call("eval", "--config", "small.yaml", "--checkpoint", "none.safetensors"), 66, "none.safetensors")
+        torn = self.folder / "torn.safetensors"
+        torn.write_bytes(weights.read_bytes()[:-7])
+        (self.folder / "text.safetensors").write_text("not weights at all, but a line of text\n")
+        for name in ("torn.safetensors", "text.safetensors"):
+            self.check_cases(("cells", 65, name, (f"model.weights={name}",)))
+        self.check_cases(("cells", 65, "no checkpoint", ("--resume", str(weights))))
+
+    def test_a_run_folder_that_cannot_be_written(self):
+        locked = self.folder / "locked"
+        locked.mkdir()
+        locked.chmod(0o555)
+        for ranks in (None, 2):
+            ended = self.call("--config", "small.yaml", "--run-dir", "locked/run", ranks=ranks, before=without_write_override)
+            self.fails(ended, 77, "locked/run", rank=0 if ranks else None)
+        (self.folder / "a_file").write_text("in the way")
+        ended = self.call("--config", "small.yaml", "--run-dir", "a_file")
+        self.assertIn(ended.code, (66, 74, 77), ended)
+        self.fails(ended, ended.code, "a_file")
+        self.assertEqual((self.folder / "a_file").read_text(), "in the way")
+
+    def test_a_checkpoint_that_finds_no_room_leaves_the_older_one(self):
+        words = ("--config", "small.yaml", "--run-dir", "full_disk")
+        self.good(*words, "epochs=1")
+        old = self.run_at("full_disk").checkpoints()
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
+        self.fails(self.call(*words, "epochs=2", before=limit), 74, "full_disk/checkpoints/epoch-0002")
+        self.assertEqual(self.run_at("full_disk").checkpoints(), old)
+        self.good(*words, "epochs=2")
+        self.assertEqual(len(self.run_at("full_disk").rows()), 2)
+
+    def test_a_folder_that_holds_something_else_is_not_overwritten_by_sample(self):
+        full = self.folder / "full"
+        full.mkdir()
+        (full / "thesis.txt").write_text("mine")
+        ended = self.call("sample", "--kind", "chips", "--output", "full")
+        self.assertNotIn(ended.code, (0, 70), ended)
+        self.assertIn("full", ended.errors[-1])
+        self.assertEqual([path.name for path in full.iterdir()], ["thesis.txt"])
+
+    def test_divergence_is_agreed_by_all_ranks(self):
+        options = ("optimizer.name=sgd", "optimizer.learning_rate=1e30")
+        for ended in self.check_cases(("small", 79, "the loss", "optimizer.learning_rate", options), ranks=(None, 2, 3)):
+            self.assertRegex(ended.errors[0], r"in step \d+")
+
+
+if __name__ == "__main__":
+    program.main()

@@ -1,0 +1,424 @@
+"""Each command says what it promises, on stdout or stderr as promised, in forms that scripts can read."""
+
+import csv
+import json
+import math
+import os
+import re
+import shutil
+
+import program
+
+SMALL = {
+    "epochs": 3,
+    "seed": 9,
+    "model": {"name": "small_cnn"},
+    "batch": {"per_rank": 2},
+    "distributed": {"logical_ranks": 3},
+}
+CHIPS = {"data": {"format": "image_folder", "root": "chips", "image": {"size": [32, 32]}, "split": {"valid": 0.3}}}
+XRAY = {"data": {"format": "nih_cxr14", "root": "xray", "labels": "Data_Entry_2017_v2020.csv", "image": {"size": [32, 32]},
+                 "split": {"valid": 0.3, "test": 0.2, "by": "patient"}}}
+CELLS = {"model": {"name": "unet"}, "data": {"format": "image_mask", "root": "cells", "image": {"size": [32, 48]}, "split": {"valid": 0.3}}}
+LABELS = 14
+EPOCH_COLUMNS = ("epoch,steps,samples,train_loss,valid_loss,learning_rate,epoch_seconds,elapsed_s,images_per_s,data_wait_s,allreduce_s,"
+                 "valid_seconds,queue_fill,read_mb_per_s,gpu_util_percent,memory_peak_mb,ranks,logical_ranks").split(",")
+
+
+def auroc(scores, labels):
+    """Share of pairs of a positive and a negative that the scores put in order; ties count half. None without pairs."""
+    positive = [score for score, label in zip(scores, labels) if label == 1]
+    negative = [score for score, label in zip(scores, labels) if label == 0]
+    if not positive or not negative:
+        return None
+    won = sum((p > n) + (p == n) / 2 for p in positive for n in negative)
+    return won / (len(positive) * len(negative))
+
+
+def read_table(path):
+    with open(path, newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+class CommandsTest(program.ProgramTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.sample("chips", 40)
+        cls.sample("xray", 80)
+        cls.sample("cells", 20)
+        cls.write_config("chips", SMALL, CHIPS)
+        cls.write_config("xray", SMALL, XRAY)
+        cls.write_config("cells", {key: SMALL[key] for key in SMALL if key != "model"}, CELLS)
+        cls.trained = {}
+
+    def run_of(self, name):
+        """The run of a configuration by two ranks, made once."""
+        if name not in self.trained:
+            ended = self.good("--config", f"{name}.yaml", "--run-dir", f"run_{name}", ranks=2)
+            self.trained[name] = ended, self.run_at(f"run_{name}")
+        return self.trained[name]
+
+
+class Words(CommandsTest):
+    """Help, versions, configuration."""
+
+    def test_help_and_version_go_to_stdout(self):
+        whole = self.good("--help")
+        for word in ("check", "eval", "sample", "info", "--config", "--resume", "--limit-steps", "--dry-run", "docs/configuration.md"):
+            self.assertIn(word, whole.out)
+        self.assertEqual(whole.err, "")
+        for name in ("check", "eval", "sample", "info"):
+            self.assertNotEqual(self.good(name, "--help").out, whole.out)
+        self.assertIn("--world-size", self.good("check", "--help").out)
+        self.assertRegex(self.good("--version").out, r"^dtrain \d+\.\d+\.\d+ \(.*LibTorch \d.*\)\n$")
+        self.assertEqual(self.good("--version", ranks=2).out.count("dtrain "), 1)
+
+    def test_info_ends_in_one_json_object(self):
+        ended = self.good("info", "--json")
+        facts = ended.json()
+        self.assertEqual(facts["cores"], len(os.sched_getaffinity(0)))
+        self.assertIn("Open MPI", facts["mpi"])
+        self.assertIn(facts["libtorch"], ended.out.splitlines()[0])
+        self.assertNotIn("{", self.good("info").out)
+
+    def test_the_printed_configuration_loads_again_and_is_the_same(self):
+        for name in ("chips", "xray", "cells"):
+            words = ("--config", f"{name}.yaml", "optimizer.name=sgd", "optimizer.momentum=0.75", "--print-config")
+            printed = self.good(*words)
+            self.assertIn("# command line", printed.out)
+            self.assertIn(f"{name}.yaml:", printed.out)
+            self.assertEqual(printed.err, "")
+            (self.folder / "again.yaml").write_text(printed.out)
+            again = self.good("--config", "again.yaml", "--print-config").out
+            def bare(text):
+                return [re.sub(r"\s+#.*", "", line) for line in text.splitlines()]
+            self.assertEqual(bare(again), bare(printed.out))
+            minimal = self.good(*words[:-1], "--print-config=minimal").out
+            self.assertLess(len(minimal.splitlines()), len(printed.out.splitlines()) / 2)
+            self.assertIn("momentum: 0.75", minimal)
+            self.assertNotIn("weight_decay", minimal)
+            (self.folder / "again.yaml").write_text(minimal)
+            self.assertEqual(bare(self.good("--config", "again.yaml", "--print-config").out), bare(printed.out))
+        self.assertEqual(self.good(*words, ranks=2).out, printed.out)
+
+    def test_the_schema_is_json_and_knows_the_keys(self):
+        schema = json.loads(self.good("--print-schema").out)
+        self.assertIn("learning_rate", schema["properties"]["optimizer"]["properties"])
+        self.assertFalse(schema["additionalProperties"])
+        page = (program.ROOT / "docs/configuration.md").read_text()
+        self.assertEqual(self.good("--print-schema=markdown").out, page)
+
+    def test_later_sources_win(self):
+        self.write_config("site", {"optimizer": {"learning_rate": 0.5}, "epochs": 7})
+        files = ("--config", "chips.yaml", "--config", "site.yaml")
+        def value(key, *words, env=None):
+            text = self.good(*files, *words, "--print-config", env=env).out
+            return re.search(rf"^ *{key}: (\S+)", text, re.M).group(1)
+        self.assertEqual(value("learning_rate"), "0.5")
+        env = {"DTRAIN_CONFIG__OPTIMIZER__LEARNING_RATE": "0.25", "DTRAIN_SOMETHING": "1"}
+        self.assertEqual(value("learning_rate", env=env), "0.25")
+        self.assertEqual(value("learning_rate", "optimizer.learning_rate=0.125", env=env), "0.125")
+        self.assertEqual(value("epochs", "epochs=8", "epochs=9"), "9")
+        self.assertEqual(value("seed"), "9")
+        ended = self.call(*files, "--print-config", env={"DTRAIN_CONFIG__OPTIMIZER__RATE": "1"})
+        self.fails(ended, 78, "DTRAIN_CONFIG__OPTIMIZER__RATE")
+
+
+class Check(CommandsTest):
+    def test_an_image_folder(self):
+        ended = self.good("check", "--config", "chips.yaml", "--json", "--world-size", 2)
+        facts = ended.json()
+        train, valid = facts["parts"]["train"], facts["parts"]["valid"]
+        self.assertEqual((train["samples"], valid["samples"], facts["parts"]["test"]["samples"]), (28, 12, 0))
+        self.assertEqual({name: train["classes"][name] + valid["classes"][name] for name in train["classes"]}, {"defect": 20, "good": 20})
+        self.assertEqual((facts["steps_per_epoch"], facts["global_batch"], facts["logical_ranks"]), (5, 6, 3))
+        self.assertAlmostEqual(facts["scaled_learning_rate"], 0.003)
+        self.assertEqual((facts["pictures_ok"], facts["pictures_bad"]), (40, 0))
+        run = self.run_of("chips")[1]
+        shapes = [tensor["shape"] for name, tensor in program.checkpoint_header(run.checkpoints()[0]).items() if name.startswith("model.")]
+        self.assertEqual(facts["parameters"], sum(math.prod(shape) for shape in shapes))
+        self.assertIn(f"{facts['parameters']:,} parameters", ended.out)
+        self.assertEqual(int(run.rows()[0]["steps"]), facts["steps_per_epoch"])
+        self.assertAlmostEqual(float(run.rows()[0]["learning_rate"]), facts["scaled_learning_rate"])
+        self.assertRegex(ended.out, r"\n  0 +conv +16x32x32 +448 ")
+        self.assertRegex(ended.out, r"\n  18 +linear +2 +258 ")
+        self.assertEqual((facts["leaks"], facts["warnings"]), ([], []))
+
+    def test_many_labels_patients_and_leaks(self):
+        facts = self.good("check", "--config", "xray.yaml", "--json").json()
+        table = read_table(self.folder / "xray/Data_Entry_2017_v2020.csv")
+        parts = facts["parts"].values()
+        self.assertEqual(sum(part["samples"] for part in parts), len(table))
+        self.assertEqual(len(facts["parts"]["train"]["classes"]), LABELS)
+        for name in facts["parts"]["train"]["classes"]:
+            wanted = sum(name in row["Finding Labels"].split("|") for row in table)
+            self.assertEqual(sum(part["classes"][name] for part in parts if part["samples"]), wanted, name)
+        none = sum(row["Finding Labels"] == "No Finding" for row in table)
+        self.assertEqual(sum(part["without_any_label"] for part in parts if part["samples"]), none)
+        self.assertEqual((facts["leaks"], facts["warnings"]), ([], []))
+        leaky = self.call("check", "--config", "xray.yaml", "--json", "data.split.by=sample")
+        self.assertEqual((leaky.code, len(leaky.errors)), (65, 1), leaky)
+        self.assertIn("split leak", leaky.err)
+        self.assertTrue(any("in both train and valid" in leak for leak in leaky.json()["leaks"]), leaky)
+
+    def test_folders_already_split_and_one_picture_in_two_of_them(self):
+        for part, begin, end in (("train", 0, 12), ("val", 12, 16)):
+            for kind in ("defect", "good"):
+                folder = self.folder / "ready" / part / kind
+                folder.mkdir(parents=True)
+                for path in sorted((self.folder / "chips" / kind).iterdir())[begin:end]:
+                    shutil.copy(path, folder)
+        self.write_config("ready", SMALL, {"data": {"format": "image_folder", "root": "ready", "image": {"size": [32, 32]}}})
+        facts = self.good("check", "--config", "ready.yaml", "--json").json()
+        self.assertEqual((facts["parts"]["train"]["samples"], facts["parts"]["valid"]["samples"]), (24, 8))
+        twin = sorted((self.folder / "ready/train/good").iterdir())[0]
+        shutil.copy(twin, self.folder / "ready/val/good/another_name.png")
+        ended = self.call("check", "--config", "ready.yaml", "--json")
+        self.assertEqual(ended.code, 65, ended)
+        self.assertEqual(len(ended.json()["leaks"]), 1)
+        for name in (twin.name, "another_name.png"):
+            self.assertIn(name, ended.err)
+
+    def test_pictures_with_masks(self):
+        ended = self.good("check", "--config", "cells.yaml", "--json", "--quick")
+        facts = ended.json()
+        self.assertEqual(sum(part["samples"] for part in facts["parts"].values()), 20)
+        self.assertEqual(facts["pictures_ok"], 20)
+        self.assertRegex(ended.out, r"\n  head +conv +1x32x48 +9 ")
+        self.assertFalse((self.folder / "runs").exists(), "check writes nothing")
+
+    def test_more_processes_than_logical_ranks_are_refused_before_queueing(self):
+        self.fails(self.call("check", "--config", "chips.yaml", "--world-size", 4), 78, "4", "logical_ranks 3")
+
+    def test_all_bad_pictures_are_listed(self):
+        for name in ("defect/chip_0002.jpg", "good/chip_0003.png"):
+            path = self.folder / "chips" / name
+            whole = path.read_bytes()
+            path.write_bytes(whole[:-100])
+            self.addCleanup(path.write_bytes, whole)
+        ended = self.call("check", "--config", "chips.yaml", "--json")
+        self.assertEqual(ended.code, 65, ended)
+        self.assertEqual((ended.json()["pictures_bad"], ended.json()["pictures_ok"]), (2, 38))
+        for name in ("defect/chip_0002.jpg", "good/chip_0003.png"):
+            self.assertIn(name, ended.err)
+
+
+class Training(CommandsTest):
+    def test_what_a_run_says_and_leaves_behind(self):
+        ended, run = self.run_of("chips")
+        self.assertEqual(ended.out, "", "nothing on stdout while training")
+        for word in ("rank  host  local rank  device  cores", "random start", "2 per rank x 3 logical ranks = 6 global", "0.001 -> 0.003",
+                     "epoch 3/3", "best valid.accuracy", "result " + run.hash()):
+            self.assertEqual(ended.err.count(word), 1, ended)
+        for name in ("config.yaml", "run.json", "log.txt", "metrics.jsonl", "epochs.csv", "best.safetensors", "DONE"):
+            self.assertTrue((run.folder / name).is_file(), name)
+        self.assertIn("epoch 3/3", (run.folder / "log.txt").read_text())
+        self.assertEqual([path.name for path in run.checkpoints()], [f"epoch-{e:04}-step-{5 * e:08}.safetensors" for e in (1, 2, 3)])
+        self.assertEqual(list(run.folder.rglob("*.tmp")), [])
+        with open(run.folder / "epochs.csv", encoding="utf-8") as file:
+            header = file.readline().rstrip("\n").split(",")
+        self.assertEqual(header[: len(EPOCH_COLUMNS)], EPOCH_COLUMNS)
+        self.assertEqual(header[len(EPOCH_COLUMNS):], ["train_accuracy", "valid_accuracy", "valid_auroc"])
+        for row in run.rows():
+            for column in ("train_loss", "valid_loss", "images_per_s", "memory_peak_mb", "valid_auroc"):
+                self.assertTrue(math.isfinite(float(row[column])), row)
+
+    def test_metrics_jsonl_tells_every_event(self):
+        run = self.run_of("chips")[1]
+        kinds = [event["event"] for event in run.events()]
+        self.assertEqual(kinds, ["start"] + (["step"] * 5 + ["epoch", "checkpoint"]) * 3 + ["end"])
+        for event, row in zip(run.events("epoch"), run.rows()):
+            for column, text in row.items():
+                self.assertEqual(event[column], float(text) if text else None, column)
+        mean = sum(event["train_loss"] * samples for event, samples in zip(run.events("step"), (6, 6, 6, 6, 4))) / 28
+        self.assertAlmostEqual(mean, float(run.rows()[0]["train_loss"]), places=9)
+        for event in run.events():
+            self.assertRegex(event["time"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
+
+    def test_the_stored_configuration_trains_to_the_same_bits_from_elsewhere(self):
+        run = self.run_of("chips")[1]
+        self.good("--config", run.folder / "config.yaml", "--run-dir", "from_stored")
+        self.assertEqual(self.run_at("from_stored").hash(), run.hash())
+        self.assertEqual(self.run_at("from_stored").facts()["fingerprint"], run.facts()["fingerprint"])
+
+    def test_best_holds_the_weights_of_the_best_epoch(self):
+        run = self.run_of("chips")[1]
+        values = [float(row["valid_accuracy"]) for row in run.rows()]
+        header = program.checkpoint_header(run.folder / "best.safetensors")
+        metadata = header.pop("__metadata__")
+        self.assertEqual(int(metadata["epoch"]), values.index(max(values)) + 1)
+        self.assertEqual(json.loads(metadata["classes"]), ["defect", "good"])
+        self.assertEqual(metadata["image_size"], "32,32")
+        checkpoint = run.checkpoints()[int(metadata["epoch"]) - 1]
+        self.assertEqual(program.tensor_checksums(run.folder / "best.safetensors"), program.tensor_checksums(checkpoint, "model."))
+        self.assertEqual({"model." + name for name in header}, {name for name in program.checkpoint_header(checkpoint) if name.startswith("model.")})
+
+    def test_a_lower_loss_can_decide_what_is_best(self):
+        self.good("--config", "chips.yaml", "--run-dir", "by_loss", "checkpoint.best.monitor=valid.loss")
+        losses = [float(row["valid_loss"]) for row in self.run_at("by_loss").rows()]
+        metadata = program.checkpoint_header(self.folder / "by_loss/best.safetensors")["__metadata__"]
+        self.assertEqual(int(metadata["epoch"]), losses.index(min(losses)) + 1)
+
+    def test_a_dry_run_takes_a_step_and_writes_nothing(self):
+        for ranks in (None, 2):
+            ended = self.good("--config", "cells.yaml", "--dry-run", "--run-dir", "dry", ranks=ranks)
+            self.assertIn("one step taken", ended.err)
+            self.assertFalse((self.folder / "dry").exists())
+        run = self.run_of("cells")[1]
+        before = {path: path.read_bytes() for path in run.folder.rglob("*") if path.is_file()}
+        self.good("--config", "cells.yaml", "--run-dir", run.folder, "--dry-run", "--resume", "never")
+        self.assertEqual({path: path.read_bytes() for path in run.folder.rglob("*") if path.is_file()}, before)
+
+    def test_quiet_prints_errors_alone(self):
+        ended = self.good("--config", "chips.yaml", "--run-dir", "quiet", "epochs=1", "--quiet")
+        self.assertEqual((ended.out, ended.err), ("", ""))
+        self.assertTrue(self.run_at("quiet").done())
+        ended = self.good("--config", "chips.yaml", "--run-dir", "quiet_two", "epochs=1", "--quiet", ranks=2)
+        self.assertEqual((ended.out, ended.err), ("", ""))
+
+    def test_weights_of_a_run_start_another(self):
+        best = self.run_of("chips")[1].folder / "best.safetensors"
+        ended = self.good("--config", "chips.yaml", "--run-dir", "warm", f"model.weights={best}", "--limit-steps", 1, ranks=2)
+        tensors = len(program.checkpoint_header(best)) - 1
+        line = f"best.safetensors: {tensors} of {tensors} tensors loaded"
+        self.assertEqual(ended.err.count(line), 1, ended)
+        self.assertNotIn("random start", ended.err)
+        self.assertIn(line, self.run_at("warm").facts()["weights"])
+        cold = self.good("--config", "chips.yaml", "--run-dir", "cold", "--limit-steps", 1)
+        self.assertIn("random start (seed 9)", cold.err)
+        self.assertNotEqual(self.run_at("warm").hash(), self.run_at("cold").hash())
+
+    def test_a_head_for_other_classes_is_left_at_random(self):
+        best = self.run_of("chips")[1].folder / "best.safetensors"
+        ended = self.good("--config", "xray.yaml", "--run-dir", "other_head", f"model.weights={best}", "--limit-steps", 1)
+        tensors = len(program.checkpoint_header(best)) - 1
+        self.assertRegex(ended.err, rf"{tensors - 2} of {tensors} tensors loaded; left at random: .*18\.weight.*\(2 → {LABELS}\)")
+
+    def test_training_that_is_untouched_by_its_rate_would_be_seen(self):
+        """The loaded weights, a rate of nearly nothing: the result is the file's own, and the metrics are its metrics."""
+        run = self.run_of("chips")[1]
+        epoch = int(program.checkpoint_header(run.folder / "best.safetensors")["__metadata__"]["epoch"])
+        self.good("--config", "chips.yaml", "--run-dir", "frozen", f"model.weights={run.folder}/best.safetensors", "epochs=1",
+                  "optimizer.name=sgd", "optimizer.learning_rate=1e-30", ranks=3)
+        self.assertEqual(self.run_at("frozen").hash(), program.result_of(run.checkpoints()[epoch - 1]))
+        for column in ("valid_loss", "valid_accuracy", "valid_auroc"):
+            self.assertEqual(self.run_at("frozen").rows()[0][column], run.rows()[epoch - 1][column])
+
+
+class Evaluation(CommandsTest):
+    def evaluate(self, name, checkpoint, output, *words, ranks=None):
+        ended = self.good("eval", "--config", f"{name}.yaml", "--checkpoint", checkpoint, "--output", output, "--json", *words, ranks=ranks)
+        return ended.json(), read_table(self.folder / output / "predictions.csv")
+
+    def equals_the_row(self, facts, row):
+        self.assertEqual(facts["loss"], float(row["valid_loss"]))
+        columns = [column for column in row if column.startswith("valid_") and column not in ("valid_loss", "valid_seconds")]
+        self.assertGreaterEqual(len(columns), 2)
+        for column in columns:
+            value = facts[column[len("valid_"):]]
+            self.assertEqual(value and value["value"], float(row[column]) if row[column] else None, column)
+            if value:
+                self.assertTrue(value["low"] <= value["value"] <= value["high"], value)
+
+    def test_a_checkpoint_gives_the_figures_of_its_epoch(self):
+        for name in ("chips", "xray", "cells"):
+            run = self.run_of(name)[1]
+            for checkpoint, row in zip(run.checkpoints(), run.rows()):
+                with self.subTest(name, epoch=row["epoch"]):
+                    facts, table = self.evaluate(name, checkpoint, f"eval_{name}")
+                    self.equals_the_row(facts, row)
+                    self.assertEqual(len(table), facts["samples"])
+
+    def test_the_best_weights_give_the_figures_of_the_best_epoch(self):
+        for name in ("chips", "xray", "cells"):
+            run = self.run_of(name)[1]
+            best = run.folder / "best.safetensors"
+            epoch = int(program.checkpoint_header(best)["__metadata__"]["epoch"])
+            self.equals_the_row(self.evaluate(name, best, f"eval_best_{name}")[0], run.rows()[epoch - 1])
+
+    def test_any_number_of_processes_gives_the_same_figures_and_predictions(self):
+        for name in ("xray", "cells"):
+            best = self.run_of(name)[1].folder / "best.safetensors"
+            first = self.evaluate(name, best, "one")
+            self.assertEqual(self.evaluate(name, best, "three", ranks=3), first)
+            self.assertEqual((self.folder / "one/predictions.csv").read_bytes(), (self.folder / "three/predictions.csv").read_bytes())
+
+    def test_predictions_of_many_labels_give_the_printed_auroc(self):
+        facts, table = self.evaluate("xray", self.run_of("xray")[1].folder / "best.safetensors", "labels")
+        names = [column[len("score_"):] for column in table[0] if column.startswith("score_")]
+        self.assertEqual(list(table[0]), ["path"] + [f"score_{name}" for name in names] + [f"label_{name}" for name in names])
+        self.assertEqual(len(names), LABELS)
+        truth = {row["Image Index"]: row["Finding Labels"].split("|") for row in read_table(self.folder / "xray/Data_Entry_2017_v2020.csv")}
+        self.assertEqual(len({row["path"] for row in table}), len(table))
+        defined = []
+        for name in names:
+            scores = [float(row[f"score_{name}"]) for row in table]
+            labels = [int(row[f"label_{name}"]) for row in table]
+            self.assertEqual(labels, [int(name in truth[os.path.basename(row["path"])]) for row in table])
+            self.assertTrue(all(0 <= score <= 1 for score in scores))
+            value = auroc(scores, labels)
+            if value is None:
+                self.assertIsNone(facts[f"auroc_{name}"])
+            else:
+                self.assertAlmostEqual(facts[f"auroc_{name}"]["value"], value, places=12)
+                defined.append(value)
+        self.assertGreater(len(defined), 3)
+        self.assertAlmostEqual(facts["auroc"]["value"], sum(defined) / len(defined), places=12)
+
+    def test_predictions_of_one_class_of_several_give_the_printed_accuracy(self):
+        facts, table = self.evaluate("chips", self.run_of("chips")[1].folder / "best.safetensors", "classes")
+        self.assertEqual(list(table[0]), ["path", "score_defect", "score_good", "label_defect", "label_good"])
+        right = 0
+        for row in table:
+            self.assertAlmostEqual(float(row["score_defect"]) + float(row["score_good"]), 1, places=9)
+            name = row["path"].split("/")[0]
+            self.assertEqual((row["label_defect"], row["label_good"]), ("1", "0") if name == "defect" else ("0", "1"))
+            right += float(row[f"score_{name}"]) > 0.5
+        self.assertEqual(facts["accuracy"]["value"], right / len(table))
+
+    def test_predictions_of_masks_give_the_printed_mean_iou(self):
+        facts, table = self.evaluate("cells", self.run_of("cells")[1].folder / "best.safetensors", "masks")
+        self.assertEqual(list(table[0]), ["path", "iou", "dice"])
+        self.assertAlmostEqual(facts["iou_image"]["value"], sum(float(row["iou"]) for row in table) / len(table), places=12)
+
+    def test_each_part_can_be_judged(self):
+        best = self.run_of("xray")[1].folder / "best.safetensors"
+        parts = {part: {row["path"] for row in self.evaluate("xray", best, f"part_{part}", "--split", part)[1]} for part in ("train", "valid", "test")}
+        self.assertEqual(sum(map(len, parts.values())), 80)
+        self.assertEqual(len(set.union(*parts.values())), 80)
+        best = self.run_of("chips")[1].folder / "best.safetensors"
+        ended = self.call("eval", "--config", "chips.yaml", "--checkpoint", best, "--split", "test")
+        self.fails(ended, 78, "test part is empty")
+
+    def test_predictions_lie_in_the_run_folder_unless_told_otherwise(self):
+        best = self.run_of("chips")[1].folder / "best.safetensors"
+        self.good("eval", "--config", "chips.yaml", "--checkpoint", best, "output.dir=there", "name=mine")
+        self.assertTrue((self.folder / "there/mine/predictions.csv").exists())
+
+
+class Samples(CommandsTest):
+    def test_the_same_seed_gives_the_same_pictures_and_another_gives_others(self):
+        for kind in ("chips", "xray", "cells"):
+            self.good("sample", "--kind", kind, "--count", 12, "--output", f"{kind}_a", "--seed", 5)
+            self.good("sample", "--kind", kind, "--count", 12, "--output", f"{kind}_b", "--seed", 5)
+            self.good("sample", "--kind", kind, "--count", 12, "--output", f"{kind}_c", "--seed", 6)
+            def content(name):
+                root = self.folder / name
+                return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+            self.assertEqual(content(f"{kind}_a"), content(f"{kind}_b"))
+            self.assertNotEqual(content(f"{kind}_a"), content(f"{kind}_c"))
+            pictures = [name for name in content(f"{kind}_a") if "masks/" not in name and name.endswith((".png", ".jpg"))]
+            self.assertEqual(len(pictures), 12)
+
+    def test_a_network_learns_the_generated_chips(self):
+        self.sample("chips", 120, "many_chips")
+        self.good("--config", "chips.yaml", "--run-dir", "learns", "data.root=many_chips", "epochs=8", "data.image.size=[48, 48]",
+                  "schedule.scale_with_ranks=none", ranks=2)
+        rows = self.run_at("learns").rows()
+        self.assertLess(float(rows[-1]["train_loss"]), 0.6 * float(rows[0]["train_loss"]))
+        self.assertGreaterEqual(max(float(row["valid_accuracy"]) for row in rows), 0.8)
+
+
+if __name__ == "__main__":
+    program.main()
