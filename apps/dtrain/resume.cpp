@@ -75,8 +75,19 @@ static int64_t choose_logical_ranks(const Resume& resume, const DistributedOptio
 }
 
 Resume find_resume(const TrainCommand& command, const Config& config, const RunFolder& folder, Job& job) {
+  for (const std::string& key : command.resume_with)
+    if (!config.values.contains(key)) {
+      std::vector<std::string> keys;
+      for (const auto& [known, value] : config.values) keys.push_back(known);
+      const std::string near = nearest_word(key, keys);
+      throw UsageError("--resume-with " + key + " names no key of this configuration" +
+                       (near.empty() ? "" : " (did you mean '" + near + "'?)"));
+    }
   Resume resume;
-  if (job.is_root()) resume = look(command, folder);
+  if (job.is_root()) {
+    folder.require_folder();
+    resume = look(command, folder);
+  }
   // A finished run with the same configuration needs no data set to say so.
   if (job.is_root() && resume.resumed && folder.done() && resume.state.epoch >= config.experiment.epochs) {
     resume.finished = differing_keys(resume.state.config, fingerprint_values(config), command.resume_with).empty();

@@ -149,7 +149,8 @@ Dataset open_dataset(const DataOptions& options, Task task, uint64_t seed) {
   read_format(options, seed, dataset);
   if (!options.classes.empty()) choose_classes(dataset, options.classes);
   if (dataset.samples.empty())
-    throw DataError("data.root '" + options.root + "' holds no sample: no PNG or JPEG picture with a label was found");
+    throw DataError("data.root '" + options.root + "' holds no sample: no PNG or JPEG picture with a label was found" +
+                    (options.labels.empty() ? "" : " in " + options.labels));
   const auto before = [](const Sample& a, const Sample& b) { return natural_less(a.path, b.path); };
   if (!std::is_sorted(dataset.samples.begin(), dataset.samples.end(), before))
     std::sort(dataset.samples.begin(), dataset.samples.end(), before);

@@ -53,7 +53,7 @@ struct Watchdog::Impl {
       if (still < limit_s) continue;
       on_stall("stalled " + fixed(still, 0) + " s in " + section_name(static_cast<Section>(section.load())) +
                " (step " + std::to_string(step.load()) +
-               "), more than distributed.watchdog.abort allows; the newest checkpoint is intact");
+               "), more than distributed.watchdog.abort allows; the same command goes on from the newest checkpoint");
       return;
     }
   }

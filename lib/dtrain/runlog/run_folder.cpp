@@ -24,6 +24,11 @@ static void remove_file(const std::string& path) {
   if (error) throw_errno("remove", path, error.value());
 }
 
+void RunFolder::require_folder() const {
+  if (there(path_) && !fs::is_directory(path_))
+    throw PermissionError("the run folder " + path_ + " is a file; choose another with --run-dir, output.dir or name");
+}
+
 bool RunFolder::used() const { return there(file("config.yaml")) || there(file("epochs.csv")) || there(checkpoints()); }
 bool RunFolder::done() const { return there(file("DONE")); }
 void RunFolder::remove_done() const { remove_file(file("DONE")); }

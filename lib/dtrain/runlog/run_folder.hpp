@@ -15,6 +15,8 @@ class RunFolder {
   std::string file(const std::string& name) const { return path_ + "/" + name; }
   std::string checkpoints() const { return file("checkpoints"); }
 
+  /// Throws PermissionError when something that is no folder stands at path().
+  void require_folder() const;
   /// True if a run has written here.
   bool used() const;
   bool done() const;

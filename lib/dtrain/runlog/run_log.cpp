@@ -129,6 +129,14 @@ void RunLog::step(int64_t step, int64_t epoch, double loss, double learning_rate
   append(jsonl_, event.dump() + "\n");
 }
 
+// Counts are whole numbers in JSON, measurements are not.
+static nlohmann::ordered_json json_value(const Cell& cell) {
+  if (!cell.second || !std::isfinite(*cell.second)) return nullptr;
+  for (const char* count : {"epoch", "steps", "samples", "ranks", "logical_ranks"})
+    if (cell.first == count) return static_cast<int64_t>(*cell.second);
+  return *cell.second;
+}
+
 void RunLog::epoch(const EpochRow& row, int64_t step) {
   nlohmann::ordered_json event = {{"event", "epoch"}, {"time", utc_now()}, {"step", step}};
   std::vector<std::string> fields;
@@ -138,7 +146,7 @@ void RunLog::epoch(const EpochRow& row, int64_t step) {
     check(all[i].first == columns_[i], "a row has the header's columns in its order");
     const bool defined = all[i].second && std::isfinite(*all[i].second);
     fields.push_back(defined ? shortest(*all[i].second) : "");
-    event[columns_[i]] = defined ? nlohmann::ordered_json(*all[i].second) : nlohmann::ordered_json(nullptr);
+    event[columns_[i]] = json_value(all[i]);
   }
   append(csv_, csv_line(fields));
   append(jsonl_, event.dump() + "\n");

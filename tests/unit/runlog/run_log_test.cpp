@@ -55,6 +55,7 @@ TEST_CASE("a row is written once, undefined values are empty in CSV and null in 
   const auto event = nlohmann::json::parse(lines[1]);
   CHECK(event["event"] == "epoch");
   CHECK(event["valid_auroc_Hernia"].is_null());
+  CHECK(event["samples"].dump() == "100");
   CHECK(nlohmann::json::parse(lines[0])["train_loss"] == 0.7);
 }
 
