@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Sourced by scripts/setup, quickstart and test: where the project lies, one voice, phases with their time.
+# Sourced by scripts/setup, quickstart, test and hosts: where the project lies, one voice, phases with their time.
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # CMake reads the same variable; a relative path would mean another folder there.

@@ -11,7 +11,7 @@ import tempfile
 import tree
 
 SCRIPT_FOLDERS = ["scripts", ".ci"]
-NEWCOMERS = ["setup", "quickstart", "test"]  # the scripts that README's reader runs
+COMMANDS = ["setup", "quickstart", "test", "bench_peers", "chaos", "hosts", "plot_curves"]  # usage: scripts/NAME …
 
 
 def first_line(path):
@@ -107,8 +107,8 @@ class Scripts(tree.RuleTest):
     def test_continuous_integration_runs_the_test_command(self):
         self.assertIn("scripts/test", (tree.ROOT / ".ci/run").read_text(encoding="utf-8"))
 
-    def test_newcomers_scripts_tell_their_usage(self):
-        for name in NEWCOMERS:
+    def test_commands_tell_their_usage(self):
+        for name in COMMANDS:
             told = subprocess.run([tree.ROOT / "scripts" / name, "--help"], capture_output=True, text=True, timeout=20,
                                   check=False)
             self.assertEqual((told.returncode, told.stdout.split()[:2]), (0, ["usage:", f"scripts/{name}"]), told.stderr)

@@ -19,6 +19,7 @@ One intra-op thread, batch 4 (2 for --numbers), 64 x 64 pixels. Needs torch, tor
 import argparse
 import hashlib
 import os
+import pathlib
 import re
 import sys
 
@@ -27,7 +28,8 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-import reference_models
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "scripts/peers"))
+import models  # noqa: E402
 
 SIDE = 64
 CHANNELS = {"densenet121": 3, "resnet50": 3, "unet": 1, "small_cnn": 3}
@@ -40,7 +42,7 @@ def passes(name, net, x, y):
     with torch.no_grad():
         evaluated = net.eval()(x)
     trained = net.train()(x)
-    loss = reference_models.loss_of(name)(trained, y)
+    loss = models.loss_of(name)(trained, y)
     loss.backward()
     return evaluated, trained.detach(), loss.detach()
 
@@ -60,8 +62,8 @@ def write_pth(weights, path):
 
 
 def write_tensors(name, out, with_pth):
-    torch.manual_seed(reference_models.NAMES.index(name))
-    net = reference_models.build(name, CHANNELS[name], OUTPUTS[name], SIDE, SIDE)
+    torch.manual_seed(models.NAMES.index(name))
+    net = models.build(name, CHANNELS[name], OUTPUTS[name], SIDE, SIDE, dropout=0)
     for module in net.modules():
         if isinstance(module, nn.BatchNorm2d):
             nn.init.uniform_(module.weight, 0.5, 1.5)
@@ -120,9 +122,9 @@ def projected(named):
 
 
 def numbers_of(name):
-    listed = reference_models.build(name, CHANNELS[name], LISTED_OUTPUTS[name], SIDE, SIDE)
+    listed = models.build(name, CHANNELS[name], LISTED_OUTPUTS[name], SIDE, SIDE, dropout=0)
     lines = sorted(f"{key} {','.join(map(str, t.shape))}\n" for key, t in listed.state_dict().items())
-    net = reference_models.build(name, CHANNELS[name], OUTPUTS[name], SIDE, SIDE).double()
+    net = models.build(name, CHANNELS[name], OUTPUTS[name], SIDE, SIDE, dropout=0).double()
     fill_by_formula(net)
     x, y = batch(name, 2, formula)
     evaluated, trained, loss = passes(name, net, x, y)
@@ -142,13 +144,13 @@ def write_numbers(path):
                   "// Model, outputs of the listed tensors, tensors, parameters, SHA-256 of the sorted lines \"name shape\";\n"
                   "// training loss, projections of the logits in evaluation and training mode; norm and projection of the\n"
                   "// gradient, projection of the running statistics after the pass.\n")
-        out.writelines(numbers_of(name) for name in reference_models.NAMES)
+        out.writelines(numbers_of(name) for name in models.NAMES)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", metavar="DIR", help="folder, made if absent")
-    parser.add_argument("--model", choices=reference_models.NAMES, action="append", help="default: all four")
+    parser.add_argument("--model", choices=models.NAMES, action="append", help="default: all four")
     parser.add_argument("--pth", action="store_true", help="with --out")
     parser.add_argument("--numbers", metavar="FILE")
     parser.add_argument("--check", action="store_true")
@@ -158,7 +160,7 @@ def main():
         import torchvision  # noqa: F401
     if args.out:
         os.makedirs(args.out, exist_ok=True)
-        for name in args.model or reference_models.NAMES:
+        for name in args.model or models.NAMES:
             write_tensors(name, args.out, args.pth)
     if args.numbers:
         write_numbers(args.numbers)

@@ -1,4 +1,4 @@
-"""The four networks of dtrain in plain PyTorch: the yardstick of the C++ ones.
+"""The four networks of dtrain in plain PyTorch: what its C++ ones are measured and checked against.
 
 densenet121 and resnet50 are torchvision's own. UNet and SmallCNN define the parameter names that dtrain's weights
 files use for those two: load_state_dict() of these classes takes a best.safetensors as it is.
@@ -53,12 +53,12 @@ def small_cnn(channels=3, outputs=2, height=64, width=64, dropout=0.5):
     return nn.Sequential(*layers)
 
 
-def build(name, channels, outputs, height, width):
-    """The network without dropout: its random numbers are dtrain's own and have no counterpart here."""
+def build(name, channels, outputs, height, width, dropout=0.5):
+    """`dropout` is small_cnn's; the others have none. 0 where results are compared: dtrain draws its own random numbers."""
     if name == "unet":
         return UNet(channels, outputs)
     if name == "small_cnn":
-        return small_cnn(channels, outputs, height, width, dropout=0.0)
+        return small_cnn(channels, outputs, height, width, dropout)
     import torchvision  # here, so that the two above need no torchvision
     assert channels == 3, "torchvision's networks take three channels"
     return getattr(torchvision.models, name)(weights=None, num_classes=outputs)
@@ -66,3 +66,13 @@ def build(name, channels, outputs, height, width):
 
 def loss_of(name):
     return nn.CrossEntropyLoss() if name == "small_cnn" else nn.BCEWithLogitsLoss()
+
+
+def made_up_batch(name, batch, channels, outputs, height, width, seed):
+    """Normal pixels and random targets, as the loss of `name` takes them; a function of the arguments alone."""
+    random = torch.Generator().manual_seed(seed)
+    pixels = torch.randn(batch, channels, height, width, generator=random)
+    if name == "small_cnn":
+        return pixels, torch.randint(outputs, (batch,), generator=random)
+    shape = (batch, outputs, height, width) if name == "unet" else (batch, outputs)
+    return pixels, torch.randint(2, shape, generator=random).float()

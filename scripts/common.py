@@ -1,0 +1,128 @@
+"""Imported by the Python commands of scripts/: where the project lies, one voice, starting programs, reading their JSON."""
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+TOP = pathlib.Path(__file__).resolve().parent.parent
+NAME = pathlib.Path(sys.argv[0]).name
+
+
+class Refused(Exception):
+    """One sentence for the user, and the exit code (docs/errors.md)."""
+
+    def __init__(self, sentence, code=1):
+        super().__init__(sentence)
+        self.code = code
+
+
+class Parser(argparse.ArgumentParser):
+    """Shows the text it is given as it stands, and ends a bad command line with one sentence and 64."""
+
+    def __init__(self, **options):
+        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **options)
+
+    def error(self, message):
+        raise Refused(f"{message}; see {self.prog.partition(' ')[0]} --help", 64)
+
+
+def say(text):
+    """One line for the user; stdout stays free for results."""
+    print(f"{NAME}: {text}", file=sys.stderr, flush=True)
+
+
+def ends(main):
+    """Runs main() and ends the process with the code it returns, or with one sentence."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # as an exception, so that what runs is ended and cleaned up
+    try:
+        sys.exit(main())
+    except Refused as refused:
+        say(f"error: {refused}")
+        sys.exit(refused.code)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def count(text):
+    """argparse type: a whole number above 0."""
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"'{text}' is no whole number above 0")
+    return int(text)
+
+
+def built(folder, name, target):
+    """The path of a program in a build folder."""
+    path = pathlib.Path(folder).resolve() / "bin" / name
+    if not os.access(path, os.X_OK):
+        raise Refused(f"{path} is missing; build it with cmake --build --preset release --target {target}, "
+                      "or name the folder of another build with --build", 66)
+    return str(path)
+
+
+def launcher(ranks, slots="--use-hwthread-cpus"):
+    """The words that start `ranks` processes, one on each hardware thread at most; with slots="--oversubscribe" any number.
+    $DTRAIN_MPIEXEC names another mpirun."""
+    mpirun = os.environ.get("DTRAIN_MPIEXEC", "mpirun")
+    if not shutil.which(mpirun):
+        raise Refused(f"{mpirun} is missing; scripts/setup installs Open MPI", 66)
+    return [mpirun, slots, "--bind-to", "none", "-np", str(ranks)]
+
+
+def environment(**more):
+    """This environment without settings of dtrain that would hold for a measured run, and with leave to be root."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("DTRAIN_CONFIG__")}
+    return {**kept, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", **more}
+
+
+def stop(process):
+    """Ends a program that we started: politely first, because mpirun then ends its ranks."""
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+class Ended:
+    """How a program ended: code, stdout, stderr, seconds from its start to its end."""
+
+    def __init__(self, words, code, out, err, seconds):
+        self.words, self.code, self.out, self.err, self.seconds = words, code, out, err, seconds
+
+    def last_words(self):
+        lines = [line for line in (self.err + "\n" + self.out).splitlines() if line.strip()]
+        ours = [line for line in lines if line.startswith("dtrain: error")]
+        errors = [line for line in lines if "error" in line.lower()]
+        return (ours or errors or lines or ["it said nothing"])[-1].strip()
+
+
+def run(words, env=None, timeout=1800):
+    """Runs a program to its end with its output kept."""
+    started = time.monotonic()
+    process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               errors="replace", env=env or environment())
+    try:
+        out, err = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        raise Refused(f"{pathlib.Path(words[0]).name} did not end within {timeout} s: {' '.join(words)}", 76) from None
+    finally:
+        stop(process)
+    return Ended(words, process.returncode, out, err, time.monotonic() - started)
+
+
+def last_json(text):
+    """The object on the last line of `text` that is one, else None."""
+    for line in reversed(text.splitlines()):
+        if line.startswith("{"):
+            try:
+                return json.loads(line)
+            except ValueError:
+                return None
+    return None

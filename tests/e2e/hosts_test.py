@@ -1,0 +1,87 @@
+"""Ranks on several hosts give the bits of one process. The hosts are namespaces of this machine (scripts/hosts)."""
+
+import os
+import subprocess
+import unittest
+
+import program
+
+HOSTS = str(program.ROOT / "scripts/hosts")
+NO_HOSTS = (66, 77)  # no iproute2 or util-linux; not root, or no right to make namespaces
+JOB = {
+    "seed": 11,
+    "epochs": 2,
+    "model": {"name": "small_cnn", "dropout": 0.5},
+    "batch": {"per_rank": 2},
+    "distributed": {"logical_ranks": 4},
+    "optimizer": {"name": "sgd", "learning_rate": 0.01, "momentum": 0.9},
+    "data": {
+        "format": "synthetic", "synthetic": {"samples": 44, "classes": 2}, "image": {"size": [32, 32]},
+        "split": {"valid": 8 / 44}, "augment": {"hflip": 0.5},
+    },
+}
+
+
+class Hosts(program.ProgramTest):
+    @classmethod
+    def hosts(cls, *words, timeout=40):
+        """scripts/hosts, with hosts of its own: those of another TMPDIR are others."""
+        env = program.environment({"TMPDIR": str(cls.folder), "DTRAIN_MPIEXEC": program.MPIEXEC})
+        return subprocess.run([HOSTS, *map(str, words)], cwd=cls.folder, env=env, capture_output=True, text=True, timeout=timeout,
+                              check=False)
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.addClassCleanup(cls.hosts, "down")
+        up = cls.hosts("up", 3)
+        if up.returncode in NO_HOSTS:
+            raise unittest.SkipTest(up.stderr.strip().splitlines()[-1])
+        if up.returncode != 0:
+            raise AssertionError(up.stderr)
+        cls.write_config("job", JOB)
+
+    def train(self, name, *launch):
+        ended = self.hosts("run", *launch, "-np", 4, "--", program.DTRAIN, "--config", "job.yaml", "--run-dir", name)
+        self.assertEqual(ended.returncode, 0, ended.stdout + ended.stderr)
+        return self.run_at(name)
+
+    def test_two_hosts_and_three_give_the_bits_of_one_process(self):
+        self.good("--config", "job.yaml", "--run-dir", "one")
+        one = self.run_at("one")
+        self.assertEqual(one.facts()["steps"], 10)
+        for name, launch, places in (("two", ("--hosts", 2), ["host1", "host1", "host2", "host2"]),
+                                     ("three", ("--slots", "1,1,2"), ["host1", "host2", "host3", "host3"])):
+            with self.subTest(hosts=name):
+                run = self.train(name, *launch)
+                self.assertEqual([host["host"] for host in run.facts()["hosts"]], places)
+                self.assertEqual(run.hash(), one.hash())
+                self.assertEqual(run.result_rows(), one.result_rows())
+                self.assertEqual(program.tensor_checksums(run.checkpoints()[-1]), program.tensor_checksums(one.checkpoints()[-1]))
+
+    def test_each_host_has_its_own_shared_memory_and_the_same_files(self):
+        said = self.hosts("rsh", "host1", "touch /dev/shm/mine shared && hostname")
+        self.assertEqual((said.returncode, said.stdout), (0, "host1\n"), said.stderr)
+        said = self.hosts("rsh", "host2", "ls /dev/shm shared && hostname")
+        self.assertEqual((said.returncode, said.stdout.split()), (0, ["shared", "/dev/shm:", "host2"]), said.stderr)
+
+    def test_down_ends_what_runs_inside_and_up_makes_hosts_again(self):
+        sleeper = subprocess.Popen([HOSTS, "rsh", "host2", "exec sleep 600"], cwd=self.folder,
+                                   env=program.environment({"TMPDIR": str(self.folder)}))
+        try:
+            own = os.readlink("/proc/self/ns/net")
+            program.wait_until(lambda: os.readlink(f"/proc/{sleeper.pid}/ns/net") != own, 10, "the sleeper is in host2")
+            self.assertEqual(self.hosts("down").returncode, 0)
+            self.assertNotEqual(sleeper.wait(10), 0)
+        finally:
+            sleeper.kill()
+            sleeper.wait()
+        self.assertFalse((self.folder / "dtrain-hosts").exists())
+        self.assertEqual(self.hosts("run", "-np", 1, "--", "true").returncode, 66)
+        for _ in range(2):
+            again = self.hosts("up", 3)
+            self.assertEqual(again.returncode, 0, again.stderr)
+
+
+if __name__ == "__main__":
+    program.main()
