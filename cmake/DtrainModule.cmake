@@ -49,9 +49,10 @@ function(dtrain_test name)
   set_tests_properties(unit.${name} PROPERTIES LABELS unit TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 4)
 endfunction()
 
-# dtrain_mpi_test(NAME SOURCES … USES … RANKS 2 3 4): the same program under mpirun, one CTest entry per rank count.
+# dtrain_mpi_test(NAME SOURCES … USES … RANKS 2 3 4 [NETWORK 3]): the same program under mpirun, one CTest entry per rank
+# count; for the counts of NETWORK once more with the argument "network".
 function(dtrain_mpi_test name)
-  cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;USES;RANKS;LIBS" ${ARGN})
+  cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;USES;RANKS;NETWORK;LIBS" ${ARGN})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
   endif()
@@ -62,10 +63,38 @@ function(dtrain_mpi_test name)
     target_link_libraries(test_mpi_${name} PRIVATE dtrain_${used})
   endforeach()
   dtrain_use_torch(test_mpi_${name})
-  foreach(ranks ${arg_RANKS})
-    add_test(NAME mpi.${name}.${ranks}
-             COMMAND ${MPIEXEC_EXECUTABLE} --oversubscribe --bind-to none -np ${ranks} $<TARGET_FILE:test_mpi_${name}>)
-    set_tests_properties(mpi.${name}.${ranks} PROPERTIES LABELS mpi TIMEOUT ${arg_TIMEOUT} PROCESSORS 2
+  set(runs ${arg_RANKS})
+  foreach(ranks ${arg_NETWORK})
+    list(APPEND runs "${ranks} network")
+  endforeach()
+  foreach(run ${runs})
+    separate_arguments(words UNIX_COMMAND "${run}")
+    list(POP_FRONT words ranks)
+    list(JOIN words . suffix)
+    set(test_name mpi.${name}.${ranks})
+    if(suffix)
+      string(APPEND test_name .${suffix})
+    endif()
+    add_test(NAME ${test_name} COMMAND ${MPIEXEC_EXECUTABLE} --oversubscribe --bind-to none -np ${ranks}
+                                       $<TARGET_FILE:test_mpi_${name}> ${words})
+    set_tests_properties(${test_name} PROPERTIES LABELS mpi TIMEOUT ${arg_TIMEOUT} PROCESSORS 2
       ENVIRONMENT "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
   endforeach()
+endfunction()
+
+# dtrain_vector_code(FILE): plain C++ loops over many floats, free of LibTorch, that the compiler vectorises. Functions
+# marked DTRAIN_VECTOR_CLONES are compiled once for each vector width, where it can be chosen at run time (x86-64 with
+# GNU ifunc; not under sanitizers, which are not yet awake when it is chosen). All give the same bits: nothing is fused.
+# A square root is an instruction only if it need not set errno.
+include(CheckCXXSourceCompiles)
+set(DTRAIN_VECTOR_CLONES "__attribute__((target_clones(\"avx512f\", \"avx2\", \"default\")))")
+check_cxx_source_compiles("${DTRAIN_VECTOR_CLONES} int twice(int x) { return 2 * x; } int main() { return twice(0); }"
+                          DTRAIN_HAS_VECTOR_CLONES)
+if(NOT DTRAIN_HAS_VECTOR_CLONES OR DTRAIN_SANITIZE)
+  set(DTRAIN_VECTOR_CLONES "")
+endif()
+function(dtrain_vector_code file)
+  set_source_files_properties(${file} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+  set_property(SOURCE ${file} APPEND PROPERTY COMPILE_OPTIONS -O3 -fno-math-errno -fno-trapping-math)
+  set_property(SOURCE ${file} APPEND PROPERTY COMPILE_DEFINITIONS "DTRAIN_VECTOR_CLONES=${DTRAIN_VECTOR_CLONES}")
 endfunction()

@@ -78,6 +78,9 @@ void add_train(CLI::App& app, TrainCommand& train, Typed& typed) {
   app.add_option("--limit-steps", train.limit_steps, "end after N updates of this start, with a checkpoint")
       ->check(kCount)
       ->type_name("N");
+  app.add_option("--trace", train.trace,
+                 "write a timeline of steps, buckets and loader threads of all ranks (for ui.perfetto.dev)")
+      ->type_name("FILE");
   app.add_option("--progress", typed.progress, "auto | bar | plain | none")
       ->check(CLI::IsMember({"auto", "bar", "plain", "none"}))
       ->capture_default_str();

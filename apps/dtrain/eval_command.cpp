@@ -113,7 +113,8 @@ int run_eval(const EvalCommand& command, const Config& config, Job& job) {
   Replica replica(make_planned_network(e, plan, false, weights_line), memory_format_for(e.model.name, at::kCPU),
                   e.optimizer);
   fill_tensors(file, command.checkpoint, replica.model_tensors(origin.prefix));
-  const auto loader = make_planned_loader(e, plan, replica);
+  Trace trace(false);
+  const auto loader = make_planned_loader(e, plan, replica, trace);
   const Loss loss = make_planned_loss(e, plan);
   const Predictions predictions =
       evaluate(replica, loss, e.task, *loader, samples, plan.local_batch, job.comm(), job.watchdog(), 0);

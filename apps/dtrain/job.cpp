@@ -36,7 +36,7 @@ void Job::start(const DistributedOptions& options) {
                    " tasks; start it with srun --mpi=pmix or mpirun");
     return;
   }
-  mpi_ = std::make_unique<MpiSession>();
+  mpi_ = std::make_unique<MpiSession>(options.intra_host);
   comm_ = mpi_->world();
 }
 

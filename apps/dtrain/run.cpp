@@ -35,7 +35,7 @@ Plan make_plan(const Experiment& e, int64_t logical_ranks) {
     throw ConfigError("the training part has " + count_of(train, "sample") + ", fewer than the " +
                       std::to_string(logical_ranks) +
                       " logical ranks; use fewer processes or set distributed.logical_ranks");
-  plan.local_batch = e.batch.global > 0 ? (e.batch.global + logical_ranks - 1) / logical_ranks : e.batch.per_rank;
+  plan.local_batch = largest_batch(e.batch, logical_ranks);
   return plan;
 }
 
@@ -66,10 +66,11 @@ Loss make_planned_loss(const Experiment& e, const Plan& plan) {
   return Loss(e.loss, e.task, pos_weight);
 }
 
-std::unique_ptr<Loader> make_planned_loader(const Experiment& e, const Plan& plan, const Replica& replica) {
+std::unique_ptr<Loader> make_planned_loader(const Experiment& e, const Plan& plan, const Replica& replica,
+                                            Trace& trace) {
   DataOptions data = e.data;
   data.loader.threads = loader_threads(e.data.loader, e.distributed.threads);
-  return std::make_unique<Loader>(plan.dataset, data, e.seed, replica.memory_format());
+  return std::make_unique<Loader>(plan.dataset, data, e.seed, replica.memory_format(), trace);
 }
 
 const std::vector<int64_t>& part_of_split(const Split& split, const std::string& part) {

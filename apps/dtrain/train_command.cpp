@@ -10,6 +10,7 @@
 #include "dtrain/checkpoint/checkpoint_folder.hpp"
 #include "dtrain/dist/collectives.hpp"
 #include "dtrain/train/evaluate.hpp"
+#include "dtrain/train/time_shares.hpp"
 #include "training_run.hpp"
 
 namespace dtrain {
@@ -25,6 +26,7 @@ TrainingRun::TrainingRun(const TrainCommand& command, const Config& config, Job&
       e_(config.experiment),
       job_(job),
       folder_(command.run_dir.empty() ? e_.output_dir + "/" + e_.name : command.run_dir),
+      trace_(!command.trace.empty()),
       resume_(find_resume(command, config, folder_, job)) {
   if (resume_.finished) return;
   build();
@@ -51,12 +53,11 @@ void TrainingRun::build() {
   steps_per_epoch_ =
       EpochPlan(static_cast<int64_t>(plan_.split.train.size()), v, e_.batch, e_.data.distribute, e_.seed, 0).steps();
   schedule_ = std::make_unique<Schedule>(e_.schedule, e_.optimizer.learning_rate, v, steps_per_epoch_, e_.epochs);
-  loader_ = make_planned_loader(e_, plan_, *replica_);
-  trainer_ =
-      std::make_unique<Trainer>(Trainer::Parts{*replica_, *loss_, *schedule_, *loader_, job_.comm(), job_.watchdog(),
-                                               plan_.dataset, plan_.split.train},
-                                Trainer::Options{e_.task, e_.seed, v, e_.distributed.threads, e_.distributed.bucket_mb,
-                                                 e_.loss.l2_kernels, e_.batch, e_.data.distribute});
+  loader_ = make_planned_loader(e_, plan_, *replica_, trace_);
+  trainer_ = std::make_unique<Trainer>(Trainer::Parts{*replica_, *loss_, *schedule_, *loader_, job_.comm(),
+                                                      job_.watchdog(), plan_.dataset, plan_.split.train, trace_},
+                                       Trainer::Options{e_.task, e_.seed, v, e_.distributed, e_.loss.l2_kernels,
+                                                        e_.optimizer.clip_norm, e_.batch, e_.data.distribute});
   if (plan_.split.valid.empty() && job_.is_root())
     job_.log().warning(
         "the data have no validation part: no validation figures, no best.safetensors; set data.split.valid");
@@ -101,6 +102,7 @@ int TrainingRun::run() {
 
 int TrainingRun::dry_run() {
   if (state_.epoch >= e_.epochs) return exit_code::kDone;
+  begin_trace();
   trainer_->begin_epoch(state_);
   if (trainer_->steps_left() == 0) {
     if (job_.is_root())
@@ -108,12 +110,14 @@ int TrainingRun::dry_run() {
     return exit_code::kDone;
   }
   const StepReport step = trainer_->step(state_, StopRequest::none);
+  write_trace();
   if (job_.is_root()) job_.log().info("dry run: one step taken, loss " + fixed(step.loss, 4) + ", nothing written");
   return exit_code::kDone;
 }
 
 int TrainingRun::train() {
   if (job_.is_root()) write_run_json_file("");
+  begin_trace();
   while (state_.epoch < e_.epochs) {
     trainer_->begin_epoch(state_);
     while (trainer_->steps_left() > 0) {
@@ -166,6 +170,7 @@ EpochRow TrainingRun::close_epoch() {
   for (const std::string& name : figure_names(e_.task, plan_.outputs)) figures.push_back({name, std::nullopt});
   const Stopwatch evaluating;
   if (!plan_.split.valid.empty()) {
+    const auto span = trace_.span("evaluate", row.epoch);
     const Predictions predictions = evaluate(*replica_, *loss_, e_.task, *loader_, plan_.split.valid, plan_.local_batch,
                                              job_.comm(), job_.watchdog(), state_.step);
     row.valid_loss = mean_loss(predictions);
@@ -183,17 +188,54 @@ EpochRow TrainingRun::close_epoch() {
 void TrainingRun::note_costs(const Trainer::Finished& finished, EpochRow& row) {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  const at::Tensor mine =
-      at::tensor({finished.data_wait_s, finished.allreduce_s, finished.queue_fill,
-                  static_cast<double>(finished.bytes_read), static_cast<double>(usage.ru_maxrss) * 1024 / 1e6},
-                 at::kDouble);
+  const at::Tensor mine = at::tensor(
+      {finished.data_wait_s, finished.allreduce_s, finished.loaded.queue_fill, static_cast<double>(finished.bytes_read),
+       static_cast<double>(usage.ru_maxrss) * 1024 / 1e6, finished.compute_s, finished.update_s, finished.loaded.wait_s,
+       finished.loaded.read_s, finished.loaded.decode_s, static_cast<double>(finished.loaded.bytes_read)},
+      at::kDouble);
   const at::Tensor all = at::stack(all_gather(job_.comm(), mine));
-  const at::Tensor mean = all.mean(0);
-  row.data_wait_s = mean[0].item<double>();
-  row.allreduce_s = mean[1].item<double>();
-  row.queue_fill = mean[2].item<double>();
+  const at::Tensor mean_of = all.mean(0);
+  const auto mean = mean_of.accessor<double, 1>();
+  row.data_wait_s = mean[0];
+  row.allreduce_s = mean[1];
+  row.queue_fill = mean[2];
   row.read_mb_per_s = row.epoch_seconds > 0 ? all.select(1, 3).sum().item<double>() / 1e6 / row.epoch_seconds : 0;
   row.memory_peak_mb = all.select(1, 4).max().item<double>();
+  row.compute_s = mean[5];
+  row.update_s = mean[6];
+  row.imbalance_s = finished.imbalance_s;
+
+  TimeShares shares;
+  shares.epoch_s = finished.here_s;
+  shares.compute_s = row.compute_s;
+  shares.allreduce_s = finished.allreduce_here_s;
+  shares.imbalance_s = row.imbalance_s;
+  shares.update_s = row.update_s;
+  shares.data_wait_s = mean[7];
+  shares.read_s = mean[8];
+  shares.decode_s = mean[9];
+  shares.queue_fill = row.queue_fill;
+  shares.read_mb_per_s = finished.here_s > 0 ? mean[10] / 1e6 / finished.here_s : 0;
+  shares.loader_threads = loader_->threads();
+  shares.spare_cores = std::max<int64_t>(0, static_cast<int64_t>(bound_cores().size()) - e_.distributed.threads);
+  const at::Tensor compute = all.select(1, 5);
+  shares.slowest_rank = compute.argmax().item<int64_t>();
+  const double slowest = compute.max().item<double>();
+  const double others = (compute.sum().item<double>() - slowest) / std::max(1, job_.size() - 1);
+  shares.slowest_compute_ratio = job_.size() > 1 && others > 0 ? slowest / others : 1;
+  where_time_went_ = time_sentence(shares);
+  if (!job_.is_root()) return;
+  rank_times_.clear();
+  for (int rank = 0; rank < job_.size(); ++rank) {
+    const at::Tensor of_rank = all[rank];
+    const auto seconds = of_rank.accessor<double, 1>();
+    rank_times_.push_back({{"rank", static_cast<double>(rank)},
+                           {"epoch", static_cast<double>(row.epoch)},
+                           {"compute_s", seconds[5]},
+                           {"data_wait_s", seconds[7]},
+                           {"update_s", seconds[6]},
+                           {"compute_to_mean", mean[5] > 0 ? seconds[5] / mean[5] : 1}});
+  }
 }
 
 bool TrainingRun::note_best(const EpochRow& row) {
@@ -215,23 +257,13 @@ bool TrainingRun::epoch_save_due() const {
   return due || state_.epoch == e_.epochs;
 }
 
-// Replicas that have drifted apart must not become the newest checkpoint.
-void TrainingRun::require_equal_replicas() {
-  const std::vector<std::string> hashes = all_gather_text(job_.comm(), replica_->sha256());
-  for (size_t rank = 1; rank < hashes.size(); ++rank)
-    if (hashes[rank] != hashes[0])
-      throw Error(exit_code::kReplicasDiffer,
-                  "rank " + std::to_string(rank) + " holds other weights than rank 0 at step " +
-                      std::to_string(state_.step) +
-                      ": memory or a processor has failed; start again on other hosts, from the newest checkpoint");
-}
-
 void TrainingRun::save() {
   job_.watchdog().enter(Section::save, state_.step);
   state_.elapsed_s = elapsed_before_ + this_start_.seconds();
-  require_equal_replicas();
+  trainer_->require_equal_replicas(state_.step);  // drifted replicas must not become the newest checkpoint
   if (!job_.is_root() || saved_path_.ends_with("/" + CheckpointFolder::file_name(state_))) return;
   const Stopwatch saving;
+  const auto span = trace_.span("save", state_.step);
   std::vector<FileTensor> tensors = replica_->model_tensors("model.");
   for (FileTensor& tensor : replica_->optimizer_tensors()) tensors.push_back(tensor);
   saved_path_ = CheckpointFolder(folder_.checkpoints()).save(state_, tensors, e_.checkpoint.keep);
@@ -241,6 +273,7 @@ void TrainingRun::save() {
 
 int TrainingRun::end() {
   job_.watchdog().enter(Section::finish, state_.step);
+  write_trace();
   if (!job_.is_root()) return exit_code::kDone;
   print_result();
   folder_.write_done("result_sha256 " + replica_->sha256() + "\n");
@@ -253,6 +286,7 @@ int TrainingRun::end() {
 
 int TrainingRun::end_early(int code) {
   job_.watchdog().enter(Section::finish, state_.step);
+  write_trace();
   if (!job_.is_root()) return code;
   print_result();
   job_.log().info("stopped at step " + std::to_string(state_.step) + ", saved " + saved_path_ +

@@ -10,6 +10,7 @@
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/checkpoint/checkpoint_folder.hpp"
+#include "dtrain/dist/collectives.hpp"
 #include "dtrain/io/file.hpp"
 #include "training_run.hpp"
 
@@ -51,11 +52,13 @@ void TrainingRun::banner() {
   for (const std::string& warning : plan_.split.warnings) log.warning(warning);
   log.info("model  " + config_.values.at("model.name").text + ": " + with_commas(parameters) + " parameters, " +
            count_of(plan_.shape.outputs, "output") + "; " + weights_line_);
-  const int64_t global = e_.batch.global > 0 ? e_.batch.global : e_.batch.per_rank * plan_.logical_ranks;
+  const int64_t global =
+      e_.batch.global > 0 ? e_.batch.global : e_.batch.per_rank * plan_.logical_ranks * e_.batch.accumulate;
+  const std::string passes = e_.batch.accumulate > 1 ? " x " + std::to_string(e_.batch.accumulate) + " passes" : "";
   log.info("batch  " + std::to_string(plan_.local_batch) + " per rank x " + std::to_string(plan_.logical_ranks) +
-           " logical ranks = " + std::to_string(global) + " global; " + count_of(steps_per_epoch_, "step") +
-           " per epoch, " + count_of(e_.epochs, "epoch") + "; learning rate " + shortest(schedule_->base_rate()) +
-           " -> " + shortest(schedule_->scaled_rate()));
+           " logical ranks" + passes + " = " + std::to_string(global) + " global; " +
+           count_of(steps_per_epoch_, "step") + " per epoch, " + count_of(e_.epochs, "epoch") + "; learning rate " +
+           shortest(schedule_->base_rate()) + " -> " + shortest(schedule_->scaled_rate()));
   banner_about_cores();
   if (resume_.resumed)
     log.info("resume " + resume_.path + ": " + count_of(state_.epoch, "epoch") + " finished, step " +
@@ -107,8 +110,30 @@ void TrainingRun::print_epoch(const EpochRow& row, bool best) {
           (row.images_per_s() < 100 ? fixed(row.images_per_s(), 1) : with_commas(std::llround(row.images_per_s()))) +
           " images/s  data-wait " + fixed(100 * row.data_wait_s / seconds, 0) + " %  all-reduce " +
           fixed(100 * row.allreduce_s / seconds, 0) + " %";
+  line += "  imbalance " + fixed(100 * row.imbalance_s / seconds, 0) + " %";
   if (best) line += "  best " + split_text(e_.checkpoint.best_monitor, '.').back();
   job_.log().info(line);
+  job_.log().info("  " + where_time_went_);
+}
+
+// All ranks lay their clocks under each other at a barrier.
+void TrainingRun::begin_trace() {
+  if (command_.trace.empty()) return;
+  trace_.name_thread("train");
+  barrier(job_.comm());
+  trace_.begin();
+}
+
+void TrainingRun::write_trace() {
+  if (command_.trace.empty()) return;
+  const std::vector<std::string> ranks = all_gather_text(job_.comm(), trace_.events_json(job_.rank(), host_name()));
+  const int64_t dropped = largest(job_.comm(), trace_.dropped());
+  if (!job_.is_root()) return;
+  write_file_atomically(command_.trace, trace_document(ranks));
+  job_.log().info("timeline: " + command_.trace + "; open it in ui.perfetto.dev or chrome://tracing");
+  if (dropped > 0)
+    job_.log().warning("the timeline ends early: " + with_commas(dropped) +
+                       " later spans did not fit; a run with --limit-steps is shorter");
 }
 
 void TrainingRun::write_best(const EpochRow& row, double value) {
@@ -137,6 +162,15 @@ void TrainingRun::write_run_json_file(const std::string& result) {
   if (!result.empty()) facts.texts["result_sha256"] = result;
   facts.counts = {
       {"ranks", job_.size()}, {"logical_ranks", plan_.logical_ranks}, {"steps", state_.step}, {"epochs", state_.epoch}};
+  const BucketCost& cost = trainer_->reducer().cost();
+  facts.counts["buckets"] = static_cast<long long>(trainer_->reducer().bucket_count());
+  facts.counts["check_every"] = trainer_->replica_check().every();
+  facts.figures = {{"bucket_mb", cost.bucket_mb}, {"check_s", trainer_->replica_check().seconds()}};
+  if (cost.latency_s > 0) {
+    facts.figures["bucket_latency_us"] = cost.latency_s * 1e6;
+    facts.figures["bucket_gb_per_s"] = 1e-9 / cost.seconds_per_byte;
+  }
+  facts.rank_times = rank_times_;
   write_run_json(folder_.file("run.json"), facts);
 }
 

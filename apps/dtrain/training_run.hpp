@@ -5,6 +5,7 @@
 
 #include "command_line.hpp"
 #include "dtrain/base/time.hpp"
+#include "dtrain/base/trace.hpp"
 #include "dtrain/checkpoint/state.hpp"
 #include "dtrain/runlog/progress.hpp"
 #include "dtrain/runlog/run_folder.hpp"
@@ -33,7 +34,6 @@ class TrainingRun {
   bool note_best(const EpochRow& row);
   bool epoch_save_due() const;
   void save();
-  void require_equal_replicas();
   int end();
   int end_early(int code);
 
@@ -46,12 +46,15 @@ class TrainingRun {
   void write_best(const EpochRow& row, double value);
   void write_run_json_file(const std::string& result);
   void print_result();
+  void begin_trace();
+  void write_trace();
 
   const TrainCommand& command_;
   const Config& config_;
   const Experiment& e_;
   Job& job_;
   RunFolder folder_;
+  Trace trace_;  // --trace
   Resume resume_;
   Plan plan_;
   int64_t steps_per_epoch_ = 0;
@@ -70,7 +73,9 @@ class TrainingRun {
   Stopwatch this_start_;
   double elapsed_before_ = 0;  // of the run's earlier starts
   int64_t steps_this_start_ = 0;
-  std::string saved_path_;  // of the newest checkpoint, read or written
+  std::string where_time_went_;                            // in the last epoch, one sentence
+  std::vector<std::map<std::string, double>> rank_times_;  // rank 0: in the last epoch
+  std::string saved_path_;                                 // of the newest checkpoint, read or written
 };
 
 }  // namespace dtrain

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "dtrain/base/random.hpp"
+#include "dtrain/dist/bucket_sum.hpp"
 #include "dtrain/dist/collectives.hpp"
 #include "dtrain/dist/reducer.hpp"
 
@@ -89,25 +90,37 @@ void check_collectives(Communicator& comm) {
   barrier(comm);
 }
 
-void check_canonical_sum(Communicator& comm, int64_t v) {
-  for (const int64_t numel : {int64_t{1}, int64_t{2}, int64_t{37}, int64_t{4096}})
-    for (int64_t round = 0; round < 4; ++round) {
-      const CanonicalTree tree(some_present(v, round));
+void check_bucket_sum(Communicator& comm, Reduction reduction, int64_t v) {
+  for (const int64_t numel : {int64_t{1}, int64_t{2}, int64_t{37}, int64_t{9000}}) {
+    const auto sum = make_bucket_sum(reduction, comm, v, numel);
+    for (int64_t round = 0; round < 5; ++round) {
+      const CanonicalTree tree(some_present(v, round % 4));
       std::vector<at::Tensor> leaves(static_cast<size_t>(v));
       for (int64_t i = 0; i < v; ++i)
         if (tree.present(i)) leaves[static_cast<size_t>(i)] = adversarial(numel, i, round);
-      std::vector<at::Tensor> owned;
-      for (const TreeNode node : tree.owned_subtrees(carried(comm, v))) {
-        std::vector<at::Tensor> below;
-        for (int64_t i = node.index << node.level; i < ((node.index + 1) << node.level) && i < v; ++i)
-          below.push_back(leaves[static_cast<size_t>(i)]);
-        owned.push_back(tree_sum(below).clone());
+      sum->begin(tree);
+      for (const FoldPlan::Pass& pass : sum->plan().passes) {
+        at::Tensor(sum->buffer(pass.buffer)).copy_(leaves[static_cast<size_t>(pass.leaf)]);
+        for (const FoldPlan::Add& add : pass.adds) at::Tensor(sum->buffer(add.into)).add_(sum->buffer(add.from));
       }
-      at::Tensor out = at::full({numel}, 7.0F);
-      canonical_sum(comm, tree, owned, out);
-      expect(same_bits(out, tree_sum(leaves)), "the canonical sum of " + std::to_string(v) + " logical ranks on " +
-                                                   std::to_string(comm.size()) + " is the tree");
+      const int64_t cut = numel / 3;
+      sum->sum({0, cut});
+      sum->sum({cut, numel});
+      const std::string what =
+          std::to_string(v) + " logical ranks on " + std::to_string(comm.size()) + ", " + std::to_string(numel);
+      if (reduction == Reduction::canonical) {
+        expect(same_bits(sum->buffer(0), tree_sum(leaves)), "the canonical sum is the tree: " + what);
+        continue;
+      }
+      at::Tensor exact = at::zeros({numel}, at::kDouble);
+      for (const at::Tensor& leaf : leaves)
+        if (leaf.defined()) exact += leaf.to(at::kDouble);
+      const double error = (sum->buffer(0).to(at::kDouble) - exact).abs().max().item<double>();
+      expect(error < 1e8 * 1e-6 * static_cast<double>(v), "the sum is right to rounding: " + what);
+      for (const at::Tensor& theirs : all_gather(comm, sum->buffer(0)))
+        expect(same_bits(theirs, sum->buffer(0)), "the sum has the same bits on all ranks: " + what);
     }
+  }
 }
 
 void check_reducer(Communicator& comm, int64_t v, double bucket_mb) {
@@ -115,7 +128,11 @@ void check_reducer(Communicator& comm, int64_t v, double bucket_mb) {
   for (const int64_t numel : {7, 300, 1, 5000, 64})
     parameters.push_back(at::ones({numel}, at::kFloat).requires_grad_(true));
   const int64_t extra = 5;
-  GradientReducer reducer(parameters, extra, comm.duplicate(), v, bucket_mb, [] {});
+  GradientReducer::Options options;
+  options.logical_ranks = v;
+  options.bucket_mb = bucket_mb;
+  Trace trace(false);
+  GradientReducer reducer(parameters, extra, comm.duplicate(), options, trace);
   for (int64_t step = 0; step < 6; ++step) {
     const CanonicalTree tree(some_present(v, step % 3));
     std::vector<std::vector<at::Tensor>> gradients(parameters.size() + 1,
@@ -127,15 +144,24 @@ void check_reducer(Communicator& comm, int64_t v, double bucket_mb) {
               adversarial(parameters[i].numel(), leaf, step * 100 + static_cast<int64_t>(i));
         gradients.back()[static_cast<size_t>(leaf)] = adversarial(extra, leaf, step * 100 + 50);
       }
-    reducer.begin_step(tree);
+    int64_t summed = 0;  // elements handed to on_summed, in order
+    reducer.begin_step(tree, [&](Range range) { summed = range.begin == summed ? range.end : -1; });
     const Range mine = carried(comm, v);
     for (int64_t leaf = mine.begin; leaf < mine.end; ++leaf) {
       if (!tree.present(leaf)) continue;
       reducer.begin_leaf(leaf);
-      at::Tensor loss = at::zeros({}, at::kFloat);
-      for (size_t i = 0; i + (step == 4 ? 1 : 0) < parameters.size(); ++i)  // in step 4 the last parameter is not used
-        loss = loss + (parameters[i] * gradients[i][static_cast<size_t>(leaf)]).sum();
-      loss.backward();
+      // In two passes, as with accumulation; the second halves of the gradients are zero. In step 4 the last parameter
+      // is not used, in step 3 the first one twice.
+      for (const bool last : {false, true}) {
+        reducer.begin_pass(last);
+        at::Tensor loss = at::zeros({}, at::kFloat);
+        for (size_t i = 0; i + (step == 4 ? 1 : 0) < parameters.size(); ++i) {
+          const at::Tensor gradient = gradients[i][static_cast<size_t>(leaf)] * (last ? 1 : 0);
+          loss = loss + (parameters[i] * gradient).sum();
+          if (step == 3 && i == 0) loss = loss + (parameters[i] * at::zeros_like(gradient)).sum();
+        }
+        loss.backward();
+      }
       reducer.end_leaf(gradients.back()[static_cast<size_t>(leaf)]);
     }
     reducer.finish();
@@ -144,6 +170,11 @@ void check_reducer(Communicator& comm, int64_t v, double bucket_mb) {
           step == 4 && i + 1 == parameters.size() ? at::zeros_like(parameters[i]).detach() : tree_sum(gradients[i]);
       expect(same_bits(parameters[i].grad(), wanted),
              "parameter " + std::to_string(i) + " has the tree's gradient in step " + std::to_string(step));
+      expect(parameters[i].grad().is_alias_of(reducer.gradients()), "a gradient lies in the flat buffer");
+    }
+    expect(summed == reducer.layout().numel(), "every range is handed on once, in order");
+    if (step == 1) {  // another layout of the same parameters
+      reducer.reorder({parameters.rbegin(), parameters.rend()});
     }
     expect(same_bits(reducer.extra(), tree_sum(gradients.back())), "the extra floats are summed by the tree");
   }

@@ -2,6 +2,7 @@
 #include <cstdint>
 
 #include "dtrain/dist/communicator.hpp"
+#include "dtrain/dist/options.hpp"
 
 namespace dtrain::test {
 
@@ -11,9 +12,9 @@ namespace dtrain::test {
 /// Broadcast, gathers, any, largest, barrier.
 void check_collectives(Communicator& comm);
 
-/// canonical_sum of V leaves of adversarial floats on these ranks equals the tree evaluated in one place, bit for bit,
-/// with some leaves absent; for sizes from 1 to beyond one slice per rank.
-void check_canonical_sum(Communicator& comm, int64_t logical_ranks);
+/// Every reduction over V leaves of adversarial floats, some absent, for sizes from 1 to several pieces: canonical
+/// equals the tree evaluated in one place, bit for bit; the others are right to rounding and equal on all ranks.
+void check_bucket_sum(Communicator& comm, Reduction reduction, int64_t logical_ranks);
 
 /// GradientReducer over a small graph equals the tree of the leaves' own gradients, bit for bit, over several steps
 /// with leaves coming and going.

@@ -19,18 +19,30 @@ bool CanonicalTree::occupied(TreeNode node) const {
   return before_[clamp((node.index + 1) << node.level)] > before_[clamp(node.index << node.level)];
 }
 
-std::vector<TreeNode> CanonicalTree::owned_subtrees(Range leaves) const {
-  const int64_t padded = int64_t{1} << levels_;
-  if (leaves.end == logical_ranks()) leaves.end = padded;
-  std::vector<TreeNode> owned;
-  for (int64_t leaf = leaves.begin; leaf < leaves.end;) {
-    int level = 0;  // the largest aligned subtree that begins here and ends inside
-    while (level < levels_ && leaf % (int64_t{2} << level) == 0 && leaf + (int64_t{2} << level) <= leaves.end) ++level;
-    const TreeNode node{level, leaf >> level};
-    if (occupied(node)) owned.push_back(node);
-    leaf += int64_t{1} << level;
+std::vector<TreeNode> CanonicalTree::owned_subtrees(const std::vector<Range>& leaves) const {
+  std::vector<Range> joined;
+  for (const Range& range : leaves) {
+    if (range.size() == 0) continue;
+    if (!joined.empty() && joined.back().end == range.begin)
+      joined.back().end = range.end;
+    else
+      joined.push_back(range);
   }
+  std::vector<TreeNode> owned;
+  collect(root(), joined, owned);
   return owned;
+}
+
+void CanonicalTree::collect(TreeNode node, const std::vector<Range>& leaves, std::vector<TreeNode>& owned) const {
+  if (!occupied(node)) return;
+  const Range below{node.index << node.level, std::min(logical_ranks(), (node.index + 1) << node.level)};
+  const auto holds = [&](const Range& range) { return range.begin <= below.begin && below.end <= range.end; };
+  if (std::any_of(leaves.begin(), leaves.end(), holds)) {
+    owned.push_back(node);
+  } else if (node.level > 0) {
+    collect(node.left(), leaves, owned);
+    collect(node.right(), leaves, owned);
+  }
 }
 
 }  // namespace dtrain

@@ -25,6 +25,8 @@ struct TreeNode {
   bool operator==(const TreeNode&) const = default;
   auto operator<=>(const TreeNode&) const = default;
   TreeNode parent() const { return {level + 1, index / 2}; }
+  TreeNode left() const { return {level - 1, index * 2}; }
+  TreeNode right() const { return {level - 1, index * 2 + 1}; }
   bool is_left() const { return index % 2 == 0; }
 };
 
@@ -37,6 +39,7 @@ class CanonicalTree {
  public:
   /// `present[v]`: logical rank v contributes. V = present.size() >= 1.
   explicit CanonicalTree(std::vector<bool> present);
+  bool operator==(const CanonicalTree&) const = default;
 
   int64_t logical_ranks() const { return static_cast<int64_t>(present_.size()); }
   TreeNode root() const { return {levels_, 0}; }
@@ -47,11 +50,15 @@ class CanonicalTree {
   bool present(int64_t leaf) const { return present_[static_cast<size_t>(leaf)]; }
 
   /// The largest subtrees that lie wholly inside `leaves` and hold a present leaf, from left to right: what the process
-  /// that carries these logical ranks folds on its own. Leaves beyond V count as inside (they are absent), so the last
-  /// process may own a subtree that reaches past V.
-  std::vector<TreeNode> owned_subtrees(Range leaves) const;
+  /// that carries these logical ranks can add up on its own. Leaves beyond V count as inside (they are absent), so the
+  /// last process may own a subtree that reaches past V.
+  std::vector<TreeNode> owned_subtrees(Range leaves) const { return owned_subtrees(std::vector{leaves}); }
+  /// The same for several disjoint ranges together, ascending: the leaves of one host, say.
+  std::vector<TreeNode> owned_subtrees(const std::vector<Range>& leaves) const;
 
  private:
+  void collect(TreeNode node, const std::vector<Range>& leaves, std::vector<TreeNode>& owned) const;
+
   std::vector<bool> present_;
   std::vector<int64_t> before_;  // before_[v]: present leaves among 0 … v-1
   int levels_ = 0;

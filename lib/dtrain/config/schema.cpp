@@ -267,11 +267,15 @@ class Description {
 
   void batch() {
     BatchOptions& b = e_.batch;
-    add("batch.per_rank", whole_codec(b.per_rank, {.min = 1, .max = 1000000}), "Samples per logical rank and step.")
+    add("batch.per_rank", whole_codec(b.per_rank, {.min = 1, .max = 1000000}),
+        "Samples per logical rank and backward pass.")
         .only(b.global == 0, "`batch.global` is not given", {"batch.global"});
     add("batch.global", whole_codec(b.global, {.min = 1, .max = 1000000000}),
         "Samples per step of all logical ranks together, the remainder spread; instead of `batch.per_rank`.")
         .default_is("none");
+    add("batch.accumulate", whole_codec(b.accumulate, {.min = 1, .max = 65536}),
+        "Backward passes of each logical rank in a step, whose gradients add up: a larger batch in the same memory. "
+        "Does not scale the learning rate.");
     add("batch.last",
         words_codec(
             {"short", "drop"}, [&b] { return b.drop_last ? 1 : 0; }, [&b](int i) { b.drop_last = i == 1; }),
@@ -289,6 +293,8 @@ class Description {
         "Base rate, before it is scaled with the logical ranks.");
     add("optimizer.weight_decay", real_codec(o.weight_decay, {}),
         "adamw: decoupled from the gradient; others: times the weight, added to the gradient.");
+    add("optimizer.clip_norm", real_codec(o.clip_norm, {.min_open = true, .word = "none"}),
+        "Largest norm of the gradient over all parameters; a larger one is scaled down to it.");
     add("optimizer.momentum", real_codec(o.momentum, {.max = 1, .max_open = true}),
         "u ← momentum · u + gradient, weight ← weight − rate · u.")
         .only(sgd, "`optimizer.name` is sgd", by);
@@ -349,8 +355,22 @@ class Description {
     add("distributed.backend", choice_codec(d.backend, {"auto", "mpi", "serial"}),
         "auto: mpi under a launcher, else serial.")
         .outside_fingerprint();
+    add("distributed.reduction", choice_codec(d.reduction, {"canonical", "ring", "fastest", "root_cpu"}),
+        "How gradients are added up over ranks. canonical: one fixed tree over logical ranks, the same bits on any "
+        "number of processes; ring: neighbours only; fastest: MPI's own all-reduce; root_cpu: by rank 0 after "
+        "backward, "
+        "the baseline. The last three give other bits with another number of processes.");
+    add("distributed.intra_host", choice_codec(d.intra_host, {"auto", "network"}),
+        "How ranks of one host reach each other. auto: shared memory where /dev/shm has room; network: through MPI's "
+        "TCP, to rehearse a cluster on one host.")
+        .outside_fingerprint();
     add("distributed.bucket_mb", real_codec(d.bucket_mb, {.max = 1e6, .min_open = true, .word = "auto"}),
-        "Size of a gradient bucket in 1e6 bytes.")
+        "Size of a gradient bucket in 1e6 bytes; auto: from costs measured at the start.")
+        .outside_fingerprint();
+    add("distributed.check_every",
+        whole_codec(d.check_every, {.min = 1, .max = 1000000000, .word = "auto", .word_value = 0}),
+        "Steps between comparisons of the replicas' parameters and optimizer state; auto: so many that they cost less "
+        "than 0.5 % of the time.")
         .outside_fingerprint();
     add("distributed.watchdog.abort", seconds_codec(d.watchdog_abort_s),
         "Time without progress after which the job ends with exit code 76.")

@@ -162,17 +162,40 @@ Dataset open_dataset(const DataOptions& options, Task task, uint64_t seed) {
 
 // --- pixels
 
-static Image read_image_file(const Dataset& dataset, const std::string& relative, int64_t* bytes_read) {
-  const std::string path = (fs::path(dataset.root) / relative).lexically_normal().string();
-  const std::vector<std::byte> file = read_file(path);
-  if (bytes_read != nullptr) *bytes_read += static_cast<int64_t>(file.size());
-  return decode_image(file, path);
+static std::string path_of(const Dataset& dataset, const std::string& relative) {
+  return (fs::path(dataset.root) / relative).lexically_normal().string();
 }
 
-Image read_picture(const Dataset& dataset, const DataOptions& options, int64_t index, uint64_t seed,
-                   int64_t* bytes_read) {
+static std::vector<std::vector<std::byte>> read_mask_files(const Dataset& dataset, int64_t index) {
+  std::vector<std::vector<std::byte>> files;
+  for (const std::string& mask : dataset.samples[static_cast<size_t>(index)].masks)
+    files.push_back(read_file(path_of(dataset, mask)));
+  return files;
+}
+
+int64_t SampleFiles::bytes() const {
+  size_t sum = picture.size();
+  for (const auto& mask : masks) sum += mask.size();
+  return static_cast<int64_t>(sum);
+}
+
+SampleFiles read_sample_files(const Dataset& dataset, int64_t index) {
+  if (dataset.format == DataFormat::synthetic) return {};
+  return {read_file(path_of(dataset, dataset.samples[static_cast<size_t>(index)].path)),
+          read_mask_files(dataset, index)};
+}
+
+Image decode_picture(const Dataset& dataset, const DataOptions& options, int64_t index, uint64_t seed,
+                     const SampleFiles& files) {
   if (dataset.format == DataFormat::synthetic) return synthetic_picture(dataset, options, index, seed);
-  return read_image_file(dataset, dataset.samples[static_cast<size_t>(index)].path, bytes_read);
+  return decode_image(files.picture, path_of(dataset, dataset.samples[static_cast<size_t>(index)].path));
+}
+
+Image read_picture(const Dataset& dataset, const DataOptions& options, int64_t index, uint64_t seed) {
+  SampleFiles files;
+  if (dataset.format != DataFormat::synthetic)
+    files.picture = read_file(path_of(dataset, dataset.samples[static_cast<size_t>(index)].path));
+  return decode_picture(dataset, options, index, seed, files);
 }
 
 // Class of every pixel value, after data.classes has chosen and ordered the classes.
@@ -206,13 +229,15 @@ static std::string size_text(const Image& image) {
   return std::to_string(image.height) + " × " + std::to_string(image.width);
 }
 
-Image read_mask(const Dataset& dataset, const DataOptions& options, int64_t index, uint64_t seed, int64_t* bytes_read) {
+Image decode_mask(const Dataset& dataset, const DataOptions& options, int64_t index, uint64_t seed,
+                  const SampleFiles& files) {
   if (dataset.format == DataFormat::synthetic) return synthetic_mask(dataset, options, index, seed);
   const Sample& sample = dataset.samples[static_cast<size_t>(index)];
   Image united;
   united.channels = 1;
-  for (const std::string& path : sample.masks) {
-    const Image mask = read_image_file(dataset, path, bytes_read);
+  for (size_t i = 0; i < sample.masks.size(); ++i) {
+    const std::string& path = sample.masks[i];
+    const Image mask = decode_image(files.masks[i], path_of(dataset, path));
     if (united.height == 0) {
       united.height = mask.height;
       united.width = mask.width;
@@ -226,6 +251,12 @@ Image read_mask(const Dataset& dataset, const DataOptions& options, int64_t inde
     if (mask.bits == 16) add_classes(mask.words, mask.channels, table, path, united.bytes);
   }
   return united;
+}
+
+Image read_mask(const Dataset& dataset, const DataOptions& options, int64_t index, uint64_t seed) {
+  SampleFiles files;
+  if (dataset.format != DataFormat::synthetic) files.masks = read_mask_files(dataset, index);
+  return decode_mask(dataset, options, index, seed, files);
 }
 
 std::vector<int64_t> count_mask_pixels(const Image& mask, int64_t classes) {
@@ -242,7 +273,7 @@ std::vector<int64_t> mask_values_found(const Dataset& dataset, const DataOptions
   std::set<int64_t> values;
   if (options.format == DataFormat::synthetic) return {};
   for (const std::string& path : dataset.samples[static_cast<size_t>(index)].masks) {
-    const Image mask = read_image_file(dataset, path, nullptr);
+    const Image mask = decode_image(read_file(path_of(dataset, path)), path_of(dataset, path));
     values.insert(mask.bytes.begin(), mask.bytes.end());
     values.insert(mask.words.begin(), mask.words.end());
   }

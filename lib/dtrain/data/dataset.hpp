@@ -1,4 +1,5 @@
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -55,16 +56,29 @@ struct Dataset {
 /// synthetic     made in memory from `seed`.
 Dataset open_dataset(const DataOptions& options, Task task, uint64_t seed);
 
-/// Decoded picture of sample `index`: from its file, or made in memory for a synthetic one. Adds the size of what was
-/// read to `*bytes_read`. Throws DataError naming the file, MissingError if it has vanished since the scan.
-Image read_picture(const Dataset& dataset, const DataOptions& options, int64_t index, uint64_t seed,
-                   int64_t* bytes_read = nullptr);
+/// A sample's files as they are on disk; empty for a synthetic one.
+struct SampleFiles {
+  std::vector<std::byte> picture;
+  std::vector<std::vector<std::byte>> masks;  ///< as Sample::masks
+  int64_t bytes() const;                      ///< of all of them
+};
+
+/// Throws MissingError if a file has vanished since the scan, IoError.
+SampleFiles read_sample_files(const Dataset& dataset, int64_t index);
+
+/// Decoded picture of sample `index`, made in memory for a synthetic one. Throws DataError naming the file.
+Image decode_picture(const Dataset& dataset, const DataOptions& options, int64_t index, uint64_t seed,
+                     const SampleFiles& files);
 
 /// Class of each pixel, 0 = background, k + 1 = dataset.classes[k] (8-bit, one channel): mask_values applied, several
-/// masks united (the later one wins where they overlap). Throws like read_picture, DataError for a coloured mask and
+/// masks united (the later one wins where they overlap). Throws like decode_picture, DataError for a coloured mask and
 /// for masks of one sample that differ in size.
-Image read_mask(const Dataset& dataset, const DataOptions& options, int64_t index, uint64_t seed,
-                int64_t* bytes_read = nullptr);
+Image decode_mask(const Dataset& dataset, const DataOptions& options, int64_t index, uint64_t seed,
+                  const SampleFiles& files);
+
+/// decode_picture and decode_mask of the files as they are now.
+Image read_picture(const Dataset& dataset, const DataOptions& options, int64_t index, uint64_t seed);
+Image read_mask(const Dataset& dataset, const DataOptions& options, int64_t index, uint64_t seed);
 
 /// Pixels of each class in a mask of read_mask(): [classes + 1], first the background.
 std::vector<int64_t> count_mask_pixels(const Image& mask, int64_t classes);

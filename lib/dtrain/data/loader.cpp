@@ -23,6 +23,7 @@ namespace {
 /// that is claimed. A slot lives as long as a thread works on it, even when start() has dropped it.
 struct Slot {
   Batch batch;
+  int64_t number = 0;  // of the batch, since start()
   std::optional<int64_t> augment_epoch;
   float* images = nullptr;
   float* masks = nullptr;  // segmentation: the targets' memory
@@ -50,16 +51,22 @@ void interleaved_to_planes(const std::vector<float>& from, int64_t channels, int
     for (int64_t i = 0; i < plane; ++i) *to++ = from[static_cast<size_t>(i * channels + c)];
 }
 
-/// Decodes and transforms sample `place` of the slot into the slot's memory; returns the bytes read. No ATen in here:
-/// its operators would start threads of their own in each of ours.
-int64_t make_sample(const Recipe& recipe, const Slot& slot, size_t place) {
+/// What making samples took, summed over them.
+struct Cost {
+  int64_t bytes = 0;
+  double read_s = 0;
+  double decode_s = 0;
+};
+
+/// Decodes and transforms sample `place` of the slot into the slot's memory. No ATen in here: its operators would start
+/// threads of their own in each of ours.
+void decode_sample(const Recipe& recipe, const Slot& slot, size_t place, const SampleFiles& files) {
   const int64_t index = slot.batch.samples[place];
   const ImageOptions& size = recipe.options.image;
   const Sample& sample = recipe.dataset.samples[static_cast<size_t>(index)];
   AugmentDraw draw;
   if (slot.augment_epoch) draw = draw_augmentation(recipe.options.augment, recipe.seed, *slot.augment_epoch, sample.id);
-  int64_t bytes = 0;
-  const Image picture = read_picture(recipe.dataset, recipe.options, index, recipe.seed, &bytes);
+  const Image picture = decode_picture(recipe.dataset, recipe.options, index, recipe.seed, files);
   const int64_t values = recipe.plane * size.channels;
   float* out = slot.images + static_cast<int64_t>(place) * values;
   if (recipe.channels_last || size.channels == 1) {
@@ -69,13 +76,24 @@ int64_t make_sample(const Recipe& recipe, const Slot& slot, size_t place) {
     transform_image(picture, size, draw, interleaved);
     interleaved_to_planes(interleaved, size.channels, recipe.plane, out);
   }
-  if (recipe.dataset.task != Task::segmentation) return bytes;
-  const Image mask = read_mask(recipe.dataset, recipe.options, index, recipe.seed, &bytes);
+  if (recipe.dataset.task != Task::segmentation) return;
+  const Image mask = decode_mask(recipe.dataset, recipe.options, index, recipe.seed, files);
   require_same_size(recipe.dataset, index, picture, mask);
   const int64_t mask_values = recipe.plane * recipe.classes;
   float* target = slot.masks + static_cast<int64_t>(place) * mask_values;
   transform_mask(mask, size, draw, recipe.classes, {target, static_cast<size_t>(mask_values)});
-  return bytes;
+}
+
+/// Reads sample `place` of the slot and makes it there.
+Cost make_sample(const Recipe& recipe, const Slot& slot, size_t place, Trace& trace) {
+  const Stopwatch stopwatch;
+  auto reading = trace.span("read", slot.number);
+  const SampleFiles files = read_sample_files(recipe.dataset, slot.batch.samples[place]);
+  reading.end();
+  const double read_s = stopwatch.seconds();
+  const auto decoding = trace.span("decode", slot.number);
+  decode_sample(recipe, slot, place, files);
+  return {files.bytes(), read_s, stopwatch.seconds() - read_s};
 }
 
 at::Tensor targets_of(const Recipe& recipe, const std::vector<int64_t>& samples) {
@@ -114,7 +132,7 @@ std::shared_ptr<Slot> make_slot(const Recipe& recipe, BatchRequest request) {
 }  // namespace
 
 struct Loader::Impl {
-  explicit Impl(Recipe made) : recipe(std::move(made)) {}
+  Impl(Recipe made, Trace& timeline) : recipe(std::move(made)), trace(timeline) {}
   ~Impl() {
     {
       const std::lock_guard lock(mutex);
@@ -124,12 +142,14 @@ struct Loader::Impl {
     for (std::thread& thread : threads) thread.join();
   }
 
-  void run();
+  void run(int number);
   std::shared_ptr<Slot> unclaimed() const;
   void add_slot();
+  void add(const Cost& cost);
   double ready_share() const;
 
   const Recipe recipe;
+  Trace& trace;
   size_t prefetch = 1;
 
   mutable std::mutex mutex;       // guards all below, and the counters of every slot
@@ -142,7 +162,8 @@ struct Loader::Impl {
   double waited = 0;
   double fill_sum = 0;
   int64_t calls = 0;
-  int64_t bytes_read = 0;
+  int64_t batches = 0;  // begun
+  Cost spent;
 
   std::vector<std::thread> threads;
 };
@@ -153,7 +174,8 @@ std::shared_ptr<Slot> Loader::Impl::unclaimed() const {
   return nullptr;
 }
 
-void Loader::Impl::run() {
+void Loader::Impl::run(int number) {
+  trace.name_thread("loader " + std::to_string(number));
   std::unique_lock lock(mutex);
   while (true) {
     std::shared_ptr<Slot> slot;
@@ -162,10 +184,10 @@ void Loader::Impl::run() {
     const size_t place = slot->claimed++;
     const uint64_t begun = generation;
     lock.unlock();
-    int64_t bytes = 0;
+    Cost cost;
     std::exception_ptr error;
     try {
-      bytes = make_sample(recipe, *slot, place);
+      cost = make_sample(recipe, *slot, place, trace);
     } catch (...) {
       error = std::current_exception();
     }
@@ -174,7 +196,7 @@ void Loader::Impl::run() {
       slot->error = error;
       slot->error_place = place;
     }
-    if (begun == generation) bytes_read += bytes;
+    if (begun == generation) add(cost);
     if (++slot->finished == slot->size()) ready.notify_all();
   }
 }
@@ -184,7 +206,14 @@ void Loader::Impl::run() {
 void Loader::Impl::add_slot() {
   if (requests.empty()) return;
   slots.push_back(make_slot(recipe, std::move(requests.front())));
+  slots.back()->number = batches++;
   requests.pop_front();
+}
+
+void Loader::Impl::add(const Cost& cost) {
+  spent.bytes += cost.bytes;
+  spent.read_s += cost.read_s;
+  spent.decode_s += cost.decode_s;
 }
 
 double Loader::Impl::ready_share() const {
@@ -192,14 +221,15 @@ double Loader::Impl::ready_share() const {
   return static_cast<double>(complete) / static_cast<double>(prefetch);
 }
 
-Loader::Loader(const Dataset& dataset, const DataOptions& options, uint64_t seed, at::MemoryFormat format) {
+Loader::Loader(const Dataset& dataset, const DataOptions& options, uint64_t seed, at::MemoryFormat format,
+               Trace& trace) {
   const auto classes = static_cast<int64_t>(dataset.classes.size());
   const int64_t plane = options.image.height * options.image.width;
-  impl_ =
-      std::make_unique<Impl>(Recipe{dataset, options, seed, format == at::MemoryFormat::ChannelsLast, classes, plane});
+  impl_ = std::make_unique<Impl>(
+      Recipe{dataset, options, seed, format == at::MemoryFormat::ChannelsLast, classes, plane}, trace);
   impl_->prefetch = static_cast<size_t>(std::max<int64_t>(1, options.loader.prefetch));
   const int count = loader_threads(options.loader, 0);
-  for (int i = 0; i < count; ++i) impl_->threads.emplace_back([impl = impl_.get()] { impl->run(); });
+  for (int i = 0; i < count; ++i) impl_->threads.emplace_back([impl = impl_.get(), i] { impl->run(i); });
 }
 
 Loader::~Loader() = default;
@@ -209,7 +239,8 @@ void Loader::start(std::vector<BatchRequest> requests) {
   const std::lock_guard lock(impl.mutex);
   ++impl.generation;
   impl.waited = impl.fill_sum = 0;
-  impl.calls = impl.bytes_read = 0;
+  impl.calls = impl.batches = 0;
+  impl.spent = {};
   impl.slots.clear();
   impl.requests.assign(std::make_move_iterator(requests.begin()), std::make_move_iterator(requests.end()));
   for (size_t i = 0; i < impl.prefetch; ++i) impl.add_slot();
@@ -237,7 +268,8 @@ std::optional<Batch> Loader::next() {
 Loader::Figures Loader::figures() const {
   const std::lock_guard lock(impl_->mutex);
   const double calls = static_cast<double>(std::max<int64_t>(1, impl_->calls));
-  return {impl_->waited, impl_->fill_sum / calls, impl_->bytes_read};
+  const Cost& spent = impl_->spent;
+  return {impl_->waited, impl_->fill_sum / calls, spent.bytes, spent.read_s, spent.decode_s};
 }
 
 int Loader::threads() const { return static_cast<int>(impl_->threads.size()); }

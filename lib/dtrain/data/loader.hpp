@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "dtrain/base/trace.hpp"
 #include "dtrain/data/dataset.hpp"
 
 namespace dtrain {
@@ -28,13 +29,14 @@ struct BatchRequest {
 /// What a batch holds depends on the request alone, never on threads or timing: augmentation is keyed by
 /// (seed, epoch, sample id). At most `prefetch` batches beyond the one in use are held.
 ///
-/// `dataset` must outlive the loader; the options are copied. One thread calls start() and next(). The loader's threads
-/// run no LibTorch operator, so they start no threads of LibTorch's own.
+/// `dataset` and `trace` must outlive the loader; the options are copied. One thread calls start() and next(). The
+/// loader's threads run no LibTorch operator, so they start no threads of LibTorch's own.
 class Loader {
  public:
   /// `format`: Contiguous or ChannelsLast, of the images. options.loader.threads 0 takes every core: a caller that
-  /// computes meanwhile sets it by loader_threads().
-  Loader(const Dataset& dataset, const DataOptions& options, uint64_t seed, at::MemoryFormat format);
+  /// computes meanwhile sets it by loader_threads(). `trace` gets the spans "read" and "decode" of every sample, with
+  /// the number of its batch since start(), in the lanes "loader 0", "loader 1" …
+  Loader(const Dataset& dataset, const DataOptions& options, uint64_t seed, at::MemoryFormat format, Trace& trace);
   ~Loader();  ///< stops and joins the threads
 
   /// Begins to make these batches, in this order; batches not yet taken from an earlier start are dropped.
@@ -43,12 +45,13 @@ class Loader {
   /// at the batch it belongs to, of several the first in the batch's order; the batch after it can still be had.
   std::optional<Batch> next();
 
-  /// Since start(): seconds that next() waited; batches ready each time it was called ÷ prefetch (mean, 0…1); bytes
-  /// read from files.
+  /// Since start(), of samples that are made:
   struct Figures {
-    double wait_s = 0;
-    double queue_fill = 0;
-    int64_t bytes_read = 0;
+    double wait_s = 0;       ///< that next() waited
+    double queue_fill = 0;   ///< batches ready each time next() was called ÷ prefetch (mean, 0…1)
+    int64_t bytes_read = 0;  ///< from files
+    double read_s = 0;       ///< reading them, summed over the threads
+    double decode_s = 0;     ///< all else of a sample: decoding, resizing, augmenting, normalising; summed likewise
   };
   Figures figures() const;
 

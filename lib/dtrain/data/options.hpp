@@ -102,8 +102,9 @@ struct DataOptions {
 
 /// `batch:` of the configuration.
 struct BatchOptions {
-  int64_t per_rank = 32;   ///< samples per logical rank and step
-  int64_t global = 0;      ///< or: samples of all logical ranks together; 0 = per_rank × V
+  int64_t per_rank = 32;   ///< samples per logical rank and backward pass
+  int64_t global = 0;      ///< or: samples per step of all logical ranks together; 0 = per_rank × V × accumulate
+  int64_t accumulate = 1;  ///< backward passes per logical rank and step, whose gradients add up
   bool drop_last = false;  ///< last: drop | short
 };
 

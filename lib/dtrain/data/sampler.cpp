@@ -9,10 +9,17 @@
 
 namespace dtrain {
 
+int64_t largest_batch(const BatchOptions& batch, int64_t logical_ranks) {
+  if (batch.global == 0) return batch.per_rank;
+  const int64_t passes = logical_ranks * batch.accumulate;
+  return std::max<int64_t>(1, (batch.global + passes - 1) / passes);
+}
+
 EpochPlan::EpochPlan(int64_t samples, int64_t logical_ranks, const BatchOptions& batch, Distribute distribute,
                      uint64_t seed, int64_t epoch)
     : logical_ranks_(logical_ranks),
-      global_batch_(batch.global > 0 ? batch.global : batch.per_rank * logical_ranks),
+      global_batch_(batch.global > 0 ? batch.global : batch.per_rank * logical_ranks * batch.accumulate),
+      micro_batch_(largest_batch(batch, logical_ranks)),
       distribute_(distribute) {
   if (samples < logical_ranks)
     throw ConfigError("the training part has " + count_of(samples, "sample") + " for " +
@@ -47,6 +54,17 @@ int64_t EpochPlan::count(int64_t step, int64_t logical_rank) const {
   if (logical_rank >= ranks) return 0;
   if (distribute_ == Distribute::batches) return part_of(count(step), ranks, logical_rank).size();
   return (count(step) - logical_rank + ranks - 1) / ranks;
+}
+
+std::vector<int64_t> EpochPlan::micro_batches(int64_t step, int64_t logical_rank) const {
+  const int64_t samples = count(step, logical_rank);
+  if (samples == 0) return {};
+  const int64_t wanted = (samples + micro_batch_ - 1) / micro_batch_;
+  const int64_t most = micro_batch_ > 1 ? std::max<int64_t>(1, samples / 2) : samples;
+  const int64_t parts = std::min(wanted, most);
+  std::vector<int64_t> sizes;
+  for (int64_t i = 0; i < parts; ++i) sizes.push_back(part_of(samples, parts, i).size());
+  return sizes;
 }
 
 std::vector<int64_t> EpochPlan::places(int64_t step, int64_t logical_rank) const {

@@ -6,6 +6,9 @@
 
 namespace dtrain {
 
+/// Samples of one full backward pass of a logical rank, the remainder of batch.global rounded up.
+int64_t largest_batch(const BatchOptions& batch, int64_t logical_ranks);
+
 /// The order of one epoch: which logical rank takes which samples at which step. A pure function of its arguments.
 ///
 /// Shuffle, then logical ranks, then batches: the part's samples are permuted by KeyedRandom(seed, epoch_order, epoch)
@@ -27,6 +30,10 @@ class EpochPlan {
   int64_t count(int64_t step) const;
   /// Samples of logical rank v in `step`; 0: it takes no part.
   int64_t count(int64_t step, int64_t logical_rank) const;
+  /// The same count, cut into the batches that go through the network one after the other: batch.accumulate of them in
+  /// a full step, as many as their size asks for in a short one; sizes differ by one at most, and none is a single
+  /// sample unless a full one is.
+  std::vector<int64_t> micro_batches(int64_t step, int64_t logical_rank) const;
   /// Places (0 … samples-1, into Split::train) that logical rank v takes in `step`, in order.
   std::vector<int64_t> places(int64_t step, int64_t logical_rank) const;
   /// Samples done before `step`: the position a checkpoint stores. cursor(steps()) is the epoch's total.
@@ -44,6 +51,7 @@ class EpochPlan {
   std::vector<int64_t> begins_;  ///< where each step begins in order_; one more for the end
   int64_t logical_ranks_;
   int64_t global_batch_;
+  int64_t micro_batch_;  ///< largest batch of one backward pass
   Distribute distribute_;
 };
 

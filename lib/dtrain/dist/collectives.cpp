@@ -114,48 +114,10 @@ void barrier(Communicator& comm) { gather_values(comm, 0); }
 static at::Tensor finish_tree(const CanonicalTree& tree, TreeNode node, const std::map<TreeNode, at::Tensor>& known) {
   if (const auto found = known.find(node); found != known.end()) return found->second;
   check(node.level > 0, "every present leaf lies below a subtree that some rank owns");
-  const TreeNode left{node.level - 1, node.index * 2};
-  const TreeNode right{node.level - 1, node.index * 2 + 1};
-  if (!tree.occupied(left)) return finish_tree(tree, right, known);
-  at::Tensor sum = finish_tree(tree, left, known);
-  if (tree.occupied(right)) sum.add_(finish_tree(tree, right, known));
+  if (!tree.occupied(node.left())) return finish_tree(tree, node.right(), known);
+  at::Tensor sum = finish_tree(tree, node.left(), known);
+  if (tree.occupied(node.right())) sum.add_(finish_tree(tree, node.right(), known));
   return sum;
-}
-
-void canonical_sum(Communicator& comm, const CanonicalTree& tree, const std::vector<at::Tensor>& owned,
-                   at::Tensor out) {
-  const int n = comm.size();
-  const auto slice_of = [&](const at::Tensor& flat, int r) {
-    const Range range = part_of(out.numel(), n, r);
-    return flat.slice(0, range.begin, range.end);
-  };
-  const Range my_slice = part_of(out.numel(), n, comm.rank());
-  std::vector<Message> sends;
-  std::vector<Message> receives;
-  std::map<TreeNode, at::Tensor> known;
-  for (int r = 0; r < n; ++r) {
-    const std::vector<TreeNode> nodes = tree.owned_subtrees(part_of(tree.logical_ranks(), n, r));
-    for (size_t i = 0; i < nodes.size(); ++i) {
-      if (r == comm.rank()) {
-        known[nodes[i]] = slice_of(owned[i], r);
-      } else if (my_slice.size() > 0) {
-        at::Tensor theirs = at::empty({my_slice.size()}, out.options());
-        receives.push_back({r, theirs});
-        known[nodes[i]] = theirs;
-      }
-    }
-    if (r != comm.rank() && slice_of(out, r).numel() > 0)
-      for (const at::Tensor& mine : owned) sends.push_back({r, slice_of(mine, r)});
-  }
-  comm.exchange(sends, receives);
-  at::Tensor result = slice_of(out, comm.rank());
-  if (my_slice.size() > 0) {
-    const at::Tensor sum = finish_tree(tree, tree.root(), known);
-    if (!sum.is_same(result) && sum.data_ptr() != result.data_ptr()) result.copy_(sum);
-  }
-  std::vector<at::Tensor> slices;
-  for (int r = 0; r < n; ++r) slices.push_back(slice_of(out, r));
-  spread(comm, result, slices);
 }
 
 at::Tensor canonical_row_sum(const CanonicalTree& tree, const at::Tensor& rows) {

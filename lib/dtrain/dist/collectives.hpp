@@ -36,18 +36,8 @@ int64_t largest(Communicator& comm, int64_t mine);
 /// Returns when every rank has arrived.
 void barrier(Communicator& comm);
 
-/// The sum over logical ranks, bit for bit the same for any number of processes: one fixed binary tree of additions
-/// (CanonicalTree). Every rank owns one slice of the result: it receives the other ranks' subtrees for this slice,
-/// finishes the tree, and the slices are gathered. Bytes sent per rank, aligned: 2·(n−1)/n of the tensor, as a ring
-/// all-reduce.
-///
-/// owned   this rank's subtree sums, one for each of tree.owned_subtrees(range of this rank), in that order: flat,
-///         contiguous, the size of `out`. Their contents are spent.
-/// out     receives the sum on every rank; may be one of `owned`.
-/// Precondition: at least one leaf is present.
-void canonical_sum(Communicator& comm, const CanonicalTree& tree, const std::vector<at::Tensor>& owned, at::Tensor out);
-
-/// The same for one row of doubles per logical rank, rows [V, k] known to all: row sums [k] by the tree.
+/// The sum over logical ranks of one row of doubles each, bit for bit the same for any number of processes: rows [V, k]
+/// known to all → row sums [k] by the tree.
 at::Tensor canonical_row_sum(const CanonicalTree& tree, const at::Tensor& rows);
 
 /// Logical ranks that this rank carries.

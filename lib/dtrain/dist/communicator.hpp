@@ -4,6 +4,8 @@
 #include <memory>
 #include <vector>
 
+#include "dtrain/dist/host_memory.hpp"
+
 namespace dtrain {
 
 /// A tensor on its way to or from another rank. Contiguous; of any device the communicator's transport can reach.
@@ -12,9 +14,9 @@ struct Message {
   at::Tensor data;
 };
 
-/// The ranks of a job and the one thing they do: exchange tensors. Everything else (broadcast, gather, the canonical
-/// sum) is built on exchange() in collectives.hpp, so that a transport is one small file: MPI, threads in one process,
-/// serial. Later transports (NCCL: grouped send and receive) fit the same verb.
+/// The ranks of a job and what carries their tensors. Nearly everything (broadcast, gather, the sums) is built on
+/// exchange() in collectives.hpp and bucket_sum.hpp, so that a transport is one small file: MPI, threads in one
+/// process, serial. Later transports (NCCL: grouped send and receive) fit the same verb.
 ///
 /// One thread at a time uses a communicator; a second thread takes its own duplicate(). All ranks make the same calls
 /// in the same order.
@@ -29,6 +31,15 @@ class Communicator {
   /// Between two ranks, messages arrive in the order they were sent; sizes and types must agree on both sides.
   /// With one rank both lists are empty. Throws CommError.
   virtual void exchange(const std::vector<Message>& sends, const std::vector<Message>& receives) = 0;
+
+  /// The transport's own all-reduce: `tensor` (contiguous) becomes the sum over all ranks, in an order that the
+  /// transport chooses and that may differ with the number of ranks. With one rank nothing happens. Throws CommError.
+  virtual void all_reduce(at::Tensor& tensor) = 0;
+
+  /// Memory that the ranks of one host share, a segment of `numel` floats each. All ranks call it together. Where it
+  /// cannot be had (different machines, no room for it, or told not to), all ranks get segments of their own, each as
+  /// a host of its own. Throws CommError.
+  virtual HostMemory share(int64_t numel) = 0;
 
   /// A second, independent channel between the same ranks, for another thread. All ranks call it together. Must not
   /// outlive the session it came from.

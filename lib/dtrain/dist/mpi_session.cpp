@@ -2,11 +2,17 @@
 
 #include <ATen/ATen.h>
 #define OMPI_SKIP_MPICXX 1  // the C API is all we use; the C++ bindings would ask for another library
+#include <ifaddrs.h>
 #include <mpi.h>
+#include <net/if.h>
+#include <sys/statvfs.h>
 #include <time.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
+#include <map>
+#include <new>
 
 #include "dtrain/base/error.hpp"
 
@@ -38,9 +44,27 @@ void wait_for(std::vector<MPI_Request>& requests) {
   }
 }
 
+// What communicators share with the session that made them.
+struct Shared {
+  IntraHost intra_host = IntraHost::automatic;
+  MPI_Comm host = MPI_COMM_NULL;  // the ranks of this host
+  std::vector<MPI_Win> windows;   // in the order they were made; freed by finalize()
+};
+
+constexpr int64_t kWordBytes = 4096;  // before each segment: the rank's barrier word, on a page of its own
+
+// Room for `bytes` in /dev/shm, where MPI puts shared windows. Containers often have 64 MB there, and MPI then fails on
+// one rank and hangs on the others: so look first. A tenth is left to MPI itself.
+bool shared_memory_has_room(int64_t bytes) {
+  struct statvfs room {};
+  if (statvfs("/dev/shm", &room) != 0) return false;
+  return static_cast<double>(room.f_bavail) * static_cast<double>(room.f_frsize) >
+         1.1 * static_cast<double>(bytes) + 8e6;
+}
+
 class MpiCommunicator final : public Communicator {
  public:
-  explicit MpiCommunicator(MPI_Comm comm) : comm_(comm) {
+  MpiCommunicator(MPI_Comm comm, std::shared_ptr<Shared> shared) : comm_(comm), shared_(std::move(shared)) {
     mpi_check(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
     mpi_check(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
   }
@@ -73,10 +97,73 @@ class MpiCommunicator final : public Communicator {
     MPI_Comm copy = MPI_COMM_NULL;
     mpi_check(MPI_Comm_dup(comm_, &copy), "MPI_Comm_dup");
     mpi_check(MPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-    return std::make_unique<MpiCommunicator>(copy);
+    return std::make_unique<MpiCommunicator>(copy, shared_);
+  }
+
+  void all_reduce(at::Tensor& tensor) override {
+    check(tensor.is_contiguous() && tensor.is_cpu() && tensor.scalar_type() == at::kFloat, "MPI adds up host floats");
+    constexpr int64_t kPiece = int64_t{1} << 28;  // MPI counts in int
+    for (int64_t at = 0; at < tensor.numel(); at += kPiece)
+      mpi_check(MPI_Allreduce(MPI_IN_PLACE, tensor.mutable_data_ptr<float>() + at,
+                              static_cast<int>(std::min(kPiece, tensor.numel() - at)), MPI_FLOAT, MPI_SUM, comm_),
+                "MPI_Allreduce");
+  }
+
+  HostMemory share(int64_t numel) override {
+    int locals = 1;
+    mpi_check(MPI_Comm_size(shared_->host, &locals), "MPI_Comm_size");
+    const int64_t bytes = kWordBytes + (numel * 4 + kWordBytes - 1) / kWordBytes * kWordBytes;
+    int usable = shared_->intra_host == IntraHost::automatic && (locals == 1 || shared_memory_has_room(bytes * locals));
+    mpi_check(MPI_Allreduce(MPI_IN_PLACE, &usable, 1, MPI_INT, MPI_MIN, comm_), "MPI_Allreduce");
+    if (usable == 0 || size_ == 1) return unshared_memory(rank_, size_, numel);
+    HostMemory memory = name_hosts();
+    map_window(memory, bytes, numel);
+    return memory;
   }
 
  private:
+  // A host goes by its smallest rank.
+  HostMemory name_hosts() {
+    int first = rank_;
+    mpi_check(MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, shared_->host), "MPI_Allreduce");
+    std::vector<int> firsts(static_cast<size_t>(size_));
+    mpi_check(MPI_Allgather(&first, 1, MPI_INT, firsts.data(), 1, MPI_INT, comm_), "MPI_Allgather");
+    HostMemory memory;
+    std::map<int, size_t> places;
+    for (int r = 0; r < size_; ++r) {
+      const auto [place, is_new] = places.try_emplace(firsts[static_cast<size_t>(r)], memory.hosts.size());
+      if (is_new) memory.hosts.emplace_back();
+      if (r == rank_) memory.local = memory.hosts[place->second].size();
+      memory.hosts[place->second].push_back(r);
+    }
+    memory.host = places.at(first);
+    return memory;
+  }
+
+  void map_window(HostMemory& memory, int64_t bytes, int64_t numel) {
+    MPI_Info info = MPI_INFO_NULL;
+    mpi_check(MPI_Info_create(&info), "MPI_Info_create");
+    MPI_Info_set(info, "alloc_shared_noncontig", "true");  // each segment on pages of its own
+    void* own = nullptr;
+    MPI_Win window = MPI_WIN_NULL;
+    mpi_check(MPI_Win_allocate_shared(bytes, 1, info, shared_->host, &own, &window), "MPI_Win_allocate_shared");
+    MPI_Info_free(&info);
+    shared_->windows.push_back(window);
+    std::memset(own, 0, static_cast<size_t>(bytes));  // touches the pages on this rank's side of the machine
+    new (own) BarrierWord();
+    mpi_check(MPI_Barrier(shared_->host), "MPI_Barrier");
+    std::vector<BarrierWord*> words;
+    for (size_t i = 0; i < memory.ranks().size(); ++i) {
+      MPI_Aint size = 0;
+      int unit = 0;
+      void* base = nullptr;  // the host's ranks number as in the job: both are ascending
+      mpi_check(MPI_Win_shared_query(window, static_cast<int>(i), &size, &unit, &base), "MPI_Win_shared_query");
+      words.push_back(static_cast<BarrierWord*>(base));
+      memory.segments.push_back(at::from_blob(static_cast<char*>(base) + kWordBytes, {numel}, at::kFloat));
+    }
+    memory.barrier = HostBarrier(words, memory.local);
+  }
+
   void post(int peer, const at::Tensor& tensor, bool send) {
     check(tensor.is_contiguous(), "a tensor that travels is contiguous");
     constexpr int64_t kPiece = int64_t{1} << 30;  // MPI counts in int
@@ -91,6 +178,7 @@ class MpiCommunicator final : public Communicator {
   }
 
   MPI_Comm comm_;
+  std::shared_ptr<Shared> shared_;
   int rank_ = 0;
   int size_ = 1;
   std::vector<MPI_Request> requests_;
@@ -99,24 +187,47 @@ class MpiCommunicator final : public Communicator {
 }  // namespace
 
 struct MpiSession::Impl {
+  std::shared_ptr<Shared> shared = std::make_shared<Shared>();
   int local_rank = 0;
 };
 
-MpiSession::MpiSession() : impl_(std::make_unique<Impl>()) {
+static bool only_loopback() {
+  ifaddrs* all = nullptr;
+  if (getifaddrs(&all) != 0) return false;
+  bool only = true;
+  for (const ifaddrs* one = all; one != nullptr; one = one->ifa_next)
+    only = only && (one->ifa_addr == nullptr || one->ifa_addr->sa_family != AF_INET ||
+                    (one->ifa_flags & IFF_LOOPBACK) != 0 || (one->ifa_flags & IFF_UP) == 0);
+  freeifaddrs(all);
+  return only;
+}
+
+// Open MPI reads its parameters from the environment when it starts.
+static void ask_for_network() {
+  if (std::getenv("OMPI_MCA_btl") == nullptr && std::getenv("OMPI_MCA_pml") == nullptr) {
+    setenv("OMPI_MCA_pml", "ob1", 0);
+    setenv("OMPI_MCA_btl", "tcp,self", 0);
+    if (only_loopback() && std::getenv("OMPI_MCA_btl_tcp_if_exclude") == nullptr)
+      setenv("OMPI_MCA_btl_tcp_if_include", "lo", 0);  // left out by default
+  }
+}
+
+MpiSession::MpiSession(IntraHost intra_host) : impl_(std::make_unique<Impl>()) {
+  if (intra_host == IntraHost::network) ask_for_network();
   int provided = 0;
   mpi_check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   if (provided < MPI_THREAD_MULTIPLE)
     throw CommError("this MPI offers no MPI_THREAD_MULTIPLE, which dtrain needs; use an MPI built with threads");
-  MPI_Comm host = MPI_COMM_NULL;
-  mpi_check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host), "MPI_Comm_split_type");
-  MPI_Comm_rank(host, &impl_->local_rank);
-  MPI_Comm_free(&host);
+  impl_->shared->intra_host = intra_host;
+  mpi_check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &impl_->shared->host),
+            "MPI_Comm_split_type");
+  MPI_Comm_rank(impl_->shared->host, &impl_->local_rank);
 }
 
 MpiSession::~MpiSession() = default;
 
-std::unique_ptr<Communicator> MpiSession::world() { return MpiCommunicator(MPI_COMM_WORLD).duplicate(); }
+std::unique_ptr<Communicator> MpiSession::world() { return MpiCommunicator(MPI_COMM_WORLD, impl_->shared).duplicate(); }
 int MpiSession::local_rank() const { return impl_->local_rank; }
 
 std::string MpiSession::library_version() {
@@ -127,7 +238,11 @@ std::string MpiSession::library_version() {
   return whole.substr(0, whole.find_first_of(",\n"));
 }
 
-void MpiSession::finalize() { mpi_check(MPI_Finalize(), "MPI_Finalize"); }
+void MpiSession::finalize() {
+  for (MPI_Win& window : impl_->shared->windows) mpi_check(MPI_Win_free(&window), "MPI_Win_free");
+  MPI_Comm_free(&impl_->shared->host);
+  mpi_check(MPI_Finalize(), "MPI_Finalize");
+}
 
 void MpiSession::abort(int code) {
   MPI_Abort(MPI_COMM_WORLD, code);

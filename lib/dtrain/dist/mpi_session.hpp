@@ -3,6 +3,7 @@
 #include <string>
 
 #include "dtrain/dist/communicator.hpp"
+#include "dtrain/dist/options.hpp"
 
 namespace dtrain {
 
@@ -13,8 +14,9 @@ namespace dtrain {
 class MpiSession {
  public:
   /// MPI_Init_thread with MPI_THREAD_MULTIPLE: the reducer talks on its own thread. Throws CommError if MPI offers
-  /// less.
-  MpiSession();
+  /// less. With IntraHost::network Open MPI is told to use TCP alone, unless the environment chooses its transports
+  /// (OMPI_MCA_btl, OMPI_MCA_pml); share() then gives every rank memory of its own.
+  explicit MpiSession(IntraHost intra_host = IntraHost::automatic);
   ~MpiSession();
   MpiSession(const MpiSession&) = delete;
   MpiSession& operator=(const MpiSession&) = delete;
@@ -29,7 +31,7 @@ class MpiSession {
   /// "Open MPI v4.1.4" or what the library calls itself.
   static std::string library_version();
 
-  /// All ranks together, after the last exchange.
+  /// All ranks together, after the last exchange and when nothing of share() is used any more.
   void finalize();
   /// Ends every rank of the job with `code`. Does not return.
   [[noreturn]] void abort(int code);

@@ -5,13 +5,30 @@ namespace dtrain {
 
 enum class Backend { automatic, mpi, serial };
 
+/// How gradients are added up over ranks.
+enum class Reduction {
+  canonical,  ///< one fixed tree over logical ranks: the same bits on any number of processes
+  ring,       ///< neighbours only: reduce-scatter, then all-gather
+  fastest,    ///< the transport's own all-reduce
+  root_cpu,   ///< gathered, added up and sent back by rank 0 after backward: the baseline
+};
+
+/// How ranks of one host reach each other.
+enum class IntraHost {
+  automatic,  ///< shared memory where there is room for it
+  network,    ///< every byte through MPI's network transport, as if each rank had a host of its own
+};
+
 /// `distributed:` of the configuration.
 struct DistributedOptions {
   int64_t logical_ranks = 0;             ///< V: what the result depends on; 0 = auto: the number of processes
   int64_t threads = 1;                   ///< intra-op threads per process: part of what the bits depend on
   Backend backend = Backend::automatic;  ///< auto: mpi under a launcher, else serial
-  double bucket_mb = 0;                  ///< size of a gradient bucket in 1e6 bytes; 0 = auto
-  double watchdog_abort_s = 600;         ///< seconds without progress after which the job ends with 76
+  Reduction reduction = Reduction::canonical;
+  IntraHost intra_host = IntraHost::automatic;
+  double bucket_mb = 0;           ///< size of a gradient bucket in 1e6 bytes; 0 = auto: from measured costs
+  int64_t check_every = 0;        ///< steps between comparisons of replica hashes; 0 = auto: < 0.5 % of the time
+  double watchdog_abort_s = 600;  ///< seconds without progress after which the job ends with 76
 };
 
 }  // namespace dtrain

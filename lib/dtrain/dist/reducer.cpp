@@ -5,17 +5,18 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <cmath>
 #include <condition_variable>
 #include <deque>
 #include <exception>
 #include <mutex>
-#include <optional>
 #include <thread>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/time.hpp"
+#include "dtrain/dist/bucket_sum.hpp"
 #include "dtrain/dist/collectives.hpp"
-#include "dtrain/dist/subtree_fold.hpp"
+#include "dtrain/dist/tree_sum.hpp"
 
 namespace dtrain {
 
@@ -30,21 +31,15 @@ class ReadyHook final : public torch::autograd::PostAccumulateGradHook {
   std::function<void()> on_ready_;
 };
 
-std::vector<at::Tensor> reversed(std::vector<at::Tensor> tensors) {
-  std::reverse(tensors.begin(), tensors.end());
-  return tensors;
-}
-
-// Cuts the layout into buckets of about `bucket_bytes`, whole tensors each, a smaller one first so that the sum begins
+// Cuts the layout into buckets of about `bucket_mb`, whole tensors each, a smaller one first so that the sum begins
 // early; the extra floats are the last bucket.
 std::vector<Range> cut_buckets(const FlatLayout& layout, int64_t extra_numel, double bucket_mb) {
-  const double bytes = (bucket_mb == 0 ? 4 : bucket_mb) * 1e6;
   std::vector<Range> buckets;
   Range open;
   for (size_t i = 0; i < layout.size(); ++i) {
     open.end = layout.range(i).end;
-    const double limit = buckets.empty() ? std::min(bytes, 1e6) : bytes;
-    if (static_cast<double>(open.size()) * 4 >= limit || i + 1 == layout.size()) {
+    const double limit = buckets.empty() ? bucket_mb / 4 : bucket_mb;
+    if (static_cast<double>(open.size()) * 4 >= limit * 1e6 || i + 1 == layout.size()) {
       buckets.push_back(open);
       open.begin = open.end;
     }
@@ -53,36 +48,66 @@ std::vector<Range> cut_buckets(const FlatLayout& layout, int64_t extra_numel, do
   return buckets;
 }
 
+double least_seconds(BucketSum& sum, Range range) {
+  double least = 1e9;
+  for (int i = 0; i < 5; ++i) {
+    const Stopwatch watch;
+    sum.sum(range);
+    least = std::min(least, watch.seconds());
+  }
+  return least;
+}
+
+// Sums zeros of two sizes and draws a line through the two times. All ranks take rank 0's.
+BucketCost measure_cost(BucketSum& sum, Communicator& comm, int64_t logical_ranks) {
+  sum.begin(CanonicalTree(std::vector<bool>(static_cast<size_t>(logical_ranks), true)));
+  const int64_t small = std::min<int64_t>(sum.numel(), 16 * 1024);
+  const int64_t large = std::min<int64_t>(sum.numel(), 1024 * 1024);
+  constexpr double kHandOver = 20e-6;  // waking the reducer's thread
+  const double small_s = least_seconds(sum, {0, small});
+  const double large_s = least_seconds(sum, {0, large});
+  const double per_float = large > small ? (large_s - small_s) / static_cast<double>(large - small) : 0;
+  at::Tensor line = at::tensor({kHandOver + small_s, std::max(per_float / 4, 1e-12)}, at::kDouble);
+  broadcast(comm, line);
+  return {line[0].item<double>(), line[1].item<double>(), 0};
+}
+
 }  // namespace
 
-struct GradientReducer::Impl {
-  Impl(std::vector<at::Tensor> params, int64_t extra_count, std::unique_ptr<Communicator> communicator, int64_t v,
-       double bucket_mb)
-      : parameters(std::move(params)),
-        layout(reversed(parameters)),
-        extra_numel(extra_count),
-        buckets(cut_buckets(layout, extra_numel, bucket_mb)),
-        comm(std::move(communicator)),
-        mine(carried(*comm, v)) {}
+double best_bucket_mb(const BucketCost& cost, int64_t bytes) {
+  return std::clamp(std::sqrt(cost.latency_s * static_cast<double>(bytes) / cost.seconds_per_byte) / 1e6, 1.0, 32.0);
+}
 
+struct GradientReducer::Impl {
+  Impl(std::vector<at::Tensor> params, int64_t extra_count, std::unique_ptr<Communicator> communicator, Options given,
+       Trace& given_trace)
+      : trace(given_trace),
+        parameters(std::move(params)),
+        layout(parameters),
+        extra_numel(extra_count),
+        options(std::move(given)),
+        comm(std::move(communicator)),
+        sum(make_bucket_sum(options.reduction, *comm, options.logical_ranks, layout.numel() + extra_numel)) {}
+
+  Trace& trace;
   std::vector<at::Tensor> parameters;
   FlatLayout layout;
   int64_t extra_numel;
-  std::vector<Range> buckets;
+  Options options;
   std::unique_ptr<Communicator> comm;
-  Range mine;       // logical ranks of this process
-  at::Tensor leaf;  // gradients and extra floats of the backward pass that is running; in the end the sum
+  std::unique_ptr<BucketSum> sum;
+  BucketCost cost;
+  std::vector<Range> buckets;
+  std::vector<size_t> bucket_of;               // of each place in the layout
+  std::vector<std::vector<at::Tensor>> views;  // views[buffer][place]
 
   // One step.
-  std::optional<CanonicalTree> tree;
-  std::vector<TreeNode> owned;
-  std::vector<Subtree> folded;    // of the passes before the last one
-  std::vector<at::Tensor> spare;  // buffers for them
-  int64_t current = -1;           // logical rank whose pass is running
-  bool last_pass = false;
-  std::vector<size_t> bucket_of;  // of each place in the layout
-  std::vector<int64_t> missing;   // parameters of each bucket that the running pass has not reached
-  size_t next_bucket = 0;         // buckets before it were handed to the thread
+  OnSummed on_summed;
+  size_t next_pass = 0;          // of the plan
+  bool filling = false;          // the pass that runs is this process's last: what it finishes may be summed
+  std::vector<int64_t> missing;  // parameters of each bucket that the running pass has not reached
+  size_t next_bucket = 0;        // buckets before it were handed to the thread
+  std::vector<size_t> ready;     // places, in the order of the running pass
 
   // Between the two threads.
   std::mutex mutex;
@@ -94,11 +119,40 @@ struct GradientReducer::Impl {
   double exposed_s = 0;
   std::thread thread;
 
+  const FoldPlan::Pass& pass() const { return sum->plan().passes[next_pass]; }
+  bool is_last() const { return next_pass + 1 == sum->plan().passes.size(); }
+
+  void lay_out() {
+    buckets = cut_buckets(layout, extra_numel, cost.bucket_mb);
+    bucket_of.clear();
+    for (size_t place = 0, bucket = 0; place < layout.size(); ++place) {
+      while (layout.range(place).begin >= buckets[bucket].end) ++bucket;
+      bucket_of.push_back(bucket);
+    }
+    views.clear();
+    for (size_t place = 0; place < parameters.size(); ++place)
+      torch::autograd::impl::set_post_acc_grad_hooks(parameters[place],
+                                                     std::make_unique<ReadyHook>([this, place] { on_ready(place); }));
+    point_gradients_to(0);
+  }
+
+  void point_gradients_to(int buffer) {
+    const auto wanted = static_cast<size_t>(buffer);
+    while (views.size() <= wanted) {
+      views.emplace_back();
+      const at::Tensor& flat = sum->buffer(static_cast<int>(views.size()) - 1);
+      for (size_t place = 0; place < parameters.size(); ++place) views.back().push_back(layout.view(flat, place));
+    }
+    for (size_t place = 0; place < parameters.size(); ++place) parameters[place].mutable_grad() = views[wanted][place];
+  }
+
   void on_ready(size_t place) {
-    if (--missing[bucket_of[place]] == 0 && last_pass) hand_over();
+    ready.push_back(place);
+    if (--missing[bucket_of[place]] == 0 && filling) hand_over();
   }
 
   void hand_over() {  // in bucket order, so that all ranks sum the same bucket at the same time
+    if (!sum->overlaps_backward()) return;
     while (next_bucket < missing.size() && missing[next_bucket] <= 0) enqueue(next_bucket++);
   }
 
@@ -108,17 +162,23 @@ struct GradientReducer::Impl {
     changed.notify_all();
   }
 
-  void run(const std::function<void()>& on_thread_start) {
+  void run() {
     try {
-      on_thread_start();
+      trace.name_thread("reducer");
+      if (options.on_thread_start) options.on_thread_start();
       const at::NoGradGuard no_grad;
       for (std::unique_lock lock(mutex);;) {
         changed.wait(lock, [&] { return leaving || !queue.empty(); });
         if (leaving) return;
-        const size_t bucket = queue.front();
+        const size_t number = queue.front();
+        const Range bucket = buckets[number];
         queue.pop_front();
         lock.unlock();
-        sum_bucket(bucket);
+        {
+          const auto span = trace.span("sum bucket", static_cast<int64_t>(number));
+          sum->sum(bucket);
+        }
+        if (on_summed && bucket.begin < layout.numel()) on_summed(bucket);
         lock.lock();
         ++summed;
         changed.notify_all();
@@ -129,55 +189,21 @@ struct GradientReducer::Impl {
       changed.notify_all();
     }
   }
-
-  void sum_bucket(size_t bucket) {
-    const Range range = buckets[bucket];
-    const auto part = [&](const at::Tensor& flat) { return flat.slice(0, range.begin, range.end); };
-    std::vector<Subtree> parts;
-    for (const Subtree& subtree : folded) parts.push_back({subtree.node, part(subtree.sum)});
-    if (current >= 0) fold_leaf(*tree, owned, {{0, current}, part(leaf)}, parts);
-    check(parts.size() == owned.size(), "a process ends a step with the subtrees it owns");
-    std::vector<at::Tensor> sums;
-    for (const Subtree& subtree : parts) sums.push_back(subtree.sum);
-    canonical_sum(*comm, *tree, sums, part(leaf));
-  }
-
-  // Puts a finished pass that is not the last away, so that `leaf` can be used again.
-  void fold_pass() {
-    const at::NoGradGuard no_grad;
-    const size_t before = folded.size();
-    std::vector<at::Tensor> held;
-    for (const Subtree& subtree : folded) held.push_back(subtree.sum);
-    fold_leaf(*tree, owned, {{0, current}, leaf}, folded);
-    if (folded.size() > before) {  // it joined nothing: keep a copy
-      if (spare.empty()) spare.push_back(at::empty_like(leaf));
-      spare.back().copy_(leaf);
-      folded.back().sum = spare.back();
-      spare.pop_back();
-    } else {
-      for (size_t i = folded.size(); i < held.size(); ++i) spare.push_back(held[i]);  // joined into their left siblings
-    }
-  }
 };
 
 GradientReducer::GradientReducer(std::vector<at::Tensor> parameters, int64_t extra_numel,
-                                 std::unique_ptr<Communicator> comm, int64_t logical_ranks, double bucket_mb,
-                                 std::function<void()> on_thread_start)
-    : impl_(std::make_unique<Impl>(std::move(parameters), extra_numel, std::move(comm), logical_ranks, bucket_mb)) {
+                                 std::unique_ptr<Communicator> comm, Options options, Trace& trace)
+    : impl_(std::make_unique<Impl>(std::move(parameters), extra_numel, std::move(comm), std::move(options), trace)) {
   Impl& r = *impl_;
   check(!r.parameters.empty(), "a network has parameters");
-  r.leaf = at::zeros({r.layout.numel() + extra_numel}, r.parameters.front().options().requires_grad(false));
-  for (size_t i = 0; i < r.parameters.size(); ++i) {
-    const size_t place = place_of(i);
-    r.parameters[i].mutable_grad() = r.layout.view(r.leaf, place);
-    torch::autograd::impl::set_post_acc_grad_hooks(r.parameters[i],
-                                                   std::make_unique<ReadyHook>([&r, place] { r.on_ready(place); }));
+  if (r.options.bucket_mb > 0) {
+    r.cost.bucket_mb = r.options.bucket_mb;
+  } else {
+    r.cost = measure_cost(*r.sum, *r.comm, r.options.logical_ranks);
+    r.cost.bucket_mb = best_bucket_mb(r.cost, r.layout.numel() * 4);
   }
-  for (size_t place = 0, bucket = 0; place < r.layout.size(); ++place) {
-    while (r.layout.range(place).begin >= r.buckets[bucket].end) ++bucket;
-    r.bucket_of.push_back(bucket);
-  }
-  r.thread = std::thread([&r, start = std::move(on_thread_start)] { r.run(start); });
+  r.lay_out();
+  r.thread = std::thread([&r] { r.run(); });
 }
 
 GradientReducer::~GradientReducer() {
@@ -194,33 +220,38 @@ GradientReducer::~GradientReducer() {
 }
 
 const FlatLayout& GradientReducer::layout() const { return impl_->layout; }
-size_t GradientReducer::place_of(size_t parameter) const { return impl_->parameters.size() - 1 - parameter; }
 size_t GradientReducer::bucket_count() const { return impl_->buckets.size(); }
 double GradientReducer::exposed_s() const { return impl_->exposed_s; }
-at::Tensor GradientReducer::gradients() const { return impl_->leaf.slice(0, 0, impl_->layout.numel()); }
-at::Tensor GradientReducer::extra() const { return impl_->leaf.slice(0, impl_->layout.numel()); }
+const BucketCost& GradientReducer::cost() const { return impl_->cost; }
+at::Tensor GradientReducer::gradients() const { return impl_->sum->buffer(0).slice(0, 0, impl_->layout.numel()); }
+at::Tensor GradientReducer::extra() const {
+  return impl_->sum->buffer(0).slice(0, impl_->layout.numel(), impl_->sum->numel());
+}
 
-void GradientReducer::begin_step(const CanonicalTree& tree) {
+void GradientReducer::begin_step(const CanonicalTree& tree, OnSummed on_summed) {
   Impl& r = *impl_;
-  r.tree = tree;
-  r.owned = tree.owned_subtrees(r.mine);
-  for (Subtree& subtree : r.folded) r.spare.push_back(subtree.sum);
-  r.folded.clear();
-  r.current = -1;
-  r.last_pass = false;
+  r.sum->begin(tree);
+  r.on_summed = std::move(on_summed);
+  r.next_pass = 0;
   r.next_bucket = 0;
+  r.filling = false;
+  r.ready.clear();
   const std::lock_guard lock(r.mutex);
   r.summed = 0;
 }
 
 void GradientReducer::begin_leaf(int64_t logical_rank) {
   Impl& r = *impl_;
-  check(logical_rank >= r.mine.begin && logical_rank < r.mine.end && r.tree->present(logical_rank),
-        "a process runs the present logical ranks that it carries");
-  r.current = logical_rank;
-  r.last_pass = true;
-  for (int64_t v = logical_rank + 1; v < r.mine.end; ++v) r.last_pass = r.last_pass && !r.tree->present(v);
-  r.leaf.zero_();
+  check(r.next_pass < r.sum->plan().passes.size() && r.pass().leaf == logical_rank,
+        "a process runs the present logical ranks that it carries, in order");
+  r.sum->buffer(r.pass().buffer).zero_();
+  r.point_gradients_to(r.pass().buffer);
+}
+
+void GradientReducer::begin_pass(bool last_of_leaf) {
+  Impl& r = *impl_;
+  r.filling = last_of_leaf && r.is_last();
+  r.ready.clear();
   r.missing.assign(r.buckets.size(), 0);
   for (size_t bucket : r.bucket_of) ++r.missing[bucket];
   if (r.extra_numel > 0) r.missing.back() = 1;
@@ -228,19 +259,42 @@ void GradientReducer::begin_leaf(int64_t logical_rank) {
 
 void GradientReducer::end_leaf(const at::Tensor& extra_floats) {
   Impl& r = *impl_;
-  if (r.extra_numel > 0) r.leaf.slice(0, r.layout.numel()).copy_(extra_floats);
-  if (!r.last_pass) r.fold_pass();
+  const at::NoGradGuard no_grad;
+  if (r.extra_numel > 0) r.sum->buffer(r.pass().buffer).slice(0, r.layout.numel(), r.sum->numel()).copy_(extra_floats);
+  for (const FoldPlan::Add& add : r.pass().adds)
+    add_floats(r.sum->buffer(add.into).mutable_data_ptr<float>(), r.sum->buffer(add.from).const_data_ptr<float>(),
+               r.sum->numel());
+  ++r.next_pass;
 }
 
 void GradientReducer::finish() {
   Impl& r = *impl_;
+  check(r.next_pass == r.sum->plan().passes.size(), "a process ends a step after all its passes");
   const Stopwatch waiting;
-  if (r.current < 0) r.missing.assign(r.buckets.size(), 0);  // no pass here: the sums of the others still pass through
-  while (r.next_bucket < r.buckets.size()) r.enqueue(r.next_bucket++);
+  while (r.next_bucket < r.buckets.size()) r.enqueue(r.next_bucket++);  // also where this process had no pass
   std::unique_lock lock(r.mutex);
   r.changed.wait(lock, [&] { return r.failure != nullptr || r.summed == r.buckets.size(); });
   r.exposed_s += waiting.seconds();
   if (r.failure != nullptr) std::rethrow_exception(r.failure);
+  r.point_gradients_to(0);
+}
+
+std::vector<size_t> GradientReducer::ready_order() const {
+  const Impl& r = *impl_;
+  std::vector<size_t> order = r.ready;
+  if (order.empty()) return order;
+  for (size_t place = 0; place < r.parameters.size(); ++place)
+    if (std::find(r.ready.begin(), r.ready.end(), place) == r.ready.end()) order.push_back(place);
+  return order;
+}
+
+void GradientReducer::reorder(std::vector<at::Tensor> parameters) {
+  Impl& r = *impl_;
+  r.parameters = std::move(parameters);
+  const int64_t before = r.layout.numel();
+  r.layout = FlatLayout(r.parameters);
+  check(r.layout.numel() == before, "another order of the same tensors takes the same room");
+  r.lay_out();
 }
 
 }  // namespace dtrain

@@ -7,43 +7,66 @@
 #include <vector>
 
 #include "dtrain/base/shards.hpp"
+#include "dtrain/base/trace.hpp"
 #include "dtrain/dist/communicator.hpp"
 #include "dtrain/dist/flat_layout.hpp"
+#include "dtrain/dist/options.hpp"
 
 namespace dtrain {
 
+/// What adding up one bucket costs: seconds = latency_s + bytes × seconds_per_byte, and the bucket size that follows.
+struct BucketCost {
+  double latency_s = 0;  ///< 0: not measured
+  double seconds_per_byte = 0;
+  double bucket_mb = 0;  ///< 1e6 bytes
+};
+
+/// The size that costs least for `bytes` of gradients: each bucket pays the latency, and the last one, which backward
+/// cannot hide, its own transfer: √(latency · bytes ÷ seconds_per_byte), between 1 and 32 MB.
+double best_bucket_mb(const BucketCost& cost, int64_t bytes);
+
 /// Sums gradients over logical ranks while backward is still running.
 ///
-/// Gradients lie flat in buckets; a parameter's `.grad` is a view into them. LibTorch's post-accumulate-grad hook
-/// counts a bucket's parameters; when the last backward pass of this process in a step has filled a bucket, a thread of
-/// the reducer folds it with the passes before and sums it over the ranks (canonical_sum), in bucket order, on its own
-/// communicator, while backward goes on. The order of gradients is taken to be the reverse of `parameters` (the order
-/// in which forward uses them); a wrong guess costs time, never a bit.
+/// Gradients lie flat; a parameter's `.grad` is a view into the buffer of the pass that runs. LibTorch's
+/// post-accumulate-grad hook counts the parameters of each bucket; when the last pass of this process in a step has
+/// filled a bucket, a thread of the reducer sums it over the ranks (BucketSum), in bucket order, and hands it to
+/// `on_summed`, while backward goes on. Buckets follow the order of `parameters`, best the one in which gradients
+/// become ready (ready_order); another order costs time, never a bit.
 ///
 /// One step:
-///   begin_step(tree);                                     // which logical ranks take part
+///   begin_step(tree, on_summed);                          // which logical ranks take part
 ///   for each present logical rank v of this process, ascending:
-///     begin_leaf(v);  …forward, backward…;  end_leaf(extra);
-///   finish();                                             // .grad and extra() hold the sums over all logical ranks
+///     begin_leaf(v);
+///     for each micro-batch: begin_pass(is_last);  …forward, backward…
+///     end_leaf(extra);
+///   finish();                                             // gradients() and extra() hold the sums
 class GradientReducer {
  public:
-  /// parameters  leaf tensors that require a gradient, in the order forward uses them; kept alive. Their `.grad` is set
-  /// here. extra       floats summed beside the gradients (BatchNorm's buffers): [extra_numel] handed to end_leaf()
-  /// comm        used by the reducer's thread alone from now on
-  /// bucket_mb   1e6 bytes per bucket; 0 = auto (4, the first one 1: Open MPI is fastest there)
-  /// on_thread_start  runs first on the reducer's thread (sets the intra-op threads)
+  struct Options {
+    int64_t logical_ranks = 1;
+    Reduction reduction = Reduction::canonical;
+    double bucket_mb = 0;                   ///< 1e6 bytes per bucket, the first one a quarter; 0: measures the cost
+    std::function<void()> on_thread_start;  ///< runs first on the reducer's thread (sets the intra-op threads)
+  };
+  using OnSummed = std::function<void(Range)>;
+
+  /// parameters  leaf tensors that require a gradient, in the order of the layout; kept alive. Their `.grad` is set
+  /// here extra_numel floats summed beside the gradients (BatchNorm's buffers), handed to end_leaf() comm        used
+  /// by the reducer's thread alone from now on All ranks construct it together.
   GradientReducer(std::vector<at::Tensor> parameters, int64_t extra_numel, std::unique_ptr<Communicator> comm,
-                  int64_t logical_ranks, double bucket_mb, std::function<void()> on_thread_start);
+                  Options options, Trace& trace);
   ~GradientReducer();  ///< clears the hooks, stops and joins the thread
 
-  /// Parameters and gradients lie in this layout, in reverse order of `parameters`.
+  /// Parameter i of the list lies at place i.
   const FlatLayout& layout() const;
-  /// Place of parameter i of the constructor's list in layout().
-  size_t place_of(size_t parameter) const;
 
-  void begin_step(const CanonicalTree& tree);
-  /// Zeroes the gradients for logical rank v's backward pass.
+  /// on_summed: called on the reducer's thread for each range of the layout (whole tensors) as soon as gradients()
+  /// holds its sums; may be empty. What it throws, finish() throws.
+  void begin_step(const CanonicalTree& tree, OnSummed on_summed);
+  /// Zeroes the gradients of logical rank v.
   void begin_leaf(int64_t logical_rank);
+  /// Before each backward pass of the leaf. Passes add up in `.grad`.
+  void begin_pass(bool last_of_leaf);
   /// extra: this leaf's floats, [extra_numel]. A parameter that backward did not reach counts as zero.
   void end_leaf(const at::Tensor& extra);
   /// Waits for all sums. Rethrows what the reducer's thread met.
@@ -53,9 +76,17 @@ class GradientReducer {
   at::Tensor gradients() const;  ///< flat, [layout().numel()]
   at::Tensor extra() const;      ///< [extra_numel]
 
+  /// Places in the order in which the last pass of the step made their gradients ready, those it did not reach at the
+  /// end; empty if this process had no pass.
+  std::vector<size_t> ready_order() const;
+  /// Between steps: lays the gradients out anew, for the same parameters in another order, the same on all ranks.
+  void reorder(std::vector<at::Tensor> parameters);
+
   /// Seconds that finish() waited after backward, since construction: the all-reduce time that was not hidden.
   double exposed_s() const;
   size_t bucket_count() const;
+  /// Rank 0's figures, equal on all ranks.
+  const BucketCost& cost() const;
 
  private:
   struct Impl;

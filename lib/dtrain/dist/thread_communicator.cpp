@@ -15,12 +15,22 @@
 namespace dtrain {
 namespace {
 
-// What the ranks share: one queue of messages for each (channel, from, to).
+// Memory that all ranks can reach, as they are threads of one process.
+struct SharedSegments {
+  explicit SharedSegments(size_t ranks) : words(ranks), segments(ranks) {}
+  std::vector<BarrierWord> words;
+  std::vector<at::Tensor> segments;
+  size_t ready = 0;
+};
+
+// What the ranks share: one queue of messages for each (channel, from, to), and the memory of each share().
 struct PostOffice {
+  std::vector<int> host_of;
   std::mutex mutex;
   std::condition_variable arrived;
   std::map<std::tuple<int, int, int>, std::deque<at::Tensor>> boxes;
-  bool closed = false;  // a rank has failed
+  std::map<std::pair<int, int>, std::shared_ptr<SharedSegments>> shared;  // of the k-th share() on a channel
+  bool closed = false;                                                    // a rank has failed
 };
 
 class ThreadCommunicator final : public Communicator {
@@ -51,6 +61,52 @@ class ThreadCommunicator final : public Communicator {
     }
   }
 
+  void all_reduce(at::Tensor& tensor) override {
+    std::vector<Message> sends;
+    std::vector<Message> receives;
+    for (int r = 0; r < size_; ++r) {
+      if (r == rank_) continue;
+      sends.push_back({r, tensor});
+      receives.push_back({r, at::empty_like(tensor)});
+    }
+    exchange(sends, receives);
+    at::Tensor sum = at::zeros_like(tensor);
+    for (int r = 0; r < size_; ++r)  // in order of rank, so that all ranks come to the same bits
+      sum.add_(r == rank_ ? tensor : receives[static_cast<size_t>(r < rank_ ? r : r - 1)].data);
+    tensor.copy_(sum);
+  }
+
+  HostMemory share(int64_t numel) override {
+    std::unique_lock lock(office_->mutex);
+    auto& shared = office_->shared[{channel_, ++shares_}];
+    if (!shared) shared = std::make_shared<SharedSegments>(static_cast<size_t>(size_));
+    const std::shared_ptr<SharedSegments> mine = shared;
+    mine->segments[static_cast<size_t>(rank_)] = at::zeros({numel}, at::kFloat);
+    ++mine->ready;
+    office_->arrived.notify_all();
+    office_->arrived.wait_for(lock, std::chrono::seconds(60),
+                              [&] { return office_->closed || mine->ready == mine->segments.size(); });
+    if (mine->ready < mine->segments.size()) throw CommError("another rank has not joined share()");
+    HostMemory memory;
+    std::map<int, size_t> places;
+    std::vector<BarrierWord*> words;
+    const std::vector<int>& host_of = office_->host_of;
+    for (int r = 0; r < size_; ++r) {
+      const auto [place, is_new] = places.try_emplace(host_of[static_cast<size_t>(r)], memory.hosts.size());
+      if (is_new) memory.hosts.emplace_back();
+      memory.hosts[place->second].push_back(r);
+    }
+    memory.host = places.at(host_of[static_cast<size_t>(rank_)]);
+    for (const int r : memory.ranks()) {
+      if (r == rank_) memory.local = memory.segments.size();
+      memory.segments.push_back(mine->segments[static_cast<size_t>(r)]);
+      words.push_back(&mine->words[static_cast<size_t>(r)]);
+    }
+    memory.barrier = HostBarrier(words, memory.local);
+    memory.keep_alive = mine;
+    return memory;
+  }
+
   // The n-th duplicate of one channel has the same number on every rank, because all ranks make the same calls.
   std::unique_ptr<Communicator> duplicate() override {
     return std::make_unique<ThreadCommunicator>(office_, rank_, size_, channel_ * 16 + ++duplicates_);
@@ -62,12 +118,14 @@ class ThreadCommunicator final : public Communicator {
   int size_;
   int channel_;
   int duplicates_ = 0;
+  int shares_ = 0;
 };
 
 }  // namespace
 
-void run_ranks(int ranks, const std::function<void(Communicator&)>& body) {
+void run_ranks(int ranks, const std::function<void(Communicator&)>& body, const std::vector<int>& host_of) {
   auto office = std::make_shared<PostOffice>();
+  office->host_of = host_of.empty() ? std::vector<int>(static_cast<size_t>(ranks), 0) : host_of;
   std::vector<std::exception_ptr> failures(static_cast<size_t>(ranks));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank)

@@ -1,5 +1,6 @@
 #pragma once
 #include <functional>
+#include <vector>
 
 #include "dtrain/dist/communicator.hpp"
 
@@ -9,6 +10,7 @@ namespace dtrain {
 /// many ranks in a debugger. Messages are copied through memory. When a body throws, the exchanges of the others throw
 /// CommError, and the first exception (by rank, CommErrors last) is thrown here after all threads have ended.
 /// An exchange that waits longer than 60 s throws CommError.
-void run_ranks(int ranks, const std::function<void(Communicator&)>& body);
+/// `host_of`: the host that each rank pretends to be on, for Communicator::share(); by default all are on one.
+void run_ranks(int ranks, const std::function<void(Communicator&)>& body, const std::vector<int>& host_of = {});
 
 }  // namespace dtrain

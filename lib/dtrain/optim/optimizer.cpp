@@ -1,8 +1,10 @@
 #include "dtrain/optim/optimizer.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/ops/zeros_like.h>
 
 #include <cmath>
+
+#include "dtrain/base/error.hpp"
 
 namespace dtrain {
 
@@ -23,63 +25,54 @@ std::vector<std::string> state_names(const OptimizerOptions& options) {
 
 Optimizer::Optimizer(const OptimizerOptions& options, at::Tensor parameters)
     : options_(options), parameters_(std::move(parameters)) {
+  check(parameters_.scalar_type() == at::kFloat && parameters_.is_contiguous(), "parameters are flat float32");
   for (const std::string& name : state_names(options_)) state_.push_back({name, at::zeros_like(parameters_)});
 }
 
-void Optimizer::step(const at::Tensor& gradients, double learning_rate) {
-  const at::NoGradGuard no_grad;
-  ++updates_;
-  if (options_.weight_decay != 0) {
-    if (options_.name == OptimizerName::adamw)
-      parameters_.mul_(1 - learning_rate * options_.weight_decay);
-    else
-      at::Tensor(gradients).add_(parameters_, options_.weight_decay);
-  }
+void Optimizer::begin_update(double learning_rate) {
+  const OptimizerOptions& o = options_;
+  const auto rounded = [](double value) { return static_cast<float>(value); };
+  const bool is_adam = o.name == OptimizerName::adam || o.name == OptimizerName::adamw;
+  const auto count = static_cast<double>(++updates_);
+  const double square_keep = is_adam ? o.beta2 : o.rho;
+  factors_ = {};
+  if (o.name == OptimizerName::adamw)
+    factors_.keep = rounded(1 - learning_rate * o.weight_decay);
+  else
+    factors_.decay = rounded(o.weight_decay);
+  factors_.rate = rounded(is_adam ? learning_rate / (1 - std::pow(o.beta1, count)) : learning_rate);
+  factors_.momentum = rounded(o.momentum);
+  factors_.mean_in = rounded(1 - o.beta1);
+  factors_.square_keep = rounded(square_keep);
+  factors_.square_in = rounded(1 - square_keep);
+  if (is_adam) factors_.root_correction = rounded(std::sqrt(1 - std::pow(o.beta2, count)));
+  factors_.eps = rounded(o.eps);
+}
+
+bool Optimizer::update(Range range, const at::Tensor& gradients, float gradient_scale) {
+  check(0 <= range.begin && range.begin <= range.end && range.end <= parameters_.numel(),
+        "an update's range lies in the parameters");
+  check(gradients.scalar_type() == at::kFloat && gradients.is_contiguous() && gradients.sizes() == parameters_.sizes(),
+        "gradients are float32 and laid out as the parameters");
+  UpdateFactors factors = factors_;
+  factors.scale = gradient_scale;
+  UpdateSlices slices{range.size(), parameters_.mutable_data_ptr<float>() + range.begin,
+                      gradients.const_data_ptr<float>() + range.begin};
+  if (!state_.empty()) slices.first = state_[0].values.mutable_data_ptr<float>() + range.begin;
+  if (state_.size() > 1) slices.second = state_[1].values.mutable_data_ptr<float>() + range.begin;
   switch (options_.name) {
     case OptimizerName::sgd:
-      return sgd(gradients, learning_rate);
+      if (options_.momentum == 0) return update_sgd(slices, factors);
+      return options_.nesterov ? update_nesterov(slices, factors) : update_momentum(slices, factors);
     case OptimizerName::adam:
     case OptimizerName::adamw:
-      return adam(gradients, learning_rate);
+      return update_adam(slices, factors);
     case OptimizerName::adagrad:
-      return adagrad(gradients, learning_rate);
+      return update_adagrad(slices, factors);
     case OptimizerName::adadelta:
-      return adadelta(gradients, learning_rate);
+      return update_adadelta(slices, factors);
   }
-}
-
-// u ← m·u + g, w ← w − lr·u: the rate stands outside of u, so a change of rate needs no momentum correction.
-void Optimizer::sgd(const at::Tensor& g, double lr) {
-  if (options_.momentum == 0) {
-    parameters_.add_(g, -lr);
-    return;
-  }
-  values(0).mul_(options_.momentum).add_(g);
-  if (options_.nesterov)
-    parameters_.add_(g.add(values(0), options_.momentum), -lr);
-  else
-    parameters_.add_(values(0), -lr);
-}
-
-void Optimizer::adam(const at::Tensor& g, double lr) {
-  values(0).lerp_(g, 1 - options_.beta1);
-  values(1).mul_(options_.beta2).addcmul_(g, g, 1 - options_.beta2);
-  const double correction1 = 1 - std::pow(options_.beta1, static_cast<double>(updates_));
-  const double correction2 = 1 - std::pow(options_.beta2, static_cast<double>(updates_));
-  const at::Tensor denominator = values(1).sqrt().div_(std::sqrt(correction2)).add_(options_.eps);
-  parameters_.addcdiv_(values(0), denominator, -lr / correction1);
-}
-
-void Optimizer::adagrad(const at::Tensor& g, double lr) {
-  values(0).addcmul_(g, g, 1);
-  parameters_.addcdiv_(g, values(0).sqrt().add_(options_.eps), -lr);
-}
-
-void Optimizer::adadelta(const at::Tensor& g, double lr) {
-  values(0).mul_(options_.rho).addcmul_(g, g, 1 - options_.rho);
-  const at::Tensor delta = values(1).add(options_.eps).sqrt_().div_(values(0).add(options_.eps).sqrt_()).mul_(g);
-  values(1).mul_(options_.rho).addcmul_(delta, delta, 1 - options_.rho);
-  parameters_.add_(delta, -lr);
+  return true;
 }
 
 }  // namespace dtrain

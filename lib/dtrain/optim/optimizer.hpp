@@ -2,24 +2,35 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
+#include "dtrain/base/shards.hpp"
 #include "dtrain/optim/options.hpp"
+#include "dtrain/optim/update_kernels.hpp"
 
 namespace dtrain {
 
-/// Updates all parameters at once: parameters, gradients and state are flat tensors of one layout, so that an update is
-/// a few passes over memory whatever the number of layers. Every update is PyTorch's formula for the optimizer of that
-/// name, element by element, hence independent of ranks, devices' count and layout. Values at gaps stay zero.
+/// Updates the parameters: parameters, gradients and state are flat tensors of one layout, and an update is one pass
+/// over memory, in whatever ranges the gradients become known. Every update is PyTorch's formula for the optimizer of
+/// that name in float32, element by element, hence independent of ranks, devices' count, layout and ranges. Values at
+/// gaps stay zero.
+///
+///   optimizer.begin_update(rate);
+///   for (Range bucket : buckets) finite &= optimizer.update(bucket, gradients);
 class Optimizer {
  public:
-  /// `parameters`: float32, flat; shared memory with the network's parameters, kept alive.
+  /// `parameters`: float32, flat, contiguous; shared memory with the network's parameters, kept alive.
   Optimizer(const OptimizerOptions& options, at::Tensor parameters);
 
-  /// One update with `gradients` (same size; spent: weight decay is added in place) at `learning_rate`.
-  void step(const at::Tensor& gradients, double learning_rate);
+  /// Begins an update: counts it and fixes its rate. Then update() for ranges that together cover the parameters once.
+  void begin_update(double learning_rate);
+  /// Updates the elements [range.begin, range.end) of the parameters and of the state. `gradients`: as the parameters;
+  /// only the range is read, each value multiplied by `gradient_scale` first. May be called by another thread than
+  /// begin_update(), one at a time, ordered by the caller. Runs no LibTorch operator: tensors' version counters stay.
+  /// Returns false when a gradient or an updated parameter of the range is not finite; the range is updated all the
+  /// same.
+  bool update(Range range, const at::Tensor& gradients, float gradient_scale = 1);
 
   /// State beside the parameters, each flat and of their size, in a fixed order: sgd with momentum: momentum_buffer;
   /// adam, adamw: exp_avg, exp_avg_sq; adagrad: sum; adadelta: square_avg, acc_delta. Names are PyTorch's.
@@ -34,15 +45,10 @@ class Optimizer {
   void set_updates(int64_t updates) { updates_ = updates; }
 
  private:
-  at::Tensor& values(size_t i) { return state_[i].values; }
-  void sgd(const at::Tensor& g, double lr);
-  void adam(const at::Tensor& g, double lr);
-  void adagrad(const at::Tensor& g, double lr);
-  void adadelta(const at::Tensor& g, double lr);
-
   OptimizerOptions options_;
   at::Tensor parameters_;
   std::vector<State> state_;
+  UpdateFactors factors_;  // of the update that is under way
   int64_t updates_ = 0;
 };
 

@@ -14,6 +14,7 @@ struct OptimizerOptions {
   OptimizerName name = OptimizerName::adam;
   double learning_rate = 0.001;  ///< base rate, before scaling with the ranks
   double weight_decay = 0;       ///< adamw: decoupled; others: added to the gradient
+  double clip_norm = 0;          ///< largest norm of the whole gradient, which is scaled down to it; 0 = none
   double momentum = 0;           ///< sgd
   bool nesterov = false;         ///< sgd, needs momentum > 0
   double beta1 = 0.9;            ///< adam, adamw

@@ -59,6 +59,8 @@ void write_run_json(const std::string& path, const RunFacts& facts) {
   for (const auto& [key, text] : facts.texts) json[key] = text;
   json["versions"] = facts.versions;
   json["hosts"] = facts.ranks_table;
+  for (const auto& [key, figure] : facts.figures) json[key] = figure;
+  if (!facts.rank_times.empty()) json["rank_times"] = facts.rank_times;
   write_file_atomically(path, json.dump(2) + "\n");
 }
 

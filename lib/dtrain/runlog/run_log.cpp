@@ -31,13 +31,15 @@ static std::vector<Cell> cells(const EpochRow& row) {
                            {"gpu_util_percent", std::nullopt},   {"memory_peak_mb", row.memory_peak_mb},
                            {"ranks", count(row.ranks)},          {"logical_ranks", count(row.logical_ranks)}};
   all.insert(all.end(), row.figures.begin(), row.figures.end());
+  all.insert(all.end(), {{"compute_s", row.compute_s}, {"imbalance_s", row.imbalance_s}, {"update_s", row.update_s}});
   return all;
 }
 
 std::vector<std::string> epoch_columns(const std::vector<std::string>& figures) {
   std::vector<std::string> names;
-  for (const Cell& cell : cells(EpochRow{})) names.push_back(cell.first);
-  names.insert(names.end(), figures.begin(), figures.end());
+  EpochRow row;
+  for (const std::string& figure : figures) row.figures.emplace_back(figure, std::nullopt);
+  for (const Cell& cell : cells(row)) names.push_back(cell.first);
   return names;
 }
 

@@ -22,14 +22,17 @@ struct EpochRow {
   double epoch_seconds = 0;  ///< training, evaluation apart
   double elapsed_s = 0;      ///< since the run's first start, without the time between starts
   double data_wait_s = 0;    ///< mean over ranks: waiting for the loader
-  double allreduce_s = 0;    ///< mean over ranks: waiting for sums after backward was done
+  double allreduce_s = 0;    ///< mean over ranks: sums after backward was done, without imbalance_s
   double valid_seconds = 0;
   double queue_fill = 0;      ///< mean over ranks: share of prefetched batches that stood ready, 0…1
   double read_mb_per_s = 0;   ///< all ranks together, 1e6 bytes
   double memory_peak_mb = 0;  ///< largest of all ranks: resident memory
   int64_t ranks = 1;
   int64_t logical_ranks = 1;
-  FigureList figures;  ///< train_accuracy, valid_auroc … in the order of the header
+  double compute_s = 0;    ///< mean over ranks: forward and backward
+  double imbalance_s = 0;  ///< mean over ranks: waiting for ranks that came later
+  double update_s = 0;     ///< mean over ranks: what of the update was not hidden behind backward
+  FigureList figures;      ///< train_accuracy, valid_auroc … in the order of the header
 
   double images_per_s() const { return epoch_seconds > 0 ? static_cast<double>(samples) / epoch_seconds : 0; }
 };
@@ -38,7 +41,7 @@ struct EpochRow {
 /// undefined. Throws ConfigError naming the columns there are when the column does not exist.
 std::optional<double> monitored(const EpochRow& row, const std::string& monitor);
 
-/// The columns of epochs.csv: the fixed ones, then `figures`.
+/// The columns of epochs.csv: the fixed ones, then `figures`, then compute_s, imbalance_s and update_s.
 std::vector<std::string> epoch_columns(const std::vector<std::string>& figures);
 
 /// epochs.csv and metrics.jsonl of a run, on rank 0: appended, flushed, never rewritten while the run goes on.

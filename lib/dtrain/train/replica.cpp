@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/hash.hpp"
 #include "dtrain/dist/collectives.hpp"
 
 namespace dtrain {
@@ -30,13 +31,45 @@ Replica::Replica(std::shared_ptr<Network> network, at::MemoryFormat format, cons
     parameters_.push_back(parameter.tensor);
   }
   std::vector<at::Tensor> buffers;
-  for (const NamedTensor& buffer : buffers_of(*network_))
-    (buffer.tensor.is_floating_point() ? buffers : counters_).push_back(buffer.tensor);
-  const std::vector<at::Tensor> reversed(parameters_.rbegin(), parameters_.rend());
-  layout_ = std::make_unique<FlatLayout>(reversed);
-  flat_parameters_ = flatten(*layout_, reversed, parameters_.front().options());
+  for (const NamedTensor& buffer : buffers_of(*network_)) {
+    if (buffer.tensor.is_floating_point()) {
+      buffers.push_back(buffer.tensor);
+      buffers_.push_back(buffer);
+    } else {
+      counters_.push_back(buffer.tensor);
+    }
+  }
+  for (size_t i = 0; i < parameters_.size(); ++i) place_of_.push_back(parameters_.size() - 1 - i);
+  layout_ = std::make_unique<FlatLayout>(parameters_in_layout());
+  flat_parameters_ = flatten(*layout_, parameters_in_layout(), parameters_.front().options());
   flat_buffers_ = flatten(FlatLayout(buffers), buffers, parameters_.front().options());
   optimizer_ = std::make_unique<Optimizer>(optimizer, flat_parameters_);
+}
+
+std::vector<at::Tensor> Replica::parameters_in_layout() const {
+  std::vector<at::Tensor> ordered(parameters_.size());
+  for (size_t i = 0; i < parameters_.size(); ++i) ordered[place_of_[i]] = parameters_[i];
+  return ordered;
+}
+
+void Replica::reorder(const std::vector<size_t>& order) {
+  const at::NoGradGuard no_grad;
+  const FlatLayout old = *layout_;
+  std::vector<size_t> new_place(order.size());
+  for (size_t k = 0; k < order.size(); ++k) new_place[order[k]] = k;
+  for (size_t& place : place_of_) place = new_place[place];
+  layout_ = std::make_unique<FlatLayout>(parameters_in_layout());
+  const auto moved = [&](const at::Tensor& flat) {
+    at::Tensor result = at::zeros_like(flat);
+    for (size_t place = 0; place < order.size(); ++place)
+      layout_->view(result, new_place[place]).copy_(old.view(flat, place));
+    return result;
+  };
+  for (const Optimizer::State& state : optimizer_->state()) at::Tensor(state.values).copy_(moved(state.values));
+  // In place, so that everybody who holds the flat tensors still holds them.
+  flat_parameters_.copy_(moved(flat_parameters_));
+  for (size_t i = 0; i < parameters_.size(); ++i)
+    parameters_[i].set_data(layout_->view(flat_parameters_, place_of_[i]));
 }
 
 int64_t Replica::steps_tracked() const { return counters_.empty() ? 0 : counters_.front().item<int64_t>(); }
@@ -74,6 +107,46 @@ std::vector<FileTensor> Replica::optimizer_tensors() const {
       tensors.push_back(
           {"optimizer." + parameter_names_[i] + "." + state.name, layout_->view(state.values, place_of(i))});
   return tensors;
+}
+
+// Dense, with whatever strides: the bytes as they lie in memory.
+static uint32_t hash_bytes(const at::Tensor& tensor) {
+  return crc32c({static_cast<const std::byte*>(tensor.const_data_ptr()), static_cast<size_t>(tensor.nbytes())});
+}
+
+std::vector<uint32_t> Replica::hash_buffers() const {
+  std::vector<uint32_t> hashes;
+  for (const NamedTensor& buffer : buffers_) hashes.push_back(hash_bytes(buffer.tensor));
+  for (const at::Tensor& counter : counters_) hashes.push_back(hash_bytes(counter));
+  return hashes;
+}
+
+std::vector<std::string> Replica::buffer_names() const {
+  std::vector<std::string> names;
+  for (const NamedTensor& buffer : buffers_) names.push_back("model." + buffer.name);
+  for (const NamedTensor& buffer : buffers_of(*network_))
+    if (!buffer.tensor.is_floating_point()) names.push_back("model." + buffer.name);
+  return names;
+}
+
+std::vector<uint32_t> Replica::hash_weights() const {
+  std::vector<uint32_t> hashes;
+  const auto hash_parts = [&](const at::Tensor& flat) {
+    for (size_t i = 0; i < parameters_.size(); ++i) {
+      const Range range = layout_->range(place_of(i));
+      hashes.push_back(hash_bytes(flat.slice(0, range.begin, range.end)));
+    }
+  };
+  hash_parts(flat_parameters_);
+  for (const Optimizer::State& state : optimizer_->state()) hash_parts(state.values);
+  return hashes;
+}
+
+std::vector<std::string> Replica::weight_names() const {
+  std::vector<std::string> names;
+  for (const std::string& name : parameter_names_) names.push_back("model." + name);
+  for (const FileTensor& state : optimizer_tensors()) names.push_back(state.name);
+  return names;
 }
 
 std::string Replica::sha256() const { return result_sha256(model_tensors("")); }

@@ -17,8 +17,8 @@ namespace dtrain {
 /// them. Between steps all replicas of a job are equal bit for bit.
 class Replica {
  public:
-  /// Takes the network over, puts it into `format`. The flat layout holds the parameters in reverse order, as
-  /// GradientReducer does.
+  /// Takes the network over, puts it into `format`. The flat layout begins with the parameters in reverse order, the
+  /// one in which backward usually reaches them.
   Replica(std::shared_ptr<Network> network, at::MemoryFormat format, const OptimizerOptions& optimizer);
 
   Network& network() { return *network_; }
@@ -28,7 +28,11 @@ class Replica {
   const std::vector<std::string>& parameter_names() const { return parameter_names_; }
   /// Of the flat parameters: parameter i lies at place place_of(i).
   const FlatLayout& layout() const { return *layout_; }
-  size_t place_of(size_t parameter) const { return parameters_.size() - 1 - parameter; }
+  size_t place_of(size_t parameter) const { return place_of_[parameter]; }
+  /// parameters() in the order of the layout.
+  std::vector<at::Tensor> parameters_in_layout() const;
+  /// Moves parameters and optimizer state to another layout: place k becomes what place order[k] was. Changes no value.
+  void reorder(const std::vector<size_t>& order);
   const at::Tensor& flat_parameters() const { return flat_parameters_; }
   const at::Tensor& flat_buffers() const { return flat_buffers_; }
   at::MemoryFormat memory_format() const { return format_; }
@@ -48,12 +52,21 @@ class Replica {
   /// The contract's result_sha256 of the model.
   std::string sha256() const;
 
+  /// CRC32C of each tensor that all replicas must agree on, in a fixed order; names as in a checkpoint.
+  /// hash_buffers(): BatchNorm's statistics and counters; hash_weights(): parameters and optimizer state.
+  std::vector<uint32_t> hash_buffers() const;
+  std::vector<std::string> buffer_names() const;
+  std::vector<uint32_t> hash_weights() const;
+  std::vector<std::string> weight_names() const;
+
  private:
   std::shared_ptr<Network> network_;
   at::MemoryFormat format_;
   std::vector<std::string> parameter_names_;
   std::vector<at::Tensor> parameters_;
+  std::vector<NamedTensor> buffers_;  // views of flat_buffers_
   std::vector<at::Tensor> counters_;  // num_batches_tracked
+  std::vector<size_t> place_of_;      // of each parameter
   std::unique_ptr<FlatLayout> layout_;
   at::Tensor flat_parameters_;
   at::Tensor flat_buffers_;

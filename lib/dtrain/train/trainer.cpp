@@ -9,32 +9,25 @@
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/dist/collectives.hpp"
+#include "dtrain/optim/update_kernels.hpp"
 
 namespace dtrain {
 
-static std::vector<size_t> kernel_places(const Replica& replica, const Network& network) {
+// Indices of the convolution kernels among the replica's parameters.
+static std::vector<size_t> kernel_parameters(const Replica& replica, const Network& network) {
   const std::vector<std::string> kernels = kernel_names(network);
-  std::vector<size_t> places;
+  std::vector<size_t> found;
   for (size_t i = 0; i < replica.parameter_names().size(); ++i)
-    if (std::find(kernels.begin(), kernels.end(), replica.parameter_names()[i]) != kernels.end())
-      places.push_back(replica.place_of(i));
-  return places;
+    if (std::find(kernels.begin(), kernels.end(), replica.parameter_names()[i]) != kernels.end()) found.push_back(i);
+  return found;
 }
 
-// One pass: the smallest and largest value of a flat tensor are finite only if all are.
-static bool all_finite(const at::Tensor& flat) {
-  if (flat.numel() == 0) return true;
-  const auto [low, high] = at::aminmax(flat);
-  return std::isfinite(low.item<float>()) && std::isfinite(high.item<float>());
-}
-
-// Name of the first parameter, in the network's order, whose part of `flat` is not finite; "BatchNorm's statistics"
-// else.
+// Name of the first parameter, in the network's order, whose part of `flat` is not finite; "" if none.
 static std::string first_bad(const Replica& replica, const at::Tensor& flat) {
   for (size_t i = 0; i < replica.parameter_names().size(); ++i)
     if (!replica.layout().view(flat, replica.place_of(i)).isfinite().all().item<bool>())
       return replica.parameter_names()[i];
-  return "BatchNorm's statistics";
+  return "";
 }
 
 [[noreturn]] static void diverged(const std::string& what, int64_t step) {
@@ -43,14 +36,20 @@ static std::string first_bad(const Replica& replica, const at::Tensor& flat) {
                       "checkpoint");
 }
 
+static GradientReducer::Options reducer_options(int64_t logical_ranks, const DistributedOptions& distributed) {
+  return {logical_ranks, distributed.reduction, distributed.bucket_mb,
+          [threads = static_cast<int>(distributed.threads)] { at::set_num_threads(threads); }};
+}
+
 Trainer::Trainer(const Parts& parts, const Options& options)
     : parts_(parts),
       options_(options),
       mine_(carried(parts.comm, options.logical_ranks)),
-      kernels_(options.l2_kernels > 0 ? kernel_places(parts.replica, parts.replica.network()) : std::vector<size_t>{}),
-      reducer_(parts.replica.parameters(), parts.replica.flat_buffers().numel(), parts.comm.duplicate(),
-               options.logical_ranks, options.bucket_mb,
-               [threads = static_cast<int>(options.threads)] { at::set_num_threads(threads); }) {
+      kernels_(options.l2_kernels > 0 ? kernel_parameters(parts.replica, parts.replica.network())
+                                      : std::vector<size_t>{}),
+      reducer_(parts.replica.parameters_in_layout(), parts.replica.flat_buffers().numel(), parts.comm.duplicate(),
+               reducer_options(options.logical_ranks, options.distributed), parts.trace),
+      check_(parts.replica, parts.comm, options.distributed.check_every) {
   parts_.replica.network().train();
 }
 
@@ -63,80 +62,122 @@ void Trainer::begin_epoch(const TrainingState& state) {
   std::vector<BatchRequest> requests;
   for (int64_t step = at_; step < plan_->steps(); ++step)
     for (int64_t v = mine_.begin; v < mine_.end; ++v) {
-      if (plan_->count(step, v) == 0) continue;
-      requests.push_back({{}, state.epoch});
-      for (int64_t place : plan_->places(step, v))
-        requests.back().samples.push_back(parts_.train[static_cast<size_t>(place)]);
+      const std::vector<int64_t> places = plan_->places(step, v);
+      auto place = places.begin();
+      for (const int64_t size : plan_->micro_batches(step, v)) {
+        requests.push_back({{}, state.epoch});
+        for (int64_t i = 0; i < size; ++i)
+          requests.back().samples.push_back(parts_.train[static_cast<size_t>(*place++)]);
+      }
     }
   parts_.loader.start(std::move(requests));
-  before_ = {state.data_wait_s, state.allreduce_s - reducer_.exposed_s() - agree_s_, state.bytes_read};
+  before_ = {state.data_wait_s, state.allreduce_s, state.bytes_read};
+  spent_ = {};
 }
 
-Trainer::Pass Trainer::run_pass(int64_t logical_rank, int64_t global_count, int64_t step) {
+Trainer::Pass Trainer::run_micro_batch(int64_t logical_rank, int64_t global_count, int64_t step, int64_t micro,
+                                       bool last) {
   Replica& replica = parts_.replica;
   parts_.watchdog.enter(Section::load, step);
+  auto waiting = parts_.trace.span("wait for batch", step);
   const auto batch = parts_.loader.next();
+  waiting.end();
   check(batch.has_value(), "the loader has a batch for every pass of the plan");
   parts_.watchdog.enter(Section::compute, step);
+  const Stopwatch computing;
   const at::Tensor targets = batch->targets.to(replica.device());
-  replica.network().set_random_key(options_.seed, step, logical_rank);
-  reducer_.begin_leaf(logical_rank);
+  replica.network().set_random_key(options_.seed, step * options_.batch.accumulate + micro, logical_rank);
+  reducer_.begin_pass(last);
+  auto span = parts_.trace.span("forward", logical_rank);
   const at::Tensor logits = replica.network().forward(batch->images.to(replica.device()));
   const at::Tensor losses = parts_.loss.per_sample(logits, targets);
-  losses.sum().div(static_cast<double>(global_count)).backward();
-  reducer_.end_leaf(replica.flat_buffers());
+  const at::Tensor loss = losses.sum().div(static_cast<double>(global_count));
+  span.end();
+  {
+    const auto backward = parts_.trace.span("backward", logical_rank);
+    loss.backward();
+  }
   Pass pass;
   pass.loss_sum = losses.detach().sum(at::kDouble).item<double>();
   if (options_.task == Task::multiclass) pass.correct = logits.detach().argmax(1).eq(targets).sum().item<int64_t>();
   for (int64_t sample : batch->samples) pass.coverage += parts_.dataset.samples[static_cast<size_t>(sample)].id;
+  spent_.compute_s += computing.seconds();
   return pass;
 }
 
-// λ·Σw² over convolution kernels adds 2λ·w to their gradients.
-void Trainer::add_kernel_penalty(const at::Tensor& gradients) {
-  for (size_t place : kernels_)
-    reducer_.layout()
-        .view(gradients, place)
-        .add_(reducer_.layout().view(parts_.replica.flat_parameters(), place), 2 * options_.l2_kernels);
-}
-
-// Forward and backward of the logical ranks that this process carries. Rows: loss (its bits), correct, coverage, and a
-// place for the request.
+// Forward and backward of the logical ranks that this process carries; their sums over all ranks, and where nothing
+// stands against it the update of each bucket, go on beside it. Rows: loss (its bits), correct, coverage, and places
+// for what agree() adds.
 at::Tensor Trainer::run_passes(const CanonicalTree& tree, int64_t step) {
   Replica& replica = parts_.replica;
   // Every logical rank starts from the same BatchNorm statistics; their mean becomes the next step's.
   const at::Tensor buffers_before = replica.flat_buffers().clone();
-  at::Tensor rows = at::zeros({mine_.size(), 4}, at::kLong);
+  at::Tensor rows = at::zeros({mine_.size(), 7}, at::kLong);
   auto row = rows.accessor<int64_t, 2>();
-  reducer_.begin_step(tree);
+  const bool whole_gradient_first = options_.clip_norm > 0;
+  reducer_.begin_step(
+      tree, whole_gradient_first ? GradientReducer::OnSummed{} : [this](Range range) { update_bucket(range); });
   for (int64_t v = mine_.begin; v < mine_.end; ++v) {
     if (!tree.present(v)) continue;
     {
       const at::NoGradGuard no_grad;
       replica.flat_buffers().copy_(buffers_before);
     }
-    const Pass pass = run_pass(v, plan_->count(at_), step);
-    row[v - mine_.begin][0] = std::bit_cast<int64_t>(pass.loss_sum);
-    row[v - mine_.begin][1] = pass.correct;
-    row[v - mine_.begin][2] = std::bit_cast<int64_t>(pass.coverage);
+    reducer_.begin_leaf(v);
+    Pass sum;
+    const auto micro_batches = static_cast<int64_t>(plan_->micro_batches(at_, v).size());
+    for (int64_t micro = 0; micro < micro_batches; ++micro) {
+      const Pass pass = run_micro_batch(v, plan_->count(at_), step, micro, micro + 1 == micro_batches);
+      sum.loss_sum += pass.loss_sum;
+      sum.correct += pass.correct;
+      sum.coverage += pass.coverage;
+    }
+    reducer_.end_leaf(replica.flat_buffers());
+    row[v - mine_.begin][0] = std::bit_cast<int64_t>(sum.loss_sum);
+    row[v - mine_.begin][1] = sum.correct;
+    row[v - mine_.begin][2] = std::bit_cast<int64_t>(sum.coverage);
   }
   parts_.watchdog.enter(Section::reduce, step);
-  reducer_.finish();
+  const double exposed_before = reducer_.exposed_s();
+  {
+    const auto span = parts_.trace.span("wait for sums", step);
+    reducer_.finish();
+  }
+  rows.select(1, 6).fill_(std::bit_cast<int64_t>(reducer_.exposed_s() - exposed_before));
   return rows;
 }
 
-Trainer::Sums Trainer::agree(const CanonicalTree& tree, at::Tensor rows, StopRequest request, int64_t step) {
+Trainer::Sums Trainer::agree(const CanonicalTree& tree, at::Tensor rows, const ReplicaCheck::Hashes& hashes,
+                             StopRequest request, int64_t step) {
   rows.select(1, 3).fill_(static_cast<int64_t>(request));
+  rows.select(1, 4).fill_(std::bit_cast<int64_t>(hashes.buffers));
+  rows.select(1, 5).fill_(std::bit_cast<int64_t>(hashes.weights));
+  const auto span = parts_.trace.span("agree", step);
   const Stopwatch waiting;
   const at::Tensor all = gather_logical_rows(parts_.comm, options_.logical_ranks, rows);
-  agree_s_ += waiting.seconds();
-  const at::Tensor losses = all.slice(1, 0, 1).contiguous().view(at::kDouble);
+  agree_s_ = waiting.seconds();
+  const auto value = all.accessor<int64_t, 2>();
+  std::vector<ReplicaCheck::Hashes> of_ranks;
+  double least = 1e300;
+  double sum_of_waits = 0;
+  for (int rank = 0; rank < parts_.comm.size(); ++rank) {
+    const int64_t v = part_of(options_.logical_ranks, parts_.comm.size(), rank).begin;
+    of_ranks.push_back({std::bit_cast<uint64_t>(value[v][4]), std::bit_cast<uint64_t>(value[v][5])});
+    least = std::min(least, std::bit_cast<double>(value[v][6]));
+    sum_of_waits += std::bit_cast<double>(value[v][6]);
+  }
+  check_.compare(of_ranks, step);
+  // The rank that came last waits for nothing but the sum itself.
+  spent_.allreduce_s += least + agree_s_;
+  spent_.imbalance_s += sum_of_waits / static_cast<double>(parts_.comm.size()) - least;
   Sums sums;
+  const at::Tensor losses = all.slice(1, 0, 1).contiguous().view(at::kDouble);
   sums.loss = canonical_row_sum(tree, losses)[0].item<double>();
-  sums.correct = all.select(1, 1).sum().item<int64_t>();
-  for (int64_t v = 0; v < options_.logical_ranks; ++v)
-    sums.coverage += std::bit_cast<uint64_t>(all[v][2].item<int64_t>());
-  sums.request = static_cast<StopRequest>(all.select(1, 3).max().item<int64_t>());
+  for (int64_t v = 0; v < options_.logical_ranks; ++v) {
+    sums.correct += value[v][1];
+    sums.coverage += std::bit_cast<uint64_t>(value[v][2]);
+    sums.request = std::max(sums.request, static_cast<StopRequest>(value[v][3]));
+  }
   if (!std::isfinite(sums.loss)) {
     const int64_t first = losses.isfinite().logical_not().nonzero()[0][0].item<int64_t>();
     diverged("the loss of logical rank " + std::to_string(first) + " is not finite", step);
@@ -144,35 +185,99 @@ Trainer::Sums Trainer::agree(const CanonicalTree& tree, at::Tensor rows, StopReq
   return sums;
 }
 
-// All ranks hold the same sums, so all find the same values not finite.
-void Trainer::update(const CanonicalTree& tree, double learning_rate, int64_t step) {
+// λ·Σw² over convolution kernels adds 2λ·w to their gradients.
+void Trainer::add_kernel_penalty(Range range) {
+  const at::NoGradGuard no_grad;
+  const Replica& replica = parts_.replica;
+  for (size_t kernel : kernels_) {
+    const size_t place = replica.place_of(kernel);
+    if (const Range at = replica.layout().range(place); at.begin < range.begin || at.end > range.end) continue;
+    replica.layout()
+        .view(reducer_.gradients(), place)
+        .add_(replica.layout().view(replica.flat_parameters(), place), 2 * options_.l2_kernels);
+  }
+}
+
+// On the reducer's thread: a bucket's sums are there.
+void Trainer::update_bucket(Range range) {
+  const auto span = parts_.trace.span("update");
+  add_kernel_penalty(range);
+  if (!parts_.replica.optimizer().update(range, reducer_.gradients())) finite_ = false;
+}
+
+// The norm over all parameters, each tensor's squares added up in a fixed order, the tensors in the network's.
+double Trainer::gradient_norm() const {
+  const Replica& replica = parts_.replica;
+  const at::Tensor gradients = reducer_.gradients();
+  double sum = 0;
+  for (size_t i = 0; i < replica.parameters().size(); ++i) {
+    const Range range = replica.layout().range(replica.place_of(i));
+    sum += sum_of_squares({gradients.const_data_ptr<float>() + range.begin, static_cast<size_t>(range.size())});
+  }
+  return std::sqrt(sum);
+}
+
+void Trainer::finish_update(const CanonicalTree& tree, int64_t step) {
   const at::NoGradGuard no_grad;
   Replica& replica = parts_.replica;
-  const at::Tensor gradients = reducer_.gradients();
-  if (!all_finite(gradients) || !all_finite(reducer_.extra()))
-    diverged("the gradient of " + first_bad(replica, gradients) + " is not finite", step);
-  add_kernel_penalty(gradients);
-  replica.optimizer().step(gradients, learning_rate);
+  if (options_.clip_norm > 0) {
+    const Range all{0, replica.layout().numel()};
+    add_kernel_penalty(all);
+    const double norm = gradient_norm();
+    const double scale = norm > options_.clip_norm ? options_.clip_norm / norm : 1;
+    if (!replica.optimizer().update(all, reducer_.gradients(), static_cast<float>(scale))) finite_ = false;
+  }
   replica.flat_buffers().copy_(reducer_.extra().div(static_cast<double>(tree.present_count())));
-  if (!all_finite(replica.flat_parameters()))
-    diverged("after the update " + first_bad(replica, replica.flat_parameters()) + " is not finite", step);
+  if (!finite_ || !replica.flat_buffers().isfinite().all().item<bool>()) require_finite(step);
+}
+
+// All ranks hold the same sums, so all find the same values not finite.
+void Trainer::require_finite(int64_t step) {
+  const Replica& replica = parts_.replica;
+  const std::string gradient = first_bad(replica, reducer_.gradients());
+  if (!gradient.empty()) diverged("the gradient of " + gradient + " is not finite", step);
+  const std::string weight = first_bad(replica, replica.flat_parameters());
+  diverged("after the update " + (weight.empty() ? "BatchNorm's statistics are" : weight + " is") + " not finite",
+           step);
+}
+
+// Gradients become ready in an order that the network's graph decides. After the first step that shows it, all ranks
+// lay parameters, gradients and optimizer state out in rank 0's order.
+void Trainer::adopt_ready_order() {
+  const auto count = static_cast<int64_t>(parts_.replica.parameters().size());
+  at::Tensor order = at::full({count}, -1, at::kLong);
+  const std::vector<size_t> ready = reducer_.ready_order();
+  for (size_t k = 0; k < ready.size(); ++k) order[static_cast<int64_t>(k)] = static_cast<int64_t>(ready[k]);
+  broadcast(parts_.comm, order);
+  if (order[0].item<int64_t>() < 0) return;
+  order_known_ = true;
+  const auto* places = order.const_data_ptr<int64_t>();
+  parts_.replica.reorder({places, places + count});
+  reducer_.reorder(parts_.replica.parameters_in_layout());
 }
 
 StepReport Trainer::step(TrainingState& state, StopRequest request) {
   check(steps_left() > 0, "a step is left in the epoch");
   const Stopwatch stepping;
+  const auto span = parts_.trace.span("step", state.step);
   const at::AutoGradMode with_grad(true);
   std::vector<bool> present;
   for (int64_t v = 0; v < options_.logical_ranks; ++v) present.push_back(plan_->count(at_, v) > 0);
   const CanonicalTree tree(present);
   const int64_t tracked = parts_.replica.steps_tracked();
-
-  const at::Tensor rows = run_passes(tree, state.step);
-  const Sums sums = agree(tree, rows, request, state.step);
-  parts_.watchdog.enter(Section::update, state.step);
   const double learning_rate = parts_.schedule.rate(state.step);
-  update(tree, learning_rate, state.step);
+
+  finite_ = true;
+  const ReplicaCheck::Hashes hashes = check_.take();
+  parts_.replica.optimizer().begin_update(learning_rate);
+  const at::Tensor rows = run_passes(tree, state.step);
+  const Sums sums = agree(tree, rows, hashes, request, state.step);
+  parts_.watchdog.enter(Section::update, state.step);
+  const Stopwatch updating;
+  finish_update(tree, state.step);
   parts_.replica.set_steps_tracked(tracked + 1);
+  if (!order_known_) adopt_ready_order();
+  spent_.update_s += updating.seconds();
 
   const StepReport report{sums.loss / static_cast<double>(plan_->count(at_)), learning_rate, sums.request};
   state.loss_sum += sums.loss;
@@ -181,11 +286,14 @@ StepReport Trainer::step(TrainingState& state, StopRequest request) {
   ++state.step;
   state.cursor = plan_->cursor(++at_);
   state.optimizer_updates = parts_.replica.optimizer().updates();
-  state.epoch_seconds += stepping.seconds();
+  const double seconds = stepping.seconds();
+  state.epoch_seconds += seconds;
+  spent_.here_s += seconds;
   const Loader::Figures loaded = parts_.loader.figures();
   state.data_wait_s = before_.data_wait_s + loaded.wait_s;
-  state.allreduce_s = before_.allreduce_s + reducer_.exposed_s() + agree_s_;
+  state.allreduce_s = before_.allreduce_s + spent_.allreduce_s;
   state.bytes_read = before_.bytes_read + loaded.bytes_read;
+  check_.step_took(seconds);
   return report;
 }
 
@@ -197,15 +305,21 @@ Trainer::Finished Trainer::end_epoch(TrainingState& state) {
         wanted += parts_.dataset.samples[static_cast<size_t>(parts_.train[static_cast<size_t>(place)])].id;
   check(at_ == plan_->steps() && state.coverage_sum == wanted,
         "epoch " + std::to_string(state.epoch + 1) + " saw every sample of its plan exactly once (coverage receipt)");
-  const Finished finished{state.loss_sum / static_cast<double>(state.cursor),
-                          state.cursor,
-                          state.correct,
-                          plan_->steps(),
-                          state.epoch_seconds,
-                          state.data_wait_s,
-                          state.allreduce_s,
-                          parts_.loader.figures().queue_fill,
-                          state.bytes_read};
+  Finished finished;
+  finished.train_loss = state.loss_sum / static_cast<double>(state.cursor);
+  finished.samples = state.cursor;
+  finished.correct = state.correct;
+  finished.steps = plan_->steps();
+  finished.epoch_seconds = state.epoch_seconds;
+  finished.data_wait_s = state.data_wait_s;
+  finished.allreduce_s = state.allreduce_s;
+  finished.imbalance_s = spent_.imbalance_s;
+  finished.compute_s = spent_.compute_s;
+  finished.update_s = spent_.update_s;
+  finished.here_s = spent_.here_s;
+  finished.allreduce_here_s = spent_.allreduce_s;
+  finished.loaded = parts_.loader.figures();
+  finished.bytes_read = state.bytes_read;
   ++state.epoch;
   state.cursor = 0;
   state.loss_sum = 0;

@@ -1,4 +1,5 @@
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -6,6 +7,7 @@
 #include <vector>
 
 #include "dtrain/base/stop_signal.hpp"
+#include "dtrain/base/trace.hpp"
 #include "dtrain/checkpoint/state.hpp"
 #include "dtrain/data/loader.hpp"
 #include "dtrain/data/sampler.hpp"
@@ -16,6 +18,7 @@
 #include "dtrain/model/loss.hpp"
 #include "dtrain/optim/schedule.hpp"
 #include "dtrain/train/replica.hpp"
+#include "dtrain/train/replica_check.hpp"
 
 namespace dtrain {
 
@@ -42,14 +45,15 @@ class Trainer {
     Watchdog& watchdog;
     const Dataset& dataset;
     const std::vector<int64_t>& train;  ///< Split::train
+    Trace& trace;
   };
   struct Options {
     Task task = Task::multilabel;
     uint64_t seed = 0;
     int64_t logical_ranks = 1;
-    int64_t threads = 1;
-    double bucket_mb = 0;
+    DistributedOptions distributed;
     double l2_kernels = 0;
+    double clip_norm = 0;
     BatchOptions batch;
     Distribute distribute = Distribute::samples;
   };
@@ -63,7 +67,8 @@ class Trainer {
   int64_t steps_done() const { return at_; }
 
   /// One update. Counts it in `state`. `request`: what this process's signals ask for; the answer is agreed.
-  /// Throws DivergedError on all ranks when the loss, a summed gradient or an updated weight is not finite.
+  /// Throws on all ranks: DivergedError when the loss, a summed gradient or an updated weight is not finite; Error with
+  /// kReplicasDiffer when replicas have drifted apart.
   StepReport step(TrainingState& state, StopRequest request);
 
   /// Closes the receipt: every sample of the plan was seen exactly once over all ranks, else InternalError. The state
@@ -73,13 +78,23 @@ class Trainer {
     int64_t samples = 0;
     int64_t correct = 0;
     int64_t steps = 0;
-    double epoch_seconds = 0;  ///< in step(), over all starts
-    double data_wait_s = 0;    ///< of this process: waiting for the loader
-    double allreduce_s = 0;    ///< of this process: waiting for sums after backward was done
-    double queue_fill = 0;     ///< since begin_epoch()
-    int64_t bytes_read = 0;
+    double epoch_seconds = 0;     ///< in step(), over all starts
+    double data_wait_s = 0;       ///< of this process, over all starts: waiting for the loader
+    double allreduce_s = 0;       ///< over all starts: sums after backward was done, imbalance apart
+    double imbalance_s = 0;       ///< since begin_epoch(), mean over ranks: waiting for ranks that came later
+    double compute_s = 0;         ///< of this process, since begin_epoch(): forward and backward
+    double update_s = 0;          ///< of this process, since begin_epoch(): what of the update was not hidden
+    double here_s = 0;            ///< since begin_epoch(): in step()
+    double allreduce_here_s = 0;  ///< allreduce_s since begin_epoch()
+    Loader::Figures loaded;       ///< since begin_epoch()
+    int64_t bytes_read = 0;       ///< of this process, over all starts
   };
   Finished end_epoch(TrainingState& state);
+
+  /// Compares all of the replicas now; throws as step().
+  void require_equal_replicas(int64_t step) { check_.compare_now(step); }
+  const GradientReducer& reducer() const { return reducer_; }
+  const ReplicaCheck& replica_check() const { return check_; }
 
  private:
   struct Pass {  ///< forward and backward of one logical rank
@@ -94,21 +109,36 @@ class Trainer {
     uint64_t coverage = 0;
     StopRequest request = StopRequest::none;
   };
-  Pass run_pass(int64_t logical_rank, int64_t global_count, int64_t step);
+  Pass run_micro_batch(int64_t logical_rank, int64_t global_count, int64_t step, int64_t micro, bool last);
   at::Tensor run_passes(const CanonicalTree& tree, int64_t step);
-  Sums agree(const CanonicalTree& tree, at::Tensor rows, StopRequest request, int64_t step);
-  void update(const CanonicalTree& tree, double learning_rate, int64_t step);
-  void add_kernel_penalty(const at::Tensor& gradients);
+  Sums agree(const CanonicalTree& tree, at::Tensor rows, const ReplicaCheck::Hashes& hashes, StopRequest request,
+             int64_t step);
+  void add_kernel_penalty(Range range);
+  void update_bucket(Range range);
+  void finish_update(const CanonicalTree& tree, int64_t step);
+  void require_finite(int64_t step);
+  double gradient_norm() const;
+  void adopt_ready_order();
 
   Parts parts_;
   Options options_;
   Range mine_;
-  std::vector<size_t> kernels_;  // places in the layout
+  std::vector<size_t> kernels_;  // parameters that loss.l2_kernels acts on
   GradientReducer reducer_;
+  ReplicaCheck check_;
   std::unique_ptr<EpochPlan> plan_;
-  int64_t at_ = 0;      // next step of the plan
-  double agree_s_ = 0;  // waiting for the other ranks' rows, since construction
-  struct Before {       // what the state said when the epoch began here; its earlier starts' share
+  int64_t at_ = 0;  // next step of the plan
+  bool order_known_ = false;
+  std::atomic<bool> finite_{true};  // of this step's gradients and updated weights
+  double agree_s_ = 0;              // of this step: exchanging rows
+  struct Spent {                    // since begin_epoch()
+    double compute_s = 0;
+    double update_s = 0;
+    double allreduce_s = 0;
+    double imbalance_s = 0;
+    double here_s = 0;
+  } spent_;
+  struct Before {  // what the state said when the epoch began here: its earlier starts' share
     double data_wait_s = 0;
     double allreduce_s = 0;
     int64_t bytes_read = 0;

@@ -5,11 +5,14 @@
 #include <chrono>
 #include <thread>
 
+#include "dtrain/base/time.hpp"
 #include "dtrain/data/transform.hpp"
 #include "unit/data/folder.hpp"
 
 using namespace dtrain;
 using namespace dtrain::test;
+
+static Trace no_trace(false);
 
 // Two classes of `n` pictures of different sizes, colours and file types.
 static void make_pictures(const TempFolder& root, int n) {
@@ -43,6 +46,12 @@ static std::vector<Batch> drain(Loader& loader) {
   return batches;
 }
 
+static int count(const std::string& text, const std::string& part) {
+  int found = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
 TEST_CASE("batches are the same for any number of threads, prefetch and memory layout") {
   const TempFolder root;
   make_pictures(root, 23);
@@ -52,7 +61,7 @@ TEST_CASE("batches are the same for any number of threads, prefetch and memory l
       for (const auto format : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast}) {
         const DataOptions options = small(DataFormat::image_folder, root, threads, prefetch);
         const Dataset data = open_dataset(options, Task::from_format, 1);
-        Loader loader(data, options, 9, format);
+        Loader loader(data, options, 9, format, no_trace);
         CHECK(loader.threads() == threads);
         loader.start(requests(23, 5, 4));
         const std::vector<Batch> batches = drain(loader);
@@ -73,7 +82,7 @@ TEST_CASE("a batch holds what decode and transform give, keyed by epoch and samp
   make_pictures(root, 6);
   const DataOptions options = small(DataFormat::image_folder, root);
   const Dataset data = open_dataset(options, Task::from_format, 1);
-  Loader loader(data, options, 9, at::MemoryFormat::ChannelsLast);
+  Loader loader(data, options, 9, at::MemoryFormat::ChannelsLast, no_trace);
   loader.start({{{2, 4}, std::nullopt}, {{2, 4}, 7}, {{4, 2}, 7}, {{2, 4}, 8}});
   const std::vector<Batch> batches = drain(loader);
   REQUIRE(batches.size() == 4);
@@ -93,7 +102,7 @@ TEST_CASE("labels of several kinds come as the loss wants them") {
   options.synthetic = {10, 3};
   options.image.height = options.image.width = 32;
   const Dataset labels = open_dataset(options, Task::multilabel, 1);
-  Loader loader(labels, options, 1, at::MemoryFormat::Contiguous);
+  Loader loader(labels, options, 1, at::MemoryFormat::Contiguous, no_trace);
   loader.start({{{0, 9, 5}, std::nullopt}});
   const Batch batch = *loader.next();
   CHECK(batch.targets.sizes() == at::IntArrayRef({3, 3}));
@@ -101,7 +110,7 @@ TEST_CASE("labels of several kinds come as the loss wants them") {
     CHECK(batch.targets[1][k].item<float>() == labels.samples[9].labels[static_cast<size_t>(k)]);
 
   const Dataset masks = open_dataset(options, Task::segmentation, 1);
-  Loader other(masks, options, 1, at::MemoryFormat::ChannelsLast);
+  Loader other(masks, options, 1, at::MemoryFormat::ChannelsLast, no_trace);
   other.start({{{7, 3}, std::nullopt}});
   const Batch planes = *other.next();
   CHECK(planes.targets.sizes() == at::IntArrayRef({2, 3, 32, 32}));
@@ -125,7 +134,7 @@ TEST_CASE("an image and its mask move together through the loader") {
   options.image.std = {1};
   options.augment.brightness = options.augment.contrast = 0;
   const Dataset data = open_dataset(options, Task::from_format, 1);
-  Loader loader(data, options, 3, at::MemoryFormat::ChannelsLast);
+  Loader loader(data, options, 3, at::MemoryFormat::ChannelsLast, no_trace);
   loader.start(requests(8, 4, 1));
   for (const Batch& batch : drain(loader)) CHECK(at::equal(batch.images, batch.targets));
 }
@@ -137,7 +146,7 @@ TEST_CASE("an error arrives with the batch it belongs to, and the loader goes on
   const Dataset data = open_dataset(options, Task::from_format, 1);
   root.text(data.samples[4].path, "no picture at all");
   std::filesystem::remove(root / data.samples[5].path);
-  Loader loader(data, options, 9, at::MemoryFormat::Contiguous);
+  Loader loader(data, options, 9, at::MemoryFormat::Contiguous, no_trace);
   for (int again = 0; again < 5; ++again) {
     loader.start({{{0, 1}, 1}, {{2, 4, 5}, 1}, {{5, 4}, 1}, {{6, 7}, 1}});
     CHECK(loader.next()->samples == std::vector<int64_t>{0, 1});
@@ -154,7 +163,7 @@ TEST_CASE("a mask of another size than its image is refused with both names") {
   root.picture("masks/1.png", random_image(8, 9, 1, 1));
   const DataOptions options = small(DataFormat::image_mask, root);
   const Dataset data = open_dataset(options, Task::from_format, 1);
-  Loader loader(data, options, 9, at::MemoryFormat::Contiguous);
+  Loader loader(data, options, 9, at::MemoryFormat::Contiguous, no_trace);
   loader.start({{{0}, std::nullopt}});
   const std::string sentence = error_of(65, [&] { loader.next(); });
   CHECK(holds(sentence, "images/1.png"));
@@ -167,7 +176,7 @@ TEST_CASE("start drops what is left, and the end never hangs, however early") {
   const DataOptions options = small(DataFormat::image_folder, root, 3, 2);
   const Dataset data = open_dataset(options, Task::from_format, 1);
   for (int round = 0; round < 60; ++round) {
-    Loader loader(data, options, 9, at::MemoryFormat::Contiguous);
+    Loader loader(data, options, 9, at::MemoryFormat::Contiguous, no_trace);
     if (round % 4 == 0) continue;
     loader.start(requests(12, 5, 1));
     for (int i = 0; i < round % 4 - 1; ++i) loader.next();
@@ -178,7 +187,7 @@ TEST_CASE("start drops what is left, and the end never hangs, however early") {
       CHECK_FALSE(loader.next().has_value());
     }
   }
-  Loader idle(data, options, 9, at::MemoryFormat::Contiguous);
+  Loader idle(data, options, 9, at::MemoryFormat::Contiguous, no_trace);
   CHECK_FALSE(idle.next().has_value());
   idle.start({});
   CHECK_FALSE(idle.next().has_value());
@@ -189,7 +198,7 @@ TEST_CASE("no more batches than asked for are made ahead, and the figures count 
   make_pictures(root, 20);
   const DataOptions options = small(DataFormat::image_folder, root, 2, 3);
   const Dataset data = open_dataset(options, Task::from_format, 1);
-  Loader loader(data, options, 9, at::MemoryFormat::Contiguous);
+  Loader loader(data, options, 9, at::MemoryFormat::Contiguous, no_trace);
   int64_t all = 0;
   int64_t ahead = 0;
   for (int64_t i = 0; i < 20; ++i) {
@@ -211,6 +220,51 @@ TEST_CASE("no more batches than asked for are made ahead, and the figures count 
   CHECK(figures.wait_s >= 0);
   loader.start({});
   CHECK(loader.figures().bytes_read == 0);
+  CHECK(loader.figures().read_s == 0);
+  CHECK(loader.figures().decode_s == 0);
+}
+
+TEST_CASE("the time of reading and decoding is counted, and is no more than the threads have") {
+  const TempFolder root;
+  for (int i = 0; i < 6; ++i) {
+    root.picture("images/" + std::to_string(i) + ".png", random_image(300, 300, 3, 1));
+    root.picture("masks/" + std::to_string(i) + ".png", random_image(300, 300, 1, 1));
+  }
+  for (const int64_t threads : {1, 3}) {
+    const DataOptions options = small(DataFormat::image_mask, root, threads);
+    const Dataset data = open_dataset(options, Task::from_format, 1);
+    Loader loader(data, options, 9, at::MemoryFormat::Contiguous, no_trace);
+    const Stopwatch stopwatch;
+    loader.start(requests(6, 2, 1));
+    CHECK(drain(loader).size() == 3);
+    const Loader::Figures figures = loader.figures();
+    CHECK(figures.read_s > 0);
+    CHECK(figures.decode_s > figures.read_s);  // 90,000 pixels of noise against a file in the page cache
+    CHECK(figures.read_s + figures.decode_s <= static_cast<double>(threads) * stopwatch.seconds());
+  }
+}
+
+TEST_CASE("a trace shows reading and decoding of every sample, by batch, in lanes of the loader's threads") {
+  const TempFolder root;
+  make_pictures(root, 7);
+  const DataOptions options = small(DataFormat::image_folder, root, 2, 2);
+  const Dataset data = open_dataset(options, Task::from_format, 1);
+  Trace trace(true);
+  {
+    Loader loader(data, options, 9, at::MemoryFormat::Contiguous, trace);
+    for (int again = 0; again < 2; ++again) {
+      loader.start(requests(7, 3, 1));
+      CHECK(drain(loader).size() == 3);
+    }
+  }
+  const std::string events = trace.events_json(0, "host");
+  CHECK(count(events, "\"name\":\"read\"") == 14);
+  CHECK(count(events, "\"name\":\"decode\"") == 14);
+  CHECK(count(events, "\"n\":0}") == 12);
+  CHECK(count(events, "\"n\":2}") == 4);
+  CHECK(count(events, "\"loader 0\"") == 1);
+  CHECK(count(events, "\"loader 1\"") == 1);
+  CHECK(count(events, "\"thread_name\"") == 2);
 }
 
 TEST_CASE("the number of threads is as asked, or what the process may use less those that compute") {

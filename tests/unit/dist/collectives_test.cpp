@@ -20,7 +20,26 @@ TEST_CASE("the canonical sum has the tree's bits for any number of ranks, also w
   for (int n = 1; n <= 5; ++n)
     for (int64_t v : {5, 6, 8, 13}) {
       INFO("ranks " << n << " of " << v);
-      CHECK_NOTHROW(run_ranks(n, [&](Communicator& comm) { test::check_canonical_sum(comm, v); }));
+      CHECK_NOTHROW(run_ranks(n, [&](Communicator& comm) { test::check_bucket_sum(comm, Reduction::canonical, v); }));
+    }
+}
+
+TEST_CASE("the canonical sum keeps its bits however the ranks lie on hosts") {
+  for (const std::vector<int>& host_of :
+       std::vector<std::vector<int>>{{0, 1}, {0, 0, 1}, {0, 1, 0, 1}, {0, 0, 0, 1}, {2, 1, 0, 2, 1}, {0, 1, 2, 3, 4}})
+    for (int64_t v : {5, 8, 13}) {
+      const int n = static_cast<int>(host_of.size());
+      INFO("ranks " << n << " of " << v << ", the last on host " << host_of.back());
+      CHECK_NOTHROW(run_ranks(
+          n, [&](Communicator& comm) { test::check_bucket_sum(comm, Reduction::canonical, v); }, host_of));
+    }
+}
+
+TEST_CASE("ring, the transport's own and the root's sum are right and equal on all ranks") {
+  for (const Reduction reduction : {Reduction::ring, Reduction::fastest, Reduction::root_cpu})
+    for (int n = 1; n <= 5; ++n) {
+      INFO("ranks " << n << ", reduction " << static_cast<int>(reduction));
+      CHECK_NOTHROW(run_ranks(n, [&](Communicator& comm) { test::check_bucket_sum(comm, reduction, 5); }));
     }
 }
 

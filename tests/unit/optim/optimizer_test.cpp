@@ -2,9 +2,32 @@
 
 #include <ATen/ATen.h>
 
+#include <limits>
+
+#include "dtrain/base/error.hpp"
 #include "support/catch.hpp"
 
 using namespace dtrain;
+
+static bool step(Optimizer& optimizer, const at::Tensor& gradients, double rate) {
+  optimizer.begin_update(rate);
+  return optimizer.update({0, gradients.numel()}, gradients);
+}
+
+// Every loop there is.
+static std::vector<OptimizerOptions> all_kinds() {
+  std::vector<OptimizerOptions> kinds(7);
+  const OptimizerName names[] = {OptimizerName::sgd,     OptimizerName::sgd,   OptimizerName::sgd,
+                                 OptimizerName::adam,    OptimizerName::adamw, OptimizerName::adagrad,
+                                 OptimizerName::adadelta};
+  for (size_t i = 0; i < kinds.size(); ++i) {
+    kinds[i].name = names[i];
+    kinds[i].weight_decay = 0.1;
+  }
+  kinds[1].momentum = kinds[2].momentum = 0.9;
+  kinds[2].nesterov = true;
+  return kinds;
+}
 
 // Five updates of four parameters, the rate halved after three: the same as in the numbers below, which
 // torch.optim 2.11 gave.
@@ -13,7 +36,7 @@ static std::vector<float> five_updates(const OptimizerOptions& options) {
   Optimizer optimizer(options, w);
   for (int i = 0; i < 5; ++i) {
     const auto f = static_cast<float>(i);
-    optimizer.step(at::tensor({0.1F * (f + 1), -0.3F, 0.05F * f * f - 0.2F, 0.01F}), i < 3 ? 0.1 : 0.05);
+    step(optimizer, at::tensor({0.1F * (f + 1), -0.3F, 0.05F * f * f - 0.2F, 0.01F}), i < 3 ? 0.1 : 0.05);
   }
   CHECK(optimizer.updates() == 5);
   return {w.const_data_ptr<float>(), w.const_data_ptr<float>() + 4};
@@ -60,22 +83,17 @@ TEST_CASE("adagrad and adadelta update as PyTorch does") {
 }
 
 TEST_CASE("an element's update does not depend on its neighbours, and zeros stay zero") {
-  for (const OptimizerName name : {OptimizerName::sgd, OptimizerName::adam, OptimizerName::adamw,
-                                   OptimizerName::adagrad, OptimizerName::adadelta}) {
-    OptimizerOptions options;
-    options.name = name;
-    options.momentum = name == OptimizerName::sgd ? 0.9 : 0;
-    options.weight_decay = 0.1;
+  for (const OptimizerOptions& options : all_kinds()) {
     at::Tensor alone = at::full({1}, 0.7F);
     at::Tensor among = at::zeros({1001});
     among[500] = 0.7F;
     Optimizer first(options, alone);
     Optimizer second(options, among);
     for (int i = 1; i < 4; ++i) {
-      first.step(at::full({1}, 0.1F * static_cast<float>(i)), 0.01);
+      step(first, at::full({1}, 0.1F * static_cast<float>(i)), 0.01);
       at::Tensor gradient = at::zeros({1001});
       gradient[500] = 0.1F * static_cast<float>(i);
-      second.step(gradient, 0.01);
+      step(second, gradient, 0.01);
     }
     CHECK(among[500].item<float>() == alone[0].item<float>());
     CHECK(among.slice(0, 0, 500).eq(0).all().item<bool>());
@@ -87,15 +105,96 @@ TEST_CASE("restored state goes on to the same bits") {
   at::Tensor through = at::full({3}, 1.0F);
   Optimizer whole(options, through);
   const auto gradient = [](int i) { return at::tensor({0.1F * static_cast<float>(i), -0.2F, 0.3F}); };
-  for (int i = 0; i < 4; ++i) whole.step(gradient(i), 0.01);
+  for (int i = 0; i < 4; ++i) step(whole, gradient(i), 0.01);
 
   at::Tensor stopped = at::full({3}, 1.0F);
   Optimizer before(options, stopped);
-  for (int i = 0; i < 2; ++i) before.step(gradient(i), 0.01);
+  for (int i = 0; i < 2; ++i) step(before, gradient(i), 0.01);
   at::Tensor resumed = stopped.clone();
   Optimizer after(options, resumed);
   for (size_t i = 0; i < before.state().size(); ++i) after.state()[i].values.copy_(before.state()[i].values);
   after.set_updates(before.updates());
-  for (int i = 2; i < 4; ++i) after.step(gradient(i), 0.01);
+  for (int i = 2; i < 4; ++i) step(after, gradient(i), 0.01);
   CHECK(at::equal(resumed, through));
+}
+
+TEST_CASE("an update in several ranges, in any order, gives the bits of an update in one") {
+  at::manual_seed(1);
+  constexpr int64_t kCount = 1003;
+  const at::Tensor start = at::randn({kCount});
+  for (const OptimizerOptions& options : all_kinds()) {
+    const at::Tensor together = start.clone();
+    const at::Tensor apart = start.clone();
+    Optimizer whole(options, together);
+    Optimizer parts(options, apart);
+    for (int i = 0; i < 3; ++i) {
+      const at::Tensor gradient = at::randn({kCount});
+      CHECK(step(whole, gradient, 0.01));
+      parts.begin_update(0.01);
+      CHECK(parts.update({700, kCount}, gradient));
+      for (int64_t at = 0; at < 33; ++at) CHECK(parts.update({at, at + 1}, gradient));
+      CHECK(parts.update({33, 33}, gradient));
+      CHECK(parts.update({33, 700}, gradient));
+    }
+    CHECK(at::equal(together, apart));
+    for (size_t i = 0; i < whole.state().size(); ++i)
+      CHECK(at::equal(whole.state()[i].values, parts.state()[i].values));
+    CHECK(parts.updates() == 3);
+  }
+}
+
+TEST_CASE("gradients are multiplied by the scale, and only read") {
+  at::manual_seed(2);
+  const at::Tensor gradient = at::randn({100});
+  const at::Tensor kept = gradient.clone();
+  for (const OptimizerOptions& options : all_kinds()) {
+    const at::Tensor scaled = at::ones({100});
+    const at::Tensor expected = at::ones({100});
+    Optimizer first(options, scaled);
+    Optimizer second(options, expected);
+    first.begin_update(0.01);
+    CHECK(first.update({0, 100}, gradient, 0.3F));
+    CHECK(step(second, gradient * 0.3F, 0.01));
+    CHECK(at::equal(scaled, expected));
+    CHECK(at::equal(gradient, kept));
+  }
+}
+
+TEST_CASE("a gradient that is not finite is told, wherever it stands, and only within its range") {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  for (const OptimizerOptions& options : all_kinds())
+    for (const float bad : {kInf, -kInf, std::numeric_limits<float>::quiet_NaN()})
+      for (int64_t place = 0; place < 70; ++place) {
+        at::Tensor gradient = at::full({70}, 1e-40F);
+        gradient[69 - place] = 1e15F;
+        gradient[place] = bad;
+        Optimizer optimizer(options, at::ones({70}));
+        optimizer.begin_update(0.01);
+        REQUIRE(optimizer.update({0, place}, gradient));
+        REQUIRE(optimizer.update({place + 1, 70}, gradient));
+        REQUIRE_FALSE(optimizer.update({place, place + 1}, gradient));
+        Optimizer another(options, at::ones({70}));
+        REQUIRE_FALSE(step(another, gradient, 0.01));
+      }
+}
+
+TEST_CASE("an updated weight that overflows is told") {
+  constexpr float kMost = std::numeric_limits<float>::max();
+  for (OptimizerOptions options : all_kinds()) {
+    options.weight_decay = 0;
+    at::Tensor w = at::zeros({40});
+    w[17] = -kMost;
+    Optimizer optimizer(options, w);
+    CHECK(step(optimizer, at::zeros({40}), 3e37));
+    CHECK_FALSE(step(optimizer, at::ones({40}), 3e37));
+  }
+}
+
+TEST_CASE("a range beyond the parameters and gradients of another kind are refused") {
+  Optimizer optimizer({}, at::zeros({4}));
+  optimizer.begin_update(0.1);
+  CHECK_THROWS_AS(optimizer.update({2, 5}, at::zeros({4})), InternalError);
+  CHECK_THROWS_AS(optimizer.update({-1, 2}, at::zeros({4})), InternalError);
+  CHECK_THROWS_AS(optimizer.update({0, 4}, at::zeros({5})), InternalError);
+  CHECK_THROWS_AS(optimizer.update({0, 4}, at::zeros({4}, at::kDouble)), InternalError);
 }

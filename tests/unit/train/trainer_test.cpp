@@ -19,9 +19,12 @@ struct Setting {
   NetworkName network = NetworkName::small_cnn;
   Task task = Task::multiclass;
   int64_t logical_ranks = 4;
-  BatchOptions batch{2, 0, false};
+  BatchOptions batch{2, 0, 1, false};
   double l2_kernels = 0;
+  double clip_norm = 0;
   double learning_rate = 0.01;
+  OptimizerName optimizer = OptimizerName::adam;
+  DistributedOptions distributed{.bucket_mb = 0.05, .check_every = 2};
 };
 
 struct Outcome {
@@ -57,6 +60,8 @@ Outcome train(const Setting& setting, Communicator& comm) {
   model.name = setting.network;
   const NetworkShape shape{data.image.channels, 32, 32, static_cast<int64_t>(dataset.classes.size())};
   OptimizerOptions optimizer;
+  optimizer.name = setting.optimizer;
+  optimizer.momentum = setting.optimizer == OptimizerName::sgd ? 0.9 : 0;
   optimizer.learning_rate = setting.learning_rate;
   // Every rank starts from other weights; the broadcast must make them one.
   Replica replica(make_network(model, shape, 100 + static_cast<uint64_t>(comm.rank())), at::MemoryFormat::ChannelsLast,
@@ -64,11 +69,12 @@ Outcome train(const Setting& setting, Communicator& comm) {
   replica.broadcast_from(comm, 0);
   const Loss loss({}, setting.task, {});
   const Schedule schedule({}, optimizer.learning_rate, 1, 1, 2);
-  Loader loader(dataset, data, 5, replica.memory_format());
+  Trace trace(false);
+  Loader loader(dataset, data, 5, replica.memory_format(), trace);
   Watchdog watchdog(60, [](const std::string&) {});
-  Trainer trainer(
-      {replica, loss, schedule, loader, comm, watchdog, dataset, train_part},
-      {setting.task, 5, setting.logical_ranks, 1, 0.05, setting.l2_kernels, setting.batch, Distribute::samples});
+  Trainer trainer({replica, loss, schedule, loader, comm, watchdog, dataset, train_part, trace},
+                  {setting.task, 5, setting.logical_ranks, setting.distributed, setting.l2_kernels, setting.clip_norm,
+                   setting.batch, Distribute::samples});
   Outcome outcome;
   TrainingState state;
   for (int epoch = 0; epoch < 2; ++epoch) {
@@ -128,7 +134,7 @@ TEST_CASE("another V, another batch or a penalty gives other bits: the equality 
 TEST_CASE("a global batch that V does not divide is shared out and weighted by count, the same on any ranks") {
   Setting setting;
   setting.logical_ranks = 3;
-  setting.batch = {0, 7, false};
+  setting.batch = {0, 7, 1, false};
   CHECK(train_on(1, setting).weights == train_on(3, setting).weights);
   setting.batch.drop_last = true;
   CHECK(train_on(1, setting).weights == train_on(2, setting).weights);

@@ -1,0 +1,66 @@
+#include "dtrain/dist/host_memory.hpp"
+
+#include <ATen/ATen.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <climits>
+
+namespace dtrain {
+
+// The kernel's wait on a word. Not the private kind, which sees threads of one process only; with a time limit, so that
+// a wake-up lost with its sender costs a second and not the run.
+static void sleep_while(std::atomic<uint32_t>& word, uint32_t value) {
+  const timespec limit{1, 0};
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT, value, &limit, nullptr, 0);
+}
+
+static void wake_all(std::atomic<uint32_t>& word) {
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+static bool reached(const std::atomic<uint32_t>& word, uint32_t wanted) {
+  return static_cast<int32_t>(word.load(std::memory_order_acquire) - wanted) >= 0;  // the count may wrap
+}
+
+static void wait_until(BarrierWord& word, uint32_t wanted) {
+  const auto begin = std::chrono::steady_clock::now();
+  for (int looks = 0; !reached(word.arrived, wanted); ++looks) {
+    if (looks % 32 != 31) {
+      __builtin_ia32_pause();
+      continue;
+    }
+    sched_yield();
+    if (std::chrono::steady_clock::now() - begin > std::chrono::microseconds(50)) break;
+  }
+  while (!reached(word.arrived, wanted)) {
+    word.sleepers.fetch_add(1);  // before the look: either the sleeper sees the count or the waker sees the sleeper
+    const uint32_t seen = word.arrived.load();
+    if (static_cast<int32_t>(seen - wanted) < 0) sleep_while(word.arrived, seen);
+    word.sleepers.fetch_sub(1);
+  }
+}
+
+void HostBarrier::wait() {
+  if (words_.size() < 2) return;
+  ++reached_;
+  BarrierWord& own = *words_[mine_];
+  own.arrived.store(reached_);
+  if (own.sleepers.load() > 0) wake_all(own.arrived);
+  for (size_t i = 0; i < words_.size(); ++i)
+    if (i != mine_) wait_until(*words_[i], reached_);
+}
+
+HostMemory unshared_memory(int rank, int ranks, int64_t numel) {
+  HostMemory memory;
+  for (int r = 0; r < ranks; ++r) memory.hosts.push_back({r});
+  memory.host = static_cast<size_t>(rank);
+  memory.segments = {at::zeros({numel}, at::kFloat)};
+  return memory;
+}
+
+}  // namespace dtrain

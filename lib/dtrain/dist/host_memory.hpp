@@ -1,0 +1,52 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace dtrain {
+
+/// One rank's word in a HostBarrier, alone on its cache line. All zero to begin with.
+struct alignas(64) BarrierWord {
+  std::atomic<uint32_t> arrived{0};  ///< barriers that this rank has reached
+  std::atomic<uint32_t> sleepers{0};
+};
+
+/// Where the ranks of one host wait for each other without a message: words in memory that all of them see, in one
+/// process or several. A wait looks for some 50 µs, then sleeps in the kernel (futex), because compute and loader
+/// threads want the core. What a rank wrote before a barrier is visible to the others after it.
+class HostBarrier {
+ public:
+  HostBarrier() = default;
+  /// `words`: one per rank of the host, shared; `mine`: this rank's place among them.
+  HostBarrier(std::vector<BarrierWord*> words, size_t mine) : words_(std::move(words)), mine_(mine) {}
+  void wait();
+
+ private:
+  std::vector<BarrierWord*> words_;
+  size_t mine_ = 0;
+  uint32_t reached_ = 0;
+};
+
+/// How the ranks lie on hosts, and float memory that the ranks of one host share: each has a segment, and reads and
+/// writes those of the others. Where memory cannot be shared every rank counts as a host of its own.
+/// Made by Communicator::share().
+struct HostMemory {
+  std::vector<std::vector<int>> hosts;  ///< ranks of each host, ascending; hosts in the order of their first rank
+  size_t host = 0;                      ///< this rank's host
+  size_t local = 0;                     ///< this rank's place among hosts[host]
+  std::vector<at::Tensor> segments;     ///< of the ranks hosts[host], float32 [numel], zero at first
+  HostBarrier barrier;                  ///< of the ranks hosts[host]
+  std::shared_ptr<void> keep_alive;     ///< owns the memory behind `segments`, where anything does
+
+  const std::vector<int>& ranks() const { return hosts[host]; }
+  const at::Tensor& segment() const { return segments[local]; }
+};
+
+/// Each of `ranks` ranks alone, with memory of its own.
+HostMemory unshared_memory(int rank, int ranks, int64_t numel);
+
+}  // namespace dtrain

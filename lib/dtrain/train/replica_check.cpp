@@ -1,0 +1,111 @@
+#include "dtrain/train/replica_check.hpp"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+
+#include "dtrain/base/error.hpp"
+#include "dtrain/base/hash.hpp"
+#include "dtrain/base/time.hpp"
+#include "dtrain/dist/collectives.hpp"
+
+namespace dtrain {
+
+namespace {
+
+constexpr double kShare = 0.004;        // of the time, under the promised half per cent
+constexpr int64_t kStepsToMeasure = 3;  // the first one is not typical
+
+uint64_t one_number(const std::vector<uint32_t>& hashes) {
+  return hash64({reinterpret_cast<const char*>(hashes.data()), hashes.size() * sizeof(uint32_t)}) | 1;  // never 0
+}
+
+std::string rank_list(const std::vector<int>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (size_t i = 0; i < ranks.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
+  return text;
+}
+
+}  // namespace
+
+ReplicaCheck::ReplicaCheck(const Replica& replica, Communicator& comm, int64_t every)
+    : replica_(replica), comm_(comm), every_(every) {}
+
+ReplicaCheck::Hashes ReplicaCheck::take() {
+  const Stopwatch watch;
+  Hashes hashes;
+  buffer_hashes_ = replica_.hash_buffers();
+  hashes.buffers = one_number(buffer_hashes_);
+  weight_hashes_.clear();
+  if (every_ == 0 ? taken_ <= 1 : taken_ % every_ == 0) {
+    const Stopwatch weights;
+    weight_hashes_ = replica_.hash_weights();
+    hashes.weights = one_number(weight_hashes_);
+    weights_s_ = weights.seconds();
+  }
+  ++taken_;
+  seconds_ += watch.seconds();
+  return hashes;
+}
+
+void ReplicaCheck::compare(const std::vector<Hashes>& of_ranks, int64_t step) {
+  for (const Hashes& hashes : of_ranks)
+    if (hashes.buffers != of_ranks[0].buffers || hashes.weights != of_ranks[0].weights) name_difference(step);
+}
+
+void ReplicaCheck::compare_now(int64_t step) {
+  buffer_hashes_ = replica_.hash_buffers();
+  weight_hashes_ = replica_.hash_weights();
+  const at::Tensor mine = at::tensor(
+      {static_cast<int64_t>(one_number(buffer_hashes_)), static_cast<int64_t>(one_number(weight_hashes_))}, at::kLong);
+  for (const at::Tensor& theirs : all_gather(comm_, mine))
+    if (!at::equal(theirs, mine)) return name_difference(step);
+}
+
+void ReplicaCheck::step_took(double seconds) {
+  if (every_ != 0) return;
+  if (taken_ > 1) steps_s_ += seconds;
+  if (taken_ < kStepsToMeasure) return;
+  const double step_s = steps_s_ / static_cast<double>(taken_ - 1);
+  const double wanted = std::ceil(weights_s_ / (kShare * std::max(step_s, 1e-6)));
+  at::Tensor agreed = at::full({1}, static_cast<int64_t>(std::clamp(wanted, 1.0, 100'000.0)), at::kLong);
+  broadcast(comm_, agreed);
+  every_ = agreed.item<int64_t>();
+}
+
+void ReplicaCheck::name_difference(int64_t step) {
+  std::vector<std::string> names = replica_.buffer_names();
+  std::vector<uint32_t> mine = buffer_hashes_;
+  if (!weight_hashes_.empty()) {
+    for (const std::string& name : replica_.weight_names()) names.push_back(name);
+    mine.insert(mine.end(), weight_hashes_.begin(), weight_hashes_.end());
+  }
+  const at::Tensor row = at::empty({static_cast<int64_t>(mine.size())}, at::kInt);
+  std::memcpy(row.mutable_data_ptr(), mine.data(), mine.size() * sizeof(uint32_t));
+  const std::vector<at::Tensor> rows = all_gather(comm_, row);
+  for (size_t i = 0; i < mine.size(); ++i) {
+    std::map<int32_t, std::vector<int>> holders;
+    for (size_t rank = 0; rank < rows.size(); ++rank)
+      holders[rows[rank].const_data_ptr<int32_t>()[i]].push_back(static_cast<int>(rank));
+    if (holders.size() == 1) continue;
+    const auto most = std::max_element(holders.begin(), holders.end(), [](const auto& a, const auto& b) {
+      return a.second.size() < b.second.size() || (a.second.size() == b.second.size() && a.second[0] > b.second[0]);
+    });
+    std::vector<int> others;
+    for (const auto& [hash, ranks] : holders)
+      if (hash != most->first) others.insert(others.end(), ranks.begin(), ranks.end());
+    std::sort(others.begin(), others.end());
+    throw Error(exit_code::kReplicasDiffer,
+                rank_list(others) + " and " + rank_list(most->second) + " hold different bits of " + names[i] +
+                    " before step " + std::to_string(step) +
+                    (others.size() < most->second.size() ? "; the fault lies with " + rank_list(others) : "") +
+                    ": memory or a processor has failed; start again on other hosts, from the newest checkpoint");
+  }
+  throw Error(exit_code::kReplicasDiffer, "the replicas' hashes differ before step " + std::to_string(step) +
+                                              " although every tensor's agree: a message was damaged on its way");
+}
+
+}  // namespace dtrain

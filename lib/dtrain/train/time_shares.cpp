@@ -1,0 +1,83 @@
+#include "dtrain/train/time_shares.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "dtrain/base/text.hpp"
+
+namespace dtrain {
+
+namespace {
+
+constexpr double kWorthNaming = 0.1;
+// A rank this much slower than the others is slow throughout, not now and then.
+constexpr double kSlowRank = 1.1;
+
+double share(const TimeShares& t, double seconds) { return seconds / t.epoch_s; }
+
+std::string percent(double share) { return fixed(100 * share, 0) + " %"; }
+
+std::string percent(const TimeShares& t, double seconds) { return percent(share(t, seconds)); }
+
+std::string decoding(const TimeShares& t, int64_t needed) {
+  const std::string threads = count_of(t.loader_threads, "loader thread");
+  const int64_t possible = std::min(needed, t.spare_cores);
+  if (possible <= t.loader_threads)
+    return ", decoding; no core is left for more than " + threads +
+           ": more cores, or smaller pictures on disk, would help";
+  const double epoch_then =
+      std::max(t.epoch_s - t.data_wait_s, (t.read_s + t.decode_s) / static_cast<double>(possible));
+  return ", decoding; " + std::to_string(t.loader_threads) + " → " + std::to_string(possible) +
+         " loader threads would give about " + fixed(t.epoch_s / epoch_then, 1) + "x" +
+         (possible < needed ? ", more cores or smaller pictures on disk the rest" : "");
+}
+
+// The loader keeps pace once its threads finish an epoch's work in the time that the epoch takes without waiting.
+std::string loader_bound(const TimeShares& t) {
+  const std::string head = "loader-bound: data wait " + percent(t, t.data_wait_s);
+  const double work = t.read_s + t.decode_s;
+  const auto threads = static_cast<double>(t.loader_threads);
+  const double available = t.epoch_s - t.data_wait_s;
+  if (work <= threads * available)
+    return head + ", though the loader's threads work " + percent(std::min(1.0, work / (threads * t.epoch_s))) +
+           " of the time and its queue is " + percent(t.queue_fill) +
+           " full; a larger data.loader.prefetch would even it out";
+  if (t.read_s > t.decode_s)
+    return head + ", reading at " + fixed(t.read_mb_per_s, t.read_mb_per_s < 10 ? 1 : 0) +
+           " MB/s; a faster volume, data on a local disk, or a cache would help, more threads would not";
+  // An epoch that is all waiting would need more threads than there can be cores.
+  constexpr double kMost = 1e6;
+  return head + decoding(t, static_cast<int64_t>(std::min(kMost, std::ceil(work / std::max(available, 1e-9)))));
+}
+
+std::string imbalance(const TimeShares& t) {
+  const std::string head = "imbalance: " + percent(t, t.imbalance_s) + " waiting for ";
+  if (t.slowest_compute_ratio < kSlowRank)
+    return head + "the slowest rank of a step, which is another one each time; look for what else runs on these cores";
+  return head + "rank " + std::to_string(t.slowest_rank) + ", whose forward and backward take " +
+         fixed(t.slowest_compute_ratio, 1) +
+         " times the others'; look for slower or shared cores there, or more logical ranks than the others carry";
+}
+
+std::string compute_bound(const TimeShares& t) {
+  return "compute-bound: forward and backward " + percent(t, t.compute_s) + ", all-reduce " +
+         percent(t, t.allreduce_s) + ", data wait " + percent(t, t.data_wait_s) + ", imbalance " +
+         percent(t, t.imbalance_s) + ", update " + percent(t, t.update_s);
+}
+
+}  // namespace
+
+std::string time_sentence(const TimeShares& t) {
+  if (!(t.epoch_s > 0)) return "no time was measured";
+  const double largest = std::max({t.data_wait_s, t.allreduce_s, t.imbalance_s, t.update_s});
+  if (share(t, largest) < kWorthNaming) return compute_bound(t);
+  if (largest == t.data_wait_s) return loader_bound(t);
+  if (largest == t.allreduce_s)
+    return "communication-bound: all-reduce " + percent(t, t.allreduce_s) +
+           " not hidden behind backward; larger batches per rank, fewer ranks per host or a faster network would help";
+  if (largest == t.imbalance_s) return imbalance(t);
+  return "update-bound: the optimizer takes " + percent(t, t.update_s) +
+         "; larger batches per rank make fewer updates an epoch";
+}
+
+}  // namespace dtrain
