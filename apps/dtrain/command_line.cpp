@@ -86,6 +86,36 @@ void add_train(CLI::App& app, TrainCommand& train, Typed& typed) {
       ->capture_default_str();
 }
 
+CLI::App* add_bench_step(CLI::App& bench, BenchStepCommand& command, Typed& typed) {
+  CLI::App* app = bench.add_subcommand(
+      "step", "training steps of the configured network on pictures in memory: images/s, share of the matrix peak");
+  add_common(*app, typed);
+  add_config(*app, command.config, typed);
+  app->add_option("--limit-steps", command.steps, "steps to measure; warm-up steps come on top")
+      ->check(kCount)
+      ->capture_default_str()
+      ->type_name("N");
+  app->add_flag("--json", command.json, "the last line on stdout is one JSON object");
+  return app;
+}
+
+CLI::App* add_bench_comm(CLI::App& bench, BenchCommCommand& command, Typed& typed) {
+  CLI::App* app = bench.add_subcommand("comm", "all-reduce of float32 by every algorithm, over sizes");
+  add_common(*app, typed);
+  add_config(*app, command.config, typed);
+  app->add_option("--bytes", command.bytes, "sizes in bytes, as in 4,1000000 (default: 4 B to 256 MB)")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(kCount)
+      ->type_name("N,N…");
+  app->add_option("--limit-steps", command.repeat,
+                  "calls per size and algorithm (default: 1000 to 4 KB, else 30 or 10)")
+      ->check(kCount)
+      ->type_name("N");
+  app->add_flag("--json", command.json, "the last line on stdout is one JSON object");
+  return app;
+}
+
 // Every option and command of an app, for suggestions.
 std::vector<std::string> names_of(const CLI::App& app) {
   std::vector<std::string> names;
@@ -118,8 +148,11 @@ void refuse_unknown_options(const CLI::App& app, int argc, const char* const* ar
   const CLI::App* active = &app;
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
-    for (const CLI::App* command : app.get_subcommands({}))
-      if (active == &app && command->get_name() == word) active = command;
+    for (const CLI::App* command : active->get_subcommands({}))
+      if (command->get_name() == word) {
+        active = command;
+        break;
+      }
     if (!word.starts_with("--") || word == "--help") continue;
     const std::vector<std::string> known = names_of(*active);
     if (std::find(known.begin(), known.end(), word.substr(0, word.find('='))) == known.end())
@@ -137,6 +170,8 @@ CommandLine read_command_line(int argc, const char* const* argv) {
   EvalCommand eval;
   SampleCommand sample;
   InfoCommand info;
+  BenchStepCommand bench_step;
+  BenchCommCommand bench_comm;
 
   CLI::App app{"dtrain trains image networks on any number of processes, with the same bits on 1 or 8.", "dtrain"};
   app.footer(kFooter);
@@ -181,12 +216,18 @@ CommandLine read_command_line(int argc, const char* const* argv) {
   add_common(*info_app, typed);
   info_app->add_flag("--json", info.json, "the last line on stdout is one JSON object");
 
+  CLI::App* bench_app = app.add_subcommand("bench", "how fast training steps and all-reduces are on these ranks");
+  bench_app->require_subcommand(1);
+  CLI::App* step_app = add_bench_step(*bench_app, bench_step, typed);
+  CLI::App* comm_app = add_bench_comm(*bench_app, bench_comm, typed);
+
   refuse_unknown_options(app, argc, argv);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
     line.help = app.help();
     for (CLI::App* command : app.get_subcommands()) line.help = command->help();
+    for (CLI::App* command : bench_app->get_subcommands()) line.help = command->help();
     return line;
   } catch (const CLI::CallForVersion& version) {
     line.help = std::string(version.what()) + "\n";
@@ -199,12 +240,12 @@ CommandLine read_command_line(int argc, const char* const* argv) {
     if (word.find('=') == std::string::npos)
       throw UsageError(with_suggestion("'" + word + "' is neither a command nor key=value", word, app));
   line.common.log_level = level_of(typed);
-  const auto with_words = [&](auto command) {
+  const auto with_words = [&](auto command, bool needs_file = true) {
     command.config.sources.overrides = typed.words;
     if (!app.get_subcommands().empty() && !train.config.sources.files.empty())
       throw UsageError("options go after the command, as in dtrain " + app.get_subcommands().front()->get_name() +
                        " --config FILE");
-    if (command.config.sources.files.empty() && !command.config.print_schema)
+    if (needs_file && command.config.sources.files.empty() && !command.config.print_schema)
       throw UsageError("no configuration given: add --config FILE; see dtrain --help");
     return command;
   };
@@ -216,6 +257,10 @@ CommandLine read_command_line(int argc, const char* const* argv) {
     line.sample = sample;
   else if (info_app->parsed())
     line.info = info;
+  else if (step_app->parsed())
+    line.bench_step = with_words(bench_step, false);
+  else if (comm_app->parsed())
+    line.bench_comm = with_words(bench_comm, false);
   else {
     train.words.assign(argv, argv + argc);
     train.progress = progress_of(typed.progress);

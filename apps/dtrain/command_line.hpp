@@ -55,6 +55,18 @@ struct InfoCommand {
   bool json = false;
 };
 
+struct BenchStepCommand {
+  ConfigOptions config;
+  int64_t steps = 10;  ///< measured, beside the warm-up
+  bool json = false;
+};
+struct BenchCommCommand {
+  ConfigOptions config;
+  std::vector<int64_t> bytes;  ///< empty: 4 B to 256 MB
+  int64_t repeat = 0;          ///< calls per size and algorithm; 0: by size
+  bool json = false;
+};
+
 /// What the user typed: the common options and exactly one command.
 struct CommandLine {
   CommonOptions common;
@@ -63,6 +75,8 @@ struct CommandLine {
   std::optional<EvalCommand> eval;
   std::optional<SampleCommand> sample;
   std::optional<InfoCommand> info;
+  std::optional<BenchStepCommand> bench_step;
+  std::optional<BenchCommCommand> bench_comm;
   std::string help;  ///< not empty: print it and end with 0
 };
 

@@ -23,6 +23,20 @@ static std::optional<Config> configuration(const ConfigOptions& options, const J
   return std::nullopt;
 }
 
+// Benchmarks need no configuration: without one they take generated data.
+static ConfigOptions config_options(const CommandLine& line) {
+  if (line.train) return line.train->config;
+  if (line.check) return line.check->config;
+  if (line.eval) return line.eval->config;
+  ConfigOptions options = line.bench_step ? line.bench_step->config : line.bench_comm->config;
+  if (options.sources.files.empty()) {
+    std::vector<std::string> overrides = {"data.format=synthetic"};
+    for (const std::string& typed : options.sources.overrides) overrides.push_back(typed);
+    options.sources.overrides = overrides;
+  }
+  return options;
+}
+
 static int dispatch(const CommandLine& line, Job& job) {
   if (!line.help.empty()) {
     if (job.rank() == 0) print(line.help);
@@ -32,12 +46,14 @@ static int dispatch(const CommandLine& line, Job& job) {
   if (alone && job.rank() != 0) return exit_code::kDone;
   if (line.sample) return run_sample(*line.sample);
   if (line.info) return run_info(*line.info);
-  const ConfigOptions& options = line.train ? line.train->config : line.check ? line.check->config : line.eval->config;
-  const std::optional<Config> config = configuration(options, job);
+  const std::optional<Config> config = configuration(config_options(line), job);
   if (!config) return exit_code::kDone;
   if (line.check) return run_check(*line.check, *config, job.log());
   job.start(config->experiment.distributed);
-  const int code = line.train ? run_train(*line.train, *config, job) : run_eval(*line.eval, *config, job);
+  const int code = line.train        ? run_train(*line.train, *config, job)
+                   : line.eval       ? run_eval(*line.eval, *config, job)
+                   : line.bench_step ? run_bench_step(*line.bench_step, *config, job)
+                                     : run_bench_comm(*line.bench_comm, *config, job);
   job.finish();
   return code;
 }

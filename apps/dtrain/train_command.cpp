@@ -188,11 +188,12 @@ EpochRow TrainingRun::close_epoch() {
 void TrainingRun::note_costs(const Trainer::Finished& finished, EpochRow& row) {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  const at::Tensor mine = at::tensor(
-      {finished.data_wait_s, finished.allreduce_s, finished.loaded.queue_fill, static_cast<double>(finished.bytes_read),
-       static_cast<double>(usage.ru_maxrss) * 1024 / 1e6, finished.compute_s, finished.update_s, finished.loaded.wait_s,
-       finished.loaded.read_s, finished.loaded.decode_s, static_cast<double>(finished.loaded.bytes_read)},
-      at::kDouble);
+  const at::Tensor mine =
+      at::tensor({finished.data_wait_s, finished.allreduce_s, finished.loaded.queue_fill,
+                  static_cast<double>(finished.bytes_read), static_cast<double>(usage.ru_maxrss) * 1024 / 1e6,
+                  finished.here.compute_s, finished.here.update_s, finished.loaded.wait_s, finished.loaded.read_s,
+                  finished.loaded.decode_s, static_cast<double>(finished.loaded.bytes_read)},
+                 at::kDouble);
   const at::Tensor all = at::stack(all_gather(job_.comm(), mine));
   const at::Tensor mean_of = all.mean(0);
   const auto mean = mean_of.accessor<double, 1>();
@@ -203,19 +204,19 @@ void TrainingRun::note_costs(const Trainer::Finished& finished, EpochRow& row) {
   row.memory_peak_mb = all.select(1, 4).max().item<double>();
   row.compute_s = mean[5];
   row.update_s = mean[6];
-  row.imbalance_s = finished.imbalance_s;
+  row.imbalance_s = finished.here.imbalance_s;
 
   TimeShares shares;
-  shares.epoch_s = finished.here_s;
+  shares.epoch_s = finished.here.here_s;
   shares.compute_s = row.compute_s;
-  shares.allreduce_s = finished.allreduce_here_s;
+  shares.allreduce_s = finished.here.allreduce_s;
   shares.imbalance_s = row.imbalance_s;
   shares.update_s = row.update_s;
   shares.data_wait_s = mean[7];
   shares.read_s = mean[8];
   shares.decode_s = mean[9];
   shares.queue_fill = row.queue_fill;
-  shares.read_mb_per_s = finished.here_s > 0 ? mean[10] / 1e6 / finished.here_s : 0;
+  shares.read_mb_per_s = finished.here.here_s > 0 ? mean[10] / 1e6 / finished.here.here_s : 0;
   shares.loader_threads = loader_->threads();
   shares.spare_cores = std::max<int64_t>(0, static_cast<int64_t>(bound_cores().size()) - e_.distributed.threads);
   const at::Tensor compute = all.select(1, 5);

@@ -42,8 +42,9 @@ at::Tensor joined(const std::vector<Rows>& batches, at::Tensor Rows::*part, at::
 
 }  // namespace
 
-Predictions evaluate(Replica& replica, const Loss& loss, Task task, Loader& loader, const std::vector<int64_t>& samples,
-                     int64_t batch, Communicator& comm, Watchdog& watchdog, int64_t step) {
+Predictions evaluate(Replica& replica, const Loss& loss, Task task, BatchSource& loader,
+                     const std::vector<int64_t>& samples, int64_t batch, Communicator& comm, Watchdog& watchdog,
+                     int64_t step) {
   const at::NoGradGuard no_grad;
   const auto total = static_cast<int64_t>(samples.size());
   std::vector<BatchRequest> requests;

@@ -289,7 +289,7 @@ StepReport Trainer::step(TrainingState& state, StopRequest request) {
   const double seconds = stepping.seconds();
   state.epoch_seconds += seconds;
   spent_.here_s += seconds;
-  const Loader::Figures loaded = parts_.loader.figures();
+  const BatchSource::Figures loaded = parts_.loader.figures();
   state.data_wait_s = before_.data_wait_s + loaded.wait_s;
   state.allreduce_s = before_.allreduce_s + spent_.allreduce_s;
   state.bytes_read = before_.bytes_read + loaded.bytes_read;
@@ -313,11 +313,7 @@ Trainer::Finished Trainer::end_epoch(TrainingState& state) {
   finished.epoch_seconds = state.epoch_seconds;
   finished.data_wait_s = state.data_wait_s;
   finished.allreduce_s = state.allreduce_s;
-  finished.imbalance_s = spent_.imbalance_s;
-  finished.compute_s = spent_.compute_s;
-  finished.update_s = spent_.update_s;
-  finished.here_s = spent_.here_s;
-  finished.allreduce_here_s = spent_.allreduce_s;
+  finished.here = spent_;
   finished.loaded = parts_.loader.figures();
   finished.bytes_read = state.bytes_read;
   ++state.epoch;

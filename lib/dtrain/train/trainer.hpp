@@ -9,7 +9,8 @@
 #include "dtrain/base/stop_signal.hpp"
 #include "dtrain/base/trace.hpp"
 #include "dtrain/checkpoint/state.hpp"
-#include "dtrain/data/loader.hpp"
+#include "dtrain/data/batch_source.hpp"
+#include "dtrain/data/dataset.hpp"
 #include "dtrain/data/sampler.hpp"
 #include "dtrain/dist/communicator.hpp"
 #include "dtrain/dist/options.hpp"
@@ -40,7 +41,7 @@ class Trainer {
     Replica& replica;
     const Loss& loss;
     const Schedule& schedule;
-    Loader& loader;
+    BatchSource& loader;
     Communicator& comm;
     Watchdog& watchdog;
     const Dataset& dataset;
@@ -71,6 +72,14 @@ class Trainer {
   /// kReplicasDiffer when replicas have drifted apart.
   StepReport step(TrainingState& state, StopRequest request);
 
+  /// Seconds of this process since begin_epoch(); imbalance is the mean over ranks.
+  struct Spent {
+    double compute_s = 0;    ///< forward and backward
+    double update_s = 0;     ///< what of the update was not hidden
+    double allreduce_s = 0;  ///< sums after backward was done, imbalance apart
+    double imbalance_s = 0;  ///< waiting for ranks that came later
+    double here_s = 0;       ///< in step()
+  };
   /// Closes the receipt: every sample of the plan was seen exactly once over all ranks, else InternalError. The state
   /// then stands before the next epoch; what the epoch's row needs is in `finished`.
   struct Finished {
@@ -81,12 +90,8 @@ class Trainer {
     double epoch_seconds = 0;     ///< in step(), over all starts
     double data_wait_s = 0;       ///< of this process, over all starts: waiting for the loader
     double allreduce_s = 0;       ///< over all starts: sums after backward was done, imbalance apart
-    double imbalance_s = 0;       ///< since begin_epoch(), mean over ranks: waiting for ranks that came later
-    double compute_s = 0;         ///< of this process, since begin_epoch(): forward and backward
-    double update_s = 0;          ///< of this process, since begin_epoch(): what of the update was not hidden
-    double here_s = 0;            ///< since begin_epoch(): in step()
-    double allreduce_here_s = 0;  ///< allreduce_s since begin_epoch()
-    Loader::Figures loaded;       ///< since begin_epoch()
+    Spent here;                   ///< since begin_epoch()
+    BatchSource::Figures loaded;  ///< since begin_epoch()
     int64_t bytes_read = 0;       ///< of this process, over all starts
   };
   Finished end_epoch(TrainingState& state);
@@ -95,6 +100,7 @@ class Trainer {
   void require_equal_replicas(int64_t step) { check_.compare_now(step); }
   const GradientReducer& reducer() const { return reducer_; }
   const ReplicaCheck& replica_check() const { return check_; }
+  const Spent& spent() const { return spent_; }
 
  private:
   struct Pass {  ///< forward and backward of one logical rank
@@ -131,13 +137,7 @@ class Trainer {
   bool order_known_ = false;
   std::atomic<bool> finite_{true};  // of this step's gradients and updated weights
   double agree_s_ = 0;              // of this step: exchanging rows
-  struct Spent {                    // since begin_epoch()
-    double compute_s = 0;
-    double update_s = 0;
-    double allreduce_s = 0;
-    double imbalance_s = 0;
-    double here_s = 0;
-  } spent_;
+  Spent spent_;
   struct Before {  // what the state said when the epoch began here: its earlier starts' share
     double data_wait_s = 0;
     double allreduce_s = 0;

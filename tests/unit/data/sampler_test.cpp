@@ -5,6 +5,7 @@
 #include <random>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/data/batch_source.hpp"
 #include "support/catch.hpp"
 
 using namespace dtrain;
@@ -137,4 +138,42 @@ TEST_CASE("too few samples are a configuration error that says how many") {
   const EpochPlan plan(10, 2, batch_of(2, 0, false), Distribute::samples, 1, 0);
   CHECK_THROWS_AS(plan.step_at(3), InternalError);
   CHECK_THROWS_AS(plan.step_at(11), InternalError);
+}
+
+TEST_CASE("a logical rank's share is cut into micro-batches of nearly one size, none of a single sample") {
+  BatchOptions batch = batch_of(4, 0, false);
+  batch.accumulate = 3;
+  const EpochPlan plan(2 * 12 + 7, 2, batch, Distribute::samples, 1, 0);  // two logical ranks: one full step, one short
+  CHECK(plan.global_batch() == 24);
+  CHECK(plan.micro_batches(0, 1) == std::vector<int64_t>{4, 4, 4});
+  CHECK(plan.micro_batches(1, 0) == std::vector<int64_t>{4});
+  CHECK(plan.micro_batches(1, 1) == std::vector<int64_t>{3});
+  batch = batch_of(2, 0, false);
+  batch.accumulate = 2;
+  const EpochPlan odd(4 + 3, 1, batch, Distribute::samples, 1, 0);
+  CHECK(odd.micro_batches(1, 0) == std::vector<int64_t>{3});  // not 2 and 1
+  batch = batch_of(1, 0, false);
+  batch.accumulate = 3;
+  CHECK(EpochPlan(3, 1, batch, Distribute::samples, 1, 0).micro_batches(0, 0) == std::vector<int64_t>{1, 1, 1});
+  CHECK(largest_batch(batch_of(32, 7, false), 2) == 4);
+}
+
+TEST_CASE("repeated batches hold the first one's pictures and the asked-for samples") {
+  struct Counting final : BatchSource {
+    void start(std::vector<BatchRequest> requests) override { waiting = std::move(requests); }
+    std::optional<Batch> next() override {
+      ++made;
+      return Batch{{}, {}, waiting.at(0).samples};
+    }
+    Figures figures() const override { return {}; }
+    std::vector<BatchRequest> waiting;
+    int made = 0;
+  } source;
+  RepeatedBatches batches(source);
+  batches.start({{{1, 2}, {}}, {{3, 4}, {}}, {{5}, {}}});
+  CHECK(source.made == 2);
+  CHECK(batches.next()->samples == std::vector<int64_t>{1, 2});
+  CHECK(batches.next()->samples == std::vector<int64_t>{3, 4});
+  CHECK(batches.next()->samples == std::vector<int64_t>{5});
+  CHECK(!batches.next());
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/data/loader.hpp"
 #include "dtrain/dist/collectives.hpp"
 #include "dtrain/dist/thread_communicator.hpp"
 #include "dtrain/train/evaluate.hpp"
@@ -22,6 +23,7 @@ struct Setting {
   BatchOptions batch{2, 0, 1, false};
   double l2_kernels = 0;
   double clip_norm = 0;
+  double dropout = 0.5;
   double learning_rate = 0.01;
   OptimizerName optimizer = OptimizerName::adam;
   DistributedOptions distributed{.bucket_mb = 0.05, .check_every = 2};
@@ -58,6 +60,7 @@ Outcome train(const Setting& setting, Communicator& comm) {
   for (int64_t i = 0; i < 21; ++i) (i < 17 ? train_part : valid_part).push_back(i);
   ModelOptions model;
   model.name = setting.network;
+  model.dropout = setting.dropout;
   const NetworkShape shape{data.image.channels, 32, 32, static_cast<int64_t>(dataset.classes.size())};
   OptimizerOptions optimizer;
   optimizer.name = setting.optimizer;
@@ -144,4 +147,50 @@ TEST_CASE("a loss that is no number ends training on all ranks alike") {
   Setting setting;
   setting.learning_rate = 1e30;
   for (int ranks : {1, 3}) CHECK_THROWS_AS(train_on(ranks, setting), DivergedError);
+}
+
+TEST_CASE("accumulation, clipping and momentum keep the bits on any number of ranks") {
+  Setting setting;
+  setting.network = NetworkName::unet;
+  setting.task = Task::segmentation;
+  setting.optimizer = OptimizerName::sgd;
+  setting.batch = {1, 0, 2, false};
+  setting.clip_norm = 0.05;
+  setting.l2_kernels = 1e-3;
+  const Outcome one = train_on(1, setting);
+  for (int ranks = 2; ranks <= 4; ++ranks) {
+    INFO("ranks " << ranks);
+    const Outcome more = train_on(ranks, setting);
+    CHECK(more.weights == one.weights);
+    CHECK(more.losses == one.losses);
+  }
+  Setting other = setting;
+  other.clip_norm = 0;
+  CHECK(train_on(1, other).weights != one.weights);
+  other = setting;
+  other.batch = {2, 0, 1, false};
+  CHECK(train_on(1, other).weights != one.weights);
+}
+
+TEST_CASE("two accumulated batches weigh what one of twice the size weighs") {
+  Setting setting;
+  setting.dropout = 0;
+  setting.batch = {4, 0, 1, false};
+  const Outcome together = train_on(1, setting);
+  setting.batch = {2, 0, 2, false};
+  const Outcome accumulated = train_on(1, setting);
+  REQUIRE(accumulated.losses.size() == together.losses.size());
+  for (size_t i = 0; i < together.losses.size(); ++i)
+    CHECK(accumulated.losses[i] == Approx(together.losses[i]).epsilon(1e-3));
+}
+
+TEST_CASE("other reductions train as well, with replicas that stay equal") {
+  Setting setting;
+  setting.dropout = 0;
+  const Outcome canonical = train_on(3, setting);
+  for (const Reduction reduction : {Reduction::ring, Reduction::fastest, Reduction::root_cpu}) {
+    setting.distributed.reduction = reduction;
+    const Outcome other = train_on(3, setting);
+    CHECK(other.losses.back() == Approx(canonical.losses.back()).epsilon(1e-3));
+  }
 }

@@ -1,0 +1,167 @@
+// dtrain bench step: real training steps on pictures that lie in memory.
+#include <ATen/ATen.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "commands.hpp"
+#include "dtrain/base/error.hpp"
+#include "dtrain/base/text.hpp"
+#include "dtrain/dist/collectives.hpp"
+#include "dtrain/train/trainer.hpp"
+#include "run.hpp"
+
+namespace dtrain {
+namespace {
+
+constexpr int64_t kWarmUpSteps = 4;  // the first ones choose layout and intervals
+
+// float32 matrix products of this process per second, with the others at work too: best of several, in GFLOP/s.
+double matrix_peak() {
+  constexpr int64_t kSide = 1024;
+  const at::Tensor a = at::ones({kSide, kSide});
+  const at::Tensor b = at::ones({kSide, kSide});
+  at::Tensor c = at::empty({kSide, kSide});
+  double best_s = 1e9;
+  for (int i = 0; i < 8; ++i) {
+    const Stopwatch watch;
+    at::mm_out(c, a, b);
+    best_s = std::min(best_s, watch.seconds());
+  }
+  return 2e-9 * kSide * kSide * kSide / best_s;
+}
+
+// The configured job on generated pictures: as many full steps as are wanted, nothing else.
+Experiment benched(const Experiment& configured, int64_t logical_ranks, int64_t steps) {
+  Experiment e = configured;
+  if (e.data.format != DataFormat::synthetic) {
+    const auto classes = static_cast<int64_t>(e.data.classes.size());
+    e.data.synthetic.classes = e.model.outputs.value_or(classes > 0 ? classes : e.task == Task::multilabel ? 14 : 2);
+    if (e.task == Task::segmentation) e.data.synthetic.classes = e.model.outputs.value_or(1);
+    e.data.format = DataFormat::synthetic;
+    e.data.classes.clear();
+  }
+  e.model.weights.clear();
+  e.data.augment = {};
+  e.data.split = {};
+  e.data.split.given = true;
+  e.data.split.valid = 0;
+  e.data.synthetic.samples =
+      steps * (e.batch.global > 0 ? e.batch.global : e.batch.per_rank * logical_ranks * e.batch.accumulate);
+  return e;
+}
+
+// Forward and backward of one picture: the backward pass costs two products where the forward costs one.
+double training_gflop(const Network& network, const NetworkShape& shape) {
+  double flop = 0;
+  for (const Network::Layer& layer : network.layers(shape)) flop += static_cast<double>(layer.flop);
+  return 3e-9 * flop;
+}
+
+struct Result {
+  std::vector<double> step_ms;  // of this rank, sorted
+  double images_per_s = 0;
+  double peak_gflops = 0;  // all ranks together
+  double memory_mb = 0;    // largest of the ranks
+  double allreduce_share = 0;
+  double imbalance_share = 0;
+  double check_share = 0;
+};
+
+Result run_steps(Trainer& trainer, const Experiment& e, int64_t steps, Job& job) {
+  TrainingState state;
+  trainer.begin_epoch(state);
+  for (int64_t i = 0; i < kWarmUpSteps; ++i) trainer.step(state, StopRequest::none);
+  Result result;
+  const double checked = trainer.replica_check().seconds();
+  const Trainer::Spent before = trainer.spent();
+  barrier(job.comm());
+  const Stopwatch watch;
+  for (int64_t i = 0; i < steps; ++i) {
+    const Stopwatch step;
+    trainer.step(state, StopRequest::none);
+    result.step_ms.push_back(step.seconds() * 1e3);
+  }
+  barrier(job.comm());
+  const double seconds = watch.seconds();
+  std::sort(result.step_ms.begin(), result.step_ms.end());
+  result.images_per_s = static_cast<double>(e.data.synthetic.samples * steps / (steps + kWarmUpSteps)) / seconds;
+  result.allreduce_share = (trainer.spent().allreduce_s - before.allreduce_s) / seconds;
+  result.imbalance_share = (trainer.spent().imbalance_s - before.imbalance_s) / seconds;
+  result.check_share = (trainer.replica_check().seconds() - checked) / seconds;
+  return result;
+}
+
+}  // namespace
+
+int run_bench_step(const BenchStepCommand& command, const Config& config, Job& job) {
+  const int64_t v =
+      config.experiment.distributed.logical_ranks > 0 ? config.experiment.distributed.logical_ranks : job.size();
+  const Experiment e = benched(config.experiment, v, command.steps + kWarmUpSteps);
+  const Plan plan = make_plan(e, v);
+  std::string weights_line;
+  Replica replica(make_planned_network(e, plan, false, weights_line), memory_format_for(e.model.name, at::kCPU),
+                  e.optimizer);
+  const double gflop = training_gflop(replica.network(), plan.shape);
+  barrier(job.comm());
+  const double own_peak = matrix_peak();
+  const Loss loss = make_planned_loss(e, plan);
+  const Schedule schedule({}, e.optimizer.learning_rate, v, command.steps, 1);
+  Trace trace(false);
+  const auto loader = make_planned_loader(e, plan, replica, trace);
+  RepeatedBatches batches(*loader);
+  Trainer trainer(Trainer::Parts{replica, loss, schedule, batches, job.comm(), job.watchdog(), plan.dataset,
+                                 plan.split.train, trace},
+                  Trainer::Options{e.task, e.seed, v, e.distributed, e.loss.l2_kernels, e.optimizer.clip_norm, e.batch,
+                                   e.data.distribute});
+  Result result = run_steps(trainer, e, command.steps, job);
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  for (const at::Tensor& rank :
+       all_gather(job.comm(), at::tensor({own_peak, static_cast<double>(usage.ru_maxrss) * 1024 / 1e6}, at::kDouble))) {
+    result.peak_gflops += rank[0].item<double>();
+    result.memory_mb = std::max(result.memory_mb, rank[1].item<double>());
+  }
+  if (!job.is_root()) return exit_code::kDone;
+  const double share = gflop * result.images_per_s / result.peak_gflops;
+  const double median = result.step_ms[result.step_ms.size() / 2];
+  const double p95 = result.step_ms[std::min(result.step_ms.size() - 1, result.step_ms.size() * 95 / 100)];
+  const std::string model = config.values.at("model.name").text;
+  std::printf("%s, %s x %s x %s, %s, %s x %s: %s images/s\n", model.c_str(), std::to_string(plan.shape.height).c_str(),
+              std::to_string(plan.shape.width).c_str(), std::to_string(plan.shape.channels).c_str(),
+              count_of(job.size(), "rank").c_str(), std::to_string(plan.local_batch).c_str(),
+              count_of(v, "logical rank").c_str(), fixed(result.images_per_s, 3).c_str());
+  std::printf("  step           median %s ms, p95 %s ms over %s\n", fixed(median, 1).c_str(), fixed(p95, 1).c_str(),
+              count_of(command.steps, "step").c_str());
+  std::printf("  matrix peak    %s %% of %s GFLOP/s, %s GFLOP a picture\n", fixed(100 * share, 1).c_str(),
+              fixed(result.peak_gflops, 1).c_str(), fixed(gflop, 1).c_str());
+  std::printf("  not hidden     all-reduce %s %%, imbalance %s %%, replica hashes %s %%\n",
+              fixed(100 * result.allreduce_share, 2).c_str(), fixed(100 * result.imbalance_share, 2).c_str(),
+              fixed(100 * result.check_share, 2).c_str());
+  std::printf("  memory         %s MB of the largest rank\n", fixed(result.memory_mb, 0).c_str());
+  if (command.json) {
+    const nlohmann::ordered_json json = {{"model", model},
+                                         {"ranks", job.size()},
+                                         {"logical_ranks", v},
+                                         {"images_per_s", result.images_per_s},
+                                         {"step_ms_median", median},
+                                         {"step_ms_p95", p95},
+                                         {"matrix_peak_share", share},
+                                         {"matrix_peak_gflops", result.peak_gflops},
+                                         {"gflop_per_image", gflop},
+                                         {"allreduce_share", result.allreduce_share},
+                                         {"imbalance_share", result.imbalance_share},
+                                         {"check_share", result.check_share},
+                                         {"memory_peak_mb", result.memory_mb},
+                                         {"warmup_steps", kWarmUpSteps},
+                                         {"steps", command.steps},
+                                         {"bucket_mb", trainer.reducer().cost().bucket_mb},
+                                         {"versions", library_versions()}};
+    std::printf("%s\n", json.dump().c_str());
+  }
+  return exit_code::kDone;
+}
+
+}  // namespace dtrain

@@ -1,0 +1,62 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace dtrain {
+
+/// Samples that go through the network together.
+struct Batch {
+  at::Tensor images;             ///< float32 [n, C, H, W], normalised; strides channels-last where asked for
+  at::Tensor targets;            ///< multilabel float32 [n, K], NaN = unknown; multiclass int64 [n]; segmentation
+                                 ///< float32 [n, K, H, W] of 0 and 1, contiguous; K = dataset.classes.size()
+  std::vector<int64_t> samples;  ///< indices into Dataset::samples
+};
+
+/// One batch to be made: which samples, and the epoch that keys their augmentation (nothing: no augmentation).
+struct BatchRequest {
+  std::vector<int64_t> samples;
+  std::optional<int64_t> augment_epoch;
+};
+
+/// Where training and evaluation get their batches: the loader, or the same batches again and again to measure a step
+/// without it. One thread calls start() and next().
+class BatchSource {
+ public:
+  virtual ~BatchSource() = default;
+
+  /// Begins to make these batches, in this order; batches not yet taken from an earlier start are dropped.
+  virtual void start(std::vector<BatchRequest> requests) = 0;
+  /// The next batch, or nothing after the last. Waits for it.
+  virtual std::optional<Batch> next() = 0;
+
+  /// Since start(), of samples that are made:
+  struct Figures {
+    double wait_s = 0;       ///< that next() waited
+    double queue_fill = 0;   ///< batches ready each time next() was called ÷ prefetch (mean, 0…1)
+    int64_t bytes_read = 0;  ///< from files
+    double read_s = 0;       ///< reading them, summed over the threads
+    double decode_s = 0;     ///< all else of a sample: decoding, resizing, augmenting, normalising; summed likewise
+  };
+  virtual Figures figures() const = 0;
+};
+
+/// Gives the pictures of the first batch of each size for every later batch of that size, at no cost. `source` makes
+/// that first batch and outlives this.
+class RepeatedBatches final : public BatchSource {
+ public:
+  explicit RepeatedBatches(BatchSource& source) : source_(source) {}
+  void start(std::vector<BatchRequest> requests) override;
+  std::optional<Batch> next() override;
+  Figures figures() const override { return {}; }
+
+ private:
+  BatchSource& source_;
+  std::vector<Batch> made_;
+  std::vector<BatchRequest> requests_;
+  size_t next_ = 0;
+};
+
+}  // namespace dtrain
