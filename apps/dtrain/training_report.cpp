@@ -59,6 +59,10 @@ void TrainingRun::banner() {
            " logical ranks" + passes + " = " + std::to_string(global) + " global; " +
            count_of(steps_per_epoch_, "step") + " per epoch, " + count_of(e_.epochs, "epoch") + "; learning rate " +
            shortest(schedule_->base_rate()) + " -> " + shortest(schedule_->scaled_rate()));
+  const GradientReducer& reducer = trainer_->reducer();
+  log.info("sums   " + config_.values.at("distributed.reduction").text + " over " + reducer.transport() + "; " +
+           count_of(static_cast<int64_t>(reducer.bucket_count()), "bucket") + " of up to " +
+           fixed(reducer.cost().bucket_mb, 1) + " MB");
   banner_about_cores();
   if (resume_.resumed)
     log.info("resume " + resume_.path + ": " + count_of(state_.epoch, "epoch") + " finished, step " +
@@ -170,6 +174,7 @@ void TrainingRun::write_run_json_file(const std::string& result) {
     facts.figures["bucket_latency_us"] = cost.latency_s * 1e6;
     facts.figures["bucket_gb_per_s"] = 1e-9 / cost.seconds_per_byte;
   }
+  facts.texts["transport"] = trainer_->reducer().transport();
   facts.rank_times = rank_times_;
   write_run_json(folder_.file("run.json"), facts);
 }

@@ -204,7 +204,49 @@ class Check(CommandsTest):
             self.assertIn(name, ended.err)
 
 
+class Bench(CommandsTest):
+    def test_comm_adds_up_right_with_every_algorithm_and_says_what_it_costs(self):
+        ended = self.good("bench", "comm", "--bytes", "4,40000", "--limit-steps", 5, "--json", ranks=3)
+        report = ended.json()
+        self.assertEqual(report["ranks"], 3)
+        found = [(row["algorithm"], row["bytes"]) for row in report["results"]]
+        self.assertEqual(found, [(name, size) for size in (4, 40000)
+                                 for name in ("canonical", "ring", "fastest", "root_cpu", "mpi_allreduce")])
+        for row in report["results"]:
+            self.assertGreater(row["ms_median"], 0)
+            self.assertLessEqual(row["ms_min"], row["ms_median"])
+            self.assertAlmostEqual(row["bus_gb_per_s"], row["algorithm_gb_per_s"] * 4 / 3)
+            self.assertEqual(row["repeat"], 5)
+
+    def test_step_needs_no_configuration_and_takes_the_network_of_one(self):
+        ended = self.good("bench", "step", "model.name=small_cnn", "data.image.size=[32,32]", "batch.per_rank=4", "--limit-steps", 3,
+                          "--json", ranks=2)
+        report = ended.json()
+        self.assertEqual((report["model"], report["ranks"], report["steps"]), ("small_cnn", 2, 3))
+        self.assertAlmostEqual(report["images_per_s"], 8000 / report["step_ms_median"], delta=8000 / report["step_ms_median"])
+        self.assertGreater(report["matrix_peak_share"], 0)
+        self.assertLess(report["matrix_peak_share"], 1.5)
+        named = self.good("bench", "step", "--config", "cells.yaml", "--limit-steps", 1, "--json").json()
+        self.assertEqual(named["model"], "unet")
+
+    def test_bench_wants_to_know_what(self):
+        self.assertEqual(self.call("bench").code, 64)
+        ended = self.call("bench", "stpe")
+        self.assertEqual(ended.code, 64, ended)
+
+
 class Training(CommandsTest):
+    def test_a_timeline_shows_all_ranks(self):
+        path = self.folder / "timeline.json"
+        ended = self.good("--config", "chips.yaml", "epochs=1", "--run-dir", "traced", "--trace", path, ranks=2)
+        self.assertIn("timeline.json", ended.err)
+        events = json.loads(path.read_text())["traceEvents"]
+        for rank in (0, 1):
+            names = {event["name"] for event in events if event["pid"] == rank and event["ph"] == "X"}
+            self.assertLessEqual({"step", "forward", "backward", "sum bucket", "update", "decode", "evaluate"}, names)
+        lanes = {event["args"]["name"] for event in events if event["name"] == "thread_name"}
+        self.assertLessEqual({"train", "reducer", "loader 0"}, lanes)
+
     def test_what_a_run_says_and_leaves_behind(self):
         ended, run = self.run_of("chips")
         self.assertEqual(ended.out, "", "nothing on stdout while training")

@@ -55,9 +55,24 @@ class Hosts(program.ProgramTest):
             with self.subTest(hosts=name):
                 run = self.train(name, *launch)
                 self.assertEqual([host["host"] for host in run.facts()["hosts"]], places)
+                self.assertIn("messages between them", run.facts()["transport"])
                 self.assertEqual(run.hash(), one.hash())
                 self.assertEqual(run.result_rows(), one.result_rows())
                 self.assertEqual(program.tensor_checksums(run.checkpoints()[-1]), program.tensor_checksums(one.checkpoints()[-1]))
+
+    def test_too_little_shared_memory_falls_back_to_messages_on_all_ranks(self):
+        self.good("--config", "job.yaml", "--run-dir", "roomy")
+        full = "dd if=/dev/zero of=/dev/shm/filler bs=1M 2>/dev/null; test -f /dev/shm/filler"
+        said = self.hosts("rsh", "host2", full)
+        self.assertEqual(said.returncode, 0, said.stderr)
+        try:  # Open MPI's own transport gets by without /dev/shm: it keeps to its session folder or to TCP
+            ended = self.hosts("run", "--hosts", 2, "-np", 4, "--", program.DTRAIN, "--config", "job.yaml", "--run-dir", "tight")
+        finally:
+            self.hosts("rsh", "host2", "rm /dev/shm/filler")
+        self.assertEqual(ended.returncode, 0, ended.stdout + ended.stderr)
+        run = self.run_at("tight")
+        self.assertIn("/dev/shm", run.facts()["transport"])
+        self.assertEqual(run.hash(), self.run_at("roomy").hash())
 
     def test_each_host_has_its_own_shared_memory_and_the_same_files(self):
         said = self.hosts("rsh", "host1", "touch /dev/shm/mine shared && hostname")

@@ -2,6 +2,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "dtrain/base/shards.hpp"
@@ -34,6 +35,8 @@ class BucketSum {
   /// when its own buffer(0) is complete there and no rank reads or writes its buffers any more. Throws CommError.
   virtual void sum(Range range) = 0;
 
+  /// How the bytes travel, for people: "shared memory within 2 hosts, messages between them".
+  virtual std::string transport() const { return "messages"; }
   /// False: the sums begin when all of backward is done.
   virtual bool overlaps_backward() const { return true; }
 

@@ -33,6 +33,15 @@ class CanonicalSum final : public BucketSum {
     for (int i = 0; i < count; ++i) buffers_.push_back(buffer_of(memory_.local, i));
   }
 
+  std::string transport() const override {
+    const size_t hosts = memory_.hosts.size();
+    if (comm_.size() == 1) return "one process";
+    if (!memory_.note.empty()) return "messages (" + memory_.note + ")";
+    if (hosts == 1) return "shared memory";
+    if (hosts == static_cast<size_t>(comm_.size())) return "messages between " + std::to_string(hosts) + " hosts";
+    return "shared memory within " + std::to_string(hosts) + " hosts, messages between them";
+  }
+
   void sum(Range range) override {
     memory_.barrier.wait();  // every rank of the host has filled the range
     if (memory_.hosts.size() == 1) {

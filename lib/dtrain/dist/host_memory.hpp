@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace dtrain {
@@ -40,6 +41,7 @@ struct HostMemory {
   size_t local = 0;                     ///< this rank's place among hosts[host]
   std::vector<at::Tensor> segments;     ///< of the ranks hosts[host], float32 [numel], zero at first
   HostBarrier barrier;                  ///< of the ranks hosts[host]
+  std::string note;                     ///< why ranks of one host do not share memory; "" = they do
   std::shared_ptr<void> keep_alive;     ///< owns the memory behind `segments`, where anything does
 
   const std::vector<int>& ranks() const { return hosts[host]; }

@@ -113,10 +113,17 @@ class MpiCommunicator final : public Communicator {
     int locals = 1;
     mpi_check(MPI_Comm_size(shared_->host, &locals), "MPI_Comm_size");
     const int64_t bytes = kWordBytes + (numel * 4 + kWordBytes - 1) / kWordBytes * kWordBytes;
-    int usable = shared_->intra_host == IntraHost::automatic && (locals == 1 || shared_memory_has_room(bytes * locals));
+    const bool network = shared_->intra_host == IntraHost::network;
+    int usable = !network && (locals == 1 || shared_memory_has_room(bytes * locals));
     mpi_check(MPI_Allreduce(MPI_IN_PLACE, &usable, 1, MPI_INT, MPI_MIN, comm_), "MPI_Allreduce");
-    if (usable == 0 || size_ == 1) return unshared_memory(rank_, size_, numel);
     HostMemory memory = name_hosts();
+    if (usable == 0 || size_ == 1) {
+      const bool alone = memory.hosts.size() == static_cast<size_t>(size_);
+      memory = unshared_memory(rank_, size_, numel);
+      if (!alone)
+        memory.note = network ? "distributed.intra_host is network" : "/dev/shm of a host has too little room";
+      return memory;
+    }
     map_window(memory, bytes, numel);
     return memory;
   }

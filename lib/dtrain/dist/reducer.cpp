@@ -222,6 +222,7 @@ GradientReducer::~GradientReducer() {
 const FlatLayout& GradientReducer::layout() const { return impl_->layout; }
 size_t GradientReducer::bucket_count() const { return impl_->buckets.size(); }
 double GradientReducer::exposed_s() const { return impl_->exposed_s; }
+std::string GradientReducer::transport() const { return impl_->sum->transport(); }
 const BucketCost& GradientReducer::cost() const { return impl_->cost; }
 at::Tensor GradientReducer::gradients() const { return impl_->sum->buffer(0).slice(0, 0, impl_->layout.numel()); }
 at::Tensor GradientReducer::extra() const {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "dtrain/base/shards.hpp"
@@ -85,6 +86,8 @@ class GradientReducer {
   /// Seconds that finish() waited after backward, since construction: the all-reduce time that was not hidden.
   double exposed_s() const;
   size_t bucket_count() const;
+  /// BucketSum::transport().
+  std::string transport() const;
   /// Rank 0's figures, equal on all ranks.
   const BucketCost& cost() const;
 
