@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "agreement.hpp"
 #include "commands.hpp"
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/text.hpp"
@@ -113,6 +114,9 @@ int run_eval(const EvalCommand& command, const Config& config, Job& job) {
   Replica replica(make_planned_network(e, plan, false, weights_line), memory_format_for(e.model.name, at::kCPU),
                   e.optimizer);
   fill_tensors(file, command.checkpoint, replica.model_tensors(origin.prefix));
+  std::vector<Fact> facts = facts_of_plan(plan, replica.network(), "");
+  facts.push_back({"tensors of --checkpoint", replica.sha256(), "see the same files"});
+  require_agreement(job, facts);
   Trace trace(false);
   const auto loader = make_planned_loader(e, plan, replica, trace);
   const Loss loss = make_planned_loss(e, plan);

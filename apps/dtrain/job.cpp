@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/dist/checked_communicator.hpp"
 #include "dtrain/dist/collectives.hpp"
 #include "failure.hpp"
 
@@ -37,7 +38,7 @@ void Job::start(const DistributedOptions& options) {
     return;
   }
   mpi_ = std::make_unique<MpiSession>(options.intra_host);
-  comm_ = mpi_->world();
+  comm_ = make_checked(mpi_->world());
 }
 
 void Job::finish() {

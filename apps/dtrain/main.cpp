@@ -1,6 +1,7 @@
 // dtrain: the table of contents. What each command does is in its own file.
 #include <cstdio>
 
+#include "agreement.hpp"
 #include "command_line.hpp"
 #include "commands.hpp"
 #include "dtrain/base/error.hpp"
@@ -50,6 +51,7 @@ static int dispatch(const CommandLine& line, Job& job) {
   if (!config) return exit_code::kDone;
   if (line.check) return run_check(*line.check, *config, job.log());
   job.start(config->experiment.distributed);
+  require_agreement(job, facts_of_start(line, *config));
   const int code = line.train        ? run_train(*line.train, *config, job)
                    : line.eval       ? run_eval(*line.eval, *config, job)
                    : line.bench_step ? run_bench_step(*line.bench_step, *config, job)

@@ -6,7 +6,6 @@
 #include "dtrain/base/hash.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/data/sampler.hpp"
-#include "dtrain/dist/collectives.hpp"
 #include "dtrain/io/file.hpp"
 #include "dtrain/model/weights.hpp"
 
@@ -77,27 +76,20 @@ const std::vector<int64_t>& part_of_split(const Split& split, const std::string&
   return part == "train" ? split.train : part == "test" ? split.test : split.valid;
 }
 
-std::string fingerprint(const Config& config, const Plan& plan, int64_t threads) {
+std::string weights_sha256(const Experiment& e) {
+  return e.model.weights.empty() ? "" : Sha256().update(read_file(e.model.weights)).hex_digest();
+}
+
+std::string fingerprint(const Config& config, const Plan& plan, const std::string& weights_sha256) {
   std::string text;
   for (const auto& [key, value] : fingerprint_values(config)) text += key + "=" + value + "\n";
-  if (const std::string& weights = config.experiment.model.weights; !weights.empty())
-    text += "weights " + Sha256().update(read_file(weights)).hex_digest() + "\n";
+  if (!weights_sha256.empty()) text += "weights " + weights_sha256 + "\n";
   text += "data " + plan.dataset.manifest_sha256 + "\nsplit " + plan.split.sha256 + "\nlogical ranks " +
-          std::to_string(plan.logical_ranks) + "\nthreads " + std::to_string(threads) + "\n";
+          std::to_string(plan.logical_ranks) + "\nthreads " + std::to_string(config.experiment.distributed.threads) +
+          "\n";
   for (const auto& [name, version] : library_versions())
     if (name != "mpi") text += name + " " + version + "\n";
   return sha256_hex(text);
-}
-
-void require_agreement(Job& job, const std::map<std::string, std::string>& fields) {
-  for (const auto& [name, mine] : fields) {
-    const std::vector<std::string> all = all_gather_text(job.comm(), mine);
-    for (size_t rank = 1; rank < all.size(); ++rank)
-      if (all[rank] != all[0])
-        throw ConfigError("rank " + std::to_string(rank) + " differs from rank 0 in " + name + " (" +
-                          all[rank].substr(0, 12) + " against " + all[0].substr(0, 12) +
-                          "); all ranks must see the same files and run the same build");
-  }
 }
 
 std::vector<std::string> figure_columns(Task task, const std::vector<std::string>& classes) {

@@ -45,10 +45,11 @@ std::unique_ptr<Loader> make_planned_loader(const Experiment& experiment, const 
 /// Indices into Dataset::samples of one part.
 const std::vector<int64_t>& part_of_split(const Split& split, const std::string& part);
 
+/// SHA-256 of the file model.weights; "" where none is named. Throws MissingError.
+std::string weights_sha256(const Experiment& experiment);
+
 /// Hash of everything a run's result depends on; equal fingerprints give equal results.
-std::string fingerprint(const Config& config, const Plan& plan, int64_t threads);
-/// Throws ConfigError on every rank, naming the first rank and field that differ from rank 0's.
-void require_agreement(Job& job, const std::map<std::string, std::string>& fields);
+std::string fingerprint(const Config& config, const Plan& plan, const std::string& weights_sha256);
 
 /// Columns of epochs.csv after the fixed ones.
 std::vector<std::string> figure_columns(Task task, const std::vector<std::string>& classes);

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "agreement.hpp"
 #include "commands.hpp"
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/stop_signal.hpp"
@@ -44,10 +45,11 @@ void TrainingRun::build() {
   plan_ = make_plan(e_, v);
   require_monitors(e_, plan_);
   require_foreground(e_, plan_);
-  fingerprint_ = fingerprint(config_, plan_, e_.distributed.threads);
-  require_agreement(job_, {{"configuration, data or build", fingerprint_}});
+  const std::string weights = weights_sha256(e_);
+  fingerprint_ = fingerprint(config_, plan_, weights);
   replica_ = std::make_unique<Replica>(make_planned_network(e_, plan_, job_.is_root(), weights_line_),
                                        memory_format_for(e_.model.name, at::kCPU), e_.optimizer);
+  require_agreement(job_, facts_of_plan(plan_, replica_->network(), weights));
   replica_->broadcast_from(job_.comm(), 0);
   loss_ = std::make_unique<Loss>(make_planned_loss(e_, plan_));
   steps_per_epoch_ =

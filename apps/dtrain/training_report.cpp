@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "commands.hpp"
 #include "dtrain/base/error.hpp"
@@ -79,6 +81,20 @@ void TrainingRun::banner_about_cores() {
   if (job_.launched() && cores < e_.distributed.threads + 1)
     log.warning("each rank is bound to " + count_of(cores, "core") +
                 ", which training, loading and the reducer share; mpirun --bind-to none is faster");
+  std::map<std::string, std::set<int>> cores_of;
+  std::map<std::string, int64_t> ranks_of;
+  for (auto& row : table_) {
+    for (const int core : read_core_ranges(row["cores"])) cores_of[row["host"]].insert(core);
+    ++ranks_of[row["host"]];
+  }
+  for (const auto& [host, ranks] : ranks_of) {
+    const auto here = static_cast<int64_t>(cores_of[host].size());
+    const int64_t fit = std::max<int64_t>(1, here / e_.distributed.threads);
+    if (ranks > fit)
+      log.warning(count_of(ranks, "rank") + " on " + host + " take turns on " + count_of(here, "core") + "; " +
+                  count_of(fit, "rank") + " there with distributed.logical_ranks=" +
+                  std::to_string(plan_.logical_ranks) + " give the same result with less waiting");
+  }
 }
 
 void TrainingRun::show_progress(const StepReport& step) {

@@ -268,6 +268,84 @@ class BadInput(program.ProgramTest):
         ended = self.good("--config", "xray.yaml", "--run-dir", "apart", "data.split.by=patient", "data.split.valid=0.4")
         self.assertNotIn("leak", ended.err)
 
+    # Ranks that were not started alike.
+
+    def check_ranks(self, first, second, code, *words, rank=0, **how):
+        with self.subTest(first=first, second=second):
+            common = ("--config", "small.yaml", "--run-dir", "unlike", "--progress", "none")
+            ended = self.call_ranks((*common, *first), (*common, *second), **how)
+            self.fails(ended, code, *words, rank=rank)
+            self.assertFalse((self.folder / "unlike").exists(), ended)
+
+    def test_ranks_that_were_started_unlike_are_told_in_what(self):
+        for first, second, words in (
+            ((), ("optimizer.learning_rate=0.01",), ("optimizer.learning_rate (0.01 against 0.001)",)),
+            (("epochs=2",), (), ("epochs (1 against 2)",)),
+            (("distributed.logical_ranks=4",), ("distributed.logical_ranks=2",), ("distributed.logical_ranks (2 against 4)",)),
+            (("distributed.logical_ranks=4",), (), ("distributed.logical_ranks (auto against 4)",)),
+            ((), ("distributed.reduction=ring",), ("distributed.reduction (ring against canonical)",)),
+            ((), ("distributed.intra_host=network",), ("distributed.intra_host (network against auto)",)),
+            ((), ("distributed.bucket_mb=1",), ("distributed.bucket_mb (1 against auto)",)),
+            ((), ("distributed.check_every=7",), ("distributed.check_every (7 against auto)",)),
+            ((), ("checkpoint.every=5 steps",), ("checkpoint.every (5 steps against 1 epoch)",)),
+            ((), ("optimizer.name=sgd", "seed=3"), ("optimizer.betas (not set against", "optimizer.name", "seed")),
+            ((), ("--limit-steps", "2"), ("--limit-steps (2 against not given)",)),
+            ((), ("--dry-run",), ("--dry-run (given against not given)",)),
+            ((), ("--trace", "t.json"), ("--trace (t.json against not given)",)),
+            ((), ("--resume", "never"), ("--resume (never against auto)",)),
+        ):
+            self.check_ranks(first, second, 78, "rank 1 @ ", " differs from rank 0 in ", *words, "; all ranks must be started with the same")
+        self.assertFalse((self.folder / "t.json").exists())
+
+    def test_ranks_with_another_folder_command_or_processor_are_told(self):
+        self.fails(self.call_ranks(("--config", "small.yaml", "--run-dir", "here"), ("--config", "small.yaml", "--run-dir", "there")),
+                   78, "--run-dir (there against here)", rank=0)
+        self.fails(self.call_ranks(("--config", "small.yaml"), ("eval", "--config", "small.yaml", "--checkpoint", "x")),
+                   78, "command (eval against train)", rank=0)
+        self.check_ranks((), (), 78, "processor: vector code (DEFAULT against ", "processors of one kind",
+                         env_of_ranks={0: {"ATEN_CPU_CAPABILITY": "avx2"}, 1: {"ATEN_CPU_CAPABILITY": "default"}})
+
+    def test_ranks_that_see_other_data_are_told(self):
+        self.good("sample", "--kind", "chips", "--count", 24, "--seed", 9, "--output", "other_chips")
+        self.check_ranks((), ("data.root=other_chips",), 78, " in data (", "all ranks must see the same files")
+        lists = self.folder / "halves"
+        lists.mkdir()
+        names = sorted(str(path.relative_to(self.folder / "chips")) for path in (self.folder / "chips").rglob("*.*"))
+        for folder, cut in (("one", 12), ("two", 14)):
+            (lists / folder).mkdir()
+            shutil.copytree(self.folder / "chips", lists / folder, dirs_exist_ok=True)
+            (lists / folder / "train.txt").write_text("\n".join(names[:cut]))
+            (lists / folder / "valid.txt").write_text("\n".join(names[cut:]))
+        def options(folder):
+            root = lists / folder
+            return (f"data.root={root}", f"data.split.files={{train: {root}/train.txt, valid: {root}/valid.txt}}")
+        self.check_ranks(options("one"), options("two"), 78, " in split of the data (", "all ranks must see the same files")
+
+    def test_the_same_data_in_another_folder_are_the_same(self):
+        self.copy("chips", "chips_of_node_1")
+        common = ("--config", "small.yaml", "--run-dir", "two_roots")
+        ended = self.call_ranks(common, (*common, "data.root=chips_of_node_1", "data.loader.threads=2"))
+        self.assertEqual(ended.code, 0, ended)
+        self.assertTrue(self.run_at("two_roots").done())
+
+    def test_a_rank_that_leaves_before_the_others_ends_the_job(self):
+        self.check_ranks((), ("typo=3",), 78, "unknown key 'typo'", rank=1)
+        self.check_ranks((), ("--cofnig",), 64, "--cofnig", rank=1)
+        self.check_ranks((), ("distributed.backend=serial",), 78, "serial", rank=1)
+        self.check_ranks((), ("data.root=nowhere",), 66, "nowhere", rank=1)
+        for words in (("--help",), ("info",)):  # such a rank ends well, and the others would wait for it for ever
+            ended = self.call_ranks(("--config", "small.yaml", "--run-dir", "unlike"), words)
+            self.assertNotEqual(ended.code, 0, ended)
+            self.assertEqual(ended.errors, [], ended)
+
+    def test_more_ranks_than_cores_are_a_warning(self):
+        cores = len(os.sched_getaffinity(0))
+        if cores > 8:
+            self.skipTest("so many ranks would need more pictures")
+        ended = self.good("--config", "small.yaml", "--run-dir", "crowd", "data.split.valid=0", "--limit-steps", "1", ranks=cores + 1)
+        self.assertRegex(ended.out + ended.err, rf"{cores + 1} ranks on .* take turns on {cores} core")
+        self.assertIn(f"distributed.logical_ranks={cores + 1} give the same result", ended.out + ended.err)
+
     # What does not fit together.
 
     def test_counts_that_do_not_fit(self):

@@ -45,6 +45,15 @@ def command(words, ranks=None):
     return launcher + [DTRAIN] + [str(word) for word in words]
 
 
+def commands_of_ranks(words_of_ranks, env_of_ranks=None):
+    """One job whose ranks are started with different words, and each with its own environment beside the job's."""
+    line = [MPIEXEC, "--oversubscribe", "--bind-to", "none"]
+    for rank, words in enumerate(words_of_ranks):
+        extra = [word for name, value in (env_of_ranks or {}).get(rank, {}).items() for word in ("-x", f"{name}={value}")]
+        line += ([":"] if rank else []) + ["-np", "1", *extra, DTRAIN] + [str(word) for word in words]
+    return line
+
+
 def children(pid):
     """Processes started by `pid`, their own children included, in the order of their numbers."""
     parents = {}
@@ -91,8 +100,8 @@ class Ended:
 class Started:
     """A call of dtrain that is still running. Its output goes to files, so that it never waits for a reader."""
 
-    def __init__(self, words, ranks=None, env=None, cwd=None, before=None):
-        self.words = command(words, ranks)
+    def __init__(self, words, ranks=None, env=None, cwd=None, before=None, line=None):
+        self.words = line or command(words, ranks)
         self.out, self.err = tempfile.TemporaryFile("w+"), tempfile.TemporaryFile("w+")
         self.since = time.monotonic()
         self.process = subprocess.Popen(self.words, stdin=subprocess.DEVNULL, stdout=self.out, stderr=self.err,
@@ -221,6 +230,11 @@ class ProgramTest(unittest.TestCase):
     def call(cls, *words, ranks=None, env=None, timeout=60, before=None):
         """Runs dtrain to its end, alone or as `ranks` processes under mpirun."""
         return cls.start(*words, ranks=ranks, env=env, before=before).wait(timeout)
+
+    @classmethod
+    def call_ranks(cls, *words_of_ranks, env_of_ranks=None, timeout=30):
+        """Runs one job whose ranks are started with different words."""
+        return Started((), cwd=cls.folder, line=commands_of_ranks(words_of_ranks, env_of_ranks)).wait(timeout)
 
     @classmethod
     def good(cls, *words, **how):

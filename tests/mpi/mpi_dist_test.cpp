@@ -3,6 +3,7 @@
 #include <exception>
 #include <stdexcept>
 
+#include "dtrain/dist/checked_communicator.hpp"
 #include "dtrain/dist/collectives.hpp"
 #include "dtrain/dist/mpi_session.hpp"
 #include "support/rank_checks.hpp"
@@ -14,6 +15,10 @@ int main(int argc, char**) {
   const auto world = session.world();
   try {
     dtrain::test::check_collectives(*world);
+    const auto checked = dtrain::with_order_checked(world->duplicate());
+    dtrain::test::check_collectives(*checked);
+    dtrain::test::check_bucket_sum(*checked, Reduction::canonical, 5);
+    dtrain::test::check_reducer(*checked, 7, 0.001);
     for (const Reduction reduction : {Reduction::canonical, Reduction::ring, Reduction::fastest, Reduction::root_cpu})
       for (const int64_t v : {4, 5, 8, 11}) dtrain::test::check_bucket_sum(*world, reduction, v);
     const bool shared = world->share(10).hosts.size() == 1;

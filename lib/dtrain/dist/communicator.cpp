@@ -15,6 +15,7 @@ class SerialCommunicator final : public Communicator {
   void all_reduce(at::Tensor&) override {}
   HostMemory share(int64_t numel) override { return unshared_memory(0, 1, numel); }
   std::unique_ptr<Communicator> duplicate() override { return make_serial_communicator(); }
+  void limit_waits(double) override {}
 };
 
 }  // namespace

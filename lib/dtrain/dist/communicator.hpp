@@ -44,6 +44,10 @@ class Communicator {
   /// A second, independent channel between the same ranks, for another thread. All ranks call it together. Must not
   /// outlive the session it came from.
   virtual std::unique_ptr<Communicator> duplicate() = 0;
+
+  /// From now on an exchange() that is not done after `seconds` throws CommError; the communicator is of no more use
+  /// then. Duplicates begin without: a wait ends when its peers do (threads: 60 s), and the watchdog ends a rank.
+  virtual void limit_waits(double seconds) = 0;
 };
 
 /// The only rank of a job of one.

@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "dtrain/base/text.hpp"
+
 namespace dtrain {
 
 static std::optional<int> number_in(const char* variable) {
@@ -51,6 +53,18 @@ std::string core_ranges(const std::vector<int>& cores) {
     i = j + 1;
   }
   return out;
+}
+
+std::vector<int> read_core_ranges(const std::string& text) {
+  std::vector<int> cores;
+  if (text.empty()) return cores;
+  for (const std::string& part : split_text(text, ',')) {
+    const size_t dash = part.find('-');
+    const int first = std::atoi(part.c_str());
+    const int last = dash == std::string::npos ? first : std::atoi(part.c_str() + dash + 1);
+    for (int core = first; core <= last; ++core) cores.push_back(core);
+  }
+  return cores;
 }
 
 std::string host_name() {

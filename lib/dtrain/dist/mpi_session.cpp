@@ -11,10 +11,13 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <new>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/text.hpp"
+#include "dtrain/base/time.hpp"
 
 namespace dtrain {
 
@@ -32,13 +35,15 @@ namespace {
 
 // Polls until all requests are done. The first 2,000 looks follow each other at once, as small messages between
 // neighbours take microseconds; then the core is left to the other threads of this rank.
-void wait_for(std::vector<MPI_Request>& requests) {
+void wait_for(std::vector<MPI_Request>& requests, double limit_s) {
+  const Stopwatch waited;
   for (int64_t looks = 0;; ++looks) {
     int done = 0;
     mpi_check(MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE),
               "MPI_Testall");
     if (done != 0) return;
     if (looks < 2000) continue;
+    if (waited.seconds() > limit_s) throw CommError("messages did not come or go for " + fixed(limit_s, 1) + " s");
     const timespec pause{0, looks < 20000 ? 20'000 : 200'000};
     nanosleep(&pause, nullptr);
   }
@@ -88,7 +93,7 @@ class MpiCommunicator final : public Communicator {
       host_copies.push_back(message.data.cpu());
       post(message.peer, host_copies.back(), true);
     }
-    if (!requests_.empty()) wait_for(requests_);
+    if (!requests_.empty()) wait_for(requests_, limit_s_);
     for (size_t i = 0; i < receives.size(); ++i)
       if (!receives[i].data.is_cpu()) at::Tensor(receives[i].data).copy_(received[i]);
   }
@@ -108,6 +113,8 @@ class MpiCommunicator final : public Communicator {
                               static_cast<int>(std::min(kPiece, tensor.numel() - at)), MPI_FLOAT, MPI_SUM, comm_),
                 "MPI_Allreduce");
   }
+
+  void limit_waits(double seconds) override { limit_s_ = seconds; }
 
   HostMemory share(int64_t numel) override {
     int locals = 1;
@@ -188,6 +195,7 @@ class MpiCommunicator final : public Communicator {
   std::shared_ptr<Shared> shared_;
   int rank_ = 0;
   int size_ = 1;
+  double limit_s_ = std::numeric_limits<double>::infinity();
   std::vector<MPI_Request> requests_;
 };
 

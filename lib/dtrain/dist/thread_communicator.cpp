@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -11,6 +12,7 @@
 #include <tuple>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/text.hpp"
 
 namespace dtrain {
 namespace {
@@ -48,11 +50,11 @@ class ThreadCommunicator final : public Communicator {
     office_->arrived.notify_all();
     for (const Message& message : receives) {
       auto& box = office_->boxes[{channel_, message.peer, rank_}];
-      const bool in_time =
-          office_->arrived.wait_for(lock, std::chrono::seconds(60), [&] { return office_->closed || !box.empty(); });
+      const bool in_time = office_->arrived.wait_for(lock, limit_, [&] { return office_->closed || !box.empty(); });
       if (box.empty())
         throw CommError(in_time ? "another rank has failed"
-                                : "rank " + std::to_string(message.peer) + " sent nothing for 60 s");
+                                : "rank " + std::to_string(message.peer) + " sent nothing for " +
+                                      fixed(limit_.count(), 1) + " s");
       const at::Tensor data = box.front();
       box.pop_front();
       check(data.sizes() == message.data.sizes() && data.dtype() == message.data.dtype(),
@@ -84,8 +86,7 @@ class ThreadCommunicator final : public Communicator {
     mine->segments[static_cast<size_t>(rank_)] = at::zeros({numel}, at::kFloat);
     ++mine->ready;
     office_->arrived.notify_all();
-    office_->arrived.wait_for(lock, std::chrono::seconds(60),
-                              [&] { return office_->closed || mine->ready == mine->segments.size(); });
+    office_->arrived.wait_for(lock, limit_, [&] { return office_->closed || mine->ready == mine->segments.size(); });
     if (mine->ready < mine->segments.size()) throw CommError("another rank has not joined share()");
     HostMemory memory;
     std::map<int, size_t> places;
@@ -112,8 +113,11 @@ class ThreadCommunicator final : public Communicator {
     return std::make_unique<ThreadCommunicator>(office_, rank_, size_, channel_ * 16 + ++duplicates_);
   }
 
+  void limit_waits(double seconds) override { limit_ = std::chrono::duration<double>(seconds); }
+
  private:
   std::shared_ptr<PostOffice> office_;
+  std::chrono::duration<double> limit_{60};
   int rank_;
   int size_;
   int channel_;

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <span>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/hash.hpp"
@@ -42,7 +43,8 @@ Replica::Replica(std::shared_ptr<Network> network, at::MemoryFormat format, cons
   for (size_t i = 0; i < parameters_.size(); ++i) place_of_.push_back(parameters_.size() - 1 - i);
   layout_ = std::make_unique<FlatLayout>(parameters_in_layout());
   flat_parameters_ = flatten(*layout_, parameters_in_layout(), parameters_.front().options());
-  flat_buffers_ = flatten(FlatLayout(buffers), buffers, parameters_.front().options());
+  buffer_layout_ = std::make_unique<FlatLayout>(buffers);
+  flat_buffers_ = flatten(*buffer_layout_, buffers, parameters_.front().options());
   optimizer_ = std::make_unique<Optimizer>(optimizer, flat_parameters_);
 }
 
@@ -109,15 +111,19 @@ std::vector<FileTensor> Replica::optimizer_tensors() const {
   return tensors;
 }
 
-// Dense, with whatever strides: the bytes as they lie in memory.
-static uint32_t hash_bytes(const at::Tensor& tensor) {
-  return crc32c({static_cast<const std::byte*>(tensor.const_data_ptr()), static_cast<size_t>(tensor.nbytes())});
+// The floats of a range as they lie in memory.
+static uint32_t hash_range(const at::Tensor& flat, Range range) {
+  return crc32c(std::as_bytes(
+      std::span(flat.const_data_ptr<float>() + range.begin, static_cast<size_t>(range.end - range.begin))));
 }
+
+static uint32_t hash_count(int64_t count) { return crc32c(std::as_bytes(std::span(&count, 1))); }
 
 std::vector<uint32_t> Replica::hash_buffers() const {
   std::vector<uint32_t> hashes;
-  for (const NamedTensor& buffer : buffers_) hashes.push_back(hash_bytes(buffer.tensor));
-  for (const at::Tensor& counter : counters_) hashes.push_back(hash_bytes(counter));
+  for (size_t i = 0; i < buffers_.size(); ++i) hashes.push_back(hash_range(flat_buffers_, buffer_layout_->range(i)));
+  for (const at::Tensor& counter : counters_) hashes.push_back(hash_count(*counter.const_data_ptr<int64_t>()));
+  hashes.push_back(hash_count(optimizer_->updates()));
   return hashes;
 }
 
@@ -126,16 +132,14 @@ std::vector<std::string> Replica::buffer_names() const {
   for (const NamedTensor& buffer : buffers_) names.push_back("model." + buffer.name);
   for (const NamedTensor& buffer : buffers_of(*network_))
     if (!buffer.tensor.is_floating_point()) names.push_back("model." + buffer.name);
+  names.push_back("optimizer.updates");
   return names;
 }
 
 std::vector<uint32_t> Replica::hash_weights() const {
   std::vector<uint32_t> hashes;
   const auto hash_parts = [&](const at::Tensor& flat) {
-    for (size_t i = 0; i < parameters_.size(); ++i) {
-      const Range range = layout_->range(place_of(i));
-      hashes.push_back(hash_bytes(flat.slice(0, range.begin, range.end)));
-    }
+    for (const size_t place : place_of_) hashes.push_back(hash_range(flat, layout_->range(place)));
   };
   hash_parts(flat_parameters_);
   for (const Optimizer::State& state : optimizer_->state()) hash_parts(state.values);

@@ -52,8 +52,9 @@ class Replica {
   /// The contract's result_sha256 of the model.
   std::string sha256() const;
 
-  /// CRC32C of each tensor that all replicas must agree on, in a fixed order; names as in a checkpoint.
-  /// hash_buffers(): BatchNorm's statistics and counters; hash_weights(): parameters and optimizer state.
+  /// CRC32C of each tensor that all replicas must agree on, in a fixed order, its gap in the flat layout included;
+  /// names as in a checkpoint. hash_buffers(): what takes no time, BatchNorm's statistics and counters and the
+  /// optimizer's count ("optimizer.updates"); hash_weights(): parameters and optimizer state.
   std::vector<uint32_t> hash_buffers() const;
   std::vector<std::string> buffer_names() const;
   std::vector<uint32_t> hash_weights() const;
@@ -68,6 +69,7 @@ class Replica {
   std::vector<at::Tensor> counters_;  // num_batches_tracked
   std::vector<size_t> place_of_;      // of each parameter
   std::unique_ptr<FlatLayout> layout_;
+  std::unique_ptr<FlatLayout> buffer_layout_;
   at::Tensor flat_parameters_;
   at::Tensor flat_buffers_;
   std::unique_ptr<Optimizer> optimizer_;

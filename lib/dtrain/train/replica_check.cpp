@@ -16,7 +16,7 @@ namespace dtrain {
 
 namespace {
 
-constexpr double kShare = 0.004;        // of the time, under the promised half per cent
+constexpr double kShare = 0.004;        // of the time, buffers included, under the promised half per cent
 constexpr int64_t kStepsToMeasure = 3;  // the first one is not typical
 
 uint64_t one_number(const std::vector<uint32_t>& hashes) {
@@ -39,6 +39,7 @@ ReplicaCheck::Hashes ReplicaCheck::take() {
   Hashes hashes;
   buffer_hashes_ = replica_.hash_buffers();
   hashes.buffers = one_number(buffer_hashes_);
+  buffers_s_ = watch.seconds();
   weight_hashes_.clear();
   if (every_ == 0 ? taken_ <= 1 : taken_ % every_ == 0) {
     const Stopwatch weights;
@@ -52,8 +53,10 @@ ReplicaCheck::Hashes ReplicaCheck::take() {
 }
 
 void ReplicaCheck::compare(const std::vector<Hashes>& of_ranks, int64_t step) {
+  const Stopwatch watch;
   for (const Hashes& hashes : of_ranks)
     if (hashes.buffers != of_ranks[0].buffers || hashes.weights != of_ranks[0].weights) name_difference(step);
+  seconds_ += watch.seconds();
 }
 
 void ReplicaCheck::compare_now(int64_t step) {
@@ -70,7 +73,8 @@ void ReplicaCheck::step_took(double seconds) {
   if (taken_ > 1) steps_s_ += seconds;
   if (taken_ < kStepsToMeasure) return;
   const double step_s = steps_s_ / static_cast<double>(taken_ - 1);
-  const double wanted = std::ceil(weights_s_ / (kShare * std::max(step_s, 1e-6)));
+  const double allowed_s = std::max(kShare * step_s - buffers_s_, 1e-9);
+  const double wanted = std::ceil(weights_s_ / allowed_s);
   at::Tensor agreed = at::full({1}, static_cast<int64_t>(std::clamp(wanted, 1.0, 100'000.0)), at::kLong);
   broadcast(comm_, agreed);
   every_ = agreed.item<int64_t>();

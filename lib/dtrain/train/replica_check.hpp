@@ -9,7 +9,7 @@ namespace dtrain {
 
 /// Proof that all replicas hold the same bits: hashes taken before a step's passes, compared over ranks with the step's
 /// figures. BatchNorm's statistics are hashed at every step, because the step replaces them by their mean and would
-/// spread a wrong one evenly; parameters and optimizer state every few steps.
+/// spread a wrong one evenly, and counters, because they cost nothing; parameters and optimizer state every few steps.
 class ReplicaCheck {
  public:
   /// every: steps between comparisons of parameters and optimizer state; 0: so many that they cost less than 0.5 % of
@@ -32,7 +32,7 @@ class ReplicaCheck {
   void step_took(double seconds);
 
   int64_t every() const { return every_; }     ///< 0: not yet agreed
-  double seconds() const { return seconds_; }  ///< spent in take(), since construction
+  double seconds() const { return seconds_; }  ///< spent in take() and compare(), since construction
 
  private:
   [[noreturn]] void name_difference(int64_t step);
@@ -42,6 +42,7 @@ class ReplicaCheck {
   int64_t every_;
   int64_t taken_ = 0;  // steps since construction
   double seconds_ = 0;
+  double buffers_s_ = 0;  // of the last hash of the buffers
   double weights_s_ = 0;  // of the last hash of the weights
   double steps_s_ = 0;
   std::vector<uint32_t> buffer_hashes_;

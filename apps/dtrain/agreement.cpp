@@ -1,0 +1,149 @@
+#include "agreement.hpp"
+
+#include <ATen/Version.h>
+
+#include <algorithm>
+#include <map>
+
+#include "dtrain/base/error.hpp"
+#include "dtrain/base/hash.hpp"
+#include "dtrain/base/text.hpp"
+#include "dtrain/dist/collectives.hpp"
+#include "dtrain/io/file.hpp"
+
+namespace dtrain {
+
+constexpr const char* kSameStart = "be started with the same command line and configuration";
+constexpr const char* kSameBuild = "run the same build of dtrain";
+constexpr const char* kSameProcessor =
+    "run on processors of one kind (or with ATEN_CPU_CAPABILITY set to the least of them)";
+constexpr const char* kSameFiles = "see the same files";
+
+// Keys that each rank may have for itself: where its files lie, how it loads them, and what rank 0 alone looks at.
+static bool own_key(const std::string& key) {
+  const std::vector<std::string> own = {"name",
+                                        "output.dir",
+                                        "data.root",
+                                        "data.loader.threads",
+                                        "data.loader.prefetch",
+                                        "distributed.watchdog.abort",
+                                        "checkpoint.keep"};
+  return std::find(own.begin(), own.end(), key) != own.end();
+}
+
+static void add_options(const CommandLine& line, const Config& config, std::vector<Fact>& facts) {
+  const auto add = [&](const std::string& name, const std::string& value) {
+    facts.push_back({name, value.empty() ? "not given" : value, kSameStart});
+  };
+  const auto flag = [](bool given) { return std::string(given ? "given" : ""); };
+  if (const auto& train = line.train) {
+    add("command", "train");
+    add("--run-dir",
+        train->run_dir.empty() ? config.experiment.output_dir + "/" + config.experiment.name : train->run_dir);
+    add("--resume", train->resume);
+    add("--resume-with", join(train->resume_with, ","));
+    add("--dry-run", flag(train->dry_run));
+    add("--limit-steps", train->limit_steps == 0 ? "" : std::to_string(train->limit_steps));
+    add("--trace", train->trace);
+  } else if (const auto& eval = line.eval) {
+    add("command", "eval");
+    add("--checkpoint", eval->checkpoint);
+    add("--split", eval->split);
+  } else if (const auto& step = line.bench_step) {
+    add("command", "bench step");
+    add("--steps", std::to_string(step->steps));
+  } else if (const auto& comm = line.bench_comm) {
+    add("command", "bench comm");
+    std::vector<std::string> sizes;
+    for (const int64_t bytes : comm->bytes) sizes.push_back(std::to_string(bytes));
+    add("--bytes", join(sizes, ","));
+    add("--repeat", std::to_string(comm->repeat));
+  }
+}
+
+std::vector<Fact> facts_of_start(const CommandLine& line, const Config& config) {
+  std::vector<Fact> facts;
+  add_options(line, config, facts);
+  std::map<std::string, std::string> keys = fingerprint_values(config);
+  for (const auto& [key, value] : config.values)
+    if (!key_in_fingerprint(key) && !own_key(key)) keys[key] = value.text;
+  for (const auto& [key, value] : keys) facts.push_back({key, value, kSameStart});
+  for (const auto& [name, version] : library_versions()) facts.push_back({"build: " + name, version, kSameBuild});
+  facts.push_back({"build: checksum", hex8(crc32c(read_file("/proc/self/exe"))), kSameBuild});
+  facts.push_back({"processor: vector code", at::get_cpu_capability(), kSameProcessor});
+  return facts;
+}
+
+std::vector<Fact> facts_of_plan(const Plan& plan, const Network& network, const std::string& weights_sha256) {
+  std::string tensors;
+  for (const auto& part : {parameters_of(network), buffers_of(network)})
+    for (const NamedTensor& tensor : part) {
+      tensors += tensor.name;
+      for (const int64_t size : tensor.tensor.sizes()) tensors += " " + std::to_string(size);
+      tensors += "\n";
+    }
+  return {{"classes of the data", join(plan.dataset.classes, ","), kSameFiles},
+          {"data", plan.dataset.manifest_sha256, kSameFiles},
+          {"split of the data", plan.split.sha256, kSameFiles},
+          {"tensors of the network", sha256_hex(tensors), kSameFiles},
+          {"file of model.weights", weights_sha256, kSameFiles}};
+}
+
+// Facts as they travel: host, then names and values, each ended by NUL, which none of them can hold.
+static std::string packed(const std::vector<Fact>& facts) {
+  std::string text = host_name();
+  for (const Fact& fact : facts) text += '\0' + fact.name + '\0' + fact.value;
+  return text;
+}
+
+static std::string shown(const std::string& value) {
+  constexpr size_t kMost = 40;
+  if (value.size() <= kMost) return value;
+  size_t end = kMost / 2;
+  while (end > 0 && (static_cast<unsigned char>(value[end]) & 0xC0) == 0x80) --end;  // not inside a character
+  std::string text = value.substr(0, end);
+  text += "…";
+  return text;
+}
+
+// Rank `rank`'s difference from rank 0 as a sentence; "" where there is none.
+static std::string difference(const std::vector<Fact>& facts, int rank, const std::vector<std::string>& zero,
+                              const std::vector<std::string>& other) {
+  std::map<std::string, std::string> theirs;
+  for (size_t i = 1; i + 1 < other.size(); i += 2) theirs[other[i]] = other[i + 1];
+  std::vector<std::string> names;
+  std::string values;
+  const auto note = [&](const std::string& name, const std::string& their_value, const std::string& value) {
+    if (names.empty()) values = " (" + shown(their_value) + " against " + shown(value) + ")";
+    names.push_back(name);
+  };
+  for (size_t i = 1; i + 1 < zero.size(); i += 2) {
+    const auto found = theirs.find(zero[i]);
+    if (found == theirs.end())
+      note(zero[i], "not set", zero[i + 1]);
+    else if (found->second != zero[i + 1])
+      note(zero[i], found->second, zero[i + 1]);
+    if (found != theirs.end()) theirs.erase(found);
+  }
+  for (const auto& [name, value] : theirs) note(name, value, "not set");
+  if (names.empty()) return "";
+  if (names.front() == "command") names.resize(1);  // the options follow from it
+  const auto fact = std::find_if(facts.begin(), facts.end(), [&](const Fact& f) { return f.name == names.front(); });
+  constexpr size_t kListed = 4;
+  const size_t more = names.size() > 1 + kListed ? names.size() - 1 - kListed : 0;
+  std::string also = join({names.begin() + 1, names.end() - static_cast<std::ptrdiff_t>(more)}, ", ");
+  if (!also.empty()) also = ", and in " + also + (more > 0 ? " and " + std::to_string(more) + " more" : "");
+  return "rank " + std::to_string(rank) + " @ " + other.front() + " differs from rank 0 in " + names.front() + values +
+         also + "; all ranks must " + (fact == facts.end() ? kSameStart : fact->rule);
+}
+
+void require_agreement(Job& job, const std::vector<Fact>& facts) {
+  const std::vector<std::string> all = all_gather_text(job.comm(), packed(facts));
+  const std::vector<std::string> zero = split_text(all[0], '\0');
+  for (size_t rank = 1; rank < all.size(); ++rank) {
+    const std::string sentence = difference(facts, static_cast<int>(rank), zero, split_text(all[rank], '\0'));
+    if (!sentence.empty()) throw ConfigError(sentence);
+  }
+}
+
+}  // namespace dtrain

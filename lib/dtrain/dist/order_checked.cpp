@@ -1,0 +1,9 @@
+#include "dtrain/dist/checked_communicator.hpp"
+
+namespace dtrain {
+
+std::unique_ptr<Communicator> make_checked(std::unique_ptr<Communicator> comm) {
+  return with_order_checked(std::move(comm));
+}
+
+}  // namespace dtrain
