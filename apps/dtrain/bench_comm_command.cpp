@@ -57,13 +57,15 @@ void require_right_sum(Job& job, const std::string& name, at::Tensor values, con
     throw InternalError(name + " gave a wrong sum of " + std::to_string(values.nbytes()) + " bytes");
 }
 
-nlohmann::ordered_json report(Job& job, const std::string& name, int64_t bytes, const Row& row) {
+nlohmann::ordered_json report(Job& job, const std::string& name, const std::string& transport, int64_t bytes,
+                              const Row& row) {
   const double n = job.size();
   const double algorithm = static_cast<double>(bytes) / row.median_ms / 1e6;
   if (job.is_root())
     std::printf("%-14s %11s %12.4f %12.4f %12.4f %10.3f %10.3f\n", name.c_str(), with_commas(bytes).c_str(),
                 row.median_ms, row.least_ms, row.p95_ms, algorithm, algorithm * 2 * (n - 1) / n);
   return {{"algorithm", name},
+          {"transport", transport},
           {"bytes", bytes},
           {"ms_median", row.median_ms},
           {"ms_min", row.least_ms},
@@ -89,20 +91,29 @@ int run_bench_comm(const BenchCommCommand& command, const Config& config, Job& j
     std::printf("%-14s %11s %12s %12s %12s %10s %10s\n", "", "bytes", "median ms", "least ms", "p95 ms", "alg GB/s",
                 "bus GB/s");
   }
-  for (const int64_t bytes : command.bytes.empty() ? kSizes : command.bytes) {
-    const int64_t numel = std::max<int64_t>(1, bytes / 4);
-    const int64_t repeat = repeats(bytes, command.repeat);
-    for (const auto& [name, reduction] : algorithms) {
-      const auto sum = make_bucket_sum(reduction, job.comm(), job.size(), numel);
-      sum->begin(CanonicalTree(std::vector<bool>(static_cast<size_t>(job.size()), true)));
-      const auto all_reduce = [&] { sum->sum({0, numel}); };
-      require_right_sum(job, name, sum->buffer(0), all_reduce);
-      results.push_back(report(job, name, bytes, measure(job, bytes, repeat, all_reduce)));
+  std::vector<int64_t> sizes;  // whole floats
+  for (const int64_t bytes : command.bytes.empty() ? kSizes : command.bytes)
+    sizes.push_back(std::max<int64_t>(1, bytes / 4) * 4);
+  const int64_t most = *std::max_element(sizes.begin(), sizes.end()) / 4;
+  for (const auto& [name, reduction] : algorithms) {
+    const auto sum = make_bucket_sum(reduction, job.comm(), job.size(), most);
+    sum->begin(CanonicalTree(std::vector<bool>(static_cast<size_t>(job.size()), true)));
+    if (job.is_root()) std::printf("%s: %s\n", name.c_str(), sum->transport().c_str());
+    for (const int64_t bytes : sizes) {
+      const auto all_reduce = [&] { sum->sum({0, bytes / 4}); };
+      require_right_sum(job, name, sum->buffer(0).slice(0, 0, bytes / 4), all_reduce);
+      const Row row = measure(job, bytes, repeats(bytes, command.repeat), all_reduce);
+      results.push_back(report(job, name, sum->transport(), bytes, row));
     }
-    at::Tensor plain = at::empty({numel}, at::kFloat);
-    const auto all_reduce = [&] { job.comm().all_reduce(plain); };
-    require_right_sum(job, "mpi_allreduce", plain, all_reduce);
-    results.push_back(report(job, "mpi_allreduce", bytes, measure(job, bytes, repeat, all_reduce)));
+  }
+  const at::Tensor plain = at::zeros({most});
+  if (job.is_root()) std::printf("mpi_allreduce: MPI_Allreduce, in place\n");
+  for (const int64_t bytes : sizes) {
+    at::Tensor values = plain.slice(0, 0, bytes / 4);
+    const auto all_reduce = [&] { job.comm().all_reduce(values); };
+    require_right_sum(job, "mpi_allreduce", values, all_reduce);
+    const Row row = measure(job, bytes, repeats(bytes, command.repeat), all_reduce);
+    results.push_back(report(job, "mpi_allreduce", "messages", bytes, row));
   }
   if (job.is_root() && command.json) {
     const nlohmann::ordered_json json = {

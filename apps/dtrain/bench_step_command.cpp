@@ -99,6 +99,7 @@ Result run_steps(Trainer& trainer, const Experiment& e, int64_t steps, Job& job)
 int run_bench_step(const BenchStepCommand& command, const Config& config, Job& job) {
   const int64_t v =
       config.experiment.distributed.logical_ranks > 0 ? config.experiment.distributed.logical_ranks : job.size();
+  require_ranks_fit(job.size(), v);
   const Experiment e = benched(config.experiment, v, command.steps + kWarmUpSteps);
   const Plan plan = make_plan(e, v);
   std::string weights_line;
@@ -108,9 +109,11 @@ int run_bench_step(const BenchStepCommand& command, const Config& config, Job& j
   barrier(job.comm());
   const double own_peak = matrix_peak();
   const Loss loss = make_planned_loss(e, plan);
-  const Schedule schedule({}, e.optimizer.learning_rate, v, command.steps, 1);
+  ScheduleOptions base_rate;
+  base_rate.scale_with_ranks = RankScaling::none;
+  const Schedule schedule(base_rate, e.optimizer.learning_rate, v, command.steps, 1);
   Trace trace(false);
-  const auto loader = make_planned_loader(e, plan, replica, trace);
+  const auto loader = make_planned_loader(e, plan, replica, trace, job.cores());
   RepeatedBatches batches(*loader);
   Trainer trainer(Trainer::Parts{replica, loss, schedule, batches, job.comm(), job.watchdog(), plan.dataset,
                                  plan.split.train, trace},

@@ -266,6 +266,8 @@ CommandLine read_command_line(int argc, const char* const* argv) {
     train.progress = progress_of(typed.progress);
     line.train = with_words(train);
   }
+  if (line.train && line.train->dry_run && !line.train->trace.empty())
+    throw UsageError("--dry-run writes nothing, so it has no --trace; --limit-steps 10 --trace FILE makes a short one");
   if (line.eval && line.eval->checkpoint.empty() && !line.eval->config.print_config && !line.eval->config.print_schema)
     throw UsageError("dtrain eval needs --checkpoint FILE, as in runs/NAME/best.safetensors");
   if (line.sample && (line.sample->kind.empty() || line.sample->output.empty()))

@@ -118,7 +118,7 @@ int run_eval(const EvalCommand& command, const Config& config, Job& job) {
   facts.push_back({"tensors of --checkpoint", replica.sha256(), "see the same files"});
   require_agreement(job, facts);
   Trace trace(false);
-  const auto loader = make_planned_loader(e, plan, replica, trace);
+  const auto loader = make_planned_loader(e, plan, replica, trace, job.cores());
   const Loss loss = make_planned_loss(e, plan);
   const Predictions predictions =
       evaluate(replica, loss, e.task, *loader, samples, plan.local_batch, job.comm(), job.watchdog(), 0);

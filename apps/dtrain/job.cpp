@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
@@ -32,6 +33,7 @@ void Job::start(const DistributedOptions& options) {
                       " processes; leave the key out or start one");
   if (!launch_.launched || options.backend == Backend::serial) {
     comm_ = make_serial_communicator();
+    cores_ = static_cast<int64_t>(bound_cores().size());
     if (launch_.slurm_tasks && *launch_.slurm_tasks > 1)
       log_.warning("this process runs alone inside a Slurm job of " + std::to_string(*launch_.slurm_tasks) +
                    " tasks; start it with srun --mpi=pmix or mpirun");
@@ -39,6 +41,10 @@ void Job::start(const DistributedOptions& options) {
   }
   mpi_ = std::make_unique<MpiSession>(options.intra_host);
   comm_ = make_checked(mpi_->world());
+  const std::string bound = host_name() + " " + core_ranges(bound_cores());
+  const std::vector<std::string> all = all_gather_text(*comm_, bound);
+  const auto sharers = std::count(all.begin(), all.end(), bound);
+  cores_ = std::max<int64_t>(1, static_cast<int64_t>(bound_cores().size()) / sharers);
 }
 
 void Job::finish() {

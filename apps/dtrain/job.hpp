@@ -39,6 +39,9 @@ class Job {
   /// "rank 2 @ node17"
   std::string name() const;
 
+  /// Cores that this rank may count on: those it is bound to, shared with the ranks bound to the same ones; at least 1.
+  int64_t cores() const { return cores_; }
+
   /// One row per rank: rank, host, local rank, device, cores.
   std::vector<std::map<std::string, std::string>> table();
 
@@ -48,6 +51,7 @@ class Job {
   std::unique_ptr<Watchdog> watchdog_;
   std::unique_ptr<MpiSession> mpi_;
   std::unique_ptr<Communicator> comm_;
+  int64_t cores_ = 1;
 };
 
 /// Library versions for run.json, checkpoints and `dtrain info`.

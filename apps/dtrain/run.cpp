@@ -38,6 +38,13 @@ Plan make_plan(const Experiment& e, int64_t logical_ranks) {
   return plan;
 }
 
+void require_ranks_fit(int ranks, int64_t logical_ranks) {
+  if (ranks > logical_ranks)
+    throw ConfigError("there are more processes (" + std::to_string(ranks) + ") than logical ranks (" +
+                      std::to_string(logical_ranks) + "); start at most " + std::to_string(logical_ranks) +
+                      ", or set distributed.logical_ranks");
+}
+
 std::shared_ptr<Network> make_planned_network(const Experiment& e, const Plan& plan, bool load_weights_file,
                                               std::string& weights_line) {
   auto network = make_network(e.model, plan.shape, e.seed);
@@ -65,10 +72,10 @@ Loss make_planned_loss(const Experiment& e, const Plan& plan) {
   return Loss(e.loss, e.task, pos_weight);
 }
 
-std::unique_ptr<Loader> make_planned_loader(const Experiment& e, const Plan& plan, const Replica& replica,
-                                            Trace& trace) {
+std::unique_ptr<Loader> make_planned_loader(const Experiment& e, const Plan& plan, const Replica& replica, Trace& trace,
+                                            int64_t cores) {
   DataOptions data = e.data;
-  data.loader.threads = loader_threads(e.data.loader, e.distributed.threads);
+  data.loader.threads = loader_threads(e.data.loader, e.distributed.threads, cores);
   return std::make_unique<Loader>(plan.dataset, data, e.seed, replica.memory_format(), trace);
 }
 

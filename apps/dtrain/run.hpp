@@ -31,6 +31,9 @@ struct Plan {
 /// V. Throws ConfigError, DataError, MissingError.
 Plan make_plan(const Experiment& experiment, int64_t logical_ranks);
 
+/// Throws ConfigError when there are more processes than logical ranks.
+void require_ranks_fit(int ranks, int64_t logical_ranks);
+
 /// The network of the plan with its initial weights, or those of model.weights on rank 0; `weights_line` tells which.
 std::shared_ptr<Network> make_planned_network(const Experiment& experiment, const Plan& plan, bool load_weights_file,
                                               std::string& weights_line);
@@ -38,9 +41,9 @@ std::shared_ptr<Network> make_planned_network(const Experiment& experiment, cons
 /// The loss, with pos_weight resolved from the training part.
 Loss make_planned_loss(const Experiment& experiment, const Plan& plan);
 
-/// The loader, with its threads resolved for this process's cores. `plan` and `trace` outlive it.
+/// The loader, with its threads resolved for the `cores` of this rank (Job::cores). `plan` and `trace` outlive it.
 std::unique_ptr<Loader> make_planned_loader(const Experiment& experiment, const Plan& plan, const Replica& replica,
-                                            Trace& trace);
+                                            Trace& trace, int64_t cores);
 
 /// Indices into Dataset::samples of one part.
 const std::vector<int64_t>& part_of_split(const Split& split, const std::string& part);

@@ -38,10 +38,7 @@ TrainingRun::TrainingRun(const TrainCommand& command, const Config& config, Job&
 
 void TrainingRun::build() {
   const int64_t v = resume_.logical_ranks;
-  if (job_.size() > v)
-    throw ConfigError("there are more processes (" + std::to_string(job_.size()) + ") than logical ranks (" +
-                      std::to_string(v) + "); start at most " + std::to_string(v) +
-                      ", or set distributed.logical_ranks");
+  require_ranks_fit(job_.size(), v);
   plan_ = make_plan(e_, v);
   require_monitors(e_, plan_);
   require_foreground(e_, plan_);
@@ -55,7 +52,7 @@ void TrainingRun::build() {
   steps_per_epoch_ =
       EpochPlan(static_cast<int64_t>(plan_.split.train.size()), v, e_.batch, e_.data.distribute, e_.seed, 0).steps();
   schedule_ = std::make_unique<Schedule>(e_.schedule, e_.optimizer.learning_rate, v, steps_per_epoch_, e_.epochs);
-  loader_ = make_planned_loader(e_, plan_, *replica_, trace_);
+  loader_ = make_planned_loader(e_, plan_, *replica_, trace_, job_.cores());
   trainer_ = std::make_unique<Trainer>(Trainer::Parts{*replica_, *loss_, *schedule_, *loader_, job_.comm(),
                                                       job_.watchdog(), plan_.dataset, plan_.split.train, trace_},
                                        Trainer::Options{e_.task, e_.seed, v, e_.distributed, e_.loss.l2_kernels,
@@ -104,7 +101,6 @@ int TrainingRun::run() {
 
 int TrainingRun::dry_run() {
   if (state_.epoch >= e_.epochs) return exit_code::kDone;
-  begin_trace();
   trainer_->begin_epoch(state_);
   if (trainer_->steps_left() == 0) {
     if (job_.is_root())
@@ -112,7 +108,6 @@ int TrainingRun::dry_run() {
     return exit_code::kDone;
   }
   const StepReport step = trainer_->step(state_, StopRequest::none);
-  write_trace();
   if (job_.is_root()) job_.log().info("dry run: one step taken, loss " + fixed(step.loss, 4) + ", nothing written");
   return exit_code::kDone;
 }
@@ -142,7 +137,10 @@ int TrainingRun::train() {
                                           : std::nullopt);
     state_.schedule = schedule_->state();
     const bool best = note_best(row);
-    if (job_.is_root()) run_log_->epoch(row, state_.step);
+    if (job_.is_root()) {
+      run_log_->epoch(row, state_.step);
+      write_run_json_file("");
+    }
     print_epoch(row, best);
     const bool limit_reached = command_.limit_steps > 0 && steps_this_start_ >= command_.limit_steps;
     const bool stop = any(job_.comm(), pending_stop_request() == StopRequest::stop);
@@ -190,55 +188,59 @@ EpochRow TrainingRun::close_epoch() {
 void TrainingRun::note_costs(const Trainer::Finished& finished, EpochRow& row) {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  const at::Tensor mine =
-      at::tensor({finished.data_wait_s, finished.allreduce_s, finished.loaded.queue_fill,
-                  static_cast<double>(finished.bytes_read), static_cast<double>(usage.ru_maxrss) * 1024 / 1e6,
-                  finished.here.compute_s, finished.here.update_s, finished.loaded.wait_s, finished.loaded.read_s,
-                  finished.loaded.decode_s, static_cast<double>(finished.loaded.bytes_read)},
-                 at::kDouble);
-  const at::Tensor all = at::stack(all_gather(job_.comm(), mine));
-  const at::Tensor mean_of = all.mean(0);
-  const auto mean = mean_of.accessor<double, 1>();
-  row.data_wait_s = mean[0];
-  row.allreduce_s = mean[1];
-  row.queue_fill = mean[2];
-  row.read_mb_per_s = row.epoch_seconds > 0 ? all.select(1, 3).sum().item<double>() / 1e6 / row.epoch_seconds : 0;
-  row.memory_peak_mb = all.select(1, 4).max().item<double>();
-  row.compute_s = mean[5];
-  row.update_s = mean[6];
-  row.imbalance_s = finished.here.imbalance_s;
+  const at::Tensor mine = at::empty({kCosts}, at::kDouble);
+  auto cost = mine.accessor<double, 1>();
+  cost[kDataWait] = finished.data_wait_s;
+  cost[kAllReduce] = finished.allreduce_s;
+  cost[kCompute] = finished.compute_s;
+  cost[kUpdate] = finished.update_s;
+  cost[kQueueFill] = finished.loaded.queue_fill;
+  cost[kMegabytes] = static_cast<double>(finished.bytes_read) / 1e6;
+  cost[kMemory] = static_cast<double>(usage.ru_maxrss) * 1024 / 1e6;
+  cost[kHereDataWait] = finished.loaded.wait_s;
+  cost[kHereAllReduce] = finished.here.allreduce_s;
+  cost[kHereCompute] = finished.here.compute_s;
+  cost[kHereUpdate] = finished.here.update_s;
+  cost[kHereRead] = finished.loaded.read_s;
+  cost[kHereDecode] = finished.loaded.decode_s;
+  cost[kHereMegabytes] = static_cast<double>(finished.loaded.bytes_read) / 1e6;
+  costs_ = at::stack(all_gather(job_.comm(), mine));
+  const at::Tensor means = costs_.mean(0);
+  const auto mean = means.accessor<double, 1>();
+  row.data_wait_s = mean[kDataWait];
+  row.allreduce_s = mean[kAllReduce];
+  row.compute_s = mean[kCompute];
+  row.update_s = mean[kUpdate];
+  row.imbalance_s = finished.imbalance_s;
+  row.queue_fill = mean[kQueueFill];
+  row.read_mb_per_s = row.epoch_seconds > 0 ? mean[kMegabytes] * job_.size() / row.epoch_seconds : 0;
+  row.memory_peak_mb = costs_.select(1, kMemory).max().item<double>();
+  where_time_went_ = time_sentence(time_shares(finished));
+}
 
+// Of this start: its own clocks, not those of earlier starts of the epoch.
+TimeShares TrainingRun::time_shares(const Trainer::Finished& finished) const {
+  const at::Tensor means = costs_.mean(0);
+  const auto mean = means.accessor<double, 1>();
   TimeShares shares;
   shares.epoch_s = finished.here.here_s;
-  shares.compute_s = row.compute_s;
-  shares.allreduce_s = finished.here.allreduce_s;
-  shares.imbalance_s = row.imbalance_s;
-  shares.update_s = row.update_s;
-  shares.data_wait_s = mean[7];
-  shares.read_s = mean[8];
-  shares.decode_s = mean[9];
-  shares.queue_fill = row.queue_fill;
-  shares.read_mb_per_s = finished.here.here_s > 0 ? mean[10] / 1e6 / finished.here.here_s : 0;
+  shares.compute_s = mean[kHereCompute];
+  shares.allreduce_s = mean[kHereAllReduce];
+  shares.imbalance_s = finished.here.imbalance_s;
+  shares.update_s = mean[kHereUpdate];
+  shares.data_wait_s = mean[kHereDataWait];
+  shares.read_s = mean[kHereRead];
+  shares.decode_s = mean[kHereDecode];
+  shares.queue_fill = mean[kQueueFill];
+  shares.read_mb_per_s = shares.epoch_s > 0 ? mean[kHereMegabytes] / shares.epoch_s : 0;
   shares.loader_threads = loader_->threads();
-  shares.spare_cores = std::max<int64_t>(0, static_cast<int64_t>(bound_cores().size()) - e_.distributed.threads);
-  const at::Tensor compute = all.select(1, 5);
+  shares.spare_cores = std::max<int64_t>(0, job_.cores() - e_.distributed.threads);
+  const at::Tensor compute = costs_.select(1, kHereCompute);
   shares.slowest_rank = compute.argmax().item<int64_t>();
   const double slowest = compute.max().item<double>();
   const double others = (compute.sum().item<double>() - slowest) / std::max(1, job_.size() - 1);
   shares.slowest_compute_ratio = job_.size() > 1 && others > 0 ? slowest / others : 1;
-  where_time_went_ = time_sentence(shares);
-  if (!job_.is_root()) return;
-  rank_times_.clear();
-  for (int rank = 0; rank < job_.size(); ++rank) {
-    const at::Tensor of_rank = all[rank];
-    const auto seconds = of_rank.accessor<double, 1>();
-    rank_times_.push_back({{"rank", static_cast<double>(rank)},
-                           {"epoch", static_cast<double>(row.epoch)},
-                           {"compute_s", seconds[5]},
-                           {"data_wait_s", seconds[7]},
-                           {"update_s", seconds[6]},
-                           {"compute_to_mean", mean[5] > 0 ? seconds[5] / mean[5] : 1}});
-  }
+  return shares;
 }
 
 bool TrainingRun::note_best(const EpochRow& row) {
@@ -276,10 +278,11 @@ void TrainingRun::save() {
 
 int TrainingRun::end() {
   job_.watchdog().enter(Section::finish, state_.step);
-  write_trace();
+  const std::vector<std::string> timeline = gather_trace();
   if (!job_.is_root()) return exit_code::kDone;
   print_result();
   folder_.write_done("result_sha256 " + replica_->sha256() + "\n");
+  write_trace(timeline);
   const bool has_best = !std::isnan(state_.best_value);
   job_.log().info("done: " + folder_.file("epochs.csv") + " has the curve; next: dtrain eval --config " +
                   folder_.file("config.yaml") + " --checkpoint " +
@@ -289,9 +292,10 @@ int TrainingRun::end() {
 
 int TrainingRun::end_early(int code) {
   job_.watchdog().enter(Section::finish, state_.step);
-  write_trace();
+  const std::vector<std::string> timeline = gather_trace();
   if (!job_.is_root()) return code;
   print_result();
+  write_trace(timeline);
   job_.log().info("stopped at step " + std::to_string(state_.step) + ", saved " + saved_path_ +
                   "; the same command goes on from there, with any number of processes up to " +
                   std::to_string(plan_.logical_ranks));

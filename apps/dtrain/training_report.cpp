@@ -128,32 +128,42 @@ void TrainingRun::print_epoch(const EpochRow& row, bool best) {
   const double seconds = std::max(1e-9, row.epoch_seconds);
   line += "  " + fixed(row.epoch_seconds + row.valid_seconds, 1) + " s  " +
           (row.images_per_s() < 100 ? fixed(row.images_per_s(), 1) : with_commas(std::llround(row.images_per_s()))) +
-          " images/s  data-wait " + fixed(100 * row.data_wait_s / seconds, 0) + " %  all-reduce " +
-          fixed(100 * row.allreduce_s / seconds, 0) + " %";
+          " images/s  compute " + fixed(100 * row.compute_s / seconds, 0) + " %  data-wait " +
+          fixed(100 * row.data_wait_s / seconds, 0) + " %  all-reduce " + fixed(100 * row.allreduce_s / seconds, 0) +
+          " %";
   line += "  imbalance " + fixed(100 * row.imbalance_s / seconds, 0) + " %";
   if (best) line += "  best " + split_text(e_.checkpoint.best_monitor, '.').back();
   job_.log().info(line);
   job_.log().info("  " + where_time_went_);
 }
 
-// All ranks lay their clocks under each other at a barrier.
+// All ranks lay their clocks under each other at a barrier. The file is made now, so that a place that cannot be
+// written is told before the first step.
 void TrainingRun::begin_trace() {
   if (command_.trace.empty()) return;
+  if (job_.is_root()) write_file_atomically(command_.trace, trace_document({}));
   trace_.name_thread("train");
   barrier(job_.comm());
   trace_.begin();
 }
 
-void TrainingRun::write_trace() {
-  if (command_.trace.empty()) return;
-  const std::vector<std::string> ranks = all_gather_text(job_.comm(), trace_.events_json(job_.rank(), host_name()));
-  const int64_t dropped = largest(job_.comm(), trace_.dropped());
-  if (!job_.is_root()) return;
-  write_file_atomically(command_.trace, trace_document(ranks));
-  job_.log().info("timeline: " + command_.trace + "; open it in ui.perfetto.dev or chrome://tracing");
-  if (dropped > 0)
-    job_.log().warning("the timeline ends early: " + with_commas(dropped) +
+std::vector<std::string> TrainingRun::gather_trace() {
+  if (command_.trace.empty()) return {};
+  if (trace_.dropped() > 0)
+    job_.log().warning("the timeline ends early: " + with_commas(trace_.dropped()) +
                        " later spans did not fit; a run with --limit-steps is shorter");
+  return gather_text(job_.comm(), trace_.events_json(job_.rank(), host_name()));
+}
+
+// After everything that matters: a timeline that cannot be written is no reason to lose a result.
+void TrainingRun::write_trace(const std::vector<std::string>& ranks) {
+  if (command_.trace.empty()) return;
+  try {
+    write_file_atomically(command_.trace, trace_document(ranks));
+    job_.log().info("timeline: " + command_.trace + "; open it in ui.perfetto.dev or chrome://tracing");
+  } catch (const Error& error) {
+    job_.log().warning(std::string("no timeline: ") + error.what());
+  }
 }
 
 void TrainingRun::write_best(const EpochRow& row, double value) {
@@ -182,16 +192,27 @@ void TrainingRun::write_run_json_file(const std::string& result) {
   if (!result.empty()) facts.texts["result_sha256"] = result;
   facts.counts = {
       {"ranks", job_.size()}, {"logical_ranks", plan_.logical_ranks}, {"steps", state_.step}, {"epochs", state_.epoch}};
-  const BucketCost& cost = trainer_->reducer().cost();
+  const BucketCost& bucket = trainer_->reducer().cost();
   facts.counts["buckets"] = static_cast<long long>(trainer_->reducer().bucket_count());
   facts.counts["check_every"] = trainer_->replica_check().every();
-  facts.figures = {{"bucket_mb", cost.bucket_mb}, {"check_s", trainer_->replica_check().seconds()}};
-  if (cost.latency_s > 0) {
-    facts.figures["bucket_latency_us"] = cost.latency_s * 1e6;
-    facts.figures["bucket_gb_per_s"] = 1e-9 / cost.seconds_per_byte;
+  facts.figures = {{"bucket_mb", bucket.bucket_mb}, {"check_s", trainer_->replica_check().seconds()}};
+  if (bucket.latency_s > 0) {
+    facts.figures["bucket_latency_us"] = bucket.latency_s * 1e6;
+    facts.figures["bucket_gb_per_s"] = 1e-9 / bucket.seconds_per_byte;
   }
   facts.texts["transport"] = trainer_->reducer().transport();
-  facts.rank_times = rank_times_;
+  for (int64_t rank = 0; costs_.defined() && rank < costs_.size(0); ++rank) {
+    const at::Tensor of_rank = costs_[rank];
+    const auto cost = of_rank.accessor<double, 1>();
+    facts.rank_times.push_back(
+        {{"rank", static_cast<double>(rank)},
+         {"epoch", static_cast<double>(state_.epoch)},
+         {"compute_s", cost[kHereCompute]},
+         {"data_wait_s", cost[kHereDataWait]},
+         {"update_s", cost[kHereUpdate]},
+         {"compute_to_mean",
+          cost[kHereCompute] / std::max(1e-9, costs_.select(1, kHereCompute).mean().item<double>())}});
+  }
   write_run_json(folder_.file("run.json"), facts);
 }
 

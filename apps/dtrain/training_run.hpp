@@ -10,11 +10,31 @@
 #include "dtrain/runlog/progress.hpp"
 #include "dtrain/runlog/run_folder.hpp"
 #include "dtrain/runlog/run_log.hpp"
+#include "dtrain/train/time_shares.hpp"
 #include "dtrain/train/trainer.hpp"
 #include "resume.hpp"
 #include "run.hpp"
 
 namespace dtrain {
+
+/// What each rank tells of an epoch: seconds of training, over all starts of the epoch and (kHere…) of this one.
+enum Cost {
+  kDataWait,
+  kAllReduce,
+  kCompute,
+  kUpdate,
+  kQueueFill,
+  kMegabytes,  ///< read
+  kMemory,     ///< megabytes
+  kHereDataWait,
+  kHereAllReduce,
+  kHereCompute,
+  kHereUpdate,
+  kHereRead,
+  kHereDecode,
+  kHereMegabytes,
+  kCosts
+};
 
 /// A training run from its parts to its last line. What it does is in train_command.cpp, the epoch loop in train();
 /// what it tells people and files is in training_report.cpp.
@@ -30,6 +50,7 @@ class TrainingRun {
   int dry_run();
   int train();
   EpochRow close_epoch();
+  TimeShares time_shares(const Trainer::Finished& finished) const;
   void note_costs(const Trainer::Finished& finished, EpochRow& row);
   bool note_best(const EpochRow& row);
   bool epoch_save_due() const;
@@ -47,7 +68,8 @@ class TrainingRun {
   void write_run_json_file(const std::string& result);
   void print_result();
   void begin_trace();
-  void write_trace();
+  std::vector<std::string> gather_trace();
+  void write_trace(const std::vector<std::string>& ranks);
 
   const TrainCommand& command_;
   const Config& config_;
@@ -73,9 +95,9 @@ class TrainingRun {
   Stopwatch this_start_;
   double elapsed_before_ = 0;  // of the run's earlier starts
   int64_t steps_this_start_ = 0;
-  std::string where_time_went_;                            // in the last epoch, one sentence
-  std::vector<std::map<std::string, double>> rank_times_;  // rank 0: in the last epoch
-  std::string saved_path_;                                 // of the newest checkpoint, read or written
+  std::string where_time_went_;  // in the last epoch, one sentence
+  at::Tensor costs_;             // [ranks, kCosts] of the last epoch
+  std::string saved_path_;       // of the newest checkpoint, read or written
 };
 
 }  // namespace dtrain

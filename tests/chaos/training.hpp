@@ -1,4 +1,5 @@
 #pragma once
+#include "dtrain/data/loader.hpp"
 #include "dtrain/dist/watchdog.hpp"
 #include "dtrain/train/trainer.hpp"
 

@@ -210,8 +210,9 @@ class Bench(CommandsTest):
         report = ended.json()
         self.assertEqual(report["ranks"], 3)
         found = [(row["algorithm"], row["bytes"]) for row in report["results"]]
-        self.assertEqual(found, [(name, size) for size in (4, 40000)
-                                 for name in ("canonical", "ring", "fastest", "root_cpu", "mpi_allreduce")])
+        self.assertEqual(found, [(name, size) for name in ("canonical", "ring", "fastest", "root_cpu", "mpi_allreduce")
+                                 for size in (4, 40000)])
+        self.assertEqual({row["transport"] for row in report["results"]}, {"shared memory", "messages"})
         for row in report["results"]:
             self.assertGreater(row["ms_median"], 0)
             self.assertLessEqual(row["ms_min"], row["ms_median"])
@@ -223,7 +224,8 @@ class Bench(CommandsTest):
                           "--json", ranks=2)
         report = ended.json()
         self.assertEqual((report["model"], report["ranks"], report["steps"]), ("small_cnn", 2, 3))
-        self.assertAlmostEqual(report["images_per_s"], 8000 / report["step_ms_median"], delta=8000 / report["step_ms_median"])
+        self.assertLess(report["images_per_s"], 1.5 * 8000 / report["step_ms_median"])
+        self.assertGreater(report["images_per_s"], 0.6 * 8000 / report["step_ms_p95"])
         self.assertGreater(report["matrix_peak_share"], 0)
         self.assertLess(report["matrix_peak_share"], 1.5)
         named = self.good("bench", "step", "--config", "cells.yaml", "--limit-steps", 1, "--json").json()

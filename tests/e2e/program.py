@@ -23,7 +23,8 @@ DTRAIN = os.environ.get("DTRAIN_PROGRAM", str(ROOT / "build/release/bin/dtrain")
 MPIEXEC = os.environ.get("DTRAIN_MPIEXEC", "mpirun")
 SKIPPED = 4  # CTest's SKIP_RETURN_CODE of these tests
 # Columns of epochs.csv that tell how long a process took or how many there were; all others belong to the result.
-OF_THE_MACHINE = {"compute_s", "imbalance_s", "update_s", 
+OF_THE_MACHINE = {
+    "compute_s", "imbalance_s", "update_s",
     "epoch_seconds", "elapsed_s", "images_per_s", "data_wait_s", "allreduce_s", "valid_seconds", "queue_fill",
     "read_mb_per_s", "gpu_util_percent", "memory_peak_mb", "ranks",
 }

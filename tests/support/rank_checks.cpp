@@ -117,6 +117,18 @@ void check_bucket_sum(Communicator& comm, Reduction reduction, int64_t v) {
         if (leaf.defined()) exact += leaf.to(at::kDouble);
       const double error = (sum->buffer(0).to(at::kDouble) - exact).abs().max().item<double>();
       expect(error < 1e8 * 1e-6 * static_cast<double>(v), "the sum is right to rounding: " + what);
+      // Small whole numbers add up exactly, in any order: none is lost.
+      at::Tensor(sum->buffer(0)).fill_(0);
+      for (const FoldPlan::Pass& pass : sum->plan().passes) {
+        at::Tensor(sum->buffer(pass.buffer))
+            .copy_(at::arange(numel, at::kFloat).remainder(7) + static_cast<double>(pass.leaf));
+        for (const FoldPlan::Add& add : pass.adds) at::Tensor(sum->buffer(add.into)).add_(sum->buffer(add.from));
+      }
+      sum->sum({0, numel});
+      at::Tensor whole = at::zeros({numel});
+      for (int64_t i = 0; i < v; ++i)
+        if (tree.present(i)) whole += at::arange(numel, at::kFloat).remainder(7) + static_cast<double>(i);
+      expect(same_bits(sum->buffer(0), whole), "whole numbers add up exactly: " + what);
       for (const at::Tensor& theirs : all_gather(comm, sum->buffer(0)))
         expect(same_bits(theirs, sum->buffer(0)), "the sum has the same bits on all ranks: " + what);
     }

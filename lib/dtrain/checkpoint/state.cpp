@@ -23,6 +23,9 @@ std::string to_json(const TrainingState& s) {
               {"coverage_sum", s.coverage_sum},
               {"data_wait_s", s.data_wait_s},
               {"allreduce_s", s.allreduce_s},
+              {"compute_s", s.compute_s},
+              {"update_s", s.update_s},
+              {"imbalance_s", s.imbalance_s},
               {"bytes_read", s.bytes_read},
               {"epoch_seconds", s.epoch_seconds},
               {"elapsed_s", s.elapsed_s},
@@ -53,6 +56,9 @@ TrainingState training_state_from_json(const std::string& text, const std::strin
     j.at("coverage_sum").get_to(s.coverage_sum);
     j.at("data_wait_s").get_to(s.data_wait_s);
     j.at("allreduce_s").get_to(s.allreduce_s);
+    j.at("compute_s").get_to(s.compute_s);
+    j.at("update_s").get_to(s.update_s);
+    j.at("imbalance_s").get_to(s.imbalance_s);
     j.at("bytes_read").get_to(s.bytes_read);
     j.at("epoch_seconds").get_to(s.epoch_seconds);
     j.at("elapsed_s").get_to(s.elapsed_s);

@@ -365,7 +365,8 @@ class Description {
         "TCP, to rehearse a cluster on one host.")
         .outside_fingerprint();
     add("distributed.bucket_mb", real_codec(d.bucket_mb, {.max = 1e6, .min_open = true, .word = "auto"}),
-        "Size of a gradient bucket in 1e6 bytes; auto: from costs measured at the start.")
+        "Size of a gradient bucket in 1e6 bytes; auto: from costs measured at the start, 4 with ring, fastest and "
+        "root_cpu, whose bits depend on it.")
         .outside_fingerprint();
     add("distributed.check_every",
         whole_codec(d.check_every, {.min = 1, .max = 1000000000, .word = "auto", .word_value = 0}),

@@ -131,6 +131,14 @@ std::shared_ptr<Slot> make_slot(const Recipe& recipe, BatchRequest request) {
 
 }  // namespace
 
+// Of this process's affinity mask.
+static int64_t usable_cores() {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  return sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask)
+                                                       : static_cast<int64_t>(std::thread::hardware_concurrency());
+}
+
 struct Loader::Impl {
   Impl(Recipe made, Trace& timeline) : recipe(std::move(made)), trace(timeline) {}
   ~Impl() {
@@ -228,7 +236,7 @@ Loader::Loader(const Dataset& dataset, const DataOptions& options, uint64_t seed
   impl_ = std::make_unique<Impl>(
       Recipe{dataset, options, seed, format == at::MemoryFormat::ChannelsLast, classes, plane}, trace);
   impl_->prefetch = static_cast<size_t>(std::max<int64_t>(1, options.loader.prefetch));
-  const int count = loader_threads(options.loader, 0);
+  const int count = loader_threads(options.loader, 0, usable_cores());
   for (int i = 0; i < count; ++i) impl_->threads.emplace_back([impl = impl_.get(), i] { impl->run(i); });
 }
 
@@ -274,13 +282,8 @@ Loader::Figures Loader::figures() const {
 
 int Loader::threads() const { return static_cast<int>(impl_->threads.size()); }
 
-int loader_threads(const LoaderOptions& options, int64_t compute_threads) {
+int loader_threads(const LoaderOptions& options, int64_t compute_threads, int64_t cores) {
   if (options.threads > 0) return static_cast<int>(options.threads);
-  cpu_set_t mask;
-  CPU_ZERO(&mask);
-  const int64_t cores = sched_getaffinity(0, sizeof mask, &mask) == 0
-                            ? CPU_COUNT(&mask)
-                            : static_cast<int64_t>(std::thread::hardware_concurrency());
   return static_cast<int>(std::max<int64_t>(1, cores - compute_threads));
 }
 

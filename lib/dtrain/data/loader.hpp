@@ -39,8 +39,8 @@ class Loader final : public BatchSource {
   std::unique_ptr<Impl> impl_;
 };
 
-/// LoaderOptions::threads resolved for this process: with 0, the cores of its affinity mask less `compute_threads`, at
-/// least 1.
-int loader_threads(const LoaderOptions& options, int64_t compute_threads);
+/// LoaderOptions::threads resolved: with 0, of the `cores` this process may count on those that do not compute
+/// (`compute_threads`), at least 1.
+int loader_threads(const LoaderOptions& options, int64_t compute_threads, int64_t cores);
 
 }  // namespace dtrain

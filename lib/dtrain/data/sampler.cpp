@@ -20,6 +20,7 @@ EpochPlan::EpochPlan(int64_t samples, int64_t logical_ranks, const BatchOptions&
     : logical_ranks_(logical_ranks),
       global_batch_(batch.global > 0 ? batch.global : batch.per_rank * logical_ranks * batch.accumulate),
       micro_batch_(largest_batch(batch, logical_ranks)),
+      accumulate_(batch.accumulate),
       distribute_(distribute) {
   if (samples < logical_ranks)
     throw ConfigError("the training part has " + count_of(samples, "sample") + " for " +
@@ -59,7 +60,7 @@ int64_t EpochPlan::count(int64_t step, int64_t logical_rank) const {
 std::vector<int64_t> EpochPlan::micro_batches(int64_t step, int64_t logical_rank) const {
   const int64_t samples = count(step, logical_rank);
   if (samples == 0) return {};
-  const int64_t wanted = (samples + micro_batch_ - 1) / micro_batch_;
+  const int64_t wanted = std::min(accumulate_, (samples + micro_batch_ - 1) / micro_batch_);
   const int64_t most = micro_batch_ > 1 ? std::max<int64_t>(1, samples / 2) : samples;
   const int64_t parts = std::min(wanted, most);
   std::vector<int64_t> sizes;

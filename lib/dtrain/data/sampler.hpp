@@ -51,7 +51,8 @@ class EpochPlan {
   std::vector<int64_t> begins_;  ///< where each step begins in order_; one more for the end
   int64_t logical_ranks_;
   int64_t global_batch_;
-  int64_t micro_batch_;  ///< largest batch of one backward pass
+  int64_t micro_batch_;  ///< full batch of one backward pass
+  int64_t accumulate_;   ///< most passes
   Distribute distribute_;
 };
 

@@ -78,6 +78,25 @@ std::vector<std::string> all_gather_text(Communicator& comm, const std::string& 
   return texts;
 }
 
+std::vector<std::string> gather_text(Communicator& comm, const std::string& mine, int root) {
+  const at::Tensor sizes = at::stack(all_gather(comm, at::full({1}, static_cast<int64_t>(mine.size()), at::kLong)));
+  const at::Tensor bytes = text_tensor(mine);
+  std::vector<Message> sends;
+  std::vector<Message> receives;
+  std::vector<at::Tensor> all;
+  for (int r = 0; r < comm.size(); ++r) {
+    all.push_back(r == comm.rank() ? bytes
+                                   : at::empty({comm.rank() == root ? sizes[r].item<int64_t>() : 0}, at::kByte));
+    if (comm.rank() == root && r != root && all.back().numel() > 0) receives.push_back({r, all.back()});
+  }
+  if (comm.rank() != root && bytes.numel() > 0) sends.push_back({root, bytes});
+  comm.exchange(sends, receives);
+  std::vector<std::string> texts;
+  if (comm.rank() == root)
+    for (const at::Tensor& one : all) texts.push_back(tensor_text(one));
+  return texts;
+}
+
 at::Tensor gather_logical_rows(Communicator& comm, int64_t logical_ranks, const at::Tensor& own_rows) {
   at::Tensor rows = at::empty({logical_ranks, own_rows.size(1)}, own_rows.options());
   std::vector<at::Tensor> parts;

@@ -25,6 +25,9 @@ std::vector<at::Tensor> all_gather(Communicator& comm, const at::Tensor& mine);
 /// Every rank's text, in order of rank.
 std::vector<std::string> all_gather_text(Communicator& comm, const std::string& mine);
 
+/// The same on the root alone; nothing on the others.
+std::vector<std::string> gather_text(Communicator& comm, const std::string& mine, int root = 0);
+
 /// Rows of all logical ranks, [V, k], from the rows [own, k] of those that this rank carries. No sizes travel: each
 /// rank knows which rows the others carry (part_of).
 at::Tensor gather_logical_rows(Communicator& comm, int64_t logical_ranks, const at::Tensor& own_rows);

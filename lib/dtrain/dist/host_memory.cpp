@@ -10,6 +10,8 @@
 #include <chrono>
 #include <climits>
 
+#include "dtrain/base/error.hpp"
+
 namespace dtrain {
 
 // The kernel's wait on a word. Not the private kind, which sees threads of one process only; with a time limit, so that
@@ -27,20 +29,18 @@ static bool reached(const std::atomic<uint32_t>& word, uint32_t wanted) {
   return static_cast<int32_t>(word.load(std::memory_order_acquire) - wanted) >= 0;  // the count may wrap
 }
 
-static void wait_until(BarrierWord& word, uint32_t wanted) {
+void HostBarrier::wait_for(BarrierWord& word) const {
   const auto begin = std::chrono::steady_clock::now();
-  for (int looks = 0; !reached(word.arrived, wanted); ++looks) {
-    if (looks % 32 != 31) {
-      __builtin_ia32_pause();
-      continue;
-    }
+  while (!reached(word.arrived, reached_)) {
+    for (int looks = 0; looks < 64 && !reached(word.arrived, reached_); ++looks) continue;
     sched_yield();
     if (std::chrono::steady_clock::now() - begin > std::chrono::microseconds(50)) break;
   }
-  while (!reached(word.arrived, wanted)) {
+  while (!reached(word.arrived, reached_)) {
+    if (given_up_ != nullptr && given_up_->load()) throw CommError("another rank has failed");
     word.sleepers.fetch_add(1);  // before the look: either the sleeper sees the count or the waker sees the sleeper
     const uint32_t seen = word.arrived.load();
-    if (static_cast<int32_t>(seen - wanted) < 0) sleep_while(word.arrived, seen);
+    if (static_cast<int32_t>(seen - reached_) < 0) sleep_while(word.arrived, seen);
     word.sleepers.fetch_sub(1);
   }
 }
@@ -52,7 +52,7 @@ void HostBarrier::wait() {
   own.arrived.store(reached_);
   if (own.sleepers.load() > 0) wake_all(own.arrived);
   for (size_t i = 0; i < words_.size(); ++i)
-    if (i != mine_) wait_until(*words_[i], reached_);
+    if (i != mine_) wait_for(*words_[i]);
 }
 
 HostMemory unshared_memory(int rank, int ranks, int64_t numel) {

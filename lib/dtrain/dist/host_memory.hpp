@@ -22,13 +22,19 @@ struct alignas(64) BarrierWord {
 class HostBarrier {
  public:
   HostBarrier() = default;
-  /// `words`: one per rank of the host, shared; `mine`: this rank's place among them.
-  HostBarrier(std::vector<BarrierWord*> words, size_t mine) : words_(std::move(words)), mine_(mine) {}
+  /// `words`: one per rank of the host, shared; `mine`: this rank's place among them. `given_up`: becomes true when a
+  /// rank has failed and will not come; null where a failing rank ends the others.
+  HostBarrier(std::vector<BarrierWord*> words, size_t mine, const std::atomic<bool>* given_up = nullptr)
+      : words_(std::move(words)), mine_(mine), given_up_(given_up) {}
+  /// Throws CommError when a rank has given up.
   void wait();
 
  private:
+  void wait_for(BarrierWord& word) const;
+
   std::vector<BarrierWord*> words_;
   size_t mine_ = 0;
+  const std::atomic<bool>* given_up_ = nullptr;
   uint32_t reached_ = 0;
 };
 

@@ -128,7 +128,8 @@ class MpiCommunicator final : public Communicator {
       const bool alone = memory.hosts.size() == static_cast<size_t>(size_);
       memory = unshared_memory(rank_, size_, numel);
       if (!alone)
-        memory.note = network ? "distributed.intra_host is network" : "/dev/shm of a host has too little room";
+        memory.note =
+            network ? "distributed.intra_host is network" : "/dev/shm of a host is missing or has too little room";
       return memory;
     }
     map_window(memory, bytes, numel);
@@ -217,14 +218,26 @@ static bool only_loopback() {
   return only;
 }
 
-// Open MPI reads its parameters from the environment when it starts.
+static std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// Open MPI reads its parameters from the environment when it starts. A choice of transports that would let bytes pass
+// by the network is refused: it would be reported as what it is not.
 static void ask_for_network() {
-  if (std::getenv("OMPI_MCA_btl") == nullptr && std::getenv("OMPI_MCA_pml") == nullptr) {
-    setenv("OMPI_MCA_pml", "ob1", 0);
-    setenv("OMPI_MCA_btl", "tcp,self", 0);
-    if (only_loopback() && std::getenv("OMPI_MCA_btl_tcp_if_exclude") == nullptr)
-      setenv("OMPI_MCA_btl_tcp_if_include", "lo", 0);  // left out by default
-  }
+  const std::string btl = environment("OMPI_MCA_btl");
+  const std::string pml = environment("OMPI_MCA_pml");
+  const bool other_btl =
+      !btl.empty() && (btl[0] == '^' || btl.find("tcp") == std::string::npos ||
+                       btl.find("vader") != std::string::npos || btl.find("sm") != std::string::npos);
+  if (other_btl || (!pml.empty() && pml != "ob1"))
+    throw ConfigError("distributed.intra_host network needs Open MPI's TCP alone, but " +
+                      (other_btl ? "OMPI_MCA_btl is " + btl : "OMPI_MCA_pml is " + pml) + "; unset it");
+  setenv("OMPI_MCA_pml", "ob1", 0);
+  setenv("OMPI_MCA_btl", "tcp,self", 0);
+  if (only_loopback() && environment("OMPI_MCA_btl_tcp_if_exclude").empty())
+    setenv("OMPI_MCA_btl_tcp_if_include", "lo", 0);  // left out by default
 }
 
 MpiSession::MpiSession(IntraHost intra_host) : impl_(std::make_unique<Impl>()) {

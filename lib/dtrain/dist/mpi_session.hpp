@@ -14,8 +14,8 @@ namespace dtrain {
 class MpiSession {
  public:
   /// MPI_Init_thread with MPI_THREAD_MULTIPLE: the reducer talks on its own thread. Throws CommError if MPI offers
-  /// less. With IntraHost::network Open MPI is told to use TCP alone, unless the environment chooses its transports
-  /// (OMPI_MCA_btl, OMPI_MCA_pml); share() then gives every rank memory of its own.
+  /// less. With IntraHost::network Open MPI is told to use TCP alone (ConfigError when OMPI_MCA_btl or OMPI_MCA_pml
+  /// say otherwise), and share() gives every rank memory of its own.
   explicit MpiSession(IntraHost intra_host = IntraHost::automatic);
   ~MpiSession();
   MpiSession(const MpiSession&) = delete;

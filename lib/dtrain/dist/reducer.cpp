@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <condition_variable>
 #include <deque>
@@ -21,6 +22,8 @@
 namespace dtrain {
 
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 class ReadyHook final : public torch::autograd::PostAccumulateGradHook {
  public:
@@ -116,7 +119,9 @@ struct GradientReducer::Impl {
   size_t summed = 0;  // buckets done in this step
   bool leaving = false;
   std::exception_ptr failure;
+  std::vector<std::pair<Clock::time_point, Clock::time_point>> handling;  // on_summed's calls of this step
   double exposed_s = 0;
+  double exposed_update_s = 0;
   std::thread thread;
 
   const FoldPlan::Pass& pass() const { return sum->plan().passes[next_pass]; }
@@ -178,8 +183,10 @@ struct GradientReducer::Impl {
           const auto span = trace.span("sum bucket", static_cast<int64_t>(number));
           sum->sum(bucket);
         }
+        const Clock::time_point handed = Clock::now();
         if (on_summed && bucket.begin < layout.numel()) on_summed(bucket);
         lock.lock();
+        handling.emplace_back(handed, Clock::now());
         ++summed;
         changed.notify_all();
       }
@@ -198,6 +205,8 @@ GradientReducer::GradientReducer(std::vector<at::Tensor> parameters, int64_t ext
   check(!r.parameters.empty(), "a network has parameters");
   if (r.options.bucket_mb > 0) {
     r.cost.bucket_mb = r.options.bucket_mb;
+  } else if (r.options.reduction != Reduction::canonical) {
+    r.cost.bucket_mb = 4;  // a measured size would give other bits each time
   } else {
     r.cost = measure_cost(*r.sum, *r.comm, r.options.logical_ranks);
     r.cost.bucket_mb = best_bucket_mb(r.cost, r.layout.numel() * 4);
@@ -222,6 +231,7 @@ GradientReducer::~GradientReducer() {
 const FlatLayout& GradientReducer::layout() const { return impl_->layout; }
 size_t GradientReducer::bucket_count() const { return impl_->buckets.size(); }
 double GradientReducer::exposed_s() const { return impl_->exposed_s; }
+double GradientReducer::exposed_update_s() const { return impl_->exposed_update_s; }
 std::string GradientReducer::transport() const { return impl_->sum->transport(); }
 const BucketCost& GradientReducer::cost() const { return impl_->cost; }
 at::Tensor GradientReducer::gradients() const { return impl_->sum->buffer(0).slice(0, 0, impl_->layout.numel()); }
@@ -239,6 +249,7 @@ void GradientReducer::begin_step(const CanonicalTree& tree, OnSummed on_summed) 
   r.ready.clear();
   const std::lock_guard lock(r.mutex);
   r.summed = 0;
+  r.handling.clear();
 }
 
 void GradientReducer::begin_leaf(int64_t logical_rank) {
@@ -271,11 +282,15 @@ void GradientReducer::end_leaf(const at::Tensor& extra_floats) {
 void GradientReducer::finish() {
   Impl& r = *impl_;
   check(r.next_pass == r.sum->plan().passes.size(), "a process ends a step after all its passes");
-  const Stopwatch waiting;
+  const Clock::time_point began = Clock::now();
   while (r.next_bucket < r.buckets.size()) r.enqueue(r.next_bucket++);  // also where this process had no pass
   std::unique_lock lock(r.mutex);
   r.changed.wait(lock, [&] { return r.failure != nullptr || r.summed == r.buckets.size(); });
-  r.exposed_s += waiting.seconds();
+  double update_s = 0;
+  for (const auto& [begin, end] : r.handling)
+    if (end > began) update_s += std::chrono::duration<double>(end - std::max(begin, began)).count();
+  r.exposed_s += std::chrono::duration<double>(Clock::now() - began).count() - update_s;
+  r.exposed_update_s += update_s;
   if (r.failure != nullptr) std::rethrow_exception(r.failure);
   r.point_gradients_to(0);
 }

@@ -46,14 +46,16 @@ class GradientReducer {
   struct Options {
     int64_t logical_ranks = 1;
     Reduction reduction = Reduction::canonical;
-    double bucket_mb = 0;                   ///< 1e6 bytes per bucket, the first one a quarter; 0: measures the cost
+    double bucket_mb = 0;                   ///< 1e6 bytes per bucket, the first one a quarter; 0: from measured costs,
+                                            ///< or 4 where the reduction's bits depend on where buckets begin
     std::function<void()> on_thread_start;  ///< runs first on the reducer's thread (sets the intra-op threads)
   };
   using OnSummed = std::function<void(Range)>;
 
-  /// parameters  leaf tensors that require a gradient, in the order of the layout; kept alive. Their `.grad` is set
-  /// here extra_numel floats summed beside the gradients (BatchNorm's buffers), handed to end_leaf() comm        used
-  /// by the reducer's thread alone from now on All ranks construct it together.
+  /// `parameters`: leaf tensors that require a gradient, in the order of the layout; kept alive, their `.grad` is set
+  /// here. `extra_numel`: floats summed beside the gradients (BatchNorm's buffers), handed to end_leaf(). `comm` is
+  /// used by the reducer's thread alone from now on. `trace` gets a span for each bucket and outlives the reducer. All
+  /// ranks construct it together.
   GradientReducer(std::vector<at::Tensor> parameters, int64_t extra_numel, std::unique_ptr<Communicator> comm,
                   Options options, Trace& trace);
   ~GradientReducer();  ///< clears the hooks, stops and joins the thread
@@ -83,8 +85,9 @@ class GradientReducer {
   /// Between steps: lays the gradients out anew, for the same parameters in another order, the same on all ranks.
   void reorder(std::vector<at::Tensor> parameters);
 
-  /// Seconds that finish() waited after backward, since construction: the all-reduce time that was not hidden.
+  /// Seconds that finish() waited after backward, since construction: for sums, and for on_summed.
   double exposed_s() const;
+  double exposed_update_s() const;
   size_t bucket_count() const;
   /// BucketSum::transport().
   std::string transport() const;

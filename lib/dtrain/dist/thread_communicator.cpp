@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -32,7 +33,7 @@ struct PostOffice {
   std::condition_variable arrived;
   std::map<std::tuple<int, int, int>, std::deque<at::Tensor>> boxes;
   std::map<std::pair<int, int>, std::shared_ptr<SharedSegments>> shared;  // of the k-th share() on a channel
-  bool closed = false;                                                    // a rank has failed
+  std::atomic<bool> closed{false};                                        // a rank has failed
 };
 
 class ThreadCommunicator final : public Communicator {
@@ -103,7 +104,7 @@ class ThreadCommunicator final : public Communicator {
       memory.segments.push_back(mine->segments[static_cast<size_t>(r)]);
       words.push_back(&mine->words[static_cast<size_t>(r)]);
     }
-    memory.barrier = HostBarrier(words, memory.local);
+    memory.barrier = HostBarrier(words, memory.local, &office_->closed);
     memory.keep_alive = mine;
     return memory;
   }

@@ -60,7 +60,15 @@ void write_run_json(const std::string& path, const RunFacts& facts) {
   json["versions"] = facts.versions;
   json["hosts"] = facts.ranks_table;
   for (const auto& [key, figure] : facts.figures) json[key] = figure;
-  if (!facts.rank_times.empty()) json["rank_times"] = facts.rank_times;
+  for (const auto& times : facts.rank_times) {
+    nlohmann::ordered_json row;
+    for (const auto& [key, value] : times)
+      if (key == "rank" || key == "epoch")
+        row[key] = static_cast<int64_t>(value);
+      else
+        row[key] = value;
+    json["rank_times"].push_back(row);
+  }
   write_file_atomically(path, json.dump(2) + "\n");
 }
 

@@ -90,6 +90,8 @@ void ReplicaCheck::name_difference(int64_t step) {
   const at::Tensor row = at::empty({static_cast<int64_t>(mine.size())}, at::kInt);
   std::memcpy(row.mutable_data_ptr(), mine.data(), mine.size() * sizeof(uint32_t));
   const std::vector<at::Tensor> rows = all_gather(comm_, row);
+  for (const at::Tensor& theirs : rows)
+    check(theirs.numel() == row.numel(), "all ranks hash the same tensors in the same steps");
   for (size_t i = 0; i < mine.size(); ++i) {
     std::map<int32_t, std::vector<int>> holders;
     for (size_t rank = 0; rank < rows.size(); ++rank)

@@ -13,6 +13,9 @@
 
 namespace dtrain {
 
+// What logical ranks tell each other after a step, one row each; doubles by their bits.
+enum Column { kLoss, kCorrect, kCoverage, kRequest, kBufferHash, kWeightHash, kWaited, kColumns };
+
 // Indices of the convolution kernels among the replica's parameters.
 static std::vector<size_t> kernel_parameters(const Replica& replica, const Network& network) {
   const std::vector<std::string> kernels = kernel_names(network);
@@ -71,7 +74,8 @@ void Trainer::begin_epoch(const TrainingState& state) {
       }
     }
   parts_.loader.start(std::move(requests));
-  before_ = {state.data_wait_s, state.allreduce_s, state.bytes_read};
+  before_ = {state.data_wait_s, state.allreduce_s, state.compute_s,
+             state.update_s,    state.imbalance_s, state.bytes_read};
   spent_ = {};
 }
 
@@ -112,7 +116,7 @@ at::Tensor Trainer::run_passes(const CanonicalTree& tree, int64_t step) {
   Replica& replica = parts_.replica;
   // Every logical rank starts from the same BatchNorm statistics; their mean becomes the next step's.
   const at::Tensor buffers_before = replica.flat_buffers().clone();
-  at::Tensor rows = at::zeros({mine_.size(), 7}, at::kLong);
+  at::Tensor rows = at::zeros({mine_.size(), kColumns}, at::kLong);
   auto row = rows.accessor<int64_t, 2>();
   const bool whole_gradient_first = options_.clip_norm > 0;
   reducer_.begin_step(
@@ -133,25 +137,27 @@ at::Tensor Trainer::run_passes(const CanonicalTree& tree, int64_t step) {
       sum.coverage += pass.coverage;
     }
     reducer_.end_leaf(replica.flat_buffers());
-    row[v - mine_.begin][0] = std::bit_cast<int64_t>(sum.loss_sum);
-    row[v - mine_.begin][1] = sum.correct;
-    row[v - mine_.begin][2] = std::bit_cast<int64_t>(sum.coverage);
+    row[v - mine_.begin][kLoss] = std::bit_cast<int64_t>(sum.loss_sum);
+    row[v - mine_.begin][kCorrect] = sum.correct;
+    row[v - mine_.begin][kCoverage] = std::bit_cast<int64_t>(sum.coverage);
   }
   parts_.watchdog.enter(Section::reduce, step);
   const double exposed_before = reducer_.exposed_s();
+  const double update_before = reducer_.exposed_update_s();
   {
     const auto span = parts_.trace.span("wait for sums", step);
     reducer_.finish();
   }
-  rows.select(1, 6).fill_(std::bit_cast<int64_t>(reducer_.exposed_s() - exposed_before));
+  spent_.update_s += reducer_.exposed_update_s() - update_before;
+  rows.select(1, kWaited).fill_(std::bit_cast<int64_t>(reducer_.exposed_s() - exposed_before));
   return rows;
 }
 
 Trainer::Sums Trainer::agree(const CanonicalTree& tree, at::Tensor rows, const ReplicaCheck::Hashes& hashes,
                              StopRequest request, int64_t step) {
-  rows.select(1, 3).fill_(static_cast<int64_t>(request));
-  rows.select(1, 4).fill_(std::bit_cast<int64_t>(hashes.buffers));
-  rows.select(1, 5).fill_(std::bit_cast<int64_t>(hashes.weights));
+  rows.select(1, kRequest).fill_(static_cast<int64_t>(request));
+  rows.select(1, kBufferHash).fill_(std::bit_cast<int64_t>(hashes.buffers));
+  rows.select(1, kWeightHash).fill_(std::bit_cast<int64_t>(hashes.weights));
   const auto span = parts_.trace.span("agree", step);
   const Stopwatch waiting;
   const at::Tensor all = gather_logical_rows(parts_.comm, options_.logical_ranks, rows);
@@ -162,21 +168,22 @@ Trainer::Sums Trainer::agree(const CanonicalTree& tree, at::Tensor rows, const R
   double sum_of_waits = 0;
   for (int rank = 0; rank < parts_.comm.size(); ++rank) {
     const int64_t v = part_of(options_.logical_ranks, parts_.comm.size(), rank).begin;
-    of_ranks.push_back({std::bit_cast<uint64_t>(value[v][4]), std::bit_cast<uint64_t>(value[v][5])});
-    least = std::min(least, std::bit_cast<double>(value[v][6]));
-    sum_of_waits += std::bit_cast<double>(value[v][6]);
+    of_ranks.push_back(
+        {std::bit_cast<uint64_t>(value[v][kBufferHash]), std::bit_cast<uint64_t>(value[v][kWeightHash])});
+    least = std::min(least, std::bit_cast<double>(value[v][kWaited]));
+    sum_of_waits += std::bit_cast<double>(value[v][kWaited]);
   }
   check_.compare(of_ranks, step);
   // The rank that came last waits for nothing but the sum itself.
   spent_.allreduce_s += least + agree_s_;
   spent_.imbalance_s += sum_of_waits / static_cast<double>(parts_.comm.size()) - least;
   Sums sums;
-  const at::Tensor losses = all.slice(1, 0, 1).contiguous().view(at::kDouble);
+  const at::Tensor losses = all.slice(1, kLoss, kLoss + 1).contiguous().view(at::kDouble);
   sums.loss = canonical_row_sum(tree, losses)[0].item<double>();
   for (int64_t v = 0; v < options_.logical_ranks; ++v) {
-    sums.correct += value[v][1];
-    sums.coverage += std::bit_cast<uint64_t>(value[v][2]);
-    sums.request = std::max(sums.request, static_cast<StopRequest>(value[v][3]));
+    sums.correct += value[v][kCorrect];
+    sums.coverage += std::bit_cast<uint64_t>(value[v][kCoverage]);
+    sums.request = std::max(sums.request, static_cast<StopRequest>(value[v][kRequest]));
   }
   if (!std::isfinite(sums.loss)) {
     const int64_t first = losses.isfinite().logical_not().nonzero()[0][0].item<int64_t>();
@@ -292,6 +299,9 @@ StepReport Trainer::step(TrainingState& state, StopRequest request) {
   const BatchSource::Figures loaded = parts_.loader.figures();
   state.data_wait_s = before_.data_wait_s + loaded.wait_s;
   state.allreduce_s = before_.allreduce_s + spent_.allreduce_s;
+  state.compute_s = before_.compute_s + spent_.compute_s;
+  state.update_s = before_.update_s + spent_.update_s;
+  state.imbalance_s = before_.imbalance_s + spent_.imbalance_s;
   state.bytes_read = before_.bytes_read + loaded.bytes_read;
   check_.step_took(seconds);
   return report;
@@ -313,6 +323,9 @@ Trainer::Finished Trainer::end_epoch(TrainingState& state) {
   finished.epoch_seconds = state.epoch_seconds;
   finished.data_wait_s = state.data_wait_s;
   finished.allreduce_s = state.allreduce_s;
+  finished.compute_s = state.compute_s;
+  finished.update_s = state.update_s;
+  finished.imbalance_s = state.imbalance_s;
   finished.here = spent_;
   finished.loaded = parts_.loader.figures();
   finished.bytes_read = state.bytes_read;
@@ -322,6 +335,7 @@ Trainer::Finished Trainer::end_epoch(TrainingState& state) {
   state.correct = 0;
   state.coverage_sum = 0;
   state.epoch_seconds = state.data_wait_s = state.allreduce_s = 0;
+  state.compute_s = state.update_s = state.imbalance_s = 0;
   state.bytes_read = 0;
   return finished;
 }

@@ -90,6 +90,9 @@ class Trainer {
     double epoch_seconds = 0;     ///< in step(), over all starts
     double data_wait_s = 0;       ///< of this process, over all starts: waiting for the loader
     double allreduce_s = 0;       ///< over all starts: sums after backward was done, imbalance apart
+    double compute_s = 0;         ///< of this process, over all starts: forward and backward
+    double update_s = 0;          ///< of this process, over all starts: what of the update was not hidden
+    double imbalance_s = 0;       ///< mean over ranks, over all starts: waiting for ranks that came later
     Spent here;                   ///< since begin_epoch()
     BatchSource::Figures loaded;  ///< since begin_epoch()
     int64_t bytes_read = 0;       ///< of this process, over all starts
@@ -141,6 +144,9 @@ class Trainer {
   struct Before {  // what the state said when the epoch began here: its earlier starts' share
     double data_wait_s = 0;
     double allreduce_s = 0;
+    double compute_s = 0;
+    double update_s = 0;
+    double imbalance_s = 0;
     int64_t bytes_read = 0;
   } before_;
 };
