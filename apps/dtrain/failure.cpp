@@ -60,7 +60,7 @@ static std::string head_last(const std::string& sentence, const std::string& hea
 
 int end_in_failure(std::exception_ptr failure, Job& job) {
   const Error error = as_error(failure);
-  if (job.rank() != 0) std::this_thread::sleep_for(std::chrono::seconds(3));
+  if (!job.may_tell_failure()) std::this_thread::sleep_for(std::chrono::seconds(10));  // ended by the one that tells
   const std::string rank = job.size() > 1 ? " [" + job.name() + "]" : "";
   const std::string head = "dtrain: error " + std::to_string(error.code()) + rank + ": ";
   print_line(head_last(error.what(), head));

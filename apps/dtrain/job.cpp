@@ -4,8 +4,10 @@
 #include <ATen/Version.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/dist/checked_communicator.hpp"
@@ -52,6 +54,13 @@ void Job::finish() {
   watchdog_->enter(Section::finish, 0);
   barrier(*comm_);
   mpi_->finalize();
+}
+
+bool Job::may_tell_failure() {
+  constexpr int kPatience = 3;  // seconds
+  if (mpi_) return mpi_->lowest_failed_rank(kPatience) == rank();
+  if (rank() != 0) std::this_thread::sleep_for(std::chrono::seconds(kPatience));
+  return true;
 }
 
 void Job::abort(int code) {

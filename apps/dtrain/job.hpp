@@ -24,6 +24,9 @@ class Job {
   void start(const DistributedOptions& options);
   /// All ranks together, at a good end.
   void finish();
+  /// True where this failing rank is to tell what happened: rank 0 at once, another when within 3 s neither rank 0 has
+  /// ended the job nor a lower rank has failed. All ranks that fail call it, any number of them.
+  bool may_tell_failure();
   /// Ends all ranks with `code`.
   [[noreturn]] void abort(int code);
 

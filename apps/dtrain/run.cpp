@@ -26,14 +26,7 @@ Plan make_plan(const Experiment& e, int64_t logical_ranks) {
   if (e.task == Task::multiclass && classes < 2)
     throw ConfigError("the data have one class (" + join(plan.dataset.classes, ", ") +
                       "); a multiclass task needs two or more");
-  if (e.batch.global > 0 && e.batch.global < logical_ranks)
-    throw ConfigError("batch.global is " + std::to_string(e.batch.global) + ", fewer than the " +
-                      std::to_string(logical_ranks) + " logical ranks that share it");
-  const auto train = static_cast<int64_t>(plan.split.train.size());
-  if (train < logical_ranks)
-    throw ConfigError("the training part has " + count_of(train, "sample") + ", fewer than the " +
-                      std::to_string(logical_ranks) +
-                      " logical ranks; use fewer processes or set distributed.logical_ranks");
+  require_enough_samples(static_cast<int64_t>(plan.split.train.size()), e.batch, logical_ranks);
   plan.local_batch = largest_batch(e.batch, logical_ranks);
   return plan;
 }

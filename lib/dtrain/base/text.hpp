@@ -20,6 +20,9 @@ std::vector<std::string> split_text(std::string_view text, char at);
 std::string_view trimmed(std::string_view text);
 std::string lower_case(std::string_view text);
 
+/// Bytes of the well-formed UTF-8 character at the start of `text`, 0 if there is none (Unicode 15, table 3-7).
+size_t utf8_length(std::string_view text);
+
 /// The shortest decimal that reads back as the same double ("0.001", "1e-05"), independent of the locale.
 std::string shortest(double value);
 /// `value` with `digits` after the point, as in printf's %.*f.

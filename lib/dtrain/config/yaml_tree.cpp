@@ -9,6 +9,8 @@
 #include <map>
 #include <sstream>
 
+#include "dtrain/base/text.hpp"
+
 namespace dtrain {
 
 std::string Place::text() const {
@@ -48,25 +50,10 @@ struct Stop {
   std::string sentence;
 };
 
-/// Length of the well-formed UTF-8 character at `at`, 0 if there is none.
-size_t utf8_length(std::string_view text, size_t at) {
-  const auto byte = [&](size_t i) -> unsigned { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0; };
-  const unsigned lead = byte(at);
-  if (lead < 0x80) return 1;
-  const size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-  if (lead < 0xC2 || lead > 0xF4) return 0;
-  for (size_t i = 1; i < length; ++i)
-    if ((byte(at + i) & 0xC0) != 0x80) return 0;
-  const unsigned second = byte(at + 1);
-  const bool overlong = (lead == 0xE0 && second < 0xA0) || (lead == 0xF0 && second < 0x90);
-  const bool beyond = (lead == 0xED && second > 0x9F) || (lead == 0xF4 && second > 0x8F);
-  return overlong || beyond ? 0 : length;
-}
-
 void require_text(std::string_view text) {
   if (text.size() > kYamlMaxBytes) throw Stop{0, "is larger than 1 MiB, which no configuration needs"};
   for (size_t at = 0; at < text.size();) {
-    const size_t length = utf8_length(text, at);
+    const size_t length = utf8_length(text.substr(at));
     const auto c = static_cast<unsigned char>(text[at]);
     if (length == 0) throw Stop{at, "is not UTF-8 text; save it as UTF-8"};
     if (c == 0x7F || (c < 0x20 && c != '\t' && c != '\n' && c != '\r'))

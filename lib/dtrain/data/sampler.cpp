@@ -15,6 +15,16 @@ int64_t largest_batch(const BatchOptions& batch, int64_t logical_ranks) {
   return std::max<int64_t>(1, (batch.global + passes - 1) / passes);
 }
 
+void require_enough_samples(int64_t samples, const BatchOptions& batch, int64_t logical_ranks) {
+  const std::string each = " for " + count_of(logical_ranks, "logical rank") + ", and each needs at least one; ";
+  if (samples < logical_ranks)
+    throw ConfigError("the training part has " + count_of(samples, "sample") + each +
+                      "use fewer processes or set distributed.logical_ranks");
+  if (batch.global > 0 && batch.global < logical_ranks)
+    throw ConfigError("batch.global has " + count_of(batch.global, "sample") + each +
+                      "raise it, use fewer processes or set distributed.logical_ranks");
+}
+
 EpochPlan::EpochPlan(int64_t samples, int64_t logical_ranks, const BatchOptions& batch, Distribute distribute,
                      uint64_t seed, int64_t epoch)
     : logical_ranks_(logical_ranks),
@@ -22,12 +32,7 @@ EpochPlan::EpochPlan(int64_t samples, int64_t logical_ranks, const BatchOptions&
       micro_batch_(largest_batch(batch, logical_ranks)),
       accumulate_(batch.accumulate),
       distribute_(distribute) {
-  if (samples < logical_ranks)
-    throw ConfigError("the training part has " + count_of(samples, "sample") + " for " +
-                      count_of(logical_ranks, "logical rank") + "; each needs at least one");
-  if (global_batch_ < logical_ranks)
-    throw ConfigError("batch.global " + std::to_string(global_batch_) + " is less than one sample for each of " +
-                      count_of(logical_ranks, "logical rank"));
+  require_enough_samples(samples, batch, logical_ranks);
   const int64_t rest = samples % global_batch_;
   for (int64_t at = 0; at + global_batch_ <= samples; at += global_batch_) begins_.push_back(at);
   const bool full = !begins_.empty();

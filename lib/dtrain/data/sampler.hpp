@@ -9,6 +9,10 @@ namespace dtrain {
 /// Samples of one full backward pass of a logical rank, the remainder of batch.global rounded up.
 int64_t largest_batch(const BatchOptions& batch, int64_t logical_ranks);
 
+/// Throws ConfigError when a training part of `samples` samples, or batch.global, has less than one for each logical
+/// rank.
+void require_enough_samples(int64_t samples, const BatchOptions& batch, int64_t logical_ranks);
+
 /// The order of one epoch: which logical rank takes which samples at which step. A pure function of its arguments.
 ///
 /// Shuffle, then logical ranks, then batches: the part's samples are permuted by KeyedRandom(seed, epoch_order, epoch)

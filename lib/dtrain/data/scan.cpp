@@ -105,21 +105,6 @@ static fs::file_type type_of(const std::string& path) {
 bool is_folder(const std::string& path) { return type_of(path) == fs::file_type::directory; }
 bool is_file(const std::string& path) { return type_of(path) == fs::file_type::regular; }
 
-// Length of the well-formed UTF-8 character at the start of `text`, 0 if there is none (Unicode 15, table 3-7).
-static size_t utf8_length(std::string_view text) {
-  const auto byte = [&](size_t i) -> unsigned { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0; };
-  const unsigned lead = byte(0);
-  if (lead < 0x80) return 1;
-  if (lead < 0xC2 || lead > 0xF4) return 0;
-  const unsigned least = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;  // nothing overlong
-  const unsigned most = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;   // no surrogate, nothing beyond Unicode
-  if (byte(1) < least || byte(1) > most) return 0;
-  const size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-  for (size_t i = 2; i < length; ++i)
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  return length;
-}
-
 void require_utf8(const std::string& name, const std::string& what, const std::string& advice) {
   std::string shown;
   bool good = true;

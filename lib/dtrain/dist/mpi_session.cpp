@@ -204,6 +204,7 @@ class MpiCommunicator final : public Communicator {
 
 struct MpiSession::Impl {
   std::shared_ptr<Shared> shared = std::make_shared<Shared>();
+  MPI_Comm failures = MPI_COMM_NULL;  // a channel for those that have failed
   int local_rank = 0;
 };
 
@@ -250,6 +251,7 @@ MpiSession::MpiSession(IntraHost intra_host) : impl_(std::make_unique<Impl>()) {
   impl_->shared->intra_host = intra_host;
   mpi_check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &impl_->shared->host),
             "MPI_Comm_split_type");
+  mpi_check(MPI_Comm_dup(MPI_COMM_WORLD, &impl_->failures), "MPI_Comm_dup");
   MPI_Comm_rank(impl_->shared->host, &impl_->local_rank);
 }
 
@@ -266,9 +268,35 @@ std::string MpiSession::library_version() {
   return whole.substr(0, whole.find_first_of(",\n"));
 }
 
+int MpiSession::lowest_failed_rank(double seconds) {
+  int lowest = 0;
+  int size = 1;
+  MPI_Comm_rank(impl_->failures, &lowest);
+  MPI_Comm_size(impl_->failures, &size);
+  for (int rank = lowest + 1; rank < size; ++rank) {  // never waited for: the peer may be gone or busy
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Isend(nullptr, 0, MPI_BYTE, rank, 0, impl_->failures, &request);
+    MPI_Request_free(&request);
+  }
+  const Stopwatch watch;
+  while (lowest > 0 && watch.seconds() < seconds) {
+    int there = 0;
+    MPI_Status status;
+    MPI_Iprobe(MPI_ANY_SOURCE, 0, impl_->failures, &there, &status);
+    if (there != 0) {
+      MPI_Recv(nullptr, 0, MPI_BYTE, status.MPI_SOURCE, 0, impl_->failures, MPI_STATUS_IGNORE);
+      lowest = std::min(lowest, status.MPI_SOURCE);
+    }
+    const timespec pause{0, 5'000'000};
+    nanosleep(&pause, nullptr);
+  }
+  return lowest;
+}
+
 void MpiSession::finalize() {
   for (MPI_Win& window : impl_->shared->windows) mpi_check(MPI_Win_free(&window), "MPI_Win_free");
   MPI_Comm_free(&impl_->shared->host);
+  MPI_Comm_free(&impl_->failures);
   mpi_check(MPI_Finalize(), "MPI_Finalize");
 }
 

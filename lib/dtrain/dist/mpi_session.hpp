@@ -31,6 +31,10 @@ class MpiSession {
   /// "Open MPI v4.1.4" or what the library calls itself.
   static std::string library_version();
 
+  /// Tells the other ranks that this one has failed, and looks for `seconds` whether lower ones say the same. Returns
+  /// the lowest rank that has; 0 ends the look at once. For one that is about to abort(): throws nothing.
+  int lowest_failed_rank(double seconds);
+
   /// All ranks together, after the last exchange and when nothing of share() is used any more.
   void finalize();
   /// Ends every rank of the job with `code`. Does not return.

@@ -50,6 +50,14 @@ TEST_CASE("durations carry their unit") {
   CHECK(clock_text(45600) == "12:40:00");
 }
 
+TEST_CASE("a character of UTF-8 is measured, and what is none is told") {
+  for (const std::string good : {"a", "é", "€", "😀", "\xED\x9F\xBF", "\xF4\x8F\xBF\xBF"})
+    CHECK(utf8_length(good + "x") == good.size());
+  for (const std::string bad : {"\x80", "\xC1\x81", "\xE0\x80\x80", "\xED\xA0\x80", "\xF0\x8F\x80\x80",
+                                "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\xE2\x82", "\xC3"})
+    CHECK(utf8_length(bad) == 0);
+}
+
 TEST_CASE("several errors become one, with the code that comes first in the contract") {
   const Error merged = merge_errors({DataError("b"), MissingError("a"), ConfigError("c")});
   CHECK(merged.code() == exit_code::kConfig);
