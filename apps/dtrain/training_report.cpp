@@ -91,9 +91,12 @@ void TrainingRun::banner_about_cores() {
     const auto here = static_cast<int64_t>(cores_of[host].size());
     const int64_t fit = std::max<int64_t>(1, here / e_.distributed.threads);
     if (ranks > fit)
-      log.warning(count_of(ranks, "rank") + " on " + host + " take turns on " + count_of(here, "core") + "; " +
-                  count_of(fit, "rank") + " there with distributed.logical_ranks=" +
-                  std::to_string(plan_.logical_ranks) + " give the same result with less waiting");
+      log.warning(
+          count_of(ranks, "rank") + " on " + host + " take turns on " + count_of(here, "core") + "; " +
+          count_of(fit, "rank") + " there wait less" +
+          (e_.distributed.reduction == Reduction::canonical
+               ? ", and with distributed.logical_ranks=" + std::to_string(plan_.logical_ranks) + " give the same result"
+               : ""));
   }
 }
 

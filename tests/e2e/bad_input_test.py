@@ -344,7 +344,7 @@ class BadInput(program.ProgramTest):
             self.skipTest("so many ranks would need more pictures")
         ended = self.good("--config", "small.yaml", "--run-dir", "crowd", "data.split.valid=0", "--limit-steps", "1", ranks=cores + 1)
         self.assertRegex(ended.out + ended.err, rf"{cores + 1} ranks on .* take turns on {cores} core")
-        self.assertIn(f"distributed.logical_ranks={cores + 1} give the same result", ended.out + ended.err)
+        self.assertIn(f"wait less, and with distributed.logical_ranks={cores + 1} give the same result", ended.out + ended.err)
 
     # What does not fit together.
 
