@@ -48,8 +48,7 @@ Experiment benched(const Experiment& configured, int64_t logical_ranks, int64_t 
   e.data.split = {};
   e.data.split.given = true;
   e.data.split.valid = 0;
-  e.data.synthetic.samples =
-      steps * (e.batch.global > 0 ? e.batch.global : e.batch.per_rank * logical_ranks * e.batch.accumulate);
+  e.data.synthetic.samples = steps * full_global_batch(e.batch, logical_ranks);
   return e;
 }
 

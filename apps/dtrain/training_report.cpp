@@ -54,8 +54,7 @@ void TrainingRun::banner() {
   for (const std::string& warning : plan_.split.warnings) log.warning(warning);
   log.info("model  " + config_.values.at("model.name").text + ": " + with_commas(parameters) + " parameters, " +
            count_of(plan_.shape.outputs, "output") + "; " + weights_line_);
-  const int64_t global =
-      e_.batch.global > 0 ? e_.batch.global : e_.batch.per_rank * plan_.logical_ranks * e_.batch.accumulate;
+  const int64_t global = full_global_batch(e_.batch, plan_.logical_ranks);
   const std::string passes = e_.batch.accumulate > 1 ? " x " + std::to_string(e_.batch.accumulate) + " passes" : "";
   log.info("batch  " + std::to_string(plan_.local_batch) + " per rank x " + std::to_string(plan_.logical_ranks) +
            " logical ranks" + passes + " = " + std::to_string(global) + " global; " +

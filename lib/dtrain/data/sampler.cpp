@@ -25,10 +25,14 @@ void require_enough_samples(int64_t samples, const BatchOptions& batch, int64_t 
                       "raise it, use fewer processes or set distributed.logical_ranks");
 }
 
+int64_t full_global_batch(const BatchOptions& batch, int64_t logical_ranks) {
+  return batch.global > 0 ? batch.global : batch.per_rank * logical_ranks * batch.accumulate;
+}
+
 EpochPlan::EpochPlan(int64_t samples, int64_t logical_ranks, const BatchOptions& batch, Distribute distribute,
                      uint64_t seed, int64_t epoch)
     : logical_ranks_(logical_ranks),
-      global_batch_(batch.global > 0 ? batch.global : batch.per_rank * logical_ranks * batch.accumulate),
+      global_batch_(full_global_batch(batch, logical_ranks)),
       micro_batch_(largest_batch(batch, logical_ranks)),
       accumulate_(batch.accumulate),
       distribute_(distribute) {

@@ -13,6 +13,9 @@ int64_t largest_batch(const BatchOptions& batch, int64_t logical_ranks);
 /// rank.
 void require_enough_samples(int64_t samples, const BatchOptions& batch, int64_t logical_ranks);
 
+/// Samples of one full step of all logical ranks together.
+int64_t full_global_batch(const BatchOptions& batch, int64_t logical_ranks);
+
 /// The order of one epoch: which logical rank takes which samples at which step. A pure function of its arguments.
 ///
 /// Shuffle, then logical ranks, then batches: the part's samples are permuted by KeyedRandom(seed, epoch_order, epoch)

@@ -51,7 +51,6 @@ struct HostMemory {
   std::shared_ptr<void> keep_alive;     ///< owns the memory behind `segments`, where anything does
 
   const std::vector<int>& ranks() const { return hosts[host]; }
-  const at::Tensor& segment() const { return segments[local]; }
 };
 
 /// Each of `ranks` ranks alone, with memory of its own.

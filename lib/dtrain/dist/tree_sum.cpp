@@ -1,8 +1,8 @@
 #include "dtrain/dist/tree_sum.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
+#include <memory>
 
 #include "dtrain/base/error.hpp"
 
@@ -42,7 +42,7 @@ void TreeSum::compile(const CanonicalTree& tree, TreeNode node, const std::vecto
 }
 
 void TreeSum::run(const std::vector<const float*>& inputs, const std::vector<float*>& outputs, int64_t numel) const {
-  std::vector<std::array<float, kPiece>> scratch(static_cast<size_t>(depth_));
+  const auto scratch = std::make_unique_for_overwrite<float[]>(static_cast<size_t>(depth_ * kPiece));
   std::vector<const float*> stack(static_cast<size_t>(depth_));
   for (int64_t at = 0; at < numel; at += kPiece) {
     const int64_t count = std::min(kPiece, numel - at);
@@ -53,7 +53,8 @@ void TreeSum::run(const std::vector<const float*>& inputs, const std::vector<flo
         continue;
       }
       --top;
-      float* out = i + 1 == program_.size() ? outputs.front() + at : scratch[top - 1].data();
+      float* out =
+          i + 1 == program_.size() ? outputs.front() + at : scratch.get() + static_cast<int64_t>(top - 1) * kPiece;
       add(stack[top - 1], stack[top], out, count);
       stack[top - 1] = out;
     }
