@@ -46,7 +46,8 @@ function(dtrain_test name)
     dtrain_use_torch(test_${name})
   endif()
   add_test(NAME unit.${name} COMMAND test_${name})
-  set_tests_properties(unit.${name} PROPERTIES LABELS unit TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 4)
+  set_tests_properties(unit.${name} PROPERTIES LABELS unit TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 4
+    ENVIRONMENT DTRAIN_SOURCE_DIR=${CMAKE_SOURCE_DIR})
 endfunction()
 
 # dtrain_mpi_test(NAME SOURCES … USES … RANKS 2 3 4 [NETWORK 3]): the same program under mpirun, one CTest entry per rank

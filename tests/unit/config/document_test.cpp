@@ -5,6 +5,7 @@
 #include "dtrain/base/text.hpp"
 #include "scratch_config.hpp"
 #include "support/catch.hpp"
+#include "support/source_folder.hpp"
 
 using namespace dtrain;
 using namespace dtrain::test;
@@ -83,7 +84,7 @@ TEST_CASE("each line may say where its value came from") {
 }
 
 TEST_CASE("docs/configuration.md is what the schema says") {
-  std::ifstream file(DTRAIN_SOURCE_DIR "/docs/configuration.md");
+  std::ifstream file(source_folder() + "/docs/configuration.md");
   std::stringstream text;
   text << file.rdbuf();
   INFO("write it anew with: dtrain --print-schema=markdown > docs/configuration.md");

@@ -3,18 +3,19 @@
 
 #include "scratch_config.hpp"
 #include "support/catch.hpp"
+#include "support/source_folder.hpp"
 
 using namespace dtrain;
 using namespace dtrain::test;
 
 static Config shipped(const std::string& name, const std::vector<std::string>& overrides = {}) {
   for (const char* variable : {"NIH", "CHIPS", "MICROSCOPY", "IMAGENET"}) unsetenv(variable);
-  return load_config({{std::string(DTRAIN_SOURCE_DIR "/configs/") + name + ".yaml"}, false, overrides});
+  return load_config({{source_folder() + "/configs/" + name + ".yaml"}, false, overrides});
 }
 
 TEST_CASE("every configuration that is shipped loads, and opens with data, devices and time") {
   int seen = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(DTRAIN_SOURCE_DIR "/configs")) {
+  for (const auto& entry : std::filesystem::directory_iterator(source_folder() + "/configs")) {
     const std::string name = entry.path().stem().string();
     INFO(name);
     ++seen;
@@ -67,5 +68,5 @@ TEST_CASE("the other configurations hold their published settings") {
   CHECK(resnet.schedule.decay.name == DecayName::cosine);
   CHECK_FALSE(resnet.data.split.given);
   CHECK(shipped("quickstart").experiment.data.root ==
-        (std::filesystem::path(DTRAIN_SOURCE_DIR) / "sample/chips").lexically_normal().string());
+        (std::filesystem::path(source_folder()) / "sample/chips").lexically_normal().string());
 }

@@ -9,6 +9,7 @@
 
 #include "dtrain/base/random.hpp"
 #include "support/catch.hpp"
+#include "support/source_folder.hpp"
 
 namespace dtrain::test {
 
@@ -85,7 +86,7 @@ static const std::string kReferenceScript = "tests/support/reference/reference_t
 
 static bool runs(const std::string& interpreter, const std::string& script, const std::string& arguments,
                  const std::string& log) {
-  const std::string command = "timeout 300 '" + interpreter + "' -B '" DTRAIN_SOURCE_DIR "/" + script + "' " +
+  const std::string command = "timeout 300 '" + interpreter + "' -B '" + source_folder() + "/" + script + "' " +
                               arguments + " >'" + log + "' 2>&1";
   return std::system(command.c_str()) == 0;
 }
