@@ -30,6 +30,14 @@ endfunction()
 # The build tree finds LibTorch and the CUDA runtime it needs by RUNPATH.
 set(CMAKE_BUILD_RPATH ${LibTorch_RUNTIME_DIRS})
 
+# dtrain_bundle_test(NAME TARGET SECONDS RANKS [argument …]): a bundle runs this test too (share/dtrain/run_tests), under its
+# mpirun unless RANKS is 0. An exit code of 4 means that all of it was skipped.
+function(dtrain_bundle_test name target seconds ranks)
+  list(JOIN ARGN " " arguments)
+  set_property(GLOBAL APPEND PROPERTY DTRAIN_BUNDLE_TEST_PROGRAMS ${target})
+  set_property(GLOBAL APPEND PROPERTY DTRAIN_BUNDLE_TESTS "${name} ${seconds} ${ranks} ${target} ${arguments}")
+endfunction()
+
 # dtrain_test(NAME SOURCES … USES module … [TORCH] [TIMEOUT s]): a Catch2 program, one CTest entry, label unit.
 function(dtrain_test name)
   cmake_parse_arguments(arg "TORCH" "TIMEOUT" "SOURCES;USES;LIBS" ${ARGN})
@@ -48,6 +56,7 @@ function(dtrain_test name)
   add_test(NAME unit.${name} COMMAND test_${name})
   set_tests_properties(unit.${name} PROPERTIES LABELS unit TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 4
     ENVIRONMENT DTRAIN_SOURCE_DIR=${CMAKE_SOURCE_DIR})
+  dtrain_bundle_test(unit.${name} test_${name} ${arg_TIMEOUT} 0)
 endfunction()
 
 # dtrain_mpi_test(NAME SOURCES … USES … RANKS 2 3 4 [NETWORK 3]): the same program under mpirun, one CTest entry per rank
@@ -80,6 +89,7 @@ function(dtrain_mpi_test name)
                                        $<TARGET_FILE:test_mpi_${name}> ${words})
     set_tests_properties(${test_name} PROPERTIES LABELS mpi TIMEOUT ${arg_TIMEOUT} PROCESSORS 2
       ENVIRONMENT "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
+    dtrain_bundle_test(${test_name} test_mpi_${name} ${arg_TIMEOUT} ${ranks} ${words})
   endforeach()
 endfunction()
 

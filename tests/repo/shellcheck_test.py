@@ -8,14 +8,14 @@ import tree
 
 
 def violations(root):
-    scripts = [path for path in tree.files(root, ["scripts", ".ci"]) if is_shell(path)]
+    scripts = [path for path in tree.files(root, ["scripts", ".ci", "cmake/bundle"]) if is_shell(path)]
     checked = subprocess.run(["shellcheck", "--format=gcc", *scripts], cwd=root, capture_output=True, text=True, check=False)
     return (checked.stdout + checked.stderr).splitlines()
 
 
 def is_shell(path):
     first = path.read_text(encoding="utf-8").partition("\n")[0]
-    return "bash" in first or path.suffix in (".sh", ".sbatch")
+    return "bash" in first or first == "#!/bin/sh" or path.suffix in (".sh", ".sbatch")
 
 
 @unittest.skipUnless(shutil.which("shellcheck"), "shellcheck is not installed")

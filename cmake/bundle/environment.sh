@@ -1,0 +1,111 @@
+# shellcheck shell=sh
+# Sourced by the programs of a bundle, which first set _top to its folder: names the bundle's parts to Open MPI and finds
+# LibTorch. Every start of dtrain passes here, so it is made of shell built-ins alone and takes a millisecond. Names begin
+# with _, because a variable that the user has exported would reach the program changed.
+
+# refuse CODE TEXT: the last line, in dtrain's form. One rank of a host speaks; the others wait, because a launcher that
+# sees a rank leave kills the rest, the one that speaks among them.
+refuse() {
+  _rank=${OMPI_COMM_WORLD_RANK:-${PMIX_RANK:-${PMI_RANK:-}}}
+  if [ "${OMPI_COMM_WORLD_LOCAL_RANK:-${SLURM_LOCALID:-${MPI_LOCALRANKID:-0}}}" = 0 ]; then
+    printf 'dtrain: error %s%s: %s\n' "$1" "${_rank:+ [rank $_rank @ $(uname -n)]}" "$2" >&2
+  else
+    sleep 3
+  fi
+  exit "$1"
+}
+
+# Open MPI, PMIx and hwloc find their plugins and help texts by these, whatever folders they were built for: those of the node
+# may be of any version. They replace what a foreign mpirun above us has set for its own libmpi. hwloc needs no plugins.
+use_open_mpi() {
+  : "${_top:?names the folder of the bundle}"
+  OPAL_PREFIX=$_top/lib/openmpi
+  OPAL_SYSCONFDIR=$OPAL_PREFIX/etc
+  PMIX_INSTALL_PREFIX=$OPAL_PREFIX
+  PMIX_PKGLIBDIR=$OPAL_PREFIX/lib/pmix
+  PMIX_PKGDATADIR=$OPAL_PREFIX/share/pmix
+  HWLOC_PLUGINS_PATH=$OPAL_PREFIX/lib/hwloc
+  export OPAL_PREFIX OPAL_SYSCONFDIR PMIX_INSTALL_PREFIX PMIX_PKGLIBDIR PMIX_PKGDATADIR HWLOC_PLUGINS_PATH
+}
+
+# find_torch: sets _torch to the folder that holds lib/libtorch_cpu.so.
+find_torch() {
+  if [ -n "${DTRAIN_TORCH:-}" ]; then
+    _torch=${DTRAIN_TORCH%/}
+    [ -e "$_torch/lib/libtorch_cpu.so" ] ||
+      refuse 66 "DTRAIN_TORCH=$DTRAIN_TORCH is no LibTorch: lib/libtorch_cpu.so is missing there"
+    case $_torch in /*) ;; *) _torch=$PWD/$_torch ;; esac
+    return
+  fi
+  for _torch in "$_top/torch" "$_top/../torch" "$_top/../torch-$_built_with/torch" \
+    "${DTRAIN_CACHE:-${HOME:-}/.cache/dtrain}/torch-$_built_with/torch"; do
+    [ ! -e "$_torch/lib/libtorch_cpu.so" ] || return 0
+  done
+  # Where a package lies can be asked without loading it, which would take seconds. The current folder does not count.
+  if command -v python3 >/dev/null; then
+    _torch=$(python3 -c 'import sys; sys.path.pop(0)
+import importlib.util; print(importlib.util.find_spec("torch").submodule_search_locations[0])' 2>/dev/null) &&
+      [ -e "$_torch/lib/libtorch_cpu.so" ] && return
+  fi
+  refuse 66 "LibTorch not found: set DTRAIN_TORCH to the folder that holds its lib/libtorch_cpu.so (site-packages/torch of \
+pip install torch==$_built_with is one), or put that folder at $_top/torch"
+}
+
+# read_torch_version: sets _version from what lies in _torch, "" if nothing tells it.
+read_torch_version() {
+  _version='' _major='' _minor='' _patch=''
+  if [ -r "$_torch/version.py" ]; then # pip's wheel
+    while IFS= read -r _line; do
+      case $_line in "__version__ = '"*) _version=${_line#*\'} _version=${_version%%\'*} ;; esac
+    done <"$_torch/version.py"
+  elif [ -r "$_torch/build-version" ]; then # the libtorch archive
+    read -r _version <"$_torch/build-version"
+  else
+    for _header in "$_torch"/include/torch/headeronly/version.h "$_torch"/include/torch/csrc/api/include/torch/version.h; do
+      [ -r "$_header" ] || continue
+      while read -r _ _name _number _; do
+        case $_name in
+          TORCH_VERSION_MAJOR) _major=$_number ;;
+          TORCH_VERSION_MINOR) _minor=$_number ;;
+          TORCH_VERSION_PATCH) _patch=$_number ;;
+        esac
+      done <"$_header"
+      _version=${_major:+$_major.$_minor.$_patch}
+    done
+  fi
+}
+
+# use_libtorch: finds LibTorch, refuses one that cannot be used, and puts it on LD_LIBRARY_PATH.
+use_libtorch() {
+  while read -r _name _number; do
+    [ "$_name" != libtorch ] || _built_with=$_number
+  done <"$_top/share/dtrain/bundle"
+  find_torch
+  read_torch_version
+  _minor=${_version#*.} _minor=${_minor%%.*}
+  case ${_version%%.*}.${_minor} in
+    0.* | 1.* | 2.[0-5]) refuse 78 "LibTorch $_version in $_torch is too old: this build was made with $_built_with" ;;
+  esac
+
+  # The wheels of NVIDIA stand beside torch; elsewhere a CUDA toolkit has what they have.
+  _path='' _runtime=''
+  for _folder in "$_torch"/lib "$_torch"/../nvidia/*/lib /usr/local/cuda/lib64 /usr/local/cuda/extras/CUPTI/lib64; do
+    [ -d "$_folder" ] || continue
+    _path=$_path${_path:+:}$_folder
+    for _file in "$_folder"/libcudart*.so*; do [ ! -e "$_file" ] || _runtime=found; done
+  done
+  LD_LIBRARY_PATH=$_path${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+  export LD_LIBRARY_PATH
+
+  # LibTorch promises no fixed binary interface. The version that this build was made with needs no trial; another one is
+  # tried at every start (half a second): all names that dtrain takes from it must be there, not only those met first.
+  case $_version:$_runtime in
+    "$_built_with:"* | "$_built_with+cpu:"* | "$_built_with+"*:found) return ;;
+  esac
+  _said=$(LD_BIND_NOW=1 "$_top/libexec/dtrain/dtrain" --version 2>&1) && return
+  _said=${_said#"$_top/libexec/dtrain/dtrain: "}
+  case $_said in
+    *"cannot open shared object file"*) refuse 66 "LibTorch ${_version:-of unknown version} in $_torch does not start: $_said" ;;
+  esac
+  refuse 78 "LibTorch ${_version:-of unknown version} in $_torch does not fit this build, which was made with $_built_with: $_said"
+}
