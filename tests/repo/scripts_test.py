@@ -10,8 +10,8 @@ import tempfile
 
 import tree
 
-SCRIPT_FOLDERS = ["scripts", ".ci"]
-COMMANDS = ["setup", "quickstart", "test", "bench_peers", "chaos", "hosts", "plot_curves"]  # usage: scripts/NAME …
+SCRIPT_FOLDERS = ["scripts", ".ci", "cmake/bundle"]
+COMMANDS = ["setup", "quickstart", "test", "bench_peers", "chaos", "hosts", "plot_curves", "bundle"]  # usage: scripts/NAME …
 
 
 def first_line(path):
@@ -28,8 +28,8 @@ def judge(path):
             yield "has no #! line"
     elif not executable:
         yield "is not executable"
-    if "bash" in shebang:
-        parsed = subprocess.run(["bash", "-n", path], capture_output=True, text=True, check=False)
+    if "bash" in shebang or shebang == "#!/bin/sh":
+        parsed = subprocess.run(["bash" if "bash" in shebang else "sh", "-n", path], capture_output=True, text=True, check=False)
         if parsed.returncode != 0:
             yield "does not parse: " + parsed.stderr.strip()
     if "python" in shebang or path.suffix == ".py":
