@@ -12,7 +12,7 @@ namespace dtrain {
 
 std::string version_text() {
   return std::string("dtrain ") + DTRAIN_VERSION + " (" + DTRAIN_BUILD_TYPE + ", " + DTRAIN_COMPILER + ", LibTorch " +
-         DTRAIN_TORCH_VERSION + ")";
+         library_versions().at("libtorch") + ")";
 }
 
 int run_info(const InfoCommand& command) {

@@ -82,11 +82,17 @@ std::vector<std::map<std::string, std::string>> Job::table() {
   return rows;
 }
 
+// A bundle's launcher names the LibTorch that it found where that is another than the build's: results depend on it.
+static std::string torch_version() {
+  const char* found = std::getenv("DTRAIN_TORCH_FOUND");
+  return found != nullptr ? found : DTRAIN_TORCH_VERSION;
+}
+
 std::map<std::string, std::string> library_versions() {
   return {{"dtrain", DTRAIN_VERSION},
           {"build", DTRAIN_BUILD_TYPE},
           {"compiler", DTRAIN_COMPILER},
-          {"libtorch", DTRAIN_TORCH_VERSION},
+          {"libtorch", torch_version()},
           {"mpi", MpiSession::library_version()}};
 }
 

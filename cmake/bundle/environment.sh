@@ -99,6 +99,12 @@ use_libtorch() {
 
   # LibTorch promises no fixed binary interface. The version that this build was made with needs no trial; another one is
   # tried at every start (half a second): all names that dtrain takes from it must be there, not only those met first.
+  # The program tells and compares the version that it runs with: run.json, fingerprint, agreement of ranks.
+  unset DTRAIN_TORCH_FOUND
+  if [ "${_version%%+*}" != "$_built_with" ]; then
+    DTRAIN_TORCH_FOUND=${_version:-unknown}
+    export DTRAIN_TORCH_FOUND
+  fi
   case $_version:$_runtime in
     "$_built_with:"* | "$_built_with+cpu:"* | "$_built_with+"*:found) return ;;
   esac

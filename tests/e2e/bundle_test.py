@@ -92,6 +92,21 @@ class Bundle(unittest.TestCase):
         self.assertEqual(len(err.splitlines()), 1, err)
         self.assertIn("LibTorch 2.99.0", err)
 
+    def test_another_libtorch_that_fits_is_taken_and_told_and_ranks_must_not_differ_in_it(self):
+        torch = self.folder / "site/torch"  # the same one under another version
+        torch.mkdir(parents=True)
+        (torch / "lib").symlink_to(pathlib.Path(TORCH, "lib"))
+        (torch / "../nvidia").symlink_to(pathlib.Path(TORCH).parent / "nvidia")
+        (torch / "version.py").write_text("__version__ = '2.99.0'\n")
+        self.assertIn("LibTorch 2.99.0", self.call("bin/dtrain", "--version", torch=str(torch))[0])
+        words = self.job("differ", 2)[2:]
+        program_at = words.index(self.top / "bin/dtrain")
+        options, program_words = words[:program_at], words[program_at:]
+        err = self.call("bin/mpirun", *options, "-np", 1, *program_words, ":", "-np", 1, "-x", f"DTRAIN_TORCH={torch}", *program_words,
+                        code=78)[1]
+        self.assertIn("libtorch", err)
+        self.assertIn("2.99.0", err)
+
     def test_two_ranks_train_with_the_bundle_s_mpirun_and_nothing_of_the_system_s_open_mpi(self):
         process = self.start("bin/mpirun", *self.job("long", 100_000))
         try:

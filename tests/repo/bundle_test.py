@@ -27,6 +27,7 @@ if [ "$1" = --version ] && [ -n "$LD_BIND_NOW" ]; then
 fi
 echo "libraries $LD_LIBRARY_PATH"
 echo "mpi $OPAL_PREFIX"
+echo "found $DTRAIN_TORCH_FOUND"
 for word in "$@"; do echo "word $word"; done
 [ "$1" != wait ] || exec sleep 30
 exit "${DTRAIN_STUB_CODE:-0}"
@@ -39,10 +40,11 @@ class Bundle:
     def __init__(self, folder):
         self.home = pathlib.Path(folder) / "home"
         self.top = pathlib.Path(folder) / "a bundle"
-        for name in ("bin", "libexec/dtrain", "share/dtrain/tests", "lib/openmpi/bin"):
+        for name in ("bin", "libexec/dtrain", "share/dtrain/tests", "lib/openmpi/bin", "lib/openmpi/libexec"):
             (self.top / name).mkdir(parents=True)
         for name in ("dtrain", "mpirun"):
             shutil.copy(FOLDER / name, self.top / "bin" / name)
+        shutil.copy(FOLDER / "orted", self.top / "lib/openmpi/bin")
         shutil.copy(FOLDER / "environment.sh", self.top / "libexec/dtrain")
         shutil.copy(FOLDER / "run_tests", self.top / "share/dtrain")
         (self.top / "share/dtrain/bundle").write_text("dtrain 0.1.0\nlibtorch 2.11.0\nglibc 2.36\n")
@@ -142,6 +144,9 @@ class Launcher(WithBundle):
             torch = made.torch("newer", "2.12.0+cpu")
             self.takes(made.run(DTRAIN_TORCH=str(torch)), torch)
             self.assertTrue(tried.exists())
+            self.assertIn("found 2.12.0+cpu\n", made.run(DTRAIN_TORCH=str(torch)).stdout)
+            known = made.run(DTRAIN_TORCH=str(made.torch("known")), DTRAIN_TORCH_FOUND="2.12.0").stdout
+            self.assertIn("found \n", known)
             unfit.write_text("symbol lookup error: undefined symbol: _ZN2at3addE")
             self.refuses(made.run(DTRAIN_TORCH=str(torch)), 78, "2.12.0", "does not fit", "_ZN2at3addE")
             unfit.write_text("error while loading shared libraries: libcupti.so.13: cannot open shared object file: No such file")
@@ -187,6 +192,12 @@ class Launcher(WithBundle):
             made.script("lib/openmpi/bin/mpirun", '#!/bin/sh\necho "$0 $OPAL_PREFIX libraries $LD_LIBRARY_PATH $*"\n')
             told = made.run("-np", "2", program="bin/mpirun").stdout
             self.assertEqual(told, f"{made.top}/lib/openmpi/bin/mpirun {made.top}/lib/openmpi libraries  -np 2\n")
+
+    def test_orted_names_the_bundle_s_parts_on_other_hosts(self):
+        with self.bundle() as made:
+            made.script("lib/openmpi/libexec/orted", '#!/bin/sh\necho "$OPAL_PREFIX $PMIX_PKGLIBDIR $*"\n')
+            home = f"{made.top}/lib/openmpi"
+            self.assertEqual(made.run("-mca", "a", "b", program="lib/openmpi/bin/orted").stdout, f"{home} {home}/lib/pmix -mca a b\n")
 
     def test_mpirun_asks_for_ssh_only_where_there_is_one(self):
         with self.bundle() as made:
