@@ -1,6 +1,6 @@
 # shellcheck shell=sh
 # Sourced by the programs of a bundle, which first set _top to its folder: names the bundle's parts to Open MPI and finds
-# LibTorch. Every start of dtrain passes here, so it is made of shell built-ins alone and takes a millisecond. Names begin
+# LibTorch. Every start of dtrain passes here, so it is made of shell built-ins alone and takes 2 ms. Names begin
 # with _, because a variable that the user has exported would reach the program changed.
 
 # refuse CODE TEXT: the last line, in dtrain's form. One rank of a host speaks; the others wait, because a launcher that
