@@ -103,7 +103,7 @@ int run_bench_step(const BenchStepCommand& command, const Config& config, Job& j
   const Plan plan = make_plan(e, v);
   std::string weights_line;
   Replica replica(make_planned_network(e, plan, false, weights_line), memory_format_for(e.model.name, at::kCPU),
-                  e.optimizer);
+                  e.optimizer, e.precision);
   const double gflop = training_gflop(replica.network(), plan.shape);
   barrier(job.comm());
   const double own_peak = matrix_peak();
@@ -131,10 +131,12 @@ int run_bench_step(const BenchStepCommand& command, const Config& config, Job& j
   const double median = result.step_ms[result.step_ms.size() / 2];
   const double p95 = result.step_ms[std::min(result.step_ms.size() - 1, result.step_ms.size() * 95 / 100)];
   const std::string model = config.values.at("model.name").text;
-  std::printf("%s, %s x %s x %s, %s, %s x %s: %s images/s\n", model.c_str(), std::to_string(plan.shape.height).c_str(),
-              std::to_string(plan.shape.width).c_str(), std::to_string(plan.shape.channels).c_str(),
-              count_of(job.size(), "rank").c_str(), std::to_string(plan.local_batch).c_str(),
-              count_of(v, "logical rank").c_str(), fixed(result.images_per_s, 3).c_str());
+  const std::string precision = config.values.at("precision").text;
+  std::printf("%s, %s, %s x %s x %s, %s, %s x %s: %s images/s\n", model.c_str(), precision.c_str(),
+              std::to_string(plan.shape.height).c_str(), std::to_string(plan.shape.width).c_str(),
+              std::to_string(plan.shape.channels).c_str(), count_of(job.size(), "rank").c_str(),
+              std::to_string(plan.local_batch).c_str(), count_of(v, "logical rank").c_str(),
+              fixed(result.images_per_s, 3).c_str());
   std::printf("  step           median %s ms, p95 %s ms over %s\n", fixed(median, 1).c_str(), fixed(p95, 1).c_str(),
               count_of(command.steps, "step").c_str());
   std::printf("  matrix peak    %s %% of %s GFLOP/s, %s GFLOP a picture\n", fixed(100 * share, 1).c_str(),
@@ -145,6 +147,7 @@ int run_bench_step(const BenchStepCommand& command, const Config& config, Job& j
   std::printf("  memory         %s MB of the largest rank\n", fixed(result.memory_mb, 0).c_str());
   if (command.json) {
     const nlohmann::ordered_json json = {{"model", model},
+                                         {"precision", precision},
                                          {"ranks", job.size()},
                                          {"logical_ranks", v},
                                          {"images_per_s", result.images_per_s},

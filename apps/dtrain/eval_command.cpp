@@ -112,7 +112,7 @@ int run_eval(const EvalCommand& command, const Config& config, Job& job) {
 
   std::string weights_line;
   Replica replica(make_planned_network(e, plan, false, weights_line), memory_format_for(e.model.name, at::kCPU),
-                  e.optimizer);
+                  e.optimizer, e.precision);
   fill_tensors(file, command.checkpoint, replica.model_tensors(origin.prefix));
   std::vector<Fact> facts = facts_of_plan(plan, replica.network(), "");
   facts.push_back({"tensors of --checkpoint", replica.sha256(), "see the same files"});

@@ -9,6 +9,7 @@
 #include "commands.hpp"
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/stop_signal.hpp"
+#include "dtrain/model/precision.hpp"
 #include "failure.hpp"
 
 namespace dtrain {
@@ -54,6 +55,7 @@ static int dispatch(const CommandLine& line, Job& job) {
   if (!config) return exit_code::kDone;
   if (line.check) return run_check(*line.check, *config, job.log());
   job.start(config->experiment.distributed);
+  allow_tf32(config->experiment.precision);
   require_agreement(job, facts_of_start(line, *config));
   const int code = line.train        ? run_train(*line.train, *config, job)
                    : line.eval       ? run_eval(*line.eval, *config, job)

@@ -45,7 +45,7 @@ void TrainingRun::build() {
   const std::string weights = weights_sha256(e_);
   fingerprint_ = fingerprint(config_, plan_, weights);
   replica_ = std::make_unique<Replica>(make_planned_network(e_, plan_, job_.is_root(), weights_line_),
-                                       memory_format_for(e_.model.name, at::kCPU), e_.optimizer);
+                                       memory_format_for(e_.model.name, at::kCPU), e_.optimizer, e_.precision);
   require_agreement(job_, facts_of_plan(plan_, replica_->network(), weights));
   replica_->broadcast_from(job_.comm(), 0);
   loss_ = std::make_unique<Loss>(make_planned_loss(e_, plan_));
@@ -81,6 +81,7 @@ void TrainingRun::restore() {
     for (FileTensor& tensor : replica_->optimizer_tensors()) tensors.push_back(tensor);
     fill_tensors(resume_.file, resume_.path, tensors);
     replica_->optimizer().set_updates(state_.optimizer_updates);
+    replica_->loss_scale() = state_.loss_scale;
   }
   replica_->broadcast_from(job_.comm(), 0);
   schedule_->restore(state_.schedule);
@@ -159,6 +160,7 @@ EpochRow TrainingRun::close_epoch() {
   row.epoch = state_.epoch;
   row.steps = finished.steps;
   row.samples = finished.samples;
+  row.skipped_steps = finished.skipped_steps;
   row.train_loss = finished.train_loss;
   row.epoch_seconds = finished.epoch_seconds;
   row.ranks = job_.size();

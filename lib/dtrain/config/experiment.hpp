@@ -17,6 +17,7 @@ struct Experiment {
   Task task = Task::from_format;
   uint64_t seed = 0;
   int64_t epochs = 1;
+  Precision precision = Precision::fp32;
   ModelOptions model;
   LossOptions loss;
   DataOptions data;

@@ -89,6 +89,10 @@ class Description {
         "Seed of initial weights, order of the samples, augmentation, dropout and synthetic data.");
     add("epochs", whole_codec(e_.epochs, {.min = 1, .max = 1000000000}), "Passes over the training part.")
         .outside_fingerprint();
+    add("precision", choice_codec(e_.precision, {"fp32", "tf32", "bf16", "fp16"}),
+        "Numbers in which the network computes; weights, gradients, loss and sums are float32 with all of them. tf32: "
+        "convolutions and matrix products in TF32 on a GPU, on a CPU as fp32; bf16, fp16: in 16 bits, fp16 with a "
+        "scaled loss (a step whose gradients overflow is skipped).");
   }
 
   void model() {

@@ -65,7 +65,7 @@ Predictions evaluate(Replica& replica, const Loss& loss, Task task, BatchSource&
     watchdog.enter(Section::evaluate, step);
     const auto data = loader.next();
     if (!data) break;
-    const at::Tensor logits = replica.network().forward(data->images.to(replica.device()));
+    const at::Tensor logits = replica.forward(data->images.to(replica.device()));
     outputs = logits.size(1);
     batches.push_back(judge(logits, data->targets.to(replica.device()), loss, task));
   }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/dist/collectives.hpp"
@@ -79,8 +80,7 @@ void Trainer::begin_epoch(const TrainingState& state) {
   spent_ = {};
 }
 
-Trainer::Pass Trainer::run_micro_batch(int64_t logical_rank, int64_t global_count, int64_t step, int64_t micro,
-                                       bool last) {
+Trainer::Pass Trainer::run_micro_batch(int64_t logical_rank, int64_t step, int64_t micro, bool last) {
   Replica& replica = parts_.replica;
   parts_.watchdog.enter(Section::load, step);
   auto waiting = parts_.trace.span("wait for batch", step);
@@ -93,9 +93,9 @@ Trainer::Pass Trainer::run_micro_batch(int64_t logical_rank, int64_t global_coun
   replica.network().set_random_key(options_.seed, step * options_.batch.accumulate + micro, logical_rank);
   reducer_.begin_pass(last);
   auto span = parts_.trace.span("forward", logical_rank);
-  const at::Tensor logits = replica.network().forward(batch->images.to(replica.device()));
+  const at::Tensor logits = replica.forward(batch->images.to(replica.device()));
   const at::Tensor losses = parts_.loss.per_sample(logits, targets);
-  const at::Tensor loss = losses.sum().div(static_cast<double>(global_count));
+  const at::Tensor loss = losses.sum().div(loss_divisor_);
   span.end();
   {
     const auto backward = parts_.trace.span("backward", logical_rank);
@@ -118,9 +118,8 @@ at::Tensor Trainer::run_passes(const CanonicalTree& tree, int64_t step) {
   const at::Tensor buffers_before = replica.flat_buffers().clone();
   at::Tensor rows = at::zeros({mine_.size(), kColumns}, at::kLong);
   auto row = rows.accessor<int64_t, 2>();
-  const bool whole_gradient_first = options_.clip_norm > 0;
   reducer_.begin_step(
-      tree, whole_gradient_first ? GradientReducer::OnSummed{} : [this](Range range) { update_bucket(range); });
+      tree, updates_at_once() ? GradientReducer::OnSummed{} : [this](Range range) { update_bucket(range); });
   for (int64_t v = mine_.begin; v < mine_.end; ++v) {
     if (!tree.present(v)) continue;
     {
@@ -131,7 +130,7 @@ at::Tensor Trainer::run_passes(const CanonicalTree& tree, int64_t step) {
     Pass sum;
     const auto micro_batches = static_cast<int64_t>(plan_->micro_batches(at_, v).size());
     for (int64_t micro = 0; micro < micro_batches; ++micro) {
-      const Pass pass = run_micro_batch(v, plan_->count(at_), step, micro, micro + 1 == micro_batches);
+      const Pass pass = run_micro_batch(v, step, micro, micro + 1 == micro_batches);
       sum.loss_sum += pass.loss_sum;
       sum.correct += pass.correct;
       sum.coverage += pass.coverage;
@@ -192,7 +191,17 @@ Trainer::Sums Trainer::agree(const CanonicalTree& tree, at::Tensor rows, const R
   return sums;
 }
 
-// λ·Σw² over convolution kernels adds 2λ·w to their gradients.
+// The loss is a mean over the step's samples. With fp16 backward sees a scaled mean over one logical rank's batch
+// instead: the gradients inside the network, which must fit float16, are then the same whatever V is, and the rest of
+// the division is done in the update, in float32.
+void Trainer::divide_loss() {
+  const auto count = static_cast<double>(plan_->count(at_));
+  const auto local_batch = static_cast<double>(largest_batch(options_.batch, options_.logical_ranks));
+  loss_divisor_ = scales_loss() ? local_batch / parts_.replica.loss_scale().scale : count;
+  gradient_scale_ = loss_divisor_ / count;
+}
+
+// λ·Σw² over convolution kernels adds 2λ·w to their gradients, which are still to be multiplied by gradient_scale_.
 void Trainer::add_kernel_penalty(Range range) {
   const at::NoGradGuard no_grad;
   const Replica& replica = parts_.replica;
@@ -201,7 +210,7 @@ void Trainer::add_kernel_penalty(Range range) {
     if (const Range at = replica.layout().range(place); at.begin < range.begin || at.end > range.end) continue;
     replica.layout()
         .view(reducer_.gradients(), place)
-        .add_(replica.layout().view(replica.flat_parameters(), place), 2 * options_.l2_kernels);
+        .add_(replica.layout().view(replica.flat_parameters(), place), 2 * options_.l2_kernels / gradient_scale_);
   }
 }
 
@@ -224,18 +233,41 @@ double Trainer::gradient_norm() const {
   return std::sqrt(sum);
 }
 
-void Trainer::finish_update(const CanonicalTree& tree, int64_t step) {
+// False: a gradient has overflowed, so that the step must be skipped. The sums decide, which all ranks hold and which
+// do not depend on the number of processes; what one rank's own gradients are like decides nothing.
+bool Trainer::move_loss_scale(int64_t step) {
+  const at::Tensor largest = at::linalg_vector_norm(reducer_.gradients(), std::numeric_limits<double>::infinity());
+  LossScale& loss_scale = parts_.replica.loss_scale();
+  if (std::isfinite(largest.item<double>())) {
+    loss_scale.good_step();
+    return true;
+  }
+  if (!loss_scale.overflow()) require_finite(step);
+  return false;
+}
+
+void Trainer::update_at_once(double learning_rate) {
+  const Range all{0, parts_.replica.layout().numel()};
+  add_kernel_penalty(all);
+  double scale = gradient_scale_;
+  if (options_.clip_norm > 0) {
+    const double norm = gradient_scale_ * gradient_norm();
+    if (norm > options_.clip_norm) scale *= options_.clip_norm / norm;
+  }
+  Optimizer& optimizer = parts_.replica.optimizer();
+  optimizer.begin_update(learning_rate);
+  if (!optimizer.update(all, reducer_.gradients(), static_cast<float>(scale))) finite_ = false;
+}
+
+// False: the update was skipped. BatchNorm's statistics move on all the same: they come from the forward pass.
+bool Trainer::finish_update(const CanonicalTree& tree, double learning_rate, int64_t step) {
   const at::NoGradGuard no_grad;
   Replica& replica = parts_.replica;
-  if (options_.clip_norm > 0) {
-    const Range all{0, replica.layout().numel()};
-    add_kernel_penalty(all);
-    const double norm = gradient_norm();
-    const double scale = norm > options_.clip_norm ? options_.clip_norm / norm : 1;
-    if (!replica.optimizer().update(all, reducer_.gradients(), static_cast<float>(scale))) finite_ = false;
-  }
+  const bool skipped = scales_loss() && !move_loss_scale(step);
+  if (updates_at_once() && !skipped) update_at_once(learning_rate);
   replica.flat_buffers().copy_(reducer_.extra().div(static_cast<double>(tree.present_count())));
   if (!finite_ || !replica.flat_buffers().isfinite().all().item<bool>()) require_finite(step);
+  return !skipped;
 }
 
 // All ranks hold the same sums, so all find the same values not finite.
@@ -273,26 +305,32 @@ StepReport Trainer::step(TrainingState& state, StopRequest request) {
   const CanonicalTree tree(present);
   const int64_t tracked = parts_.replica.steps_tracked();
   const double learning_rate = parts_.schedule.rate(state.step);
+  const double loss_scale = parts_.replica.loss_scale().scale;
+  divide_loss();
 
   finite_ = true;
   const ReplicaCheck::Hashes hashes = check_.take();
-  parts_.replica.optimizer().begin_update(learning_rate);
+  if (!updates_at_once()) parts_.replica.optimizer().begin_update(learning_rate);
   const at::Tensor rows = run_passes(tree, state.step);
   const Sums sums = agree(tree, rows, hashes, request, state.step);
   parts_.watchdog.enter(Section::update, state.step);
   const Stopwatch updating;
-  finish_update(tree, state.step);
+  const bool updated = finish_update(tree, learning_rate, state.step);
   parts_.replica.set_steps_tracked(tracked + 1);
   if (!order_known_) adopt_ready_order();
   spent_.update_s += updating.seconds();
 
-  const StepReport report{sums.loss / static_cast<double>(plan_->count(at_)), learning_rate, sums.request};
+  StepReport report{sums.loss / static_cast<double>(plan_->count(at_)), learning_rate, !updated, std::nullopt,
+                    sums.request};
+  if (scales_loss()) report.loss_scale = loss_scale;
   state.loss_sum += sums.loss;
   state.correct += sums.correct;
+  state.skipped_steps += updated ? 0 : 1;
   state.coverage_sum += sums.coverage;
   ++state.step;
   state.cursor = plan_->cursor(++at_);
   state.optimizer_updates = parts_.replica.optimizer().updates();
+  state.loss_scale = parts_.replica.loss_scale();
   const double seconds = stepping.seconds();
   state.epoch_seconds += seconds;
   spent_.here_s += seconds;
@@ -320,6 +358,7 @@ Trainer::Finished Trainer::end_epoch(TrainingState& state) {
   finished.samples = state.cursor;
   finished.correct = state.correct;
   finished.steps = plan_->steps();
+  finished.skipped_steps = state.skipped_steps;
   finished.epoch_seconds = state.epoch_seconds;
   finished.data_wait_s = state.data_wait_s;
   finished.allreduce_s = state.allreduce_s;
@@ -333,6 +372,7 @@ Trainer::Finished Trainer::end_epoch(TrainingState& state) {
   state.cursor = 0;
   state.loss_sum = 0;
   state.correct = 0;
+  state.skipped_steps = 0;
   state.coverage_sum = 0;
   state.epoch_seconds = state.data_wait_s = state.allreduce_s = 0;
   state.compute_s = state.update_s = state.imbalance_s = 0;
