@@ -4,7 +4,8 @@ set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 # -fPIC by hand: CMake would give programs -fPIE, and a precompiled header fits only one of the two.
-add_compile_options(-fPIC)
+set(of_cxx $<COMPILE_LANGUAGE:C,CXX>)  # nvcc has its own words for these
+add_compile_options($<${of_cxx}:-fPIC>)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 if(NOT CMAKE_BUILD_TYPE)
@@ -13,7 +14,7 @@ endif()
 
 # -ffp-contract=off: a product and a sum are never fused behind our back, so that the same source gives the same bits
 # whatever the optimiser decides around it.
-add_compile_options(-Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Werror -ffp-contract=off)
+add_compile_options("$<${of_cxx}:-Wall;-Wextra;-Wshadow;-Wnon-virtual-dtor;-Woverloaded-virtual;-Werror;-ffp-contract=off>")
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 set(CMAKE_CXX_FLAGS_DEBUG "-O0 -g1 -D_GLIBCXX_ASSERTIONS")
 
@@ -27,7 +28,7 @@ find_program(DTRAIN_CCACHE ccache)
 if(DTRAIN_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # pch_defines and time_macros let ccache serve files that use a precompiled header.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${DTRAIN_CCACHE})
-  add_compile_options(-fpch-preprocess)
+  add_compile_options($<${of_cxx}:-fpch-preprocess>)
 endif()
 
 find_program(DTRAIN_MOLD mold)

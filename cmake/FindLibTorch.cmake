@@ -1,7 +1,8 @@
-# Finds LibTorch as the PyPI wheel `torch` or the libtorch zip lay it out, for CPU linking alone.
+# Finds LibTorch as the PyPI wheel `torch` or the libtorch zip lay it out.
 #
 # The wheel's own TorchConfig.cmake insists on a CUDA toolkit, so this module makes the targets itself:
 #   LibTorch::cpu      c10, torch_cpu and the headers
+#   LibTorch::cuda     its CUDA half too, where there is one: for the GPU module alone
 # Looked at, in this order: -DDTRAIN_TORCH=DIR or the environment's DTRAIN_TORCH (the folder that holds include/ and lib/),
 # then what scripts/setup unpacked into ${DTRAIN_CACHE:-~/.cache/dtrain}.
 # Sets LibTorch_VERSION, LibTorch_DIR. Accepts 2.6 and newer with the C++11 ABI; 2.11.0 is what is tested.
@@ -91,5 +92,12 @@ if(NOT TARGET LibTorch::cpu)
   foreach(dir ${LibTorch_RUNTIME_DIRS})
     target_link_options(LibTorch::cpu INTERFACE -Wl,-rpath-link,${dir})
   endforeach()
+  get_filename_component(lib_dir ${LibTorch_CPU} DIRECTORY)
+  if(EXISTS ${lib_dir}/libtorch_cuda.so)
+    add_library(LibTorch::cuda INTERFACE IMPORTED)
+    # Needed although no symbol asks for it: loading it is what gives LibTorch its GPU operators.
+    target_link_libraries(LibTorch::cuda INTERFACE LibTorch::cpu -Wl,--no-as-needed ${lib_dir}/libtorch_cuda.so
+                          ${lib_dir}/libc10_cuda.so -Wl,--as-needed)
+  endif()
 endif()
 set(LibTorch_FOUND TRUE)

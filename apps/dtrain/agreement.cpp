@@ -61,7 +61,7 @@ static void add_options(const CommandLine& line, const Config& config, std::vect
   }
 }
 
-std::vector<Fact> facts_of_start(const CommandLine& line, const Config& config) {
+std::vector<Fact> facts_of_start(const CommandLine& line, const Config& config, const Job& job) {
   std::vector<Fact> facts;
   add_options(line, config, facts);
   std::map<std::string, std::string> keys = fingerprint_values(config);
@@ -70,6 +70,7 @@ std::vector<Fact> facts_of_start(const CommandLine& line, const Config& config) 
   for (const auto& [key, value] : keys) facts.push_back({key, value, kSameStart});
   for (const auto& [name, version] : library_versions()) facts.push_back({"build: " + name, version, kSameBuild});
   facts.push_back({"build: checksum", hex8(crc32c(read_file("/proc/self/exe"))), kSameBuild});
+  for (const auto& [name, value] : job.device_facts()) facts.push_back({"device: " + name, value, kSameProcessor});
   facts.push_back({"processor: vector code", at::get_cpu_capability(), kSameProcessor});
   return facts;
 }

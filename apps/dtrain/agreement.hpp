@@ -17,7 +17,7 @@ struct Fact {
 
 /// What can be compared before anything depends on it: the command and its options, every key of the configuration that
 /// ranks may not have for themselves, the build, and the processor's vector code, on which bits depend.
-std::vector<Fact> facts_of_start(const CommandLine& line, const Config& config);
+std::vector<Fact> facts_of_start(const CommandLine& line, const Config& config, const Job& job);
 
 /// What only the files tell: data, split, the network's tensors, and the file of model.weights.
 /// `weights_sha256`: of that file, "" where there is none.

@@ -96,11 +96,16 @@ int run_bench_comm(const BenchCommCommand& command, const Config& config, Job& j
     sizes.push_back(std::max<int64_t>(1, bytes / 4) * 4);
   const int64_t most = *std::max_element(sizes.begin(), sizes.end()) / 4;
   for (const auto& [name, reduction] : algorithms) {
-    const auto sum = make_bucket_sum(reduction, job.comm(), job.size(), most);
+    const auto between_gpus = reduction == Reduction::root_cpu ? nullptr : job.gradient_comm();
+    Communicator& comm = between_gpus ? *between_gpus : job.comm();
+    const auto sum = make_bucket_sum(reduction, comm, job.device(), job.size(), most);
     sum->begin(CanonicalTree(std::vector<bool>(static_cast<size_t>(job.size()), true)));
     if (job.is_root()) std::printf("%s: %s\n", name.c_str(), sum->transport().c_str());
     for (const int64_t bytes : sizes) {
-      const auto all_reduce = [&] { sum->sum({0, bytes / 4}); };
+      const auto all_reduce = [&] {
+        sum->sum({0, bytes / 4});
+        if (!job.device().place.is_cpu()) sum->buffer(0)[0].item<float>();  // waits for it
+      };
       require_right_sum(job, name, sum->buffer(0).slice(0, 0, bytes / 4), all_reduce);
       const Row row = measure(job, bytes, repeats(bytes, command.repeat), all_reduce);
       results.push_back(report(job, name, sum->transport(), bytes, row));

@@ -3,12 +3,14 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "commands.hpp"
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/text.hpp"
+#include "dtrain/data/device_batches.hpp"
 #include "dtrain/dist/collectives.hpp"
 #include "dtrain/train/trainer.hpp"
 #include "run.hpp"
@@ -18,19 +20,24 @@ namespace {
 
 constexpr int64_t kWarmUpSteps = 4;  // the first ones choose layout and intervals
 
-// float32 matrix products of this process per second, with the others at work too: best of several, in GFLOP/s.
-double matrix_peak() {
-  constexpr int64_t kSide = 1024;
-  const at::Tensor a = at::ones({kSide, kSide});
-  const at::Tensor b = at::ones({kSide, kSide});
-  at::Tensor c = at::empty({kSide, kSide});
+// Matrix products of this process per second, on its device, in the precision of the job, with the others at work too:
+// best of several, in GFLOP/s.
+double matrix_peak(const Device& device, Precision precision) {
+  const int64_t side = device.place.is_cpu() ? 1024 : 8192;
+  const auto type = precision == Precision::bf16   ? at::kBFloat16
+                    : precision == Precision::fp16 ? at::kHalf
+                                                   : at::kFloat;
+  const at::Tensor a = at::ones({side, side}, at::TensorOptions(type).device(device.place));
+  const at::Tensor b = at::ones_like(a);
+  at::Tensor c = at::empty_like(a);
   double best_s = 1e9;
   for (int i = 0; i < 8; ++i) {
     const Stopwatch watch;
     at::mm_out(c, a, b);
+    c[0][0].item<float>();  // waits for a GPU
     best_s = std::min(best_s, watch.seconds());
   }
-  return 2e-9 * kSide * kSide * kSide / best_s;
+  return 2e-9 * std::pow(static_cast<double>(side), 3) / best_s;
 }
 
 // The configured job on generated pictures: as many full steps as are wanted, nothing else.
@@ -102,22 +109,24 @@ int run_bench_step(const BenchStepCommand& command, const Config& config, Job& j
   const Experiment e = benched(config.experiment, v, command.steps + kWarmUpSteps);
   const Plan plan = make_plan(e, v);
   std::string weights_line;
-  Replica replica(make_planned_network(e, plan, false, weights_line), memory_format_for(e.model.name, at::kCPU),
-                  e.optimizer);
+  Replica replica(make_planned_network(e, plan, false, weights_line),
+                  memory_format_for(e.model.name, job.device().place.type()), e.optimizer, job.device(), e.precision);
   const double gflop = training_gflop(replica.network(), plan.shape);
   barrier(job.comm());
-  const double own_peak = matrix_peak();
+  const double own_peak = matrix_peak(job.device(), e.precision);
   const Loss loss = make_planned_loss(e, plan);
   ScheduleOptions base_rate;
   base_rate.scale_with_ranks = RankScaling::none;
   const Schedule schedule(base_rate, e.optimizer.learning_rate, v, command.steps, 1);
   Trace trace(false);
   const auto loader = make_planned_loader(e, plan, replica, trace, job.cores());
-  RepeatedBatches batches(*loader);
+  DeviceBatches on_device(*loader, job.device().place);
+  RepeatedBatches batches(on_device);
   Trainer trainer(Trainer::Parts{replica, loss, schedule, batches, job.comm(), job.watchdog(), plan.dataset,
                                  plan.split.train, trace},
                   Trainer::Options{e.task, e.seed, v, e.distributed, e.loss.l2_kernels, e.optimizer.clip_norm, e.batch,
-                                   e.data.distribute});
+                                   e.data.distribute},
+                  job.gradient_comm());
   Result result = run_steps(trainer, e, command.steps, job);
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
@@ -131,10 +140,12 @@ int run_bench_step(const BenchStepCommand& command, const Config& config, Job& j
   const double median = result.step_ms[result.step_ms.size() / 2];
   const double p95 = result.step_ms[std::min(result.step_ms.size() - 1, result.step_ms.size() * 95 / 100)];
   const std::string model = config.values.at("model.name").text;
-  std::printf("%s, %s x %s x %s, %s, %s x %s: %s images/s\n", model.c_str(), std::to_string(plan.shape.height).c_str(),
-              std::to_string(plan.shape.width).c_str(), std::to_string(plan.shape.channels).c_str(),
-              count_of(job.size(), "rank").c_str(), std::to_string(plan.local_batch).c_str(),
-              count_of(v, "logical rank").c_str(), fixed(result.images_per_s, 3).c_str());
+  const std::string precision = config.values.at("precision").text;
+  std::printf("%s, %s, %s x %s x %s, %s, %s x %s: %s images/s\n", model.c_str(), precision.c_str(),
+              std::to_string(plan.shape.height).c_str(), std::to_string(plan.shape.width).c_str(),
+              std::to_string(plan.shape.channels).c_str(), count_of(job.size(), "rank").c_str(),
+              std::to_string(plan.local_batch).c_str(), count_of(v, "logical rank").c_str(),
+              fixed(result.images_per_s, 3).c_str());
   std::printf("  step           median %s ms, p95 %s ms over %s\n", fixed(median, 1).c_str(), fixed(p95, 1).c_str(),
               count_of(command.steps, "step").c_str());
   std::printf("  matrix peak    %s %% of %s GFLOP/s, %s GFLOP a picture\n", fixed(100 * share, 1).c_str(),
@@ -143,8 +154,14 @@ int run_bench_step(const BenchStepCommand& command, const Config& config, Job& j
               fixed(100 * result.allreduce_share, 2).c_str(), fixed(100 * result.imbalance_share, 2).c_str(),
               fixed(100 * result.check_share, 2).c_str());
   std::printf("  memory         %s MB of the largest rank\n", fixed(result.memory_mb, 0).c_str());
+  nlohmann::ordered_json gpu_memory;  // null on a CPU
+  if (GpuModule* gpu = job.device().module) {
+    gpu_memory = gpu->memory_peak_mb();
+    std::printf("  GPU memory     %s MB of rank 0\n", fixed(gpu->memory_peak_mb(), 0).c_str());
+  }
   if (command.json) {
     const nlohmann::ordered_json json = {{"model", model},
+                                         {"precision", precision},
                                          {"ranks", job.size()},
                                          {"logical_ranks", v},
                                          {"images_per_s", result.images_per_s},
@@ -157,6 +174,7 @@ int run_bench_step(const BenchStepCommand& command, const Config& config, Job& j
                                          {"imbalance_share", result.imbalance_share},
                                          {"check_share", result.check_share},
                                          {"memory_peak_mb", result.memory_mb},
+                                         {"gpu_memory_peak_mb", gpu_memory},
                                          {"warmup_steps", kWarmUpSteps},
                                          {"steps", command.steps},
                                          {"bucket_mb", trainer.reducer().cost().bucket_mb},

@@ -197,13 +197,16 @@ void print_network(const Experiment& e, const Plan& plan, Json& json) {
   }
   const double weights_mb = static_cast<double>(parameters) * 4 / 1e6;
   const auto states = static_cast<double>(state_names(e.optimizer).size());
-  const double memory_mb = weights_mb * (2 + states) + activations * 4 * static_cast<double>(plan.local_batch) / 1e6;
+  const bool in_16_bits = e.precision == Precision::bf16 || e.precision == Precision::fp16;
+  const double copy_mb = in_16_bits ? weights_mb / 2 : 0;  // the weights that a pass computes with
+  const double own_mb = weights_mb * (2 + states) + copy_mb;
+  const double memory_mb = own_mb + activations * (in_16_bits ? 2 : 4) * static_cast<double>(plan.local_batch) / 1e6;
   std::printf("  %s parameters; forward %.2f GFLOP an image, training about %.2f\n", with_commas(parameters).c_str(),
               static_cast<double>(flop) / 1e9, 3 * static_cast<double>(flop) / 1e9);
   std::printf(
       "  memory per process about %.0f MB (weights, gradients, optimizer %.0f MB; activations of %s the rest); "
       "checkpoint %.1f MB\n",
-      memory_mb, weights_mb * (2 + states), count_of(plan.local_batch, "image").c_str(), weights_mb * (1 + states));
+      memory_mb, own_mb, count_of(plan.local_batch, "image").c_str(), weights_mb * (1 + states));
   json["parameters"] = parameters;
   json["forward_gflop_per_image"] = static_cast<double>(flop) / 1e9;
   json["memory_mb"] = memory_mb;

@@ -10,6 +10,7 @@
 #include "dtrain/base/text.hpp"
 #include "dtrain/checkpoint/state.hpp"
 #include "dtrain/checkpoint/tensors.hpp"
+#include "dtrain/data/device_batches.hpp"
 #include "dtrain/io/csv.hpp"
 #include "dtrain/io/file.hpp"
 #include "dtrain/train/evaluate.hpp"
@@ -111,17 +112,18 @@ int run_eval(const EvalCommand& command, const Config& config, Job& job) {
                       command.split);
 
   std::string weights_line;
-  Replica replica(make_planned_network(e, plan, false, weights_line), memory_format_for(e.model.name, at::kCPU),
-                  e.optimizer);
+  Replica replica(make_planned_network(e, plan, false, weights_line),
+                  memory_format_for(e.model.name, job.device().place.type()), e.optimizer, job.device(), e.precision);
   fill_tensors(file, command.checkpoint, replica.model_tensors(origin.prefix));
   std::vector<Fact> facts = facts_of_plan(plan, replica.network(), "");
   facts.push_back({"tensors of --checkpoint", replica.sha256(), "see the same files"});
   require_agreement(job, facts);
   Trace trace(false);
   const auto loader = make_planned_loader(e, plan, replica, trace, job.cores());
+  DeviceBatches batches(*loader, job.device().place);
   const Loss loss = make_planned_loss(e, plan);
   const Predictions predictions =
-      evaluate(replica, loss, e.task, *loader, samples, plan.local_batch, job.comm(), job.watchdog(), 0);
+      evaluate(replica, loss, e.task, batches, samples, plan.local_batch, job.comm(), job.watchdog(), 0);
   job.watchdog().enter(Section::finish, 0);
   if (!job.is_root()) return exit_code::kDone;
   const std::string folder = command.output.empty() ? e.output_dir + "/" + e.name : command.output;

@@ -28,10 +28,15 @@ static Error as_error(const std::exception_ptr& failure) {
   } catch (const c10::Error& error) {
     const std::string first_line =
         std::string(error.what_without_backtrace()).substr(0, std::string(error.what_without_backtrace()).find('\n'));
+    if (first_line.find("out of memory") != std::string::npos ||
+        first_line.find("CUBLAS_STATUS_ALLOC_FAILED") != std::string::npos)
+      return Error(exit_code::kOutOfMemory,
+                   "out of memory on the GPU; lower batch.per_rank or data.image.size (" + first_line + ")");
     if (first_line.find("not enough memory") != std::string::npos ||
         first_line.find("can't allocate memory") != std::string::npos)
       return Error(exit_code::kOutOfMemory,
                    "out of memory in LibTorch; lower batch.per_rank or data.image.size (" + first_line + ")");
+    if (first_line.find("CUDA error") != std::string::npos) return DeviceError("LibTorch: " + first_line);
     return InternalError("LibTorch: " + first_line);
   } catch (const std::exception& error) {
     return InternalError(error.what());

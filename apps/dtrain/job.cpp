@@ -12,6 +12,7 @@
 #include "dtrain/base/error.hpp"
 #include "dtrain/dist/checked_communicator.hpp"
 #include "dtrain/dist/collectives.hpp"
+#include "dtrain/dist/nccl_communicator.hpp"
 #include "failure.hpp"
 
 namespace dtrain {
@@ -20,7 +21,8 @@ Job::Job(const Launch& launch, LogLevel level)
     : launch_(launch),
       log_(level, launch.rank == 0 ? "" : "rank " + std::to_string(launch.rank) + " @ " + host_name()) {}
 
-void Job::start(const DistributedOptions& options) {
+void Job::start(const Experiment& experiment) {
+  const DistributedOptions& options = options_ = experiment.distributed;
   at::set_num_threads(static_cast<int>(options.threads));
   watchdog_ = std::make_unique<Watchdog>(options.watchdog_abort_s,
                                          [rank_name = name(), several = launch_.size > 1](const std::string& sentence) {
@@ -39,6 +41,7 @@ void Job::start(const DistributedOptions& options) {
     if (launch_.slurm_tasks && *launch_.slurm_tasks > 1)
       log_.warning("this process runs alone inside a Slurm job of " + std::to_string(*launch_.slurm_tasks) +
                    " tasks; start it with srun --mpi=pmix or mpirun");
+    take_device(experiment, 0);
     return;
   }
   mpi_ = std::make_unique<MpiSession>(options.intra_host);
@@ -47,6 +50,29 @@ void Job::start(const DistributedOptions& options) {
   const std::vector<std::string> all = all_gather_text(*comm_, bound);
   const auto sharers = std::count(all.begin(), all.end(), bound);
   cores_ = std::max<int64_t>(1, static_cast<int64_t>(bound_cores().size()) / sharers);
+  take_device(experiment, mpi_->local_rank());
+}
+
+void Job::take_device(const Experiment& experiment, int local_rank) {
+  device_ = choose_device(experiment, *comm_, local_rank);
+  if (device_.gpu_idle && is_root()) log_.warning("the CPU computes, because " + device_.why_cpu);
+}
+
+std::map<std::string, std::string> Job::device_facts() const {
+  GpuModule* module = device_.device.module;
+  if (module == nullptr) return {{"device", "cpu"}};
+  return {{"device", device_.name.substr(device_.name.find(' ') + 1)},
+          {"cuda", module->cuda_version()},
+          {"nccl", module->nccl().version()}};
+}
+
+std::unique_ptr<Communicator> Job::gradient_comm() {
+  const bool wanted = options_.backend == Backend::automatic || options_.backend == Backend::nccl;
+  // root_cpu adds up in rank 0's host memory, to which NCCL does not reach.
+  if (device_.device.module == nullptr || !wanted || size() == 1 || options_.reduction == Reduction::root_cpu)
+    return comm_->duplicate();
+  setenv("NCCL_RAS_ENABLE", "0", 0);  // or every process listens on a port of its own accord
+  return make_nccl_communicator(device_.device.module->nccl(), *comm_, options_.watchdog_abort_s);
 }
 
 void Job::finish() {
@@ -74,7 +100,7 @@ std::vector<std::map<std::string, std::string>> Job::table() {
   const nlohmann::json mine = {{"rank", std::to_string(rank())},
                                {"host", host_name()},
                                {"local_rank", std::to_string(mpi_ ? mpi_->local_rank() : 0)},
-                               {"device", "cpu"},
+                               {"device", device_.name},
                                {"cores", core_ranges(bound_cores())}};
   std::vector<std::map<std::string, std::string>> rows;
   for (const std::string& text : all_gather_text(*comm_, mine.dump()))

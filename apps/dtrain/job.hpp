@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "device_choice.hpp"
 #include "dtrain/base/log.hpp"
 #include "dtrain/config/experiment.hpp"
 #include "dtrain/dist/communicator.hpp"
@@ -18,10 +19,10 @@ class Job {
  public:
   Job(const Launch& launch, LogLevel level);
 
-  /// Starts the watchdog, then MPI where the configuration and the launcher ask for it; sets the intra-op threads.
-  /// Without a launcher MPI is not touched: the job has one rank. Throws CommError; ConfigError for `backend: mpi`
-  /// without a launcher.
-  void start(const DistributedOptions& options);
+  /// Starts the watchdog, then MPI where the configuration and the launcher ask for it; sets the intra-op threads and
+  /// chooses the device. Without a launcher MPI is not touched: the job has one rank. Throws CommError; ConfigError
+  /// for `backend: mpi` without a launcher and for a device that cannot be had.
+  void start(const Experiment& experiment);
   /// All ranks together, at a good end.
   void finish();
   /// True where this failing rank is to tell what happened: rank 0 at once, another when within 3 s neither rank 0 has
@@ -30,7 +31,16 @@ class Job {
   /// Ends all ranks with `code`.
   [[noreturn]] void abort(int code);
 
+  /// Between all ranks, for host memory.
   Communicator& comm() { return *comm_; }
+  /// A new channel for the sums of gradients: NCCL between GPUs, else comm()'s kind. All ranks call it together.
+  std::unique_ptr<Communicator> gradient_comm();
+  const Device& device() const { return device_.device; }
+  /// What of the device the result depends on: {"device", "cpu" or the GPU's name}, on a GPU CUDA's and NCCL's
+  /// versions.
+  std::map<std::string, std::string> device_facts() const;
+  /// Why the CPU computes although the configuration leaves the choice, one clause; "" otherwise.
+  const std::string& why_cpu() const { return device_.why_cpu; }
   /// Ends this rank with its last line and 76 when nothing has been entered for distributed.watchdog.abort.
   Watchdog& watchdog() { return *watchdog_; }
   bool is_root() const { return rank() == 0; }
@@ -49,11 +59,15 @@ class Job {
   std::vector<std::map<std::string, std::string>> table();
 
  private:
+  void take_device(const Experiment& experiment, int local_rank);
+
   Launch launch_;
   Log log_;
   std::unique_ptr<Watchdog> watchdog_;
   std::unique_ptr<MpiSession> mpi_;
   std::unique_ptr<Communicator> comm_;
+  DistributedOptions options_;
+  ChosenDevice device_;
   int64_t cores_ = 1;
 };
 

@@ -9,6 +9,7 @@
 #include "commands.hpp"
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/stop_signal.hpp"
+#include "dtrain/model/precision.hpp"
 #include "failure.hpp"
 
 namespace dtrain {
@@ -53,8 +54,9 @@ static int dispatch(const CommandLine& line, Job& job) {
   const std::optional<Config> config = configuration(config_options(line), job);
   if (!config) return exit_code::kDone;
   if (line.check) return run_check(*line.check, *config, job.log());
-  job.start(config->experiment.distributed);
-  require_agreement(job, facts_of_start(line, *config));
+  job.start(config->experiment);
+  allow_tf32(config->experiment.precision);
+  require_agreement(job, facts_of_start(line, *config, job));
   const int code = line.train        ? run_train(*line.train, *config, job)
                    : line.eval       ? run_eval(*line.eval, *config, job)
                    : line.bench_step ? run_bench_step(*line.bench_step, *config, job)

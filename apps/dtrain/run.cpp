@@ -69,7 +69,8 @@ std::unique_ptr<Loader> make_planned_loader(const Experiment& e, const Plan& pla
                                             int64_t cores) {
   DataOptions data = e.data;
   data.loader.threads = loader_threads(e.data.loader, e.distributed.threads, cores);
-  return std::make_unique<Loader>(plan.dataset, data, e.seed, replica.memory_format(), trace);
+  return std::make_unique<Loader>(plan.dataset, data, e.seed, replica.memory_format(), trace,
+                                  !replica.device().place.is_cpu());
 }
 
 const std::vector<int64_t>& part_of_split(const Split& split, const std::string& part) {
@@ -80,7 +81,7 @@ std::string weights_sha256(const Experiment& e) {
   return e.model.weights.empty() ? "" : Sha256().update(read_file(e.model.weights)).hex_digest();
 }
 
-std::string fingerprint(const Config& config, const Plan& plan, const std::string& weights_sha256) {
+std::string fingerprint(const Config& config, const Plan& plan, const std::string& weights_sha256, const Job& job) {
   std::string text;
   for (const auto& [key, value] : fingerprint_values(config)) text += key + "=" + value + "\n";
   if (!weights_sha256.empty()) text += "weights " + weights_sha256 + "\n";
@@ -89,6 +90,7 @@ std::string fingerprint(const Config& config, const Plan& plan, const std::strin
           "\n";
   for (const auto& [name, version] : library_versions())
     if (name != "mpi") text += name + " " + version + "\n";
+  for (const auto& [name, value] : job.device_facts()) text += name + " " + value + "\n";
   return sha256_hex(text);
 }
 

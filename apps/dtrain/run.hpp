@@ -52,7 +52,7 @@ const std::vector<int64_t>& part_of_split(const Split& split, const std::string&
 std::string weights_sha256(const Experiment& experiment);
 
 /// Hash of everything a run's result depends on; equal fingerprints give equal results.
-std::string fingerprint(const Config& config, const Plan& plan, const std::string& weights_sha256);
+std::string fingerprint(const Config& config, const Plan& plan, const std::string& weights_sha256, const Job& job);
 
 /// Columns of epochs.csv after the fixed ones.
 std::vector<std::string> figure_columns(Task task, const std::vector<std::string>& classes);

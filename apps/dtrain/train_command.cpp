@@ -43,9 +43,10 @@ void TrainingRun::build() {
   require_monitors(e_, plan_);
   require_foreground(e_, plan_);
   const std::string weights = weights_sha256(e_);
-  fingerprint_ = fingerprint(config_, plan_, weights);
+  fingerprint_ = fingerprint(config_, plan_, weights, job_);
   replica_ = std::make_unique<Replica>(make_planned_network(e_, plan_, job_.is_root(), weights_line_),
-                                       memory_format_for(e_.model.name, at::kCPU), e_.optimizer);
+                                       memory_format_for(e_.model.name, job_.device().place.type()), e_.optimizer,
+                                       job_.device(), e_.precision);
   require_agreement(job_, facts_of_plan(plan_, replica_->network(), weights));
   replica_->broadcast_from(job_.comm(), 0);
   loss_ = std::make_unique<Loss>(make_planned_loss(e_, plan_));
@@ -53,10 +54,12 @@ void TrainingRun::build() {
       EpochPlan(static_cast<int64_t>(plan_.split.train.size()), v, e_.batch, e_.data.distribute, e_.seed, 0).steps();
   schedule_ = std::make_unique<Schedule>(e_.schedule, e_.optimizer.learning_rate, v, steps_per_epoch_, e_.epochs);
   loader_ = make_planned_loader(e_, plan_, *replica_, trace_, job_.cores());
-  trainer_ = std::make_unique<Trainer>(Trainer::Parts{*replica_, *loss_, *schedule_, *loader_, job_.comm(),
+  batches_ = std::make_unique<DeviceBatches>(*loader_, job_.device().place);
+  trainer_ = std::make_unique<Trainer>(Trainer::Parts{*replica_, *loss_, *schedule_, *batches_, job_.comm(),
                                                       job_.watchdog(), plan_.dataset, plan_.split.train, trace_},
                                        Trainer::Options{e_.task, e_.seed, v, e_.distributed, e_.loss.l2_kernels,
-                                                        e_.optimizer.clip_norm, e_.batch, e_.data.distribute});
+                                                        e_.optimizer.clip_norm, e_.batch, e_.data.distribute},
+                                       job_.gradient_comm());
   if (plan_.split.valid.empty() && job_.is_root())
     job_.log().warning(
         "the data have no validation part: no validation figures, no best.safetensors; set data.split.valid");
@@ -81,6 +84,7 @@ void TrainingRun::restore() {
     for (FileTensor& tensor : replica_->optimizer_tensors()) tensors.push_back(tensor);
     fill_tensors(resume_.file, resume_.path, tensors);
     replica_->optimizer().set_updates(state_.optimizer_updates);
+    replica_->loss_scale() = state_.loss_scale;
   }
   replica_->broadcast_from(job_.comm(), 0);
   schedule_->restore(state_.schedule);
@@ -159,6 +163,7 @@ EpochRow TrainingRun::close_epoch() {
   row.epoch = state_.epoch;
   row.steps = finished.steps;
   row.samples = finished.samples;
+  row.skipped_steps = finished.skipped_steps;
   row.train_loss = finished.train_loss;
   row.epoch_seconds = finished.epoch_seconds;
   row.ranks = job_.size();
@@ -171,8 +176,8 @@ EpochRow TrainingRun::close_epoch() {
   const Stopwatch evaluating;
   if (!plan_.split.valid.empty()) {
     const auto span = trace_.span("evaluate", row.epoch);
-    const Predictions predictions = evaluate(*replica_, *loss_, e_.task, *loader_, plan_.split.valid, plan_.local_batch,
-                                             job_.comm(), job_.watchdog(), state_.step);
+    const Predictions predictions = evaluate(*replica_, *loss_, e_.task, *batches_, plan_.split.valid,
+                                             plan_.local_batch, job_.comm(), job_.watchdog(), state_.step);
     row.valid_loss = mean_loss(predictions);
     figures = figures_of(e_.task, plan_.outputs, predictions, false);
   }

@@ -1,5 +1,6 @@
 // What a training run tells: the console, the run folder's texts, best.safetensors.
 #include <ATen/ATen.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -35,6 +36,21 @@ void TrainingRun::open_folder() {
   progress_ = std::make_unique<ProgressLine>(command_.progress, job_.launched(), job_.log());
 }
 
+// What `precision` means here.
+static std::string precision_text(Replica& replica) {
+  switch (replica.precision()) {
+    case Precision::fp32:
+      break;
+    case Precision::tf32:
+      return replica.device().place.is_cpu() ? "tf32, which a CPU computes as fp32" : "tf32";
+    case Precision::bf16:
+      return "bf16 with fp32 weights and sums";
+    case Precision::fp16:
+      return "fp16 with fp32 weights and sums, loss scale " + shortest(replica.loss_scale().scale);
+  }
+  return "fp32";
+}
+
 void TrainingRun::banner() {
   table_ = job_.table();
   if (!job_.is_root()) return;
@@ -46,6 +62,7 @@ void TrainingRun::banner() {
   log.info("rank  host  local rank  device  cores");
   for (auto& row : table_)
     log.info(row["rank"] + "  " + row["host"] + "  " + row["local_rank"] + "  " + row["device"] + "  " + row["cores"]);
+  if (!job_.why_cpu().empty()) log.debug("the CPU computes: " + job_.why_cpu());
   log.info("data   " + (e_.data.root.empty() ? "synthetic" : e_.data.root) + ": " + count(plan_.split.train) +
            " train, " + count(plan_.split.valid) + " valid, " + count(plan_.split.test) + " test; " +
            count_of(static_cast<int64_t>(plan_.outputs.size()), "class", "classes") + "; split " +
@@ -53,7 +70,7 @@ void TrainingRun::banner() {
   for (const std::string& note : plan_.dataset.notes) log.info("       " + note);
   for (const std::string& warning : plan_.split.warnings) log.warning(warning);
   log.info("model  " + config_.values.at("model.name").text + ": " + with_commas(parameters) + " parameters, " +
-           count_of(plan_.shape.outputs, "output") + "; " + weights_line_);
+           count_of(plan_.shape.outputs, "output") + "; " + weights_line_ + "; " + precision_text(*replica_));
   const int64_t global = full_global_batch(e_.batch, plan_.logical_ranks);
   const std::string passes = e_.batch.accumulate > 1 ? " x " + std::to_string(e_.batch.accumulate) + " passes" : "";
   log.info("batch  " + std::to_string(plan_.local_batch) + " per rank x " + std::to_string(plan_.logical_ranks) +
@@ -74,6 +91,7 @@ void TrainingRun::banner() {
 void TrainingRun::banner_about_cores() {
   const Log& log = job_.log();
   const auto cores = static_cast<int64_t>(bound_cores().size());
+  if (!job_.device().place.is_cpu()) return;
   if (job_.size() == 1 && cores > e_.distributed.threads && plan_.logical_ranks == 1)
     log.info("one process uses " + std::to_string(e_.distributed.threads) + " of " + std::to_string(cores) +
              " cores for training; mpirun -np " + std::to_string(cores) + " --bind-to none dtrain … would use all");
@@ -101,7 +119,8 @@ void TrainingRun::banner_about_cores() {
 
 void TrainingRun::show_progress(const StepReport& step) {
   if (!job_.is_root()) return;
-  run_log_->step(state_.step, state_.epoch, step.loss, step.learning_rate);
+  run_log_->step(state_.step, state_.epoch, step.loss, step.learning_rate, step.loss_scale, step.skipped);
+  if (step.skipped) tell_of_skip(step);
   Progress progress;
   progress.epoch = state_.epoch + 1;
   progress.epochs = e_.epochs;
@@ -115,6 +134,16 @@ void TrainingRun::show_progress(const StepReport& step) {
   const auto left = static_cast<double>((e_.epochs - state_.epoch) * trainer_->steps() - trainer_->steps_done());
   progress.eta_s = left * this_start_.seconds() / static_cast<double>(steps_this_start_);
   progress_->show(progress);
+}
+
+// The first one, then one every 10 s at most; the epoch's line counts them all.
+void TrainingRun::tell_of_skip(const StepReport& step) {
+  constexpr double kBetween = 10;  // seconds
+  if (since_told_of_skip_ && since_told_of_skip_->seconds() < kBetween) return;
+  since_told_of_skip_ = Stopwatch();
+  progress_->clear();
+  job_.log().info("step " + std::to_string(state_.step) + ": gradients beyond float16, update skipped; loss scale " +
+                  shortest(step.loss_scale.value_or(0)) + " -> " + shortest(state_.loss_scale.scale));
 }
 
 void TrainingRun::print_epoch(const EpochRow& row, bool best) {
@@ -134,6 +163,7 @@ void TrainingRun::print_epoch(const EpochRow& row, bool best) {
           fixed(100 * row.data_wait_s / seconds, 0) + " %  all-reduce " + fixed(100 * row.allreduce_s / seconds, 0) +
           " %";
   line += "  imbalance " + fixed(100 * row.imbalance_s / seconds, 0) + " %";
+  if (row.skipped_steps > 0) line += "  skipped " + count_of(row.skipped_steps, "step");
   if (best) line += "  best " + split_text(e_.checkpoint.best_monitor, '.').back();
   job_.log().info(line);
   job_.log().info("  " + where_time_went_);
@@ -181,16 +211,28 @@ void TrainingRun::write_best(const EpochRow& row, double value) {
                 {e_.checkpoint.best_monitor, shortest(value)}});
 }
 
+// Rank 0's variables that NCCL, CUDA's libraries and LibTorch act on, so that none changes a run unseen.
+static std::string gpu_environment() {
+  std::vector<std::string> settings;
+  for (char** variable = environ; *variable != nullptr; ++variable)
+    for (const char* prefix : {"NCCL_", "CUDA_", "CUBLAS_", "CUDNN_", "NVIDIA_", "TORCH_", "PYTORCH_"})
+      if (std::string_view(*variable).starts_with(prefix)) settings.emplace_back(*variable);
+  std::sort(settings.begin(), settings.end());
+  return join(settings, " ");
+}
+
 void TrainingRun::write_run_json_file(const std::string& result) {
   RunFacts facts;
   facts.command = command_.words;
   facts.ranks_table = table_;
   facts.versions = library_versions();
+  facts.versions.merge(job_.device_facts());
   facts.texts = {{"started", started_},
                  {"fingerprint", fingerprint_},
                  {"split_sha256", plan_.split.sha256},
                  {"data_sha256", plan_.dataset.manifest_sha256},
-                 {"weights", weights_line_}};
+                 {"weights", weights_line_},
+                 {"precision", config_.values.at("precision").text}};
   if (!result.empty()) facts.texts["result_sha256"] = result;
   facts.counts = {
       {"ranks", job_.size()}, {"logical_ranks", plan_.logical_ranks}, {"steps", state_.step}, {"epochs", state_.epoch}};
@@ -202,7 +244,9 @@ void TrainingRun::write_run_json_file(const std::string& result) {
     facts.figures["bucket_latency_us"] = bucket.latency_s * 1e6;
     facts.figures["bucket_gb_per_s"] = 1e-9 / bucket.seconds_per_byte;
   }
+  if (e_.precision == Precision::fp16) facts.figures["loss_scale"] = state_.loss_scale.scale;
   facts.texts["transport"] = trainer_->reducer().transport();
+  if (!job_.device().place.is_cpu()) facts.texts["gpu_environment"] = gpu_environment();
   for (int64_t rank = 0; costs_.defined() && rank < costs_.size(0); ++rank) {
     const at::Tensor of_rank = costs_[rank];
     const auto cost = of_rank.accessor<double, 1>();

@@ -1,5 +1,6 @@
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -7,6 +8,7 @@
 #include "dtrain/base/time.hpp"
 #include "dtrain/base/trace.hpp"
 #include "dtrain/checkpoint/state.hpp"
+#include "dtrain/data/device_batches.hpp"
 #include "dtrain/runlog/progress.hpp"
 #include "dtrain/runlog/run_folder.hpp"
 #include "dtrain/runlog/run_log.hpp"
@@ -63,6 +65,7 @@ class TrainingRun {
   void banner();
   void banner_about_cores();
   void show_progress(const StepReport& step);
+  void tell_of_skip(const StepReport& step);
   void print_epoch(const EpochRow& row, bool best);
   void write_best(const EpochRow& row, double value);
   void write_run_json_file(const std::string& result);
@@ -85,6 +88,7 @@ class TrainingRun {
   std::unique_ptr<Loss> loss_;
   std::unique_ptr<Schedule> schedule_;
   std::unique_ptr<Loader> loader_;
+  std::unique_ptr<DeviceBatches> batches_;  // from loader_, on the device
   std::unique_ptr<Trainer> trainer_;
   std::unique_ptr<RunLog> run_log_;         // rank 0
   std::unique_ptr<ProgressLine> progress_;  // rank 0
@@ -95,6 +99,7 @@ class TrainingRun {
   Stopwatch this_start_;
   double elapsed_before_ = 0;  // of the run's earlier starts
   int64_t steps_this_start_ = 0;
+  std::optional<Stopwatch> since_told_of_skip_;
   std::string where_time_went_;  // in the last epoch, one sentence
   at::Tensor costs_;             // [ranks, kCosts] of the last epoch
   std::string saved_path_;       // of the newest checkpoint, read or written

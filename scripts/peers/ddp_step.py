@@ -34,6 +34,9 @@ def arguments():
     parser.add_argument("--threads", type=int, default=1, metavar="N", help="CPU threads of a rank (default 1)")
     parser.add_argument("--channels-last", action="store_true", help="memory layout NHWC; default NCHW")
     parser.add_argument("--optimizer", choices=("sgd", "adam"), default="sgd", help="sgd: with momentum 0.9")
+    parser.add_argument("--precision", choices=("fp32", "tf32", "bf16"), default="fp32",
+                        help="tf32: of matrix products and convolutions on a GPU; bf16: autocast")
+    parser.add_argument("--compile", action="store_true", help="torch.compile of the network, before the warm-up steps")
     parser.add_argument("--fused", action="store_true", help="the optimizer's fused kernel")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
@@ -86,12 +89,16 @@ def main():
     args = arguments()
     device = device_of(args)
     torch.set_num_threads(args.threads)
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = args.precision == "tf32"
+    autocast = torch.autocast(device.type, torch.bfloat16, enabled=args.precision == "bf16")
     rank, ranks = peer.join(args.backend)
     torch.manual_seed(args.seed)  # the same start everywhere
     layout = torch.channels_last if args.channels_last else torch.contiguous_format
     net = models.build(args.model, args.channels, args.outputs, args.height, args.width)
     net = net.to(device, memory_format=layout).train()
     wrapped = DistributedDataParallel(net, device_ids=[device.index] if device.type == "cuda" else None)
+    if args.compile:
+        wrapped = torch.compile(wrapped)
     fused = {"fused": True} if args.fused else {}
     if args.optimizer == "sgd":
         optimizer = torch.optim.SGD(net.parameters(), standard.LEARNING_RATE, momentum=standard.MOMENTUM, **fused)
@@ -104,7 +111,9 @@ def main():
 
     def step():
         optimizer.zero_grad(set_to_none=True)
-        loss = loss_of(wrapped(pixels), targets)
+        with autocast:
+            outputs = wrapped(pixels)
+        loss = loss_of(outputs.float(), targets)
         loss.backward()
         optimizer.step()
         return loss

@@ -89,15 +89,19 @@ nlohmann::ordered_json cost_of_check(Communicator& comm, int64_t least_steps) {
   setting.pixels = 64;
   setting.check_every = 0;
   Training training(setting, comm);
-  while (training.check().every() == 0) training.step();
-  const int64_t every = training.check().every();
-  const int64_t steps = (least_steps + every - 1) / every * every;
-  const double checked_before = training.check().seconds();
+  const ReplicaCheck& check = training.check();
+  while (check.weights_taken() < 4) training.step();  // two in the first steps, two at intervals
+  const double checked_before = check.seconds();
+  const int64_t taken_before = check.weights_taken();
+  int64_t steps = 0;
   const Stopwatch watch;
-  for (int64_t i = 0; i < steps; ++i) training.step();
+  for (int64_t taken = taken_before; steps < least_steps || taken == check.weights_taken(); ++steps) {
+    taken = check.weights_taken();
+    training.step();
+  }
   const double seconds = watch.seconds();
-  return {{"check_share", (training.check().seconds() - checked_before) / seconds},
-          {"check_every", every},
+  return {{"check_share", (check.seconds() - checked_before) / seconds},
+          {"check_every", static_cast<double>(steps) / static_cast<double>(check.weights_taken() - taken_before)},
           {"check_steps", steps},
           {"step_s", seconds / static_cast<double>(steps)}};
 }

@@ -47,7 +47,8 @@ Training::Training(const Setting& setting, Communicator& comm)
   trainer_ = std::make_unique<Trainer>(
       Trainer::Parts{*replica_, loss_, schedule_, *loader_, comm, watchdog_, dataset_, samples_, trace_},
       Trainer::Options{task_of(setting.network), kSeed, comm.size(), distributed, 0, 0,
-                       BatchOptions{setting.per_rank, 0, 1, false}, Distribute::samples});
+                       BatchOptions{setting.per_rank, 0, 1, false}, Distribute::samples},
+      comm.duplicate());
   trainer_->begin_epoch(state_);
 }
 

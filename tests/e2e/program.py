@@ -36,7 +36,8 @@ def environment(extra=None):
     """This process's environment without what a launcher, a batch system or another test may have left in it."""
     foreign = ("DTRAIN_", "OMPI_COMM", "PMIX_", "PMI_", "SLURM_")
     clean = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
-    clean.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    # Several ranks on the one GPU of a workstation would be refused.
+    clean.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", DTRAIN_CONFIG__DEVICE="cpu")
     clean.update(extra or {})
     return clean
 

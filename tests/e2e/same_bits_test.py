@@ -18,6 +18,7 @@ CHIPS = {"format": "image_folder", "root": "chips", "image": {"size": [32, 32]}}
 XRAY = {"format": "nih_cxr14", "root": "xray", "labels": "Data_Entry_2017_v2020.csv", "image": {"size": [32, 32]}}
 CELLS = {"format": "image_mask", "root": "cells", "image": {"size": [64, 64]}}
 ADAM = {"name": "adam", "learning_rate": 0.001}
+HEAVY = 100
 MOMENTUM = {"name": "sgd", "learning_rate": 0.01, "momentum": 0.9, "nesterov": True}
 
 
@@ -98,6 +99,24 @@ class SameBits(program.ProgramTest):
 
     def test_resnet50_with_momentum(self):
         self.judge("resnet50", {"model": {"name": "resnet50"}, "data": CHIPS, "optimizer": MOMENTUM})
+
+    def test_bfloat16_with_batch_normalisation(self):
+        self.judge("unet_bf16", {"precision": "bf16", "model": {"name": "unet"}, "data": {**CELLS, "image": {"size": [32, 32]}}, "optimizer": ADAM})
+
+    def test_float16_with_a_scaled_loss(self):
+        """A term of the loss so heavy that the first scales overflow: steps are skipped, the same ones by any number of processes."""
+        run = self.judge("small_cnn_fp16", {"precision": "fp16", "model": {"name": "small_cnn"}, "data": XRAY, "optimizer": ADAM,
+                                            "loss": {"pos_weight": [HEAVY] * 14}})
+        steps = run.events("step")
+        skipped = [event["step"] for event in steps if event.get("skipped")]
+        self.assertEqual(skipped[0], 1)
+        self.assertNotIn(len(steps), skipped)
+        self.assertEqual(sum(int(row["skipped_steps"]) for row in run.rows()), len(skipped))
+        self.assertEqual(steps[-1]["loss_scale"], 65536 / 2 ** len(skipped))
+        for ranks in (2, 3, 4):
+            more = self.run_at(f"small_cnn_fp16-{ranks}").events("step")
+            self.assertEqual([(event["train_loss"], event["loss_scale"]) for event in more],
+                             [(event["train_loss"], event["loss_scale"]) for event in steps])
 
     def test_whole_batches_dealt_out_and_a_global_batch_that_does_not_divide(self):
         self.write_config("pieces", COMMON, {"model": {"name": "small_cnn"}, "data": {**CHIPS, "distribute": "batches"}, "optimizer": ADAM})

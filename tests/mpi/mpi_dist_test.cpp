@@ -21,7 +21,7 @@ int main(int argc, char**) {
     dtrain::test::check_reducer(*checked, 7, 0.001);
     for (const Reduction reduction : {Reduction::canonical, Reduction::ring, Reduction::fastest, Reduction::root_cpu})
       for (const int64_t v : {4, 5, 8, 11}) dtrain::test::check_bucket_sum(*world, reduction, v);
-    const bool shared = world->share(10).hosts.size() == 1;
+    const bool shared = world->share(10, c10::kCPU).hosts.size() == 1;
     if (shared != (argc == 1 || world->size() == 1)) throw std::runtime_error("memory is shared unless told not to");
     for (const int64_t v : {4, 7, 8})
       for (const double bucket_mb : {0.0, 0.001}) dtrain::test::check_reducer(*world, v, bucket_mb);

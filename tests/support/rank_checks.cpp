@@ -19,7 +19,7 @@ static void expect(bool holds, const std::string& sentence) {
 }
 
 static bool same_bits(const at::Tensor& a, const at::Tensor& b) {
-  return a.sizes() == b.sizes() && at::equal(a.contiguous().view(at::kInt), b.contiguous().view(at::kInt));
+  return a.sizes() == b.sizes() && at::equal(a.cpu().contiguous().view(at::kInt), b.cpu().contiguous().view(at::kInt));
 }
 
 // Leaves of which any other order of additions gives other bits: 1e8, 1, −1e8 and small noise.
@@ -92,7 +92,7 @@ void check_collectives(Communicator& comm) {
 
 void check_bucket_sum(Communicator& comm, Reduction reduction, int64_t v) {
   for (const int64_t numel : {int64_t{1}, int64_t{2}, int64_t{37}, int64_t{9000}}) {
-    const auto sum = make_bucket_sum(reduction, comm, v, numel);
+    const auto sum = make_bucket_sum(reduction, comm, {}, v, numel);
     for (int64_t round = 0; round < 5; ++round) {
       const CanonicalTree tree(some_present(v, round % 4));
       std::vector<at::Tensor> leaves(static_cast<size_t>(v));
@@ -135,12 +135,13 @@ void check_bucket_sum(Communicator& comm, Reduction reduction, int64_t v) {
   }
 }
 
-void check_reducer(Communicator& comm, int64_t v, double bucket_mb) {
+void check_reducer(Communicator& comm, int64_t v, double bucket_mb, const Device& device) {
   std::vector<at::Tensor> parameters;
   for (const int64_t numel : {7, 300, 1, 5000, 64})
-    parameters.push_back(at::ones({numel}, at::kFloat).requires_grad_(true));
+    parameters.push_back(at::ones({numel}, at::TensorOptions(at::kFloat).device(device.place)).requires_grad_(true));
   const int64_t extra = 5;
   GradientReducer::Options options;
+  options.device = device;
   options.logical_ranks = v;
   options.bucket_mb = bucket_mb;
   Trace trace(false);
@@ -166,15 +167,15 @@ void check_reducer(Communicator& comm, int64_t v, double bucket_mb) {
       // is not used, in step 3 the first one twice.
       for (const bool last : {false, true}) {
         reducer.begin_pass(last);
-        at::Tensor loss = at::zeros({}, at::kFloat);
+        at::Tensor loss = at::zeros({}, parameters[0].options().requires_grad(false));
         for (size_t i = 0; i + (step == 4 ? 1 : 0) < parameters.size(); ++i) {
-          const at::Tensor gradient = gradients[i][static_cast<size_t>(leaf)] * (last ? 1 : 0);
+          const at::Tensor gradient = gradients[i][static_cast<size_t>(leaf)].to(device.place) * (last ? 1 : 0);
           loss = loss + (parameters[i] * gradient).sum();
           if (step == 3 && i == 0) loss = loss + (parameters[i] * at::zeros_like(gradient)).sum();
         }
         loss.backward();
       }
-      reducer.end_leaf(gradients.back()[static_cast<size_t>(leaf)]);
+      reducer.end_leaf(gradients.back()[static_cast<size_t>(leaf)].to(device.place));
     }
     reducer.finish();
     for (size_t i = 0; i < parameters.size(); ++i) {

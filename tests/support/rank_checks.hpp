@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 
+#include "dtrain/device/device.hpp"
 #include "dtrain/dist/communicator.hpp"
 #include "dtrain/dist/options.hpp"
 
@@ -17,7 +18,7 @@ void check_collectives(Communicator& comm);
 void check_bucket_sum(Communicator& comm, Reduction reduction, int64_t logical_ranks);
 
 /// GradientReducer over a small graph equals the tree of the leaves' own gradients, bit for bit, over several steps
-/// with leaves coming and going.
-void check_reducer(Communicator& comm, int64_t logical_ranks, double bucket_mb);
+/// with leaves coming and going. `device`: of the parameters.
+void check_reducer(Communicator& comm, int64_t logical_ranks, double bucket_mb, const Device& device = {});
 
 }  // namespace dtrain::test

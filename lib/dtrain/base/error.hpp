@@ -64,6 +64,10 @@ struct IoError : Error {
 struct CommError : Error {
   explicit CommError(const std::string& sentence) : Error(exit_code::kPeerFailed, sentence) {}
 };
+/// A GPU failed under work that is right.
+struct DeviceError : Error {
+  explicit DeviceError(const std::string& sentence) : Error(exit_code::kPeerFailed, sentence) {}
+};
 
 /// Ours: something that the code promises itself did not hold.
 struct InternalError : Error {

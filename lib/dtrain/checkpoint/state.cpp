@@ -20,6 +20,7 @@ std::string to_json(const TrainingState& s) {
               {"cursor", s.cursor},
               {"loss_sum", s.loss_sum},
               {"correct", s.correct},
+              {"skipped_steps", s.skipped_steps},
               {"coverage_sum", s.coverage_sum},
               {"data_wait_s", s.data_wait_s},
               {"allreduce_s", s.allreduce_s},
@@ -34,6 +35,7 @@ std::string to_json(const TrainingState& s) {
                 {"bad_epochs", s.schedule.bad_epochs},
                 {"reductions", s.schedule.reductions}}},
               {"optimizer_updates", s.optimizer_updates},
+              {"loss_scale", {{"scale", s.loss_scale.scale}, {"good_steps", s.loss_scale.good_steps}}},
               {"best", {{"value", number_or_null(s.best_value)}, {"epoch", s.best_epoch}}},
               {"logical_ranks", s.logical_ranks},
               {"split_sha256", s.split_sha256},
@@ -53,6 +55,7 @@ TrainingState training_state_from_json(const std::string& text, const std::strin
     j.at("cursor").get_to(s.cursor);
     j.at("loss_sum").get_to(s.loss_sum);
     j.at("correct").get_to(s.correct);
+    j.at("skipped_steps").get_to(s.skipped_steps);
     j.at("coverage_sum").get_to(s.coverage_sum);
     j.at("data_wait_s").get_to(s.data_wait_s);
     j.at("allreduce_s").get_to(s.allreduce_s);
@@ -66,6 +69,8 @@ TrainingState training_state_from_json(const std::string& text, const std::strin
     j.at("schedule").at("bad_epochs").get_to(s.schedule.bad_epochs);
     j.at("schedule").at("reductions").get_to(s.schedule.reductions);
     j.at("optimizer_updates").get_to(s.optimizer_updates);
+    j.at("loss_scale").at("scale").get_to(s.loss_scale.scale);
+    j.at("loss_scale").at("good_steps").get_to(s.loss_scale.good_steps);
     s.best_value = number_of(j.at("best").at("value"));
     j.at("best").at("epoch").get_to(s.best_epoch);
     j.at("logical_ranks").get_to(s.logical_ranks);
@@ -76,6 +81,8 @@ TrainingState training_state_from_json(const std::string& text, const std::strin
     j.at("versions").get_to(s.versions);
     if (s.epoch < 0 || s.step < 0 || s.cursor < 0 || s.logical_ranks < 1)
       throw DataError(file + ": its state has a negative count");
+    if (!(s.loss_scale.scale >= LossScale::kLeast && s.loss_scale.scale <= LossScale::kMost))
+      throw DataError(file + ": its state has a loss scale that no step can have left");
     return s;
   } catch (const json::exception& error) {
     throw DataError(file + ": its state cannot be read (" + error.what() +

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "dtrain/optim/loss_scale.hpp"
 #include "dtrain/optim/schedule.hpp"
 
 namespace dtrain {
@@ -13,12 +14,13 @@ namespace dtrain {
 /// every checkpoint (docs/checkpoint_format.md); doubles keep every bit.
 struct TrainingState {
   int64_t epoch = 0;   ///< epochs finished
-  int64_t step = 0;    ///< updates since the start of the run
+  int64_t step = 0;    ///< updates since the start of the run, skipped ones counted
   int64_t cursor = 0;  ///< samples done in the epoch that is running
 
   /// Of the epoch that is running, over all logical ranks: what its row in epochs.csv will need.
   double loss_sum = 0;        ///< sum of the samples' losses
   int64_t correct = 0;        ///< multiclass: samples answered rightly
+  int64_t skipped_steps = 0;  ///< fp16: steps whose update was skipped
   uint64_t coverage_sum = 0;  ///< receipt: sum of the hashed sample ids seen, modulo 2^64
   double data_wait_s = 0;     ///< of rank 0: waiting for the loader
   double allreduce_s = 0;     ///< of rank 0: waiting for sums after backward was done, imbalance apart
@@ -31,6 +33,7 @@ struct TrainingState {
 
   ScheduleState schedule;
   int64_t optimizer_updates = 0;
+  LossScale loss_scale;                                          ///< in use with fp16
   double best_value = std::numeric_limits<double>::quiet_NaN();  ///< of checkpoint.best.monitor; NaN: none yet
   int64_t best_epoch = 0;                                        ///< epochs finished when it was reached
 

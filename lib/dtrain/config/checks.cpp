@@ -117,6 +117,7 @@ class Checker {
     outputs();
     batch();
     optimizer();
+    device();
     decay();
     monitors();
     return std::move(problems_);
@@ -327,6 +328,12 @@ class Checker {
     if (o.name == OptimizerName::sgd && o.nesterov && o.momentum <= 0 &&
         sound({"optimizer.momentum", "optimizer.name"}))
       wrong({"optimizer.nesterov"}, "optimizer.nesterov needs optimizer.momentum > 0");
+  }
+
+  void device() {
+    if (e_.distributed.share_device && e_.distributed.backend != Backend::mpi && sound({"distributed.backend"}))
+      wrong({"distributed.share_device"},
+            "distributed.share_device needs distributed.backend: mpi, because NCCL refuses two ranks on one GPU");
   }
 
   void decay() {

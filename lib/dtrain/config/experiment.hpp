@@ -5,6 +5,7 @@
 #include "dtrain/base/task.hpp"
 #include "dtrain/checkpoint/options.hpp"
 #include "dtrain/data/options.hpp"
+#include "dtrain/device/options.hpp"
 #include "dtrain/dist/options.hpp"
 #include "dtrain/model/options.hpp"
 #include "dtrain/optim/options.hpp"
@@ -17,6 +18,9 @@ struct Experiment {
   Task task = Task::from_format;
   uint64_t seed = 0;
   int64_t epochs = 1;
+  Precision precision = Precision::fp32;
+  DeviceChoice device = DeviceChoice::automatic;
+  bool deterministic = true;  ///< on a GPU: the same bits for any number of processes, at the price of speed
   ModelOptions model;
   LossOptions loss;
   DataOptions data;

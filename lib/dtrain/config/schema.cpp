@@ -89,6 +89,16 @@ class Description {
         "Seed of initial weights, order of the samples, augmentation, dropout and synthetic data.");
     add("epochs", whole_codec(e_.epochs, {.min = 1, .max = 1000000000}), "Passes over the training part.")
         .outside_fingerprint();
+    add("precision", choice_codec(e_.precision, {"fp32", "tf32", "bf16", "fp16"}),
+        "Numbers in which the network computes; weights, gradients, loss and sums are float32 with all of them. tf32: "
+        "convolutions and matrix products in TF32 on a GPU, on a CPU as fp32; bf16, fp16: in 16 bits, fp16 with a "
+        "scaled loss (a step whose gradients overflow is skipped).");
+    add("device", choice_codec(e_.device, {"auto", "cpu", "cuda"}),
+        "Where the network runs, one GPU for each rank. auto: on a GPU where this build, the driver and a device allow "
+        "it, else on the CPU; `dtrain info` tells why not.");
+    add("deterministic", flag_codec(e_.deterministic),
+        "On a GPU: kernels that give the same bits every time, without a search for the fastest; false trades the "
+        "promise of the same bits for speed.");
   }
 
   void model() {
@@ -352,12 +362,18 @@ class Description {
     add("distributed.threads", whole_codec(d.threads, {.min = 1, .max = 1024}),
         "Threads per process inside one operation; part of what the bits depend on, so never derived from the "
         "machine.");
-    add("distributed.backend", choice_codec(d.backend, {"auto", "mpi", "serial"}),
-        "auto: mpi under a launcher, else serial.")
+    add("distributed.backend", choice_codec(d.backend, {"auto", "nccl", "mpi", "serial"}),
+        "What carries gradients between ranks. auto: under a launcher nccl between GPUs and mpi between CPUs, else "
+        "serial.")
+        .outside_fingerprint();
+    add("distributed.share_device", flag_codec(d.share_device),
+        "Ranks of one host may share its GPUs, to rehearse a job of many GPUs on few; needs `distributed.backend: "
+        "mpi`.")
         .outside_fingerprint();
     add("distributed.reduction", choice_codec(d.reduction, {"canonical", "ring", "fastest", "root_cpu"}),
         "How gradients are added up over ranks. canonical: one fixed tree over logical ranks, the same bits on any "
-        "number of processes; ring: neighbours only; fastest: MPI's own all-reduce; root_cpu: by rank 0 after "
+        "number of processes; ring: neighbours only; fastest: the own all-reduce of MPI or NCCL; root_cpu: by rank 0 "
+        "after "
         "backward, "
         "the baseline. The last three give other bits with another number of processes.");
     add("distributed.intra_host", choice_codec(d.intra_host, {"auto", "network"}),

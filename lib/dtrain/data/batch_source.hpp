@@ -31,6 +31,8 @@ class BatchSource {
   virtual void start(std::vector<BatchRequest> requests) = 0;
   /// The next batch, or nothing after the last. Waits for it.
   virtual std::optional<Batch> next() = 0;
+  /// True when next() would return at once.
+  virtual bool ready() const = 0;
 
   /// Since start(), of samples that are made:
   struct Figures {
@@ -50,6 +52,7 @@ class RepeatedBatches final : public BatchSource {
   explicit RepeatedBatches(BatchSource& source) : source_(source) {}
   void start(std::vector<BatchRequest> requests) override;
   std::optional<Batch> next() override;
+  bool ready() const override { return true; }
   Figures figures() const override { return {}; }
 
  private:

@@ -42,6 +42,7 @@ struct Recipe {
   DataOptions options;
   uint64_t seed;
   bool channels_last;
+  bool pinned;
   int64_t classes;
   int64_t plane;  // pixels of one channel
 };
@@ -96,18 +97,22 @@ Cost make_sample(const Recipe& recipe, const Slot& slot, size_t place, Trace& tr
   return {files.bytes(), read_s, stopwatch.seconds() - read_s};
 }
 
+at::TensorOptions host(const Recipe& recipe, at::ScalarType type) {
+  return at::TensorOptions(type).pinned_memory(recipe.pinned);
+}
+
 at::Tensor targets_of(const Recipe& recipe, const std::vector<int64_t>& samples) {
   const auto n = static_cast<int64_t>(samples.size());
   const ImageOptions& size = recipe.options.image;
   if (recipe.dataset.task == Task::segmentation)
-    return at::empty({n, recipe.classes, size.height, size.width}, at::kFloat);
+    return at::empty({n, recipe.classes, size.height, size.width}, host(recipe, at::kFloat));
   if (recipe.dataset.task == Task::multiclass) {
-    at::Tensor targets = at::empty({n}, at::kLong);
+    at::Tensor targets = at::empty({n}, host(recipe, at::kLong));
     auto* out = targets.mutable_data_ptr<int64_t>();
     for (int64_t index : samples) *out++ = recipe.dataset.samples[static_cast<size_t>(index)].class_index;
     return targets;
   }
-  at::Tensor targets = at::empty({n, recipe.classes}, at::kFloat);
+  at::Tensor targets = at::empty({n, recipe.classes}, host(recipe, at::kFloat));
   auto* out = targets.mutable_data_ptr<float>();
   for (int64_t index : samples)
     for (float label : recipe.dataset.samples[static_cast<size_t>(index)].labels) *out++ = label;
@@ -120,7 +125,7 @@ std::shared_ptr<Slot> make_slot(const Recipe& recipe, BatchRequest request) {
   auto slot = std::make_shared<Slot>();
   const auto format = recipe.channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
   slot->batch.images =
-      at::empty({n, size.channels, size.height, size.width}, at::TensorOptions(at::kFloat).memory_format(format));
+      at::empty({n, size.channels, size.height, size.width}, host(recipe, at::kFloat).memory_format(format));
   slot->batch.targets = targets_of(recipe, request.samples);
   slot->batch.samples = std::move(request.samples);
   slot->augment_epoch = request.augment_epoch;
@@ -229,12 +234,12 @@ double Loader::Impl::ready_share() const {
   return static_cast<double>(complete) / static_cast<double>(prefetch);
 }
 
-Loader::Loader(const Dataset& dataset, const DataOptions& options, uint64_t seed, at::MemoryFormat format,
-               Trace& trace) {
+Loader::Loader(const Dataset& dataset, const DataOptions& options, uint64_t seed, at::MemoryFormat format, Trace& trace,
+               bool pinned) {
   const auto classes = static_cast<int64_t>(dataset.classes.size());
   const int64_t plane = options.image.height * options.image.width;
   impl_ = std::make_unique<Impl>(
-      Recipe{dataset, options, seed, format == at::MemoryFormat::ChannelsLast, classes, plane}, trace);
+      Recipe{dataset, options, seed, format == at::MemoryFormat::ChannelsLast, pinned, classes, plane}, trace);
   impl_->prefetch = static_cast<size_t>(std::max<int64_t>(1, options.loader.prefetch));
   const int count = loader_threads(options.loader, 0, usable_cores());
   for (int i = 0; i < count; ++i) impl_->threads.emplace_back([impl = impl_.get(), i] { impl->run(i); });
@@ -271,6 +276,11 @@ std::optional<Batch> Loader::next() {
   impl.work.notify_all();
   if (slot->error) std::rethrow_exception(slot->error);
   return std::move(slot->batch);
+}
+
+bool Loader::ready() const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->slots.empty() || impl_->slots.front()->ready();
 }
 
 Loader::Figures Loader::figures() const {

@@ -20,16 +20,19 @@ namespace dtrain {
 /// loader's threads run no LibTorch operator, so they start no threads of LibTorch's own.
 class Loader final : public BatchSource {
  public:
-  /// `format`: Contiguous or ChannelsLast, of the images. options.loader.threads 0 takes every core: a caller that
-  /// computes meanwhile sets it by loader_threads(). `trace` gets the spans "read" and "decode" of every sample, with
-  /// the number of its batch since start(), in the lanes "loader 0", "loader 1" …
-  Loader(const Dataset& dataset, const DataOptions& options, uint64_t seed, at::MemoryFormat format, Trace& trace);
+  /// `format`: Contiguous or ChannelsLast, of the images. `pinned`: batches lie in memory from which a GPU copies at
+  /// full speed and without waiting. options.loader.threads 0 takes every core: a caller that computes meanwhile sets
+  /// it by loader_threads(). `trace` gets the spans "read" and "decode" of every sample, with the number of its batch
+  /// since start(), in the lanes "loader 0", "loader 1" …
+  Loader(const Dataset& dataset, const DataOptions& options, uint64_t seed, at::MemoryFormat format, Trace& trace,
+         bool pinned = false);
   ~Loader() override;  ///< stops and joins the threads
 
   void start(std::vector<BatchRequest> requests) override;
   /// Rethrows what a thread met (DataError naming the file) at the batch it belongs to, of several the first in the
   /// batch's order; the batch after it can still be had.
   std::optional<Batch> next() override;
+  bool ready() const override;
   Figures figures() const override;
 
   int threads() const;

@@ -4,12 +4,11 @@
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/dist/collectives.hpp"
-#include "dtrain/dist/tree_sum.hpp"
 
 namespace dtrain {
 
-BucketSum::BucketSum(Communicator& comm, int64_t logical_ranks, int64_t numel)
-    : comm_(comm), logical_ranks_(logical_ranks), numel_(numel) {}
+BucketSum::BucketSum(Communicator& comm, const Device& device, int64_t logical_ranks, int64_t numel)
+    : comm_(comm), device_(device), logical_ranks_(logical_ranks), numel_(numel) {}
 
 void BucketSum::begin(const CanonicalTree& tree) {
   if (tree_ && *tree_ == tree) return;
@@ -18,11 +17,15 @@ void BucketSum::begin(const CanonicalTree& tree) {
   tree_changed();
 }
 
+void BucketSum::add(int into, int from) {
+  device_.math->add(buffer(into).mutable_data_ptr<float>(), buffer(from).const_data_ptr<float>(), numel_);
+}
+
 void BucketSum::sum_own(Range range) {
   if (plan_.sums.empty()) buffer(0).slice(0, range.begin, range.end).zero_();
   for (size_t i = 1; i < plan_.sums.size(); ++i)  // the first one lies in buffer 0
-    add_floats(buffer(0).mutable_data_ptr<float>() + range.begin,
-               buffer(plan_.sums[i].buffer).const_data_ptr<float>() + range.begin, range.size());
+    device_.math->add(buffer(0).mutable_data_ptr<float>() + range.begin,
+                      buffer(plan_.sums[i].buffer).const_data_ptr<float>() + range.begin, range.size());
 }
 
 namespace {
@@ -30,9 +33,11 @@ namespace {
 // The sums over ranks that need no memory but this process's own.
 class OwnBufferSum : public BucketSum {
  public:
-  OwnBufferSum(Communicator& comm, int64_t logical_ranks, int64_t numel) : BucketSum(comm, logical_ranks, numel) {
+  OwnBufferSum(Communicator& comm, const Device& device, int64_t logical_ranks, int64_t numel)
+      : BucketSum(comm, device, logical_ranks, numel) {
     const int count = most_fold_buffers(logical_ranks, carried(comm, logical_ranks));
-    for (int i = 0; i < count; ++i) buffers_.push_back(at::zeros({numel}, at::kFloat));
+    for (int i = 0; i < count; ++i)
+      buffers_.push_back(at::zeros({numel}, at::TensorOptions(at::kFloat).device(device.place)));
   }
 
   void sum(Range range) final {
@@ -61,7 +66,7 @@ class RingSum final : public OwnBufferSum {
       const at::Tensor mine = part(comm_.rank() - hop - 1);
       const at::Tensor arriving = at::empty_like(mine);
       pass_on(part(comm_.rank() - hop), arriving);
-      add_floats(mine.mutable_data_ptr<float>(), arriving.const_data_ptr<float>(), mine.numel());
+      device_.math->add(mine.mutable_data_ptr<float>(), arriving.const_data_ptr<float>(), mine.numel());
     }
     for (int hop = 0; hop + 1 < n; ++hop) pass_on(part(comm_.rank() + 1 - hop), part(comm_.rank() - hop));
   }
@@ -96,32 +101,34 @@ class RootSum final : public OwnBufferSum {
       comm_.exchange({}, {{0, values}});
       return;
     }
+    const at::Tensor sum = values.cpu();
     std::vector<Message> arriving;
     std::vector<Message> leaving;
     for (int r = 1; r < comm_.size(); ++r) {
-      arriving.push_back({r, at::empty_like(values)});
-      leaving.push_back({r, values});
+      arriving.push_back({r, at::empty_like(sum)});
+      leaving.push_back({r, sum});
     }
     comm_.exchange({}, arriving);
     for (const Message& message : arriving)
-      add_floats(values.mutable_data_ptr<float>(), message.data.const_data_ptr<float>(), values.numel());
+      host_math().add(sum.mutable_data_ptr<float>(), message.data.const_data_ptr<float>(), sum.numel());
     comm_.exchange(leaving, {});
+    if (!values.is_cpu()) values.copy_(sum);
   }
 };
 
 }  // namespace
 
-std::unique_ptr<BucketSum> make_bucket_sum(Reduction reduction, Communicator& comm, int64_t logical_ranks,
-                                           int64_t numel) {
+std::unique_ptr<BucketSum> make_bucket_sum(Reduction reduction, Communicator& comm, const Device& device,
+                                           int64_t logical_ranks, int64_t numel) {
   switch (reduction) {
     case Reduction::canonical:
-      return make_canonical_sum(comm, logical_ranks, numel);
+      return make_canonical_sum(comm, device, logical_ranks, numel);
     case Reduction::ring:
-      return std::make_unique<RingSum>(comm, logical_ranks, numel);
+      return std::make_unique<RingSum>(comm, device, logical_ranks, numel);
     case Reduction::fastest:
-      return std::make_unique<FastestSum>(comm, logical_ranks, numel);
+      return std::make_unique<FastestSum>(comm, device, logical_ranks, numel);
     case Reduction::root_cpu:
-      return std::make_unique<RootSum>(comm, logical_ranks, numel);
+      return std::make_unique<RootSum>(comm, device, logical_ranks, numel);
   }
   throw InternalError("make_bucket_sum: no such reduction");
 }

@@ -25,11 +25,12 @@ constexpr int64_t kSegment = 1 << 20;  // floats added up and sent at a time bet
 
 class CanonicalSum final : public BucketSum {
  public:
-  CanonicalSum(Communicator& comm, int64_t logical_ranks, int64_t numel) : BucketSum(comm, logical_ranks, numel) {
+  CanonicalSum(Communicator& comm, const Device& device, int64_t logical_ranks, int64_t numel)
+      : BucketSum(comm, device, logical_ranks, numel) {
     int count = 1;
     for (int r = 0; r < comm.size(); ++r)
       count = std::max(count, most_fold_buffers(logical_ranks, part_of(logical_ranks, comm.size(), r)));
-    memory_ = comm.share(numel * count);
+    memory_ = comm.share(numel * count, device.place);
     for (int i = 0; i < count; ++i) buffers_.push_back(buffer_of(memory_.local, i));
   }
 
@@ -113,7 +114,11 @@ class CanonicalSum final : public BucketSum {
     if (slice.size() == 0) return;
     std::vector<const float*> inputs = local_inputs(slice.begin);
     for (const at::Tensor& sum : from_hosts) inputs.push_back(sum.const_data_ptr<float>());
-    root_sum_->run(inputs, local_outputs(slice.begin), slice.size());
+    root_sum_->run(*device_.math, inputs, local_outputs(slice.begin), slice.size());
+  }
+
+  at::Tensor empty(int64_t numel) const {
+    return at::empty({numel}, at::TensorOptions(at::kFloat).device(device_.place));
   }
 
   // This host's subtree sums for another rank's slice; a sum that lies in a buffer as it stands is sent from there.
@@ -124,8 +129,8 @@ class CanonicalSum final : public BucketSum {
         const Place& place = places_[static_cast<size_t>(sum.only_input())];
         parts.push_back(buffer_of(place.local, place.buffer).slice(0, slice.begin, slice.end));
       } else {
-        parts.push_back(at::empty({slice.size()}, at::kFloat));
-        sum.run(local_inputs(slice.begin), {parts.back().mutable_data_ptr<float>()}, slice.size());
+        parts.push_back(empty(slice.size()));
+        sum.run(*device_.math, local_inputs(slice.begin), {parts.back().mutable_data_ptr<float>()}, slice.size());
       }
     }
     return parts;
@@ -155,7 +160,7 @@ class CanonicalSum final : public BucketSum {
       }
       if (mine.size() == 0) continue;
       for (size_t i = 0; i < host_nodes_[host].size(); ++i) {
-        from_hosts.push_back(at::empty({mine.size()}, at::kFloat));
+        from_hosts.push_back(empty(mine.size()));
         receives.push_back({partner(host, comm_.rank()), from_hosts.back()});
       }
       sums_out.push_back({partner(host, comm_.rank()), result.slice(0, mine.begin, mine.end)});
@@ -179,8 +184,9 @@ class CanonicalSum final : public BucketSum {
 
 }  // namespace
 
-std::unique_ptr<BucketSum> make_canonical_sum(Communicator& comm, int64_t logical_ranks, int64_t numel) {
-  return std::make_unique<CanonicalSum>(comm, logical_ranks, numel);
+std::unique_ptr<BucketSum> make_canonical_sum(Communicator& comm, const Device& device, int64_t logical_ranks,
+                                              int64_t numel) {
+  return std::make_unique<CanonicalSum>(comm, device, logical_ranks, numel);
 }
 
 }  // namespace dtrain

@@ -93,10 +93,12 @@ class CheckedCommunicator final : public Communicator {
     inner_->all_reduce(tensor);
   }
 
-  HostMemory share(int64_t numel) override {
+  HostMemory share(int64_t numel, c10::Device device) override {
     compare_with_all(kShare, numel * 4, 0);
-    return inner_->share(numel);
+    return inner_->share(numel, device);
   }
+
+  void require_healthy() override { inner_->require_healthy(); }
 
   std::unique_ptr<Communicator> duplicate() override {
     compare_with_all(kDuplicate, 0, 0);

@@ -13,7 +13,7 @@ class SerialCommunicator final : public Communicator {
     check(sends.empty() && receives.empty(), "a single rank has nobody to exchange with");
   }
   void all_reduce(at::Tensor&) override {}
-  HostMemory share(int64_t numel) override { return unshared_memory(0, 1, numel); }
+  HostMemory share(int64_t numel, c10::Device device) override { return unshared_memory(0, 1, numel, device); }
   std::unique_ptr<Communicator> duplicate() override { return make_serial_communicator(); }
   void limit_waits(double) override {}
 };

@@ -16,7 +16,7 @@ struct Message {
 
 /// The ranks of a job and what carries their tensors. Nearly everything (broadcast, gather, the sums) is built on
 /// exchange() in collectives.hpp and bucket_sum.hpp, so that a transport is one small file: MPI, threads in one
-/// process, serial. Later transports (NCCL: grouped send and receive) fit the same verb.
+/// process, serial, NCCL.
 ///
 /// One thread at a time uses a communicator; a second thread takes its own duplicate(). All ranks make the same calls
 /// in the same order.
@@ -27,7 +27,8 @@ class Communicator {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  /// Sends and receives all of them as one group and returns when all are done: the memory may then be used again.
+  /// Sends and receives all of them as one group and returns when all are done: the memory may then be used again. For
+  /// NCCL that holds for what the calling thread issues to its CUDA stream from then on.
   /// Between two ranks, messages arrive in the order they were sent; sizes and types must agree on both sides.
   /// With one rank both lists are empty. Throws CommError.
   virtual void exchange(const std::vector<Message>& sends, const std::vector<Message>& receives) = 0;
@@ -36,10 +37,10 @@ class Communicator {
   /// transport chooses and that may differ with the number of ranks. With one rank nothing happens. Throws CommError.
   virtual void all_reduce(at::Tensor& tensor) = 0;
 
-  /// Memory that the ranks of one host share, a segment of `numel` floats each. All ranks call it together. Where it
-  /// cannot be had (different machines, no room for it, or told not to), all ranks get segments of their own, each as
-  /// a host of its own. Throws CommError.
-  virtual HostMemory share(int64_t numel) = 0;
+  /// Memory on `device` that the ranks of one host share, a segment of `numel` floats each. All ranks call it together.
+  /// Where it cannot be had (GPUs, different machines, no room for it, or told not to), all ranks get segments of their
+  /// own, each as a host of its own. Throws CommError.
+  virtual HostMemory share(int64_t numel, c10::Device device) = 0;
 
   /// A second, independent channel between the same ranks, for another thread. All ranks call it together. Must not
   /// outlive the session it came from.
@@ -48,6 +49,10 @@ class Communicator {
   /// From now on an exchange() that is not done after `seconds` throws CommError; the communicator is of no more use
   /// then. Duplicates begin without: a wait ends when its peers do (threads: 60 s), and the watchdog ends a rank.
   virtual void limit_waits(double seconds) = 0;
+
+  /// Throws CommError when the transport has met a failure since its last call returned. Only one that works on beside
+  /// the caller has such failures: NCCL.
+  virtual void require_healthy() {}
 };
 
 /// The only rank of a job of one.

@@ -55,11 +55,11 @@ void HostBarrier::wait() {
     if (i != mine_) wait_for(*words_[i]);
 }
 
-HostMemory unshared_memory(int rank, int ranks, int64_t numel) {
+HostMemory unshared_memory(int rank, int ranks, int64_t numel, c10::Device device) {
   HostMemory memory;
   for (int r = 0; r < ranks; ++r) memory.hosts.push_back({r});
   memory.host = static_cast<size_t>(rank);
-  memory.segments = {at::zeros({numel}, at::kFloat)};
+  memory.segments = {at::zeros({numel}, at::TensorOptions(at::kFloat).device(device))};
   return memory;
 }
 

@@ -53,7 +53,7 @@ struct HostMemory {
   const std::vector<int>& ranks() const { return hosts[host]; }
 };
 
-/// Each of `ranks` ranks alone, with memory of its own.
-HostMemory unshared_memory(int rank, int ranks, int64_t numel);
+/// Each of `ranks` ranks alone, with memory of its own on `device`.
+HostMemory unshared_memory(int rank, int ranks, int64_t numel, c10::Device device);
 
 }  // namespace dtrain

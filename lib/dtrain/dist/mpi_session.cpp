@@ -67,6 +67,14 @@ bool shared_memory_has_room(int64_t bytes) {
          1.1 * static_cast<double>(bytes) + 8e6;
 }
 
+// Host memory that a GPU copies to and from at full speed, for a tensor of its own.
+at::Tensor pinned_like(const at::Tensor& on_device) {
+  return at::empty(on_device.sizes(), on_device.options().device(at::kCPU).pinned_memory(true));
+}
+
+// MPI is given host memory alone: beside NCCL a transport that knows GPUs could wait for it and it for the transport.
+at::Tensor host_copy(const at::Tensor& tensor) { return tensor.is_cpu() ? tensor : pinned_like(tensor).copy_(tensor); }
+
 class MpiCommunicator final : public Communicator {
  public:
   MpiCommunicator(MPI_Comm comm, std::shared_ptr<Shared> shared) : comm_(comm), shared_(std::move(shared)) {
@@ -84,13 +92,11 @@ class MpiCommunicator final : public Communicator {
     std::vector<at::Tensor> received;
     requests_.clear();
     for (const Message& message : receives) {
-      received.push_back(message.data.is_cpu()
-                             ? message.data
-                             : at::empty(message.data.sizes(), message.data.options().device(at::kCPU)));
+      received.push_back(message.data.is_cpu() ? message.data : pinned_like(message.data));
       post(message.peer, received.back(), false);
     }
     for (const Message& message : sends) {
-      host_copies.push_back(message.data.cpu());
+      host_copies.push_back(host_copy(message.data));
       post(message.peer, host_copies.back(), true);
     }
     if (!requests_.empty()) wait_for(requests_, limit_s_);
@@ -106,17 +112,24 @@ class MpiCommunicator final : public Communicator {
   }
 
   void all_reduce(at::Tensor& tensor) override {
-    check(tensor.is_contiguous() && tensor.is_cpu() && tensor.scalar_type() == at::kFloat, "MPI adds up host floats");
+    check(tensor.is_contiguous() && tensor.scalar_type() == at::kFloat, "MPI adds up floats");
+    at::Tensor host = host_copy(tensor);
     constexpr int64_t kPiece = int64_t{1} << 28;  // MPI counts in int
     for (int64_t at = 0; at < tensor.numel(); at += kPiece)
-      mpi_check(MPI_Allreduce(MPI_IN_PLACE, tensor.mutable_data_ptr<float>() + at,
+      mpi_check(MPI_Allreduce(MPI_IN_PLACE, host.mutable_data_ptr<float>() + at,
                               static_cast<int>(std::min(kPiece, tensor.numel() - at)), MPI_FLOAT, MPI_SUM, comm_),
                 "MPI_Allreduce");
+    if (!tensor.is_cpu()) tensor.copy_(host);
   }
 
   void limit_waits(double seconds) override { limit_s_ = seconds; }
 
-  HostMemory share(int64_t numel) override {
+  HostMemory share(int64_t numel, c10::Device device) override {
+    if (!device.is_cpu()) {
+      HostMemory memory = unshared_memory(rank_, size_, numel, device);
+      memory.note = "GPU memory through the host's";
+      return memory;
+    }
     int locals = 1;
     mpi_check(MPI_Comm_size(shared_->host, &locals), "MPI_Comm_size");
     const int64_t bytes = kWordBytes + (numel * 4 + kWordBytes - 1) / kWordBytes * kWordBytes;
@@ -126,7 +139,7 @@ class MpiCommunicator final : public Communicator {
     HostMemory memory = name_hosts();
     if (usable == 0 || size_ == 1) {
       const bool alone = memory.hosts.size() == static_cast<size_t>(size_);
-      memory = unshared_memory(rank_, size_, numel);
+      memory = unshared_memory(rank_, size_, numel, device);
       if (!alone)
         memory.note =
             network ? "distributed.intra_host is network" : "/dev/shm of a host is missing or has too little room";

@@ -3,7 +3,8 @@
 
 namespace dtrain {
 
-enum class Backend { automatic, mpi, serial };
+/// What carries gradients between ranks.
+enum class Backend { automatic, nccl, mpi, serial };
 
 /// How gradients are added up over ranks.
 enum class Reduction {
@@ -23,7 +24,8 @@ enum class IntraHost {
 struct DistributedOptions {
   int64_t logical_ranks = 0;             ///< V: what the result depends on; 0 = auto: the number of processes
   int64_t threads = 1;                   ///< intra-op threads per process: part of what the bits depend on
-  Backend backend = Backend::automatic;  ///< auto: mpi under a launcher, else serial
+  Backend backend = Backend::automatic;  ///< auto: under a launcher nccl between GPUs and mpi between CPUs, else serial
+  bool share_device = false;             ///< ranks of one host may share its GPUs; with Backend::mpi alone
   Reduction reduction = Reduction::canonical;
   IntraHost intra_host = IntraHost::automatic;
   double bucket_mb = 0;           ///< size of a gradient bucket in 1e6 bytes; 0 = auto: from measured costs

@@ -1,6 +1,7 @@
 #include "dtrain/dist/reducer.hpp"
 
 #include <ATen/ATen.h>
+#include <c10/core/DeviceGuard.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
@@ -11,13 +12,14 @@
 #include <deque>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/time.hpp"
+#include "dtrain/device/side_stream.hpp"
 #include "dtrain/dist/bucket_sum.hpp"
 #include "dtrain/dist/collectives.hpp"
-#include "dtrain/dist/tree_sum.hpp"
 
 namespace dtrain {
 
@@ -51,27 +53,43 @@ std::vector<Range> cut_buckets(const FlatLayout& layout, int64_t extra_numel, do
   return buckets;
 }
 
-double least_seconds(BucketSum& sum, Range range) {
+// Waits until the device has done all that was issued to the side stream. Not by the driver's own wait, which would
+// never return from a sum whose peer is gone: the transport is asked meanwhile.
+void wait_for(const SideStream& side, Communicator& comm) {
+  while (!side.idle()) {
+    comm.require_healthy();
+    std::this_thread::yield();
+  }
+}
+
+double least_seconds(BucketSum& sum, Communicator& comm, const SideStream& side, Range range) {
   double least = 1e9;
   for (int i = 0; i < 5; ++i) {
     const Stopwatch watch;
     sum.sum(range);
+    wait_for(side, comm);
     least = std::min(least, watch.seconds());
   }
   return least;
 }
 
 // Sums zeros of two sizes and draws a line through the two times. All ranks take rank 0's.
-BucketCost measure_cost(BucketSum& sum, Communicator& comm, int64_t logical_ranks) {
+BucketCost measure_cost(BucketSum& sum, Communicator& comm, c10::Device device, const SideStream& side,
+                        int64_t logical_ranks) {
+  SideStream::Scope scope;
+  side.enter(side.mark(), scope);
   sum.begin(CanonicalTree(std::vector<bool>(static_cast<size_t>(logical_ranks), true)));
   const int64_t small = std::min<int64_t>(sum.numel(), 16 * 1024);
   const int64_t large = std::min<int64_t>(sum.numel(), 1024 * 1024);
   constexpr double kHandOver = 20e-6;  // waking the reducer's thread
-  const double small_s = least_seconds(sum, {0, small});
-  const double large_s = least_seconds(sum, {0, large});
+  const double small_s = least_seconds(sum, comm, side, {0, small});
+  const double large_s = least_seconds(sum, comm, side, {0, large});
   const double per_float = large > small ? (large_s - small_s) / static_cast<double>(large - small) : 0;
-  at::Tensor line = at::tensor({kHandOver + small_s, std::max(per_float / 4, 1e-12)}, at::kDouble);
+  // By way of the device: this communicator may know no other memory.
+  at::Tensor line = at::tensor({kHandOver + small_s, std::max(per_float / 4, 1e-12)}, at::kDouble).to(device);
   broadcast(comm, line);
+  wait_for(side, comm);
+  line = line.cpu();
   return {line[0].item<double>(), line[1].item<double>(), 0};
 }
 
@@ -90,7 +108,9 @@ struct GradientReducer::Impl {
         extra_numel(extra_count),
         options(std::move(given)),
         comm(std::move(communicator)),
-        sum(make_bucket_sum(options.reduction, *comm, options.logical_ranks, layout.numel() + extra_numel)) {}
+        sum(make_bucket_sum(options.reduction, *comm, options.device, options.logical_ranks,
+                            layout.numel() + extra_numel)),
+        side(options.device.place) {}
 
   Trace& trace;
   std::vector<at::Tensor> parameters;
@@ -99,6 +119,7 @@ struct GradientReducer::Impl {
   Options options;
   std::unique_ptr<Communicator> comm;
   std::unique_ptr<BucketSum> sum;
+  SideStream side;
   BucketCost cost;
   std::vector<Range> buckets;
   std::vector<size_t> bucket_of;               // of each place in the layout
@@ -115,8 +136,12 @@ struct GradientReducer::Impl {
   // Between the two threads.
   std::mutex mutex;
   std::condition_variable changed;
-  std::deque<size_t> queue;
-  size_t summed = 0;  // buckets done in this step
+  struct Filled {
+    size_t bucket;
+    Mark ready;
+  };
+  std::deque<Filled> queue;
+  size_t summed = 0;  // buckets done in this step; on a GPU: issued
   bool leaving = false;
   std::exception_ptr failure;
   std::vector<std::pair<Clock::time_point, Clock::time_point>> handling;  // on_summed's calls of this step
@@ -162,25 +187,31 @@ struct GradientReducer::Impl {
   }
 
   void enqueue(size_t bucket) {
+    const Mark filled = side.mark();
     const std::lock_guard lock(mutex);
-    queue.push_back(bucket);
+    queue.push_back({bucket, filled});
     changed.notify_all();
   }
 
   void run() {
     try {
       trace.name_thread("reducer");
+      // A thread begins on GPU 0, and what it frees there, outside of a stream's scope, would make a context on it.
+      std::optional<c10::DeviceGuard> own;
+      if (!options.device.place.is_cpu()) own.emplace(options.device.place);
       if (options.on_thread_start) options.on_thread_start();
       const at::NoGradGuard no_grad;
       for (std::unique_lock lock(mutex);;) {
         changed.wait(lock, [&] { return leaving || !queue.empty(); });
         if (leaving) return;
-        const size_t number = queue.front();
-        const Range bucket = buckets[number];
+        const Filled filled = queue.front();
+        const Range bucket = buckets[filled.bucket];
         queue.pop_front();
         lock.unlock();
+        SideStream::Scope scope;
+        side.enter(filled.ready, scope);
         {
-          const auto span = trace.span("sum bucket", static_cast<int64_t>(number));
+          const auto span = trace.span("sum bucket", static_cast<int64_t>(filled.bucket));
           sum->sum(bucket);
         }
         const Clock::time_point handed = Clock::now();
@@ -208,7 +239,7 @@ GradientReducer::GradientReducer(std::vector<at::Tensor> parameters, int64_t ext
   } else if (r.options.reduction != Reduction::canonical) {
     r.cost.bucket_mb = 4;  // a measured size would give other bits each time
   } else {
-    r.cost = measure_cost(*r.sum, *r.comm, r.options.logical_ranks);
+    r.cost = measure_cost(*r.sum, *r.comm, r.options.device.place, r.side, r.options.logical_ranks);
     r.cost.bucket_mb = best_bucket_mb(r.cost, r.layout.numel() * 4);
   }
   r.lay_out();
@@ -273,9 +304,7 @@ void GradientReducer::end_leaf(const at::Tensor& extra_floats) {
   Impl& r = *impl_;
   const at::NoGradGuard no_grad;
   if (r.extra_numel > 0) r.sum->buffer(r.pass().buffer).slice(0, r.layout.numel(), r.sum->numel()).copy_(extra_floats);
-  for (const FoldPlan::Add& add : r.pass().adds)
-    add_floats(r.sum->buffer(add.into).mutable_data_ptr<float>(), r.sum->buffer(add.from).const_data_ptr<float>(),
-               r.sum->numel());
+  for (const FoldPlan::Add& add : r.pass().adds) r.sum->add(add.into, add.from);
   ++r.next_pass;
 }
 
@@ -286,6 +315,10 @@ void GradientReducer::finish() {
   while (r.next_bucket < r.buckets.size()) r.enqueue(r.next_bucket++);  // also where this process had no pass
   std::unique_lock lock(r.mutex);
   r.changed.wait(lock, [&] { return r.failure != nullptr || r.summed == r.buckets.size(); });
+  if (r.failure == nullptr) {
+    wait_for(r.side, *r.comm);
+    r.side.join();
+  }
   double update_s = 0;
   for (const auto& [begin, end] : r.handling)
     if (end > began) update_s += std::chrono::duration<double>(end - std::max(begin, began)).count();

@@ -9,6 +9,7 @@
 
 #include "dtrain/base/shards.hpp"
 #include "dtrain/base/trace.hpp"
+#include "dtrain/device/device.hpp"
 #include "dtrain/dist/communicator.hpp"
 #include "dtrain/dist/flat_layout.hpp"
 #include "dtrain/dist/options.hpp"
@@ -32,7 +33,8 @@ double best_bucket_mb(const BucketCost& cost, int64_t bytes);
 /// post-accumulate-grad hook counts the parameters of each bucket; when the last pass of this process in a step has
 /// filled a bucket, a thread of the reducer sums it over the ranks (BucketSum), in bucket order, and hands it to
 /// `on_summed`, while backward goes on. Buckets follow the order of `parameters`, best the one in which gradients
-/// become ready (ready_order); another order costs time, never a bit.
+/// become ready (ready_order); another order costs time, never a bit. On a GPU "ready" and "summed" are points in the
+/// work issued to the device: sums run on a stream of their own, ordered against backward's by events (SideStream).
 ///
 /// One step:
 ///   begin_step(tree, on_summed);                          // which logical ranks take part
@@ -44,6 +46,7 @@ double best_bucket_mb(const BucketCost& cost, int64_t bytes);
 class GradientReducer {
  public:
   struct Options {
+    Device device;  ///< of the parameters
     int64_t logical_ranks = 1;
     Reduction reduction = Reduction::canonical;
     double bucket_mb = 0;                   ///< 1e6 bytes per bucket, the first one a quarter; 0: from measured costs,
@@ -63,8 +66,8 @@ class GradientReducer {
   /// Parameter i of the list lies at place i.
   const FlatLayout& layout() const;
 
-  /// on_summed: called on the reducer's thread for each range of the layout (whole tensors) as soon as gradients()
-  /// holds its sums; may be empty. What it throws, finish() throws.
+  /// on_summed: called on the reducer's thread (on a GPU: issuing to a stream of its own) for each range of the layout
+  /// (whole tensors) as soon as gradients() holds its sums; may be empty. What it throws, finish() throws.
   void begin_step(const CanonicalTree& tree, OnSummed on_summed);
   /// Zeroes the gradients of logical rank v.
   void begin_leaf(int64_t logical_rank);

@@ -79,7 +79,8 @@ class ThreadCommunicator final : public Communicator {
     tensor.copy_(sum);
   }
 
-  HostMemory share(int64_t numel) override {
+  HostMemory share(int64_t numel, c10::Device device) override {
+    check(device.is_cpu(), "threads share host memory");
     std::unique_lock lock(office_->mutex);
     auto& shared = office_->shared[{channel_, ++shares_}];
     if (!shared) shared = std::make_shared<SharedSegments>(static_cast<size_t>(size_));

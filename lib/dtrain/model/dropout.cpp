@@ -20,7 +20,7 @@ at::Tensor KeyedDropout::operator()(const at::Tensor& x) const {
   const auto threshold = static_cast<uint64_t>(p_ * 0x1.0p32);
   const auto kept = static_cast<float>(1 / (1 - p_));
   for (const uint32_t draw : draws) *place++ = draw < threshold ? 0.0F : kept;
-  return x * mask.to(x.device(), x.scalar_type());
+  return (x * mask.to(x.device())).to(x.scalar_type());  // 1 / (1 - p) keeps its bits beside a 16-bit x
 }
 
 Sketch KeyedDropout::operator()(const Sketch& x) const {

@@ -22,9 +22,10 @@ struct NetworkShape {
 /// One of the four networks. Parameters and buffers have torchvision's names (docs/architecture.md lists the sources).
 ///
 /// forward(): float32 (or float64 after to(kDouble)) pictures [n, C, H, W] in any memory format → logits [n, outputs],
-/// for the unet [n, outputs, H, W]. The format is kept, not chosen: callers lay pictures out as memory_format_for()
-/// says. Training and evaluation mode as in torch::nn::Module::train()/eval(). In training mode BatchNorm takes the
-/// statistics of the batch: a norm that sees one value per channel gives NaN, so that such a batch must not be made.
+/// for the unet [n, outputs, H, W]; 16-bit logits inside an AutocastScope that asks for them. The format is kept, not
+/// chosen: callers lay pictures out as memory_format_for() says. Training and evaluation mode as in
+/// torch::nn::Module::train()/eval(). In training mode BatchNorm takes the statistics of the batch: a norm that sees
+/// one value per channel gives NaN, so that such a batch must not be made.
 ///
 /// Layers read the registered tensors at every pass: parameters, gradients and buffers may be rebound by set_data().
 class Network : public torch::nn::Module {

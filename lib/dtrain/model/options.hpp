@@ -6,6 +6,15 @@
 
 namespace dtrain {
 
+/// `precision:` of the configuration: the numbers in which the network computes. Weights, their gradients, the loss and
+/// all sums are float32 with each of them.
+enum class Precision {
+  fp32,
+  tf32,  ///< on a GPU operands of convolutions and matrix products are rounded to TF32; on a CPU the same as fp32
+  bf16,  ///< convolutions and matrix products in bfloat16, and what lies between them
+  fp16,  ///< the same in float16, with a scaled loss (optim/loss_scale.hpp)
+};
+
 enum class NetworkName { densenet121, resnet50, unet, small_cnn };
 
 /// `model:` of the configuration.

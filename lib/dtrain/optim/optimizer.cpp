@@ -1,5 +1,6 @@
 #include "dtrain/optim/optimizer.hpp"
 
+#include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <cmath>
@@ -23,9 +24,10 @@ std::vector<std::string> state_names(const OptimizerOptions& options) {
   return {};
 }
 
-Optimizer::Optimizer(const OptimizerOptions& options, at::Tensor parameters)
-    : options_(options), parameters_(std::move(parameters)) {
+Optimizer::Optimizer(const OptimizerOptions& options, at::Tensor parameters, const Device& device)
+    : options_(options), device_(device), parameters_(std::move(parameters)) {
   check(parameters_.scalar_type() == at::kFloat && parameters_.is_contiguous(), "parameters are flat float32");
+  not_finite_ = at::zeros({1}, parameters_.options().dtype(at::kInt).requires_grad(false));
   for (const std::string& name : state_names(options_)) state_.push_back({name, at::zeros_like(parameters_)});
 }
 
@@ -47,9 +49,26 @@ void Optimizer::begin_update(double learning_rate) {
   factors_.square_in = rounded(1 - square_keep);
   if (is_adam) factors_.root_correction = rounded(std::sqrt(1 - std::pow(o.beta2, count)));
   factors_.eps = rounded(o.eps);
+  not_finite_.zero_();
 }
 
-bool Optimizer::update(Range range, const at::Tensor& gradients, float gradient_scale) {
+static UpdateRule rule_of(const OptimizerOptions& options) {
+  switch (options.name) {
+    case OptimizerName::sgd:
+      if (options.momentum == 0) return UpdateRule::sgd;
+      return options.nesterov ? UpdateRule::nesterov : UpdateRule::momentum;
+    case OptimizerName::adam:
+    case OptimizerName::adamw:
+      return UpdateRule::adam;
+    case OptimizerName::adagrad:
+      return UpdateRule::adagrad;
+    case OptimizerName::adadelta:
+      return UpdateRule::adadelta;
+  }
+  throw InternalError("rule_of: no such optimizer");
+}
+
+void Optimizer::update(Range range, const at::Tensor& gradients, float gradient_scale) {
   check(0 <= range.begin && range.begin <= range.end && range.end <= parameters_.numel(),
         "an update's range lies in the parameters");
   check(gradients.scalar_type() == at::kFloat && gradients.is_contiguous() && gradients.sizes() == parameters_.sizes(),
@@ -60,19 +79,9 @@ bool Optimizer::update(Range range, const at::Tensor& gradients, float gradient_
                       gradients.const_data_ptr<float>() + range.begin};
   if (!state_.empty()) slices.first = state_[0].values.mutable_data_ptr<float>() + range.begin;
   if (state_.size() > 1) slices.second = state_[1].values.mutable_data_ptr<float>() + range.begin;
-  switch (options_.name) {
-    case OptimizerName::sgd:
-      if (options_.momentum == 0) return update_sgd(slices, factors);
-      return options_.nesterov ? update_nesterov(slices, factors) : update_momentum(slices, factors);
-    case OptimizerName::adam:
-    case OptimizerName::adamw:
-      return update_adam(slices, factors);
-    case OptimizerName::adagrad:
-      return update_adagrad(slices, factors);
-    case OptimizerName::adadelta:
-      return update_adadelta(slices, factors);
-  }
-  return true;
+  device_.math->update(rule_of(options_), slices, factors, not_finite_.mutable_data_ptr<int32_t>());
 }
+
+bool Optimizer::all_finite() const { return not_finite_.item<int32_t>() == 0; }
 
 }  // namespace dtrain

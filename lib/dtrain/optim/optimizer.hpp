@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "dtrain/base/shards.hpp"
+#include "dtrain/device/device.hpp"
 #include "dtrain/optim/options.hpp"
-#include "dtrain/optim/update_kernels.hpp"
 
 namespace dtrain {
 
@@ -17,20 +17,24 @@ namespace dtrain {
 /// gaps stay zero.
 ///
 ///   optimizer.begin_update(rate);
-///   for (Range bucket : buckets) finite &= optimizer.update(bucket, gradients);
+///   for (Range bucket : buckets) optimizer.update(bucket, gradients);
+///   if (!optimizer.all_finite()) …
 class Optimizer {
  public:
-  /// `parameters`: float32, flat, contiguous; shared memory with the network's parameters, kept alive.
-  Optimizer(const OptimizerOptions& options, at::Tensor parameters);
+  /// `parameters`: float32, flat, contiguous, on `device`; shared memory with the network's parameters, kept alive.
+  Optimizer(const OptimizerOptions& options, at::Tensor parameters, const Device& device = {});
 
   /// Begins an update: counts it and fixes its rate. Then update() for ranges that together cover the parameters once.
   void begin_update(double learning_rate);
   /// Updates the elements [range.begin, range.end) of the parameters and of the state. `gradients`: as the parameters;
   /// only the range is read, each value multiplied by `gradient_scale` first. May be called by another thread than
   /// begin_update(), one at a time, ordered by the caller. Runs no LibTorch operator: tensors' version counters stay.
-  /// Returns false when a gradient or an updated parameter of the range is not finite; the range is updated all the
-  /// same.
-  bool update(Range range, const at::Tensor& gradients, float gradient_scale = 1);
+  /// On a GPU the work is issued to the calling thread's stream.
+  void update(Range range, const at::Tensor& gradients, float gradient_scale = 1);
+
+  /// False when a gradient or an updated parameter of any update() since begin_update() is not finite; all elements are
+  /// updated all the same. Waits for the device.
+  bool all_finite() const;
 
   /// State beside the parameters, each flat and of their size, in a fixed order: sgd with momentum: momentum_buffer;
   /// adam, adamw: exp_avg, exp_avg_sq; adagrad: sum; adadelta: square_avg, acc_delta. Names are PyTorch's.
@@ -46,7 +50,9 @@ class Optimizer {
 
  private:
   OptimizerOptions options_;
+  Device device_;
   at::Tensor parameters_;
+  at::Tensor not_finite_;  // int32 [1] on the device, 1 once something is
   std::vector<State> state_;
   UpdateFactors factors_;  // of the update that is under way
   int64_t updates_ = 0;

@@ -31,7 +31,10 @@ static std::vector<Cell> cells(const EpochRow& row) {
                            {"gpu_util_percent", std::nullopt},   {"memory_peak_mb", row.memory_peak_mb},
                            {"ranks", count(row.ranks)},          {"logical_ranks", count(row.logical_ranks)}};
   all.insert(all.end(), row.figures.begin(), row.figures.end());
-  all.insert(all.end(), {{"compute_s", row.compute_s}, {"imbalance_s", row.imbalance_s}, {"update_s", row.update_s}});
+  all.insert(all.end(), {{"compute_s", row.compute_s},
+                         {"imbalance_s", row.imbalance_s},
+                         {"update_s", row.update_s},
+                         {"skipped_steps", count(row.skipped_steps)}});
   return all;
 }
 
@@ -125,16 +128,19 @@ void RunLog::append(int descriptor, const std::string& line) {
   }
 }
 
-void RunLog::step(int64_t step, int64_t epoch, double loss, double learning_rate) {
-  const nlohmann::ordered_json event = {{"event", "step"}, {"time", utc_now()},  {"step", step},
-                                        {"epoch", epoch},  {"train_loss", loss}, {"learning_rate", learning_rate}};
+void RunLog::step(int64_t step, int64_t epoch, double loss, double learning_rate,
+                  const std::optional<double>& loss_scale, bool skipped) {
+  nlohmann::ordered_json event = {{"event", "step"}, {"time", utc_now()},  {"step", step},
+                                  {"epoch", epoch},  {"train_loss", loss}, {"learning_rate", learning_rate}};
+  if (loss_scale) event["loss_scale"] = *loss_scale;
+  if (skipped) event["skipped"] = true;
   append(jsonl_, event.dump() + "\n");
 }
 
 // Counts are whole numbers in JSON, measurements are not.
 static nlohmann::ordered_json json_value(const Cell& cell) {
   if (!cell.second || !std::isfinite(*cell.second)) return nullptr;
-  for (const char* count : {"epoch", "steps", "samples", "ranks", "logical_ranks"})
+  for (const char* count : {"epoch", "steps", "samples", "ranks", "logical_ranks", "skipped_steps"})
     if (cell.first == count) return static_cast<int64_t>(*cell.second);
   return *cell.second;
 }

@@ -29,10 +29,11 @@ struct EpochRow {
   double memory_peak_mb = 0;  ///< largest of all ranks: resident memory
   int64_t ranks = 1;
   int64_t logical_ranks = 1;
-  double compute_s = 0;    ///< mean over ranks: forward and backward
-  double imbalance_s = 0;  ///< mean over ranks: waiting for ranks that came later
-  double update_s = 0;     ///< mean over ranks: what of the update was not hidden behind backward
-  FigureList figures;      ///< train_accuracy, valid_auroc … in the order of the header
+  double compute_s = 0;       ///< mean over ranks: forward and backward
+  double imbalance_s = 0;     ///< mean over ranks: waiting for ranks that came later
+  double update_s = 0;        ///< mean over ranks: what of the update was not hidden behind backward
+  int64_t skipped_steps = 0;  ///< fp16: of `steps`, those whose update was skipped
+  FigureList figures;         ///< train_accuracy, valid_auroc … in the order of the header
 
   double images_per_s() const { return epoch_seconds > 0 ? static_cast<double>(samples) / epoch_seconds : 0; }
 };
@@ -41,7 +42,7 @@ struct EpochRow {
 /// undefined. Throws ConfigError naming the columns there are when the column does not exist.
 std::optional<double> monitored(const EpochRow& row, const std::string& monitor);
 
-/// The columns of epochs.csv: the fixed ones, then `figures`, then compute_s, imbalance_s and update_s.
+/// The columns of epochs.csv: the fixed ones, then `figures`, then compute_s, imbalance_s, update_s and skipped_steps.
 std::vector<std::string> epoch_columns(const std::vector<std::string>& figures);
 
 /// epochs.csv and metrics.jsonl of a run, on rank 0: appended, flushed, never rewritten while the run goes on.
@@ -55,7 +56,9 @@ class RunLog {
   RunLog(const RunLog&) = delete;
   RunLog& operator=(const RunLog&) = delete;
 
-  void step(int64_t step, int64_t epoch, double loss, double learning_rate);
+  /// loss_scale: with fp16; skipped: its update was left out.
+  void step(int64_t step, int64_t epoch, double loss, double learning_rate,
+            const std::optional<double>& loss_scale = std::nullopt, bool skipped = false);
   void epoch(const EpochRow& row, int64_t step);
   /// start, resume, checkpoint, end, with more named texts.
   void event(const std::string& name, int64_t step, int64_t epoch, const std::map<std::string, std::string>& texts);

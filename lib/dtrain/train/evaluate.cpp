@@ -65,9 +65,9 @@ Predictions evaluate(Replica& replica, const Loss& loss, Task task, BatchSource&
     watchdog.enter(Section::evaluate, step);
     const auto data = loader.next();
     if (!data) break;
-    const at::Tensor logits = replica.network().forward(data->images.to(replica.device()));
+    const at::Tensor logits = replica.forward(data->images.to(replica.device().place));
     outputs = logits.size(1);
-    batches.push_back(judge(logits, data->targets.to(replica.device()), loss, task));
+    batches.push_back(judge(logits, data->targets.to(replica.device().place), loss, task));
   }
   replica.network().train();
   outputs = largest(comm, outputs);

@@ -11,9 +11,10 @@
 
 namespace dtrain {
 
-/// Runs the network in evaluation mode over `samples` (indices into the data set), each exactly once over all ranks,
-/// and gives every rank the whole set's predictions in the order of `samples`. The set is cut into batches of `batch`
-/// whatever the number of ranks, because a convolution's bits may depend on the batch: batch j goes to rank j mod n.
+/// Runs the network in evaluation mode, in the replica's precision, over `samples` (indices into the data set), each
+/// exactly once over all ranks, and gives every rank the whole set's predictions in the order of `samples`. The set is
+/// cut into batches of `batch` whatever the number of ranks, because a convolution's bits may depend on the batch:
+/// batch j goes to rank j mod n.
 Predictions evaluate(Replica& replica, const Loss& loss, Task task, BatchSource& loader,
                      const std::vector<int64_t>& samples, int64_t batch, Communicator& comm, Watchdog& watchdog,
                      int64_t step);

@@ -3,11 +3,14 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <span>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/hash.hpp"
 #include "dtrain/dist/collectives.hpp"
+#include "dtrain/model/precision.hpp"
 
 namespace dtrain {
 
@@ -23,8 +26,9 @@ static at::Tensor flatten(const FlatLayout& layout, const std::vector<at::Tensor
   return flat;
 }
 
-Replica::Replica(std::shared_ptr<Network> network, at::MemoryFormat format, const OptimizerOptions& optimizer)
-    : network_(std::move(network)), format_(format) {
+Replica::Replica(std::shared_ptr<Network> network, at::MemoryFormat format, const OptimizerOptions& optimizer,
+                 const Device& device, Precision precision)
+    : network_(std::move(network)), format_(format), device_(device), precision_(precision) {
   const at::NoGradGuard no_grad;
   for (const NamedTensor& parameter : parameters_of(*network_)) {
     if (parameter.tensor.dim() == 4) at::Tensor(parameter.tensor).set_data(parameter.tensor.contiguous(format));
@@ -42,10 +46,16 @@ Replica::Replica(std::shared_ptr<Network> network, at::MemoryFormat format, cons
   }
   for (size_t i = 0; i < parameters_.size(); ++i) place_of_.push_back(parameters_.size() - 1 - i);
   layout_ = std::make_unique<FlatLayout>(parameters_in_layout());
-  flat_parameters_ = flatten(*layout_, parameters_in_layout(), parameters_.front().options());
+  const at::TensorOptions flat = parameters_.front().options().device(device.place);
+  flat_parameters_ = flatten(*layout_, parameters_in_layout(), flat);
   buffer_layout_ = std::make_unique<FlatLayout>(buffers);
-  flat_buffers_ = flatten(*buffer_layout_, buffers, parameters_.front().options());
-  optimizer_ = std::make_unique<Optimizer>(optimizer, flat_parameters_);
+  flat_buffers_ = flatten(*buffer_layout_, buffers, flat);
+  optimizer_ = std::make_unique<Optimizer>(optimizer, flat_parameters_, device);
+}
+
+at::Tensor Replica::forward(const at::Tensor& images) {
+  const AutocastScope scope(device_.place.type(), precision_);
+  return network_->forward(images).to(at::kFloat);
 }
 
 std::vector<at::Tensor> Replica::parameters_in_layout() const {
@@ -88,10 +98,13 @@ void Replica::broadcast_from(Communicator& comm, int root) {
     at::Tensor values = state.values;
     broadcast(comm, values, root);
   }
-  at::Tensor counts = at::tensor({steps_tracked(), optimizer_->updates()}, at::kLong);
+  at::Tensor counts = at::tensor(
+      {steps_tracked(), optimizer_->updates(), std::bit_cast<int64_t>(loss_scale_.scale), loss_scale_.good_steps},
+      at::kLong);
   broadcast(comm, counts, root);
   set_steps_tracked(counts[0].item<int64_t>());
   optimizer_->set_updates(counts[1].item<int64_t>());
+  loss_scale_ = {std::bit_cast<double>(counts[2].item<int64_t>()), counts[3].item<int64_t>()};
 }
 
 std::vector<FileTensor> Replica::model_tensors(const std::string& prefix) const {
@@ -111,7 +124,7 @@ std::vector<FileTensor> Replica::optimizer_tensors() const {
   return tensors;
 }
 
-// The floats of a range as they lie in memory.
+// The floats of a range as they lie in memory, the host's.
 static uint32_t hash_range(const at::Tensor& flat, Range range) {
   return crc32c(std::as_bytes(
       std::span(flat.const_data_ptr<float>() + range.begin, static_cast<size_t>(range.end - range.begin))));
@@ -121,9 +134,12 @@ static uint32_t hash_count(int64_t count) { return crc32c(std::as_bytes(std::spa
 
 std::vector<uint32_t> Replica::hash_buffers() const {
   std::vector<uint32_t> hashes;
-  for (size_t i = 0; i < buffers_.size(); ++i) hashes.push_back(hash_range(flat_buffers_, buffer_layout_->range(i)));
+  const at::Tensor host = flat_buffers_.cpu();
+  for (size_t i = 0; i < buffers_.size(); ++i) hashes.push_back(hash_range(host, buffer_layout_->range(i)));
   for (const at::Tensor& counter : counters_) hashes.push_back(hash_count(*counter.const_data_ptr<int64_t>()));
   hashes.push_back(hash_count(optimizer_->updates()));
+  const std::array<int64_t, 2> scale{std::bit_cast<int64_t>(loss_scale_.scale), loss_scale_.good_steps};
+  hashes.push_back(crc32c(std::as_bytes(std::span(scale))));
   return hashes;
 }
 
@@ -133,13 +149,15 @@ std::vector<std::string> Replica::buffer_names() const {
   for (const NamedTensor& buffer : buffers_of(*network_))
     if (!buffer.tensor.is_floating_point()) names.push_back("model." + buffer.name);
   names.push_back("optimizer.updates");
+  names.push_back("loss_scale");
   return names;
 }
 
 std::vector<uint32_t> Replica::hash_weights() const {
   std::vector<uint32_t> hashes;
   const auto hash_parts = [&](const at::Tensor& flat) {
-    for (const size_t place : place_of_) hashes.push_back(hash_range(flat, layout_->range(place)));
+    const at::Tensor host = flat.cpu();
+    for (const size_t place : place_of_) hashes.push_back(hash_range(host, layout_->range(place)));
   };
   hash_parts(flat_parameters_);
   for (const Optimizer::State& state : optimizer_->state()) hash_parts(state.values);

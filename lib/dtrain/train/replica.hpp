@@ -5,23 +5,32 @@
 #include <vector>
 
 #include "dtrain/checkpoint/tensors.hpp"
+#include "dtrain/device/device.hpp"
 #include "dtrain/dist/communicator.hpp"
 #include "dtrain/dist/flat_layout.hpp"
 #include "dtrain/model/network.hpp"
+#include "dtrain/optim/loss_scale.hpp"
 #include "dtrain/optim/optimizer.hpp"
 
 namespace dtrain {
 
-/// This process's copy of everything that training changes: the network and the optimizer's state. Parameters lie in
-/// one flat tensor, floating-point buffers (BatchNorm's statistics) in another; the network's own tensors are views of
-/// them. Between steps all replicas of a job are equal bit for bit.
+/// This process's copy of everything that training changes: the network, the optimizer's state, the loss scale.
+/// Parameters lie in one flat tensor, floating-point buffers (BatchNorm's statistics) in another; the network's own
+/// tensors are views of them. Between steps all replicas of a job are equal bit for bit.
 class Replica {
  public:
-  /// Takes the network over, puts it into `format`. The flat layout begins with the parameters in reverse order, the
-  /// one in which backward usually reaches them.
-  Replica(std::shared_ptr<Network> network, at::MemoryFormat format, const OptimizerOptions& optimizer);
+  /// Takes the network over, puts it into `format` and on `device` (but for BatchNorm's counters). The flat layout
+  /// begins with the parameters in reverse order, the one in which backward usually reaches them.
+  Replica(std::shared_ptr<Network> network, at::MemoryFormat format, const OptimizerOptions& optimizer,
+          const Device& device = {}, Precision precision = Precision::fp32);
 
   Network& network() { return *network_; }
+  /// The network's float32 logits for float32 `images`, computed in precision(). Everything that runs the network for
+  /// its logits does it here.
+  at::Tensor forward(const at::Tensor& images);
+  Precision precision() const { return precision_; }
+  /// In use with Precision::fp16.
+  LossScale& loss_scale() { return loss_scale_; }
   Optimizer& optimizer() { return *optimizer_; }
   /// Leaf tensors that require gradients, in registration order.
   const std::vector<at::Tensor>& parameters() const { return parameters_; }
@@ -36,7 +45,7 @@ class Replica {
   const at::Tensor& flat_parameters() const { return flat_parameters_; }
   const at::Tensor& flat_buffers() const { return flat_buffers_; }
   at::MemoryFormat memory_format() const { return format_; }
-  at::Device device() const { return flat_parameters_.device(); }
+  const Device& device() const { return device_; }
 
   /// Number of training forward passes that BatchNorm has counted (num_batches_tracked): one a step, whatever V is.
   int64_t steps_tracked() const;
@@ -53,8 +62,9 @@ class Replica {
   std::string sha256() const;
 
   /// CRC32C of each tensor that all replicas must agree on, in a fixed order, its gap in the flat layout included;
-  /// names as in a checkpoint. hash_buffers(): what takes no time, BatchNorm's statistics and counters and the
-  /// optimizer's count ("optimizer.updates"); hash_weights(): parameters and optimizer state.
+  /// names as in a checkpoint. hash_buffers(): what takes no time, BatchNorm's statistics and counters, the
+  /// optimizer's count ("optimizer.updates") and the loss scale ("loss_scale"); hash_weights(): parameters and
+  /// optimizer state.
   std::vector<uint32_t> hash_buffers() const;
   std::vector<std::string> buffer_names() const;
   std::vector<uint32_t> hash_weights() const;
@@ -63,6 +73,8 @@ class Replica {
  private:
   std::shared_ptr<Network> network_;
   at::MemoryFormat format_;
+  Device device_;
+  Precision precision_;
   std::vector<std::string> parameter_names_;
   std::vector<at::Tensor> parameters_;
   std::vector<NamedTensor> buffers_;  // views of flat_buffers_
@@ -73,6 +85,7 @@ class Replica {
   at::Tensor flat_parameters_;
   at::Tensor flat_buffers_;
   std::unique_ptr<Optimizer> optimizer_;
+  LossScale loss_scale_;
 };
 
 }  // namespace dtrain

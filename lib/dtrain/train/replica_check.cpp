@@ -32,20 +32,22 @@ std::string rank_list(const std::vector<int>& ranks) {
 }  // namespace
 
 ReplicaCheck::ReplicaCheck(const Replica& replica, Communicator& comm, int64_t every)
-    : replica_(replica), comm_(comm), every_(every) {}
+    : replica_(replica), comm_(comm), every_(every), automatic_(every == 0) {}
 
 ReplicaCheck::Hashes ReplicaCheck::take() {
   const Stopwatch watch;
   Hashes hashes;
   buffer_hashes_ = replica_.hash_buffers();
   hashes.buffers = one_number(buffer_hashes_);
-  buffers_s_ = watch.seconds();
+  buffers_s_ += watch.seconds();
   weight_hashes_.clear();
-  if (every_ == 0 ? taken_ <= 1 : taken_ % every_ == 0) {
+  if (every_ == 0 ? taken_ <= 1 : taken_ >= next_) {
     const Stopwatch weights;
     weight_hashes_ = replica_.hash_weights();
     hashes.weights = one_number(weight_hashes_);
-    weights_s_ = weights.seconds();
+    weights_s_ += weights.seconds();
+    ++weights_taken_;
+    next_ = taken_ + every_;
   }
   ++taken_;
   seconds_ += watch.seconds();
@@ -69,15 +71,18 @@ void ReplicaCheck::compare_now(int64_t step) {
 }
 
 void ReplicaCheck::step_took(double seconds) {
-  if (every_ != 0) return;
+  if (!automatic_) return;
   if (taken_ > 1) steps_s_ += seconds;
-  if (taken_ < kStepsToMeasure) return;
+  if (every_ == 0 ? taken_ < kStepsToMeasure : weight_hashes_.empty()) return;
   const double step_s = steps_s_ / static_cast<double>(taken_ - 1);
-  const double allowed_s = std::max(kShare * step_s - buffers_s_, 1e-9);
-  const double wanted = std::ceil(weights_s_ / allowed_s);
-  at::Tensor agreed = at::full({1}, static_cast<int64_t>(std::clamp(wanted, 1.0, 100'000.0)), at::kLong);
+  // Where the buffers alone take all of the share, a tenth of it is left to the weights: they are never forgotten.
+  const double allowed_s =
+      std::max(kShare * step_s - buffers_s_ / static_cast<double>(taken_), std::max(kShare * step_s / 10, 1e-9));
+  const double wanted = std::ceil(weights_s_ / static_cast<double>(weights_taken_) / allowed_s);
+  at::Tensor agreed = at::full({1}, static_cast<int64_t>(std::clamp(wanted, 1.0, 10'000.0)), at::kLong);
   broadcast(comm_, agreed);
   every_ = agreed.item<int64_t>();
+  next_ = taken_ - 1 + every_;
 }
 
 void ReplicaCheck::name_difference(int64_t step) {

@@ -28,11 +28,13 @@ class ReplicaCheck {
   void compare(const std::vector<Hashes>& of_ranks, int64_t step);
   /// Takes and compares everything now.
   void compare_now(int64_t step);
-  /// After each step: its seconds, from which all ranks agree on the interval once.
+  /// After each step: its seconds, from which all ranks agree on the interval, anew each time it has passed, because
+  /// what a few steps cost on a busy machine says little.
   void step_took(double seconds);
 
-  int64_t every() const { return every_; }     ///< 0: not yet agreed
-  double seconds() const { return seconds_; }  ///< spent in take() and compare(), since construction
+  int64_t every() const { return every_; }                  ///< the interval now; 0: not yet agreed
+  int64_t weights_taken() const { return weights_taken_; }  ///< how often the weights were hashed
+  double seconds() const { return seconds_; }               ///< spent in take() and compare(), since construction
 
  private:
   [[noreturn]] void name_difference(int64_t step);
@@ -40,11 +42,14 @@ class ReplicaCheck {
   const Replica& replica_;
   Communicator& comm_;
   int64_t every_;
+  bool automatic_;
   int64_t taken_ = 0;  // steps since construction
+  int64_t next_ = 0;   // step that takes the weights, counted likewise
+  int64_t weights_taken_ = 0;
   double seconds_ = 0;
-  double buffers_s_ = 0;  // of the last hash of the buffers
-  double weights_s_ = 0;  // of the last hash of the weights
-  double steps_s_ = 0;
+  double buffers_s_ = 0;  // hashing the buffers, all steps
+  double weights_s_ = 0;  // hashing the weights, weights_taken_ times
+  double steps_s_ = 0;    // all steps but the first
   std::vector<uint32_t> buffer_hashes_;
   std::vector<uint32_t> weight_hashes_;  // empty: not taken in this step
 };

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/dist/collectives.hpp"
-#include "dtrain/optim/update_kernels.hpp"
 
 namespace dtrain {
 
@@ -39,19 +39,20 @@ static std::string first_bad(const Replica& replica, const at::Tensor& flat) {
                       "checkpoint");
 }
 
-static GradientReducer::Options reducer_options(int64_t logical_ranks, const DistributedOptions& distributed) {
-  return {logical_ranks, distributed.reduction, distributed.bucket_mb,
+static GradientReducer::Options reducer_options(const Device& device, int64_t logical_ranks,
+                                                const DistributedOptions& distributed) {
+  return {device, logical_ranks, distributed.reduction, distributed.bucket_mb,
           [threads = static_cast<int>(distributed.threads)] { at::set_num_threads(threads); }};
 }
 
-Trainer::Trainer(const Parts& parts, const Options& options)
+Trainer::Trainer(const Parts& parts, const Options& options, std::unique_ptr<Communicator> gradient_comm)
     : parts_(parts),
       options_(options),
       mine_(carried(parts.comm, options.logical_ranks)),
       kernels_(options.l2_kernels > 0 ? kernel_parameters(parts.replica, parts.replica.network())
                                       : std::vector<size_t>{}),
-      reducer_(parts.replica.parameters_in_layout(), parts.replica.flat_buffers().numel(), parts.comm.duplicate(),
-               reducer_options(options.logical_ranks, options.distributed), parts.trace),
+      reducer_(parts.replica.parameters_in_layout(), parts.replica.flat_buffers().numel(), std::move(gradient_comm),
+               reducer_options(parts.replica.device(), options.logical_ranks, options.distributed), parts.trace),
       check_(parts.replica, parts.comm, options.distributed.check_every) {
   parts_.replica.network().train();
 }
@@ -79,8 +80,7 @@ void Trainer::begin_epoch(const TrainingState& state) {
   spent_ = {};
 }
 
-Trainer::Pass Trainer::run_micro_batch(int64_t logical_rank, int64_t global_count, int64_t step, int64_t micro,
-                                       bool last) {
+Trainer::Pass Trainer::run_micro_batch(int64_t logical_rank, int64_t step, int64_t micro, bool last) {
   Replica& replica = parts_.replica;
   parts_.watchdog.enter(Section::load, step);
   auto waiting = parts_.trace.span("wait for batch", step);
@@ -89,13 +89,13 @@ Trainer::Pass Trainer::run_micro_batch(int64_t logical_rank, int64_t global_coun
   check(batch.has_value(), "the loader has a batch for every pass of the plan");
   parts_.watchdog.enter(Section::compute, step);
   const Stopwatch computing;
-  const at::Tensor targets = batch->targets.to(replica.device());
+  const at::Tensor targets = batch->targets.to(replica.device().place);
   replica.network().set_random_key(options_.seed, step * options_.batch.accumulate + micro, logical_rank);
   reducer_.begin_pass(last);
   auto span = parts_.trace.span("forward", logical_rank);
-  const at::Tensor logits = replica.network().forward(batch->images.to(replica.device()));
+  const at::Tensor logits = replica.forward(batch->images.to(replica.device().place));
   const at::Tensor losses = parts_.loss.per_sample(logits, targets);
-  const at::Tensor loss = losses.sum().div(static_cast<double>(global_count));
+  const at::Tensor loss = losses.sum().div(loss_divisor_);
   span.end();
   {
     const auto backward = parts_.trace.span("backward", logical_rank);
@@ -118,9 +118,8 @@ at::Tensor Trainer::run_passes(const CanonicalTree& tree, int64_t step) {
   const at::Tensor buffers_before = replica.flat_buffers().clone();
   at::Tensor rows = at::zeros({mine_.size(), kColumns}, at::kLong);
   auto row = rows.accessor<int64_t, 2>();
-  const bool whole_gradient_first = options_.clip_norm > 0;
   reducer_.begin_step(
-      tree, whole_gradient_first ? GradientReducer::OnSummed{} : [this](Range range) { update_bucket(range); });
+      tree, updates_at_once() ? GradientReducer::OnSummed{} : [this](Range range) { update_bucket(range); });
   for (int64_t v = mine_.begin; v < mine_.end; ++v) {
     if (!tree.present(v)) continue;
     {
@@ -131,7 +130,7 @@ at::Tensor Trainer::run_passes(const CanonicalTree& tree, int64_t step) {
     Pass sum;
     const auto micro_batches = static_cast<int64_t>(plan_->micro_batches(at_, v).size());
     for (int64_t micro = 0; micro < micro_batches; ++micro) {
-      const Pass pass = run_micro_batch(v, plan_->count(at_), step, micro, micro + 1 == micro_batches);
+      const Pass pass = run_micro_batch(v, step, micro, micro + 1 == micro_batches);
       sum.loss_sum += pass.loss_sum;
       sum.correct += pass.correct;
       sum.coverage += pass.coverage;
@@ -192,7 +191,17 @@ Trainer::Sums Trainer::agree(const CanonicalTree& tree, at::Tensor rows, const R
   return sums;
 }
 
-// λ·Σw² over convolution kernels adds 2λ·w to their gradients.
+// The loss is a mean over the step's samples. With fp16 backward sees a scaled mean over one logical rank's batch
+// instead: the gradients inside the network, which must fit float16, are then the same whatever V is, and the rest of
+// the division is done in the update, in float32.
+void Trainer::divide_loss() {
+  const auto count = static_cast<double>(plan_->count(at_));
+  const auto local_batch = static_cast<double>(largest_batch(options_.batch, options_.logical_ranks));
+  loss_divisor_ = scales_loss() ? local_batch / parts_.replica.loss_scale().scale : count;
+  gradient_scale_ = loss_divisor_ / count;
+}
+
+// λ·Σw² over convolution kernels adds 2λ·w to their gradients, which are still to be multiplied by gradient_scale_.
 void Trainer::add_kernel_penalty(Range range) {
   const at::NoGradGuard no_grad;
   const Replica& replica = parts_.replica;
@@ -201,7 +210,7 @@ void Trainer::add_kernel_penalty(Range range) {
     if (const Range at = replica.layout().range(place); at.begin < range.begin || at.end > range.end) continue;
     replica.layout()
         .view(reducer_.gradients(), place)
-        .add_(replica.layout().view(replica.flat_parameters(), place), 2 * options_.l2_kernels);
+        .add_(replica.layout().view(replica.flat_parameters(), place), 2 * options_.l2_kernels / gradient_scale_);
   }
 }
 
@@ -209,33 +218,56 @@ void Trainer::add_kernel_penalty(Range range) {
 void Trainer::update_bucket(Range range) {
   const auto span = parts_.trace.span("update");
   add_kernel_penalty(range);
-  if (!parts_.replica.optimizer().update(range, reducer_.gradients())) finite_ = false;
+  parts_.replica.optimizer().update(range, reducer_.gradients());
 }
 
 // The norm over all parameters, each tensor's squares added up in a fixed order, the tensors in the network's.
 double Trainer::gradient_norm() const {
   const Replica& replica = parts_.replica;
-  const at::Tensor gradients = reducer_.gradients();
+  std::vector<Range> ranges;
+  for (size_t i = 0; i < replica.parameters().size(); ++i)
+    ranges.push_back(replica.layout().range(replica.place_of(i)));
   double sum = 0;
-  for (size_t i = 0; i < replica.parameters().size(); ++i) {
-    const Range range = replica.layout().range(replica.place_of(i));
-    sum += sum_of_squares({gradients.const_data_ptr<float>() + range.begin, static_cast<size_t>(range.size())});
-  }
+  for (const double part : replica.device().math->sums_of_squares(reducer_.gradients().const_data_ptr<float>(), ranges))
+    sum += part;
   return std::sqrt(sum);
 }
 
-void Trainer::finish_update(const CanonicalTree& tree, int64_t step) {
+// False: a gradient has overflowed, so that the step must be skipped. The sums decide, which all ranks hold and which
+// do not depend on the number of processes; what one rank's own gradients are like decides nothing.
+bool Trainer::move_loss_scale(int64_t step) {
+  const at::Tensor largest = at::linalg_vector_norm(reducer_.gradients(), std::numeric_limits<double>::infinity());
+  LossScale& loss_scale = parts_.replica.loss_scale();
+  if (std::isfinite(largest.item<double>())) {
+    loss_scale.good_step();
+    return true;
+  }
+  if (!loss_scale.overflow()) require_finite(step);
+  return false;
+}
+
+void Trainer::update_at_once(double learning_rate) {
+  const Range all{0, parts_.replica.layout().numel()};
+  add_kernel_penalty(all);
+  double scale = gradient_scale_;
+  if (options_.clip_norm > 0) {
+    const double norm = gradient_scale_ * gradient_norm();
+    if (norm > options_.clip_norm) scale *= options_.clip_norm / norm;
+  }
+  Optimizer& optimizer = parts_.replica.optimizer();
+  optimizer.begin_update(learning_rate);
+  optimizer.update(all, reducer_.gradients(), static_cast<float>(scale));
+}
+
+// False: the update was skipped. BatchNorm's statistics move on all the same: they come from the forward pass.
+bool Trainer::finish_update(const CanonicalTree& tree, double learning_rate, int64_t step) {
   const at::NoGradGuard no_grad;
   Replica& replica = parts_.replica;
-  if (options_.clip_norm > 0) {
-    const Range all{0, replica.layout().numel()};
-    add_kernel_penalty(all);
-    const double norm = gradient_norm();
-    const double scale = norm > options_.clip_norm ? options_.clip_norm / norm : 1;
-    if (!replica.optimizer().update(all, reducer_.gradients(), static_cast<float>(scale))) finite_ = false;
-  }
+  const bool skipped = scales_loss() && !move_loss_scale(step);
+  if (updates_at_once() && !skipped) update_at_once(learning_rate);
   replica.flat_buffers().copy_(reducer_.extra().div(static_cast<double>(tree.present_count())));
-  if (!finite_ || !replica.flat_buffers().isfinite().all().item<bool>()) require_finite(step);
+  if (!replica.optimizer().all_finite() || !replica.flat_buffers().isfinite().all().item<bool>()) require_finite(step);
+  return !skipped;
 }
 
 // All ranks hold the same sums, so all find the same values not finite.
@@ -273,26 +305,31 @@ StepReport Trainer::step(TrainingState& state, StopRequest request) {
   const CanonicalTree tree(present);
   const int64_t tracked = parts_.replica.steps_tracked();
   const double learning_rate = parts_.schedule.rate(state.step);
+  const double loss_scale = parts_.replica.loss_scale().scale;
+  divide_loss();
 
-  finite_ = true;
   const ReplicaCheck::Hashes hashes = check_.take();
-  parts_.replica.optimizer().begin_update(learning_rate);
+  if (!updates_at_once()) parts_.replica.optimizer().begin_update(learning_rate);
   const at::Tensor rows = run_passes(tree, state.step);
   const Sums sums = agree(tree, rows, hashes, request, state.step);
   parts_.watchdog.enter(Section::update, state.step);
   const Stopwatch updating;
-  finish_update(tree, state.step);
+  const bool updated = finish_update(tree, learning_rate, state.step);
   parts_.replica.set_steps_tracked(tracked + 1);
   if (!order_known_) adopt_ready_order();
   spent_.update_s += updating.seconds();
 
-  const StepReport report{sums.loss / static_cast<double>(plan_->count(at_)), learning_rate, sums.request};
+  StepReport report{sums.loss / static_cast<double>(plan_->count(at_)), learning_rate, !updated, std::nullopt,
+                    sums.request};
+  if (scales_loss()) report.loss_scale = loss_scale;
   state.loss_sum += sums.loss;
   state.correct += sums.correct;
+  state.skipped_steps += updated ? 0 : 1;
   state.coverage_sum += sums.coverage;
   ++state.step;
   state.cursor = plan_->cursor(++at_);
   state.optimizer_updates = parts_.replica.optimizer().updates();
+  state.loss_scale = parts_.replica.loss_scale();
   const double seconds = stepping.seconds();
   state.epoch_seconds += seconds;
   spent_.here_s += seconds;
@@ -320,6 +357,7 @@ Trainer::Finished Trainer::end_epoch(TrainingState& state) {
   finished.samples = state.cursor;
   finished.correct = state.correct;
   finished.steps = plan_->steps();
+  finished.skipped_steps = state.skipped_steps;
   finished.epoch_seconds = state.epoch_seconds;
   finished.data_wait_s = state.data_wait_s;
   finished.allreduce_s = state.allreduce_s;
@@ -333,6 +371,7 @@ Trainer::Finished Trainer::end_epoch(TrainingState& state) {
   state.cursor = 0;
   state.loss_sum = 0;
   state.correct = 0;
+  state.skipped_steps = 0;
   state.coverage_sum = 0;
   state.epoch_seconds = state.data_wait_s = state.allreduce_s = 0;
   state.compute_s = state.update_s = state.imbalance_s = 0;

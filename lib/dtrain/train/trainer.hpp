@@ -27,6 +27,8 @@ namespace dtrain {
 struct StepReport {
   double loss = 0;  ///< mean over the step's samples
   double learning_rate = 0;
+  bool skipped = false;              ///< fp16: a gradient overflowed, the update was left out and the scale halved
+  std::optional<double> loss_scale;  ///< fp16: the step's
   StopRequest request = StopRequest::none;  ///< the strongest that any rank's signals asked for
 };
 
@@ -58,7 +60,8 @@ class Trainer {
     BatchOptions batch;
     Distribute distribute = Distribute::samples;
   };
-  Trainer(const Parts& parts, const Options& options);
+  /// `gradient_comm`: carries the sums of gradients, between the ranks of parts.comm.
+  Trainer(const Parts& parts, const Options& options, std::unique_ptr<Communicator> gradient_comm);
 
   /// Plans the epoch state.epoch and starts the loader at state.cursor.
   void begin_epoch(const TrainingState& state);
@@ -67,9 +70,10 @@ class Trainer {
   int64_t steps() const { return plan_->steps(); }
   int64_t steps_done() const { return at_; }
 
-  /// One update. Counts it in `state`. `request`: what this process's signals ask for; the answer is agreed.
-  /// Throws on all ranks: DivergedError when the loss, a summed gradient or an updated weight is not finite; Error with
-  /// kReplicasDiffer when replicas have drifted apart.
+  /// One update. Counts it in `state`. `request`: what this process's signals ask for; the answer is agreed. With fp16
+  /// an update may be skipped: then weights and optimizer stay, and all else goes on as after any step.
+  /// Throws on all ranks: DivergedError when the loss, an updated weight or a summed gradient (fp16: at the least loss
+  /// scale) is not finite; Error with kReplicasDiffer when replicas have drifted apart.
   StepReport step(TrainingState& state, StopRequest request);
 
   /// Seconds of this process since begin_epoch(); imbalance is the mean over ranks.
@@ -87,6 +91,7 @@ class Trainer {
     int64_t samples = 0;
     int64_t correct = 0;
     int64_t steps = 0;
+    int64_t skipped_steps = 0;    ///< of these, fp16: the update was skipped
     double epoch_seconds = 0;     ///< in step(), over all starts
     double data_wait_s = 0;       ///< of this process, over all starts: waiting for the loader
     double allreduce_s = 0;       ///< over all starts: sums after backward was done, imbalance apart
@@ -118,13 +123,19 @@ class Trainer {
     uint64_t coverage = 0;
     StopRequest request = StopRequest::none;
   };
-  Pass run_micro_batch(int64_t logical_rank, int64_t global_count, int64_t step, int64_t micro, bool last);
+  bool scales_loss() const { return parts_.replica.precision() == Precision::fp16; }
+  /// Something needs the whole gradient before the first update, so that no bucket is updated on its own.
+  bool updates_at_once() const { return options_.clip_norm > 0 || scales_loss(); }
+  Pass run_micro_batch(int64_t logical_rank, int64_t step, int64_t micro, bool last);
   at::Tensor run_passes(const CanonicalTree& tree, int64_t step);
   Sums agree(const CanonicalTree& tree, at::Tensor rows, const ReplicaCheck::Hashes& hashes, StopRequest request,
              int64_t step);
+  void divide_loss();
   void add_kernel_penalty(Range range);
   void update_bucket(Range range);
-  void finish_update(const CanonicalTree& tree, int64_t step);
+  bool move_loss_scale(int64_t step);
+  void update_at_once(double learning_rate);
+  bool finish_update(const CanonicalTree& tree, double learning_rate, int64_t step);
   void require_finite(int64_t step);
   double gradient_norm() const;
   void adopt_ready_order();
@@ -138,8 +149,9 @@ class Trainer {
   std::unique_ptr<EpochPlan> plan_;
   int64_t at_ = 0;  // next step of the plan
   bool order_known_ = false;
-  std::atomic<bool> finite_{true};  // of this step's gradients and updated weights
-  double agree_s_ = 0;              // of this step: exchanging rows
+  double loss_divisor_ = 1;    // of this step: what the samples' losses are divided by before backward
+  double gradient_scale_ = 1;  // of this step: what makes summed gradients those of the mean loss
+  double agree_s_ = 0;         // of this step: exchanging rows
   Spent spent_;
   struct Before {  // what the state said when the epoch began here: its earlier starts' share
     double data_wait_s = 0;

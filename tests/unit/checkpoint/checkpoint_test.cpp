@@ -20,11 +20,13 @@ static TrainingState some_state() {
   state.cursor = 77;
   state.loss_sum = 0.1 + 0.2;
   state.correct = 5;
+  state.skipped_steps = 2;
   state.coverage_sum = 0xfedcba9876543210ULL;
   state.epoch_seconds = 1.5;
   state.elapsed_s = 1e-7;
   state.schedule = {0.123456789012345678, 1, 2};
-  state.optimizer_updates = 420;
+  state.optimizer_updates = 418;
+  state.loss_scale = {16384, 77};
   state.best_value = 0.75;
   state.best_epoch = 2;
   state.logical_ranks = 8;
@@ -51,6 +53,9 @@ TEST_CASE("the state keeps every bit through JSON") {
   CHECK(back.loss_sum == state.loss_sum);
   CHECK(back.coverage_sum == state.coverage_sum);
   CHECK(back.schedule.best == state.schedule.best);
+  CHECK(back.skipped_steps == 2);
+  CHECK(back.loss_scale.scale == 16384);
+  CHECK(back.loss_scale.good_steps == 77);
   CHECK(back.classes == state.classes);
   TrainingState fresh;
   fresh.logical_ranks = 1;
@@ -60,6 +65,11 @@ TEST_CASE("the state keeps every bit through JSON") {
 TEST_CASE("a state that is not one is refused with the file's name") {
   CHECK_THROWS_WITH(training_state_from_json("{}", "file.safetensors"), Catch::Contains("file.safetensors"));
   CHECK_THROWS_AS(training_state_from_json("{", "f"), DataError);
+  TrainingState state = some_state();
+  for (const double scale : {0.5, 0x1p33}) {
+    state.loss_scale.scale = scale;
+    CHECK_THROWS_WITH(training_state_from_json(to_json(state), "f"), Catch::Contains("loss scale"));
+  }
 }
 
 TEST_CASE("tensors of any layout come back with their values") {

@@ -1,11 +1,14 @@
 #include "dtrain/data/sampler.hpp"
 
+#include <ATen/ops/ones.h>
+
 #include <algorithm>
 #include <iostream>
 #include <random>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/data/batch_source.hpp"
+#include "dtrain/data/device_batches.hpp"
 #include "support/catch.hpp"
 
 using namespace dtrain;
@@ -165,6 +168,7 @@ TEST_CASE("repeated batches hold the first one's pictures and the asked-for samp
       ++made;
       return Batch{{}, {}, waiting.at(0).samples};
     }
+    bool ready() const override { return true; }
     Figures figures() const override { return {}; }
     std::vector<BatchRequest> waiting;
     int made = 0;
@@ -176,4 +180,28 @@ TEST_CASE("repeated batches hold the first one's pictures and the asked-for samp
   CHECK(batches.next()->samples == std::vector<int64_t>{3, 4});
   CHECK(batches.next()->samples == std::vector<int64_t>{5});
   CHECK(!batches.next());
+}
+
+TEST_CASE("on a CPU batches are handed through as they are, in memory and order") {
+  struct Two final : BatchSource {
+    void start(std::vector<BatchRequest>) override { left = 2; }
+    std::optional<Batch> next() override {
+      if (left == 0) return std::nullopt;
+      return Batch{images, {}, {left--}};
+    }
+    bool ready() const override { return left > 0; }
+    Figures figures() const override { return {.wait_s = 7}; }
+    at::Tensor images = at::ones({1, 3, 2, 2});
+    int64_t left = 0;
+  } source;
+  DeviceBatches batches(source, c10::kCPU);
+  CHECK_FALSE(batches.ready());
+  batches.start({});
+  CHECK(batches.ready());
+  const auto first = batches.next();
+  CHECK(first->images.is_same(source.images));
+  CHECK(first->samples == std::vector<int64_t>{2});
+  CHECK(batches.next()->samples == std::vector<int64_t>{1});
+  CHECK(!batches.next());
+  CHECK(batches.figures().wait_s == 7);
 }

@@ -81,7 +81,7 @@ TEST_CASE("all_reduce, share and duplicate are told apart") {
                                                                    at::Tensor value = at::zeros({2}, at::kFloat);
                                                                    comm.all_reduce(value);
                                                                  },
-                                                                 [](Communicator& comm) { comm.share(2); },
+                                                                 [](Communicator& comm) { comm.share(2, c10::kCPU); },
                                                                  [](Communicator& comm) { comm.duplicate(); },
                                                                  [](Communicator& comm) { barrier(comm); }};
   const std::vector<std::string> words = {"all_reduce of 8 bytes", "share of 8 bytes", "duplicate",

@@ -11,7 +11,8 @@ using namespace dtrain;
 
 static bool step(Optimizer& optimizer, const at::Tensor& gradients, double rate) {
   optimizer.begin_update(rate);
-  return optimizer.update({0, gradients.numel()}, gradients);
+  optimizer.update({0, gradients.numel()}, gradients);
+  return optimizer.all_finite();
 }
 
 // Every loop there is.
@@ -131,10 +132,11 @@ TEST_CASE("an update in several ranges, in any order, gives the bits of an updat
       const at::Tensor gradient = at::randn({kCount});
       CHECK(step(whole, gradient, 0.01));
       parts.begin_update(0.01);
-      CHECK(parts.update({700, kCount}, gradient));
-      for (int64_t at = 0; at < 33; ++at) CHECK(parts.update({at, at + 1}, gradient));
-      CHECK(parts.update({33, 33}, gradient));
-      CHECK(parts.update({33, 700}, gradient));
+      parts.update({700, kCount}, gradient);
+      for (int64_t at = 0; at < 33; ++at) parts.update({at, at + 1}, gradient);
+      parts.update({33, 33}, gradient);
+      parts.update({33, 700}, gradient);
+      CHECK(parts.all_finite());
     }
     CHECK(at::equal(together, apart));
     for (size_t i = 0; i < whole.state().size(); ++i)
@@ -153,7 +155,8 @@ TEST_CASE("gradients are multiplied by the scale, and only read") {
     Optimizer first(options, scaled);
     Optimizer second(options, expected);
     first.begin_update(0.01);
-    CHECK(first.update({0, 100}, gradient, 0.3F));
+    first.update({0, 100}, gradient, 0.3F);
+    CHECK(first.all_finite());
     CHECK(step(second, gradient * 0.3F, 0.01));
     CHECK(at::equal(scaled, expected));
     CHECK(at::equal(gradient, kept));
@@ -170,9 +173,13 @@ TEST_CASE("a gradient that is not finite is told, wherever it stands, and only w
         gradient[place] = bad;
         Optimizer optimizer(options, at::ones({70}));
         optimizer.begin_update(0.01);
-        REQUIRE(optimizer.update({0, place}, gradient));
-        REQUIRE(optimizer.update({place + 1, 70}, gradient));
-        REQUIRE_FALSE(optimizer.update({place, place + 1}, gradient));
+        optimizer.update({0, place}, gradient);
+        optimizer.update({place + 1, 70}, gradient);
+        REQUIRE(optimizer.all_finite());
+        optimizer.update({place, place + 1}, gradient);
+        REQUIRE_FALSE(optimizer.all_finite());
+        optimizer.begin_update(0.01);
+        REQUIRE(optimizer.all_finite());
         Optimizer another(options, at::ones({70}));
         REQUIRE_FALSE(step(another, gradient, 0.01));
       }

@@ -37,7 +37,7 @@ TEST_CASE("epochs.csv begins as the contract fixes it") {
         "epoch,steps,samples,train_loss,valid_loss,learning_rate,epoch_seconds,elapsed_s,images_per_s,data_wait_s,"
         "allreduce_s,valid_seconds,"
         "queue_fill,read_mb_per_s,gpu_util_percent,memory_peak_mb,ranks,logical_ranks,valid_auroc,valid_auroc_Hernia,"
-        "compute_s,imbalance_s,update_s");
+        "compute_s,imbalance_s,update_s,skipped_steps");
 }
 
 TEST_CASE("a row is written once, undefined values are empty in CSV and null in JSON") {
@@ -45,6 +45,7 @@ TEST_CASE("a row is written once, undefined values are empty in CSV and null in 
   {
     RunLog log(folder.path(), kFigures, 0, 0);
     log.step(1, 0, 0.7, 0.01);
+    log.step(2, 0, 0.7, 0.01, 4096, true);
     log.epoch(row_of(1), 10);
   }
   const CsvTable rows = epochs_of(folder);
@@ -53,11 +54,16 @@ TEST_CASE("a row is written once, undefined values are empty in CSV and null in 
   CHECK(rows.at(0, rows.column("valid_auroc_Hernia")).empty());
   CHECK(rows.at(0, rows.column("valid_auroc")) == "0.75");
   const auto lines = split_text(read_text(folder / "metrics.jsonl"), '\n');
-  const auto event = nlohmann::json::parse(lines[1]);
+  const auto event = nlohmann::json::parse(lines[2]);
   CHECK(event["event"] == "epoch");
   CHECK(event["valid_auroc_Hernia"].is_null());
   CHECK(event["samples"].dump() == "100");
-  CHECK(nlohmann::json::parse(lines[0])["train_loss"] == 0.7);
+  const auto step = nlohmann::json::parse(lines[0]);
+  CHECK(step["train_loss"] == 0.7);
+  CHECK_FALSE((step.contains("skipped") || step.contains("loss_scale")));
+  const auto skipped = nlohmann::json::parse(lines[1]);
+  CHECK(skipped["skipped"] == true);
+  CHECK(skipped["loss_scale"] == 4096);
 }
 
 TEST_CASE("a resumed run cuts back what came after the checkpoint, torn lines too") {

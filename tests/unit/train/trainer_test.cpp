@@ -77,7 +77,8 @@ Outcome train(const Setting& setting, Communicator& comm) {
   Watchdog watchdog(60, [](const std::string&) {});
   Trainer trainer({replica, loss, schedule, loader, comm, watchdog, dataset, train_part, trace},
                   {setting.task, 5, setting.logical_ranks, setting.distributed, setting.l2_kernels, setting.clip_norm,
-                   setting.batch, Distribute::samples});
+                   setting.batch, Distribute::samples},
+                  comm.duplicate());
   Outcome outcome;
   TrainingState state;
   for (int epoch = 0; epoch < 2; ++epoch) {

@@ -4,7 +4,7 @@
 #include <random>
 #include <vector>
 
-#include "dtrain/optim/update_kernels.hpp"
+#include "dtrain/device/flat_math.hpp"
 #include "support/catch.hpp"
 
 using namespace dtrain;
@@ -17,7 +17,11 @@ static std::vector<float> random_values(size_t count) {
   return values;
 }
 
-// The order of additions that the header promises, one element after another.
+static double sum_of_squares(const std::vector<float>& values) {
+  return host_math().sums_of_squares(values.data(), {{0, static_cast<int64_t>(values.size())}}).front();
+}
+
+// The order of additions that host_math.cpp states, one element after another.
 static double in_sixteen_lanes(const std::vector<float>& values) {
   std::array<double, 16> lanes{};
   for (size_t i = 0; i < values.size(); ++i) {

@@ -1,0 +1,47 @@
+# The CUDA toolkit and NCCL, where both are present: DTRAIN_HAS_CUDA. Without them everything else is built the same.
+option(DTRAIN_CUDA "Build the GPU module where a CUDA toolkit and NCCL are found" ON)
+set(DTRAIN_HAS_CUDA FALSE)
+set(DTRAIN_CUDA_WHY_NOT "switched off (DTRAIN_CUDA, or a sanitizer build)")
+if(DTRAIN_CUDA AND NOT DTRAIN_SANITIZE)
+  include(CheckLanguage)
+  if(NOT CMAKE_CUDA_COMPILER AND EXISTS /usr/local/cuda/bin/nvcc)
+    set(CMAKE_CUDA_COMPILER /usr/local/cuda/bin/nvcc)
+  endif()
+  set(CMAKE_CUDA_ARCHITECTURES 80)  # of the check alone; the module names its own
+  check_language(CUDA)
+  # LibTorch's own first: a process holds one libnccl.so.2, and LibTorch must be able to run on it.
+  find_path(NCCL_INCLUDE nccl.h HINTS ${DTRAIN_TORCH}/../nvidia/nccl/include PATHS /usr/local/cuda/include)
+  find_library(NCCL_LIBRARY NAMES libnccl.so.2 nccl HINTS ${DTRAIN_TORCH}/../nvidia/nccl/lib PATHS /usr/local/cuda/lib64)
+  if(NOT CMAKE_CUDA_COMPILER)
+    set(DTRAIN_CUDA_WHY_NOT "no CUDA toolkit (nvcc)")
+  elseif(NOT NCCL_INCLUDE OR NOT NCCL_LIBRARY)
+    set(DTRAIN_CUDA_WHY_NOT "no NCCL (nccl.h, libnccl)")
+  elseif(NOT TARGET LibTorch::cuda)
+    set(DTRAIN_CUDA_WHY_NOT "LibTorch in ${DTRAIN_TORCH} has no CUDA half (libtorch_cuda.so)")
+  else()
+    enable_language(CUDA)
+    find_package(CUDAToolkit REQUIRED)
+    add_library(dtrain_nccl INTERFACE)
+    target_include_directories(dtrain_nccl SYSTEM INTERFACE ${NCCL_INCLUDE} ${CUDAToolkit_INCLUDE_DIRS})
+    target_link_libraries(dtrain_nccl INTERFACE ${NCCL_LIBRARY} CUDA::cudart)
+    set(DTRAIN_HAS_CUDA TRUE)
+    set(DTRAIN_CUDA_WHY_NOT "")
+  endif()
+endif()
+
+if(NOT DTRAIN_HAS_CUDA)
+  file(REMOVE ${CMAKE_BINARY_DIR}/lib/libdtrain_cuda.so)  # of an earlier configuration
+endif()
+
+# The program and the GPU module share C++ classes: this names the state of those that they share, so that one refuses
+# the other of another build.
+set(shared_headers device/flat_math device/gpu_module device/nccl_api device/update_rules base/error base/shards)
+foreach(header ${shared_headers})
+  set(path ${CMAKE_SOURCE_DIR}/lib/dtrain/${header}.hpp)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${path})
+  file(SHA256 ${path} hash)
+  string(APPEND shared_hashes ${hash})
+endforeach()
+string(SHA256 shared_hash "${shared_hashes} ${LibTorch_VERSION} ${CMAKE_BUILD_TYPE}")
+string(SUBSTRING ${shared_hash} 0 12 shared_hash)
+set(DTRAIN_BUILD_STAMP "${PROJECT_VERSION}-${shared_hash}")

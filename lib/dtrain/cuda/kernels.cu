@@ -1,0 +1,104 @@
+#include <algorithm>
+
+#include "dtrain/cuda/kernels.hpp"
+
+// Compiled with -fmad=false: a product and a sum are rounded one after the other, as on the CPU.
+
+namespace dtrain::kernels {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int64_t kMostBlocks = 4096;  // several waves on any GPU; each thread then takes more than one element
+
+int blocks_for(int64_t numel) { return static_cast<int>(std::min((numel + kThreads - 1) / kThreads, kMostBlocks)); }
+
+__device__ int64_t first_element() { return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; }
+__device__ int64_t stride() { return static_cast<int64_t>(gridDim.x) * blockDim.x; }
+
+__global__ void add_kernel(float* into, const float* from, int64_t numel) {
+  for (int64_t i = first_element(); i < numel; i += stride()) into[i] += from[i];
+}
+
+__global__ void sum_kernel(const __grid_constant__ Sum sum, float* output, int64_t numel) {
+  for (int64_t i = first_element(); i < numel; i += stride()) {
+    float stack[Sum::kMostDepth];
+    int top = 0;
+    for (int step = 0; step < sum.length; ++step) {
+      const int input = sum.program[step];
+      if (input == Sum::kAdd) {
+        --top;
+        stack[top - 1] += stack[top];
+      } else {
+        stack[top++] = sum.inputs[input][i];
+      }
+    }
+    output[i] = stack[0];
+  }
+}
+
+template <typename Rule>
+__global__ void update_kernel(Rule rule, UpdateSlices slices, int32_t* not_finite) {
+  bool finite = true;
+  for (int64_t i = first_element(); i < slices.count; i += stride()) {
+    float none = 0;
+    float weight = slices.weights[i];
+    const float gradient = slices.gradients[i];
+    if constexpr (Rule::kStates == 0) {
+      rule(gradient, weight, none, none);
+    } else if constexpr (Rule::kStates == 1) {
+      rule(gradient, weight, slices.first[i], none);
+    } else {
+      rule(gradient, weight, slices.first[i], slices.second[i]);
+    }
+    slices.weights[i] = weight;
+    finite = finite && isfinite(gradient) && isfinite(weight);
+  }
+  if (!finite) *not_finite = 1;  // whichever threads write it, they write the same
+}
+
+__global__ void sums_of_squares_kernel(const float* values, const int64_t* bounds, double* sums) {
+  __shared__ double parts[kThreads];
+  double part = 0;
+  for (int64_t i = bounds[2 * blockIdx.x] + threadIdx.x; i < bounds[2 * blockIdx.x + 1]; i += kThreads) {
+    const double value = values[i];
+    part += value * value;
+  }
+  parts[threadIdx.x] = part;
+  __syncthreads();
+  for (unsigned half = kThreads / 2; half > 0; half /= 2) {
+    if (threadIdx.x < half) parts[threadIdx.x] += parts[threadIdx.x + half];
+    __syncthreads();
+  }
+  if (threadIdx.x == 0) sums[blockIdx.x] = parts[0];
+}
+
+}  // namespace
+
+cudaError_t add(float* into, const float* from, int64_t numel, cudaStream_t stream) {
+  if (numel == 0) return cudaSuccess;
+  add_kernel<<<blocks_for(numel), kThreads, 0, stream>>>(into, from, numel);
+  return cudaGetLastError();
+}
+
+cudaError_t sum(const Sum& sum, float* output, int64_t numel, cudaStream_t stream) {
+  if (numel == 0) return cudaSuccess;
+  sum_kernel<<<blocks_for(numel), kThreads, 0, stream>>>(sum, output, numel);
+  return cudaGetLastError();
+}
+
+cudaError_t update(UpdateRule rule, const UpdateSlices& slices, const UpdateFactors& factors, int32_t* not_finite,
+                   cudaStream_t stream) {
+  if (slices.count == 0) return cudaSuccess;
+  with_rule(rule, factors, [&](const auto& chosen) {
+    update_kernel<<<blocks_for(slices.count), kThreads, 0, stream>>>(chosen, slices, not_finite);
+  });
+  return cudaGetLastError();
+}
+
+cudaError_t sums_of_squares(const float* values, const int64_t* bounds, int count, double* sums, cudaStream_t stream) {
+  if (count == 0) return cudaSuccess;
+  sums_of_squares_kernel<<<count, kThreads, 0, stream>>>(values, bounds, sums);
+  return cudaGetLastError();
+}
+
+}  // namespace dtrain::kernels

@@ -1,0 +1,112 @@
+#include <ATen/ATen.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAStream.h>
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+
+#include "dtrain/base/error.hpp"
+#include "dtrain/cuda/kernels.hpp"
+#include "dtrain/cuda/real_nccl.hpp"
+#include "dtrain/device/gpu_module.hpp"
+
+namespace dtrain {
+namespace {
+
+// A launch fails when an earlier kernel has (the device's memory is lost to this process) or when it is itself wrong.
+void cuda_check(cudaError_t code, const char* what) {
+  if (code == cudaSuccess) return;
+  throw DeviceError(std::string(what) + " failed on the GPU: " + cudaGetErrorString(code));
+}
+
+cudaStream_t current_stream() { return c10::cuda::getCurrentCUDAStream().stream(); }
+
+static_assert(kernels::Sum::kAdd == FlatMath::kAdd);
+
+class CudaMath final : public FlatMath {
+ public:
+  void add(float* into, const float* from, int64_t numel) const override {
+    cuda_check(kernels::add(into, from, numel, current_stream()), "adding gradients");
+  }
+
+  void sum(std::span<const int> program, int depth, const std::vector<const float*>& inputs,
+           const std::vector<float*>& outputs, int64_t numel) const override {
+    check(inputs.size() <= kernels::Sum::kMostInputs && program.size() <= 2 * kernels::Sum::kMostInputs &&
+              depth <= kernels::Sum::kMostDepth,
+          "a sum on the GPU has at most 512 inputs");
+    kernels::Sum sum{};
+    std::copy(inputs.begin(), inputs.end(), sum.inputs);
+    std::copy(program.begin(), program.end(), sum.program);
+    sum.length = static_cast<int>(program.size());
+    cuda_check(kernels::sum(sum, outputs.front(), numel, current_stream()), "adding gradients");
+    for (size_t i = 1; i < outputs.size(); ++i)
+      cuda_check(cudaMemcpyAsync(outputs[i], outputs.front(), static_cast<size_t>(numel) * sizeof(float),
+                                 cudaMemcpyDeviceToDevice, current_stream()),
+                 "copying gradients");
+  }
+
+  void update(UpdateRule rule, const UpdateSlices& slices, const UpdateFactors& factors,
+              int32_t* not_finite) const override {
+    cuda_check(kernels::update(rule, slices, factors, not_finite, current_stream()), "the optimizer's update");
+  }
+
+  std::vector<double> sums_of_squares(const float* values, const std::vector<Range>& ranges) const override {
+    const auto count = static_cast<int64_t>(ranges.size());
+    std::vector<int64_t> bounds;
+    for (const Range& range : ranges) bounds.insert(bounds.end(), {range.begin, range.end});
+    const at::Tensor on_device = at::tensor(bounds, at::kLong).to(at::kCUDA);
+    const at::Tensor sums = at::empty({count}, on_device.options().dtype(at::kDouble));
+    cuda_check(kernels::sums_of_squares(values, on_device.const_data_ptr<int64_t>(), static_cast<int>(count),
+                                        sums.mutable_data_ptr<double>(), current_stream()),
+               "the norm of the gradients");
+    const at::Tensor back = sums.cpu();
+    const double* first = back.const_data_ptr<double>();
+    return {first, first + count};
+  }
+};
+
+class CudaModule final : public GpuModule {
+ public:
+  const FlatMath& math() const override { return math_; }
+  NcclApi& nccl() override { return *nccl_; }
+
+  void use_device(int device) override {
+    cudaError_t code = cudaSetDevice(device);
+    if (code == cudaSuccess) code = cudaFree(nullptr);  // makes the context: now it shows whether the GPU is to be had
+    if (code == cudaSuccess) return;
+    const std::string words = cudaGetErrorString(code);
+    if (code == cudaErrorMemoryAllocation)
+      throw Error(exit_code::kOutOfMemory, "GPU " + std::to_string(device) + " has no memory left (" + words +
+                                               "); another program holds it: see nvidia-smi");
+    throw ConfigError("GPU " + std::to_string(device) + " cannot be used: " + words +
+                      (code == cudaErrorDevicesUnavailable
+                           ? "; another program holds it alone (compute mode exclusive): see nvidia-smi"
+                           : "; does the driver run CUDA " + cuda_version() + "? See dtrain info and nvidia-smi"));
+  }
+
+  double memory_peak_mb() const override {
+    const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(c10::cuda::current_device());
+    return static_cast<double>(stats.reserved_bytes[0].peak) / 1e6;  // 0: all pools together
+  }
+
+  std::string cuda_version() const override {
+    int version = 0;
+    cudaRuntimeGetVersion(&version);
+    return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+  }
+
+ private:
+  CudaMath math_;
+  std::unique_ptr<NcclApi> nccl_ = make_real_nccl();
+};
+
+GpuModule& module() {
+  static CudaModule module;
+  return module;
+}
+
+}  // namespace
+}  // namespace dtrain
+
+extern "C" __attribute__((visibility("default")))
+const dtrain::GpuModuleEntry dtrain_gpu_module_entry = {DTRAIN_BUILD_STAMP, dtrain::module};

@@ -1,0 +1,67 @@
+#include "dtrain/device/device.hpp"
+
+#include <ATen/Context.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "dtrain/base/error.hpp"
+
+namespace dtrain {
+
+static constexpr int kOldestCompute = 75;  // compute capability × 10 that the module's kernels are built for
+
+int choose_gpu(const std::vector<GpuView>& views, size_t mine, bool share) {
+  const GpuView& view = views[mine];
+  if (view.gpus == 0)
+    throw ConfigError(view.host + " shows no GPU to rank " + std::to_string(mine) + " while others have one" +
+                      (view.why_none.empty() ? "" : " (" + view.why_none + ")") +
+                      "; give every task a GPU (--gpus-per-node or --gres=gpu:N), or device: cpu");
+  if (share) return view.local_rank % view.gpus;
+  const auto ranks_here =
+      std::count_if(views.begin(), views.end(), [&](const GpuView& other) { return other.host == view.host; });
+  // One visible GPU is this rank's own when the launcher hands them out one by one; require_own_gpus() finds the case
+  // in which it hands the same one to all.
+  if (view.gpus == 1) return 0;
+  if (view.local_rank < view.gpus) return view.local_rank;
+  throw ConfigError(view.host + " has " + std::to_string(ranks_here) + " ranks but shows " + std::to_string(view.gpus) +
+                    " GPUs; start one rank per GPU (mpirun --map-by ppr:" + std::to_string(view.gpus) +
+                    ":node, or --ntasks-per-node=" + std::to_string(view.gpus) +
+                    "); distributed.logical_ranks gives a job of more ranks on fewer, and device: cpu uses none");
+}
+
+void require_own_gpus(const std::vector<std::string>& hosts, const std::vector<std::string>& uuids) {
+  for (size_t b = 0; b < uuids.size(); ++b)
+    for (size_t a = 0; a < b; ++a)
+      if (hosts[a] == hosts[b] && uuids[a] == uuids[b] && !uuids[a].empty())
+        throw ConfigError("ranks " + std::to_string(a) + " and " + std::to_string(b) + " on " + hosts[a] +
+                          " have the same GPU (" + uuids[a] +
+                          "); under mpirun ask Slurm for GPUs by node (--gpus-per-node or --gres=gpu:N, not "
+                          "--gpus-per-task) and start one rank per GPU; to rehearse on one GPU set "
+                          "distributed.share_device: true with distributed.backend: mpi; device: cpu uses none");
+}
+
+std::string no_gpu_reason(const GpuDriver& driver) {
+  if (gpu_module_path().empty()) return "this build has no GPU code (no CUDA toolkit or NCCL when it was built)";
+  if (!driver.problem.empty()) return driver.problem;
+  if (std::atoi(driver.version.c_str()) < std::atoi(DTRAIN_CUDA_VERSION))
+    return "the NVIDIA driver runs CUDA up to " + driver.version + ", and this build needs " + DTRAIN_CUDA_VERSION;
+  const Gpu& gpu = driver.gpus.front();
+  if (gpu.compute_major * 10 + gpu.compute_minor < kOldestCompute)
+    return gpu.name + " has compute capability " + std::to_string(gpu.compute_major) + "." +
+           std::to_string(gpu.compute_minor) + ", and this build begins at 7.5";
+  return "";
+}
+
+void set_deterministic(bool deterministic) {
+  // cuBLAS reads it when it starts: a fixed workspace, without which its results may vary.
+  if (deterministic) setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);
+  at::Context& context = at::globalContext();
+  context.setDeterministicCuDNN(deterministic);
+  context.setBenchmarkCuDNN(!deterministic);
+  // Warns where an operator has no such kernel instead of failing; the four networks use none of those.
+  context.setDeterministicAlgorithms(deterministic, /*warn_only=*/true);
+  context.setDeterministicFillUninitializedMemory(false);  // a pass over every new tensor, for readers of garbage
+}
+
+}  // namespace dtrain

@@ -1,0 +1,103 @@
+#include "dtrain/device/gpu_driver.hpp"
+
+#include <dlfcn.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+
+namespace dtrain {
+namespace {
+
+// The driver's interface, as cuda.h has it: results and devices are ints, and these numbers do not change.
+constexpr int kSuccess = 0;
+constexpr int kComputeMajor = 75;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
+constexpr int kComputeMinor = 76;
+struct Uuid {
+  std::array<unsigned char, 16> bytes;
+};
+
+class Driver {
+ public:
+  explicit Driver(const std::string& library) : handle_(dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL)) {}
+  // Never closed: the driver keeps threads and handlers of its own.
+
+  bool loaded() const { return handle_ != nullptr; }
+
+  /// The result of a call; a driver too old to know it fails it.
+  template <typename... Arguments>
+  int call(const char* name, Arguments... arguments) const {
+    const auto function = reinterpret_cast<int (*)(Arguments...)>(dlsym(handle_, name));
+    return function == nullptr ? -1 : function(arguments...);
+  }
+
+  std::string error_text(int code) const {
+    const char* text = nullptr;
+    if (call("cuGetErrorString", code, &text) == kSuccess && text != nullptr) return text;
+    return "error " + std::to_string(code);
+  }
+
+ private:
+  void* handle_;
+};
+
+std::string uuid_text(const Uuid& uuid) {
+  std::string text = "GPU-";
+  for (size_t i = 0; i < uuid.bytes.size(); ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += "-";
+    std::array<char, 3> digits{};
+    std::snprintf(digits.data(), digits.size(), "%02x", uuid.bytes[i]);
+    text += digits.data();
+  }
+  return text;
+}
+
+Gpu describe(const Driver& driver, int device) {
+  Gpu gpu;
+  std::array<char, 256> name{};
+  Uuid uuid{};
+  size_t bytes = 0;
+  if (driver.call("cuDeviceGetName", name.data(), static_cast<int>(name.size()), device) == kSuccess)
+    gpu.name = name.data();
+  // The second version tells the parts of a divided GPU (MIG) apart.
+  if (driver.call("cuDeviceGetUuid_v2", &uuid, device) == kSuccess ||
+      driver.call("cuDeviceGetUuid", &uuid, device) == kSuccess)
+    gpu.uuid = uuid_text(uuid);
+  driver.call("cuDeviceGetAttribute", &gpu.compute_major, kComputeMajor, device);
+  driver.call("cuDeviceGetAttribute", &gpu.compute_minor, kComputeMinor, device);
+  if (driver.call("cuDeviceTotalMem_v2", &bytes, device) == kSuccess)
+    gpu.memory_mb = static_cast<int64_t>(bytes / 1000000);
+  return gpu;
+}
+
+}  // namespace
+
+GpuDriver ask_gpu_driver(const std::string& library) {
+  GpuDriver found;
+  const Driver driver(library);
+  if (!driver.loaded()) {
+    found.problem = "no NVIDIA driver (" + library + ") on this machine";
+    return found;
+  }
+  if (const int result = driver.call("cuInit", 0U); result != kSuccess) {
+    found.problem = "the NVIDIA driver does not start: " + driver.error_text(result);
+    return found;
+  }
+  int version = 0;
+  int count = 0;
+  driver.call("cuDriverGetVersion", &version);
+  found.version = std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+  driver.call("cuDeviceGetCount", &count);
+  for (int i = 0; i < count; ++i) {
+    int device = 0;
+    if (driver.call("cuDeviceGet", &device, i) == kSuccess) found.gpus.push_back(describe(driver, device));
+  }
+  if (found.gpus.empty()) {
+    const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+    found.problem = visible == nullptr ? std::string("the NVIDIA driver shows no GPU")
+                                       : "CUDA_VISIBLE_DEVICES=" + std::string(visible) + " leaves no GPU";
+  }
+  return found;
+}
+
+}  // namespace dtrain

@@ -1,0 +1,28 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace dtrain {
+
+/// One GPU that this process may use, in the order in which CUDA numbers them (CUDA_VISIBLE_DEVICES applies).
+struct Gpu {
+  std::string name;       ///< "NVIDIA H100 80GB HBM3"
+  std::string uuid;       ///< "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx", the same in every process of the host
+  int compute_major = 0;  ///< compute capability
+  int compute_minor = 0;
+  int64_t memory_mb = 0;  ///< 1e6 bytes
+};
+
+/// What the NVIDIA driver tells.
+struct GpuDriver {
+  std::string version;    ///< newest CUDA that it runs, "13.0"; "" without a driver
+  std::vector<Gpu> gpus;  ///< may be empty
+  std::string problem;    ///< why `gpus` is empty, one clause; "" when it is not
+};
+
+/// Asks the driver, found at run time: a machine without one pays for a failed dlopen. Makes no CUDA context, so that
+/// no memory of a device is taken. `library`: the driver's file name.
+GpuDriver ask_gpu_driver(const std::string& library = "libcuda.so.1");
+
+}  // namespace dtrain

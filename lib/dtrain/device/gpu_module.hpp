@@ -1,0 +1,45 @@
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "dtrain/device/flat_math.hpp"
+#include "dtrain/device/nccl_api.hpp"
+
+namespace dtrain {
+
+/// Everything that needs the CUDA toolkit or NCCL to be built, behind one door: libdtrain_cuda.so. Loading it brings in
+/// LibTorch's CUDA half, which costs time and memory, so it happens only where there is a GPU to use. Streams, events,
+/// copies and pinned memory need nothing from here: LibTorch has them for any device, once its CUDA half is loaded.
+class GpuModule {
+ public:
+  virtual ~GpuModule() = default;
+
+  virtual const FlatMath& math() const = 0;
+  virtual NcclApi& nccl() = 0;
+
+  /// Makes `device` this thread's, and tries whether it can be used at all. Throws ConfigError with the driver's words
+  /// (out of memory, exclusive to another process …).
+  virtual void use_device(int device) = 0;
+  /// The most that LibTorch has held of this thread's device so far, in 1e6 bytes.
+  virtual double memory_peak_mb() const = 0;
+  /// "13.0"
+  virtual std::string cuda_version() const = 0;
+};
+
+/// What the module exports: its one function, and what it was built as. The program loads a module of its own build
+/// only, as the two share C++ classes.
+struct GpuModuleEntry {
+  const char* build;  ///< names the headers that both share, LibTorch and the kind of build (cmake/DtrainCuda.cmake)
+  GpuModule& (*module)();
+};
+inline constexpr const char* kGpuModuleEntry = "dtrain_gpu_module_entry";  ///< extern "C" const GpuModuleEntry
+
+/// Loads the module, which then stays for the life of the process. Looks for libdtrain_cuda.so beside the program and
+/// in the lib/ of the folders above it, as a build and a bundle have it. Throws MissingError where there is none or it
+/// cannot be loaded, in one sentence that says why.
+GpuModule& load_gpu_module();
+
+/// Where load_gpu_module() would find it, "" where there is none: the program was built without CUDA.
+std::string gpu_module_path();
+
+}  // namespace dtrain

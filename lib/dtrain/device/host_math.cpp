@@ -1,0 +1,128 @@
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <memory>
+
+#include "dtrain/device/flat_math.hpp"
+
+// DTRAIN_VECTOR_CLONES comes from CMake's dtrain_vector_code(): the attribute that compiles a function once for each
+// vector width and lets the processor choose when the program starts; nothing where the compiler cannot.
+
+namespace dtrain {
+namespace {
+
+constexpr int64_t kPiece = 4096;  // floats: a handful of pieces fit into a core's first cache
+
+// out may be a or b.
+DTRAIN_VECTOR_CLONES
+void add_pair(const float* a, const float* b, float* out, int64_t numel) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < numel; ++i) out[i] = a[i] + b[i];
+}
+
+// Bit 31 is set exactly when `value` is infinite or not a number: only their exponent, all ones, carries over into it.
+// Or-ing these words tests a whole range without a branch.
+inline uint32_t not_finite(float value) { return (std::bit_cast<uint32_t>(value) & 0x7F800000U) + 0x00800000U; }
+
+template <typename Rule>
+[[gnu::always_inline]] inline uint32_t run_rule(const Rule given, const UpdateSlices& slices) {
+  const Rule rule = given;
+  float* w = slices.weights;
+  float* a = slices.first;
+  float* b = slices.second;
+  const float* gradients = slices.gradients;
+  uint32_t seen = 0;
+  for (int64_t i = 0; i < slices.count; ++i) {
+    float none = 0;
+    float weight = w[i];
+    const float gradient = gradients[i];
+    if constexpr (Rule::kStates == 0) {
+      rule(gradient, weight, none, none);
+    } else if constexpr (Rule::kStates == 1) {
+      rule(gradient, weight, a[i], none);
+    } else {
+      rule(gradient, weight, a[i], b[i]);
+    }
+    w[i] = weight;
+    seen |= not_finite(gradient) | not_finite(weight);
+  }
+  return seen;
+}
+
+DTRAIN_VECTOR_CLONES
+uint32_t run_update(UpdateRule rule, const UpdateSlices& slices, const UpdateFactors& factors) {
+  uint32_t seen = 0;
+  with_rule(
+      rule, factors, [&](const auto& chosen) __attribute__((always_inline)) { seen = run_rule(chosen, slices); });
+  return seen;
+}
+
+// Element i is added to lane i mod 16 and the lanes are folded by a fixed tree: the bits of any vector width.
+DTRAIN_VECTOR_CLONES
+double sum_of_squares(const float* values, int64_t numel) {
+  constexpr int64_t kLanes = 16;
+  std::array<double, kLanes> lanes{};
+  int64_t i = 0;
+  for (; i + kLanes <= numel; i += kLanes)
+    for (int64_t lane = 0; lane < kLanes; ++lane) {
+      const double value = values[i + lane];
+      lanes[static_cast<size_t>(lane)] += value * value;
+    }
+  for (size_t lane = 0; i < numel; ++i, ++lane) {
+    const double value = values[i];
+    lanes[lane] += value * value;
+  }
+  for (size_t half = kLanes / 2; half > 0; half /= 2)
+    for (size_t lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
+  return lanes[0];
+}
+
+class HostMath final : public FlatMath {
+ public:
+  void add(float* into, const float* from, int64_t numel) const override { add_pair(into, from, into, numel); }
+
+  // A piece goes through the caches once, whatever the number of inputs.
+  void sum(std::span<const int> program, int depth, const std::vector<const float*>& inputs,
+           const std::vector<float*>& outputs, int64_t numel) const override {
+    const auto scratch = std::make_unique_for_overwrite<float[]>(static_cast<size_t>(depth * kPiece));
+    std::vector<const float*> stack(static_cast<size_t>(depth));
+    for (int64_t at = 0; at < numel; at += kPiece) {
+      const int64_t count = std::min(kPiece, numel - at);
+      size_t top = 0;  // values on the stack
+      for (size_t i = 0; i < program.size(); ++i) {
+        if (program[i] != kAdd) {
+          stack[top++] = inputs[static_cast<size_t>(program[i])] + at;
+          continue;
+        }
+        --top;
+        float* out =
+            i + 1 == program.size() ? outputs.front() + at : scratch.get() + static_cast<int64_t>(top - 1) * kPiece;
+        add_pair(stack[top - 1], stack[top], out, count);
+        stack[top - 1] = out;
+      }
+      for (float* output : outputs)
+        if (output + at != stack[0]) std::memcpy(output + at, stack[0], static_cast<size_t>(count) * sizeof(float));
+    }
+  }
+
+  void update(UpdateRule rule, const UpdateSlices& slices, const UpdateFactors& factors,
+              int32_t* not_finite) const override {
+    if ((run_update(rule, slices, factors) & 0x80000000U) != 0) *not_finite = 1;
+  }
+
+  std::vector<double> sums_of_squares(const float* values, const std::vector<Range>& ranges) const override {
+    std::vector<double> sums;
+    for (const Range& range : ranges) sums.push_back(sum_of_squares(values + range.begin, range.size()));
+    return sums;
+  }
+};
+
+}  // namespace
+
+const FlatMath& host_math() {
+  static const HostMath math;
+  return math;
+}
+
+}  // namespace dtrain

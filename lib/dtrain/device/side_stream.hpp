@@ -1,0 +1,45 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+#include <c10/core/Event.h>
+#include <c10/core/StreamGuard.h>
+
+#include <memory>
+#include <optional>
+
+namespace dtrain {
+
+/// A point in the work that a thread has issued to its device.
+using Mark = std::shared_ptr<c10::Event>;  // null on a CPU, where work is done when it is issued
+
+/// A queue of work beside the one that training issues to, for a second thread. On a GPU it is a CUDA stream, and
+/// orders between the two are given to the device by events: no thread waits. On a CPU all of it is nothing.
+///
+///   const Mark ready = side.mark();                                  // one thread: all that it has issued so far
+///   { SideStream::Scope scope; side.enter(ready, scope); …work… }    // another: runs on the device after that
+///   while (!side.idle()) …;  side.join();                            // the first: goes on after the other's work
+///
+/// enter() and its work: one thread at a time.
+class SideStream {
+ public:
+  explicit SideStream(c10::Device device);
+
+  Mark mark() const;
+
+  /// While it lives the calling thread issues to the side stream.
+  using Scope = std::optional<c10::StreamGuard>;
+  void enter(const Mark& after, Scope& scope) const;
+
+  /// True when the device has done all work that has been issued to the side stream.
+  bool idle() const;
+  /// What the calling thread issues from now on runs after all that has been issued to the side stream.
+  void join() const;
+  /// For a tensor that was made on the side stream and is read on the calling thread's from now on: its memory is not
+  /// used again before that thread's work on it is done.
+  void lend_to_current(const at::Tensor& tensor) const;
+
+ private:
+  c10::Device device_;
+  std::optional<c10::Stream> stream_;  // none on a CPU
+};
+
+}  // namespace dtrain

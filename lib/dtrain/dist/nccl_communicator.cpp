@@ -1,0 +1,182 @@
+#include "dtrain/dist/nccl_communicator.hpp"
+
+#include <ATen/ATen.h>
+
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "dtrain/base/error.hpp"
+#include "dtrain/base/text.hpp"
+#include "dtrain/base/time.hpp"
+#include "dtrain/dist/collectives.hpp"
+
+namespace dtrain {
+namespace {
+
+std::string meaning(NcclResult result) {
+  switch (result) {
+    case NcclResult::success:
+      return "success";
+    case NcclResult::unhandled_cuda_error:
+      return "a CUDA call failed";
+    case NcclResult::system_error:
+      return "a system call failed (often too little /dev/shm, or the network)";
+    case NcclResult::internal_error:
+      return "NCCL failed inside";
+    case NcclResult::invalid_argument:
+      return "an argument is invalid";
+    case NcclResult::invalid_usage:
+      return "it is used in a way that NCCL does not allow (two ranks on one GPU?)";
+    case NcclResult::remote_error:
+      return "a peer or its network failed";
+    case NcclResult::in_progress:
+      return "in progress";
+  }
+  return "unknown result " + std::to_string(static_cast<int>(result));
+}
+
+class NcclCommunicator final : public Communicator {
+ public:
+  NcclCommunicator(NcclApi& api, Communicator& host, double limit_s)
+      : api_(api), host_(host), limit_s_(limit_s), rank_(host.rank()), size_(host.size()) {
+    NcclApi::Id id;
+    NcclResult made = NcclResult::success;
+    if (rank_ == 0) made = api_.get_unique_id(id);
+    at::Tensor bytes = at::empty({static_cast<int64_t>(id.bytes.size()) + 1}, at::kByte);
+    auto* data = bytes.mutable_data_ptr<uint8_t>();
+    std::memcpy(data, id.bytes.data(), id.bytes.size());
+    data[id.bytes.size()] = static_cast<uint8_t>(made);  // so that no rank waits for an id that there is not
+    broadcast(host_, bytes);
+    data = bytes.mutable_data_ptr<uint8_t>();
+    std::memcpy(id.bytes.data(), data, id.bytes.size());
+    made = static_cast<NcclResult>(data[id.bytes.size()]);
+    if (made != NcclResult::success) fail("ncclGetUniqueId", made);
+    try {
+      settle("ncclCommInitRankConfig", api_.init_rank(comm_, size_, id, rank_));
+      // A first collective may deadlock with the allocations of a rank that is still being set up.
+      barrier(host_);
+    } catch (...) {
+      failed_ = true;
+      close();
+      throw;
+    }
+  }
+
+  ~NcclCommunicator() override { close(); }
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+
+  void exchange(const std::vector<Message>& sends, const std::vector<Message>& receives) override {
+    if (sends.empty() && receives.empty()) return;
+    for (const std::vector<Message>* messages : {&sends, &receives})
+      for (const Message& message : *messages) require_reachable(message.data);
+    require("ncclGroupStart", api_.group_start());
+    for (const Message& message : receives)
+      note(api_.receive(message.data.data_ptr(), message.data.nbytes(), message.peer, comm_));
+    for (const Message& message : sends)
+      note(api_.send(message.data.const_data_ptr(), message.data.nbytes(), message.peer, comm_));
+    const NcclResult end = api_.group_end();
+    const NcclResult inside = std::exchange(noted_, NcclResult::success);
+    if (inside != NcclResult::success) fail("ncclSend or ncclRecv", inside);
+    settle("ncclGroupEnd", end);
+  }
+
+  void all_reduce(at::Tensor& tensor) override {
+    require_reachable(tensor);
+    check(tensor.scalar_type() == at::kFloat, "floats are added up");
+    settle("ncclAllReduce",
+           api_.all_reduce(tensor.mutable_data_ptr<float>(), static_cast<size_t>(tensor.numel()), comm_));
+  }
+
+  HostMemory share(int64_t numel, c10::Device device) override {
+    HostMemory memory = unshared_memory(rank_, size_, numel, device);
+    memory.note = "NCCL between GPUs";
+    return memory;
+  }
+
+  std::unique_ptr<Communicator> duplicate() override {
+    return std::make_unique<NcclCommunicator>(api_, host_, limit_s_);
+  }
+
+  void limit_waits(double seconds) override { limit_s_ = seconds; }
+
+  void require_healthy() override {
+    NcclResult state = NcclResult::success;
+    require("ncclCommGetAsyncError", api_.async_error(comm_, state));
+    if (state != NcclResult::in_progress) require("a sum over ranks", state);
+  }
+
+ private:
+  // NCCL carries a call out in the background; until it has, nothing else may be asked of the communicator.
+  void settle(const char* call, NcclResult result) {
+    const Stopwatch waited;
+    for (int64_t looks = 0; result == NcclResult::in_progress; ++looks) {
+      NcclResult state = NcclResult::success;
+      require("ncclCommGetAsyncError", api_.async_error(comm_, state));
+      result = state;
+      if (waited.seconds() > limit_s_) {
+        failed_ = true;
+        throw Error(exit_code::kStalled, std::string(call) + " was not carried out for " + fixed(limit_s_, 1) +
+                                             " s: a peer is gone or the network is down");
+      }
+      if (looks > 1000) std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+    require(call, result);
+  }
+
+  void require_reachable(const at::Tensor& tensor) const {
+    check(tensor.is_contiguous() && tensor.device().type() == api_.memory(),
+          "a tensor that travels by NCCL is contiguous and on a GPU");
+  }
+
+  void note(NcclResult result) {
+    if (result != NcclResult::success && result != NcclResult::in_progress) noted_ = result;
+  }
+
+  void require(const char* call, NcclResult result) {
+    if (result != NcclResult::success) fail(call, result);
+  }
+
+  [[noreturn]] void fail(const char* call, NcclResult result) {
+    failed_ = true;
+    const std::string words = api_.last_error(comm_);
+    const std::string sentence =
+        std::string(call) + " failed: " + meaning(result) + (words.empty() ? "" : " (" + words + ")");
+    if (result == NcclResult::invalid_argument) throw InternalError(sentence);
+    throw CommError(sentence + "; NCCL_DEBUG=INFO tells more");
+  }
+
+  // Ways out: a healthy communicator is finished with its peers, a failed one, or one whose thread is leaving by
+  // an exception, is aborted, because peers may not come.
+  void close() {
+    if (comm_ == nullptr) return;
+    if (!failed_ && std::uncaught_exceptions() == 0) {
+      try {
+        settle("ncclCommFinalize", api_.finalize(comm_));
+        api_.destroy(std::exchange(comm_, nullptr));
+        return;
+      } catch (const Error&) {  // a destructor has nobody to tell: the peers' own calls fail
+      }
+    }
+    api_.abort(std::exchange(comm_, nullptr));
+  }
+
+  NcclApi& api_;
+  Communicator& host_;
+  double limit_s_;
+  int rank_;
+  int size_;
+  NcclApi::Handle comm_ = nullptr;
+  bool failed_ = false;
+  NcclResult noted_ = NcclResult::success;
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_nccl_communicator(NcclApi& api, Communicator& host, double limit_s) {
+  return std::make_unique<NcclCommunicator>(api, host, limit_s);
+}
+
+}  // namespace dtrain

@@ -1,0 +1,19 @@
+#pragma once
+#include <memory>
+
+#include "dtrain/device/nccl_api.hpp"
+#include "dtrain/dist/communicator.hpp"
+
+namespace dtrain {
+
+/// The ranks of `host` with NCCL between their GPUs: tensors lie on the calling thread's current GPU, one GPU for each
+/// rank, and work goes to that thread's current CUDA stream. All ranks call it together; the id travels over `host`.
+///
+/// The communicator is non-blocking, as NCCL advises whoever wants to end a job in which a peer is gone: every call is
+/// followed until NCCL has carried it out or `limit_s` seconds have passed, and require_healthy() finds what fails
+/// later. A failure is final: the destructor then aborts the communicator instead of finishing it, and the job ends.
+///
+/// `api` and `host` outlive it; `host` is used by this call and duplicate() alone. Throws CommError.
+std::unique_ptr<Communicator> make_nccl_communicator(NcclApi& api, Communicator& host, double limit_s);
+
+}  // namespace dtrain

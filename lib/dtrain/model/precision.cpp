@@ -1,0 +1,30 @@
+#include "dtrain/model/precision.hpp"
+
+#include <ATen/Context.h>
+#include <ATen/autocast_mode.h>
+
+namespace dtrain {
+
+AutocastScope::AutocastScope(c10::DeviceType device, Precision precision)
+    : device_(device),
+      enabled_before_(at::autocast::is_autocast_enabled(device)),
+      cache_before_(at::autocast::is_autocast_cache_enabled()),
+      type_before_(at::autocast::get_autocast_dtype(device)) {
+  const bool reduced = precision == Precision::bf16 || precision == Precision::fp16;
+  if (reduced) at::autocast::set_autocast_dtype(device, precision == Precision::bf16 ? at::kBFloat16 : at::kHalf);
+  at::autocast::set_autocast_cache_enabled(false);
+  at::autocast::set_autocast_enabled(device, reduced);
+}
+
+AutocastScope::~AutocastScope() {
+  at::autocast::set_autocast_enabled(device_, enabled_before_);
+  at::autocast::set_autocast_cache_enabled(cache_before_);
+  at::autocast::set_autocast_dtype(device_, type_before_);
+}
+
+void allow_tf32(Precision precision) {
+  at::globalContext().setAllowTF32CuBLAS(precision == Precision::tf32);
+  at::globalContext().setAllowTF32CuDNN(precision == Precision::tf32);
+}
+
+}  // namespace dtrain

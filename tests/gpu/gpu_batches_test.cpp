@@ -1,0 +1,55 @@
+#include "dtrain/base/error.hpp"
+#include "dtrain/data/device_batches.hpp"
+#include "gpu.hpp"
+
+using namespace dtrain;
+
+namespace {
+
+// Batch k is full of k; the last one cannot be made.
+class Numbers final : public BatchSource {
+ public:
+  void start(std::vector<BatchRequest> requests) override {
+    count_ = static_cast<int64_t>(requests.size());
+    next_ = 0;
+  }
+  std::optional<Batch> next() override {
+    if (next_ == count_) return std::nullopt;
+    if (++next_ == count_) throw DataError("the last picture is damaged");
+    const auto pinned = at::TensorOptions(at::kFloat).pinned_memory(true);
+    return Batch{at::full({8, 3, 128, 128}, next_, pinned), at::full({8, 5}, -next_, pinned), {next_}};
+  }
+  bool ready() const override { return true; }
+  Figures figures() const override { return {}; }
+
+ private:
+  int64_t count_ = 0;
+  int64_t next_ = 0;
+};
+
+}  // namespace
+
+TEST_CASE("batches reach the GPU in order, whole, while it works on others, and a failure comes at its turn") {
+  const auto gpu = test::first_gpu();
+  if (!gpu) return;
+  Numbers numbers;
+  DeviceBatches batches(numbers, gpu->place);
+  const at::Tensor heavy = at::randn({4096, 4096}, at::TensorOptions(at::kFloat).device(gpu->place));
+  for (int start = 0; start < 2; ++start) {
+    batches.start(std::vector<BatchRequest>(20));
+    for (int64_t k = 1; k < 20; ++k) {
+      const auto batch = batches.next();
+      REQUIRE(batch.has_value());
+      REQUIRE(batch->images.device() == gpu->place);
+      REQUIRE(batch->samples == std::vector<int64_t>{k});
+      const at::Tensor busy = at::mm(heavy, heavy);  // the batch is read after this
+      REQUIRE(batch->images.eq(static_cast<double>(k)).all().item<bool>());
+      REQUIRE(batch->targets.eq(static_cast<double>(-k)).all().item<bool>());
+      if (start == 0 && k == 7) break;  // a start drops what is on its way
+    }
+    if (start == 1) {
+      CHECK_THROWS_AS(batches.next(), DataError);
+      CHECK_FALSE(batches.next().has_value());
+    }
+  }
+}

@@ -1,0 +1,85 @@
+#include "dtrain/optim/optimizer.hpp"
+#include "gpu.hpp"
+
+using namespace dtrain;
+using test::first_gpu;
+using test::same_bits;
+
+static at::Tensor wide_noise(int64_t numel) { return at::randn({numel}) * at::randn({numel}).mul(8).exp2(); }
+
+TEST_CASE("sums on the GPU have the CPU's bits") {
+  const auto gpu = first_gpu();
+  if (!gpu) return;
+  at::manual_seed(3);
+  constexpr int64_t kCount = 1'000'003;
+  std::vector<at::Tensor> host, device;
+  std::vector<const float*> on_host, on_device;
+  for (int i = 0; i < 5; ++i) {
+    host.push_back(wide_noise(kCount));
+    device.push_back(host.back().to(gpu->place));
+    on_host.push_back(host.back().const_data_ptr<float>());
+    on_device.push_back(device.back().const_data_ptr<float>());
+  }
+  constexpr int kAdd = FlatMath::kAdd;
+  const std::vector<int> program = {0, 1, kAdd, 2, 3, kAdd, kAdd, 4, kAdd};
+  const at::Tensor expected = at::empty({kCount});
+  const at::Tensor out = at::empty({kCount}, device[0].options());
+  const at::Tensor copy = at::empty_like(out);
+  host_math().sum(program, 3, on_host, {expected.mutable_data_ptr<float>()}, kCount);
+  gpu->math->sum(program, 3, on_device, {out.mutable_data_ptr<float>(), copy.mutable_data_ptr<float>()}, kCount);
+  CHECK(same_bits(out, expected));
+  CHECK(same_bits(copy, expected));
+  gpu->math->add(device[0].mutable_data_ptr<float>(), device[1].const_data_ptr<float>(), kCount);
+  CHECK(same_bits(device[0], host[0] + host[1]));
+}
+
+TEST_CASE("every optimizer's update on the GPU has the CPU's bits, and finds what is not finite") {
+  const auto gpu = first_gpu();
+  if (!gpu) return;
+  at::manual_seed(4);
+  for (const OptimizerName name :
+       {OptimizerName::sgd, OptimizerName::adam, OptimizerName::adamw, OptimizerName::adagrad, OptimizerName::adadelta})
+    for (const double momentum : {0.0, 0.9}) {
+      OptimizerOptions options;
+      options.name = name;
+      options.weight_decay = 0.01;
+      if (name == OptimizerName::sgd) {
+        options.momentum = momentum;
+        options.nesterov = momentum > 0;
+      }
+      const at::Tensor on_host = at::randn({70'001});
+      const at::Tensor on_device = on_host.to(gpu->place);
+      Optimizer host(options, on_host);
+      Optimizer device(options, on_device, *gpu);
+      for (int step = 0; step < 3; ++step) {
+        const at::Tensor gradient = wide_noise(70'001);
+        host.begin_update(0.01);
+        host.update({0, 70'001}, gradient, 0.7F);
+        device.begin_update(0.01);
+        device.update({0, 1000}, gradient.to(gpu->place), 0.7F);
+        device.update({1000, 70'001}, gradient.to(gpu->place), 0.7F);
+        CHECK(device.all_finite());
+      }
+      CHECK(same_bits(on_device, on_host));
+      for (size_t i = 0; i < host.state().size(); ++i)
+        CHECK(same_bits(device.state()[i].values, host.state()[i].values));
+      at::Tensor bad = at::zeros({70'001});
+      bad[69'999] = std::numeric_limits<float>::infinity();
+      device.begin_update(0.01);
+      device.update({0, 70'001}, bad.to(gpu->place));
+      CHECK_FALSE(device.all_finite());
+    }
+}
+
+TEST_CASE("sums of squares on the GPU are right, range by range, and the same every time") {
+  const auto gpu = first_gpu();
+  if (!gpu) return;
+  const at::Tensor values = at::randn({100'000}).to(gpu->place);
+  const std::vector<Range> ranges = {{0, 1}, {1, 77}, {77, 77}, {100, 100'000}};
+  const auto sums = gpu->math->sums_of_squares(values.const_data_ptr<float>(), ranges);
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    const at::Tensor exact = values.slice(0, ranges[i].begin, ranges[i].end).to(at::kDouble).square().sum();
+    CHECK(sums[i] == Approx(exact.item<double>()).epsilon(1e-12));
+  }
+  CHECK(gpu->math->sums_of_squares(values.const_data_ptr<float>(), ranges) == sums);
+}

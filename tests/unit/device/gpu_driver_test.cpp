@@ -1,0 +1,54 @@
+#include "dtrain/device/gpu_driver.hpp"
+
+#include <cstdlib>
+
+#include "support/catch.hpp"
+
+using namespace dtrain;
+
+// The file of the stand-in, or nothing after the test has been counted as skipped: only a build tree has it.
+static const char* stand_in_driver() {
+  const char* file = std::getenv("DTRAIN_STAND_IN_DRIVER");
+  if (file == nullptr) test::skip("DTRAIN_STAND_IN_DRIVER names no stand-in for the driver");
+  return file;
+}
+
+TEST_CASE("a machine without a driver has no GPU, and says so") {
+  const GpuDriver driver = ask_gpu_driver("libcuda-that-is-not-there.so.1");
+  CHECK(driver.gpus.empty());
+  CHECK(driver.version.empty());
+  CHECK(driver.problem == "no NVIDIA driver (libcuda-that-is-not-there.so.1) on this machine");
+}
+
+TEST_CASE("the driver tells its version and every GPU") {
+  const char* file = stand_in_driver();
+  if (file == nullptr) return;
+  const GpuDriver driver = ask_gpu_driver(file);
+  CHECK(driver.version == "13.1");
+  CHECK(driver.problem.empty());
+  REQUIRE(driver.gpus.size() == 2);
+  CHECK(driver.gpus[0].name == "Stand-in GPU 0");
+  CHECK(driver.gpus[1].name == "Stand-in GPU 1");
+  CHECK(driver.gpus[1].uuid == "GPU-a1a1a1a1-a1a1-a1a1-a1a1-a1a1a1a1a1a1");
+  CHECK(driver.gpus[0].compute_major == 9);
+  CHECK(driver.gpus[0].compute_minor == 0);
+  CHECK(driver.gpus[0].memory_mb == 80000);
+}
+
+TEST_CASE("a driver that does not start, or shows no GPU, says why") {
+  const char* file = stand_in_driver();
+  if (file == nullptr) return;
+  setenv("STAND_IN_INIT", "803", 1);
+  CHECK(ask_gpu_driver(file).problem ==
+        "the NVIDIA driver does not start: system has unsupported display driver / cuda driver combination");
+  setenv("STAND_IN_INIT", "100", 1);
+  CHECK(ask_gpu_driver(file).problem == "the NVIDIA driver does not start: error 100");
+  unsetenv("STAND_IN_INIT");
+  setenv("STAND_IN_GPUS", "0", 1);
+  unsetenv("CUDA_VISIBLE_DEVICES");
+  CHECK(ask_gpu_driver(file).problem == "the NVIDIA driver shows no GPU");
+  setenv("CUDA_VISIBLE_DEVICES", "", 1);
+  CHECK(ask_gpu_driver(file).problem == "CUDA_VISIBLE_DEVICES= leaves no GPU");
+  unsetenv("CUDA_VISIBLE_DEVICES");
+  unsetenv("STAND_IN_GPUS");
+}

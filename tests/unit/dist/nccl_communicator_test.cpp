@@ -1,0 +1,195 @@
+#include "dtrain/dist/nccl_communicator.hpp"
+
+#include <ATen/ATen.h>
+
+#include <atomic>
+
+#include "dtrain/base/error.hpp"
+#include "dtrain/dist/bucket_sum.hpp"
+#include "dtrain/dist/thread_communicator.hpp"
+#include "nccl_stand_in.hpp"
+#include "support/catch.hpp"
+#include "support/rank_checks.hpp"
+
+using namespace dtrain;
+using test::NcclWire;
+using test::StandInNccl;
+
+namespace {
+
+constexpr double kLimit = 20;
+
+// Runs `body` on every rank, over NCCL's stand-in; Catch's macros belong to one thread.
+void run_nccl_ranks(int ranks, const std::function<void(Communicator&, StandInNccl&)>& body) {
+  auto wire = std::make_shared<NcclWire>();
+  run_ranks(ranks, [&](Communicator& host) {
+    StandInNccl api(wire);
+    const auto comm = make_nccl_communicator(api, host, kLimit);
+    body(*comm, api);
+  });
+}
+
+// A job of one rank with a stand-in to be set up by `prepare`; returns what is written down when all is gone.
+template <typename Prepare, typename Body>
+std::vector<std::string> calls_of(Prepare prepare, Body body) {
+  StandInNccl api(std::make_shared<NcclWire>());
+  const auto host = make_serial_communicator();
+  prepare(api);
+  try {
+    const auto comm = make_nccl_communicator(api, *host, 0.2);
+    body(*comm, api);
+  } catch (const Error&) {
+    api.calls.emplace_back("thrown");
+  }
+  return api.calls;
+}
+
+const auto nothing = [](auto&&...) {};
+
+}  // namespace
+
+TEST_CASE("over NCCL collectives, sums and the reducer do what they do over threads, bit for bit") {
+  for (int n = 1; n <= 4; ++n) {
+    CHECK_NOTHROW(run_nccl_ranks(n, [](Communicator& comm, StandInNccl&) { test::check_collectives(comm); }));
+    for (const int64_t v : {4, 5, 8}) {
+      INFO("ranks " << n << " of " << v);
+      for (const Reduction reduction : {Reduction::canonical, Reduction::ring, Reduction::fastest})
+        CHECK_NOTHROW(
+            run_nccl_ranks(n, [&](Communicator& comm, StandInNccl&) { test::check_bucket_sum(comm, reduction, v); }));
+      CHECK_NOTHROW(run_nccl_ranks(n, [&](Communicator& comm, StandInNccl&) { test::check_reducer(comm, v, 0.001); }));
+    }
+  }
+}
+
+TEST_CASE("the id that rank 0 draws starts every rank's communicator") {
+  std::vector<std::vector<std::string>> calls(3);
+  std::vector<NcclApi::Id> ids(3);
+  run_nccl_ranks(3, [&](Communicator& comm, StandInNccl& api) {
+    calls[static_cast<size_t>(comm.rank())] = api.calls;
+    ids[static_cast<size_t>(comm.rank())] = api.id_given;
+  });
+  CHECK(calls[0] == std::vector<std::string>{"get_unique_id", "init_rank 0 of 3"});
+  CHECK(calls[1] == std::vector<std::string>{"init_rank 1 of 3"});
+  CHECK(calls[2] == std::vector<std::string>{"init_rank 2 of 3"});
+  CHECK(ids[1].bytes == ids[0].bytes);
+  CHECK(ids[2].bytes == ids[0].bytes);
+  CHECK(ids[0].bytes[1] == 8);
+}
+
+TEST_CASE(
+    "a canonical sum sends the other rank's slice, receives its own, and sends the sums round, bucket by bucket") {
+  std::vector<std::string> calls;
+  run_nccl_ranks(2, [&](Communicator& comm, StandInNccl& api) {
+    const auto sum = make_bucket_sum(Reduction::canonical, comm, {}, 2, 100);
+    sum->begin(CanonicalTree({true, true}));
+    if (comm.rank() == 0) api.calls.clear();
+    sum->sum({0, 10});
+    sum->sum({10, 100});
+    if (comm.rank() == 0) calls = api.calls;
+  });
+  // In bytes: slices of 5 and of 45 floats.
+  const std::vector<std::string> expected = {"group_start", "receive 20 from 1",  "send 20 to 1",  "group_end",
+                                             "group_start", "receive 20 from 1",  "send 20 to 1",  "group_end",
+                                             "group_start", "receive 180 from 1", "send 180 to 1", "group_end",
+                                             "group_start", "receive 180 from 1", "send 180 to 1", "group_end"};
+  CHECK(calls == expected);
+}
+
+TEST_CASE("a communicator that is well is finished, then destroyed") {
+  const auto calls = calls_of(nothing, nothing);
+  CHECK(calls == std::vector<std::string>{"get_unique_id", "init_rank 0 of 1", "finalize", "destroy"});
+}
+
+TEST_CASE("a failed one, and one that an exception leaves behind, is aborted and nothing else") {
+  const auto failed = calls_of([](StandInNccl& api) { api.failing["group_end"] = NcclResult::remote_error; },
+                               [](Communicator& comm, StandInNccl&) {
+                                 comm.exchange({{0, at::ones(2)}}, {});
+                               });
+  CHECK(failed == std::vector<std::string>{"get_unique_id", "init_rank 0 of 1", "group_start", "send 8 to 0",
+                                           "group_end", "abort", "thrown"});
+  const auto left = calls_of(nothing, [](Communicator&, StandInNccl&) { throw IoError("elsewhere"); });
+  CHECK(left == std::vector<std::string>{"get_unique_id", "init_rank 0 of 1", "abort", "thrown"});
+  const auto not_finished = calls_of([](StandInNccl& api) { api.hanging = "finalize"; }, nothing);
+  CHECK(not_finished == std::vector<std::string>{"get_unique_id", "init_rank 0 of 1", "finalize", "abort"});
+  const auto not_started =
+      calls_of([](StandInNccl& api) { api.failing["init_rank"] = NcclResult::system_error; }, nothing);
+  CHECK(not_started == std::vector<std::string>{"get_unique_id", "init_rank 0 of 1", "abort", "thrown"});
+}
+
+TEST_CASE("each failure of NCCL becomes one sentence and a code") {
+  const auto code_of = [](const std::string& call, NcclResult result, const auto& body) {
+    StandInNccl api(std::make_shared<NcclWire>());
+    api.failing[call] = result;
+    const auto host = make_serial_communicator();
+    try {
+      const auto comm = make_nccl_communicator(api, *host, 0.2);
+      body(*comm);
+    } catch (const Error& error) {
+      CHECK_THAT(error.what(), Catch::Contains("the stand-in's words"));
+      return error.code();
+    }
+    return exit_code::kDone;
+  };
+  const auto send = [](Communicator& comm) { comm.exchange({{0, at::ones(1)}}, {}); };
+  const auto reduce = [](Communicator& comm) {
+    at::Tensor ones = at::ones(3);
+    comm.all_reduce(ones);
+  };
+  for (const NcclResult result : {NcclResult::unhandled_cuda_error, NcclResult::system_error,
+                                  NcclResult::internal_error, NcclResult::invalid_usage, NcclResult::remote_error}) {
+    for (const char* call : {"get_unique_id", "init_rank"})
+      CHECK(code_of(call, result, nothing) == exit_code::kPeerFailed);
+    for (const char* call : {"group_start", "send", "group_end"})
+      CHECK(code_of(call, result, send) == exit_code::kPeerFailed);
+    CHECK(code_of("all_reduce", result, reduce) == exit_code::kPeerFailed);
+    CHECK(code_of("later", result, [](Communicator& comm) { comm.require_healthy(); }) == exit_code::kPeerFailed);
+  }
+  CHECK(code_of("send", NcclResult::invalid_argument, send) == exit_code::kInternal);
+}
+
+TEST_CASE("memory that NCCL cannot reach is never handed to it") {
+  StandInNccl api(std::make_shared<NcclWire>());
+  const auto host = make_serial_communicator();
+  const auto comm = make_nccl_communicator(api, *host, 0.2);
+  api.memory_type = c10::kCUDA;
+  at::Tensor on_host = at::ones(4);
+  const std::vector<std::string> before = api.calls;
+  CHECK_THROWS_AS(comm->exchange({{0, on_host}}, {}), InternalError);
+  CHECK_THROWS_AS(comm->all_reduce(on_host), InternalError);
+  CHECK(api.calls == before);
+}
+
+TEST_CASE("when rank 0 gets no id, every rank is told") {
+  std::atomic<int> told{0};
+  auto wire = std::make_shared<NcclWire>();
+  run_ranks(3, [&](Communicator& host) {
+    StandInNccl api(wire);
+    api.failing["get_unique_id"] = NcclResult::system_error;
+    try {
+      make_nccl_communicator(api, host, kLimit);
+    } catch (const CommError&) {
+      ++told;
+    }
+  });
+  CHECK(told == 3);
+}
+
+TEST_CASE("a call that is never carried out ends at the limit, with 76") {
+  for (const char* call : {"init_rank", "group_end", "all_reduce"}) {
+    StandInNccl api(std::make_shared<NcclWire>());
+    api.hanging = call;
+    const auto host = make_serial_communicator();
+    int code = 0;
+    try {
+      const auto comm = make_nccl_communicator(api, *host, 0.05);
+      at::Tensor one = at::ones(1);
+      comm->exchange({{0, one}}, {});
+      comm->all_reduce(one);
+    } catch (const Error& error) {
+      code = error.code();
+    }
+    INFO(call);
+    CHECK(code == exit_code::kStalled);
+    CHECK(api.calls.back() == "abort");
+  }
+}
