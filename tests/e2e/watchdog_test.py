@@ -12,7 +12,7 @@ LONG = {
     "batch": {"per_rank": 2},
     "data": {"format": "synthetic", "synthetic": {"samples": 64, "classes": 2}, "image": {"size": [32, 32]}},
     "checkpoint": {"every": "1000000 epochs"},
-    "distributed": {"watchdog": {"abort": "3 s"}},
+    "distributed": {"watchdog": {"abort": "8 s"}},  # above what a start takes where the host cannot resolve its own name
 }
 
 
