@@ -55,6 +55,17 @@ def count(text):
     return int(text)
 
 
+def one_of(known):
+    """argparse type: words of `known`, separated by commas."""
+    def read(text):
+        words = text.split(",")
+        for word in words:
+            if word not in known:
+                raise Refused(f"'{word}' is none of {', '.join(known)}", 64)
+        return words
+    return read
+
+
 def built(folder, name, target):
     """The path of a program in a build folder."""
     path = pathlib.Path(folder).resolve() / "bin" / name

@@ -96,9 +96,8 @@ int run_bench_comm(const BenchCommCommand& command, const Config& config, Job& j
     sizes.push_back(std::max<int64_t>(1, bytes / 4) * 4);
   const int64_t most = *std::max_element(sizes.begin(), sizes.end()) / 4;
   for (const auto& [name, reduction] : algorithms) {
-    const auto between_gpus = reduction == Reduction::root_cpu ? nullptr : job.gradient_comm();
-    Communicator& comm = between_gpus ? *between_gpus : job.comm();
-    const auto sum = make_bucket_sum(reduction, comm, job.device(), job.size(), most);
+    const auto comm = job.gradient_comm(reduction);
+    const auto sum = make_bucket_sum(reduction, *comm, job.device(), job.size(), most);
     sum->begin(CanonicalTree(std::vector<bool>(static_cast<size_t>(job.size()), true)));
     if (job.is_root()) std::printf("%s: %s\n", name.c_str(), sum->transport().c_str());
     for (const int64_t bytes : sizes) {

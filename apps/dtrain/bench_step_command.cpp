@@ -126,7 +126,7 @@ int run_bench_step(const BenchStepCommand& command, const Config& config, Job& j
                                  plan.split.train, trace},
                   Trainer::Options{e.task, e.seed, v, e.distributed, e.loss.l2_kernels, e.optimizer.clip_norm, e.batch,
                                    e.data.distribute},
-                  job.gradient_comm());
+                  job.gradient_comm(e.distributed.reduction));
   Result result = run_steps(trainer, e, command.steps, job);
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);

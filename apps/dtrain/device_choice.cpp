@@ -58,6 +58,12 @@ GpuModule* loaded_module(Communicator& comm, std::string& why_not) {
   return why_not.empty() ? module : nullptr;
 }
 
+void require_cpu_will_do(const Experiment& e, const std::string& why_no_gpu) {
+  if (e.device == DeviceChoice::cuda) throw ConfigError("device is cuda, but " + why_no_gpu);
+  if (e.distributed.backend == Backend::nccl)
+    throw ConfigError("distributed.backend is nccl, which connects GPUs, but " + why_no_gpu);
+}
+
 }  // namespace
 
 ChosenDevice choose_device(const Experiment& e, Communicator& comm, int local_rank) {
@@ -70,16 +76,14 @@ ChosenDevice choose_device(const Experiment& e, Communicator& comm, int local_ra
   const Views views = gather_views(comm, local_rank, driver.gpus, why_none);
   const bool some = std::any_of(views.ranks.begin(), views.ranks.end(), [](const GpuView& v) { return v.gpus > 0; });
   if (!some) {
-    if (e.device == DeviceChoice::cuda) throw ConfigError("device is cuda, but " + why_none);
-    if (e.distributed.backend == Backend::nccl)
-      throw ConfigError("distributed.backend is nccl, which connects GPUs, but " + why_none);
+    require_cpu_will_do(e, why_none);
     if (wanted) chosen.why_cpu = why_none;
     return chosen;
   }
   const int index = agreed_gpu(views, comm.rank(), e.distributed.share_device);
   GpuModule* module = loaded_module(comm, chosen.why_cpu);
   if (module == nullptr) {
-    if (e.device == DeviceChoice::cuda) throw ConfigError("device is cuda, but " + chosen.why_cpu);
+    require_cpu_will_do(e, chosen.why_cpu);
     chosen.gpu_idle = true;
     return chosen;
   }

@@ -66,10 +66,10 @@ std::map<std::string, std::string> Job::device_facts() const {
           {"nccl", module->nccl().version()}};
 }
 
-std::unique_ptr<Communicator> Job::gradient_comm() {
+std::unique_ptr<Communicator> Job::gradient_comm(Reduction reduction) {
   const bool wanted = options_.backend == Backend::automatic || options_.backend == Backend::nccl;
   // root_cpu adds up in rank 0's host memory, to which NCCL does not reach.
-  if (device_.device.module == nullptr || !wanted || size() == 1 || options_.reduction == Reduction::root_cpu)
+  if (device_.device.module == nullptr || !wanted || size() == 1 || reduction == Reduction::root_cpu)
     return comm_->duplicate();
   setenv("NCCL_RAS_ENABLE", "0", 0);  // or every process listens on a port of its own accord
   return make_nccl_communicator(device_.device.module->nccl(), *comm_, options_.watchdog_abort_s);

@@ -33,8 +33,9 @@ class Job {
 
   /// Between all ranks, for host memory.
   Communicator& comm() { return *comm_; }
-  /// A new channel for the sums of gradients: NCCL between GPUs, else comm()'s kind. All ranks call it together.
-  std::unique_ptr<Communicator> gradient_comm();
+  /// A new channel for sums of gradients in that way: NCCL between GPUs, else comm()'s kind. All ranks call it
+  /// together.
+  std::unique_ptr<Communicator> gradient_comm(Reduction reduction);
   const Device& device() const { return device_.device; }
   /// What of the device the result depends on: {"device", "cpu" or the GPU's name}, on a GPU CUDA's and NCCL's
   /// versions.

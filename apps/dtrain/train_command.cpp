@@ -59,7 +59,7 @@ void TrainingRun::build() {
                                                       job_.watchdog(), plan_.dataset, plan_.split.train, trace_},
                                        Trainer::Options{e_.task, e_.seed, v, e_.distributed, e_.loss.l2_kernels,
                                                         e_.optimizer.clip_norm, e_.batch, e_.data.distribute},
-                                       job_.gradient_comm());
+                                       job_.gradient_comm(e_.distributed.reduction));
   if (plan_.split.valid.empty() && job_.is_root())
     job_.log().warning(
         "the data have no validation part: no validation figures, no best.safetensors; set data.split.valid");

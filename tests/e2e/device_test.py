@@ -82,6 +82,8 @@ class DeviceTest(program.ProgramTest):
             self.assertIn("cannot be loaded", ended.err)  # a warning: the CPU computes
             ended = self.call("--config", "small.yaml", "--dry-run", "device=cuda", ranks=ranks, env=with_gpus(ranks or 1))
             self.fails(ended, 78, "device is cuda, but", "cannot be loaded", rank=0 if ranks else None)
+        ended = self.call("--config", "small.yaml", "--dry-run", "distributed.backend=nccl", env=with_gpus(1))
+        self.fails(ended, 78, "nccl, which connects GPUs, but", "cannot be loaded")
 
 
 if __name__ == "__main__":
