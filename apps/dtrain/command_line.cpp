@@ -78,6 +78,16 @@ void add_train(CLI::App& app, TrainCommand& train, Typed& typed) {
   app.add_option("--limit-steps", train.limit_steps, "end after N updates of this start, with a checkpoint")
       ->check(kCount)
       ->type_name("N");
+  app.add_option_function<std::string>(
+         "--max-time",
+         [&train](const std::string& text) {
+           const std::optional<Duration> time = parse_duration(text);
+           if (!time || time->unit != Duration::Unit::seconds || time->amount <= 0)
+             throw CLI::ValidationError("--max-time", "'" + text + "' is no time; write it as 3h55m or 90 minutes");
+           train.max_time_s = time->amount;
+         },
+         "stop in time to be done after this long, with a checkpoint and exit code 75, as 3h55m")
+      ->type_name("TIME");
   app.add_option("--trace", train.trace,
                  "write a timeline of steps, buckets and loader threads of all ranks (for ui.perfetto.dev)")
       ->type_name("FILE");

@@ -29,6 +29,7 @@ struct TrainCommand {
   std::vector<std::string> resume_with;
   bool dry_run = false;
   int64_t limit_steps = 0;  ///< 0 = no limit
+  double max_time_s = 0;    ///< of this start; 0 = no limit
   std::string trace;        ///< file for a timeline; "" = none
   ProgressMode progress = ProgressMode::automatic;
 };

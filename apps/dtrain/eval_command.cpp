@@ -123,7 +123,7 @@ int run_eval(const EvalCommand& command, const Config& config, Job& job) {
   DeviceBatches batches(*loader, job.device().place);
   const Loss loss = make_planned_loss(e, plan);
   const Predictions predictions =
-      evaluate(replica, loss, e.task, batches, samples, plan.local_batch, job.comm(), job.watchdog(), 0);
+      evaluate(replica, loss, e.task, batches, samples, plan.local_batch, job.comm(), job.watchdog(), 0).value();
   job.watchdog().enter(Section::finish, 0);
   if (!job.is_root()) return exit_code::kDone;
   const std::string folder = command.output.empty() ? e.output_dir + "/" + e.name : command.output;

@@ -49,7 +49,10 @@ class Job {
   int size() const { return comm_ ? comm_->size() : launch_.size; }
   bool launched() const { return launch_.launched; }
   bool uses_mpi() const { return mpi_ != nullptr; }
+  /// mpirun started this process, and gives it a second between TERM and KILL.
+  bool under_mpirun() const { return launch_.by_mpirun; }
   Log& log() { return log_; }
+  const Log& log() const { return log_; }
   /// "rank 2 @ node17"
   std::string name() const;
 

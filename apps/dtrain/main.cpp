@@ -54,6 +54,7 @@ static int dispatch(const CommandLine& line, Job& job) {
   const std::optional<Config> config = configuration(config_options(line), job);
   if (!config) return exit_code::kDone;
   if (line.check) return run_check(*line.check, *config, job.log());
+  if (line.train) install_stop_handlers();  // before start-up: a stop that comes then is heeded before the first step
   job.start(config->experiment);
   allow_tf32(config->experiment.precision);
   require_agreement(job, facts_of_start(line, *config, job));

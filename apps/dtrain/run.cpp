@@ -1,6 +1,9 @@
 #include "run.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstdlib>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/hash.hpp"
@@ -92,6 +95,19 @@ std::string fingerprint(const Config& config, const Plan& plan, const std::strin
     if (name != "mpi") text += name + " " + version + "\n";
   for (const auto& [name, value] : job.device_facts()) text += name + " " + value + "\n";
   return sha256_hex(text);
+}
+
+std::unique_ptr<RunLock> lock_run_folder(const RunFolder& folder, const Job& job) {
+  const char* slurm_job = std::getenv("SLURM_JOB_ID");
+  auto lock = std::make_unique<RunLock>(
+      folder.path(), "process " + std::to_string(getpid()) + " on " + host_name() +
+                         (slurm_job != nullptr ? ", Slurm job " + std::string(slurm_job) : "") + ", since " +
+                         utc_now());
+  if (!lock->held())
+    job.log().warning("the file system of " + folder.path() + " has no locks: see to it that no second job uses it");
+  if (!lock->left_by().empty())
+    job.log().info("taking over " + folder.path() + ": " + lock->left_by() + " ended without a word");
+  return lock;
 }
 
 std::vector<std::string> figure_columns(Task task, const std::vector<std::string>& classes) {

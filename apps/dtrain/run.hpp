@@ -11,6 +11,8 @@
 #include "dtrain/metrics/figures.hpp"
 #include "dtrain/model/loss.hpp"
 #include "dtrain/model/network.hpp"
+#include "dtrain/runlog/run_folder.hpp"
+#include "dtrain/runlog/run_lock.hpp"
 #include "dtrain/runlog/run_log.hpp"
 #include "dtrain/train/replica.hpp"
 #include "job.hpp"
@@ -53,6 +55,9 @@ std::string weights_sha256(const Experiment& experiment);
 
 /// Hash of everything a run's result depends on; equal fingerprints give equal results.
 std::string fingerprint(const Config& config, const Plan& plan, const std::string& weights_sha256, const Job& job);
+
+/// Keeps other jobs out of the run folder, which is there; tells who left it without a word. Throws as RunLock.
+std::unique_ptr<RunLock> lock_run_folder(const RunFolder& folder, const Job& job);
 
 /// Columns of epochs.csv after the fixed ones.
 std::vector<std::string> figure_columns(Task task, const std::vector<std::string>& classes);

@@ -1,7 +1,10 @@
 #include <ATen/ATen.h>
 #include <sys/resource.h>
 
+#include <chrono>
 #include <cmath>
+#include <filesystem>
+#include <thread>
 
 #include "agreement.hpp"
 #include "commands.hpp"
@@ -17,8 +20,17 @@
 namespace dtrain {
 
 int run_train(const TrainCommand& command, const Config& config, Job& job) {
-  install_stop_handlers();
   return TrainingRun(command, config, job).run();
+}
+
+// Of a run folder that is there; one that cannot be written may still be looked at: a finished run says so.
+static std::unique_ptr<RunLock> lock_of(const TrainCommand& command, const RunFolder& folder, const Job& job) {
+  if (!job.is_root() || command.dry_run || !std::filesystem::is_directory(folder.path())) return nullptr;
+  try {
+    return lock_run_folder(folder, job);
+  } catch (const PermissionError&) {
+    return nullptr;
+  }
 }
 
 TrainingRun::TrainingRun(const TrainCommand& command, const Config& config, Job& job)
@@ -27,6 +39,7 @@ TrainingRun::TrainingRun(const TrainCommand& command, const Config& config, Job&
       e_(config.experiment),
       job_(job),
       folder_(command.run_dir.empty() ? e_.output_dir + "/" + e_.name : command.run_dir),
+      lock_(lock_of(command, folder_, job)),
       trace_(!command.trace.empty()),
       resume_(find_resume(command, config, folder_, job)) {
   if (resume_.finished) return;
@@ -55,11 +68,12 @@ void TrainingRun::build() {
   schedule_ = std::make_unique<Schedule>(e_.schedule, e_.optimizer.learning_rate, v, steps_per_epoch_, e_.epochs);
   loader_ = make_planned_loader(e_, plan_, *replica_, trace_, job_.cores());
   batches_ = std::make_unique<DeviceBatches>(*loader_, job_.device().place);
-  trainer_ = std::make_unique<Trainer>(Trainer::Parts{*replica_, *loss_, *schedule_, *batches_, job_.comm(),
-                                                      job_.watchdog(), plan_.dataset, plan_.split.train, trace_},
-                                       Trainer::Options{e_.task, e_.seed, v, e_.distributed, e_.loss.l2_kernels,
-                                                        e_.optimizer.clip_norm, e_.batch, e_.data.distribute},
-                                       job_.gradient_comm(e_.distributed.reduction));
+  trainer_ = std::make_unique<Trainer>(
+      Trainer::Parts{*replica_, *loss_, *schedule_, *batches_, job_.comm(), job_.watchdog(), plan_.dataset,
+                     plan_.split.train, trace_},
+      Trainer::Options{e_.task, e_.seed, v, e_.distributed, e_.loss.l2_kernels, e_.optimizer.clip_norm, e_.batch,
+                       e_.data.distribute, e_.skip_not_finite},
+      job_.gradient_comm(e_.distributed.reduction));
   if (plan_.split.valid.empty() && job_.is_root())
     job_.log().warning(
         "the data have no validation part: no validation figures, no best.safetensors; set data.split.valid");
@@ -116,15 +130,40 @@ int TrainingRun::dry_run() {
   return exit_code::kDone;
 }
 
+// --max-time: what is still to come must end before.
+bool TrainingRun::time_is_up() const {
+  return command_.max_time_s > 0 &&
+         this_start_.seconds() + longest_step_s_ + 2 * longest_save_s_ >= command_.max_time_s;
+}
+
+// What this rank asks for at a step's end: its signals, its clock. Rank 0's clock alone asks for saves.
+StopRequest TrainingRun::request() {
+  const StopRequest signalled = take_stop_request();
+  if (time_is_up()) return StopRequest::stop;
+  const Duration& every = e_.checkpoint.every;
+  const bool save_due =
+      job_.is_root() && every.unit == Duration::Unit::seconds && since_save_.seconds() >= every.amount;
+  return std::max(signalled, save_due ? StopRequest::save : StopRequest::none);
+}
+
+static bool stop_is_pending() { return pending_stop_request() == StopRequest::stop; }
+
 int TrainingRun::train() {
   if (job_.is_root()) write_run_json_file("");
   begin_trace();
+  if (any(job_.comm(), stop_is_pending())) {  // it came while all this was built
+    save();
+    return end_early(exit_code::kStopped);
+  }
   while (state_.epoch < e_.epochs) {
     trainer_->begin_epoch(state_);
     while (trainer_->steps_left() > 0) {
-      const StepReport step = trainer_->step(state_, take_stop_request());
+      const Stopwatch stepping;
+      const StepReport step = trainer_->step(state_, request());
+      longest_step_s_ = std::max(longest_step_s_, stepping.seconds());
       ++steps_this_start_;
       show_progress(step);
+      note_saves();
       const bool limit_reached = steps_this_start_ == command_.limit_steps;
       const bool save_due = e_.checkpoint.every.unit == Duration::Unit::steps &&
                             state_.step % static_cast<int64_t>(e_.checkpoint.every.amount) == 0;
@@ -135,19 +174,23 @@ int TrainingRun::train() {
         return end_early(exit_code::kDone);
       }
     }
-    const EpochRow row = close_epoch();
+    const std::optional<EpochRow> row = close_epoch();
+    if (!row) {
+      save();
+      return end_early(exit_code::kStopped);
+    }
     schedule_->end_epoch(state_.step, e_.schedule.decay.name == DecayName::plateau
-                                          ? monitored(row, e_.schedule.decay.monitor)
+                                          ? monitored(*row, e_.schedule.decay.monitor)
                                           : std::nullopt);
     state_.schedule = schedule_->state();
-    const bool best = note_best(row);
+    const bool best = note_best(*row);
     if (job_.is_root()) {
-      run_log_->epoch(row, state_.step);
-      write_run_json_file("");
+      run_log_->epoch(*row, state_.step);
+      update_run_json();
     }
-    print_epoch(row, best);
+    print_epoch(*row, best);
     const bool limit_reached = command_.limit_steps > 0 && steps_this_start_ >= command_.limit_steps;
-    const bool stop = any(job_.comm(), pending_stop_request() == StopRequest::stop);
+    const bool stop = any(job_.comm(), stop_is_pending() || time_is_up());
     if (epoch_save_due() || stop || limit_reached) save();
     if (stop && state_.epoch < e_.epochs) return end_early(exit_code::kStopped);
     if (limit_reached) return end_early(exit_code::kDone);
@@ -155,8 +198,10 @@ int TrainingRun::train() {
   return end();
 }
 
-// Evaluation, and the epoch's row. Everything but times and memory is equal on all ranks.
-EpochRow TrainingRun::close_epoch() {
+// Evaluation, and the epoch's row. Everything but times and memory is equal on all ranks. Nothing when a stop was asked
+// for during the evaluation: the state then stands before it, after the epoch's last step.
+std::optional<EpochRow> TrainingRun::close_epoch() {
+  const TrainingState before = state_;
   EpochRow row;
   row.learning_rate = schedule_->rate(state_.step - 1);
   const Trainer::Finished finished = trainer_->end_epoch(state_);
@@ -176,10 +221,15 @@ EpochRow TrainingRun::close_epoch() {
   const Stopwatch evaluating;
   if (!plan_.split.valid.empty()) {
     const auto span = trace_.span("evaluate", row.epoch);
-    const Predictions predictions = evaluate(*replica_, *loss_, e_.task, *batches_, plan_.split.valid,
-                                             plan_.local_batch, job_.comm(), job_.watchdog(), state_.step);
-    row.valid_loss = mean_loss(predictions);
-    figures = figures_of(e_.task, plan_.outputs, predictions, false);
+    const std::optional<Predictions> predictions =
+        evaluate(*replica_, *loss_, e_.task, *batches_, plan_.split.valid, plan_.local_batch, job_.comm(),
+                 job_.watchdog(), state_.step, [this] { return stop_is_pending() || time_is_up(); });
+    if (!predictions) {
+      state_ = before;
+      return std::nullopt;
+    }
+    row.valid_loss = mean_loss(*predictions);
+    figures = figures_of(e_.task, plan_.outputs, *predictions, false);
   }
   for (auto& figure : valid_figures(figures)) row.figures.push_back(figure);
   row.valid_seconds = evaluating.seconds();
@@ -267,24 +317,87 @@ bool TrainingRun::epoch_save_due() const {
   return due || state_.epoch == e_.epochs;
 }
 
+// mpirun gives its ranks one second between TERM and KILL: a write that it would cut off is not begun. Where KILL does
+// not come, somebody else has sent TERM, and there is time.
+bool TrainingRun::a_save_can_end() const {
+  constexpr double kLast = 0.9;
+  constexpr double kOver = 1.5;
+  const std::optional<double> since = seconds_since_term();
+  return !job_.under_mpirun() || !since || *since > kOver || *since + longest_save_s_ < kLast;
+}
+
 void TrainingRun::save() {
   job_.watchdog().enter(Section::save, state_.step);
   state_.elapsed_s = elapsed_before_ + this_start_.seconds();
   trainer_->require_equal_replicas(state_.step);  // drifted replicas must not become the newest checkpoint
-  if (!job_.is_root() || saved_path_.ends_with("/" + CheckpointFolder::file_name(state_))) return;
-  const Stopwatch saving;
+  since_save_.restart();
+  const std::string name = "/" + CheckpointFolder::file_name(state_);
+  if (!job_.is_root() || saved_path_.ends_with(name) || begun_path_.ends_with(name)) return;
+  while (!a_save_can_end()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
   const auto span = trace_.span("save", state_.step);
   std::vector<FileTensor> tensors = replica_->model_tensors("model.");
   for (FileTensor& tensor : replica_->optimizer_tensors()) tensors.push_back(tensor);
-  saved_path_ = CheckpointFolder(folder_.checkpoints()).save(state_, tensors, e_.checkpoint.keep);
-  run_log_->event("checkpoint", state_.step, state_.epoch, {{"path", saved_path_}});
-  job_.log().debug("saved " + saved_path_ + " in " + fixed(saving.seconds(), 2) + " s");
+  writer_->save(state_, tensors);
+  begun_path_ = folder_.checkpoints() + name;
+}
+
+void TrainingRun::note_saves() {
+  if (!job_.is_root()) return;
+  for (const CheckpointWriter::Outcome& outcome : writer_->outcomes()) note_save(outcome);
+}
+
+// A save that fails does not end training: a later one may find room again.
+void TrainingRun::note_save(const CheckpointWriter::Outcome& outcome) {
+  longest_save_s_ = std::max(longest_save_s_, outcome.seconds);
+  std::string& unsaved = outcome.checkpoint ? unsaved_ : unsaved_best_;
+  if (outcome.failed == 0) {
+    unsaved.clear();
+    if (!outcome.checkpoint) return;
+    failed_saves_ = 0;
+    saved_path_ = outcome.path;
+    run_log_->event("checkpoint", outcome.step, outcome.epoch, {{"path", outcome.path}});
+    job_.log().debug("saved " + outcome.path + " in " + fixed(outcome.seconds, 2) + " s");
+    return;
+  }
+  unsaved = outcome.why;
+  progress_->clear();
+  if (outcome.checkpoint) {
+    begun_path_.clear();
+    ++failed_saves_;
+    run_log_->event("checkpoint", outcome.step, outcome.epoch, {{"path", outcome.path}, {"failed", outcome.why}});
+  }
+  const std::string newest = saved_path_.empty() ? "no checkpoint is saved yet" : "the newest is " + saved_path_;
+  job_.log().error("step " + std::to_string(outcome.step) + " is NOT SAVED: " + outcome.why + "; training goes on, " +
+                   newest);
+  if (failed_saves_ >= e_.checkpoint.max_failed)
+    throw IoError(count_of(failed_saves_, "checkpoint") + " one after another could not be saved (" + outcome.why +
+                  "); " + newest);
+}
+
+// Everything is on the disk afterwards, or the run ends with 74. A failed save is tried once more: the run has nothing
+// else to do.
+void TrainingRun::finish_saves() {
+  if (!job_.is_root()) return;
+  job_.watchdog().enter(Section::save, state_.step);
+  for (const CheckpointWriter::Outcome& outcome : writer_->finish()) note_save(outcome);
+  if (!unsaved_.empty()) {
+    save();
+    for (const CheckpointWriter::Outcome& outcome : writer_->finish()) note_save(outcome);
+  }
+  const std::string& why = unsaved_.empty() ? unsaved_best_ : unsaved_;
+  if (!why.empty())
+    throw IoError("the newest " + std::string(unsaved_.empty() ? "best.safetensors" : "checkpoint") +
+                  " could not be saved: " + why +
+                  (saved_path_.empty() ? "; there is no other" : "; the newest that is saved: " + saved_path_));
+  if (const std::string unwritten = run_log_->flush(); !unwritten.empty())
+    throw IoError(unwritten + "; the checkpoint is saved: " + saved_path_);
 }
 
 int TrainingRun::end() {
   job_.watchdog().enter(Section::finish, state_.step);
   const std::vector<std::string> timeline = gather_trace();
   if (!job_.is_root()) return exit_code::kDone;
+  finish_saves();
   print_result();
   folder_.write_done("result_sha256 " + replica_->sha256() + "\n");
   write_trace(timeline);
@@ -299,6 +412,7 @@ int TrainingRun::end_early(int code) {
   job_.watchdog().enter(Section::finish, state_.step);
   const std::vector<std::string> timeline = gather_trace();
   if (!job_.is_root()) return code;
+  finish_saves();
   print_result();
   write_trace(timeline);
   job_.log().info("stopped at step " + std::to_string(state_.step) + ", saved " + saved_path_ +

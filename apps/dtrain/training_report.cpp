@@ -21,9 +21,13 @@ namespace dtrain {
 
 // Everything that can be refused has been by now: an older run moves aside only for one that can start.
 void TrainingRun::open_folder() {
-  if (command_.resume == "never" && folder_.used())
+  if (command_.resume == "never" && folder_.used()) {
     job_.log().info("the earlier run was moved to " + folder_.move_aside());
+    lock_.reset();
+  }
   folder_.prepare();
+  if (!lock_) lock_ = lock_run_folder(folder_, job_);
+  writer_ = std::make_unique<CheckpointWriter>(CheckpointFolder(folder_.checkpoints()), e_.checkpoint.keep);
   run_log_ =
       std::make_unique<RunLog>(folder_.path(), figure_columns(e_.task, plan_.outputs), state_.epoch, state_.step);
   job_.log().attach_file(folder_.file("log.txt"));
@@ -126,7 +130,7 @@ void TrainingRun::show_progress(const StepReport& step) {
   progress.epochs = e_.epochs;
   progress.step = trainer_->steps_done();
   progress.steps = trainer_->steps();
-  progress.loss = state_.loss_sum / static_cast<double>(state_.cursor);
+  progress.loss = state_.mean_loss();
   progress.learning_rate = step.learning_rate;
   const double seconds = std::max(1e-9, state_.epoch_seconds);
   progress.images_per_s = static_cast<double>(state_.cursor) / seconds;
@@ -142,8 +146,12 @@ void TrainingRun::tell_of_skip(const StepReport& step) {
   if (since_told_of_skip_ && since_told_of_skip_->seconds() < kBetween) return;
   since_told_of_skip_ = Stopwatch();
   progress_->clear();
-  job_.log().info("step " + std::to_string(state_.step) + ": gradients beyond float16, update skipped; loss scale " +
-                  shortest(step.loss_scale.value_or(0)) + " -> " + shortest(state_.loss_scale.scale));
+  const std::string head = "step " + std::to_string(state_.step) + ": ";
+  if (!step.not_finite.empty())
+    job_.log().warning(head + step.not_finite + "; update skipped");
+  else
+    job_.log().info(head + "gradients beyond float16, update skipped; loss scale " +
+                    shortest(step.loss_scale.value_or(0)) + " -> " + shortest(state_.loss_scale.scale));
 }
 
 void TrainingRun::print_epoch(const EpochRow& row, bool best) {
@@ -199,16 +207,15 @@ void TrainingRun::write_trace(const std::vector<std::string>& ranks) {
 }
 
 void TrainingRun::write_best(const EpochRow& row, double value) {
-  job_.watchdog().enter(Section::save, state_.step);
   const nlohmann::json classes = plan_.outputs;
-  save_tensors(folder_.file("best.safetensors"), replica_->model_tensors(""),
-               {{"format", "dtrain-weights-1"},
-                {"config", config_yaml(config_, false, false)},
-                {"classes", classes.dump()},
-                {"image_size", std::to_string(plan_.shape.height) + "," + std::to_string(plan_.shape.width)},
-                {"logical_ranks", std::to_string(plan_.logical_ranks)},
-                {"epoch", std::to_string(row.epoch)},
-                {e_.checkpoint.best_monitor, shortest(value)}});
+  writer_->save_tensors(folder_.file("best.safetensors"), state_, replica_->model_tensors(""),
+                        {{"format", "dtrain-weights-1"},
+                         {"config", config_yaml(config_, false, false)},
+                         {"classes", classes.dump()},
+                         {"image_size", std::to_string(plan_.shape.height) + "," + std::to_string(plan_.shape.width)},
+                         {"logical_ranks", std::to_string(plan_.logical_ranks)},
+                         {"epoch", std::to_string(row.epoch)},
+                         {e_.checkpoint.best_monitor, shortest(value)}});
 }
 
 // Rank 0's variables that NCCL, CUDA's libraries and LibTorch act on, so that none changes a run unseen.
@@ -260,6 +267,18 @@ void TrainingRun::write_run_json_file(const std::string& result) {
           cost[kHereCompute] / std::max(1e-9, costs_.select(1, kHereCompute).mean().item<double>())}});
   }
   write_run_json(folder_.file("run.json"), facts);
+}
+
+// While training goes on a disk without room is no reason to end.
+void TrainingRun::update_run_json() {
+  try {
+    write_run_json_file("");
+  } catch (const Error& error) {
+    progress_->clear();
+    job_.log().warning(std::string("run.json is not up to date: ") + error.what());
+  }
+  if (const std::string unwritten = run_log_->flush(); !unwritten.empty())
+    job_.log().warning(unwritten + "; its lines wait in memory");
 }
 
 // The hash of the result, into run.json and onto the console.

@@ -7,10 +7,12 @@
 #include "command_line.hpp"
 #include "dtrain/base/time.hpp"
 #include "dtrain/base/trace.hpp"
+#include "dtrain/checkpoint/checkpoint_writer.hpp"
 #include "dtrain/checkpoint/state.hpp"
 #include "dtrain/data/device_batches.hpp"
 #include "dtrain/runlog/progress.hpp"
 #include "dtrain/runlog/run_folder.hpp"
+#include "dtrain/runlog/run_lock.hpp"
 #include "dtrain/runlog/run_log.hpp"
 #include "dtrain/train/time_shares.hpp"
 #include "dtrain/train/trainer.hpp"
@@ -51,12 +53,18 @@ class TrainingRun {
   void restore();
   int dry_run();
   int train();
-  EpochRow close_epoch();
+  bool time_is_up() const;
+  StopRequest request();
+  std::optional<EpochRow> close_epoch();
   TimeShares time_shares(const Trainer::Finished& finished) const;
   void note_costs(const Trainer::Finished& finished, EpochRow& row);
   bool note_best(const EpochRow& row);
   bool epoch_save_due() const;
   void save();
+  bool a_save_can_end() const;
+  void note_saves();
+  void note_save(const CheckpointWriter::Outcome& outcome);
+  void finish_saves();
   int end();
   int end_early(int code);
 
@@ -69,6 +77,7 @@ class TrainingRun {
   void print_epoch(const EpochRow& row, bool best);
   void write_best(const EpochRow& row, double value);
   void write_run_json_file(const std::string& result);
+  void update_run_json();
   void print_result();
   void begin_trace();
   std::vector<std::string> gather_trace();
@@ -79,7 +88,8 @@ class TrainingRun {
   const Experiment& e_;
   Job& job_;
   RunFolder folder_;
-  Trace trace_;  // --trace
+  std::unique_ptr<RunLock> lock_;  // rank 0
+  Trace trace_;                    // --trace
   Resume resume_;
   Plan plan_;
   int64_t steps_per_epoch_ = 0;
@@ -100,9 +110,17 @@ class TrainingRun {
   double elapsed_before_ = 0;  // of the run's earlier starts
   int64_t steps_this_start_ = 0;
   std::optional<Stopwatch> since_told_of_skip_;
-  std::string where_time_went_;  // in the last epoch, one sentence
-  at::Tensor costs_;             // [ranks, kCosts] of the last epoch
-  std::string saved_path_;       // of the newest checkpoint, read or written
+  std::string where_time_went_;               // in the last epoch, one sentence
+  at::Tensor costs_;                          // [ranks, kCosts] of the last epoch
+  std::unique_ptr<CheckpointWriter> writer_;  // rank 0
+  std::string saved_path_;                    // of the newest checkpoint, read or written
+  std::string begun_path_;                    // of the newest one begun
+  std::string unsaved_;                       // why the newest one is not saved; "" = it is
+  std::string unsaved_best_;                  // likewise best.safetensors
+  int64_t failed_saves_ = 0;                  // one after another
+  double longest_save_s_ = 0;
+  double longest_step_s_ = 0;
+  Stopwatch since_save_;
 };
 
 }  // namespace dtrain

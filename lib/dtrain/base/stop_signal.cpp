@@ -1,19 +1,31 @@
 #include "dtrain/base/stop_signal.hpp"
 
 #include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdint>
 
 namespace dtrain {
 
 static_assert(std::atomic<int>::is_always_lock_free);
 static std::atomic<int> pending{0};
 static std::atomic<int> interrupts{0};
+static_assert(std::atomic<int64_t>::is_always_lock_free);
+static std::atomic<int64_t> term_ns{0};  // on the monotonic clock
+
+static int64_t now_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return int64_t{1'000'000'000} * now.tv_sec + now.tv_nsec;
+}
 
 extern "C" {
 static void on_stop_signal(int signal_number) {
   if (signal_number == SIGINT && interrupts.fetch_add(1) > 0) _exit(128 + SIGINT);
+  int64_t none = 0;
+  if (signal_number == SIGTERM || signal_number == SIGINT) term_ns.compare_exchange_strong(none, now_ns());
   const int wanted = static_cast<int>(signal_number == SIGUSR2 ? StopRequest::save : StopRequest::stop);
   int now = pending.load();
   while (now < wanted && !pending.compare_exchange_weak(now, wanted)) {
@@ -35,6 +47,12 @@ void ignore_write_signals() {
 }
 
 StopRequest pending_stop_request() { return static_cast<StopRequest>(pending.load()); }
+
+std::optional<double> seconds_since_term() {
+  const int64_t then = term_ns.load();
+  if (then == 0) return std::nullopt;
+  return 1e-9 * static_cast<double>(now_ns() - then);
+}
 
 StopRequest take_stop_request() {
   int save = static_cast<int>(StopRequest::save);

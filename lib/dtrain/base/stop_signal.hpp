@@ -1,4 +1,5 @@
 #pragma once
+#include <optional>
 
 namespace dtrain {
 
@@ -12,7 +13,7 @@ enum class StopRequest : int {
 /// Installs handlers for USR1, USR2, TERM and INT that do nothing but set a flag; a second INT ends the process at
 /// once. For training alone: other commands end at the first signal, as programs do.
 /// Signals reach ranks at different steps, or only some of them: agree over ranks before acting.
-/// The flag is the one static of the program: a signal handler can reach nothing else.
+/// The flags are the program's only statics: a signal handler can reach nothing else.
 void install_stop_handlers();
 
 /// Ignores SIGXFSZ and SIGPIPE, so that writes past a limit report an error instead of killing the process.
@@ -20,6 +21,10 @@ void ignore_write_signals();
 
 /// The request pending in this process. A pending `save` is cleared by reading it with take_stop_request().
 StopRequest pending_stop_request();
+
+/// Seconds since the first TERM or INT, on the monotonic clock; nothing while there was none. mpirun sends TERM to its
+/// ranks and a second later KILL.
+std::optional<double> seconds_since_term();
 
 /// Reads the request and clears a `save`; `stop` stays pending.
 StopRequest take_stop_request();

@@ -66,12 +66,16 @@ std::vector<std::string> CheckpointFolder::begin_after(int64_t step) const {
   return aside;
 }
 
-std::string CheckpointFolder::save(const TrainingState& state, const std::vector<FileTensor>& tensors,
-                                   int64_t keep) const {
+std::string CheckpointFolder::save(const TrainingState& state, const HostCopy& tensors, int64_t keep) const {
   make_folders(path_);
   const std::string path = path_ + "/" + file_name(state);
-  save_tensors(path, tensors, {{"format", "dtrain-checkpoint-1"}, {"state", to_json(state)}});
-  read(path);
+  write_safetensors(path, tensors.entries(), {{"format", "dtrain-checkpoint-1"}, {"state", to_json(state)}});
+  try {
+    read(path);
+  } catch (const DataError& damage) {
+    fs::remove(path);  // never offered to a resume
+    throw IoError(std::string(damage.what()) + "; it was removed, because the disk did not keep what was written");
+  }
   const std::vector<std::string> all = names();
   for (size_t i = static_cast<size_t>(keep); i < all.size(); ++i) {
     std::error_code error;  // an old file that stays does no harm

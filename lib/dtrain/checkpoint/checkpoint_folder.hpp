@@ -15,6 +15,7 @@ namespace dtrain {
 class CheckpointFolder {
  public:
   explicit CheckpointFolder(std::string path);
+  const std::string& path() const { return path_; }
 
   /// "epoch-0003-step-00000420.safetensors": 3 epochs finished, 420 updates since the start.
   static std::string file_name(const TrainingState& state);
@@ -24,8 +25,9 @@ class CheckpointFolder {
   std::vector<std::string> begin_after(int64_t step) const;
 
   /// Writes model.* and optimizer.* tensors with the state, verifies the file by reading it again, then removes all but
-  /// the newest `keep` files. Returns the path.
-  std::string save(const TrainingState& state, const std::vector<FileTensor>& tensors, int64_t keep) const;
+  /// the newest `keep` files. Returns the path. Throws like throw_errno, and IoError when the file does not read back;
+  /// older files are intact then.
+  std::string save(const TrainingState& state, const HostCopy& tensors, int64_t keep) const;
 
   /// A checkpoint that verified.
   struct Found {

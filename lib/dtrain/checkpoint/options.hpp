@@ -8,8 +8,9 @@ namespace dtrain {
 
 /// `checkpoint:` of the configuration.
 struct CheckpointOptions {
-  Duration every{1, Duration::Unit::epochs};  ///< whole epochs, or steps
+  Duration every{1, Duration::Unit::epochs};  ///< whole epochs or steps, or time
   int64_t keep = 3;                           ///< newest files kept, >= 1
+  int64_t max_failed = 3;                     ///< saves that may fail one after another, >= 1: then the run ends
   std::string
       best_monitor;  ///< column of epochs.csv, as valid.auroc; "" = by task: valid.auroc, valid.accuracy, valid.iou
   bool best_is_max = true;

@@ -19,6 +19,7 @@ std::string to_json(const TrainingState& s) {
               {"step", s.step},
               {"cursor", s.cursor},
               {"loss_sum", s.loss_sum},
+              {"without_loss", s.without_loss},
               {"correct", s.correct},
               {"skipped_steps", s.skipped_steps},
               {"coverage_sum", s.coverage_sum},
@@ -54,6 +55,7 @@ TrainingState training_state_from_json(const std::string& text, const std::strin
     j.at("step").get_to(s.step);
     j.at("cursor").get_to(s.cursor);
     j.at("loss_sum").get_to(s.loss_sum);
+    j.at("without_loss").get_to(s.without_loss);
     j.at("correct").get_to(s.correct);
     j.at("skipped_steps").get_to(s.skipped_steps);
     j.at("coverage_sum").get_to(s.coverage_sum);

@@ -19,8 +19,9 @@ struct TrainingState {
 
   /// Of the epoch that is running, over all logical ranks: what its row in epochs.csv will need.
   double loss_sum = 0;        ///< sum of the samples' losses
+  int64_t without_loss = 0;   ///< samples that are not in it: the loss of their step was not finite (on_nan: skip)
   int64_t correct = 0;        ///< multiclass: samples answered rightly
-  int64_t skipped_steps = 0;  ///< fp16: steps whose update was skipped
+  int64_t skipped_steps = 0;  ///< steps whose update was skipped
   uint64_t coverage_sum = 0;  ///< receipt: sum of the hashed sample ids seen, modulo 2^64
   double data_wait_s = 0;     ///< of rank 0: waiting for the loader
   double allreduce_s = 0;     ///< of rank 0: waiting for sums after backward was done, imbalance apart
@@ -43,6 +44,9 @@ struct TrainingState {
   std::vector<std::string> classes;
   std::map<std::string, std::string> config;    ///< key → value as text, for the comparison on resume
   std::map<std::string, std::string> versions;  ///< library → version
+
+  /// Mean over the samples seen in the epoch that is running; NaN when none has a finite loss.
+  double mean_loss() const { return loss_sum / static_cast<double>(cursor - without_loss); }
 };
 
 std::string to_json(const TrainingState& state);

@@ -39,15 +39,18 @@ static std::string shape_text(at::IntArrayRef sizes) {
   return join(parts, ",");
 }
 
+HostCopy::HostCopy(const std::vector<FileTensor>& tensors) {
+  for (const FileTensor& tensor : tensors) {
+    const at::Tensor copy = at::empty(tensor.tensor.sizes(), at::TensorOptions(tensor.tensor.scalar_type()));
+    copy.copy_(tensor.tensor.detach());
+    entries_.push_back({tensor.name, dtype_name(copy), copy.sizes().vec(), bytes_of(copy), crc32c(bytes_of(copy))});
+    host_.push_back(copy);
+  }
+}
+
 void save_tensors(const std::string& path, const std::vector<FileTensor>& tensors,
                   const std::map<std::string, std::string>& metadata) {
-  std::vector<at::Tensor> host;  // keeps the row-major copies until they are written
-  std::vector<TensorBytes> entries;
-  for (const FileTensor& tensor : tensors) {
-    host.push_back(tensor.tensor.detach().cpu().contiguous());
-    entries.push_back({tensor.name, dtype_name(host.back()), host.back().sizes().vec(), bytes_of(host.back())});
-  }
-  write_safetensors(path, entries, metadata);
+  write_safetensors(path, HostCopy(tensors).entries(), metadata);
 }
 
 void fill_tensors(const SafetensorsFile& file, const std::string& path, const std::vector<FileTensor>& tensors) {

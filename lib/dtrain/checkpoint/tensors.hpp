@@ -15,7 +15,23 @@ struct FileTensor {
   at::Tensor tensor;
 };
 
-/// Writes tensors of any device, layout and strides as row-major bytes: write_safetensors() with checksums, atomically.
+/// What a file will hold of some tensors, taken at one moment: their row-major bytes in host memory, whatever device,
+/// layout and strides they have, and the checksums of those bytes. Nothing that happens to the tensors or to the copy
+/// afterwards goes unseen: the file is compared with these checksums when it is read again.
+class HostCopy {
+ public:
+  HostCopy() = default;
+  explicit HostCopy(const std::vector<FileTensor>& tensors);
+
+  /// Valid as long as this object.
+  const std::vector<TensorBytes>& entries() const { return entries_; }
+
+ private:
+  std::vector<at::Tensor> host_;
+  std::vector<TensorBytes> entries_;
+};
+
+/// write_safetensors() of a HostCopy, atomically.
 void save_tensors(const std::string& path, const std::vector<FileTensor>& tensors,
                   const std::map<std::string, std::string>& metadata);
 

@@ -52,6 +52,7 @@ std::string quoted(const std::string& text) {
 std::string type_of(const LengthRange& range) {
   std::string type = "a length in epochs or steps, as '5 epochs' or '400 steps'";
   if (range.whole) type = "a whole length >= 1 in epochs or steps, as '1 epoch' or '400 steps'";
+  if (range.time) type += ", or a time as '30 minutes'";
   if (range.none) type += ", or none";
   return type;
 }
@@ -60,14 +61,19 @@ std::optional<Duration> length_in(const YamlNode& node, const LengthRange& range
   if (!is_scalar(node)) return std::nullopt;
   if (range.none && node.text == "none") return Duration{0, Duration::Unit::epochs};
   const std::optional<Duration> length = parse_duration(node.text);
-  if (!length || length->unit == Duration::Unit::seconds) return std::nullopt;
+  if (!length) return std::nullopt;
+  if (length->unit == Duration::Unit::seconds) return range.time && length->amount > 0 ? length : std::nullopt;
   if (range.whole && (length->amount < 1 || length->amount != std::floor(length->amount) || length->amount > 1e15))
     return std::nullopt;
   if (range.above_zero && length->amount <= 0) return std::nullopt;
   return length;
 }
 
+constexpr const char* kTimePattern = "^([0-9.]+ *(s|m|h|min|seconds?|minutes?|hours?) *)+$|\\$\\{";
+
 Json length_schema() { return Json{{"type", "string"}, {"pattern", "^[0-9.]+ *(epochs?|steps?)$|\\$\\{"}}; }
+
+Json time_schema() { return Json{{"type", "string"}, {"pattern", kTimePattern}}; }
 
 // Never with an exponent, which parse_duration() does not read.
 std::string length_text(const Duration& length) {
@@ -95,6 +101,7 @@ std::string yaml_text(const std::string& text) { return plain_is_safe(text) ? te
 
 Codec length_codec(Duration& field, const LengthRange& range) {
   Json json = length_schema();
+  if (range.time) json = Json{{"anyOf", Json::array({json, time_schema()})}};
   if (range.none) json = Json{{"anyOf", Json::array({json, Json{{"const", "none"}}})}};
   return {type_of(range), json.dump(),
           [&field, range](const YamlNode& node, const PathBases&) {
@@ -129,8 +136,7 @@ Codec lengths_codec(std::vector<Duration>& field) {
 
 Codec seconds_codec(double& field) {
   const std::string type = "a time > 0 with its unit, as '30 s' or '10 minutes'";
-  const Json json{{"type", "string"}, {"pattern", "^([0-9.]+ *(s|m|h|min|seconds?|minutes?|hours?) *)+$|\\$\\{"}};
-  return {type, json.dump(),
+  return {type, time_schema().dump(),
           [&field, type](const YamlNode& node, const PathBases&) {
             const std::optional<Duration> time = is_scalar(node) ? parse_duration(node.text) : std::nullopt;
             if (!time || time->unit != Duration::Unit::seconds || time->amount <= 0) return wants(type, node);

@@ -64,6 +64,7 @@ struct LengthRange {
   bool none = false;   ///< `none` stands for 0
   bool whole = false;  ///< whole epochs or steps, at least 1
   bool above_zero = false;
+  bool time = false;  ///< time > 0 as well
 };
 Codec length_codec(Duration& field, const LengthRange& range);  ///< epochs or steps
 Codec lengths_codec(std::vector<Duration>& field);              ///< a list of them, each > 0

@@ -29,6 +29,7 @@ struct Experiment {
   ScheduleOptions schedule;
   DistributedOptions distributed;
   CheckpointOptions checkpoint;
+  bool skip_not_finite = false;  ///< on_nan: skip; a step whose loss or gradient is not finite changes no weight
   std::string output_dir = "runs";
 };
 

@@ -87,6 +87,15 @@ class Description {
             "segmentation");
     add("seed", seed_codec(e_.seed),
         "Seed of initial weights, order of the samples, augmentation, dropout and synthetic data.");
+    add("on_nan",
+        words_codec(
+            {"stop", "skip"}, [&e = e_] { return e.skip_not_finite ? 1 : 0; },
+            [&e = e_](int i) { e.skip_not_finite = i == 1; }),
+        "What a loss or a gradient that is NaN or infinite does. stop: the run ends with exit code 79, naming the "
+        "first "
+        "such value and its samples; skip: the step changes no weight, on any rank, and training goes on; after ten "
+        "such "
+        "steps in a row it ends all the same.");
     add("epochs", whole_codec(e_.epochs, {.min = 1, .max = 1000000000}), "Passes over the training part.")
         .outside_fingerprint();
     add("precision", choice_codec(e_.precision, {"fp32", "tf32", "bf16", "fp16"}),
@@ -396,9 +405,14 @@ class Description {
 
   void checkpoint() {
     CheckpointOptions& c = e_.checkpoint;
-    add("checkpoint.every", length_codec(c.every, {.whole = true}), "Distance between checkpoints.")
+    add("checkpoint.every", length_codec(c.every, {.whole = true, .time = true}),
+        "Distance between checkpoints. They are written beside training, which waits for a copy in memory alone.")
         .outside_fingerprint();
     add("checkpoint.keep", whole_codec(c.keep, {.min = 1, .max = 1000000}), "Newest checkpoints that are kept.")
+        .outside_fingerprint();
+    add("checkpoint.max_failed", whole_codec(c.max_failed, {.min = 1, .max = 1000000}),
+        "Saves that may fail one after another, for want of room say, while training goes on; then the run ends with "
+        "exit code 74.")
         .outside_fingerprint();
     add("checkpoint.best.monitor", text_codec(c.best_monitor),
         "Column of epochs.csv that decides which weights become best.safetensors.")

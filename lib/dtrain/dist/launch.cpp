@@ -28,6 +28,7 @@ Launch read_launch() {
     }
   for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"})
     if (const auto size = number_in(variable); size && launch.launched && launch.size == 1) launch.size = *size;
+  launch.by_mpirun = number_in("OMPI_COMM_WORLD_RANK").has_value();
   launch.slurm_tasks = number_in("SLURM_NTASKS");
   return launch;
 }

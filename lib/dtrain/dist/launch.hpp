@@ -9,6 +9,7 @@ namespace dtrain {
 /// to decide whether to start it; ranks are taken from MPI itself afterwards.
 struct Launch {
   bool launched = false;           ///< a launcher (mpirun, srun) started this process
+  bool by_mpirun = false;          ///< Open MPI's
   int rank = 0;                    ///< OMPI_COMM_WORLD_RANK, else PMIX_RANK, else PMI_RANK; 0 without a launcher
   int size = 1;                    ///< number of processes, where the launcher tells it
   std::optional<int> slurm_tasks;  ///< SLURM_NTASKS of the job around

@@ -115,7 +115,8 @@ void write_safetensors(const std::string& path, const std::vector<TensorBytes>& 
   header.metadata.emplace(kHeaderChecksum, kUnknownChecksum);
   for (const TensorBytes& tensor : tensors) {
     header.entries.push_back({tensor.name, tensor.dtype, tensor.shape, 0, static_cast<int64_t>(tensor.bytes.size())});
-    header.metadata.emplace(std::string(kChecksum) + tensor.name, hex8(crc32c(tensor.bytes)));
+    header.metadata.emplace(std::string(kChecksum) + tensor.name,
+                            hex8(tensor.checksum ? *tensor.checksum : crc32c(tensor.bytes)));
   }
   const std::vector<size_t> order = data_order(tensors);
   int64_t reached = 0;

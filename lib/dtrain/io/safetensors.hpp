@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,6 +25,7 @@ struct TensorBytes {
   std::string dtype;
   std::vector<int64_t> shape;
   std::span<const std::byte> bytes;
+  std::optional<uint32_t> checksum = std::nullopt;  ///< their CRC32C where it is known; else it is computed
 };
 
 /// Size of one element of `dtype`; 0 if the format has no such type.

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -90,8 +91,8 @@ static int open_to_append(const std::string& path) {
 
 RunLog::RunLog(const std::string& folder, const std::vector<std::string>& figures, int64_t epochs_done,
                int64_t steps_done)
-    : folder_(folder), columns_(epoch_columns(figures)) {
-  const std::string csv_path = folder + "/epochs.csv";
+    : csv_{folder + "/epochs.csv"}, jsonl_{folder + "/metrics.jsonl"}, columns_(epoch_columns(figures)) {
+  const std::string& csv_path = csv_.path;
   const std::string header = csv_line(columns_);
   cut_back(csv_path, [&, first = true](const std::string& line) mutable {
     if (std::exchange(first, false)) {
@@ -103,29 +104,43 @@ RunLog::RunLog(const std::string& folder, const std::vector<std::string>& figure
     }
     return std::atoll(line.c_str()) <= epochs_done;
   });
-  cut_back(folder + "/metrics.jsonl", [&](const std::string& line) {
+  cut_back(jsonl_.path, [&](const std::string& line) {
     const auto event = nlohmann::json::parse(line, nullptr, false);
     if (!event.is_object() || event.value("step", int64_t{0}) > steps_done) return false;
     return event.value("event", "") != "epoch" || event.value("epoch", int64_t{0}) <= epochs_done;
   });
   const bool is_new = !std::filesystem::exists(csv_path) || std::filesystem::file_size(csv_path) == 0;
-  csv_ = open_to_append(csv_path);
-  jsonl_ = open_to_append(folder + "/metrics.jsonl");
+  csv_.descriptor = open_to_append(csv_path);
+  jsonl_.descriptor = open_to_append(jsonl_.path);
   if (is_new) append(csv_, header);
 }
 
 RunLog::~RunLog() {
-  ::close(csv_);
-  ::close(jsonl_);
+  flush();
+  ::close(csv_.descriptor);
+  ::close(jsonl_.descriptor);
 }
 
-// One write per line: a line is either there or not, whatever kills the process.
-void RunLog::append(int descriptor, const std::string& line) {
-  for (size_t done = 0; done < line.size();) {
-    const ssize_t count = ::write(descriptor, line.data() + done, line.size() - done);
-    if (count < 0 && errno != EINTR) throw_errno("write to", folder_, errno);
-    if (count > 0) done += static_cast<size_t>(count);
+// One write per line where the disk takes it: a line is either there or not, whatever kills the process.
+std::string RunLog::write_waiting(File& file) {
+  while (!file.waiting.empty()) {
+    const ssize_t count = ::write(file.descriptor, file.waiting.data(), file.waiting.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return "cannot write to " + file.path + ": " + std::strerror(count < 0 ? errno : ENOSPC);
+    file.waiting.erase(0, static_cast<size_t>(count));
   }
+  return "";
+}
+
+void RunLog::append(File& file, const std::string& line) {
+  file.waiting += line;
+  write_waiting(file);
+}
+
+std::string RunLog::flush() {
+  const std::string csv = write_waiting(csv_);
+  const std::string jsonl = write_waiting(jsonl_);
+  return csv.empty() ? jsonl : csv;
 }
 
 void RunLog::step(int64_t step, int64_t epoch, double loss, double learning_rate,

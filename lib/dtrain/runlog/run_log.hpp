@@ -32,7 +32,7 @@ struct EpochRow {
   double compute_s = 0;       ///< mean over ranks: forward and backward
   double imbalance_s = 0;     ///< mean over ranks: waiting for ranks that came later
   double update_s = 0;        ///< mean over ranks: what of the update was not hidden behind backward
-  int64_t skipped_steps = 0;  ///< fp16: of `steps`, those whose update was skipped
+  int64_t skipped_steps = 0;  ///< of `steps`, those whose update was skipped
   FigureList figures;         ///< train_accuracy, valid_auroc … in the order of the header
 
   double images_per_s() const { return epoch_seconds > 0 ? static_cast<double>(samples) / epoch_seconds : 0; }
@@ -45,7 +45,8 @@ std::optional<double> monitored(const EpochRow& row, const std::string& monitor)
 /// The columns of epochs.csv: the fixed ones, then `figures`, then compute_s, imbalance_s, update_s and skipped_steps.
 std::vector<std::string> epoch_columns(const std::vector<std::string>& figures);
 
-/// epochs.csv and metrics.jsonl of a run, on rank 0: appended, flushed, never rewritten while the run goes on.
+/// epochs.csv and metrics.jsonl of a run, on rank 0: appended, flushed, never rewritten while the run goes on. A line
+/// that finds no room on the disk waits in memory and is written before the next one: training goes on meanwhile.
 class RunLog {
  public:
   /// Opens or makes both files. Rows after `epochs_done` and events after `steps_done` are cut off, as is a torn last
@@ -62,12 +63,19 @@ class RunLog {
   void epoch(const EpochRow& row, int64_t step);
   /// start, resume, checkpoint, end, with more named texts.
   void event(const std::string& name, int64_t step, int64_t epoch, const std::map<std::string, std::string>& texts);
+  /// Writes what waits; what stood against it, one sentence, or "" when all is in the files.
+  std::string flush();
 
  private:
-  void append(int descriptor, const std::string& line);
-  int csv_ = -1;
-  int jsonl_ = -1;
-  std::string folder_;
+  struct File {
+    std::string path;
+    int descriptor = -1;
+    std::string waiting = "";  ///< not yet written, possibly the rest of a line
+  };
+  static std::string write_waiting(File& file);
+  static void append(File& file, const std::string& line);
+  File csv_;
+  File jsonl_;
   std::vector<std::string> columns_;
 };
 

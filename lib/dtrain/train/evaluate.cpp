@@ -42,9 +42,9 @@ at::Tensor joined(const std::vector<Rows>& batches, at::Tensor Rows::*part, at::
 
 }  // namespace
 
-Predictions evaluate(Replica& replica, const Loss& loss, Task task, BatchSource& loader,
-                     const std::vector<int64_t>& samples, int64_t batch, Communicator& comm, Watchdog& watchdog,
-                     int64_t step) {
+std::optional<Predictions> evaluate(Replica& replica, const Loss& loss, Task task, BatchSource& loader,
+                                    const std::vector<int64_t>& samples, int64_t batch, Communicator& comm,
+                                    Watchdog& watchdog, int64_t step, const std::function<bool()>& stop) {
   const at::NoGradGuard no_grad;
   const auto total = static_cast<int64_t>(samples.size());
   std::vector<BatchRequest> requests;
@@ -61,7 +61,8 @@ Predictions evaluate(Replica& replica, const Loss& loss, Task task, BatchSource&
   loader.start(std::move(requests));
   std::vector<Rows> batches;
   int64_t outputs = 0;
-  while (true) {
+  bool stopped = false;
+  while (!(stopped = stop())) {
     watchdog.enter(Section::evaluate, step);
     const auto data = loader.next();
     if (!data) break;
@@ -70,6 +71,7 @@ Predictions evaluate(Replica& replica, const Loss& loss, Task task, BatchSource&
     batches.push_back(judge(logits, data->targets.to(replica.device().place), loss, task));
   }
   replica.network().train();
+  if (any(comm, stopped)) return std::nullopt;
   outputs = largest(comm, outputs);
   Predictions all;
   all.loss = gather_rows(comm, joined(batches, &Rows::loss, {0}, at::kDouble), places, total);

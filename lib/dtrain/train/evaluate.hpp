@@ -1,5 +1,7 @@
 #pragma once
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <vector>
 
 #include "dtrain/data/batch_source.hpp"
@@ -15,8 +17,12 @@ namespace dtrain {
 /// exactly once over all ranks, and gives every rank the whole set's predictions in the order of `samples`. The set is
 /// cut into batches of `batch` whatever the number of ranks, because a convolution's bits may depend on the batch:
 /// batch j goes to rank j mod n.
-Predictions evaluate(Replica& replica, const Loss& loss, Task task, BatchSource& loader,
-                     const std::vector<int64_t>& samples, int64_t batch, Communicator& comm, Watchdog& watchdog,
-                     int64_t step);
+///
+/// stop   asked before each batch, on every rank for itself; nothing comes back, on all ranks, when it was true on one
+/// Throws DivergedError, on all ranks, when the loss is not finite.
+std::optional<Predictions> evaluate(
+    Replica& replica, const Loss& loss, Task task, BatchSource& loader, const std::vector<int64_t>& samples,
+    int64_t batch, Communicator& comm, Watchdog& watchdog, int64_t step,
+    const std::function<bool()>& stop = [] { return false; });
 
 }  // namespace dtrain

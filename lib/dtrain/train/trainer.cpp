@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/text.hpp"
 #include "dtrain/dist/collectives.hpp"
 
 namespace dtrain {
@@ -115,7 +116,7 @@ Trainer::Pass Trainer::run_micro_batch(int64_t logical_rank, int64_t step, int64
 at::Tensor Trainer::run_passes(const CanonicalTree& tree, int64_t step) {
   Replica& replica = parts_.replica;
   // Every logical rank starts from the same BatchNorm statistics; their mean becomes the next step's.
-  const at::Tensor buffers_before = replica.flat_buffers().clone();
+  buffers_before_ = replica.flat_buffers().clone();
   at::Tensor rows = at::zeros({mine_.size(), kColumns}, at::kLong);
   auto row = rows.accessor<int64_t, 2>();
   reducer_.begin_step(
@@ -124,7 +125,7 @@ at::Tensor Trainer::run_passes(const CanonicalTree& tree, int64_t step) {
     if (!tree.present(v)) continue;
     {
       const at::NoGradGuard no_grad;
-      replica.flat_buffers().copy_(buffers_before);
+      replica.flat_buffers().copy_(buffers_before_);
     }
     reducer_.begin_leaf(v);
     Pass sum;
@@ -186,9 +187,25 @@ Trainer::Sums Trainer::agree(const CanonicalTree& tree, at::Tensor rows, const R
   }
   if (!std::isfinite(sums.loss)) {
     const int64_t first = losses.isfinite().logical_not().nonzero()[0][0].item<int64_t>();
-    diverged("the loss of logical rank " + std::to_string(first) + " is not finite", step);
+    sums.not_finite =
+        "the loss of logical rank " + std::to_string(first) + " is not finite (" + some_samples(first) + ")";
+    if (!options_.skip_not_finite) diverged(sums.not_finite, step);
   }
   return sums;
+}
+
+// Files of a logical rank's samples in this step, the first of them.
+std::string Trainer::some_samples(int64_t logical_rank) const {
+  constexpr size_t kMost = 4;
+  const std::vector<int64_t> places = plan_->places(at_, logical_rank);
+  std::vector<std::string> names;
+  for (const int64_t place : places) {
+    const Sample& sample = parts_.dataset.samples[static_cast<size_t>(parts_.train[static_cast<size_t>(place)])];
+    names.push_back(sample.path.empty() ? "sample " + std::to_string(place) : sample.path);
+    if (names.size() == kMost) break;
+  }
+  const size_t more = places.size() - names.size();
+  return join(names, ", ") + (more > 0 ? " and " + std::to_string(more) + " more" : "");
 }
 
 // The loss is a mean over the step's samples. With fp16 backward sees a scaled mean over one logical rank's batch
@@ -233,12 +250,16 @@ double Trainer::gradient_norm() const {
   return std::sqrt(sum);
 }
 
+bool Trainer::largest_gradient_is_finite() const {
+  return std::isfinite(
+      at::linalg_vector_norm(reducer_.gradients(), std::numeric_limits<double>::infinity()).item<double>());
+}
+
 // False: a gradient has overflowed, so that the step must be skipped. The sums decide, which all ranks hold and which
 // do not depend on the number of processes; what one rank's own gradients are like decides nothing.
 bool Trainer::move_loss_scale(int64_t step) {
-  const at::Tensor largest = at::linalg_vector_norm(reducer_.gradients(), std::numeric_limits<double>::infinity());
   LossScale& loss_scale = parts_.replica.loss_scale();
-  if (std::isfinite(largest.item<double>())) {
+  if (largest_gradient_is_finite()) {
     loss_scale.good_step();
     return true;
   }
@@ -259,13 +280,26 @@ void Trainer::update_at_once(double learning_rate) {
   optimizer.update(all, reducer_.gradients(), static_cast<float>(scale));
 }
 
-// False: the update was skipped. BatchNorm's statistics move on all the same: they come from the forward pass.
-bool Trainer::finish_update(const CanonicalTree& tree, double learning_rate, int64_t step) {
+// Statistics come from the forward pass: they move on after a skipped update too, unless that pass has spoilt them.
+void Trainer::keep_finite_buffers(const at::Tensor& buffers, bool skipped) {
+  const bool spoilt = skipped && options_.skip_not_finite && !buffers.isfinite().all().item<bool>();
+  parts_.replica.flat_buffers().copy_(spoilt ? buffers_before_ : buffers);
+}
+
+// False: the update was skipped. `not_finite`: that the loss is not, or "".
+bool Trainer::finish_update(const CanonicalTree& tree, double learning_rate, int64_t step, std::string& not_finite) {
   const at::NoGradGuard no_grad;
   Replica& replica = parts_.replica;
-  const bool skipped = scales_loss() && !move_loss_scale(step);
+  bool skipped = !not_finite.empty() || (scales_loss() && !move_loss_scale(step));
+  if (!skipped && options_.skip_not_finite && !largest_gradient_is_finite()) {
+    not_finite = "the gradient of " + first_bad(replica, reducer_.gradients()) + " is not finite";
+    skipped = true;
+  }
+  not_finite_ = not_finite.empty() ? 0 : not_finite_ + 1;
+  if (not_finite_ == kMostNotFinite)
+    diverged("the " + std::to_string(not_finite_) + "th step in a row was skipped, because " + not_finite, step);
   if (updates_at_once() && !skipped) update_at_once(learning_rate);
-  replica.flat_buffers().copy_(reducer_.extra().div(static_cast<double>(tree.present_count())));
+  keep_finite_buffers(reducer_.extra().div(static_cast<double>(tree.present_count())), skipped);
   if (!replica.optimizer().all_finite() || !replica.flat_buffers().isfinite().all().item<bool>()) require_finite(step);
   return !skipped;
 }
@@ -311,18 +345,21 @@ StepReport Trainer::step(TrainingState& state, StopRequest request) {
   const ReplicaCheck::Hashes hashes = check_.take();
   if (!updates_at_once()) parts_.replica.optimizer().begin_update(learning_rate);
   const at::Tensor rows = run_passes(tree, state.step);
-  const Sums sums = agree(tree, rows, hashes, request, state.step);
+  Sums sums = agree(tree, rows, hashes, request, state.step);
   parts_.watchdog.enter(Section::update, state.step);
   const Stopwatch updating;
-  const bool updated = finish_update(tree, learning_rate, state.step);
+  const bool updated = finish_update(tree, learning_rate, state.step, sums.not_finite);
   parts_.replica.set_steps_tracked(tracked + 1);
   if (!order_known_) adopt_ready_order();
   spent_.update_s += updating.seconds();
 
-  StepReport report{sums.loss / static_cast<double>(plan_->count(at_)), learning_rate, !updated, std::nullopt,
-                    sums.request};
+  const int64_t count = plan_->count(at_);
+  StepReport report{
+      sums.loss / static_cast<double>(count), learning_rate, !updated, sums.not_finite, std::nullopt, sums.request};
   if (scales_loss()) report.loss_scale = loss_scale;
-  state.loss_sum += sums.loss;
+  const bool has_loss = std::isfinite(sums.loss);
+  if (has_loss) state.loss_sum += sums.loss;
+  if (!has_loss) state.without_loss += count;
   state.correct += sums.correct;
   state.skipped_steps += updated ? 0 : 1;
   state.coverage_sum += sums.coverage;
@@ -353,7 +390,7 @@ Trainer::Finished Trainer::end_epoch(TrainingState& state) {
   check(at_ == plan_->steps() && state.coverage_sum == wanted,
         "epoch " + std::to_string(state.epoch + 1) + " saw every sample of its plan exactly once (coverage receipt)");
   Finished finished;
-  finished.train_loss = state.loss_sum / static_cast<double>(state.cursor);
+  finished.train_loss = state.mean_loss();
   finished.samples = state.cursor;
   finished.correct = state.correct;
   finished.steps = plan_->steps();
@@ -369,6 +406,7 @@ Trainer::Finished Trainer::end_epoch(TrainingState& state) {
   finished.bytes_read = state.bytes_read;
   ++state.epoch;
   state.cursor = 0;
+  state.without_loss = 0;
   state.loss_sum = 0;
   state.correct = 0;
   state.skipped_steps = 0;

@@ -27,8 +27,9 @@ namespace dtrain {
 struct StepReport {
   double loss = 0;  ///< mean over the step's samples
   double learning_rate = 0;
-  bool skipped = false;              ///< fp16: a gradient overflowed, the update was left out and the scale halved
-  std::optional<double> loss_scale;  ///< fp16: the step's
+  bool skipped = false;              ///< the update was left out
+  std::string not_finite;            ///< on_nan: skip: what the update was left out for, else ""
+  std::optional<double> loss_scale;  ///< fp16: the step's; halved where a gradient overflowed and the step was skipped
   StopRequest request = StopRequest::none;  ///< the strongest that any rank's signals asked for
 };
 
@@ -59,7 +60,10 @@ class Trainer {
     double clip_norm = 0;
     BatchOptions batch;
     Distribute distribute = Distribute::samples;
+    bool skip_not_finite = false;  ///< on_nan: skip
   };
+  static constexpr int64_t kMostNotFinite = 10;  ///< steps skipped one after another under skip_not_finite
+
   /// `gradient_comm`: carries the sums of gradients, between the ranks of parts.comm.
   Trainer(const Parts& parts, const Options& options, std::unique_ptr<Communicator> gradient_comm);
 
@@ -71,9 +75,11 @@ class Trainer {
   int64_t steps_done() const { return at_; }
 
   /// One update. Counts it in `state`. `request`: what this process's signals ask for; the answer is agreed. With fp16
-  /// an update may be skipped: then weights and optimizer stay, and all else goes on as after any step.
+  /// or skip_not_finite an update may be skipped: then weights and optimizer stay, and all else goes on as after any
+  /// step; BatchNorm's statistics stay too where they are not finite.
   /// Throws on all ranks: DivergedError when the loss, an updated weight or a summed gradient (fp16: at the least loss
-  /// scale) is not finite; Error with kReplicasDiffer when replicas have drifted apart.
+  /// scale; skip_not_finite: kMostNotFinite times in a row) is not finite, naming what was first; Error with
+  /// kReplicasDiffer when replicas have drifted apart.
   StepReport step(TrainingState& state, StopRequest request);
 
   /// Seconds of this process since begin_epoch(); imbalance is the mean over ranks.
@@ -91,7 +97,7 @@ class Trainer {
     int64_t samples = 0;
     int64_t correct = 0;
     int64_t steps = 0;
-    int64_t skipped_steps = 0;    ///< of these, fp16: the update was skipped
+    int64_t skipped_steps = 0;    ///< of these, the update was skipped
     double epoch_seconds = 0;     ///< in step(), over all starts
     double data_wait_s = 0;       ///< of this process, over all starts: waiting for the loader
     double allreduce_s = 0;       ///< over all starts: sums after backward was done, imbalance apart
@@ -122,10 +128,11 @@ class Trainer {
     int64_t correct = 0;
     uint64_t coverage = 0;
     StopRequest request = StopRequest::none;
+    std::string not_finite;  ///< whose loss, on which samples; "" where all are finite
   };
   bool scales_loss() const { return parts_.replica.precision() == Precision::fp16; }
   /// Something needs the whole gradient before the first update, so that no bucket is updated on its own.
-  bool updates_at_once() const { return options_.clip_norm > 0 || scales_loss(); }
+  bool updates_at_once() const { return options_.clip_norm > 0 || scales_loss() || options_.skip_not_finite; }
   Pass run_micro_batch(int64_t logical_rank, int64_t step, int64_t micro, bool last);
   at::Tensor run_passes(const CanonicalTree& tree, int64_t step);
   Sums agree(const CanonicalTree& tree, at::Tensor rows, const ReplicaCheck::Hashes& hashes, StopRequest request,
@@ -133,9 +140,12 @@ class Trainer {
   void divide_loss();
   void add_kernel_penalty(Range range);
   void update_bucket(Range range);
+  bool largest_gradient_is_finite() const;
   bool move_loss_scale(int64_t step);
   void update_at_once(double learning_rate);
-  bool finish_update(const CanonicalTree& tree, double learning_rate, int64_t step);
+  bool finish_update(const CanonicalTree& tree, double learning_rate, int64_t step, std::string& not_finite);
+  void keep_finite_buffers(const at::Tensor& buffers, bool skipped);
+  std::string some_samples(int64_t logical_rank) const;
   void require_finite(int64_t step);
   double gradient_norm() const;
   void adopt_ready_order();
@@ -149,6 +159,8 @@ class Trainer {
   std::unique_ptr<EpochPlan> plan_;
   int64_t at_ = 0;  // next step of the plan
   bool order_known_ = false;
+  at::Tensor buffers_before_;  // BatchNorm's statistics before this step
+  int64_t not_finite_ = 0;     // steps skipped for values that are not finite, one after another
   double loss_divisor_ = 1;    // of this step: what the samples' losses are divided by before backward
   double gradient_scale_ = 1;  // of this step: what makes summed gradients those of the mean loss
   double agree_s_ = 0;         // of this step: exchanging rows

@@ -7,6 +7,7 @@
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/hash.hpp"
 #include "dtrain/checkpoint/checkpoint_folder.hpp"
+#include "dtrain/checkpoint/checkpoint_writer.hpp"
 #include "dtrain/io/file.hpp"
 #include "support/catch.hpp"
 #include "support/temporary_folder.hpp"
@@ -123,7 +124,7 @@ TEST_CASE("the newest valid checkpoint is found, damaged ones are named, old one
   const at::Tensor weights = at::randn({1000});
   for (int64_t step : {5, 10, 15, 20}) {
     state.step = step;
-    checkpoints.save(state, {{"model.w", weights}}, 3);
+    checkpoints.save(state, HostCopy({{"model.w", weights}}), 3);
   }
   const auto newest = checkpoints.newest();
   REQUIRE(newest);
@@ -145,7 +146,7 @@ TEST_CASE("the newest valid checkpoint is found, damaged ones are named, old one
   CHECK_FALSE(std::filesystem::exists(folder / "checkpoints/epoch-0003-step-00000025.safetensors.tmp"));
   CHECK(std::filesystem::exists(folder / "checkpoints/epoch-0003-step-00000020.safetensors.aside"));
   state.step = 11;
-  checkpoints.save(state, {{"model.w", weights}}, 1);
+  checkpoints.save(state, HostCopy({{"model.w", weights}}), 1);
   CHECK(checkpoints.newest()->state.step == 11);
 
   flip_bit(folder / "checkpoints/epoch-0003-step-00000011.safetensors", 20);
@@ -157,4 +158,62 @@ TEST_CASE("weights are no checkpoint") {
   save_tensors(folder / "best.safetensors", {{"w", at::zeros({3})}}, {});
   CHECK_THROWS_WITH(CheckpointFolder::read(folder / "best.safetensors"), Catch::Contains("no training state"));
   CHECK_THROWS_AS(CheckpointFolder::read(folder / "absent.safetensors"), MissingError);
+}
+
+TEST_CASE("a save beside training holds the tensors as they were when it began") {
+  const test::TemporaryFolder folder;
+  TrainingState state = some_state();
+  at::Tensor weights = at::full({100000}, 1.0F);
+  CheckpointWriter writer(CheckpointFolder(folder / "checkpoints"), 2);
+  CHECK(writer.finish().empty());
+  for (const int64_t step : {5, 10, 15, 20}) {
+    state.step = step;
+    weights.fill_(static_cast<double>(step));
+    writer.save(state, {{"model.w", weights}});
+    weights.fill_(-1.0);
+  }
+  writer.save_tensors(folder / "best.safetensors", state, {{"w", at::full({3}, 7.0F)}}, {{"format", "weights"}});
+  std::vector<int64_t> steps;
+  for (const CheckpointWriter::Outcome& outcome : writer.finish()) {
+    CHECK(outcome.failed == 0);
+    CHECK(std::filesystem::exists(folder / "best.safetensors"));
+    steps.push_back(outcome.checkpoint ? outcome.step : -outcome.step);
+  }
+  CHECK(steps == std::vector<int64_t>{5, 10, 15, 20, -20});
+  CHECK(writer.outcomes().empty());
+  const auto newest = CheckpointFolder(folder / "checkpoints").newest();
+  REQUIRE(newest);
+  CHECK(newest->state.step == 20);
+  at::Tensor back = at::zeros({100000});
+  fill_tensors(newest->file, newest->path, {{"model.w", back}});
+  CHECK(back.eq(20.0).all().item<bool>());
+  CHECK_FALSE(std::filesystem::exists(folder / "checkpoints/epoch-0003-step-00000010.safetensors"));
+}
+
+TEST_CASE("a save that fails is told, and the next one may succeed") {
+  const test::TemporaryFolder folder;
+  TrainingState state = some_state();
+  std::ofstream(folder / "checkpoints") << "no folder";
+  CheckpointWriter writer(CheckpointFolder(folder / "checkpoints"), 2);
+  writer.save(state, {{"model.w", at::ones({3})}});
+  const auto failed = writer.finish();
+  REQUIRE(failed.size() == 1);
+  CHECK(failed[0].failed != 0);
+  CHECK_THAT(failed[0].why, Catch::Contains("checkpoints"));
+  CHECK(failed[0].step == state.step);
+  std::filesystem::remove(folder / "checkpoints");
+  writer.save(state, {{"model.w", at::ones({3})}});
+  const auto saved = writer.finish();
+  REQUIRE(saved.size() == 1);
+  CHECK(saved[0].failed == 0);
+  CHECK(CheckpointFolder::read(saved[0].path).state.step == state.step);
+}
+
+TEST_CASE("what begins while the writer goes is written before it is gone") {
+  const test::TemporaryFolder folder;
+  {
+    CheckpointWriter writer(CheckpointFolder(folder / "checkpoints"), 2);
+    writer.save(some_state(), {{"model.w", at::ones({1000})}});
+  }
+  CHECK(CheckpointFolder(folder / "checkpoints").newest());
 }

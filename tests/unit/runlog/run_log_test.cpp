@@ -1,5 +1,8 @@
 #include "dtrain/runlog/run_log.hpp"
 
+#include <signal.h>
+#include <sys/resource.h>
+
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -11,6 +14,7 @@
 #include "dtrain/io/file.hpp"
 #include "dtrain/runlog/progress.hpp"
 #include "dtrain/runlog/run_folder.hpp"
+#include "dtrain/runlog/run_lock.hpp"
 #include "support/catch.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -146,4 +150,48 @@ TEST_CASE("DONE comes and goes") {
   CHECK(run.done());
   run.remove_done();
   CHECK_FALSE(run.done());
+}
+
+TEST_CASE("lines that find no room wait and are written before the next ones") {
+  const test::TemporaryFolder folder;
+  rlimit before{};
+  REQUIRE(getrlimit(RLIMIT_FSIZE, &before) == 0);
+  const auto ignored = signal(SIGXFSZ, SIG_IGN);
+  {
+    RunLog log(folder.path(), kFigures, 0, 0);
+    log.step(1, 0, 0.7, 0.01);
+    CHECK(log.flush().empty());
+    const rlimit little{static_cast<rlim_t>(std::filesystem::file_size(folder / "metrics.jsonl") + 20),
+                        before.rlim_max};
+    REQUIRE(setrlimit(RLIMIT_FSIZE, &little) == 0);
+    log.step(2, 0, 0.6, 0.01);  // torn: 20 bytes of it fit
+    log.step(3, 0, 0.5, 0.01);
+    CHECK_THAT(log.flush(), Catch::Contains("metrics.jsonl"));
+    REQUIRE(setrlimit(RLIMIT_FSIZE, &before) == 0);
+    log.step(4, 0, 0.4, 0.01);
+    CHECK(log.flush().empty());
+  }
+  signal(SIGXFSZ, ignored);
+  const auto lines = split_text(read_text(folder / "metrics.jsonl"), '\n');
+  REQUIRE(lines.size() == 5);  // four and the empty end
+  for (size_t i = 0; i < 4; ++i) CHECK(nlohmann::json::parse(lines[i])["step"] == i + 1);
+}
+
+TEST_CASE("a run folder is one job's; who ended without a word is named") {
+  const test::TemporaryFolder folder;
+  {
+    const RunLock lock(folder.path(), "process 1 on here");
+    CHECK(lock.held());
+    CHECK(lock.left_by().empty());
+    try {
+      const RunLock second(folder.path(), "process 2 on here");
+      FAIL("a second holder");
+    } catch (const ConfigError& refused) {
+      CHECK_THAT(refused.what(), Catch::Contains("process 1 on here") && Catch::Contains("--run-dir"));
+    }
+  }
+  CHECK(RunLock(folder.path(), "process 3 on here").left_by().empty());
+  std::ofstream(folder / ".lock") << "process 4 on there\n";
+  CHECK(RunLock(folder.path(), "process 5 on here").left_by() == "process 4 on there");
+  CHECK_THROWS_AS(RunLock(folder / "absent", "process 6 on here"), MissingError);
 }

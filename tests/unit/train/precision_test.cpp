@@ -61,7 +61,7 @@ class Job {
   }
 
   double valid_loss(Task task) {
-    return mean_loss(evaluate(replica_, loss_, task, loader_, samples_, 3, comm_, watchdog_, state_.step));
+    return mean_loss(evaluate(replica_, loss_, task, loader_, samples_, 3, comm_, watchdog_, state_.step).value());
   }
 
   Replica& replica() { return replica_; }

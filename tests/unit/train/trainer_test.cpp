@@ -3,7 +3,10 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
+#include <set>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/data/loader.hpp"
@@ -27,6 +30,9 @@ struct Setting {
   double learning_rate = 0.01;
   OptimizerName optimizer = OptimizerName::adam;
   DistributedOptions distributed{.bucket_mb = 0.05, .check_every = 2};
+  bool skip_not_finite = false;
+  std::set<int64_t> poisoned = {};  // samples whose pictures are not a number
+  int64_t epochs = 2;
 };
 
 struct Outcome {
@@ -34,6 +40,27 @@ struct Outcome {
   std::vector<double> losses;  // of each step
   double valid_loss = 0;
   int64_t tracked = 0;
+  std::vector<std::string> not_finite;  // what updates were skipped for
+  double last_train_loss = 0;
+};
+
+class PoisonedBatches final : public BatchSource {
+ public:
+  PoisonedBatches(BatchSource& source, std::set<int64_t> poisoned) : source_(source), poisoned_(std::move(poisoned)) {}
+  void start(std::vector<BatchRequest> requests) override { source_.start(std::move(requests)); }
+  std::optional<Batch> next() override {
+    std::optional<Batch> batch = source_.next();
+    for (size_t i = 0; batch && i < batch->samples.size(); ++i)
+      if (poisoned_.contains(batch->samples[i]))
+        batch->images[static_cast<int64_t>(i)].fill_(std::numeric_limits<double>::quiet_NaN());
+    return batch;
+  }
+  bool ready() const override { return source_.ready(); }
+  Figures figures() const override { return source_.figures(); }
+
+ private:
+  BatchSource& source_;
+  std::set<int64_t> poisoned_;
 };
 
 DataOptions synthetic_data(const Setting& setting) {
@@ -73,21 +100,26 @@ Outcome train(const Setting& setting, Communicator& comm) {
   const Loss loss({}, setting.task, {});
   const Schedule schedule({}, optimizer.learning_rate, 1, 1, 2);
   Trace trace(false);
-  Loader loader(dataset, data, 5, replica.memory_format(), trace);
+  Loader files(dataset, data, 5, replica.memory_format(), trace);
+  PoisonedBatches loader(files, setting.poisoned);
   Watchdog watchdog(60, [](const std::string&) {});
   Trainer trainer({replica, loss, schedule, loader, comm, watchdog, dataset, train_part, trace},
                   {setting.task, 5, setting.logical_ranks, setting.distributed, setting.l2_kernels, setting.clip_norm,
-                   setting.batch, Distribute::samples},
+                   setting.batch, Distribute::samples, setting.skip_not_finite},
                   comm.duplicate());
   Outcome outcome;
   TrainingState state;
-  for (int epoch = 0; epoch < 2; ++epoch) {
+  for (int64_t epoch = 0; epoch < setting.epochs; ++epoch) {
     trainer.begin_epoch(state);
-    while (trainer.steps_left() > 0) outcome.losses.push_back(trainer.step(state, StopRequest::none).loss);
-    trainer.end_epoch(state);
+    while (trainer.steps_left() > 0) {
+      const StepReport step = trainer.step(state, StopRequest::none);
+      outcome.losses.push_back(step.loss);
+      if (step.skipped) outcome.not_finite.push_back(step.not_finite);
+    }
+    outcome.last_train_loss = trainer.end_epoch(state).train_loss;
   }
   outcome.valid_loss =
-      mean_loss(evaluate(replica, loss, setting.task, loader, valid_part, 3, comm, watchdog, state.step));
+      mean_loss(evaluate(replica, loss, setting.task, loader, valid_part, 3, comm, watchdog, state.step).value());
   outcome.weights = replica.sha256();
   outcome.tracked = replica.steps_tracked();
   return outcome;
@@ -148,6 +180,37 @@ TEST_CASE("a loss that is no number ends training on all ranks alike") {
   Setting setting;
   setting.learning_rate = 1e30;
   for (int ranks : {1, 3}) CHECK_THROWS_AS(train_on(ranks, setting), DivergedError);
+}
+
+TEST_CASE(
+    "a step whose loss is no number is skipped where that is asked for, by all ranks, and its samples are named") {
+  Setting setting;
+  setting.poisoned = {6};
+  CHECK_THROWS_WITH(train_on(2, setting), Catch::Contains("the loss of logical rank ") &&
+                                              Catch::Contains("is not finite (") && Catch::Contains("in step "));
+  setting.skip_not_finite = true;
+  const Outcome one = train_on(1, setting);
+  CHECK(one.not_finite.size() == 2);  // once an epoch
+  for (const std::string& reason : one.not_finite) CHECK_THAT(reason, Catch::Contains("the loss of logical rank"));
+  CHECK(std::isfinite(one.valid_loss));
+  CHECK(std::isfinite(one.last_train_loss));
+  CHECK(std::count_if(one.losses.begin(), one.losses.end(), [](double loss) { return std::isnan(loss); }) == 2);
+  for (const int ranks : {2, 3}) CHECK(train_on(ranks, setting).weights == one.weights);
+  Setting clean = setting;
+  clean.poisoned = {};
+  const Outcome whole = train_on(1, clean);
+  CHECK(whole.weights != one.weights);
+  CHECK(whole.not_finite.empty());
+  clean.skip_not_finite = false;
+  CHECK(train_on(1, clean).weights == whole.weights);  // asking for it changes nothing where nothing is skipped
+}
+
+TEST_CASE("training that skips step after step ends all the same") {
+  Setting setting;
+  setting.skip_not_finite = true;
+  setting.epochs = 5;
+  for (int64_t sample = 0; sample < 17; ++sample) setting.poisoned.insert(sample);
+  CHECK_THROWS_WITH(train_on(2, setting), Catch::Contains("the 10th step in a row"));
 }
 
 TEST_CASE("accumulation, clipping and momentum keep the bits on any number of ranks") {

@@ -1,0 +1,124 @@
+#include "dtrain/checkpoint/checkpoint_writer.hpp"
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "dtrain/base/error.hpp"
+#include "dtrain/base/time.hpp"
+
+namespace dtrain {
+
+struct CheckpointWriter::Impl {
+  struct Job {
+    Outcome outcome;
+    Stopwatch since;
+    HostCopy tensors;
+    std::function<void(const HostCopy&)> write;
+  };
+
+  Impl(CheckpointFolder in_folder, int64_t to_keep) : folder(std::move(in_folder)), keep(to_keep) {}
+
+  void begin(Outcome outcome, const std::vector<FileTensor>& tensors, std::function<void(const HostCopy&)> write) {
+    wait_for_room();
+    Job job{std::move(outcome), {}, HostCopy(tensors), std::move(write)};
+    const std::lock_guard lock(mutex);
+    jobs.push_back(std::move(job));
+    changed.notify_all();
+  }
+
+  void wait_for_room() {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return jobs.size() < kMostWaiting; });
+  }
+
+  // A job stays in the queue until it has ended.
+  void run() {
+    std::unique_lock lock(mutex);
+    while (true) {
+      changed.wait(lock, [&] { return leaving || !jobs.empty(); });
+      if (jobs.empty()) return;
+      Job& job = jobs.front();  // a deque: others may join behind it
+      lock.unlock();
+      attempt(job);
+      lock.lock();
+      ended.push_back(std::move(job.outcome));
+      jobs.pop_front();
+      changed.notify_all();
+    }
+  }
+
+  static void attempt(Job& job) {
+    try {
+      job.write(job.tensors);
+    } catch (const Error& error) {
+      job.outcome.failed = error.code();
+      job.outcome.why = error.what();
+    } catch (const std::exception& error) {
+      job.outcome.failed = exit_code::kIo;
+      job.outcome.why = "cannot write " + job.outcome.path + ": " + error.what();
+    }
+    job.outcome.seconds = job.since.seconds();
+  }
+
+  CheckpointFolder folder;
+  int64_t keep;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<Job> jobs;
+  std::vector<Outcome> ended;
+  bool leaving = false;
+  std::thread thread;
+};
+
+CheckpointWriter::CheckpointWriter(CheckpointFolder folder, int64_t keep)
+    : impl_(std::make_unique<Impl>(std::move(folder), keep)) {
+  impl_->thread = std::thread([this] { impl_->run(); });
+}
+
+CheckpointWriter::~CheckpointWriter() {
+  {
+    const std::lock_guard lock(impl_->mutex);
+    impl_->leaving = true;
+    impl_->changed.notify_all();
+  }
+  impl_->thread.join();
+}
+
+void CheckpointWriter::save(const TrainingState& state, const std::vector<FileTensor>& tensors) {
+  Outcome outcome;
+  outcome.path = impl_->folder.path() + "/" + CheckpointFolder::file_name(state);
+  outcome.step = state.step;
+  outcome.epoch = state.epoch;
+  outcome.checkpoint = true;
+  impl_->begin(outcome, tensors, [this, state](const HostCopy& copy) { impl_->folder.save(state, copy, impl_->keep); });
+}
+
+void CheckpointWriter::save_tensors(const std::string& path, const TrainingState& state,
+                                    const std::vector<FileTensor>& tensors,
+                                    const std::map<std::string, std::string>& metadata) {
+  Outcome outcome;
+  outcome.path = path;
+  outcome.step = state.step;
+  outcome.epoch = state.epoch;
+  impl_->begin(outcome, tensors, [path, metadata](const HostCopy& copy) {
+    write_safetensors(path, copy.entries(), metadata);
+    SafetensorsFile::read(path, true);
+  });
+}
+
+std::vector<CheckpointWriter::Outcome> CheckpointWriter::outcomes() {
+  const std::lock_guard lock(impl_->mutex);
+  return std::exchange(impl_->ended, {});
+}
+
+std::vector<CheckpointWriter::Outcome> CheckpointWriter::finish() {
+  std::unique_lock lock(impl_->mutex);
+  impl_->changed.wait(lock, [&] { return impl_->jobs.empty(); });
+  return std::exchange(impl_->ended, {});
+}
+
+}  // namespace dtrain

@@ -1,0 +1,32 @@
+"""Short campaigns of scripts/chaos against whole jobs: what the long ones of docs/reliability.md run for hours."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import unittest
+
+import program
+
+CHAOS = pathlib.Path(__file__).resolve().parents[2] / "scripts/chaos"
+
+
+class Chaos(unittest.TestCase):
+    def campaign(self, *words):
+        build = pathlib.Path(os.path.realpath(program.DTRAIN)).parents[1]
+        ended = subprocess.run([sys.executable, "-B", CHAOS, *words, "--build", build], capture_output=True, text=True, timeout=240, check=False)
+        self.assertEqual(ended.returncode, 0, ended.stderr + ended.stdout)
+        return ended.stdout
+
+    def test_jobs_that_are_killed_go_on_to_the_same_bits(self):
+        self.assertIn("held  5\n", self.campaign("kill", "--count", "5", "--seed", str(os.getpid())))
+
+    def test_jobs_that_are_signalled_end_with_75_and_go_on(self):
+        self.assertIn("held  4\n", self.campaign("signals", "--count", "4", "--seed", str(os.getpid())))
+
+    def test_a_stop_after_every_step(self):
+        self.assertIn("resumes  12\n", self.campaign("resume", "--count", "12"))
+
+
+if __name__ == "__main__":
+    program.main()

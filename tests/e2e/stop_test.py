@@ -1,0 +1,168 @@
+"""No run is lost: one job to a run folder, saves that fail, and stops that come at an awkward moment."""
+
+import os
+import pathlib
+import resource
+import signal
+
+import program
+
+STEPS = 5
+SMALL = {
+    "seed": 3,
+    "epochs": 4,
+    "model": {"name": "small_cnn"},
+    "batch": {"per_rank": 2},
+    "optimizer": {"name": "adam", "learning_rate": 0.001},
+    "distributed": {"logical_ranks": 4},
+    "data": {"format": "synthetic", "synthetic": {"samples": 60, "classes": 3}, "image": {"size": [32, 32]}, "split": {"valid": 20 / 60}},
+}
+FOR_EVER = ("epochs=1000000", "checkpoint.every=1000000 epochs", "--progress", "none")
+
+
+def handles_usr1(pid):
+    """True once the process has asked for USR1: from then on it ends nothing by itself."""
+    try:
+        for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("SigCgt:"):
+                return int(line.split()[1], 16) >> (signal.SIGUSR1 - 1) & 1 == 1
+    except OSError:
+        pass
+    return False
+
+
+class Stop(program.ProgramTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.write_config("small", SMALL)
+        # Long evaluations: one step of training, hundreds of batches of validation.
+        cls.write_config("judging", SMALL, {"epochs": 2, "data": {"synthetic": {"samples": 4000}, "split": {"valid": 3992 / 4000}, "image": {"size": [64, 64]}}})
+
+    def straight(self, config, *words):
+        name = "-".join(("straight", config, *words))
+        if not (self.folder / name).exists():
+            self.good("--config", f"{config}.yaml", "--run-dir", name, *words, ranks=2)
+        return self.run_at(name)
+
+    def begun(self, name, *words, config="small", ranks=None, steps=3):
+        """A job that has taken some steps."""
+        job = self.start("--config", f"{config}.yaml", "--run-dir", name, *words, ranks=ranks)
+        run = self.run_at(name)
+        try:
+            program.wait_until(lambda: run.steps_logged() >= steps or job.process.poll() is not None, 60, f"step {steps}")
+        except BaseException:
+            job.kill()
+            raise
+        return job, run
+
+    def goes_on(self, run, config, *words, ranks=3):
+        self.good("--config", f"{config}.yaml", "--run-dir", run.folder.name, *words, ranks=ranks)
+        straight = self.straight(config, *words)
+        self.assertTrue(run.done())
+        self.assertEqual(run.hash(), straight.hash())
+        self.assertEqual(run.result_rows(), straight.result_rows())
+        self.assertEqual([event["step"] for event in run.events("step")], list(range(1, straight.facts()["steps"] + 1)))
+
+    # One job to a folder.
+
+    def test_a_second_job_in_the_same_folder_is_refused_and_named(self):
+        job, run = self.begun("shared", *FOR_EVER)
+        try:
+            for words in ((), ("--resume", "never")):
+                ended = self.call("--config", "small.yaml", "--run-dir", "shared", *words)
+                self.fails(ended, 78, "another job trains in", f"process {job.process.pid} on ", "--run-dir")
+            self.good("--config", "small.yaml", "--run-dir", "shared", "--dry-run")
+        finally:
+            job.send(signal.SIGUSR1)
+            ended = job.wait(30)
+        self.assertEqual(ended.code, 75, ended)
+        self.assertNotIn("taking over", self.good("--config", "small.yaml", "--run-dir", "shared", *FOR_EVER, "--limit-steps", 1).err)
+
+    def test_a_folder_left_by_a_killed_job_is_taken_over_with_one_line(self):
+        job, run = self.begun("left", *FOR_EVER, "checkpoint.every=1 step")
+        job.process.kill()
+        job.wait(10)
+        ended = self.good("--config", "small.yaml", "--run-dir", "left", *FOR_EVER, "--limit-steps", 1)
+        self.assertEqual(ended.err.count("taking over"), 1)
+        self.assertIn(f"process {job.process.pid} on ", ended.err)
+        self.assertEqual(len(run.events("resume")), 1)
+
+    # Saves.
+
+    def test_time_between_checkpoints(self):
+        job, run = self.begun("timed", "epochs=1000000", "checkpoint.every=0.3 s", "checkpoint.keep=2", ranks=2)
+        program.wait_until(lambda: len(run.checkpoints()) >= 2, 60, "two checkpoints")
+        job.send(signal.SIGUSR1)
+        self.assertEqual(job.wait(30).code, 75)
+        steps = [event["step"] for event in run.events("checkpoint")]
+        self.assertGreaterEqual(len(steps), 3)
+        self.assertLess(len(steps), run.facts()["steps"], "not after every step")
+        self.assertLessEqual(len(run.checkpoints()), 2)
+
+    def no_room(self, name, *words):
+        """A job whose files cannot grow beyond what a checkpoint needs."""
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
+        return self.call("--config", "small.yaml", "--run-dir", name, *words, before=limit)
+
+    def test_saves_that_fail_are_told_and_do_not_end_training_before_max_failed(self):
+        ended = self.no_room("no_room", "checkpoint.max_failed=100", "checkpoint.every=2 steps", "data.split.valid=0")
+        self.fails(ended, 74, "no_room/checkpoints/epoch-0004-step-00000032")
+        self.assertIn("step 2 is NOT SAVED", ended.err)
+        run = self.run_at("no_room")
+        self.assertEqual(run.steps_logged(), 32)
+        self.assertEqual((run.done(), run.checkpoints(), list(run.folder.rglob("*.tmp"))), (False, [], []))
+        ended = self.no_room("no_room_3", "checkpoint.every=2 steps", "data.split.valid=0")
+        self.fails(ended, 74, "3 checkpoints one after another could not be saved", "no checkpoint is saved yet")
+        self.assertLess(self.run_at("no_room_3").steps_logged(), 32)
+        self.goes_on(run, "small", "data.split.valid=0")
+
+    # Stops.
+
+    def test_max_time_stops_and_the_same_command_goes_on(self):
+        words = ("epochs=150", "checkpoint.every=1000 epochs")
+        ended = self.call("--config", "small.yaml", "--run-dir", "hours", *words, "--max-time", "2.5 s", ranks=2)
+        run = self.run_at("hours")
+        self.assertEqual(ended.code, 75, ended)
+        self.assertIn("stopped at step", ended.err)
+        self.assertEqual(len(run.checkpoints()), 1)
+        self.goes_on(run, "small", *words, ranks=1)
+        for wrong in ("3", "2 epochs", "0 s", "soon"):
+            self.fails(self.call("--config", "small.yaml", "--max-time", wrong), 64, "--max-time")
+
+    def test_a_stop_during_evaluation_keeps_the_epochs_steps(self):
+        job, run = self.begun("judging", config="judging", ranks=2, steps=1)
+        job.send(signal.SIGUSR1)
+        ended = job.wait(30)
+        self.assertEqual(ended.code, 75, ended)
+        self.assertEqual(run.rows(), [], "the evaluation was left")
+        self.assertEqual([path.name for path in run.checkpoints()], ["epoch-0000-step-00000001.safetensors"])
+        self.goes_on(run, "judging")
+
+    def test_a_stop_during_start_up_ends_with_75_and_a_checkpoint(self):
+        job = self.start("--config", "small.yaml", "--run-dir", "early")
+        program.wait_until(lambda: handles_usr1(job.process.pid) or job.process.poll() is not None, 30, "a handler of USR1")
+        job.send(signal.SIGUSR1)
+        self.assertEqual(job.wait(30).code, 75)
+        run = self.run_at("early")
+        self.assertEqual(len(run.checkpoints()), 1)
+        self.goes_on(run, "small")
+
+    def test_a_storm_of_signals_is_harmless(self):
+        job, run = self.begun("storm", "epochs=1000000", "checkpoint.every=1000000 epochs", ranks=2)
+        ranks = job.ranks()
+        for _ in range(300):
+            for pid in ranks:
+                os.kill(pid, signal.SIGUSR2)
+        for _ in range(300):
+            for pid in ranks:
+                if program.alive(pid):
+                    os.kill(pid, signal.SIGUSR1)
+        ended = job.wait(30)
+        self.assertEqual(ended.code, 75, ended)
+        self.assertEqual(program.result_of(run.checkpoints()[-1]), run.hash())
+
+
+if __name__ == "__main__":
+    program.main()
