@@ -17,6 +17,7 @@ constexpr const char* kFooter =
     "  mpirun -np 8 dtrain --config chexnet.yaml                   train on 8 processes\n"
     "  dtrain --config a.yaml --config site.yaml epochs=3          later files and key=value win\n"
     "  dtrain eval --config chexnet.yaml --checkpoint runs/chexnet/best.safetensors\n"
+    "  dtrain verify runs/chexnet                                  is everything that a run wrote whole?\n"
     "Every key: docs/configuration.md. Exit codes: docs/errors.md.";
 
 // CLI11's own PositiveNumber prints the largest double as the limit.
@@ -180,6 +181,7 @@ CommandLine read_command_line(int argc, const char* const* argv) {
   EvalCommand eval;
   SampleCommand sample;
   InfoCommand info;
+  VerifyCommand verify;
   BenchStepCommand bench_step;
   BenchCommCommand bench_comm;
 
@@ -226,6 +228,13 @@ CommandLine read_command_line(int argc, const char* const* argv) {
   add_common(*info_app, typed);
   info_app->add_flag("--json", info.json, "the last line on stdout is one JSON object");
 
+  CLI::App* verify_app =
+      app.add_subcommand("verify", "check a checkpoint, a weights file or a run folder byte by byte; changes nothing");
+  add_common(*verify_app, typed);
+  verify_app->add_option("path", verify.path, "checkpoint, best.safetensors, run folder or its checkpoints/")
+      ->type_name("PATH");
+  verify_app->add_flag("--json", verify.json, "the last line on stdout is one JSON object");
+
   CLI::App* bench_app = app.add_subcommand("bench", "how fast training steps and all-reduces are on these ranks");
   bench_app->require_subcommand(1);
   CLI::App* step_app = add_bench_step(*bench_app, bench_step, typed);
@@ -267,6 +276,8 @@ CommandLine read_command_line(int argc, const char* const* argv) {
     line.sample = sample;
   else if (info_app->parsed())
     line.info = info;
+  else if (verify_app->parsed())
+    line.verify = verify;
   else if (step_app->parsed())
     line.bench_step = with_words(bench_step, false);
   else if (comm_app->parsed())
@@ -282,6 +293,8 @@ CommandLine read_command_line(int argc, const char* const* argv) {
     throw UsageError("dtrain eval needs --checkpoint FILE, as in runs/NAME/best.safetensors");
   if (line.sample && (line.sample->kind.empty() || line.sample->output.empty()))
     throw UsageError("dtrain sample needs --kind xray|chips|cells and --output DIR");
+  if (line.verify && line.verify->path.empty())
+    throw UsageError("dtrain verify needs a PATH: a checkpoint, best.safetensors or a run folder, as in runs/NAME");
   return line;
 }
 

@@ -56,6 +56,11 @@ struct InfoCommand {
   bool json = false;
 };
 
+struct VerifyCommand {
+  std::string path;  ///< a checkpoint, a weights file, a run folder or a folder of checkpoints
+  bool json = false;
+};
+
 struct BenchStepCommand {
   ConfigOptions config;
   int64_t steps = 10;  ///< measured, beside the warm-up
@@ -76,6 +81,7 @@ struct CommandLine {
   std::optional<EvalCommand> eval;
   std::optional<SampleCommand> sample;
   std::optional<InfoCommand> info;
+  std::optional<VerifyCommand> verify;
   std::optional<BenchStepCommand> bench_step;
   std::optional<BenchCommCommand> bench_comm;
   std::string help;  ///< not empty: print it and end with 0

@@ -13,6 +13,7 @@ int run_check(const CheckCommand& command, const Config& config, const Log& log)
 int run_eval(const EvalCommand& command, const Config& config, Job& job);
 int run_sample(const SampleCommand& command);
 int run_info(const InfoCommand& command);
+int run_verify(const VerifyCommand& command);
 int run_bench_step(const BenchStepCommand& command, const Config& config, Job& job);
 int run_bench_comm(const BenchCommCommand& command, const Config& config, Job& job);
 

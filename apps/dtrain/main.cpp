@@ -47,10 +47,12 @@ static int dispatch(const CommandLine& line, Job& job) {
     if (job.rank() == 0) print(line.help);
     return exit_code::kDone;
   }
-  const bool alone = line.sample || line.info || line.check;  // commands of one process: under mpirun rank 0 does them
+  const bool alone =
+      line.sample || line.info || line.check || line.verify;  // commands of one process: under mpirun rank 0 does them
   if (alone && job.rank() != 0) return exit_code::kDone;
   if (line.sample) return run_sample(*line.sample);
   if (line.info) return run_info(*line.info);
+  if (line.verify) return run_verify(*line.verify);
   const std::optional<Config> config = configuration(config_options(line), job);
   if (!config) return exit_code::kDone;
   if (line.check) return run_check(*line.check, *config, job.log());

@@ -1,8 +1,8 @@
 #include "dtrain/checkpoint/checkpoint_folder.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
-#include <filesystem>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/text.hpp"
@@ -10,9 +10,7 @@
 
 namespace dtrain {
 
-namespace fs = std::filesystem;
-
-CheckpointFolder::CheckpointFolder(std::string path) : path_(std::move(path)) {}
+CheckpointFolder::CheckpointFolder(std::string path, FileSystem& files) : path_(std::move(path)), files_(files) {}
 
 std::string CheckpointFolder::file_name(const TrainingState& state) {
   char name[96];
@@ -33,12 +31,8 @@ static std::optional<int64_t> step_of(const std::string& name) {
 // A folder that is not there holds nothing; one that cannot be read is an error, never an empty one.
 std::vector<std::string> CheckpointFolder::all_names() const {
   std::vector<std::string> names;
-  std::error_code error;
-  fs::directory_iterator entry(path_, error);
-  if (error == std::errc::no_such_file_or_directory) return names;
-  for (; !error && entry != fs::directory_iterator(); entry.increment(error))
-    names.push_back(entry->path().filename().string());
-  if (error) throw_errno("list", path_, error.value());
+  const int failed = files_.list(path_, names);
+  if (failed < 0 && failed != -ENOENT) throw_errno("list", path_, -failed);
   return names;
 }
 
@@ -54,38 +48,35 @@ std::vector<std::string> CheckpointFolder::names() const {
 std::vector<std::string> CheckpointFolder::begin_after(int64_t step) const {
   std::vector<std::string> aside;
   for (const std::string& name : all_names()) {
-    std::error_code error;
     const std::string path = path_ + "/" + name;
-    if (name.ends_with(".safetensors.tmp")) fs::remove(path, error);
+    if (name.ends_with(".safetensors.tmp")) files_.unlink(path);
     const std::optional<int64_t> its_step = step_of(name);
     if (!its_step || *its_step <= step) continue;
-    fs::rename(path, path + ".aside", error);
-    if (error) throw_errno("set aside", path, error.value());
+    if (const int failed = files_.rename(path, path + ".aside"); failed < 0) throw_errno("set aside", path, -failed);
     aside.push_back(path + ".aside");
   }
   return aside;
 }
 
 std::string CheckpointFolder::save(const TrainingState& state, const HostCopy& tensors, int64_t keep) const {
-  make_folders(path_);
+  make_folders(path_, files_);
   const std::string path = path_ + "/" + file_name(state);
-  write_safetensors(path, tensors.entries(), {{"format", "dtrain-checkpoint-1"}, {"state", to_json(state)}});
+  write_safetensors(path, tensors.entries(), {{"format", "dtrain-checkpoint-1"}, {"state", to_json(state)}}, files_);
   try {
-    read(path);
+    read(path, files_);
   } catch (const DataError& damage) {
-    fs::remove(path);  // never offered to a resume
-    throw IoError(std::string(damage.what()) + "; it was removed, because the disk did not keep what was written");
+    files_.unlink(path);
+    throw IoError(std::string("what was read again is not what was written, so the file was removed: ") +
+                  damage.what());
   }
   const std::vector<std::string> all = names();
-  for (size_t i = static_cast<size_t>(keep); i < all.size(); ++i) {
-    std::error_code error;  // an old file that stays does no harm
-    fs::remove(path_ + "/" + all[i], error);
-  }
+  for (size_t i = static_cast<size_t>(keep); i < all.size(); ++i)
+    files_.unlink(path_ + "/" + all[i]);  // an old file that stays does no harm
   return path;
 }
 
-CheckpointFolder::Found CheckpointFolder::read(const std::string& path) {
-  SafetensorsFile file = SafetensorsFile::read(path, true);
+CheckpointFolder::Found CheckpointFolder::read(const std::string& path, FileSystem& files) {
+  SafetensorsFile file = SafetensorsFile::read(path, true, files);
   const auto state = file.metadata().find("state");
   if (state == file.metadata().end())
     throw DataError(
@@ -93,11 +84,17 @@ CheckpointFolder::Found CheckpointFolder::read(const std::string& path) {
   return {path, training_state_from_json(state->second, path), std::move(file), {}};
 }
 
+std::vector<std::string> CheckpointFolder::paths() const {
+  std::vector<std::string> paths = names();
+  for (std::string& path : paths) path.insert(0, path_ + "/");
+  return paths;
+}
+
 std::optional<CheckpointFolder::Found> CheckpointFolder::newest() const {
   std::vector<std::string> skipped;
   for (const std::string& name : names()) {
     try {
-      Found found = read(path_ + "/" + name);
+      Found found = read(path_ + "/" + name, files_);
       found.skipped = skipped;
       return found;
     } catch (const DataError& damage) {

@@ -14,7 +14,8 @@ namespace dtrain {
 /// times; the newest valid file is found by scanning.
 class CheckpointFolder {
  public:
-  explicit CheckpointFolder(std::string path);
+  /// `files` must outlive this object.
+  explicit CheckpointFolder(std::string path, FileSystem& files = real_file_system());
   const std::string& path() const { return path_; }
 
   /// "epoch-0003-step-00000420.safetensors": 3 epochs finished, 420 updates since the start.
@@ -40,13 +41,17 @@ class CheckpointFolder {
   /// Throws DataError when there are files but none is valid, and like throw_errno when the folder cannot be read.
   std::optional<Found> newest() const;
 
+  /// Of all checkpoint files in the folder, valid or not, newest first; none where there is no such folder.
+  std::vector<std::string> paths() const;
+
   /// Reads one file wherever it lies. Throws MissingError, DataError.
-  static Found read(const std::string& path);
+  static Found read(const std::string& path, FileSystem& files = real_file_system());
 
  private:
   std::vector<std::string> names() const;  // of checkpoint files, newest first
   std::vector<std::string> all_names() const;
   std::string path_;
+  FileSystem& files_;
 };
 
 }  // namespace dtrain

@@ -49,8 +49,8 @@ HostCopy::HostCopy(const std::vector<FileTensor>& tensors) {
 }
 
 void save_tensors(const std::string& path, const std::vector<FileTensor>& tensors,
-                  const std::map<std::string, std::string>& metadata) {
-  write_safetensors(path, HostCopy(tensors).entries(), metadata);
+                  const std::map<std::string, std::string>& metadata, FileSystem& files) {
+  write_safetensors(path, HostCopy(tensors).entries(), metadata, files);
 }
 
 void fill_tensors(const SafetensorsFile& file, const std::string& path, const std::vector<FileTensor>& tensors) {
@@ -74,20 +74,31 @@ void fill_tensors(const SafetensorsFile& file, const std::string& path, const st
   }
 }
 
+static void add_to_result(Sha256& hash, const std::string& name, const std::string& dtype, at::IntArrayRef shape,
+                          std::span<const std::byte> bytes) {
+  const std::string_view nul("\0", 1);
+  hash.update(name).update(nul).update(dtype).update(nul).update(shape_text(shape)).update(nul).update(bytes);
+}
+
 std::string result_sha256(std::vector<FileTensor> tensors) {
   std::sort(tensors.begin(), tensors.end(), [](const FileTensor& a, const FileTensor& b) { return a.name < b.name; });
-  const std::string_view nul("\0", 1);
   Sha256 hash;
   for (const FileTensor& tensor : tensors) {
     const at::Tensor row_major = tensor.tensor.detach().cpu().contiguous();
-    hash.update(tensor.name)
-        .update(nul)
-        .update(dtype_name(row_major))
-        .update(nul)
-        .update(shape_text(row_major.sizes()))
-        .update(nul)
-        .update(bytes_of(row_major));
+    add_to_result(hash, tensor.name, dtype_name(row_major), row_major.sizes(), bytes_of(row_major));
   }
+  return hash.hex_digest();
+}
+
+std::string result_sha256(const SafetensorsFile& file, const std::string& prefix) {
+  std::vector<const TensorEntry*> entries;
+  for (const TensorEntry& entry : file.entries())
+    if (entry.name.starts_with(prefix)) entries.push_back(&entry);
+  std::sort(entries.begin(), entries.end(),
+            [](const TensorEntry* a, const TensorEntry* b) { return a->name < b->name; });
+  Sha256 hash;
+  for (const TensorEntry* entry : entries)
+    add_to_result(hash, entry->name.substr(prefix.size()), entry->dtype, entry->shape, file.bytes(*entry));
   return hash.hex_digest();
 }
 

@@ -21,7 +21,7 @@ struct FileTensor {
 class HostCopy {
  public:
   HostCopy() = default;
-  explicit HostCopy(const std::vector<FileTensor>& tensors);
+  HostCopy(const std::vector<FileTensor>& tensors);  // NOLINT: where a copy is wanted, tensors may be given
 
   /// Valid as long as this object.
   const std::vector<TensorBytes>& entries() const { return entries_; }
@@ -33,7 +33,7 @@ class HostCopy {
 
 /// write_safetensors() of a HostCopy, atomically.
 void save_tensors(const std::string& path, const std::vector<FileTensor>& tensors,
-                  const std::map<std::string, std::string>& metadata);
+                  const std::map<std::string, std::string>& metadata, FileSystem& files = real_file_system());
 
 /// Fills `tensors` in place from the entries of the same name; extra entries in the file are left alone.
 /// Throws DataError naming file and tensor when one is absent or of another shape or type; nothing is filled then.
@@ -42,6 +42,10 @@ void fill_tensors(const SafetensorsFile& file, const std::string& path, const st
 /// result_sha256 of the contract: over the tensors by name in byte order: name, NUL, dtype, NUL, shape as `a,b`, NUL,
 /// row-major little-endian bytes, whatever the layout in memory.
 std::string result_sha256(std::vector<FileTensor> tensors);
+
+/// The same over the tensors of a file that was read whole whose names begin with `prefix`, which is cut off: the
+/// result of the run that a checkpoint ("model.") or best.safetensors ("") is of.
+std::string result_sha256(const SafetensorsFile& file, const std::string& prefix);
 
 /// F32, I64 … of a tensor's type; throws InternalError for types that no network here has.
 std::string dtype_name(const at::Tensor& tensor);

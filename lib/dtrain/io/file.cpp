@@ -1,8 +1,6 @@
 #include "dtrain/io/file.hpp"
 
 #include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -15,35 +13,39 @@ namespace dtrain {
 
 namespace {
 
-constexpr size_t kPiece = size_t{1} << 30;  // Linux moves at most 2 GiB - 4 KiB in one call
+/// A call that a signal interrupted before it did anything is made again.
+template <typename Call>
+auto repeated(const Call& call) {
+  auto result = call();
+  while (result == -EINTR) result = call();
+  return result;
+}
 
 /// A descriptor that is closed whatever happens. For reading: errors of close() tell nothing then.
 class InputDescriptor {
  public:
-  explicit InputDescriptor(const std::string& path) : path_(path) {
-    do descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    while (descriptor_ < 0 && errno == EINTR);
-    if (descriptor_ < 0) throw_errno("open", path, errno);
+  InputDescriptor(const std::string& path, FileSystem& files) : files_(files), path_(path) {
+    descriptor_ = repeated([&] { return files.open(path, O_RDONLY | O_CLOEXEC, 0); });
+    if (descriptor_ < 0) throw_errno("open", path, -descriptor_);
   }
-  ~InputDescriptor() { ::close(descriptor_); }
+  ~InputDescriptor() { files_.close(descriptor_); }
   InputDescriptor(const InputDescriptor&) = delete;
   InputDescriptor& operator=(const InputDescriptor&) = delete;
 
   /// Bytes of a regular file, 0 for a pipe.
   int64_t size() const {
-    struct stat status {};
-    if (::fstat(descriptor_, &status) != 0) throw_errno("inspect", path_, errno);
-    if (S_ISDIR(status.st_mode)) throw DataError(path_ + " is a folder where a file is expected");
-    return S_ISREG(status.st_mode) ? status.st_size : 0;
+    FileSystem::Status status;
+    if (const int failed = files_.status(descriptor_, status); failed < 0) throw_errno("inspect", path_, -failed);
+    if (status.is_folder) throw DataError(path_ + " is a folder where a file is expected");
+    return status.bytes;
   }
 
   /// Fills `out` as far as the file reaches; how many bytes that were.
   size_t read(std::span<std::byte> out) const {
     size_t done = 0;
     while (done < out.size()) {
-      const ssize_t got = ::read(descriptor_, out.data() + done, std::min(out.size() - done, kPiece));
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) throw_errno("read", path_, errno);
+      const ssize_t got = repeated([&] { return files_.read(descriptor_, out.subspan(done)); });
+      if (got < 0) throw_errno("read", path_, static_cast<int>(-got));
       if (got == 0) break;
       done += static_cast<size_t>(got);
     }
@@ -53,6 +55,7 @@ class InputDescriptor {
   int descriptor() const { return descriptor_; }
 
  private:
+  FileSystem& files_;
   const std::string& path_;
   int descriptor_ = -1;
 };
@@ -63,8 +66,8 @@ class InputDescriptor {
 
 /// Appends the whole file to `out`, a vector of std::byte or a string.
 template <typename Bytes>
-void read_all(const std::string& path, int64_t max_bytes, Bytes& out) {
-  const InputDescriptor input(path);
+void read_all(const std::string& path, int64_t max_bytes, FileSystem& files, Bytes& out) {
+  const InputDescriptor input(path, files);
   const int64_t expected = input.size();
   if (expected > max_bytes) too_large(path, max_bytes);
   size_t done = 0;
@@ -84,48 +87,50 @@ std::string folder_of(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-/// Makes a rename in `folder` survive a power cut. Some network file systems cannot do it and say EINVAL: they order
-/// such operations themselves.
-void sync_folder(const std::string& folder) {
-  const InputDescriptor input(folder);
-  if (::fsync(input.descriptor()) != 0 && errno != EINVAL && errno != ENOTSUP)
-    throw_errno("sync folder", folder, errno);
+/// Makes what was renamed or made in `folder` survive a power cut. Some network file systems cannot do it and say
+/// EINVAL: they order such operations themselves.
+void sync_folder(const std::string& folder, FileSystem& files) {
+  const InputDescriptor input(folder, files);
+  const int failed = files.sync(input.descriptor());
+  if (failed < 0 && failed != -EINVAL && failed != -ENOTSUP) throw_errno("sync folder", folder, -failed);
 }
 
-bool is_folder(const std::string& path) {
-  struct stat status {};
-  return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+bool is_folder(const std::string& path, FileSystem& files) {
+  FileSystem::Status status;
+  return files.status(path, true, status) == 0 && status.is_folder;
 }
 
 }  // namespace
 
-std::vector<std::byte> read_file(const std::string& path, int64_t max_bytes) {
+std::vector<std::byte> read_file(const std::string& path, int64_t max_bytes, FileSystem& files) {
   std::vector<std::byte> out;
-  read_all(path, max_bytes, out);
+  read_all(path, max_bytes, files, out);
   return out;
 }
 
 std::string read_text(const std::string& path, int64_t max_bytes) {
   std::string out;
-  read_all(path, max_bytes, out);
+  read_all(path, max_bytes, real_file_system(), out);
   return out;
 }
 
 std::vector<std::byte> read_file_start(const std::string& path, int64_t bytes) {
-  const InputDescriptor input(path);
+  const InputDescriptor input(path, real_file_system());
   std::vector<std::byte> out(static_cast<size_t>(std::min(bytes, input.size())));
   out.resize(input.read(out));
   return out;
 }
 
-int64_t file_bytes(const std::string& path) { return InputDescriptor(path).size(); }
+int64_t file_bytes(const std::string& path) { return InputDescriptor(path, real_file_system()).size(); }
 
-AtomicFile::AtomicFile(std::string path) : path_(std::move(path)), temporary_(path_ + ".tmp") {
+AtomicFile::AtomicFile(std::string path, FileSystem& files)
+    : files_(files), path_(std::move(path)), temporary_(path_ + ".tmp") {
   constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-  if (::unlink(temporary_.c_str()) != 0 && errno != ENOENT && errno != ENOTDIR)
-    throw_errno("remove the left-over", temporary_, errno);
-  descriptor_ = ::open(temporary_.c_str(), kFlags, 0640);
-  if (descriptor_ < 0) throw_errno("create", temporary_, errno);
+  const int removed = files_.unlink(temporary_);
+  if (removed < 0 && removed != -ENOENT && removed != -ENOTDIR)
+    throw_errno("remove the left-over", temporary_, -removed);
+  descriptor_ = repeated([&] { return files_.open(temporary_, kFlags, 0640); });
+  if (descriptor_ < 0) throw_errno("create", temporary_, -descriptor_);
 }
 
 AtomicFile::~AtomicFile() { discard(); }
@@ -133,9 +138,8 @@ AtomicFile::~AtomicFile() { discard(); }
 void AtomicFile::write(std::span<const std::byte> bytes) {
   check(descriptor_ >= 0, "an AtomicFile is written before it is committed or has failed");
   while (!bytes.empty()) {
-    const ssize_t done = ::write(descriptor_, bytes.data(), std::min(bytes.size(), kPiece));
-    if (done < 0 && errno == EINTR) continue;
-    if (done < 0) give_up("write", errno);
+    const ssize_t done = repeated([&] { return files_.write(descriptor_, bytes); });
+    if (done <= 0) give_up("write", done < 0 ? static_cast<int>(-done) : EIO);
     bytes = bytes.subspan(static_cast<size_t>(done));
   }
 }
@@ -144,22 +148,20 @@ void AtomicFile::write(const std::string& text) { write(std::as_bytes(std::span(
 
 void AtomicFile::commit() {
   check(descriptor_ >= 0, "an AtomicFile is committed once, and not after it has failed");
-  if (::fsync(descriptor_) != 0) give_up("sync", errno);
+  if (const int failed = files_.sync(descriptor_); failed < 0) give_up("sync", -failed);
   if (!temporary_is_ours()) {
-    ::close(std::exchange(descriptor_, -1));
+    files_.close(std::exchange(descriptor_, -1));
     throw IoError("cannot publish " + path_ + ": another process is writing it too; give each run its own folder");
   }
-  if (::close(std::exchange(descriptor_, -1)) != 0 && errno != EINTR) {
-    const int error_number = errno;
-    ::unlink(temporary_.c_str());
-    throw_errno("close", path_, error_number);
+  if (const int failed = files_.close(std::exchange(descriptor_, -1)); failed < 0 && failed != -EINTR) {
+    files_.unlink(temporary_);
+    throw_errno("close", path_, -failed);
   }
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0) {
-    const int error_number = errno;
-    ::unlink(temporary_.c_str());
-    throw_errno("publish", path_, error_number);
+  if (const int failed = files_.rename(temporary_, path_); failed < 0) {
+    files_.unlink(temporary_);
+    throw_errno("publish", path_, -failed);
   }
-  sync_folder(folder_of(path_));
+  sync_folder(folder_of(path_), files_);
 }
 
 void AtomicFile::give_up(const std::string& doing, int error_number) {
@@ -169,16 +171,16 @@ void AtomicFile::give_up(const std::string& doing, int error_number) {
 
 void AtomicFile::discard() {
   if (descriptor_ < 0) return;
-  if (temporary_is_ours()) ::unlink(temporary_.c_str());
-  ::close(std::exchange(descriptor_, -1));
+  if (temporary_is_ours()) files_.unlink(temporary_);
+  files_.close(std::exchange(descriptor_, -1));
 }
 
 /// False when another process has replaced the temporary file by its own: renaming it would publish a torn file.
 bool AtomicFile::temporary_is_ours() const {
-  struct stat opened {};
-  struct stat named {};
-  return ::fstat(descriptor_, &opened) == 0 && ::lstat(temporary_.c_str(), &named) == 0 &&
-         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+  FileSystem::Status opened;
+  FileSystem::Status named;
+  return files_.status(descriptor_, opened) == 0 && files_.status(temporary_, false, named) == 0 &&
+         opened.device == named.device && opened.inode == named.inode;
 }
 
 void write_file_atomically(const std::string& path, const std::string& text) {
@@ -187,14 +189,24 @@ void write_file_atomically(const std::string& path, const std::string& text) {
   file.commit();
 }
 
-void make_folders(const std::string& path) {
+void make_folders(const std::string& path, FileSystem& files) {
+  std::string whole = path;
+  while (whole.size() > 1 && whole.ends_with('/')) whole.pop_back();
   for (size_t end = 0; end != std::string::npos;) {
-    end = path.find('/', end + 1);
-    const std::string folder = path.substr(0, end);
-    if (folder.empty() || is_folder(folder)) continue;
+    end = whole.find('/', end + 1);
+    const std::string folder = whole.substr(0, end);
+    if (folder.empty() || folder.ends_with('/')) continue;
+    const bool there = is_folder(folder, files);
     // Another process may make it between the look and the attempt.
-    if (::mkdir(folder.c_str(), 0750) != 0 && !(errno == EEXIST && is_folder(folder)))
-      throw_errno("make folder", folder, errno);
+    if (!there)
+      if (const int failed = files.make_folder(folder, 0750);
+          failed < 0 && !(failed == -EEXIST && is_folder(folder, files)))
+        throw_errno("make folder", folder, -failed);
+    if (there && end != std::string::npos) continue;
+    try {  // the last one even if it was there: who made it may have been killed before this
+      sync_folder(folder_of(folder), files);
+    } catch (const PermissionError&) {
+    }
   }
 }
 

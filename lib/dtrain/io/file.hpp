@@ -5,11 +5,16 @@
 #include <string>
 #include <vector>
 
+#include "dtrain/io/file_system.hpp"
+
 namespace dtrain {
+
+// `files`, wherever it stands, must outlive the call or the object that it is given to.
 
 /// The whole file. Throws like throw_errno ("cannot open PATH: …"), DataError if it is a folder or larger than
 /// `max_bytes`. A pipe is read to its end.
-std::vector<std::byte> read_file(const std::string& path, int64_t max_bytes = int64_t{1} << 40);
+std::vector<std::byte> read_file(const std::string& path, int64_t max_bytes = int64_t{1} << 40,
+                                 FileSystem& files = real_file_system());
 
 /// The same as text.
 std::string read_text(const std::string& path, int64_t max_bytes = int64_t{1} << 32);
@@ -29,8 +34,8 @@ int64_t file_bytes(const std::string& path);
 /// (PostgreSQL's "fsyncgate", 2018). The object is spent then; the caller begins a new one.
 class AtomicFile {
  public:
-  explicit AtomicFile(std::string path);  ///< throws like throw_errno
-  ~AtomicFile();                          ///< removes the temporary file unless committed
+  explicit AtomicFile(std::string path, FileSystem& files = real_file_system());  ///< throws like throw_errno
+  ~AtomicFile();  ///< removes the temporary file unless committed
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
@@ -46,6 +51,7 @@ class AtomicFile {
   void discard();
   bool temporary_is_ours() const;
 
+  FileSystem& files_;
   std::string path_;
   std::string temporary_;
   int descriptor_ = -1;
@@ -54,8 +60,9 @@ class AtomicFile {
 /// AtomicFile in one call.
 void write_file_atomically(const std::string& path, const std::string& text);
 
-/// Makes the folder and its parents, mode 0750 less the umask; those that are there already stay as they are.
-/// Throws like throw_errno.
-void make_folders(const std::string& path);
+/// Makes the folder and its parents, mode 0750 less the umask; those that are there already stay as they are. After it
+/// returns the folder survives a power cut: its parent and the parents of what was made are synced (one that may not be
+/// opened, mode -wx, is left to itself). Throws like throw_errno.
+void make_folders(const std::string& path, FileSystem& files = real_file_system());
 
 }  // namespace dtrain

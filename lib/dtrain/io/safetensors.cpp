@@ -8,6 +8,7 @@
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/hash.hpp"
+#include "dtrain/base/text.hpp"
 #include "dtrain/io/file.hpp"
 #include "dtrain/io/safetensors_header.hpp"
 
@@ -15,6 +16,7 @@ namespace dtrain {
 
 namespace {
 
+constexpr int64_t kMaxFileBytes = int64_t{1} << 40;
 constexpr std::string_view kChecksum = "crc32c.";
 constexpr std::string_view kHeaderChecksum = "crc32c.header";
 constexpr std::string_view kUnknownChecksum = "00000000";
@@ -42,9 +44,9 @@ std::vector<size_t> data_order(const std::vector<TensorBytes>& tensors) {
 
 }  // namespace
 
-SafetensorsFile SafetensorsFile::read(const std::string& path, bool require_checksums) {
+SafetensorsFile SafetensorsFile::read(const std::string& path, bool require_checksums, FileSystem& files) {
   SafetensorsFile out;
-  out.file_ = read_file(path);
+  out.file_ = read_file(path, kMaxFileBytes, files);
   const std::span<const std::byte> file(out.file_);
   const auto file_size = static_cast<int64_t>(file.size());
   const int64_t header = parse_header_length(file.first(std::min<size_t>(file.size(), kLengthBytes)), file_size, path);
@@ -92,9 +94,21 @@ void SafetensorsFile::take_header(std::span<const std::byte> header, int64_t fil
 
 void SafetensorsFile::check_tensors(const std::string& path) const {
   if (!has_checksums()) return;
-  for (const TensorEntry& entry : entries_)
-    if (hex8(crc32c(bytes(entry))) != checksums_.at(entry.name))
-      throw DataError(path + ": tensor '" + entry.name + "' does not match its checksum; the file is damaged");
+  const TensorEntry* first = nullptr;
+  int64_t others = -1;
+  for (const TensorEntry& entry : entries_) {
+    if (hex8(crc32c(bytes(entry))) == checksums_.at(entry.name)) continue;
+    if (first == nullptr) first = &entry;
+    ++others;
+  }
+  if (first == nullptr) return;
+  const int64_t begin = data_begin_ + first->begin;
+  throw DataError(path + ": tensor '" + first->name + "' does not match its checksum (bytes " + with_commas(begin) +
+                  " to " + with_commas(begin + first->bytes) + " of the file)" +
+                  (others == 0
+                       ? ""
+                       : ", nor " + std::string(others == 1 ? "does" : "do") + " " + count_of(others, "other tensor")) +
+                  "; the file is damaged");
 }
 
 const TensorEntry* SafetensorsFile::find(const std::string& name) const {
@@ -109,7 +123,7 @@ std::span<const std::byte> SafetensorsFile::bytes(const TensorEntry& entry) cons
 }
 
 void write_safetensors(const std::string& path, const std::vector<TensorBytes>& tensors,
-                       const std::map<std::string, std::string>& metadata) {
+                       const std::map<std::string, std::string>& metadata, FileSystem& files) {
   check_writable(tensors, metadata);
   SafetensorsHeader header{{}, metadata};
   header.metadata.emplace(kHeaderChecksum, kUnknownChecksum);
@@ -128,7 +142,7 @@ void write_safetensors(const std::string& path, const std::vector<TensorBytes>& 
   check(static_cast<int64_t>(text.size()) <= kMaxHeaderBytes, "a safetensors header stays under 100 MB");
   const size_t place = header_checksum_place(text);
   text.replace(place, kUnknownChecksum.size(), header_checksum(text, place));
-  AtomicFile file(path);
+  AtomicFile file(path, files);
   file.write(text);
   for (size_t i : order) file.write(tensors[i].bytes);
   file.commit();

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "dtrain/io/file_system.hpp"
+
 namespace dtrain {
 
 /// One tensor of a safetensors file, without its bytes. dtype as the format spells it: F64 F32 F16 BF16 I64 I32 I16 I8
@@ -42,7 +44,8 @@ class SafetensorsFile {
   /// Reads and verifies; a file without any checksum (made elsewhere) is accepted unless `require_checksums`. One that
   /// has some must have all.
   /// Throws MissingError, DataError naming the file and the tensor or header field.
-  static SafetensorsFile read(const std::string& path, bool require_checksums = false);
+  static SafetensorsFile read(const std::string& path, bool require_checksums = false,
+                              FileSystem& files = real_file_system());
   /// Header alone: entries() and metadata(), no tensor bytes are read or checked, crc32c.header is.
   static SafetensorsFile read_header(const std::string& path);
 
@@ -76,6 +79,6 @@ class SafetensorsFile {
 /// Throws like throw_errno, DataError for a name or value that is not UTF-8, InternalError for tensors that break the
 /// format (a name twice, an unknown dtype, bytes ≠ shape × dtype) or a header over 100 MB.
 void write_safetensors(const std::string& path, const std::vector<TensorBytes>& tensors,
-                       const std::map<std::string, std::string>& metadata);
+                       const std::map<std::string, std::string>& metadata, FileSystem& files = real_file_system());
 
 }  // namespace dtrain

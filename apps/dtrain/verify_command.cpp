@@ -1,0 +1,298 @@
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "commands.hpp"
+#include "dtrain/base/error.hpp"
+#include "dtrain/base/text.hpp"
+#include "dtrain/checkpoint/checkpoint_folder.hpp"
+#include "dtrain/io/csv.hpp"
+#include "dtrain/io/file.hpp"
+#include "dtrain/runlog/run_folder.hpp"
+#include "dtrain/runlog/run_log.hpp"
+
+namespace dtrain {
+namespace {
+
+using nlohmann::ordered_json;
+
+/// What was found out: one line for each file as it is looked at, errors for the end.
+class Findings {
+ public:
+  /// `facts` completes the file's object of --json.
+  void good(const std::string& path, const std::string& what, ordered_json facts = ordered_json::object()) {
+    std::printf("%s: ok%s\n", path.c_str(), what.empty() ? "" : (": " + what).c_str());
+    facts["path"] = path;
+    facts["ok"] = true;
+    files_.push_back(std::move(facts));
+  }
+  void note(const std::string& sentence) {
+    std::printf("note: %s\n", sentence.c_str());
+    notes_.push_back(sentence);
+  }
+  /// Runs `look` at a file, and keeps its error; the other files are looked at all the same.
+  void look_at(const std::string& path, const std::function<void()>& look) {
+    try {
+      look();
+    } catch (const Error& error) {
+      // A configuration that does not load is, here, a file that does not hold what it should.
+      const int code = error.code() == exit_code::kConfig ? exit_code::kBadData : error.code();
+      errors_.emplace_back(code, error.what());
+      std::printf("%s: %s\n", path.c_str(), code == exit_code::kBadData ? "damaged" : "cannot be read");
+      files_.push_back({{"path", path}, {"ok", false}, {"error", error.what()}});
+    }
+  }
+  int end(const std::string& path, const std::string& kind, bool json) const {
+    if (json) {
+      const ordered_json all = {
+          {"path", path}, {"kind", kind}, {"ok", errors_.empty()}, {"files", files_}, {"notes", notes_}};
+      std::printf("%s\n", all.dump(-1, ' ', false, ordered_json::error_handler_t::replace).c_str());
+    }
+    std::fflush(stdout);
+    if (!errors_.empty()) throw merge_errors(errors_);
+    return exit_code::kDone;
+  }
+
+ private:
+  ordered_json files_ = ordered_json::array();
+  std::vector<std::string> notes_;
+  std::vector<Error> errors_;
+};
+
+/// A checkpoint, read whole: where it stands and what its weights hash to.
+struct Checked {
+  int64_t step = 0;
+  std::string result;
+};
+
+std::string tensors_and_bytes(const SafetensorsFile& file) {
+  int64_t bytes = 0;
+  for (const TensorEntry& entry : file.entries()) bytes += entry.bytes;
+  return count_of(static_cast<int64_t>(file.entries().size()), "tensor") + ", " + with_commas(bytes) + " bytes";
+}
+
+ordered_json facts_of(const SafetensorsFile& file) {
+  int64_t bytes = 0;
+  for (const TensorEntry& entry : file.entries()) bytes += entry.bytes;
+  return {{"tensors", file.entries().size()}, {"tensor_bytes", bytes}, {"checksums", file.has_checksums()}};
+}
+
+Checked check_checkpoint(const std::string& path, Findings& findings) {
+  const CheckpointFolder::Found found = CheckpointFolder::read(path);
+  ordered_json facts = facts_of(found.file);
+  facts["epoch"] = found.state.epoch;
+  facts["step"] = found.state.step;
+  const Checked checked{found.state.step, result_sha256(found.file, "model.")};
+  facts["result_sha256"] = checked.result;
+  findings.good(path,
+                tensors_and_bytes(found.file) + ", epoch " + std::to_string(found.state.epoch) + ", step " +
+                    std::to_string(found.state.step),
+                std::move(facts));
+  return checked;
+}
+
+/// `ours`: dtrain wrote it, so it has checksums.
+void check_weights(const std::string& path, bool ours, Findings& findings) {
+  const SafetensorsFile file = SafetensorsFile::read(path, ours);
+  findings.good(path, tensors_and_bytes(file), facts_of(file));
+  if (!file.has_checksums())
+    findings.note(path + " carries no checksums: its structure is right, its values cannot be checked");
+}
+
+std::string check_file(const std::string& path, Findings& findings) {
+  std::string kind = "weights";
+  findings.look_at(path, [&] {
+    const auto& metadata = SafetensorsFile::read_header(path).metadata();
+    const auto format = metadata.find("format");
+    if (metadata.contains("state")) {
+      kind = "checkpoint";
+      check_checkpoint(path, findings);
+    } else {
+      check_weights(path, format != metadata.end() && format->second.starts_with("dtrain-"), findings);
+    }
+  });
+  return kind;
+}
+
+/// The whole lines of a file that is appended to; a torn last one, as a kill leaves it, is told.
+std::string whole_lines(const std::string& path, Findings& findings) {
+  std::string text = read_text(path);
+  const size_t end = text.rfind('\n');
+  const size_t kept = end == std::string::npos ? 0 : end + 1;
+  if (kept < text.size()) {
+    findings.note(path + " ends in a torn line of " + with_commas(static_cast<int64_t>(text.size() - kept)) +
+                  " bytes; the next start of the run cuts it off");
+    text.resize(kept);
+  }
+  return text;
+}
+
+void check_epochs_csv(const std::string& path, Findings& findings) {
+  const std::string text = whole_lines(path, findings);
+  const CsvTable table = CsvTable::parse(text, path);
+  const std::vector<std::string> fixed = epoch_columns({});
+  const auto first_figure = std::find(fixed.begin(), fixed.end(), "logical_ranks") + 1;
+  if (table.columns().size() < fixed.size() || !std::equal(fixed.begin(), first_figure, table.columns().begin()))
+    throw DataError(path + ": its header is not that of epochs.csv");
+  int64_t before = 0;
+  for (int64_t row = 0; row < table.rows(); ++row) {
+    const std::string where = path + ", line " + std::to_string(table.line(row));
+    for (int64_t column = 0; column < static_cast<int64_t>(table.columns().size()); ++column) {
+      const std::string& field = table.at(row, column);
+      char* end = nullptr;
+      std::strtod(field.c_str(), &end);
+      if (end != field.c_str() + field.size())
+        throw DataError(where + ": '" + table.columns()[static_cast<size_t>(column)] + "' is no number");
+    }
+    const int64_t epoch = std::atoll(table.at(row, 0).c_str());
+    if (epoch != before + 1)
+      throw DataError(where + ": epoch " + std::to_string(epoch) + " follows " + std::to_string(before));
+    before = epoch;
+  }
+  findings.good(path, count_of(table.rows(), "epoch"), {{"epochs", table.rows()}});
+}
+
+void check_metrics(const std::string& path, Findings& findings) {
+  const std::string text = whole_lines(path, findings);
+  int64_t number = 0;
+  int64_t steps = 0;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = text.find('\n', begin);
+    const auto event = nlohmann::json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin),
+                                             text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
+    begin = end + 1;
+    const std::string where = path + ", line " + std::to_string(++number);
+    const auto is = [&](const char* key, bool (nlohmann::json::*kind)() const noexcept) {
+      return event.is_object() && event.contains(key) && (event[key].*kind)();
+    };
+    if (!is("event", &nlohmann::json::is_string) || !is("step", &nlohmann::json::is_number_integer))
+      throw DataError(where + ": no JSON object with 'event' and 'step'; the file is damaged");
+    if (event["event"] != "step") continue;
+    if (event["step"].get<int64_t>() <= steps)
+      throw DataError(where + ": step " + event["step"].dump() + " follows step " + std::to_string(steps));
+    steps = event["step"].get<int64_t>();
+  }
+  findings.good(path, count_of(number, "event") + ", up to step " + std::to_string(steps), {{"events", number}});
+}
+
+bool there(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::exists(path, error);
+}
+
+/// A run folder, file by file. What is not there yet, as in a run that goes on, is no error.
+class RunCheck {
+ public:
+  RunCheck(const std::string& path, Findings& findings) : folder_(path), findings_(findings) {}
+
+  void run() {
+    checkpoints();
+    each("best.safetensors", [&](const std::string& path) { check_weights(path, true, findings_); });
+    each("config.yaml", [&](const std::string& path) { config(path); });
+    each("run.json", [&](const std::string& path) { run_json(path); });
+    each("epochs.csv", [&](const std::string& path) { check_epochs_csv(path, findings_); });
+    each("metrics.jsonl", [&](const std::string& path) { check_metrics(path, findings_); });
+    each("DONE", [&](const std::string& path) { done(path); });
+    for (const std::string& folder : {folder_.path(), folder_.checkpoints()}) leftovers(folder);
+  }
+
+ private:
+  void each(const std::string& name, const std::function<void(const std::string&)>& look) {
+    const std::string path = folder_.file(name);
+    if (there(path)) findings_.look_at(path, [&] { look(path); });
+  }
+
+  void checkpoints() {
+    const std::vector<std::string> paths = CheckpointFolder(folder_.checkpoints()).paths();
+    for (const std::string& path : paths)
+      findings_.look_at(path, [&] {
+        const Checked checked = check_checkpoint(path, findings_);
+        if (checked.step >= newest_.step) newest_ = checked;
+      });
+    if (paths.empty()) findings_.note(folder_.path() + " holds no checkpoint yet");
+  }
+
+  void config(const std::string& path) {
+    ConfigSources sources;
+    sources.files = {path};
+    sources.environment = false;
+    load_config(sources);
+    findings_.good(path, "loads");
+  }
+
+  // The hash of the result is that of the checkpoint of the run's last step, computed here anew.
+  void run_json(const std::string& path) {
+    const auto json = nlohmann::json::parse(read_text(path, kMostJson), nullptr, false);
+    if (!json.is_object()) throw DataError(path + " is no JSON object; the file is damaged");
+    for (const char* key : {"ranks", "logical_ranks", "steps"})
+      if (!json.contains(key) || !json[key].is_number_integer())
+        throw DataError(path + " has no number '" + key + "'; the file is damaged");
+    if (!json.contains("result_sha256")) return findings_.good(path, "no result yet");
+    if (!json["result_sha256"].is_string()) throw DataError(path + ": 'result_sha256' is no text; the file is damaged");
+    result_ = json["result_sha256"].get<std::string>();
+    if (newest_.result.empty() || newest_.step != json["steps"].get<int64_t>())
+      return findings_.good(path, "its result cannot be computed anew: no valid checkpoint of step " +
+                                      json["steps"].dump() + " is there");
+    if (newest_.result != result_)
+      throw DataError(path + ": result_sha256 is " + result_ + ", but the checkpoint of step " +
+                      std::to_string(newest_.step) + " gives " + newest_.result);
+    findings_.good(path, "result_sha256 is that of the checkpoint of step " + std::to_string(newest_.step),
+                   {{"result_sha256", result_}});
+  }
+
+  void done(const std::string& path) {
+    const std::string text = read_text(path, kMostJson);
+    if (text.find(result_.empty() ? "\n" : "result_sha256 " + result_ + "\n") == std::string::npos || result_.empty())
+      throw DataError(path + " and run.json do not name the same result");
+    findings_.good(path, "names the result of run.json");
+  }
+
+  void leftovers(const std::string& folder) {
+    std::vector<std::string> names;
+    real_file_system().list(folder, names);
+    std::sort(names.begin(), names.end());
+    for (const std::string& name : names) {
+      const std::string path = folder + "/" + name;
+      if (name.ends_with(".tmp"))
+        findings_.note(path + " is the left-over of a write that did not end; the next start removes or replaces it");
+      if (name.ends_with(".aside"))
+        findings_.note(path + " was set aside by a run that went on from an older step; nothing reads it");
+    }
+  }
+
+  static constexpr int64_t kMostJson = int64_t{64} << 20;
+  RunFolder folder_;
+  Findings& findings_;
+  Checked newest_;
+  std::string result_;
+};
+
+}  // namespace
+
+int run_verify(const VerifyCommand& command) {
+  FileSystem::Status status;
+  if (const int failed = real_file_system().status(command.path, true, status); failed < 0)
+    throw_errno("look at", command.path, -failed);
+  Findings findings;
+  if (!status.is_folder) {
+    const std::string kind = check_file(command.path, findings);
+    return findings.end(command.path, kind, command.json);
+  }
+  std::string folder = command.path;
+  while (folder.size() > 1 && folder.ends_with('/')) folder.pop_back();
+  std::vector<std::string> names;
+  if (const int failed = real_file_system().list(folder, names); failed < 0) throw_errno("list", folder, -failed);
+  if (RunFolder(folder).used()) {
+    RunCheck(folder, findings).run();
+    return findings.end(folder, "run", command.json);
+  }
+  const std::vector<std::string> paths = CheckpointFolder(folder).paths();
+  if (paths.empty())
+    throw DataError(folder + " is neither a run folder nor a folder of checkpoints; name one, or a checkpoint file");
+  for (const std::string& path : paths) findings.look_at(path, [&] { check_checkpoint(path, findings); });
+  return findings.end(folder, "checkpoints", command.json);
+}
+
+}  // namespace dtrain

@@ -1,0 +1,78 @@
+#include "dtrain/io/file_system.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <memory>
+#include <string_view>
+
+namespace dtrain {
+
+namespace {
+
+constexpr size_t kPiece = size_t{1} << 30;  // Linux moves at most 2 GiB - 4 KiB in one call
+
+template <typename Result>
+Result or_error(Result result) {
+  return result < 0 ? static_cast<Result>(-errno) : result;
+}
+
+int told(int result, const struct stat& from, FileSystem::Status& out) {
+  if (result < 0) return -errno;
+  out = {S_ISDIR(from.st_mode), S_ISREG(from.st_mode), S_ISREG(from.st_mode) ? from.st_size : 0, from.st_dev,
+         from.st_ino};
+  return 0;
+}
+
+class RealFileSystem : public FileSystem {
+ public:
+  int open(const std::string& path, int flags, unsigned mode) override {
+    return or_error(::open(path.c_str(), flags, mode));
+  }
+  ssize_t read(int descriptor, std::span<std::byte> out) override {
+    return or_error(::read(descriptor, out.data(), std::min(out.size(), kPiece)));
+  }
+  ssize_t write(int descriptor, std::span<const std::byte> bytes) override {
+    return or_error(::write(descriptor, bytes.data(), std::min(bytes.size(), kPiece)));
+  }
+  int sync(int descriptor) override { return or_error(::fsync(descriptor)); }
+  int close(int descriptor) override { return or_error(::close(descriptor)); }
+  int status(int descriptor, Status& out) override {
+    struct stat found {};
+    return told(::fstat(descriptor, &found), found, out);
+  }
+  int status(const std::string& path, bool follow_link, Status& out) override {
+    struct stat found {};
+    return told(follow_link ? ::stat(path.c_str(), &found) : ::lstat(path.c_str(), &found), found, out);
+  }
+  int rename(const std::string& from, const std::string& to) override {
+    return or_error(::rename(from.c_str(), to.c_str()));
+  }
+  int unlink(const std::string& path) override { return or_error(::unlink(path.c_str())); }
+  int make_folder(const std::string& path, unsigned mode) override { return or_error(::mkdir(path.c_str(), mode)); }
+  int list(const std::string& folder, std::vector<std::string>& names) override {
+    const std::unique_ptr<DIR, int (*)(DIR*)> open(::opendir(folder.c_str()), ::closedir);
+    if (!open) return -errno;
+    for (;;) {
+      errno = 0;  // the only sign of an error that readdir() gives
+      const dirent* entry = ::readdir(open.get());
+      if (entry == nullptr) return -errno;
+      const std::string_view name = entry->d_name;
+      if (name != "." && name != "..") names.emplace_back(name);
+    }
+  }
+};
+
+}  // namespace
+
+FileSystem& real_file_system() {
+  static RealFileSystem files;
+  return files;
+}
+
+}  // namespace dtrain

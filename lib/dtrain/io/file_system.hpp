@@ -1,0 +1,45 @@
+#pragma once
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace dtrain {
+
+/// The system calls that files are written and read by, one function each: what makes the difference between a file
+/// that is whole and one that is not can so be made to fail, and a power cut be simulated (tests/support).
+/// Paths and descriptors are those of the same object. Each function returns what the call of that name returns, but
+/// -errno where it failed, and tries nothing twice; who calls decides what an interrupted or short call means.
+class FileSystem {
+ public:
+  /// What stat(2) tells, as far as anybody asks.
+  struct Status {
+    bool is_folder = false;
+    bool is_file = false;  ///< a regular one
+    int64_t bytes = 0;     ///< of a regular file
+    uint64_t device = 0;
+    uint64_t inode = 0;
+  };
+
+  virtual ~FileSystem() = default;
+  virtual int open(const std::string& path, int flags, unsigned mode) = 0;
+  virtual ssize_t read(int descriptor, std::span<std::byte> out) = 0;
+  virtual ssize_t write(int descriptor, std::span<const std::byte> bytes) = 0;
+  virtual int sync(int descriptor) = 0;  ///< fsync(2), of a file or a folder
+  virtual int close(int descriptor) = 0;
+  virtual int status(int descriptor, Status& out) = 0;
+  virtual int status(const std::string& path, bool follow_link, Status& out) = 0;
+  virtual int rename(const std::string& from, const std::string& to) = 0;
+  virtual int unlink(const std::string& path) = 0;
+  virtual int make_folder(const std::string& path, unsigned mode) = 0;
+  /// Appends the names in a folder, "." and ".." left out, in any order.
+  virtual int list(const std::string& folder, std::vector<std::string>& names) = 0;
+};
+
+/// The kernel's. Holds nothing, and is there as long as the program.
+FileSystem& real_file_system();
+
+}  // namespace dtrain
