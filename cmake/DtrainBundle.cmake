@@ -25,6 +25,7 @@ install(DIRECTORY docs DESTINATION ${here} FILES_MATCHING PATTERN *.md PATTERN i
 install(FILES README.md LICENSE CHANGELOG.md DESTINATION ${here})
 install(DIRECTORY scripts DESTINATION ${here} USE_SOURCE_PERMISSIONS
         PATTERN __pycache__ EXCLUDE
+        PATTERN site.sh EXCLUDE  # of this site
         REGEX "/scripts/(setup|test|quickstart|bundle)$" EXCLUDE)  # these need the sources
 
 # The marker, which also tells the launcher which LibTorch needs no trial.

@@ -21,6 +21,21 @@ Job::Job(const Launch& launch, LogLevel level)
     : launch_(launch),
       log_(level, launch.rank == 0 ? "" : "rank " + std::to_string(launch.rank) + " @ " + host_name()) {}
 
+// Tasks that cannot find each other would all be rank 0 of 1 and write one run folder.
+static void require_connected_tasks(const Launch& launch) {
+  if (launch.lone_task)
+    throw ConfigError("srun started " + std::to_string(launch.size) +
+                      " tasks without the PMIx that connects them: each would be rank 0 of 1 and write the same run "
+                      "folder; start with srun --mpi=pmix (srun --mpi=list shows what there is) or with mpirun");
+}
+
+static void require_world(const Launch& launch, int world_size) {
+  if (world_size == 1 && launch.size > 1)
+    throw ConfigError("the launcher started " + std::to_string(launch.size) +
+                      " processes, but MPI connects none of them: it belongs to another MPI than " +
+                      MpiSession::library_version() + "; start with this one's mpirun, or srun --mpi=pmix");
+}
+
 void Job::start(const Experiment& experiment) {
   const DistributedOptions& options = options_ = experiment.distributed;
   at::set_num_threads(static_cast<int>(options.threads));
@@ -28,6 +43,7 @@ void Job::start(const Experiment& experiment) {
                                          [rank_name = name(), several = launch_.size > 1](const std::string& sentence) {
                                            end_in_stall(rank_name, several, sentence);
                                          });
+  require_connected_tasks(launch_);
   if (options.backend == Backend::mpi && !launch_.launched)
     throw ConfigError(
         "distributed.backend is mpi, but no launcher started this process; start with mpirun -np N dtrain … or leave "
@@ -44,8 +60,12 @@ void Job::start(const Experiment& experiment) {
     take_device(experiment, 0);
     return;
   }
+  if (launch_.old_pmi && launch_.rank == 0)
+    log_.warning(
+        "srun offers PMI-2 where Open MPI wants PMIx; if Open MPI stops here, start with srun --mpi=pmix or mpirun");
   mpi_ = std::make_unique<MpiSession>(options.intra_host);
   comm_ = make_checked(mpi_->world());
+  require_world(launch_, comm_->size());
   const std::string bound = host_name() + " " + core_ranges(bound_cores());
   const std::vector<std::string> all = all_gather_text(*comm_, bound);
   const auto sharers = std::count(all.begin(), all.end(), bound);

@@ -21,7 +21,8 @@ class Job {
 
   /// Starts the watchdog, then MPI where the configuration and the launcher ask for it; sets the intra-op threads and
   /// chooses the device. Without a launcher MPI is not touched: the job has one rank. Throws CommError; ConfigError
-  /// for `backend: mpi` without a launcher and for a device that cannot be had.
+  /// for `backend: mpi` without a launcher, for processes that their launcher does not connect, and for a device that
+  /// cannot be had.
   void start(const Experiment& experiment);
   /// All ranks together, at a good end.
   void finish();
@@ -48,6 +49,7 @@ class Job {
   int rank() const { return comm_ ? comm_->rank() : launch_.rank; }
   int size() const { return comm_ ? comm_->size() : launch_.size; }
   bool launched() const { return launch_.launched; }
+  const Launch& launch() const { return launch_; }
   bool uses_mpi() const { return mpi_ != nullptr; }
   /// mpirun started this process, and gives it a second between TERM and KILL.
   bool under_mpirun() const { return launch_.by_mpirun; }

@@ -95,13 +95,18 @@ void TrainingRun::banner() {
 void TrainingRun::banner_about_cores() {
   const Log& log = job_.log();
   const auto cores = static_cast<int64_t>(bound_cores().size());
+  for (auto& row : table_) {
+    const auto bound = static_cast<int64_t>(read_core_ranges(row["cores"]).size());
+    const std::string rank = "rank " + row["rank"] + " on " + row["host"];
+    const std::string warning = binding_warning(job_.launch(), rank, bound, e_.distributed.threads + 1);
+    if (warning.empty()) continue;
+    log.warning(warning);
+    break;  // the first speaks for all
+  }
   if (!job_.device().place.is_cpu()) return;
   if (job_.size() == 1 && cores > e_.distributed.threads && plan_.logical_ranks == 1)
     log.info("one process uses " + std::to_string(e_.distributed.threads) + " of " + std::to_string(cores) +
              " cores for training; mpirun -np " + std::to_string(cores) + " --bind-to none dtrain … would use all");
-  if (job_.launched() && cores < e_.distributed.threads + 1)
-    log.warning("each rank is bound to " + count_of(cores, "core") +
-                ", which training, loading and the reducer share; mpirun --bind-to none is faster");
   std::map<std::string, std::set<int>> cores_of;
   std::map<std::string, int64_t> ranks_of;
   for (auto& row : table_) {

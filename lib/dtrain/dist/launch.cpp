@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
@@ -26,11 +27,32 @@ Launch read_launch() {
       launch.launched = true;
       launch.rank = *rank;
     }
-  for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"})
-    if (const auto size = number_in(variable); size && launch.launched && launch.size == 1) launch.size = *size;
+  // Inside a task of srun SLURM_STEP_NUM_TASKS counts its siblings; SLURM_NTASKS may be the whole job's.
+  const auto step_tasks = number_in("SLURM_STEP_NUM_TASKS");
+  const auto task = number_in("SLURM_PROCID");
   launch.by_mpirun = number_in("OMPI_COMM_WORLD_RANK").has_value();
+  launch.by_srun = task && step_tasks && !launch.by_mpirun;
+  const bool siblings = launch.by_srun && *step_tasks > 1;
+  launch.lone_task = siblings && !launch.launched;
+  launch.old_pmi = siblings && launch.launched && !number_in("PMIX_RANK");
+  if (launch.lone_task) launch.rank = *task;
+  for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"})
+    if (const auto size = number_in(variable); size && (launch.launched || launch.lone_task) && launch.size == 1)
+      launch.size = *size;
   launch.slurm_tasks = number_in("SLURM_NTASKS");
+  launch.slurm_cpus_per_task = number_in("SLURM_CPUS_PER_TASK");
   return launch;
+}
+
+std::string binding_warning(const Launch& launch, const std::string& rank, int64_t cores, int64_t wanted) {
+  const int64_t given = launch.slurm_cpus_per_task.value_or(0);
+  if (!launch.launched || cores >= std::max(wanted, given)) return "";
+  return rank + " is bound to " + count_of(cores, "core") +
+         (given > cores ? ", although Slurm was asked for " + std::to_string(given) + " a task" : "") +
+         ": training, loading and sums share what there is; " +
+         (launch.by_srun ? "srun --cpus-per-task=" + std::to_string(std::max(wanted, given)) +
+                               " gives more, --cpu-bind=none lets ranks use what is idle"
+                         : "mpirun --bind-to none is faster");
 }
 
 std::vector<int> bound_cores() {

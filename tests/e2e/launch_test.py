@@ -1,0 +1,50 @@
+"""Launchers that do not do what was meant are found at the start, and the sentence says what cures it. Slurm is made up by the
+variables that it sets; tests/slurm has the real one."""
+
+import os
+import unittest
+
+import program
+
+SMALL = {"task": "multiclass", "model": {"name": "small_cnn"}, "batch": {"per_rank": 4}, "epochs": 1,
+         "data": {"format": "synthetic", "synthetic": {"samples": 16, "classes": 2}, "image": {"size": [32, 32]}}}
+
+
+class Launch(program.ProgramTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.write_config("small", SMALL)
+
+    def test_tasks_of_srun_without_pmi_are_refused_before_they_touch_the_run_folder(self):
+        env = {"SLURM_NTASKS": "4", "SLURM_STEP_NUM_TASKS": "4", "SLURM_PROCID": "0"}
+        ended = self.call("--config", "small.yaml", "--run-dir", "lone", env=env)
+        self.fails(ended, 78, "srun started 4 tasks without the PMIx", "srun --mpi=pmix", "mpirun", rank=0)
+        ended = self.call("--config", "small.yaml", "--run-dir", "lone", env={**env, "SLURM_PROCID": "3"})
+        self.fails(ended, 78, "srun started 4 tasks without the PMIx", rank=3)
+        self.assertFalse((self.folder / "lone").exists())
+
+    def test_one_process_in_a_job_of_several_tasks_is_told_of_them(self):
+        ended = self.good("--config", "small.yaml", "--dry-run", env={"SLURM_NTASKS": "4", "SLURM_PROCID": "0"})
+        self.assertIn("runs alone inside a Slurm job of 4 tasks; start it with srun --mpi=pmix or mpirun", ended.err)
+        for env in ({}, {"SLURM_NTASKS": "1", "SLURM_STEP_NUM_TASKS": "1", "SLURM_PROCID": "0"}):
+            self.assertNotIn("alone", self.good("--config", "small.yaml", "--dry-run", env=env).err)
+
+    def test_processes_of_another_mpi_are_refused(self):
+        env = {"PMI_RANK": "0", "PMI_SIZE": "4"}  # what MPICH's mpiexec sets, and Open MPI does not understand
+        ended = self.call("--config", "small.yaml", "--run-dir", "foreign", env=env)
+        self.assertEqual(ended.code, 78, ended)
+        self.assertRegex(ended.errors[0], "the launcher started 4 processes, but MPI connects none of them: .* Open MPI")
+        self.assertFalse((self.folder / "foreign").exists())
+
+    def test_a_rank_that_is_bound_to_one_core_is_told_once(self):
+        bind = lambda: os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # noqa: E731
+        ended = self.good("--config", "small.yaml", "--dry-run", ranks=2, before=bind, env={"SLURM_CPUS_PER_TASK": "8"})
+        self.assertEqual(ended.err.count("is bound to"), 1, ended)
+        self.assertRegex(ended.err, r"rank 0 on \S+ is bound to 1 core, although Slurm was asked for 8 a task: .*mpirun --bind-to none")
+        if len(os.sched_getaffinity(0)) > 1:
+            self.assertNotIn("is bound to", self.good("--config", "small.yaml", "--dry-run", ranks=2).err)
+
+
+if __name__ == "__main__":
+    program.main()

@@ -1,0 +1,200 @@
+"""What scripts/slurm/train.sbatch makes of a job: ranks, launcher, words for dtrain, signals, requeueing. Slurm, mpirun, srun and
+dtrain are stood in for by small scripts; tests/slurm runs the same file on a real Slurm."""
+
+import contextlib
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+import tree
+
+FOLDER = tree.ROOT / "scripts/slurm"
+# Launchers say what they were told, then run the command once; a signal to them reaches it, as the real ones do it. In Python,
+# because a shell cannot trap what was ignored when it began.
+LAUNCHER = r"""exec python3 - "${0##*/}" "$@" 3<&0 <<'PY'
+import os, signal, subprocess, sys, time
+print(*sys.argv[1:], flush=True)
+time.sleep(float(os.environ.get("STUB_SLOW", "0")))
+rank = subprocess.Popen(sys.argv[sys.argv.index("sh"):])
+signal.signal(signal.SIGUSR1, lambda *_: rank.send_signal(signal.SIGUSR1))
+sys.exit(rank.wait())
+PY"""
+DTRAIN = r"""
+for word in "$@"; do echo "word $word"; done
+[[ " $* " != *" --print-config "* ]] || { echo "name: chexnet      # chexnet.yaml:3"; exit "${STUB_CONFIG_CODE:-0}"; }
+[[ -z ${STUB_DEAF:-} ]] || exec python3 -c '
+import os, signal, sys, time
+time.sleep(float(os.environ["STUB_DEAF"]))
+signal.signal(signal.SIGUSR1, lambda *_: sys.exit(75))
+time.sleep(10)'
+exit "${STUB_CODE:-0}"
+"""
+SCONTROL = r"""echo "scontrol $*"
+[[ $1 != show ]] || { echo "   Command=$STUB_COMMAND"; echo "   Command=another"; }
+exit "${STUB_SCONTROL:-0}"
+"""
+
+
+class Sbatch(tree.RuleTest):
+    @contextlib.contextmanager
+    def node(self, **programs):
+        """A node with these programs on PATH beside mpirun, srun, dtrain and scontrol; yields start(words …, variables …)."""
+        with tempfile.TemporaryDirectory(prefix="dtrain-repo-") as folder:
+            home = pathlib.Path(os.path.realpath(folder))
+            (home / "bin").mkdir()
+            (home / "tmp").mkdir()
+            shutil.copytree(FOLDER, home / "dtrain/scripts/slurm", ignore=shutil.ignore_patterns("site.sh"))
+            stubs = {"mpirun": LAUNCHER, "srun": LAUNCHER, "dtrain": DTRAIN, "scontrol": SCONTROL} | programs
+            for name, text in stubs.items():
+                if text is not None:
+                    self.script(home / "bin" / name, text)
+
+            def start(*words, script="dtrain/scripts/slurm/train.sbatch", **variables):
+                kept = {key: value for key, value in os.environ.items() if not key.startswith(("DTRAIN_", "SLURM_", "OMPI_"))}
+                kept.pop("DTRAIN", None)
+                kept |= {"PATH": f"{home}/bin:/usr/bin:/bin", "TMPDIR": str(home / "tmp"), "SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "1"}
+                return subprocess.Popen([home / script, *words], env=kept | variables, cwd=home, stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+            start.home = home
+            yield start
+            self.assertEqual(os.listdir(home / "tmp"), [])
+
+    def script(self, path, text):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("#!/bin/bash\n" + text + "\n", encoding="utf-8")
+        path.chmod(0o755)
+
+    def run_job(self, start, *words, code=0, **how):
+        process = start(*words, **how)
+        told = process.communicate(timeout=50)[0]
+        self.assertEqual(process.returncode, code, told)
+        return told
+
+    def words(self, told):
+        return re.findall(r"^word (.*)$", told, re.MULTILINE)
+
+    def test_ranks_are_the_tasks_or_the_gpus(self):
+        layouts = (
+            ({"SLURM_NTASKS": "8", "SLURM_TASKS_PER_NODE": "4(x2)", "SLURM_JOB_NUM_NODES": "2"},
+             "-np 8 --map-by ppr:4:node --bind-to none sh", "--ntasks=8 --ntasks-per-node=4 sh"),
+            ({"SLURM_NTASKS": "4", "SLURM_TASKS_PER_NODE": "3,1", "SLURM_JOB_NUM_NODES": "2"}, "-np 4 --bind-to none sh", "--ntasks=4 sh"),
+            ({"SLURM_NTASKS": "2", "SLURM_TASKS_PER_NODE": "2", "SLURM_CPUS_PER_TASK": "6"},
+             "-np 2 --map-by ppr:2:node --bind-to none sh", "--ntasks=2 --ntasks-per-node=2 --cpus-per-task=6 sh"),
+            ({"SLURM_GPUS_ON_NODE": "4", "SLURM_JOB_NUM_NODES": "2"},
+             "-np 8 --map-by ppr:4:node --bind-to none --oversubscribe sh", "--ntasks=8 --ntasks-per-node=4 --overcommit sh"),
+            ({}, "-np 1 --map-by ppr:1:node --bind-to none --oversubscribe sh", "--ntasks=1 --ntasks-per-node=1 --overcommit sh"),
+            ({"SLURM_NTASKS": "2", "SLURM_TASKS_PER_NODE": "2", "DTRAIN_PLACEMENT": "--map-by socket"}, "-np 2 --map-by socket sh",
+             "--ntasks=2 --ntasks-per-node=2 --map-by socket sh"),
+        )
+        with self.node() as start:
+            for variables, by_mpirun, by_srun in layouts:
+                self.assertIn(f"mpirun {by_mpirun}", self.run_job(start, **variables))
+                told = self.run_job(start, DTRAIN_LAUNCHER="srun", **variables)
+                self.assertIn("srun --mpi=pmix --kill-on-bad-exit=0 --wait=5 " + by_srun, told)
+            told = self.run_job(start, DTRAIN_LAUNCHER="ibrun", code=64)
+            self.assertIn("DTRAIN_LAUNCHER=ibrun is neither mpirun nor srun", told)
+
+    def test_words_reach_dtrain_as_they_were_given(self):
+        with self.node() as start:
+            words = ["--config", "a b.yaml", "name=x y", "--resume", "never", "--resume-with", "epochs", "--run-dir=r 1"]
+            told = self.run_job(start, *words)
+            self.assertEqual(self.words(told), words[:-1] + ["--run-dir", "r 1"])
+            self.assertIn("train.sbatch: dtrain ended with 0", told)
+
+    def test_a_restart_goes_on_whatever_the_first_start_was_told(self):
+        with self.node() as start:
+            for words in (["--resume", "never"], ["--resume=old.safetensors"]):
+                told = self.run_job(start, "--config", "a.yaml", *words, "epochs=3", SLURM_RESTART_COUNT="1")
+                self.assertEqual(self.words(told), ["--config", "a.yaml", "epochs=3"])
+
+    def test_an_array_gives_each_task_a_seed_and_a_folder(self):
+        with self.node() as start:
+            told = self.run_job(start, "--config", "chexnet.yaml", SLURM_ARRAY_TASK_ID="3")
+            self.assertEqual(self.words(told)[-4:], ["--config", "chexnet.yaml", "seed=3", "name=chexnet-seed-3"])
+            told = self.run_job(start, "--run-dir", "r", "--config", "chexnet.yaml", SLURM_ARRAY_TASK_ID="3")
+            self.assertEqual(self.words(told), ["--config", "chexnet.yaml", "seed=3", "--run-dir", "r-seed-3"])
+            self.run_job(start, "--config", "no.yaml", SLURM_ARRAY_TASK_ID="3", STUB_CONFIG_CODE="66", code=66)
+
+    def test_75_puts_the_job_back_as_often_as_allowed_and_other_codes_do_not(self):
+        with self.node() as start:
+            told = self.run_job(start, STUB_CODE="75", code=75)
+            self.assertIn("put back into the queue (restart 1 of 100)\nscontrol requeue 7\n", told)
+            told = self.run_job(start, STUB_CODE="75", code=75, SLURM_RESTART_COUNT="2", DTRAIN_MAX_RESTARTS="2")
+            self.assertNotIn("scontrol", told)
+            self.assertIn("not put back, because 2 restarts are as many as DTRAIN_MAX_RESTARTS allows", told)
+            told = self.run_job(start, STUB_CODE="75", code=75, STUB_SCONTROL="1")
+            self.assertIn("Slurm did not put it back (see above); the same sbatch line goes on", told)
+            for code in (1, 76):
+                self.assertNotIn("scontrol", self.run_job(start, STUB_CODE=str(code), code=code))
+            self.assertIn("scontrol requeue 7", self.run_job(start, STUB_CODE="76", code=76, DTRAIN_REQUEUE_ON="75 76"))
+
+    def test_a_signal_reaches_a_rank_that_listens_later_and_the_code_survives(self):
+        with self.node() as start:
+            for launcher in ("mpirun", "srun"):
+                process = start(STUB_DEAF="0.3", STUB_SLOW="0.5", DTRAIN_LAUNCHER=launcher)
+                self.assertIn("start 1: 1 rank(s)", process.stdout.readline())
+                began = time.monotonic()
+                process.send_signal(signal.SIGUSR1)
+                told = process.communicate(timeout=50)[0]
+                self.assertEqual(process.returncode, 75, told)
+                self.assertIn("scontrol requeue 7", told)
+                self.assertLess(time.monotonic() - began, 9, "the script leaves with dtrain")
+
+    def test_the_program_is_found_in_the_order_told(self):
+        with self.node(dtrain=None) as start:
+            told = self.run_job(start, code=66)
+            self.assertIn("error 66: dtrain is not on PATH, not built and not in a bundle", told)
+            told = self.run_job(start, code=66, DTRAIN="nowhere/dtrain")
+            self.assertIn("error 66: DTRAIN=nowhere/dtrain is no program", told)
+            self.script(start.home / "dtrain/build/release/bin/dtrain", "echo the build")
+            self.assertIn("the build", self.run_job(start))
+            self.script(start.home / "bin/dtrain", "echo on PATH")
+            self.assertIn("on PATH", self.run_job(start))
+            self.script(start.home / "mine", "echo mine")
+            self.assertIn("mine", self.run_job(start, DTRAIN="./mine"))
+
+    def test_in_a_bundle_it_takes_the_bundle_s_program_and_mpirun(self):
+        with self.node(dtrain=None) as start:
+            shutil.copytree(FOLDER, start.home / "bundle/share/dtrain/scripts/slurm")
+            self.script(start.home / "bundle/bin/dtrain", "echo the bundle")
+            self.script(start.home / "bundle/bin/mpirun", "echo its mpirun\n" + LAUNCHER)
+            told = self.run_job(start, script="bundle/share/dtrain/scripts/slurm/train.sbatch")
+            self.assertIn("its mpirun", told)
+            self.assertIn("the bundle", told)
+
+    def test_from_slurm_s_spool_it_finds_what_lies_beside_the_original(self):
+        with self.node() as start:
+            slurm = start.home / "dtrain/scripts/slurm"
+            (slurm / "site.sh").write_text("echo the site; DTRAIN_MAX_RESTARTS=0\n")
+            self.script(start.home / "spool/slurm_script", (slurm / "train.sbatch").read_text())
+            told = self.run_job(start, "--config", "a b.yaml", script="spool/slurm_script", code=75, STUB_CODE="75",
+                                STUB_COMMAND=f"{slurm}/train.sbatch --config a b.yaml")
+            self.assertIn("the site", told)
+            self.assertIn("not put back", told)
+            self.assertNotIn("the site", self.run_job(start, DTRAIN_SITE="/dev/null"))
+            self.assertIn("error 66: DTRAIN_SITE=gone cannot be read", self.run_job(start, DTRAIN_SITE="gone", code=66))
+
+
+class Cluster(tree.RuleTest):
+    def call(self, *words, **variables):
+        return subprocess.run([FOLDER / "cluster", *words], env={"PATH": "/usr/bin:/bin", **variables}, capture_output=True, text=True,
+                              timeout=20, check=False)
+
+    def test_it_tells_its_usage_and_refuses_what_it_cannot_do(self):
+        self.assertTrue(self.call("--help").stdout.startswith("usage: scripts/slurm/cluster start DIR"))
+        for words, told in ((["up", "d"], "'up' is neither start nor stop"), (["start"], "start takes a folder"),
+                            (["start", "d", "--nodes", "0"], "--nodes takes a number"), (["stop", "d", "--nodes", "2"], "no option --nodes"),
+                            (["start", "a b"], "without spaces")):
+            ended = self.call(*words)
+            self.assertEqual(ended.returncode, 64, ended.stderr)
+            self.assertIn(told, ended.stderr.splitlines()[-1])
+
+
+if __name__ == "__main__":
+    tree.main()

@@ -1,0 +1,96 @@
+"""A Slurm of this test's own (scripts/slurm/cluster), and jobs of the shipped batch script on it."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "e2e"))
+import program  # noqa: E402
+
+CLUSTER = str(program.ROOT / "scripts/slurm/cluster")
+SCRIPT = str(program.ROOT / "scripts/slurm/train.sbatch")
+CANNOT_RUN = (66, 70, 77)  # not installed; a daemon does not start here, as in some containers; no right to
+OVER = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY")
+
+
+class CannotRun(Exception):
+    """Slurm cannot be started on this machine; the text says why."""
+
+
+class Slurm:
+    """Daemons that run until stop(). Jobs write to `folder`, which is also where they run."""
+
+    def __init__(self, folder, nodes=1, cpus=4):
+        self.folder, self.home = pathlib.Path(folder), pathlib.Path(folder) / f"slurm{nodes}"
+        started = self.cluster("start", "--nodes", nodes, "--cpus", cpus)
+        if started.returncode in CANNOT_RUN:
+            raise CannotRun(started.stderr.strip().splitlines()[-1])
+        if started.returncode != 0:
+            raise AssertionError(started.stderr)
+        lines = (self.home / "env").read_text().splitlines()
+        self.variables = dict(line.removeprefix("export ").split("=", 1) for line in lines)
+
+    def cluster(self, command, *options):
+        return subprocess.run([CLUSTER, command, self.home, *map(str, options)], env=program.environment(), stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=60, check=False)
+
+    def stop(self):
+        return self.cluster("stop")
+
+    def call(self, *words, **variables):
+        """A command of Slurm; returns what it printed."""
+        env = program.environment({**self.variables, "DTRAIN": program.DTRAIN, **variables})
+        # The mpirun of this build, where PATH would find another.
+        if os.path.isabs(program.MPIEXEC):
+            env["PATH"] = os.path.dirname(program.MPIEXEC) + os.pathsep + env["PATH"]
+        done = subprocess.run([str(word) for word in words], cwd=self.folder, env=env, capture_output=True, text=True, timeout=60,
+                              stdin=subprocess.DEVNULL, check=False)
+        if done.returncode != 0:
+            raise AssertionError(f"{words} ended with {done.returncode}\n{done.stdout}{done.stderr}")
+        return done.stdout
+
+    def submit(self, name, *words, options=("--ntasks=2",), **variables):
+        """A job of the shipped script; its output is in NAME.log."""
+        number = self.call("sbatch", "--parsable", f"--output={name}.log", *options, SCRIPT, *words, **variables)
+        return Job(self, number.strip(), self.folder / f"{name}.log")
+
+    def wrap(self, name, command, *options, **variables):
+        """A job of one shell command."""
+        number = self.call("sbatch", "--parsable", f"--output={name}.log", *options, "--wrap", command, **variables)
+        return Job(self, number.strip(), self.folder / f"{name}.log")
+
+
+class Job:
+    def __init__(self, slurm, number, log):
+        self.slurm, self.number, self.log_path = slurm, number, log
+
+    def facts(self):
+        words = self.slurm.call("scontrol", "--oneliner", "show", "job", self.number).split()
+        return dict(word.split("=", 1) for word in words if "=" in word)
+
+    def log(self):
+        return self.log_path.read_text() if self.log_path.exists() else ""
+
+    def says(self, text, seconds=60, times=1):
+        self.until(lambda: self.log().count(text) >= times, seconds, f"{times} x {text!r}")
+
+    def until(self, condition, seconds, what):
+        """Asks ten times a second; a job that ends meanwhile has its last word."""
+        end = time.monotonic() + seconds
+        while not condition():
+            if self.facts()["JobState"] in OVER and not condition():
+                raise AssertionError(f"job {self.number} ended without: {what}\n{self.facts()}\n{self.log()}")
+            if time.monotonic() > end:
+                raise AssertionError(f"waited {seconds} s in vain: {what}\n{self.facts()}\n{self.log()}")
+            time.sleep(0.1)
+
+    def signal(self, *options):
+        self.slurm.call("scancel", *options, "--signal=USR1", self.number)
+
+    def ended(self, seconds=90):
+        """The job's exit code, once it is over for good."""
+        program.wait_until(lambda: self.facts()["JobState"] in OVER, seconds, f"job {self.number} to end: {self.log()}")
+        code, signal = map(int, self.facts()["ExitCode"].split(":"))
+        return 128 + signal if signal else code
