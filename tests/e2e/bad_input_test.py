@@ -100,6 +100,33 @@ class BadInput(program.ProgramTest):
             if ranks is None:
                 self.assertLess(ended.seconds, SOON)
 
+    def test_a_configuration_that_is_too_large_or_too_deep_is_refused_at_once(self):
+        for name, text, words in (("large", "[" * 2_000_000, ("large.yaml:1:1", "larger than 1 MiB")),
+                                  ("deep", "data: " + "[" * 200_000, ("deep.yaml:1:", "nested deeper than 32 levels")),
+                                  ("folded", "".join(f"{' ' * i}a:\n" for i in range(1000)), ("folded.yaml:33:", "nested deeper"))):
+            (self.folder / f"{name}.yaml").write_text(text)
+            ended = self.call("--config", f"{name}.yaml")
+            self.fails(ended, 78, *words)
+            self.assertLess(ended.seconds, SOON)
+
+    def test_what_stands_beside_the_labels_of_patients_reaches_no_file_and_no_message(self):
+        root = self.copy("xray", "secret")
+        path = root / "Data_Entry_2017_v2020.csv"
+        rows = [line.split(",") for line in path.read_text().splitlines()]
+        for row in rows[1:]:
+            row[3], row[4] = "WHO" + row[3], "AGE" + row[4]  # Patient ID and Patient Age
+        path.write_text("".join(",".join(row) + "\n" for row in rows))
+        words = ("--config", "xray.yaml", "data.root=secret", "epochs=1", "--log-level", "debug")
+        good = self.good(*words, "--run-dir", "run_secret")
+        checked = self.call("check", *words, "data.split={valid: 0.3, by: sample}")
+        path.write_text(path.read_text().replace(rows[1][1], "No Such Finding", 1))
+        bad = self.call(*words, "--run-dir", "run_bad")
+        self.fails(bad, 65, "findings")
+        said = [text for ended in (good, checked, bad) for text in (ended.out, ended.err)]
+        said += [file.read_bytes().decode("latin-1") for file in (self.folder / "run_secret").rglob("*") if file.is_file()]
+        for text in said:
+            self.assertNotRegex(text, "WHO[0-9]|AGE[0-9]")
+
     def test_all_mistakes_are_told_at_once(self):
         (self.folder / "many.yaml").write_text(
             "data: {format: image_folder, root: chips}\nepochs: -1\nmodel:\n  name: resnet5\nbatch: {per_rank: many}\nseed: 1\nseed: 2\n")

@@ -10,6 +10,8 @@ EVERYWHERE = ["apps", "lib", "configs", "scripts", "tests", "cmake", "docs", ".c
 LONGEST_FILE = 450
 # Spelled so that this file does not contain them.
 UNFINISHED = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "X" + "XX", "HA" + "CK"]) + r")\b")
+# Nothing that stands in an input is ever run; GPU code is loaded by dlopen(), from beside the program.
+EXECUTES = re.compile(r"\b(system|popen|posix_spawnp?|execv\w*|execl\w*)\s*\(|torch::(load|jit|pickle)|torch/script\.h")
 CONDITIONAL = re.compile(r"^\s*#\s*(if|ifdef|ifndef|elif)\b")
 
 
@@ -21,6 +23,8 @@ def judge_line(line, is_ours):
         yield "a tab; indent with spaces"
     if is_ours and CONDITIONAL.match(line):
         yield "conditional compilation; let CMake choose another file instead"
+    if is_ours and EXECUTES.search(line):
+        yield "a program is started or a file is run; dtrain executes nothing that an input holds"
 
 
 def violations(root):
@@ -52,6 +56,12 @@ class Style(tree.RuleTest):
 
     def test_a_tab_is_found(self):
         self.only(self.judge("apps/dtrain/a.cpp", "int x;\n\tint y;\n"), "a.cpp:2", "tab")
+
+    def test_code_that_runs_other_programs_or_files_is_found_in_lib_and_apps(self):
+        for line in ('std::system("ls");', 'execvp(name, words);', "auto tensors = torch::pickle_load(bytes);", "torch::load(x, path);"):
+            self.only(self.judge("lib/dtrain/io/a.cpp", line + "\n"), "executes nothing")
+        self.holds(self.judge("lib/dtrain/io/a.cpp", "FileSystem& system = real_file_system();\n"))
+        self.holds(self.judge("tests/support/a.cpp", "execvp(name, words);\n"))
 
     def test_a_long_file_is_found(self):
         self.only(self.judge("lib/dtrain/io/a.cpp", "int x;\n" * 451), "451 lines")

@@ -1,10 +1,12 @@
 #include "dtrain/base/log.hpp"
 
+#include <fcntl.h>
 #include <spdlog/sinks/ansicolor_sink.h>
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <string_view>
 
@@ -52,6 +54,9 @@ Log::Log(Log&&) noexcept = default;
 Log& Log::operator=(Log&&) noexcept = default;
 
 void Log::attach_file(const std::string& path) {
+  const int made = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0640);  // spdlog would let everybody read it
+  if (made < 0) throw_errno("write", path, errno);
+  ::close(made);
   try {
     auto file = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path, false);
     file->set_pattern("%Y-%m-%d %H:%M:%S.%e %l %v");
