@@ -65,10 +65,10 @@ class Words(CommandsTest):
 
     def test_help_and_version_go_to_stdout(self):
         whole = self.good("--help")
-        for word in ("check", "eval", "sample", "info", "--config", "--resume", "--limit-steps", "--dry-run", "docs/configuration.md"):
+        for word in ("check", "eval", "sample", "info", "verify", "--config", "--resume", "--limit-steps", "--dry-run", "docs/configuration.md"):
             self.assertIn(word, whole.out)
         self.assertEqual(whole.err, "")
-        for name in ("check", "eval", "sample", "info"):
+        for name in ("check", "eval", "sample", "info", "verify"):
             self.assertNotEqual(self.good(name, "--help").out, whole.out)
         self.assertIn("--world-size", self.good("check", "--help").out)
         self.assertRegex(self.good("--version").out, r"^dtrain \d+\.\d+\.\d+ \(.*LibTorch \d.*\)\n$")

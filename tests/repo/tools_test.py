@@ -165,6 +165,35 @@ class Chaos(Tools):
     def test_a_program_that_was_not_built_is_told_how_to_build(self):
         self.ends(self.flips(None, "--count", "10"), 66, "build/bin/chaos_flips is missing", "--target chaos_flips")
 
+    def damage(self, whole, *words, code=0):
+        summary = whole | {"by_kind": {"bit": whole}, "by_file": {"best.safetensors": whole}, "seconds": 2.0}
+        program = f"echo \"$*\" >asked; echo '{json.dumps(summary)}'; exit {code}"
+        with self.machine({"build/bin/chaos_damage": program}) as run:
+            result = run("chaos", "damage", "--build", "build", *words)
+            self.asked = (run.home / "asked").read_text().split() if (run.home / "asked").exists() else None
+            return result
+
+    def test_damages_that_were_all_found_and_named_are_told_as_a_table(self):
+        whole = {"planted": 1200, "harmless": 7, "found": 1193, "named": 1193}
+        result = self.damage(whole, "--count", "1200", "--seed", "5")
+        self.ends(result, 0, "planted 1200")
+        self.assertEqual(self.asked, ["--count", "1200", "--seed", "5"])
+        table = [line.split() for line in result.stdout.splitlines()]
+        self.assertEqual(table[0], ["planted", "harmless", "found", "named"])
+        self.assertEqual([row[0] for row in table[1:4]], ["bit", "best.safetensors", "all"])
+        self.assertEqual(table[3][1:], ["1,200", "7", "1,193", "1,193"])
+        self.assertIn("600 damages per second", result.stdout)
+        one = {"planted": 1, "harmless": 0, "found": 1, "named": 1}
+        self.ends(self.damage(one, "--trial", "12"), 0)
+        self.assertEqual(self.asked, ["--trial", "12", "--seed", "1"])
+
+    def test_a_damage_that_was_missed_or_not_named_fails(self):
+        self.ends(self.damage({"planted": 10, "harmless": 1, "found": 8, "named": 8}, "--count", "10", code=1), 1, "1 of 10 damages")
+        self.ends(self.damage({"planted": 10, "harmless": 0, "found": 10, "named": 9}, "--count", "10", code=1), 1, "1 of those found")
+        self.ends(self.damage({"planted": 9, "harmless": 0, "found": 9, "named": 9}, "--count", "10"), 1, "10 were asked for")
+        self.ends(self.damage({"planted": 10}, "--count", "10"), 69, "harmless and found and named")
+        self.ends(self.damage({}), 64, "--count")
+
     def test_bad_words_are_refused(self):
         self.ends(self.flips(None), 64, "--count")
         self.ends(self.flips(None, "--count", "0"), 64, "--count")

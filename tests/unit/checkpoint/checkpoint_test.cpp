@@ -114,6 +114,10 @@ TEST_CASE("result_sha256 follows the contract, whatever the order and layout") {
   CHECK(result_sha256({{"a", a}, {"b", b}}) == expected);
   CHECK(result_sha256({{"b", b.contiguous(at::MemoryFormat::ChannelsLast)}, {"a", a}}) == expected);
   CHECK(result_sha256({{"a", a}, {"b", b + 1}}) != expected);
+  const test::TemporaryFolder folder;
+  const std::string path = folder / "c.safetensors";
+  save_tensors(path, {{"optimizer.b", b}, {"model.b", b}, {"model.a", a}}, {});
+  CHECK(result_sha256(SafetensorsFile::read(path), "model.") == expected);
 }
 
 TEST_CASE("the newest valid checkpoint is found, damaged ones are named, old ones go") {

@@ -206,6 +206,36 @@ TEST_CASE("links are followed beneath the root, beyond it only when allowed") {
   CHECK(holds(error_of(66, [&] { open(options); }), "b/gone.png"));
 }
 
+TEST_CASE("a link that leaves the root is refused in every format, with one sentence that names it") {
+  namespace fs = std::filesystem;
+  const TempFolder elsewhere;
+  elsewhere.picture("far.png");
+  const TempFolder root;
+  for (const char* name : {"a/1.png", "images/2.png", "masks/2.png"}) root.picture(name);
+  root.text("labels.csv", "Image Index,Finding Labels\nfar.png,Mass\n");
+  const auto refused = [&](DataOptions options, const std::string& link, const std::string& target) {
+    fs::remove(root / link);
+    fs::create_symlink(target, root / link);
+    options.labels = root / "labels.csv";
+    options.csv.path = "Image Index";
+    options.csv.label = "Finding Labels";
+    const std::string sentence = error_of(65, [&] { open(options); });
+    CHECK(holds(sentence, root / link));
+    CHECK(holds(sentence, "leads out of data.root"));
+    CHECK(holds(sentence, "data.allow_links"));
+    CHECK_FALSE(holds(sentence, "\n"));
+    fs::remove(root / link);
+  };
+  for (const DataFormat format :
+       {DataFormat::image_folder, DataFormat::csv, DataFormat::nih_cxr14, DataFormat::image_mask}) {
+    const std::string folder = format == DataFormat::image_mask ? "masks" : "a";
+    const DataOptions options = options_for(format, root.path());
+    refused(options, folder + "/far.png", elsewhere / "far.png");
+    refused(options, folder + "/far.png", "../../../../../../.." + elsewhere.path() + "/far.png");
+    refused(options, folder + "/more", elsewhere.path());
+  }
+}
+
 TEST_CASE("images and masks pair by stem, whatever their endings") {
   const TempFolder root;
   for (const char* name : {"images/2.jpg", "images/10.png", "masks/2.png", "masks/10.png"}) root.picture(name);
