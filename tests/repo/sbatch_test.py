@@ -146,6 +146,12 @@ class Sbatch(tree.RuleTest):
                 self.assertIn("scontrol requeue 7", told)
                 self.assertLess(time.monotonic() - began, 9, "the script leaves with dtrain")
 
+    def test_a_launcher_that_starts_nothing_and_calls_it_good_is_not_believed(self):
+        with self.node(srun="echo srun: error: task 0 launch failed") as start:
+            told = self.run_job(start, DTRAIN_LAUNCHER="srun", code=69)
+            self.assertIn("error 69: srun started no rank here", told)
+            self.assertIn("scontrol requeue 7", self.run_job(start, DTRAIN_LAUNCHER="srun", DTRAIN_REQUEUE_ON="69 75", code=69))
+
     def test_the_program_is_found_in_the_order_told(self):
         with self.node(dtrain=None) as start:
             told = self.run_job(start, code=66)

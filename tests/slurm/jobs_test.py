@@ -7,6 +7,7 @@ that nobody disturbed.
 """
 
 import argparse
+import concurrent.futures
 import json
 import pathlib
 import random
@@ -25,10 +26,10 @@ JOB = {
     "model": {"name": "small_cnn", "dropout": 0.5},
     "batch": {"per_rank": 2},
     "distributed": {"logical_ranks": 2},
-    "optimizer": {"name": "sgd", "learning_rate": 0.01, "momentum": 0.9},
-    "data": {"format": "synthetic", "synthetic": {"samples": 1600, "classes": 2}, "image": {"size": [32, 32]}},
+    "optimizer": {"name": "sgd", "learning_rate": 0.002, "momentum": 0.9},
+    "data": {"format": "synthetic", "synthetic": {"samples": 800, "classes": 2}, "image": {"size": [32, 32]}},
 }
-STEPS = 1080
+STEPS = 540
 STARTED = "train.sbatch: job"
 STOPPED = "train.sbatch: dtrain ended with 75; put back into the queue"
 ENDED = "train.sbatch: dtrain ended with 0"
@@ -86,11 +87,30 @@ class Jobs(program.ProgramTest):
         self.assertTrue(run.done())
 
     def test_a_signalled_job_is_put_back_and_ends_with_the_bits_of_an_undisturbed_one(self):
-        for launcher, moments in (("mpirun", [-0.1, 500]), ("srun", [400])):
-            with self.subTest(launcher=launcher):
-                run, wrong = disturbed(self.slurm, launcher, f"by_{launcher}", moments)
-                self.assertEqual(wrong, [])
-                self.same_result(run)
+        starting, training = [-0.1], [200]
+        jobs = (("mpirun", starting), ("mpirun", training), ("srun", training))
+        with concurrent.futures.ThreadPoolExecutor() as side_by_side:
+            ends = [side_by_side.submit(disturbed, self.slurm, launcher, f"disturbed{number}", moments)
+                    for number, (launcher, moments) in enumerate(jobs)]
+            for (launcher, moments), end in zip(jobs, ends):
+                with self.subTest(launcher=launcher, moments=moments):
+                    run, wrong = end.result()
+                    self.assertEqual(wrong, [])
+                    self.same_result(run)
+
+    def test_two_nodes_give_the_bits_of_one_process(self):
+        two = slurm.Slurm(self.folder, nodes=2)
+        self.addCleanup(two.stop)
+        words = ("--config", "job.yaml", "--limit-steps", "40", "--run-dir")
+        jobs = {launcher: two.submit(f"two_{launcher}", *words, f"two_{launcher}", options=("--nodes=2", "--ntasks-per-node=1"),
+                                     DTRAIN_LAUNCHER=launcher) for launcher in ("mpirun", "srun")}
+        self.good(*words, "one")
+        for launcher, job in jobs.items():
+            self.assertEqual(job.ended(), 0, job.log())
+            self.assertIn(f"2 rank(s) on 2 node(s) by {launcher}", job.log())
+            run = self.run_at(f"two_{launcher}")
+            self.assertEqual(run.facts()["ranks"], 2)
+            self.assertEqual(run.hash(), self.run_at("one").hash())
 
     def test_under_srun_a_signal_to_the_ranks_alone_does_the_same(self):
         job = self.slurm.submit("ranks", "--config", "job.yaml", "--run-dir", "ranks", DTRAIN_LAUNCHER="srun")
