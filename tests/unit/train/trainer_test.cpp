@@ -74,7 +74,7 @@ Outcome train(const Setting& setting, Communicator& comm) {
   const Schedule schedule({}, optimizer.learning_rate, 1, 1, 2);
   Trace trace(false);
   Loader loader(dataset, data, 5, replica.memory_format(), trace);
-  Watchdog watchdog(60, [](const std::string&) {});
+  Watchdog watchdog({}, {});
   Trainer trainer({replica, loss, schedule, loader, comm, watchdog, dataset, train_part, trace},
                   {setting.task, 5, setting.logical_ranks, setting.distributed, setting.l2_kernels, setting.clip_norm,
                    setting.batch, Distribute::samples},
