@@ -26,6 +26,7 @@ static bool own_key(const std::string& key) {
                                         "data.root",
                                         "data.loader.threads",
                                         "data.loader.prefetch",
+                                        "distributed.watchdog.warn",
                                         "distributed.watchdog.abort",
                                         "checkpoint.keep"};
   return std::find(own.begin(), own.end(), key) != own.end();

@@ -65,6 +65,7 @@ static std::string head_last(const std::string& sentence, const std::string& hea
 
 int end_in_failure(std::exception_ptr failure, Job& job) {
   const Error error = as_error(failure);
+  job.note_failure(error.what());
   if (!job.may_tell_failure()) std::this_thread::sleep_for(std::chrono::seconds(10));  // ended by the one that tells
   const std::string rank = job.size() > 1 ? " [" + job.name() + "]" : "";
   const std::string head = "dtrain: error " + std::to_string(error.code()) + rank + ": ";
@@ -73,10 +74,15 @@ int end_in_failure(std::exception_ptr failure, Job& job) {
   return error.code();
 }
 
-void end_in_stall(const std::string& rank_name, bool several_ranks, const std::string& sentence) {
-  const std::string line = "dtrain: error 76" + (several_ranks ? " [" + rank_name + "]" : "") + ": " + sentence + "\n";
-  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
-  std::_Exit(exit_code::kStalled);
+static void write_line(const std::string& line) {
+  const std::string whole = line + "\n";
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, whole.data(), whole.size());
 }
+
+void tell_stall(const std::string& rank_name, const std::string& sentence) {
+  write_line("dtrain: error 76" + (rank_name.empty() ? "" : " [" + rank_name + "]") + ": " + sentence);
+}
+
+void warn_of_stall(const std::string& sentence) { write_line("warning: " + sentence); }
 
 }  // namespace dtrain

@@ -11,7 +11,9 @@ namespace dtrain {
 /// because the launcher ends a rank as soon as another one is gone.
 int end_in_failure(std::exception_ptr failure, Job& job);
 
-/// The last line of a stalled rank, written without locks or waiting; ends the process with 76.
-[[noreturn]] void end_in_stall(const std::string& rank_name, bool several_ranks, const std::string& sentence);
+/// The last line of a stalled job, and a warning before it, written without a lock that a stuck thread may hold.
+/// `rank_name`: "" for the only rank.
+void tell_stall(const std::string& rank_name, const std::string& sentence);
+void warn_of_stall(const std::string& sentence);
 
 }  // namespace dtrain

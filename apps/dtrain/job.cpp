@@ -13,6 +13,7 @@
 #include "dtrain/dist/checked_communicator.hpp"
 #include "dtrain/dist/collectives.hpp"
 #include "dtrain/dist/nccl_communicator.hpp"
+#include "dtrain/dist/watched_communicator.hpp"
 #include "failure.hpp"
 
 namespace dtrain {
@@ -39,10 +40,13 @@ static void require_world(const Launch& launch, int world_size) {
 void Job::start(const Experiment& experiment) {
   const DistributedOptions& options = options_ = experiment.distributed;
   at::set_num_threads(static_cast<int>(options.threads));
-  watchdog_ = std::make_unique<Watchdog>(options.watchdog_abort_s,
-                                         [rank_name = name(), several = launch_.size > 1](const std::string& sentence) {
-                                           end_in_stall(rank_name, several, sentence);
-                                         });
+  const bool alone = launch_.size == 1 || options.backend == Backend::serial;
+  watchdog_ = std::make_unique<Watchdog>(
+      Watchdog::Options{options.watchdog, launch_.rank, alone ? 1 : launch_.size, host_name()},
+      Watchdog::Handlers{
+          warn_of_stall,
+          [rank_name = alone ? "" : name()](const std::string& sentence) { tell_stall(rank_name, sentence); },
+          [] { std::_Exit(exit_code::kStalled); }});
   require_connected_tasks(launch_);
   if (options.backend == Backend::mpi && !launch_.launched)
     throw ConfigError(
@@ -63,9 +67,13 @@ void Job::start(const Experiment& experiment) {
   if (launch_.old_pmi && launch_.rank == 0)
     log_.warning(
         "srun offers PMI-2 where Open MPI wants PMIx; if Open MPI stops here, start with srun --mpi=pmix or mpirun");
-  mpi_ = std::make_unique<MpiSession>(options.intra_host);
-  comm_ = make_checked(mpi_->world());
+  {
+    const Watchdog::Wait for_the_others(*watchdog_);
+    mpi_ = std::make_unique<MpiSession>(options.intra_host);
+  }
+  comm_ = with_waits_noted(make_checked(mpi_->world()), *watchdog_);
   require_world(launch_, comm_->size());
+  watchdog_->connect(all_gather_text(*comm_, watchdog_->offer()), mpi_->peer_link());
   const std::string bound = host_name() + " " + core_ranges(bound_cores());
   const std::vector<std::string> all = all_gather_text(*comm_, bound);
   const auto sharers = std::count(all.begin(), all.end(), bound);
@@ -92,14 +100,19 @@ std::unique_ptr<Communicator> Job::gradient_comm(Reduction reduction) {
   if (device_.device.module == nullptr || !wanted || size() == 1 || reduction == Reduction::root_cpu)
     return comm_->duplicate();
   setenv("NCCL_RAS_ENABLE", "0", 0);  // or every process listens on a port of its own accord
-  return make_nccl_communicator(device_.device.module->nccl(), *comm_, options_.watchdog_abort_s);
+  return make_nccl_communicator(device_.device.module->nccl(), *comm_, options_.watchdog.abort_s);
 }
 
 void Job::finish() {
   if (!mpi_) return;
   watchdog_->enter(Section::finish, 0);
   barrier(*comm_);
+  watchdog_->disconnect();
   mpi_->finalize();
+}
+
+void Job::note_failure(const std::string& sentence) {
+  if (watchdog_) watchdog_->note_failure(sentence);
 }
 
 bool Job::may_tell_failure() {

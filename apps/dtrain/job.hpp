@@ -26,6 +26,8 @@ class Job {
   void start(const Experiment& experiment);
   /// All ranks together, at a good end.
   void finish();
+  /// This rank fails with that sentence: it and the others leave their flight records, where a run keeps them.
+  void note_failure(const std::string& sentence);
   /// True where this failing rank is to tell what happened: rank 0 at once, another when within 3 s neither rank 0 has
   /// ended the job nor a lower rank has failed. All ranks that fail call it, any number of them.
   bool may_tell_failure();
@@ -43,7 +45,7 @@ class Job {
   std::map<std::string, std::string> device_facts() const;
   /// Why the CPU computes although the configuration leaves the choice, one clause; "" otherwise.
   const std::string& why_cpu() const { return device_.why_cpu; }
-  /// Ends this rank with its last line and 76 when nothing has been entered for distributed.watchdog.abort.
+  /// Ends the job with one rank's last line and 76 when it stands still for distributed.watchdog.abort.
   Watchdog& watchdog() { return *watchdog_; }
   bool is_root() const { return rank() == 0; }
   int rank() const { return comm_ ? comm_->rank() : launch_.rank; }

@@ -13,6 +13,7 @@
 #include "dtrain/base/text.hpp"
 #include "dtrain/checkpoint/checkpoint_folder.hpp"
 #include "dtrain/dist/collectives.hpp"
+#include "dtrain/runlog/flight_records.hpp"
 #include "dtrain/train/evaluate.hpp"
 #include "dtrain/train/time_shares.hpp"
 #include "training_run.hpp"
@@ -47,6 +48,9 @@ TrainingRun::TrainingRun(const TrainCommand& command, const Config& config, Job&
   restore();
   if (job.is_root() && !command.dry_run) open_folder();
   banner();
+  if (!command.dry_run)
+    job.watchdog().keep_records(
+        [path = folder_.path()](const FlightRecord& record) { write_flight_record(path, record); });
 }
 
 void TrainingRun::build() {

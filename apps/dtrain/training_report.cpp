@@ -15,6 +15,7 @@
 #include "dtrain/checkpoint/checkpoint_folder.hpp"
 #include "dtrain/dist/collectives.hpp"
 #include "dtrain/io/file.hpp"
+#include "dtrain/runlog/flight_records.hpp"
 #include "training_run.hpp"
 
 namespace dtrain {
@@ -35,6 +36,7 @@ void TrainingRun::open_folder() {
     job_.log().warning("a checkpoint of a later step was set aside as " + aside);
   write_file_atomically(folder_.file("config.yaml"), config_yaml(config_, false, true));
   folder_.remove_done();
+  remove_flight_records(folder_.path());
   started_ = resume_.resumed ? run_json_text(folder_.file("run.json"), "started", utc_now()) : utc_now();
   run_log_->event(resume_.resumed ? "resume" : "start", state_.step, state_.epoch, {{"fingerprint", fingerprint_}});
   progress_ = std::make_unique<ProgressLine>(command_.progress, job_.launched(), job_.log());

@@ -31,7 +31,7 @@ class Training {
   Dataset dataset_;
   std::vector<int64_t> samples_;
   Trace trace_{false};
-  Watchdog watchdog_{600, [](const std::string&) {}};
+  Watchdog watchdog_{{}, {}};
   Loss loss_;
   Schedule schedule_;
   TrainingState state_;

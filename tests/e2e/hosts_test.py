@@ -74,6 +74,34 @@ class Hosts(program.ProgramTest):
         self.assertIn("/dev/shm", run.facts()["transport"])
         self.assertEqual(run.hash(), self.run_at("roomy").hash())
 
+    def test_a_cut_link_ends_the_job_with_76_and_names_the_ranks_behind_it(self):
+        self.write_config("long", JOB, {"epochs": 1000000, "distributed": {"watchdog": {"warn": "3 s", "abort": "8 s"}}})
+        # mpirun waits for its helper on a lost host until TCP gives it up: after 15 minutes, here some 13 s.
+        for host in ("host1", "host2"):
+            self.assertEqual(self.hosts("rsh", host, "echo 5 >/proc/sys/net/ipv4/tcp_retries2").returncode, 0)
+        env = program.environment({"TMPDIR": str(self.folder), "DTRAIN_MPIEXEC": program.MPIEXEC})
+        words = [HOSTS, "run", "--hosts", "2", "-np", "4", "--", program.DTRAIN, "--config", "long.yaml", "--run-dir", "cut",
+                 "--progress", "none"]
+        with open(self.folder / "cut.txt", "w+", encoding="utf-8") as said:
+            job = subprocess.Popen(words, cwd=self.folder, env=env, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
+            try:
+                program.wait_until(lambda: self.run_at("cut").steps_logged() >= 3, 60, "the third step")
+                self.assertEqual(self.hosts("rsh", "host2", "ip link set eth0 down").returncode, 0)
+                code = job.wait(90)
+            finally:
+                job.kill()
+                job.wait()
+                self.hosts("rsh", "host2", "ip link set eth0 up")
+            said.seek(0)
+            text = said.read()
+        self.assertEqual(code, 76, text)
+        errors = [line for line in text.splitlines() if line.startswith("dtrain: error")]
+        self.assertEqual(len(errors), 1, text)
+        self.assertRegex(errors[0], r"^dtrain: error 76 \[rank 0 @ host1\]: stalled \d+ s in .*; waiting for ranks 2, 3, last seen in "
+                         r".* on host2: no sign of life")
+        self.assertEqual(sorted(path.name for path in (self.folder / "cut/flight").glob("rank-000[01].json")),
+                         ["rank-0000.json", "rank-0001.json"])
+
     def test_each_host_has_its_own_shared_memory_and_the_same_files(self):
         said = self.hosts("rsh", "host1", "touch /dev/shm/mine shared && hostname")
         self.assertEqual((said.returncode, said.stdout), (0, "host1\n"), said.stderr)

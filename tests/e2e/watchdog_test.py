@@ -1,6 +1,8 @@
-"""Nothing waits for ever: a rank that stands still, or is gone, ends the job."""
+"""Nothing waits for ever: a rank that stands still, or is gone, ends the job; one that is slow does not."""
 
+import json
 import os
+import pathlib
 import signal
 import time
 
@@ -12,40 +14,134 @@ LONG = {
     "batch": {"per_rank": 2},
     "data": {"format": "synthetic", "synthetic": {"samples": 64, "classes": 2}, "image": {"size": [32, 32]}},
     "checkpoint": {"every": "1000000 epochs"},
-    "distributed": {"watchdog": {"abort": "8 s"}},  # above what a start takes where the host cannot resolve its own name
+    # Above what a start takes where the host cannot resolve its own name.
+    "distributed": {"watchdog": {"warn": "2 s", "abort": "8 s"}},
 }
+PICTURES = {**LONG, "data": {"format": "image_folder", "root": "pictures", "image": {"size": [32, 32]}}}
 
 
 class Watchdog(program.ProgramTest):
-    def job(self, name, act):
-        """A job of two ranks that would run for days; `act` gets the ranks' process ids when it has begun to train."""
-        self.write_config("long", LONG)
-        job = self.start("--config", "long.yaml", "--run-dir", name, "--progress", "none", ranks=2)
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.write_config("long", LONG)
+
+    def job(self, name, act, ranks=2, config="long.yaml", words=()):
+        """A job that would run for days; `act` gets the ranks' process ids, by rank, when it has begun to train. Returns how
+        it ended, every process of it gone."""
+        job = self.start("--config", config, "--run-dir", name, "--progress", "none", *words, ranks=ranks)
         run = self.run_at(name)
         try:
             program.wait_until(lambda: run.steps_logged() >= 3, 60, "the third step")
-            ranks = job.ranks()
-            self.assertEqual(len(ranks), 2)
-            act(ranks)
-            ended = job.wait(30)
-            program.wait_until(lambda: not any(map(program.alive, ranks)), 10, "every rank is gone")
+            pids = job.ranks()
+            self.assertEqual(len(pids), ranks)
+            act(pids)
+            ended = job.wait(60)
+            program.wait_until(lambda: not any(map(program.alive, pids)), 10, "every rank is gone")
             return ended
         except BaseException:
             job.kill()
             raise
 
-    def test_a_rank_that_stands_still_ends_the_job_with_76(self):
-        for victim in (0, 1):
+    def records(self, name):
+        return {path.name: json.loads(path.read_text()) for path in (self.folder / name / "flight").glob("*")}
+
+    def test_a_stopped_rank_ends_the_job_with_76_and_is_named_by_the_lowest_other(self):
+        for victim in range(3):
             with self.subTest(victim=victim):
-                ended = self.job(f"still_{victim}", lambda ranks: os.kill(ranks[victim], signal.SIGSTOP))
-                self.assertEqual(ended.code, 76, ended)
-                first = ended.errors[0]
-                self.assertRegex(first, rf"^dtrain: error 76 \[rank {1 - victim} @ .*\]: stalled \d+ s in [\w -]+ \(step \d+\)")
-                self.assertIn("distributed.watchdog.abort", first)
+                name = f"still_{victim}"
+                ended = self.job(name, lambda pids: os.kill(pids[victim], signal.SIGSTOP), ranks=3)
+                self.fails(ended, 76, f"waiting for rank {victim}, last seen in ", "no sign of life", "distributed.watchdog.abort",
+                           rank=1 if victim == 0 else 0)
+                self.assertRegex(ended.errors[0], r": stalled \d+ s in all-reduce \d+ \(step \d+\); waiting for rank \d, "
+                                 r"last seen in [\w -]+ at step \d+ on \S+: ")
+                warnings = [line for line in ended.err.splitlines() if line.startswith("warning: no rank has made progress")]
+                self.assertEqual(len(warnings), 1, ended)
+                self.assertIn(f"waiting for rank {victim}, last seen in", warnings[0])
+                records = self.records(name)
+                # mpirun wakes a stopped process to end it, which may be time enough to write.
+                woken = records.pop(f"rank-{victim:04}.json", {"reason": "stopped"})
+                self.assertEqual(woken["reason"], "stopped")
+                self.assertEqual(sorted(records), [f"rank-{rank:04}.json" for rank in range(3) if rank != victim])
+                for record in records.values():
+                    self.assertEqual((record["reason"], record["waited_for"]), ("stall", [victim]))
+                    self.assertGreater(len(record["events"]), 20)
+                    self.assertTrue(record["stack"])
+
+    def test_a_rank_whose_disk_hangs_is_named_although_it_lives(self):
+        pictures = self.sample("chips", 24, "pictures")
+        self.write_config("disk", PICTURES)
+        reader = []
+
+        def hang(pids):
+            """A picture becomes a pipe that nobody writes to: reading it waits for ever."""
+            picture = next(path for path in pictures.rglob("*") if path.suffix == ".png")
+            os.mkfifo(picture.with_suffix(".pipe"))
+            picture.with_suffix(".pipe").rename(picture)
+            program.wait_until(lambda: any(map(blocked, pids)), 30, "a rank reads a pipe")
+            reader.extend(rank for rank, pid in enumerate(pids) if blocked(pid))
+
+        ended = self.job("disk", hang, config="disk.yaml")
+        self.assertEqual(ended.code, 76, ended)
+        self.assertEqual(len(ended.errors), 1, ended)
+        self.assertRegex(ended.errors[0], named(*reader))
+        self.assertRegex(ended.errors[0], "in (data loading|evaluation) ")
+
+    def test_a_slow_rank_is_warned_of_and_the_job_goes_on(self):
+        self.write_config("patient", LONG, {"distributed": {"watchdog": {"warn": "1 s", "abort": "60 s"}}})
+
+        def slow(pids):
+            for _ in range(2):
+                os.kill(pids[1], signal.SIGSTOP)
+                time.sleep(3)
+                os.kill(pids[1], signal.SIGCONT)
+                time.sleep(1)
+            for pid in pids:
+                os.kill(pid, signal.SIGUSR1)
+
+        ended = self.job("slow", slow, config="patient.yaml")
+        self.assertEqual(ended.code, 75, ended)
+        warnings = [line for line in ended.err.splitlines() if line.startswith("warning: ")]
+        self.assertEqual(len([line for line in warnings if "waiting for rank 1, last seen in" in line]), 2, ended)
+        self.assertEqual(self.records("slow"), {})
+
+    def test_a_machine_that_sleeps_is_no_stall(self):
+        def sleep(pids):
+            for number in (signal.SIGSTOP, signal.SIGCONT, signal.SIGUSR1):
+                for pid in pids:
+                    os.kill(pid, number)
+                time.sleep(12 if number == signal.SIGSTOP else 1)
+
+        ended = self.job("asleep", sleep)
+        self.assertEqual(ended.code, 75, ended)
 
     def test_a_rank_that_is_killed_ends_the_job(self):
-        ended = self.job("killed", lambda ranks: os.kill(ranks[1], signal.SIGKILL))
+        ended = self.job("killed", lambda pids: os.kill(pids[1], signal.SIGKILL))
         self.assertNotEqual(ended.code, 0, ended)
+
+    def test_a_rank_that_never_starts_is_waited_for_in_start_up(self):
+        line = program.commands_of_ranks([("--config", "long.yaml", "--run-dir", "absent")] * 3)
+        last = len(line) - 1 - line[::-1].index(program.DTRAIN)
+        line[last:] = ["sleep", "600"]
+        ended = program.Started((), cwd=self.folder, line=line).wait(60)
+        self.fails(ended, 76, "in start-up; MPI's start waits for the other 2 ranks, which have not all come", rank=0)
+        self.assertFalse((self.folder / "absent").exists())
+
+    def test_a_failure_leaves_records_and_the_next_start_removes_them(self):
+        pictures = self.sample("chips", 24, "pictures_gone")
+        self.write_config("gone", PICTURES, {"data": {"root": "pictures_gone"}})
+        kept = {path: path.read_bytes() for path in pictures.rglob("*") if path.suffix == ".png"}
+        ended = self.job("gone", lambda pids: [path.unlink() for path in kept], config="gone.yaml")
+        self.assertEqual((ended.code, len(ended.errors)), (66, 1), ended)
+        told = [record for record in self.records("gone").values() if record["reason"] == "failure"]
+        self.assertTrue(told)
+        for record in told:
+            self.assertIn(".png", record["sentence"])
+            self.assertTrue(record["events"])
+        for path, data in kept.items():
+            path.write_bytes(data)
+        self.good("--config", "gone.yaml", "--run-dir", "gone", "--limit-steps", "2", ranks=2)
+        self.assertEqual(self.records("gone"), {})
 
     def test_a_second_interrupt_ends_at_once(self):
         self.write_config("slow", LONG, {"batch": {"per_rank": 1000}, "data": {"synthetic": {"samples": 400}, "image": {"size": [512, 512]}},
@@ -59,6 +155,22 @@ class Watchdog(program.ProgramTest):
         ended = job.wait(5)
         self.assertEqual(ended.code, 128 + signal.SIGINT, ended)
         self.assertEqual(list((self.folder / "twice").rglob("*.safetensors*")), [])
+
+
+def blocked(pid):
+    """A thread of the process waits for the other end of a pipe with a name."""
+    for place in pathlib.Path(f"/proc/{pid}/task").glob("*/wchan"):
+        try:
+            if place.read_text() in ("wait_for_partner", "fifo_open"):
+                return True
+        except OSError:
+            pass
+    return False
+
+
+def named(rank):
+    """What an error's line holds that puts a stall down to this rank."""
+    return rf"waiting for rank {rank}, last seen in |\[rank {rank} @ .*the other ranks wait for this one"
 
 
 if __name__ == "__main__":

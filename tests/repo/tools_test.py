@@ -15,6 +15,9 @@ import tree
 sys.path.insert(0, str(tree.ROOT / "scripts/peers"))
 import standard  # noqa: E402
 
+sys.path.insert(0, str(tree.ROOT / "scripts"))
+import stalls  # noqa: E402
+
 # mpirun: the program that it is told to start, once.
 MPIRUN = 'while [[ $1 != */bin/* ]]; do shift; done; exec "$@"'
 
@@ -198,6 +201,34 @@ class Chaos(Tools):
         self.ends(self.flips(None), 64, "--count")
         self.ends(self.flips(None, "--count", "0"), 64, "--count")
         self.ends(self.flips(None, "--count", "5", "--ranks", "1"), 64, "--ranks")
+
+
+class Stalls(Tools):
+    """What a trial draws and what it accepts; chaos.stalls makes real ones."""
+
+    LINE = "dtrain: error 76 [rank 0 @ a]: stalled 6 s in all-reduce 9 (step 3); waiting for rank 2, last seen in update at step 3"
+
+    def test_a_seed_and_a_number_are_always_the_same_trial(self):
+        draws = [[vars(stalls.Trial(7, number, stalls.KINDS)) | {"draw": None} for number in range(50)] for _ in range(2)]
+        self.assertEqual(*draws)
+        self.assertEqual({trial["kind"] for trial in draws[0]}, set(stalls.KINDS))
+        self.assertTrue(all(0 <= trial["victim"] < trial["ranks"] <= 4 for trial in draws[0]))
+
+    def test_only_76_from_one_rank_that_names_the_victim_is_right(self):
+        trial = stalls.Trial(1, 0, ["stop"])
+        trial.victim = 2
+        trial.judge(76, [self.LINE])
+        trial.judge(76, ["dtrain: error 76 [rank 2 @ a]: stalled 6 s in data loading (step 3); the other ranks wait for this one"])
+        for code, lines in ((69, [self.LINE]), (76, []), (76, [self.LINE] * 2), (76, [self.LINE.replace("rank 2", "rank 1")])):
+            with self.assertRaises(stalls.Wrong):
+                trial.judge(code, lines)
+
+    def test_bad_words_are_refused(self):
+        with self.machine({}) as run:
+            self.ends(run("chaos", "stalls"), 64, "--count")
+            self.ends(run("chaos", "stalls", "--count", "1", "--kinds", "flood"), 64, "'flood' is none of stop, disk, link")
+            self.ends(run("chaos", "stalls", "--count", "1", "--build", "build"), 66, "build/bin/dtrain is missing")
+            self.ends(run("chaos", "slow"), 64, "--minutes")
 
 
 # What scripts/hosts looks for, whatever the machine of this test is like.

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "dtrain/base/text.hpp"
@@ -134,17 +135,24 @@ Codec lengths_codec(std::vector<Duration>& field) {
           }};
 }
 
-Codec seconds_codec(double& field) {
-  const std::string type = "a time > 0 with its unit, as '30 s' or '10 minutes'";
-  return {type, time_schema().dump(),
-          [&field, type](const YamlNode& node, const PathBases&) {
+Codec seconds_codec(double& field, bool none) {
+  const std::string type =
+      std::string("a time > 0 with its unit, as '30 s' or '10 minutes'") + (none ? ", or none" : "");
+  Json json = time_schema();
+  if (none) json = Json{{"anyOf", Json::array({json, Json{{"const", "none"}}})}};
+  return {type, json.dump(),
+          [&field, type, none](const YamlNode& node, const PathBases&) {
+            if (none && is_scalar(node) && node.text == "none") {
+              field = std::numeric_limits<double>::infinity();
+              return std::string();
+            }
             const std::optional<Duration> time = is_scalar(node) ? parse_duration(node.text) : std::nullopt;
             if (!time || time->unit != Duration::Unit::seconds || time->amount <= 0) return wants(type, node);
             field = time->amount;
             return std::string();
           },
           [&field] {
-            return length_text({field, Duration::Unit::seconds});
+            return std::isinf(field) ? "none" : length_text({field, Duration::Unit::seconds});
           }};
 }
 

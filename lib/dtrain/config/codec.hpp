@@ -68,7 +68,8 @@ struct LengthRange {
 };
 Codec length_codec(Duration& field, const LengthRange& range);  ///< epochs or steps
 Codec lengths_codec(std::vector<Duration>& field);              ///< a list of them, each > 0
-Codec seconds_codec(double& field);                             ///< time > 0, kept in seconds
+/// Time > 0, kept in seconds; `none`, where it is allowed, is infinity.
+Codec seconds_codec(double& field, bool none = false);
 
 // Words.
 Codec flag_codec(bool& field);

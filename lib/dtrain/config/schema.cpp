@@ -398,8 +398,12 @@ class Description {
         "Steps between comparisons of the replicas' parameters and optimizer state; auto: so many that they cost less "
         "than 0.5 % of the time.")
         .outside_fingerprint();
-    add("distributed.watchdog.abort", seconds_codec(d.watchdog_abort_s),
-        "Time without progress after which the job ends with exit code 76.")
+    add("distributed.watchdog.warn", seconds_codec(d.watchdog.warn_s, true),
+        "Time without progress of any rank after which one warning names the rank that is behind; without effect above "
+        "`distributed.watchdog.abort`.")
+        .outside_fingerprint();
+    add("distributed.watchdog.abort", seconds_codec(d.watchdog.abort_s, true),
+        "Time without progress of any rank after which the job ends with exit code 76 (docs/reliability.md).")
         .outside_fingerprint();
   }
 

@@ -218,6 +218,7 @@ class MpiCommunicator final : public Communicator {
 struct MpiSession::Impl {
   std::shared_ptr<Shared> shared = std::make_shared<Shared>();
   MPI_Comm failures = MPI_COMM_NULL;  // a channel for those that have failed
+  MPI_Comm link = MPI_COMM_NULL;      // of peer_link()
   int local_rank = 0;
 };
 
@@ -273,6 +274,11 @@ MpiSession::~MpiSession() = default;
 std::unique_ptr<Communicator> MpiSession::world() { return MpiCommunicator(MPI_COMM_WORLD, impl_->shared).duplicate(); }
 int MpiSession::local_rank() const { return impl_->local_rank; }
 
+std::unique_ptr<PeerLink> MpiSession::peer_link() {
+  mpi_check(MPI_Comm_dup(MPI_COMM_WORLD, &impl_->link), "MPI_Comm_dup");
+  return std::make_unique<PeerLink>(&impl_->link);
+}
+
 std::string MpiSession::library_version() {
   char text[MPI_MAX_LIBRARY_VERSION_STRING];
   int length = 0;
@@ -310,6 +316,7 @@ void MpiSession::finalize() {
   for (MPI_Win& window : impl_->shared->windows) mpi_check(MPI_Win_free(&window), "MPI_Win_free");
   MPI_Comm_free(&impl_->shared->host);
   MPI_Comm_free(&impl_->failures);
+  if (impl_->link != MPI_COMM_NULL) MPI_Comm_free(&impl_->link);
   mpi_check(MPI_Finalize(), "MPI_Finalize");
 }
 

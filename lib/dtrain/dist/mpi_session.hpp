@@ -4,6 +4,7 @@
 
 #include "dtrain/dist/communicator.hpp"
 #include "dtrain/dist/options.hpp"
+#include "dtrain/dist/peer_link.hpp"
 
 namespace dtrain {
 
@@ -27,6 +28,9 @@ class MpiSession {
 
   /// This rank's number among those of its host (MPI_Comm_split_type).
   int local_rank() const;
+
+  /// Small messages that are never waited for. All ranks call it together; before finalize() the link is gone.
+  std::unique_ptr<PeerLink> peer_link();
 
   /// "Open MPI v4.1.4" or what the library calls itself.
   static std::string library_version();

@@ -20,6 +20,12 @@ enum class IntraHost {
   network,    ///< every byte through MPI's network transport, as if each rank had a host of its own
 };
 
+/// `distributed.watchdog`, in seconds without progress; infinity = off.
+struct WatchLimits {
+  double warn_s = 30;    ///< one warning names the rank that is behind; above abort_s there is none
+  double abort_s = 600;  ///< the job ends with 76
+};
+
 /// `distributed:` of the configuration.
 struct DistributedOptions {
   int64_t logical_ranks = 0;             ///< V: what the result depends on; 0 = auto: the number of processes
@@ -28,9 +34,9 @@ struct DistributedOptions {
   bool share_device = false;             ///< ranks of one host may share its GPUs; with Backend::mpi alone
   Reduction reduction = Reduction::canonical;
   IntraHost intra_host = IntraHost::automatic;
-  double bucket_mb = 0;           ///< size of a gradient bucket in 1e6 bytes; 0 = auto: from measured costs
-  int64_t check_every = 0;        ///< steps between comparisons of replica hashes; 0 = auto: < 0.5 % of the time
-  double watchdog_abort_s = 600;  ///< seconds without progress after which the job ends with 76
+  double bucket_mb = 0;     ///< size of a gradient bucket in 1e6 bytes; 0 = auto: from measured costs
+  int64_t check_every = 0;  ///< steps between comparisons of replica hashes; 0 = auto: < 0.5 % of the time
+  WatchLimits watchdog;     ///< after how much time without progress a job is warned of and ends
 };
 
 }  // namespace dtrain

@@ -212,6 +212,7 @@ struct GradientReducer::Impl {
         side.enter(filled.ready, scope);
         {
           const auto span = trace.span("sum bucket", static_cast<int64_t>(filled.bucket));
+          if (options.on_sum) options.on_sum();
           sum->sum(bucket);
         }
         const Clock::time_point handed = Clock::now();

@@ -52,6 +52,7 @@ class GradientReducer {
     double bucket_mb = 0;                   ///< 1e6 bytes per bucket, the first one a quarter; 0: from measured costs,
                                             ///< or 4 where the reduction's bits depend on where buckets begin
     std::function<void()> on_thread_start;  ///< runs first on the reducer's thread (sets the intra-op threads)
+    std::function<void()> on_sum;           ///< runs on it before each bucket's sum
   };
   using OnSummed = std::function<void(Range)>;
 

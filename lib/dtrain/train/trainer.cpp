@@ -41,9 +41,13 @@ static std::string first_bad(const Replica& replica, const at::Tensor& flat) {
 }
 
 static GradientReducer::Options reducer_options(const Device& device, int64_t logical_ranks,
-                                                const DistributedOptions& distributed) {
-  return {device, logical_ranks, distributed.reduction, distributed.bucket_mb,
-          [threads = static_cast<int>(distributed.threads)] { at::set_num_threads(threads); }};
+                                                const DistributedOptions& distributed, Watchdog& watchdog) {
+  return {device,
+          logical_ranks,
+          distributed.reduction,
+          distributed.bucket_mb,
+          [threads = static_cast<int>(distributed.threads)] { at::set_num_threads(threads); },
+          [&watchdog] { watchdog.begin_sum(); }};
 }
 
 Trainer::Trainer(const Parts& parts, const Options& options, std::unique_ptr<Communicator> gradient_comm)
@@ -53,7 +57,8 @@ Trainer::Trainer(const Parts& parts, const Options& options, std::unique_ptr<Com
       kernels_(options.l2_kernels > 0 ? kernel_parameters(parts.replica, parts.replica.network())
                                       : std::vector<size_t>{}),
       reducer_(parts.replica.parameters_in_layout(), parts.replica.flat_buffers().numel(), std::move(gradient_comm),
-               reducer_options(parts.replica.device(), options.logical_ranks, options.distributed), parts.trace),
+               reducer_options(parts.replica.device(), options.logical_ranks, options.distributed, parts.watchdog),
+               parts.trace),
       check_(parts.replica, parts.comm, options.distributed.check_every) {
   parts_.replica.network().train();
 }

@@ -1,33 +1,183 @@
 #include "dtrain/dist/watchdog.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <future>
+#include <map>
+#include <mutex>
 #include <thread>
 
 #include "dtrain/dist/launch.hpp"
+#include "dtrain/dist/stack_trace.hpp"
 #include "support/catch.hpp"
 
 using namespace dtrain;
 
+namespace {
+
+bool has(const std::string& text, const std::string& words) { return text.find(words) != std::string::npos; }
+
+// Ranks of one job in one process: each has a watchdog, and notes down what it is asked to do.
+struct Ranks {
+  explicit Ranks(int count, const WatchLimits& limits) : ended(static_cast<size_t>(count)) {
+    for (int r = 0; r < count; ++r) {
+      Watchdog::Handlers handlers;
+      handlers.warn = [this, r](const std::string& text) { note(warned, r, text); };
+      handlers.tell = [this, r](const std::string& text) { note(told, r, text); };
+      handlers.end = [this, r] { ended[static_cast<size_t>(r)].set_value(); };
+      all.push_back(std::make_unique<Watchdog>(Watchdog::Options{limits, r, count, "here"}, handlers));
+      all.back()->keep_records([this, r](const FlightRecord& record) {
+        const std::lock_guard lock(mutex);
+        records[r] = record;
+      });
+    }
+  }
+  void connect() {
+    std::vector<std::string> offers;
+    for (const auto& one : all) offers.push_back(one->offer());
+    for (const auto& one : all) one->connect(offers, nullptr);
+  }
+  bool ends(int rank, double seconds = 60) {
+    return ended[static_cast<size_t>(rank)].get_future().wait_for(std::chrono::duration<double>(seconds)) ==
+           std::future_status::ready;
+  }
+  void note(std::map<int, std::vector<std::string>>& list, int rank, const std::string& text) {
+    const std::lock_guard lock(mutex);
+    list[rank].push_back(text);
+  }
+
+  std::mutex mutex;
+  std::map<int, std::vector<std::string>> warned;
+  std::map<int, std::vector<std::string>> told;
+  std::map<int, FlightRecord> records;
+  std::vector<std::promise<void>> ended;
+  std::vector<std::unique_ptr<Watchdog>> all;
+};
+
+}  // namespace
+
 TEST_CASE("a stall is noticed and told with section and step") {
-  std::promise<std::string> told;
-  Watchdog watchdog(0.2, [&](const std::string& sentence) { told.set_value(sentence); });
-  watchdog.enter(Section::load, 17);
-  auto sentence = told.get_future();
-  REQUIRE(sentence.wait_for(std::chrono::seconds(20)) == std::future_status::ready);
-  const std::string text = sentence.get();
-  CHECK(text.find("data loading") != std::string::npos);
-  CHECK(text.find("step 17") != std::string::npos);
+  Ranks ranks(1, {0.1, 0.3});
+  ranks.all[0]->enter(Section::load, 17);
+  REQUIRE(ranks.ends(0));
+  ranks.all.clear();
+  REQUIRE(ranks.told[0].size() == 1);
+  CHECK(has(ranks.told[0][0], "in data loading (step 17)"));
+  CHECK(ranks.warned[0].size() == 1);
+}
+
+TEST_CASE("of several ranks the lowest one tells whom all wait for, and each leaves a record") {
+  Ranks ranks(3, {0.2, 0.6});
+  ranks.connect();
+  for (const auto& one : ranks.all) {
+    one->enter(Section::reduce, 5);
+    one->begin_sum();
+  }
+  ranks.all[2]->enter(Section::compute, 5);
+  for (int r = 0; r < 3; ++r) REQUIRE(ranks.ends(r));
+  ranks.all.clear();
+  REQUIRE(ranks.told[0].size() == 1);
+  CHECK(has(ranks.told[0][0],
+            "in all-reduce 1 (step 5); waiting for rank 2, last seen in forward and backward at step 5"));
+  CHECK(ranks.told.size() == 1);
+  CHECK(ranks.warned.size() == 1);
+  REQUIRE(ranks.records.size() == 3);
+  for (auto& [rank, record] : ranks.records) {
+    CHECK(record.rank == rank);
+    CHECK(record.waited_for == std::vector<int>{2});
+    CHECK(record.peers.size() == 3);
+    REQUIRE(record.events.size() >= 3);
+    CHECK(record.events[1].what == "all-reduce");
+    CHECK(record.events[2].what == "all-reduce begins");
+    CHECK_FALSE(record.stack.empty());
+  }
+}
+
+TEST_CASE("a rank that does not speak is spoken for by the next one") {
+  Ranks ranks(2, {10, 0.4});
+  ranks.connect();
+  ranks.all[0].reset();  // its process is gone; its page is not
+  REQUIRE(ranks.ends(1));
+  ranks.all.clear();
+  REQUIRE(ranks.told[1].size() == 1);
+  CHECK(has(ranks.told[1][0], "waiting for rank 0, last seen in start-up on here: no sign of life"));
 }
 
 TEST_CASE("a rank that goes on is left alone") {
-  bool stalled = false;
-  Watchdog watchdog(5, [&](const std::string&) { stalled = true; });
+  Ranks ranks(1, {4, 5});
   for (int i = 0; i < 20; ++i) {
-    watchdog.enter(Section::compute, i);
+    ranks.all[0]->enter(Section::compute, i);
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
-  CHECK_FALSE(stalled);
+  ranks.all.clear();
+  CHECK(ranks.told.empty());
+  CHECK(ranks.warned.empty());
+}
+
+TEST_CASE("a failure leaves the records of all ranks") {
+  Ranks ranks(2, {10, 60});
+  ranks.connect();
+  ranks.all[1]->enter(Section::load, 3);
+  ranks.all[1]->note_failure("no such picture");
+  for (int tries = 0; tries < 6000; ++tries) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    const std::lock_guard lock(ranks.mutex);
+    if (ranks.records.size() == 2) break;
+  }
+  ranks.all.clear();
+  REQUIRE(ranks.records.size() == 2);
+  CHECK(ranks.records[1].reason == "failure");
+  CHECK(ranks.records[1].sentence == "no such picture");
+  CHECK(ranks.records[0].reason == "failure of another rank");
+  CHECK(ranks.told.empty());
+}
+
+TEST_CASE("what is heard of another host stands in for what cannot be seen, and older words are dropped") {
+  RankPage near;
+  RankPage far;
+  RankTable there(1, far.words(), {near.offer("a"), far.offer("b")});
+  RankTable here(0, near.words(), {near.offer("a"), far.offer("b")});
+  CHECK_FALSE(here.same_host(1));
+  far.words().beat.store(5);
+  far.words().step.store(9);
+  far.words().section.store(Section::update);
+  const std::vector<std::byte> earlier = there.message();
+  far.words().beat.store(6);
+  far.words().step.store(10);
+  here.heard(there.message());
+  here.heard(earlier);
+  here.heard(std::span(earlier).first(7));
+  CHECK(here.states()[1].step == 10);
+  CHECK(here.states()[1].section == Section::update);
+  CHECK(here.states()[1].same_host == 0);
+  RankTable neighbour(0, near.words(), {near.offer("a"), far.offer("a")});
+  CHECK(neighbour.same_host(1));
+  CHECK(neighbour.states()[1].step == 10);
+}
+
+TEST_CASE("a page that is not the one offered is not taken for it") {
+  RankPage page;
+  RankPage other;
+  std::string wrong = other.offer("a");
+  wrong.back() = wrong.back() == '1' ? '2' : '1';
+  CHECK_FALSE(RankTable(0, page.words(), {page.offer("a"), wrong}).same_host(1));
+  CHECK_FALSE(RankTable(0, page.words(), {page.offer("a"), "a 1 -1 0"}).same_host(1));
+  CHECK_FALSE(RankTable(0, page.words(), {page.offer("a"), "nonsense"}).same_host(1));
+}
+
+TEST_CASE("a thread that sleeps tells where it is") {
+  install_stack_signal();
+  std::promise<void> leave;
+  std::promise<pthread_t> self;
+  std::thread sleeper([&] {
+    self.set_value(pthread_self());
+    leave.get_future().wait();
+  });
+  const std::vector<std::string> stack = stack_of(self.get_future().get(), 30);
+  leave.set_value();
+  sleeper.join();
+  REQUIRE(stack.size() >= 2);
+  CHECK(std::any_of(stack.begin(), stack.end(), [](const std::string& line) { return has(line, "test_dist"); }));
 }
 
 TEST_CASE("core numbers are told as ranges") {

@@ -105,7 +105,7 @@ class Job {
   Trace trace_{false};
   Loader loader_;
   Communicator& comm_;
-  Watchdog watchdog_{60, [](const std::string&) {}};
+  Watchdog watchdog_{{}, {}};
   TrainingState state_;
   std::unique_ptr<Trainer> trainer_;
 };

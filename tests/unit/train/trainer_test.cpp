@@ -102,7 +102,7 @@ Outcome train(const Setting& setting, Communicator& comm) {
   Trace trace(false);
   Loader files(dataset, data, 5, replica.memory_format(), trace);
   PoisonedBatches loader(files, setting.poisoned);
-  Watchdog watchdog(60, [](const std::string&) {});
+  Watchdog watchdog({}, {});
   Trainer trainer({replica, loss, schedule, loader, comm, watchdog, dataset, train_part, trace},
                   {setting.task, 5, setting.logical_ranks, setting.distributed, setting.l2_kernels, setting.clip_norm,
                    setting.batch, Distribute::samples, setting.skip_not_finite},
