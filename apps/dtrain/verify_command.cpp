@@ -10,6 +10,7 @@
 #include "dtrain/checkpoint/checkpoint_folder.hpp"
 #include "dtrain/io/csv.hpp"
 #include "dtrain/io/file.hpp"
+#include "dtrain/runlog/flight_records.hpp"
 #include "dtrain/runlog/run_folder.hpp"
 #include "dtrain/runlog/run_log.hpp"
 
@@ -196,6 +197,7 @@ class RunCheck {
     each("metrics.jsonl", [&](const std::string& path) { check_metrics(path, findings_); });
     each("DONE", [&](const std::string& path) { done(path); });
     for (const std::string& folder : {folder_.path(), folder_.checkpoints()}) leftovers(folder);
+    for (const std::string& sentence : explain_flight_records(folder_.path())) findings_.note(sentence);
   }
 
  private:

@@ -99,6 +99,8 @@ std::optional<CheckpointFolder::Found> CheckpointFolder::newest() const {
       return found;
     } catch (const DataError& damage) {
       skipped.emplace_back(damage.what());
+    } catch (const IoError& unreadable) {  // a bad sector: an older file may do
+      skipped.emplace_back(unreadable.what());
     }
   }
   if (skipped.empty()) return std::nullopt;

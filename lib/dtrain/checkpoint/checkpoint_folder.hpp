@@ -35,7 +35,7 @@ class CheckpointFolder {
     std::string path;
     TrainingState state;
     SafetensorsFile file;
-    std::vector<std::string> skipped;  ///< newer files that did not verify, each with the reason
+    std::vector<std::string> skipped;  ///< newer files that cannot be read or did not verify, each with the reason
   };
   /// The newest valid checkpoint; nothing when there are no checkpoint files. Changes nothing in the folder.
   /// Throws DataError when there are files but none is valid, and like throw_errno when the folder cannot be read.
