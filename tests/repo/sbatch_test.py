@@ -177,7 +177,7 @@ class Sbatch(tree.RuleTest):
     def test_from_slurm_s_spool_it_finds_what_lies_beside_the_original(self):
         with self.node() as start:
             slurm = start.home / "dtrain/scripts/slurm"
-            (slurm / "site.sh").write_text("echo the site; DTRAIN_MAX_RESTARTS=0\n")
+            (slurm / "site.sh").write_text("echo the site $not_set; false; DTRAIN_MAX_RESTARTS=0\n")
             self.script(start.home / "spool/slurm_script", (slurm / "train.sbatch").read_text())
             told = self.run_job(start, "--config", "a b.yaml", script="spool/slurm_script", code=75, STUB_CODE="75",
                                 STUB_COMMAND=f"{slurm}/train.sbatch --config a b.yaml")
