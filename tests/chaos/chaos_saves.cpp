@@ -38,8 +38,9 @@ void save(const std::string& folder, int64_t step) {
   state.step = step;
   state.logical_ranks = 1;
   const auto value = static_cast<double>(step);
-  CheckpointFolder(folder).save(state,
-                                {{"model.w", at::full({500}, value)}, {"model.n", at::full({}, step, at::kLong)}}, 2);
+  const std::vector<FileTensor> tensors = {{"model.w", at::full({500}, value)},
+                                           {"model.n", at::full({}, step, at::kLong)}};
+  CheckpointFolder(folder).save(state, tensors, 2);
 }
 
 struct Trial {

@@ -36,7 +36,7 @@ struct DistributedOptions {
   IntraHost intra_host = IntraHost::automatic;
   double bucket_mb = 0;     ///< size of a gradient bucket in 1e6 bytes; 0 = auto: from measured costs
   int64_t check_every = 0;  ///< steps between comparisons of replica hashes; 0 = auto: < 0.5 % of the time
-  WatchLimits watchdog;     ///< after how much time without progress a job is warned of and ends
+  WatchLimits watchdog = {};    ///< after how much time without progress a job is warned of and ends
 };
 
 }  // namespace dtrain
