@@ -150,16 +150,19 @@ class Trial:
         else:
             link("down")
 
+    def behind(self):
+        """Ranks 0 and 1 are on host1, 2 and 3 on host2, whose link is cut."""
+        return "ranks 2, 3" if self.kind == "link" else f"rank {self.victim}"
+
     def judge(self, code, errors):
-        """Ranks 0 and 1 are on host1, 2 and 3 on host2; what host2 says does not come through a cut link."""
+        """What host2 says does not come through a cut link."""
         if code != 76:
             raise Wrong(f"exit code {code}: {' '.join(errors)}")
         if len(errors) != 1:
             raise Wrong(f"{len(errors)} last lines: {' '.join(errors)}")
-        wanted = r"waiting for ranks 2, 3, last seen in " if self.kind == "link" else \
-            rf"waiting for rank {self.victim}, last seen in |\[rank {self.victim} @ .*; the other ranks wait for this one"
-        if not re.search(wanted, errors[0]):
-            raise Wrong(f"names another than rank {self.victim}: {errors[0]}")
+        itself = rf"\[{self.behind()} @ .*; the other ranks wait for this one"
+        if not re.search(rf"waiting for {self.behind()}, last seen in |{itself}", errors[0]):
+            raise Wrong(f"does not name {self.behind()}: {errors[0]}")
 
     def records(self, folder):
         """Every rank that can has left its flight record."""
@@ -240,7 +243,7 @@ def stalls(args):
             try:
                 seconds = one_stall(dtrain, trial, args.abort)
                 rows[trial.kind].append(seconds)
-                verdict = f"76 after {seconds:.1f} s, rank {trial.victim} named"
+                verdict = f"76 after {seconds:.1f} s, {trial.behind()} named"
             except Wrong as what:
                 wrong += 1
                 verdict = f"WRONG: {what}"

@@ -34,9 +34,9 @@ struct DistributedOptions {
   bool share_device = false;             ///< ranks of one host may share its GPUs; with Backend::mpi alone
   Reduction reduction = Reduction::canonical;
   IntraHost intra_host = IntraHost::automatic;
-  double bucket_mb = 0;     ///< size of a gradient bucket in 1e6 bytes; 0 = auto: from measured costs
-  int64_t check_every = 0;  ///< steps between comparisons of replica hashes; 0 = auto: < 0.5 % of the time
-  WatchLimits watchdog = {};    ///< after how much time without progress a job is warned of and ends
+  double bucket_mb = 0;       ///< size of a gradient bucket in 1e6 bytes; 0 = auto: from measured costs
+  int64_t check_every = 0;    ///< steps between comparisons of replica hashes; 0 = auto: < 0.5 % of the time
+  WatchLimits watchdog = {};  ///< after how much time without progress a job is warned of and ends
 };
 
 }  // namespace dtrain

@@ -109,14 +109,19 @@ static std::string last_seen(const RankState& rank, const std::string& host) {
   return text + " on " + host;
 }
 
+// While MPI starts, how many ranks it waits for.
+static std::string absence(const std::vector<RankState>& known, int wanted) {
+  const int absent = wanted - static_cast<int>(known.size());
+  if (absent <= 0 || known[0].section != Section::start) return "";
+  return "; MPI's start waits for the other " + count_of(absent, "rank") + ", which have not all come";
+}
+
 std::string stall_sentence(const StallJudge::Verdict& verdict, const std::vector<RankState>& ranks,
                            const std::vector<std::string>& hosts, int own, int wanted) {
   const RankState& mine = ranks[static_cast<size_t>(own)];
   std::string text = "stalled " + fixed(verdict.still_s, 0) + " s in " + place_of(mine);
-  const int absent = wanted - static_cast<int>(ranks.size());
   if (ranks.size() == 1) {
-    if (absent > 0 && mine.section == Section::start)
-      text += "; MPI's start waits for the other " + count_of(absent, "rank") + ", which have not all come";
+    text += absence(ranks, wanted);
   } else if (verdict.behind.empty()) {
     text += "; all ranks wait for each other there, so the network between them may be at fault";
   } else if (verdict.behind == std::vector<int>{own}) {
@@ -131,9 +136,9 @@ std::string stall_sentence(const StallJudge::Verdict& verdict, const std::vector
 }
 
 std::string warning_sentence(const StallJudge::Verdict& verdict, const std::vector<RankState>& ranks,
-                             const std::vector<std::string>& hosts) {
+                             const std::vector<std::string>& hosts, int wanted) {
   const std::string since = "no rank has made progress for " + fixed(verdict.still_s, 0) + " s";
-  std::string who = "; all wait for each other";
+  std::string who = ranks.size() > 1 ? "; all wait for each other" : absence(ranks, wanted);
   if (!verdict.behind.empty()) {
     const auto first = static_cast<size_t>(verdict.behind[0]);
     who = (ranks.size() > 1 ? "; waiting for " + ranks_text(verdict.behind) + ", last seen in " : ": ") +

@@ -55,6 +55,6 @@ class StallJudge {
 std::string stall_sentence(const StallJudge::Verdict& verdict, const std::vector<RankState>& ranks,
                            const std::vector<std::string>& hosts, int own, int wanted);
 std::string warning_sentence(const StallJudge::Verdict& verdict, const std::vector<RankState>& ranks,
-                             const std::vector<std::string>& hosts);
+                             const std::vector<std::string>& hosts, int wanted);
 
 }  // namespace dtrain

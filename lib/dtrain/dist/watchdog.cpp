@@ -118,8 +118,9 @@ struct Watchdog::Impl {
         begin(recording("failure of another rank", "", view, verdict));
       }
       if (verdict.warn && speaks(view, verdict))
-        begin(
-            [warn = handlers.warn, sentence = warning_sentence(verdict, view.states, view.hosts)] { warn(sentence); });
+        begin([warn = handlers.warn, sentence = warning_sentence(verdict, view.states, view.hosts, options.ranks)] {
+          warn(sentence);
+        });
       lock.lock();
     }
   }

@@ -30,7 +30,8 @@ const std::vector<std::vector<std::string>> kVariants = {
     {"data.format=synthetic", "task=multiclass", "loss.label_smoothing=0.1",
      "model={name: small_cnn, dropout: 0.25, outputs: 14, weights: w.safetensors}", "data.image.size=[64, 64]"},
     {"data.format=synthetic", "batch={global: 100, last: drop}",
-     "distributed={logical_ranks: 6, threads: 2, backend: serial, bucket_mb: 12.5, watchdog: {warn: none, abort: 90 s}}"},
+     "distributed={logical_ranks: 6, threads: 2, backend: serial, bucket_mb: 12.5, watchdog: {warn: none, abort: 90 "
+     "s}}"},
     {"data.format=image_folder", "data.root=/a b/\xC3\xA9 #1/$${x}",
      "data.classes=['1', 'true', 'a, b', 'c: d', \"tab\\t\\\"\"]",
      "optimizer={name: sgd, momentum: 0.9, nesterov: true, weight_decay: 1e-05}"},

@@ -31,12 +31,10 @@ struct FakeJob {
       for (size_t r = 0; r < ranks.size(); ++r) ranks[r].beat += running[r] ? 1 : 0;
       last = judge.look(ranks, 0.5);
       warnings += last.warn ? 1 : 0;
-      if (last.warn) warning = warning_sentence(last, ranks, hosts);
+      if (last.warn) warning = warning_sentence(last, ranks, hosts, wanted);
     }
   }
-  std::string sentence(int own, int wanted = 0) const {
-    return stall_sentence(last, ranks, hosts, own, wanted == 0 ? static_cast<int>(ranks.size()) : wanted);
-  }
+  std::string sentence(int own) const { return stall_sentence(last, ranks, hosts, own, wanted); }
 
   StallJudge judge;
   std::vector<RankState> ranks;
@@ -44,6 +42,7 @@ struct FakeJob {
   std::vector<std::string> hosts;
   StallJudge::Verdict last;
   int warnings = 0;
+  int wanted = 1;
   std::string warning;
 };
 
@@ -181,7 +180,9 @@ TEST_CASE("limits may be off") {
 TEST_CASE("while MPI starts a rank tells how many others it waits for") {
   FakeJob job(1);
   job.ranks[0].waiting = 1;
+  job.wanted = 4;
   job.pass(61);
   REQUIRE(job.last.stalled);
-  CHECK(has(job.sentence(0, 4), "stalled 60 s in start-up; MPI's start waits for the other 3 ranks"));
+  CHECK(has(job.warning, "no rank has made progress for 10 s; MPI's start waits for the other 3 ranks"));
+  CHECK(has(job.sentence(0), "stalled 60 s in start-up; MPI's start waits for the other 3 ranks"));
 }
