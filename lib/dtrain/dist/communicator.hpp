@@ -44,7 +44,7 @@ class Communicator {
   virtual std::string all_reduce_transport() const { return "messages"; }
 
   /// Every rank gets what the others have in their slices of `tensor` (contiguous, one dimension, of the same length
-  /// everywhere): slice_of_rank() of its length. With one rank nothing happens. Throws CommError.
+  /// everywhere): slice_of_rank() of its length. With one rank nothing changes. Throws CommError.
   virtual void gather_slices(at::Tensor& tensor);
 
   /// Memory on `device` that the ranks of one host share, a segment of `numel` floats each. All ranks call it together.

@@ -131,7 +131,7 @@ class NcclCommunicator final : public Communicator {
 
   void gather_slices(at::Tensor& tensor) override {
     require_reachable(tensor);
-    if (size_ == 1 || tensor.numel() == 0) return;
+    if (tensor.numel() == 0) return;
     if (tensor.numel() % size_ == 0) return gather_equal(tensor);
     const Range mine = slice_of_rank(tensor.numel(), size_, rank_);
     at::Tensor padded = at::empty({slice_of_rank(tensor.numel(), size_, 0).size() * size_}, tensor.options());
