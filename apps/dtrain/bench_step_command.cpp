@@ -120,7 +120,7 @@ int run_bench_step(const BenchStepCommand& command, const Config& config, Job& j
   const Schedule schedule(base_rate, e.optimizer.learning_rate, v, command.steps, 1);
   Trace trace(false);
   const auto loader = make_planned_loader(e, plan, replica, trace, job.cores());
-  DeviceBatches on_device(*loader, job.device().place);
+  DeviceBatches on_device(*loader, job.device());
   RepeatedBatches batches(on_device);
   Trainer trainer(Trainer::Parts{replica, loss, schedule, batches, job.comm(), job.watchdog(), plan.dataset,
                                  plan.split.train, trace},

@@ -8,6 +8,7 @@
 #include <set>
 #include <thread>
 
+#include "cache_plan.hpp"
 #include "commands.hpp"
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/hash.hpp"
@@ -29,6 +30,7 @@ struct Findings {
   std::map<int64_t, Error> bad;                   // sample → why it cannot be used
   std::vector<std::vector<int64_t>> mask_pixels;  // segmentation: pixels of each class by sample, background first
   std::map<std::string, std::vector<int64_t>> by_content;  // hash of the file → samples
+  PixelKind kind;                                          // that holds every picture
 };
 
 // The first bytes of a file tell its header, unless long profiles stand before it.
@@ -41,7 +43,7 @@ ImageHeader header_of(const std::string& path) {
 }
 
 // Headers alone: sizes of picture and masks.
-void look_at_headers(const Dataset& dataset, const Sample& sample) {
+ImageHeader look_at_headers(const Dataset& dataset, const Sample& sample) {
   const ImageHeader picture = header_of(dataset.root + "/" + sample.path);
   for (const std::string& name : sample.masks) {
     const ImageHeader mask = header_of(dataset.root + "/" + name);
@@ -50,6 +52,7 @@ void look_at_headers(const Dataset& dataset, const Sample& sample) {
                       ", but its mask " + name + " is " + std::to_string(mask.height) + "x" +
                       std::to_string(mask.width));
   }
+  return picture;
 }
 
 // Looks at every picture and mask on all cores: decodes them, or reads the headers alone.
@@ -61,15 +64,21 @@ Findings look_at_pictures(const Experiment& e, const Plan& plan, bool quick) {
   std::mutex mutex;
   std::atomic<size_t> next{0};
   std::exception_ptr failure;
+  const auto note_kind = [&](const ImageHeader& picture) {
+    const PixelKind kind = pixel_kind(picture, e.data.image);
+    const std::lock_guard lock(mutex);
+    findings.kind = findings.kind.with(kind);
+  };
   const auto look = [&](int64_t index) {
     const Sample& sample = dataset.samples[static_cast<size_t>(index)];
-    if (quick && on_disk) return look_at_headers(dataset, sample);
+    if (quick && on_disk) return note_kind(look_at_headers(dataset, sample));
     const Image picture = read_picture(dataset, e.data, index, e.seed);
     if (dataset.task == Task::segmentation) {
       const Image mask = read_mask(dataset, e.data, index, e.seed);
       require_same_size(dataset, index, picture, mask);
       findings.mask_pixels[static_cast<size_t>(index)] = count_mask_pixels(mask, plan.shape.outputs);
     }
+    note_kind({picture.height, picture.width, picture.channels, picture.bits});
     if (!on_disk) return;
     const std::string content = Sha256().update(read_file(dataset.root + "/" + sample.path)).hex_digest();
     const std::lock_guard lock(mutex);
@@ -213,6 +222,17 @@ void print_network(const Experiment& e, const Plan& plan, Json& json) {
   json["checkpoint_mb"] = weights_mb * (1 + states);
 }
 
+void print_cache(const Experiment& e, const Plan& plan, const PixelKind& kind, int processes, Json& json) {
+  if (e.data.loader.cache == PictureKeep::none) return;
+  CachePlan largest;
+  for (int rank = 0; rank < processes; ++rank) {
+    const CachePlan cache = plan_cache(e, plan, kind, processes, rank, e.epochs);
+    if (cache.megabytes > largest.megabytes) largest = cache;
+  }
+  std::printf("cache: %s in the memory of each process's device\n", cache_text(e, largest).c_str());
+  json["cache_mb"] = largest.megabytes;
+}
+
 void print_schedule(const Experiment& e, const Plan& plan, int64_t processes, Json& json) {
   const EpochPlan epoch(static_cast<int64_t>(plan.split.train.size()), plan.logical_ranks, e.batch, e.data.distribute,
                         e.seed, 0);
@@ -265,6 +285,7 @@ int run_check(const CheckCommand& command, const Config& config, const Log& log)
   std::vector<std::string> leaks = content_leaks(plan, findings);
   for (const std::string& warning : plan.split.warnings)
     (warning.starts_with("split leak") ? leaks : warnings).push_back(warning);
+  print_cache(e, plan, findings.kind, static_cast<int>(command.world_size), json);
   json["pictures_ok"] = plan.dataset.samples.size() - findings.bad.size();
   json["pictures_bad"] = findings.bad.size();
   json["leaks"] = leaks;

@@ -120,7 +120,7 @@ int run_eval(const EvalCommand& command, const Config& config, Job& job) {
   require_agreement(job, facts);
   Trace trace(false);
   const auto loader = make_planned_loader(e, plan, replica, trace, job.cores());
-  DeviceBatches batches(*loader, job.device().place);
+  DeviceBatches batches(*loader, job.device());
   const Loss loss = make_planned_loss(e, plan);
   const Predictions predictions =
       evaluate(replica, loss, e.task, batches, samples, plan.local_batch, job.comm(), job.watchdog(), 0).value();

@@ -100,7 +100,8 @@ std::unique_ptr<Communicator> Job::gradient_comm(Reduction reduction) {
   if (device_.device.module == nullptr || !wanted || size() == 1 || reduction == Reduction::root_cpu)
     return comm_->duplicate();
   setenv("NCCL_RAS_ENABLE", "0", 0);  // or every process listens on a port of its own accord
-  return make_nccl_communicator(device_.device.module->nccl(), *comm_, options_.watchdog.abort_s);
+  return make_nccl_communicator(device_.device.module->nccl(), *comm_, options_.watchdog.abort_s,
+                                reduction == Reduction::ring);
 }
 
 void Job::finish() {

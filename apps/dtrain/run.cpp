@@ -69,11 +69,13 @@ Loss make_planned_loss(const Experiment& e, const Plan& plan) {
 }
 
 std::unique_ptr<Loader> make_planned_loader(const Experiment& e, const Plan& plan, const Replica& replica, Trace& trace,
-                                            int64_t cores) {
+                                            int64_t cores, const PictureCache* cache) {
   DataOptions data = e.data;
   data.loader.threads = loader_threads(e.data.loader, e.distributed.threads, cores);
+  const bool on_gpu = !replica.device().place.is_cpu();
+  const bool lighting = data.augment.brightness > 0 || data.augment.contrast > 0;
   return std::make_unique<Loader>(plan.dataset, data, e.seed, replica.memory_format(), trace,
-                                  !replica.device().place.is_cpu());
+                                  Delivery{on_gpu, cache != nullptr || (on_gpu && !lighting), cache});
 }
 
 const std::vector<int64_t>& part_of_split(const Split& split, const std::string& part) {

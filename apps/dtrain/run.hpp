@@ -43,9 +43,10 @@ std::shared_ptr<Network> make_planned_network(const Experiment& experiment, cons
 /// The loss, with pos_weight resolved from the training part.
 Loss make_planned_loss(const Experiment& experiment, const Plan& plan);
 
-/// The loader, with its threads resolved for the `cores` of this rank (Job::cores). `plan` and `trace` outlive it.
+/// The loader, with its threads resolved for the `cores` of this rank (Job::cores). For a GPU, and for a cache, it
+/// leaves pictures raw where augmentation permits. `plan`, `trace` and `cache` outlive it.
 std::unique_ptr<Loader> make_planned_loader(const Experiment& experiment, const Plan& plan, const Replica& replica,
-                                            Trace& trace, int64_t cores);
+                                            Trace& trace, int64_t cores, const PictureCache* cache = nullptr);
 
 /// Indices into Dataset::samples of one part.
 const std::vector<int64_t>& part_of_split(const Split& split, const std::string& part);

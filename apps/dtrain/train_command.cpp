@@ -1,12 +1,14 @@
 #include <ATen/ATen.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <thread>
 
 #include "agreement.hpp"
+#include "cache_plan.hpp"
 #include "commands.hpp"
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/stop_signal.hpp"
@@ -70,8 +72,9 @@ void TrainingRun::build() {
   steps_per_epoch_ =
       EpochPlan(static_cast<int64_t>(plan_.split.train.size()), v, e_.batch, e_.data.distribute, e_.seed, 0).steps();
   schedule_ = std::make_unique<Schedule>(e_.schedule, e_.optimizer.learning_rate, v, steps_per_epoch_, e_.epochs);
-  loader_ = make_planned_loader(e_, plan_, *replica_, trace_, job_.cores());
-  batches_ = std::make_unique<DeviceBatches>(*loader_, job_.device().place);
+  make_cache();
+  loader_ = make_planned_loader(e_, plan_, *replica_, trace_, job_.cores(), cache_.get());
+  batches_ = std::make_unique<DeviceBatches>(*loader_, job_.device(), cache_.get());
   trainer_ = std::make_unique<Trainer>(
       Trainer::Parts{*replica_, *loss_, *schedule_, *batches_, job_.comm(), job_.watchdog(), plan_.dataset,
                      plan_.split.train, trace_},
@@ -81,6 +84,19 @@ void TrainingRun::build() {
   if (plan_.split.valid.empty() && job_.is_root())
     job_.log().warning(
         "the data have no validation part: no validation figures, no best.safetensors; set data.split.valid");
+}
+
+void TrainingRun::make_cache() {
+  if (e_.data.loader.cache == PictureKeep::none) return;
+  cache_ = std::make_unique<PictureCache>(static_cast<int64_t>(plan_.dataset.samples.size()));
+  const std::vector<std::string> hosts = all_gather_text(job_.comm(), host_name());
+  const auto here = std::count(hosts.begin(), hosts.end(), host_name());
+  const CachePlan cache =
+      plan_cache(e_, plan_, first_kind(e_, plan_), job_.size(), job_.rank(), e_.epochs - resume_.state.epoch);
+  const double free_mb = memory_for_cache(job_.device(), here);
+  require_cache_fits(e_, cache, job_.device(), free_mb);
+  cache_line_ = "cache  " + cache_text(e_, cache) + " in each process, which can have " +
+                with_commas(static_cast<int64_t>(free_mb)) + " MB";
 }
 
 void TrainingRun::restore() {

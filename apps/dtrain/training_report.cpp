@@ -87,6 +87,7 @@ void TrainingRun::banner() {
   log.info("sums   " + config_.values.at("distributed.reduction").text + " over " + reducer.transport() + "; " +
            count_of(static_cast<int64_t>(reducer.bucket_count()), "bucket") + " of up to " +
            fixed(reducer.cost().bucket_mb, 1) + " MB");
+  if (!cache_line_.empty()) log.info(cache_line_);
   banner_about_cores();
   if (resume_.resumed)
     log.info("resume " + resume_.path + ": " + count_of(state_.epoch, "epoch") + " finished, step " +

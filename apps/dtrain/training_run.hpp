@@ -50,6 +50,7 @@ class TrainingRun {
 
  private:
   void build();
+  void make_cache();
   void restore();
   int dry_run();
   int train();
@@ -97,6 +98,8 @@ class TrainingRun {
   std::unique_ptr<Replica> replica_;
   std::unique_ptr<Loss> loss_;
   std::unique_ptr<Schedule> schedule_;
+  std::unique_ptr<PictureCache> cache_;  // null: none
+  std::string cache_line_;               // for the banner
   std::unique_ptr<Loader> loader_;
   std::unique_ptr<DeviceBatches> batches_;  // from loader_, on the device
   std::unique_ptr<Trainer> trainer_;

@@ -1,5 +1,6 @@
 #include "dtrain/base/error.hpp"
 #include "dtrain/data/device_batches.hpp"
+#include "dtrain/data/loader.hpp"
 #include "gpu.hpp"
 
 using namespace dtrain;
@@ -33,7 +34,7 @@ TEST_CASE("batches reach the GPU in order, whole, while it works on others, and 
   const auto gpu = test::first_gpu();
   if (!gpu) return;
   Numbers numbers;
-  DeviceBatches batches(numbers, gpu->place);
+  DeviceBatches batches(numbers, *gpu);
   const at::Tensor heavy = at::randn({4096, 4096}, at::TensorOptions(at::kFloat).device(gpu->place));
   for (int start = 0; start < 2; ++start) {
     batches.start(std::vector<BatchRequest>(20));
@@ -51,5 +52,36 @@ TEST_CASE("batches reach the GPU in order, whole, while it works on others, and 
       CHECK_THROWS_AS(batches.next(), DataError);
       CHECK_FALSE(batches.next().has_value());
     }
+  }
+}
+
+TEST_CASE("raw batches are finished on the GPU to the CPU's bits, from the cache too") {
+  const auto gpu = test::first_gpu();
+  if (!gpu) return;
+  DataOptions options;
+  options.format = DataFormat::synthetic;
+  options.synthetic = {40, 3};
+  options.image.height = options.image.width = 64;
+  options.augment.hflip = options.augment.vflip = options.augment.rot90 = 0.5;
+  const Dataset data = open_dataset(options, Task::segmentation, 1);
+  Trace trace(false);
+  const auto format = at::MemoryFormat::ChannelsLast;
+  Loader plain(data, options, 9, format, trace);
+  PictureCache cache(40);
+  Loader loader(data, options, 9, format, trace, Delivery{.pinned = true, .raw = true, .cache = &cache});
+  DeviceBatches batches(loader, *gpu, &cache);
+  for (int64_t epoch = 0; epoch < 3; ++epoch) {
+    std::vector<BatchRequest> requests;
+    for (int64_t i = 0; i < 40; i += 8)
+      requests.push_back({{i, i + 1, i + 2, i + 3, i + 4, i + 5, i + 6, i + 7}, epoch});
+    plain.start(requests);
+    batches.start(requests);
+    while (const auto expected = plain.next()) {
+      const auto found = batches.next();
+      REQUIRE(found.has_value());
+      CHECK(test::same_bits(found->images, expected->images));
+      CHECK(test::same_bits(found->targets, expected->targets));
+    }
+    CHECK(cache.holds(39));
   }
 }

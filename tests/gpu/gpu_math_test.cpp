@@ -71,6 +71,40 @@ TEST_CASE("every optimizer's update on the GPU has the CPU's bits, and finds wha
     }
 }
 
+TEST_CASE("pictures and masks finished on the GPU have the CPU's bits") {
+  const auto gpu = first_gpu();
+  if (!gpu) return;
+  const at::Tensor bytes = at::randint(0, 256, {2, 20, 20, 3}, at::kByte);
+  const at::Tensor floats = at::rand({2, 20, 20, 1});
+  const at::Tensor masks = at::randint(0, 4, {2, 20, 20}, at::kByte);
+  const std::vector<PictureWalk> walks = {{0, 20, 1}, {19, 20, -1}, {19, -1, 20}, {399, -20, -1}};
+  const PictureForm form{20, 20, 3, {0.485F, 0.456F, 0.406F}, {4.3F, 4.4F, 4.5F}};
+  const auto results = [&](const Device& device) {
+    const std::vector<at::Tensor> there = {bytes.to(device.place), floats.to(device.place), masks.to(device.place)};
+    const auto at = [&](int tensor, int64_t row) {
+      return static_cast<const std::byte*>(there[static_cast<size_t>(tensor)][row].const_data_ptr());
+    };
+    std::vector<RawPicture> rows = {{at(0, 0), walks[0], 1, 3}, {at(1, 0), walks[1], 0, 1}, {at(0, 1), walks[2], 1, 3},
+                                    {at(1, 1), walks[3], 0, 1}, {at(2, 0), walks[1], 1, 1}, {at(2, 1), walks[2], 1, 1}};
+    const at::Tensor table =
+        at::from_blob(rows.data(), {static_cast<int64_t>(rows.size() * sizeof(RawPicture))}, at::kByte)
+            .clone()
+            .to(device.place);
+    const auto* first = static_cast<const RawPicture*>(table.const_data_ptr());
+    const auto options = at::TensorOptions(at::kFloat).device(device.place);
+    const at::Tensor images = at::empty({4, 20, 20, 3}, options);
+    const at::Tensor planes = at::empty({2, 3, 20, 20}, options);
+    device.math->finish_pictures(form, first, 4, images.mutable_data_ptr<float>());
+    device.math->finish_masks(form, first + 4, 2, 3, planes.mutable_data_ptr<float>());
+    return std::pair(images.cpu(), planes.cpu());
+  };
+  const auto [images, planes] = results({});
+  const auto [gpu_images, gpu_planes] = results(*gpu);
+  CHECK(same_bits(gpu_images, images));
+  CHECK(same_bits(gpu_planes, planes));
+  CHECK(planes.sum().item<float>() == masks.ne(0).sum().item<float>());
+}
+
 TEST_CASE("sums of squares on the GPU are right, range by range, and the same every time") {
   const auto gpu = first_gpu();
   if (!gpu) return;

@@ -14,6 +14,12 @@ TEST_CASE("NCCL starts, adds up and ends with one rank") {
   at::Tensor values = at::arange(1000, at::kFloat).to(gpu->place);
   comm->all_reduce(values);
   comm->require_healthy();
+  comm->gather_slices(values);
+  comm->require_healthy();
+  CHECK(at::equal(values.cpu(), at::arange(1000, at::kFloat)));
+  const auto ring = make_nccl_communicator(gpu->module->nccl(), *host, 60, true);
+  ring->all_reduce(values);
+  ring->require_healthy();
   CHECK(at::equal(values.cpu(), at::arange(1000, at::kFloat)));
   for (const Reduction reduction : {Reduction::canonical, Reduction::ring, Reduction::fastest}) {
     const auto sum = make_bucket_sum(reduction, *comm, *gpu, 2, 1000);

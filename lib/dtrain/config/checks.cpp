@@ -113,6 +113,7 @@ class Checker {
     csv();
     split();
     image();
+    cache();
     masks();
     outputs();
     batch();
@@ -262,6 +263,18 @@ class Checker {
       wrong({"data.image.size"}, "small_cnn needs a data.image.size of at least 16 × 16, not " + size);
     if (e_.model.name == NetworkName::densenet121 && least < 29)
       wrong({"data.image.size"}, "densenet121 needs a data.image.size of at least 29 × 29, not " + size);
+  }
+
+  // A GPU flips, turns and normalises what it keeps, and no more.
+  void cache() {
+    const AugmentOptions& a = e_.data.augment;
+    if (e_.data.loader.cache == PictureKeep::none || !sound({"data.loader.cache"})) return;
+    for (const auto& [key, on] :
+         {std::pair{"data.augment.brightness", a.brightness > 0}, std::pair{"data.augment.contrast", a.contrast > 0}})
+      if (on && sound({key}))
+        wrong({"data.loader.cache", key},
+              std::string("data.loader.cache: device keeps pictures beyond the place where ") + key +
+                  " acts; leave one of the two out");
   }
 
   /// Number of classes, where the configuration alone tells it.

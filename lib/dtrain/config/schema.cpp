@@ -176,6 +176,10 @@ class Description {
     add("data.loader.prefetch", whole_codec(d.loader.prefetch, {.min = 1, .max = 1024}),
         "Batches held ready ahead of the one in use.")
         .outside_fingerprint();
+    add("data.loader.cache", choice_codec(d.loader.cache, {"none", "device"}),
+        "device: each training process keeps the pictures and masks it has seen, decoded and resized, in memory of the "
+        "device that computes, a GPU's or its own, and reads them no more; not with brightness or contrast.")
+        .outside_fingerprint();
   }
 
   void formats() {

@@ -72,6 +72,41 @@ __global__ void sums_of_squares_kernel(const float* values, const int64_t* bound
   if (threadIdx.x == 0) sums[blockIdx.x] = parts[0];
 }
 
+// Where pixel `place` of a result comes from.
+__device__ int64_t source_of(const PictureForm& form, const RawPicture& picture, int64_t place) {
+  return picture.walk.start + place / form.width * picture.walk.down + place % form.width * picture.walk.right;
+}
+
+template <typename Pixel>
+__device__ void finish_pixel(const PictureForm& form, const RawPicture& picture, int64_t source, float* out) {
+  const Pixel* pixel = static_cast<const Pixel*>(picture.pixels) + source * picture.channels;
+  for (int c = 0; c < form.channels; ++c)
+    out[c] = normalised(pixel_value(pixel[picture.channels == 1 ? 0 : c]), form.mean[c], form.factor[c]);
+}
+
+__global__ void pictures_kernel(PictureForm form, const RawPicture* pictures, int64_t pixels, float* out) {
+  const int64_t plane = form.height * form.width;
+  for (int64_t i = first_element(); i < pixels; i += stride()) {
+    const RawPicture picture = pictures[i / plane];
+    const int64_t source = source_of(form, picture, i % plane);
+    if (picture.bytes != 0)
+      finish_pixel<uint8_t>(form, picture, source, out + i * form.channels);
+    else
+      finish_pixel<float>(form, picture, source, out + i * form.channels);
+  }
+}
+
+__global__ void masks_kernel(PictureForm form, const RawPicture* masks, int64_t pixels, int64_t classes, float* out) {
+  const int64_t plane = form.height * form.width;
+  for (int64_t i = first_element(); i < pixels; i += stride()) {
+    const int64_t place = i % plane;
+    const RawPicture mask = masks[i / plane];
+    const int64_t found = static_cast<const uint8_t*>(mask.pixels)[source_of(form, mask, place)];
+    float* first = out + i / plane * classes * plane + place;
+    for (int64_t k = 0; k < classes; ++k) first[k * plane] = found == k + 1 ? 1.0F : 0.0F;
+  }
+}
+
 }  // namespace
 
 cudaError_t add(float* into, const float* from, int64_t numel, cudaStream_t stream) {
@@ -98,6 +133,22 @@ cudaError_t update(UpdateRule rule, const UpdateSlices& slices, const UpdateFact
 cudaError_t sums_of_squares(const float* values, const int64_t* bounds, int count, double* sums, cudaStream_t stream) {
   if (count == 0) return cudaSuccess;
   sums_of_squares_kernel<<<count, kThreads, 0, stream>>>(values, bounds, sums);
+  return cudaGetLastError();
+}
+
+cudaError_t finish_pictures(const PictureForm& form, const RawPicture* pictures, int64_t count, float* out,
+                            cudaStream_t stream) {
+  const int64_t pixels = count * form.height * form.width;
+  if (pixels == 0) return cudaSuccess;
+  pictures_kernel<<<blocks_for(pixels), kThreads, 0, stream>>>(form, pictures, pixels, out);
+  return cudaGetLastError();
+}
+
+cudaError_t finish_masks(const PictureForm& form, const RawPicture* masks, int64_t count, int64_t classes, float* out,
+                         cudaStream_t stream) {
+  const int64_t pixels = count * form.height * form.width;
+  if (pixels == 0) return cudaSuccess;
+  masks_kernel<<<blocks_for(pixels), kThreads, 0, stream>>>(form, masks, pixels, classes, out);
   return cudaGetLastError();
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "dtrain/device/picture_rules.hpp"
 #include "dtrain/device/update_rules.hpp"
 
 // Launches of the module's kernels: asynchronous on `stream`, pointers to device memory. Each returns what
@@ -28,5 +29,10 @@ cudaError_t update(UpdateRule rule, const UpdateSlices& slices, const UpdateFact
                    cudaStream_t stream);
 /// sums[i] = Σx² over values[bounds[2i]] … values[bounds[2i + 1] − 1], one block each.
 cudaError_t sums_of_squares(const float* values, const int64_t* bounds, int count, double* sums, cudaStream_t stream);
+/// FlatMath::finish_pictures and finish_masks.
+cudaError_t finish_pictures(const PictureForm& form, const RawPicture* pictures, int64_t count, float* out,
+                            cudaStream_t stream);
+cudaError_t finish_masks(const PictureForm& form, const RawPicture* masks, int64_t count, int64_t classes, float* out,
+                         cudaStream_t stream);
 
 }  // namespace dtrain::kernels

@@ -63,6 +63,14 @@ class CudaMath final : public FlatMath {
     const double* first = back.const_data_ptr<double>();
     return {first, first + count};
   }
+
+  void finish_pictures(const PictureForm& form, const RawPicture* pictures, int64_t count, float* out) const override {
+    cuda_check(kernels::finish_pictures(form, pictures, count, out, current_stream()), "normalising pictures");
+  }
+  void finish_masks(const PictureForm& form, const RawPicture* masks, int64_t count, int64_t classes,
+                    float* out) const override {
+    cuda_check(kernels::finish_masks(form, masks, count, classes, out, current_stream()), "making masks");
+  }
 };
 
 class CudaModule final : public GpuModule {
@@ -87,6 +95,13 @@ class CudaModule final : public GpuModule {
   double memory_peak_mb() const override {
     const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(c10::cuda::current_device());
     return static_cast<double>(stats.reserved_bytes[0].peak) / 1e6;  // 0: all pools together
+  }
+
+  double memory_free_mb() const override {
+    size_t free = 0;
+    size_t all = 0;
+    cuda_check(cudaMemGetInfo(&free, &all), "asking for free memory");
+    return static_cast<double>(free) / 1e6;
   }
 
   std::string cuda_version() const override {

@@ -64,6 +64,10 @@ class RealNccl final : public NcclApi {
   NcclResult all_reduce(float* data, size_t numel, Handle comm) override {
     return result(ncclAllReduce(data, data, numel, ncclFloat32, ncclSum, real(comm), stream()));
   }
+  NcclResult all_gather(void* all, size_t bytes, int rank, Handle comm) override {
+    const char* own = static_cast<const char*>(all) + static_cast<size_t>(rank) * bytes;
+    return result(ncclAllGather(own, all, bytes, ncclUint8, real(comm), stream()));
+  }
 
   NcclResult finalize(Handle comm) override { return result(ncclCommFinalize(real(comm))); }
   NcclResult destroy(Handle comm) override { return result(ncclCommDestroy(real(comm))); }

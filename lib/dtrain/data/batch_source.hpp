@@ -5,7 +5,20 @@
 #include <optional>
 #include <vector>
 
+#include "dtrain/data/raw_pictures.hpp"
+
 namespace dtrain {
+
+/// What a batch's images, and segmentation's targets, are to be made of on the device (DeviceBatches does it).
+struct RawPictures {
+  PictureForm form;
+  int64_t classes = 0;             ///< planes of a mask
+  PixelKind kind;                  ///< of `pixels`
+  at::Tensor pixels;               ///< [m, H, W, kind.channels], uint8 or float32: of the samples that had to be made
+  at::Tensor masks;                ///< segmentation: uint8 [m, H, W]
+  std::vector<size_t> places;      ///< of those m in the batch, ascending; a cache holds the others
+  std::vector<PictureWalk> walks;  ///< of all samples: this epoch's augmentation
+};
 
 /// Samples that go through the network together.
 struct Batch {
@@ -13,6 +26,8 @@ struct Batch {
   at::Tensor targets;            ///< multilabel float32 [n, K], NaN = unknown; multiclass int64 [n]; segmentation
                                  ///< float32 [n, K, H, W] of 0 and 1, contiguous; K = dataset.classes.size()
   std::vector<int64_t> samples;  ///< indices into Dataset::samples
+  /// Instead of `images`, and of `targets` for segmentation, where the loader leaves pictures raw.
+  std::optional<RawPictures> raw = std::nullopt;
 };
 
 /// One batch to be made: which samples, and the epoch that keys their augmentation (nothing: no augmentation).

@@ -25,15 +25,18 @@ struct Slot {
   Batch batch;
   int64_t number = 0;  // of the batch, since start()
   std::optional<int64_t> augment_epoch;
+  std::vector<size_t> places;  // of the samples to be made, in the batch
   float* images = nullptr;
-  float* masks = nullptr;  // segmentation: the targets' memory
-  size_t claimed = 0;
+  float* masks = nullptr;    // segmentation: the targets' memory
+  std::byte* raw = nullptr;  // or the memory of raw pictures
+  uint8_t* raw_masks = nullptr;
+  PixelKind needed;    // by the raw pictures made so far: where it is not held, the batch is made anew
+  size_t claimed = 0;  // of `places`
   size_t finished = 0;
   std::exception_ptr error;  // of the first sample, in batch order, that failed
-  size_t error_place = std::numeric_limits<size_t>::max();
+  size_t error_number = std::numeric_limits<size_t>::max();
 
-  size_t size() const { return batch.samples.size(); }
-  bool ready() const { return finished == size(); }
+  bool ready() const { return finished == places.size(); }
 };
 
 /// What does not change while the loader lives.
@@ -42,7 +45,7 @@ struct Recipe {
   DataOptions options;
   uint64_t seed;
   bool channels_last;
-  bool pinned;
+  Delivery delivery;
   int64_t classes;
   int64_t plane;  // pixels of one channel
 };
@@ -57,16 +60,40 @@ struct Cost {
   int64_t bytes = 0;
   double read_s = 0;
   double decode_s = 0;
+  PixelKind needed;  // by a raw picture
 };
+
+AugmentDraw draw_of(const Recipe& recipe, std::optional<int64_t> epoch, int64_t index) {
+  if (!epoch) return {};
+  const uint64_t id = recipe.dataset.samples[static_cast<size_t>(index)].id;
+  return draw_augmentation(recipe.options.augment, recipe.seed, *epoch, id);
+}
+
+/// Decodes the sample into row `row` of the slot's raw memory, unless its kind does not hold it; returns which does.
+PixelKind decode_raw(const Recipe& recipe, const Slot& slot, size_t row, int64_t index, const SampleFiles& files) {
+  const ImageOptions& size = recipe.options.image;
+  const Image picture = decode_picture(recipe.dataset, recipe.options, index, recipe.seed, files);
+  Image mask;
+  if (slot.raw_masks != nullptr) {
+    mask = decode_mask(recipe.dataset, recipe.options, index, recipe.seed, files);
+    require_same_size(recipe.dataset, index, picture, mask);
+  }
+  const PixelKind needed = pixel_kind({picture.height, picture.width, picture.channels, picture.bits}, size);
+  const PixelKind& kind = slot.batch.raw->kind;
+  if (!kind.holds(needed)) return needed;
+  const auto bytes = static_cast<size_t>(kind.picture_bytes(size));
+  raw_image(picture, size, kind, {slot.raw + row * bytes, bytes});
+  const auto plane = static_cast<size_t>(recipe.plane);
+  if (slot.raw_masks != nullptr) raw_mask(mask, size, recipe.classes, {slot.raw_masks + row * plane, plane});
+  return needed;
+}
 
 /// Decodes and transforms sample `place` of the slot into the slot's memory. No ATen in here: its operators would start
 /// threads of their own in each of ours.
 void decode_sample(const Recipe& recipe, const Slot& slot, size_t place, const SampleFiles& files) {
   const int64_t index = slot.batch.samples[place];
   const ImageOptions& size = recipe.options.image;
-  const Sample& sample = recipe.dataset.samples[static_cast<size_t>(index)];
-  AugmentDraw draw;
-  if (slot.augment_epoch) draw = draw_augmentation(recipe.options.augment, recipe.seed, *slot.augment_epoch, sample.id);
+  const AugmentDraw draw = draw_of(recipe, slot.augment_epoch, index);
   const Image picture = decode_picture(recipe.dataset, recipe.options, index, recipe.seed, files);
   const int64_t values = recipe.plane * size.channels;
   float* out = slot.images + static_cast<int64_t>(place) * values;
@@ -85,20 +112,29 @@ void decode_sample(const Recipe& recipe, const Slot& slot, size_t place, const S
   transform_mask(mask, size, draw, recipe.classes, {target, static_cast<size_t>(mask_values)});
 }
 
-/// Reads sample `place` of the slot and makes it there.
-Cost make_sample(const Recipe& recipe, const Slot& slot, size_t place, Trace& trace) {
+/// Reads sample `number` of those that the slot is to make and makes it there.
+Cost make_sample(const Recipe& recipe, const Slot& slot, size_t number, Trace& trace) {
   const Stopwatch stopwatch;
+  const size_t place = slot.places[number];
+  const int64_t index = slot.batch.samples[place];
   auto reading = trace.span("read", slot.number);
-  const SampleFiles files = read_sample_files(recipe.dataset, slot.batch.samples[place]);
+  const SampleFiles files = read_sample_files(recipe.dataset, index);
   reading.end();
-  const double read_s = stopwatch.seconds();
+  Cost cost;
+  cost.bytes = files.bytes();
+  cost.read_s = stopwatch.seconds();
   const auto decoding = trace.span("decode", slot.number);
-  decode_sample(recipe, slot, place, files);
-  return {files.bytes(), read_s, stopwatch.seconds() - read_s};
+  if (slot.batch.raw) {
+    cost.needed = decode_raw(recipe, slot, number, index, files);
+  } else {
+    decode_sample(recipe, slot, place, files);
+  }
+  cost.decode_s = stopwatch.seconds() - cost.read_s;
+  return cost;
 }
 
 at::TensorOptions host(const Recipe& recipe, at::ScalarType type) {
-  return at::TensorOptions(type).pinned_memory(recipe.pinned);
+  return at::TensorOptions(type).pinned_memory(recipe.delivery.pinned);
 }
 
 at::Tensor targets_of(const Recipe& recipe, const std::vector<int64_t>& samples) {
@@ -119,18 +155,51 @@ at::Tensor targets_of(const Recipe& recipe, const std::vector<int64_t>& samples)
   return targets;
 }
 
-std::shared_ptr<Slot> make_slot(const Recipe& recipe, BatchRequest request) {
-  const auto n = static_cast<int64_t>(request.samples.size());
+void give_finished_memory(const Recipe& recipe, Slot& slot) {
   const ImageOptions& size = recipe.options.image;
-  auto slot = std::make_shared<Slot>();
   const auto format = recipe.channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
-  slot->batch.images =
+  const auto n = static_cast<int64_t>(slot.places.size());
+  slot.batch.images =
       at::empty({n, size.channels, size.height, size.width}, host(recipe, at::kFloat).memory_format(format));
-  slot->batch.targets = targets_of(recipe, request.samples);
+  slot.images = slot.batch.images.mutable_data_ptr<float>();
+  if (recipe.dataset.task == Task::segmentation) slot.masks = slot.batch.targets.mutable_data_ptr<float>();
+}
+
+void give_raw_memory(const Recipe& recipe, const PixelKind& kind, Slot& slot) {
+  const ImageOptions& size = recipe.options.image;
+  const auto m = static_cast<int64_t>(slot.places.size());
+  RawPictures raw;
+  raw.form = picture_form(size);
+  raw.classes = recipe.classes;
+  raw.kind = kind;
+  raw.pixels =
+      at::empty({m, size.height, size.width, kind.channels}, host(recipe, kind.bytes ? at::kByte : at::kFloat));
+  slot.raw = static_cast<std::byte*>(raw.pixels.mutable_data_ptr());
+  if (recipe.dataset.task == Task::segmentation) {
+    raw.masks = at::empty({m, size.height, size.width}, host(recipe, at::kByte));
+    slot.raw_masks = raw.masks.mutable_data_ptr<uint8_t>();
+  }
+  raw.places = slot.places;
+  for (const int64_t index : slot.batch.samples)
+    raw.walks.push_back(walk_of(draw_of(recipe, slot.augment_epoch, index), size.height, size.width));
+  slot.batch.raw = std::move(raw);
+}
+
+/// `kind`: of the pictures, where they stay raw.
+std::shared_ptr<Slot> make_slot(const Recipe& recipe, const PixelKind& kind, BatchRequest request) {
+  auto slot = std::make_shared<Slot>();
+  const PictureCache* cache = recipe.delivery.cache;
+  for (size_t place = 0; place < request.samples.size(); ++place)
+    if (cache == nullptr || !cache->holds(request.samples[place])) slot->places.push_back(place);
   slot->batch.samples = std::move(request.samples);
   slot->augment_epoch = request.augment_epoch;
-  slot->images = slot->batch.images.mutable_data_ptr<float>();
-  if (recipe.dataset.task == Task::segmentation) slot->masks = slot->batch.targets.mutable_data_ptr<float>();
+  if (!recipe.delivery.raw || recipe.dataset.task != Task::segmentation)
+    slot->batch.targets = targets_of(recipe, slot->batch.samples);
+  if (recipe.delivery.raw) {
+    give_raw_memory(recipe, kind, *slot);
+  } else {
+    give_finished_memory(recipe, *slot);
+  }
   return slot;
 }
 
@@ -155,9 +224,11 @@ struct Loader::Impl {
     for (std::thread& thread : threads) thread.join();
   }
 
-  void run(int number);
+  void run(int thread);
   std::shared_ptr<Slot> unclaimed() const;
   void add_slot();
+  bool right_kind() const;
+  void change_kind();
   void add(const Cost& cost);
   double ready_share() const;
 
@@ -171,6 +242,7 @@ struct Loader::Impl {
   bool stopping = false;
   std::deque<BatchRequest> requests;        // not begun yet
   std::deque<std::shared_ptr<Slot>> slots;  // being made or ready, in order
+  PixelKind kind;                           // of raw pictures; grows to hold all that have been met
   uint64_t generation = 0;                  // of start(): what an earlier one left behind does not count
   double waited = 0;
   double fill_sum = 0;
@@ -183,34 +255,35 @@ struct Loader::Impl {
 
 std::shared_ptr<Slot> Loader::Impl::unclaimed() const {
   for (const auto& slot : slots)
-    if (slot->claimed < slot->size()) return slot;
+    if (slot->claimed < slot->places.size()) return slot;
   return nullptr;
 }
 
-void Loader::Impl::run(int number) {
-  trace.name_thread("loader " + std::to_string(number));
+void Loader::Impl::run(int thread) {
+  trace.name_thread("loader " + std::to_string(thread));
   std::unique_lock lock(mutex);
   while (true) {
     std::shared_ptr<Slot> slot;
     work.wait(lock, [&] { return stopping || (slot = unclaimed()) != nullptr; });
     if (stopping) return;
-    const size_t place = slot->claimed++;
+    const size_t number = slot->claimed++;
     const uint64_t begun = generation;
     lock.unlock();
     Cost cost;
     std::exception_ptr error;
     try {
-      cost = make_sample(recipe, *slot, place, trace);
+      cost = make_sample(recipe, *slot, number, trace);
     } catch (...) {
       error = std::current_exception();
     }
     lock.lock();
-    if (error && place < slot->error_place) {
+    if (error && number < slot->error_number) {
       slot->error = error;
-      slot->error_place = place;
+      slot->error_number = number;
     }
+    slot->needed = slot->needed.with(cost.needed);
     if (begun == generation) add(cost);
-    if (++slot->finished == slot->size()) ready.notify_all();
+    if (++slot->finished == slot->places.size()) ready.notify_all();
   }
 }
 
@@ -218,9 +291,27 @@ void Loader::Impl::run(int number) {
 // cheap, the pages are touched by the threads.
 void Loader::Impl::add_slot() {
   if (requests.empty()) return;
-  slots.push_back(make_slot(recipe, std::move(requests.front())));
+  slots.push_back(make_slot(recipe, kind, std::move(requests.front())));
   slots.back()->number = batches++;
   requests.pop_front();
+}
+
+// Of the first slot, which is ready.
+bool Loader::Impl::right_kind() const {
+  const Slot& slot = *slots.front();
+  return !slot.batch.raw || slot.error != nullptr || slot.batch.raw->kind.holds(slot.needed);
+}
+
+// Raw pictures of another kind have come: the first slot and those behind it are made anew. It happens once or twice
+// in a run, as the kind only grows.
+void Loader::Impl::change_kind() {
+  kind = kind.with(slots.front()->needed);
+  for (auto& slot : slots) {
+    const int64_t number = slot->number;
+    slot = make_slot(recipe, kind, {slot->batch.samples, slot->augment_epoch});
+    slot->number = number;
+  }
+  work.notify_all();
 }
 
 void Loader::Impl::add(const Cost& cost) {
@@ -235,11 +326,15 @@ double Loader::Impl::ready_share() const {
 }
 
 Loader::Loader(const Dataset& dataset, const DataOptions& options, uint64_t seed, at::MemoryFormat format, Trace& trace,
-               bool pinned) {
+               const Delivery& delivery) {
+  const bool channels_last = format == at::MemoryFormat::ChannelsLast;
+  const AugmentOptions& augment = options.augment;
+  check(!delivery.raw || (channels_last && augment.brightness == 0 && augment.contrast == 0),
+        "raw pictures are channels-last, and their brightness and contrast stay");
+  check(delivery.raw || delivery.cache == nullptr, "a cache holds raw pictures");
   const auto classes = static_cast<int64_t>(dataset.classes.size());
   const int64_t plane = options.image.height * options.image.width;
-  impl_ = std::make_unique<Impl>(
-      Recipe{dataset, options, seed, format == at::MemoryFormat::ChannelsLast, pinned, classes, plane}, trace);
+  impl_ = std::make_unique<Impl>(Recipe{dataset, options, seed, channels_last, delivery, classes, plane}, trace);
   impl_->prefetch = static_cast<size_t>(std::max<int64_t>(1, options.loader.prefetch));
   const int count = loader_threads(options.loader, 0, usable_cores());
   for (int i = 0; i < count; ++i) impl_->threads.emplace_back([impl = impl_.get(), i] { impl->run(i); });
@@ -268,6 +363,10 @@ std::optional<Batch> Loader::next() {
   ++impl.calls;
   const Stopwatch stopwatch;
   impl.ready.wait(lock, [&] { return impl.slots.front()->ready(); });
+  while (!impl.right_kind()) {
+    impl.change_kind();
+    impl.ready.wait(lock, [&] { return impl.slots.front()->ready(); });
+  }
   impl.waited += stopwatch.seconds();
   const std::shared_ptr<Slot> slot = std::move(impl.slots.front());
   impl.slots.pop_front();
@@ -280,7 +379,7 @@ std::optional<Batch> Loader::next() {
 
 bool Loader::ready() const {
   const std::lock_guard lock(impl_->mutex);
-  return impl_->slots.empty() || impl_->slots.front()->ready();
+  return impl_->slots.empty() || (impl_->slots.front()->ready() && impl_->right_kind());
 }
 
 Loader::Figures Loader::figures() const {

@@ -9,8 +9,19 @@
 #include "dtrain/base/trace.hpp"
 #include "dtrain/data/batch_source.hpp"
 #include "dtrain/data/dataset.hpp"
+#include "dtrain/data/picture_cache.hpp"
 
 namespace dtrain {
+
+/// How a loader hands pictures over.
+struct Delivery {
+  bool pinned = false;  ///< in memory from which a GPU copies at full speed and without waiting
+  /// Batch::raw: decoded and resized alone, as bytes where that loses nothing. Augmentation by brightness or contrast
+  /// cannot be left over. Channels-last alone.
+  bool raw = false;
+  /// With `raw`: pictures it holds are not made again. It outlives the loader. Null: none.
+  const PictureCache* cache = nullptr;
+};
 
 /// From files to batches, on threads of its own: decode, resize, augment, normalise, straight into the batch's memory.
 /// What a batch holds depends on the request alone, never on threads or timing: augmentation is keyed by
@@ -20,12 +31,11 @@ namespace dtrain {
 /// loader's threads run no LibTorch operator, so they start no threads of LibTorch's own.
 class Loader final : public BatchSource {
  public:
-  /// `format`: Contiguous or ChannelsLast, of the images. `pinned`: batches lie in memory from which a GPU copies at
-  /// full speed and without waiting. options.loader.threads 0 takes every core: a caller that computes meanwhile sets
-  /// it by loader_threads(). `trace` gets the spans "read" and "decode" of every sample, with the number of its batch
-  /// since start(), in the lanes "loader 0", "loader 1" …
+  /// `format`: Contiguous or ChannelsLast, of the images. options.loader.threads 0 takes every core: a caller that
+  /// computes meanwhile sets it by loader_threads(). `trace` gets the spans "read" and "decode" of every sample, with
+  /// the number of its batch since start(), in the lanes "loader 0", "loader 1" …
   Loader(const Dataset& dataset, const DataOptions& options, uint64_t seed, at::MemoryFormat format, Trace& trace,
-         bool pinned = false);
+         const Delivery& delivery = {});
   ~Loader() override;  ///< stops and joins the threads
 
   void start(std::vector<BatchRequest> requests) override;

@@ -74,11 +74,18 @@ struct AugmentOptions {
   double contrast = 0;    ///< c: distance from the picture's mean × uniform [1-c, 1+c], [0, 1]
 };
 
+/// Where decoded pictures are kept for later epochs.
+enum class PictureKeep {
+  none,
+  device,  ///< in the memory of the device that computes: a GPU's, or this process's own
+};
+
 /// `data.loader:`
 struct LoaderOptions {
   int64_t threads = 0;   ///< decoding threads per process; 0 = auto: the cores this process may use, less those that
                          ///< compute, at least 1
   int64_t prefetch = 2;  ///< batches held ready ahead of the one in use, >= 1
+  PictureKeep cache = PictureKeep::none;  ///< not with augment.brightness or contrast
 };
 
 enum class Distribute { samples, batches };

@@ -25,7 +25,8 @@ std::optional<Batch> RepeatedBatches::next() {
   if (next_ == requests_.size()) return std::nullopt;
   const BatchRequest& request = requests_[next_++];
   for (const Batch& batch : made_)
-    if (batch.samples.size() == request.samples.size()) return Batch{batch.images, batch.targets, request.samples};
+    if (batch.samples.size() == request.samples.size())
+      return Batch{batch.images, batch.targets, request.samples, batch.raw};
   throw InternalError("RepeatedBatches: a batch was not made by start()");
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "dtrain/data/options.hpp"
+#include "dtrain/device/picture_rules.hpp"
 #include "dtrain/io/image.hpp"
 
 namespace dtrain {
@@ -23,10 +24,19 @@ struct AugmentDraw {
 /// Keyed by (seed, epoch, sample id): the same on whatever process, thread or order.
 AugmentDraw draw_augmentation(const AugmentOptions& options, uint64_t seed, int64_t epoch, uint64_t sample_id);
 
-/// Decoded picture → float32 HWC [height × width × channels] in `out`: channels converted, resized bilinearly with
-/// antialiasing (as torchvision's Resize with antialias on float input, within 1e-5 of pixels in [0, 1]), augmented,
-/// then (pixel − mean) ÷ std with pixels scaled to [0, 1] by their bit depth. What resize pad adds is black (0 before
-/// normalisation). Throws ConfigError for a turn of a canvas that is not square.
+/// The draw's flips and turns. Throws ConfigError for a turn of a canvas that is not square.
+PictureWalk walk_of(const AugmentDraw& draw, int64_t height, int64_t width);
+
+/// Size, channels and normalisation of what the network reads, data.image.mean and std or their defaults.
+PictureForm picture_form(const ImageOptions& options);
+
+/// Decoded picture → floats in [0, 1] by its bit depth, HWC, at options.height × width: resized bilinearly with
+/// antialiasing (as torchvision's Resize with antialias on float input, within 1e-5), colour turned to grey where
+/// options.channels is 1. What resize pad adds is 0.
+std::vector<float> resized_pixels(const Image& image, const ImageOptions& options);
+
+/// Decoded picture → float32 HWC [height × width × channels] in `out`: resized_pixels(), augmented, then (pixel − mean)
+/// ÷ std, grey repeated for every channel. Throws like walk_of.
 void transform_image(const Image& image, const ImageOptions& options, const AugmentDraw& draw, std::span<float> out);
 
 /// Mask of class indices → `classes` planes of 0 and 1, CHW [classes × height × width] in `out`: nearest neighbour by

@@ -4,13 +4,14 @@
 #include <vector>
 
 #include "dtrain/base/shards.hpp"
+#include "dtrain/device/picture_rules.hpp"
 #include "dtrain/device/update_rules.hpp"
 
 namespace dtrain {
 
-/// The loops over flat float32 memory that training needs, on the CPU or on a GPU: pointers are to memory of that
-/// device. On a GPU work goes to the calling thread's current stream and the call returns at once, but for
-/// sums_of_squares(). add(), sum() and update() give an element the same bits however calls cut the memory.
+/// The loops over flat float32 memory and over pictures that training needs, on the CPU or on a GPU: pointers are to
+/// memory of that device. On a GPU work goes to the calling thread's current stream and the call returns at once, but
+/// for sums_of_squares(). add(), sum() and update() give an element the same bits however calls cut the memory.
 class FlatMath {
  public:
   virtual ~FlatMath() = default;
@@ -34,6 +35,14 @@ class FlatMath {
   /// Σx² in double of each range, in an order of additions that the size of the range alone decides: what clipping by
   /// the global norm needs. Not finite exactly when an element is not. Waits for the device.
   virtual std::vector<double> sums_of_squares(const float* values, const std::vector<Range>& ranges) const = 0;
+
+  /// Flips, turns and normalises `count` pictures into out[count, height, width, channels]. `pictures` lies in memory
+  /// of the device, too.
+  virtual void finish_pictures(const PictureForm& form, const RawPicture* pictures, int64_t count,
+                               float* out) const = 0;
+  /// Flips and turns masks into planes of 0 and 1, out[count, classes, height, width]; plane k is class k + 1.
+  virtual void finish_masks(const PictureForm& form, const RawPicture* masks, int64_t count, int64_t classes,
+                            float* out) const = 0;
 };
 
 /// The CPU's.

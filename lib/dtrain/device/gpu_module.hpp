@@ -22,6 +22,8 @@ class GpuModule {
   virtual void use_device(int device) = 0;
   /// The most that LibTorch has held of this thread's device so far, in 1e6 bytes.
   virtual double memory_peak_mb() const = 0;
+  /// Of this thread's device, in 1e6 bytes: what no program holds.
+  virtual double memory_free_mb() const = 0;
   /// "13.0"
   virtual std::string cuda_version() const = 0;
 };

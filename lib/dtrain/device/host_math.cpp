@@ -78,6 +78,28 @@ double sum_of_squares(const float* values, int64_t numel) {
   return lanes[0];
 }
 
+// kFrom channels of Pixel to kTo.
+template <typename Pixel, int kFrom, int kTo>
+[[gnu::always_inline]] inline float* finish_picture(const PictureForm& form, const RawPicture& picture, float* out) {
+  const auto* pixels = static_cast<const Pixel*>(picture.pixels);
+  for (int64_t y = 0; y < form.height; ++y) {
+    const Pixel* pixel = pixels + (picture.walk.start + y * picture.walk.down) * kFrom;
+    for (int64_t x = 0; x < form.width; ++x) {
+      for (int c = 0; c < kTo; ++c)
+        *out++ = normalised(pixel_value(pixel[kFrom == 1 ? 0 : c]), form.mean[c], form.factor[c]);
+      pixel += picture.walk.right * kFrom;
+    }
+  }
+  return out;
+}
+
+template <typename Pixel>
+[[gnu::always_inline]] inline float* finish_any(const PictureForm& form, const RawPicture& picture, float* out) {
+  if (picture.channels == 3) return finish_picture<Pixel, 3, 3>(form, picture, out);
+  if (form.channels == 3) return finish_picture<Pixel, 1, 3>(form, picture, out);
+  return finish_picture<Pixel, 1, 1>(form, picture, out);
+}
+
 class HostMath final : public FlatMath {
  public:
   void add(float* into, const float* from, int64_t numel) const override { add_pair(into, from, into, numel); }
@@ -115,6 +137,21 @@ class HostMath final : public FlatMath {
     std::vector<double> sums;
     for (const Range& range : ranges) sums.push_back(sum_of_squares(values + range.begin, range.size()));
     return sums;
+  }
+
+  void finish_pictures(const PictureForm& form, const RawPicture* pictures, int64_t count, float* out) const override {
+    for (const RawPicture* picture = pictures; picture < pictures + count; ++picture)
+      out = picture->bytes != 0 ? finish_any<uint8_t>(form, *picture, out) : finish_any<float>(form, *picture, out);
+  }
+
+  void finish_masks(const PictureForm& form, const RawPicture* masks, int64_t count, int64_t classes,
+                    float* out) const override {
+    for (const RawPicture* mask = masks; mask < masks + count; ++mask)
+      for (int64_t k = 1; k <= classes; ++k)
+        for (int64_t y = 0; y < form.height; ++y) {
+          const uint8_t* pixel = static_cast<const uint8_t*>(mask->pixels) + mask->walk.start + y * mask->walk.down;
+          for (int64_t x = 0; x < form.width; ++x, pixel += mask->walk.right) *out++ = *pixel == k ? 1.0F : 0.0F;
+        }
   }
 };
 

@@ -45,6 +45,8 @@ class NcclApi {
   virtual NcclResult receive(void* data, size_t bytes, int peer, Handle comm) = 0;
   /// In place, float32, sum.
   virtual NcclResult all_reduce(float* data, size_t numel, Handle comm) = 0;
+  /// In place: `all` has room for `bytes` from each rank, and this rank's lie at rank × bytes.
+  virtual NcclResult all_gather(void* all, size_t bytes, int rank, Handle comm) = 0;
   virtual NcclResult finalize(Handle comm) = 0;
   virtual NcclResult destroy(Handle comm) = 0;
   virtual NcclResult abort(Handle comm) = 0;

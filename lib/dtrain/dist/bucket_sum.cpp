@@ -52,11 +52,13 @@ class OwnBufferSum : public BucketSum {
 class RingSum final : public OwnBufferSum {
  public:
   using OwnBufferSum::OwnBufferSum;
+  std::string transport() const override { return comm_.rings() ? comm_.all_reduce_transport() : "messages"; }
 
  private:
-  // Part k of the values travels around the ring and grows; after n − 1 hops rank k − 1 has its sum. Then the sums
-  // travel around once more.
+  // Where the transport has no ring of its own: part k of the values travels around the ring and grows; after n − 1
+  // hops rank k − 1 has its sum. Then the sums travel around once more.
   void sum_ranks(at::Tensor values) override {
+    if (comm_.rings()) return comm_.all_reduce(values);
     const int n = comm_.size();
     const auto part = [&](int k) {
       const Range range = part_of(values.numel(), n, (k % n + n) % n);
@@ -84,6 +86,7 @@ class RingSum final : public OwnBufferSum {
 class FastestSum final : public OwnBufferSum {
  public:
   using OwnBufferSum::OwnBufferSum;
+  std::string transport() const override { return comm_.all_reduce_transport(); }
 
  private:
   void sum_ranks(at::Tensor values) override { comm_.all_reduce(values); }

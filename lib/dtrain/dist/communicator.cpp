@@ -1,8 +1,31 @@
 #include "dtrain/dist/communicator.hpp"
 
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
 #include "dtrain/base/error.hpp"
 
 namespace dtrain {
+
+Range slice_of_rank(int64_t length, int ranks, int rank) {
+  const int64_t whole = (length + ranks - 1) / ranks;
+  return {std::min(length, whole * rank), std::min(length, whole * (rank + 1))};
+}
+
+void Communicator::gather_slices(at::Tensor& tensor) {
+  const Range mine = slice_of_rank(tensor.numel(), size(), rank());
+  std::vector<Message> sends;
+  std::vector<Message> receives;
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer == rank()) continue;
+    const Range theirs = slice_of_rank(tensor.numel(), size(), peer);
+    if (mine.size() > 0) sends.push_back({peer, tensor.slice(0, mine.begin, mine.end)});
+    if (theirs.size() > 0) receives.push_back({peer, tensor.slice(0, theirs.begin, theirs.end)});
+  }
+  exchange(sends, receives);
+}
+
 namespace {
 
 class SerialCommunicator final : public Communicator {

@@ -2,8 +2,10 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "dtrain/base/shards.hpp"
 #include "dtrain/dist/host_memory.hpp"
 
 namespace dtrain {
@@ -36,10 +38,18 @@ class Communicator {
   /// The transport's own all-reduce: `tensor` (contiguous) becomes the sum over all ranks, in an order that the
   /// transport chooses and that may differ with the number of ranks. With one rank nothing happens. Throws CommError.
   virtual void all_reduce(at::Tensor& tensor) = 0;
+  /// True where all_reduce() goes around a ring of neighbours by itself.
+  virtual bool rings() const { return false; }
+  /// How all_reduce() travels, for people.
+  virtual std::string all_reduce_transport() const { return "messages"; }
+
+  /// Every rank gets what the others have in their slices of `tensor` (contiguous, one dimension, of the same length
+  /// everywhere): slice_of_rank() of its length. With one rank nothing changes. Throws CommError.
+  virtual void gather_slices(at::Tensor& tensor);
 
   /// Memory on `device` that the ranks of one host share, a segment of `numel` floats each. All ranks call it together.
-  /// Where it cannot be had (GPUs, different machines, no room for it, or told not to), all ranks get segments of their
-  /// own, each as a host of its own. Throws CommError.
+  /// Where it cannot be had (GPUs, no room for it, or told not to), all ranks get segments of their own and a note why;
+  /// whether ranks of one host still stand together there is up to the transport. Throws CommError.
   virtual HostMemory share(int64_t numel, c10::Device device) = 0;
 
   /// A second, independent channel between the same ranks, for another thread. All ranks call it together. Must not
@@ -54,6 +64,10 @@ class Communicator {
   /// the caller has such failures: NCCL.
   virtual void require_healthy() {}
 };
+
+/// What rank `rank` of `ranks` has of `length` elements in gather_slices(): pieces of one size, ⌈length ÷ ranks⌉, the
+/// last ones shorter or empty.
+Range slice_of_rank(int64_t length, int ranks, int rank);
 
 /// The only rank of a job of one.
 std::unique_ptr<Communicator> make_serial_communicator();

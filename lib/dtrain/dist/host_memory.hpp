@@ -39,14 +39,15 @@ class HostBarrier {
 };
 
 /// How the ranks lie on hosts, and float memory that the ranks of one host share: each has a segment, and reads and
-/// writes those of the others. Where memory cannot be shared every rank counts as a host of its own.
+/// writes those of the others. Where memory cannot be shared `note` says why, and every rank has its own alone.
 /// Made by Communicator::share().
 struct HostMemory {
   std::vector<std::vector<int>> hosts;  ///< ranks of each host, ascending; hosts in the order of their first rank
   size_t host = 0;                      ///< this rank's host
   size_t local = 0;                     ///< this rank's place among hosts[host]
-  std::vector<at::Tensor> segments;     ///< of the ranks hosts[host], float32 [numel], zero at first
-  HostBarrier barrier;                  ///< of the ranks hosts[host]
+  std::vector<at::Tensor> segments;     ///< of the ranks hosts[host], float32 [numel], zero at first; with a note
+                                        ///< this rank's alone
+  HostBarrier barrier;                  ///< of the ranks hosts[host]; with a note it waits for nobody
   std::string note;                     ///< why ranks of one host do not share memory; "" = they do
   std::shared_ptr<void> keep_alive;     ///< owns the memory behind `segments`, where anything does
 

@@ -2,7 +2,9 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <thread>
 
@@ -36,24 +38,56 @@ std::string meaning(NcclResult result) {
   return "unknown result " + std::to_string(static_cast<int>(result));
 }
 
+constexpr const char* kAlgorithm = "NCCL_ALGO";
+
+std::string chosen_algorithm() {
+  const char* value = std::getenv(kAlgorithm);
+  return value == nullptr ? "" : value;
+}
+
+// NCCL_ALGO=Ring while a communicator starts.
+class RingScope {
+ public:
+  explicit RingScope(bool ring) : ring_(ring) {
+    if (ring_) setenv(kAlgorithm, "Ring", 1);
+  }
+  ~RingScope() {
+    if (ring_) unsetenv(kAlgorithm);
+  }
+  RingScope(const RingScope&) = delete;
+  RingScope& operator=(const RingScope&) = delete;
+
+ private:
+  bool ring_;
+};
+
 class NcclCommunicator final : public Communicator {
  public:
-  NcclCommunicator(NcclApi& api, Communicator& host, double limit_s)
-      : api_(api), host_(host), limit_s_(limit_s), rank_(host.rank()), size_(host.size()) {
+  NcclCommunicator(NcclApi& api, Communicator& host, double limit_s, bool ring)
+      : api_(api), host_(host), limit_s_(limit_s), ring_(ring), rank_(host.rank()), size_(host.size()) {
+    const HostMemory memory = host_.share(1, c10::kCPU);
+    hosts_ = memory.hosts;
+    host_number_ = memory.host;
     NcclApi::Id id;
     NcclResult made = NcclResult::success;
     if (rank_ == 0) made = api_.get_unique_id(id);
-    at::Tensor bytes = at::empty({static_cast<int64_t>(id.bytes.size()) + 1}, at::kByte);
+    at::Tensor bytes = at::empty({static_cast<int64_t>(id.bytes.size()) + 2}, at::kByte);
     auto* data = bytes.mutable_data_ptr<uint8_t>();
     std::memcpy(data, id.bytes.data(), id.bytes.size());
     data[id.bytes.size()] = static_cast<uint8_t>(made);  // so that no rank waits for an id that there is not
+    // ncclGetUniqueId has read the user's nccl.conf into the environment. Rank 0's view decides: were one rank to go
+    // around a ring and another not, NCCL would hang.
+    data[id.bytes.size() + 1] = ring_ && chosen_algorithm().empty() ? 1 : 0;
     broadcast(host_, bytes);
     data = bytes.mutable_data_ptr<uint8_t>();
     std::memcpy(id.bytes.data(), data, id.bytes.size());
     made = static_cast<NcclResult>(data[id.bytes.size()]);
+    const bool ask_for_ring = data[id.bytes.size() + 1] != 0;
     if (made != NcclResult::success) fail("ncclGetUniqueId", made);
     try {
+      const RingScope scope(ask_for_ring);
       settle("ncclCommInitRankConfig", api_.init_rank(comm_, size_, id, rank_));
+      algorithm_ = chosen_algorithm();
       // A first collective may deadlock with the allocations of a rank that is still being set up.
       barrier(host_);
     } catch (...) {
@@ -90,14 +124,34 @@ class NcclCommunicator final : public Communicator {
            api_.all_reduce(tensor.mutable_data_ptr<float>(), static_cast<size_t>(tensor.numel()), comm_));
   }
 
+  bool rings() const override { return ring_; }
+  std::string all_reduce_transport() const override {
+    return "NCCL's all-reduce" + (algorithm_.empty() ? "" : " (NCCL_ALGO=" + algorithm_ + ")");
+  }
+
+  void gather_slices(at::Tensor& tensor) override {
+    require_reachable(tensor);
+    if (tensor.numel() == 0) return;
+    if (tensor.numel() % size_ == 0) return gather_equal(tensor);
+    const Range mine = slice_of_rank(tensor.numel(), size_, rank_);
+    at::Tensor padded = at::empty({slice_of_rank(tensor.numel(), size_, 0).size() * size_}, tensor.options());
+    padded.slice(0, mine.begin, mine.end).copy_(tensor.slice(0, mine.begin, mine.end));
+    gather_equal(padded);
+    tensor.copy_(padded.slice(0, 0, tensor.numel()));
+  }
+
   HostMemory share(int64_t numel, c10::Device device) override {
     HostMemory memory = unshared_memory(rank_, size_, numel, device);
+    memory.hosts = hosts_;
+    memory.host = host_number_;
+    const std::vector<int>& ranks = memory.ranks();
+    memory.local = static_cast<size_t>(std::find(ranks.begin(), ranks.end(), rank_) - ranks.begin());
     memory.note = "NCCL between GPUs";
     return memory;
   }
 
   std::unique_ptr<Communicator> duplicate() override {
-    return std::make_unique<NcclCommunicator>(api_, host_, limit_s_);
+    return std::make_unique<NcclCommunicator>(api_, host_, limit_s_, ring_);
   }
 
   void limit_waits(double seconds) override { limit_s_ = seconds; }
@@ -109,6 +163,11 @@ class NcclCommunicator final : public Communicator {
   }
 
  private:
+  void gather_equal(at::Tensor& tensor) {
+    settle("ncclAllGather",
+           api_.all_gather(tensor.mutable_data_ptr(), tensor.nbytes() / static_cast<size_t>(size_), rank_, comm_));
+  }
+
   // NCCL carries a call out in the background; until it has, nothing else may be asked of the communicator.
   void settle(const char* call, NcclResult result) {
     const Stopwatch waited;
@@ -166,8 +225,12 @@ class NcclCommunicator final : public Communicator {
   NcclApi& api_;
   Communicator& host_;
   double limit_s_;
+  bool ring_;
   int rank_;
   int size_;
+  std::vector<std::vector<int>> hosts_;
+  size_t host_number_ = 0;
+  std::string algorithm_;  // NCCL_ALGO when this one started
   NcclApi::Handle comm_ = nullptr;
   bool failed_ = false;
   NcclResult noted_ = NcclResult::success;
@@ -175,8 +238,8 @@ class NcclCommunicator final : public Communicator {
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_nccl_communicator(NcclApi& api, Communicator& host, double limit_s) {
-  return std::make_unique<NcclCommunicator>(api, host, limit_s);
+std::unique_ptr<Communicator> make_nccl_communicator(NcclApi& api, Communicator& host, double limit_s, bool ring) {
+  return std::make_unique<NcclCommunicator>(api, host, limit_s, ring);
 }
 
 }  // namespace dtrain

@@ -13,7 +13,14 @@ namespace dtrain {
 /// followed until NCCL has carried it out or `limit_s` seconds have passed, and require_healthy() finds what fails
 /// later. A failure is final: the destructor then aborts the communicator instead of finishing it, and the job ends.
 ///
+/// `ring`: all_reduce() goes around a ring. NCCL has no argument for it and reads the variable NCCL_ALGO whenever a
+/// communicator starts, so it is set to Ring while this one does; where the user has set it, in the environment of rank
+/// 0 or in its nccl.conf, his choice stands.
+///
+/// share() tells the hosts as `host` sees them: memory that ranks of one host could share there counts as one host.
+///
 /// `api` and `host` outlive it; `host` is used by this call and duplicate() alone. Throws CommError.
-std::unique_ptr<Communicator> make_nccl_communicator(NcclApi& api, Communicator& host, double limit_s);
+std::unique_ptr<Communicator> make_nccl_communicator(NcclApi& api, Communicator& host, double limit_s,
+                                                     bool ring = false);
 
 }  // namespace dtrain

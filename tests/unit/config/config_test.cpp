@@ -200,7 +200,7 @@ TEST_CASE("every error of every source is told at once, in order, with its place
 }
 
 TEST_CASE("keys that dtrain does not have are unknown, never accepted and ignored") {
-  for (const char* key : {"output.tensorboard=true", "data.loader.cache=ram", "data.augment.mixup=1"}) {
+  for (const char* key : {"output.tensorboard=true", "data.augment.mixup=1"}) {
     INFO(key);
     CHECK(contains(errors_of("data: {format: synthetic}\n", {key}),
                    "unknown key '" + std::string(key, strchr(key, '=')) + "'"));
@@ -226,7 +226,7 @@ TEST_CASE("files that are absent or no text end with their own code") {
 
 TEST_CASE("the fingerprint leaves out what does not change the result, and the root of the data") {
   for (const char* key : {"name", "epochs", "output.dir", "checkpoint.every", "checkpoint.keep", "data.loader.threads",
-                          "data.loader.prefetch", "distributed.bucket_mb", "distributed.backend",
+                          "data.loader.prefetch", "data.loader.cache", "distributed.bucket_mb", "distributed.backend",
                           "distributed.watchdog.abort", "distributed.watchdog.warn", "data.root"})
     CHECK_FALSE(key_in_fingerprint(key));
   for (const char* key : {"seed", "optimizer.learning_rate", "data.labels", "checkpoint.best.monitor",

@@ -115,6 +115,8 @@ TEST_CASE("values that contradict each other are told where one of them stands")
              {{"data.split={valid: 0.5, test: 0.5}"}, "their sum must be below 1"},
              {{"data.augment.rot90=1", "data.image.size=[64, 32]"}, "needs a square data.image.size, not 64 × 32"},
              {{"data.image.size=[16, 16]"}, "densenet121 needs"},
+             {{"data.loader.cache=device", "data.augment.contrast=0.1"}, "leave one of the two out"},
+             {{"data.loader.cache=ram"}, "data.loader.cache"},
              {{"optimizer={name: sgd, nesterov: true}"}, "optimizer.nesterov needs optimizer.momentum > 0"},
              {{"schedule.decay.name=multistep"}, "needs schedule.decay.at"},
              {{"schedule.decay={name: multistep, at: [3 epochs, 2 epochs]}"}, "must ascend"},
@@ -127,6 +129,8 @@ TEST_CASE("values that contradict each other are told where one of them stands")
                     "data.split.folders and data.split.files exclude each other"}});
   CHECK(errors_with(kSynthetic, {"checkpoint.best.monitor=valid.auroc_class3"}).empty());
   CHECK(errors_with(kSynthetic, {"batch.global=8", "schedule.scale_with_ranks=none"}).empty());
+  CHECK(errors_with(kSynthetic, {"data.loader.cache=none", "data.augment.contrast=0.1"}).empty());
+  CHECK(errors_with(kSynthetic, {"data.loader.cache=device", "data.augment.hflip=0.1"}).empty());
 }
 
 TEST_CASE("a monitor names a column that epochs.csv will have") {

@@ -194,7 +194,7 @@ TEST_CASE("on a CPU batches are handed through as they are, in memory and order"
     at::Tensor images = at::ones({1, 3, 2, 2});
     int64_t left = 0;
   } source;
-  DeviceBatches batches(source, c10::kCPU);
+  DeviceBatches batches(source, {});
   CHECK_FALSE(batches.ready());
   batches.start({});
   CHECK(batches.ready());

@@ -2,7 +2,10 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstdlib>
+#include <sstream>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/dist/bucket_sum.hpp"
@@ -20,13 +23,31 @@ namespace {
 constexpr double kLimit = 20;
 
 // Runs `body` on every rank, over NCCL's stand-in; Catch's macros belong to one thread.
-void run_nccl_ranks(int ranks, const std::function<void(Communicator&, StandInNccl&)>& body) {
+void run_nccl_ranks(int ranks, const std::function<void(Communicator&, StandInNccl&)>& body,
+                    const std::vector<int>& host_of = {}) {
   auto wire = std::make_shared<NcclWire>();
-  run_ranks(ranks, [&](Communicator& host) {
+  const auto on_rank = [&](Communicator& host) {
     StandInNccl api(wire);
     const auto comm = make_nccl_communicator(api, host, kLimit);
     body(*comm, api);
-  });
+  };
+  run_ranks(ranks, on_rank, host_of);
+}
+
+// "send 20 to 1" → 20 where the peer is one of `peers`, and so on over all calls.
+int64_t bytes_sent(const std::vector<std::string>& calls, const std::vector<int>& peers) {
+  int64_t bytes = 0;
+  for (const std::string& call : calls) {
+    std::istringstream words(call);
+    std::string verb;
+    std::string to;
+    int64_t count = 0;
+    int peer = 0;
+    if (words >> verb >> count >> to >> peer && verb == "send" &&
+        std::find(peers.begin(), peers.end(), peer) != peers.end())
+      bytes += count;
+  }
+  return bytes;
 }
 
 // A job of one rank with a stand-in to be set up by `prepare`; returns what is written down when all is gone.
@@ -61,6 +82,77 @@ TEST_CASE("over NCCL collectives, sums and the reducer do what they do over thre
   }
 }
 
+TEST_CASE("over NCCL on several nodes the sums keep their bits, however the ranks lie") {
+  const std::vector<std::vector<int>> layouts = {{0, 1},       {0, 0, 1},    {0, 1, 0},         {0, 0, 1, 1},
+                                                 {0, 1, 0, 1}, {0, 0, 0, 1}, {0, 0, 1, 1, 2, 2}};
+  for (const std::vector<int>& host_of : layouts)
+    for (const int64_t v : {6, 7, 8, 16}) {
+      INFO("V " << v << " on " << host_of.size() << " ranks, the second on node " << host_of[1]);
+      const auto check = [&](Communicator& comm, StandInNccl&) {
+        test::check_bucket_sum(comm, Reduction::canonical, v);
+      };
+      CHECK_NOTHROW(run_nccl_ranks(static_cast<int>(host_of.size()), check, host_of));
+    }
+}
+
+TEST_CASE("of each slice one sum for every whole subtree of a node leaves the node") {
+  // V = 8 on two nodes of four GPUs, 80 floats: each node adds up its half of the tree. Of the other node's 4 slices of
+  // 10 floats it sends 160 bytes. Were each GPU to send its own, it would be four times that.
+  std::vector<int64_t> leaving(8);
+  std::vector<int64_t> inside(8);
+  std::vector<std::string> transports(8);
+  const auto body = [&](Communicator& comm, StandInNccl& api) {
+    const auto sum = make_bucket_sum(Reduction::canonical, comm, {}, 8, 80);
+    sum->begin(CanonicalTree(std::vector<bool>(8, true)));
+    api.calls.clear();
+    sum->sum({0, 80});
+    const auto rank = static_cast<size_t>(comm.rank());
+    const std::vector<int> low = {0, 1, 2, 3};
+    const std::vector<int> high = {4, 5, 6, 7};
+    leaving[rank] = bytes_sent(api.calls, rank < 4 ? high : low);
+    inside[rank] = bytes_sent(api.calls, rank < 4 ? low : high);
+    transports[rank] = sum->transport();
+    if (api.calls.back() != "all_gather 40") throw InternalError("slices are gathered at the end");
+  };
+  run_nccl_ranks(8, body, {0, 0, 0, 0, 1, 1, 1, 1});
+  CHECK(leaving == std::vector<int64_t>(8, 40));  // a rail each
+  CHECK(inside ==
+        std::vector<int64_t>(8, 240));  // for the slices of its three neighbours and of those that they speak for
+  CHECK(transports[3] == "messages (NCCL between GPUs), within each of 2 hosts, then between them");
+}
+
+TEST_CASE("ring is NCCL's all-reduce, told by NCCL_ALGO to go around a ring unless the user has chosen") {
+  const auto seen = [](bool ring) {
+    StandInNccl api(std::make_shared<NcclWire>());
+    const auto host = make_serial_communicator();
+    const auto comm = make_nccl_communicator(api, *host, 0.2, ring);
+    CHECK(comm->rings() == ring);
+    return api.algorithm_given + ", " + comm->all_reduce_transport();
+  };
+  unsetenv("NCCL_ALGO");
+  CHECK(seen(true) == "Ring, NCCL's all-reduce (NCCL_ALGO=Ring)");
+  CHECK(std::getenv("NCCL_ALGO") == nullptr);
+  CHECK(seen(false) == ", NCCL's all-reduce");
+  setenv("NCCL_ALGO", "Tree", 1);
+  CHECK(seen(true) == "Tree, NCCL's all-reduce (NCCL_ALGO=Tree)");
+  CHECK(seen(false) == "Tree, NCCL's all-reduce (NCCL_ALGO=Tree)");
+  CHECK(std::getenv("NCCL_ALGO") == std::string("Tree"));
+  unsetenv("NCCL_ALGO");
+  std::vector<std::string> calls;
+  auto wire = std::make_shared<NcclWire>();
+  run_ranks(2, [&](Communicator& host) {
+    StandInNccl api(wire);
+    const auto comm = make_nccl_communicator(api, host, kLimit, true);
+    test::check_bucket_sum(*comm, Reduction::ring, 5);
+    const auto sum = make_bucket_sum(Reduction::ring, *comm, {}, 2, 100);
+    sum->begin(CanonicalTree({true, true}));
+    api.calls.clear();
+    sum->sum({10, 100});
+    if (comm->rank() == 0) calls = api.calls;
+  });
+  CHECK(calls == std::vector<std::string>{"all_reduce 90"});
+}
+
 TEST_CASE("the id that rank 0 draws starts every rank's communicator") {
   std::vector<std::vector<std::string>> calls(3);
   std::vector<NcclApi::Id> ids(3);
@@ -76,22 +168,20 @@ TEST_CASE("the id that rank 0 draws starts every rank's communicator") {
   CHECK(ids[0].bytes[1] == 8);
 }
 
-TEST_CASE(
-    "a canonical sum sends the other rank's slice, receives its own, and sends the sums round, bucket by bucket") {
+TEST_CASE("a canonical sum sends the other rank's slice, receives its own, and gathers the sums, bucket by bucket") {
   std::vector<std::string> calls;
   run_nccl_ranks(2, [&](Communicator& comm, StandInNccl& api) {
     const auto sum = make_bucket_sum(Reduction::canonical, comm, {}, 2, 100);
     sum->begin(CanonicalTree({true, true}));
     if (comm.rank() == 0) api.calls.clear();
     sum->sum({0, 10});
-    sum->sum({10, 100});
+    sum->sum({10, 99});
     if (comm.rank() == 0) calls = api.calls;
   });
-  // In bytes: slices of 5 and of 45 floats.
-  const std::vector<std::string> expected = {"group_start", "receive 20 from 1",  "send 20 to 1",  "group_end",
-                                             "group_start", "receive 20 from 1",  "send 20 to 1",  "group_end",
-                                             "group_start", "receive 180 from 1", "send 180 to 1", "group_end",
-                                             "group_start", "receive 180 from 1", "send 180 to 1", "group_end"};
+  // In bytes: slices of 5 and 5, of 45 and 44 floats; those that are not of one size are padded to be gathered.
+  const std::vector<std::string> expected = {
+      "group_start", "receive 20 from 1",  "send 20 to 1",  "group_end", "all_gather 20",
+      "group_start", "receive 180 from 1", "send 176 to 1", "group_end", "all_gather 180"};
   CHECK(calls == expected);
 }
 
@@ -172,6 +262,26 @@ TEST_CASE("when rank 0 gets no id, every rank is told") {
     }
   });
   CHECK(told == 3);
+}
+
+TEST_CASE("a gather of slices that fails, or that is never carried out, ends with 69 or 76") {
+  for (const bool hangs : {false, true}) {
+    std::atomic<int> code{0};
+    auto wire = std::make_shared<NcclWire>();
+    run_ranks(2, [&](Communicator& host) {
+      StandInNccl api(wire);
+      if (hangs) api.hanging = "all_gather";
+      if (!hangs) api.failing["all_gather"] = NcclResult::remote_error;
+      const auto comm = make_nccl_communicator(api, host, 0.5);
+      at::Tensor values = at::ones(4);
+      try {
+        comm->gather_slices(values);
+      } catch (const Error& error) {
+        code = error.code();
+      }
+    });
+    CHECK(code == (hangs ? exit_code::kStalled : exit_code::kPeerFailed));
+  }
 }
 
 TEST_CASE("a call that is never carried out ends at the limit, with 76") {

@@ -1,5 +1,6 @@
 #include "nccl_stand_in.hpp"
 
+#include <cstdlib>
 #include <cstring>
 
 namespace dtrain::test {
@@ -42,6 +43,8 @@ NcclResult StandInNccl::get_unique_id(Id& id) {
 NcclResult StandInNccl::init_rank(Handle& comm, int ranks, const Id& id, int rank) {
   comm = this;
   id_given = id;
+  const char* algorithm = std::getenv("NCCL_ALGO");
+  algorithm_given = algorithm == nullptr ? "" : algorithm;
   rank_ = rank;
   ranks_ = ranks;
   const std::string key(id.bytes.data(), id.bytes.size());
@@ -116,6 +119,16 @@ NcclResult StandInNccl::all_reduce(float* data, size_t numel, Handle) {
     }
     return true;
   });
+}
+
+NcclResult StandInNccl::all_gather(void* all, size_t bytes, int rank, Handle) {
+  char* parts = static_cast<char*>(all);
+  for (int peer = 0; peer < ranks_; ++peer) {
+    if (peer == rank) continue;
+    posts_.push_back({parts + static_cast<size_t>(rank) * bytes, bytes, peer});
+    receives_.push_back({parts + static_cast<size_t>(peer) * bytes, bytes, peer});
+  }
+  return begin("all_gather", "all_gather " + std::to_string(bytes), [this] { return deliver(); });
 }
 
 NcclResult StandInNccl::finalize(Handle) {

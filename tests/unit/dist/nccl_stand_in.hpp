@@ -28,6 +28,7 @@ class StandInNccl final : public NcclApi {
 
   std::vector<std::string> calls;
   Id id_given;
+  std::string algorithm_given;  ///< NCCL_ALGO when the communicator started
   /// The named call returns this; for "later" the communicator fails after a call has been carried out.
   std::map<std::string, NcclResult> failing;
   c10::DeviceType memory_type = c10::kCPU;
@@ -43,6 +44,7 @@ class StandInNccl final : public NcclApi {
   NcclResult send(const void* data, size_t bytes, int peer, Handle comm) override;
   NcclResult receive(void* data, size_t bytes, int peer, Handle comm) override;
   NcclResult all_reduce(float* data, size_t numel, Handle comm) override;
+  NcclResult all_gather(void* all, size_t bytes, int rank, Handle comm) override;
   NcclResult finalize(Handle comm) override;
   NcclResult destroy(Handle comm) override;
   NcclResult abort(Handle comm) override;

@@ -1,0 +1,103 @@
+"""data.loader.cache changes what is read, never a result."""
+
+import program
+
+COUNT, EPOCHS = 40, 3
+COMMON = {
+    "seed": 4,
+    "epochs": EPOCHS,
+    "model": {"name": "small_cnn"},
+    "batch": {"per_rank": 3},
+    "distributed": {"logical_ranks": 3},
+    "optimizer": {"name": "adam", "learning_rate": 0.001},
+    "data": {"split": {"valid": 0.2}, "augment": {"hflip": 0.5, "vflip": 0.5, "rot90": 0.5}},
+}
+# As they are and resized; grey; with masks, smaller than the canvas.
+KINDS = {
+    "whole": {"data": {"format": "image_folder", "root": "chips", "image": {"size": [128, 128]}}},
+    "resized": {"data": {"format": "image_folder", "root": "chips", "image": {"size": [48, 48]}}},
+    "grey": {"data": {"format": "nih_cxr14", "root": "xray", "labels": "Data_Entry_2017_v2020.csv", "image": {"size": [32, 32]}}},
+    "masks": {"model": {"name": "unet", "base_width": 2}, "data": {"format": "image_mask", "root": "cells",
+                                                                  "image": {"size": [160, 160], "resize": "pad"}}},
+}
+
+
+class Cache(program.ProgramTest):
+    runs = 0
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        for kind in ("chips", "xray", "cells"):
+            cls.sample(kind, COUNT)
+        for name, part in KINDS.items():
+            cls.write_config(name, COMMON, part)
+
+    def train(self, name, *words, ranks=None, folder=None):
+        """In a folder of its own."""
+        type(self).runs += 1
+        folder = folder or f"{name}-{self.runs}"
+        ended = self.good("--config", f"{name}.yaml", "--run-dir", folder, *words, ranks=ranks, timeout=120)
+        return self.run_at(folder), ended
+
+    def test_the_result_is_the_same_with_a_cache_and_without(self):
+        for name in KINDS:
+            plain, _ = self.train(name)
+            for ranks in (None, 2, 3) if name in ("whole", "masks") else (None,):
+                with self.subTest(name=name, ranks=ranks):
+                    cached, ended = self.train(name, "data.loader.cache=device", ranks=ranks)
+                    self.assertEqual(cached.hash(), plain.hash())
+                    self.assertEqual(cached.result_rows(), plain.result_rows())
+                    self.assertEqual(cached.facts()["fingerprint"], plain.facts()["fingerprint"])
+                    self.assertRegex(ended.err, r"cache  up to \d+ MB for \d+ pictures of \d+ x \d+ x [13] (bytes|floats)")
+
+    def test_one_process_reads_every_picture_once(self):
+        cached, _ = self.train("whole", "data.loader.cache=device")
+        read = [float(row["read_mb_per_s"]) for row in cached.rows()]
+        self.assertGreater(read[0], 0)
+        self.assertEqual(read[1:], [0] * (EPOCHS - 1))
+
+    def test_pictures_may_go_once_they_have_been_seen(self):
+        self.sample("chips", COUNT, "passing")
+        epochs = 40
+        plain, _ = self.train("resized", f"epochs={epochs}")
+        started = self.start("--config", "resized.yaml", "--run-dir", "passing-run", "data.root=passing", f"epochs={epochs}",
+                             "data.loader.cache=device")
+        run = self.run_at("passing-run")
+        try:
+            program.wait_until(lambda: (run.folder / "epochs.csv").exists() and run.rows(), 60, "the first epoch")
+            program.shutil.rmtree(self.folder / "passing")
+            self.assertLess(len(run.rows()), epochs)
+        finally:
+            ended = started.wait(120)
+        self.assertEqual(ended.code, 0, ended)
+        self.assertEqual(run.hash(), plain.hash())
+        self.assertEqual(len(run.rows()), epochs)
+
+    def test_a_cache_is_fresh_after_a_resume(self):
+        self.train("resized", "epochs=2", "data.loader.cache=device", folder="longer")
+        resumed, _ = self.train("resized", "epochs=4", "data.loader.cache=device", folder="longer")
+        self.assertGreater(float(resumed.rows()[2]["read_mb_per_s"]), 0)
+        self.assertEqual(resumed.hash(), self.train("resized", "epochs=4")[0].hash())
+
+    def test_check_tells_the_memory(self):
+        words = ("check", "--config", "resized.yaml", "--json", "data.loader.cache=device", "epochs=100")
+        for options, ranks in (((), 1), (("--quick",), 1), (("--world-size", 3), 3)):
+            json = self.good(*words, *options).json()
+            # 32 training pictures in each process in the end; the validation part in batches of 3, shared out.
+            valid = {1: 8, 3: 3}[ranks]
+            self.assertAlmostEqual(json["cache_mb"], (32 + valid) * 48 * 48 * 3 * 4 / 1e6)
+        self.assertNotIn("cache_mb", self.good(*words[:4]).json())
+
+    def test_what_cannot_fit_is_refused_with_both_figures(self):
+        self.fails(self.call("--config", "whole.yaml", "--run-dir", "huge", "data.loader.cache=device",
+                             "data={format: synthetic, root: , synthetic: {samples: 1000000, classes: 2}, image: {size: [1024, 1024]}}"),
+                   78, "data.loader.cache", "MB for", "this process can have", "cache=none")
+
+    def test_brightness_is_not_for_pictures_that_are_kept(self):
+        self.fails(self.call("--config", "whole.yaml", "data.loader.cache=device", "data.augment.contrast=0.1"), 78,
+                   "data.loader.cache", "data.augment.contrast")
+
+
+if __name__ == "__main__":
+    program.main()
