@@ -24,9 +24,9 @@ JOB = {
     "distributed": {"logical_ranks": 4},
     "data": {"format": "synthetic", "synthetic": {"samples": 60, "classes": 3}, "image": {"size": [32, 32]},
              "split": {"valid": 12 / 60}, "augment": {"hflip": 0.5, "brightness": 0.2}},
-    "checkpoint": {"every": "1 step", "keep": 3},
 }
 STEPS_PER_EPOCH = 6
+LAST_STEPS = 3  # a job that has no more than these left may end before a signal is heeded
 GONE_WITHIN = 5  # seconds after which no process of a job that lost one may be left
 ENDS_WITHIN = 120  # seconds
 
@@ -111,11 +111,11 @@ def events(folder, kind):
 class Campaign:
     """Trials against the run that nobody disturbed."""
 
-    def __init__(self, args, name, epochs):
+    def __init__(self, args, name, epochs, save_every="1 step"):
         self.args, self.name, self.epochs = args, name, epochs
         self.program = common.built(args.build, "dtrain", "dtrain")
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="dtrain-chaos-"))
-        (self.folder / "job.yaml").write_text(json.dumps({**JOB, "epochs": epochs}))
+        (self.folder / "job.yaml").write_text(json.dumps({**JOB, "epochs": epochs, "checkpoint": {"every": save_every, "keep": 3}}))
 
     def __enter__(self):
         return self
@@ -163,6 +163,9 @@ class Campaign:
         time.sleep(max(0, until - time.monotonic()))
         return job.process.poll() is None
 
+    def nearly_done(self, folder):
+        return len(events(folder, "step")) >= self.epochs * STEPS_PER_EPOCH - LAST_STEPS
+
     def resumes(self, folder, draw):
         """The run goes on from what it had last called saved, or later, to the undisturbed hash."""
         saved = max((event["step"] for event in events(folder, "checkpoint") if "failed" not in event), default=None)
@@ -201,7 +204,11 @@ class Campaign:
             pending = set()
             while len(facts) + len(failures) < wanted:
                 while len(pending) < min(self.args.jobs, wanted - len(facts) - len(failures)):
-                    pending.add(pool.submit(attempt, next(numbers)))
+                    if (number := next(numbers, None)) is None:
+                        break
+                    pending.add(pool.submit(attempt, number))
+                if not pending:
+                    raise common.Refused("the trial came after the job's end, where it changes nothing; again")
                 done, pending = concurrent.futures.wait(pending, return_when=concurrent.futures.FIRST_COMPLETED)
                 for number, fact, failure in (future.result() for future in done):
                     if failure:
@@ -247,30 +254,35 @@ def kill(args):
                         os.kill(pid, signal.SIGKILL)
                 if not victims:
                     return None
-                struck = time.monotonic()
+                struck, nearly_done = time.monotonic(), campaign.nearly_done(folder)
                 while any(map(alive, pids)) or (whom == "rank" and job.process.poll() is None):
                     if time.monotonic() > struck + 60:
                         raise Failed(f"60 s after kill -9 of {whom} of {ranks} ranks, processes are left")
                     time.sleep(0.01)
                 gone = time.monotonic() - struck
                 code = job.wait()
-                if code == 0:
+                if code == 0 and nearly_done:
                     return None
+                if code == 0:
+                    raise Failed(f"kill -9 of {whom} of {ranks} ranks ended with 0")
+                if (folder / "DONE").exists():  # struck after the work was done
+                    if campaign.result(folder) != campaign.hash:
+                        raise Failed("DONE beside another result")
+                    return None
+                if gone > GONE_WITHIN:
+                    raise Failed(f"{gone:.1f} s after kill -9 of {whom} of {ranks} ranks, processes were left")
             finally:
                 job.kill()
             return {"gone": gone, "step": campaign.resumes(folder, draw)}
 
         facts, failures, late = campaign.run(trial)
-        slow = [fact["gone"] for fact in facts if fact["gone"] > GONE_WITHIN]
-        if slow:
-            common.say(f"{len(slow)} jobs took more than {GONE_WITHIN} s to be gone")
         return campaign.tell(facts, failures, late, "kill -9", {"seconds until all were gone": [fact["gone"] for fact in facts],
                                                                 "resumed at step": [fact["step"] for fact in facts]})
 
 
 def signals(args):
     """USR1 through mpirun."""
-    with Campaign(args, "signals", epochs=12) as campaign:
+    with Campaign(args, "signals", epochs=12, save_every="1000000 epochs") as campaign:
         campaign.undisturbed()
 
         def trial(folder, draw):
@@ -286,13 +298,14 @@ def signals(args):
                     time.sleep(0.005)
                 if not campaign.wait_for_moment(job, folder, ranks, draw):
                     return None
+                nearly_done = campaign.nearly_done(folder)
                 job.process.send_signal(signal.SIGUSR1)
                 sent = time.monotonic()
                 code = job.wait()
                 took = time.monotonic() - sent
             finally:
                 job.kill()
-            if code == 0:
+            if code == 0 and nearly_done:
                 return None
             if code != 75:
                 raise Failed(f"USR1 to {ranks} ranks ended with {code}, not 75: {job.told()}")

@@ -43,7 +43,9 @@ std::string cache_text(const Experiment& e, const CachePlan& cache) {
 }
 
 double memory_for_cache(const Device& device, int64_t sharers) {
-  if (device.module != nullptr) return device.module->memory_free_mb();
+  // Gradients, activations and what cuDNN works in come on top.
+  constexpr double kForPictures = 0.7;
+  if (device.module != nullptr) return kForPictures * device.module->memory_free_mb() / static_cast<double>(sharers);
   std::ifstream lines("/proc/meminfo");
   for (std::string line; std::getline(lines, line);) {
     std::istringstream words(line);

@@ -25,8 +25,8 @@ PixelKind first_kind(const Experiment& experiment, const Plan& plan);
 /// "up to 1,234 MB for 5,000 pictures of 224 x 224 x 3 bytes"
 std::string cache_text(const Experiment& experiment, const CachePlan& cache);
 
-/// Memory that a cache may have, in 1e6 bytes: a GPU's free memory, or of the host's available memory the share of one
-/// of `sharers` processes.
+/// Memory that a cache may have, in 1e6 bytes: of a GPU's free memory seven tenths, of the host's available memory all,
+/// divided by the `sharers`, the processes that take from it.
 double memory_for_cache(const Device& device, int64_t sharers);
 
 /// Throws ConfigError with both figures where the cache needs more memory than there is.

@@ -46,7 +46,7 @@ void Job::start(const Experiment& experiment) {
       Watchdog::Handlers{
           warn_of_stall,
           [rank_name = alone ? "" : name()](const std::string& sentence) { tell_stall(rank_name, sentence); },
-          [] { std::_Exit(exit_code::kStalled); }});
+          [this] { end_stalled(); }});
   require_connected_tasks(launch_);
   if (options.backend == Backend::mpi && !launch_.launched)
     throw ConfigError(
@@ -81,6 +81,17 @@ void Job::start(const Experiment& experiment) {
   take_device(experiment, mpi_->local_rank());
 }
 
+// On the watchdog's thread. srun takes the highest code of its tasks, and those that it kills itself have 137: only
+// what MPI_Abort says comes through. It may hang where a peer does, so it is not waited for.
+void Job::end_stalled() {
+  constexpr auto kPatience = std::chrono::seconds(1);
+  if (mpi_ && launch_.by_srun) {
+    std::thread([session = mpi_.get()] { session->abort(exit_code::kStalled); }).detach();
+    std::this_thread::sleep_for(kPatience);
+  }
+  std::_Exit(exit_code::kStalled);
+}
+
 void Job::take_device(const Experiment& experiment, int local_rank) {
   device_ = choose_device(experiment, *comm_, local_rank);
   if (device_.gpu_idle && is_root()) log_.warning("the CPU computes, because " + device_.why_cpu);
@@ -100,7 +111,8 @@ std::unique_ptr<Communicator> Job::gradient_comm(Reduction reduction) {
   if (device_.device.module == nullptr || !wanted || size() == 1 || reduction == Reduction::root_cpu)
     return comm_->duplicate();
   setenv("NCCL_RAS_ENABLE", "0", 0);  // or every process listens on a port of its own accord
-  return make_nccl_communicator(device_.device.module->nccl(), *comm_, options_.watchdog.abort_s,
+  // The watchdog names the rank that is behind; NCCL's own limit is for the case that it cannot.
+  return make_nccl_communicator(device_.device.module->nccl(), *comm_, 3 * options_.watchdog.abort_s + 30,
                                 reduction == Reduction::ring);
 }
 

@@ -6,6 +6,7 @@
 
 #include "device_choice.hpp"
 #include "dtrain/base/log.hpp"
+#include "dtrain/base/time.hpp"
 #include "dtrain/config/experiment.hpp"
 #include "dtrain/dist/communicator.hpp"
 #include "dtrain/dist/launch.hpp"
@@ -53,6 +54,8 @@ class Job {
   bool launched() const { return launch_.launched; }
   const Launch& launch() const { return launch_; }
   bool uses_mpi() const { return mpi_ != nullptr; }
+  /// Seconds since this object was made, at the program's start.
+  double seconds() const { return since_start_.seconds(); }
   /// mpirun started this process, and gives it a second between TERM and KILL.
   bool under_mpirun() const { return launch_.by_mpirun; }
   Log& log() { return log_; }
@@ -68,7 +71,9 @@ class Job {
 
  private:
   void take_device(const Experiment& experiment, int local_rank);
+  [[noreturn]] void end_stalled();
 
+  Stopwatch since_start_;
   Launch launch_;
   Log log_;
   std::unique_ptr<Watchdog> watchdog_;

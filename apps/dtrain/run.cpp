@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 
 #include "dtrain/base/error.hpp"
@@ -10,6 +11,8 @@
 #include "dtrain/base/text.hpp"
 #include "dtrain/data/sampler.hpp"
 #include "dtrain/io/file.hpp"
+#include "dtrain/io/file_system.hpp"
+#include "dtrain/io/safetensors.hpp"
 #include "dtrain/model/weights.hpp"
 
 namespace dtrain {
@@ -110,6 +113,22 @@ std::unique_ptr<RunLock> lock_run_folder(const RunFolder& folder, const Job& job
   if (!lock->left_by().empty())
     job.log().info("taking over " + folder.path() + ": " + lock->left_by() + " ended without a word");
   return lock;
+}
+
+bool best_is_of(const std::string& path, const TrainingState& state, const std::string& monitor) {
+  FileSystem::Status status;
+  const bool there = real_file_system().status(path, false, status) == 0;
+  if (std::isnan(state.best_value) || !there) return std::isnan(state.best_value) && !there;
+  try {
+    const auto& stored = SafetensorsFile::read(path, true).metadata();
+    const auto says = [&](const std::string& key, const std::string& text) {
+      const auto found = stored.find(key);
+      return found != stored.end() && found->second == text;
+    };
+    return says("epoch", std::to_string(state.best_epoch)) && says(monitor, shortest(state.best_value));
+  } catch (const DataError&) {
+    return false;
+  }
 }
 
 std::vector<std::string> figure_columns(Task task, const std::vector<std::string>& classes) {

@@ -60,6 +60,10 @@ std::string fingerprint(const Config& config, const Plan& plan, const std::strin
 /// Keeps other jobs out of the run folder, which is there; tells who left it without a word. Throws as RunLock.
 std::unique_ptr<RunLock> lock_run_folder(const RunFolder& folder, const Job& job);
 
+/// Whether best.safetensors at `path` is what the state says of it: of state.best_epoch, with state.best_value under
+/// `monitor`; not there where the state has no best yet. A damaged file is not.
+bool best_is_of(const std::string& path, const TrainingState& state, const std::string& monitor);
+
 /// Columns of epochs.csv after the fixed ones.
 std::vector<std::string> figure_columns(Task task, const std::vector<std::string>& classes);
 

@@ -2,10 +2,8 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
-#include <filesystem>
-#include <thread>
+#include <limits>
 
 #include "agreement.hpp"
 #include "cache_plan.hpp"
@@ -28,7 +26,9 @@ int run_train(const TrainCommand& command, const Config& config, Job& job) {
 
 // Of a run folder that is there; one that cannot be written may still be looked at: a finished run says so.
 static std::unique_ptr<RunLock> lock_of(const TrainCommand& command, const RunFolder& folder, const Job& job) {
-  if (!job.is_root() || command.dry_run || !std::filesystem::is_directory(folder.path())) return nullptr;
+  if (!job.is_root() || command.dry_run) return nullptr;
+  folder.require_folder();
+  if (!folder.is_folder()) return nullptr;
   try {
     return lock_run_folder(folder, job);
   } catch (const PermissionError&) {
@@ -49,10 +49,18 @@ TrainingRun::TrainingRun(const TrainCommand& command, const Config& config, Job&
   build();
   restore();
   if (job.is_root() && !command.dry_run) open_folder();
+  if (!command.dry_run) restore_best();
   banner();
   if (!command.dry_run)
     job.watchdog().keep_records(
         [path = folder_.path()](const FlightRecord& record) { write_flight_record(path, record); });
+}
+
+// What a save may take while none was measured: a slow disk's 100 MB/s.
+static double expected_save_s(const std::vector<FileTensor>& tensors) {
+  double bytes = 0;
+  for (const FileTensor& tensor : tensors) bytes += static_cast<double>(tensor.tensor.nbytes());
+  return 0.1 + bytes / 100e6;
 }
 
 void TrainingRun::build() {
@@ -68,6 +76,7 @@ void TrainingRun::build() {
                                        job_.device(), e_.precision);
   require_agreement(job_, facts_of_plan(plan_, replica_->network(), weights));
   replica_->broadcast_from(job_.comm(), 0);
+  first_save_s_ = expected_save_s(checkpoint_tensors());
   loss_ = std::make_unique<Loss>(make_planned_loss(e_, plan_));
   steps_per_epoch_ =
       EpochPlan(static_cast<int64_t>(plan_.split.train.size()), v, e_.batch, e_.data.distribute, e_.seed, 0).steps();
@@ -90,10 +99,11 @@ void TrainingRun::make_cache() {
   if (e_.data.loader.cache == PictureKeep::none) return;
   cache_ = std::make_unique<PictureCache>(static_cast<int64_t>(plan_.dataset.samples.size()));
   const std::vector<std::string> hosts = all_gather_text(job_.comm(), host_name());
-  const auto here = std::count(hosts.begin(), hosts.end(), host_name());
+  const bool own_gpu = !job_.device().place.is_cpu() && !e_.distributed.share_device;
+  const auto sharers = own_gpu ? 1 : std::count(hosts.begin(), hosts.end(), host_name());
   const CachePlan cache =
       plan_cache(e_, plan_, first_kind(e_, plan_), job_.size(), job_.rank(), e_.epochs - resume_.state.epoch);
-  const double free_mb = memory_for_cache(job_.device(), here);
+  const double free_mb = memory_for_cache(job_.device(), sharers);
   require_cache_fits(e_, cache, job_.device(), free_mb);
   cache_line_ = "cache  " + cache_text(e_, cache) + " in each process, which can have " +
                 with_commas(static_cast<int64_t>(free_mb)) + " MB";
@@ -119,11 +129,22 @@ void TrainingRun::restore() {
     fill_tensors(resume_.file, resume_.path, tensors);
     replica_->optimizer().set_updates(state_.optimizer_updates);
     replica_->loss_scale() = state_.loss_scale;
+    resume_.file = {};  // as large as a checkpoint
   }
   replica_->broadcast_from(job_.comm(), 0);
   schedule_->restore(state_.schedule);
-  saved_path_ = resume_.path;
   elapsed_before_ = state_.elapsed_s;
+}
+
+// best.safetensors is written beside the checkpoints: after a failure, or a resume from an older or another run's
+// checkpoint, it may be none, or of an epoch that this run has not seen. Its weights cannot be had again, so the best
+// of what is still to come counts.
+void TrainingRun::restore_best() {
+  const bool mine = !job_.is_root() || best_is_of(folder_.file("best.safetensors"), state_, e_.checkpoint.best_monitor);
+  if (!any(job_.comm(), !mine)) return;
+  if (job_.is_root()) set_best_aside();
+  state_.best_value = std::numeric_limits<double>::quiet_NaN();
+  state_.best_epoch = 0;
 }
 
 int TrainingRun::run() {
@@ -150,10 +171,9 @@ int TrainingRun::dry_run() {
   return exit_code::kDone;
 }
 
-// --max-time: what is still to come must end before.
+// --max-time: what is still to come must end before: a step, the save, the hash of the result.
 bool TrainingRun::time_is_up() const {
-  return command_.max_time_s > 0 &&
-         this_start_.seconds() + longest_step_s_ + 2 * longest_save_s_ >= command_.max_time_s;
+  return command_.max_time_s > 0 && job_.seconds() + longest_step_s_ + 2 * first_save_s_ >= command_.max_time_s;
 }
 
 // What this rank asks for at a step's end: its signals, its clock. Rank 0's clock alone asks for saves.
@@ -183,7 +203,7 @@ int TrainingRun::train() {
       longest_step_s_ = std::max(longest_step_s_, stepping.seconds());
       ++steps_this_start_;
       show_progress(step);
-      note_saves();
+      if (saves_) saves_->note();
       const bool limit_reached = steps_this_start_ == command_.limit_steps;
       const bool save_due = e_.checkpoint.every.unit == Duration::Unit::steps &&
                             state_.step % static_cast<int64_t>(e_.checkpoint.every.amount) == 0;
@@ -215,6 +235,7 @@ int TrainingRun::train() {
     if (stop && state_.epoch < e_.epochs) return end_early(exit_code::kStopped);
     if (limit_reached) return end_early(exit_code::kDone);
   }
+  save();  // nothing to do after the last epoch; a run that began with another's last checkpoint has none of its own
   return end();
 }
 
@@ -326,6 +347,7 @@ bool TrainingRun::note_best(const EpochRow& row) {
   if (!better) return false;
   state_.best_value = *value;
   state_.best_epoch = row.epoch;
+  job_.watchdog().enter(Section::save, state_.step);
   if (job_.is_root()) write_best(row, *value);
   return true;
 }
@@ -337,80 +359,30 @@ bool TrainingRun::epoch_save_due() const {
   return due || state_.epoch == e_.epochs;
 }
 
-// mpirun gives its ranks one second between TERM and KILL: a write that it would cut off is not begun. Where KILL does
-// not come, somebody else has sent TERM, and there is time.
-bool TrainingRun::a_save_can_end() const {
-  constexpr double kLast = 0.9;
-  constexpr double kOver = 1.5;
-  const std::optional<double> since = seconds_since_term();
-  return !job_.under_mpirun() || !since || *since > kOver || *since + longest_save_s_ < kLast;
+std::vector<FileTensor> TrainingRun::checkpoint_tensors() const {
+  std::vector<FileTensor> tensors = replica_->model_tensors("model.");
+  for (FileTensor& tensor : replica_->optimizer_tensors()) tensors.push_back(tensor);
+  return tensors;
 }
 
+// All ranks together.
 void TrainingRun::save() {
   job_.watchdog().enter(Section::save, state_.step);
   state_.elapsed_s = elapsed_before_ + this_start_.seconds();
   trainer_->require_equal_replicas(state_.step);  // drifted replicas must not become the newest checkpoint
   since_save_.restart();
-  const std::string name = "/" + CheckpointFolder::file_name(state_);
-  if (!job_.is_root() || saved_path_.ends_with(name) || begun_path_.ends_with(name)) return;
-  while (!a_save_can_end()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
   const auto span = trace_.span("save", state_.step);
-  std::vector<FileTensor> tensors = replica_->model_tensors("model.");
-  for (FileTensor& tensor : replica_->optimizer_tensors()) tensors.push_back(tensor);
-  writer_->save(state_, tensors);
-  begun_path_ = folder_.checkpoints() + name;
+  if (saves_) saves_->begin(state_, checkpoint_tensors());
 }
 
-void TrainingRun::note_saves() {
-  if (!job_.is_root()) return;
-  for (const CheckpointWriter::Outcome& outcome : writer_->outcomes()) note_save(outcome);
-}
-
-// A save that fails does not end training: a later one may find room again.
-void TrainingRun::note_save(const CheckpointWriter::Outcome& outcome) {
-  longest_save_s_ = std::max(longest_save_s_, outcome.seconds);
-  std::string& unsaved = outcome.checkpoint ? unsaved_ : unsaved_best_;
-  if (outcome.failed == 0) {
-    unsaved.clear();
-    if (!outcome.checkpoint) return;
-    failed_saves_ = 0;
-    saved_path_ = outcome.path;
-    run_log_->event("checkpoint", outcome.step, outcome.epoch, {{"path", outcome.path}});
-    job_.log().debug("saved " + outcome.path + " in " + fixed(outcome.seconds, 2) + " s");
-    return;
-  }
-  unsaved = outcome.why;
-  progress_->clear();
-  if (outcome.checkpoint) {
-    begun_path_.clear();
-    ++failed_saves_;
-    run_log_->event("checkpoint", outcome.step, outcome.epoch, {{"path", outcome.path}, {"failed", outcome.why}});
-  }
-  const std::string newest = saved_path_.empty() ? "no checkpoint is saved yet" : "the newest is " + saved_path_;
-  job_.log().error("step " + std::to_string(outcome.step) + " is NOT SAVED: " + outcome.why + "; training goes on, " +
-                   newest);
-  if (failed_saves_ >= e_.checkpoint.max_failed)
-    throw IoError(count_of(failed_saves_, "checkpoint") + " one after another could not be saved (" + outcome.why +
-                  "); " + newest);
-}
-
-// Everything is on the disk afterwards, or the run ends with 74. A failed save is tried once more: the run has nothing
-// else to do.
+// Rank 0's, at the end: everything is on the disk afterwards.
 void TrainingRun::finish_saves() {
-  if (!job_.is_root()) return;
   job_.watchdog().enter(Section::save, state_.step);
-  for (const CheckpointWriter::Outcome& outcome : writer_->finish()) note_save(outcome);
-  if (!unsaved_.empty()) {
-    save();
-    for (const CheckpointWriter::Outcome& outcome : writer_->finish()) note_save(outcome);
-  }
-  const std::string& why = unsaved_.empty() ? unsaved_best_ : unsaved_;
-  if (!why.empty())
-    throw IoError("the newest " + std::string(unsaved_.empty() ? "best.safetensors" : "checkpoint") +
-                  " could not be saved: " + why +
-                  (saved_path_.empty() ? "; there is no other" : "; the newest that is saved: " + saved_path_));
+  saves_->finish(state_, checkpoint_tensors());
+  print_result();
   if (const std::string unwritten = run_log_->flush(); !unwritten.empty())
-    throw IoError(unwritten + "; the checkpoint is saved: " + saved_path_);
+    throw IoError(unwritten + "; the checkpoint is saved: " + saves_->newest());
+  run_log_->sync();
 }
 
 int TrainingRun::end() {
@@ -418,13 +390,12 @@ int TrainingRun::end() {
   const std::vector<std::string> timeline = gather_trace();
   if (!job_.is_root()) return exit_code::kDone;
   finish_saves();
-  print_result();
   folder_.write_done("result_sha256 " + replica_->sha256() + "\n");
   write_trace(timeline);
   const bool has_best = !std::isnan(state_.best_value);
   job_.log().info("done: " + folder_.file("epochs.csv") + " has the curve; next: dtrain eval --config " +
                   folder_.file("config.yaml") + " --checkpoint " +
-                  (has_best ? folder_.file("best.safetensors") : saved_path_));
+                  (has_best ? folder_.file("best.safetensors") : saves_->newest()));
   return exit_code::kDone;
 }
 
@@ -433,11 +404,10 @@ int TrainingRun::end_early(int code) {
   const std::vector<std::string> timeline = gather_trace();
   if (!job_.is_root()) return code;
   finish_saves();
-  print_result();
   write_trace(timeline);
-  job_.log().info("stopped at step " + std::to_string(state_.step) + ", saved " + saved_path_ +
-                  "; the same command goes on from there, with any number of processes up to " +
-                  std::to_string(plan_.logical_ranks));
+  job_.log().info("stopped at step " + std::to_string(state_.step) + ", saved " + saves_->newest() +
+                  "; the same command " + (command_.resume == "auto" ? "" : "with --resume auto ") +
+                  "goes on from there, with any number of processes up to " + std::to_string(plan_.logical_ranks));
   return code;
 }
 

@@ -27,19 +27,41 @@ void TrainingRun::open_folder() {
     lock_.reset();
   }
   folder_.prepare();
-  if (!lock_) lock_ = lock_run_folder(folder_, job_);
-  writer_ = std::make_unique<CheckpointWriter>(CheckpointFolder(folder_.checkpoints()), e_.checkpoint.keep);
+  if (!lock_) {
+    lock_ = lock_run_folder(folder_, job_);
+    if (folder_.used() && !resume_.resumed && command_.resume != "never")
+      throw ConfigError("another job has begun in " + folder_.path() + " meanwhile; start again to go on from there");
+  }
+  // Later checkpoints first: rows are never cut before the checkpoints that they belong to.
+  const CheckpointFolder checkpoints(folder_.checkpoints());
+  for (const std::string& aside : checkpoints.begin_after(state_.step, state_.epoch))
+    job_.log().warning("a checkpoint of a later step was set aside as " + aside);
   run_log_ =
       std::make_unique<RunLog>(folder_.path(), figure_columns(e_.task, plan_.outputs), state_.epoch, state_.step);
   job_.log().attach_file(folder_.file("log.txt"));
-  for (const std::string& aside : CheckpointFolder(folder_.checkpoints()).begin_after(state_.step))
-    job_.log().warning("a checkpoint of a later step was set aside as " + aside);
   write_file_atomically(folder_.file("config.yaml"), config_yaml(config_, false, true));
   folder_.remove_done();
   remove_flight_records(folder_.path());
   started_ = resume_.resumed ? run_json_text(folder_.file("run.json"), "started", utc_now()) : utc_now();
   run_log_->event(resume_.resumed ? "resume" : "start", state_.step, state_.epoch, {{"fingerprint", fingerprint_}});
   progress_ = std::make_unique<ProgressLine>(command_.progress, job_.launched(), job_.log());
+  const std::string standing = checkpoints.path() + "/" + CheckpointFolder::file_name(state_);
+  saves_ = std::make_unique<Saves>(
+      checkpoints.path(), Saves::Parts{job_.log(), *run_log_, *progress_},
+      Saves::Options{e_.checkpoint.keep, e_.checkpoint.max_failed, job_.under_mpirun(), first_save_s_},
+      resume_.path == standing ? standing : "");
+}
+
+void TrainingRun::set_best_aside() {
+  const std::string path = folder_.file("best.safetensors");
+  const std::string aside = path + ".aside";
+  const bool there = ::rename(path.c_str(), aside.c_str()) == 0;
+  if (!there && errno != ENOENT) throw_errno("set aside", path, errno);
+  const std::string wanted = std::isnan(state_.best_value) ? "none" : "epoch " + std::to_string(state_.best_epoch);
+  job_.log().warning((there ? "best.safetensors is of another epoch than this run's best (" + wanted +
+                                  ") and was set aside as " + aside
+                            : "best.safetensors (" + wanted + ") is not there") +
+                     "; the best epoch from here on will be kept");
 }
 
 // What `precision` means here.
@@ -216,14 +238,14 @@ void TrainingRun::write_trace(const std::vector<std::string>& ranks) {
 
 void TrainingRun::write_best(const EpochRow& row, double value) {
   const nlohmann::json classes = plan_.outputs;
-  writer_->save_tensors(folder_.file("best.safetensors"), state_, replica_->model_tensors(""),
-                        {{"format", "dtrain-weights-1"},
-                         {"config", config_yaml(config_, false, false)},
-                         {"classes", classes.dump()},
-                         {"image_size", std::to_string(plan_.shape.height) + "," + std::to_string(plan_.shape.width)},
-                         {"logical_ranks", std::to_string(plan_.logical_ranks)},
-                         {"epoch", std::to_string(row.epoch)},
-                         {e_.checkpoint.best_monitor, shortest(value)}});
+  saves_->begin_best(folder_.file("best.safetensors"), state_, replica_->model_tensors(""),
+                     {{"format", "dtrain-weights-1"},
+                      {"config", config_yaml(config_, false, false)},
+                      {"classes", classes.dump()},
+                      {"image_size", std::to_string(plan_.shape.height) + "," + std::to_string(plan_.shape.width)},
+                      {"logical_ranks", std::to_string(plan_.logical_ranks)},
+                      {"epoch", std::to_string(row.epoch)},
+                      {e_.checkpoint.best_monitor, shortest(value)}});
 }
 
 // Rank 0's variables that NCCL, CUDA's libraries and LibTorch act on, so that none changes a run unseen.

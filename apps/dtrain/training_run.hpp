@@ -7,7 +7,6 @@
 #include "command_line.hpp"
 #include "dtrain/base/time.hpp"
 #include "dtrain/base/trace.hpp"
-#include "dtrain/checkpoint/checkpoint_writer.hpp"
 #include "dtrain/checkpoint/state.hpp"
 #include "dtrain/data/device_batches.hpp"
 #include "dtrain/runlog/progress.hpp"
@@ -18,6 +17,7 @@
 #include "dtrain/train/trainer.hpp"
 #include "resume.hpp"
 #include "run.hpp"
+#include "saves.hpp"
 
 namespace dtrain {
 
@@ -52,6 +52,7 @@ class TrainingRun {
   void build();
   void make_cache();
   void restore();
+  void restore_best();
   int dry_run();
   int train();
   bool time_is_up() const;
@@ -62,15 +63,14 @@ class TrainingRun {
   bool note_best(const EpochRow& row);
   bool epoch_save_due() const;
   void save();
-  bool a_save_can_end() const;
-  void note_saves();
-  void note_save(const CheckpointWriter::Outcome& outcome);
+  std::vector<FileTensor> checkpoint_tensors() const;
   void finish_saves();
   int end();
   int end_early(int code);
 
   // training_report.cpp
   void open_folder();
+  void set_best_aside();
   void banner();
   void banner_about_cores();
   void show_progress(const StepReport& step);
@@ -113,15 +113,10 @@ class TrainingRun {
   double elapsed_before_ = 0;  // of the run's earlier starts
   int64_t steps_this_start_ = 0;
   std::optional<Stopwatch> since_told_of_skip_;
-  std::string where_time_went_;               // in the last epoch, one sentence
-  at::Tensor costs_;                          // [ranks, kCosts] of the last epoch
-  std::unique_ptr<CheckpointWriter> writer_;  // rank 0
-  std::string saved_path_;                    // of the newest checkpoint, read or written
-  std::string begun_path_;                    // of the newest one begun
-  std::string unsaved_;                       // why the newest one is not saved; "" = it is
-  std::string unsaved_best_;                  // likewise best.safetensors
-  int64_t failed_saves_ = 0;                  // one after another
-  double longest_save_s_ = 0;
+  std::string where_time_went_;   // in the last epoch, one sentence
+  at::Tensor costs_;              // [ranks, kCosts] of the last epoch
+  std::unique_ptr<Saves> saves_;  // rank 0
+  double first_save_s_ = 0;       // expected
   double longest_step_s_ = 0;
   Stopwatch since_save_;
 };

@@ -148,7 +148,8 @@ void check_epochs_csv(const std::string& path, Findings& findings) {
         throw DataError(where + ": '" + table.columns()[static_cast<size_t>(column)] + "' is no number");
     }
     const int64_t epoch = std::atoll(table.at(row, 0).c_str());
-    if (epoch != before + 1)
+    const bool first = row == 0;  // a run that began with another run's checkpoint begins after that one's epochs
+    if (first ? epoch < 1 : epoch != before + 1)
       throw DataError(where + ": epoch " + std::to_string(epoch) + " follows " + std::to_string(before));
     before = epoch;
   }

@@ -86,8 +86,8 @@ Image make_files() {
   state.logical_ranks = 4;
   state.classes = {"a", "b"};
   state.config = {{"model.name", "resnet50"}, {"optimizer.name", "adam"}, {"optimizer.learning_rate", "0.001"}};
-  CheckpointFolder("/checkpoints", files).save(state, all, 1);
-  save_tensors(kBest, model, {{"format", "dtrain-weights-1"}, {"config", "seed: 1\n"}}, files);
+  CheckpointFolder("/checkpoints", files).save(state, HostCopy(all), 1);
+  save_tensors(kBest, HostCopy(model), {{"format", "dtrain-weights-1"}, {"config", "seed: 1\n"}}, files);
   return files.image();
 }
 

@@ -40,7 +40,7 @@ void save(const std::string& folder, int64_t step) {
   const auto value = static_cast<double>(step);
   const std::vector<FileTensor> tensors = {{"model.w", at::full({500}, value)},
                                            {"model.n", at::full({}, step, at::kLong)}};
-  CheckpointFolder(folder).save(state, tensors, 2);
+  CheckpointFolder(folder).save(state, HostCopy(tensors), 2);
 }
 
 struct Trial {

@@ -39,9 +39,9 @@ class SaveFaults(program.ProgramTest):
         cls.hash = program.Run(cls.folder / "whole").hash()
 
     @classmethod
-    def faulty(cls, name, fault, **more):
+    def faulty(cls, name, fault, *words, ranks=None, **more):
         env = {"LD_PRELOAD": SHIM, "DTRAIN_FAULT_FOLDER": str(cls.folder / name / "checkpoints"), "DTRAIN_FAULT": fault, **more}
-        return cls.call("--config", "chips.yaml", "--run-dir", cls.folder / name, env=env)
+        return cls.call("--config", "chips.yaml", "--run-dir", cls.folder / name, *words, ranks=ranks, env=env)
 
     def test_killed_at_any_call_of_a_save_the_run_goes_on_to_the_same_bits(self):
         self.assertGreater(self.calls, 30)
@@ -66,6 +66,20 @@ class SaveFaults(program.ProgramTest):
                 self.assertFalse(self.run_at(name).done())
                 self.good("--config", "chips.yaml", "--run-dir", name)
                 self.assertEqual(self.run_at(name).hash(), self.hash)
+
+    def test_a_last_save_that_fails_is_tried_again_and_keeps_no_rank_waiting(self):
+        words = ("distributed.watchdog.abort=8 s", "distributed.logical_ranks=1")
+        last = self.calls * 5 // 6  # of three saves
+        ended = self.faulty("again", f"ENOSPC@{last}", *words)
+        self.assertEqual(ended.code, 0, ended)
+        self.assertIn("NOT SAVED", ended.err)
+        self.assertEqual(self.run_at("again").hash(), self.hash)
+        words = ("distributed.watchdog.abort=8 s", "distributed.logical_ranks=2")
+        self.fails(self.faulty("two", f"ENOSPC@{last}+", *words, ranks=2), 74, "No space left", "last checkpoint", rank=0)
+        ended = self.faulty("two_again", f"ENOSPC@{last}", *words, ranks=2)
+        self.assertEqual(ended.code, 0, ended)
+        self.assertIn("NOT SAVED", ended.err)
+        self.good("verify", "two_again")
 
     def test_short_and_interrupted_writes_are_carried_on(self):
         for fault in ("short@3+", "EINTR@3"):

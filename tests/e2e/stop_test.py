@@ -118,6 +118,38 @@ class Stop(program.ProgramTest):
         self.assertLess(self.run_at("no_room_3").steps_logged(), 32)
         self.goes_on(run, "small", "data.split.valid=0")
 
+    def test_the_best_weights_are_those_that_the_run_tells_of(self):
+        def best_epoch():
+            return program.checkpoint_header(self.folder / "best/best.safetensors")["__metadata__"]["epoch"]
+        words = ("--config", "small.yaml", "--run-dir", "best", "checkpoint.keep=100")
+        self.good(*words)
+        (self.folder / "best/best.safetensors").unlink()
+        ended = self.good(*words, "epochs=5", ranks=2)
+        self.assertIn("best.safetensors (epoch ", ended.err)
+        self.assertEqual(best_epoch(), "5", "the best epoch that was trained since")
+        first = self.run_at("best").checkpoints()[0]
+        ended = self.good(*words, "--resume", first, "optimizer.learning_rate=0.002", "--resume-with", "optimizer.learning_rate",
+                          "epochs=2")
+        self.assertIn("was set aside as ", ended.err)
+        self.assertTrue((self.folder / "best/best.safetensors.aside").exists())
+        self.assertEqual(best_epoch(), "2")
+        self.good("verify", "best")
+
+    def test_a_run_that_begins_with_another_runs_checkpoint_has_its_own_at_once(self):
+        self.good("--config", "small.yaml", "--run-dir", "there", "epochs=2")
+        other = self.run_at("there").checkpoints()[-1]
+        job = self.start("--config", "small.yaml", "--run-dir", "here", "--resume", other)
+        program.wait_until(lambda: handles_usr1(job.process.pid) or job.process.poll() is not None, 30, "a handler of USR1")
+        job.send(signal.SIGUSR1)
+        ended = job.wait(30)
+        self.assertEqual(ended.code, 75, ended)
+        self.assertIn("with --resume auto goes on from there", ended.err)
+        self.good("--config", "small.yaml", "--run-dir", "here")
+        self.assertEqual(self.run_at("here").hash(), self.straight("small").hash())
+        self.good("verify", "here")
+        self.good("--config", "small.yaml", "--run-dir", "ended", "--resume", other, "epochs=2")
+        self.assertEqual(len(self.run_at("ended").checkpoints()), 1)
+
     # Stops.
 
     def test_max_time_stops_and_the_same_command_goes_on(self):
@@ -126,6 +158,7 @@ class Stop(program.ProgramTest):
         run = self.run_at("hours")
         self.assertEqual(ended.code, 75, ended)
         self.assertIn("stopped at step", ended.err)
+        self.assertLess(ended.seconds, 6)
         self.assertEqual(len(run.checkpoints()), 1)
         self.goes_on(run, "small", *words, ranks=1)
         for wrong in ("3", "2 epochs", "0 s", "soon"):

@@ -8,11 +8,14 @@ that nobody disturbed.
 
 import argparse
 import concurrent.futures
+import contextlib
 import json
+import os
 import pathlib
 import random
 import re
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -63,6 +66,17 @@ def disturbed(cluster, launcher, name, moments, words=("--config", "job.yaml")):
     if "damaged checkpoint" in job.log():
         wrong.append("a damaged checkpoint")
     return run, wrong
+
+
+def ranks_in(run_dir):
+    """Process ids of the ranks that train into a folder, whoever started them."""
+    found = []
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            words = (folder / "cmdline").read_bytes().decode().split("\0")
+            if os.path.realpath(folder / "exe") == os.path.realpath(program.DTRAIN) and run_dir in words:
+                found.append(int(folder.name))
+    return found
 
 
 class Jobs(program.ProgramTest):
@@ -138,6 +152,17 @@ class Jobs(program.ProgramTest):
             job = self.slurm.submit(f"wrong_{launcher}", "--config", "job.yaml", "epoch=3", DTRAIN_LAUNCHER=launcher)
             self.assertEqual(job.ended(), 78, job.log())
             self.assertIn("did you mean", job.log())
+
+    def test_a_stopped_rank_ends_the_job_with_76_under_srun_too(self):
+        job = self.slurm.submit("still", "--config", "job.yaml", "epochs=100000", "distributed.watchdog.abort=8 s", "--run-dir", "still",
+                                DTRAIN_LAUNCHER="srun")
+        run = self.run_at("still")
+        job.until(lambda: run.steps_logged() > 20, 60, "step 20")
+        ranks = ranks_in("still")
+        self.assertEqual(len(ranks), 2)
+        os.kill(max(ranks), signal.SIGSTOP)
+        self.assertEqual(job.ended(), 76, job.log())
+        self.assertRegex(job.log(), r"dtrain: error 76 \[rank \d+ @ .*waiting for rank \d+")
 
     def test_tasks_that_cannot_find_each_other_are_refused(self):
         command = f"srun --mpi={{}} {program.DTRAIN} --config job.yaml --run-dir {{}}"

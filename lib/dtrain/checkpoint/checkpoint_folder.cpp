@@ -19,13 +19,14 @@ std::string CheckpointFolder::file_name(const TrainingState& state) {
   return name;
 }
 
-// Step number of a checkpoint's file name; nothing for other files.
-static std::optional<int64_t> step_of(const std::string& name) {
+// {step, epoch} of a checkpoint's file name, so that later ones compare greater; nothing for other files.
+static std::optional<std::pair<int64_t, int64_t>> place_of(const std::string& name) {
   long long epoch = 0;
   long long step = 0;
   int end = 0;
   if (std::sscanf(name.c_str(), "epoch-%lld-step-%lld.safetensors%n", &epoch, &step, &end) != 2) return std::nullopt;
-  return end == static_cast<int>(name.size()) ? std::optional<int64_t>(step) : std::nullopt;
+  if (end != static_cast<int>(name.size())) return std::nullopt;
+  return std::pair<int64_t, int64_t>(step, epoch);
 }
 
 // A folder that is not there holds nothing; one that cannot be read is an error, never an empty one.
@@ -38,37 +39,30 @@ std::vector<std::string> CheckpointFolder::all_names() const {
 
 std::vector<std::string> CheckpointFolder::names() const {
   std::vector<std::string> names = all_names();
-  std::erase_if(names, [](const std::string& name) { return !step_of(name); });
-  std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
-    return std::pair(*step_of(a), a) > std::pair(*step_of(b), b);
-  });
+  std::erase_if(names, [](const std::string& name) { return !place_of(name); });
+  std::sort(names.begin(), names.end(),
+            [](const std::string& a, const std::string& b) { return *place_of(a) > *place_of(b); });
   return names;
 }
 
-std::vector<std::string> CheckpointFolder::begin_after(int64_t step) const {
+std::vector<std::string> CheckpointFolder::begin_after(int64_t step, int64_t epoch) const {
   std::vector<std::string> aside;
-  for (const std::string& name : all_names()) {
+  for (const std::string& name : names()) {
+    if (*place_of(name) <= std::pair(step, epoch)) continue;
     const std::string path = path_ + "/" + name;
-    if (name.ends_with(".safetensors.tmp")) files_.unlink(path);
-    const std::optional<int64_t> its_step = step_of(name);
-    if (!its_step || *its_step <= step) continue;
     if (const int failed = files_.rename(path, path + ".aside"); failed < 0) throw_errno("set aside", path, -failed);
     aside.push_back(path + ".aside");
   }
+  if (!aside.empty()) sync_folder(path_, files_);
+  for (const std::string& name : all_names())
+    if (name.ends_with(".safetensors.tmp")) files_.unlink(path_ + "/" + name);
   return aside;
 }
 
 std::string CheckpointFolder::save(const TrainingState& state, const HostCopy& tensors, int64_t keep) const {
   make_folders(path_, files_);
   const std::string path = path_ + "/" + file_name(state);
-  write_safetensors(path, tensors.entries(), {{"format", "dtrain-checkpoint-1"}, {"state", to_json(state)}}, files_);
-  try {
-    read(path, files_);
-  } catch (const DataError& damage) {
-    files_.unlink(path);
-    throw IoError(std::string("what was read again is not what was written, so the file was removed: ") +
-                  damage.what());
-  }
+  save_tensors(path, tensors, {{"format", "dtrain-checkpoint-1"}, {"state", to_json(state)}}, files_);
   const std::vector<std::string> all = names();
   for (size_t i = static_cast<size_t>(keep); i < all.size(); ++i)
     files_.unlink(path_ + "/" + all[i]);  // an old file that stays does no harm

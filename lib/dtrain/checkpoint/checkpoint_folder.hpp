@@ -21,9 +21,10 @@ class CheckpointFolder {
   /// "epoch-0003-step-00000420.safetensors": 3 epochs finished, 420 updates since the start.
   static std::string file_name(const TrainingState& state);
 
-  /// Before a run writes: leftover temporary files are removed, and files of a later step than `step`, which this run
-  /// will write anew or which are damaged, are set aside as NAME.aside. Returns their new names.
-  std::vector<std::string> begin_after(int64_t step) const;
+  /// Before a run writes that stands at `step` with `epoch` epochs finished: leftover temporary files are removed, and
+  /// files of a later place, which this run will write anew or which are damaged, are set aside as NAME.aside, the
+  /// newest first. Returns their new names.
+  std::vector<std::string> begin_after(int64_t step, int64_t epoch) const;
 
   /// Writes model.* and optimizer.* tensors with the state, verifies the file by reading it again, then removes all but
   /// the newest `keep` files. Returns the path. Throws like throw_errno, and IoError when the file does not read back;

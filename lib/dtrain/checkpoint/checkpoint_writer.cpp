@@ -4,6 +4,7 @@
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -20,12 +21,17 @@ struct CheckpointWriter::Impl {
     std::function<void(const HostCopy&)> write;
   };
 
-  Impl(CheckpointFolder in_folder, int64_t to_keep) : folder(std::move(in_folder)), keep(to_keep) {}
+  Impl(CheckpointFolder in_folder, int64_t to_keep, std::function<void()> before)
+      : folder(std::move(in_folder)), keep(to_keep), first(std::move(before)) {}
 
   void begin(Outcome outcome, const std::vector<FileTensor>& tensors, std::function<void(const HostCopy&)> write) {
     wait_for_room();
-    Job job{std::move(outcome), {}, HostCopy(tensors), std::move(write)};
+    queue({std::move(outcome), {}, HostCopy(tensors), std::move(write)});
+  }
+
+  void queue(Job job) {
     const std::lock_guard lock(mutex);
+    if (!job.outcome.checkpoint) failed_best.reset();
     jobs.push_back(std::move(job));
     changed.notify_all();
   }
@@ -45,14 +51,16 @@ struct CheckpointWriter::Impl {
       lock.unlock();
       attempt(job);
       lock.lock();
-      ended.push_back(std::move(job.outcome));
+      ended.push_back(job.outcome);
+      if (job.outcome.failed != 0 && !job.outcome.checkpoint) failed_best = std::move(job);
       jobs.pop_front();
       changed.notify_all();
     }
   }
 
-  static void attempt(Job& job) {
+  void attempt(Job& job) const {
     try {
+      first();
       job.write(job.tensors);
     } catch (const Error& error) {
       job.outcome.failed = error.code();
@@ -66,16 +74,18 @@ struct CheckpointWriter::Impl {
 
   CheckpointFolder folder;
   int64_t keep;
+  std::function<void()> first;
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<Job> jobs;
   std::vector<Outcome> ended;
+  std::optional<Job> failed_best;
   bool leaving = false;
   std::thread thread;
 };
 
-CheckpointWriter::CheckpointWriter(CheckpointFolder folder, int64_t keep)
-    : impl_(std::make_unique<Impl>(std::move(folder), keep)) {
+CheckpointWriter::CheckpointWriter(CheckpointFolder folder, int64_t keep, std::function<void()> first)
+    : impl_(std::make_unique<Impl>(std::move(folder), keep, std::move(first))) {
   impl_->thread = std::thread([this] { impl_->run(); });
 }
 
@@ -104,10 +114,21 @@ void CheckpointWriter::save_tensors(const std::string& path, const TrainingState
   outcome.path = path;
   outcome.step = state.step;
   outcome.epoch = state.epoch;
-  impl_->begin(outcome, tensors, [path, metadata](const HostCopy& copy) {
-    write_safetensors(path, copy.entries(), metadata);
-    SafetensorsFile::read(path, true);
-  });
+  impl_->begin(outcome, tensors,
+               [path, metadata](const HostCopy& copy) { dtrain::save_tensors(path, copy, metadata); });
+}
+
+void CheckpointWriter::try_best_again() {
+  std::optional<Impl::Job> job;
+  {
+    const std::lock_guard lock(impl_->mutex);
+    job = std::exchange(impl_->failed_best, std::nullopt);
+  }
+  if (!job) return;
+  job->outcome.failed = 0;
+  job->outcome.why.clear();
+  job->since.restart();
+  impl_->queue(std::move(*job));
 }
 
 std::vector<CheckpointWriter::Outcome> CheckpointWriter::outcomes() {

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -14,8 +15,10 @@ namespace dtrain {
 /// not, is asked for between steps.
 class CheckpointWriter {
  public:
-  /// keep: newest checkpoints that stay in the folder, >= 1
-  CheckpointWriter(CheckpointFolder folder, int64_t keep);
+  /// keep     newest checkpoints that stay in the folder, >= 1
+  /// first    called on the writer's thread before each save; what it throws is the save's failure
+  CheckpointWriter(
+      CheckpointFolder folder, int64_t keep, std::function<void()> first = [] {});
   ~CheckpointWriter();  ///< waits for the saves that have begun
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
@@ -27,6 +30,8 @@ class CheckpointWriter {
   void save_tensors(const std::string& path, const TrainingState& state, const std::vector<FileTensor>& tensors,
                     const std::map<std::string, std::string>& metadata);
   static constexpr size_t kMostWaiting = 2;
+  /// Begins the newest save_tensors() again that has failed, with the copy it was made of; nothing where none has.
+  void try_best_again();
 
   /// How a save ended. A file is saved when it has its name, has reached the disk and was read again.
   struct Outcome {

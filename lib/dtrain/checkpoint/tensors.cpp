@@ -48,9 +48,16 @@ HostCopy::HostCopy(const std::vector<FileTensor>& tensors) {
   }
 }
 
-void save_tensors(const std::string& path, const std::vector<FileTensor>& tensors,
-                  const std::map<std::string, std::string>& metadata, FileSystem& files) {
-  write_safetensors(path, HostCopy(tensors).entries(), metadata, files);
+void save_tensors(const std::string& path, const HostCopy& tensors, const std::map<std::string, std::string>& metadata,
+                  FileSystem& files) {
+  write_safetensors(path, tensors.entries(), metadata, files);
+  try {
+    SafetensorsFile::read(path, true, files);
+  } catch (const DataError& damage) {
+    files.unlink(path);
+    throw IoError(std::string("what was read again is not what was written, so the file was removed: ") +
+                  damage.what());
+  }
 }
 
 void fill_tensors(const SafetensorsFile& file, const std::string& path, const std::vector<FileTensor>& tensors) {

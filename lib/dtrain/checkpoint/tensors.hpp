@@ -21,7 +21,7 @@ struct FileTensor {
 class HostCopy {
  public:
   HostCopy() = default;
-  HostCopy(const std::vector<FileTensor>& tensors);  // NOLINT: where a copy is wanted, tensors may be given
+  explicit HostCopy(const std::vector<FileTensor>& tensors);
 
   /// Valid as long as this object.
   const std::vector<TensorBytes>& entries() const { return entries_; }
@@ -31,9 +31,10 @@ class HostCopy {
   std::vector<TensorBytes> entries_;
 };
 
-/// write_safetensors() of a HostCopy, atomically.
-void save_tensors(const std::string& path, const std::vector<FileTensor>& tensors,
-                  const std::map<std::string, std::string>& metadata, FileSystem& files = real_file_system());
+/// write_safetensors(), then reads the file again. Throws likewise, and IoError when it does not read back as it was
+/// written: it is removed then.
+void save_tensors(const std::string& path, const HostCopy& tensors, const std::map<std::string, std::string>& metadata,
+                  FileSystem& files = real_file_system());
 
 /// Fills `tensors` in place from the entries of the same name; extra entries in the file are left alone.
 /// Throws DataError naming file and tensor when one is absent or of another shape or type; nothing is filled then.

@@ -172,7 +172,7 @@ struct Watchdog::Impl {
   bool recorded(const StallJudge::Verdict& verdict) {
     const View now = look();
     for (size_t r = 0; r < now.states.size(); ++r)
-      if (verdict.alive[r] && now.states[r].recorded == 0) return false;
+      if (r < verdict.alive.size() && verdict.alive[r] && now.states[r].recorded == 0) return false;
     return true;
   }
 

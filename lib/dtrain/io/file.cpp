@@ -87,20 +87,18 @@ std::string folder_of(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-/// Makes what was renamed or made in `folder` survive a power cut. Some network file systems cannot do it and say
-/// EINVAL: they order such operations themselves.
-void sync_folder(const std::string& folder, FileSystem& files) {
-  const InputDescriptor input(folder, files);
-  const int failed = files.sync(input.descriptor());
-  if (failed < 0 && failed != -EINVAL && failed != -ENOTSUP) throw_errno("sync folder", folder, -failed);
-}
-
 bool is_folder(const std::string& path, FileSystem& files) {
   FileSystem::Status status;
   return files.status(path, true, status) == 0 && status.is_folder;
 }
 
 }  // namespace
+
+void sync_folder(const std::string& folder, FileSystem& files) {
+  const InputDescriptor input(folder, files);
+  const int failed = files.sync(input.descriptor());
+  if (failed < 0 && failed != -EINVAL && failed != -ENOTSUP) throw_errno("sync folder", folder, -failed);
+}
 
 std::vector<std::byte> read_file(const std::string& path, int64_t max_bytes, FileSystem& files) {
   std::vector<std::byte> out;

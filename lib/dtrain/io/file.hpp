@@ -60,6 +60,10 @@ class AtomicFile {
 /// AtomicFile in one call.
 void write_file_atomically(const std::string& path, const std::string& text);
 
+/// Makes what was renamed or made in `folder` survive a power cut. Some network file systems cannot do it and say
+/// EINVAL: they order such operations themselves. Throws like throw_errno.
+void sync_folder(const std::string& folder, FileSystem& files = real_file_system());
+
 /// Makes the folder and its parents, mode 0750 less the umask; those that are there already stay as they are. After it
 /// returns the folder survives a power cut: its parent and the parents of what was made are synced (one that may not be
 /// opened, mode -wx, is left to itself). Throws like throw_errno.

@@ -25,8 +25,13 @@ static void remove_file(const std::string& path) {
 }
 
 void RunFolder::require_folder() const {
-  if (there(path_) && !fs::is_directory(path_))
+  if (there(path_) && !is_folder())
     throw PermissionError("the run folder " + path_ + " is a file; choose another with --run-dir, output.dir or name");
+}
+
+bool RunFolder::is_folder() const {
+  std::error_code error;
+  return fs::is_directory(path_, error);
 }
 
 bool RunFolder::used() const { return there(file("config.yaml")) || there(file("epochs.csv")) || there(checkpoints()); }
@@ -73,7 +78,7 @@ void write_run_json(const std::string& path, const RunFacts& facts) {
 }
 
 std::string run_json_text(const std::string& path, const std::string& key, const std::string& otherwise) {
-  if (!fs::exists(path)) return otherwise;
+  if (!there(path)) return otherwise;
   const auto json = nlohmann::json::parse(read_text(path), nullptr, false);
   if (!json.is_object() || !json.contains(key) || !json[key].is_string()) return otherwise;
   return json[key].get<std::string>();

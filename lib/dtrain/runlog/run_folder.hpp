@@ -17,6 +17,7 @@ class RunFolder {
 
   /// Throws PermissionError when something that is no folder stands at path().
   void require_folder() const;
+  bool is_folder() const;
   /// True if a run has written here.
   bool used() const;
   bool done() const;

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -23,18 +24,28 @@ static std::string holder_in(int descriptor) {
   return end != std::string::npos ? line.substr(0, end) : "";
 }
 
+// False where another file has taken the name since it was opened: the folder was moved aside.
+static bool is_at(const std::string& path, int descriptor) {
+  struct stat opened {};
+  struct stat named {};
+  return ::fstat(descriptor, &opened) == 0 && ::stat(path.c_str(), &named) == 0 && opened.st_dev == named.st_dev &&
+         opened.st_ino == named.st_ino;
+}
+
 RunLock::RunLock(const std::string& folder, const std::string& holder) {
   const std::string path = folder + "/.lock";
-  descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0640);
-  if (descriptor_ < 0) throw_errno("write", path, errno);
   const Stopwatch waiting;
-  while (!(held_ = ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) && (errno == EWOULDBLOCK || errno == EINTR)) {
-    if (waiting.seconds() > kPatience) {
-      const std::string other = holder_in(descriptor_);
-      ::close(descriptor_);
+  while (true) {
+    descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0640);
+    if (descriptor_ < 0) throw_errno("write", path, errno);
+    held_ = ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0;
+    const bool taken = !held_ && (errno == EWOULDBLOCK || errno == EINTR);
+    if (!taken && is_at(path, descriptor_)) break;
+    const std::string other = holder_in(descriptor_);
+    ::close(descriptor_);
+    if (waiting.seconds() > kPatience)
       throw ConfigError("another job trains in " + folder + " (" + (other.empty() ? "its .lock is held" : other) +
                         "); wait for it, end it, or choose another folder with --run-dir or name");
-    }
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
   left_by_ = holder_in(descriptor_);

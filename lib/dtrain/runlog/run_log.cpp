@@ -132,6 +132,12 @@ std::string RunLog::write_waiting(File& file) {
   return "";
 }
 
+void RunLog::sync() const {
+  for (const File* file : {&csv_, &jsonl_})
+    if (::fdatasync(file->descriptor) != 0 && errno != EINVAL && errno != ENOTSUP)
+      throw_errno("sync", file->path, errno);
+}
+
 void RunLog::append(File& file, const std::string& line) {
   file.waiting += line;
   write_waiting(file);

@@ -65,6 +65,9 @@ class RunLog {
   void event(const std::string& name, int64_t step, int64_t epoch, const std::map<std::string, std::string>& texts);
   /// Writes what waits; what stood against it, one sentence, or "" when all is in the files.
   std::string flush();
+  /// What was written reaches the disk before it returns. May be called beside the other functions, from any thread.
+  /// Throws IoError.
+  void sync() const;
 
  private:
   struct File {

@@ -78,7 +78,7 @@ TEST_CASE("tensors of any layout come back with their values") {
   const at::Tensor kernel = at::randn({4, 3, 3, 3}).contiguous(at::MemoryFormat::ChannelsLast);
   const at::Tensor counter = at::full({}, 7, at::kLong);
   const std::string path = folder / "t.safetensors";
-  save_tensors(path, {{"k", kernel}, {"n", counter}}, {{"a", "b"}});
+  save_tensors(path, HostCopy({{"k", kernel}, {"n", counter}}), {{"a", "b"}});
   const SafetensorsFile file = SafetensorsFile::read(path, true);
   at::Tensor kernel_back = at::zeros({4, 3, 3, 3});
   at::Tensor counter_back = at::zeros({}, at::kLong);
@@ -116,7 +116,7 @@ TEST_CASE("result_sha256 follows the contract, whatever the order and layout") {
   CHECK(result_sha256({{"a", a}, {"b", b + 1}}) != expected);
   const test::TemporaryFolder folder;
   const std::string path = folder / "c.safetensors";
-  save_tensors(path, {{"optimizer.b", b}, {"model.b", b}, {"model.a", a}}, {});
+  save_tensors(path, HostCopy({{"optimizer.b", b}, {"model.b", b}, {"model.a", a}}), {});
   CHECK(result_sha256(SafetensorsFile::read(path), "model.") == expected);
 }
 
@@ -146,7 +146,7 @@ TEST_CASE("the newest valid checkpoint is found, damaged ones are named, old one
   CHECK(older->skipped.size() == 2);
   CHECK(std::filesystem::exists(folder /
                                 "checkpoints/epoch-0003-step-00000025.safetensors.tmp"));  // looking changes nothing
-  CHECK(checkpoints.begin_after(10).size() == 2);
+  CHECK(checkpoints.begin_after(10, 3).size() == 2);
   CHECK_FALSE(std::filesystem::exists(folder / "checkpoints/epoch-0003-step-00000025.safetensors.tmp"));
   CHECK(std::filesystem::exists(folder / "checkpoints/epoch-0003-step-00000020.safetensors.aside"));
   state.step = 11;
@@ -159,7 +159,7 @@ TEST_CASE("the newest valid checkpoint is found, damaged ones are named, old one
 
 TEST_CASE("weights are no checkpoint") {
   const test::TemporaryFolder folder;
-  save_tensors(folder / "best.safetensors", {{"w", at::zeros({3})}}, {});
+  save_tensors(folder / "best.safetensors", HostCopy({{"w", at::zeros({3})}}), {});
   CHECK_THROWS_WITH(CheckpointFolder::read(folder / "best.safetensors"), Catch::Contains("no training state"));
   CHECK_THROWS_AS(CheckpointFolder::read(folder / "absent.safetensors"), MissingError);
 }

@@ -70,7 +70,7 @@ struct Saver {
   void save(int64_t step) {
     last_failed = true;
     try {
-      CheckpointFolder(kFolder, files).save(state_at(step), tensors_at(step), kKeep);
+      CheckpointFolder(kFolder, files).save(state_at(step), HostCopy(tensors_at(step)), kKeep);
       if (files.dead()) return;  // and nobody is told anything
       saved = step;
       last_failed = false;
@@ -129,7 +129,7 @@ struct Campaign {
   void go_on(const Image& left, int64_t saved, const Fault& fault) {
     MemoryFileSystem files(left);
     const int64_t newest = newest_step(files);
-    CheckpointFolder(kFolder, files).begin_after(newest);
+    CheckpointFolder(kFolder, files).begin_after(newest, 0);
     Saver saver{files, saved};
     saver.save(newest + 1);
     if (saver.saved != newest + 1) ++wrong;
@@ -192,10 +192,10 @@ TEST_CASE("the same over more saves", "[.campaign]") { every_fault_at_every_call
 TEST_CASE("a fault that stays leaves the older checkpoint and no temporary file, and is told with the file's name") {
   MemoryFileSystem files(Image{{"/runs/a/", ""}});
   CheckpointFolder folder(kFolder, files);
-  folder.save(state_at(1), tensors_at(1), kKeep);
+  folder.save(state_at(1), HostCopy(tensors_at(1)), kKeep);
   const Image before = files.image();
   files.plan({});
-  folder.save(state_at(2), tensors_at(2), kKeep);
+  folder.save(state_at(2), HostCopy(tensors_at(2)), kKeep);
   const int64_t calls = files.calls();
   CHECK(calls > 15);
   std::string sentence;
@@ -203,7 +203,7 @@ TEST_CASE("a fault that stays leaves the older checkpoint and no temporary file,
   for (int64_t at = 1; at <= 8; ++at) {
     full.plan({Fault::Kind::error, ENOSPC, at, false});
     try {
-      CheckpointFolder(kFolder, full).save(state_at(2), tensors_at(2), kKeep);
+      CheckpointFolder(kFolder, full).save(state_at(2), HostCopy(tensors_at(2)), kKeep);
     } catch (const IoError& error) {
       sentence = error.what();
     }

@@ -3,10 +3,13 @@
 #include <signal.h>
 #include <sys/resource.h>
 
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/text.hpp"
@@ -194,4 +197,20 @@ TEST_CASE("a run folder is one job's; who ended without a word is named") {
   std::ofstream(folder / ".lock") << "process 4 on there\n";
   CHECK(RunLock(folder.path(), "process 5 on here").left_by() == "process 4 on there");
   CHECK_THROWS_AS(RunLock(folder / "absent", "process 6 on here"), MissingError);
+}
+
+TEST_CASE("a lock that was waited for while its folder was moved aside is that of the new folder") {
+  const test::TemporaryFolder folder;
+  const std::string run = folder / "run";
+  std::filesystem::create_directory(run);
+  auto first = std::make_unique<RunLock>(run, "process 1 on here");
+  std::unique_ptr<RunLock> second;
+  std::thread waiting([&] { second = std::make_unique<RunLock>(run, "process 2 on here"); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  std::filesystem::rename(run, folder / "run.1");
+  std::filesystem::create_directory(run);
+  first.reset();
+  waiting.join();
+  REQUIRE(second->held());
+  CHECK_THAT(read_text(run + "/.lock"), Catch::Contains("process 2"));
 }
