@@ -109,7 +109,7 @@ class Stop(program.ProgramTest):
     def test_saves_that_fail_are_told_and_do_not_end_training_before_max_failed(self):
         ended = self.no_room("no_room", "checkpoint.max_failed=100", "checkpoint.every=2 steps", "data.split.valid=0")
         self.fails(ended, 74, "no_room/checkpoints/epoch-0004-step-00000032")
-        self.assertIn("step 2 is NOT SAVED", ended.err)
+        self.assertIn("is NOT SAVED (step 2)", ended.err)
         run = self.run_at("no_room")
         self.assertEqual(run.steps_logged(), 32)
         self.assertEqual((run.done(), run.checkpoints(), list(run.folder.rglob("*.tmp"))), (False, [], []))
