@@ -82,12 +82,6 @@ class Job:
         return next((line for line in lines if line.startswith("dtrain: error")), lines[-1] if lines else "it said nothing")
 
 
-def alive(pid):
-    with contextlib.suppress(OSError):
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    return False
-
-
 def handles(pid, number):
     """True once a process has a handler for a signal."""
     with contextlib.suppress(OSError):
@@ -255,7 +249,7 @@ def kill(args):
                 if not victims:
                     return None
                 struck, nearly_done = time.monotonic(), campaign.nearly_done(folder)
-                while any(map(alive, pids)) or (whom == "rank" and job.process.poll() is None):
+                while any(map(common.alive, pids)) or (whom == "rank" and job.process.poll() is None):
                     if time.monotonic() > struck + 60:
                         raise Failed(f"60 s after kill -9 of {whom} of {ranks} ranks, processes are left")
                     time.sleep(0.01)

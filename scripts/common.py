@@ -90,6 +90,14 @@ def environment(**more):
     return {**kept, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", **more}
 
 
+def alive(pid):
+    """True unless the process is gone or only waits to be collected."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
 def stop(process):
     """Ends a program that we started: politely first, because mpirun then ends its ranks."""
     if process.poll() is None:

@@ -24,12 +24,6 @@ CONFIG = {
 }
 
 
-def alive(pid):
-    with contextlib.suppress(OSError):
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    return False
-
-
 def processes(folder):
     """{rank: pid} of the processes that train in this folder, which is their working directory, the launcher left out."""
     found = {}
@@ -109,7 +103,7 @@ class Training:
     def wait(self, seconds):
         """The exit code."""
         until(lambda: self.process.poll() is not None, seconds, "the job's end")
-        until(lambda: not any(map(alive, self.pids.values())), 10, "the end of every rank")
+        until(lambda: not any(map(common.alive, self.pids.values())), 10, "the end of every rank")
         return self.process.returncode
 
     def close(self):

@@ -191,10 +191,8 @@ static bool stop_is_pending() { return pending_stop_request() == StopRequest::st
 int TrainingRun::train() {
   if (job_.is_root()) write_run_json_file("");
   begin_trace();
-  if (any(job_.comm(), stop_is_pending())) {  // it came while all this was built
-    save();
-    return end_early(exit_code::kStopped);
-  }
+  // A stop that came while all this was built.
+  if (any(job_.comm(), stop_is_pending())) return save_and_leave(exit_code::kStopped);
   while (state_.epoch < e_.epochs) {
     trainer_->begin_epoch(state_);
     while (trainer_->steps_left() > 0) {
@@ -209,16 +207,10 @@ int TrainingRun::train() {
                             state_.step % static_cast<int64_t>(e_.checkpoint.every.amount) == 0;
       if (step.request != StopRequest::none || save_due) save();
       if (step.request == StopRequest::stop) return end_early(exit_code::kStopped);
-      if (limit_reached && trainer_->steps_left() > 0) {
-        save();
-        return end_early(exit_code::kDone);
-      }
+      if (limit_reached && trainer_->steps_left() > 0) return save_and_leave(exit_code::kDone);
     }
     const std::optional<EpochRow> row = close_epoch();
-    if (!row) {
-      save();
-      return end_early(exit_code::kStopped);
-    }
+    if (!row) return save_and_leave(exit_code::kStopped);
     schedule_->end_epoch(state_.step, e_.schedule.decay.name == DecayName::plateau
                                           ? monitored(*row, e_.schedule.decay.monitor)
                                           : std::nullopt);
@@ -375,28 +367,33 @@ void TrainingRun::save() {
   if (saves_) saves_->begin(state_, checkpoint_tensors());
 }
 
-// Rank 0's, at the end: everything is on the disk afterwards.
-void TrainingRun::finish_saves() {
+// Rank 0's, at the end: everything is on the disk afterwards. Returns result_sha256.
+std::string TrainingRun::finish_saves() {
   job_.watchdog().enter(Section::save, state_.step);
   saves_->finish(state_, checkpoint_tensors());
-  print_result();
+  const std::string result = print_result();
   if (const std::string unwritten = run_log_->flush(); !unwritten.empty())
     throw IoError(unwritten + "; the checkpoint is saved: " + saves_->newest());
   run_log_->sync();
+  return result;
 }
 
 int TrainingRun::end() {
   job_.watchdog().enter(Section::finish, state_.step);
   const std::vector<std::string> timeline = gather_trace();
   if (!job_.is_root()) return exit_code::kDone;
-  finish_saves();
-  folder_.write_done("result_sha256 " + replica_->sha256() + "\n");
+  folder_.write_done("result_sha256 " + finish_saves() + "\n");
   write_trace(timeline);
   const bool has_best = !std::isnan(state_.best_value);
   job_.log().info("done: " + folder_.file("epochs.csv") + " has the curve; next: dtrain eval --config " +
                   folder_.file("config.yaml") + " --checkpoint " +
                   (has_best ? folder_.file("best.safetensors") : saves_->newest()));
   return exit_code::kDone;
+}
+
+int TrainingRun::save_and_leave(int code) {
+  save();
+  return end_early(code);
 }
 
 int TrainingRun::end_early(int code) {

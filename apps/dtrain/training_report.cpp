@@ -312,7 +312,7 @@ void TrainingRun::update_run_json() {
 }
 
 // The hash of the result, into run.json and onto the console.
-void TrainingRun::print_result() {
+std::string TrainingRun::print_result() {
   progress_->clear();
   const std::string result = replica_->sha256();
   write_run_json_file(result);
@@ -322,6 +322,7 @@ void TrainingRun::print_result() {
     log.info("best " + e_.checkpoint.best_monitor + " " + fixed(state_.best_value, 4) + " in epoch " +
              std::to_string(state_.best_epoch) + ": " + folder_.file("best.safetensors"));
   log.info("result " + result + "  (" + count_of(state_.step, "step") + ", " + clock_text(state_.elapsed_s) + ")");
+  return result;
 }
 
 }  // namespace dtrain

@@ -64,8 +64,9 @@ class TrainingRun {
   bool epoch_save_due() const;
   void save();
   std::vector<FileTensor> checkpoint_tensors() const;
-  void finish_saves();
+  std::string finish_saves();
   int end();
+  int save_and_leave(int code);
   int end_early(int code);
 
   // training_report.cpp
@@ -79,7 +80,7 @@ class TrainingRun {
   void write_best(const EpochRow& row, double value);
   void write_run_json_file(const std::string& result);
   void update_run_json();
-  void print_result();
+  std::string print_result();
   void begin_trace();
   std::vector<std::string> gather_trace();
   void write_trace(const std::vector<std::string>& ranks);

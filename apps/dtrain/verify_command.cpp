@@ -64,20 +64,24 @@ class Findings {
 
 /// A checkpoint, read whole: where it stands and what its weights hash to.
 struct Checked {
-  int64_t step = 0;
+  TrainingState state;
   std::string result;
 };
 
-std::string tensors_and_bytes(const SafetensorsFile& file) {
+int64_t tensor_bytes(const SafetensorsFile& file) {
   int64_t bytes = 0;
   for (const TensorEntry& entry : file.entries()) bytes += entry.bytes;
-  return count_of(static_cast<int64_t>(file.entries().size()), "tensor") + ", " + with_commas(bytes) + " bytes";
+  return bytes;
+}
+
+std::string tensors_and_bytes(const SafetensorsFile& file) {
+  return count_of(static_cast<int64_t>(file.entries().size()), "tensor") + ", " + with_commas(tensor_bytes(file)) +
+         " bytes";
 }
 
 ordered_json facts_of(const SafetensorsFile& file) {
-  int64_t bytes = 0;
-  for (const TensorEntry& entry : file.entries()) bytes += entry.bytes;
-  return {{"tensors", file.entries().size()}, {"tensor_bytes", bytes}, {"checksums", file.has_checksums()}};
+  return {
+      {"tensors", file.entries().size()}, {"tensor_bytes", tensor_bytes(file)}, {"checksums", file.has_checksums()}};
 }
 
 Checked check_checkpoint(const std::string& path, Findings& findings) {
@@ -85,21 +89,22 @@ Checked check_checkpoint(const std::string& path, Findings& findings) {
   ordered_json facts = facts_of(found.file);
   facts["epoch"] = found.state.epoch;
   facts["step"] = found.state.step;
-  const Checked checked{found.state.step, result_sha256(found.file, "model.")};
-  facts["result_sha256"] = checked.result;
+  const std::string result = result_sha256(found.file, "model.");
+  facts["result_sha256"] = result;
   findings.good(path,
                 tensors_and_bytes(found.file) + ", epoch " + std::to_string(found.state.epoch) + ", step " +
                     std::to_string(found.state.step),
                 std::move(facts));
-  return checked;
+  return {found.state, result};
 }
 
-/// `ours`: dtrain wrote it, so it has checksums.
-void check_weights(const std::string& path, bool ours, Findings& findings) {
+/// `ours`: dtrain wrote it, so it has checksums. Returns the header's metadata.
+std::map<std::string, std::string> check_weights(const std::string& path, bool ours, Findings& findings) {
   const SafetensorsFile file = SafetensorsFile::read(path, ours);
   findings.good(path, tensors_and_bytes(file), facts_of(file));
   if (!file.has_checksums())
     findings.note(path + " carries no checksums: its structure is right, its values cannot be checked");
+  return file.metadata();
 }
 
 std::string check_file(const std::string& path, Findings& findings) {
@@ -191,7 +196,7 @@ class RunCheck {
 
   void run() {
     checkpoints();
-    each("best.safetensors", [&](const std::string& path) { check_weights(path, true, findings_); });
+    each("best.safetensors", [&](const std::string& path) { best(path); });
     each("config.yaml", [&](const std::string& path) { config(path); });
     each("run.json", [&](const std::string& path) { run_json(path); });
     each("epochs.csv", [&](const std::string& path) { check_epochs_csv(path, findings_); });
@@ -212,9 +217,19 @@ class RunCheck {
     for (const std::string& path : paths)
       findings_.look_at(path, [&] {
         const Checked checked = check_checkpoint(path, findings_);
-        if (checked.step >= newest_.step) newest_ = checked;
+        if (checked.state.step >= newest_.state.step) newest_ = checked;
       });
     if (paths.empty()) findings_.note(folder_.path() + " holds no checkpoint yet");
+  }
+
+  // A best of a later epoch than the checkpoint's was saved just before a kill; the next start sets it aside as well.
+  void best(const std::string& path) {
+    const std::string epoch = check_weights(path, true, findings_)["epoch"];
+    if (newest_.result.empty() || epoch == std::to_string(newest_.state.best_epoch)) return;
+    const int64_t best = newest_.state.best_epoch;
+    findings_.note(path + " is of epoch " + epoch + ", but the newest checkpoint knows " +
+                   (best == 0 ? "of no best" : "epoch " + std::to_string(best) + " as the best") +
+                   "; a start that goes on from there sets the file aside");
   }
 
   void config(const std::string& path) {
@@ -235,13 +250,13 @@ class RunCheck {
     if (!json.contains("result_sha256")) return findings_.good(path, "no result yet");
     if (!json["result_sha256"].is_string()) throw DataError(path + ": 'result_sha256' is no text; the file is damaged");
     result_ = json["result_sha256"].get<std::string>();
-    if (newest_.result.empty() || newest_.step != json["steps"].get<int64_t>())
+    if (newest_.result.empty() || newest_.state.step != json["steps"].get<int64_t>())
       return findings_.good(path, "its result cannot be computed anew: no valid checkpoint of step " +
                                       json["steps"].dump() + " is there");
     if (newest_.result != result_)
       throw DataError(path + ": result_sha256 is " + result_ + ", but the checkpoint of step " +
-                      std::to_string(newest_.step) + " gives " + newest_.result);
-    findings_.good(path, "result_sha256 is that of the checkpoint of step " + std::to_string(newest_.step),
+                      std::to_string(newest_.state.step) + " gives " + newest_.result);
+    findings_.good(path, "result_sha256 is that of the checkpoint of step " + std::to_string(newest_.state.step),
                    {{"result_sha256", result_}});
   }
 

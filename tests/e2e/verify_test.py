@@ -70,6 +70,13 @@ class Verify(program.ProgramTest):
         self.fails(self.call("verify", "cut"), 65, "cut/best.safetensors")
         self.fails(self.call("verify", "cut/best.safetensors"), 65, "cut/best.safetensors")
 
+    def test_a_best_that_the_newest_checkpoint_does_not_know_is_told(self):
+        self.good("--config", "chips.yaml", "--run-dir", "foreign", "epochs=1", "data.split.valid=0")
+        shutil.copy(self.folder / "whole/best.safetensors", self.folder / "foreign")
+        notes = self.good("verify", "foreign", "--json").json()["notes"]
+        self.assertEqual(len(notes), 1, notes)
+        self.assertIn("the newest checkpoint knows of no best", notes[0])
+
     def test_every_other_damaged_file_is_named(self):
         damages = {
             "config.yaml": lambda text: text.replace("seed:", "sead:", 1),

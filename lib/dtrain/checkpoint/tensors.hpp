@@ -20,7 +20,6 @@ struct FileTensor {
 /// afterwards goes unseen: the file is compared with these checksums when it is read again.
 class HostCopy {
  public:
-  HostCopy() = default;
   explicit HostCopy(const std::vector<FileTensor>& tensors);
 
   /// Valid as long as this object.

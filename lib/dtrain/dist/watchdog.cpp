@@ -18,6 +18,7 @@ namespace dtrain {
 
 constexpr double kRecordPatience = 2;   // seconds that the rank that tells waits for flight records
 constexpr double kSpeakerPatience = 3;  // seconds that the others leave to it
+constexpr int kLooksAfterWaking = 10;   // until a process that was stopped counts as one that was not
 
 // Looks a second, at most: often enough that the least limits are kept, seldom enough to cost nothing.
 static double pause_for(const WatchLimits& limits) {
@@ -50,6 +51,7 @@ struct Watchdog::Impl {
   std::function<void(const FlightRecord&)> write;
   std::vector<std::shared_ptr<std::atomic<bool>>> begun;  // what runs beside, done or not
   bool told_of_failure = false;                           // of another rank
+  int looks_awake = kLooksAfterWaking;                    // since this process was stopped
   std::thread watcher;
   std::thread courier;
 
@@ -105,10 +107,11 @@ struct Watchdog::Impl {
       lock.unlock();
       page.words().beat.fetch_add(1);
       // A process that was stopped, or a machine asleep, has not waited all that time.
-      const double passed = std::min(since.seconds(), 3 * pause);
+      const double passed = since.seconds();
       since.restart();
+      looks_awake = passed < options.limits.abort_s / 2 ? looks_awake + 1 : 0;
       const View view = look();
-      const StallJudge::Verdict verdict = judge.look(view.states, passed);
+      const StallJudge::Verdict verdict = judge.look(view.states, std::min(passed, 3 * pause));
       if (verdict.stalled || another(view, Ending::stalled)) {
         end(view, verdict);
         return;
@@ -150,7 +153,7 @@ struct Watchdog::Impl {
     own.ending.store(Ending::stalled);
     const std::string sentence = stall_sentence(verdict, view.states, view.hosts, view.own, options.ranks);
     // The launcher wakes a stopped process to end it: this one then finds that the others have given up.
-    const bool woken = !verdict.stalled && verdict.still_s < options.limits.abort_s / 2;
+    const bool woken = !verdict.stalled && looks_awake < kLooksAfterWaking;
     begin(recording(woken ? "stopped" : "stall", sentence, view, verdict));
     if (!woken && speaks(view, verdict) && !another_told(view)) {
       tell(sentence);
