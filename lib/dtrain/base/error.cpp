@@ -5,9 +5,9 @@
 
 namespace dtrain {
 
-void check(bool holds, const std::string& promise, std::source_location where) {
+void check(bool holds, std::string_view promise, std::source_location where) {
   if (holds) return;
-  throw InternalError(promise + " (" + where.file_name() + ":" + std::to_string(where.line()) +
+  throw InternalError(std::string(promise) + " (" + where.file_name() + ":" + std::to_string(where.line()) +
                       "); this is a bug in dtrain, please report it with the command and the log");
 }
 

@@ -2,6 +2,7 @@
 #include <source_location>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace dtrain {
@@ -75,7 +76,7 @@ struct InternalError : Error {
 };
 
 /// Throws InternalError with file and line unless `holds`.
-void check(bool holds, const std::string& promise, std::source_location where = std::source_location::current());
+void check(bool holds, std::string_view promise, std::source_location where = std::source_location::current());
 
 /// The error of a failed system call on `path`: MissingError for ENOENT/ENOTDIR, PermissionError for
 /// EACCES/EPERM/EROFS, IoError else. `doing` completes "cannot … PATH", as in "open".
