@@ -35,7 +35,7 @@ endif()
 
 # The program and the GPU module share C++ classes: this names the state of those that they share, so that one refuses
 # the other of another build.
-set(shared_headers device/flat_math device/gpu_module device/nccl_api device/picture_rules device/update_rules base/error base/shards)
+set(shared_headers device/device_graph device/flat_math device/gpu_module device/nccl_api device/picture_rules device/update_rules base/error base/shards)
 foreach(header ${shared_headers})
   set(path ${CMAKE_SOURCE_DIR}/lib/dtrain/${header}.hpp)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${path})

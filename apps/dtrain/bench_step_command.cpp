@@ -114,7 +114,7 @@ int run_bench_step(const BenchStepCommand& command, const Config& config, Job& j
   const double gflop = training_gflop(replica.network(), plan.shape);
   barrier(job.comm());
   const double own_peak = matrix_peak(job.device(), e.precision);
-  const Loss loss = make_planned_loss(e, plan);
+  const Loss loss = make_planned_loss(e, plan, job.device().place);
   ScheduleOptions base_rate;
   base_rate.scale_with_ranks = RankScaling::none;
   const Schedule schedule(base_rate, e.optimizer.learning_rate, v, command.steps, 1);
@@ -125,7 +125,7 @@ int run_bench_step(const BenchStepCommand& command, const Config& config, Job& j
   Trainer trainer(Trainer::Parts{replica, loss, schedule, batches, job.comm(), job.watchdog(), plan.dataset,
                                  plan.split.train, trace},
                   Trainer::Options{e.task, e.seed, v, e.distributed, e.loss.l2_kernels, e.optimizer.clip_norm, e.batch,
-                                   e.data.distribute},
+                                   e.data.distribute, e.skip_not_finite, e.cuda_graphs},
                   job.gradient_comm(e.distributed.reduction));
   Result result = run_steps(trainer, e, command.steps, job);
   rusage usage{};

@@ -121,7 +121,7 @@ int run_eval(const EvalCommand& command, const Config& config, Job& job) {
   Trace trace(false);
   const auto loader = make_planned_loader(e, plan, replica, trace, job.cores());
   DeviceBatches batches(*loader, job.device());
-  const Loss loss = make_planned_loss(e, plan);
+  const Loss loss = make_planned_loss(e, plan, job.device().place);
   const Predictions predictions =
       evaluate(replica, loss, e.task, batches, samples, plan.local_batch, job.comm(), job.watchdog(), 0).value();
   job.watchdog().enter(Section::finish, 0);

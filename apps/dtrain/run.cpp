@@ -53,7 +53,7 @@ std::shared_ptr<Network> make_planned_network(const Experiment& e, const Plan& p
   return network;
 }
 
-Loss make_planned_loss(const Experiment& e, const Plan& plan) {
+Loss make_planned_loss(const Experiment& e, const Plan& plan, c10::Device device) {
   std::vector<double> pos_weight;
   if (e.loss.pos_weight_kind == LossOptions::PosWeight::list) {
     pos_weight = e.loss.pos_weight;
@@ -68,7 +68,7 @@ Loss make_planned_loss(const Experiment& e, const Plan& plan) {
     for (int64_t sample : plan.split.train) targets.push_back(plan.dataset.samples[static_cast<size_t>(sample)].labels);
     pos_weight = balanced_pos_weight(targets, plan.shape.outputs);
   }
-  return Loss(e.loss, e.task, pos_weight);
+  return Loss(e.loss, e.task, pos_weight, device);
 }
 
 std::unique_ptr<Loader> make_planned_loader(const Experiment& e, const Plan& plan, const Replica& replica, Trace& trace,

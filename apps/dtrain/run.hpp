@@ -41,7 +41,7 @@ std::shared_ptr<Network> make_planned_network(const Experiment& experiment, cons
                                               std::string& weights_line);
 
 /// The loss, with pos_weight resolved from the training part.
-Loss make_planned_loss(const Experiment& experiment, const Plan& plan);
+Loss make_planned_loss(const Experiment& experiment, const Plan& plan, c10::Device device = c10::kCPU);
 
 /// The loader, with its threads resolved for the `cores` of this rank (Job::cores). For a GPU, and for a cache, it
 /// leaves pictures raw where augmentation permits. `plan`, `trace` and `cache` outlive it.

@@ -77,7 +77,7 @@ void TrainingRun::build() {
   require_agreement(job_, facts_of_plan(plan_, replica_->network(), weights));
   replica_->broadcast_from(job_.comm(), 0);
   first_save_s_ = expected_save_s(checkpoint_tensors());
-  loss_ = std::make_unique<Loss>(make_planned_loss(e_, plan_));
+  loss_ = std::make_unique<Loss>(make_planned_loss(e_, plan_, job_.device().place));
   steps_per_epoch_ =
       EpochPlan(static_cast<int64_t>(plan_.split.train.size()), v, e_.batch, e_.data.distribute, e_.seed, 0).steps();
   schedule_ = std::make_unique<Schedule>(e_.schedule, e_.optimizer.learning_rate, v, steps_per_epoch_, e_.epochs);
@@ -88,7 +88,7 @@ void TrainingRun::build() {
       Trainer::Parts{*replica_, *loss_, *schedule_, *batches_, job_.comm(), job_.watchdog(), plan_.dataset,
                      plan_.split.train, trace_},
       Trainer::Options{e_.task, e_.seed, v, e_.distributed, e_.loss.l2_kernels, e_.optimizer.clip_norm, e_.batch,
-                       e_.data.distribute, e_.skip_not_finite},
+                       e_.data.distribute, e_.skip_not_finite, e_.cuda_graphs},
       job_.gradient_comm(e_.distributed.reduction));
   if (plan_.split.valid.empty() && job_.is_root())
     job_.log().warning(

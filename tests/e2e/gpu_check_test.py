@@ -23,10 +23,11 @@ class GpuCheckTest(program.ProgramTest):
         self.assertEqual(set(report["train"]), {"chexnet", "resnet50", "chips_cnn", "unet_microscopy"})
         for precision in ("fp32", "bf16"):
             hashes = report["bits"][precision]
-            self.assertEqual(set(hashes), {"1 alone", "2 sharing", "4 sharing"})
+            self.assertEqual(set(hashes), {"1 alone", "1 recorded", "2 sharing", "4 sharing"})
             self.assertEqual(len(set(hashes.values())), 1)
         self.assertEqual({(row["model"], row["precision"]) for row in report["rates"] if row["dtrain"]["images_per_s"] > 0},
                          {(model, precision) for model in ("densenet121", "resnet50") for precision in ("fp32", "tf32", "bf16")})
+        self.assertTrue(all(report["graphs"][f"{precision} {way}"] > 0 for precision in ("fp32", "bf16") for way in ("plain", "recorded")))
         self.assertNotEqual(report["bits"]["fp32"]["1 alone"], report["bits"]["bf16"]["1 alone"])
 
     def test_what_goes_wrong_is_reported_and_returned(self):
@@ -35,7 +36,7 @@ class GpuCheckTest(program.ProgramTest):
         wrapper.chmod(0o755)
         ended = self.check("--device", "cpu", "--quick", "--only", "bits", "--program", str(wrapper))
         self.assertEqual(ended.returncode, 1, ended.stderr)
-        self.assertEqual(len(json.loads(ended.stdout)["wrong"]), 4, ended.stdout)  # three runs, and no hash to compare
+        self.assertEqual(len(json.loads(ended.stdout)["wrong"]), 5, ended.stdout)  # four runs, and no hash to compare
 
     def test_without_a_gpu_it_says_why_it_does_not_begin(self):
         if os.path.exists("/dev/nvidia0"):

@@ -114,6 +114,7 @@ class Checker {
     split();
     image();
     cache();
+    graphs();
     masks();
     outputs();
     batch();
@@ -266,6 +267,16 @@ class Checker {
   }
 
   // A GPU flips, turns and normalises what it keeps, and no more.
+  // Masks are drawn on the host, and a recorded step is proved bit by bit.
+  void graphs() {
+    if (!e_.cuda_graphs || !sound({"cuda_graphs"})) return;
+    if (sound({"deterministic"}) && !e_.deterministic)
+      wrong({"cuda_graphs", "deterministic"}, "cuda_graphs needs deterministic: true");
+    if (sound({"model.name", "model.dropout"}) && e_.model.name == NetworkName::small_cnn && e_.model.dropout > 0)
+      wrong({"cuda_graphs", "model.dropout"},
+            "cuda_graphs cannot record dropout, which is drawn anew for every step; set model.dropout: 0");
+  }
+
   void cache() {
     const AugmentOptions& a = e_.data.augment;
     if (e_.data.loader.cache == PictureKeep::none || !sound({"data.loader.cache"})) return;

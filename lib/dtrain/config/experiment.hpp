@@ -21,6 +21,7 @@ struct Experiment {
   Precision precision = Precision::fp32;
   DeviceChoice device = DeviceChoice::automatic;
   bool deterministic = true;  ///< on a GPU: the same bits for any number of processes, at the price of speed
+  bool cuda_graphs = false;   ///< on a GPU: passes run as recorded graphs
   ModelOptions model;
   LossOptions loss;
   DataOptions data;

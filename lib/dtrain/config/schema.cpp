@@ -92,10 +92,8 @@ class Description {
             {"stop", "skip"}, [&e = e_] { return e.skip_not_finite ? 1 : 0; },
             [&e = e_](int i) { e.skip_not_finite = i == 1; }),
         "What a loss or a gradient that is NaN or infinite does. stop: the run ends with exit code 79, naming the "
-        "first "
-        "such value and its samples; skip: the step changes no weight, on any rank, and training goes on; after ten "
-        "such "
-        "steps in a row it ends all the same.");
+        "first such value and its samples; skip: the step changes no weight, on any rank, and training goes on; after "
+        "ten such steps in a row it ends all the same.");
     add("epochs", whole_codec(e_.epochs, {.min = 1, .max = 1000000000}), "Passes over the training part.")
         .outside_fingerprint();
     add("precision", choice_codec(e_.precision, {"fp32", "tf32", "bf16", "fp16"}),
@@ -108,6 +106,10 @@ class Description {
     add("deterministic", flag_codec(e_.deterministic),
         "On a GPU: kernels that give the same bits every time, without a search for the fastest; false trades the "
         "promise of the same bits for speed.");
+    add("cuda_graphs", flag_codec(e_.cuda_graphs),
+        "On a GPU: forward and backward are recorded once and issued as one launch, for batches so small that the GPU "
+        "waits for the host. Same bits, up to twice the GPU memory. Needs `deterministic: true` and no dropout.")
+        .outside_fingerprint();
   }
 
   void model() {

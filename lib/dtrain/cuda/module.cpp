@@ -1,5 +1,8 @@
 #include <ATen/ATen.h>
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/core/Event.h>
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime_api.h>
 
@@ -73,10 +76,39 @@ class CudaMath final : public FlatMath {
   }
 };
 
+// Other threads go on using the device while one records: the loader's copies, the reducer's queries. So only the
+// recording thread is held to what may be recorded. LibTorch gives the graph memory of its own.
+class CudaGraph final : public DeviceGraph {
+ public:
+  void record(std::function<void()> work) override {
+    const c10::cuda::CUDAStream training = c10::cuda::getCurrentCUDAStream();
+    // The default stream cannot be recorded.
+    const c10::cuda::CUDAStream recording =
+        c10::cuda::getStreamFromPool(/*isHighPriority=*/false, training.device_index());
+    c10::Event before(c10::kCUDA);
+    before.record(training.unwrap());
+    before.block(recording.unwrap());
+    const c10::cuda::CUDAStreamGuard guard(recording);
+    try {
+      graph_.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
+      work();
+      graph_.capture_end();
+    } catch (const c10::Error& error) {
+      throw DeviceError(std::string("recording a step as a CUDA graph failed: ") + error.what_without_backtrace() +
+                        "; cuda_graphs: false trains without");
+    }
+  }
+  void replay() override { graph_.replay(); }
+
+ private:
+  at::cuda::CUDAGraph graph_;
+};
+
 class CudaModule final : public GpuModule {
  public:
   const FlatMath& math() const override { return math_; }
   NcclApi& nccl() override { return *nccl_; }
+  std::unique_ptr<DeviceGraph> make_graph() override { return std::make_unique<CudaGraph>(); }
 
   void use_device(int device) override {
     cudaError_t code = cudaSetDevice(device);

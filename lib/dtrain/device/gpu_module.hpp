@@ -1,7 +1,9 @@
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <string>
 
+#include "dtrain/device/device_graph.hpp"
 #include "dtrain/device/flat_math.hpp"
 #include "dtrain/device/nccl_api.hpp"
 
@@ -16,6 +18,8 @@ class GpuModule {
 
   virtual const FlatMath& math() const = 0;
   virtual NcclApi& nccl() = 0;
+  /// An empty one, for this thread's device. At most one is being recorded at a time.
+  virtual std::unique_ptr<DeviceGraph> make_graph() = 0;
 
   /// Makes `device` this thread's, and tries whether it can be used at all. Throws ConfigError with the driver's words
   /// (out of memory, exclusive to another process …).

@@ -292,6 +292,10 @@ void GradientReducer::begin_leaf(int64_t logical_rank) {
   r.point_gradients_to(r.pass().buffer);
 }
 
+at::Tensor GradientReducer::leaf_gradients() const {
+  return impl_->sum->buffer(impl_->pass().buffer).slice(0, 0, impl_->layout.numel());
+}
+
 void GradientReducer::begin_pass(bool last_of_leaf) {
   Impl& r = *impl_;
   r.filling = last_of_leaf && r.is_last();

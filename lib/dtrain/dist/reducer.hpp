@@ -72,7 +72,10 @@ class GradientReducer {
   void begin_step(const CanonicalTree& tree, OnSummed on_summed);
   /// Zeroes the gradients of logical rank v.
   void begin_leaf(int64_t logical_rank);
-  /// Before each backward pass of the leaf. Passes add up in `.grad`.
+  /// Where the gradients of the leaf that has begun add up: always the same memory for a leaf's place in the plan.
+  at::Tensor leaf_gradients() const;
+  /// Before each backward pass of the leaf. Passes add up in `.grad`. Without `last_of_leaf` nothing is summed before
+  /// finish(); the sums are the same.
   void begin_pass(bool last_of_leaf);
   /// extra: this leaf's floats, [extra_numel]. A parameter that backward did not reach counts as zero.
   void end_leaf(const at::Tensor& extra);

@@ -8,30 +8,31 @@
 
 namespace dtrain {
 
-Loss::Loss(const LossOptions& options, Task task, std::vector<double> pos_weight)
-    : task_(task), label_smoothing_(options.label_smoothing), pos_weight_(std::move(pos_weight)) {
+Loss::Loss(const LossOptions& options, Task task, const std::vector<double>& pos_weight, c10::Device device)
+    : task_(task), label_smoothing_(options.label_smoothing) {
   check(task != Task::from_format, "the task is known before the loss is made");
   const bool one_of_several = task == Task::multiclass;
   if (one_of_several && options.name == LossName::bce)
     throw ConfigError("loss.name: bce does not fit task: multiclass (one class of several); use cross_entropy or auto");
   if (!one_of_several && options.name == LossName::cross_entropy)
     throw ConfigError("loss.name: cross_entropy fits task: multiclass alone; use bce or auto");
-  if (one_of_several && !pos_weight_.empty())
+  if (one_of_several && !pos_weight.empty())
     throw ConfigError("loss.pos_weight has no effect with task: multiclass; it weighs the positive term of bce");
   if (!one_of_several && label_smoothing_ != 0)
     throw ConfigError("loss.label_smoothing has no effect with bce; it belongs to cross_entropy (task: multiclass)");
   if (!(label_smoothing_ >= 0 && label_smoothing_ < 1)) throw ConfigError("loss.label_smoothing must lie in [0, 1)");
+  if (!pos_weight.empty()) pos_weight_ = at::tensor(pos_weight, at::kDouble).to(device);
 }
 
 // One factor per output, shaped to meet the logits [n, K] or [n, K, H, W]; nothing when there are none.
-static std::optional<at::Tensor> broadcast_weight(const std::vector<double>& factors, const at::Tensor& logits) {
-  if (factors.empty()) return std::nullopt;
-  if (static_cast<int64_t>(factors.size()) != logits.size(1))
-    throw ConfigError("loss.pos_weight has " + std::to_string(factors.size()) + " factors, and the network has " +
+static std::optional<at::Tensor> broadcast_weight(const at::Tensor& factors, const at::Tensor& logits) {
+  if (!factors.defined()) return std::nullopt;
+  if (factors.numel() != logits.size(1))
+    throw ConfigError("loss.pos_weight has " + std::to_string(factors.numel()) + " factors, and the network has " +
                       std::to_string(logits.size(1)) + " outputs; give one factor per output");
   std::vector<int64_t> shape(static_cast<size_t>(logits.dim() - 1), 1);
   shape[0] = logits.size(1);
-  return at::tensor(factors, at::kDouble).to(logits.options()).view(shape);
+  return factors.to(logits.scalar_type()).view(shape);
 }
 
 at::Tensor Loss::per_sample(const at::Tensor& logits, const at::Tensor& targets) const {

@@ -17,9 +17,9 @@ namespace dtrain {
 /// segmentation  logits [n, K, H, W], targets float [n, K, H, W] of 0 and 1: binary cross-entropy, mean over K, H, W.
 class Loss {
  public:
-  /// `task` is not from_format. `pos_weight` has one factor per output or is empty.
+  /// `task` is not from_format. `pos_weight` has one factor per output or is empty. Logits will lie on `device`.
   /// Throws ConfigError for a loss, or an option of one, that does not fit the task. loss.l2_kernels is the trainer's.
-  Loss(const LossOptions& options, Task task, std::vector<double> pos_weight);
+  Loss(const LossOptions& options, Task task, const std::vector<double>& pos_weight, c10::Device device = c10::kCPU);
 
   /// [n], in the dtype of `logits`; differentiable. The mean over a batch equals PyTorch's BCEWithLogitsLoss and
   /// CrossEntropyLoss with their default reduction. Throws ConfigError when pos_weight has not one factor per output.
@@ -31,7 +31,7 @@ class Loss {
  private:
   Task task_;
   double label_smoothing_;
-  std::vector<double> pos_weight_;
+  at::Tensor pos_weight_;  // [K], float64; undefined when there are none
 };
 
 /// negatives ÷ positives per label over `targets` [n, K] with NaN for unknown, as `pos_weight: balanced` wants it;

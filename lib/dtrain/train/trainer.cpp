@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include "dtrain/base/error.hpp"
@@ -59,7 +60,8 @@ Trainer::Trainer(const Parts& parts, const Options& options, std::unique_ptr<Com
       reducer_(parts.replica.parameters_in_layout(), parts.replica.flat_buffers().numel(), std::move(gradient_comm),
                reducer_options(parts.replica.device(), options.logical_ranks, options.distributed, parts.watchdog),
                parts.trace),
-      check_(parts.replica, parts.comm, options.distributed.check_every) {
+      check_(parts.replica, parts.comm, options.distributed.check_every),
+      divisor_(at::ones({}, at::TensorOptions(at::kFloat).device(parts.replica.device().place))) {
   parts_.replica.network().train();
 }
 
@@ -86,8 +88,33 @@ void Trainer::begin_epoch(const TrainingState& state) {
   spent_ = {};
 }
 
+GraphedPass::Result Trainer::forward_backward(const at::Tensor& images, const at::Tensor& targets) {
+  auto span = parts_.trace.span("forward");
+  const at::Tensor logits = parts_.replica.forward(images);
+  const at::Tensor losses = parts_.loss.per_sample(logits, targets);
+  const at::Tensor loss = losses.sum().div(divisor_);
+  span.end();
+  const auto backward = parts_.trace.span("backward");
+  loss.backward();
+  return {logits.detach(), losses.detach()};
+}
+
+// Null: this pass is not recorded. Graphs come once the layout is final, as they know it by its addresses.
+GraphedPass* Trainer::graph_for(const at::Tensor& images, const at::Tensor& targets) {
+  GpuModule* const gpu = parts_.replica.device().module;
+  if (!options_.cuda_graphs || gpu == nullptr || !order_known_) return nullptr;
+  const at::Tensor gradients = reducer_.leaf_gradients();
+  const void* const place = gradients.const_data_ptr();
+  if (!graphs_.contains(place)) {
+    if (images.size(0) < largest_batch(options_.batch, options_.logical_ranks)) return nullptr;
+    graphs_.try_emplace(place, gpu->make_graph(), std::bind_front(&Trainer::forward_backward, this),
+                        std::vector<at::Tensor>{gradients, parts_.replica.flat_buffers()});
+  }
+  GraphedPass& graph = graphs_.at(place);
+  return graph.fits(images, targets) ? &graph : nullptr;
+}
+
 Trainer::Pass Trainer::run_micro_batch(int64_t logical_rank, int64_t step, int64_t micro, bool last) {
-  Replica& replica = parts_.replica;
   parts_.watchdog.enter(Section::load, step);
   auto waiting = parts_.trace.span("wait for batch", step);
   const auto batch = parts_.loader.next();
@@ -95,21 +122,17 @@ Trainer::Pass Trainer::run_micro_batch(int64_t logical_rank, int64_t step, int64
   check(batch.has_value(), "the loader has a batch for every pass of the plan");
   parts_.watchdog.enter(Section::compute, step);
   const Stopwatch computing;
-  const at::Tensor targets = batch->targets.to(replica.device().place);
-  replica.network().set_random_key(options_.seed, step * options_.batch.accumulate + micro, logical_rank);
-  reducer_.begin_pass(last);
-  auto span = parts_.trace.span("forward", logical_rank);
-  const at::Tensor logits = replica.forward(batch->images.to(replica.device().place));
-  const at::Tensor losses = parts_.loss.per_sample(logits, targets);
-  const at::Tensor loss = losses.sum().div(loss_divisor_);
+  const at::Tensor targets = batch->targets.to(parts_.replica.device().place);
+  parts_.replica.network().set_random_key(options_.seed, step * options_.batch.accumulate + micro, logical_rank);
+  const at::Tensor images = batch->images.to(parts_.replica.device().place);
+  GraphedPass* const graph = graph_for(images, targets);
+  reducer_.begin_pass(last && graph == nullptr);  // a replay tells nobody which gradients are ready
+  auto span = parts_.trace.span("pass", logical_rank);
+  const GraphedPass::Result result = graph != nullptr ? graph->run(images, targets) : forward_backward(images, targets);
   span.end();
-  {
-    const auto backward = parts_.trace.span("backward", logical_rank);
-    loss.backward();
-  }
   Pass pass;
-  pass.loss_sum = losses.detach().sum(at::kDouble).item<double>();
-  if (options_.task == Task::multiclass) pass.correct = logits.detach().argmax(1).eq(targets).sum().item<int64_t>();
+  pass.loss_sum = result.losses.sum(at::kDouble).item<double>();
+  if (options_.task == Task::multiclass) pass.correct = result.logits.argmax(1).eq(targets).sum().item<int64_t>();
   for (int64_t sample : batch->samples) pass.coverage += parts_.dataset.samples[static_cast<size_t>(sample)].id;
   spent_.compute_s += computing.seconds();
   return pass;
@@ -221,6 +244,7 @@ void Trainer::divide_loss() {
   const auto local_batch = static_cast<double>(largest_batch(options_.batch, options_.logical_ranks));
   loss_divisor_ = scales_loss() ? local_batch / parts_.replica.loss_scale().scale : count;
   gradient_scale_ = loss_divisor_ / count;
+  divisor_.fill_(loss_divisor_);
 }
 
 // λ·Σw² over convolution kernels adds 2λ·w to their gradients, which are still to be multiplied by gradient_scale_.

@@ -1,6 +1,7 @@
 #pragma once
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,6 +19,7 @@
 #include "dtrain/dist/watchdog.hpp"
 #include "dtrain/model/loss.hpp"
 #include "dtrain/optim/schedule.hpp"
+#include "dtrain/train/graphed_pass.hpp"
 #include "dtrain/train/replica.hpp"
 #include "dtrain/train/replica_check.hpp"
 
@@ -61,6 +63,7 @@ class Trainer {
     BatchOptions batch;
     Distribute distribute = Distribute::samples;
     bool skip_not_finite = false;  ///< on_nan: skip
+    bool cuda_graphs = false;      ///< on a GPU passes run as recorded graphs, and sums begin after the last of them
   };
   static constexpr int64_t kMostNotFinite = 10;  ///< steps skipped one after another under skip_not_finite
 
@@ -133,6 +136,8 @@ class Trainer {
   bool scales_loss() const { return parts_.replica.precision() == Precision::fp16; }
   /// Something needs the whole gradient before the first update, so that no bucket is updated on its own.
   bool updates_at_once() const { return options_.clip_norm > 0 || scales_loss() || options_.skip_not_finite; }
+  GraphedPass::Result forward_backward(const at::Tensor& images, const at::Tensor& targets);
+  GraphedPass* graph_for(const at::Tensor& images, const at::Tensor& targets);
   Pass run_micro_batch(int64_t logical_rank, int64_t step, int64_t micro, bool last);
   at::Tensor run_passes(const CanonicalTree& tree, int64_t step);
   Sums agree(const CanonicalTree& tree, at::Tensor rows, const ReplicaCheck::Hashes& hashes, StopRequest request,
@@ -159,11 +164,13 @@ class Trainer {
   std::unique_ptr<EpochPlan> plan_;
   int64_t at_ = 0;  // next step of the plan
   bool order_known_ = false;
-  at::Tensor buffers_before_;  // BatchNorm's statistics before this step
-  int64_t not_finite_ = 0;     // steps skipped for values that are not finite, one after another
-  double loss_divisor_ = 1;    // of this step: what the samples' losses are divided by before backward
-  double gradient_scale_ = 1;  // of this step: what makes summed gradients those of the mean loss
-  double agree_s_ = 0;         // of this step: exchanging rows
+  std::map<const void*, GraphedPass> graphs_;  // one for each buffer that gradients go to, by its address
+  at::Tensor buffers_before_;                  // BatchNorm's statistics before this step
+  int64_t not_finite_ = 0;                     // steps skipped for values that are not finite, one after another
+  double loss_divisor_ = 1;                    // of this step: what the samples' losses are divided by before backward
+  at::Tensor divisor_;                         // the same, [], float32 on the device: recorded passes read it there
+  double gradient_scale_ = 1;                  // of this step: what makes summed gradients those of the mean loss
+  double agree_s_ = 0;                         // of this step: exchanging rows
   Spent spent_;
   struct Before {  // what the state said when the epoch began here: its earlier starts' share
     double data_wait_s = 0;

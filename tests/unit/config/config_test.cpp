@@ -227,7 +227,7 @@ TEST_CASE("files that are absent or no text end with their own code") {
 TEST_CASE("the fingerprint leaves out what does not change the result, and the root of the data") {
   for (const char* key : {"name", "epochs", "output.dir", "checkpoint.every", "checkpoint.keep", "data.loader.threads",
                           "data.loader.prefetch", "data.loader.cache", "distributed.bucket_mb", "distributed.backend",
-                          "distributed.watchdog.abort", "distributed.watchdog.warn", "data.root"})
+                          "distributed.watchdog.abort", "distributed.watchdog.warn", "data.root", "cuda_graphs"})
     CHECK_FALSE(key_in_fingerprint(key));
   for (const char* key : {"seed", "optimizer.learning_rate", "data.labels", "checkpoint.best.monitor",
                           "distributed.threads", "batch.per_rank"})

@@ -117,6 +117,8 @@ TEST_CASE("values that contradict each other are told where one of them stands")
              {{"data.image.size=[16, 16]"}, "densenet121 needs"},
              {{"data.loader.cache=device", "data.augment.contrast=0.1"}, "leave one of the two out"},
              {{"data.loader.cache=ram"}, "data.loader.cache"},
+             {{"cuda_graphs=true", "deterministic=false"}, "cuda_graphs needs deterministic"},
+             {{"cuda_graphs=true", "model.name=small_cnn", "model.dropout=0.1"}, "model.dropout: 0"},
              {{"optimizer={name: sgd, nesterov: true}"}, "optimizer.nesterov needs optimizer.momentum > 0"},
              {{"schedule.decay.name=multistep"}, "needs schedule.decay.at"},
              {{"schedule.decay={name: multistep, at: [3 epochs, 2 epochs]}"}, "must ascend"},
@@ -129,6 +131,7 @@ TEST_CASE("values that contradict each other are told where one of them stands")
                     "data.split.folders and data.split.files exclude each other"}});
   CHECK(errors_with(kSynthetic, {"checkpoint.best.monitor=valid.auroc_class3"}).empty());
   CHECK(errors_with(kSynthetic, {"batch.global=8", "schedule.scale_with_ranks=none"}).empty());
+  CHECK(errors_with(kSynthetic, {"cuda_graphs=true", "model.name=small_cnn", "model.dropout=0"}).empty());
   CHECK(errors_with(kSynthetic, {"data.loader.cache=none", "data.augment.contrast=0.1"}).empty());
   CHECK(errors_with(kSynthetic, {"data.loader.cache=device", "data.augment.hflip=0.1"}).empty());
 }

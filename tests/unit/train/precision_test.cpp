@@ -2,125 +2,24 @@
 #include <ATen/ATen.h>
 
 #include <cmath>
-#include <numeric>
 
 #include "dtrain/base/error.hpp"
-#include "dtrain/data/loader.hpp"
 #include "dtrain/dist/thread_communicator.hpp"
-#include "dtrain/train/evaluate.hpp"
-#include "dtrain/train/trainer.hpp"
+#include "small_job.hpp"
 #include "support/catch.hpp"
 
 using namespace dtrain;
+using test::kRate;
+using test::Setting;
+using test::SmallJob;
+using test::weights_of;
 
 namespace {
-
-constexpr int64_t kSamples = 16;
-constexpr double kRate = 0.01;
-
-struct Setting {
-  NetworkName network = NetworkName::small_cnn;
-  Precision precision = Precision::fp16;
-  double first_scale = LossScale::kFirst;
-  OptimizerName optimizer = OptimizerName::adam;
-  double clip_norm = 0;
-  double l2_kernels = 0;
-  double pos_weight = 1;
-  int64_t logical_ranks = 4;
-};
-
-// A job of 16 generated pictures, two to a logical rank and step, on the calling rank.
-class Job {
- public:
-  Job(const Setting& setting, Communicator& comm)
-      : data_(data_of(setting)),
-        dataset_(open_dataset(data_, task_of(setting), 5)),
-        samples_(kSamples),
-        replica_(network_of(setting), at::MemoryFormat::ChannelsLast, optimizer_of(setting), {}, setting.precision),
-        loss_(LossOptions{}, task_of(setting), {setting.pos_weight}),
-        schedule_(ScheduleOptions{}, kRate, 1, 2, 1),
-        loader_(dataset_, data_, 5, at::MemoryFormat::ChannelsLast, trace_),
-        comm_(comm) {
-    at::set_num_threads(1);
-    std::iota(samples_.begin(), samples_.end(), 0);
-    replica_.loss_scale().scale = setting.first_scale;
-    trainer_ = std::make_unique<Trainer>(
-        Trainer::Parts{replica_, loss_, schedule_, loader_, comm, watchdog_, dataset_, samples_, trace_},
-        Trainer::Options{task_of(setting), 5, setting.logical_ranks, DistributedOptions{.bucket_mb = 0.05},
-                         setting.l2_kernels, setting.clip_norm, BatchOptions{2, 0, 1, false}, Distribute::samples},
-        comm.duplicate());
-    trainer_->begin_epoch(state_);
-  }
-
-  StepReport step() {
-    if (trainer_->steps_left() == 0) {
-      trainer_->end_epoch(state_);
-      trainer_->begin_epoch(state_);
-    }
-    return trainer_->step(state_, StopRequest::none);
-  }
-
-  double valid_loss(Task task) {
-    return mean_loss(evaluate(replica_, loss_, task, loader_, samples_, 3, comm_, watchdog_, state_.step).value());
-  }
-
-  Replica& replica() { return replica_; }
-  Trainer& trainer() { return *trainer_; }
-  const TrainingState& state() const { return state_; }
-
-  static Task task_of(const Setting& setting) {
-    return setting.network == NetworkName::unet ? Task::segmentation : Task::multilabel;
-  }
-
- private:
-  static DataOptions data_of(const Setting& setting) {
-    DataOptions data;
-    data.format = DataFormat::synthetic;
-    data.synthetic = {kSamples, 1};
-    data.image.height = data.image.width = 32;
-    data.image.channels = setting.network == NetworkName::unet ? 1 : 3;
-    data.image.mean = data.image.std = std::vector<double>(static_cast<size_t>(data.image.channels), 0.5);
-    data.loader.threads = 1;
-    return data;
-  }
-
-  static std::shared_ptr<Network> network_of(const Setting& setting) {
-    ModelOptions model;
-    model.name = setting.network;
-    return make_network(model, {setting.network == NetworkName::unet ? 1 : 3, 32, 32, 1}, 7);
-  }
-
-  static OptimizerOptions optimizer_of(const Setting& setting) {
-    OptimizerOptions optimizer;
-    optimizer.name = setting.optimizer;
-    return optimizer;
-  }
-
-  DataOptions data_;
-  Dataset dataset_;
-  std::vector<int64_t> samples_;
-  Replica replica_;
-  Loss loss_;
-  Schedule schedule_;
-  Trace trace_{false};
-  Loader loader_;
-  Communicator& comm_;
-  Watchdog watchdog_{{}, {}};
-  TrainingState state_;
-  std::unique_ptr<Trainer> trainer_;
-};
-
-// All weights in the network's order.
-at::Tensor weights_of(Replica& replica) {
-  std::vector<at::Tensor> flat;
-  for (const at::Tensor& parameter : replica.parameters()) flat.push_back(parameter.detach().flatten());
-  return at::cat(flat);
-}
 
 // What the first step of a job alone adds to the weights.
 at::Tensor first_change(const Setting& setting) {
   const auto comm = make_serial_communicator();
-  Job job(setting, *comm);
+  SmallJob job(setting, *comm);
   const at::Tensor before = weights_of(job.replica());
   REQUIRE_FALSE(job.step().skipped);
   return weights_of(job.replica()) - before;
@@ -154,14 +53,14 @@ TEST_CASE("16-bit training has the same bits on 1, 2, 3 and 4 ranks, skipped upd
       const auto train_on = [&](int ranks) {
         std::vector<Outcome> outcomes(static_cast<size_t>(ranks));
         run_ranks(ranks, [&](Communicator& comm) {
-          Job job(setting, comm);
+          SmallJob job(setting, comm);
           Outcome& outcome = outcomes[static_cast<size_t>(comm.rank())];
           for (int i = 0; i < 8; ++i) {
             const StepReport report = job.step();
             outcome.losses.push_back(report.loss);
             outcome.skipped.push_back(report.skipped);
           }
-          outcome.valid_loss = job.valid_loss(Job::task_of(setting));
+          outcome.valid_loss = job.valid_loss(SmallJob::task_of(setting));
           outcome.weights = job.replica().sha256();
         });
         for (const Outcome& outcome : outcomes) REQUIRE(outcome.weights == outcomes[0].weights);
@@ -186,7 +85,7 @@ TEST_CASE("an overflow leaves weights and optimizer alone, halves the scale, and
   constexpr double kFirst = 0x1p20;  // too large
   setting.first_scale = kFirst;
   const auto comm = make_serial_communicator();
-  Job job(setting, *comm);
+  SmallJob job(setting, *comm);
   const at::Tensor before = weights_of(job.replica());
   const StepReport skipped = job.step();
   CHECK(skipped.skipped);
@@ -216,7 +115,7 @@ TEST_CASE("only fp16 scales the loss") {
     setting.precision = precision;
     setting.first_scale = LossScale::kMost;
     const auto comm = make_serial_communicator();
-    Job job(setting, *comm);
+    SmallJob job(setting, *comm);
     const StepReport report = job.step();
     CHECK_FALSE(report.skipped);
     CHECK_FALSE(report.loss_scale);
@@ -260,18 +159,18 @@ TEST_CASE("gradients that overflow at the least scale, and a loss that is no num
   setting.pos_weight = 1e9;  // the loss stays finite in float32, its gradient is beyond float16
   setting.first_scale = LossScale::kLeast;
   for (int ranks : {1, 3})
-    CHECK_THROWS_AS(run_ranks(ranks, [&](Communicator& comm) { Job(setting, comm).step(); }), DivergedError);
+    CHECK_THROWS_AS(run_ranks(ranks, [&](Communicator& comm) { SmallJob(setting, comm).step(); }), DivergedError);
   setting.pos_weight = 1e39;  // infinite in float32
   setting.first_scale = LossScale::kFirst;
   for (int ranks : {1, 3})
-    CHECK_THROWS_AS(run_ranks(ranks, [&](Communicator& comm) { Job(setting, comm).step(); }), DivergedError);
+    CHECK_THROWS_AS(run_ranks(ranks, [&](Communicator& comm) { SmallJob(setting, comm).step(); }), DivergedError);
 }
 
 TEST_CASE("a rank whose loss scale is another's is found") {
   const Setting setting;
   const auto run = [&](const LossScale& of_rank_1) {
     run_ranks(2, [&](Communicator& comm) {
-      Job job(setting, comm);
+      SmallJob job(setting, comm);
       if (comm.rank() == 1) job.replica().loss_scale() = of_rank_1;
       job.step();
     });
@@ -283,7 +182,7 @@ TEST_CASE("a rank whose loss scale is another's is found") {
 
 TEST_CASE("a broadcast carries the loss scale") {
   run_ranks(2, [&](Communicator& comm) {
-    Job job(Setting{}, comm);
+    SmallJob job(Setting{}, comm);
     if (comm.rank() == 0) job.replica().loss_scale() = {4096, 12};
     job.replica().broadcast_from(comm, 0);
     if (job.replica().loss_scale().scale != 4096 || job.replica().loss_scale().good_steps != 12)

@@ -1,0 +1,51 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "dtrain/device/device_graph.hpp"
+
+namespace dtrain {
+
+/// Forward and backward of one micro-batch, as a recorded graph of the device's work. The launches of a small batch
+/// cost the host more time than the device needs for them; the graph is one launch.
+///
+/// A graph that misses something goes wrong in silence: a value that was drawn on the host stands in it for ever,
+/// memory is read that something else uses by now. So it is proved before it is used: the first pass runs as always and
+/// is then recorded, the second one runs both ways, on another batch than the recorded one, and must give the same
+/// bits. From the third on the graph alone runs.
+class GraphedPass {
+ public:
+  struct Result {
+    at::Tensor logits;  ///< both without a gradient, which has been taken
+    at::Tensor losses;  ///< [n]
+  };
+  using Work = std::function<Result(const at::Tensor& images, const at::Tensor& targets)>;
+
+  /// `work`: what is recorded; see DeviceGraph::record for what it may not do. `changed`: all tensors whose values it
+  /// changes in place (gradients, BatchNorm's statistics); their memory stays where it is.
+  GraphedPass(std::unique_ptr<DeviceGraph> graph, Work work, std::vector<at::Tensor> changed);
+
+  /// True for a batch of the shapes of the first one: others cannot run here.
+  bool fits(const at::Tensor& images, const at::Tensor& targets) const;
+
+  /// The result is valid until the next call. Throws InternalError when the graph fails its proof, DeviceError as
+  /// DeviceGraph::record.
+  Result run(const at::Tensor& images, const at::Tensor& targets);
+
+ private:
+  Result prove();
+  std::vector<at::Tensor> values(const Result& result) const;
+
+  std::unique_ptr<DeviceGraph> graph_;
+  Work work_;
+  std::vector<at::Tensor> changed_;
+  at::Tensor images_;  // what the recorded work reads; undefined before it is recorded
+  at::Tensor targets_;
+  Result result_;  // what it writes
+  bool proven_ = false;
+};
+
+}  // namespace dtrain

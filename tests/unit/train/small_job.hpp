@@ -1,0 +1,122 @@
+// A training of a few steps in one test's hands.
+#pragma once
+#include <ATen/ATen.h>
+
+#include <numeric>
+
+#include "dtrain/data/loader.hpp"
+#include "dtrain/train/evaluate.hpp"
+#include "dtrain/train/trainer.hpp"
+
+namespace dtrain::test {
+
+inline constexpr int64_t kSamples = 16;
+inline constexpr double kRate = 0.01;
+
+/// What a test varies.
+struct Setting {
+  NetworkName network = NetworkName::small_cnn;
+  Precision precision = Precision::fp16;
+  double first_scale = LossScale::kFirst;
+  OptimizerName optimizer = OptimizerName::adam;
+  double clip_norm = 0;
+  double l2_kernels = 0;
+  double pos_weight = 1;
+  int64_t logical_ranks = 4;
+  int64_t accumulate = 1;
+  double dropout = 0.5;
+  GpuModule* recorder = nullptr;  ///< whose graphs passes run through, on the CPU all the same
+};
+
+/// A job of 16 generated pictures, two to a logical rank and step, on the calling rank.
+class SmallJob {
+ public:
+  SmallJob(const Setting& setting, Communicator& comm)
+      : data_(data_of(setting)),
+        dataset_(open_dataset(data_, task_of(setting), 5)),
+        samples_(kSamples),
+        replica_(network_of(setting), at::MemoryFormat::ChannelsLast, optimizer_of(setting),
+                 Device{c10::kCPU, &host_math(), setting.recorder}, setting.precision),
+        loss_(LossOptions{}, task_of(setting), {setting.pos_weight}),
+        schedule_(ScheduleOptions{}, kRate, 1, 2, 1),
+        loader_(dataset_, data_, 5, at::MemoryFormat::ChannelsLast, trace_),
+        comm_(comm) {
+    at::set_num_threads(1);
+    std::iota(samples_.begin(), samples_.end(), 0);
+    replica_.loss_scale().scale = setting.first_scale;
+    trainer_ = std::make_unique<Trainer>(
+        Trainer::Parts{replica_, loss_, schedule_, loader_, comm, watchdog_, dataset_, samples_, trace_},
+        Trainer::Options{task_of(setting), 5, setting.logical_ranks, DistributedOptions{.bucket_mb = 0.05},
+                         setting.l2_kernels, setting.clip_norm, BatchOptions{2, 0, setting.accumulate, false},
+                         Distribute::samples, false, setting.recorder != nullptr},
+        comm.duplicate());
+    trainer_->begin_epoch(state_);
+  }
+
+  StepReport step() {
+    if (trainer_->steps_left() == 0) {
+      trainer_->end_epoch(state_);
+      trainer_->begin_epoch(state_);
+    }
+    return trainer_->step(state_, StopRequest::none);
+  }
+
+  double valid_loss(Task task) {
+    return mean_loss(evaluate(replica_, loss_, task, loader_, samples_, 3, comm_, watchdog_, state_.step).value());
+  }
+
+  Replica& replica() { return replica_; }
+  Trainer& trainer() { return *trainer_; }
+  const TrainingState& state() const { return state_; }
+
+  static Task task_of(const Setting& setting) {
+    return setting.network == NetworkName::unet ? Task::segmentation : Task::multilabel;
+  }
+
+ private:
+  static DataOptions data_of(const Setting& setting) {
+    DataOptions data;
+    data.format = DataFormat::synthetic;
+    data.synthetic = {kSamples, 1};
+    data.image.height = data.image.width = 32;
+    data.image.channels = setting.network == NetworkName::unet ? 1 : 3;
+    data.image.mean = data.image.std = std::vector<double>(static_cast<size_t>(data.image.channels), 0.5);
+    data.loader.threads = 1;
+    return data;
+  }
+
+  static std::shared_ptr<Network> network_of(const Setting& setting) {
+    ModelOptions model;
+    model.name = setting.network;
+    model.dropout = setting.dropout;
+    return make_network(model, {setting.network == NetworkName::unet ? 1 : 3, 32, 32, 1}, 7);
+  }
+
+  static OptimizerOptions optimizer_of(const Setting& setting) {
+    OptimizerOptions optimizer;
+    optimizer.name = setting.optimizer;
+    return optimizer;
+  }
+
+  DataOptions data_;
+  Dataset dataset_;
+  std::vector<int64_t> samples_;
+  Replica replica_;
+  Loss loss_;
+  Schedule schedule_;
+  Trace trace_{false};
+  Loader loader_;
+  Communicator& comm_;
+  Watchdog watchdog_{{}, {}};
+  TrainingState state_;
+  std::unique_ptr<Trainer> trainer_;
+};
+
+/// All weights in the network's order.
+inline at::Tensor weights_of(Replica& replica) {
+  std::vector<at::Tensor> flat;
+  for (const at::Tensor& parameter : replica.parameters()) flat.push_back(parameter.detach().flatten());
+  return at::cat(flat);
+}
+
+}  // namespace dtrain::test
