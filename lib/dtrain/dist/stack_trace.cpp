@@ -17,6 +17,7 @@ constexpr int kMostFrames = 64;
 constexpr int kHandlerFrames = 2;  // the handler's own, and the kernel's way into it
 
 struct Capture {
+  std::atomic<bool> asked{false};  // set before the signal: whoever sees it sees the rest as its maker left it
   void* frames[kMostFrames];
   int count = 0;
   std::atomic<bool> done{false};
@@ -29,7 +30,7 @@ void answer(int /*number*/, siginfo_t* info, void* /*context*/) {
   const int before = errno;
   if (info->si_code == SI_QUEUE && info->si_value.sival_ptr != nullptr) {
     auto* capture = static_cast<Capture*>(info->si_value.sival_ptr);
-    capture->count = backtrace(capture->frames, kMostFrames);
+    if (capture->asked.load()) capture->count = backtrace(capture->frames, kMostFrames);
     capture->done.store(true);
   }
   errno = before;
@@ -48,6 +49,7 @@ void install_stack_signal() {
 
 std::vector<std::string> stack_of(pthread_t thread, double patience_s) {
   auto* capture = new Capture();
+  capture->asked.store(true);
   sigval value{};
   value.sival_ptr = capture;
   if (pthread_sigqueue(thread, stack_signal(), value) != 0) {
