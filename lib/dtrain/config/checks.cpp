@@ -266,7 +266,6 @@ class Checker {
       wrong({"data.image.size"}, "densenet121 needs a data.image.size of at least 29 × 29, not " + size);
   }
 
-  // A GPU flips, turns and normalises what it keeps, and no more.
   // Masks are drawn on the host, and a recorded step is proved bit by bit.
   void graphs() {
     if (!e_.cuda_graphs || !sound({"cuda_graphs"})) return;
@@ -277,6 +276,7 @@ class Checker {
             "cuda_graphs cannot record dropout, which is drawn anew for every step; set model.dropout: 0");
   }
 
+  // A GPU flips, turns and normalises what it keeps, and no more.
   void cache() {
     const AugmentOptions& a = e_.data.augment;
     if (e_.data.loader.cache == PictureKeep::none || !sound({"data.loader.cache"})) return;

@@ -93,8 +93,11 @@ class CudaGraph final : public DeviceGraph {
       graph_.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
       work();
       graph_.capture_end();
+    } catch (const c10::OutOfMemoryError&) {
+      throw;
     } catch (const c10::Error& error) {
-      throw DeviceError(std::string("recording a step as a CUDA graph failed: ") + error.what_without_backtrace() +
+      const std::string words = error.what_without_backtrace();
+      throw DeviceError("recording a step as a CUDA graph failed: " + words.substr(0, words.find('\n')) +
                         "; cuda_graphs: false trains without");
     }
   }

@@ -19,7 +19,7 @@ namespace dtrain {
 class GraphedPass {
  public:
   struct Result {
-    at::Tensor logits;  ///< both without a gradient, which has been taken
+    at::Tensor logits;  ///< both detached: a kept autograd graph would tie later passes to the recording's stream
     at::Tensor losses;  ///< [n]
   };
   using Work = std::function<Result(const at::Tensor& images, const at::Tensor& targets)>;

@@ -106,7 +106,7 @@ GraphedPass* Trainer::graph_for(const at::Tensor& images, const at::Tensor& targ
   const at::Tensor gradients = reducer_.leaf_gradients();
   const void* const place = gradients.const_data_ptr();
   if (!graphs_.contains(place)) {
-    if (images.size(0) < largest_batch(options_.batch, options_.logical_ranks)) return nullptr;
+    if (images.size(0) != largest_batch(options_.batch, options_.logical_ranks)) return nullptr;
     graphs_.try_emplace(place, gpu->make_graph(), std::bind_front(&Trainer::forward_backward, this),
                         std::vector<at::Tensor>{gradients, parts_.replica.flat_buffers()});
   }
