@@ -61,7 +61,7 @@ Trainer::Trainer(const Parts& parts, const Options& options, std::unique_ptr<Com
                reducer_options(parts.replica.device(), options.logical_ranks, options.distributed, parts.watchdog),
                parts.trace),
       check_(parts.replica, parts.comm, options.distributed.check_every),
-      divisor_(at::ones({}, at::TensorOptions(at::kFloat).device(parts.replica.device().place))) {
+      loss_divisor_(at::ones({}, at::TensorOptions(at::kFloat).device(parts.replica.device().place))) {
   parts_.replica.network().train();
 }
 
@@ -92,7 +92,7 @@ GraphedPass::Result Trainer::forward_backward(const at::Tensor& images, const at
   auto span = parts_.trace.span("forward");
   const at::Tensor logits = parts_.replica.forward(images);
   const at::Tensor losses = parts_.loss.per_sample(logits, targets);
-  const at::Tensor loss = losses.sum().div(divisor_);
+  const at::Tensor loss = losses.sum().div(loss_divisor_);
   span.end();
   const auto backward = parts_.trace.span("backward");
   loss.backward();
@@ -242,9 +242,9 @@ std::string Trainer::some_samples(int64_t logical_rank) const {
 void Trainer::divide_loss() {
   const auto count = static_cast<double>(plan_->count(at_));
   const auto local_batch = static_cast<double>(largest_batch(options_.batch, options_.logical_ranks));
-  loss_divisor_ = scales_loss() ? local_batch / parts_.replica.loss_scale().scale : count;
-  gradient_scale_ = loss_divisor_ / count;
-  divisor_.fill_(loss_divisor_);
+  const double divisor = scales_loss() ? local_batch / parts_.replica.loss_scale().scale : count;
+  gradient_scale_ = divisor / count;
+  loss_divisor_.fill_(divisor);
 }
 
 // λ·Σw² over convolution kernels adds 2λ·w to their gradients, which are still to be multiplied by gradient_scale_.

@@ -167,10 +167,9 @@ class Trainer {
   std::map<const void*, GraphedPass> graphs_;  // one for each buffer that gradients go to, by its address
   at::Tensor buffers_before_;                  // BatchNorm's statistics before this step
   int64_t not_finite_ = 0;                     // steps skipped for values that are not finite, one after another
-  double loss_divisor_ = 1;                    // of this step: what the samples' losses are divided by before backward
-  at::Tensor divisor_;                         // the same, [], float32 on the device: recorded passes read it there
-  double gradient_scale_ = 1;                  // of this step: what makes summed gradients those of the mean loss
-  double agree_s_ = 0;                         // of this step: exchanging rows
+  at::Tensor loss_divisor_;    // of this step: what the samples' losses are divided by; [], float32, on the device
+  double gradient_scale_ = 1;  // of this step: what makes summed gradients those of the mean loss
+  double agree_s_ = 0;         // of this step: exchanging rows
   Spent spent_;
   struct Before {  // what the state said when the epoch began here: its earlier starts' share
     double data_wait_s = 0;
