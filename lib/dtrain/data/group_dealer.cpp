@@ -99,9 +99,9 @@ class Stratifier {
     for (const auto& [count, g] : holders_[label])
       if (bins_[g] == kNoBin) groups.emplace_back(count, g);
     largest_first(groups);
-    std::vector<double> short_of(shares_.size());  // in total, after all labels before
+    std::vector<double> short_of(shares_.size());  // in total, after all labels before: of rounding half a sample
     for (size_t bin = 0; bin < shares_.size(); ++bin)
-      short_of[bin] = wanted_[bin] - shares_[bin] * static_cast<double>(samples_left_);
+      short_of[bin] = std::clamp(wanted_[bin] - shares_[bin] * static_cast<double>(samples_left_), -0.5, 0.5);
     for (const auto& [count, g] : groups) {
       std::vector<double> wanted(shares_.size());
       for (size_t bin = 0; bin < shares_.size(); ++bin) wanted[bin] = wanted_of_[bin][label] + short_of[bin];

@@ -89,13 +89,24 @@ std::vector<SampleGroup> groups_of(const Dataset& dataset, const SplitOptions& o
   return groups;
 }
 
+// Training and validation, or the folds.
+int64_t bins_beside_test(const SplitOptions& options) {
+  return options.folds > 0 ? options.folds : options.valid > 0 ? 2 : 1;
+}
+
 using Dealer = std::vector<size_t> (*)(const std::vector<SampleGroup>&, const std::vector<double>& shares);
 
 // Part of each group: the test part is taken from the end of the line; what is left is a line of its own, for training
 // and validation or for the folds.
 std::vector<int> deal_parts(std::vector<SampleGroup>& groups, const SplitOptions& options, Dealer deal) {
   std::vector<int> parts(groups.size(), 2);
-  const std::vector<size_t> tested = deal(groups, {1 - options.test, options.test});
+  std::vector<size_t> tested = deal(groups, {1 - options.test, options.test});
+  auto left = std::count(tested.begin(), tested.end(), size_t{0});
+  for (size_t g = 0; g < groups.size() && left < bins_beside_test(options); ++g)
+    if (tested[g] == 1 && std::count(tested.begin() + static_cast<int64_t>(g) + 1, tested.end(), size_t{1}) > 0) {
+      tested[g] = 0;  // a tiny set: the test part keeps one, the others must be enough for all
+      ++left;
+    }
   std::vector<SampleGroup> rest;
   std::vector<size_t> whose;
   for (size_t g = 0; g < groups.size(); ++g) {
@@ -138,8 +149,7 @@ void require_parts(const SplitOptions& options, const Parts& parts, const std::s
 // The natural order: test at its end; before that validation, or the folds one after another.
 Parts parts_by_order(const SplitOptions& options, int64_t samples) {
   Parts parts(static_cast<size_t>(samples), 0);
-  const bool judged = options.folds > 0 || options.valid > 0;
-  const int64_t test = last_samples(options.test, samples, samples - (judged ? 2 : 1));
+  const int64_t test = last_samples(options.test, samples, samples - bins_beside_test(options));
   const int64_t rest = samples - test;
   std::fill(parts.end() - test, parts.end(), 2);
   if (options.folds > 0) {
