@@ -53,7 +53,7 @@ class Data(program.ProgramTest):
         self.assertNotEqual(self.run_at("chexpert").rows()[0]["valid_auroc_Edema"], "")
         judged = []
         for fold in (1, 2, 3):
-            facts = self.good("check", "--config", "chexpert.yaml", "--json", "--quick", "data.labels=CheXpert-v1.0-small/train.csv",
+            facts = self.good("check", "--config", "chexpert.yaml", "--json", "--quick", "data.labels=train.csv",
                               f"data.split={{fold: {fold} of 3, by: patient, stratify: true}}").json()
             self.assertEqual((facts["leaks"], facts["parts"]["test"]["samples"]), ([], 0))
             judged.append(facts["parts"]["valid"]["samples"])
