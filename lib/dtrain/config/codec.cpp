@@ -235,7 +235,7 @@ Codec words_codec(const std::vector<std::string>& names, std::function<int()> ge
 Codec word_map_codec(const std::vector<std::string>& keys, const std::vector<std::string>& words,
                      std::function<std::map<std::string, int>()> get,
                      std::function<void(const std::map<std::string, int>&)> set) {
-  const std::string type = "a group {name: " + join(words, " | ") + "}";
+  const std::string type = "a group {name: word}, each word " + offered(words);
   Json json{{"type", "object"}, {"properties", Json::object()}, {"additionalProperties", false}};
   for (const std::string& key : keys) json["properties"][key] = Json{{"enum", words}};
   return {type, json.dump(),
