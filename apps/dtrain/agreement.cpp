@@ -50,6 +50,7 @@ static void add_options(const CommandLine& line, const Config& config, std::vect
     add("command", "eval");
     add("--checkpoint", eval->checkpoint);
     add("--split", eval->split);
+    add("--allow-trained", flag(eval->allow_trained));
   } else if (const auto& step = line.bench_step) {
     add("command", "bench step");
     add("--steps", std::to_string(step->steps));

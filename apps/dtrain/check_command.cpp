@@ -13,6 +13,7 @@
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/hash.hpp"
 #include "dtrain/base/text.hpp"
+#include "dtrain/base/time.hpp"
 #include "dtrain/data/loader.hpp"
 #include "dtrain/data/sampler.hpp"
 #include "dtrain/io/file.hpp"
@@ -30,6 +31,7 @@ struct Findings {
   std::map<int64_t, Error> bad;                   // sample → why it cannot be used
   std::vector<std::vector<int64_t>> mask_pixels;  // segmentation: pixels of each class by sample, background first
   std::map<std::string, std::vector<int64_t>> by_content;  // hash of the file → samples
+  double hash_s = 0;                                       // of all cores: what comparing the files' bytes cost
   PixelKind kind;                                          // that holds every picture
 };
 
@@ -72,17 +74,20 @@ Findings look_at_pictures(const Experiment& e, const Plan& plan, bool quick) {
   const auto look = [&](int64_t index) {
     const Sample& sample = dataset.samples[static_cast<size_t>(index)];
     if (quick && on_disk) return note_kind(look_at_headers(dataset, sample));
-    const Image picture = read_picture(dataset, e.data, index, e.seed);
+    const SampleFiles files = read_sample_files(dataset, index);
+    const Image picture = decode_picture(dataset, e.data, index, e.seed, files);
     if (dataset.task == Task::segmentation) {
-      const Image mask = read_mask(dataset, e.data, index, e.seed);
+      const Image mask = decode_mask(dataset, e.data, index, e.seed, files);
       require_same_size(dataset, index, picture, mask);
       findings.mask_pixels[static_cast<size_t>(index)] = count_mask_pixels(mask, plan.shape.outputs);
     }
     note_kind({picture.height, picture.width, picture.channels, picture.bits});
     if (!on_disk) return;
-    const std::string content = Sha256().update(read_file(dataset.root + "/" + sample.path)).hex_digest();
+    const Stopwatch hashing;
+    const std::string content = Sha256().update(files.picture).hex_digest();
     const std::lock_guard lock(mutex);
     findings.by_content[content].push_back(index);
+    findings.hash_s += hashing.seconds();
   };
   const auto work = [&] {
     for (size_t i = next++; i < dataset.samples.size(); i = next++) {
@@ -277,7 +282,14 @@ int run_check(const CheckCommand& command, const Config& config, const Log& log)
   require_monitors(e, plan);
   const std::string pictures = count_of(static_cast<int64_t>(plan.dataset.samples.size()), "picture");
   log.info((command.quick ? "reading the headers of " : "decoding ") + pictures + " …");
+  const Stopwatch looking;
   const Findings findings = look_at_pictures(e, plan, command.quick);
+  const double look_s = looking.seconds();
+  std::printf("%s: %s in %s s on %s\n", command.quick ? "headers" : "pictures", pictures.c_str(),
+              fixed(look_s, 1).c_str(), count_of(static_cast<int64_t>(bound_cores().size()), "core").c_str());
+  if (findings.hash_s > 0)
+    std::printf("  hashing their bytes, to find a file in two parts: %s s of one core\n",
+                fixed(findings.hash_s, 2).c_str());
   if (e.task == Task::segmentation && !command.quick && findings.bad.empty()) {
     print_mask_shares(plan, findings, json);
     require_foreground(e, plan);
@@ -288,6 +300,8 @@ int run_check(const CheckCommand& command, const Config& config, const Log& log)
   print_cache(e, plan, findings.kind, static_cast<int>(command.world_size), json);
   json["pictures_ok"] = plan.dataset.samples.size() - findings.bad.size();
   json["pictures_bad"] = findings.bad.size();
+  json["look_s"] = look_s;
+  json["hash_s"] = findings.hash_s;
   json["leaks"] = leaks;
   json["warnings"] = warnings;
   for (const std::string& warning : warnings) std::printf("warning: %s\n", warning.c_str());

@@ -208,6 +208,8 @@ CommandLine read_command_line(int argc, const char* const* argv) {
   eval_app->add_option("--split", eval.split, "train | valid | test")
       ->check(CLI::IsMember({"train", "valid", "test"}))
       ->capture_default_str();
+  eval_app->add_flag("--allow-trained", eval.allow_trained,
+                     "evaluate patients and pictures that the weights were trained on, as far as the file tells");
   eval_app->add_option("--output", eval.output, "folder of predictions.csv (default: the run's folder)")
       ->type_name("DIR");
   eval_app->add_flag("--json", eval.json, "the last line on stdout is one JSON object");

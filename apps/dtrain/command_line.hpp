@@ -43,7 +43,8 @@ struct EvalCommand {
   ConfigOptions config;
   std::string checkpoint;
   std::string split = "valid";
-  std::string output;  ///< "" = the run folder
+  std::string output;          ///< "" = the run folder
+  bool allow_trained = false;  ///< evaluate samples of whom the file says that it was trained on them
   bool json = false;
 };
 struct SampleCommand {

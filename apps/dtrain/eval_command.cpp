@@ -24,6 +24,8 @@ struct Origin {
   std::string prefix;  // of the model's tensors
   int64_t logical_ranks = 0;
   std::vector<std::string> classes;
+  std::string split_sha256;
+  std::string trained_on;  // training_digits() of its data
 };
 
 Origin origin_of(const SafetensorsFile& file, const std::string& path) {
@@ -31,8 +33,14 @@ Origin origin_of(const SafetensorsFile& file, const std::string& path) {
   const auto& metadata = file.metadata();
   if (const auto state = metadata.find("state"); state != metadata.end()) {
     const TrainingState training = training_state_from_json(state->second, path);
-    return {"model.", training.logical_ranks, training.classes};
+    return {"model.", training.logical_ranks, training.classes, training.split_sha256, training.trained_on};
   }
+  const auto text_of = [&](const std::string& key) {
+    const auto found = metadata.find(key);
+    return found == metadata.end() ? "" : found->second;
+  };
+  origin.split_sha256 = text_of("split_sha256");
+  origin.trained_on = text_of("trained_on");
   if (const auto ranks = metadata.find("logical_ranks"); ranks != metadata.end())
     origin.logical_ranks = std::atoll(ranks->second.c_str());
   if (const auto classes = metadata.find("classes"); classes != metadata.end()) {
@@ -42,6 +50,25 @@ Origin origin_of(const SafetensorsFile& file, const std::string& path) {
         if (name.is_string()) origin.classes.push_back(name.get<std::string>());
   }
   return origin;
+}
+
+// What was trained on is no judge of how well it was learnt. The run's own split is one that it has told the leaks of.
+void require_unseen(const EvalCommand& command, const Plan& plan, const Origin& origin,
+                    const std::vector<int64_t>& samples, const Log& log) {
+  if (command.split == "train" || command.allow_trained || origin.split_sha256 == plan.split.sha256) return;
+  if (!origin.split_sha256.empty() && origin.trained_on.empty())
+    log.warning(command.checkpoint +
+                " was trained on another split, of too many samples to keep a list: whether it has seen any of these "
+                "cannot be told");
+  const std::vector<int64_t> seen = samples_among(origin.trained_on, plan.dataset, samples);
+  if (seen.empty()) return;
+  std::vector<std::string> paths;
+  for (const int64_t index : seen) paths.push_back(plan.dataset.samples[static_cast<size_t>(index)].path);
+  throw DataError(command.checkpoint + " was trained on " + count_of(static_cast<int64_t>(seen.size()), "sample") +
+                  " of the " + command.split + " part (" + with_commas(static_cast<int64_t>(samples.size())) +
+                  "), or on other pictures of the same patients; take the split of its training, or --allow-trained if "
+                  "these are other patients who only share a number:\n" +
+                  capped_list(paths, 3));
 }
 
 std::string classification_csv(const Plan& plan, const std::vector<int64_t>& samples, const Predictions& p) {
@@ -71,9 +98,10 @@ std::string segmentation_csv(const Plan& plan, const std::vector<int64_t>& sampl
 }
 
 void print_figures(const EvalCommand& command, const Predictions& predictions, const std::vector<Figure>& figures,
-                   const std::string& csv) {
-  std::printf("%s of %s: %s, loss %s\n", command.split.c_str(), command.checkpoint.c_str(),
-              count_of(predictions.loss.size(0), "sample").c_str(), fixed(mean_loss(predictions), 6).c_str());
+                   const std::string& split_sha256, const std::string& csv) {
+  std::printf("%s of %s: %s, split %s, loss %s\n", command.split.c_str(), command.checkpoint.c_str(),
+              count_of(predictions.loss.size(0), "sample").c_str(), split_sha256.substr(0, 12).c_str(),
+              fixed(mean_loss(predictions), 6).c_str());
   for (const Figure& figure : figures) {
     if (figure.value)
       std::printf("  %-28s %.4f  (95 %%: %.4f – %.4f)\n", figure.name.c_str(), figure.value->value, figure.value->low,
@@ -83,8 +111,10 @@ void print_figures(const EvalCommand& command, const Predictions& predictions, c
   }
   std::printf("predictions: %s\n", csv.c_str());
   if (!command.json) return;
-  nlohmann::ordered_json json = {
-      {"split", command.split}, {"samples", predictions.loss.size(0)}, {"loss", mean_loss(predictions)}};
+  nlohmann::ordered_json json = {{"split", command.split},
+                                 {"split_sha256", split_sha256},
+                                 {"samples", predictions.loss.size(0)},
+                                 {"loss", mean_loss(predictions)}};
   for (const Figure& figure : figures)
     json[figure.name] = figure.value ? nlohmann::ordered_json{{"value", figure.value->value},
                                                               {"low", figure.value->low},
@@ -111,6 +141,8 @@ int run_eval(const EvalCommand& command, const Config& config, Job& job) {
     throw ConfigError("the " + command.split + " part is empty; choose another with --split or set data.split." +
                       command.split);
 
+  require_unseen(command, plan, origin, samples, job.log());
+
   std::string weights_line;
   Replica replica(make_planned_network(e, plan, false, weights_line),
                   memory_format_for(e.model.name, job.device().place.type()), e.optimizer, job.device(), e.precision);
@@ -131,7 +163,7 @@ int run_eval(const EvalCommand& command, const Config& config, Job& job) {
   const std::string csv = folder + "/predictions.csv";
   write_file_atomically(csv, e.task == Task::segmentation ? segmentation_csv(plan, samples, predictions)
                                                           : classification_csv(plan, samples, predictions));
-  print_figures(command, predictions, figures_of(e.task, plan.outputs, predictions, true), csv);
+  print_figures(command, predictions, figures_of(e.task, plan.outputs, predictions, true), plan.split.sha256, csv);
   return exit_code::kDone;
 }
 

@@ -156,7 +156,7 @@ void require_foreground(const Experiment& e, const Plan& plan) {
   for (int64_t value : mask_values_found(plan.dataset, e.data, plan.split.train.front()))
     found.push_back(std::to_string(value));
   std::vector<std::string> listed;
-  for (const auto& [value, name] : e.data.image_mask.mask_values) listed.push_back(std::to_string(value));
+  for (const auto& [value, name] : plan.dataset.mask_values) listed.push_back(std::to_string(value));
   throw DataError(
       "no training mask holds any class: " + plan.dataset.samples[static_cast<size_t>(plan.split.train.front())].path +
       " has the pixel values " + join(found, ", ") + ", and data.image_mask.mask_values lists " + join(listed, ", "));

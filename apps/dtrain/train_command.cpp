@@ -113,6 +113,7 @@ void TrainingRun::restore() {
   state_.logical_ranks = plan_.logical_ranks;
   state_.split_sha256 = plan_.split.sha256;
   state_.manifest_sha256 = plan_.dataset.manifest_sha256;
+  state_.trained_on = training_digits(plan_.dataset, plan_.split);
   state_.classes = plan_.outputs;
   state_.config = fingerprint_values(config_);
   state_.versions = library_versions();

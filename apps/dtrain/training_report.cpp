@@ -244,6 +244,8 @@ void TrainingRun::write_best(const EpochRow& row, double value) {
                       {"classes", classes.dump()},
                       {"image_size", std::to_string(plan_.shape.height) + "," + std::to_string(plan_.shape.width)},
                       {"logical_ranks", std::to_string(plan_.logical_ranks)},
+                      {"split_sha256", state_.split_sha256},
+                      {"trained_on", state_.trained_on},
                       {"epoch", std::to_string(row.epoch)},
                       {e_.checkpoint.best_monitor, shortest(value)}});
 }

@@ -10,7 +10,7 @@ COMMON = {
     "batch": {"per_rank": 3},
     "distributed": {"logical_ranks": 3},
     "optimizer": {"name": "adam", "learning_rate": 0.001},
-    "data": {"split": {"valid": 0.2}, "augment": {"hflip": 0.5, "vflip": 0.5, "rot90": 0.5}},
+    "data": {"split": {"valid": 0.2, "stratify": True}, "augment": {"hflip": 0.5, "vflip": 0.5, "rot90": 0.5}},
 }
 # As they are and resized; grey; with masks, smaller than the canvas.
 KINDS = {

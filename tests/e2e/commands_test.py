@@ -16,10 +16,10 @@ SMALL = {
     "batch": {"per_rank": 2},
     "distributed": {"logical_ranks": 3},
 }
-CHIPS = {"data": {"format": "image_folder", "root": "chips", "image": {"size": [32, 32]}, "split": {"valid": 0.3}}}
+CHIPS = {"data": {"format": "image_folder", "root": "chips", "image": {"size": [32, 32]}, "split": {"valid": 0.3, "stratify": True}}}
 XRAY = {"data": {"format": "nih_cxr14", "root": "xray", "labels": "Data_Entry_2017_v2020.csv", "image": {"size": [32, 32]},
-                 "split": {"valid": 0.3, "test": 0.2, "by": "patient"}}}
-CELLS = {"model": {"name": "unet"}, "data": {"format": "image_mask", "root": "cells", "image": {"size": [32, 48]}, "split": {"valid": 0.3}}}
+                 "split": {"valid": 0.3, "test": 0.2, "by": "patient", "stratify": True}}}
+CELLS = {"model": {"name": "unet"}, "data": {"format": "image_mask", "root": "cells", "image": {"size": [32, 48]}, "split": {"valid": 0.3, "stratify": True}}}
 LABELS = 14
 EPOCH_COLUMNS = ("epoch,steps,samples,train_loss,valid_loss,learning_rate,epoch_seconds,elapsed_s,images_per_s,data_wait_s,allreduce_s,"
                  "valid_seconds,queue_fill,read_mb_per_s,gpu_util_percent,memory_peak_mb,ranks,logical_ranks").split(",")

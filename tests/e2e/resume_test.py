@@ -19,7 +19,7 @@ SMALL = {
         "format": "image_folder",
         "root": "chips",
         "image": {"size": [32, 32]},
-        "split": {"valid": 8 / 52},
+        "split": {"valid": 8 / 52, "stratify": True},
         "augment": {"hflip": 0.5, "brightness": 0.2},
     },
 }

@@ -10,7 +10,7 @@ COMMON = {
     "batch": {"per_rank": 2},
     "distributed": {"logical_ranks": 4},
     "data": {
-        "split": {"valid": 8 / COUNT, "seed": 3},
+        "split": {"valid": 8 / COUNT, "seed": 3, "stratify": True},
         "augment": {"hflip": 0.5, "vflip": 0.5, "rot90": 0.5, "brightness": 0.2, "contrast": 0.2},
     },
 }

@@ -17,7 +17,7 @@ CONFIG = {
     "model": {"name": "small_cnn"},
     "batch": {"per_rank": 4},
     "checkpoint": {"keep": 2},
-    "data": {"format": "image_folder", "root": "chips", "image": {"size": [32, 32]}, "split": {"valid": 0.3}},
+    "data": {"format": "image_folder", "root": "chips", "image": {"size": [32, 32]}, "split": {"valid": 0.3, "stratify": True}},
 }
 
 

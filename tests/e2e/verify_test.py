@@ -11,7 +11,7 @@ CONFIG = {
     "seed": 9,
     "model": {"name": "small_cnn"},
     "batch": {"per_rank": 4},
-    "data": {"format": "image_folder", "root": "chips", "image": {"size": [32, 32]}, "split": {"valid": 0.3}},
+    "data": {"format": "image_folder", "root": "chips", "image": {"size": [32, 32]}, "split": {"valid": 0.3, "stratify": True}},
 }
 
 

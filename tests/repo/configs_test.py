@@ -4,7 +4,7 @@ import re
 
 import tree
 
-SHIPPED = ["chexnet", "chexnet_paper", "chips_cnn", "quickstart", "resnet50", "unet_microscopy"]
+SHIPPED = ["chexnet", "chexnet_paper", "chexpert", "chips_cnn", "quickstart", "resnet50", "unet_microscopy"]
 WITH_OUTPUTS = ["chexnet", "chexnet_paper"]  # all others take the number of classes from the data
 
 

@@ -41,6 +41,7 @@ std::string to_json(const TrainingState& s) {
               {"logical_ranks", s.logical_ranks},
               {"split_sha256", s.split_sha256},
               {"manifest_sha256", s.manifest_sha256},
+              {"trained_on", s.trained_on},
               {"classes", s.classes},
               {"config", s.config},
               {"versions", s.versions}}
@@ -78,6 +79,7 @@ TrainingState training_state_from_json(const std::string& text, const std::strin
     j.at("logical_ranks").get_to(s.logical_ranks);
     j.at("split_sha256").get_to(s.split_sha256);
     j.at("manifest_sha256").get_to(s.manifest_sha256);
+    j.at("trained_on").get_to(s.trained_on);
     j.at("classes").get_to(s.classes);
     j.at("config").get_to(s.config);
     j.at("versions").get_to(s.versions);

@@ -41,6 +41,7 @@ struct TrainingState {
   int64_t logical_ranks = 0;
   std::string split_sha256;
   std::string manifest_sha256;
+  std::string trained_on;  ///< training_digits() of the data
   std::vector<std::string> classes;
   std::map<std::string, std::string> config;    ///< key → value as text, for the comparison on resume
   std::map<std::string, std::string> versions;  ///< library → version

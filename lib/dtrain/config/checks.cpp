@@ -16,6 +16,7 @@ Task task_of_format(const Experiment& e) {
     case DataFormat::image_folder:
       return Task::multiclass;
     case DataFormat::nih_cxr14:
+    case DataFormat::chexpert:
       return Task::multilabel;
     case DataFormat::csv:
       return e.data.csv.labels.empty() && e.data.csv.separator.empty() ? Task::multiclass : Task::multilabel;
@@ -40,12 +41,14 @@ double default_eps(OptimizerName name) {
 std::optional<std::vector<std::string>> class_names(const Experiment& e) {
   const DataOptions& d = e.data;
   if (d.format == DataFormat::image_mask) {
+    if (d.image_mask.mask_values.empty()) return std::nullopt;  // the data tell
     std::set<std::string> numbers;
     for (const auto& [pixel, number] : d.image_mask.mask_values) numbers.insert(std::to_string(number));
     return std::vector<std::string>(numbers.begin(), numbers.end());
   }
   if (!d.classes.empty()) return d.classes;
   if (d.format == DataFormat::nih_cxr14) return nih_findings();
+  if (d.format == DataFormat::chexpert) return chexpert_observations();
   if (d.format == DataFormat::csv && !d.csv.labels.empty()) return d.csv.labels;
   return std::nullopt;
 }
@@ -167,7 +170,8 @@ class Checker {
   void required() {
     if (!sound({"data.format"})) return;
     if (!given("data.format")) {
-      problems_.push_back({nowhere_, "data.format is missing: image_folder, nih_cxr14, csv, image_mask or synthetic"});
+      problems_.push_back(
+          {nowhere_, "data.format is missing: image_folder, nih_cxr14, chexpert, csv, image_mask or synthetic"});
       return;
     }
     const DataFormat format = e_.data.format;
@@ -294,10 +298,11 @@ class Checker {
     if (!sound({"data.format", "data.classes", "data.csv.labels", "data.synthetic.classes", "task"}))
       return std::nullopt;
     if (!d.classes.empty()) return static_cast<int64_t>(d.classes.size());
-    if (d.format == DataFormat::nih_cxr14) return 14;
+    if (d.format == DataFormat::nih_cxr14 || d.format == DataFormat::chexpert) return 14;
     if (d.format == DataFormat::csv && !d.csv.labels.empty()) return static_cast<int64_t>(d.csv.labels.size());
     if (d.format == DataFormat::synthetic) return d.synthetic.classes;
-    if (d.format == DataFormat::image_mask && sound({"data.image_mask.mask_values"})) return mask_classes();
+    if (d.format == DataFormat::image_mask && sound({"data.image_mask.mask_values"}) && mask_classes() > 0)
+      return mask_classes();
     return std::nullopt;
   }
 

@@ -1,5 +1,6 @@
 #include "dtrain/config/codec.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -229,6 +230,38 @@ Codec words_codec(const std::vector<std::string>& names, std::function<int()> ge
             return wants(offered(names), node) + (near.empty() ? "" : " (did you mean '" + near + "'?)");
           },
           [names, get] { return names.at(static_cast<size_t>(get())); }};
+}
+
+Codec word_map_codec(const std::vector<std::string>& keys, const std::vector<std::string>& words,
+                     std::function<std::map<std::string, int>()> get,
+                     std::function<void(const std::map<std::string, int>&)> set) {
+  const std::string type = "a group {name: word}, each word " + offered(words);
+  Json json{{"type", "object"}, {"properties", Json::object()}, {"additionalProperties", false}};
+  for (const std::string& key : keys) json["properties"][key] = Json{{"enum", words}};
+  return {type, json.dump(),
+          [keys, words, type, set](const YamlNode& node, const PathBases&) -> std::string {
+            if (node.kind != YamlNode::Kind::map) return wants(type, node);
+            std::map<std::string, int> values;
+            for (const YamlNode::Entry& entry : node.entries) {
+              if (std::find(keys.begin(), keys.end(), entry.key) == keys.end()) {
+                const std::string near = nearest_word(entry.key, keys);
+                return "names '" + entry.key + "'" +
+                       (near.empty() ? "; there are " + join(keys, ", ") : " (did you mean '" + near + "'?)");
+              }
+              const auto word = std::find(words.begin(), words.end(), is_scalar(entry.value) ? entry.value.text : "");
+              if (word == words.end())
+                return "wants " + offered(words) + " for '" + entry.key + "', not " + entry.value.what();
+              values[entry.key] = static_cast<int>(word - words.begin());
+            }
+            set(values);
+            return "";
+          },
+          [words, get] {
+            std::vector<std::string> parts;
+            for (const auto& [key, word] : get())
+              parts.push_back(yaml_text(key) + ": " + words.at(static_cast<size_t>(word)));
+            return "{" + join(parts, ", ") + "}";
+          }};
 }
 
 }  // namespace dtrain

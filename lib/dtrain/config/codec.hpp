@@ -77,6 +77,13 @@ Codec text_codec(std::string& field);
 Codec texts_codec(std::vector<std::string>& field, const std::string& word_for_empty = "");
 Codec words_codec(const std::vector<std::string>& names, std::function<int()> get, std::function<void(int)> set);
 
+/// {key: word, …} with each key one of `keys`; `get` and `set` know words by their place in `words`.
+Codec word_map_codec(const std::vector<std::string>& keys, const std::vector<std::string>& words,
+                     std::function<std::map<std::string, int>()> get,
+                     std::function<void(const std::map<std::string, int>&)> set);
+/// none, or `K of N` with 1 <= K <= N and N from 2 to 1000; none is 0 of 0.
+Codec fold_codec(int64_t& fold, int64_t& folds);
+
 /// One word of `names`, in the order of the enumeration; an empty name is not offered.
 template <class Enum>
 Codec choice_codec(Enum& field, const std::vector<std::string>& names) {

@@ -27,8 +27,8 @@ epochs: 20
 **Sources.** Defaults < files in the order of `--config` < variables of the environment < the command line; the later
 one holds. A variable `DTRAIN_CONFIG__OPTIMIZER__LEARNING_RATE` sets `optimizer.learning_rate` (`__` is the dot);
 other names that begin with `DTRAIN_` are no keys. On the command line write `optimizer.learning_rate=0.0005`, or a
-group as in `'batch={per_rank: 4}'`; values are YAML. Groups merge key by key; lists and `data.image_mask.mask_values`
-are replaced whole. An empty value takes back what an earlier source set: `batch.per_rank= batch.global=512`.
+group as in `'batch={per_rank: 4}'`; values are YAML. Groups merge key by key; lists, `data.image_mask.mask_values` and
+`data.chexpert.uncertain_labels` are replaced whole. An empty value takes back what an earlier source set: `batch.per_rank= batch.global=512`.
 
 **Errors.** All of them are found at once, each with file, line and column, before anything starts; the exit code is
 78, or 66 where a file is absent. Unknown keys, duplicate keys and keys without effect (`schedule.decay.patience`

@@ -296,8 +296,32 @@ Codec mask_values_codec(std::map<int64_t, int64_t>& field) {
             std::vector<std::string> parts;
             for (const auto& [pixel, label] : field)
               parts.push_back(std::to_string(pixel) + ": " + std::to_string(label));
-            return "{" + join(parts, ", ") + "}";
+            return parts.empty() ? "" : "{" + join(parts, ", ") + "}";
           }};
+}
+
+Codec fold_codec(int64_t& fold, int64_t& folds) {
+  const std::string type = "a fold, as '2 of 5', or none";
+  const Json json{{"type", "string"}, {"pattern", "^([0-9]+ of [0-9]+|none)$|\\$\\{"}};
+  return {type, json.dump(),
+          [&fold, &folds, type](const YamlNode& node, const PathBases&) -> std::string {
+            const bool scalar = node.kind == YamlNode::Kind::scalar;
+            if (scalar && node.text == "none") {
+              fold = folds = 0;
+              return "";
+            }
+            const size_t of = scalar ? node.text.find(" of ") : std::string::npos;
+            if (of == std::string::npos) return "wants " + type + ", not " + node.what();
+            const std::optional<int64_t> own = parse_whole(std::string(trimmed(node.text.substr(0, of))));
+            const std::optional<int64_t> all = parse_whole(std::string(trimmed(node.text.substr(of + 4))));
+            if (!own || !all) return "wants " + type + ", not " + node.what();
+            if (*all < 2 || *all > 1000 || *own < 1 || *own > *all)
+              return "wants 1 of N to N of N, N from 2 to 1000, not " + node.what();
+            fold = *own;
+            folds = *all;
+            return "";
+          },
+          [&fold, &folds] { return folds == 0 ? "none" : std::to_string(fold) + " of " + std::to_string(folds); }};
 }
 
 }  // namespace dtrain

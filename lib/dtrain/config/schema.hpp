@@ -1,5 +1,6 @@
 #pragma once
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "dtrain/config/codec.hpp"
@@ -19,6 +20,8 @@ struct Key {
   std::vector<std::string> selectors;  ///< keys that decide has_effect
   bool in_fingerprint = true;
 
+  Key(std::string key, Codec its_codec, std::string its_doc)
+      : name(std::move(key)), codec(std::move(its_codec)), doc(std::move(its_doc)) {}
   Key& only(bool effect, const std::string& when, std::vector<std::string> by);
   Key& default_is(const std::string& text);
   Key& outside_fingerprint();
@@ -26,6 +29,8 @@ struct Key {
 
 /// Every key, in the order of the documentation. `experiment` must outlive the result; has_effect is as of this call.
 std::vector<Key> describe(Experiment& experiment);
+/// Its last part: optimizer, schedule, distributed, checkpoint, output.
+std::vector<Key> describe_training(Experiment& experiment);
 
 /// A group and the sentence that opens its part of the documentation, in order.
 struct Group {

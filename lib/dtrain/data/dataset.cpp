@@ -28,6 +28,7 @@ static Task natural_task(const DataOptions& options) {
     case DataFormat::csv:
       return options.csv.labels.empty() && options.csv.separator.empty() ? Task::multiclass : Task::multilabel;
     case DataFormat::nih_cxr14:
+    case DataFormat::chexpert:
     case DataFormat::synthetic:
       break;
   }
@@ -72,6 +73,7 @@ static void choose_classes(Dataset& dataset, const std::vector<std::string>& wan
     for (int64_t place : places) labels.push_back(sample.labels[static_cast<size_t>(place)]);
     sample.labels = std::move(labels);
   }
+  for (auto& [pixel, number] : dataset.mask_values) number = new_index[static_cast<size_t>(number - 1)] + 1;
   dataset.classes = wanted;
   if (dataset.task != Task::multiclass) return;
   const auto dropped = std::erase_if(dataset.samples, [](const Sample& sample) { return sample.class_index < 0; });
@@ -108,6 +110,8 @@ static std::string manifest_of(const Dataset& dataset, const DataOptions& option
   constexpr char kEnd = '\0';
   Sha256 sha;
   for (const std::string& name : dataset.classes) sha.update(name + kEnd);
+  for (const auto& [pixel, number] : dataset.mask_values)
+    sha.update(std::to_string(pixel) + ":" + std::to_string(number) + kEnd);
   if (synthetic) {
     const ImageOptions& image = options.image;
     sha.update("synthetic " + std::to_string(seed) + " " + std::to_string(options.synthetic.samples) + " " +
@@ -131,6 +135,8 @@ static void read_format(const DataOptions& options, uint64_t seed, Dataset& data
       return read_image_folder(options, dataset);
     case DataFormat::nih_cxr14:
       return read_nih_cxr14(options, dataset);
+    case DataFormat::chexpert:
+      return read_chexpert(options, dataset);
     case DataFormat::csv:
       return read_csv(options, dataset);
     case DataFormat::image_mask:
@@ -198,17 +204,12 @@ Image read_picture(const Dataset& dataset, const DataOptions& options, int64_t i
   return decode_picture(dataset, options, index, seed, files);
 }
 
-// Class of every pixel value, after data.classes has chosen and ordered the classes.
-static std::vector<uint8_t> class_table(const Dataset& dataset, const ImageMaskOptions& options, int bits) {
-  int64_t classes = 0;
-  for (const auto& [value, number] : options.mask_values) classes = std::max(classes, number);
-  const std::vector<std::string> all = mask_class_names(classes);
+// Class of every pixel value.
+static std::vector<uint8_t> class_table(const Dataset& dataset, int bits) {
   std::vector<uint8_t> table(size_t{1} << bits, 0);
-  for (const auto& [value, number] : options.mask_values) {
-    const auto place = std::find(dataset.classes.begin(), dataset.classes.end(), all[static_cast<size_t>(number - 1)]);
-    if (place == dataset.classes.end() || value < 0 || value >= static_cast<int64_t>(table.size())) continue;
-    table[static_cast<size_t>(value)] = static_cast<uint8_t>(place - dataset.classes.begin() + 1);
-  }
+  for (const auto& [value, number] : dataset.mask_values)
+    if (value >= 0 && value < static_cast<int64_t>(table.size()))
+      table[static_cast<size_t>(value)] = static_cast<uint8_t>(number);
   return table;
 }
 
@@ -246,7 +247,7 @@ Image decode_mask(const Dataset& dataset, const DataOptions& options, int64_t in
     if (mask.height != united.height || mask.width != united.width)
       throw DataError("the masks '" + sample.masks[0] + "' (" + size_text(united) + ") and '" + path + "' (" +
                       size_text(mask) + ") of '" + sample.path + "' differ in size");
-    const std::vector<uint8_t> table = class_table(dataset, options.image_mask, mask.bits);
+    const std::vector<uint8_t> table = class_table(dataset, mask.bits);
     if (mask.bits == 8) add_classes(mask.bytes, mask.channels, table, path, united.bytes);
     if (mask.bits == 16) add_classes(mask.words, mask.channels, table, path, united.bytes);
   }

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,8 @@ struct Dataset {
   Task task = Task::multilabel;  ///< never from_format
   DataFormat format = DataFormat::image_folder;
   std::string root;
-  std::vector<std::string> classes;  ///< names of the outputs, in order
+  std::vector<std::string> classes;        ///< names of the outputs, in order
+  std::map<int64_t, int64_t> mask_values;  ///< segmentation: pixel value of a mask → k + 1 for classes[k]
   std::vector<Sample> samples;
   std::vector<std::string> notes;  ///< one line each for the banner: rows left out, labels unknown …
   std::string manifest_sha256;     ///< over classes, and path, labels, group, masks and file sizes of every sample
@@ -47,12 +49,20 @@ struct Dataset {
 /// nih_cxr14     labels: the official CSV (columns `Image Index`, `Finding Labels`; `Patient ID` is the group, without
 ///               it the file name up to its first '_'), pictures found by base name at any depth under root; the 14
 ///               labels in the usual order; `No Finding` = all zero.
+/// chexpert      labels: a file with the columns of CheXpert (`Path` and the 14 observations: 1, 0, -1 or empty); "":
+///               train.csv, valid.csv and test.csv under root, as far as they are there, each the part of its name.
+///               Leading folders of a path that root does not hold ("CheXpert-v1.0-small/") are dropped. The folder
+///               patientNNNNN of a path is the group. See ChexpertOptions for -1 and empty.
 /// csv           see CsvOptions; the path column is a path under root, or a base name found at any depth. One label
 ///               column: its values are the classes, in natural order; without separator an empty value is an error.
 ///               Multilabel columns: 1, 0, or empty for unknown.
 /// image_mask    root/IMAGES/name + root/MASKS/name paired by stem, or one folder per sample, each with its own
 ///               IMAGES/ (one picture) and MASKS/ whose union is the mask; either of them also beneath PART/. Masks are
 ///               PNG: JPEG changes pixel values. Classes: "foreground", or "1", "2" … where mask_values has several.
+///               Or nnU-Net's layout, where root holds dataset.json and imagesTr/ but no IMAGES/:
+///               imagesTr/CASE_0000.png and labelsTr/CASE.png; classes and pixel values are the `labels` of
+///               dataset.json unless mask_values is given. NIfTI, cases of several channel files, regions and an ignore
+///               label are refused.
 /// synthetic     made in memory from `seed`.
 Dataset open_dataset(const DataOptions& options, Task task, uint64_t seed);
 

@@ -94,7 +94,9 @@ void read_pairs(const DataOptions& options, const std::string& base, Dataset& da
   }
 }
 
-int64_t checked_class_count(const std::map<int64_t, int64_t>& mask_values) {
+}  // namespace
+
+void set_mask_values(const std::map<int64_t, int64_t>& mask_values, Dataset& dataset) {
   int64_t most = 0;
   for (const auto& [value, number] : mask_values) most = std::max(most, number);
   if (most > 255) throw ConfigError("data.image_mask.mask_values: a class is 1 … 255, not " + std::to_string(most));
@@ -102,10 +104,9 @@ int64_t checked_class_count(const std::map<int64_t, int64_t>& mask_values) {
     if (std::none_of(mask_values.begin(), mask_values.end(), [&](const auto& entry) { return entry.second == wanted; }))
       throw ConfigError("data.image_mask.mask_values gives no pixel value to class " + std::to_string(wanted) +
                         "; classes are numbered 1, 2, … without a gap");
-  return most;
+  dataset.classes = mask_class_names(most);
+  dataset.mask_values = mask_values;
 }
-
-}  // namespace
 
 std::vector<std::string> mask_class_names(int64_t classes) {
   if (classes == 1) return {"foreground"};
@@ -115,7 +116,9 @@ std::vector<std::string> mask_class_names(int64_t classes) {
 }
 
 void read_image_mask(const DataOptions& options, Dataset& dataset) {
-  dataset.classes = mask_class_names(checked_class_count(options.image_mask.mask_values));
+  if (is_nnunet(options)) return read_nnunet(options, dataset);
+  const auto& values = options.image_mask.mask_values;
+  set_mask_values(values.empty() ? std::map<int64_t, int64_t>{{255, 1}} : values, dataset);
   auto parts = part_folders(options.root, options.split);
   const bool whole = parts.empty() || holds_folder(options.root, beneath_root(options.root, options.image_mask.images));
   if (whole) return read_pairs(options, "", dataset);

@@ -34,20 +34,44 @@ struct Problems {
   }
 };
 
-CsvTable read_table(const DataOptions& options) {
+CsvTable read_table(const std::string& path) {
   std::error_code error;
-  if (!options.labels.empty() && fs::status(options.labels, error).type() == fs::file_type::not_found)
-    throw MissingError("data.labels '" + options.labels + "' does not exist; set data.labels to the label file");
-  return CsvTable::read(options.labels);
+  if (!path.empty() && fs::status(path, error).type() == fs::file_type::not_found)
+    throw MissingError("data.labels '" + path + "' does not exist; set data.labels to the label file");
+  return CsvTable::read(path);
+}
+
+std::vector<std::string> pictures_of(const DataOptions& options) {
+  return scan_folder(options.root, options.root, options.allow_links).pictures;
 }
 
 bool leaves_root(const std::string& name) {
   return name.starts_with('/') || name == ".." || name.starts_with("../") || name.find("/../") != std::string::npos;
 }
 
-// Pictures in root by the names in `column`. Base names alone decide where `by_base_name`.
-LabelFile match_rows(const DataOptions& options, const std::string& column, bool by_base_name) {
-  LabelFile file{read_table(options), scan_folder(options.root, options.root, options.allow_links).pictures, {}};
+// How the names in a label file become pictures.
+using Finder = int64_t (*)(const PathIndex& index, const std::string& name);
+
+int64_t find_base_name(const PathIndex& index, const std::string& name) { return index.find_name(name); }
+
+int64_t find_path(const PathIndex& index, const std::string& name) {
+  return index.find(name.starts_with("./") ? name.substr(2) : name);
+}
+
+// As the path stands, or without as many leading folders as it takes; never by a base name alone.
+int64_t find_beneath_dropped_folders(const PathIndex& index, const std::string& name) {
+  std::string_view rest = name;
+  for (size_t slash = rest.find('/'); slash != std::string_view::npos; slash = rest.find('/')) {
+    if (const int64_t found = index.find(rest); found != PathIndex::kNone) return found;
+    rest.remove_prefix(slash + 1);
+  }
+  return PathIndex::kNone;
+}
+
+// The row of the table at `path` that names, in `column`, each of `pictures`.
+LabelFile match_rows(const DataOptions& options, const std::string& path, std::vector<std::string> pictures,
+                     const std::string& column, Finder find) {
+  LabelFile file{read_table(path), std::move(pictures), {}};
   PathIndex index;
   for (size_t i = 0; i < file.pictures.size(); ++i) index.add(file.pictures[i], static_cast<int64_t>(i));
   file.row_of.assign(file.pictures.size(), -1);
@@ -61,8 +85,7 @@ LabelFile match_rows(const DataOptions& options, const std::string& column, bool
       outside.lines.push_back(text);
       continue;
     }
-    const int64_t picture =
-        by_base_name ? index.find_name(name) : index.find(name.starts_with("./") ? name.substr(2) : name);
+    const int64_t picture = find(index, name);
     if (picture == PathIndex::kNone) {
       const bool there = !name.empty() && is_file((fs::path(options.root) / name).string());
       absent.lines.push_back(text + (there ? " (neither .png nor .jpg)" : ""));
@@ -85,27 +108,28 @@ LabelFile match_rows(const DataOptions& options, const std::string& column, bool
 
 // One sample for each picture that has a row; `fill` adds its labels.
 void add_samples(const LabelFile& file, Dataset& dataset, const std::function<void(int64_t row, Sample&)>& fill) {
-  int64_t unnamed = 0;
   for (size_t i = 0; i < file.pictures.size(); ++i) {
-    if (file.row_of[i] < 0) {
-      ++unnamed;
-      continue;
-    }
+    if (file.row_of[i] < 0) continue;
     Sample sample;
     sample.path = file.pictures[i];
     fill(file.row_of[i], sample);
     dataset.samples.push_back(std::move(sample));
   }
+}
+
+// `pictures` lie beneath root; the samples are those that `tables` name.
+void note_unnamed(size_t pictures, const std::string& tables, Dataset& dataset) {
+  const auto unnamed = static_cast<int64_t>(pictures - dataset.samples.size());
   if (unnamed > 0)
-    dataset.notes.push_back(count_of(unnamed, "picture") + " beneath data.root named by no row of " +
-                            std::string(base_name(file.table.name())) + " left out");
+    dataset.notes.push_back(count_of(unnamed, "picture") + " beneath data.root named by no row of " + tables +
+                            " left out");
 }
 
 std::string text_at(const CsvTable& table, int64_t row, int64_t column) {
   return std::string(trimmed(table.at(row, column)));
 }
 
-void note_unknown(Dataset& dataset) {
+void note_unknown(const std::string& why, Dataset& dataset) {
   int64_t unknown = 0;
   int64_t silent = 0;
   for (const Sample& sample : dataset.samples) {
@@ -114,7 +138,7 @@ void note_unknown(Dataset& dataset) {
     silent += nan == static_cast<int64_t>(sample.labels.size()) ? 1 : 0;
   }
   if (unknown > 0)
-    dataset.notes.push_back(count_of(unknown, "label") + " unknown (empty), left out of loss and metrics");
+    dataset.notes.push_back(count_of(unknown, "label") + " unknown (" + why + "), left out of loss and metrics");
   if (silent > 0) dataset.notes.push_back(count_of(silent, "picture") + " without any known label");
 }
 
@@ -189,8 +213,9 @@ void read_label_columns(const DataOptions& options, const LabelFile& file, Datas
                             options.csv.labels[k] + "'");
     }
   });
+  note_unnamed(file.pictures.size(), std::string(base_name(table.name())), dataset);
   bad.raise<DataError>(table.name() + " has labels that are neither 1, 0 nor empty (unknown)");
-  note_unknown(dataset);
+  note_unknown("empty", dataset);
 }
 
 void read_label_column(const DataOptions& options, const LabelFile& file, Dataset& dataset,
@@ -216,13 +241,125 @@ void read_label_column(const DataOptions& options, const LabelFile& file, Datase
       sample.class_index = places.at(text);
     }
   });
+  note_unnamed(file.pictures.size(), std::string(base_name(table.name())), dataset);
   bad.raise<DataError>(table.name() + " has no class in column '" + options.csv.label + "' for");
+}
+
+// --- CheXpert
+
+constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();
+
+// The label files and the part each is of; "" where data.split decides.
+std::vector<std::pair<std::string, std::string>> chexpert_files(const DataOptions& options) {
+  if (!options.labels.empty()) return {{options.labels, ""}};
+  std::vector<std::pair<std::string, std::string>> files;
+  for (const char* part : {"train", "valid", "test"})
+    if (const std::string path = (fs::path(options.root) / part).string() + ".csv"; is_file(path))
+      files.emplace_back(path, part);
+  if (files.empty() || files[0].second != "train")
+    throw MissingError("data.root '" + options.root +
+                       "' holds no train.csv; set data.root to the folder of CheXpert that does, or data.labels to the "
+                       "label file");
+  return files;
+}
+
+// "patient00001" of train/patient00001/study1/view1_frontal.jpg, "" where no folder is called so.
+std::string chexpert_patient(std::string_view path) {
+  const size_t place = path.starts_with("patient") ? 0 : path.find("/patient") + 1;
+  const size_t end = path.find('/', place);
+  const bool found = path.substr(place).starts_with("patient") && end != std::string_view::npos;
+  return std::string(found ? path.substr(place, end - place) : "");
+}
+
+/// Reads one cell after another and counts what was not plain 1 or 0.
+class ChexpertCells {
+ public:
+  explicit ChexpertCells(const ChexpertOptions& options) : unmentioned_(options.unmentioned_unknown ? kUnknown : 0) {
+    for (const std::string& name : chexpert_observations()) {
+      const auto own = options.uncertain_labels.find(name);
+      const Uncertain policy = own == options.uncertain_labels.end() ? options.uncertain : own->second;
+      uncertain_.push_back(policy == Uncertain::ignore ? kUnknown : policy == Uncertain::ones ? 1.0F : 0.0F);
+    }
+  }
+
+  float read(const std::string& text, size_t label, bool& good) {
+    good = true;
+    if (text == "-1.0" || text == "-1") {
+      ++(std::isnan(uncertain_[label]) ? ignored_ : uncertain_[label] == 1 ? ones_ : zeros_);
+      return uncertain_[label];
+    }
+    if (!text.empty()) return known_or_nan(text, good);
+    ++empty_;
+    return unmentioned_;
+  }
+
+  void note(Dataset& dataset) const {
+    const std::string counts =
+        with_commas(ones_) + " taken as 1, " + with_commas(zeros_) + " as 0, " + with_commas(ignored_) + " as unknown";
+    if (ones_ + zeros_ + ignored_ > 0)
+      dataset.notes.push_back(count_of(ones_ + zeros_ + ignored_, "uncertain label") + " (-1): " + counts);
+    if (empty_ > 0)
+      dataset.notes.push_back(count_of(empty_, "label") + " not mentioned (empty): taken as " +
+                              (std::isnan(unmentioned_) ? "unknown" : "0"));
+  }
+
+ private:
+  float unmentioned_;
+  std::vector<float> uncertain_;  // of each observation
+  int64_t ones_ = 0;
+  int64_t zeros_ = 0;
+  int64_t ignored_ = 0;
+  int64_t empty_ = 0;
+};
+
+void add_chexpert(const LabelFile& file, const std::string& part, ChexpertCells& cells, Dataset& dataset) {
+  const CsvTable& table = file.table;
+  std::vector<int64_t> columns;
+  for (const std::string& name : chexpert_observations()) columns.push_back(table.column(name));
+  Problems bad;
+  add_samples(file, dataset, [&](int64_t row, Sample& sample) {
+    sample.group = chexpert_patient(sample.path);
+    sample.part = part;
+    for (size_t k = 0; k < columns.size(); ++k) {
+      bool good = true;
+      const std::string text = text_at(table, row, columns[k]);
+      sample.labels.push_back(cells.read(text, k, good));
+      if (!good)
+        bad.lines.push_back("line " + std::to_string(table.line(row)) + ": '" + text + "' in column '" +
+                            chexpert_observations()[k] + "'");
+    }
+  });
+  bad.raise<DataError>(table.name() + " has labels that are neither 1, 0, -1 (uncertain) nor empty");
 }
 
 }  // namespace
 
+void read_chexpert(const DataOptions& options, Dataset& dataset) {
+  dataset.classes = chexpert_observations();
+  ChexpertCells cells(options.chexpert);
+  std::vector<std::string> pictures = pictures_of(options);
+  std::vector<bool> named(pictures.size(), false);
+  std::vector<std::string> tables;
+  Problems twice;
+  for (const auto& [path, part] : chexpert_files(options)) {
+    LabelFile file = match_rows(options, path, std::move(pictures), "Path", find_beneath_dropped_folders);
+    for (size_t i = 0; i < file.pictures.size(); ++i) {
+      if (file.row_of[i] < 0) continue;
+      if (named[i]) twice.lines.push_back(path + ":" + std::to_string(file.table.line(file.row_of[i])));
+      named[i] = true;
+    }
+    twice.raise<DataError>("two label files have a row for one picture");
+    add_chexpert(file, part, cells, dataset);
+    tables.emplace_back(base_name(path));
+    pictures = std::move(file.pictures);
+  }
+  note_unnamed(pictures.size(), join(tables, ", "), dataset);
+  cells.note(dataset);
+  note_unknown("ignored", dataset);
+}
+
 void read_nih_cxr14(const DataOptions& options, Dataset& dataset) {
-  const LabelFile file = match_rows(options, "Image Index", true);
+  const LabelFile file = match_rows(options, options.labels, pictures_of(options), "Image Index", find_base_name);
   const CsvTable& table = file.table;
   const int64_t findings = table.column("Finding Labels");
   const std::optional<int64_t> patient = table.find_column("Patient ID");
@@ -242,13 +379,14 @@ void read_nih_cxr14(const DataOptions& options, Dataset& dataset) {
                           (near.empty() ? "" : " (did you mean '" + near + "'?)"));
     }
   });
+  note_unnamed(file.pictures.size(), std::string(base_name(table.name())), dataset);
   bad.raise<DataError>(table.name() + " has labels that are none of the 14 findings nor 'No Finding' alone");
 }
 
 void read_csv(const DataOptions& options, Dataset& dataset) {
   if (options.csv.labels.empty() == options.csv.label.empty())
     throw ConfigError("format csv wants either data.csv.labels (one column per label) or data.csv.label (one column)");
-  const LabelFile file = match_rows(options, options.csv.path, false);
+  const LabelFile file = match_rows(options, options.labels, pictures_of(options), options.csv.path, find_path);
   std::optional<int64_t> group;
   if (!options.csv.group.empty()) group = file.table.column(options.csv.group);
   const auto set_group = [&](int64_t row, Sample& sample) {

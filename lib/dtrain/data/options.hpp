@@ -6,7 +6,7 @@
 
 namespace dtrain {
 
-enum class DataFormat { image_folder, nih_cxr14, csv, image_mask, synthetic };
+enum class DataFormat { image_folder, nih_cxr14, chexpert, csv, image_mask, synthetic };
 
 /// The 14 labels of ChestX-ray14 (nih_cxr14), in the usual order: their classes.
 inline const std::vector<std::string>& nih_findings() {
@@ -16,6 +16,33 @@ inline const std::vector<std::string>& nih_findings() {
       "Emphysema",   "Fibrosis",     "Pleural_Thickening", "Hernia"};
   return kFindings;
 }
+
+/// The 14 observations of CheXpert (chexpert), in the order of its label files: their classes.
+inline const std::vector<std::string>& chexpert_observations() {
+  static const std::vector<std::string> kObservations = {"No Finding",       "Enlarged Cardiomediastinum",
+                                                         "Cardiomegaly",     "Lung Opacity",
+                                                         "Lung Lesion",      "Edema",
+                                                         "Consolidation",    "Pneumonia",
+                                                         "Atelectasis",      "Pneumothorax",
+                                                         "Pleural Effusion", "Pleural Other",
+                                                         "Fracture",         "Support Devices"};
+  return kObservations;
+}
+
+/// What a label that CheXpert's radiologists were not sure of (-1) counts as (Irvin et al. 2019: U-Ignore, U-Ones,
+/// U-Zeros).
+enum class Uncertain {
+  ignore,  ///< unknown: in no loss and no metric
+  ones,
+  zeros,
+};
+
+/// `data.chexpert:`, for format chexpert.
+struct ChexpertOptions {
+  Uncertain uncertain = Uncertain::ignore;            ///< for every label that `uncertain_labels` does not name
+  std::map<std::string, Uncertain> uncertain_labels;  ///< name of an observation → its own policy
+  bool unmentioned_unknown = false;  ///< an empty cell, of which the report says nothing: unknown; else 0
+};
 
 /// `data.csv:`, for format csv.
 struct CsvOptions {
@@ -28,9 +55,10 @@ struct CsvOptions {
 
 /// `data.image_mask:`, for format image_mask.
 struct ImageMaskOptions {
-  std::string images = "images";  ///< folder of pictures under data.root, or under each sample's folder
-  std::string masks = "masks";    ///< folder of masks, paired by stem; per sample: their union
-  std::map<int64_t, int64_t> mask_values = {{255, 1}};  ///< pixel value → class 1, 2, …; other values are background
+  std::string images = "images";           ///< folder of pictures under data.root, or under each sample's folder
+  std::string masks = "masks";             ///< folder of masks, paired by stem; per sample: their union
+  std::map<int64_t, int64_t> mask_values;  ///< pixel value → class 1, 2, …; other values are background; empty: {255:
+                                           ///< 1}, in nnU-Net's layout what dataset.json says
 };
 
 /// `data.synthetic:`, for format synthetic: pictures made in memory, with labels a network can learn.
@@ -42,11 +70,14 @@ struct SyntheticOptions {
 /// `data.split:`
 struct SplitOptions {
   enum class By { sample, patient, order };
-  double valid = 0.1;  ///< share of all samples, [0, 1)
+  double valid = 0.1;  ///< share of all samples, [0, 1); without effect with `folds`
   double test = 0;     ///< share of all samples, [0, 1)
   By by = By::sample;  ///< patient: all samples of a group fall in one part; order: the last ones of the
                        ///< natural order
   uint64_t seed = 1;
+  bool stratify = false;  ///< shares exact, of every class too, instead of fixed places (split.hpp); not by order
+  int64_t fold = 0;       ///< K of `fold: K of N`, 1 … N: that fold validates, the others train
+  int64_t folds = 0;      ///< N >= 2; 0: no folds
   std::map<std::string, std::string> files;    ///< part → list file, one path or base name a line
   std::map<std::string, std::string> folders;  ///< part → folder under data.root
   bool given = false;  ///< the configuration names a split; otherwise train/ and valid/ (or val/) are used
@@ -94,7 +125,8 @@ enum class Distribute { samples, batches };
 struct DataOptions {
   DataFormat format = DataFormat::image_folder;
   std::string root;    ///< absolute
-  std::string labels;  ///< absolute; nih_cxr14 and csv
+  std::string labels;  ///< absolute; nih_cxr14, csv and chexpert, where "" = the official lists under root
+  ChexpertOptions chexpert;
   CsvOptions csv;
   ImageMaskOptions image_mask;
   SyntheticOptions synthetic;

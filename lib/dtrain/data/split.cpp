@@ -5,13 +5,16 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <sstream>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/hash.hpp"
 #include "dtrain/base/text.hpp"
+#include "dtrain/data/group_dealer.hpp"
 #include "dtrain/data/scan.hpp"
 #include "dtrain/io/file.hpp"
 
@@ -45,26 +48,33 @@ bool tells_patient(const Dataset& dataset, const Sample& sample) {
          without_ending(base_name(sample.path)) != sample.group;
 }
 
-struct Group {
-  uint64_t key = 0;
-  std::string name;
-  std::vector<int64_t> samples;
-  int part = 0;
-};
+double place_of(uint64_t hash) { return static_cast<double>(hash >> 11) * 0x1p-53; }
 
-// All groups in the order of their keys; without patients every sample is one.
-std::vector<Group> groups_of(const Dataset& dataset, const SplitOptions& options) {
+// What a group should be spread by: each class, or each label that is 1.
+void count_labels(const Dataset& dataset, SampleGroup& group) {
+  std::map<int64_t, int64_t> counts;
+  for (const int64_t index : group.samples) {
+    const Sample& sample = dataset.samples[static_cast<size_t>(index)];
+    if (sample.class_index >= 0) ++counts[sample.class_index];
+    for (size_t k = 0; k < sample.labels.size(); ++k)
+      if (sample.labels[k] == 1) ++counts[static_cast<int64_t>(k)];
+  }
+  group.labels.assign(counts.begin(), counts.end());
+}
+
+// All groups in the order of their places; without patients every sample is one.
+std::vector<SampleGroup> groups_of(const Dataset& dataset, const SplitOptions& options) {
   const bool by_patient = options.by == SplitOptions::By::patient;
-  std::vector<Group> groups;
-  std::unordered_map<std::string, size_t> places;
+  std::vector<SampleGroup> groups;
+  std::unordered_map<std::string, size_t> known;
   bool named = false;
   for (size_t i = 0; i < dataset.samples.size(); ++i) {
     const Sample& sample = dataset.samples[i];
     named = named || tells_patient(dataset, sample);
     const std::string& name = by_patient && !sample.group.empty() ? sample.group : sample.path;
-    const auto [place, first] = places.emplace(name, groups.size());
-    if (first) groups.push_back({hash64(std::to_string(options.seed) + "/" + name), name, {}, 0});
-    groups[place->second].samples.push_back(static_cast<int64_t>(i));
+    const auto [entry, first] = known.emplace(name, groups.size());
+    if (first) groups.push_back({name, place_of(hash64(std::to_string(options.seed) + "/" + name)), {}, {}});
+    groups[entry->second].samples.push_back(static_cast<int64_t>(i));
   }
   if (by_patient && !named && dataset.format == DataFormat::image_folder)
     throw ConfigError(
@@ -72,66 +82,103 @@ std::vector<Group> groups_of(const Dataset& dataset, const SplitOptions& options
         "with a digit in it, as in 0012_3.png); use by: sample");
   if (by_patient && !named)
     throw ConfigError("data.split.by patient: the data name no patients; use by: sample, or data.csv.group");
-  std::sort(groups.begin(), groups.end(),
-            [](const Group& a, const Group& b) { return a.key != b.key ? a.key < b.key : a.name < b.name; });
+  for (SampleGroup& group : groups) count_labels(dataset, group);
+  std::sort(groups.begin(), groups.end(), [](const SampleGroup& a, const SampleGroup& b) {
+    return a.place != b.place ? a.place < b.place : a.name < b.name;
+  });
   return groups;
 }
 
-// Gives groups to `part`: each one that brings it nearer to its share. A part with a share gets one group at least, as
-// far as `reserve` groups stay for other parts.
-void take_groups(std::vector<Group>& groups, int part, double share, int64_t samples, int64_t reserve) {
-  const int64_t wanted = std::llround(share * static_cast<double>(samples));
-  int64_t spare = std::count_if(groups.begin(), groups.end(), [](const Group& g) { return g.part == 0; }) - reserve;
-  int64_t taken = 0;
-  const auto size_of = [](const Group& group) { return static_cast<int64_t>(group.samples.size()); };
-  for (Group& group : groups) {
-    const int64_t size = size_of(group);
-    if (group.part != 0 || spare <= 0 || std::abs(taken + size - wanted) >= std::abs(taken - wanted)) continue;
-    group.part = part;
-    taken += size;
-    --spare;
-  }
-  if (taken > 0 || spare <= 0 || share <= 0) return;
-  Group* smallest = nullptr;
-  for (Group& group : groups)
-    if (group.part == 0 && (smallest == nullptr || size_of(group) < size_of(*smallest))) smallest = &group;
-  smallest->part = part;
+// Training and validation, or the folds.
+int64_t bins_beside_test(const SplitOptions& options) {
+  return options.folds > 0 ? options.folds : options.valid > 0 ? 2 : 1;
 }
 
-// By order: as take_groups(), of samples that stay in their order.
+using Dealer = std::vector<size_t> (*)(const std::vector<SampleGroup>&, const std::vector<double>& shares);
+
+// Part of each group: the test part is taken from the end of the line; what is left is a line of its own, for training
+// and validation or for the folds.
+std::vector<int> deal_parts(std::vector<SampleGroup>& groups, const SplitOptions& options, Dealer deal) {
+  std::vector<int> parts(groups.size(), 2);
+  std::vector<size_t> tested = deal(groups, {1 - options.test, options.test});
+  auto left = std::count(tested.begin(), tested.end(), size_t{0});
+  for (size_t g = 0; g < groups.size() && left < bins_beside_test(options); ++g)
+    if (tested[g] == 1 && std::count(tested.begin() + static_cast<int64_t>(g) + 1, tested.end(), size_t{1}) > 0) {
+      tested[g] = 0;  // a tiny set: the test part keeps one, the others must be enough for all
+      ++left;
+    }
+  std::vector<SampleGroup> rest;
+  std::vector<size_t> whose;
+  for (size_t g = 0; g < groups.size(); ++g) {
+    if (tested[g] == 1) continue;
+    groups[g].place = std::min(groups[g].place / (1 - options.test), 1.0);
+    whose.push_back(g);
+    rest.push_back(std::move(groups[g]));
+  }
+  const double valid = options.valid / (1 - options.test);
+  std::vector<double> shares = {1 - valid, valid};
+  if (options.folds > 0) shares.assign(static_cast<size_t>(options.folds), 1 / static_cast<double>(options.folds));
+  const std::vector<size_t> dealt = deal(rest, shares);
+  const size_t judged = options.folds > 0 ? static_cast<size_t>(options.fold - 1) : 1;
+  for (size_t g = 0; g < rest.size(); ++g) {
+    parts[whose[g]] = dealt[g] == judged ? 1 : 0;
+    groups[whose[g]] = std::move(rest[g]);
+  }
+  return parts;
+}
+
+// By order: how many samples at the end a share is; one at least, as far as `spare` allows.
 int64_t last_samples(double share, int64_t samples, int64_t spare) {
   const int64_t wanted = std::llround(share * static_cast<double>(samples));
   return std::min(std::max<int64_t>(wanted, share > 0 ? 1 : 0), std::max<int64_t>(spare, 0));
 }
 
 void require_parts(const SplitOptions& options, const Parts& parts, const std::string& what_there_is) {
+  const auto holds = [&](int part) { return std::find(parts.begin(), parts.end(), part) != parts.end(); };
+  if (options.folds > 0 && !holds(1))
+    throw ConfigError("data.split.fold " + std::to_string(options.fold) + " of " + std::to_string(options.folds) +
+                      " gets no sample: " + what_there_is + " cannot fill every fold; add data, or ask for fewer");
   for (const auto& [part, share] : {std::pair<int, double>{1, options.valid}, {2, options.test}}) {
-    if (share <= 0 || std::find(parts.begin(), parts.end(), part) != parts.end()) continue;
+    if (share <= 0 || holds(part)) continue;
     const std::string key = std::string("data.split.") + kParts[static_cast<size_t>(part)];
     throw ConfigError(key + " " + shortest(share) + " gets no sample: " + what_there_is +
                       " cannot fill training and every other part; add data, or set " + key + ": 0");
   }
 }
 
-Parts parts_by_fraction(const Dataset& dataset, const SplitOptions& options) {
+// The natural order: test at its end; before that validation, or the folds one after another.
+Parts parts_by_order(const SplitOptions& options, int64_t samples) {
+  Parts parts(static_cast<size_t>(samples), 0);
+  const int64_t test = last_samples(options.test, samples, samples - bins_beside_test(options));
+  const int64_t rest = samples - test;
+  std::fill(parts.end() - test, parts.end(), 2);
+  if (options.folds > 0) {
+    for (int64_t i = rest * (options.fold - 1) / options.folds; i < rest * options.fold / options.folds; ++i)
+      parts[static_cast<size_t>(i)] = 1;
+  } else {
+    const int64_t valid = last_samples(options.valid, samples, rest - 1);
+    std::fill(parts.end() - (test + valid), parts.end() - test, 1);
+  }
+  return parts;
+}
+
+Parts parts_by_fraction(const Dataset& dataset, const SplitOptions& given) {
+  SplitOptions options = given;
+  if (options.folds > 0) options.valid = 0;
   if (!(options.valid >= 0) || !(options.test >= 0) || options.valid + options.test >= 1)
     throw ConfigError("data.split.valid and data.split.test are shares of all samples, 0 or more, together below 1");
   const auto samples = static_cast<int64_t>(dataset.samples.size());
   Parts parts(dataset.samples.size(), 0);
   if (options.by == SplitOptions::By::order) {
-    const int64_t others = options.valid > 0 ? 2 : 1;  // one sample each
-    const int64_t test = last_samples(options.test, samples, samples - others);
-    const int64_t valid = last_samples(options.valid, samples, samples - test - 1);
-    std::fill(parts.end() - test, parts.end(), 2);
-    std::fill(parts.end() - (test + valid), parts.end() - test, 1);
+    parts = parts_by_order(options, samples);
     require_parts(options, parts, count_of(samples, "sample"));
     return parts;
   }
-  std::vector<Group> groups = groups_of(dataset, options);
-  take_groups(groups, 1, options.valid, samples, options.test > 0 ? 2 : 1);
-  take_groups(groups, 2, options.test, samples, 1);
-  for (const Group& group : groups)
-    for (const int64_t sample : group.samples) parts[static_cast<size_t>(sample)] = group.part;
+  std::vector<SampleGroup> groups = groups_of(dataset, options);
+  const bool exact = options.stratify || dataset.format == DataFormat::synthetic;
+  const std::vector<int> dealt = deal_parts(groups, options, exact ? deal_stratified : deal_by_place);
+  for (size_t g = 0; g < groups.size(); ++g)
+    for (const int64_t sample : groups[g].samples) parts[static_cast<size_t>(sample)] = dealt[g];
   const auto there = static_cast<int64_t>(groups.size());
   require_parts(options, parts, count_of(there, options.by == SplitOptions::By::patient ? "patient" : "sample"));
   return parts;
@@ -299,6 +346,36 @@ Split split_dataset(const Dataset& dataset, const SplitOptions& options) {
   split.warnings = leak_warnings(dataset, parts);
   if (left_out > 0) split.warnings.push_back(count_of(left_out, "sample") + " in no part of data.split left out");
   return split;
+}
+
+// --- what weights were trained on
+
+static constexpr size_t kDigits = 12;  // a chance of 1e-5 that any of 30,000 patients is taken for one of 100,000
+
+static std::string digits_of(const Dataset& dataset, const Sample& sample) {
+  return sha256_hex(tells_patient(dataset, sample) ? "patient " + sample.group : "path " + sample.path)
+      .substr(0, kDigits);
+}
+
+std::string training_digits(const Dataset& dataset, const Split& split) {
+  constexpr size_t kMost = 100'000;
+  std::set<std::string> digits;
+  for (const int64_t index : split.train)
+    digits.insert(digits_of(dataset, dataset.samples[static_cast<size_t>(index)]));
+  std::string text;
+  if (digits.size() > kMost) return text;
+  for (const std::string& own : digits) text += own;
+  return text;
+}
+
+std::vector<int64_t> samples_among(const std::string& digits, const Dataset& dataset,
+                                   const std::vector<int64_t>& samples) {
+  std::unordered_set<std::string> known;
+  for (size_t at = 0; at + kDigits <= digits.size(); at += kDigits) known.insert(digits.substr(at, kDigits));
+  std::vector<int64_t> found;
+  for (const int64_t index : samples)
+    if (known.contains(digits_of(dataset, dataset.samples[static_cast<size_t>(index)]))) found.push_back(index);
+  return found;
 }
 
 }  // namespace dtrain

@@ -33,6 +33,7 @@ static TrainingState some_state() {
   state.logical_ranks = 8;
   state.split_sha256 = "ab";
   state.manifest_sha256 = "cd";
+  state.trained_on = "0123456789ab";
   state.classes = {"a", "b\"c"};
   state.config = {{"seed", "1"}, {"model.name", "unet"}};
   state.versions = {{"libtorch", "2.11.0"}};

@@ -66,6 +66,11 @@ TEST_CASE("a key without effect is an error that says when it would have one") {
                       {{"loss.pos_weight=balanced"}, "loss.pos_weight has no effect"},
                       {{"data.synthetic.samples=5"}, "data.synthetic.samples has no effect"},
                       {{"data.split={files: {train: a}, valid: 0.2}"}, "data.split.valid has no effect"},
+                      {{"data.split={fold: 2 of 5, valid: 0.2}"}, "data.split.valid has no effect"},
+                      {{"data.split={files: {train: a}, fold: 2 of 5}"}, "data.split.fold has no effect"},
+                      {{"data.split={folders: {train: a}, stratify: true}"}, "data.split.stratify has no effect"},
+                      {{"data.split={by: order, stratify: true}"}, "data.split.stratify has no effect"},
+                      {{"data.chexpert.uncertain=ones"}, "data.chexpert.uncertain has no effect"},
                   });
 }
 
@@ -90,7 +95,8 @@ TEST_CASE("what a format needs must be there, and the task must fit") {
   expect(kMask, {{{"model.name=resnet50"}, "segmentation needs model.name unet"},
                  {{"data.classes=[a]"}, "data.classes has no effect here: only when the task is not segmentation"},
                  {{"data.image_mask.mask_values={1: 1, 2: 3}"}, "must number its classes 1, 2, … without a gap"},
-                 {{"model.outputs=2"}, "model.outputs is 2, but the data have 1 class"},
+                 {{"model.outputs=2", "data.image_mask.mask_values={255: 1}"},
+                  "model.outputs is 2, but the data have 1 class"},
                  {{"data.image.size=[100, 128]"}, "multiples of 16, not 100 × 128"}});
   expect(kCsv, {{{"data.csv.labels=[a, b]"}, "data.csv.label and data.csv.labels (command line) exclude each other"},
                 {{"data.csv.label="}, "format csv needs data.csv.labels"},
@@ -149,7 +155,7 @@ TEST_CASE("a monitor names a column that epochs.csv will have") {
                    {{"checkpoint.best.monitor=valid.dice"}, "there are train.loss, train.accuracy, valid.loss"}});
   expect(kMask,
          {{{"checkpoint.best.monitor=train.iou"}, "is no column of epochs.csv for task segmentation"},
-          {{"checkpoint.best.monitor=valid.iou_1"}, "is no column"},
+          {{"data.image_mask.mask_values={255: 1}", "checkpoint.best.monitor=valid.iou_1"}, "is no column"},
           {{"data.image_mask.mask_values={1: 1, 2: 2}", "checkpoint.best.monitor=valid.iou_3"}, "is no column"}});
   expect(kCsv, {{{no_label[0], no_label[1], "checkpoint.best.monitor=valid.auroc_gren"}, "valid.auroc_green"}});
   CHECK(errors_with(kNih, {"checkpoint.best.monitor=valid.auroc_Pleural_Thickening"}).empty());
@@ -157,6 +163,7 @@ TEST_CASE("a monitor names a column that epochs.csv will have") {
   CHECK(errors_with(kFolder, {"checkpoint.best.monitor=valid.auroc_any"}).empty());  // the folders will tell
   CHECK(errors_with(kFolder, {"checkpoint.best.monitor=train.accuracy"}).empty());
   CHECK(errors_with(kMask, {"checkpoint.best.monitor=valid.iou_image"}).empty());
+  CHECK(errors_with(kMask, {"checkpoint.best.monitor=valid.iou_cell"}).empty());  // dataset.json will tell
   CHECK(
       errors_with(kMask, {"data.image_mask.mask_values={1: 1, 2: 2}", "checkpoint.best.monitor=valid.iou_2"}).empty());
 }
@@ -181,4 +188,35 @@ TEST_CASE("a value that was refused is not held against other keys") {
   CHECK(contains(wrong, "did you mean 'sgd'"));
   CHECK_FALSE(contains(wrong, "no effect"));
   CHECK_FALSE(contains(wrong, "missing"));
+}
+
+TEST_CASE("a fold is K of N") {
+  const auto fold = [](const std::string& text) {
+    const SplitOptions split =
+        from_overrides({"data.format=synthetic", "data.split.fold=" + text}).experiment.data.split;
+    return std::pair(split.fold, split.folds);
+  };
+  CHECK(fold("2 of 5") == std::pair<int64_t, int64_t>(2, 5));
+  CHECK(fold("'1 of 2'") == std::pair<int64_t, int64_t>(1, 2));
+  CHECK(fold("none") == std::pair<int64_t, int64_t>(0, 0));
+  expect(kFolder, {{{"data.split.fold=6 of 5"}, "wants 1 of N to N of N"},
+                   {{"data.split.fold=0 of 5"}, "wants 1 of N to N of N"},
+                   {{"data.split.fold=1 of 1"}, "wants 1 of N to N of N"},
+                   {{"data.split.fold=1 of 1001"}, "wants 1 of N to N of N"},
+                   {{"data.split.fold=2"}, "wants a fold, as '2 of 5', or none"},
+                   {{"data.split.fold=two of five"}, "wants a fold"},
+                   {{"data.split.fold=[2, 5]"}, "wants a fold"}});
+}
+
+TEST_CASE("CheXpert's policies are words for names of observations") {
+  const std::vector<std::string> words = {"data.format=chexpert", "data.root=d"};
+  CHECK(errors_with(words, {"data.chexpert.uncertain_labels={Pleural Effusion: ones, Edema: ignore}"}).empty());
+  expect(words,
+         {{{"data.chexpert.uncertain=maybe"}, "data.chexpert.uncertain wants ignore, ones or zeros"},
+          {{"data.chexpert.uncertain_labels={Edma: ones}"}, "names 'Edma' (did you mean 'Edema'?)"},
+          {{"data.chexpert.uncertain_labels={Edema: one}"}, "wants ignore, ones or zeros for 'Edema', not 'one'"},
+          {{"data.chexpert.uncertain_labels=ones"}, "wants a group"},
+          {{"data.chexpert.unmentioned=ones"}, "wants zeros or ignore"},
+          {{"model.outputs=5"}, "but the data have 14 classes"},
+          {{"checkpoint.best.monitor=valid.auroc_Edma"}, "did you mean 'valid.auroc_Edema'"}});
 }

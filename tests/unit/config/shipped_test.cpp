@@ -9,7 +9,7 @@ using namespace dtrain;
 using namespace dtrain::test;
 
 static Config shipped(const std::string& name, const std::vector<std::string>& overrides = {}) {
-  for (const char* variable : {"NIH", "CHIPS", "MICROSCOPY", "IMAGENET"}) unsetenv(variable);
+  for (const char* variable : {"NIH", "CHIPS", "MICROSCOPY", "IMAGENET", "CHEXPERT"}) unsetenv(variable);
   return load_config({{source_folder() + "/configs/" + name + ".yaml"}, false, overrides});
 }
 
@@ -29,7 +29,7 @@ TEST_CASE("every configuration that is shipped loads, and opens with data, devic
     const std::string head = text.str().substr(0, text.str().find("\n\n"));
     for (const char* word : {"# Data: ", "# Devices: ", "# Expected time: "}) CHECK(contains(head, word));
   }
-  CHECK(seen == 6);
+  CHECK(seen == 7);
 }
 
 TEST_CASE("chexnet is the paper's network on 14 labels, and ResNet-50 takes its place unchanged") {
@@ -57,6 +57,10 @@ TEST_CASE("the other configurations hold their published settings") {
   CHECK(chips.data.split.valid == 0.15);
   CHECK(chips.data.split.seed == 123);
   CHECK(chips.loss.l2_kernels == 0.0015);
+  const Experiment chexpert = shipped("chexpert").experiment;
+  CHECK(chexpert.data.labels.empty());
+  CHECK_FALSE(chexpert.data.split.given);
+  CHECK(chexpert.data.chexpert.uncertain_labels.at("Atelectasis") == Uncertain::ones);
   const Experiment unet = shipped("unet_microscopy").experiment;
   CHECK(unet.data.image.width == 1024);
   CHECK(unet.schedule.warmup.amount == 0);

@@ -187,3 +187,108 @@ TEST_CASE("a class that is not UTF-8 is refused with its line") {
   root.text("labels.csv", "file,kind\na.png,x\nb.png,caf\xC3\xA9\n");
   CHECK(open(options).classes.front() == "caf\xC3\xA9");
 }
+
+static std::string chexpert_row(const std::string& path, const std::string& fourteen) {
+  return path + ",Female,68,Frontal,AP," + fourteen + "\n";
+}
+
+static const std::string kChexpertHeader =
+    "Path,Sex,Age,Frontal/Lateral,AP/PA,No Finding,Enlarged Cardiomediastinum,Cardiomegaly,Lung Opacity,Lung "
+    "Lesion,Edema,Consolidation,Pneumonia,Atelectasis,Pneumothorax,Pleural Effusion,Pleural Other,Fracture,Support "
+    "Devices\n";
+
+// Two patients to train on, one to validate, as the small copy has them.
+static DataOptions chexpert(const TempFolder& root) {
+  for (const char* name :
+       {"train/patient00001/study1/view1_frontal.jpg", "train/patient00002/study2/view1_frontal.jpg",
+        "train/patient00002/study2/view2_lateral.jpg", "valid/patient64541/study1/view1_frontal.jpg"})
+    root.picture(name);
+  const std::string prefix = "CheXpert-v1.0-small/";
+  root.text("train.csv",
+            kChexpertHeader +
+                chexpert_row(prefix + "train/patient00001/study1/view1_frontal.jpg", "1.0,,,,,,,,0.0,0.0,,,,1.0") +
+                chexpert_row(prefix + "train/patient00002/study2/view1_frontal.jpg",
+                             ",,-1.0,1.0,,-1.0,-1.0,,-1.0,,-1.0,,1.0,") +
+                chexpert_row(prefix + "train/patient00002/study2/view2_lateral.jpg", ",,,,,,,,-1.0,,,,,"));
+  root.text("valid.csv", kChexpertHeader + chexpert_row(prefix + "valid/patient64541/study1/view1_frontal.jpg",
+                                                        "0.0,1.0,1.0,1.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0"));
+  return options_for(DataFormat::chexpert, root.path());
+}
+
+static std::string text_of(const std::vector<float>& labels) {
+  std::string text;
+  for (float label : labels) text += std::isnan(label) ? '?' : label == 1 ? '1' : '0';
+  return text;
+}
+
+TEST_CASE("CheXpert's own lists give 14 observations, patients from the path, and parts by list") {
+  const TempFolder root;
+  const DataOptions options = chexpert(root);
+  const Dataset data = open(options);
+  CHECK(data.task == Task::multilabel);
+  CHECK(data.classes == chexpert_observations());
+  REQUIRE(data.samples.size() == 4);
+  CHECK(data.samples[0].path == "train/patient00001/study1/view1_frontal.jpg");
+  CHECK(data.samples[2].group == "patient00002");
+  CHECK(data.samples[2].part == "train");
+  CHECK(data.samples[3].part == "valid");
+  CHECK(text_of(data.samples[0].labels) == "10000000000001");
+  CHECK(text_of(data.samples[1].labels) == "00?10??0?0?010");
+  REQUIRE(data.notes.size() == 3);
+  CHECK(holds(data.notes[0], "6 uncertain labels (-1): 0 taken as 1, 0 as 0, 6 as unknown"));
+  CHECK(holds(data.notes[1], "not mentioned (empty): taken as 0"));
+  CHECK(holds(data.notes[2], "6 labels unknown (ignored)"));
+}
+
+TEST_CASE("uncertain labels of CheXpert count as the policy of their observation says") {
+  const TempFolder root;
+  DataOptions options = chexpert(root);
+  options.chexpert.uncertain = Uncertain::zeros;
+  options.chexpert.uncertain_labels = {{"Atelectasis", Uncertain::ones}, {"Edema", Uncertain::ignore}};
+  const Dataset data = open(options);
+  CHECK(text_of(data.samples[1].labels) == "00010?00100010");
+  CHECK(text_of(data.samples[2].labels) == "00000000100000");
+  CHECK(holds(data.notes[0], "2 taken as 1, 3 as 0, 1 as unknown"));
+  options.chexpert.uncertain = Uncertain::ones;
+  options.chexpert.uncertain_labels.clear();
+  CHECK(text_of(open(options).samples[1].labels) == "00110110101010");
+  options.chexpert.unmentioned_unknown = true;
+  const Dataset unknown = open(options);
+  CHECK(text_of(unknown.samples[1].labels) == "??11?11?1?1?1?");
+  CHECK(unknown.manifest_sha256 != data.manifest_sha256);
+  options.classes = {"Edema", "No Finding"};
+  CHECK(text_of(open(options).samples[1].labels) == "1?");
+}
+
+TEST_CASE("one list of CheXpert is split like any other data, and may lie beside the folder it names") {
+  const TempFolder root;
+  DataOptions options = chexpert(root);
+  options.labels = root / "train.csv";
+  const Dataset data = open(options);
+  CHECK(data.samples.size() == 3);
+  CHECK(holds(data.notes[0], "1 picture beneath data.root named by no row of train.csv"));
+  options.root = root / "train";  // two leading folders of the paths to drop
+  const Dataset inner = open(options);
+  CHECK(inner.samples[0].path == "patient00001/study1/view1_frontal.jpg");
+  CHECK(inner.samples[0].group == "patient00001");
+  CHECK(inner.samples[0].part.empty());
+}
+
+TEST_CASE("lists of CheXpert that are absent, repeat a picture or hold other labels are refused") {
+  const TempFolder root;
+  const DataOptions options = chexpert(root);
+  const std::string row =
+      chexpert_row("CheXpert-v1.0-small/train/patient00001/study1/view1_frontal.jpg", "2.0,,,,,,,,,,,,,");
+  root.text("valid.csv", kChexpertHeader + row);
+  CHECK(holds(error_of(65, [&] { open(options); }), "two label files have a row for one picture"));
+  std::filesystem::remove(root / "valid.csv");
+  root.text("train.csv", kChexpertHeader + row);
+  CHECK(holds(error_of(65, [&] { open(options); }), "line 2: '2.0' in column 'No Finding'"));
+  root.text("train.csv",
+            kChexpertHeader + chexpert_row("CheXpert-v1.0-small/train/view1_frontal.jpg", ",,,,,,,,,,,,,"));
+  CHECK(holds(error_of(66, [&] { open(options); }), "line 2: 'CheXpert-v1.0-small/train/view1_frontal.jpg'"));
+  root.text("train.csv", "Path,No Finding\na.jpg,1\n");
+  error_of(66, [&] { open(options); });
+  std::filesystem::remove(root / "train.csv");
+  CHECK(holds(error_of(66, [&] { open(options); }), "holds no train.csv"));
+}

@@ -1,0 +1,94 @@
+#include "unit/data/folder.hpp"
+
+using namespace dtrain;
+using namespace dtrain::test;
+
+static const std::string kDescription =
+    R"({"channel_names": {"0": "grey"}, "labels": {"background": 0, "nucleus": 2, "cell": 1},
+        "numTraining": 2, "file_ending": ".png"})";
+
+static Image mask(std::vector<uint8_t> values) { return {2, 2, 1, 8, std::move(values), {}}; }
+
+static DataOptions nnunet(const TempFolder& root, const std::string& description = kDescription) {
+  for (const char* name : {"imagesTr/cell_007_0000.png", "imagesTr/cell_012_0000.png"})
+    root.picture(name, mask({9, 8, 7, 6}));
+  root.picture("labelsTr/cell_007.png", mask({0, 1, 2, 1}));
+  root.picture("labelsTr/cell_012.png", mask({0, 0, 2, 3}));
+  root.text("dataset.json", description);
+  return options_for(DataFormat::image_mask, root.path());
+}
+
+static Dataset open(const DataOptions& options) { return open_dataset(options, Task::from_format, 1); }
+
+TEST_CASE("a folder laid out for nnU-Net gives its cases, with the labels of dataset.json") {
+  const TempFolder root;
+  const DataOptions options = nnunet(root);
+  const Dataset data = open(options);
+  CHECK(data.task == Task::segmentation);
+  CHECK(data.classes == std::vector<std::string>{"cell", "nucleus"});
+  REQUIRE(paths_of(data) == std::vector<std::string>{"imagesTr/cell_007_0000.png", "imagesTr/cell_012_0000.png"});
+  CHECK(data.samples[0].masks == std::vector<std::string>{"labelsTr/cell_007.png"});
+  CHECK(read_mask(data, options, 0, 1).bytes == std::vector<uint8_t>{0, 1, 2, 1});
+  CHECK(read_mask(data, options, 1, 1).bytes == std::vector<uint8_t>{0, 0, 2, 0});
+  CHECK(data.notes.empty());
+  root.picture("imagesTs/cell_020_0000.png");
+  CHECK(holds(open(options).notes.at(0), "imagesTs/ left out"));
+  DataOptions named = options;
+  named.image_mask.images = "imagesTr";
+  named.image_mask.masks = "labelsTr";
+  CHECK(open(named).manifest_sha256 == data.manifest_sha256);
+  root.text("dataset.json", R"({"labels": {"background": 0, "cell": 2, "nucleus": 1}, "file_ending": ".png"})");
+  CHECK(open(options).manifest_sha256 != data.manifest_sha256);
+}
+
+TEST_CASE("mask_values win over the labels of dataset.json") {
+  const TempFolder root;
+  DataOptions options = nnunet(root);
+  options.image_mask.mask_values = {{1, 1}, {2, 1}};
+  const Dataset data = open(options);
+  CHECK(data.classes == std::vector<std::string>{"foreground"});
+  CHECK(read_mask(data, options, 0, 1).bytes == std::vector<uint8_t>{0, 1, 1, 1});
+}
+
+TEST_CASE("what nnU-Net has and dtrain does not read is refused with what to do") {
+  const auto refusal = [](const std::string& description) {
+    const TempFolder root;
+    const DataOptions options = nnunet(root, description);
+    return error_of(65, [&] { open(options); });
+  };
+  const auto with_labels = [](const std::string& labels) {
+    return R"({"file_ending": ".png", "labels": )" + labels + "}";
+  };
+  CHECK(
+      holds(refusal(R"({"labels": {"background": 0, "a": 1}, "file_ending": ".nii.gz"})"), "NIfTI volumes (.nii.gz)"));
+  CHECK(holds(refusal(R"({"modality": {"0": "MRI"}, "labels": {"0": "background", "1": "a"}})"),
+              "nnU-Net's first version"));
+  CHECK(holds(refusal(R"({"labels": {"background": 0, "a": 1}, "file_ending": ".mha"})"), "file_ending '.mha'"));
+  CHECK(holds(refusal("[1, 2"), "is no JSON object"));
+  CHECK(holds(refusal(R"({"file_ending": ".png"})"), "has no labels"));
+  CHECK(holds(refusal(with_labels(R"({"background": 0, "whole": [1, 2]})")), "'whole' is a region"));
+  CHECK(holds(refusal(with_labels(R"({"background": 0, "a": 1, "ignore": 2})")), "ignore label"));
+  CHECK(holds(refusal(with_labels(R"({"background": 0, "a": "1"})")), "wants a pixel value"));
+  CHECK(holds(refusal(with_labels(R"({"background": 0, "a": 1, "b": 1})")), "the pixel value 1 two labels"));
+  CHECK(holds(refusal(with_labels(R"({"a": 1})")), "the value 0, the background"));
+  CHECK(holds(refusal(with_labels(R"({"background": 0})")), "0 labels beside the background"));
+  CHECK(holds(refusal(R"({"labels": {"background": 0, "a": 1}, "file_ending": ".png", "numTraining": 5})"),
+              "numTraining 5, but imagesTr/ holds 2 cases"));
+}
+
+TEST_CASE("cases of nnU-Net without a channel, with a second one or without a partner are listed") {
+  const TempFolder root;
+  const DataOptions options = nnunet(root);
+  root.picture("imagesTr/cell_013_0000.png");
+  root.picture("imagesTr/cell_007_0001.png");
+  root.picture("imagesTr/plain.png");
+  root.picture("labelsTr/cell_020.png");
+  const std::string sentence = error_of(65, [&] { open(options); });
+  CHECK(holds(sentence, "(4 problems)"));
+  CHECK(holds(sentence, "image without mask: imagesTr/cell_013_0000.png"));
+  CHECK(holds(sentence, "one picture a case: cell_007_0001.png"));
+  CHECK(holds(sentence, "as in CASE_0000.png: plain.png"));
+  CHECK(holds(sentence, "mask without image: labelsTr/cell_020.png"));
+  std::filesystem::remove_all(root / "labelsTr");
+  CHECK(holds(error_of(66, [&] { open(options); }), "no labelsTr/"));
+}
