@@ -16,6 +16,7 @@
 #include "dtrain/data/loader.hpp"
 #include "dtrain/data/sampler.hpp"
 #include "dtrain/io/file.hpp"
+#include "dtrain/io/tiff_pages.hpp"
 #include "dtrain/optim/optimizer.hpp"
 #include "dtrain/optim/schedule.hpp"
 #include "run.hpp"
@@ -35,6 +36,7 @@ struct Findings {
 
 // The first bytes of a file tell its header, unless long profiles stand before it.
 ImageHeader header_of(const std::string& path) {
+  if (picture_path(path).page > 0) return read_image_header(read_picture_file(path), path);
   try {
     return read_image_header(read_file_start(path, 1 << 16), path);
   } catch (const DataError&) {
@@ -80,7 +82,7 @@ Findings look_at_pictures(const Experiment& e, const Plan& plan, bool quick) {
     }
     note_kind({picture.height, picture.width, picture.channels, picture.bits});
     if (!on_disk) return;
-    const std::string content = Sha256().update(read_file(dataset.root + "/" + sample.path)).hex_digest();
+    const std::string content = Sha256().update(read_picture_file(dataset.root + "/" + sample.path)).hex_digest();
     const std::lock_guard lock(mutex);
     findings.by_content[content].push_back(index);
   };

@@ -77,18 +77,20 @@ void read_masks(const BmpFile& file, BmpHeader& header) {
     header.masks[c].bits = given ? file.u32(kFileHeader + 40 + 4 * c) : usual[c];
     const uint32_t bits = header.masks[c].bits;
     const uint32_t run = bits == 0 ? 0 : bits >> std::countr_zero(bits);
-    if ((run & (run + 1)) != 0 || (header.depth == 16 && bits > 0xFFFF)) file.refuse("a colour mask is not one run of bits");
+    if ((run & (run + 1)) != 0 || (header.depth == 16 && bits > 0xFFFF))
+      file.refuse("a colour mask is not one run of bits");
   }
 }
 
 void read_palette(const BmpFile& file, size_t begin, size_t entry_bytes, uint32_t used, BmpHeader& header) {
   size_t entries = size_t{1} << header.depth;
   if (used > 0) entries = std::min<size_t>(entries, used);
+  if (header.at == begin) header.at += entries * entry_bytes;  // some writers forget their palette there
   if (header.at > begin) entries = std::min(entries, (header.at - begin) / entry_bytes);
   for (size_t i = 0; i < entries; ++i) {
     const uint32_t entry = file.number(begin + i * entry_bytes, 3);
-    header.palette.push_back({static_cast<uint8_t>(entry >> 16), static_cast<uint8_t>(entry >> 8),
-                              static_cast<uint8_t>(entry)});
+    header.palette.push_back(
+        {static_cast<uint8_t>(entry >> 16), static_cast<uint8_t>(entry >> 8), static_cast<uint8_t>(entry)});
   }
   const auto grey = [](const Rgb& entry) { return entry[0] == entry[1] && entry[1] == entry[2]; };
   header.picture.channels = std::all_of(header.palette.begin(), header.palette.end(), grey) ? 1 : 3;
@@ -102,9 +104,7 @@ void check_kind(const BmpFile& file, const BmpHeader& header, bool os2) {
   if (how > kAlphaMasks) file.refuse("its compression is unknown (" + std::to_string(how) + ")");
   if (std::ranges::count(std::array{1, 4, 8, 16, 24, 32}, depth) == 0)
     file.refuse(std::to_string(depth) + " bits a pixel");
-  const bool fits = how == kRle8   ? depth == 8
-                    : how == kRle4 ? depth == 4
-                                   : how == kPlain || depth == 16 || depth == 32;
+  const bool fits = how == kRle8 ? depth == 8 : how == kRle4 ? depth == 4 : how == kPlain || depth == 16 || depth == 32;
   if (!fits) file.refuse("its compression does not go with " + std::to_string(depth) + " bits");
 }
 

@@ -46,8 +46,8 @@ struct ImageLimits {
 /// Gamma chunks and embedded profiles are ignored, alpha is dropped. 1-, 2- and 4-bit grey is spread to 0…255.
 /// `name` is the file's name for messages. Thread-safe.
 /// Throws DataError, naming the file, for anything else: truncated, a wrong checksum, 12-bit or arithmetic-coded JPEG,
-/// TIFF of floats, signed samples, CMYK or other depths, an unknown type (the type is named where it is recognised: GIF,
-/// WebP, DICOM …), more than max_pixels, a progressive JPEG of more than 500 scans. A file too small for what its
+/// TIFF of floats, signed samples, CMYK or other depths, an unknown type (the type is named where it is recognised:
+/// GIF, WebP, DICOM …), more than max_pixels, a progressive JPEG of more than 500 scans. A file too small for what its
 /// header promises is refused before memory is taken for it.
 /// Stricter than most viewers: damaged data, or data that end early, are refused, not filled with grey.
 Image decode_image(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits = {});

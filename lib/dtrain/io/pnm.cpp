@@ -180,7 +180,8 @@ void read_raster(PnmText& text, const PnmHeader& header, std::vector<Value>& out
         int64_t value = next_value(text, header, raw, x);
         if (value > header.most) text.refuse("a sample is greater than white");
         if (header.bits) value = 1 - value;
-        if (s < header.picture.channels) *place++ = static_cast<Value>((2 * value * white + header.most) / (2 * header.most));
+        if (s < header.picture.channels)
+          *place++ = static_cast<Value>((2 * value * white + header.most) / (2 * header.most));
       }
   if (!header.plain) text.go_to(header.at + static_cast<size_t>(header.picture.height * raw_row_bytes(header)));
   text.at_end();

@@ -214,8 +214,7 @@ TiffForm read_form(TIFF* tiff, const std::string& name, const ImageLimits& limit
   uint16_t extras = 0;
   uint16_t* kinds = nullptr;
   const bool has_more = form.photometric != PHOTOMETRIC_PALETTE && form.samples > form.colours();
-  if (has_more && !form.by_library &&
-      TIFFGetField(tiff, TIFFTAG_EXTRASAMPLES, &extras, &kinds) == 1 && extras > 0)
+  if (has_more && !form.by_library && TIFFGetField(tiff, TIFFTAG_EXTRASAMPLES, &extras, &kinds) == 1 && extras > 0)
     form.premultiplied = kinds[0] == EXTRASAMPLE_ASSOCALPHA;
   return form;
 }
@@ -259,7 +258,8 @@ void check_plausible(const TiffForm& form, int64_t unpacked, int64_t rows, size_
 
 /// The samples of one row of a strip or tile, from `row` to every `step`-th value of `out`.
 template <typename Value>
-void place_samples(const uint8_t* row, int bits, int64_t count, int64_t stored, int64_t kept, int64_t step, Value* out) {
+void place_samples(const uint8_t* row, int bits, int64_t count, int64_t stored, int64_t kept, int64_t step,
+                   Value* out) {
   for (int64_t x = 0; x < count; ++x, out += step)
     for (int64_t s = 0; s < kept; ++s) {
       const int64_t at = x * stored + s;
@@ -281,7 +281,7 @@ struct Block {
   int64_t plane = 0;
   int64_t x = 0;
   int64_t y = 0;
-  int64_t width = 0;   // as unpacked: of a tile, with what reaches out of the picture
+  int64_t width = 0;  // as unpacked: of a tile, with what reaches out of the picture
   int64_t height = 0;
 };
 
@@ -409,10 +409,10 @@ void divide_by_alpha(int64_t colours, std::vector<Value>& values) {
 template <typename Value>
 std::vector<Value> oriented(const std::vector<Value>& stored, const TiffForm& form, int64_t channels) {
   const uint16_t o = form.orientation;
-  const bool left = o == ORIENTATION_TOPRIGHT || o == ORIENTATION_BOTRIGHT || o == ORIENTATION_RIGHTTOP ||
-                    o == ORIENTATION_RIGHTBOT;
-  const bool up = o == ORIENTATION_BOTRIGHT || o == ORIENTATION_BOTLEFT || o == ORIENTATION_RIGHTBOT ||
-                  o == ORIENTATION_LEFTBOT;
+  const bool left =
+      o == ORIENTATION_TOPRIGHT || o == ORIENTATION_BOTRIGHT || o == ORIENTATION_RIGHTTOP || o == ORIENTATION_RIGHTBOT;
+  const bool up =
+      o == ORIENTATION_BOTRIGHT || o == ORIENTATION_BOTLEFT || o == ORIENTATION_RIGHTBOT || o == ORIENTATION_LEFTBOT;
   const int64_t height = form.turned() ? form.width : form.height;
   const int64_t width = form.turned() ? form.height : form.width;
   std::vector<Value> out(stored.size());
@@ -446,8 +446,8 @@ Image decode_tiff(std::span<const std::byte> file, const std::string& name, cons
   const TiffForm form = begin(input, name, limits);
   const int64_t planes = form.planar == PLANARCONFIG_CONTIG ? 1 : form.kept();
   check_plausible(form, plane_bytes(form, form.width, form.height) * planes, form.height, file.size(), name);
-  input.error.clear();  // about the directory, which has been read all the same
-  input.strict = true;
+  input.error.clear();                                   // about the directory, which has been read all the same
+  input.strict = form.compression != COMPRESSION_OJPEG;  // which warns of being old
   Blocks blocks(input, form, name);
   Image image = allocate_image({form.height, form.width, form.kept(), form.bits == 16 ? 16 : 8});
   if (form.by_library) {

@@ -28,9 +28,9 @@ enum Tag : uint16_t {
 };
 
 /// What pixels depend on; the rest (descriptions, profiles, private data) does not go with a page.
-constexpr uint16_t kPixelTags[] = {
-    256, 257, 258, 259, 262, 266, kStripOffsets, 274, 277, 278, kStripBytes, 284, 292, 293,
-    317, 320, 322, 323, kTileOffsets, kTileBytes, 338, 339, 347, 529, 530, 531, 532};
+constexpr uint16_t kPixelTags[] = {256,          257,         258, 259, 262, 266, kStripOffsets, 274, 277,
+                                   278,          kStripBytes, 284, 292, 293, 317, 320,           322, 323,
+                                   kTileOffsets, kTileBytes,  338, 339, 347, 529, 530,           531, 532};
 
 /// Bytes of a file, wherever they are.
 class Source {
