@@ -83,7 +83,7 @@ void note_leftovers(const std::vector<Part>& parts, Dataset& dataset) {
     for (const std::string& picture : part.scan.pictures) beside += picture.find('/') == std::string::npos ? 1 : 0;
   }
   if (beside > 0) dataset.notes.push_back(count_of(beside, "picture") + " beside the class folders left out");
-  if (others > 0) dataset.notes.push_back(count_of(others, "file") + " that are no pictures by name left out");
+  if (others > 0) dataset.notes.push_back(count_of(others, "file") + " left out: no picture by name");
 }
 
 }  // namespace
