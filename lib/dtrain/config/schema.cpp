@@ -275,17 +275,9 @@ class Description {
         .default_is("3, for the unet 1");
     add("data.image.resize", choice_codec(i.resize, {"squash", "pad", "crop"}),
         "squash: to size, aspect lost; pad: to fit inside, the rest filled with zero; crop: to cover, centre cut.");
-    Codec sample_range = two_reals_codec(i.range_low, i.range_high, any);
-    sample_range.type = "[low, high], two numbers, the first less than the second";
-    sample_range.read = [&i, read = sample_range.read](const YamlNode& node, const PathBases& bases) {
-      const std::string wrong = read(node, bases);
-      return wrong.empty() && i.range_low >= i.range_high ? "wants [low, high] with low less than high" : wrong;
-    };
-    sample_range.print = [&i, print = sample_range.print] { return i.range_low < i.range_high ? print() : ""; };
-    add("data.image.range", sample_range,
-        "The sample values, as they stand in the file, that become 0 and 1 before mean and std; values beyond are "
-        "clamped. For 16-bit pictures that do not use all of their 16 bits ([0, 4095]), or to choose a window.")
-        .default_is("by each picture's depth: [0, 255] for 8 bits, [0, 65535] for 16");
+    add("data.image.range", range_codec(i.range_low, i.range_high),
+        "Sample values of the file that become 0 and 1, those beyond are clamped: [0, 4095] for 12 bits kept in 16.")
+        .default_is("by the picture's depth: [0, 255] or [0, 65535]");
     add("data.image.mean", reals_codec(i.mean, any), "Subtracted from pixels in [0, 1], one per channel.")
         .default_is("ImageNet's [0.485, 0.456, 0.406] for 3 channels, [0.5] for 1");
     add("data.image.std", reals_codec(i.std, {.min_open = true}), "Divides them then, one per channel.")

@@ -2,86 +2,20 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdarg>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/io/codecs.hpp"
+#include "dtrain/io/tiff_input.hpp"
 #include "dtrain/io/tiff_pages.hpp"
 
 namespace dtrain {
 
 namespace {
-
-/// The most that libtiff may take at once for itself: lists of strips, tables of its decoders.
-constexpr tmsize_t kLibraryMemory = tmsize_t{64} << 20;
-
-/// A file in memory as libtiff reads it, and the first thing it said was wrong.
-struct TiffInput {
-  std::span<const std::byte> file;
-  uint64_t at = 0;
-  std::string error;
-  bool strict = false;  // warnings count: they are about pixels
-  TIFF* tiff = nullptr;
-
-  explicit TiffInput(std::span<const std::byte> bytes) : file(bytes) {}
-  ~TiffInput() {
-    if (tiff != nullptr) TIFFClose(tiff);
-  }
-  TiffInput(const TiffInput&) = delete;
-  TiffInput& operator=(const TiffInput&) = delete;
-};
-
-TiffInput& input_of(thandle_t handle) { return *static_cast<TiffInput*>(handle); }
-
-tmsize_t on_read(thandle_t handle, void* out, tmsize_t count) {
-  TiffInput& input = input_of(handle);
-  const uint64_t rest = input.at < input.file.size() ? input.file.size() - input.at : 0;
-  const uint64_t got = std::min(rest, static_cast<uint64_t>(std::max<tmsize_t>(count, 0)));
-  std::memcpy(out, input.file.data() + (got > 0 ? input.at : 0), got);
-  input.at += got;
-  return static_cast<tmsize_t>(got);
-}
-
-tmsize_t on_write(thandle_t, void*, tmsize_t) { return 0; }
-
-toff_t on_seek(thandle_t handle, toff_t offset, int from) {
-  TiffInput& input = input_of(handle);
-  if (from == SEEK_CUR) offset += input.at;
-  if (from == SEEK_END) offset += input.file.size();
-  input.at = offset;
-  return offset;
-}
-
-int on_close(thandle_t) { return 0; }
-toff_t on_size(thandle_t handle) { return input_of(handle).file.size(); }
-
-int on_map(thandle_t handle, void** base, toff_t* size) {
-  const TiffInput& input = input_of(handle);
-  *base = const_cast<std::byte*>(input.file.data());
-  *size = input.file.size();
-  return 1;
-}
-
-void on_unmap(thandle_t, void*, toff_t) {}
-
-int on_error(TIFF*, void* user, const char*, const char* format, va_list values) {
-  TiffInput& input = input_of(user);
-  char text[256];
-  std::vsnprintf(text, sizeof text, format, values);
-  if (input.error.empty()) input.error = text;
-  return 1;  // said here, and nowhere else
-}
-
-int on_warning(TIFF* tiff, void* user, const char* module, const char* format, va_list values) {
-  return input_of(user).strict ? on_error(tiff, user, module, format, values) : 1;
-}
 
 [[noreturn]] void refuse(const std::string& name, const std::string& why) {
   throw DataError(name + " is a damaged TIFF: " + why);
@@ -127,6 +61,11 @@ template <typename Value>
 Value field(TIFF* tiff, uint32_t tag, Value otherwise) {
   Value value = otherwise;
   return TIFFGetFieldDefaulted(tiff, tag, &value) == 1 ? value : otherwise;
+}
+
+bool is_fax(uint16_t compression) {
+  return compression == COMPRESSION_CCITTRLE || compression == COMPRESSION_CCITTFAX3 ||
+         compression == COMPRESSION_CCITTFAX4;
 }
 
 void check_compression(uint16_t compression, const std::string& name) {
@@ -203,7 +142,8 @@ TiffForm read_form(TIFF* tiff, const std::string& name, const ImageLimits& limit
   form.planar = field<uint16_t>(tiff, TIFFTAG_PLANARCONFIG, PLANARCONFIG_CONTIG);
   form.orientation = field<uint16_t>(tiff, TIFFTAG_ORIENTATION, ORIENTATION_TOPLEFT);
   if (form.orientation < 1 || form.orientation > 8) form.orientation = ORIENTATION_TOPLEFT;
-  const uint16_t unnamed = form.samples >= 3 ? PHOTOMETRIC_RGB : PHOTOMETRIC_MINISWHITE;
+  const bool fax = is_fax(form.compression);  // where the field is missing, libtiff's guess
+  const uint16_t unnamed = form.samples >= 3 ? PHOTOMETRIC_RGB : fax ? PHOTOMETRIC_MINISWHITE : PHOTOMETRIC_MINISBLACK;
   form.photometric = field<uint16_t>(tiff, TIFFTAG_PHOTOMETRIC, unnamed);
   check_compression(form.compression, name);
   check_samples(tiff, form, name);
@@ -225,15 +165,7 @@ TiffForm begin(TiffInput& input, const std::string& name, const ImageLimits& lim
   if (pages.size() > 1)
     throw DataError(name + " is a stack of " + count_of(static_cast<int64_t>(pages.size()), "page") +
                     "; name one of them as " + name + "#1");
-  const std::unique_ptr<TIFFOpenOptions, void (*)(TIFFOpenOptions*)> options(TIFFOpenOptionsAlloc(),
-                                                                             TIFFOpenOptionsFree);
-  TIFFOpenOptionsSetMaxSingleMemAlloc(options.get(), kLibraryMemory);
-  TIFFOpenOptionsSetErrorHandlerExtR(options.get(), on_error, &input);
-  TIFFOpenOptionsSetWarningHandlerExtR(options.get(), on_warning, &input);
-  // c: large strips are not cut into smaller ones; h: the header alone, because the page may be another than the first
-  input.tiff = TIFFClientOpenExt(name.c_str(), "rch", &input, on_read, on_write, on_seek, on_close, on_size, on_map,
-                                 on_unmap, options.get());
-  if (input.tiff == nullptr || TIFFSetSubDirectory(input.tiff, pages[0]) != 1) refuse(input, name);
+  if (!input.open(name, pages[0])) refuse(input, name);
   return read_form(input.tiff, name, limits);
 }
 
@@ -250,9 +182,7 @@ void check_plausible(const TiffForm& form, int64_t unpacked, int64_t rows, size_
   if (form.compression == COMPRESSION_NONE) most = 1;
   if (form.compression == COMPRESSION_PACKBITS) most = 64;
   if (form.compression == COMPRESSION_ADOBE_DEFLATE || form.compression == COMPRESSION_DEFLATE) most = 1032;
-  const bool fax = form.compression == COMPRESSION_CCITTRLE || form.compression == COMPRESSION_CCITTFAX3 ||
-                   form.compression == COMPRESSION_CCITTFAX4;
-  if (fax ? rows / 8 > bytes : unpacked / most > bytes)  // a fax needs a bit for a row
+  if (is_fax(form.compression) ? rows / 8 > bytes : unpacked / most > bytes)  // a fax needs a bit for a row
     refuse(name, "the file is too short for the picture that its header promises");
 }
 
