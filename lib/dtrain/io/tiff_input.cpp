@@ -48,8 +48,9 @@ void on_unmap(thandle_t, void*, toff_t) {}
 
 int on_error(TIFF*, void* user, const char*, const char* format, va_list values) {
   TiffInput& input = input_of(user);
-  char text[256];
+  char text[256] = "";
   std::vsnprintf(text, sizeof text, format, values);
+  for (char& c : text) c = c == '\n' ? ' ' : c;  // one sentence
   if (input.error.empty()) input.error = text;
   return 1;  // said here, and nowhere else
 }
