@@ -8,6 +8,7 @@ find_package(spdlog REQUIRED)
 find_package(yaml-cpp REQUIRED)
 find_package(PNG REQUIRED)
 find_package(JPEG REQUIRED)
+find_package(TIFF 4.5 REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 
 find_path(ISAL_INCLUDE isa-l.h REQUIRED)

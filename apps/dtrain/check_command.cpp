@@ -17,6 +17,7 @@
 #include "dtrain/data/loader.hpp"
 #include "dtrain/data/sampler.hpp"
 #include "dtrain/io/file.hpp"
+#include "dtrain/io/tiff_pages.hpp"
 #include "dtrain/optim/optimizer.hpp"
 #include "dtrain/optim/schedule.hpp"
 #include "run.hpp"
@@ -37,6 +38,7 @@ struct Findings {
 
 // The first bytes of a file tell its header, unless long profiles stand before it.
 ImageHeader header_of(const std::string& path) {
+  if (picture_path(path).page > 0) return read_image_header(read_picture_file(path), path);
   try {
     return read_image_header(read_file_start(path, 1 << 16), path);
   } catch (const DataError&) {

@@ -183,7 +183,7 @@ class BadInput(program.ProgramTest):
         (self.folder / "bare").mkdir()
         (self.folder / "file_root").write_text("no folder")
         self.check_cases(
-            ("small", 65, "gap/third", "no PNG or JPEG", ("data.root=gap",)),
+            ("small", 65, "gap/third", "holds no picture", ("data.root=gap",)),
             ("small", 65, "bare", "no class folders", ("data.root=bare",)),
             ranks=(None, 2))
         self.assertIn(self.call("--config", "small.yaml", "data.root=file_root").code, (65, 66))

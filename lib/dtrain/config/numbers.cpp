@@ -246,6 +246,17 @@ Codec two_reals_codec(double& first, double& second, const RealRange& range) {
           }};
 }
 
+Codec range_codec(double& low, double& high) {
+  Codec codec = two_reals_codec(low, high, {.min = -std::numeric_limits<double>::infinity()});
+  codec.type = "[low, high], two numbers, the first less than the second";
+  codec.read = [&low, &high, read = codec.read](const YamlNode& node, const PathBases& bases) -> std::string {
+    const std::string wrong = read(node, bases);
+    return wrong.empty() && low >= high ? "wants [low, high] with low less than high" : wrong;
+  };
+  codec.print = [&low, &high, print = codec.print] { return low < high ? print() : ""; };
+  return codec;
+}
+
 Codec pos_weight_codec(LossOptions& loss) {
   using Kind = LossOptions::PosWeight;
   const RealRange above_zero{.min_open = true};

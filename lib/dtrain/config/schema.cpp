@@ -312,6 +312,9 @@ class Description {
         .default_is("3, for the unet 1");
     add("data.image.resize", choice_codec(i.resize, {"squash", "pad", "crop"}),
         "squash: to size, aspect lost; pad: to fit inside, the rest filled with zero; crop: to cover, centre cut.");
+    add("data.image.range", range_codec(i.range_low, i.range_high),
+        "Sample values of the file that become 0 and 1, those beyond are clamped: [0, 4095] for 12 bits kept in 16.")
+        .default_is("by the picture's depth: [0, 255] or [0, 65535]");
     add("data.image.mean", reals_codec(i.mean, any), "Subtracted from pixels in [0, 1], one per channel.")
         .default_is("ImageNet's [0.485, 0.456, 0.406] for 3 channels, [0.5] for 1");
     add("data.image.std", reals_codec(i.std, {.min_open = true}), "Divides them then, one per channel.")

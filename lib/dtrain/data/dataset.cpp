@@ -9,7 +9,7 @@
 #include "dtrain/base/text.hpp"
 #include "dtrain/data/formats.hpp"
 #include "dtrain/data/scan.hpp"
-#include "dtrain/io/file.hpp"
+#include "dtrain/io/tiff_pages.hpp"
 
 namespace dtrain {
 
@@ -93,7 +93,7 @@ static void set_parts(Dataset& dataset, const SplitOptions& split) {
 
 static int64_t size_of(const std::string& root, const std::string& path) {
   std::error_code error;
-  const std::string whole = root + "/" + path;
+  const std::string whole = root + "/" + picture_path(path).file;
   const auto bytes = fs::file_size(whole, error);
   if (error) throw_errno("read the size of", whole, error.value());
   return static_cast<int64_t>(bytes);
@@ -155,7 +155,7 @@ Dataset open_dataset(const DataOptions& options, Task task, uint64_t seed) {
   read_format(options, seed, dataset);
   if (!options.classes.empty()) choose_classes(dataset, options.classes);
   if (dataset.samples.empty())
-    throw DataError("data.root '" + options.root + "' holds no sample: no PNG or JPEG picture with a label was found" +
+    throw DataError("data.root '" + options.root + "' holds no sample: no picture with a label was found" +
                     (options.labels.empty() ? "" : " in " + options.labels));
   const auto before = [](const Sample& a, const Sample& b) { return natural_less(a.path, b.path); };
   if (!std::is_sorted(dataset.samples.begin(), dataset.samples.end(), before))
@@ -175,7 +175,7 @@ static std::string path_of(const Dataset& dataset, const std::string& relative) 
 static std::vector<std::vector<std::byte>> read_mask_files(const Dataset& dataset, int64_t index) {
   std::vector<std::vector<std::byte>> files;
   for (const std::string& mask : dataset.samples[static_cast<size_t>(index)].masks)
-    files.push_back(read_file(path_of(dataset, mask)));
+    files.push_back(read_picture_file(path_of(dataset, mask)));
   return files;
 }
 
@@ -187,7 +187,7 @@ int64_t SampleFiles::bytes() const {
 
 SampleFiles read_sample_files(const Dataset& dataset, int64_t index) {
   if (dataset.format == DataFormat::synthetic) return {};
-  return {read_file(path_of(dataset, dataset.samples[static_cast<size_t>(index)].path)),
+  return {read_picture_file(path_of(dataset, dataset.samples[static_cast<size_t>(index)].path)),
           read_mask_files(dataset, index)};
 }
 
@@ -200,7 +200,7 @@ Image decode_picture(const Dataset& dataset, const DataOptions& options, int64_t
 Image read_picture(const Dataset& dataset, const DataOptions& options, int64_t index, uint64_t seed) {
   SampleFiles files;
   if (dataset.format != DataFormat::synthetic)
-    files.picture = read_file(path_of(dataset, dataset.samples[static_cast<size_t>(index)].path));
+    files.picture = read_picture_file(path_of(dataset, dataset.samples[static_cast<size_t>(index)].path));
   return decode_picture(dataset, options, index, seed, files);
 }
 
@@ -274,7 +274,7 @@ std::vector<int64_t> mask_values_found(const Dataset& dataset, const DataOptions
   std::set<int64_t> values;
   if (options.format == DataFormat::synthetic) return {};
   for (const std::string& path : dataset.samples[static_cast<size_t>(index)].masks) {
-    const Image mask = decode_image(read_file(path_of(dataset, path)), path_of(dataset, path));
+    const Image mask = decode_image(read_picture_file(path_of(dataset, path)), path_of(dataset, path));
     values.insert(mask.bytes.begin(), mask.bytes.end());
     values.insert(mask.words.begin(), mask.words.end());
   }

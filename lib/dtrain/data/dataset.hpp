@@ -13,7 +13,8 @@ namespace dtrain {
 
 /// One sample of a data set, without its pixels.
 struct Sample {
-  std::string path;                ///< relative to root, with '/' between folders; the sample's name everywhere
+  std::string path;                ///< relative to root, with '/' between folders, a page of a stack as FILE#PAGE; the
+                                   ///< sample's name everywhere
   std::string group;               ///< patient; "" when the data tell none
   std::string part;                ///< "train", "valid", "test" when the folder says so, else ""
   std::vector<float> labels;       ///< multilabel: one per class, 0, 1 or NaN (unknown)
@@ -41,7 +42,8 @@ struct Dataset {
 /// task and format that do not fit).
 /// Patients and other columns of a label file are never part of a message.
 ///
-/// Hidden files are left out; what is a picture is told by its name: .png, .jpg, .jpeg. Where root holds train/ and
+/// Hidden files are left out; what is a picture is told by its name (has_image_extension). Every page of a TIFF stack
+/// is a sample of its own, FILE#PAGE (io/tiff_pages.hpp), also in label and list files. Where root holds train/ and
 /// valid/ (or val/), test/ optional, or data.split.folders names folders, each sample knows its part.
 ///
 /// image_folder  root/CLASS/…/picture, or root/PART/CLASS/…; classes sorted by name (bytes, as torchvision does).
@@ -57,8 +59,9 @@ struct Dataset {
 ///               column: its values are the classes, in natural order; without separator an empty value is an error.
 ///               Multilabel columns: 1, 0, or empty for unknown.
 /// image_mask    root/IMAGES/name + root/MASKS/name paired by stem, or one folder per sample, each with its own
-///               IMAGES/ (one picture) and MASKS/ whose union is the mask; either of them also beneath PART/. Masks are
-///               PNG: JPEG changes pixel values. Classes: "foreground", or "1", "2" … where mask_values has several.
+///               IMAGES/ (one picture) and MASKS/ whose union is the mask; either of them also beneath PART/. A stack
+///               is paired with a stack of as many pages, page by page. Masks are no JPEG, which changes pixel values.
+///               Classes: "foreground", or "1", "2" … where mask_values has several.
 ///               Or nnU-Net's layout, where root holds dataset.json and imagesTr/ but no IMAGES/:
 ///               imagesTr/CASE_0000.png and labelsTr/CASE.png; classes and pixel values are the `labels` of
 ///               dataset.json unless mask_values is given. NIfTI, cases of several channel files, regions and an ignore

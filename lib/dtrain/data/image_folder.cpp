@@ -60,7 +60,7 @@ void add_samples(const Part& part, const std::vector<std::string>& all, Dataset&
   for (size_t i = 0; i < all.size(); ++i)
     if (part.classes.contains(all[i]) && counts[i] == 0)
       throw DataError("the class folder '" + whole_path(dataset.root, prefix + all[i]) +
-                      "' holds no PNG or JPEG picture; fill it, remove it, or leave it out with data.classes");
+                      "' holds no picture; fill it, remove it, or leave it out with data.classes");
 }
 
 // A class that is validated but never trained is a mistake; one that only lacks validation pictures is worth a note.
@@ -83,7 +83,7 @@ void note_leftovers(const std::vector<Part>& parts, Dataset& dataset) {
     for (const std::string& picture : part.scan.pictures) beside += picture.find('/') == std::string::npos ? 1 : 0;
   }
   if (beside > 0) dataset.notes.push_back(count_of(beside, "picture") + " beside the class folders left out");
-  if (others > 0) dataset.notes.push_back(count_of(others, "file") + " neither PNG nor JPEG by name left out");
+  if (others > 0) dataset.notes.push_back(count_of(others, "file") + " left out: no picture by name");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "dtrain/base/text.hpp"
 #include "dtrain/data/formats.hpp"
 #include "dtrain/data/scan.hpp"
+#include "dtrain/io/tiff_pages.hpp"
 
 namespace dtrain {
 
@@ -30,15 +31,44 @@ FolderScan scan(const DataOptions& options, const std::string& folder) {
   return scan_beneath(options.root, folder, options.allow_links);
 }
 
+/// Last pages of the stacks among pictures, by their names without ending; 0 for a picture of one page.
+std::map<std::string, int64_t> last_pages(const std::vector<std::string>& pictures) {
+  std::map<std::string, int64_t> pages;
+  for (const std::string& name : pictures) pages[std::string(without_ending(name))] = picture_path(name).page;
+  return pages;
+}
+
+void require_equal_stacks(const std::vector<std::string>& images, const std::vector<std::string>& masks) {
+  std::vector<std::string> problems;
+  const std::map<std::string, int64_t> of_masks = last_pages(masks);
+  for (const auto& [name, page] : last_pages(images)) {
+    const auto mask = of_masks.find(name);
+    if (mask == of_masks.end() || mask->second == page) continue;
+    problems.push_back(name + ": " + count_of(std::max<int64_t>(page, 1), "page") + ", its mask has " +
+                       std::to_string(std::max<int64_t>(mask->second, 1)));
+  }
+  if (!problems.empty())
+    throw DataError("stacks and their masks differ in their number of pages:\n" + capped_list(problems));
+}
+
+// What pairs a picture with its mask: the stem, and of a stack the page.
+std::string stem_of(const std::string& name) {
+  const int64_t page = picture_path(name).page;
+  return std::string(without_ending(name)) + (page > 0 ? "#" + std::to_string(page) : "");
+}
+
 // root/IMAGES/name with root/MASKS/name.
 void pair_by_stem(const DataOptions& options, const std::string& images, const std::string& masks, Pairs& pairs) {
   if (!holds_folder(options.root, masks))
     throw MissingError("the folder of masks '" + (fs::path(options.root) / masks).lexically_normal().string() +
                        "' does not exist; name it with data.image_mask.masks");
-  for (const std::string& name : scan(options, images).pictures)
-    pairs[slashed(images) + std::string(without_ending(name))].images.push_back(slashed(images) + name);
-  for (const std::string& name : scan(options, masks).pictures)
-    pairs[slashed(images) + std::string(without_ending(name))].masks.push_back(slashed(masks) + name);
+  const std::vector<std::string> of_images = scan(options, images).pictures;
+  const std::vector<std::string> of_masks = scan(options, masks).pictures;
+  require_equal_stacks(of_images, of_masks);
+  for (const std::string& name : of_images)
+    pairs[slashed(images) + stem_of(name)].images.push_back(slashed(images) + name);
+  for (const std::string& name : of_masks)
+    pairs[slashed(images) + stem_of(name)].masks.push_back(slashed(masks) + name);
 }
 
 // root/SAMPLE/IMAGES/name with all of root/SAMPLE/MASKS.
@@ -53,7 +83,8 @@ void pair_by_folder(const DataOptions& options, const std::string& base, Pairs& 
   }
 }
 
-// Every pair has one picture, and masks that are PNG: one, or several where the sample has a folder of its own.
+// Every pair has one picture, and masks that kept their values: one, or several where the sample has a folder of its
+// own.
 void check_pairs(const Pairs& pairs, bool one_mask) {
   std::vector<std::string> problems;
   for (const auto& [key, pair] : pairs) {
@@ -63,8 +94,8 @@ void check_pairs(const Pairs& pairs, bool one_mask) {
     if (one_mask && pair.masks.size() > 1)
       problems.push_back("two masks of one name: " + pair.masks[0] + ", " + pair.masks[1]);
     for (const std::string& mask : pair.masks)
-      if (!lower_case(mask).ends_with(".png"))
-        problems.push_back("mask is no PNG, and JPEG changes pixel values: " + mask);
+      if (const std::string name = lower_case(mask); name.ends_with(".jpg") || name.ends_with(".jpeg"))
+        problems.push_back("mask is a JPEG, which changes pixel values: " + mask);
   }
   if (!problems.empty())
     throw DataError("images and masks do not pair (" + count_of(static_cast<int64_t>(problems.size()), "problem") +

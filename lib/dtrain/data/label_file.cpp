@@ -11,6 +11,7 @@
 #include "dtrain/data/formats.hpp"
 #include "dtrain/data/scan.hpp"
 #include "dtrain/io/csv.hpp"
+#include "dtrain/io/image.hpp"
 
 namespace dtrain {
 
@@ -88,7 +89,9 @@ LabelFile match_rows(const DataOptions& options, const std::string& path, std::v
     const int64_t picture = find(index, name);
     if (picture == PathIndex::kNone) {
       const bool there = !name.empty() && is_file((fs::path(options.root) / name).string());
-      absent.lines.push_back(text + (there ? " (neither .png nor .jpg)" : ""));
+      const std::string why =
+          has_image_extension(name) ? " (a stack: name its pages as " + name + "#1)" : " (no picture by its name)";
+      absent.lines.push_back(text + (there ? why : ""));
     } else if (picture == PathIndex::kSeveral) {
       several.lines.push_back(text);
     } else if (int64_t& taken = file.row_of[static_cast<size_t>(picture)]; taken >= 0) {

@@ -92,6 +92,10 @@ struct ImageOptions {
   int64_t width = 224;
   int64_t channels = 3;  ///< 1 or 3; a grey picture is repeated, a coloured one turned to grey (ITU-R 601)
   Resize resize = Resize::squash;
+  /// Sample values that become 0 and 1, as they are in the file, 8-bit or 16-bit; what lies beyond is clamped. Both 0:
+  /// from 0 to white, 255 or 65535 by the picture's own depth.
+  double range_low = 0;
+  double range_high = 0;
   std::vector<double> mean;  ///< of pixels in [0, 1], one per channel; empty: ImageNet's for 3, 0.5 for 1
   std::vector<double> std;
 };

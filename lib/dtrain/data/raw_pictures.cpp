@@ -40,7 +40,8 @@ void place_bytes(const Image& picture, const Fit& fit, int64_t channels, uint8_t
 
 PixelKind pixel_kind(const ImageHeader& picture, const ImageOptions& options) {
   const Fit fit = fit_picture(picture.height, picture.width, options);
-  const bool computed = is_resized(fit.rows) || is_resized(fit.columns) || picture.channels > options.channels;
+  const bool computed = is_resized(fit.rows) || is_resized(fit.columns) || picture.channels > options.channels ||
+                        has_range(options, picture.bits);
   return {picture.bits == 8 && !computed, std::min(picture.channels, options.channels)};
 }
 

@@ -28,7 +28,7 @@ struct PixelKind {
 };
 
 /// The least kind for a picture with this header: bytes where it has 8 bits and is neither resized nor turned from
-/// colour to grey.
+/// colour to grey nor spread by data.image.range.
 PixelKind pixel_kind(const ImageHeader& picture, const ImageOptions& options);
 
 /// Decoded picture → raw, HWC in `out` (options.height × options.width pixels of `kind`, which holds pixel_kind() of

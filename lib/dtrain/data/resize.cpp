@@ -148,8 +148,27 @@ std::vector<int64_t> nearest_pixels(const AxisFit& fit) {
   return pixels;
 }
 
-void resize_picture(const Image& picture, const Fit& fit, float* out) {
-  if (picture.bits == 16) {
+template <typename Value>
+static std::vector<float> ranged(const std::vector<Value>& values, const ImageOptions& options) {
+  const auto low = static_cast<float>(options.range_low);
+  const auto factor = static_cast<float>(1 / (options.range_high - options.range_low));
+  std::vector<float> out(values.size());
+  for (size_t i = 0; i < values.size(); ++i)
+    out[i] = std::clamp((static_cast<float>(values[i]) - low) * factor, 0.0F, 1.0F);
+  return out;
+}
+
+bool has_range(const ImageOptions& options, int bits) {
+  const double white = bits == 16 ? 65535 : 255;
+  return options.range_high != options.range_low && (options.range_low != 0 || options.range_high != white);
+}
+
+void resize_picture(const Image& picture, const ImageOptions& options, float* out) {
+  const Fit fit = fit_picture(picture.height, picture.width, options);
+  const bool words = picture.bits == 16;
+  if (has_range(options, picture.bits)) {
+    resize_values(words ? ranged(picture.words, options) : ranged(picture.bytes, options), picture, fit, 1.0F, out);
+  } else if (words) {
     resize_values(picture.words, picture, fit, 1.0F / 65535, out);
   } else {
     resize_values(picture.bytes, picture, fit, 1.0F / 255, out);

@@ -8,6 +8,7 @@
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/io/image.hpp"
+#include "dtrain/io/tiff_pages.hpp"
 
 namespace dtrain {
 
@@ -47,10 +48,18 @@ class Walk {
     if (folder) return enter(entry.path().string(), prefix + name + "/");
     if (!entry.is_regular_file(error)) return;
     if (picture) {
-      scan_.pictures.push_back(prefix + name);
+      add_pages(entry.path().string(), prefix + name);
     } else {
       ++scan_.others;
     }
+  }
+
+  void add_pages(const std::string& path, const std::string& name) {
+    const std::string lower = lower_case(name);
+    const bool tiff = lower.ends_with(".tif") || lower.ends_with(".tiff");
+    const int64_t pages = tiff ? count_tiff_pages(path) : 1;
+    if (pages == 1) return scan_.pictures.push_back(name);
+    for (int64_t page = 1; page <= pages; ++page) scan_.pictures.push_back(name + "#" + std::to_string(page));
   }
 
   void follow(const fs::path& link, bool folder) {
@@ -181,7 +190,7 @@ std::string_view base_name(std::string_view path) {
 
 std::string_view without_ending(std::string_view path) {
   const size_t name = path.size() - base_name(path).size();
-  const size_t dot = path.rfind('.');
+  const size_t dot = path.rfind('.');  // a page stands behind it
   return dot == std::string_view::npos || dot <= name ? path : path.substr(0, dot);
 }
 

@@ -12,15 +12,16 @@ namespace dtrain {
 
 /// What lies beneath a data folder.
 struct FolderScan {
-  std::vector<std::string> pictures;  ///< relative to the folder, '/' between folders, natural order
-  int64_t others = 0;                 ///< files that are neither PNG nor JPEG by their name
+  /// Relative to the folder, '/' between folders, natural order; a TIFF file of several pages as FILE#1, FILE#2 …
+  std::vector<std::string> pictures;
+  int64_t others = 0;  ///< files that are no pictures by their name
 };
 
-/// Walks `folder` to any depth, pictures by name (has_image_extension); hidden files and folders are left out, no file
-/// is opened. Links (`folder` itself may be one) are followed while they stay beneath `root`, or everywhere with
-/// `allow_links`.
-/// Throws DataError for a link that leads out of root or back into a folder that holds it, MissingError for a link to a
-/// picture that leads nowhere, else like throw_errno.
+/// Walks `folder` to any depth, pictures by name (has_image_extension); hidden files and folders are left out. Of
+/// TIFF files the pages are counted (count_tiff_pages), no other file is opened. Links (`folder` itself may be one) are
+/// followed while they stay beneath `root`, or everywhere with `allow_links`. Throws DataError for a link that leads
+/// out of root or back into a folder that holds it, MissingError for a link to a picture that leads nowhere, else like
+/// throw_errno.
 FolderScan scan_folder(const std::string& root, const std::string& folder, bool allow_links);
 
 /// The same for a folder named relative to root (beneath_root()). One that the configuration names outside of root
@@ -53,7 +54,7 @@ bool lies_in(std::string_view path, std::string_view folder);
 
 /// The name after the last '/'.
 std::string_view base_name(std::string_view path);
-/// The path without the ending of its last name: "a/b.c.png" gives "a/b.c".
+/// The path without the ending of its last name, and without a page: "a/b.c.png" and "a/b.c.tif#2" give "a/b.c".
 std::string_view without_ending(std::string_view path);
 /// The file name up to its first '_' or '.'.
 std::string_view group_of_name(std::string_view path);

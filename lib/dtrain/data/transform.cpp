@@ -85,7 +85,7 @@ PictureForm picture_form(const ImageOptions& options) {
 std::vector<float> resized_pixels(const Image& image, const ImageOptions& options) {
   check(image.channels == 1 || image.channels == 3, "a decoded picture has 1 or 3 channels");
   std::vector<float> pixels(static_cast<size_t>(options.height * options.width * image.channels));
-  resize_picture(image, fit_picture(image.height, image.width, options), pixels.data());
+  resize_picture(image, options, pixels.data());
   if (image.channels > options.channels) to_grey(pixels);
   return pixels;
 }

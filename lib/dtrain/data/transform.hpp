@@ -30,9 +30,9 @@ PictureWalk walk_of(const AugmentDraw& draw, int64_t height, int64_t width);
 /// Size, channels and normalisation of what the network reads, data.image.mean and std or their defaults.
 PictureForm picture_form(const ImageOptions& options);
 
-/// Decoded picture → floats in [0, 1] by its bit depth, HWC, at options.height × width: resized bilinearly with
-/// antialiasing (as torchvision's Resize with antialias on float input, within 1e-5), colour turned to grey where
-/// options.channels is 1. What resize pad adds is 0.
+/// Decoded picture → floats in [0, 1] by data.image.range or its bit depth, HWC, at options.height × width: resized
+/// bilinearly with antialiasing (as torchvision's Resize with antialias on float input, within 1e-5), colour turned to
+/// grey where options.channels is 1. What resize pad adds is 0.
 std::vector<float> resized_pixels(const Image& image, const ImageOptions& options);
 
 /// Decoded picture → float32 HWC [height × width × channels] in `out`: resized_pixels(), augmented, then (pixel − mean)

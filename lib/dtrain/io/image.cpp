@@ -1,5 +1,6 @@
 #include "dtrain/io/image.hpp"
 
+#include <algorithm>
 #include <string_view>
 
 #include "dtrain/base/error.hpp"
@@ -12,9 +13,19 @@ namespace {
 
 using namespace std::string_view_literals;
 
-enum class FileType { png, jpeg };
+/// A type of file that is read.
+struct Format {
+  Image (*decode)(std::span<const std::byte>, const std::string&, const ImageLimits&);
+  ImageHeader (*read_header)(std::span<const std::byte>, const std::string&, const ImageLimits&);
+};
 
-/// What lies in data folders beside PNG and JPEG, so that a message can name it.
+constexpr Format kPng = {decode_png, read_png_header};
+constexpr Format kJpeg = {decode_jpeg, read_jpeg_header};
+constexpr Format kTiff = {decode_tiff, read_tiff_header};
+constexpr Format kBmp = {decode_bmp, read_bmp_header};
+constexpr Format kPnm = {decode_pnm, read_pnm_header};
+
+/// What lies in data folders beside pictures that are read, so that a message can name it.
 struct ForeignType {
   size_t offset;
   std::string_view magic;
@@ -23,10 +34,6 @@ struct ForeignType {
 
 constexpr ForeignType kForeignTypes[] = {
     {0, "GIF8"sv, "a GIF picture"},
-    {0, "II*\0"sv, "a TIFF picture"},
-    {0, "MM\0*"sv, "a TIFF picture"},
-    {0, "II+\0"sv, "a TIFF picture"},
-    {0, "MM\0+"sv, "a TIFF picture"},
     {8, "WEBP"sv, "a WebP picture"},
     {128, "DICM"sv, "a DICOM file"},
     {0, "\0\0\0\x0CjP  "sv, "a JPEG 2000 picture"},
@@ -50,44 +57,54 @@ constexpr ForeignType kForeignTypes[] = {
     {0, "<html"sv, "an HTML page, perhaps of a failed download"},
     {0, "<?xml"sv, "an XML or SVG file"},
     {0, "<svg"sv, "an SVG drawing"},
-    {0, "P1\n"sv, "a PBM picture"},
-    {0, "P2\n"sv, "a PGM picture"},
-    {0, "P3\n"sv, "a PPM picture"},
-    {0, "P4\n"sv, "a PBM picture"},
-    {0, "P5\n"sv, "a PGM picture"},
-    {0, "P6\n"sv, "a PPM picture"},
-    {0, "BM"sv, "a BMP picture"},
+    {0, "PF\n"sv, "a PFM picture of floats"},
+    {0, "Pf\n"sv, "a PFM picture of floats"},
 };
 
 std::string_view title_of(std::string_view bytes) {
   for (const ForeignType& type : kForeignTypes)
     if (bytes.size() >= type.offset && bytes.substr(type.offset).starts_with(type.magic)) return type.title;
   if (bytes.find_first_not_of('\0') == std::string_view::npos) return "filled with zero bytes";
-  return "neither, by its first bytes, or its first bytes are damaged";
+  return "none of them, by its first bytes, or its first bytes are damaged";
 }
 
-FileType type_of(std::span<const std::byte> file, const std::string& name) {
+bool is_tiff(std::string_view bytes) {
+  return bytes.starts_with("II*\0"sv) || bytes.starts_with("MM\0*"sv) || bytes.starts_with("II+\0"sv) ||
+         bytes.starts_with("MM\0+"sv);
+}
+
+bool is_pnm(std::string_view bytes) {
+  if (bytes.size() < 3 || bytes[0] != 'P' || bytes[1] < '1' || bytes[1] > '7') return false;
+  return bytes[2] == '\n' || (bytes[1] != '7' && " \t\r#"sv.find(bytes[2]) != std::string_view::npos);
+}
+
+const Format& format_of(std::span<const std::byte> file, const std::string& name) {
   const std::string_view bytes(reinterpret_cast<const char*>(file.data()), file.size());
-  if (bytes.empty()) throw DataError(name + " is empty (0 bytes); a PNG or JPEG picture is expected");
-  if (bytes.starts_with("\x89PNG\r\n\x1A\n")) return FileType::png;
-  if (bytes.starts_with("\xFF\xD8\xFF")) return FileType::jpeg;
-  throw DataError(name + ": only PNG and JPEG pictures are read, and this is " + std::string(title_of(bytes)));
+  if (bytes.empty()) throw DataError(name + " is empty (0 bytes); a picture is expected");
+  if (bytes.starts_with("\x89PNG\r\n\x1A\n")) return kPng;
+  if (bytes.starts_with("\xFF\xD8\xFF")) return kJpeg;
+  if (is_tiff(bytes)) return kTiff;
+  if (bytes.starts_with("BM")) return kBmp;
+  if (is_pnm(bytes)) return kPnm;
+  throw DataError(name + ": only PNG, JPEG, TIFF, BMP and PNM pictures are read, and this is " +
+                  std::string(title_of(bytes)));
 }
 
 }  // namespace
 
 Image decode_image(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits) {
-  return type_of(file, name) == FileType::png ? decode_png(file, name, limits) : decode_jpeg(file, name, limits);
+  return format_of(file, name).decode(file, name, limits);
 }
 
 ImageHeader read_image_header(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits) {
-  return type_of(file, name) == FileType::png ? read_png_header(file, name, limits)
-                                              : read_jpeg_header(file, name, limits);
+  return format_of(file, name).read_header(file, name, limits);
 }
 
 bool has_image_extension(const std::string& path) {
+  static constexpr std::string_view kEndings[] = {".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp",
+                                                  ".pbm", ".pgm", ".ppm",  ".pnm", ".pam"};
   const std::string lower = lower_case(path);
-  return lower.ends_with(".png") || lower.ends_with(".jpg") || lower.ends_with(".jpeg");
+  return std::ranges::any_of(kEndings, [&](std::string_view ending) { return lower.ends_with(ending); });
 }
 
 void check_pixels(const ImageHeader& header, const std::string& name, const ImageLimits& limits) {

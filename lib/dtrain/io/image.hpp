@@ -31,16 +31,25 @@ struct ImageLimits {
   int64_t max_pixels = int64_t{1} << 28;  ///< height × width, 268 million
 };
 
-/// Decodes a PNG (every colour type and depth, interlaced too) or a JPEG (baseline, extended 8-bit, progressive; grey,
-/// YCbCr, RGB; CMYK and YCCK converted). The type is told by the file's first bytes, not by its name. Gamma chunks and
-/// embedded profiles are ignored. EXIF orientation is not applied. 1-, 2- and 4-bit grey is spread to 0…255.
-/// CMYK is turned into RGB as (1 − C)(1 − K), without a colour profile; with an Adobe marker the stored values count
-/// as inverted, which is how Adobe's programs write them. An animated PNG gives its default picture.
+/// Decodes a picture. The type is told by the file's first bytes, not by its name:
+///
+/// PNG   every colour type and depth, interlaced too; an animated one gives its default picture.
+/// JPEG  baseline, extended 8-bit, progressive; grey, YCbCr, RGB; CMYK and YCCK, which are turned into RGB as
+///       (1 − C)(1 − K), without a colour profile; with an Adobe marker the stored values count as inverted, which is
+///       how Adobe's programs write them. EXIF orientation is not applied.
+/// TIFF  classic and BigTIFF, one page (see tiff_pages.hpp); strips and tiles; grey of 1, 2, 4, 8 and 16 bits, black or
+///       white as zero, RGB of 8 and 16 bits, palette, YCbCr; planes apart or together; uncompressed, LZW, deflate,
+///       packbits, JPEG, CCITT. The Orientation field is applied. Colours multiplied by their alpha are divided by it.
+/// BMP   of Windows and OS/2: 1, 4, 8, 16, 24 and 32 bits, colour masks, RLE4, RLE8, top-down and bottom-up.
+/// PNM   PBM, PGM, PPM, plain and raw, and PAM, of one picture; the value of white is spread to 255 or 65535.
+///
+/// Gamma chunks and embedded profiles are ignored, alpha is dropped. 1-, 2- and 4-bit grey is spread to 0…255.
 /// `name` is the file's name for messages. Thread-safe.
 /// Throws DataError, naming the file, for anything else: truncated, a wrong checksum, 12-bit or arithmetic-coded JPEG,
-/// an unknown type (the type is named where it is recognised: GIF, TIFF, BMP, DICOM …), more than max_pixels, a
-/// progressive JPEG of more than 500 scans.
-/// Stricter than most viewers: a JPEG whose compressed data are damaged or end early is refused, not filled with grey.
+/// TIFF of floats, signed samples, CMYK or other depths, an unknown type (the type is named where it is recognised:
+/// GIF, WebP, DICOM …), more than max_pixels, a progressive JPEG of more than 500 scans. A file too small for what its
+/// header promises is refused before memory is taken for it.
+/// Stricter than most viewers: damaged data, or data that end early, are refused, not filled with grey.
 Image decode_image(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits = {});
 
 /// The same checks from the header alone: damage further on is not seen. The start of a file may do where it holds the
@@ -55,7 +64,8 @@ std::vector<std::byte> encode_png(const Image& image);
 /// Throws InternalError unless the picture is such a one, not empty and at most 65,500 pixels a side.
 std::vector<std::byte> encode_jpeg(const Image& image, int quality = 90);
 
-/// True for .png, .jpg and .jpeg in any case: what a folder scan takes for a picture.
+/// True for .png, .jpg, .jpeg, .tif, .tiff, .bmp, .pbm, .pgm, .ppm, .pnm and .pam in any case: what a folder scan takes
+/// for a picture.
 bool has_image_extension(const std::string& path);
 
 }  // namespace dtrain

@@ -26,7 +26,7 @@ TEST_CASE("an image folder gives one class per folder, at any depth, in natural 
   CHECK(data.samples[2].group == "p10");
   CHECK(data.samples[0].id == hash64("cat/deep/x_1.JPEG"));
   REQUIRE(data.notes.size() == 1);
-  CHECK(holds(data.notes[0], "1 file neither PNG nor JPEG"));
+  CHECK(holds(data.notes[0], "1 file left out: no picture by name"));
 }
 
 TEST_CASE("train/ and val/ are parts, not classes") {
@@ -258,7 +258,7 @@ TEST_CASE("an image without mask and a mask without image are listed together") 
   const std::string sentence = error_of(65, [&] { open(options_for(DataFormat::image_mask, root.path())); });
   CHECK(holds(sentence, "image without mask: images/1.png"));
   CHECK(holds(sentence, "mask without image: masks/3.png"));
-  CHECK(holds(sentence, "JPEG changes pixel values: masks/5.jpg"));
+  CHECK(holds(sentence, "mask is a JPEG, which changes pixel values: masks/5.jpg"));
   const TempFolder bare;
   bare.picture("images/1.png");
   CHECK(holds(error_of(66, [&] { open(options_for(DataFormat::image_mask, bare.path())); }), "data.image_mask.masks"));

@@ -154,15 +154,15 @@ TEST_CASE("one label column is a class, or several joined") {
 TEST_CASE("paths that leave the root are refused, files of another type are named as such") {
   const TempFolder root;
   root.picture("a.png");
-  root.text("b.tif", "II*");
+  root.text("b.gif", "GIF8");
   DataOptions options = csv(root);
   options.csv.label = "kind";
   for (const char* bad : {"../a.png", "/etc/a.png", "d/../../a.png"}) {
     root.text("labels.csv", std::string("file,kind\n") + bad + ",x\n");
     CHECK(holds(error_of(65, [&] { open(options); }), "outside data.root"));
   }
-  root.text("labels.csv", "file,kind\na.png,x\nb.tif,y\n");
-  CHECK(holds(error_of(66, [&] { open(options); }), "line 3: 'b.tif' (neither .png nor .jpg)"));
+  root.text("labels.csv", "file,kind\na.png,x\nb.gif,y\n");
+  CHECK(holds(error_of(66, [&] { open(options); }), "line 3: 'b.gif' (no picture by its name)"));
 }
 
 TEST_CASE("a name too long for any file is listed as absent") {

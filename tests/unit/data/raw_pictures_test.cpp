@@ -116,7 +116,9 @@ TEST_CASE("raw pictures, finished, have the bits of transform_image, whatever fl
               for (const uint8_t byte : image.bytes) image.words.push_back(static_cast<uint16_t>(byte * 251 + 7));
               image.bytes.clear();
             }
-            const ImageOptions options = canvas(12, 12, to, resize);
+            ImageOptions options = canvas(12, 12, to, resize);
+            if (seed % 3 == 0) options.range_low = 20;
+            if (seed % 3 == 0) options.range_high = bits == 16 ? 40'000 : 180;
             const PixelKind least = pixel_kind({size[0], size[1], from, bits}, options);
             for (int turn = 0; turn < 8; ++turn) {
               const AugmentDraw draw{.hflip = turn % 2 == 1, .vflip = turn > 5, .quarter_turns = turn % 4};
@@ -136,6 +138,11 @@ TEST_CASE("bytes are kept where 8 bits are neither resized nor turned to grey, o
   CHECK(kind(10, 3, 8, canvas(10, 10, 3)) == PixelKind{true, 3});
   CHECK(kind(10, 3, 8, canvas(10, 10, 1)) == PixelKind{false, 1});
   CHECK(kind(10, 1, 16, canvas(10, 10, 3)) == PixelKind{false, 1});
+  ImageOptions ranged = canvas(10, 10, 3);
+  ranged.range_high = 255;
+  CHECK(kind(10, 1, 8, ranged) == PixelKind{true, 1});
+  ranged.range_high = 200;
+  CHECK(kind(10, 1, 8, ranged) == PixelKind{false, 1});
   CHECK(kind(11, 1, 8, canvas(10, 10, 3)) == PixelKind{false, 1});
   CHECK(kind(8, 3, 8, canvas(10, 10, 3, Resize::pad)) == PixelKind{true, 3});
   CHECK(kind(12, 3, 8, canvas(10, 10, 3, Resize::crop)) == PixelKind{true, 3});

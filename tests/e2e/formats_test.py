@@ -1,0 +1,110 @@
+"""Pictures of other kinds than PNG and JPEG, from file to weights: TIFF stacks, 16 bits, BMP, PNM."""
+
+import random
+import struct
+import zlib
+
+import program
+
+SIDE = 32
+COMMON = {
+    "seed": 3,
+    "epochs": 2,
+    "model": {"name": "small_cnn"},
+    "batch": {"per_rank": 4},
+    "distributed": {"logical_ranks": 2},
+    "data": {"split": {"valid": 0.25}, "image": {"size": [SIDE, SIDE], "channels": 1}, "augment": {"hflip": 0.5}},
+}
+
+
+def tiff(pages, bits):
+    """A grey TIFF, deflated: rows of samples for each page."""
+    file = b"II*\0" + struct.pack("<I", 8)
+    for number, rows in enumerate(pages):
+        packed = zlib.compress(b"".join(struct.pack(f"<{len(row)}{'H' if bits == 16 else 'B'}", *row) for row in rows))
+        packed += b"\0" * (len(packed) % 2)
+        place = len(file) + 2 + 8 * 12 + 4
+        fields = {256: len(rows[0]), 257: len(rows), 258: bits, 259: 8, 262: 1, 273: place, 278: len(rows), 279: len(packed)}
+        file += struct.pack("<H", len(fields)) + b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in fields.items())
+        file += struct.pack("<I", place + len(packed) if number + 1 < len(pages) else 0) + packed
+    return file
+
+
+def pgm(rows, white):
+    return f"P2\n{len(rows[0])} {len(rows)}\n{white}\n".encode() + "\n".join(" ".join(map(str, row)) for row in rows).encode()
+
+
+def bmp(rows):
+    data = b"".join(bytes(value for value in row for _ in range(3)) for row in reversed(rows))  # rows of 32 need no padding
+    return b"BM" + struct.pack("<IIIIiiHHIIIIII", 54 + len(data), 0, 54, 40, SIDE, SIDE, 1, 24, 0, len(data), 0, 0, 0, 0) + data
+
+
+def rows_of(dice, bright, top):
+    """Noise below `top`, twice as bright for one of the classes."""
+    return [[dice.randrange(top) if bright else dice.randrange(top // 2) for _ in range(SIDE)] for _ in range(SIDE)]
+
+
+class Formats(program.ProgramTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        dice = random.Random(5)
+        for bright, name in enumerate(("dark", "light")):
+            folder = cls.folder / "mixed" / name
+            folder.mkdir(parents=True)
+            (folder / "stack.tif").write_bytes(tiff([rows_of(dice, bright, 4096) for _ in range(12)], 16))
+            for i in range(3):
+                (folder / f"single{i}.tiff").write_bytes(tiff([rows_of(dice, bright, 4096)], 16))
+                (folder / f"plain{i}.pgm").write_bytes(pgm(rows_of(dice, bright, 4096), 65535))
+            (cls.folder / "bytes" / name).mkdir(parents=True)
+            for i in range(8):
+                rows = rows_of(dice, bright, 256)
+                (cls.folder / "bytes" / name / f"{i}.bmp").write_bytes(bmp(rows))
+        for part in ("images", "masks"):
+            (cls.folder / "volume" / part).mkdir(parents=True)
+        slices = [rows_of(dice, True, 65536) for _ in range(12)]
+        masks = [[[255 if value > 32768 else 0 for value in row] for row in rows] for rows in slices]
+        (cls.folder / "volume/images/v.tif").write_bytes(tiff(slices, 16))
+        (cls.folder / "volume/masks/v.tif").write_bytes(tiff(masks, 8))
+        cls.write_config("mixed", COMMON, {"data": {"format": "image_folder", "root": "mixed", "image": {"range": [0, 4095]}}})
+        cls.write_config("bytes", COMMON, {"data": {"format": "image_folder", "root": "bytes"}})
+        cls.write_config("volume", COMMON, {"model": {"name": "unet", "base_width": 2}, "data": {"format": "image_mask", "root": "volume"}})
+
+    def test_they_train_to_the_same_bits_on_any_number_of_processes_and_with_a_cache(self):
+        for name in ("mixed", "bytes", "volume"):
+            with self.subTest(name):
+                self.good("--config", f"{name}.yaml", "--run-dir", f"{name}-1", timeout=120)
+                self.good("--config", f"{name}.yaml", "--run-dir", f"{name}-2", "data.loader.cache=device", ranks=2, timeout=120)
+                self.assertEqual(self.run_at(f"{name}-1").hash(), self.run_at(f"{name}-2").hash())
+
+    def test_the_range_changes_what_the_network_sees(self):
+        self.good("--config", "mixed.yaml", "--run-dir", "narrow", "data.image.range=[0, 2047]", timeout=120)
+        self.good("--config", "mixed.yaml", "--run-dir", "usual", timeout=120)
+        self.assertNotEqual(self.run_at("narrow").hash(), self.run_at("usual").hash())
+        self.fails(self.call("--config", "mixed.yaml", "data.image.range=[9, 9]"), 78, "data.image.range", "low less than high")
+
+    def test_check_looks_at_every_page(self):
+        for options in ((), ("--quick",)):
+            json = self.good("check", "--config", "mixed.yaml", "--json", *options).json()
+            self.assertEqual(sum(part["samples"] for part in json["parts"].values()), 2 * (12 + 3 + 3))
+
+    def test_unequal_stacks_and_foreign_files_end_with_65(self):
+        masks = self.folder / "volume/masks/v.tif"
+        whole = masks.read_bytes()
+        masks.write_bytes(tiff([[[0] * SIDE] * SIDE] * 11, 8))
+        try:
+            self.assertIn("v: 12 pages, its mask has 11", self.call("--config", "volume.yaml").err)
+        finally:
+            masks.write_bytes(whole)
+        alien = self.folder / "bytes/dark/9.tif"
+        for content, word in ((b"RIFF1234WEBPVP8 ", "a WebP picture"), (tiff([[[0] * SIDE] * SIDE], 8)[:-20], "damaged TIFF"),
+                              (b"P5 60000 60000 255 x", "allowed"), (b"P5 9000 9000 255 x", "too short")):
+            alien.write_bytes(content)
+            try:
+                self.fails(self.call("--config", "bytes.yaml", "--run-dir", "alien"), 65, "9.tif", word)
+            finally:
+                alien.unlink()
+
+
+if __name__ == "__main__":
+    program.main()

@@ -1,0 +1,141 @@
+// TIFF stacks as data sets, and pictures of 16 bits.
+#include "dtrain/data/split.hpp"
+#include "dtrain/data/transform.hpp"
+#include "unit/data/folder.hpp"
+#include "unit/data/tiff_stack.hpp"
+
+using namespace dtrain;
+using namespace dtrain::test;
+
+namespace {
+
+Dataset open(const DataOptions& options) { return open_dataset(options, Task::from_format, 1); }
+
+/// Pages of 4 × 6 pixels, each with a number of its own in every pixel.
+std::string stack_of(const std::vector<uint8_t>& values) {
+  std::vector<Image> pages;
+  for (const uint8_t value : values) pages.push_back({4, 6, 1, 8, std::vector<uint8_t>(24, value), {}});
+  return tiff_stack(pages);
+}
+
+}  // namespace
+
+TEST_CASE("every page of a stack is a sample beside the pictures of other files") {
+  const TempFolder root;
+  root.text("a/p1_x.tif", stack_of({10, 20, 30}));
+  root.text("a/p2.TIFF", stack_of({40}));
+  root.text("b/p3.pgm", std::string("P5\n2 1\n65535\n\x01\x02\x03\x04", 17));
+  root.text("b/p4.bmp", "whatever");
+  const DataOptions options = options_for(DataFormat::image_folder, root.path());
+  const Dataset data = open(options);
+  CHECK(paths_of(data) ==
+        std::vector<std::string>{"a/p1_x.tif#1", "a/p1_x.tif#2", "a/p1_x.tif#3", "a/p2.TIFF", "b/p3.pgm", "b/p4.bmp"});
+  for (int i = 0; i < 4; ++i) {
+    INFO(data.samples[static_cast<size_t>(i)].path);
+    CHECK(read_picture(data, options, i, 1).bytes == std::vector<uint8_t>(24, static_cast<uint8_t>(10 * (i + 1))));
+    CHECK(read_sample_files(data, i).bytes() < 200);  // not the whole stack
+  }
+  CHECK(read_picture(data, options, 4, 1).words == std::vector<uint16_t>{0x0102, 0x0304});
+  CHECK(data.samples[0].group == "p1");
+  CHECK(data.samples[2].group == "p1");
+  CHECK(data.samples[0].id != data.samples[1].id);
+}
+
+TEST_CASE("more than ten pages keep their order, and a longer stack is another data set") {
+  const TempFolder root;
+  root.text("a/s.tif", stack_of(std::vector<uint8_t>(11, 1)));
+  root.picture("b/1.png");
+  const DataOptions options = options_for(DataFormat::image_folder, root.path());
+  const Dataset data = open(options);
+  CHECK(data.samples[1].path == "a/s.tif#2");
+  CHECK(data.samples[10].path == "a/s.tif#11");
+  root.text("a/s.tif", stack_of(std::vector<uint8_t>(12, 1)));
+  CHECK(open(options).manifest_sha256 != data.manifest_sha256);
+}
+
+TEST_CASE("stacks of pictures and masks are paired page by page") {
+  const TempFolder root;
+  root.text("images/v.tif", stack_of({1, 2, 3}));
+  root.text("masks/v.tif", stack_of({0, 255, 0}));
+  root.text("images/w.tif", stack_of({4}));
+  root.picture("masks/w.png", Image{4, 6, 1, 8, std::vector<uint8_t>(24, 255), {}});
+  const DataOptions options = options_for(DataFormat::image_mask, root.path());
+  const Dataset data = open(options);
+  REQUIRE(paths_of(data) ==
+          std::vector<std::string>{"images/v.tif#1", "images/v.tif#2", "images/v.tif#3", "images/w.tif"});
+  CHECK(data.samples[1].masks == std::vector<std::string>{"masks/v.tif#2"});
+  CHECK(read_mask(data, options, 0, 1).bytes == std::vector<uint8_t>(24, 0));
+  CHECK(read_mask(data, options, 1, 1).bytes == std::vector<uint8_t>(24, 1));
+  CHECK(read_picture(data, options, 1, 1).bytes == std::vector<uint8_t>(24, 2));
+}
+
+TEST_CASE("stacks and masks of unequal pages are refused with both numbers") {
+  const TempFolder root;
+  root.text("images/v.tif", stack_of({1, 2, 3}));
+  root.text("masks/v.tif", stack_of({0, 255}));
+  root.text("images/w.tif", stack_of({1}));
+  root.text("masks/w.tif", stack_of({0, 255}));
+  const std::string sentence = error_of(65, [&] { open(options_for(DataFormat::image_mask, root.path())); });
+  CHECK(holds(sentence, "v: 3 pages, its mask has 2"));
+  CHECK(holds(sentence, "w: 1 page, its mask has 2"));
+}
+
+TEST_CASE("a label file names pages; the stack as a whole is no picture") {
+  const TempFolder root;
+  root.text("s.tif", stack_of({1, 2}));
+  DataOptions options = options_for(DataFormat::csv, root.path());
+  options.labels = root / "labels.csv";
+  options.csv.path = "file";
+  options.csv.label = "kind";
+  root.text("labels.csv", "file,kind\ns.tif#1,x\ns.tif#2,y\n");
+  CHECK(open(options).samples.size() == 2);
+  root.text("labels.csv", "file,kind\ns.tif,x\n");
+  CHECK(holds(error_of(66, [&] { open(options); }), "'s.tif' (a stack: name its pages as s.tif#1)"));
+}
+
+TEST_CASE("a damaged stack is told when it is read, by its name") {
+  const TempFolder root;
+  root.text("a/s.tif", stack_of({1, 2, 3}).substr(0, 150));
+  root.picture("b/1.png");
+  const DataOptions options = options_for(DataFormat::image_folder, root.path());
+  const Dataset data = open(options);
+  REQUIRE(data.samples[0].path == "a/s.tif");
+  CHECK(holds(error_of(65, [&] { read_picture(data, options, 0, 1); }), "a/s.tif is a damaged TIFF"));
+}
+
+TEST_CASE("data.image.range maps sample values to 0 and 1, whatever the depth, and clamps") {
+  ImageOptions options;
+  options.height = 1;
+  options.width = 5;
+  options.channels = 1;
+  options.range_low = 1000;
+  options.range_high = 5000;
+  const Image deep{1, 5, 1, 16, {}, {0, 1000, 2000, 5000, 65535}};
+  CHECK(resized_pixels(deep, options) == std::vector<float>{0, 0, 0.25F, 1, 1});
+  const Image shallow{1, 5, 1, 8, {0, 50, 100, 200, 255}, {}};
+  options.range_low = 50;
+  options.range_high = 150;
+  CHECK(resized_pixels(shallow, options) == std::vector<float>{0, 0, 0.5F, 1, 1});
+  options.range_low = -128;
+  options.range_high = 128;
+  CHECK(resized_pixels(shallow, options)[0] == 0.5F);
+  // Before resizing: one glaring pixel does not outshine its neighbours.
+  options.width = 1;
+  options.range_low = 0;
+  options.range_high = 1000;
+  CHECK(resized_pixels({1, 2, 1, 16, {}, {0, 60000}}, options) == std::vector<float>{0.5F});
+}
+
+TEST_CASE("without data.image.range, and with the whole of it, white is that of the picture's depth") {
+  ImageOptions options;
+  options.height = 1;
+  options.width = 3;
+  options.channels = 1;
+  const Image deep{1, 3, 1, 16, {}, {0, 13107, 65535}};
+  const Image shallow{1, 3, 1, 8, {0, 51, 255}, {}};
+  CHECK(resized_pixels(deep, options) == std::vector<float>{0, 0.2F, 1});
+  CHECK(resized_pixels(shallow, options) == std::vector<float>{0, 0.2F, 1});
+  const std::vector<float> plain = resized_pixels(shallow, options);
+  options.range_high = 255;
+  CHECK(resized_pixels(shallow, options) == plain);
+}
