@@ -27,6 +27,9 @@ struct Key {
 /// Every key, in the order of the documentation. `experiment` must outlive the result; has_effect is as of this call.
 std::vector<Key> describe(Experiment& experiment);
 
+/// Of these the keys of record files: data.tfrecord and data.webdataset.
+std::vector<Key> describe_record_files(DataOptions& data);
+
 /// A group and the sentence that opens its part of the documentation, in order.
 struct Group {
   std::string name;  ///< "" for the top level

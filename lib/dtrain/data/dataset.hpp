@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,17 @@
 
 namespace dtrain {
 
+class RecordSet;
+
+/// Where a sample's bytes lie in the record files of its data set.
+struct RecordPlace {
+  int64_t file = -1;      ///< number of the file; -1: a file of its own
+  int64_t number = 0;     ///< of the record, from 0; an archive has none
+  int64_t offset = 0;     ///< where it begins in the file (what was compressed: decompressed)
+  int64_t size = 0;       ///< bytes of it
+  uint32_t checksum = 0;  ///< of these, as the file tells it; an archive has none
+};
+
 /// One sample of a data set, without its pixels.
 struct Sample {
   std::string path;                ///< relative to root, with '/' between folders; the sample's name everywhere
@@ -18,7 +30,9 @@ struct Sample {
   std::vector<float> labels;       ///< multilabel: one per class, 0, 1 or NaN (unknown)
   int64_t class_index = -1;        ///< multiclass
   std::vector<std::string> masks;  ///< segmentation: relative to root; their union is the mask
-  uint64_t id = 0;                 ///< hash64(path): keys augmentation and the coverage receipt
+  RecordPlace place;               ///< of the picture, where samples lie in record files
+  std::vector<RecordPlace> mask_places;
+  uint64_t id = 0;  ///< hash64(path): keys augmentation and the coverage receipt
 };
 
 /// What exists, before any split: every sample in a fixed order (natural order of the paths), the same on every rank.
@@ -29,7 +43,9 @@ struct Dataset {
   std::vector<std::string> classes;  ///< names of the outputs, in order
   std::vector<Sample> samples;
   std::vector<std::string> notes;  ///< one line each for the banner: rows left out, labels unknown …
-  std::string manifest_sha256;     ///< over classes, and path, labels, group, masks and file sizes of every sample
+  /// Over classes, and path, labels, group, masks and file sizes of every sample, TFRecords' checksums too.
+  std::string manifest_sha256;
+  std::shared_ptr<const RecordSet> records;  ///< the open record files; null where samples are files
 };
 
 /// Reads folders and label files, decodes no picture. Throws MissingError (root, list, label file, pictures named in a
@@ -53,6 +69,13 @@ struct Dataset {
 /// image_mask    root/IMAGES/name + root/MASKS/name paired by stem, or one folder per sample, each with its own
 ///               IMAGES/ (one picture) and MASKS/ whose union is the mask; either of them also beneath PART/. Masks are
 ///               PNG: JPEG changes pixel values. Classes: "foreground", or "1", "2" … where mask_values has several.
+/// tfrecord      files of tf.train.Example at any depth, told by their names (*.tfrecord, *.tfrec, *.record, each also
+///               in the plural, with -00001-of-00010 or .gz behind it, or *-00001-of-00010 alone); a sample's path is
+///               FILE/NUMBER of the record, from 0. Features: see TfRecordOptions. Data's checksums are verified when a
+///               sample is read, not here.
+/// webdataset    *.tar, *.tar.gz and *.tgz at any depth; members with one key (their name up to the first dot of its
+///               last part) are one sample, wherever they stand in the archive; a sample's path is FILE/MEMBER.
+/// Record files whose names begin with train and with val, valid, validation or test tell the parts, like folders.
 /// synthetic     made in memory from `seed`.
 Dataset open_dataset(const DataOptions& options, Task task, uint64_t seed);
 
@@ -63,8 +86,12 @@ struct SampleFiles {
   int64_t bytes() const;                      ///< of all of them
 };
 
-/// Throws MissingError if a file has vanished since the scan, IoError.
+/// Throws MissingError if a file has vanished since the scan, IoError; DataError naming file, record and offset for a
+/// damaged record.
 SampleFiles read_sample_files(const Dataset& dataset, int64_t index);
+
+/// What the picture of sample `index` is called in messages: its file, or record file, record and offset.
+std::string picture_name(const Dataset& dataset, int64_t index);
 
 /// Decoded picture of sample `index`, made in memory for a synthetic one. Throws DataError naming the file.
 Image decode_picture(const Dataset& dataset, const DataOptions& options, int64_t index, uint64_t seed,

@@ -14,6 +14,8 @@ void read_image_folder(const DataOptions& options, Dataset& dataset);
 void read_nih_cxr14(const DataOptions& options, Dataset& dataset);
 void read_csv(const DataOptions& options, Dataset& dataset);
 void read_image_mask(const DataOptions& options, Dataset& dataset);
+void read_tfrecords(const DataOptions& options, Dataset& dataset);
+void read_webdataset(const DataOptions& options, Dataset& dataset);
 void make_synthetic(const DataOptions& options, uint64_t seed, Dataset& dataset);
 
 /// Where each name of data.classes stands in `classes`. Throws ConfigError for a name that is not there, with the names
@@ -29,5 +31,7 @@ Image synthetic_mask(const Dataset& dataset, const DataOptions& options, int64_t
 
 /// "foreground" for one class, else "1", "2" …
 std::vector<std::string> mask_class_names(int64_t classes);
+/// The same for the classes of mask_values. Throws ConfigError unless they are numbered 1, 2, … without a gap, to 255.
+std::vector<std::string> mask_classes(const ImageMaskOptions& options);
 
 }  // namespace dtrain

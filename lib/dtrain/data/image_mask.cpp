@@ -114,8 +114,12 @@ std::vector<std::string> mask_class_names(int64_t classes) {
   return names;
 }
 
+std::vector<std::string> mask_classes(const ImageMaskOptions& options) {
+  return mask_class_names(checked_class_count(options.mask_values));
+}
+
 void read_image_mask(const DataOptions& options, Dataset& dataset) {
-  dataset.classes = mask_class_names(checked_class_count(options.image_mask.mask_values));
+  dataset.classes = mask_classes(options.image_mask);
   auto parts = part_folders(options.root, options.split);
   const bool whole = parts.empty() || holds_folder(options.root, beneath_root(options.root, options.image_mask.images));
   if (whole) return read_pairs(options, "", dataset);

@@ -71,7 +71,9 @@ std::vector<Group> groups_of(const Dataset& dataset, const SplitOptions& options
         "data.split.by patient: the file names tell no patients (a patient is what stands before the first '_' or '.', "
         "with a digit in it, as in 0012_3.png); use by: sample");
   if (by_patient && !named)
-    throw ConfigError("data.split.by patient: the data name no patients; use by: sample, or data.csv.group");
+    throw ConfigError(
+        "data.split.by patient: the data name no patients; use by: sample, or data.csv.group (of record files: "
+        "data.tfrecord.group, data.webdataset.group)");
   std::sort(groups.begin(), groups.end(),
             [](const Group& a, const Group& b) { return a.key != b.key ? a.key < b.key : a.name < b.name; });
   return groups;

@@ -50,13 +50,16 @@ std::optional<TfRecordPlace> TfRecordWalk::next() {
   if (size > kMaxRecord)
     refuse("its length of " + std::to_string(size) + " bytes is more than the " +
            with_commas(static_cast<int64_t>(kMaxRecord)) + " that are read");
-  TfRecordPlace place{number_, offset_, static_cast<int64_t>(size), 0};
+  TfRecordPlace place{number_, offset_, static_cast<int64_t>(size)};
   if (place.size > left - kHeader - kFooter)
     refuse("its " + with_commas(place.size) + " bytes reach beyond the end of the file; it was cut short");
-  place.masked_crc = static_cast<uint32_t>(little_endian(bytes_.at(place.end() - kFooter, kFooter)));
   ++number_;
   offset_ = place.end();
   return place;
+}
+
+uint32_t TfRecordWalk::told_checksum(const TfRecordPlace& place) {
+  return static_cast<uint32_t>(little_endian(bytes_.at(place.end() - kFooter, kFooter)));
 }
 
 std::vector<std::byte> read_tfrecord(const RecordFile& file, int64_t number, int64_t offset, int64_t size) {

@@ -19,10 +19,9 @@ uint32_t masked_crc(uint32_t crc);
 
 /// Where one record lies in its (decompressed) file.
 struct TfRecordPlace {
-  int64_t number = 0;       ///< from 0
-  int64_t offset = 0;       ///< of the frame; the data begin 12 bytes later
-  int64_t size = 0;         ///< of the data
-  uint32_t masked_crc = 0;  ///< of the data, as the file says
+  int64_t number = 0;  ///< from 0
+  int64_t offset = 0;  ///< of the frame; the data begin 12 bytes later
+  int64_t size = 0;    ///< of the data
   int64_t data() const { return offset + 12; }
   int64_t end() const { return offset + size + 16; }
 };
@@ -38,6 +37,8 @@ class TfRecordWalk {
   /// The next record, nothing at the end of the file. Throws DataError naming file, record and offset for a length with
   /// a wrong checksum, of more than 1 GiB, or that reaches beyond the file.
   std::optional<TfRecordPlace> next();
+  /// The masked CRC32C of a record's data as the file tells it. It lies beside the next record's length.
+  uint32_t told_checksum(const TfRecordPlace& place);
 
  private:
   ByteWindow& bytes_;

@@ -179,3 +179,20 @@ TEST_CASE("a value that was refused is not held against other keys") {
   CHECK_FALSE(contains(wrong, "no effect"));
   CHECK_FALSE(contains(wrong, "missing"));
 }
+
+TEST_CASE("keys of record files go with their format, and masks with segmentation") {
+  const std::vector<std::string> tfrecord = {"data.format=tfrecord", "data.root=/d"};
+  expect(tfrecord,
+         {{{"data.webdataset.label=txt"}, "data.webdataset.label has no effect here"},
+          {{"data.split.by=patient"}, "data.split.by patient needs data.tfrecord.group"},
+          {{"data.tfrecord.names=[a, b]", "model.outputs=3"}, "model.outputs is 3, but the data have 2 classes"},
+          {{"data.image_mask.mask_values={1: 1}"}, "data.image_mask.mask_values has no effect here"},
+          {{"data.tfrecord.mask=m"}, "segmentation needs model.name unet"}});
+  const std::vector<std::string> masks = {"data.format=webdataset", "data.root=/d", "data.webdataset.mask=seg.png",
+                                          "model.name=unet", "data.image_mask.mask_values={1: 1, 2: 2}"};
+  expect(masks, {{{"data.webdataset.names=[a, b]"},
+                  "data.webdataset.names has no effect here: only when data.format is webdataset without "
+                  "data.webdataset.mask"},
+                 {{"task=multiclass"}, "does not fit data.format, which is for segmentation"}});
+  expect({"data.format=tfrecord", "data.root=/d", "task=multilabel"}, {});
+}
