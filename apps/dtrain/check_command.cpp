@@ -46,11 +46,17 @@ ImageHeader header_of(const std::string& path) {
   }
 }
 
-// Headers alone: sizes of picture and masks.
-ImageHeader look_at_headers(const Dataset& dataset, const Sample& sample) {
-  const ImageHeader picture = header_of(dataset.root + "/" + sample.path);
-  for (const std::string& name : sample.masks) {
-    const ImageHeader mask = header_of(dataset.root + "/" + name);
+// Headers alone: sizes of picture and masks. A record is read whole, because its checksum is over all of it.
+ImageHeader look_at_headers(const Dataset& dataset, int64_t index) {
+  const Sample& sample = dataset.samples[static_cast<size_t>(index)];
+  SampleFiles files;
+  if (dataset.records) files = read_sample_files(dataset, index);
+  const ImageHeader picture = dataset.records ? read_image_header(files.picture, picture_name(dataset, index))
+                                              : header_of(dataset.root + "/" + sample.path);
+  for (size_t i = 0; i < sample.masks.size(); ++i) {
+    const std::string& name = sample.masks[i];
+    const ImageHeader mask =
+        dataset.records ? read_image_header(files.masks[i], name) : header_of(dataset.root + "/" + name);
     if (mask.height != picture.height || mask.width != picture.width)
       throw DataError(sample.path + " is " + std::to_string(picture.height) + "x" + std::to_string(picture.width) +
                       ", but its mask " + name + " is " + std::to_string(mask.height) + "x" +
@@ -74,8 +80,7 @@ Findings look_at_pictures(const Experiment& e, const Plan& plan, bool quick) {
     findings.kind = findings.kind.with(kind);
   };
   const auto look = [&](int64_t index) {
-    const Sample& sample = dataset.samples[static_cast<size_t>(index)];
-    if (quick && on_disk) return note_kind(look_at_headers(dataset, sample));
+    if (quick && on_disk) return note_kind(look_at_headers(dataset, index));
     const SampleFiles files = read_sample_files(dataset, index);
     const Image picture = decode_picture(dataset, e.data, index, e.seed, files);
     if (dataset.task == Task::segmentation) {

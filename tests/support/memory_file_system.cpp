@@ -125,6 +125,17 @@ ssize_t MemoryFileSystem::read(int descriptor, std::span<std::byte> out) {
   return static_cast<ssize_t>(count);
 }
 
+ssize_t MemoryFileSystem::read_at(int descriptor, int64_t offset, std::span<std::byte> out) {
+  bool late = false;
+  if (const int failed = begin("read_at", late); failed < 0) return failed;
+  if (late) return -fault_.error_number;
+  const std::string& bytes = inodes_[static_cast<size_t>(open_.at(descriptor).inode)].bytes;
+  const size_t at = std::min(static_cast<size_t>(offset), bytes.size());
+  const size_t count = std::min(out.size(), bytes.size() - at);
+  std::memcpy(out.data(), bytes.data() + at, count);
+  return static_cast<ssize_t>(count);
+}
+
 ssize_t MemoryFileSystem::write(int descriptor, std::span<const std::byte> bytes) {
   bool late = false;
   if (const int failed = begin("write", late); failed < 0) return failed;

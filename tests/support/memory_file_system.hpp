@@ -61,6 +61,7 @@ class MemoryFileSystem : public FileSystem {
 
   int open(const std::string& path, int flags, unsigned mode) override;
   ssize_t read(int descriptor, std::span<std::byte> out) override;
+  ssize_t read_at(int descriptor, int64_t offset, std::span<std::byte> out) override;
   ssize_t write(int descriptor, std::span<const std::byte> bytes) override;
   int sync(int descriptor) override;
   int close(int descriptor) override;

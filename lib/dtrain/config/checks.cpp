@@ -22,6 +22,9 @@ Task task_of_format(const Experiment& e) {
       return e.data.csv.labels.empty() && e.data.csv.separator.empty() ? Task::multiclass : Task::multilabel;
     case DataFormat::image_mask:
       return Task::segmentation;
+    case DataFormat::tfrecord:
+    case DataFormat::webdataset:
+      return has_mask_files(e.data) ? Task::segmentation : Task::multiclass;
     case DataFormat::synthetic:
       break;
   }
@@ -37,10 +40,17 @@ double default_eps(OptimizerName name) {
   return name == OptimizerName::adadelta ? 1e-6 : 1e-8;
 }
 
+// The names that the configuration gives to classes in record files.
+const std::vector<std::string>& record_names(const DataOptions& d) {
+  static const std::vector<std::string> kNone;
+  if (!has_records(d) || has_mask_files(d)) return kNone;
+  return d.format == DataFormat::tfrecord ? d.tfrecord.names : d.webdataset.names;
+}
+
 // The classes as far as the configuration tells them: their names are columns.
 std::optional<std::vector<std::string>> class_names(const Experiment& e) {
   const DataOptions& d = e.data;
-  if (d.format == DataFormat::image_mask) {
+  if (has_mask_files(d)) {
     if (d.image_mask.mask_values.empty()) return std::nullopt;  // the data tell
     std::set<std::string> numbers;
     for (const auto& [pixel, number] : d.image_mask.mask_values) numbers.insert(std::to_string(number));
@@ -50,6 +60,7 @@ std::optional<std::vector<std::string>> class_names(const Experiment& e) {
   if (d.format == DataFormat::nih_cxr14) return nih_findings();
   if (d.format == DataFormat::chexpert) return chexpert_observations();
   if (d.format == DataFormat::csv && !d.csv.labels.empty()) return d.csv.labels;
+  if (const std::vector<std::string>& names = record_names(d); !names.empty()) return names;
   return std::nullopt;
 }
 
@@ -171,7 +182,9 @@ class Checker {
     if (!sound({"data.format"})) return;
     if (!given("data.format")) {
       problems_.push_back(
-          {nowhere_, "data.format is missing: image_folder, nih_cxr14, chexpert, csv, image_mask or synthetic"});
+          {nowhere_,
+           "data.format is missing: image_folder, nih_cxr14, chexpert, csv, image_mask, tfrecord, webdataset or "
+           "synthetic"});
       return;
     }
     const DataFormat format = e_.data.format;
@@ -185,10 +198,11 @@ class Checker {
   void task() {
     if (!sound({"data.format", "task", "model.name"}) || !given("data.format")) return;
     const DataFormat format = e_.data.format;
-    const bool fits = format == DataFormat::synthetic || (format == DataFormat::csv && e_.task != Task::segmentation) ||
-                      e_.task == task_of_format(e_);
+    const bool labels = format == DataFormat::csv || (has_records(e_.data) && !has_mask_files(e_.data));
+    const bool fits =
+        format == DataFormat::synthetic || (labels && e_.task != Task::segmentation) || e_.task == task_of_format(e_);
     if (!fits) {
-      const std::string only = format == DataFormat::csv ? "multilabel or multiclass" : name_of(task_of_format(e_));
+      const std::string only = labels ? "multilabel or multiclass" : name_of(task_of_format(e_));
       return wrong({"task"}, "task " + name_of(e_.task) + " does not fit data.format, which is for " + only);
     }
     const bool unet = e_.model.name == NetworkName::unet;
@@ -244,6 +258,10 @@ class Checker {
     if (!sound({"data.format", "data.split.by"}) || s.by != SplitOptions::By::patient) return;
     if (e_.data.format == DataFormat::csv && e_.data.csv.group.empty() && sound({"data.csv.group"}))
       wrong({"data.split.by"}, "data.split.by patient needs data.csv.group, the column that names the patient");
+    for (const auto& [format, group] : {std::pair{DataFormat::tfrecord, "data.tfrecord.group"},
+                                        std::pair{DataFormat::webdataset, "data.webdataset.group"}})
+      if (e_.data.format == format && !given(group))
+        wrong({"data.split.by"}, std::string("data.split.by patient needs ") + group + ", which names the patient");
   }
 
   void image() {
@@ -295,14 +313,15 @@ class Checker {
   /// Number of classes, where the configuration alone tells it.
   std::optional<int64_t> classes() const {
     const DataOptions& d = e_.data;
-    if (!sound({"data.format", "data.classes", "data.csv.labels", "data.synthetic.classes", "task"}))
+    if (!sound({"data.format", "data.classes", "data.csv.labels", "data.synthetic.classes", "task",
+                "data.tfrecord.names", "data.webdataset.names"}))
       return std::nullopt;
     if (!d.classes.empty()) return static_cast<int64_t>(d.classes.size());
     if (d.format == DataFormat::nih_cxr14 || d.format == DataFormat::chexpert) return 14;
     if (d.format == DataFormat::csv && !d.csv.labels.empty()) return static_cast<int64_t>(d.csv.labels.size());
     if (d.format == DataFormat::synthetic) return d.synthetic.classes;
-    if (d.format == DataFormat::image_mask && sound({"data.image_mask.mask_values"}) && mask_classes() > 0)
-      return mask_classes();
+    if (has_mask_files(d) && sound({"data.image_mask.mask_values"}) && mask_classes() > 0) return mask_classes();
+    if (!record_names(d).empty()) return static_cast<int64_t>(record_names(d).size());
     return std::nullopt;
   }
 
@@ -313,7 +332,7 @@ class Checker {
   }
 
   void masks() {
-    if (e_.data.format != DataFormat::image_mask || !sound({"data.format", "data.image_mask.mask_values"})) return;
+    if (!has_mask_files(e_.data) || !sound({"data.format", "data.image_mask.mask_values"})) return;
     std::set<int64_t> numbers;
     for (const auto& [pixel, number] : e_.data.image_mask.mask_values) numbers.insert(number);
     if (static_cast<int64_t>(numbers.size()) != mask_classes())

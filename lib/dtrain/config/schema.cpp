@@ -74,9 +74,8 @@ class Description {
         "What is asked of the network: several labels at once, one class of several, or a class per pixel.")
         .default_is(
             "from `data.format`: image_folder multiclass; nih_cxr14 and chexpert multilabel; csv multilabel with "
-            "`csv.labels` or "
-            "`csv.separator`, else multiclass; image_mask segmentation; synthetic multilabel, with the unet "
-            "segmentation");
+            "`csv.labels` or `csv.separator`, else multiclass; image_mask segmentation; tfrecord and webdataset "
+            "segmentation with a `mask`, else multiclass; synthetic multilabel, with the unet segmentation");
     add("seed", seed_codec(e_.seed),
         "Seed of initial weights, order of the samples, augmentation, dropout and synthetic data.");
     add("on_nan",
@@ -147,7 +146,8 @@ class Description {
     const DataFormat f = d.format;
     const std::vector<std::string> by = {"data.format"};
     add("data.format",
-        choice_codec(d.format, {"image_folder", "nih_cxr14", "chexpert", "csv", "image_mask", "synthetic"}),
+        choice_codec(d.format, {"image_folder", "nih_cxr14", "chexpert", "csv", "image_mask", "synthetic", "tfrecord",
+                                "webdataset"}),
         "How pictures and labels are laid out; docs/data.md shows each.")
         .default_is("must be given");
     add("data.root", path_codec(d.root, PathRule::beside_file),
@@ -242,13 +242,15 @@ class Description {
     add("data.image_mask.mask_values", mask_values_codec(d.image_mask.mask_values),
         "Class 1, 2, … of each pixel value of a mask; values not listed are background. Replaced whole by later "
         "sources.")
-        .only(mask, when_mask, by)
+        .only(has_mask_files(d), "`data.format` is image_mask, or record files have masks",
+              {"data.format", "data.tfrecord.mask", "data.webdataset.mask"})
         .default_is("`{255: 1}`; in nnU-Net's layout the labels of dataset.json");
     add("data.synthetic.samples", whole_codec(d.synthetic.samples, {.min = 1, .max = 1000000000}),
         "Pictures made in memory, with labels that a network can learn.")
         .only(synthetic, when_synthetic, by);
     add("data.synthetic.classes", whole_codec(d.synthetic.classes, {.min = 1, .max = 100000}), "Classes among them.")
         .only(synthetic, when_synthetic, by);
+    for (Key& key : describe_record_files(d)) keys_.push_back(std::move(key));
   }
 
   void split() {

@@ -32,6 +32,9 @@ std::vector<Key> describe(Experiment& experiment);
 /// Its last part: optimizer, schedule, distributed, checkpoint, output.
 std::vector<Key> describe_training(Experiment& experiment);
 
+/// Of these the keys of record files: data.tfrecord and data.webdataset.
+std::vector<Key> describe_record_files(DataOptions& data);
+
 /// A group and the sentence that opens its part of the documentation, in order.
 struct Group {
   std::string name;  ///< "" for the top level

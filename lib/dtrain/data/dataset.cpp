@@ -8,6 +8,7 @@
 #include "dtrain/base/hash.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/data/formats.hpp"
+#include "dtrain/data/record_set.hpp"
 #include "dtrain/data/scan.hpp"
 #include "dtrain/io/tiff_pages.hpp"
 
@@ -27,6 +28,9 @@ static Task natural_task(const DataOptions& options) {
       return Task::segmentation;
     case DataFormat::csv:
       return options.csv.labels.empty() && options.csv.separator.empty() ? Task::multiclass : Task::multilabel;
+    case DataFormat::tfrecord:
+    case DataFormat::webdataset:
+      return has_mask_files(options) ? Task::segmentation : Task::multiclass;
     case DataFormat::nih_cxr14:
     case DataFormat::chexpert:
     case DataFormat::synthetic:
@@ -37,7 +41,8 @@ static Task natural_task(const DataOptions& options) {
 
 static Task checked_task(const DataOptions& options, Task task) {
   const Task natural = natural_task(options);
-  if (task == Task::from_format || task == natural || options.format == DataFormat::synthetic)
+  const bool flags = has_records(options) && natural == Task::multiclass && task == Task::multilabel;
+  if (task == Task::from_format || task == natural || flags || options.format == DataFormat::synthetic)
     return task == Task::from_format ? natural : task;
   throw ConfigError("task " + task_name(task) + " does not fit data.format, whose samples are for " +
                     task_name(natural));
@@ -99,6 +104,15 @@ static int64_t size_of(const std::string& root, const std::string& path) {
   return static_cast<int64_t>(bytes);
 }
 
+static RecordPlace mask_place(const Sample& sample, size_t mask) {
+  return sample.mask_places.empty() ? RecordPlace{} : sample.mask_places[mask];
+}
+
+static std::string size_text(const Dataset& dataset, const std::string& path, const RecordPlace& place) {
+  if (place.file < 0) return std::to_string(size_of(dataset.root, path));
+  return std::to_string(place.size) + " " + hex8(place.checksum);
+}
+
 static std::string label_text(const Sample& sample) {
   std::string text = std::to_string(sample.class_index);
   for (float label : sample.labels) text += label > 0.5F ? '1' : label == 0 ? '0' : '?';
@@ -121,9 +135,9 @@ static std::string manifest_of(const Dataset& dataset, const DataOptions& option
   std::string line;
   for (const Sample& sample : dataset.samples) {
     line = sample.path + kEnd + label_text(sample) + kEnd + sample.group + kEnd;
-    if (!synthetic) line += std::to_string(size_of(dataset.root, sample.path)) + kEnd;
-    for (const std::string& mask : sample.masks)
-      line += mask + kEnd + std::to_string(size_of(dataset.root, mask)) + kEnd;
+    if (!synthetic) line += size_text(dataset, sample.path, sample.place) + kEnd;
+    for (size_t i = 0; i < sample.masks.size(); ++i)
+      line += sample.masks[i] + kEnd + size_text(dataset, sample.masks[i], mask_place(sample, i)) + kEnd;
     sha.update(line + '\n');
   }
   return sha.hex_digest();
@@ -141,6 +155,10 @@ static void read_format(const DataOptions& options, uint64_t seed, Dataset& data
       return read_csv(options, dataset);
     case DataFormat::image_mask:
       return read_image_mask(options, dataset);
+    case DataFormat::tfrecord:
+      return read_tfrecords(options, dataset);
+    case DataFormat::webdataset:
+      return read_webdataset(options, dataset);
     case DataFormat::synthetic:
       return make_synthetic(options, seed, dataset);
   }
@@ -173,10 +191,27 @@ static std::string path_of(const Dataset& dataset, const std::string& relative) 
 }
 
 static std::vector<std::vector<std::byte>> read_mask_files(const Dataset& dataset, int64_t index) {
+  const Sample& sample = dataset.samples[static_cast<size_t>(index)];
   std::vector<std::vector<std::byte>> files;
-  for (const std::string& mask : dataset.samples[static_cast<size_t>(index)].masks)
-    files.push_back(read_picture_file(path_of(dataset, mask)));
+  for (size_t i = 0; i < sample.masks.size(); ++i)
+    files.push_back(dataset.records ? dataset.records->read_mask(sample, i)
+                                    : read_picture_file(path_of(dataset, sample.masks[i])));
   return files;
+}
+
+static std::vector<std::byte> read_picture_of(const Dataset& dataset, int64_t index) {
+  const Sample& sample = dataset.samples[static_cast<size_t>(index)];
+  return dataset.records ? dataset.records->read_picture(sample) : read_picture_file(path_of(dataset, sample.path));
+}
+
+std::string picture_name(const Dataset& dataset, int64_t index) {
+  const Sample& sample = dataset.samples[static_cast<size_t>(index)];
+  return dataset.records ? dataset.records->name_of(sample.path, sample.place) : path_of(dataset, sample.path);
+}
+
+static std::string mask_name(const Dataset& dataset, const Sample& sample, size_t mask) {
+  const std::string& path = sample.masks[mask];
+  return dataset.records ? dataset.records->name_of(path, mask_place(sample, mask)) : path_of(dataset, path);
 }
 
 int64_t SampleFiles::bytes() const {
@@ -187,20 +222,18 @@ int64_t SampleFiles::bytes() const {
 
 SampleFiles read_sample_files(const Dataset& dataset, int64_t index) {
   if (dataset.format == DataFormat::synthetic) return {};
-  return {read_picture_file(path_of(dataset, dataset.samples[static_cast<size_t>(index)].path)),
-          read_mask_files(dataset, index)};
+  return {read_picture_of(dataset, index), read_mask_files(dataset, index)};
 }
 
 Image decode_picture(const Dataset& dataset, const DataOptions& options, int64_t index, uint64_t seed,
                      const SampleFiles& files) {
   if (dataset.format == DataFormat::synthetic) return synthetic_picture(dataset, options, index, seed);
-  return decode_image(files.picture, path_of(dataset, dataset.samples[static_cast<size_t>(index)].path));
+  return decode_image(files.picture, picture_name(dataset, index));
 }
 
 Image read_picture(const Dataset& dataset, const DataOptions& options, int64_t index, uint64_t seed) {
   SampleFiles files;
-  if (dataset.format != DataFormat::synthetic)
-    files.picture = read_picture_file(path_of(dataset, dataset.samples[static_cast<size_t>(index)].path));
+  if (dataset.format != DataFormat::synthetic) files.picture = read_picture_of(dataset, index);
   return decode_picture(dataset, options, index, seed, files);
 }
 
@@ -238,7 +271,7 @@ Image decode_mask(const Dataset& dataset, const DataOptions& options, int64_t in
   united.channels = 1;
   for (size_t i = 0; i < sample.masks.size(); ++i) {
     const std::string& path = sample.masks[i];
-    const Image mask = decode_image(files.masks[i], path_of(dataset, path));
+    const Image mask = decode_image(files.masks[i], mask_name(dataset, sample, i));
     if (united.height == 0) {
       united.height = mask.height;
       united.width = mask.width;
@@ -273,8 +306,9 @@ std::vector<int64_t> mask_values_found(const Dataset& dataset, const DataOptions
   constexpr size_t kMost = 16;
   std::set<int64_t> values;
   if (options.format == DataFormat::synthetic) return {};
-  for (const std::string& path : dataset.samples[static_cast<size_t>(index)].masks) {
-    const Image mask = decode_image(read_picture_file(path_of(dataset, path)), path_of(dataset, path));
+  const std::vector<std::vector<std::byte>> files = read_mask_files(dataset, index);
+  for (size_t i = 0; i < files.size(); ++i) {
+    const Image mask = decode_image(files[i], mask_name(dataset, dataset.samples[static_cast<size_t>(index)], i));
     values.insert(mask.bytes.begin(), mask.bytes.end());
     values.insert(mask.words.begin(), mask.words.end());
   }

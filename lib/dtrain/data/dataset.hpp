@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,17 @@
 #include "dtrain/io/image.hpp"
 
 namespace dtrain {
+
+class RecordSet;
+
+/// Where a sample's bytes lie in the record files of its data set.
+struct RecordPlace {
+  int64_t file = -1;      ///< number of the file; -1: a file of its own
+  int64_t number = 0;     ///< of the record, from 0; an archive has none
+  int64_t offset = 0;     ///< where it begins in the file (what was compressed: decompressed)
+  int64_t size = 0;       ///< bytes of it
+  uint32_t checksum = 0;  ///< of these, as the file tells it; an archive has none
+};
 
 /// One sample of a data set, without its pixels.
 struct Sample {
@@ -20,7 +32,9 @@ struct Sample {
   std::vector<float> labels;       ///< multilabel: one per class, 0, 1 or NaN (unknown)
   int64_t class_index = -1;        ///< multiclass
   std::vector<std::string> masks;  ///< segmentation: relative to root; their union is the mask
-  uint64_t id = 0;                 ///< hash64(path): keys augmentation and the coverage receipt
+  RecordPlace place;               ///< of the picture, where samples lie in record files
+  std::vector<RecordPlace> mask_places;
+  uint64_t id = 0;  ///< hash64(path): keys augmentation and the coverage receipt
 };
 
 /// What exists, before any split: every sample in a fixed order (natural order of the paths), the same on every rank.
@@ -32,7 +46,9 @@ struct Dataset {
   std::map<int64_t, int64_t> mask_values;  ///< segmentation: pixel value of a mask → k + 1 for classes[k]
   std::vector<Sample> samples;
   std::vector<std::string> notes;  ///< one line each for the banner: rows left out, labels unknown …
-  std::string manifest_sha256;     ///< over classes, and path, labels, group, masks and file sizes of every sample
+  /// Over classes, and path, labels, group, masks and file sizes of every sample, TFRecords' checksums too.
+  std::string manifest_sha256;
+  std::shared_ptr<const RecordSet> records;  ///< the open record files; null where samples are files
 };
 
 /// Reads folders and label files, decodes no picture. Throws MissingError (root, list, label file, pictures named in a
@@ -66,6 +82,13 @@ struct Dataset {
 ///               imagesTr/CASE_0000.png and labelsTr/CASE.png; classes and pixel values are the `labels` of
 ///               dataset.json unless mask_values is given. NIfTI, cases of several channel files, regions and an ignore
 ///               label are refused.
+/// tfrecord      files of tf.train.Example at any depth, told by their names (*.tfrecord, *.tfrec, *.record, each also
+///               in the plural, with -00001-of-00010 or .gz behind it, or *-00001-of-00010 alone); a sample's path is
+///               FILE/NUMBER of the record, from 0. Features: see TfRecordOptions. Data's checksums are verified when a
+///               sample is read, not here.
+/// webdataset    *.tar, *.tar.gz and *.tgz at any depth; members with one key (their name up to the first dot of its
+///               last part) are one sample, wherever they stand in the archive; a sample's path is FILE/MEMBER.
+/// Record files whose names begin with train and with val, valid, validation or test tell the parts, like folders.
 /// synthetic     made in memory from `seed`.
 Dataset open_dataset(const DataOptions& options, Task task, uint64_t seed);
 
@@ -76,8 +99,12 @@ struct SampleFiles {
   int64_t bytes() const;                      ///< of all of them
 };
 
-/// Throws MissingError if a file has vanished since the scan, IoError.
+/// Throws MissingError if a file has vanished since the scan, IoError; DataError naming file, record and offset for a
+/// damaged record.
 SampleFiles read_sample_files(const Dataset& dataset, int64_t index);
+
+/// What the picture of sample `index` is called in messages: its file, or record file, record and offset.
+std::string picture_name(const Dataset& dataset, int64_t index);
 
 /// Decoded picture of sample `index`, made in memory for a synthetic one. Throws DataError naming the file.
 Image decode_picture(const Dataset& dataset, const DataOptions& options, int64_t index, uint64_t seed,

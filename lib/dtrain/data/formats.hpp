@@ -18,6 +18,8 @@ void read_image_mask(const DataOptions& options, Dataset& dataset);
 /// nnU-Net's layout of image_mask.
 bool is_nnunet(const DataOptions& options);
 void read_nnunet(const DataOptions& options, Dataset& dataset);
+void read_tfrecords(const DataOptions& options, Dataset& dataset);
+void read_webdataset(const DataOptions& options, Dataset& dataset);
 void make_synthetic(const DataOptions& options, uint64_t seed, Dataset& dataset);
 
 /// Where each name of data.classes stands in `classes`. Throws ConfigError for a name that is not there, with the names
@@ -31,8 +33,8 @@ Image synthetic_picture(const Dataset& dataset, const DataOptions& options, int6
 /// Its mask: 0, or class 1 … of data.synthetic.classes. Bright discs on noise; brighter for higher classes.
 Image synthetic_mask(const Dataset& dataset, const DataOptions& options, int64_t index, uint64_t seed);
 
-/// Classes and mask_values of `dataset` from a map of pixel value → class 1, 2, … as the configuration gives it. Throws
-/// ConfigError unless the classes are 1 … n <= 255 without a gap.
+/// Classes and mask_values of `dataset` from a map of pixel value → class 1, 2, … as the configuration gives it; empty:
+/// {255: 1}. Throws ConfigError unless the classes are 1 … n <= 255 without a gap.
 void set_mask_values(const std::map<int64_t, int64_t>& mask_values, Dataset& dataset);
 
 /// "foreground" for one class, else "1", "2" …

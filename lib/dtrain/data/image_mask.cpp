@@ -127,7 +127,8 @@ void read_pairs(const DataOptions& options, const std::string& base, Dataset& da
 
 }  // namespace
 
-void set_mask_values(const std::map<int64_t, int64_t>& mask_values, Dataset& dataset) {
+void set_mask_values(const std::map<int64_t, int64_t>& given, Dataset& dataset) {
+  const std::map<int64_t, int64_t> mask_values = given.empty() ? std::map<int64_t, int64_t>{{255, 1}} : given;
   int64_t most = 0;
   for (const auto& [value, number] : mask_values) most = std::max(most, number);
   if (most > 255) throw ConfigError("data.image_mask.mask_values: a class is 1 … 255, not " + std::to_string(most));
@@ -148,8 +149,7 @@ std::vector<std::string> mask_class_names(int64_t classes) {
 
 void read_image_mask(const DataOptions& options, Dataset& dataset) {
   if (is_nnunet(options)) return read_nnunet(options, dataset);
-  const auto& values = options.image_mask.mask_values;
-  set_mask_values(values.empty() ? std::map<int64_t, int64_t>{{255, 1}} : values, dataset);
+  set_mask_values(options.image_mask.mask_values, dataset);
   auto parts = part_folders(options.root, options.split);
   const bool whole = parts.empty() || holds_folder(options.root, beneath_root(options.root, options.image_mask.images));
   if (whole) return read_pairs(options, "", dataset);

@@ -6,7 +6,7 @@
 
 namespace dtrain {
 
-enum class DataFormat { image_folder, nih_cxr14, chexpert, csv, image_mask, synthetic };
+enum class DataFormat { image_folder, nih_cxr14, chexpert, csv, image_mask, synthetic, tfrecord, webdataset };
 
 /// The 14 labels of ChestX-ray14 (nih_cxr14), in the usual order: their classes.
 inline const std::vector<std::string>& nih_findings() {
@@ -59,6 +59,24 @@ struct ImageMaskOptions {
   std::string masks = "masks";             ///< folder of masks, paired by stem; per sample: their union
   std::map<int64_t, int64_t> mask_values;  ///< pixel value → class 1, 2, …; other values are background; empty: {255:
                                            ///< 1}, in nnU-Net's layout what dataset.json says
+};
+
+/// `data.tfrecord:`, for format tfrecord: names of the features of a tf.train.Example.
+struct TfRecordOptions {
+  std::string image = "image/encoded";      ///< the bytes of a picture file
+  std::string label = "image/class/label";  ///< a class, by number or name; multilabel: 0 or 1 for each class, or names
+  std::vector<std::string> names;           ///< of the classes, in the order of numbers; empty = as they stand there
+  std::string group;                        ///< the patient or group; "" = none
+  std::string mask;                         ///< segmentation: the bytes of a mask's PNG file; "" = no masks
+};
+
+/// `data.webdataset:`, for format webdataset: extensions of a sample's files, "json:field" for a field of one.
+struct WebDatasetOptions {
+  std::vector<std::string> image = {"png", "jpg", "jpeg"};  ///< the picture: the first of these that a sample has
+  std::string label = "cls";                                ///< as TfRecordOptions::label; a text file: one name a line
+  std::vector<std::string> names;                           ///< as TfRecordOptions::names
+  std::string group;
+  std::string mask;
 };
 
 /// `data.synthetic:`, for format synthetic: pictures made in memory, with labels a network can learn.
@@ -134,6 +152,8 @@ struct DataOptions {
   CsvOptions csv;
   ImageMaskOptions image_mask;
   SyntheticOptions synthetic;
+  TfRecordOptions tfrecord;
+  WebDatasetOptions webdataset;
   std::vector<std::string> classes;  ///< the classes to train, in this order; empty = all
   SplitOptions split;
   Distribute distribute = Distribute::samples;
@@ -142,6 +162,18 @@ struct DataOptions {
   LoaderOptions loader;
   bool allow_links = false;  ///< follow links that lead out of root
 };
+
+/// The samples lie in record files.
+inline bool has_records(const DataOptions& data) {
+  return data.format == DataFormat::tfrecord || data.format == DataFormat::webdataset;
+}
+
+/// The data are pictures with masks on disk, whose pixels image_mask.mask_values turns into classes.
+inline bool has_mask_files(const DataOptions& data) {
+  return data.format == DataFormat::image_mask ||
+         (data.format == DataFormat::tfrecord && !data.tfrecord.mask.empty()) ||
+         (data.format == DataFormat::webdataset && !data.webdataset.mask.empty());
+}
 
 /// `batch:` of the configuration.
 struct BatchOptions {

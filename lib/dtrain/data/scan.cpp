@@ -7,7 +7,6 @@
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/text.hpp"
-#include "dtrain/io/image.hpp"
 #include "dtrain/io/tiff_pages.hpp"
 
 namespace dtrain {
@@ -18,7 +17,8 @@ namespace {
 
 class Walk {
  public:
-  Walk(const std::string& root, bool allow_links) : root_(root), allow_links_(allow_links) {}
+  Walk(const std::string& root, bool allow_links, NameTest wanted)
+      : root_(root), allow_links_(allow_links), wanted_(wanted) {}
 
   FolderScan run(const std::string& folder) {
     follow(folder, true);
@@ -40,7 +40,7 @@ class Walk {
   void visit(const fs::directory_entry& entry, const std::string& prefix) {
     const std::string name = entry.path().filename().string();
     if (name.starts_with('.')) return;
-    const bool picture = has_image_extension(name);
+    const bool picture = wanted_(name);
     std::error_code error;
     const bool link = entry.is_symlink(error);
     const bool folder = entry.is_directory(error);  // follows links, as the next two do
@@ -86,14 +86,15 @@ class Walk {
   std::string root_;
   std::string canonical_root_;
   bool allow_links_;
+  NameTest wanted_;
   std::vector<std::string> open_;  // the folders from the start down to where the walk stands
   FolderScan scan_;
 };
 
 }  // namespace
 
-FolderScan scan_folder(const std::string& root, const std::string& folder, bool allow_links) {
-  return Walk(root, allow_links).run(folder);
+FolderScan scan_folder(const std::string& root, const std::string& folder, bool allow_links, NameTest wanted) {
+  return Walk(root, allow_links, wanted).run(folder);
 }
 
 FolderScan scan_beneath(const std::string& root, const std::string& relative, bool allow_links) {

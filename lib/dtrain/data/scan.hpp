@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "dtrain/data/options.hpp"
+#include "dtrain/io/image.hpp"
 
 namespace dtrain {
 
@@ -17,12 +18,16 @@ struct FolderScan {
   int64_t others = 0;  ///< files that are no pictures by their name
 };
 
-/// Walks `folder` to any depth, pictures by name (has_image_extension); hidden files and folders are left out. Of
+/// Tells by its name that a file is wanted.
+using NameTest = bool (*)(const std::string& name);
+
+/// Walks `folder` to any depth, pictures (or what else is wanted) by name; hidden files and folders are left out. Of
 /// TIFF files the pages are counted (count_tiff_pages), no other file is opened. Links (`folder` itself may be one) are
 /// followed while they stay beneath `root`, or everywhere with `allow_links`. Throws DataError for a link that leads
 /// out of root or back into a folder that holds it, MissingError for a link to a picture that leads nowhere, else like
 /// throw_errno.
-FolderScan scan_folder(const std::string& root, const std::string& folder, bool allow_links);
+FolderScan scan_folder(const std::string& root, const std::string& folder, bool allow_links,
+                       NameTest wanted = has_image_extension);
 
 /// The same for a folder named relative to root (beneath_root()). One that the configuration names outside of root
 /// ("../more") bounds its own links.

@@ -81,7 +81,9 @@ std::vector<SampleGroup> groups_of(const Dataset& dataset, const SplitOptions& o
         "data.split.by patient: the file names tell no patients (a patient is what stands before the first '_' or '.', "
         "with a digit in it, as in 0012_3.png); use by: sample");
   if (by_patient && !named)
-    throw ConfigError("data.split.by patient: the data name no patients; use by: sample, or data.csv.group");
+    throw ConfigError(
+        "data.split.by patient: the data name no patients; use by: sample, or data.csv.group (of record files: "
+        "data.tfrecord.group, data.webdataset.group)");
   for (SampleGroup& group : groups) count_labels(dataset, group);
   std::sort(groups.begin(), groups.end(), [](const SampleGroup& a, const SampleGroup& b) {
     return a.place != b.place ? a.place < b.place : a.name < b.name;

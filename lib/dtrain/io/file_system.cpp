@@ -37,6 +37,9 @@ class RealFileSystem : public FileSystem {
   ssize_t read(int descriptor, std::span<std::byte> out) override {
     return or_error(::read(descriptor, out.data(), std::min(out.size(), kPiece)));
   }
+  ssize_t read_at(int descriptor, int64_t offset, std::span<std::byte> out) override {
+    return or_error(::pread(descriptor, out.data(), std::min(out.size(), kPiece), offset));
+  }
   ssize_t write(int descriptor, std::span<const std::byte> bytes) override {
     return or_error(::write(descriptor, bytes.data(), std::min(bytes.size(), kPiece)));
   }

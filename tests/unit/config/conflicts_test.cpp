@@ -220,3 +220,20 @@ TEST_CASE("CheXpert's policies are words for names of observations") {
           {{"model.outputs=5"}, "but the data have 14 classes"},
           {{"checkpoint.best.monitor=valid.auroc_Edma"}, "did you mean 'valid.auroc_Edema'"}});
 }
+
+TEST_CASE("keys of record files go with their format, and masks with segmentation") {
+  const std::vector<std::string> tfrecord = {"data.format=tfrecord", "data.root=/d"};
+  expect(tfrecord,
+         {{{"data.webdataset.label=txt"}, "data.webdataset.label has no effect here"},
+          {{"data.split.by=patient"}, "data.split.by patient needs data.tfrecord.group"},
+          {{"data.tfrecord.names=[a, b]", "model.outputs=3"}, "model.outputs is 3, but the data have 2 classes"},
+          {{"data.image_mask.mask_values={1: 1}"}, "data.image_mask.mask_values has no effect here"},
+          {{"data.tfrecord.mask=m"}, "segmentation needs model.name unet"}});
+  const std::vector<std::string> masks = {"data.format=webdataset", "data.root=/d", "data.webdataset.mask=seg.png",
+                                          "model.name=unet", "data.image_mask.mask_values={1: 1, 2: 2}"};
+  expect(masks, {{{"data.webdataset.names=[a, b]"},
+                  "data.webdataset.names has no effect here: only when data.format is webdataset without "
+                  "data.webdataset.mask"},
+                 {{"task=multiclass"}, "does not fit data.format, which is for segmentation"}});
+  expect({"data.format=tfrecord", "data.root=/d", "task=multilabel"}, {});
+}

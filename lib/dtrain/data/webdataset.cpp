@@ -1,0 +1,148 @@
+#include <algorithm>
+#include <unordered_map>
+
+#include "dtrain/base/error.hpp"
+#include "dtrain/base/text.hpp"
+#include "dtrain/data/formats.hpp"
+#include "dtrain/data/record_labels.hpp"
+#include "dtrain/data/record_set.hpp"
+#include "dtrain/io/tar.hpp"
+
+namespace dtrain {
+
+namespace {
+
+/// The members of one archive that share a key.
+struct Group {
+  std::string key;
+  std::vector<std::pair<std::string, TarMember>> members;  // by extension
+
+  const TarMember* find(const std::string& extension) const {
+    for (const auto& [name, member] : members)
+      if (name == extension) return &member;
+    return nullptr;
+  }
+};
+
+std::vector<Group> groups_of(ByteWindow& bytes) {
+  TarWalk walk(bytes);
+  std::vector<Group> groups;
+  std::unordered_map<std::string, size_t> places;
+  while (const auto member = walk.next()) {
+    const auto name = webdataset_name(member->name);
+    if (!name) continue;
+    const auto [place, first] = places.emplace(name->key, groups.size());
+    if (first) groups.push_back({name->key, {}});
+    Group& group = groups[place->second];
+    if (const TarMember* other = group.find(name->extension); other != nullptr)
+      throw DataError(bytes.path() + " holds '" + member->name + "' twice, at bytes " + with_commas(other->offset) +
+                      " and " + with_commas(member->offset));
+    group.members.emplace_back(name->extension, *member);
+  }
+  return groups;
+}
+
+/// "json:label" → extension and field; "cls" → extension alone.
+struct Source {
+  explicit Source(const std::string& text)
+      : extension(lower_case(text.substr(0, text.find(':')))),
+        field(text.find(':') == std::string::npos ? "" : text.substr(text.find(':') + 1)) {}
+  std::string extension;
+  std::string field;
+};
+
+/// One archive while it is read.
+class Archive {
+ public:
+  Archive(const RecordFile& file, std::string name, int64_t number)
+      : bytes_(file), name_(std::move(name)), number_(number) {}
+
+  ByteWindow& bytes() { return bytes_; }
+  RecordPlace place(const TarMember& member) const { return {number_, 0, member.offset, member.size, 0}; }
+  std::string path(const TarMember& member) const { return name_ + "/" + member.name; }
+
+  const TarMember& member(const Group& group, const std::string& extension, const std::string& key) const {
+    if (const TarMember* found = group.find(extension); found != nullptr) return *found;
+    std::vector<std::string> extensions;
+    for (const auto& [name, member] : group.members) extensions.push_back("." + name);
+    throw DataError(bytes_.path() + ": the sample '" + group.key + "' at byte " +
+                    with_commas(group.members[0].second.header) + " has no ." + extension + ", which data.webdataset." +
+                    key + " names; it has " + join(extensions, ", "));
+  }
+
+  FieldValues values(const Group& group, const Source& source, const std::string& key) {
+    constexpr int64_t kMost = int64_t{1} << 20;
+    const TarMember& found = member(group, source.extension, key);
+    const std::string name = bytes_.path() + "/" + found.name + " at byte " + with_commas(found.offset);
+    if (found.size > kMost) throw DataError(name + " has more than the 1 MiB that are read of a label or a group");
+    const auto raw = bytes_.at(found.offset, found.size);
+    const std::string text(reinterpret_cast<const char*>(raw.data()), raw.size());
+    if (!source.field.empty()) return json_field(text, source.field, name);
+    FieldValues values;
+    for (const std::string& line : split_text(text, '\n'))
+      if (const auto word = trimmed(line); !word.empty()) values.texts.emplace_back(word);
+    return values;
+  }
+
+ private:
+  ByteWindow bytes_;
+  std::string name_;
+  int64_t number_;
+};
+
+const TarMember* picture_of(const Group& group, const std::vector<std::string>& extensions) {
+  for (const std::string& extension : extensions)
+    if (const TarMember* found = group.find(lower_case(extension)); found != nullptr) return found;
+  return nullptr;
+}
+
+}  // namespace
+
+void read_webdataset(const DataOptions& options, Dataset& dataset) {
+  const WebDatasetOptions& names = options.webdataset;
+  const Source label(names.mask.empty() ? names.label : names.mask);
+  const Source group_source(names.group);
+  const auto records = std::make_shared<const RecordSet>(options, find_record_files(options));
+  dataset.records = records;
+  std::vector<FieldValues> labels;
+  int64_t others = 0;
+  int64_t bytes_of_archives = 0;
+  for (size_t number = 0; number < records->files().size(); ++number) {
+    const std::shared_ptr<const RecordFile> file = records->open(static_cast<int64_t>(number));
+    Archive archive(*file, records->files()[number], static_cast<int64_t>(number));
+    bytes_of_archives += file->size();
+    for (const Group& group : groups_of(archive.bytes())) {
+      const TarMember* picture = picture_of(group, names.image);
+      if (picture == nullptr && group.find(label.extension) == nullptr) {
+        ++others;
+        continue;
+      }
+      if (picture == nullptr) picture = &archive.member(group, join(names.image, " or ."), "image");
+      Sample sample;
+      sample.path = archive.path(*picture);
+      sample.place = archive.place(*picture);
+      if (names.mask.empty()) {
+        labels.push_back(archive.values(group, label, "label"));
+      } else {
+        const TarMember& mask = archive.member(group, label.extension, "mask");
+        sample.masks = {archive.path(mask)};
+        sample.mask_places = {archive.place(mask)};
+      }
+      if (!names.group.empty()) {
+        const FieldValues values = archive.values(group, group_source, "group");
+        if (values.texts.size() != 1)
+          throw DataError(archive.path(*picture) + ": data.webdataset.group wants one value, and there are " +
+                          std::to_string(values.texts.size()));
+        sample.group = values.texts[0];
+      }
+      dataset.samples.push_back(std::move(sample));
+    }
+  }
+  dataset.notes.push_back(count_of(static_cast<int64_t>(records->files().size()), "tar archive") + ", " +
+                          with_commas(static_cast<int64_t>(dataset.samples.size())) + " samples, " +
+                          with_commas(bytes_of_archives) + " bytes");
+  if (others > 0) dataset.notes.push_back(count_of(others, "group") + " without picture and label left out");
+  finish_records(options, names.names, labels, dataset);
+}
+
+}  // namespace dtrain

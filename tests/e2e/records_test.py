@@ -1,0 +1,121 @@
+"""Samples in record files, written here by the published formats: the same bits on any number of processes, and damage named."""
+
+import gzip
+import io
+import struct
+import tarfile
+
+import program
+
+COUNT = 24
+COMMON = {
+    "seed": 4,
+    "epochs": 2,
+    "model": {"name": "small_cnn"},
+    "batch": {"per_rank": 3},
+    "distributed": {"logical_ranks": 3},
+    "data": {"split": {"valid": 0.25}, "image": {"size": [32, 32]}, "augment": {"hflip": 0.5}},
+}
+
+
+def crc_table():
+    for byte in range(256):
+        for _ in range(8):
+            byte = byte >> 1 ^ (0x82F63B78 if byte & 1 else 0)
+        yield byte
+
+
+TABLE = list(crc_table())
+
+
+def masked_crc(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = crc >> 8 ^ TABLE[(crc ^ byte) & 0xFF]
+    crc ^= 0xFFFFFFFF
+    return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
+
+
+def record(data):
+    length = struct.pack("<Q", len(data))
+    return length + masked_crc(length) + data + masked_crc(data)
+
+
+def varint(number):
+    out = b""
+    while number >= 0x80:
+        out += bytes([number & 0x7F | 0x80])
+        number >>= 7
+    return out + bytes([number])
+
+
+def field(number, data):
+    return varint(number << 3 | 2) + varint(len(data)) + data
+
+
+def example(features):
+    """A tf.train.Example; values are bytes or a whole number."""
+    entries = b""
+    for name, value in features.items():
+        feature = field(1, field(1, value)) if isinstance(value, bytes) else field(3, field(1, varint(value)))
+        entries += field(1, field(1, name.encode()) + field(2, feature))
+    return field(1, entries)
+
+
+class Records(program.ProgramTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.sample("chips", COUNT)
+        pictures = sorted((cls.folder / "chips").rglob("*.png"))
+        assert len(pictures) == COUNT
+        classes = sorted({picture.parent.name for picture in pictures})
+        (cls.folder / "tf").mkdir()
+        (cls.folder / "tar").mkdir()
+        for part in range(2):
+            records, archive = b"", io.BytesIO()
+            with tarfile.open(fileobj=archive, mode="w") as tar:
+                for picture in pictures[part::2]:
+                    data, number = picture.read_bytes(), classes.index(picture.parent.name)
+                    records += record(example({"image/class/label": number, "image/encoded": data}))
+                    for name, content in ((f"{picture.stem}.png", data), (f"{picture.stem}.cls", str(number).encode())):
+                        info = tarfile.TarInfo(name)
+                        info.size = len(content)
+                        tar.addfile(info, io.BytesIO(content))
+            (cls.folder / f"tf/part-0000{part}-of-00002{'.gz' * part}").write_bytes(gzip.compress(records) if part else records)
+            (cls.folder / f"tar/{part}.t{'gz' if part else 'ar'}").write_bytes(
+                gzip.compress(archive.getvalue()) if part else archive.getvalue())
+        cls.write_config("tf", COMMON, {"data": {"format": "tfrecord", "root": "tf"}})
+        cls.write_config("tar", COMMON, {"data": {"format": "webdataset", "root": "tar"}})
+
+    def hash_of(self, name, ranks, *words):
+        folder = f"{name}-{ranks}-{len(words)}"
+        self.good("--config", f"{name}.yaml", "--run-dir", folder, *words, ranks=ranks, timeout=120)
+        return self.run_at(folder).hash()
+
+    def test_record_files_train_to_the_same_bits_on_any_number_of_processes_and_threads(self):
+        for name in ("tf", "tar"):
+            alone = self.hash_of(name, None)
+            self.assertEqual(self.hash_of(name, 2), alone)
+            self.assertEqual(self.hash_of(name, 3, "data.loader.threads=3", "data.loader.prefetch=1"), alone)
+
+    def test_check_tells_of_record_files(self):
+        self.assertIn(f"2 TFRecord files, {COUNT} records", self.good("check", "--config", "tf.yaml").out)
+        self.assertIn(f"2 tar archives, {COUNT} samples", self.good("check", "--config", "tar.yaml").out)
+
+    def test_a_damaged_record_is_named_by_file_number_and_offset(self):
+        good = (self.folder / "tf/part-00000-of-00002").read_bytes()
+        second = 16 + struct.unpack("<Q", good[:8])[0]
+        bad = bytearray(good)
+        bad[second + 5000] ^= 4
+        (self.folder / "bad").mkdir()
+        (self.folder / "bad/a.tfrecord").write_bytes(bad)
+        place = f"bad/a.tfrecord: record 1 at byte {second:,}: "
+        for words in (["check"], ["check", "--quick"], ["--run-dir", "bad-run"]):
+            ended = self.call(*words, "--config", "tf.yaml", "data.root=bad")
+            self.assertEqual(ended.code, 65, ended)
+            self.assertIn(place + "the data have a wrong checksum", ended.err)
+
+
+if __name__ == "__main__":
+    program.main()
