@@ -10,6 +10,23 @@ find_package(ZLIB REQUIRED)
 find_package(PNG REQUIRED)
 find_package(JPEG REQUIRED)
 find_package(TIFF 4.5 REQUIRED)
+
+# DICOM, where DCMTK is installed. Its own package file asks for more than these.
+set(DTRAIN_HAS_DCMTK TRUE)
+add_library(dtrain_dcmtk INTERFACE)
+find_path(DCMTK_INCLUDE dcmtk/dcmimgle/dcmimage.h)
+foreach(part dcmjpeg dcmjpls dcmimage dcmimgle dcmdata oflog ofstd)
+  find_library(DCMTK_${part} ${part})
+  if(NOT DCMTK_INCLUDE OR NOT DCMTK_${part})
+    set(DTRAIN_HAS_DCMTK FALSE)
+  else()
+    target_link_libraries(dtrain_dcmtk INTERFACE ${DCMTK_${part}})
+  endif()
+endforeach()
+if(DCMTK_INCLUDE)
+  target_include_directories(dtrain_dcmtk SYSTEM INTERFACE ${DCMTK_INCLUDE})
+endif()
+
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 
 find_path(ISAL_INCLUDE isa-l.h REQUIRED)

@@ -9,7 +9,7 @@ import tree
 LIBRARIES = {
     "ATen/": "LibTorch", "c10/": "LibTorch", "torch/": "LibTorch", "mpi.h": "MPI", "nccl.h": "NCCL", "cuda": "CUDA",
     "yaml-cpp/": "yaml-cpp", "CLI/": "CLI11", "nlohmann/": "nlohmann-json", "spdlog/": "spdlog", "openssl/": "OpenSSL",
-    "isa-l": "ISA-L", "png.h": "libpng", "jpeglib.h": "libjpeg-turbo", "tiffio.h": "libtiff", "protozero/": "protozero",
+    "isa-l": "ISA-L", "png.h": "libpng", "jpeglib.h": "libjpeg-turbo", "tiffio.h": "libtiff", "dcmtk/": "DCMTK",
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 

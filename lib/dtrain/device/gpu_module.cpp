@@ -2,26 +2,15 @@
 
 #include <ATen/Context.h>
 #include <dlfcn.h>
-#include <unistd.h>
-
-#include <array>
-#include <filesystem>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/program.hpp"
 
 namespace dtrain {
 
 static constexpr const char* kFile = "libdtrain_cuda.so";
 
-std::string gpu_module_path() {
-  std::array<char, 4096> link{};
-  if (readlink("/proc/self/exe", link.data(), link.size() - 1) <= 0) return "";
-  std::filesystem::path folder = std::filesystem::path(link.data()).parent_path();
-  for (int level = 0; level < 4; ++level, folder = folder.parent_path())
-    for (const std::filesystem::path& path : {folder / kFile, folder / "lib" / kFile})
-      if (std::filesystem::exists(path)) return path.string();
-  return "";
-}
+std::string gpu_module_path() { return file_of_program(kFile); }
 
 GpuModule& load_gpu_module() {
   const std::string path = gpu_module_path();

@@ -28,6 +28,10 @@ ImageHeader read_bmp_header(std::span<const std::byte> file, const std::string& 
 Image decode_pnm(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits);
 ImageHeader read_pnm_header(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits);
 
+/// Where libdtrain_dicom.so is not beside the program, a DataError that says so.
+Image decode_dicom(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits);
+ImageHeader read_dicom_header(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits);
+
 /// Throws DataError if the header promises no pixel or more than allowed.
 void check_pixels(const ImageHeader& header, const std::string& name, const ImageLimits& limits);
 

@@ -24,6 +24,7 @@ constexpr Format kJpeg = {decode_jpeg, read_jpeg_header};
 constexpr Format kTiff = {decode_tiff, read_tiff_header};
 constexpr Format kBmp = {decode_bmp, read_bmp_header};
 constexpr Format kPnm = {decode_pnm, read_pnm_header};
+constexpr Format kDicom = {decode_dicom, read_dicom_header};
 
 /// What lies in data folders beside pictures that are read, so that a message can name it.
 struct ForeignType {
@@ -35,7 +36,6 @@ struct ForeignType {
 constexpr ForeignType kForeignTypes[] = {
     {0, "GIF8"sv, "a GIF picture"},
     {8, "WEBP"sv, "a WebP picture"},
-    {128, "DICM"sv, "a DICOM file"},
     {0, "\0\0\0\x0CjP  "sv, "a JPEG 2000 picture"},
     {0, "\xFF\x4F\xFF\x51"sv, "a JPEG 2000 picture"},
     {0, "\xFF\x0A"sv, "a JPEG XL picture"},
@@ -78,6 +78,13 @@ bool is_pnm(std::string_view bytes) {
   return bytes[2] == '\n' || (bytes[1] != '7' && " \t\r#"sv.find(bytes[2]) != std::string_view::npos);
 }
 
+// Old files of one scanner or another lack the first 132 bytes; their name tells.
+bool is_dicom(std::string_view bytes, const std::string& name) {
+  if (bytes.size() >= 132 && bytes.substr(128, 4) == "DICM") return true;
+  const std::string lower = lower_case(name);
+  return lower.ends_with(".dcm") || lower.ends_with(".dicom");
+}
+
 const Format& format_of(std::span<const std::byte> file, const std::string& name) {
   const std::string_view bytes(reinterpret_cast<const char*>(file.data()), file.size());
   if (bytes.empty()) throw DataError(name + " is empty (0 bytes); a picture is expected");
@@ -86,7 +93,8 @@ const Format& format_of(std::span<const std::byte> file, const std::string& name
   if (is_tiff(bytes)) return kTiff;
   if (bytes.starts_with("BM")) return kBmp;
   if (is_pnm(bytes)) return kPnm;
-  throw DataError(name + ": only PNG, JPEG, TIFF, BMP and PNM pictures are read, and this is " +
+  if (is_dicom(bytes, name)) return kDicom;
+  throw DataError(name + ": only PNG, JPEG, TIFF, BMP, PNM and DICOM pictures are read, and this is " +
                   std::string(title_of(bytes)));
 }
 
@@ -101,8 +109,8 @@ ImageHeader read_image_header(std::span<const std::byte> file, const std::string
 }
 
 bool has_image_extension(const std::string& path) {
-  static constexpr std::string_view kEndings[] = {".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp",
-                                                  ".pbm", ".pgm", ".ppm",  ".pnm", ".pam"};
+  static constexpr std::string_view kEndings[] = {".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp",  ".pbm",
+                                                  ".pgm", ".ppm", ".pnm",  ".pam", ".dcm",  ".dicom"};
   const std::string lower = lower_case(path);
   return std::ranges::any_of(kEndings, [&](std::string_view ending) { return lower.ends_with(ending); });
 }

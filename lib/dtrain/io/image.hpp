@@ -42,14 +42,19 @@ struct ImageLimits {
 ///       packbits, JPEG, CCITT. The Orientation field is applied. Colours multiplied by their alpha are divided by it.
 /// BMP   of Windows and OS/2: 1, 4, 8, 16, 24 and 32 bits, colour masks, RLE4, RLE8, top-down and bottom-up.
 /// PNM   PBM, PGM, PPM, plain and raw, and PAM, of one picture; the value of white is spread to 255 or 65535.
+/// DICOM where libdtrain_dicom.so is beside the program: one frame of grey, palette or colour; uncompressed, deflated,
+/// RLE, JPEG,
+///       JPEG-LS; also without the leading 132 bytes, when the name ends in .dcm or .dicom. Grey becomes 8 bits, or 16
+///       where more than 8 are stored: rescaled as the file says, its first window (else darkest to brightest pixel)
+///       spread from 0 to white, MONOCHROME1 inverted.
 ///
 /// Gamma chunks and embedded profiles are ignored, alpha is dropped. 1-, 2- and 4-bit grey is spread to 0…255.
 /// `name` is the file's name for messages. Thread-safe.
 /// Throws DataError, naming the file, for anything else: truncated, a wrong checksum, 12-bit or arithmetic-coded JPEG,
-/// TIFF of floats, signed samples, CMYK or other depths, an unknown type (the type is named where it is recognised:
-/// GIF, WebP, DICOM …), more than max_pixels, a progressive JPEG of more than 500 scans. A file too small for what its
-/// header promises is refused before memory is taken for it.
-/// Stricter than most viewers: damaged data, or data that end early, are refused, not filled with grey.
+/// TIFF of floats, signed samples, CMYK or other depths, DICOM of several frames, of JPEG 2000 or of floats, an unknown
+/// type (the type is named where it is recognised: GIF, WebP …), more than max_pixels, a progressive JPEG of more than
+/// 500 scans. A file too small for what its header promises is refused before memory is taken for it. Stricter than
+/// most viewers: damaged data, or data that end early, are refused, not filled with grey.
 Image decode_image(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits = {});
 
 /// The same checks from the header alone: damage further on is not seen. The start of a file may do where it holds the
@@ -64,8 +69,8 @@ std::vector<std::byte> encode_png(const Image& image);
 /// Throws InternalError unless the picture is such a one, not empty and at most 65,500 pixels a side.
 std::vector<std::byte> encode_jpeg(const Image& image, int quality = 90);
 
-/// True for .png, .jpg, .jpeg, .tif, .tiff, .bmp, .pbm, .pgm, .ppm, .pnm and .pam in any case: what a folder scan takes
-/// for a picture.
+/// True for .png, .jpg, .jpeg, .tif, .tiff, .bmp, .pbm, .pgm, .ppm, .pnm, .pam, .dcm and .dicom in any case: what a
+/// folder scan takes for a picture.
 bool has_image_extension(const std::string& path);
 
 }  // namespace dtrain

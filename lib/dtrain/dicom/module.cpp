@@ -1,0 +1,158 @@
+// Reads DICOM through DCMTK; io/dicom_module.hpp tells what it gives.
+#include <dcmtk/config/osconfig.h>
+#include <dcmtk/dcmdata/dcistrmb.h>
+#include <dcmtk/dcmdata/dcrledrg.h>
+#include <dcmtk/dcmdata/dctk.h>
+#include <dcmtk/dcmimage/diregist.h>
+#include <dcmtk/dcmimgle/dcmimage.h>
+#include <dcmtk/dcmjpeg/djdecode.h>
+#include <dcmtk/dcmjpls/djdecode.h>
+#include <dcmtk/oflog/oflog.h>
+
+#include <cstdio>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+
+#include "dtrain/io/dicom_module.hpp"
+
+namespace dtrain {
+
+namespace {
+
+/// DCMTK keeps its decoders and its log in the process: set up once, never taken down.
+void prepare_dcmtk() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    OFLog::configure(OFLogger::OFF_LOG_LEVEL);
+    DcmRLEDecoderRegistration::registerCodecs();
+    DJDecoderRegistration::registerCodecs();
+    DJLSDecoderRegistration::registerCodecs();
+  });
+}
+
+[[noreturn]] void refuse(const std::string& what) { throw std::runtime_error(what); }
+
+void require(const OFCondition& done, const std::string& what) {
+  if (done.bad()) refuse(what + " (" + done.text() + ")");
+}
+
+}  // namespace
+
+struct DicomFile {
+  DicomFile(const void* bytes, size_t size) {
+    DcmInputBufferStream stream;
+    stream.setBuffer(bytes, static_cast<offile_off_t>(size));
+    stream.setEos();
+    file_.transferInit();
+    require(file_.read(stream, EXS_Unknown, EGL_noChange), "it cannot be read");
+    file_.transferEnd();
+    read_header();
+  }
+
+  const DicomHeader& header() const { return header_; }
+
+  void decode(void* samples, size_t size) {
+    DcmDataset& data = *file_.getDataset();
+    const DcmXfer packing(data.getOriginalXfer());
+    if (packing.isEncapsulated() && data.chooseRepresentation(EXS_LittleEndianExplicit, nullptr).bad())
+      refuse(std::string("its pixels cannot be unpacked (") + packing.getXferName() + ")");
+    check_pixel_bytes(data);
+    DicomImage picture(&data, EXS_Unknown, 0UL, 0UL, 1UL);
+    if (picture.getStatus() != EIS_Normal)
+      refuse(std::string("damaged: ") + DicomImage::getString(picture.getStatus()));
+    if (static_cast<int64_t>(picture.getHeight()) != header_.height ||
+        static_cast<int64_t>(picture.getWidth()) != header_.width ||
+        (picture.isMonochrome() != 0) != (header_.channels == 1))
+      refuse("its pixels are not what its header tells");
+    if (header_.channels == 1) choose_window(picture);
+    if (picture.getOutputData(samples, static_cast<unsigned long>(size), static_cast<int>(header_.bits)) == 0)
+      refuse("its pixels cannot be turned into grey or RGB");
+  }
+
+ private:
+  int64_t number(const DcmTagKey& tag, const char* title) {
+    Uint16 value = 0;
+    if (file_.getDataset()->findAndGetUint16(tag, value).bad())
+      refuse(std::string("it holds no picture: ") + title + " is missing");
+    return value;
+  }
+
+  void read_header() {
+    DcmDataset& data = *file_.getDataset();
+    header_.height = number(DCM_Rows, "Rows");
+    header_.width = number(DCM_Columns, "Columns");
+    allocated_ = number(DCM_BitsAllocated, "BitsAllocated");
+    samples_ = number(DCM_SamplesPerPixel, "SamplesPerPixel");
+    if (samples_ != 1 && samples_ != 3) refuse("it has " + std::to_string(samples_) + " samples a pixel, not 1 or 3");
+    OFString meaning;
+    if (data.findAndGetOFString(DCM_PhotometricInterpretation, meaning).bad())
+      refuse("it holds no picture: PhotometricInterpretation is missing");
+    meaning_ = meaning.c_str();
+    Sint32 frames = 1;
+    if (data.tagExists(DCM_NumberOfFrames) && (data.findAndGetSint32(DCM_NumberOfFrames, frames).bad() || frames < 1))
+      refuse("NumberOfFrames is no number");
+    if (frames > 1) refuse("it holds " + std::to_string(frames) + " frames; only files of one are read");
+    if (!data.tagExists(DCM_PixelData)) refuse("it holds no pixels that are whole numbers (PixelData is missing)");
+    header_.channels = meaning_.starts_with("MONOCHROME") ? 1 : 3;
+    header_.bits = header_.channels == 1 && number(DCM_BitsStored, "BitsStored") > 8 ? 16 : 8;
+  }
+
+  /// DCMTK would fill what is missing with zeros.
+  void check_pixel_bytes(DcmDataset& data) const {
+    DcmElement* pixels = nullptr;
+    require(data.findAndGetElement(DCM_PixelData, pixels), "its pixels cannot be read");
+    const bool halved = meaning_.starts_with("YBR_FULL_422") || meaning_.starts_with("YBR_PARTIAL_422");
+    const int64_t wanted = (header_.height * header_.width * (halved ? 2 : samples_) * allocated_ + 7) / 8;
+    if (static_cast<int64_t>(pixels->getLength()) < wanted)
+      refuse("its pixels end early: " + std::to_string(pixels->getLength()) + " bytes of " + std::to_string(wanted));
+  }
+
+  /// The window that the file gives, or from its darkest to its brightest pixel.
+  static void choose_window(DicomImage& picture) {
+    if (picture.getWindowCount() == 0 || picture.setWindow(0) == 0) picture.setMinMaxWindow();
+  }
+
+  DcmFileFormat file_;
+  DicomHeader header_{};
+  int64_t allocated_ = 0;
+  int64_t samples_ = 1;
+  std::string meaning_;
+};
+
+namespace {
+
+/// Runs `act`; what it throws goes into `why`, and the result is then that of none.
+template <typename Act>
+auto told(char* why, size_t why_size, Act act) -> decltype(act()) {
+  try {
+    return act();
+  } catch (const std::exception& error) {
+    std::snprintf(why, why_size, "%s", error.what());
+    return {};
+  }
+}
+
+DicomFile* open_file(const void* bytes, size_t size, DicomHeader* header, char* why, size_t why_size) {
+  return told(why, why_size, [&] {
+    prepare_dcmtk();
+    auto* file = new DicomFile(bytes, size);
+    *header = file->header();
+    return file;
+  });
+}
+
+bool decode_file(DicomFile* file, void* samples, size_t samples_size, char* why, size_t why_size) {
+  return told(why, why_size, [&] {
+    file->decode(samples, samples_size);
+    return true;
+  });
+}
+
+void close_file(DicomFile* file) { delete file; }
+
+}  // namespace
+}  // namespace dtrain
+
+extern "C" __attribute__((visibility("default"))) const dtrain::DicomModule dtrain_dicom_module = {
+    dtrain::kDicomModuleVersion, dtrain::open_file, dtrain::decode_file, dtrain::close_file};

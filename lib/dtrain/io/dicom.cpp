@@ -1,0 +1,82 @@
+#include <dlfcn.h>
+
+#include <array>
+#include <memory>
+
+#include "dtrain/base/error.hpp"
+#include "dtrain/base/program.hpp"
+#include "dtrain/io/codecs.hpp"
+#include "dtrain/io/dicom_module.hpp"
+
+namespace dtrain {
+
+namespace {
+
+/// The module, or why there is none.
+struct Loaded {
+  const DicomModule* module = nullptr;
+  std::string why;
+};
+
+Loaded load_module() {
+  const std::string path = file_of_program(kDicomModuleFile);
+  if (path.empty())
+    return {nullptr, std::string(kDicomModuleFile) +
+                         ", which reads such, is not beside the program: it is built where "
+                         "DCMTK is installed"};
+  void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) return {nullptr, path + " cannot be loaded: " + dlerror()};
+  const auto* module = static_cast<const DicomModule*>(dlsym(handle, kDicomModuleEntry));
+  if (module == nullptr || module->version != kDicomModuleVersion) return {nullptr, path + " belongs to another build"};
+  return {module, ""};
+}
+
+/// Loaded at the first DICOM file, for the life of the process.
+const Loaded& loaded() {
+  static const Loaded result = load_module();
+  return result;
+}
+
+class OpenDicom {
+ public:
+  OpenDicom(std::span<const std::byte> bytes, const std::string& name, const ImageLimits& limits)
+      : name_(name), file_(nullptr, nullptr) {
+    if (loaded().module == nullptr) throw DataError(name + " is a DICOM file, and " + loaded().why);
+    DicomHeader header{};
+    file_ = {module().open(bytes.data(), bytes.size(), &header, why_.data(), why_.size()), module().close};
+    if (file_ == nullptr) refuse();
+    header_ = {header.height, header.width, header.channels, static_cast<int>(header.bits)};
+    check_pixels(header_, name, limits);
+  }
+
+  const ImageHeader& header() const { return header_; }
+
+  Image decode() {
+    Image image = allocate_image(header_);
+    void* samples = header_.bits == 16 ? static_cast<void*>(image.words.data()) : image.bytes.data();
+    const size_t size = image.words.size() * sizeof(uint16_t) + image.bytes.size();
+    if (!module().decode(file_.get(), samples, size, why_.data(), why_.size())) refuse();
+    return image;
+  }
+
+ private:
+  static const DicomModule& module() { return *loaded().module; }
+  [[noreturn]] void refuse() const { throw DataError(name_ + ": DICOM: " + why_.data()); }
+
+  const std::string& name_;
+  std::array<char, 512> why_{};
+  std::unique_ptr<DicomFile, void (*)(DicomFile*)> file_;
+  ImageHeader header_;
+};
+
+}  // namespace
+
+ImageHeader read_dicom_header(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits) {
+  return OpenDicom(file, name, limits).header();
+}
+
+Image decode_dicom(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits) {
+  return OpenDicom(file, name, limits).decode();
+}
+
+}  // namespace dtrain
