@@ -38,9 +38,9 @@ function(dtrain_bundle_test name target seconds ranks)
   set_property(GLOBAL APPEND PROPERTY DTRAIN_BUNDLE_TESTS "${name} ${seconds} ${ranks} ${target} ${arguments}")
 endfunction()
 
-# dtrain_test(NAME SOURCES … USES module … [TORCH] [TIMEOUT s]): a Catch2 program, one CTest entry, label unit.
+# dtrain_test(NAME SOURCES … USES module … [TORCH] [TIMEOUT s] [NOT_IN_BUNDLE]): a Catch2 program, one CTest entry, label unit.
 function(dtrain_test name)
-  cmake_parse_arguments(arg "TORCH" "TIMEOUT" "SOURCES;USES;LIBS" ${ARGN})
+  cmake_parse_arguments(arg "TORCH;NOT_IN_BUNDLE" "TIMEOUT" "SOURCES;USES;LIBS" ${ARGN})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
   endif()
@@ -56,7 +56,9 @@ function(dtrain_test name)
   add_test(NAME unit.${name} COMMAND test_${name})
   set_tests_properties(unit.${name} PROPERTIES LABELS unit TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 4
     ENVIRONMENT DTRAIN_SOURCE_DIR=${CMAKE_SOURCE_DIR})
-  dtrain_bundle_test(unit.${name} test_${name} ${arg_TIMEOUT} 0)
+  if(NOT arg_NOT_IN_BUNDLE)
+    dtrain_bundle_test(unit.${name} test_${name} ${arg_TIMEOUT} 0)
+  endif()
 endfunction()
 
 # dtrain_mpi_test(NAME SOURCES … USES … RANKS 2 3 4 [NETWORK 3]): the same program under mpirun, one CTest entry per rank

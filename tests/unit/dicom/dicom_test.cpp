@@ -3,9 +3,9 @@
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/io/image.hpp"
-#include "picture_damage.hpp"
 #include "support/catch.hpp"
-#include "temp_folder.hpp"
+#include "unit/io/picture_damage.hpp"
+#include "unit/io/temp_folder.hpp"
 
 using namespace dtrain;
 using dtrain::test::error_of;
