@@ -57,8 +57,9 @@ struct DicomFile {
     const DcmXfer packing(data.getOriginalXfer());
     if (packing.isEncapsulated() && data.chooseRepresentation(EXS_LittleEndianExplicit, nullptr).bad())
       refuse(std::string("its pixels cannot be unpacked (") + packing.getXferName() + ")");
+    const E_TransferSyntax now = packing.isEncapsulated() ? EXS_LittleEndianExplicit : data.getOriginalXfer();
     check_pixel_bytes(data);
-    DicomImage picture(&data, EXS_Unknown, 0UL, 0UL, 1UL);
+    DicomImage picture(&data, now, 0UL, 0UL, 1UL);
     if (picture.getStatus() != EIS_Normal)
       refuse(std::string("damaged: ") + DicomImage::getString(picture.getStatus()));
     if (static_cast<int64_t>(picture.getHeight()) != header_.height ||

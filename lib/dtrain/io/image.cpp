@@ -78,9 +78,11 @@ bool is_pnm(std::string_view bytes) {
   return bytes[2] == '\n' || (bytes[1] != '7' && " \t\r#"sv.find(bytes[2]) != std::string_view::npos);
 }
 
-// Old files of one scanner or another lack the first 132 bytes; their name tells.
-bool is_dicom(std::string_view bytes, const std::string& name) {
-  if (bytes.size() >= 132 && bytes.substr(128, 4) == "DICM") return true;
+// Before these four letters anything may stand, a TIFF's first bytes too.
+bool is_dicom(std::string_view bytes) { return bytes.size() >= 132 && bytes.substr(128, 4) == "DICM"; }
+
+// Old files lack the first 132 bytes.
+bool has_dicom_name(const std::string& name) {
   const std::string lower = lower_case(name);
   return lower.ends_with(".dcm") || lower.ends_with(".dicom");
 }
@@ -90,10 +92,11 @@ const Format& format_of(std::span<const std::byte> file, const std::string& name
   if (bytes.empty()) throw DataError(name + " is empty (0 bytes); a picture is expected");
   if (bytes.starts_with("\x89PNG\r\n\x1A\n")) return kPng;
   if (bytes.starts_with("\xFF\xD8\xFF")) return kJpeg;
+  if (is_dicom(bytes)) return kDicom;
   if (is_tiff(bytes)) return kTiff;
   if (bytes.starts_with("BM")) return kBmp;
   if (is_pnm(bytes)) return kPnm;
-  if (is_dicom(bytes, name)) return kDicom;
+  if (has_dicom_name(name)) return kDicom;
   throw DataError(name + ": only PNG, JPEG, TIFF, BMP, PNM and DICOM pictures are read, and this is " +
                   std::string(title_of(bytes)));
 }
