@@ -67,7 +67,7 @@ class Records(program.ProgramTest):
     def setUpClass(cls):
         super().setUpClass()
         cls.sample("chips", COUNT)
-        pictures = sorted((cls.folder / "chips").rglob("*.png"))
+        pictures = sorted(file for file in (cls.folder / "chips").rglob("*") if file.suffix in (".png", ".jpg"))
         assert len(pictures) == COUNT
         classes = sorted({picture.parent.name for picture in pictures})
         (cls.folder / "tf").mkdir()
@@ -78,7 +78,7 @@ class Records(program.ProgramTest):
                 for picture in pictures[part::2]:
                     data, number = picture.read_bytes(), classes.index(picture.parent.name)
                     records += record(example({"image/class/label": number, "image/encoded": data}))
-                    for name, content in ((f"{picture.stem}.png", data), (f"{picture.stem}.cls", str(number).encode())):
+                    for name, content in ((picture.name, data), (f"{picture.stem}.cls", str(number).encode())):
                         info = tarfile.TarInfo(name)
                         info.size = len(content)
                         tar.addfile(info, io.BytesIO(content))
@@ -107,7 +107,7 @@ class Records(program.ProgramTest):
         good = (self.folder / "tf/part-00000-of-00002").read_bytes()
         second = 16 + struct.unpack("<Q", good[:8])[0]
         bad = bytearray(good)
-        bad[second + 5000] ^= 4
+        bad[second + 500] ^= 4
         (self.folder / "bad").mkdir()
         (self.folder / "bad/a.tfrecord").write_bytes(bad)
         place = f"bad/a.tfrecord: record 1 at byte {second:,}: "
