@@ -48,7 +48,7 @@ DTRAIN_VECTOR_CLONES
 void raise(float* pixels, int64_t count, float gamma) {
   for (int64_t i = 0; i < count; ++i) {
     const float power = std::max(gamma * log2_of(std::max(pixels[i], 1e-30F)), -126.0F);
-    pixels[i] = pixels[i] > 0 ? exp2_of(power) : 0.0F;
+    pixels[i] = std::min(exp2_of(power), pixels[i] * 1e30F);  // black stays black, without a branch
   }
 }
 
@@ -68,14 +68,24 @@ void add_normals(const uint32_t* words, int64_t pairs, float sigma, float* __res
   }
 }
 
-// out[i] = Σ weights[t] × rows[t][i]
+// out[i] = Σ weights[t] × from[t·stride + i]: four at a time, so that the sums are loaded and stored less often.
 DTRAIN_VECTOR_CLONES
-void weighted_sum(const float* const* rows, const float* weights, int64_t taps, int64_t length, float* __restrict out) {
+void weighted_sum(const float* from, int64_t stride, const float* weights, int64_t taps, int64_t length,
+                  float* __restrict out) {
   std::fill(out, out + length, 0.0F);
-  for (int64_t t = 0; t < taps; ++t) {
-    const float* __restrict row = rows[t];
-    const float weight = weights[t];
-    for (int64_t i = 0; i < length; ++i) out[i] += weight * row[i];
+  int64_t t = 0;
+  for (; t + 4 <= taps; t += 4) {
+    const float* __restrict a = from + t * stride;
+    const float* __restrict b = a + stride;
+    const float* __restrict c = b + stride;
+    const float* __restrict d = c + stride;
+    const float wa = weights[t], wb = weights[t + 1], wc = weights[t + 2], wd = weights[t + 3];
+    for (int64_t i = 0; i < length; ++i) out[i] += (wa * a[i] + wb * b[i]) + (wc * c[i] + wd * d[i]);
+  }
+  for (; t < taps; ++t) {
+    const float* __restrict a = from + t * stride;
+    const float wa = weights[t];
+    for (int64_t i = 0; i < length; ++i) out[i] += wa * a[i];
   }
 }
 
@@ -131,26 +141,27 @@ void blur_picture(const PixelField& picture, float sigma) {
   const int64_t radius = taps / 2;
   const int64_t channels = picture.channels;
   const int64_t length = picture.width * channels;
-  std::vector<const float*> rows(weights.size());
-  // Along the rows, through a copy of each that is longer by the edges' pixels.
+  // Along the rows, through a copy of each that is longer by the edges' pixels, into a picture that is higher by the
+  // edges' rows; then along its columns.
   std::vector<float> longer(static_cast<size_t>(length + 2 * radius * channels));
+  std::vector<float> higher(static_cast<size_t>((picture.height + 2 * radius) * length));
   for (int64_t y = 0; y < picture.height; ++y) {
-    float* row = picture.pixels.data() + y * length;
+    const float* row = picture.pixels.data() + y * length;
     for (int64_t i = 0; i < radius * channels; ++i) {
       longer[static_cast<size_t>(i)] = row[i % channels];
       longer[static_cast<size_t>(radius * channels + length + i)] = row[length - channels + i % channels];
     }
     std::copy_n(row, length, longer.begin() + radius * channels);
-    for (int64_t t = 0; t < taps; ++t) rows[static_cast<size_t>(t)] = longer.data() + t * channels;
-    weighted_sum(rows.data(), weights.data(), taps, length, row);
+    weighted_sum(longer.data(), channels, weights.data(), taps, length, higher.data() + (y + radius) * length);
   }
-  const std::vector<float> before = picture.pixels;
-  for (int64_t y = 0; y < picture.height; ++y) {
-    for (int64_t t = 0; t < taps; ++t)
-      rows[static_cast<size_t>(t)] =
-          before.data() + std::clamp<int64_t>(y + t - radius, 0, picture.height - 1) * length;
-    weighted_sum(rows.data(), weights.data(), taps, length, picture.pixels.data() + y * length);
+  const float* first = higher.data() + radius * length;
+  const float* last = first + (picture.height - 1) * length;
+  for (int64_t y = 0; y < radius; ++y) {
+    std::copy_n(first, length, higher.data() + y * length);
+    std::copy_n(last, length, higher.data() + (y + radius + picture.height) * length);
   }
+  for (int64_t y = 0; y < picture.height; ++y)
+    weighted_sum(higher.data() + y * length, length, weights.data(), taps, length, picture.pixels.data() + y * length);
 }
 
 void adjust_gamma(std::span<float> pixels, float gamma) {

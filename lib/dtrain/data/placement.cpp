@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 #include <optional>
 
@@ -41,9 +42,9 @@ bool is_warped(const AugmentDraw& draw) { return draw.rotate != 0 || draw.elasti
 
 // place[x] = start + x·step + right_part·right[x] + down_part·down[x], for both coordinates, in place.
 DTRAIN_VECTOR_CLONES
-void bend_row(float y_start, float x_start, float cos, float sin, int64_t width, float* __restrict down,
+void bend_row(float y_start, float x_start, float cos, float sin, int32_t width, float* __restrict down,
               float* __restrict right) {
-  for (int64_t x = 0; x < width; ++x) {
+  for (int32_t x = 0; x < width; ++x) {
     const auto at = static_cast<float>(x);
     const float dy = down[x], dx = right[x];
     down[x] = (y_start + at * sin) + (dy * cos + dx * sin);
@@ -53,8 +54,8 @@ void bend_row(float y_start, float x_start, float cos, float sin, int64_t width,
 
 // A cubic curve along pixels [begin, end) of a row: t = (x + ½)·step − shift.
 DTRAIN_VECTOR_CLONES
-void cubic_row(float a, float b, float c, float d, float step, float shift, int64_t begin, int64_t end, float* out) {
-  for (int64_t x = begin; x < end; ++x) {
+void cubic_row(float a, float b, float c, float d, float step, float shift, int32_t begin, int32_t end, float* out) {
+  for (int32_t x = begin; x < end; ++x) {
     const float t = (static_cast<float>(x) + 0.5F) * step - shift;
     out[x] = d + t * (c + t * (b + t * a));
   }
@@ -76,14 +77,15 @@ void find_corners(int32_t height, int32_t width, int64_t count, float* __restric
 }
 
 template <int kChannels>
-[[gnu::always_inline]] inline void sample_row(const float* piece, int64_t row, int64_t count, const float* down,
-                                              const float* right, const int32_t* index, float* __restrict out) {
-  for (int64_t x = 0; x < count; ++x) {
-    const float* above = piece + static_cast<int64_t>(index[x]) * kChannels;
-    const float* below = above + row;
+[[gnu::always_inline]] inline void sample_row(const float* __restrict piece, int32_t row, int32_t count,
+                                              const float* down, const float* right, const int32_t* index,
+                                              float* __restrict out) {
+  const float* __restrict next_row = piece + row;
+  for (int32_t x = 0; x < count; ++x) {
     for (int c = 0; c < kChannels; ++c) {
-      const float top = above[c] + right[x] * (above[c + kChannels] - above[c]);
-      const float bottom = below[c] + right[x] * (below[c + kChannels] - below[c]);
+      const int32_t at = index[x] * kChannels + c;
+      const float top = piece[at] + right[x] * (piece[at + kChannels] - piece[at]);
+      const float bottom = next_row[at] + right[x] * (next_row[at + kChannels] - next_row[at]);
       out[x * kChannels + c] = top + down[x] * (bottom - top);
     }
   }
@@ -112,7 +114,7 @@ class Warp {
     }
     const auto [y_start, x_start] = look(static_cast<double>(y) + 0.5, 0.5);
     bend_row(static_cast<float>(y_start - y_origin), static_cast<float>(x_start - x_origin), static_cast<float>(cos_),
-             static_cast<float>(sin_), width_, down.data(), right.data());
+             static_cast<float>(sin_), static_cast<int32_t>(width_), down.data(), right.data());
   }
 
   /// Of all places that pixels look at.
@@ -172,13 +174,13 @@ std::vector<float> resized(const Image& picture, const Fit& fit, const ImageOpti
 }
 
 DTRAIN_VECTOR_CLONES
-void sample_grey(const float* piece, int64_t row, int64_t count, const float* down, const float* right,
+void sample_grey(const float* piece, int32_t row, int32_t count, const float* down, const float* right,
                  const int32_t* index, float* __restrict out) {
   sample_row<1>(piece, row, count, down, right, index, out);
 }
 
 DTRAIN_VECTOR_CLONES
-void sample_colour(const float* piece, int64_t row, int64_t count, const float* down, const float* right,
+void sample_colour(const float* piece, int32_t row, int32_t count, const float* down, const float* right,
                    const int32_t* index, float* __restrict out) {
   sample_row<3>(piece, row, count, down, right, index, out);
 }
@@ -218,11 +220,12 @@ void ElasticField::axis_row(const std::vector<float>& points, int64_t y, float* 
   for (int64_t s = 0; s + 1 < grid_; ++s) {
     const float* p = line.data() + s;
     const auto edge = [&](int64_t piece) {
-      return static_cast<int64_t>(std::ceil(static_cast<double>(piece) * static_cast<double>(width_) / pieces - 0.5));
+      const double at = static_cast<double>(piece) * static_cast<double>(width_) / pieces;
+      return static_cast<int32_t>(std::clamp(std::ceil(at - 0.5), 0.0, static_cast<double>(width_)));
     };
     cubic_row(-0.5F * p[0] + 1.5F * p[1] - 1.5F * p[2] + 0.5F * p[3], p[0] - 2.5F * p[1] + 2 * p[2] - 0.5F * p[3],
               0.5F * (p[2] - p[0]), p[1], static_cast<float>(pieces / static_cast<double>(width_)),
-              static_cast<float>(s), std::max<int64_t>(0, edge(s)), std::min(width_, edge(s + 1)), out);
+              static_cast<float>(s), edge(s), edge(s + 1), out);
   }
 }
 
@@ -241,8 +244,10 @@ std::vector<float> place_picture(const Image& picture, const ImageOptions& optio
   const Warp::Bounds bounds = warp.bounds();
   const auto [top, rows] = piece_of(fit.rows, bounds.top, bounds.bottom);
   const auto [left, columns] = piece_of(fit.columns, bounds.left, bounds.right);
-  const std::vector<float> piece = resized(picture, {rows, columns}, options);
   const int64_t channels = std::min(picture.channels, options.channels);
+  if (rows.canvas * columns.canvas * channels > std::numeric_limits<int32_t>::max())
+    throw ConfigError("data.augment.rotate and elastic cannot be had at so large a data.image.size");
+  const std::vector<float> piece = resized(picture, {rows, columns}, options);
   const auto width = static_cast<size_t>(options.width);
   std::vector<float> down(width), right(width);
   std::vector<int32_t> index(width);
@@ -251,9 +256,9 @@ std::vector<float> place_picture(const Image& picture, const ImageOptions& optio
     warp.row(y, static_cast<double>(top) + 0.5, static_cast<double>(left) + 0.5, down, right);
     find_corners(static_cast<int32_t>(rows.canvas), static_cast<int32_t>(columns.canvas), options.width, down.data(),
                  right.data(), index.data());
-    (channels == 1 ? sample_grey : sample_colour)(piece.data(), columns.canvas * channels, options.width, down.data(),
-                                                  right.data(), index.data(),
-                                                  out.data() + y * options.width * channels);
+    (channels == 1 ? sample_grey : sample_colour)(piece.data(), static_cast<int32_t>(columns.canvas * channels),
+                                                  static_cast<int32_t>(options.width), down.data(), right.data(),
+                                                  index.data(), out.data() + y * options.width * channels);
   }
   return out;
 }
