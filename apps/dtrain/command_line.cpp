@@ -198,6 +198,14 @@ CommandLine read_command_line(int argc, const char* const* argv) {
       ->check(kCount)
       ->capture_default_str();
   check_app->add_flag("--quick", check.quick, "read the pictures' headers alone");
+  check_app
+      ->add_option("--preview", check.preview,
+                   "write a contact sheet of what the network will see: training pictures after augmentation, with "
+                   "labels and masks (PNG)")
+      ->type_name("FILE");
+  check_app->add_option("--output", check.output, "what was found, as JSON, every bad sample and duplicate in it")
+      ->capture_default_str()
+      ->type_name("FILE");
   check_app->add_flag("--json", check.json, "the last line on stdout is one JSON object");
 
   CLI::App* eval_app = app.add_subcommand(
@@ -270,6 +278,7 @@ CommandLine read_command_line(int argc, const char* const* argv) {
       throw UsageError("no configuration given: add --config FILE; see dtrain --help");
     return command;
   };
+  if (typed.quiet) check.progress = ProgressMode::none;
   if (check_app->parsed())
     line.check = with_words(check);
   else if (eval_app->parsed())

@@ -38,6 +38,9 @@ struct CheckCommand {
   int64_t world_size = 1;
   bool quick = false;
   bool json = false;
+  std::string output = "check.json";  ///< what was found, for programs
+  std::string preview;                ///< PNG file for a contact sheet; "" = none
+  ProgressMode progress = ProgressMode::automatic;
 };
 struct EvalCommand {
   ConfigOptions config;

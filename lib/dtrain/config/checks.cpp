@@ -298,16 +298,13 @@ class Checker {
             "cuda_graphs cannot record dropout, which is drawn anew for every step; set model.dropout: 0");
   }
 
-  // A GPU flips, turns and normalises what it keeps, and no more.
+  // What is kept can be flipped, turned, normalised and mixed, and no more.
   void cache() {
-    const AugmentOptions& a = e_.data.augment;
     if (e_.data.loader.cache == PictureKeep::none || !sound({"data.loader.cache"})) return;
-    for (const auto& [key, on] :
-         {std::pair{"data.augment.brightness", a.brightness > 0}, std::pair{"data.augment.contrast", a.contrast > 0}})
-      if (on && sound({key}))
-        wrong({"data.loader.cache", key},
-              std::string("data.loader.cache: device keeps pictures beyond the place where ") + key +
-                  " acts; leave one of the two out");
+    for (const std::string& key : pixel_augmentations(e_.data.augment))
+      if (sound({key}))
+        wrong({"data.loader.cache", key}, "data.loader.cache: device keeps pictures beyond the place where " + key +
+                                              " acts; leave one of the two out");
   }
 
   /// Number of classes, where the configuration alone tells it.
@@ -358,6 +355,12 @@ class Checker {
 
   void batch() {
     const BatchOptions& b = e_.batch;
+    const AugmentOptions& a = e_.data.augment;
+    if (b.global == 0 && b.per_rank == 1 && sound({"batch.per_rank", "batch.global"}))
+      for (const auto& [key, on] :
+           {std::pair{"data.augment.mixup", a.mixup > 0}, {"data.augment.cutmix", a.cutmix > 0}})
+        if (on && sound({key}))
+          wrong({key}, std::string(key) + " mixes the pictures of one batch, and batch.per_rank is 1");
     if (!given("batch.global") || !sound({"batch.global"})) return;
     if (given("batch.per_rank"))
       wrong({"batch.global"},

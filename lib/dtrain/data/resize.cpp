@@ -23,9 +23,9 @@ struct Filter {  // of one resized pixel
 };
 
 Filter filter_at(const AxisFit& fit, int64_t place) {
-  const double scale = static_cast<double>(fit.input) / static_cast<double>(fit.resized);
+  const double scale = static_cast<double>(fit.input) / fit.resized;
   const double support = std::max(scale, 1.0);
-  const double centre = scale * (static_cast<double>(place) + 0.5);
+  const double centre = scale * (static_cast<double>(place) - fit.offset + 0.5);
   Filter filter;
   filter.begin = std::max<int64_t>(0, static_cast<int64_t>(centre - support + 0.5));
   const int64_t end = std::min(fit.input, static_cast<int64_t>(centre + support + 0.5));
@@ -43,11 +43,11 @@ Filter filter_at(const AxisFit& fit, int64_t place) {
 // is moved inwards and filled with zeros.
 AxisWeights weights_of(const AxisFit& fit) {
   AxisWeights axis;
-  axis.first = std::max<int64_t>(0, fit.offset);
-  axis.last = std::min(fit.canvas, fit.offset + fit.resized);
+  axis.first = fit.first();
+  axis.last = fit.last();
   std::vector<Filter> filters;
   for (int64_t i = axis.first; i < axis.last; ++i) {
-    filters.push_back(filter_at(fit, i - fit.offset));
+    filters.push_back(filter_at(fit, i));
     axis.taps = std::max(axis.taps, static_cast<int64_t>(filters.back().weights.size()));
   }
   axis.begin.reserve(filters.size());
@@ -175,14 +175,20 @@ Job job_of(const Image& picture, const Fit& fit, float scale, float* out) {
 
 AxisFit centred(int64_t input, int64_t resized, int64_t canvas) {
   const int64_t room = canvas - resized;
-  return {input, resized, room >= 0 ? room / 2 : -(-room / 2), canvas};
+  return {input, static_cast<double>(resized), static_cast<double>(room >= 0 ? room / 2 : -(-room / 2)), canvas};
 }
 
 }  // namespace
 
+int64_t AxisFit::first() const { return std::clamp(static_cast<int64_t>(std::ceil(offset - 0.5)), int64_t{0}, canvas); }
+
+int64_t AxisFit::last() const {
+  return std::clamp(static_cast<int64_t>(std::ceil(offset + resized - 0.5)), first(), canvas);
+}
+
 Fit fit_picture(int64_t height, int64_t width, const ImageOptions& options) {
   if (options.resize == Resize::squash)
-    return {{height, options.height, 0, options.height}, {width, options.width, 0, options.width}};
+    return {centred(height, options.height, options.height), centred(width, options.width, options.width)};
   const double by_height = static_cast<double>(options.height) / static_cast<double>(height);
   const double by_width = static_cast<double>(options.width) / static_cast<double>(width);
   const bool pad = options.resize == Resize::pad;
@@ -197,8 +203,9 @@ Fit fit_picture(int64_t height, int64_t width, const ImageOptions& options) {
 
 std::vector<int64_t> nearest_pixels(const AxisFit& fit) {
   std::vector<int64_t> pixels(static_cast<size_t>(fit.canvas), -1);
-  for (int64_t i = std::max<int64_t>(0, fit.offset); i < std::min(fit.canvas, fit.offset + fit.resized); ++i)
-    pixels[static_cast<size_t>(i)] = (2 * (i - fit.offset) + 1) * fit.input / (2 * fit.resized);
+  for (int64_t i = fit.first(); i < fit.last(); ++i)
+    pixels[static_cast<size_t>(i)] =
+        std::min(static_cast<int64_t>(fit.input_at(static_cast<double>(i) + 0.5)), fit.input - 1);
   return pixels;
 }
 
@@ -217,8 +224,7 @@ bool has_range(const ImageOptions& options, int bits) {
   return options.range_high != options.range_low && (options.range_low != 0 || options.range_high != white);
 }
 
-void resize_picture(const Image& picture, const ImageOptions& options, float* out) {
-  const Fit fit = fit_picture(picture.height, picture.width, options);
+void resize_picture(const Image& picture, const Fit& fit, const ImageOptions& options, float* out) {
   const bool words = picture.bits == 16;
   const bool spread = has_range(options, picture.bits);
   Job job = job_of(picture, fit, spread ? 1.0F : 1.0F / (words ? 65535.0F : 255.0F), out);
