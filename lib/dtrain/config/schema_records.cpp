@@ -11,11 +11,7 @@ class RecordKeys {
       : prefix_("data." + format + "."), format_(format), in_use_(in_use), with_masks_(with_masks), keys_(keys) {}
 
   Key& add(const std::string& name, Codec codec, const std::string& doc) {
-    Key key;
-    key.name = prefix_ + name;
-    key.codec = std::move(codec);
-    key.doc = doc;
-    keys_.push_back(std::move(key));
+    keys_.emplace_back(prefix_ + name, std::move(codec), doc);
     return keys_.back().only(in_use_, "`data.format` is " + format_, {"data.format"});
   }
 

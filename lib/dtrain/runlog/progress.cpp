@@ -30,20 +30,30 @@ ProgressLine::ProgressLine(ProgressMode mode, bool launched, const Log& log)
     : mode_(resolved(mode, launched)), log_(log) {}
 
 void ProgressLine::show(const Progress& progress) {
+  if (due()) draw(progress.step, progress.steps, progress_text(progress));
+}
+
+void ProgressLine::show(int64_t done, int64_t all, const std::string& text) {
+  if (due()) draw(done, all, text);
+}
+
+bool ProgressLine::due() const {
   constexpr double kPlainEvery = 10;
   constexpr double kBarEvery = 0.2;
-  if (mode_ == ProgressMode::none || since_line_.seconds() < (mode_ == ProgressMode::bar ? kBarEvery : kPlainEvery))
-    return;
+  return mode_ != ProgressMode::none && since_line_.seconds() >= (mode_ == ProgressMode::bar ? kBarEvery : kPlainEvery);
+}
+
+void ProgressLine::draw(int64_t done, int64_t all, const std::string& text) {
   since_line_.restart();
   if (mode_ == ProgressMode::plain) {
-    log_.info(progress_text(progress));
+    log_.info(text);
     return;
   }
   constexpr int64_t kCells = 20;
-  const int64_t full = progress.steps > 0 ? kCells * progress.step / progress.steps : 0;
+  const int64_t full = all > 0 ? kCells * done / all : 0;
   std::string bar;
   for (int64_t i = 0; i < kCells; ++i) bar += i < full ? "█" : "░";
-  std::fprintf(stderr, "\r\033[K%s %s", bar.c_str(), progress_text(progress).c_str());
+  std::fprintf(stderr, "\r\033[K%s %s", bar.c_str(), text.c_str());
   std::fflush(stderr);
   drawn_ = true;
 }

@@ -32,10 +32,15 @@ class ProgressLine {
   ProgressLine(ProgressMode mode, bool launched, const Log& log);
 
   void show(const Progress& progress);
+  /// `done` of `all`, told by `text`.
+  void show(int64_t done, int64_t all, const std::string& text);
   /// Removes the bar, so that other lines may be printed.
   void clear();
 
  private:
+  bool due() const;
+  void draw(int64_t done, int64_t all, const std::string& text);
+
   ProgressMode mode_;
   const Log& log_;
   Stopwatch since_line_;

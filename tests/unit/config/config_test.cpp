@@ -191,7 +191,8 @@ TEST_CASE("every error of every source is told at once, in order, with its place
   CHECK(wrong ==
         "t.yaml:2:5: unknown key 'optimizer.lerning_rate' (did you mean 'learning_rate'?)\n"
         "t.yaml:3:9: epochs wants a whole number from 1 to 1000000000, not 'ten'\n"
-        "t.yaml:4:16: data.format wants image_folder, nih_cxr14, chexpert, csv, image_mask or synthetic, not 'cvs' "
+        "t.yaml:4:16: data.format wants image_folder, nih_cxr14, chexpert, csv, image_mask, synthetic, "
+        "tfrecord or webdataset, not 'cvs' "
         "(did you mean "
         "'csv'?)\n"
         "t.yaml:6:3: unknown key 'model.nmae' (did you mean 'name'?)\n"

@@ -200,6 +200,7 @@ TEST_CASE("patients in records are groups of the split") {
   options.tfrecord.group = "patient";
   options.split.valid = 0.2;
   options.split.by = SplitOptions::By::patient;
+  options.split.stratify = true;
   const Dataset data = open(options);
   const Split split = split_dataset(data, options.split);
   REQUIRE(split.valid.size() == 4);

@@ -20,11 +20,9 @@ std::string refusal(std::string_view bytes) {
 
 TEST_CASE("files of other types are refused by their type's name, whatever they are called") {
   using namespace std::string_view_literals;
-  const std::string dicom = std::string(128, '\0') + "DICM";
   const std::pair<std::string_view, const char*> cases[] = {
       {"GIF89a..."sv, "a GIF"},
       {"RIFF1234WEBPVP8 "sv, "a WebP"},
-      {dicom, "a DICOM"},
       {"\0\0\0\x0CjP  \r\n"sv, "a JPEG 2000"},
       {"\0\0\0\x20"
        "ftypavif"sv,
@@ -39,7 +37,7 @@ TEST_CASE("files of other types are refused by their type's name, whatever they 
   for (const auto& [bytes, title] : cases) {
     const std::string sentence = refusal(bytes);
     INFO(sentence);
-    CHECK(sentence.find("x.png: only PNG, JPEG, TIFF, BMP and PNM pictures are read") == 0);
+    CHECK(sentence.find("x.png: only PNG, JPEG, TIFF, BMP, PNM and DICOM pictures are read") == 0);
     CHECK(sentence.find(title) != std::string::npos);
   }
   CHECK(refusal("").find("x.png is empty (0 bytes)") == 0);
