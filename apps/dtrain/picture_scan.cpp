@@ -11,6 +11,7 @@
 #include "dtrain/base/hash.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/base/time.hpp"
+#include "dtrain/data/packed_set.hpp"
 #include "dtrain/dist/launch.hpp"
 #include "dtrain/io/file.hpp"
 #include "dtrain/io/tiff_pages.hpp"
@@ -31,6 +32,10 @@ ImageHeader header_of(const std::string& path) {
 // Headers alone: sizes of picture and masks. A record is read whole, because its checksum is over all of it.
 ImageHeader look_at_headers(const Dataset& dataset, int64_t index) {
   const Sample& sample = dataset.samples[static_cast<size_t>(index)];
+  if (dataset.packed) {  // picture and mask have one size by their index
+    const PackedEntry entry = dataset.packed->shard(sample.place).entry(sample.place.number);
+    return {entry.height, entry.width, entry.channels, entry.bits};
+  }
   SampleFiles files;
   if (dataset.records) files = read_sample_files(dataset, index);
   const ImageHeader picture = dataset.records ? read_image_header(files.picture, picture_name(dataset, index))
@@ -85,7 +90,7 @@ Findings look_at_pictures(const Experiment& e, const Plan& plan, bool quick, Pro
     note_kind({picture.height, picture.width, picture.channels, picture.bits});
     if (!on_disk) return;
     const Stopwatch hashing;
-    const std::string content = Sha256().update(files.picture).hex_digest();
+    const std::string content = Sha256().update(files.picture_bytes()).hex_digest();
     const std::lock_guard lock(mutex);
     findings.by_content[content].push_back(index);
     findings.hash_s += hashing.seconds();

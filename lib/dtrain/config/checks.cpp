@@ -25,6 +25,7 @@ Task task_of_format(const Experiment& e) {
     case DataFormat::tfrecord:
     case DataFormat::webdataset:
       return has_mask_files(e.data) ? Task::segmentation : Task::multiclass;
+    case DataFormat::packed:  // the manifest tells; open_dataset() compares
     case DataFormat::synthetic:
       break;
   }
@@ -183,8 +184,8 @@ class Checker {
     if (!given("data.format")) {
       problems_.push_back(
           {nowhere_,
-           "data.format is missing: image_folder, nih_cxr14, chexpert, csv, image_mask, tfrecord, webdataset or "
-           "synthetic"});
+           "data.format is missing: image_folder, nih_cxr14, chexpert, csv, image_mask, tfrecord, webdataset, "
+           "packed or synthetic"});
       return;
     }
     const DataFormat format = e_.data.format;
@@ -199,8 +200,8 @@ class Checker {
     if (!sound({"data.format", "task", "model.name"}) || !given("data.format")) return;
     const DataFormat format = e_.data.format;
     const bool labels = format == DataFormat::csv || (has_records(e_.data) && !has_mask_files(e_.data));
-    const bool fits =
-        format == DataFormat::synthetic || (labels && e_.task != Task::segmentation) || e_.task == task_of_format(e_);
+    const bool any_task = format == DataFormat::synthetic || format == DataFormat::packed;
+    const bool fits = any_task || (labels && e_.task != Task::segmentation) || e_.task == task_of_format(e_);
     if (!fits) {
       const std::string only = labels ? "multilabel or multiclass" : name_of(task_of_format(e_));
       return wrong({"task"}, "task " + name_of(e_.task) + " does not fit data.format, which is for " + only);

@@ -75,7 +75,7 @@ class Description {
         .default_is(
             "from `data.format`: image_folder multiclass; nih_cxr14 and chexpert multilabel; csv multilabel with "
             "`csv.labels` or `csv.separator`, else multiclass; image_mask segmentation; tfrecord and webdataset "
-            "segmentation with a `mask`, else multiclass; synthetic multilabel, with the unet segmentation");
+            "segmentation with a `mask`, else multiclass; synthetic and packed multilabel, with the unet segmentation");
     add("seed", seed_codec(e_.seed),
         "Seed of initial weights, order of the samples, augmentation, dropout and synthetic data.");
     add("on_nan",
@@ -147,7 +147,7 @@ class Description {
     const std::vector<std::string> by = {"data.format"};
     add("data.format",
         choice_codec(d.format, {"image_folder", "nih_cxr14", "chexpert", "csv", "image_mask", "synthetic", "tfrecord",
-                                "webdataset"}),
+                                "webdataset", "packed"}),
         "How pictures and labels are laid out; docs/data.md shows each.")
         .default_is("must be given");
     add("data.root", path_codec(d.root, PathRule::beside_file),

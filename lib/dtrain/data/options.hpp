@@ -7,7 +7,7 @@
 
 namespace dtrain {
 
-enum class DataFormat { image_folder, nih_cxr14, chexpert, csv, image_mask, synthetic, tfrecord, webdataset };
+enum class DataFormat { image_folder, nih_cxr14, chexpert, csv, image_mask, synthetic, tfrecord, webdataset, packed };
 
 /// The 14 labels of ChestX-ray14 (nih_cxr14), in the usual order: their classes.
 inline const std::vector<std::string>& nih_findings() {
