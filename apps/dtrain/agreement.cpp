@@ -51,6 +51,17 @@ static void add_options(const CommandLine& line, const Config& config, std::vect
     add("--checkpoint", eval->checkpoint);
     add("--split", eval->split);
     add("--allow-trained", flag(eval->allow_trained));
+  } else if (const auto& pack = line.pack) {
+    const PackOptions& options = pack->options;
+    add("command", "pack");
+    add("--output", pack->output);
+    add("--to", std::to_string(static_cast<int>(options.to)));
+    add("--samples-per-shard", std::to_string(options.samples_per_shard));
+    std::vector<std::string> turns;
+    for (const PackTurn turn : options.expand) turns.emplace_back(turn_name(turn));
+    add("--expand", join(turns, ","));
+    add("--codec", codec_name(options.codec));
+    add("--quality", std::to_string(options.jpeg_quality));
   } else if (const auto& step = line.bench_step) {
     add("command", "bench step");
     add("--steps", std::to_string(step->steps));

@@ -1,121 +1,27 @@
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstdio>
 #include <map>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <thread>
 
 #include "cache_plan.hpp"
 #include "commands.hpp"
 #include "dtrain/base/error.hpp"
-#include "dtrain/base/hash.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/base/time.hpp"
-#include "dtrain/data/loader.hpp"
 #include "dtrain/data/sampler.hpp"
 #include "dtrain/io/file.hpp"
-#include "dtrain/io/tiff_pages.hpp"
 #include "dtrain/optim/optimizer.hpp"
 #include "dtrain/optim/schedule.hpp"
+#include "picture_scan.hpp"
+#include "preview.hpp"
 #include "run.hpp"
 
 namespace dtrain {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// What a look at every file found.
-struct Findings {
-  std::map<int64_t, Error> bad;                   // sample → why it cannot be used
-  std::vector<std::vector<int64_t>> mask_pixels;  // segmentation: pixels of each class by sample, background first
-  std::map<std::string, std::vector<int64_t>> by_content;  // hash of the file → samples
-  double hash_s = 0;                                       // of all cores: what comparing the files' bytes cost
-  PixelKind kind;                                          // that holds every picture
-};
-
-// The first bytes of a file tell its header, unless long profiles stand before it.
-ImageHeader header_of(const std::string& path) {
-  if (picture_path(path).page > 0) return read_image_header(read_picture_file(path), path);
-  try {
-    return read_image_header(read_file_start(path, 1 << 16), path);
-  } catch (const DataError&) {
-    return read_image_header(read_file(path), path);
-  }
-}
-
-// Headers alone: sizes of picture and masks. A record is read whole, because its checksum is over all of it.
-ImageHeader look_at_headers(const Dataset& dataset, int64_t index) {
-  const Sample& sample = dataset.samples[static_cast<size_t>(index)];
-  SampleFiles files;
-  if (dataset.records) files = read_sample_files(dataset, index);
-  const ImageHeader picture = dataset.records ? read_image_header(files.picture, picture_name(dataset, index))
-                                              : header_of(dataset.root + "/" + sample.path);
-  for (size_t i = 0; i < sample.masks.size(); ++i) {
-    const std::string& name = sample.masks[i];
-    const ImageHeader mask =
-        dataset.records ? read_image_header(files.masks[i], name) : header_of(dataset.root + "/" + name);
-    if (mask.height != picture.height || mask.width != picture.width)
-      throw DataError(sample.path + " is " + std::to_string(picture.height) + "x" + std::to_string(picture.width) +
-                      ", but its mask " + name + " is " + std::to_string(mask.height) + "x" +
-                      std::to_string(mask.width));
-  }
-  return picture;
-}
-
-// Looks at every picture and mask on all cores: decodes them, or reads the headers alone.
-Findings look_at_pictures(const Experiment& e, const Plan& plan, bool quick) {
-  const Dataset& dataset = plan.dataset;
-  const bool on_disk = dataset.format != DataFormat::synthetic;
-  Findings findings;
-  findings.mask_pixels.resize(dataset.samples.size());
-  std::mutex mutex;
-  std::atomic<size_t> next{0};
-  std::exception_ptr failure;
-  const auto note_kind = [&](const ImageHeader& picture) {
-    const PixelKind kind = pixel_kind(picture, e.data.image);
-    const std::lock_guard lock(mutex);
-    findings.kind = findings.kind.with(kind);
-  };
-  const auto look = [&](int64_t index) {
-    if (quick && on_disk) return note_kind(look_at_headers(dataset, index));
-    const SampleFiles files = read_sample_files(dataset, index);
-    const Image picture = decode_picture(dataset, e.data, index, e.seed, files);
-    if (dataset.task == Task::segmentation) {
-      const Image mask = decode_mask(dataset, e.data, index, e.seed, files);
-      require_same_size(dataset, index, picture, mask);
-      findings.mask_pixels[static_cast<size_t>(index)] = count_mask_pixels(mask, plan.shape.outputs);
-    }
-    note_kind({picture.height, picture.width, picture.channels, picture.bits});
-    if (!on_disk) return;
-    const Stopwatch hashing;
-    const std::string content = Sha256().update(files.picture).hex_digest();
-    const std::lock_guard lock(mutex);
-    findings.by_content[content].push_back(index);
-    findings.hash_s += hashing.seconds();
-  };
-  const auto work = [&] {
-    for (size_t i = next++; i < dataset.samples.size(); i = next++) {
-      try {
-        look(static_cast<int64_t>(i));
-      } catch (const Error& error) {
-        const std::lock_guard lock(mutex);
-        findings.bad.emplace(static_cast<int64_t>(i), error);
-      } catch (...) {
-        const std::lock_guard lock(mutex);
-        failure = std::current_exception();
-        next = dataset.samples.size();
-      }
-    }
-  };
-  std::vector<std::thread> threads;
-  for (size_t t = 0; t < bound_cores().size(); ++t) threads.emplace_back(work);
-  for (std::thread& thread : threads) thread.join();
-  if (failure != nullptr) std::rethrow_exception(failure);
-  return findings;
-}
 
 // Files of equal content in more than one part: what was trained on would be judged.
 std::vector<std::string> content_leaks(const Plan& plan, const Findings& findings) {
@@ -267,6 +173,28 @@ void print_schedule(const Experiment& e, const Plan& plan, int64_t processes, Js
   json["logical_ranks"] = plan.logical_ranks;
 }
 
+// Samples by the names that the data set gives them.
+Json names_of(const Plan& plan, const std::vector<int64_t>& samples) {
+  Json names = Json::array();
+  for (const int64_t index : samples) names.push_back(plan.dataset.samples[static_cast<size_t>(index)].path);
+  return names;
+}
+
+// The file for programs: what --json prints, and each sample that it counts by name. Paths may be no UTF-8.
+void write_report(const std::string& path, Json json, const Plan& plan, const Findings& findings) {
+  json["bad"] = Json::array();
+  for (const auto& [index, error] : findings.bad)
+    json["bad"].push_back({{"path", plan.dataset.samples[static_cast<size_t>(index)].path},
+                           {"code", error.code()},
+                           {"error", error.what()}});
+  std::map<int64_t, Json> duplicates;  // by the first of them
+  for (const auto& [content, samples] : findings.by_content)
+    if (samples.size() > 1) duplicates[samples.front()] = names_of(plan, samples);
+  json["duplicates"] = Json::array();
+  for (const auto& [first, names] : duplicates) json["duplicates"].push_back(names);
+  write_file_atomically(path, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
 }  // namespace
 
 int run_check(const CheckCommand& command, const Config& config, const Log& log) {
@@ -290,7 +218,7 @@ int run_check(const CheckCommand& command, const Config& config, const Log& log)
   const std::string pictures = count_of(static_cast<int64_t>(plan.dataset.samples.size()), "picture");
   log.info((command.quick ? "reading the headers of " : "decoding ") + pictures + " …");
   const Stopwatch looking;
-  const Findings findings = look_at_pictures(e, plan, command.quick);
+  const Findings findings = look_at_pictures(e, plan, command.quick, command.progress, log);
   const double look_s = looking.seconds();
   std::printf("%s: %s in %s s on %s\n", command.quick ? "headers" : "pictures", pictures.c_str(),
               fixed(look_s, 1).c_str(), count_of(static_cast<int64_t>(bound_cores().size()), "core").c_str());
@@ -317,10 +245,20 @@ int run_check(const CheckCommand& command, const Config& config, const Log& log)
     std::printf("all %s can be read; nothing stands against: mpirun -np %lld --bind-to none dtrain --config %s\n",
                 pictures.c_str(), static_cast<long long>(command.world_size),
                 command.config.sources.files.front().c_str());
+  std::vector<Error> errors;
+  try {
+    if (!command.preview.empty()) {
+      write_preview(config, plan, findings, command.preview);
+      std::printf("preview: %s\n", command.preview.c_str());
+    }
+    write_report(command.output, json, plan, findings);
+  } catch (const Error& error) {  // what was found is told all the same
+    errors.push_back(error);
+  }
   if (command.json) std::printf("%s\n", json.dump().c_str());
   std::fflush(stdout);
-  if (good) return exit_code::kDone;
-  std::vector<Error> errors;
+  if (good && errors.empty()) return exit_code::kDone;
+  if (good) throw errors.front();
   for (const auto& [index, error] : findings.bad) errors.push_back(error);
   for (const std::string& leak : leaks) errors.push_back(DataError(leak));
   const Error all = merge_errors(errors);

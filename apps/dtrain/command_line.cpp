@@ -17,6 +17,7 @@ constexpr const char* kFooter =
     "  mpirun -np 8 dtrain --config chexnet.yaml                   train on 8 processes\n"
     "  dtrain --config a.yaml --config site.yaml epochs=3          later files and key=value win\n"
     "  dtrain eval --config chexnet.yaml --checkpoint runs/chexnet/best.safetensors\n"
+    "  dtrain pack --config chexnet.yaml --output packed           decode and resize once, then train from there\n"
     "  dtrain verify runs/chexnet                                  is everything that a run wrote whole?\n"
     "Every key: docs/configuration.md. Exit codes: docs/errors.md.";
 
@@ -34,6 +35,9 @@ struct Typed {
   std::string log_level = "info";
   bool quiet = false;
   std::string progress = "auto";
+  std::string to = "packed";
+  std::string codec = "raw";
+  std::vector<std::string> expand;
   std::vector<std::string> words;  // overrides, and what was meant as a command
 };
 
@@ -127,6 +131,45 @@ CLI::App* add_bench_comm(CLI::App& bench, BenchCommCommand& command, Typed& type
   return app;
 }
 
+CLI::App* add_pack(CLI::App& app, PackCommand& pack, Typed& typed) {
+  CLI::App* packer = app.add_subcommand(
+      "pack", "decode and resize a data set once, into shards that any number of ranks reads at any place");
+  add_common(*packer, typed);
+  add_config(*packer, pack.config, typed);
+  packer->add_option("--output", pack.output, "folder of the shards: new, empty, or begun by the same job")
+      ->type_name("DIR");
+  packer
+      ->add_option("--to", typed.to,
+                   "packed: dtrain's own shards; tfrecord, webdataset: PNG or JPEG pictures for other programs")
+      ->check(CLI::IsMember({"packed", "tfrecord", "webdataset"}))
+      ->capture_default_str();
+  packer->add_option("--samples-per-shard", pack.options.samples_per_shard, "records of a shard; the last has the rest")
+      ->check(kCount)
+      ->capture_default_str()
+      ->type_name("N");
+  packer
+      ->add_option("--expand", typed.expand,
+                   "copies of each training sample: vflip, hflip, rot90, rot180, rot270 (counter-clockwise)")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("T,T…");
+  packer
+      ->add_option(
+          "--codec", typed.codec,
+          "raw: samples as they are, fastest; jpeg: smaller, not exact; deflate: smaller, exact, slower. Masks "
+          "are always exact")
+      ->check(CLI::IsMember({"raw", "jpeg", "deflate"}))
+      ->capture_default_str();
+  packer->add_option("--quality", pack.options.jpeg_quality, "of JPEG")
+      ->check(CLI::Range(1, 100))
+      ->capture_default_str()
+      ->type_name("Q");
+  packer->add_option("--progress", typed.progress, "auto | bar | plain | none")
+      ->check(CLI::IsMember({"auto", "bar", "plain", "none"}))
+      ->capture_default_str();
+  return packer;
+}
+
 // Every option and command of an app, for suggestions.
 std::vector<std::string> names_of(const CLI::App& app) {
   std::vector<std::string> names;
@@ -154,6 +197,26 @@ ProgressMode progress_of(const std::string& word) {
   return word == "none" ? ProgressMode::none : ProgressMode::automatic;
 }
 
+PackCommand packed_as_typed(PackCommand pack, const CLI::App& app, const Typed& typed) {
+  pack.progress = progress_of(typed.progress);
+  for (const std::string& name : typed.expand) {
+    const PackTurn turn = turn_named(name);
+    if (std::count(pack.options.expand.begin(), pack.options.expand.end(), turn) > 0)
+      throw UsageError("--expand names " + name + " twice");
+    pack.options.expand.push_back(turn);
+  }
+  const bool jpeg = typed.codec == "jpeg";
+  if (typed.codec != "raw") pack.options.codec = jpeg ? PackedCodec::jpeg : PackedCodec::deflate;
+  if (typed.to != "packed") pack.options.to = typed.to == "tfrecord" ? PackTo::tfrecord : PackTo::webdataset;
+  if (app.count("--codec") > 0 && !jpeg && pack.options.to != PackTo::packed)
+    throw UsageError("--codec raw and deflate are for packed shards; others hold PNG, or JPEG with --codec jpeg");
+  if (app.count("--quality") > 0 && !jpeg) throw UsageError("--quality has no effect without --codec jpeg");
+  const ConfigOptions& asked = pack.config;
+  if (pack.output.empty() && !asked.print_config && !asked.print_schema)
+    throw UsageError("dtrain pack needs --output DIR, the folder of the shards");
+  return pack;
+}
+
 // Words that begin with '-' and belong to no option; CLI11's own message hides them behind the first missing argument.
 void refuse_unknown_options(const CLI::App& app, int argc, const char* const* argv) {
   const CLI::App* active = &app;
@@ -179,6 +242,7 @@ CommandLine read_command_line(int argc, const char* const* argv) {
   TrainCommand train;
   CheckCommand check;
   EvalCommand eval;
+  PackCommand pack;
   SampleCommand sample;
   InfoCommand info;
   VerifyCommand verify;
@@ -198,6 +262,14 @@ CommandLine read_command_line(int argc, const char* const* argv) {
       ->check(kCount)
       ->capture_default_str();
   check_app->add_flag("--quick", check.quick, "read the pictures' headers alone");
+  check_app
+      ->add_option("--preview", check.preview,
+                   "write a contact sheet of what the network will see: training pictures after augmentation, with "
+                   "labels and masks (PNG)")
+      ->type_name("FILE");
+  check_app->add_option("--output", check.output, "what was found, as JSON, every bad sample and duplicate in it")
+      ->capture_default_str()
+      ->type_name("FILE");
   check_app->add_flag("--json", check.json, "the last line on stdout is one JSON object");
 
   CLI::App* eval_app = app.add_subcommand(
@@ -213,6 +285,8 @@ CommandLine read_command_line(int argc, const char* const* argv) {
   eval_app->add_option("--output", eval.output, "folder of predictions.csv (default: the run's folder)")
       ->type_name("DIR");
   eval_app->add_flag("--json", eval.json, "the last line on stdout is one JSON object");
+
+  CLI::App* pack_app = add_pack(app, pack, typed);
 
   CLI::App* sample_app = app.add_subcommand("sample", "write a small generated data set with known answers");
   add_common(*sample_app, typed);
@@ -230,10 +304,13 @@ CommandLine read_command_line(int argc, const char* const* argv) {
   add_common(*info_app, typed);
   info_app->add_flag("--json", info.json, "the last line on stdout is one JSON object");
 
-  CLI::App* verify_app =
-      app.add_subcommand("verify", "check a checkpoint, a weights file or a run folder byte by byte; changes nothing");
+  CLI::App* verify_app = app.add_subcommand(
+      "verify", "check a checkpoint, a weights file, a run folder or packed data byte by byte; changes nothing");
   add_common(*verify_app, typed);
-  verify_app->add_option("path", verify.path, "checkpoint, best.safetensors, run folder or its checkpoints/")
+  verify_app
+      ->add_option(
+          "path", verify.path,
+          "checkpoint, best.safetensors, run folder or its checkpoints/, folder of packed shards or one of them")
       ->type_name("PATH");
   verify_app->add_flag("--json", verify.json, "the last line on stdout is one JSON object");
 
@@ -270,10 +347,13 @@ CommandLine read_command_line(int argc, const char* const* argv) {
       throw UsageError("no configuration given: add --config FILE; see dtrain --help");
     return command;
   };
+  if (typed.quiet) check.progress = ProgressMode::none;
   if (check_app->parsed())
     line.check = with_words(check);
   else if (eval_app->parsed())
     line.eval = with_words(eval);
+  else if (pack_app->parsed())
+    line.pack = packed_as_typed(with_words(pack), *pack_app, typed);
   else if (sample_app->parsed())
     line.sample = sample;
   else if (info_app->parsed())

@@ -5,6 +5,7 @@
 
 #include "dtrain/base/log.hpp"
 #include "dtrain/config/config.hpp"
+#include "dtrain/data/pack.hpp"
 #include "dtrain/runlog/progress.hpp"
 
 namespace dtrain {
@@ -38,6 +39,9 @@ struct CheckCommand {
   int64_t world_size = 1;
   bool quick = false;
   bool json = false;
+  std::string output = "check.json";  ///< what was found, for programs
+  std::string preview;                ///< PNG file for a contact sheet; "" = none
+  ProgressMode progress = ProgressMode::automatic;
 };
 struct EvalCommand {
   ConfigOptions config;
@@ -46,6 +50,12 @@ struct EvalCommand {
   std::string output;          ///< "" = the run folder
   bool allow_trained = false;  ///< evaluate samples of whom the file says that it was trained on them
   bool json = false;
+};
+struct PackCommand {
+  ConfigOptions config;
+  std::string output;
+  PackOptions options;
+  ProgressMode progress = ProgressMode::automatic;
 };
 struct SampleCommand {
   std::string kind;
@@ -58,7 +68,7 @@ struct InfoCommand {
 };
 
 struct VerifyCommand {
-  std::string path;  ///< a checkpoint, a weights file, a run folder or a folder of checkpoints
+  std::string path;  ///< a checkpoint, a weights file, a run folder, a folder of checkpoints, packed data
   bool json = false;
 };
 
@@ -80,6 +90,7 @@ struct CommandLine {
   std::optional<TrainCommand> train;
   std::optional<CheckCommand> check;
   std::optional<EvalCommand> eval;
+  std::optional<PackCommand> pack;
   std::optional<SampleCommand> sample;
   std::optional<InfoCommand> info;
   std::optional<VerifyCommand> verify;

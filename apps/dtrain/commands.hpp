@@ -10,12 +10,17 @@ namespace dtrain {
 // One function per command, one file each. Each returns the exit code and throws Error.
 int run_train(const TrainCommand& command, const Config& config, Job& job);
 int run_check(const CheckCommand& command, const Config& config, const Log& log);
+int run_pack(const PackCommand& command, const Config& config, Job& job);
 int run_eval(const EvalCommand& command, const Config& config, Job& job);
 int run_sample(const SampleCommand& command);
 int run_info(const InfoCommand& command);
 int run_verify(const VerifyCommand& command);
 int run_bench_step(const BenchStepCommand& command, const Config& config, Job& job);
 int run_bench_comm(const BenchCommCommand& command, const Config& config, Job& job);
+
+/// The share of run_verify() in packed data: a folder that dtrain pack wrote, or one shard.
+bool is_packed(const std::string& path);
+int verify_packed(const VerifyCommand& command);
 
 /// "dtrain 0.1.0 (Release, GNU 12.2.0, LibTorch 2.11.0)"
 std::string version_text();

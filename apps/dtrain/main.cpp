@@ -33,6 +33,7 @@ static ConfigOptions config_options(const CommandLine& line) {
   if (line.train) return line.train->config;
   if (line.check) return line.check->config;
   if (line.eval) return line.eval->config;
+  if (line.pack) return line.pack->config;
   ConfigOptions options = line.bench_step ? line.bench_step->config : line.bench_comm->config;
   if (options.sources.files.empty()) {
     std::vector<std::string> overrides = {"data.format=synthetic"};
@@ -57,11 +58,14 @@ static int dispatch(const CommandLine& line, Job& job) {
   if (!config) return exit_code::kDone;
   if (line.check) return run_check(*line.check, *config, job.log());
   if (line.train) install_stop_handlers();  // before start-up: a stop that comes then is heeded before the first step
-  job.start(config->experiment);
+  Experiment started = config->experiment;
+  if (line.pack) started.device = DeviceChoice::cpu;  // packing computes nothing that a GPU does
+  job.start(started);
   allow_tf32(config->experiment.precision);
   require_agreement(job, facts_of_start(line, *config, job));
   const int code = line.train        ? run_train(*line.train, *config, job)
                    : line.eval       ? run_eval(*line.eval, *config, job)
+                   : line.pack       ? run_pack(*line.pack, *config, job)
                    : line.bench_step ? run_bench_step(*line.bench_step, *config, job)
                                      : run_bench_comm(*line.bench_comm, *config, job);
   job.finish();

@@ -76,9 +76,9 @@ std::unique_ptr<Loader> make_planned_loader(const Experiment& e, const Plan& pla
   DataOptions data = e.data;
   data.loader.threads = loader_threads(e.data.loader, e.distributed.threads, cores);
   const bool on_gpu = !replica.device().place.is_cpu();
-  const bool lighting = data.augment.brightness > 0 || data.augment.contrast > 0;
+  const bool moved_alone = pixel_augmentations(data.augment).empty();
   return std::make_unique<Loader>(plan.dataset, data, e.seed, replica.memory_format(), trace,
-                                  Delivery{on_gpu, cache != nullptr || (on_gpu && !lighting), cache});
+                                  Delivery{on_gpu, cache != nullptr || (on_gpu && moved_alone), cache});
 }
 
 const std::vector<int64_t>& part_of_split(const Split& split, const std::string& part) {

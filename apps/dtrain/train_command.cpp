@@ -88,7 +88,8 @@ void TrainingRun::build() {
       Trainer::Parts{*replica_, *loss_, *schedule_, *batches_, job_.comm(), job_.watchdog(), plan_.dataset,
                      plan_.split.train, trace_},
       Trainer::Options{e_.task, e_.seed, v, e_.distributed, e_.loss.l2_kernels, e_.optimizer.clip_norm, e_.batch,
-                       e_.data.distribute, e_.skip_not_finite, e_.cuda_graphs},
+                       e_.data.distribute, e_.skip_not_finite, e_.cuda_graphs,
+                       MixOptions{e_.data.augment.mixup, e_.data.augment.cutmix}},
       job_.gradient_comm(e_.distributed.reduction));
   if (plan_.split.valid.empty() && job_.is_root())
     job_.log().warning(

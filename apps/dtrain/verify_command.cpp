@@ -293,6 +293,7 @@ int run_verify(const VerifyCommand& command) {
   FileSystem::Status status;
   if (const int failed = real_file_system().status(command.path, true, status); failed < 0)
     throw_errno("look at", command.path, -failed);
+  if (is_packed(command.path)) return verify_packed(command);
   Findings findings;
   if (!status.is_folder) {
     const std::string kind = check_file(command.path, findings);

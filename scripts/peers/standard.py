@@ -6,6 +6,8 @@ import dataclasses
 
 LEARNING_RATE = 0.01
 MOMENTUM = 0.9
+INPUT_SIZE = 224  # pixels a side of what a network reads
+INPUT_BATCH = 32
 ALLREDUCE_BYTES = (4, 1_000_000, 28_000_000, 100_000_000)  # 28 MB: about the gradients of DenseNet-121
 
 

@@ -11,7 +11,7 @@ import tempfile
 import tree
 
 SCRIPT_FOLDERS = ["scripts", ".ci", "cmake/bundle"]
-COMMANDS = ["setup", "quickstart", "test", "bench_peers", "chaos", "hosts", "plot_curves", "bundle", "slurm/cluster"]  # usage: scripts/NAME …
+COMMANDS = ["setup", "quickstart", "test", "bench_peers", "chaos", "hosts", "plot_curves", "bundle", "read_packed", "slurm/cluster"]  # usage: scripts/NAME …
 
 
 def first_line(path):

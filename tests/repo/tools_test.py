@@ -56,6 +56,8 @@ case "$*" in
   *import*) echo '{"python": "3.11.0", "torch": "2.11.0+cpu"}' ;;
   *ddp_step.py*channels-last*) echo "{\"images_per_s\": $(next last 8 7 9), \"warmup_steps\": 2, \"memory_peak_mb\": 400}" ;;
   *ddp_step.py*) echo "{\"images_per_s\": $(next first 4 5 6), \"warmup_steps\": 2, \"memory_peak_mb\": 500, \"last_loss\": [0.7, 0.7]}" ;;
+  *load_pictures.py*torchvision*) echo "{\"images_per_s\": $(next tv 60 70 50)}" ;;
+  *load_pictures.py*) echo '{"images_per_s": 55}' ;;
   *allreduce.py*) echo '{"results": [{"algorithm": "gloo", "bytes": 4, "ms_median": 0.2}]}' ;;
   *) exit 9 ;;
 esac"""
@@ -63,6 +65,7 @@ DTRAIN = NEXT + r"""
 case "$*" in
   "info --json") echo '{"libtorch": "2.11.0", "dtrain": "1", "mpi": "M"}' ;;
   "bench step"*) echo "$*" >>asked; echo text; echo "{\"images_per_s\": $(next own 10 12 8), \"warmup_steps\": 3, \"memory_peak_mb\": 300}" ;;
+  "bench input"*) cp "$5" asked; echo '{"parallel": {"images_per_s": 180}, "sequential": {"images_per_s": 20}}' ;;
   *) echo "dtrain: error 78: not today" >&2; exit 78 ;;
 esac"""
 PROGRAMS = {"bin/mpirun": MPIRUN, "bin/torch_python": PYTHON, "build/bin/dtrain": DTRAIN}
@@ -92,6 +95,18 @@ class BenchPeers(Tools):
             for word in ("model.name=unet", "task=segmentation", "batch.per_rank=2", "data.image.size=[384, 512]",
                          "data.image.channels=1", "optimizer.momentum=0.9", "--limit-steps 12", "distributed.threads=1"):
                 self.assertIn(word, asked)
+
+    def test_loading_is_measured_on_a_list_of_the_pictures_against_the_faster_decoder(self):
+        with self.machine(PROGRAMS | {"pictures/b/1.PNG": "", "pictures/2,3.jpg": "", "pictures/notes.txt": ""}) as run:
+            words = (*self.WORDS, "--what", "input", "--pairs", "3")
+            self.ends(run(*words), 64, "--pictures DIR")
+            self.ends(run(*words, "--pictures", "nowhere"), 66, "nowhere is no folder")
+            self.ends(run(*words, "--pictures", "bin"), 66, "no PNG or JPEG file")
+            result = run(*words, "--pictures", "pictures")
+            self.ends(result, 0)
+            self.assertRegex(result.stdout, r"\| input \| 2 files \(jpg, png\) \| .* \| 3\.00 \(2\.57 to 3\.60\) \| faster \|")
+            asked = json.loads((run.home / "asked").read_text())["data"]
+            self.assertEqual((asked["loader"], asked["image"]["size"]), ({"threads": 1}, [standard.INPUT_SIZE] * 2))
 
     def test_a_python_without_torch_is_told_what_to_install(self):
         with self.machine(PROGRAMS | {"bin/torch_python": "echo \"No module named 'torch'\" >&2; exit 1"}) as run:

@@ -16,6 +16,8 @@ enum class Purpose : uint32_t {
   synthetic_data = 6,
   sample_set = 7,
   bootstrap = 8,
+  augmentation_field = 9,  ///< numbers of one sample's pixels; the seed is one that `augmentation` drew
+  mixing = 10,
 };
 
 /// A stream of random numbers that is a pure function of its key (seed, purpose, a, b): counter-based, Philox 4x32-10

@@ -25,6 +25,7 @@ Task task_of_format(const Experiment& e) {
     case DataFormat::tfrecord:
     case DataFormat::webdataset:
       return has_mask_files(e.data) ? Task::segmentation : Task::multiclass;
+    case DataFormat::packed:  // the manifest tells; open_dataset() compares
     case DataFormat::synthetic:
       break;
   }
@@ -183,8 +184,8 @@ class Checker {
     if (!given("data.format")) {
       problems_.push_back(
           {nowhere_,
-           "data.format is missing: image_folder, nih_cxr14, chexpert, csv, image_mask, tfrecord, webdataset or "
-           "synthetic"});
+           "data.format is missing: image_folder, nih_cxr14, chexpert, csv, image_mask, tfrecord, webdataset, "
+           "packed or synthetic"});
       return;
     }
     const DataFormat format = e_.data.format;
@@ -199,8 +200,8 @@ class Checker {
     if (!sound({"data.format", "task", "model.name"}) || !given("data.format")) return;
     const DataFormat format = e_.data.format;
     const bool labels = format == DataFormat::csv || (has_records(e_.data) && !has_mask_files(e_.data));
-    const bool fits =
-        format == DataFormat::synthetic || (labels && e_.task != Task::segmentation) || e_.task == task_of_format(e_);
+    const bool any_task = format == DataFormat::synthetic || format == DataFormat::packed;
+    const bool fits = any_task || (labels && e_.task != Task::segmentation) || e_.task == task_of_format(e_);
     if (!fits) {
       const std::string only = labels ? "multilabel or multiclass" : name_of(task_of_format(e_));
       return wrong({"task"}, "task " + name_of(e_.task) + " does not fit data.format, which is for " + only);
@@ -298,16 +299,13 @@ class Checker {
             "cuda_graphs cannot record dropout, which is drawn anew for every step; set model.dropout: 0");
   }
 
-  // A GPU flips, turns and normalises what it keeps, and no more.
+  // What is kept can be flipped, turned, normalised and mixed, and no more.
   void cache() {
-    const AugmentOptions& a = e_.data.augment;
     if (e_.data.loader.cache == PictureKeep::none || !sound({"data.loader.cache"})) return;
-    for (const auto& [key, on] :
-         {std::pair{"data.augment.brightness", a.brightness > 0}, std::pair{"data.augment.contrast", a.contrast > 0}})
-      if (on && sound({key}))
-        wrong({"data.loader.cache", key},
-              std::string("data.loader.cache: device keeps pictures beyond the place where ") + key +
-                  " acts; leave one of the two out");
+    for (const std::string& key : pixel_augmentations(e_.data.augment))
+      if (sound({key}))
+        wrong({"data.loader.cache", key}, "data.loader.cache: device keeps pictures beyond the place where " + key +
+                                              " acts; leave one of the two out");
   }
 
   /// Number of classes, where the configuration alone tells it.
@@ -358,6 +356,12 @@ class Checker {
 
   void batch() {
     const BatchOptions& b = e_.batch;
+    const AugmentOptions& a = e_.data.augment;
+    if (b.global == 0 && b.per_rank == 1 && sound({"batch.per_rank", "batch.global"}))
+      for (const auto& [key, on] :
+           {std::pair{"data.augment.mixup", a.mixup > 0}, {"data.augment.cutmix", a.cutmix > 0}})
+        if (on && sound({key}))
+          wrong({key}, std::string(key) + " mixes the pictures of one batch, and batch.per_rank is 1");
     if (!given("batch.global") || !sound({"batch.global"})) return;
     if (given("batch.per_rank"))
       wrong({"batch.global"},

@@ -54,8 +54,9 @@ Codec reals_codec(std::vector<double>& field, const RealRange& range);
 /// Two fields written as a list of two: image.size, betas.
 Codec size_codec(int64_t& height, int64_t& width, const WholeRange& range);
 Codec two_reals_codec(double& first, double& second, const RealRange& range);
-/// [low, high] with low < high; unset while both are equal.
-Codec range_codec(double& low, double& high);
+/// [low, high] with low < high, both in `range`; unset while both are equal, for which `range.word` may stand.
+Codec range_codec(double& low, double& high,
+                  const RealRange& range = {.min = -std::numeric_limits<double>::infinity()});
 /// none | balanced | [factor, …]
 Codec pos_weight_codec(LossOptions& loss);
 /// {pixel value: class, …}

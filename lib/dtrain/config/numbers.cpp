@@ -246,14 +246,23 @@ Codec two_reals_codec(double& first, double& second, const RealRange& range) {
           }};
 }
 
-Codec range_codec(double& low, double& high) {
-  Codec codec = two_reals_codec(low, high, {.min = -std::numeric_limits<double>::infinity()});
-  codec.type = "[low, high], two numbers, the first less than the second";
-  codec.read = [&low, &high, read = codec.read](const YamlNode& node, const PathBases& bases) -> std::string {
+Codec range_codec(double& low, double& high, const RealRange& range) {
+  RealRange of_each = range;
+  of_each.word = "";
+  Codec codec = two_reals_codec(low, high, of_each);
+  codec.type = "[low, high], two numbers" + (std::isinf(range.min) ? "" : ", each " + type_of(of_each)) +
+               ", the first less than the second" + or_word(range.word);
+  if (!range.word.empty()) codec.json_schema = or_word(Json::parse(codec.json_schema), range.word).dump();
+  codec.read = [&low, &high, word = range.word, read = codec.read](const YamlNode& node,
+                                                                   const PathBases& bases) -> std::string {
+    if (!word.empty() && is_scalar(node) && node.text == word) {
+      low = high = 0;
+      return "";
+    }
     const std::string wrong = read(node, bases);
     return wrong.empty() && low >= high ? "wants [low, high] with low less than high" : wrong;
   };
-  codec.print = [&low, &high, print = codec.print] { return low < high ? print() : ""; };
+  codec.print = [&low, &high, word = range.word, print = codec.print] { return low < high ? print() : word; };
   return codec;
 }
 

@@ -75,7 +75,7 @@ class Description {
         .default_is(
             "from `data.format`: image_folder multiclass; nih_cxr14 and chexpert multilabel; csv multilabel with "
             "`csv.labels` or `csv.separator`, else multiclass; image_mask segmentation; tfrecord and webdataset "
-            "segmentation with a `mask`, else multiclass; synthetic multilabel, with the unet segmentation");
+            "segmentation with a `mask`, else multiclass; synthetic and packed multilabel, with the unet segmentation");
     add("seed", seed_codec(e_.seed),
         "Seed of initial weights, order of the samples, augmentation, dropout and synthetic data.");
     add("on_nan",
@@ -147,7 +147,7 @@ class Description {
     const std::vector<std::string> by = {"data.format"};
     add("data.format",
         choice_codec(d.format, {"image_folder", "nih_cxr14", "chexpert", "csv", "image_mask", "synthetic", "tfrecord",
-                                "webdataset"}),
+                                "webdataset", "packed"}),
         "How pictures and labels are laid out; docs/data.md shows each.")
         .default_is("must be given");
     add("data.root", path_codec(d.root, PathRule::beside_file),
@@ -177,7 +177,8 @@ class Description {
         .outside_fingerprint();
     add("data.loader.cache", choice_codec(d.loader.cache, {"none", "device"}),
         "device: each training process keeps the pictures and masks it has seen, decoded and resized, in memory of the "
-        "device that computes, a GPU's or its own, and reads them no more; not with brightness or contrast.")
+        "device that computes, a GPU's or its own, and reads them no more; of `data.augment` only hflip, vflip, rot90, "
+        "mixup and cutmix go with it.")
         .outside_fingerprint();
   }
 
@@ -301,9 +302,7 @@ class Description {
 
   void image() {
     ImageOptions& i = e_.data.image;
-    AugmentOptions& a = e_.data.augment;
     const RealRange any{.min = -std::numeric_limits<double>::infinity()};
-    const RealRange share{.max = 1};
     add("data.image.size", size_codec(i.height, i.width, {.min = 1, .max = 65536}),
         "Height and width in pixels that the network sees.");
     Codec channels = words_codec(
@@ -321,13 +320,7 @@ class Description {
         .default_is("ImageNet's [0.485, 0.456, 0.406] for 3 channels, [0.5] for 1");
     add("data.image.std", reals_codec(i.std, {.min_open = true}), "Divides them then, one per channel.")
         .default_is("ImageNet's [0.229, 0.224, 0.225] for 3 channels, [0.5] for 1");
-    add("data.augment.hflip", real_codec(a.hflip, share), "Probability of mirroring left to right, in training alone.");
-    add("data.augment.vflip", real_codec(a.vflip, share), "Probability of mirroring top to bottom.");
-    add("data.augment.rot90", real_codec(a.rot90, share),
-        "Probability of a turn by 90, 180 or 270 degrees; needs a square `data.image.size`.");
-    add("data.augment.brightness", real_codec(a.brightness, share), "b: pixels times a factor from [1 - b, 1 + b].");
-    add("data.augment.contrast", real_codec(a.contrast, share),
-        "c: distance from the picture's mean times a factor from [1 - c, 1 + c].");
+    for (Key& key : describe_augmentation(e_.data.augment)) keys_.push_back(std::move(key));
   }
 
   void batch() {

@@ -35,6 +35,9 @@ std::vector<Key> describe_training(Experiment& experiment);
 /// Of these the keys of record files: data.tfrecord and data.webdataset.
 std::vector<Key> describe_record_files(DataOptions& data);
 
+/// Of these data.augment.
+std::vector<Key> describe_augmentation(AugmentOptions& augment);
+
 /// A group and the sentence that opens its part of the documentation, in order.
 struct Group {
   std::string name;  ///< "" for the top level

@@ -8,6 +8,7 @@
 #include "dtrain/base/hash.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/data/formats.hpp"
+#include "dtrain/data/packed_set.hpp"
 #include "dtrain/data/record_set.hpp"
 #include "dtrain/data/scan.hpp"
 #include "dtrain/io/tiff_pages.hpp"
@@ -33,6 +34,7 @@ static Task natural_task(const DataOptions& options) {
       return has_mask_files(options) ? Task::segmentation : Task::multiclass;
     case DataFormat::nih_cxr14:
     case DataFormat::chexpert:
+    case DataFormat::packed:
     case DataFormat::synthetic:
       break;
   }
@@ -40,6 +42,7 @@ static Task natural_task(const DataOptions& options) {
 }
 
 static Task checked_task(const DataOptions& options, Task task) {
+  if (options.format == DataFormat::packed) return task;  // read_packed() compares it with the manifest's
   const Task natural = natural_task(options);
   const bool flags = has_records(options) && natural == Task::multiclass && task == Task::multilabel;
   if (task == Task::from_format || task == natural || flags || options.format == DataFormat::synthetic)
@@ -159,6 +162,8 @@ static void read_format(const DataOptions& options, uint64_t seed, Dataset& data
       return read_tfrecords(options, dataset);
     case DataFormat::webdataset:
       return read_webdataset(options, dataset);
+    case DataFormat::packed:
+      return read_packed(options, dataset);
     case DataFormat::synthetic:
       return make_synthetic(options, seed, dataset);
   }
@@ -206,6 +211,7 @@ static std::vector<std::byte> read_picture_of(const Dataset& dataset, int64_t in
 
 std::string picture_name(const Dataset& dataset, int64_t index) {
   const Sample& sample = dataset.samples[static_cast<size_t>(index)];
+  if (dataset.packed) return dataset.packed->shard(sample.place).name_of(sample.place.number);
   return dataset.records ? dataset.records->name_of(sample.path, sample.place) : path_of(dataset, sample.path);
 }
 
@@ -215,25 +221,37 @@ static std::string mask_name(const Dataset& dataset, const Sample& sample, size_
 }
 
 int64_t SampleFiles::bytes() const {
-  size_t sum = picture.size();
+  size_t sum = picture_bytes().size() + packed.mask.size();
   for (const auto& mask : masks) sum += mask.size();
   return static_cast<int64_t>(sum);
 }
 
+static PackedBytes read_packed_record(const Dataset& dataset, int64_t index) {
+  const RecordPlace& place = dataset.samples[static_cast<size_t>(index)].place;
+  return dataset.packed->shard(place).read(place.number);
+}
+
 SampleFiles read_sample_files(const Dataset& dataset, int64_t index) {
   if (dataset.format == DataFormat::synthetic) return {};
-  return {read_picture_of(dataset, index), read_mask_files(dataset, index)};
+  if (dataset.packed) return {{}, {}, read_packed_record(dataset, index)};
+  return {read_picture_of(dataset, index), read_mask_files(dataset, index), {}};
 }
 
 Image decode_picture(const Dataset& dataset, const DataOptions& options, int64_t index, uint64_t seed,
                      const SampleFiles& files) {
   if (dataset.format == DataFormat::synthetic) return synthetic_picture(dataset, options, index, seed);
+  const RecordPlace& place = dataset.samples[static_cast<size_t>(index)].place;
+  if (dataset.packed) return dataset.packed->shard(place).picture(place.number, files.packed);
   return decode_image(files.picture, picture_name(dataset, index));
 }
 
 Image read_picture(const Dataset& dataset, const DataOptions& options, int64_t index, uint64_t seed) {
   SampleFiles files;
-  if (dataset.format != DataFormat::synthetic) files.picture = read_picture_of(dataset, index);
+  if (dataset.packed) {
+    files.packed = read_packed_record(dataset, index);
+  } else if (dataset.format != DataFormat::synthetic) {
+    files.picture = read_picture_of(dataset, index);
+  }
   return decode_picture(dataset, options, index, seed, files);
 }
 
@@ -263,10 +281,19 @@ static std::string size_text(const Image& image) {
   return std::to_string(image.height) + " × " + std::to_string(image.width);
 }
 
+static Image decode_packed_mask(const Dataset& dataset, const Sample& sample, const PackedBytes& stored) {
+  const PackedShard& shard = dataset.packed->shard(sample.place);
+  Image mask = shard.mask(sample.place.number, stored);
+  if (std::any_of(mask.bytes.begin(), mask.bytes.end(), [&](uint8_t k) { return k > dataset.classes.size(); }))
+    throw DataError(shard.name_of(sample.place.number) + ": its mask holds a class beyond those of the set");
+  return mask;
+}
+
 Image decode_mask(const Dataset& dataset, const DataOptions& options, int64_t index, uint64_t seed,
                   const SampleFiles& files) {
   if (dataset.format == DataFormat::synthetic) return synthetic_mask(dataset, options, index, seed);
   const Sample& sample = dataset.samples[static_cast<size_t>(index)];
+  if (dataset.packed) return decode_packed_mask(dataset, sample, files.packed);
   Image united;
   united.channels = 1;
   for (size_t i = 0; i < sample.masks.size(); ++i) {
@@ -289,7 +316,11 @@ Image decode_mask(const Dataset& dataset, const DataOptions& options, int64_t in
 
 Image read_mask(const Dataset& dataset, const DataOptions& options, int64_t index, uint64_t seed) {
   SampleFiles files;
-  if (dataset.format != DataFormat::synthetic) files.masks = read_mask_files(dataset, index);
+  if (dataset.packed) {
+    files.packed = read_packed_record(dataset, index);
+  } else if (dataset.format != DataFormat::synthetic) {
+    files.masks = read_mask_files(dataset, index);
+  }
   return decode_mask(dataset, options, index, seed, files);
 }
 
@@ -306,6 +337,11 @@ std::vector<int64_t> mask_values_found(const Dataset& dataset, const DataOptions
   constexpr size_t kMost = 16;
   std::set<int64_t> values;
   if (options.format == DataFormat::synthetic) return {};
+  if (dataset.packed) {
+    const Image mask = read_mask(dataset, options, index, 0);
+    values.insert(mask.bytes.begin(), mask.bytes.end());
+    return {values.begin(), values.end()};
+  }
   const std::vector<std::vector<std::byte>> files = read_mask_files(dataset, index);
   for (size_t i = 0; i < files.size(); ++i) {
     const Image mask = decode_image(files[i], mask_name(dataset, dataset.samples[static_cast<size_t>(index)], i));

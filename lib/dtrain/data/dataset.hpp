@@ -3,15 +3,18 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "dtrain/base/task.hpp"
 #include "dtrain/data/options.hpp"
 #include "dtrain/io/image.hpp"
+#include "dtrain/io/packed_shard.hpp"
 
 namespace dtrain {
 
+class PackedSet;
 class RecordSet;
 
 /// Where a sample's bytes lie in the record files of its data set.
@@ -49,6 +52,7 @@ struct Dataset {
   /// Over classes, and path, labels, group, masks and file sizes of every sample, TFRecords' checksums too.
   std::string manifest_sha256;
   std::shared_ptr<const RecordSet> records;  ///< the open record files; null where samples are files
+  std::shared_ptr<const PackedSet> packed;   ///< the open shards of format packed, else null
 };
 
 /// Reads folders and label files, decodes no picture. Throws MissingError (root, list, label file, pictures named in a
@@ -89,6 +93,9 @@ struct Dataset {
 /// webdataset    *.tar, *.tar.gz and *.tgz at any depth; members with one key (their name up to the first dot of its
 ///               last part) are one sample, wherever they stand in the archive; a sample's path is FILE/MEMBER.
 /// Record files whose names begin with train and with val, valid, validation or test tell the parts, like folders.
+/// packed        the shards that manifest.json lists (packed_set.hpp), written by pack.hpp: samples, names, labels,
+/// groups
+///               and parts as the packed set had them; no file is opened for a sample. Masks hold class numbers.
 /// synthetic     made in memory from `seed`.
 Dataset open_dataset(const DataOptions& options, Task task, uint64_t seed);
 
@@ -96,7 +103,10 @@ Dataset open_dataset(const DataOptions& options, Task task, uint64_t seed);
 struct SampleFiles {
   std::vector<std::byte> picture;
   std::vector<std::vector<std::byte>> masks;  ///< as Sample::masks
-  int64_t bytes() const;                      ///< of all of them
+  PackedBytes packed;                         ///< instead of them, of a packed sample; lies in its shard
+
+  std::span<const std::byte> picture_bytes() const { return packed.picture.empty() ? picture : packed.picture; }
+  int64_t bytes() const;  ///< of all of them
 };
 
 /// Throws MissingError if a file has vanished since the scan, IoError; DataError naming file, record and offset for a

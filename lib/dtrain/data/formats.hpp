@@ -20,6 +20,7 @@ bool is_nnunet(const DataOptions& options);
 void read_nnunet(const DataOptions& options, Dataset& dataset);
 void read_tfrecords(const DataOptions& options, Dataset& dataset);
 void read_webdataset(const DataOptions& options, Dataset& dataset);
+void read_packed(const DataOptions& options, Dataset& dataset);
 void make_synthetic(const DataOptions& options, uint64_t seed, Dataset& dataset);
 
 /// Where each name of data.classes stands in `classes`. Throws ConfigError for a name that is not there, with the names

@@ -328,9 +328,8 @@ double Loader::Impl::ready_share() const {
 Loader::Loader(const Dataset& dataset, const DataOptions& options, uint64_t seed, at::MemoryFormat format, Trace& trace,
                const Delivery& delivery) {
   const bool channels_last = format == at::MemoryFormat::ChannelsLast;
-  const AugmentOptions& augment = options.augment;
-  check(!delivery.raw || (channels_last && augment.brightness == 0 && augment.contrast == 0),
-        "raw pictures are channels-last, and their brightness and contrast stay");
+  check(!delivery.raw || (channels_last && pixel_augmentations(options.augment).empty()),
+        "raw pictures are channels-last, and flipped and turned at most");
   check(delivery.raw || delivery.cache == nullptr, "a cache holds raw pictures");
   const auto classes = static_cast<int64_t>(dataset.classes.size());
   const int64_t plane = options.image.height * options.image.width;

@@ -16,8 +16,8 @@ namespace dtrain {
 /// How a loader hands pictures over.
 struct Delivery {
   bool pinned = false;  ///< in memory from which a GPU copies at full speed and without waiting
-  /// Batch::raw: decoded and resized alone, as bytes where that loses nothing. Augmentation by brightness or contrast
-  /// cannot be left over. Channels-last alone.
+  /// Batch::raw: decoded and resized alone, as bytes where that loses nothing. Flips and quarter turns can be left
+  /// over, no other augmentation (pixel_augmentations). Channels-last alone.
   bool raw = false;
   /// With `raw`: pictures it holds are not made again. It outlives the loader. Null: none.
   const PictureCache* cache = nullptr;

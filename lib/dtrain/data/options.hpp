@@ -2,11 +2,12 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace dtrain {
 
-enum class DataFormat { image_folder, nih_cxr14, chexpert, csv, image_mask, synthetic, tfrecord, webdataset };
+enum class DataFormat { image_folder, nih_cxr14, chexpert, csv, image_mask, synthetic, tfrecord, webdataset, packed };
 
 /// The 14 labels of ChestX-ray14 (nih_cxr14), in the usual order: their classes.
 inline const std::vector<std::string>& nih_findings() {
@@ -118,14 +119,49 @@ struct ImageOptions {
   std::vector<double> std;
 };
 
-/// `data.augment:`, for the training part alone.
+/// `data.augment:`, for the training part alone. Everything is off by default; docs/data.md tells sensible values.
+/// "[-x, x]" and the like: each sample draws its own value, evenly, in every epoch.
 struct AugmentOptions {
-  double hflip = 0;       ///< probability of mirroring left to right
-  double vflip = 0;       ///< probability of mirroring top to bottom
-  double rot90 = 0;       ///< probability of a turn by 90, 180 or 270 degrees (square images)
-  double brightness = 0;  ///< b: pixels × uniform [1-b, 1+b], [0, 1]
-  double contrast = 0;    ///< c: distance from the picture's mean × uniform [1-c, 1+c], [0, 1]
+  double hflip = 0;            ///< probability of mirroring left to right
+  double vflip = 0;            ///< probability of mirroring top to bottom
+  double rot90 = 0;            ///< probability of a turn by 90, 180 or 270 degrees (square images)
+  double random_crop_low = 0;  ///< share of the picture's area that is shown, (0, 1]; both 0: no random crop
+  double random_crop_high = 0;
+  double crop_aspect_low = 3.0 / 4;  ///< stretch of the crop, > 0, beyond what data.image.resize does to the picture
+  double crop_aspect_high = 4.0 / 3;
+  double rotate = 0;         ///< r: turned by [-r, r] degrees about the centre, [0, 180]
+  double scale = 0;          ///< s: enlarged by a factor from [1-s, 1+s], [0, 1)
+  double translate = 0;      ///< t: moved by [-t, t] of height and of width, [0, 1]
+  double elastic = 0;        ///< standard deviation of the displacements in pixels of data.image.size
+  int64_t elastic_grid = 3;  ///< n × n points are displaced, what lies between follows; >= 2
+  double blur = 0;           ///< b: Gaussian blur with a standard deviation from [0, b], in pixels of data.image.size
+  double brightness = 0;     ///< b: pixels × uniform [1-b, 1+b], [0, 1]
+  double contrast = 0;       ///< c: distance from the picture's mean × uniform [1-c, 1+c], [0, 1]
+  double gamma = 0;          ///< g: pixels to the power of a number from [1/(1+g), 1+g], evenly in its logarithm
+  double noise = 0;          ///< n: Gaussian noise with a standard deviation from [0, n], white is 1; [0, 1]
+  double cutout = 0;         ///< c: a rectangle of c × height by c × width becomes data.image.mean, [0, 1)
+  double mixup = 0;          ///< alpha of Beta(alpha, alpha), from which the share of a picture in its mixture is drawn
+  double cutmix = 0;  ///< alpha likewise, of the share that is left when a rectangle of another picture is put in
 };
+
+/// Keys that are on and act on the pixels of a decoded picture, which bytes that wait on a device cannot follow.
+inline std::vector<std::string> pixel_augmentations(const AugmentOptions& a) {
+  const std::pair<const char*, bool> all[] = {{"random_crop", a.random_crop_high > 0},
+                                              {"rotate", a.rotate > 0},
+                                              {"scale", a.scale > 0},
+                                              {"translate", a.translate > 0},
+                                              {"elastic", a.elastic > 0},
+                                              {"blur", a.blur > 0},
+                                              {"brightness", a.brightness > 0},
+                                              {"contrast", a.contrast > 0},
+                                              {"gamma", a.gamma > 0},
+                                              {"noise", a.noise > 0},
+                                              {"cutout", a.cutout > 0}};
+  std::vector<std::string> keys;
+  for (const auto& [key, on] : all)
+    if (on) keys.push_back(std::string("data.augment.") + key);
+  return keys;
+}
 
 /// Where decoded pictures are kept for later epochs.
 enum class PictureKeep {
@@ -138,7 +174,7 @@ struct LoaderOptions {
   int64_t threads = 0;   ///< decoding threads per process; 0 = auto: the cores this process may use, less those that
                          ///< compute, at least 1
   int64_t prefetch = 2;  ///< batches held ready ahead of the one in use, >= 1
-  PictureKeep cache = PictureKeep::none;  ///< not with augment.brightness or contrast
+  PictureKeep cache = PictureKeep::none;  ///< not with pixel_augmentations()
 };
 
 enum class Distribute { samples, batches };

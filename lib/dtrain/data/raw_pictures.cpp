@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/data/placement.hpp"
 #include "dtrain/data/resize.hpp"
 
 namespace dtrain {
@@ -21,17 +22,16 @@ void repeat_channels(const Value* from, int64_t count, int64_t from_channels, in
     for (int64_t c = 0; c < to_channels; ++c) *to++ = from[i];
 }
 
-bool is_resized(const AxisFit& fit) { return fit.input != fit.resized; }
+bool is_resized(const AxisFit& fit) { return static_cast<double>(fit.input) != fit.resized; }
 
 // A picture that is not resized, cut to the canvas or black where it does not reach.
 void place_bytes(const Image& picture, const Fit& fit, int64_t channels, uint8_t* out) {
-  const auto first_of = [](const AxisFit& axis) { return std::max<int64_t>(0, axis.offset); };
-  const auto last_of = [](const AxisFit& axis) { return std::min(axis.canvas, axis.offset + axis.resized); };
   std::fill(out, out + fit.rows.canvas * fit.columns.canvas * channels, uint8_t{0});
-  const int64_t begin = first_of(fit.columns);
-  for (int64_t y = first_of(fit.rows); y < last_of(fit.rows); ++y) {
-    const int64_t source = (y - fit.rows.offset) * picture.width + begin - fit.columns.offset;
-    repeat_channels(picture.bytes.data() + source * picture.channels, last_of(fit.columns) - begin, picture.channels,
+  const int64_t begin = fit.columns.first();
+  const auto [top, left] = std::pair{static_cast<int64_t>(fit.rows.offset), static_cast<int64_t>(fit.columns.offset)};
+  for (int64_t y = fit.rows.first(); y < fit.rows.last(); ++y) {
+    const int64_t source = (y - top) * picture.width + begin - left;
+    repeat_channels(picture.bytes.data() + source * picture.channels, fit.columns.last() - begin, picture.channels,
                     channels, out + (y * fit.columns.canvas + begin) * channels);
   }
 }
@@ -59,15 +59,7 @@ void raw_image(const Image& picture, const ImageOptions& options, const PixelKin
 
 void raw_mask(const Image& mask, const ImageOptions& options, int64_t classes, std::span<uint8_t> out) {
   check(static_cast<int64_t>(out.size()) == options.height * options.width, "the raw mask fits its place");
-  const Fit fit = fit_picture(mask.height, mask.width, options);
-  const std::vector<int64_t> columns = nearest_pixels(fit.columns);
-  auto place = out.begin();
-  for (const int64_t y : nearest_pixels(fit.rows))
-    for (const int64_t x : columns) {
-      const bool reached = y >= 0 && x >= 0;
-      *place = reached ? mask.bytes[static_cast<size_t>(y * mask.width + x)] : uint8_t{0};
-      check(*place++ <= classes, "a mask holds known classes");
-    }
+  place_mask(mask, options, {}, classes, out);
 }
 
 }  // namespace dtrain

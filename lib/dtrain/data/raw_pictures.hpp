@@ -32,8 +32,8 @@ struct PixelKind {
 PixelKind pixel_kind(const ImageHeader& picture, const ImageOptions& options);
 
 /// Decoded picture → raw, HWC in `out` (options.height × options.width pixels of `kind`, which holds pixel_kind() of
-/// it): what finish_pictures() of device/flat_math.hpp makes of it are transform_image()'s bits, where brightness and
-/// contrast are left alone.
+/// it): what finish_pictures() of device/flat_math.hpp makes of it are transform_image()'s bits, where augmentation
+/// flips and turns alone.
 void raw_image(const Image& picture, const ImageOptions& options, const PixelKind& kind, std::span<std::byte> out);
 
 /// Mask of class indices → raw, one byte for each pixel, nearest neighbour by pixel centres; what pad adds is

@@ -22,6 +22,16 @@ namespace dtrain {
 
 namespace fs = std::filesystem;
 
+// In image folders the group was cut from the file name, where "img", "0001.png" and the class's own name tell nothing;
+// a patient's number does.
+bool tells_patient(const Dataset& dataset, const Sample& sample) {
+  if (sample.group.empty()) return false;
+  if (dataset.format != DataFormat::image_folder) return true;
+  const std::string& name = dataset.classes[static_cast<size_t>(sample.class_index)];
+  return sample.group.find_first_of("0123456789") != std::string::npos && sample.group != name &&
+         without_ending(base_name(sample.path)) != sample.group;
+}
+
 namespace {
 
 constexpr int kLeftOut = 3;
@@ -37,16 +47,6 @@ int part_number(const std::string& name) {
 using Parts = std::vector<int>;  // part of each sample
 
 // --- by fraction
-
-// Is the group evidence of a patient? In image folders it was cut from the file name, where "img", "0001.png" and the
-// class's own name tell nothing; a patient's number does.
-bool tells_patient(const Dataset& dataset, const Sample& sample) {
-  if (sample.group.empty()) return false;
-  if (dataset.format != DataFormat::image_folder) return true;
-  const std::string& name = dataset.classes[static_cast<size_t>(sample.class_index)];
-  return sample.group.find_first_of("0123456789") != std::string::npos && sample.group != name &&
-         without_ending(base_name(sample.path)) != sample.group;
-}
 
 double place_of(uint64_t hash) { return static_cast<double>(hash >> 11) * 0x1p-53; }
 

@@ -36,6 +36,9 @@ struct Split {
 /// patient where the data tell no patients).
 Split split_dataset(const Dataset& dataset, const SplitOptions& options);
 
+/// Is the sample's group evidence of a patient? Not where it is empty, or no more than a guess (see split_dataset()).
+bool tells_patient(const Dataset& dataset, const Sample& sample);
+
 /// What a file of weights keeps of its training part, so that nobody takes that for unseen data: 12 hex digits of the
 /// SHA-256 of each patient, or path of a sample that tells none, ascending, each once; "" where there are more than
 /// 100,000 (1.2 MB). No names, but who has a list of names can ask for each.

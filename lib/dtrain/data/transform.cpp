@@ -6,52 +6,11 @@
 #include <vector>
 
 #include "dtrain/base/error.hpp"
-#include "dtrain/base/random.hpp"
-#include "dtrain/data/raw_pictures.hpp"
-#include "dtrain/data/resize.hpp"
+#include "dtrain/data/pixel_effects.hpp"
+#include "dtrain/data/placement.hpp"
 #include "dtrain/device/flat_math.hpp"
 
 namespace dtrain {
-
-namespace {
-
-float luma(const float* pixel) { return 0.299F * pixel[0] + 0.587F * pixel[1] + 0.114F * pixel[2]; }
-
-void to_grey(std::vector<float>& pixels) {
-  const size_t count = pixels.size() / 3;
-  for (size_t i = 0; i < count; ++i) pixels[i] = luma(&pixels[3 * i]);
-  pixels.resize(count);
-}
-
-// torchvision's adjust_brightness: darker or brighter, kept in [0, 1].
-void adjust_brightness(std::vector<float>& pixels, float factor) {
-  for (float& value : pixels) value = std::clamp(value * factor, 0.0F, 1.0F);
-}
-
-// torchvision's adjust_contrast: away from or towards the mean grey, kept in [0, 1].
-void adjust_contrast(std::vector<float>& pixels, size_t channels, float factor) {
-  double sum = 0;
-  for (size_t i = 0; i < pixels.size(); i += channels)
-    sum += static_cast<double>(channels == 1 ? pixels[i] : luma(&pixels[i]));
-  const auto mean = static_cast<float>(sum / (static_cast<double>(pixels.size()) / static_cast<double>(channels)));
-  for (float& value : pixels) value = std::clamp(factor * value + (1 - factor) * mean, 0.0F, 1.0F);
-}
-
-}  // namespace
-
-AugmentDraw draw_augmentation(const AugmentOptions& options, uint64_t seed, int64_t epoch, uint64_t sample_id) {
-  // Every number is drawn whatever the options say, so that switching one kind on leaves the others as they were.
-  KeyedRandom random(seed, Purpose::augmentation, static_cast<uint64_t>(epoch), sample_id);
-  AugmentDraw draw;
-  draw.hflip = random.chance(options.hflip);
-  draw.vflip = random.chance(options.vflip);
-  const bool turned = random.chance(options.rot90);
-  const int turns = 1 + static_cast<int>(random.below(3));
-  draw.quarter_turns = turned ? turns : 0;
-  draw.brightness = static_cast<float>(random.uniform(1 - options.brightness, 1 + options.brightness));
-  draw.contrast = static_cast<float>(random.uniform(1 - options.contrast, 1 + options.contrast));
-  return draw;
-}
 
 PictureWalk walk_of(const AugmentDraw& draw, int64_t height, int64_t width) {
   if (draw.quarter_turns != 0 && height != width)
@@ -83,11 +42,13 @@ PictureForm picture_form(const ImageOptions& options) {
 }
 
 std::vector<float> resized_pixels(const Image& image, const ImageOptions& options) {
-  check(image.channels == 1 || image.channels == 3, "a decoded picture has 1 or 3 channels");
-  std::vector<float> pixels(static_cast<size_t>(options.height * options.width * image.channels));
-  resize_picture(image, options, pixels.data());
-  if (image.channels > options.channels) to_grey(pixels);
-  return pixels;
+  return place_picture(image, options, {});
+}
+
+// What is cut out becomes the mean, which the network sees as 0; a grey pixel, that of all channels.
+static std::array<float, 3> mean_pixel(const PictureForm& form, int64_t channels) {
+  if (channels == form.channels) return {form.mean[0], form.mean[1], form.mean[2]};
+  return {(form.mean[0] + form.mean[1] + form.mean[2]) / 3, 0, 0};
 }
 
 void transform_image(const Image& image, const ImageOptions& options, const AugmentDraw& draw, std::span<float> out) {
@@ -95,10 +56,9 @@ void transform_image(const Image& image, const ImageOptions& options, const Augm
   check(static_cast<int64_t>(out.size()) == options.height * options.width * options.channels,
         "the picture fits its place");
   const PictureWalk walk = walk_of(draw, options.height, options.width);
-  std::vector<float> pixels = resized_pixels(image, options);
+  std::vector<float> pixels = place_picture(image, options, draw);
   const int64_t channels = std::min(image.channels, options.channels);
-  if (draw.brightness != 1) adjust_brightness(pixels, draw.brightness);
-  if (draw.contrast != 1) adjust_contrast(pixels, static_cast<size_t>(channels), draw.contrast);
+  apply_effects(draw, {pixels, options.height, options.width, channels}, mean_pixel(form, channels));
   const RawPicture raw{pixels.data(), walk, 0, channels};
   host_math().finish_pictures(form, &raw, 1, out.data());
 }
@@ -107,7 +67,7 @@ void transform_mask(const Image& mask, const ImageOptions& options, const Augmen
                     std::span<float> out) {
   check(static_cast<int64_t>(out.size()) == options.height * options.width * classes, "the mask fits its place");
   std::vector<uint8_t> pixels(static_cast<size_t>(options.height * options.width));
-  raw_mask(mask, options, classes, pixels);
+  place_mask(mask, options, draw, classes, pixels);
   const RawPicture raw{pixels.data(), walk_of(draw, options.height, options.width), 1, 1};
   host_math().finish_masks(picture_form(options), &raw, 1, classes, out.data());
 }

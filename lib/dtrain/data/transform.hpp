@@ -1,28 +1,14 @@
 #pragma once
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
+#include "dtrain/data/augment.hpp"
 #include "dtrain/data/options.hpp"
 #include "dtrain/device/picture_rules.hpp"
 #include "dtrain/io/image.hpp"
 
 namespace dtrain {
-
-/// What augmentation does to one sample, drawn once and applied to image and mask alike (brightness and contrast to the
-/// image only). In this order: mirrored left to right, top to bottom, turned, brightness, contrast; the last two as
-/// torchvision's adjust_brightness and adjust_contrast, clamped to [0, 1]. The default does nothing.
-struct AugmentDraw {
-  bool hflip = false;
-  bool vflip = false;
-  int quarter_turns = 0;  ///< counter-clockwise, 0…3
-  float brightness = 1;
-  float contrast = 1;
-};
-
-/// Keyed by (seed, epoch, sample id): the same on whatever process, thread or order.
-AugmentDraw draw_augmentation(const AugmentOptions& options, uint64_t seed, int64_t epoch, uint64_t sample_id);
 
 /// The draw's flips and turns. Throws ConfigError for a turn of a canvas that is not square.
 PictureWalk walk_of(const AugmentDraw& draw, int64_t height, int64_t width);
@@ -35,12 +21,12 @@ PictureForm picture_form(const ImageOptions& options);
 /// grey where options.channels is 1. What resize pad adds is 0.
 std::vector<float> resized_pixels(const Image& image, const ImageOptions& options);
 
-/// Decoded picture → float32 HWC [height × width × channels] in `out`: resized_pixels(), augmented, then (pixel − mean)
-/// ÷ std, grey repeated for every channel. Throws like walk_of.
+/// Decoded picture → float32 HWC [height × width × channels] in `out`: resized and augmented as AugmentDraw tells, then
+/// (pixel − mean) ÷ std, grey repeated for every channel. Throws like walk_of.
 void transform_image(const Image& image, const ImageOptions& options, const AugmentDraw& draw, std::span<float> out);
 
 /// Mask of class indices → `classes` planes of 0 and 1, CHW [classes × height × width] in `out`: nearest neighbour by
-/// pixel centres, the same geometry as the image; what pad adds is background. Throws like transform_image.
+/// pixel centres, the same geometry as the image; what lies beyond the mask is background. Throws like transform_image.
 void transform_mask(const Image& mask, const ImageOptions& options, const AugmentDraw& draw, int64_t classes,
                     std::span<float> out);
 

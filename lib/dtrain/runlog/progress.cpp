@@ -30,20 +30,24 @@ ProgressLine::ProgressLine(ProgressMode mode, bool launched, const Log& log)
     : mode_(resolved(mode, launched)), log_(log) {}
 
 void ProgressLine::show(const Progress& progress) {
+  show(progress.step, progress.steps, [&] { return progress_text(progress); });
+}
+
+void ProgressLine::show(int64_t done, int64_t total, const std::function<std::string()>& text) {
   constexpr double kPlainEvery = 10;
   constexpr double kBarEvery = 0.2;
   if (mode_ == ProgressMode::none || since_line_.seconds() < (mode_ == ProgressMode::bar ? kBarEvery : kPlainEvery))
     return;
   since_line_.restart();
   if (mode_ == ProgressMode::plain) {
-    log_.info(progress_text(progress));
+    log_.info(text());
     return;
   }
   constexpr int64_t kCells = 20;
-  const int64_t full = progress.steps > 0 ? kCells * progress.step / progress.steps : 0;
+  const int64_t full = total > 0 ? kCells * done / total : 0;
   std::string bar;
   for (int64_t i = 0; i < kCells; ++i) bar += i < full ? "█" : "░";
-  std::fprintf(stderr, "\r\033[K%s %s", bar.c_str(), progress_text(progress).c_str());
+  std::fprintf(stderr, "\r\033[K%s %s", bar.c_str(), text().c_str());
   std::fflush(stderr);
   drawn_ = true;
 }

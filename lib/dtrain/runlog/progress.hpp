@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "dtrain/base/log.hpp"
@@ -32,6 +33,8 @@ class ProgressLine {
   ProgressLine(ProgressMode mode, bool launched, const Log& log);
 
   void show(const Progress& progress);
+  /// Of any work: `done` of `total`; `text` is asked for where a line is due, and tells the two numbers itself.
+  void show(int64_t done, int64_t total, const std::function<std::string()>& text);
   /// Removes the bar, so that other lines may be printed.
   void clear();
 

@@ -61,37 +61,26 @@ Trainer::Trainer(const Parts& parts, const Options& options, std::unique_ptr<Com
                reducer_options(parts.replica.device(), options.logical_ranks, options.distributed, parts.watchdog),
                parts.trace),
       check_(parts.replica, parts.comm, options.distributed.check_every),
-      loss_divisor_(at::ones({}, at::TensorOptions(at::kFloat).device(parts.replica.device().place))) {
+      loss_divisor_(at::ones({}, at::TensorOptions(at::kFloat).device(parts.replica.device().place))),
+      mix_share_(at::ones_like(loss_divisor_)) {
   parts_.replica.network().train();
 }
 
 int64_t Trainer::steps_left() const { return plan_->steps() - at_; }
 
-void Trainer::begin_epoch(const TrainingState& state) {
-  plan_ = std::make_unique<EpochPlan>(static_cast<int64_t>(parts_.train.size()), options_.logical_ranks, options_.batch,
-                                      options_.distribute, options_.seed, state.epoch);
-  at_ = plan_->step_at(state.cursor);
-  std::vector<BatchRequest> requests;
-  for (int64_t step = at_; step < plan_->steps(); ++step)
-    for (int64_t v = mine_.begin; v < mine_.end; ++v) {
-      const std::vector<int64_t> places = plan_->places(step, v);
-      auto place = places.begin();
-      for (const int64_t size : plan_->micro_batches(step, v)) {
-        requests.push_back({{}, state.epoch});
-        for (int64_t i = 0; i < size; ++i)
-          requests.back().samples.push_back(parts_.train[static_cast<size_t>(*place++)]);
-      }
-    }
-  parts_.loader.start(std::move(requests));
-  before_ = {state.data_wait_s, state.allreduce_s, state.compute_s,
-             state.update_s,    state.imbalance_s, state.bytes_read};
-  spent_ = {};
+// With mixing `targets` are the samples' own, then their partners'.
+at::Tensor Trainer::losses_of(const at::Tensor& logits, const at::Tensor& targets) const {
+  if (!options_.mix.on()) return parts_.loss.per_sample(logits, targets);
+  const int64_t n = logits.size(0);
+  const at::Tensor own = parts_.loss.per_sample(logits, targets.slice(0, 0, n));
+  const at::Tensor partners = parts_.loss.per_sample(logits, targets.slice(0, n));
+  return own * mix_share_ + partners * (1 - mix_share_);
 }
 
 GraphedPass::Result Trainer::forward_backward(const at::Tensor& images, const at::Tensor& targets) {
   auto span = parts_.trace.span("forward");
   const at::Tensor logits = parts_.replica.forward(images);
-  const at::Tensor losses = parts_.loss.per_sample(logits, targets);
+  const at::Tensor losses = losses_of(logits, targets);
   const at::Tensor loss = losses.sum().div(loss_divisor_);
   span.end();
   const auto backward = parts_.trace.span("backward");
@@ -122,9 +111,18 @@ Trainer::Pass Trainer::run_micro_batch(int64_t logical_rank, int64_t step, int64
   check(batch.has_value(), "the loader has a batch for every pass of the plan");
   parts_.watchdog.enter(Section::compute, step);
   const Stopwatch computing;
-  const at::Tensor targets = batch->targets.to(parts_.replica.device().place);
-  parts_.replica.network().set_random_key(options_.seed, step * options_.batch.accumulate + micro, logical_rank);
-  const at::Tensor images = batch->images.to(parts_.replica.device().place);
+  const int64_t key = step * options_.batch.accumulate + micro;
+  parts_.replica.network().set_random_key(options_.seed, key, logical_rank);
+  const at::Tensor own_targets = batch->targets.to(parts_.replica.device().place);
+  at::Tensor images = batch->images.to(parts_.replica.device().place);
+  at::Tensor targets = own_targets;
+  if (options_.mix.on()) {
+    const MixedBatch mixed = mix_batch(draw_mix(options_.mix, options_.seed, key, logical_rank), images, targets,
+                                       options_.task == Task::segmentation);
+    images = mixed.images;
+    targets = mixed.targets;
+    mix_share_.fill_(mixed.share);
+  }
   GraphedPass* const graph = graph_for(images, targets);
   reducer_.begin_pass(last && graph == nullptr);  // a replay tells nobody which gradients are ready
   auto span = parts_.trace.span("pass", logical_rank);
@@ -132,7 +130,7 @@ Trainer::Pass Trainer::run_micro_batch(int64_t logical_rank, int64_t step, int64
   span.end();
   Pass pass;
   pass.loss_sum = result.losses.sum(at::kDouble).item<double>();
-  if (options_.task == Task::multiclass) pass.correct = result.logits.argmax(1).eq(targets).sum().item<int64_t>();
+  if (options_.task == Task::multiclass) pass.correct = result.logits.argmax(1).eq(own_targets).sum().item<int64_t>();
   for (int64_t sample : batch->samples) pass.coverage += parts_.dataset.samples[static_cast<size_t>(sample)].id;
   spent_.compute_s += computing.seconds();
   return pass;
@@ -408,42 +406,6 @@ StepReport Trainer::step(TrainingState& state, StopRequest request) {
   state.bytes_read = before_.bytes_read + loaded.bytes_read;
   check_.step_took(seconds);
   return report;
-}
-
-Trainer::Finished Trainer::end_epoch(TrainingState& state) {
-  uint64_t wanted = 0;
-  for (int64_t step = 0; step < plan_->steps(); ++step)
-    for (int64_t v = 0; v < options_.logical_ranks; ++v)
-      for (int64_t place : plan_->places(step, v))
-        wanted += parts_.dataset.samples[static_cast<size_t>(parts_.train[static_cast<size_t>(place)])].id;
-  check(at_ == plan_->steps() && state.coverage_sum == wanted,
-        "epoch " + std::to_string(state.epoch + 1) + " saw every sample of its plan exactly once (coverage receipt)");
-  Finished finished;
-  finished.train_loss = state.mean_loss();
-  finished.samples = state.cursor;
-  finished.correct = state.correct;
-  finished.steps = plan_->steps();
-  finished.skipped_steps = state.skipped_steps;
-  finished.epoch_seconds = state.epoch_seconds;
-  finished.data_wait_s = state.data_wait_s;
-  finished.allreduce_s = state.allreduce_s;
-  finished.compute_s = state.compute_s;
-  finished.update_s = state.update_s;
-  finished.imbalance_s = state.imbalance_s;
-  finished.here = spent_;
-  finished.loaded = parts_.loader.figures();
-  finished.bytes_read = state.bytes_read;
-  ++state.epoch;
-  state.cursor = 0;
-  state.without_loss = 0;
-  state.loss_sum = 0;
-  state.correct = 0;
-  state.skipped_steps = 0;
-  state.coverage_sum = 0;
-  state.epoch_seconds = state.data_wait_s = state.allreduce_s = 0;
-  state.compute_s = state.update_s = state.imbalance_s = 0;
-  state.bytes_read = 0;
-  return finished;
 }
 
 }  // namespace dtrain

@@ -20,6 +20,7 @@
 #include "dtrain/model/loss.hpp"
 #include "dtrain/optim/schedule.hpp"
 #include "dtrain/train/graphed_pass.hpp"
+#include "dtrain/train/mixing.hpp"
 #include "dtrain/train/replica.hpp"
 #include "dtrain/train/replica_check.hpp"
 
@@ -64,6 +65,7 @@ class Trainer {
     Distribute distribute = Distribute::samples;
     bool skip_not_finite = false;  ///< on_nan: skip
     bool cuda_graphs = false;      ///< on a GPU passes run as recorded graphs, and sums begin after the last of them
+    MixOptions mix;                ///< of each backward pass's batch
   };
   static constexpr int64_t kMostNotFinite = 10;  ///< steps skipped one after another under skip_not_finite
 
@@ -136,6 +138,7 @@ class Trainer {
   bool scales_loss() const { return parts_.replica.precision() == Precision::fp16; }
   /// Something needs the whole gradient before the first update, so that no bucket is updated on its own.
   bool updates_at_once() const { return options_.clip_norm > 0 || scales_loss() || options_.skip_not_finite; }
+  at::Tensor losses_of(const at::Tensor& logits, const at::Tensor& targets) const;
   GraphedPass::Result forward_backward(const at::Tensor& images, const at::Tensor& targets);
   GraphedPass* graph_for(const at::Tensor& images, const at::Tensor& targets);
   Pass run_micro_batch(int64_t logical_rank, int64_t step, int64_t micro, bool last);
@@ -168,6 +171,7 @@ class Trainer {
   at::Tensor buffers_before_;                  // BatchNorm's statistics before this step
   int64_t not_finite_ = 0;                     // steps skipped for values that are not finite, one after another
   at::Tensor loss_divisor_;    // of this step: what the samples' losses are divided by; [], float32, on the device
+  at::Tensor mix_share_;       // of this pass: its own targets' share of the loss; likewise
   double gradient_scale_ = 1;  // of this step: what makes summed gradients those of the mean loss
   double agree_s_ = 0;         // of this step: exchanging rows
   Spent spent_;

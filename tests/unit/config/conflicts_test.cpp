@@ -122,6 +122,12 @@ TEST_CASE("values that contradict each other are told where one of them stands")
              {{"data.augment.rot90=1", "data.image.size=[64, 32]"}, "needs a square data.image.size, not 64 × 32"},
              {{"data.image.size=[16, 16]"}, "densenet121 needs"},
              {{"data.loader.cache=device", "data.augment.contrast=0.1"}, "leave one of the two out"},
+             {{"data.loader.cache=device", "data.augment.rotate=5"}, "the place where data.augment.rotate acts"},
+             {{"data.augment.random_crop_aspect=[0.5, 2]"}, "only when data.augment.random_crop is given"},
+             {{"data.augment.elastic_grid=4"}, "only when data.augment.elastic is above 0"},
+             {{"data.augment.random_crop=[0, 1]"}, "data.augment.random_crop"},
+             {{"data.augment.random_crop=[1, 0.5]"}, "wants [low, high] with low less than high"},
+             {{"data.augment.mixup=0.2", "batch.per_rank=1"}, "data.augment.mixup mixes the pictures of one batch"},
              {{"data.loader.cache=ram"}, "data.loader.cache"},
              {{"cuda_graphs=true", "deterministic=false"}, "cuda_graphs needs deterministic"},
              {{"cuda_graphs=true", "model.name=small_cnn", "model.dropout=0.1"}, "model.dropout: 0"},
@@ -140,6 +146,9 @@ TEST_CASE("values that contradict each other are told where one of them stands")
   CHECK(errors_with(kSynthetic, {"cuda_graphs=true", "model.name=small_cnn", "model.dropout=0"}).empty());
   CHECK(errors_with(kSynthetic, {"data.loader.cache=none", "data.augment.contrast=0.1"}).empty());
   CHECK(errors_with(kSynthetic, {"data.loader.cache=device", "data.augment.hflip=0.1"}).empty());
+  CHECK(errors_with(kSynthetic, {"data.loader.cache=device", "data.augment={mixup: 0.2, cutmix: 1}"}).empty());
+  CHECK(errors_with(kSynthetic, {"data.augment={random_crop: [0.08, 1], random_crop_aspect: [0.5, 2]}"}).empty());
+  CHECK(errors_with(kSynthetic, {"data.augment.random_crop=none", "batch.per_rank=1"}).empty());
 }
 
 TEST_CASE("a monitor names a column that epochs.csv will have") {

@@ -7,102 +7,17 @@
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/random.hpp"
 #include "dtrain/io/image.hpp"
+#include "made_png.hpp"
 #include "support/catch.hpp"
 #include "temp_folder.hpp"
 
 using namespace dtrain;
-using dtrain::test::error_of;
+using namespace dtrain::test;
 
 namespace {
 
-constexpr uint32_t kWidth = 19;  // no multiple of 8: the last byte of a packed row is part padding
-constexpr uint32_t kHeight = 11;
-
-struct Kind {
-  int color_type = PNG_COLOR_TYPE_GRAY;
-  int depth = 8;
-  bool interlaced = false;
-  bool transparency = false;  // a tRNS chunk
-  int filters = PNG_ALL_FILTERS;
-};
-
-int samples_per_pixel(int color_type) {
-  switch (color_type) {
-    case PNG_COLOR_TYPE_RGB:
-      return 3;
-    case PNG_COLOR_TYPE_RGB_ALPHA:
-      return 4;
-    case PNG_COLOR_TYPE_GRAY_ALPHA:
-      return 2;
-    default:
-      return 1;
-  }
-}
-
-/// Sample `s` of a pixel, below 2^depth: every value of the small depths occurs.
-uint32_t sample_at(const Kind& kind, uint32_t x, uint32_t y, int s) {
-  const uint32_t mixed = (x * 2654435761u + y * 40503u + static_cast<uint32_t>(s) * 7919u) >> 7;
-  return (mixed + x + y) & ((1u << kind.depth) - 1);
-}
-
-png_color palette_entry(uint32_t index) {
-  return {static_cast<png_byte>(index * 37), static_cast<png_byte>(255 - index), static_cast<png_byte>(index * 5 + 1)};
-}
-
-/// Row `y` as the file stores it: packed, most significant first.
-std::vector<png_byte> packed_row(const Kind& kind, uint32_t y) {
-  const int samples = samples_per_pixel(kind.color_type);
-  std::vector<png_byte> row((kWidth * static_cast<uint32_t>(samples * kind.depth) + 7) / 8);
-  uint32_t bit = 0;
-  for (uint32_t x = 0; x < kWidth; ++x)
-    for (int s = 0; s < samples; ++s)
-      for (int b = kind.depth - 1; b >= 0; --b, ++bit)
-        if ((sample_at(kind, x, y, s) >> b & 1) != 0) row[bit / 8] |= static_cast<png_byte>(0x80 >> bit % 8);
-  return row;
-}
-
-void append(png_structp png, png_bytep data, size_t count) {
-  auto& out = *static_cast<std::vector<std::byte>*>(png_get_io_ptr(png));
-  out.insert(out.end(), reinterpret_cast<std::byte*>(data), reinterpret_cast<std::byte*>(data) + count);
-}
-
-void set_palette(png_structp png, png_infop info, const Kind& kind) {
-  std::vector<png_color> palette;
-  for (uint32_t i = 0; i < 1u << kind.depth; ++i) palette.push_back(palette_entry(i));
-  png_set_PLTE(png, info, palette.data(), static_cast<int>(palette.size()));
-}
-
-void set_transparency(png_structp png, png_infop info, const Kind& kind) {
-  png_byte alphas[2] = {0, 128};
-  png_color_16 color{0, 1, 1, 1, 1};
-  const bool palette = kind.color_type == PNG_COLOR_TYPE_PALETTE;
-  png_set_tRNS(png, info, palette ? alphas : nullptr, palette ? 2 : 0, palette ? nullptr : &color);
-}
-
-std::vector<std::byte> make_png(const Kind& kind) {
-  std::vector<std::byte> out;
-  std::vector<std::vector<png_byte>> rows;
-  std::vector<png_bytep> pointers;
-  for (uint32_t y = 0; y < kHeight; ++y) rows.push_back(packed_row(kind, y));
-  for (auto& row : rows) pointers.push_back(row.data());
-  png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
-  png_infop info = png_create_info_struct(png);
-  png_set_write_fn(png, &out, append, nullptr);
-  png_set_IHDR(png, info, kWidth, kHeight, kind.depth, kind.color_type,
-               kind.interlaced ? PNG_INTERLACE_ADAM7 : PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT,
-               PNG_FILTER_TYPE_DEFAULT);
-  png_set_gAMA(png, info, 1.0);  // would change every sample if it were applied
-  if (kind.color_type == PNG_COLOR_TYPE_PALETTE) set_palette(png, info, kind);
-  if (kind.transparency) set_transparency(png, info, kind);
-  png_set_filter(png, PNG_FILTER_TYPE_BASE, kind.filters);
-  png_set_rows(png, info, pointers.data());
-  png_write_png(png, info, PNG_TRANSFORM_IDENTITY, nullptr);
-  png_destroy_write_struct(&png, &info);
-  return out;
-}
-
 /// What decode_image() promises for channel `c` of a pixel.
-uint32_t expected_sample(const Kind& kind, uint32_t x, uint32_t y, int c) {
+uint32_t expected_sample(const PngKind& kind, uint32_t x, uint32_t y, int c) {
   if (kind.color_type == PNG_COLOR_TYPE_PALETTE) {
     const png_color color = palette_entry(sample_at(kind, x, y, 0));
     return c == 0 ? color.red : c == 1 ? color.green : color.blue;
@@ -111,26 +26,26 @@ uint32_t expected_sample(const Kind& kind, uint32_t x, uint32_t y, int c) {
   return kind.depth < 8 ? value * 255 / ((1u << kind.depth) - 1) : value;
 }
 
-void check_decoded(const Kind& kind) {
+void check_decoded(const PngKind& kind) {
   INFO("colour type " << kind.color_type << ", depth " << kind.depth << ", interlaced " << kind.interlaced << ", tRNS "
                       << kind.transparency << ", filters " << kind.filters);
   const auto file = make_png(kind);
   const Image image = decode_image(file, "t.png");
   const ImageHeader header = read_image_header(file, "t.png");
   const int channels = (kind.color_type & PNG_COLOR_MASK_COLOR) != 0 ? 3 : 1;
-  REQUIRE(image.width == kWidth);
-  REQUIRE(image.height == kHeight);
+  REQUIRE(image.width == kind.width);
+  REQUIRE(image.height == kind.height);
   REQUIRE(image.channels == channels);
   REQUIRE(image.bits == (kind.depth == 16 ? 16 : 8));
   CHECK((header.width == image.width && header.height == image.height && header.channels == image.channels &&
          header.bits == image.bits));
   REQUIRE((kind.depth == 16 ? image.words.size() : image.bytes.size()) ==
-          size_t{kWidth} * kHeight * static_cast<size_t>(channels));
+          size_t{kind.width} * kind.height * static_cast<size_t>(channels));
   CHECK((kind.depth == 16 ? image.bytes.empty() : image.words.empty()));
   int wrong = 0;
   size_t at = 0;
-  for (uint32_t y = 0; y < kHeight; ++y)
-    for (uint32_t x = 0; x < kWidth; ++x)
+  for (uint32_t y = 0; y < kind.height; ++y)
+    for (uint32_t x = 0; x < kind.width; ++x)
       for (int c = 0; c < channels; ++c, ++at)
         wrong += (kind.depth == 16 ? image.words[at] : image.bytes[at]) != expected_sample(kind, x, y, c);
   CHECK(wrong == 0);
@@ -194,7 +109,7 @@ TEST_CASE("a picture written as PNG is read back the same") {
 }
 
 TEST_CASE("every single flipped bit of a PNG is noticed") {
-  for (const Kind& kind : {Kind{PNG_COLOR_TYPE_RGB, 8}, Kind{PNG_COLOR_TYPE_PALETTE, 4, true, true}}) {
+  for (const PngKind& kind : {PngKind{PNG_COLOR_TYPE_RGB, 8}, PngKind{PNG_COLOR_TYPE_PALETTE, 4, true, true}}) {
     const auto file = make_png(kind);
     int missed = 0;
     for (size_t bit = 0; bit < file.size() * 8; ++bit) {

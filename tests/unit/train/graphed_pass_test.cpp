@@ -126,10 +126,13 @@ TEST_CASE("a training through graphs has the bits of a plain one: any precision,
     int64_t logical_ranks;
     int64_t accumulate;
     NetworkName network;
+    MixOptions mix = {};
   };
   for (const Case& each :
        {Case{Precision::fp32, 1, 1, NetworkName::small_cnn}, Case{Precision::fp32, 3, 1, NetworkName::unet},
-        Case{Precision::bf16, 2, 2, NetworkName::small_cnn}, Case{Precision::fp16, 4, 1, NetworkName::small_cnn}})
+        Case{Precision::bf16, 2, 2, NetworkName::small_cnn},
+        Case{Precision::fp32, 2, 1, NetworkName::small_cnn, {0.4, 1}},
+        Case{Precision::fp16, 4, 1, NetworkName::small_cnn}})
     for (int ranks = 1; ranks <= 2; ++ranks) {
       if (ranks > each.logical_ranks || (ranks > 1 && each.precision == Precision::fp16)) continue;
       INFO("precision " << static_cast<int>(each.precision) << ", V " << each.logical_ranks << ", accumulation "
@@ -140,6 +143,7 @@ TEST_CASE("a training through graphs has the bits of a plain one: any precision,
       setting.logical_ranks = each.logical_ranks;
       setting.accumulate = each.accumulate;
       setting.dropout = 0;
+      setting.mix = each.mix;
       if (each.precision == Precision::fp16) setting.first_scale = 0x1p24;  // overflows, is halved: the divisor moves
       constexpr int kSteps = 9;  // epochs end in short batches, and the loss scale moves
       const auto trained = [&](Recorder* recorder) {

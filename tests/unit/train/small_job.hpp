@@ -25,6 +25,7 @@ struct Setting {
   int64_t logical_ranks = 4;
   int64_t accumulate = 1;
   double dropout = 0.5;
+  MixOptions mix = {};
   GpuModule* recorder = nullptr;  ///< whose graphs passes run through, on the CPU all the same
 };
 
@@ -48,7 +49,7 @@ class SmallJob {
         Trainer::Parts{replica_, loss_, schedule_, loader_, comm, watchdog_, dataset_, samples_, trace_},
         Trainer::Options{task_of(setting), 5, setting.logical_ranks, DistributedOptions{.bucket_mb = 0.05},
                          setting.l2_kernels, setting.clip_norm, BatchOptions{2, 0, setting.accumulate, false},
-                         Distribute::samples, false, setting.recorder != nullptr},
+                         Distribute::samples, false, setting.recorder != nullptr, setting.mix},
         comm.duplicate());
     trainer_->begin_epoch(state_);
   }

@@ -33,6 +33,7 @@ struct Setting {
   bool skip_not_finite = false;
   std::set<int64_t> poisoned = {};  // samples whose pictures are not a number
   int64_t epochs = 2;
+  MixOptions mix = {};
 };
 
 struct Outcome {
@@ -105,7 +106,7 @@ Outcome train(const Setting& setting, Communicator& comm) {
   Watchdog watchdog({}, {});
   Trainer trainer({replica, loss, schedule, loader, comm, watchdog, dataset, train_part, trace},
                   {setting.task, 5, setting.logical_ranks, setting.distributed, setting.l2_kernels, setting.clip_norm,
-                   setting.batch, Distribute::samples, setting.skip_not_finite},
+                   setting.batch, Distribute::samples, setting.skip_not_finite, false, setting.mix},
                   comm.duplicate());
   Outcome outcome;
   TrainingState state;
@@ -151,6 +152,22 @@ TEST_CASE("training has the same bits on 1, 2, 3 and 4 ranks, with a short last 
     }
     if (network == NetworkName::unet) CHECK(one.tracked == 4);
   }
+}
+
+TEST_CASE("mixed pictures and labels have the same bits on any number of ranks, and others than unmixed ones") {
+  for (const Task task : {Task::multiclass, Task::multilabel, Task::segmentation})
+    for (const MixOptions& mix : {MixOptions{0.4, 0}, MixOptions{0, 1}, MixOptions{0.4, 1}}) {
+      Setting setting;
+      setting.network = task == Task::segmentation ? NetworkName::unet : NetworkName::small_cnn;
+      setting.task = task;
+      setting.batch.per_rank = 3;
+      const std::string plain = train_on(1, setting).weights;
+      setting.mix = mix;
+      const Outcome one = train_on(1, setting);
+      CHECK(one.weights != plain);
+      CHECK(std::isfinite(one.last_train_loss));
+      for (const int ranks : {2, 3}) CHECK(train_on(ranks, setting).weights == one.weights);
+    }
 }
 
 TEST_CASE("another V, another batch or a penalty gives other bits: the equality above is no accident") {

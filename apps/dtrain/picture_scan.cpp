@@ -1,0 +1,135 @@
+#include "picture_scan.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include "dtrain/base/hash.hpp"
+#include "dtrain/base/text.hpp"
+#include "dtrain/base/time.hpp"
+#include "dtrain/data/packed_set.hpp"
+#include "dtrain/dist/launch.hpp"
+#include "dtrain/io/file.hpp"
+#include "dtrain/io/tiff_pages.hpp"
+
+namespace dtrain {
+namespace {
+
+// The first bytes of a file tell its header, unless long profiles stand before it.
+ImageHeader header_of(const std::string& path) {
+  if (picture_path(path).page > 0) return read_image_header(read_picture_file(path), path);
+  try {
+    return read_image_header(read_file_start(path, 1 << 16), path);
+  } catch (const DataError&) {
+    return read_image_header(read_file(path), path);
+  }
+}
+
+// Headers alone: sizes of picture and masks. A record is read whole, because its checksum is over all of it.
+ImageHeader look_at_headers(const Dataset& dataset, int64_t index) {
+  const Sample& sample = dataset.samples[static_cast<size_t>(index)];
+  if (dataset.packed) {  // picture and mask have one size by their index
+    const PackedEntry entry = dataset.packed->shard(sample.place).entry(sample.place.number);
+    return {entry.height, entry.width, entry.channels, entry.bits};
+  }
+  SampleFiles files;
+  if (dataset.records) files = read_sample_files(dataset, index);
+  const ImageHeader picture = dataset.records ? read_image_header(files.picture, picture_name(dataset, index))
+                                              : header_of(dataset.root + "/" + sample.path);
+  for (size_t i = 0; i < sample.masks.size(); ++i) {
+    const std::string& name = sample.masks[i];
+    const ImageHeader mask =
+        dataset.records ? read_image_header(files.masks[i], name) : header_of(dataset.root + "/" + name);
+    if (mask.height != picture.height || mask.width != picture.width)
+      throw DataError(sample.path + " is " + std::to_string(picture.height) + "x" + std::to_string(picture.width) +
+                      ", but its mask " + name + " is " + std::to_string(mask.height) + "x" +
+                      std::to_string(mask.width));
+  }
+  return picture;
+}
+
+// "pictures 12,000/112,120  1,204 pictures/s  eta 00:01:23"
+std::string scan_text(int64_t done, int64_t total, double seconds) {
+  const double rate = static_cast<double>(done) / std::max(seconds, 1e-9);
+  return "pictures " + with_commas(done) + "/" + with_commas(total) + "  " +
+         with_commas(static_cast<int64_t>(rate + 0.5)) + " pictures/s  eta " +
+         (done > 0 ? clock_text(static_cast<double>(total - done) / rate) : "?");
+}
+
+}  // namespace
+
+Findings look_at_pictures(const Experiment& e, const Plan& plan, bool quick, ProgressMode mode, const Log& log) {
+  const Dataset& dataset = plan.dataset;
+  const bool on_disk = dataset.format != DataFormat::synthetic;
+  Findings findings;
+  findings.mask_pixels.resize(dataset.samples.size());
+  std::mutex mutex;
+  std::condition_variable ended;
+  std::atomic<size_t> next{0};
+  std::atomic<int64_t> done{0};
+  size_t working = bound_cores().size();
+  std::exception_ptr failure;
+  const auto note_kind = [&](const ImageHeader& picture) {
+    const PixelKind kind = pixel_kind(picture, e.data.image);
+    const std::lock_guard lock(mutex);
+    findings.kind = findings.kind.with(kind);
+  };
+  const auto look = [&](int64_t index) {
+    if (quick && on_disk) return note_kind(look_at_headers(dataset, index));
+    const SampleFiles files = read_sample_files(dataset, index);
+    const Image picture = decode_picture(dataset, e.data, index, e.seed, files);
+    if (dataset.task == Task::segmentation) {
+      const Image mask = decode_mask(dataset, e.data, index, e.seed, files);
+      require_same_size(dataset, index, picture, mask);
+      findings.mask_pixels[static_cast<size_t>(index)] = count_mask_pixels(mask, plan.shape.outputs);
+    }
+    note_kind({picture.height, picture.width, picture.channels, picture.bits});
+    if (!on_disk) return;
+    const Stopwatch hashing;
+    const std::string content = Sha256().update(files.picture_bytes()).hex_digest();
+    const std::lock_guard lock(mutex);
+    findings.by_content[content].push_back(index);
+    findings.hash_s += hashing.seconds();
+  };
+  const auto work = [&] {
+    for (size_t i = next++; i < dataset.samples.size(); i = next++) {
+      try {
+        look(static_cast<int64_t>(i));
+      } catch (const Error& error) {
+        const std::lock_guard lock(mutex);
+        findings.bad.emplace(static_cast<int64_t>(i), error);
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        failure = std::current_exception();
+        next = dataset.samples.size();
+      }
+      ++done;
+    }
+    const std::lock_guard lock(mutex);
+    if (--working == 0) ended.notify_one();
+  };
+  std::vector<std::thread> threads;
+  for (size_t t = 0, cores = working; t < cores; ++t) threads.emplace_back(work);
+  ProgressLine progress(mode, read_launch().launched, log);
+  const Stopwatch stopwatch;
+  const auto total = static_cast<int64_t>(dataset.samples.size());
+  {
+    std::unique_lock lock(mutex);
+    while (!ended.wait_for(lock, std::chrono::milliseconds(100), [&] { return working == 0; })) {
+      lock.unlock();
+      progress.show(done, total, [&] { return scan_text(done, total, stopwatch.seconds()); });
+      lock.lock();
+    }
+  }
+  progress.clear();
+  for (std::thread& thread : threads) thread.join();
+  if (failure != nullptr) std::rethrow_exception(failure);
+  for (auto& [content, samples] : findings.by_content) std::sort(samples.begin(), samples.end());
+  return findings;
+}
+
+}  // namespace dtrain

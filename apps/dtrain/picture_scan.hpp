@@ -1,0 +1,30 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "dtrain/base/error.hpp"
+#include "dtrain/base/log.hpp"
+#include "dtrain/data/raw_pictures.hpp"
+#include "dtrain/runlog/progress.hpp"
+#include "run.hpp"
+
+namespace dtrain {
+
+/// What a look at every file found.
+struct Findings {
+  std::map<int64_t, Error> bad;                            ///< sample → why it cannot be used
+  std::vector<std::vector<int64_t>> mask_pixels;           ///< segmentation: pixels of each class by sample, background
+                                                           ///< first; of samples that were decoded
+  std::map<std::string, std::vector<int64_t>> by_content;  ///< hash of the file → samples, ascending
+  double hash_s = 0;                                       ///< of all cores: what comparing the files' bytes cost
+  PixelKind kind;                                          ///< that holds every picture
+};
+
+/// Looks at every picture and mask on all cores: decodes them, or with `quick` reads the headers alone. What is wrong
+/// with a sample is a finding; throws what has nothing to do with one.
+Findings look_at_pictures(const Experiment& experiment, const Plan& plan, bool quick, ProgressMode progress,
+                          const Log& log);
+
+}  // namespace dtrain

@@ -1,0 +1,16 @@
+#pragma once
+#include <string>
+
+#include "dtrain/config/config.hpp"
+#include "picture_scan.hpp"
+#include "run.hpp"
+
+namespace dtrain {
+
+/// Writes a contact sheet of the training part as the network will see it, normalisation undone, to the PNG file
+/// `path`: a row for each of up to six samples, of different classes where there are, first as evaluation sees it, then
+/// as five epochs would, with labels and masks. Mixed (mixup, cutmix) they are among themselves. Throws DataError where
+/// no sample can be shown, else as the loader and AtomicFile.
+void write_preview(const Config& config, const Plan& plan, const Findings& findings, const std::string& path);
+
+}  // namespace dtrain

@@ -1,0 +1,89 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dtrain/data/dataset.hpp"
+#include "dtrain/data/packed_manifest.hpp"
+#include "dtrain/data/split.hpp"
+
+namespace dtrain {
+
+enum class PackTo { packed, tfrecord, webdataset };
+
+/// A copy of a training sample that --expand adds, as AugmentDraw turns pictures: quarter turns are counter-clockwise.
+enum class PackTurn { none, vflip, hflip, rot90, rot180, rot270 };
+
+/// "vflip" …; "" for none.
+const char* turn_name(PackTurn turn);
+/// Throws UsageError for a name that is none of them.
+PackTurn turn_named(const std::string& name);
+
+struct PackOptions {
+  PackTo to = PackTo::packed;
+  int64_t samples_per_shard = 256;
+  std::vector<PackTurn> expand;          ///< copies beside each training sample, in this order, each once
+  PackedCodec codec = PackedCodec::raw;  ///< to packed; else raw stands for PNG, and jpeg for JPEG
+  int jpeg_quality = 95;                 ///< 1 … 100; of codec jpeg
+};
+
+/// One shard that is to be: which records, in order.
+struct PackShard {
+  struct Item {
+    int64_t sample = 0;  ///< index into Dataset::samples
+    PackTurn turn = PackTurn::none;
+  };
+  std::string file;  ///< "train-00003-of-00438.dtpack"
+  std::string part;  ///< "train", "valid", "test", or "" for samples in no part
+  std::vector<Item> items;
+};
+
+/// A data set on its way into shards: decoded, resized and stored once. Which bytes a shard gets depends on data,
+/// split and options alone, never on who writes it: processes and threads may share the shards as they like.
+///
+/// Stored is what data.image makes of a picture before range, augmentation and normalisation: `size`, `resize` and
+/// `channels` (colour is turned to grey where that is 1, a grey picture keeps its one channel). A picture that needs
+/// neither resizing nor grey is stored as it is, sample for sample; another one rounded to its own depth, 8 or 16 bits.
+/// Masks are resized to the nearest pixel and hold class numbers, 0 = background. A group that tells no patient
+/// (tells_patient()) is left out.
+///
+/// `dataset` must outlive the object.
+class PackJob {
+ public:
+  /// Throws ConfigError for quarter turns of pictures that are not square.
+  PackJob(const Dataset& dataset, const Split& split, const DataOptions& data, uint64_t seed,
+          const PackOptions& options);
+
+  /// Training shards first, then those for validation, for testing, and of the samples in no part; samples in the order
+  /// of the data set. Each has samples_per_shard records but the last of a part.
+  const std::vector<PackShard>& shards() const { return shards_; }
+  int64_t records() const { return records_; }
+  /// Without shards, not complete; what is not known here is left empty (source_format, config_sha256).
+  const PackedManifest& manifest() const { return manifest_; }
+
+  /// What is there of shard `number` if an earlier start of this very job wrote it; nothing where there is no such file
+  /// or it is not whole. Of a packed shard header and index are looked at, of another file all bytes.
+  std::optional<PackedManifest::Shard> find(size_t number, const std::string& folder) const;
+
+  /// Writes shard `number` into `folder`, which is there, on `threads` threads. `tick` is called now and then, on the
+  /// calling thread, with the records made so far. All of a shard is held in memory meanwhile. Throws DataError for a
+  /// picture that cannot be read, and for what the format cannot hold (16 bits in JPEG, or for other programs).
+  PackedManifest::Shard write(size_t number, const std::string& folder, int threads,
+                              const std::function<void(int64_t done)>& tick) const;
+
+ private:
+  void add_part(const std::string& part, const std::vector<int64_t>& samples);
+  void name_files();
+
+  const Dataset& dataset_;
+  DataOptions data_;
+  uint64_t seed_;
+  PackOptions options_;
+  std::vector<PackShard> shards_;
+  PackedManifest manifest_;
+  int64_t records_ = 0;
+};
+
+}  // namespace dtrain

@@ -1,0 +1,118 @@
+#include "dtrain/data/packed_manifest.hpp"
+
+#include <array>
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "dtrain/base/error.hpp"
+#include "dtrain/base/hash.hpp"
+#include "dtrain/data/scan.hpp"
+#include "dtrain/io/file.hpp"
+
+namespace dtrain {
+
+using Json = nlohmann::ordered_json;
+
+static constexpr std::array<const char*, 3> kTasks = {"multilabel", "multiclass", "segmentation"};
+static constexpr int kVersion = 1;
+static constexpr std::string_view kChecksum = "\"crc32c\": \"";  // the first one in the file is the file's own
+static constexpr std::string_view kNoDigits = "00000000";
+
+static std::string task_word(Task task) {
+  return task == Task::multiclass ? kTasks[1] : task == Task::segmentation ? kTasks[2] : kTasks[0];
+}
+
+static uint32_t number_of(const std::string& digits) {
+  uint32_t value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
+  if (error != std::errc() || end != digits.data() + digits.size()) throw DataError("a checksum is no number");
+  return value;
+}
+
+static Json json_of(const PackedManifest& m) {
+  Json json = {
+      {"crc32c", kNoDigits},
+      {"format", "dtrain-" + m.to},
+      {"version", kVersion},
+      {"complete", m.complete},
+      {"job_sha256", m.job},
+      {"task", task_word(m.task)},
+      {"classes", m.classes},
+      {"codec", m.codec},
+      {"image", {{"size", {m.height, m.width}}, {"channels", m.channels}, {"resize", m.resize}}},
+      {"samples_per_shard", m.samples_per_shard},
+      {"expand", m.expand},
+      {"records", m.parts},
+      {"split_sha256", m.split_sha256},
+      {"source", {{"format", m.source_format}, {"data_sha256", m.source_sha256}, {"config_sha256", m.config_sha256}}}};
+  if (m.jpeg_quality > 0) json["jpeg_quality"] = m.jpeg_quality;
+  if (!m.mask_values.empty()) json["mask_values"] = m.mask_values;  // a list of pairs
+  json["shards"] = Json::array();
+  for (const PackedManifest::Shard& shard : m.shards)
+    json["shards"].push_back(
+        {{"file", shard.file}, {"records", shard.records}, {"bytes", shard.bytes}, {"crc32c", hex8(shard.checksum)}});
+  return json;
+}
+
+static PackedManifest manifest_of(const Json& json) {
+  PackedManifest m;
+  m.to = json.at("format").get<std::string>().substr(std::string_view("dtrain-").size());
+  if (json.at("version") != kVersion)
+    throw DataError("it is of version " + json.at("version").dump() + ", and this build reads version " +
+                    std::to_string(kVersion));
+  json.at("complete").get_to(m.complete);
+  json.at("job_sha256").get_to(m.job);
+  const auto word = json.at("task").get<std::string>();
+  m.task = word == kTasks[1] ? Task::multiclass : word == kTasks[2] ? Task::segmentation : Task::multilabel;
+  json.at("classes").get_to(m.classes);
+  json.at("codec").get_to(m.codec);
+  json.at("image").at("size").at(0).get_to(m.height);
+  json.at("image").at("size").at(1).get_to(m.width);
+  json.at("image").at("channels").get_to(m.channels);
+  json.at("image").at("resize").get_to(m.resize);
+  json.at("samples_per_shard").get_to(m.samples_per_shard);
+  json.at("expand").get_to(m.expand);
+  json.at("records").get_to(m.parts);
+  json.at("split_sha256").get_to(m.split_sha256);
+  json.at("source").at("format").get_to(m.source_format);
+  json.at("source").at("data_sha256").get_to(m.source_sha256);
+  json.at("source").at("config_sha256").get_to(m.config_sha256);
+  m.jpeg_quality = json.value("jpeg_quality", int64_t{0});
+  m.mask_values = json.value("mask_values", m.mask_values);
+  for (const Json& shard : json.at("shards")) {
+    m.shards.push_back({shard.at("file"), shard.at("records"), shard.at("bytes"), number_of(shard.at("crc32c"))});
+    const std::string& file = m.shards.back().file;
+    if (file.empty() || file.starts_with('.') || file.find('/') != std::string::npos)
+      throw DataError("a shard is called '" + file + "', which is no plain name");
+  }
+  return m;
+}
+
+PackedManifest read_packed_manifest(const std::string& folder) {
+  constexpr int64_t kMost = int64_t{1} << 30;
+  const std::string path = folder + "/" + PackedManifest::kFile;
+  if (!is_file(path))
+    throw MissingError("'" + folder + "' holds no " + PackedManifest::kFile +
+                       ", so it is no folder that dtrain pack wrote");
+  std::string text = read_text(path, kMost);
+  const size_t place = text.find(kChecksum);
+  const std::string told = place == std::string::npos ? "" : text.substr(place + kChecksum.size(), kNoDigits.size());
+  if (told.size() == kNoDigits.size()) text.replace(place + kChecksum.size(), kNoDigits.size(), kNoDigits);
+  if (told != hex8(crc32c(std::as_bytes(std::span(text)))))
+    throw DataError(path + " is damaged: its checksum is wrong; dtrain pack with the same options writes it anew");
+  try {
+    return manifest_of(Json::parse(text));
+  } catch (const Json::exception&) {
+    throw DataError(path + " is no manifest of dtrain pack");
+  } catch (const DataError& error) {
+    throw DataError(path + ": " + error.what());
+  }
+}
+
+void write_packed_manifest(const PackedManifest& manifest, const std::string& folder) {
+  std::string text = json_of(manifest).dump(1) + "\n";
+  text.replace(text.find(kChecksum) + kChecksum.size(), kNoDigits.size(), hex8(crc32c(std::as_bytes(std::span(text)))));
+  write_file_atomically(folder + "/" + PackedManifest::kFile, text);
+}
+
+}  // namespace dtrain

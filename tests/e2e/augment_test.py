@@ -1,0 +1,116 @@
+"""Augmentation changes the result, never its promise: one configuration, one result on any number of processes."""
+
+import program
+
+COUNT, EPOCHS = 30, 2
+EVERYTHING = {
+    "hflip": 0.5, "vflip": 0.5, "rot90": 0.5, "random_crop": [0.3, 1], "random_crop_aspect": [0.8, 1.25], "rotate": 20, "scale": 0.2,
+    "translate": 0.1, "elastic": 2, "elastic_grid": 4, "blur": 1, "brightness": 0.2, "contrast": 0.2, "gamma": 0.3, "noise": 0.05,
+    "cutout": 0.25, "mixup": 0.4, "cutmix": 1,
+}
+COMMON = {
+    "seed": 11,
+    "epochs": EPOCHS,
+    "model": {"name": "small_cnn"},
+    "batch": {"per_rank": 3},
+    "distributed": {"logical_ranks": 3},
+    "optimizer": {"name": "adam", "learning_rate": 0.001},
+    "data": {"split": {"valid": 0.2, "stratify": True}, "augment": EVERYTHING},
+}
+KINDS = {
+    "chips": {"data": {"format": "image_folder", "root": "chips", "image": {"size": [32, 32]}}},
+    "xray": {"data": {"format": "nih_cxr14", "root": "xray", "labels": "Data_Entry_2017_v2020.csv",
+                      "image": {"size": [32, 32], "resize": "crop"}}},
+    "cells": {"model": {"name": "unet", "base_width": 2}, "data": {"format": "image_mask", "root": "cells",
+                                                                  "image": {"size": [64, 64], "resize": "pad"}}},
+}
+# What each key is set to so that it does nothing.
+OFF = {"random_crop": "none", "random_crop_aspect": "[0.1, 0.11]", "elastic_grid": "2"}
+
+
+class Augmentation(program.ProgramTest):
+    runs = 0
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        for kind, part in KINDS.items():
+            cls.sample(kind, COUNT)
+            cls.write_config(kind, COMMON, part)
+
+    def train(self, name, *words, ranks=None):
+        type(self).runs += 1
+        folder = f"{name}-{self.runs}"
+        self.good("--config", f"{name}.yaml", "--run-dir", folder, *words, ranks=ranks, timeout=120)
+        return self.run_at(folder)
+
+    def test_with_everything_on_the_result_is_the_same_on_any_number_of_processes(self):
+        for name in KINDS:
+            one = self.train(name)
+            for ranks, words in ((2, ()), (3, ("data.loader.threads=3", "data.loader.prefetch=5"))):
+                with self.subTest(name=name, ranks=ranks):
+                    more = self.train(name, *words, ranks=ranks)
+                    self.assertEqual(more.hash(), one.hash())
+                    self.assertEqual(more.result_rows(), one.result_rows())
+
+    def test_each_key_does_something(self):
+        whole = self.train("chips").hash()
+        seen = {whole}
+        for key in EVERYTHING:
+            words = [f"data.augment.{key}={OFF.get(key, '0')}"]
+            if key == "random_crop":
+                words.append("data.augment.random_crop_aspect=")
+            if key == "elastic":
+                words.append("data.augment.elastic_grid=")
+            with self.subTest(key=key):
+                seen.add(self.train("chips", *words).hash())
+        self.assertEqual(len(seen), 1 + len(EVERYTHING))
+
+    def test_evaluation_sees_the_pictures_as_they_are(self):
+        best = self.train("chips").folder / "best.safetensors"
+        words = ("eval", "--config", "chips.yaml", "--checkpoint", best, "--json")
+        self.good(*words, "--output", "judged")
+        self.good(*words, "--output", "again", "data.augment.noise=0.9", "data.augment.rotate=0", "data.augment.mixup=0")
+        self.assertEqual((self.folder / "judged/predictions.csv").read_text(), (self.folder / "again/predictions.csv").read_text())
+
+    def test_mixing_goes_with_a_cache_and_the_rest_is_refused(self):
+        moved = {key: 0.5 for key in ("hflip", "vflip", "rot90")}
+        self.write_config("kept", COMMON, KINDS["chips"])
+        path = self.folder / "kept.yaml"
+        config = program.json.loads(path.read_text())
+        config["data"]["augment"] = {**moved, "mixup": 0.4, "cutmix": 1}
+        path.write_text(program.json.dumps(config))
+        plain = self.train("kept")
+        self.assertEqual(self.train("kept", "data.loader.cache=device", ranks=2).hash(), plain.hash())
+        for key, value in (("random_crop", "[0.5, 1]"), ("rotate", 5), ("scale", 0.1), ("translate", 0.1), ("elastic", 2), ("blur", 1),
+                           ("gamma", 0.1), ("noise", 0.1), ("cutout", 0.1)):
+            with self.subTest(key=key):
+                self.fails(self.call("--config", "kept.yaml", "data.loader.cache=device", f"data.augment.{key}={value}"), 78,
+                           "data.loader.cache", f"data.augment.{key}", "leave one of the two out")
+
+    def test_values_out_of_bounds_are_refused(self):
+        for words, expected in (
+            (("rotate=181",), ("data.augment.rotate", "[0, 180]", "181")),
+            (("rotate=-5",), ("data.augment.rotate",)),
+            (("scale=1",), ("data.augment.scale", "[0, 1)")),
+            (("random_crop=0.5",), ("data.augment.random_crop", "[low, high]")),
+            (("random_crop=[0.5, 1.5]",), ("data.augment.random_crop", "(0, 1]")),
+            (("random_crop=[0.9, 0.2]",), ("data.augment.random_crop", "low less than high")),
+            (("random_crop=none",), ("data.augment.random_crop_aspect has no effect",)),
+            (("elastic=0",), ("data.augment.elastic_grid has no effect",)),
+            (("elastic_grid=1",), ("data.augment.elastic_grid",)),
+            (("cutout=1",), ("data.augment.cutout", "[0, 1)")),
+            (("noise=2",), ("data.augment.noise", "[0, 1]")),
+            (("mixup=-1",), ("data.augment.mixup",)),
+            (("gamm=1",), ("data.augment.gamm", "'gamma'")),
+        ):
+            with self.subTest(words=words):
+                ended = self.call("--config", "chips.yaml", *(f"data.augment.{word}" for word in words))
+                self.assertEqual(ended.code, 78, ended)
+                for word in expected:
+                    self.assertIn(word, ended.err)
+        self.fails(self.call("--config", "chips.yaml", "batch.per_rank=1", "data.augment.cutmix=0"), 78, "data.augment.mixup", "batch.per_rank is 1")
+
+
+if __name__ == "__main__":
+    program.main()

@@ -1,0 +1,94 @@
+"""dtrain check writes what it found, and shows what the network will see."""
+
+import json
+import shutil
+import struct
+import zlib
+
+import program
+
+COUNT = 24
+COMMON = {"epochs": 2, "model": {"name": "small_cnn"}, "batch": {"per_rank": 4}, "data": {"split": {"valid": 0.25}}}
+AUGMENT = {"hflip": 0.5, "rotate": 20, "elastic": 2, "noise": 0.05, "cutout": 0.2}
+KINDS = {
+    "chips": {"data": {"format": "image_folder", "root": "chips", "image": {"size": [64, 64]}, "augment": {**AUGMENT, "mixup": 1, "cutmix": 1}}},
+    "xray": {"data": {"format": "nih_cxr14", "root": "xray", "labels": "Data_Entry_2017_v2020.csv", "image": {"size": [300, 280], "channels": 1},
+                      "augment": AUGMENT}},
+    "cells": {"model": {"name": "unet", "base_width": 2},
+              "data": {"format": "image_mask", "root": "cells", "image": {"size": [96, 64]}, "augment": {**AUGMENT, "mixup": 1, "cutmix": 1}}},
+}
+
+
+def png_pixels(path):
+    """Height, width and the rows of an 8-bit RGB PNG file, whole and with good checksums."""
+    data = path.read_bytes()
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    at, packed, size = 8, b"", None
+    while at < len(data):
+        length, kind = struct.unpack(">I4s", data[at:at + 8])
+        body = data[at + 8:at + 8 + length]
+        assert struct.unpack(">I", data[at + 8 + length:at + 12 + length])[0] == zlib.crc32(kind + body)
+        if kind == b"IHDR":
+            width, height, bits, colour = struct.unpack(">IIBB", body[:10])
+            assert (bits, colour) == (8, 2)
+            size = (height, width)
+        packed += body if kind == b"IDAT" else b""
+        at += 12 + length
+    assert len(zlib.decompress(packed)) == size[0] * (1 + 3 * size[1])
+    return size
+
+
+class Check(program.ProgramTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        for kind, part in KINDS.items():
+            cls.sample(kind, COUNT)
+            cls.write_config(kind, COMMON, part)
+
+    def test_a_preview_is_a_readable_picture_of_the_right_size(self):
+        # Six columns: as it is and five epochs; tiles of 64 are doubled, of 96 x 64 doubled, of 300 x 280 shrunk to 256 x 238.
+        for name, tile_width, least_height in (("chips", 128, 2 * 128), ("xray", 238, 6 * 256), ("cells", 128, 6 * 192)):
+            with self.subTest(name=name):
+                ended = self.good("check", "--config", f"{name}.yaml", "--preview", f"{name}.png", "--quick")
+                self.assertIn(f"preview: {name}.png", ended.out)
+                height, width = png_pixels(self.folder / f"{name}.png")
+                self.assertEqual(width, 12 + 6 * (tile_width + 12))
+                self.assertGreater(height, least_height)
+        first = (self.folder / "chips.png").read_bytes()
+        self.good("check", "--config", "chips.yaml", "--preview", "again.png", "data.loader.threads=3")
+        self.assertEqual((self.folder / "again.png").read_bytes(), first)
+        self.good("check", "--config", "chips.yaml", "--preview", "other.png", "--quick", "seed=5")
+        self.assertNotEqual((self.folder / "other.png").read_bytes(), first)
+
+    def test_what_was_found_is_written_for_programs(self):
+        ended = self.good("check", "--config", "chips.yaml", "--json")
+        written = json.loads((self.folder / "check.json").read_text())
+        self.assertEqual((written.pop("bad"), written.pop("duplicates")), ([], []))
+        self.assertEqual(written, ended.json())
+        self.good("check", "--config", "chips.yaml", "--quick", "--output", "found.json")
+        self.assertEqual(json.loads((self.folder / "found.json").read_text())["pictures_ok"], COUNT)
+
+    def test_bad_pictures_and_duplicates_are_in_it_by_name(self):
+        shutil.copytree(self.folder / "chips", self.folder / "spoilt")
+        pictures = sorted((self.folder / "spoilt").glob("*/*"))
+        names = [str(path.relative_to(self.folder / "spoilt")) for path in pictures]
+        pictures[3].write_bytes(pictures[3].read_bytes()[:-90])
+        twin = pictures[5].with_name("twin" + pictures[5].suffix)
+        shutil.copy(pictures[5], twin)
+        ended = self.call("check", "--config", "chips.yaml", "data.root=spoilt", "data.split={valid: 0.2, seed: 1}", "--output", "spoilt.json",
+                          "--preview", "spoilt.png")
+        self.assertEqual(ended.code, 65, ended)
+        found = json.loads((self.folder / "spoilt.json").read_text())
+        self.assertEqual([(bad["path"], bad["code"]) for bad in found["bad"]], [(names[3], 65)])
+        self.assertIn(names[3], found["bad"][0]["error"])
+        self.assertEqual(found["duplicates"], [sorted([names[5], str(twin.relative_to(self.folder / "spoilt"))])])
+        self.assertGreater(png_pixels(self.folder / "spoilt.png")[0], 200)  # of those that can be read
+
+    def test_a_file_that_cannot_be_written_is_an_error(self):
+        self.fails(self.call("check", "--config", "chips.yaml", "--quick", "--output", "no/such/folder/check.json"), 66, "no/such/folder")
+        self.fails(self.call("check", "--config", "chips.yaml", "--quick", "--preview", "no/such/sheet.png"), 66, "no/such")
+
+
+if __name__ == "__main__":
+    program.main()
