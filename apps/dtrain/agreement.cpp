@@ -26,6 +26,7 @@ static bool own_key(const std::string& key) {
                                         "data.root",
                                         "data.loader.threads",
                                         "data.loader.prefetch",
+                                        "data.loader.interleave",
                                         "distributed.watchdog.warn",
                                         "distributed.watchdog.abort",
                                         "checkpoint.keep"};
@@ -65,6 +66,11 @@ static void add_options(const CommandLine& line, const Config& config, std::vect
   } else if (const auto& step = line.bench_step) {
     add("command", "bench step");
     add("--steps", std::to_string(step->steps));
+  } else if (const auto& input = line.bench_input) {
+    add("command", "bench input");
+    add("--limit-steps", std::to_string(input->steps));
+    add("--load-ms", shortest(input->load_ms));
+    add("--train-ms", shortest(input->train_ms));
   } else if (const auto& comm = line.bench_comm) {
     add("command", "bench comm");
     std::vector<std::string> sizes;

@@ -25,6 +25,14 @@ PixelKind first_kind(const Experiment& experiment, const Plan& plan);
 /// "up to 1,234 MB for 5,000 pictures of 224 x 224 x 3 bytes"
 std::string cache_text(const Experiment& experiment, const CachePlan& cache);
 
+/// 1e6 bytes that data.loader.cache: ram is expected to take on each host: what a few pictures of the training part
+/// take, for all of it and the validation part. Bad pictures are left out; none that can be read: 0.
+double ram_cache_mb(const Experiment& experiment, const Plan& plan);
+
+/// Host memory that can still be had, in 1e6 bytes: what is available on the host, or less where a control group (a
+/// container's, a Slurm job's) sets a limit.
+double free_host_mb();
+
 /// Memory that a cache may have, in 1e6 bytes: of a GPU's free memory seven tenths, of the host's available memory all,
 /// divided by the `sharers`, the processes that take from it.
 double memory_for_cache(const Device& device, int64_t sharers);

@@ -142,6 +142,12 @@ void print_network(const Experiment& e, const Plan& plan, Json& json) {
 
 void print_cache(const Experiment& e, const Plan& plan, const PixelKind& kind, int processes, Json& json) {
   if (e.data.loader.cache == PictureKeep::none) return;
+  if (e.data.loader.cache == PictureKeep::ram) {
+    json["cache_mb"] = ram_cache_mb(e, plan);
+    std::printf("cache: about %s MB of each host's memory, shared by its processes; this one has %s MB free\n",
+                fixed(ram_cache_mb(e, plan), 1).c_str(), with_commas(static_cast<int64_t>(free_host_mb())).c_str());
+    return;
+  }
   CachePlan largest;
   for (int rank = 0; rank < processes; ++rank) {
     const CachePlan cache = plan_cache(e, plan, kind, processes, rank, e.epochs);

@@ -114,6 +114,37 @@ CLI::App* add_bench_step(CLI::App& bench, BenchStepCommand& command, Typed& type
   return app;
 }
 
+CLI::App* add_bench_input(CLI::App& bench, BenchInputCommand& command, Typed& typed) {
+  CLI::App* app = bench.add_subcommand(
+      "input",
+      "the loader without a network: read, decode, transform and batch one by one, then whole epochs' order by "
+      "the old pipeline (sequential) and the new one (parallel)");
+  add_common(*app, typed);
+  add_config(*app, command.config, typed);
+  app->add_option("--limit-steps", command.steps, "steps to measure; warm-up steps come on top")
+      ->check(kCount)
+      ->capture_default_str()
+      ->type_name("N");
+  app->add_option("--load-ms", command.load_ms,
+                  "sleep instead of reading and decoding: what one thread takes for a full batch")
+      ->check(CLI::Range(0.0, 60'000.0))
+      ->type_name("MS");
+  app->add_option(
+         "--train-ms", command.train_ms,
+         "sleep after each batch, as long as forward and backward of it take (dtrain bench step measures that)")
+      ->check(CLI::Range(0.0, 60'000.0))
+      ->type_name("MS");
+  app->add_flag("--json", command.json, "the last line on stdout is one JSON object");
+  app->footer(
+      "\nExamples:\n"
+      "  dtrain bench input --config chexnet.yaml                       images/s of each stage and of both pipelines\n"
+      "  dtrain bench input --config chexnet.yaml --train-ms 180        with training in between: who waits for whom?\n"
+      "  mpirun -np 4 dtrain bench input --config chexnet.yaml --load-ms 50 --train-ms 50 data.loader.threads=1\n"
+      "                                                                 the pipelines alone, whatever the cores can "
+      "do");
+  return app;
+}
+
 CLI::App* add_bench_comm(CLI::App& bench, BenchCommCommand& command, Typed& typed) {
   CLI::App* app = bench.add_subcommand("comm", "all-reduce of float32 by every algorithm, over sizes");
   add_common(*app, typed);
@@ -247,6 +278,7 @@ CommandLine read_command_line(int argc, const char* const* argv) {
   InfoCommand info;
   VerifyCommand verify;
   BenchStepCommand bench_step;
+  BenchInputCommand bench_input;
   BenchCommCommand bench_comm;
 
   CLI::App app{"dtrain trains image networks on any number of processes, with the same bits on 1 or 8.", "dtrain"};
@@ -314,9 +346,11 @@ CommandLine read_command_line(int argc, const char* const* argv) {
       ->type_name("PATH");
   verify_app->add_flag("--json", verify.json, "the last line on stdout is one JSON object");
 
-  CLI::App* bench_app = app.add_subcommand("bench", "how fast training steps and all-reduces are on these ranks");
+  CLI::App* bench_app =
+      app.add_subcommand("bench", "how fast training steps, the loader and all-reduces are on these ranks");
   bench_app->require_subcommand(1);
   CLI::App* step_app = add_bench_step(*bench_app, bench_step, typed);
+  CLI::App* input_app = add_bench_input(*bench_app, bench_input, typed);
   CLI::App* comm_app = add_bench_comm(*bench_app, bench_comm, typed);
 
   refuse_unknown_options(app, argc, argv);
@@ -362,6 +396,8 @@ CommandLine read_command_line(int argc, const char* const* argv) {
     line.verify = verify;
   else if (step_app->parsed())
     line.bench_step = with_words(bench_step, false);
+  else if (input_app->parsed())
+    line.bench_input = with_words(bench_input);
   else if (comm_app->parsed())
     line.bench_comm = with_words(bench_comm, false);
   else {

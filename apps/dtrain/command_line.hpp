@@ -77,6 +77,13 @@ struct BenchStepCommand {
   int64_t steps = 10;  ///< measured, beside the warm-up
   bool json = false;
 };
+struct BenchInputCommand {
+  ConfigOptions config;
+  int64_t steps = 20;   ///< measured, beside the warm-up
+  double load_ms = 0;   ///< above 0: instead of reading and decoding, of a full batch on one thread
+  double train_ms = 0;  ///< of forward and backward of a batch, assumed
+  bool json = false;
+};
 struct BenchCommCommand {
   ConfigOptions config;
   std::vector<int64_t> bytes;  ///< empty: 4 B to 256 MB
@@ -95,6 +102,7 @@ struct CommandLine {
   std::optional<InfoCommand> info;
   std::optional<VerifyCommand> verify;
   std::optional<BenchStepCommand> bench_step;
+  std::optional<BenchInputCommand> bench_input;
   std::optional<BenchCommCommand> bench_comm;
   std::string help;  ///< not empty: print it and end with 0
 };

@@ -16,6 +16,7 @@ int run_sample(const SampleCommand& command);
 int run_info(const InfoCommand& command);
 int run_verify(const VerifyCommand& command);
 int run_bench_step(const BenchStepCommand& command, const Config& config, Job& job);
+int run_bench_input(const BenchInputCommand& command, const Config& config, Job& job);
 int run_bench_comm(const BenchCommCommand& command, const Config& config, Job& job);
 
 /// The share of run_verify() in packed data: a folder that dtrain pack wrote, or one shard.

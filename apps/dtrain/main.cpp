@@ -28,12 +28,13 @@ static std::optional<Config> configuration(const ConfigOptions& options, const J
   return std::nullopt;
 }
 
-// Benchmarks need no configuration: without one they take generated data.
+// Benchmarks of steps and sums need no configuration: without one they take generated data.
 static ConfigOptions config_options(const CommandLine& line) {
   if (line.train) return line.train->config;
   if (line.check) return line.check->config;
   if (line.eval) return line.eval->config;
   if (line.pack) return line.pack->config;
+  if (line.bench_input) return line.bench_input->config;
   ConfigOptions options = line.bench_step ? line.bench_step->config : line.bench_comm->config;
   if (options.sources.files.empty()) {
     std::vector<std::string> overrides = {"data.format=synthetic"};
@@ -63,11 +64,12 @@ static int dispatch(const CommandLine& line, Job& job) {
   job.start(started);
   allow_tf32(config->experiment.precision);
   require_agreement(job, facts_of_start(line, *config, job));
-  const int code = line.train        ? run_train(*line.train, *config, job)
-                   : line.eval       ? run_eval(*line.eval, *config, job)
-                   : line.pack       ? run_pack(*line.pack, *config, job)
-                   : line.bench_step ? run_bench_step(*line.bench_step, *config, job)
-                                     : run_bench_comm(*line.bench_comm, *config, job);
+  const int code = line.train         ? run_train(*line.train, *config, job)
+                   : line.eval        ? run_eval(*line.eval, *config, job)
+                   : line.pack        ? run_pack(*line.pack, *config, job)
+                   : line.bench_step  ? run_bench_step(*line.bench_step, *config, job)
+                   : line.bench_input ? run_bench_input(*line.bench_input, *config, job)
+                                      : run_bench_comm(*line.bench_comm, *config, job);
   job.finish();
   return code;
 }

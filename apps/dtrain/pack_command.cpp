@@ -124,13 +124,13 @@ void warn_of_sizes(const PackCommand& command, const PackJob& pack, const Experi
   if (per_shard % batch != 0)
     job.log().warning("--samples-per-shard " + std::to_string(per_shard) + " is no multiple of the local batch of " +
                       std::to_string(batch) + "; dtrain does not mind, programs that read shard by shard may");
-  for (size_t k = 0; k < pack.shards().size(); ++k) {
-    const PackShard& shard = pack.shards()[k];
-    const auto records = static_cast<int64_t>(shard.items.size());
-    if (records != per_shard)
-      job.log().info(shard.file + " has " + with_commas(records) + " records, the others of its part " +
-                     with_commas(per_shard));
-  }
+  std::vector<std::string> smaller;
+  for (const PackShard& shard : pack.shards())
+    if (const auto records = static_cast<int64_t>(shard.items.size()); records != per_shard)
+      smaller.push_back(shard.file + " " + std::to_string(records));
+  if (!smaller.empty())
+    job.log().info("shards have " + count_of(per_shard, "record") +
+                   ", the last of a part what is left: " + join(smaller, ", "));
 }
 
 // The lines that train from what was packed, as YAML.

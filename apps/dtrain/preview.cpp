@@ -120,7 +120,7 @@ std::string augment_text(const Config& config) {
   const std::string prefix = "data.augment.";
   std::vector<std::string> on;
   for (const auto& [key, value] : config.values)
-    if (key.starts_with(prefix) && value.text != "0" && value.text != "none")
+    if (key.starts_with(prefix) && value.origin != "default" && value.text != "0" && value.text != "none")
       on.push_back(key.substr(prefix.size()) + " " + value.text);
   return on.empty() ? "no augmentation" : "augment: " + join(on, ", ");
 }
@@ -141,7 +141,7 @@ void write_preview(const Config& config, const Plan& plan, const Findings& findi
   for (const int64_t index : samples) rows.push_back({plan.dataset.samples[static_cast<size_t>(index)].path, {}});
   std::vector<std::string> columns;
   for (int64_t draw = 0; const std::optional<Batch> batch = loader.next(); ++draw) {
-    columns.push_back(draw == 0 ? "as evaluation sees it" : "epoch " + std::to_string(draw));
+    columns.push_back(draw == 0 ? "evaluation" : "epoch " + std::to_string(draw));
     const MixDraw how = draw == 0 ? MixDraw{} : draw_mix(mix, e.seed, draw, 0);
     const MixedBatch mixed = mix_batch(how, batch->images, batch->targets, plan.dataset.task == Task::segmentation);
     for (size_t i = 0; i < rows.size(); ++i)

@@ -71,14 +71,26 @@ Loss make_planned_loss(const Experiment& e, const Plan& plan, c10::Device device
   return Loss(e.loss, e.task, pos_weight, device);
 }
 
+bool keeps_raw(const Experiment& e) { return pixel_augmentations(e.data.augment).empty(); }
+
+Delivery planned_delivery(const Experiment& e, const Plan& plan, bool on_gpu, const PictureStores& stores) {
+  Delivery delivery;
+  delivery.pinned = on_gpu;
+  delivery.raw = stores.device != nullptr || (on_gpu && keeps_raw(e));
+  delivery.cache = stores.device;
+  delivery.shared = stores.shared;
+  delivery.substitutes = &plan.split.train;
+  delivery.tune_threads = e.data.loader.threads == 0;
+  return delivery;
+}
+
 std::unique_ptr<Loader> make_planned_loader(const Experiment& e, const Plan& plan, const Replica& replica, Trace& trace,
-                                            int64_t cores, const PictureCache* cache) {
+                                            int64_t cores, const PictureStores& stores) {
   DataOptions data = e.data;
   data.loader.threads = loader_threads(e.data.loader, e.distributed.threads, cores);
   const bool on_gpu = !replica.device().place.is_cpu();
-  const bool moved_alone = pixel_augmentations(data.augment).empty();
   return std::make_unique<Loader>(plan.dataset, data, e.seed, replica.memory_format(), trace,
-                                  Delivery{on_gpu, cache != nullptr || (on_gpu && moved_alone), cache});
+                                  planned_delivery(e, plan, on_gpu, stores));
 }
 
 const std::vector<int64_t>& part_of_split(const Split& split, const std::string& part) {
@@ -148,9 +160,13 @@ void require_monitors(const Experiment& e, const Plan& plan) {
 void require_foreground(const Experiment& e, const Plan& plan) {
   if (e.task != Task::segmentation) return;
   for (int64_t index : plan.split.train) {
-    const std::vector<int64_t> counts =
-        count_mask_pixels(read_mask(plan.dataset, e.data, index, e.seed), plan.shape.outputs);
-    if (std::any_of(counts.begin() + 1, counts.end(), [](int64_t count) { return count > 0; })) return;
+    try {
+      const std::vector<int64_t> counts =
+          count_mask_pixels(read_mask(plan.dataset, e.data, index, e.seed), plan.shape.outputs);
+      if (std::any_of(counts.begin() + 1, counts.end(), [](int64_t count) { return count > 0; })) return;
+    } catch (const DataError&) {
+      if (e.data.loader.on_bad_sample == BadSample::fail) throw;
+    }
   }
   std::vector<std::string> found;
   for (int64_t value : mask_values_found(plan.dataset, e.data, plan.split.train.front()))

@@ -43,10 +43,25 @@ std::shared_ptr<Network> make_planned_network(const Experiment& experiment, cons
 /// The loss, with pos_weight resolved from the training part.
 Loss make_planned_loss(const Experiment& experiment, const Plan& plan, c10::Device device = c10::kCPU);
 
-/// The loader, with its threads resolved for the `cores` of this rank (Job::cores). For a GPU, and for a cache, it
-/// leaves pictures raw where augmentation permits. `plan`, `trace` and `cache` outlive it.
+/// True where data.augment leaves a picture of data.image.size as it is but for flips and quarter turns, which can come
+/// later.
+bool keeps_raw(const Experiment& experiment);
+
+/// Where decoded pictures are kept; null: nowhere.
+struct PictureStores {
+  const PictureCache* device = nullptr;
+  SharedPictures* shared = nullptr;
+};
+
+/// How the loader hands pictures over: raw for a GPU, and for a store on the device, where augmentation permits. `plan`
+/// and `stores` outlive what is made of it.
+Delivery planned_delivery(const Experiment& experiment, const Plan& plan, bool on_gpu,
+                          const PictureStores& stores = {});
+
+/// The loader, with its threads resolved for the `cores` of this rank (Job::cores). `plan`, `trace` and `stores`
+/// outlive it.
 std::unique_ptr<Loader> make_planned_loader(const Experiment& experiment, const Plan& plan, const Replica& replica,
-                                            Trace& trace, int64_t cores, const PictureCache* cache = nullptr);
+                                            Trace& trace, int64_t cores, const PictureStores& stores = {});
 
 /// Indices into Dataset::samples of one part.
 const std::vector<int64_t>& part_of_split(const Split& split, const std::string& part);

@@ -82,14 +82,14 @@ void TrainingRun::build() {
       EpochPlan(static_cast<int64_t>(plan_.split.train.size()), v, e_.batch, e_.data.distribute, e_.seed, 0).steps();
   schedule_ = std::make_unique<Schedule>(e_.schedule, e_.optimizer.learning_rate, v, steps_per_epoch_, e_.epochs);
   make_cache();
-  loader_ = make_planned_loader(e_, plan_, *replica_, trace_, job_.cores(), cache_.get());
+  loader_ = make_planned_loader(e_, plan_, *replica_, trace_, job_.cores(), {cache_.get(), ram_cache_.pictures.get()});
   batches_ = std::make_unique<DeviceBatches>(*loader_, job_.device(), cache_.get());
   trainer_ = std::make_unique<Trainer>(
       Trainer::Parts{*replica_, *loss_, *schedule_, *batches_, job_.comm(), job_.watchdog(), plan_.dataset,
                      plan_.split.train, trace_},
       Trainer::Options{e_.task, e_.seed, v, e_.distributed, e_.loss.l2_kernels, e_.optimizer.clip_norm, e_.batch,
                        e_.data.distribute, e_.skip_not_finite, e_.cuda_graphs,
-                       MixOptions{e_.data.augment.mixup, e_.data.augment.cutmix}},
+                       MixOptions{e_.data.augment.mixup, e_.data.augment.cutmix}, e_.data.loader},
       job_.gradient_comm(e_.distributed.reduction));
   if (plan_.split.valid.empty() && job_.is_root())
     job_.log().warning(
@@ -98,6 +98,12 @@ void TrainingRun::build() {
 
 void TrainingRun::make_cache() {
   if (e_.data.loader.cache == PictureKeep::none) return;
+  if (e_.data.loader.cache == PictureKeep::ram) {
+    ram_cache_ = make_ram_cache(e_, plan_, job_);
+    cache_line_ = ram_cache_.line;
+    if (job_.is_root() && !ram_cache_.note.empty()) job_.log().warning(ram_cache_.note);
+    return;
+  }
   cache_ = std::make_unique<PictureCache>(static_cast<int64_t>(plan_.dataset.samples.size()));
   const std::vector<std::string> hosts = all_gather_text(job_.comm(), host_name());
   const bool own_gpu = !job_.device().place.is_cpu() && !e_.distributed.share_device;
@@ -244,6 +250,8 @@ std::optional<EpochRow> TrainingRun::close_epoch() {
   row.steps = finished.steps;
   row.samples = finished.samples;
   row.skipped_steps = finished.skipped_steps;
+  row.replaced_samples = finished.replaced_samples;
+  if (row.replaced_samples > 0) tell_of_replaced(row);
   row.train_loss = finished.train_loss;
   row.epoch_seconds = finished.epoch_seconds;
   row.ranks = job_.size();

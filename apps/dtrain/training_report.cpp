@@ -16,6 +16,7 @@
 #include "dtrain/dist/collectives.hpp"
 #include "dtrain/io/file.hpp"
 #include "dtrain/runlog/flight_records.hpp"
+#include "dtrain/train/replaced_samples.hpp"
 #include "training_run.hpp"
 
 namespace dtrain {
@@ -110,6 +111,10 @@ void TrainingRun::banner() {
            count_of(static_cast<int64_t>(reducer.bucket_count()), "bucket") + " of up to " +
            fixed(reducer.cost().bucket_mb, 1) + " MB");
   if (!cache_line_.empty()) log.info(cache_line_);
+  if (e_.data.loader.pipeline == Pipeline::sequential)
+    log.info(
+        "loader sequential: one sample after the other, when its batch is wanted, and each process reads and decodes "
+        "those of all; the same batches as parallel, for comparison alone");
   banner_about_cores();
   if (resume_.resumed)
     log.info("resume " + resume_.path + ": " + count_of(state_.epoch, "epoch") + " finished, step " +
@@ -184,6 +189,29 @@ void TrainingRun::tell_of_skip(const StepReport& step) {
                     shortest(step.loss_scale.value_or(0)) + " -> " + shortest(state_.loss_scale.scale));
 }
 
+// All ranks together. Those of this start are named; the count is of the whole epoch.
+void TrainingRun::tell_of_replaced(const EpochRow& row) {
+  const std::string named = tell_replaced(job_.comm(), trainer_->replaced());
+  if (!job_.is_root()) return;
+  progress_->clear();
+  job_.log().warning("epoch " + std::to_string(row.epoch) + ": " + count_of(row.replaced_samples, "sample") +
+                     " could not be decoded, others of the training part took their places:\n" + named);
+}
+
+// After the first epoch of this start, which meets every sample of the training part.
+void TrainingRun::tell_of_cache(const EpochRow& row) {
+  const SharedPictures* cache = ram_cache_.pictures.get();
+  if (cache == nullptr || std::exchange(told_of_cache_, true)) return;
+  const auto samples = static_cast<int64_t>(plan_.split.train.size() + plan_.split.valid.size());
+  const std::string sentence = "cache: " + with_commas(cache->kept()) + " of " + count_of(samples, "picture") + ", " +
+                               fixed(cache->megabytes(), 1) + " MB of this host's memory after epoch " +
+                               std::to_string(row.epoch);
+  if (cache->full())
+    job_.log().warning(sentence + "; it is full, the others are decoded in every epoch");
+  else
+    job_.log().info("  " + sentence);
+}
+
 void TrainingRun::print_epoch(const EpochRow& row, bool best) {
   if (!job_.is_root()) return;
   progress_->clear();
@@ -202,9 +230,11 @@ void TrainingRun::print_epoch(const EpochRow& row, bool best) {
           " %";
   line += "  imbalance " + fixed(100 * row.imbalance_s / seconds, 0) + " %";
   if (row.skipped_steps > 0) line += "  skipped " + count_of(row.skipped_steps, "step");
+  if (row.replaced_samples > 0) line += "  replaced " + count_of(row.replaced_samples, "sample");
   if (best) line += "  best " + split_text(e_.checkpoint.best_monitor, '.').back();
   job_.log().info(line);
   job_.log().info("  " + where_time_went_);
+  tell_of_cache(row);
 }
 
 // All ranks lay their clocks under each other at a barrier. The file is made now, so that a place that cannot be

@@ -15,6 +15,7 @@
 #include "dtrain/runlog/run_log.hpp"
 #include "dtrain/train/time_shares.hpp"
 #include "dtrain/train/trainer.hpp"
+#include "ram_cache.hpp"
 #include "resume.hpp"
 #include "run.hpp"
 #include "saves.hpp"
@@ -76,6 +77,8 @@ class TrainingRun {
   void banner_about_cores();
   void show_progress(const StepReport& step);
   void tell_of_skip(const StepReport& step);
+  void tell_of_replaced(const EpochRow& row);
+  void tell_of_cache(const EpochRow& row);
   void print_epoch(const EpochRow& row, bool best);
   void write_best(const EpochRow& row, double value);
   void write_run_json_file(const std::string& result);
@@ -99,8 +102,10 @@ class TrainingRun {
   std::unique_ptr<Replica> replica_;
   std::unique_ptr<Loss> loss_;
   std::unique_ptr<Schedule> schedule_;
-  std::unique_ptr<PictureCache> cache_;  // null: none
-  std::string cache_line_;               // for the banner
+  std::unique_ptr<PictureCache> cache_;  // on the device; null: none
+  RamCache ram_cache_;
+  std::string cache_line_;  // for the banner
+  bool told_of_cache_ = false;
   std::unique_ptr<Loader> loader_;
   std::unique_ptr<DeviceBatches> batches_;  // from loader_, on the device
   std::unique_ptr<Trainer> trainer_;

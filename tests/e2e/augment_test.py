@@ -93,7 +93,7 @@ class Augmentation(program.ProgramTest):
             (("rotate=181",), ("data.augment.rotate", "[0, 180]", "181")),
             (("rotate=-5",), ("data.augment.rotate",)),
             (("scale=1",), ("data.augment.scale", "[0, 1)")),
-            (("random_crop=0.5",), ("data.augment.random_crop", "[low, high]")),
+            (("random_crop=0.5",), ("data.augment.random_crop", "a list of two", "(0, 1]")),
             (("random_crop=[0.5, 1.5]",), ("data.augment.random_crop", "(0, 1]")),
             (("random_crop=[0.9, 0.2]",), ("data.augment.random_crop", "low less than high")),
             (("random_crop=none",), ("data.augment.random_crop_aspect has no effect",)),

@@ -12,7 +12,8 @@ COMMON = {"epochs": 2, "model": {"name": "small_cnn"}, "batch": {"per_rank": 4},
 AUGMENT = {"hflip": 0.5, "rotate": 20, "elastic": 2, "noise": 0.05, "cutout": 0.2}
 KINDS = {
     "chips": {"data": {"format": "image_folder", "root": "chips", "image": {"size": [64, 64]}, "augment": {**AUGMENT, "mixup": 1, "cutmix": 1}}},
-    "xray": {"data": {"format": "nih_cxr14", "root": "xray", "labels": "Data_Entry_2017_v2020.csv", "image": {"size": [300, 280], "channels": 1},
+    "xray": {"data": {"format": "nih_cxr14", "root": "xray", "labels": "Data_Entry_2017_v2020.csv", "split": {"by": "patient"},
+                      "image": {"size": [300, 280], "channels": 1},
                       "augment": AUGMENT}},
     "cells": {"model": {"name": "unet", "base_width": 2},
               "data": {"format": "image_mask", "root": "cells", "image": {"size": [96, 64]}, "augment": {**AUGMENT, "mixup": 1, "cutmix": 1}}},

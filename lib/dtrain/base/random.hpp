@@ -18,6 +18,7 @@ enum class Purpose : uint32_t {
   bootstrap = 8,
   augmentation_field = 9,  ///< numbers of one sample's pixels; the seed is one that `augmentation` drew
   mixing = 10,
+  substitute = 11,
 };
 
 /// A stream of random numbers that is a pure function of its key (seed, purpose, a, b): counter-based, Philox 4x32-10

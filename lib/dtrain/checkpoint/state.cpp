@@ -22,6 +22,7 @@ std::string to_json(const TrainingState& s) {
               {"without_loss", s.without_loss},
               {"correct", s.correct},
               {"skipped_steps", s.skipped_steps},
+              {"replaced_samples", s.replaced_samples},
               {"coverage_sum", s.coverage_sum},
               {"data_wait_s", s.data_wait_s},
               {"allreduce_s", s.allreduce_s},
@@ -59,6 +60,7 @@ TrainingState training_state_from_json(const std::string& text, const std::strin
     j.at("without_loss").get_to(s.without_loss);
     j.at("correct").get_to(s.correct);
     j.at("skipped_steps").get_to(s.skipped_steps);
+    j.at("replaced_samples").get_to(s.replaced_samples);
     j.at("coverage_sum").get_to(s.coverage_sum);
     j.at("data_wait_s").get_to(s.data_wait_s);
     j.at("allreduce_s").get_to(s.allreduce_s);

@@ -18,19 +18,20 @@ struct TrainingState {
   int64_t cursor = 0;  ///< samples done in the epoch that is running
 
   /// Of the epoch that is running, over all logical ranks: what its row in epochs.csv will need.
-  double loss_sum = 0;        ///< sum of the samples' losses
-  int64_t without_loss = 0;   ///< samples that are not in it: the loss of their step was not finite (on_nan: skip)
-  int64_t correct = 0;        ///< multiclass: samples answered rightly
-  int64_t skipped_steps = 0;  ///< steps whose update was skipped
-  uint64_t coverage_sum = 0;  ///< receipt: sum of the hashed sample ids seen, modulo 2^64
-  double data_wait_s = 0;     ///< of rank 0: waiting for the loader
-  double allreduce_s = 0;     ///< of rank 0: waiting for sums after backward was done, imbalance apart
-  double compute_s = 0;       ///< of rank 0: forward and backward
-  double update_s = 0;        ///< of rank 0: what of the update was not hidden behind backward
-  double imbalance_s = 0;     ///< mean over ranks: waiting for ranks that came later
-  int64_t bytes_read = 0;     ///< of rank 0
-  double epoch_seconds = 0;   ///< spent training in it, over all starts
-  double elapsed_s = 0;       ///< since the first start of the run, time between starts left out
+  double loss_sum = 0;           ///< sum of the samples' losses
+  int64_t without_loss = 0;      ///< samples that are not in it: the loss of their step was not finite (on_nan: skip)
+  int64_t correct = 0;           ///< multiclass: samples answered rightly
+  int64_t skipped_steps = 0;     ///< steps whose update was skipped
+  int64_t replaced_samples = 0;  ///< samples that could not be decoded, and others took their places
+  uint64_t coverage_sum = 0;     ///< receipt: sum of the hashed sample ids seen, modulo 2^64
+  double data_wait_s = 0;        ///< of rank 0: waiting for the loader
+  double allreduce_s = 0;        ///< of rank 0: waiting for sums after backward was done, imbalance apart
+  double compute_s = 0;          ///< of rank 0: forward and backward
+  double update_s = 0;           ///< of rank 0: what of the update was not hidden behind backward
+  double imbalance_s = 0;        ///< mean over ranks: waiting for ranks that came later
+  int64_t bytes_read = 0;        ///< of rank 0
+  double epoch_seconds = 0;      ///< spent training in it, over all starts
+  double elapsed_s = 0;          ///< since the first start of the run, time between starts left out
 
   ScheduleState schedule;
   int64_t optimizer_updates = 0;

@@ -301,7 +301,7 @@ class Checker {
 
   // What is kept can be flipped, turned, normalised and mixed, and no more.
   void cache() {
-    if (e_.data.loader.cache == PictureKeep::none || !sound({"data.loader.cache"})) return;
+    if (e_.data.loader.cache != PictureKeep::device || !sound({"data.loader.cache"})) return;
     for (const std::string& key : pixel_augmentations(e_.data.augment))
       if (sound({key}))
         wrong({"data.loader.cache", key}, "data.loader.cache: device keeps pictures beyond the place where " + key +

@@ -11,8 +11,8 @@ class RecordKeys {
       : prefix_("data." + format + "."), format_(format), in_use_(in_use), with_masks_(with_masks), keys_(keys) {}
 
   Key& add(const std::string& name, Codec codec, const std::string& doc) {
-    return keys_.emplace_back(prefix_ + name, std::move(codec), doc)
-        .only(in_use_, "`data.format` is " + format_, {"data.format"});
+    keys_.emplace_back(prefix_ + name, std::move(codec), doc);
+    return keys_.back().only(in_use_, "`data.format` is " + format_, {"data.format"});
   }
 
   /// A key about labels, which masks do without.

@@ -10,6 +10,12 @@ static double log_uniform(KeyedRandom& random, double low, double high) {
   return std::exp(random.uniform(std::log(low), std::log(high)));
 }
 
+bool AugmentDraw::moves_alone() const {
+  const bool placed = crop || rotate != 0 || scale != 1 || translate_y != 0 || translate_x != 0 || elastic > 0;
+  const bool lit = brightness != 1 || contrast != 1 || gamma != 1;
+  return !placed && !lit && blur == 0 && noise == 0 && cutout == 0;
+}
+
 AugmentDraw draw_augmentation(const AugmentOptions& options, uint64_t seed, int64_t epoch, uint64_t sample_id) {
   // Every number is drawn whatever the options say, so that switching one kind on leaves the others as they were; new
   // kinds draw behind the old ones.

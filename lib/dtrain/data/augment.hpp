@@ -36,6 +36,9 @@ struct AugmentDraw {
   double cutout = 0;  ///< share of height and of width
   double cutout_y = 0.5;
   double cutout_x = 0.5;  ///< its centre, share of the canvas
+
+  /// Flips and quarter turns are all that it does.
+  bool moves_alone() const;
 };
 
 /// Keyed by (seed, epoch, sample id): the same on whatever process, thread or order. Each kind draws its own numbers:

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "dtrain/data/raw_pictures.hpp"
@@ -20,20 +21,30 @@ struct RawPictures {
   std::vector<PictureWalk> walks;  ///< of all samples: this epoch's augmentation
 };
 
+/// A sample that cannot be decoded, and the one in its place.
+struct Replaced {
+  int64_t sample = 0;      ///< the bad one's index in Dataset::samples
+  int64_t substitute = 0;  ///< the other's, of which picture, mask and label are
+  std::string reason;      ///< the sentence of its DataError: file, record and offset
+};
+
 /// Samples that go through the network together.
 struct Batch {
   at::Tensor images;             ///< float32 [n, C, H, W], normalised; strides channels-last where asked for
   at::Tensor targets;            ///< multilabel float32 [n, K], NaN = unknown; multiclass int64 [n]; segmentation
                                  ///< float32 [n, K, H, W] of 0 and 1, contiguous; K = dataset.classes.size()
-  std::vector<int64_t> samples;  ///< indices into Dataset::samples
+  std::vector<int64_t> samples;  ///< indices into Dataset::samples, as asked for
   /// Instead of `images`, and of `targets` for segmentation, where the loader leaves pictures raw.
   std::optional<RawPictures> raw = std::nullopt;
+  std::vector<Replaced> replaced = {};  ///< of `samples`, in their order
 };
 
-/// One batch to be made: which samples, and the epoch that keys their augmentation (nothing: no augmentation).
+/// One batch to be made.
 struct BatchRequest {
   std::vector<int64_t> samples;
-  std::optional<int64_t> augment_epoch;
+  std::optional<int64_t> augment_epoch;  ///< keys the augmentation; nothing: no augmentation
+  bool may_replace = false;              ///< others take the places of samples that cannot be decoded
+  std::vector<int64_t> foreign = {};     ///< samples of other processes, to be read and decoded and thrown away
 };
 
 /// Where training and evaluation get their batches: the loader, or the same batches again and again to measure a step

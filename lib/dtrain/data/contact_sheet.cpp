@@ -16,6 +16,7 @@ constexpr Colour kFaint = {150, 156, 166};
 constexpr int64_t kGap = 12;  // between tiles, and around all
 constexpr int64_t kLargest = 256;
 constexpr int64_t kSmallest = 128;
+constexpr int64_t kLegible = 200;  // tiles of this width have room for letters of twice the size
 
 Image paper(int64_t height, int64_t width) {
   Image image{height, width, 3, 8, {}, {}};
@@ -123,46 +124,50 @@ Image contact_sheet(const std::vector<std::string>& heading, const std::vector<s
   size_t most = columns.size();
   for (const SheetRow& row : rows) most = std::max(most, row.tiles.size());
   const int64_t step = first.width + kGap;
+  const int64_t scale = first.width >= kLegible ? 2 : 1;  // of letters
+  const int64_t letter = kLetterWidth * scale;
+  const int64_t line_height = kLineHeight * scale;
   const int64_t width = kGap + step * static_cast<int64_t>(most);
-  const auto letters = static_cast<size_t>(first.width / kLetterWidth);
-  const std::vector<std::string> top = wrapped(heading, static_cast<size_t>((width - 2 * kGap) / kLetterWidth));
+  const auto letters = static_cast<size_t>(first.width / letter);
+  const std::vector<std::string> top = wrapped(heading, static_cast<size_t>((width - 2 * kGap) / letter));
   std::vector<int64_t> lines;  // beneath the pictures of each row
-  int64_t height = 2 * kGap + static_cast<int64_t>(top.size() + 1) * kLineHeight;
+  int64_t height = 2 * kGap + static_cast<int64_t>(top.size() + 1) * line_height;
   for (const SheetRow& row : rows) {
     size_t longest = 0;
     for (const SheetTile& tile : row.tiles) longest = std::max(longest, wrapped(tile.caption, letters).size());
     lines.push_back(static_cast<int64_t>(longest));
-    height += first.height + (lines.back() + 1) * kLineHeight + 6 + kGap;
+    height += first.height + (lines.back() + 1) * line_height + 6 + kGap;
   }
-  if (!key.empty()) height += kLineHeight + kGap;
+  if (!key.empty()) height += line_height + kGap;
 
   Image sheet = paper(height, width);
   int64_t y = kGap;
-  for (size_t i = 0; i < top.size(); ++i, y += kLineHeight) draw_text(sheet, y, kGap, top[i], i == 0 ? kInk : kFaint);
+  for (size_t i = 0; i < top.size(); ++i, y += line_height)
+    draw_text(sheet, y, kGap, top[i], i == 0 ? kInk : kFaint, scale);
   y += kGap / 2;
   for (size_t i = 0; i < columns.size(); ++i)
-    draw_text(sheet, y, kGap + step * static_cast<int64_t>(i), cut(plain_text(columns[i]), letters), kInk);
-  y += kLineHeight + kGap / 2;
+    draw_text(sheet, y, kGap + step * static_cast<int64_t>(i), cut(plain_text(columns[i]), letters), kInk, scale);
+  y += line_height + kGap / 2;
   for (size_t r = 0; r < rows.size(); ++r) {
-    draw_text(sheet, y, kGap, cut(plain_text(rows[r].title), static_cast<size_t>((width - 2 * kGap) / kLetterWidth)),
-              kFaint);
-    y += kLineHeight;
+    draw_text(sheet, y, kGap, cut(plain_text(rows[r].title), static_cast<size_t>((width - 2 * kGap) / letter)), kFaint,
+              scale);
+    y += line_height;
     for (size_t i = 0; i < rows[r].tiles.size(); ++i) {
       const SheetTile& tile = rows[r].tiles[i];
       const int64_t x = kGap + step * static_cast<int64_t>(i);
       put(sheet, y, x, for_sheet(tile.picture));
       int64_t line_y = y + first.height + 4;
       for (const std::string& line : wrapped(tile.caption, letters)) {
-        draw_text(sheet, line_y, x, line, kInk);
-        line_y += kLineHeight;
+        draw_text(sheet, line_y, x, line, kInk, scale);
+        line_y += line_height;
       }
     }
-    y += first.height + lines[r] * kLineHeight + 6 + kGap;
+    y += first.height + lines[r] * line_height + 6 + kGap;
   }
   int64_t x = kGap;
   for (const SheetKey& word : key) {
-    draw_text(sheet, y, x, word.text, word.colour);
-    x += static_cast<int64_t>(plain_text(word.text).size() + 2) * kLetterWidth;
+    draw_text(sheet, y, x, word.text, word.colour, scale);
+    x += static_cast<int64_t>(plain_text(word.text).size() + 2) * letter;
   }
   return sheet;
 }

@@ -10,6 +10,7 @@
 #include "dtrain/data/batch_source.hpp"
 #include "dtrain/data/dataset.hpp"
 #include "dtrain/data/picture_cache.hpp"
+#include "dtrain/data/shared_pictures.hpp"
 
 namespace dtrain {
 
@@ -21,19 +22,30 @@ struct Delivery {
   bool raw = false;
   /// With `raw`: pictures it holds are not made again. It outlives the loader. Null: none.
   const PictureCache* cache = nullptr;
+  /// data.loader.cache: ram. Pictures that it holds are neither read nor decoded again, others are put there. It
+  /// outlives the loader. Null: none.
+  SharedPictures* shared = nullptr;
+  /// The samples that may take the place of bad ones, where a request lets them: the training part. It outlives the
+  /// loader, and is not empty.
+  const std::vector<int64_t>* substitutes = nullptr;
+  /// Above 0 each sample takes so many seconds of sleep, instead of being read and decoded: `dtrain bench input`.
+  double load_s = 0;
+  /// options.loader.threads is where to begin: the threads are tuned during the first start() (ThreadTuner).
+  bool tune_threads = false;
 };
 
 /// From files to batches, on threads of its own: decode, resize, augment, normalise, straight into the batch's memory.
 /// What a batch holds depends on the request alone, never on threads or timing: augmentation is keyed by
-/// (seed, epoch, sample id). At most `prefetch` batches beyond the one in use are held.
+/// (seed, epoch, sample id), also that of a substitute, by the id of the sample whose place it takes. At most
+/// `prefetch` batches beyond the one in use are held; with pipeline sequential none, and next() makes its batch itself.
 ///
 /// `dataset` and `trace` must outlive the loader; the options are copied. One thread calls start() and next(). The
 /// loader's threads run no LibTorch operator, so they start no threads of LibTorch's own.
 class Loader final : public BatchSource {
  public:
   /// `format`: Contiguous or ChannelsLast, of the images. options.loader.threads 0 takes every core: a caller that
-  /// computes meanwhile sets it by loader_threads(). `trace` gets the spans "read" and "decode" of every sample, with
-  /// the number of its batch since start(), in the lanes "loader 0", "loader 1" …
+  /// computes meanwhile sets it by loader_threads(). `trace` gets the spans "read", "decode" and "transform" of every
+  /// sample, with the number of its batch since start(), in the lanes "loader 0", "loader 1" …
   Loader(const Dataset& dataset, const DataOptions& options, uint64_t seed, at::MemoryFormat format, Trace& trace,
          const Delivery& delivery = {});
   ~Loader() override;  ///< stops and joins the threads
@@ -45,6 +57,7 @@ class Loader final : public BatchSource {
   bool ready() const override;
   Figures figures() const override;
 
+  /// That may work now; 1 with pipeline sequential.
   int threads() const;
 
  private:

@@ -166,15 +166,34 @@ inline std::vector<std::string> pixel_augmentations(const AugmentOptions& a) {
 /// Where decoded pictures are kept for later epochs.
 enum class PictureKeep {
   none,
+  ram,     ///< in memory that the processes of a host share
   device,  ///< in the memory of the device that computes: a GPU's, or this process's own
+};
+
+/// What happens to a training sample that cannot be decoded. One of the validation or test part always fails: a metric
+/// over other samples than those of its set is another metric.
+enum class BadSample {
+  fail,
+  replace,  ///< another sample of the training part takes its place
+};
+
+/// How samples become batches. Both ways give the same bits.
+enum class Pipeline {
+  parallel,    ///< each process makes its own samples, on threads beside the one that computes
+  sequential,  ///< for comparison, as it was done: one sample after the other when a batch is wanted, and each process
+               ///< reads and decodes those of all others too
 };
 
 /// `data.loader:`
 struct LoaderOptions {
-  int64_t threads = 0;   ///< decoding threads per process; 0 = auto: the cores this process may use, less those that
-                         ///< compute, at least 1
-  int64_t prefetch = 2;  ///< batches held ready ahead of the one in use, >= 1
-  PictureKeep cache = PictureKeep::none;  ///< not with pixel_augmentations()
+  int64_t threads = 0;      ///< decoding threads per process; 0 = auto: the cores this process may use, less those that
+                            ///< compute, at least 1; tuned during the first epoch (thread_tuner.hpp)
+  int64_t prefetch = 2;     ///< batches held ready ahead of the one in use, >= 1
+  int64_t interleave = 10;  ///< records that are asked of the disk at once, >= 1; record files alone
+  PictureKeep cache = PictureKeep::none;  ///< device: not with pixel_augmentations()
+  BadSample on_bad_sample = BadSample::fail;
+  int64_t max_bad = 100;  ///< most samples that are replaced in an epoch, over all processes, >= 1
+  Pipeline pipeline = Pipeline::parallel;
 };
 
 enum class Distribute { samples, batches };

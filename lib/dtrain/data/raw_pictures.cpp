@@ -57,6 +57,26 @@ void raw_image(const Image& picture, const ImageOptions& options, const PixelKin
                   reinterpret_cast<float*>(out.data()));
 }
 
+void convert_raw(const std::byte* picture, const PixelKind& from, int64_t pixels, const PixelKind& to,
+                 std::span<std::byte> out) {
+  check(to.holds(from), "a picture is kept as a kind that holds it");
+  check(static_cast<int64_t>(out.size()) == pixels * to.channels * to.value_bytes(), "the raw picture fits its place");
+  if (to.bytes) {
+    repeat_channels(reinterpret_cast<const uint8_t*>(picture), pixels, from.channels, to.channels,
+                    reinterpret_cast<uint8_t*>(out.data()));
+    return;
+  }
+  std::vector<float> values;
+  const auto* floats = reinterpret_cast<const float*>(picture);
+  if (from.bytes) {
+    const auto* bytes = reinterpret_cast<const uint8_t*>(picture);
+    values.reserve(static_cast<size_t>(pixels * from.channels));
+    for (int64_t i = 0; i < pixels * from.channels; ++i) values.push_back(pixel_value(bytes[i]));
+    floats = values.data();
+  }
+  repeat_channels(floats, pixels, from.channels, to.channels, reinterpret_cast<float*>(out.data()));
+}
+
 void raw_mask(const Image& mask, const ImageOptions& options, int64_t classes, std::span<uint8_t> out) {
   check(static_cast<int64_t>(out.size()) == options.height * options.width, "the raw mask fits its place");
   place_mask(mask, options, {}, classes, out);

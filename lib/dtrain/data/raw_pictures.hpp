@@ -36,6 +36,10 @@ PixelKind pixel_kind(const ImageHeader& picture, const ImageOptions& options);
 /// flips and turns alone.
 void raw_image(const Image& picture, const ImageOptions& options, const PixelKind& kind, std::span<std::byte> out);
 
+/// A raw picture of kind `from`, of `pixels` pixels, as one of kind `to`, which holds it: the same values.
+void convert_raw(const std::byte* picture, const PixelKind& from, int64_t pixels, const PixelKind& to,
+                 std::span<std::byte> out);
+
 /// Mask of class indices → raw, one byte for each pixel, nearest neighbour by pixel centres; what pad adds is
 /// background.
 void raw_mask(const Image& mask, const ImageOptions& options, int64_t classes, std::span<uint8_t> out);

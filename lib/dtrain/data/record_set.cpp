@@ -94,6 +94,16 @@ std::vector<std::byte> RecordSet::read_mask(const Sample& sample, size_t mask) c
   return read(sample.mask_places[mask], options_.tfrecord.mask);
 }
 
+void RecordSet::ask_ahead(const Sample& sample) const {
+  constexpr int64_t kFrame = 16;  // of a TFRecord, beside its data
+  try {
+    open(sample.place.file)->ask_ahead(sample.place.offset, sample.place.size + kFrame);
+    for (const RecordPlace& mask : sample.mask_places)
+      if (mask.offset != sample.place.offset) open(mask.file)->ask_ahead(mask.offset, mask.size);
+  } catch (const Error&) {
+  }
+}
+
 std::string RecordSet::name_of(const std::string& path, const RecordPlace& place) const {
   const auto whole = [&](const std::string& name) {
     return (fs::path(options_.root) / name).lexically_normal().string();

@@ -34,6 +34,10 @@ class RecordSet {
   std::vector<std::byte> read_picture(const Sample& sample) const;
   std::vector<std::byte> read_mask(const Sample& sample, size_t mask) const;
 
+  /// Has the kernel begin to read the sample's picture and masks, and returns at once. What stands against it, reading
+  /// will tell.
+  void ask_ahead(const Sample& sample) const;
+
   /// What stands at `place` in messages; `path` is a sample's or a mask's.
   std::string name_of(const std::string& path, const RecordPlace& place) const;
 

@@ -33,6 +33,7 @@ class EpochPlan {
             int64_t epoch);
 
   int64_t steps() const { return static_cast<int64_t>(begins_.size()) - 1; }
+  int64_t logical_ranks() const { return logical_ranks_; }
   /// Samples of all logical ranks in `step`.
   int64_t count(int64_t step) const;
   /// Samples of logical rank v in `step`; 0: it takes no part.

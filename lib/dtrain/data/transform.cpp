@@ -8,6 +8,7 @@
 #include "dtrain/base/error.hpp"
 #include "dtrain/data/pixel_effects.hpp"
 #include "dtrain/data/placement.hpp"
+#include "dtrain/data/raw_pictures.hpp"
 #include "dtrain/device/flat_math.hpp"
 
 namespace dtrain {
@@ -56,6 +57,13 @@ void transform_image(const Image& image, const ImageOptions& options, const Augm
   check(static_cast<int64_t>(out.size()) == options.height * options.width * options.channels,
         "the picture fits its place");
   const PictureWalk walk = walk_of(draw, options.height, options.width);
+  const PixelKind kind = pixel_kind({image.height, image.width, image.channels, image.bits}, options);
+  if (kind.bytes && draw.moves_alone()) {  // nothing that bytes would round: the same bits
+    std::vector<std::byte> bytes(static_cast<size_t>(kind.picture_bytes(options)));
+    raw_image(image, options, kind, bytes);
+    const RawPicture raw{bytes.data(), walk, 1, kind.channels};
+    return host_math().finish_pictures(form, &raw, 1, out.data());
+  }
   std::vector<float> pixels = place_picture(image, options, draw);
   const int64_t channels = std::min(image.channels, options.channels);
   apply_effects(draw, {pixels, options.height, options.width, channels}, mean_pixel(form, channels));

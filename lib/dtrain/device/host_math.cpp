@@ -93,9 +93,29 @@ template <typename Pixel, int kFrom, int kTo>
   return out;
 }
 
+// Grey bytes for three channels: there are 256 results. Each is stored as four floats, of which the next pixel's three
+// overwrite the last.
+float* finish_grey_bytes(const PictureForm& form, const RawPicture& picture, float* out) {
+  float table[256][4] = {};
+  for (int byte = 0; byte < 256; ++byte)
+    for (int c = 0; c < 3; ++c)
+      table[byte][c] = normalised(pixel_value(static_cast<uint8_t>(byte)), form.mean[c], form.factor[c]);
+  const auto* pixels = static_cast<const uint8_t*>(picture.pixels);
+  for (int64_t y = 0; y < form.height; ++y) {
+    const uint8_t* pixel = pixels + picture.walk.start + y * picture.walk.down;
+    for (int64_t x = 0; x + 1 < form.width; ++x, pixel += picture.walk.right, out += 3)
+      std::memcpy(out, table[*pixel], 4 * sizeof(float));
+    std::memcpy(out, table[*pixel], 3 * sizeof(float));
+    out += 3;
+  }
+  return out;
+}
+
 template <typename Pixel>
 [[gnu::always_inline]] inline float* finish_any(const PictureForm& form, const RawPicture& picture, float* out) {
   if (picture.channels == 3) return finish_picture<Pixel, 3, 3>(form, picture, out);
+  if constexpr (sizeof(Pixel) == 1)
+    if (form.channels == 3) return finish_grey_bytes(form, picture, out);
   if (form.channels == 3) return finish_picture<Pixel, 1, 3>(form, picture, out);
   return finish_picture<Pixel, 1, 1>(form, picture, out);
 }

@@ -10,9 +10,9 @@ namespace dtrain {
 /// Red, green, blue, 0…255; a grey picture takes the first.
 using Colour = std::array<uint8_t, 3>;
 
-// Letters of 5 × 7 pixels, printable ASCII. With the space around them:
+// Letters of 5 × 7 pixels and two below the line, printable ASCII. With the space around them:
 inline constexpr int64_t kLetterWidth = 6;
-inline constexpr int64_t kLineHeight = 10;
+inline constexpr int64_t kLineHeight = 11;
 
 /// Each character that has no letter here, as a whole, becomes '?': one byte a letter.
 std::string plain_text(const std::string& text);

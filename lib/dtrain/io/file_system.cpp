@@ -40,6 +40,9 @@ class RealFileSystem : public FileSystem {
   ssize_t read_at(int descriptor, int64_t offset, std::span<std::byte> out) override {
     return or_error(::pread(descriptor, out.data(), std::min(out.size(), kPiece), offset));
   }
+  int will_need(int descriptor, int64_t offset, int64_t bytes) override {
+    return -posix_fadvise(descriptor, offset, bytes, POSIX_FADV_WILLNEED);
+  }
   ssize_t write(int descriptor, std::span<const std::byte> bytes) override {
     return or_error(::write(descriptor, bytes.data(), std::min(bytes.size(), kPiece)));
   }

@@ -28,6 +28,8 @@ class FileSystem {
   virtual int open(const std::string& path, int flags, unsigned mode) = 0;
   virtual ssize_t read(int descriptor, std::span<std::byte> out) = 0;
   virtual ssize_t read_at(int descriptor, int64_t offset, std::span<std::byte> out) = 0;  ///< pread(2)
+  /// posix_fadvise(2), POSIX_FADV_WILLNEED: begins to read a range ahead. No file is other for it.
+  virtual int will_need(int /*descriptor*/, int64_t /*offset*/, int64_t /*bytes*/) { return 0; }
   virtual ssize_t write(int descriptor, std::span<const std::byte> bytes) = 0;
   virtual int sync(int descriptor) = 0;  ///< fsync(2), of a file or a folder
   virtual int close(int descriptor) = 0;

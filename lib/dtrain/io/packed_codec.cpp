@@ -79,7 +79,7 @@ Image decode_packed(std::span<const std::byte> stored, const ImageHeader& header
                     const std::string& name) {
   if (codec == PackedCodec::raw) return decode_raw(stored, header, name);
   if (codec == PackedCodec::jpeg) {
-    Image image = decode_jpeg(stored, name, {});
+    Image image = decode_jpeg(stored, name, {.max_pixels = header.height * header.width});
     if (image.height != header.height || image.width != header.width || image.channels != header.channels)
       throw DataError(name + ": its JPEG is no picture of the size that the index tells");
     return image;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -99,6 +100,7 @@ bool is_plain_header(Bytes stream, size_t data_bytes) {
 bool inflate(Bytes stream, std::span<uint8_t> data) {
   if (stream.size() < 2 + kAdlerBytes || !is_plain_header(stream, data.size())) return false;
   const Bytes packed = stream.subspan(2, stream.size() - 2 - kAdlerBytes);
+  if (packed.size() > std::numeric_limits<uint32_t>::max()) return false;
   const auto state = std::make_unique_for_overwrite<inflate_state>();
   isal_inflate_init(state.get());
   state->next_in = reinterpret_cast<uint8_t*>(const_cast<std::byte*>(packed.data()));

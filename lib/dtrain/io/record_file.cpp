@@ -57,6 +57,11 @@ void RecordFile::read(int64_t offset, std::span<std::byte> out) const {
   }
 }
 
+// A hint: what stands against it, reading will tell.
+void RecordFile::ask_ahead(int64_t offset, int64_t bytes) const {
+  if (!in_memory()) files_->will_need(descriptor_, offset, bytes);
+}
+
 std::span<const std::byte> ByteWindow::at(int64_t offset, int64_t count) {
   constexpr int64_t kAhead = 8192;  // a picture is larger, the fields beside it are smaller
   check(offset >= 0 && count >= 0 && offset <= size() && count <= size() - offset,

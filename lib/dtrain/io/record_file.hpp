@@ -29,6 +29,8 @@ class RecordFile {
   /// Fills `out` with the bytes from `offset` on. Throws DataError where the file ends before (it was cut after it was
   /// opened), like throw_errno for what the disk says. 0 <= offset, and the range ends within size().
   void read(int64_t offset, std::span<std::byte> out) const;
+  /// Has the kernel begin to read a range that read() will be asked for, and returns at once.
+  void ask_ahead(int64_t offset, int64_t bytes) const;
 
  private:
   std::string path_;

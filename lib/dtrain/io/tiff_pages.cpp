@@ -317,8 +317,9 @@ std::vector<uint64_t> tiff_pages(std::span<const std::byte> file, const std::str
 }
 
 std::vector<std::byte> read_picture_file(const std::string& path) {
+  constexpr int64_t kMostBytes = int64_t{2} << 30;  // more than ImageLimits permits of pixels, uncompressed
   const PicturePath place = picture_path(path);
-  if (place.page == 0) return read_file(path);
+  if (place.page == 0) return read_file(path, kMostBytes);
   const DiskSource source(place.file);
   if (!Tiff::begins(source)) throw DataError(path + ": " + place.file + " is no TIFF file");
   const Tiff tiff(source, path);

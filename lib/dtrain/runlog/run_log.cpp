@@ -35,7 +35,8 @@ static std::vector<Cell> cells(const EpochRow& row) {
   all.insert(all.end(), {{"compute_s", row.compute_s},
                          {"imbalance_s", row.imbalance_s},
                          {"update_s", row.update_s},
-                         {"skipped_steps", count(row.skipped_steps)}});
+                         {"skipped_steps", count(row.skipped_steps)},
+                         {"replaced_samples", count(row.replaced_samples)}});
   return all;
 }
 
@@ -161,7 +162,7 @@ void RunLog::step(int64_t step, int64_t epoch, double loss, double learning_rate
 // Counts are whole numbers in JSON, measurements are not.
 static nlohmann::ordered_json json_value(const Cell& cell) {
   if (!cell.second || !std::isfinite(*cell.second)) return nullptr;
-  for (const char* count : {"epoch", "steps", "samples", "ranks", "logical_ranks", "skipped_steps"})
+  for (const char* count : {"epoch", "steps", "samples", "ranks", "logical_ranks", "skipped_steps", "replaced_samples"})
     if (cell.first == count) return static_cast<int64_t>(*cell.second);
   return *cell.second;
 }

@@ -29,11 +29,12 @@ struct EpochRow {
   double memory_peak_mb = 0;  ///< largest of all ranks: resident memory
   int64_t ranks = 1;
   int64_t logical_ranks = 1;
-  double compute_s = 0;       ///< mean over ranks: forward and backward
-  double imbalance_s = 0;     ///< mean over ranks: waiting for ranks that came later
-  double update_s = 0;        ///< mean over ranks: what of the update was not hidden behind backward
-  int64_t skipped_steps = 0;  ///< of `steps`, those whose update was skipped
-  FigureList figures;         ///< train_accuracy, valid_auroc … in the order of the header
+  double compute_s = 0;          ///< mean over ranks: forward and backward
+  double imbalance_s = 0;        ///< mean over ranks: waiting for ranks that came later
+  double update_s = 0;           ///< mean over ranks: what of the update was not hidden behind backward
+  int64_t skipped_steps = 0;     ///< of `steps`, those whose update was skipped
+  int64_t replaced_samples = 0;  ///< of `samples`, those that others took the places of
+  FigureList figures;            ///< train_accuracy, valid_auroc … in the order of the header
 
   double images_per_s() const { return epoch_seconds > 0 ? static_cast<double>(samples) / epoch_seconds : 0; }
 };
@@ -42,7 +43,8 @@ struct EpochRow {
 /// undefined. Throws ConfigError naming the columns there are when the column does not exist.
 std::optional<double> monitored(const EpochRow& row, const std::string& monitor);
 
-/// The columns of epochs.csv: the fixed ones, then `figures`, then compute_s, imbalance_s, update_s and skipped_steps.
+/// The columns of epochs.csv: the fixed ones, then `figures`, then compute_s, imbalance_s, update_s,
+/// skipped_steps and replaced_samples.
 std::vector<std::string> epoch_columns(const std::vector<std::string>& figures);
 
 /// epochs.csv and metrics.jsonl of a run, on rank 0: appended, flushed, never rewritten while the run goes on. A line

@@ -12,11 +12,12 @@
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/dist/collectives.hpp"
+#include "dtrain/train/replaced_samples.hpp"
 
 namespace dtrain {
 
 // What logical ranks tell each other after a step, one row each; doubles by their bits.
-enum Column { kLoss, kCorrect, kCoverage, kRequest, kBufferHash, kWeightHash, kWaited, kColumns };
+enum Column { kLoss, kCorrect, kCoverage, kReplaced, kRequest, kBufferHash, kWeightHash, kWaited, kColumns };
 
 // Indices of the convolution kernels among the replica's parameters.
 static std::vector<size_t> kernel_parameters(const Replica& replica, const Network& network) {
@@ -132,6 +133,7 @@ Trainer::Pass Trainer::run_micro_batch(int64_t logical_rank, int64_t step, int64
   pass.loss_sum = result.losses.sum(at::kDouble).item<double>();
   if (options_.task == Task::multiclass) pass.correct = result.logits.argmax(1).eq(own_targets).sum().item<int64_t>();
   for (int64_t sample : batch->samples) pass.coverage += parts_.dataset.samples[static_cast<size_t>(sample)].id;
+  replaced_.insert(replaced_.end(), batch->replaced.begin(), batch->replaced.end());
   spent_.compute_s += computing.seconds();
   return pass;
 }
@@ -155,6 +157,7 @@ at::Tensor Trainer::run_passes(const CanonicalTree& tree, int64_t step) {
     }
     reducer_.begin_leaf(v);
     Pass sum;
+    const auto replaced_before = static_cast<int64_t>(replaced_.size());
     const auto micro_batches = static_cast<int64_t>(plan_->micro_batches(at_, v).size());
     for (int64_t micro = 0; micro < micro_batches; ++micro) {
       const Pass pass = run_micro_batch(v, step, micro, micro + 1 == micro_batches);
@@ -166,6 +169,7 @@ at::Tensor Trainer::run_passes(const CanonicalTree& tree, int64_t step) {
     row[v - mine_.begin][kLoss] = std::bit_cast<int64_t>(sum.loss_sum);
     row[v - mine_.begin][kCorrect] = sum.correct;
     row[v - mine_.begin][kCoverage] = std::bit_cast<int64_t>(sum.coverage);
+    row[v - mine_.begin][kReplaced] = static_cast<int64_t>(replaced_.size()) - replaced_before;
   }
   parts_.watchdog.enter(Section::reduce, step);
   const double exposed_before = reducer_.exposed_s();
@@ -209,6 +213,7 @@ Trainer::Sums Trainer::agree(const CanonicalTree& tree, at::Tensor rows, const R
   for (int64_t v = 0; v < options_.logical_ranks; ++v) {
     sums.correct += value[v][kCorrect];
     sums.coverage += std::bit_cast<uint64_t>(value[v][kCoverage]);
+    sums.replaced += value[v][kReplaced];
     sums.request = std::max(sums.request, static_cast<StopRequest>(value[v][kRequest]));
   }
   if (!std::isfinite(sums.loss)) {
@@ -390,6 +395,8 @@ StepReport Trainer::step(TrainingState& state, StopRequest request) {
   state.correct += sums.correct;
   state.skipped_steps += updated ? 0 : 1;
   state.coverage_sum += sums.coverage;
+  state.replaced_samples += sums.replaced;
+  require_few_replaced(parts_.comm, state.replaced_samples, options_.loader.max_bad, replaced_);
   ++state.step;
   state.cursor = plan_->cursor(++at_);
   state.optimizer_updates = parts_.replica.optimizer().updates();

@@ -65,7 +65,8 @@ class Trainer {
     Distribute distribute = Distribute::samples;
     bool skip_not_finite = false;  ///< on_nan: skip
     bool cuda_graphs = false;      ///< on a GPU passes run as recorded graphs, and sums begin after the last of them
-    MixOptions mix;                ///< of each backward pass's batch
+    MixOptions mix = {};           ///< of each backward pass's batch
+    LoaderOptions loader = {};     ///< on_bad_sample, max_bad and pipeline
   };
   static constexpr int64_t kMostNotFinite = 10;  ///< steps skipped one after another under skip_not_finite
 
@@ -83,8 +84,9 @@ class Trainer {
   /// or skip_not_finite an update may be skipped: then weights and optimizer stay, and all else goes on as after any
   /// step; BatchNorm's statistics stay too where they are not finite.
   /// Throws on all ranks: DivergedError when the loss, an updated weight or a summed gradient (fp16: at the least loss
-  /// scale; skip_not_finite: kMostNotFinite times in a row) is not finite, naming what was first; Error with
-  /// kReplicasDiffer when replicas have drifted apart.
+  /// scale; skip_not_finite: kMostNotFinite times in a row) is not finite, naming what was first; DataError when more
+  /// than loader.max_bad samples of the epoch were replaced; Error with kReplicasDiffer when replicas have drifted
+  /// apart.
   StepReport step(TrainingState& state, StopRequest request);
 
   /// Seconds of this process since begin_epoch(); imbalance is the mean over ranks.
@@ -95,28 +97,32 @@ class Trainer {
     double imbalance_s = 0;  ///< waiting for ranks that came later
     double here_s = 0;       ///< in step()
   };
-  /// Closes the receipt: every sample of the plan was seen exactly once over all ranks, else InternalError. The state
-  /// then stands before the next epoch; what the epoch's row needs is in `finished`.
+  /// Closes the receipt: every sample of the plan was seen exactly once over all ranks, or another in its place, which
+  /// `replaced_samples` counts; else InternalError. The state then stands before the next epoch; what the epoch's row
+  /// needs is in `finished`.
   struct Finished {
     double train_loss = 0;  ///< mean over the epoch's samples
     int64_t samples = 0;
     int64_t correct = 0;
     int64_t steps = 0;
-    int64_t skipped_steps = 0;    ///< of these, the update was skipped
-    double epoch_seconds = 0;     ///< in step(), over all starts
-    double data_wait_s = 0;       ///< of this process, over all starts: waiting for the loader
-    double allreduce_s = 0;       ///< over all starts: sums after backward was done, imbalance apart
-    double compute_s = 0;         ///< of this process, over all starts: forward and backward
-    double update_s = 0;          ///< of this process, over all starts: what of the update was not hidden
-    double imbalance_s = 0;       ///< mean over ranks, over all starts: waiting for ranks that came later
-    Spent here;                   ///< since begin_epoch()
-    BatchSource::Figures loaded;  ///< since begin_epoch()
-    int64_t bytes_read = 0;       ///< of this process, over all starts
+    int64_t skipped_steps = 0;     ///< of these, the update was skipped
+    int64_t replaced_samples = 0;  ///< of `samples`, those that others took the places of
+    double epoch_seconds = 0;      ///< in step(), over all starts
+    double data_wait_s = 0;        ///< of this process, over all starts: waiting for the loader
+    double allreduce_s = 0;        ///< over all starts: sums after backward was done, imbalance apart
+    double compute_s = 0;          ///< of this process, over all starts: forward and backward
+    double update_s = 0;           ///< of this process, over all starts: what of the update was not hidden
+    double imbalance_s = 0;        ///< mean over ranks, over all starts: waiting for ranks that came later
+    Spent here;                    ///< since begin_epoch()
+    BatchSource::Figures loaded;   ///< since begin_epoch()
+    int64_t bytes_read = 0;        ///< of this process, over all starts
   };
   Finished end_epoch(TrainingState& state);
 
   /// Compares all of the replicas now; throws as step().
   void require_equal_replicas(int64_t step) { check_.compare_now(step); }
+  /// What this process replaced since begin_epoch().
+  const std::vector<Replaced>& replaced() const { return replaced_; }
   const GradientReducer& reducer() const { return reducer_; }
   const ReplicaCheck& replica_check() const { return check_; }
   const Spent& spent() const { return spent_; }
@@ -132,6 +138,7 @@ class Trainer {
     double loss = 0;
     int64_t correct = 0;
     uint64_t coverage = 0;
+    int64_t replaced = 0;
     StopRequest request = StopRequest::none;
     std::string not_finite;  ///< whose loss, on which samples; "" where all are finite
   };
@@ -169,7 +176,8 @@ class Trainer {
   bool order_known_ = false;
   std::map<const void*, GraphedPass> graphs_;  // one for each buffer that gradients go to, by its address
   at::Tensor buffers_before_;                  // BatchNorm's statistics before this step
-  int64_t not_finite_ = 0;                     // steps skipped for values that are not finite, one after another
+  std::vector<Replaced> replaced_;
+  int64_t not_finite_ = 0;     // steps skipped for values that are not finite, one after another
   at::Tensor loss_divisor_;    // of this step: what the samples' losses are divided by; [], float32, on the device
   at::Tensor mix_share_;       // of this pass: its own targets' share of the loss; likewise
   double gradient_scale_ = 1;  // of this step: what makes summed gradients those of the mean loss

@@ -22,6 +22,7 @@ static TrainingState some_state() {
   state.loss_sum = 0.1 + 0.2;
   state.correct = 5;
   state.skipped_steps = 2;
+  state.replaced_samples = 3;
   state.coverage_sum = 0xfedcba9876543210ULL;
   state.epoch_seconds = 1.5;
   state.elapsed_s = 1e-7;
@@ -56,6 +57,7 @@ TEST_CASE("the state keeps every bit through JSON") {
   CHECK(back.coverage_sum == state.coverage_sum);
   CHECK(back.schedule.best == state.schedule.best);
   CHECK(back.skipped_steps == 2);
+  CHECK(back.replaced_samples == 3);
   CHECK(back.loss_scale.scale == 16384);
   CHECK(back.loss_scale.good_steps == 77);
   CHECK(back.classes == state.classes);

@@ -192,7 +192,7 @@ TEST_CASE("every error of every source is told at once, in order, with its place
         "t.yaml:2:5: unknown key 'optimizer.lerning_rate' (did you mean 'learning_rate'?)\n"
         "t.yaml:3:9: epochs wants a whole number from 1 to 1000000000, not 'ten'\n"
         "t.yaml:4:16: data.format wants image_folder, nih_cxr14, chexpert, csv, image_mask, synthetic, "
-        "tfrecord or webdataset, not 'cvs' "
+        "tfrecord, webdataset or packed, not 'cvs' "
         "(did you mean "
         "'csv'?)\n"
         "t.yaml:6:3: unknown key 'model.nmae' (did you mean 'name'?)\n"
@@ -227,9 +227,11 @@ TEST_CASE("files that are absent or no text end with their own code") {
 }
 
 TEST_CASE("the fingerprint leaves out what does not change the result, and the root of the data") {
-  for (const char* key : {"name", "epochs", "output.dir", "checkpoint.every", "checkpoint.keep", "data.loader.threads",
-                          "data.loader.prefetch", "data.loader.cache", "distributed.bucket_mb", "distributed.backend",
-                          "distributed.watchdog.abort", "distributed.watchdog.warn", "data.root", "cuda_graphs"})
+  for (const char* key :
+       {"name", "epochs", "output.dir", "checkpoint.every", "checkpoint.keep", "data.loader.threads",
+        "data.loader.prefetch", "data.loader.cache", "data.loader.pipeline", "data.loader.interleave",
+        "data.loader.on_bad_sample", "data.loader.max_bad", "distributed.bucket_mb", "distributed.backend",
+        "distributed.watchdog.abort", "distributed.watchdog.warn", "data.root", "cuda_graphs"})
     CHECK_FALSE(key_in_fingerprint(key));
   for (const char* key : {"seed", "optimizer.learning_rate", "data.labels", "checkpoint.best.monitor",
                           "distributed.threads", "batch.per_rank"})

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <set>
 
+#include "dtrain/base/random.hpp"
 #include "dtrain/data/loader.hpp"
 #include "dtrain/data/pixel_effects.hpp"
 #include "dtrain/data/placement.hpp"
@@ -259,6 +260,34 @@ TEST_CASE("masks keep their values and stay on their pictures, whatever moves th
     const std::vector<uint8_t> values = placed(odd, canvas(40, 40, 1), draw_augmentation(options, 1, 0, id));
     const std::set<uint8_t> found(values.begin(), values.end());
     for (const uint8_t value : found) REQUIRE((value == 0 || value == 3 || value == 200));
+  }
+}
+
+TEST_CASE("draws at the ends of every range leave pictures in [0, 1] and masks with their classes, at any size") {
+  AugmentOptions options = everything();
+  options.random_crop_low = 1e-4;
+  options.crop_aspect_low = 0.05;
+  options.crop_aspect_high = 20;
+  options.rotate = 180;
+  options.scale = 0.99;
+  options.translate = options.brightness = options.contrast = options.noise = 1;
+  options.elastic = 300;
+  options.blur = 5;
+  options.gamma = 10;
+  options.cutout = 0.99;
+  for (uint64_t id = 0; id < 300; ++id) {
+    KeyedRandom random(4, Purpose::sample_set, id);
+    const auto side = [&] { return 1 + static_cast<int64_t>(random.below(40)); };
+    options.elastic_grid = 1 + side();
+    const Image image = random_image(side(), side(), random.chance(0.5) ? 1 : 3, static_cast<unsigned>(id));
+    Image mask{image.height, image.width, 1, 8, {}, {}};
+    for (int64_t i = 0; i < image.height * image.width; ++i) mask.bytes.push_back(static_cast<uint8_t>(i % 3));
+    ImageOptions size = canvas(side(), side(), random.chance(0.5) ? 1 : 3, static_cast<Resize>(random.below(3)));
+    AugmentDraw draw = draw_augmentation(options, 1, 0, id);
+    draw.quarter_turns = 0;
+    CAPTURE(id, image.height, image.width, size.height, size.width);
+    for (const float pixel : transformed(image, size, draw)) REQUIRE((pixel >= 0 && pixel <= 1));
+    for (const uint8_t number : placed(mask, size, draw, 2)) REQUIRE(number <= 2);
   }
 }
 

@@ -37,7 +37,7 @@ TEST_CASE("letters are drawn pixel by pixel, unknown ones as a question mark, no
   // Each letter has a look of its own.
   std::vector<std::vector<uint8_t>> looks;
   for (char letter = ' '; letter <= '~'; ++letter) {
-    Image one = plain(8, 6, {0, 0, 0});
+    Image one = plain(10, 6, {0, 0, 0});
     draw_text(one, 0, 0, std::string(1, letter), {1, 1, 1});
     CHECK(std::find(looks.begin(), looks.end(), one.bytes) == looks.end());
     looks.push_back(one.bytes);

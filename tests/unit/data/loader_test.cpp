@@ -244,7 +244,8 @@ TEST_CASE("the time of reading and decoding is counted, and is no more than the 
   }
 }
 
-TEST_CASE("a trace shows reading and decoding of every sample, by batch, in lanes of the loader's threads") {
+TEST_CASE(
+    "a trace shows reading, decoding and transforming of every sample, by batch, in lanes of the loader's threads") {
   const TempFolder root;
   make_pictures(root, 7);
   const DataOptions options = small(DataFormat::image_folder, root, 2, 2);
@@ -260,8 +261,9 @@ TEST_CASE("a trace shows reading and decoding of every sample, by batch, in lane
   const std::string events = trace.events_json(0, "host");
   CHECK(count(events, "\"name\":\"read\"") == 14);
   CHECK(count(events, "\"name\":\"decode\"") == 14);
-  CHECK(count(events, "\"n\":0}") == 12);
-  CHECK(count(events, "\"n\":2}") == 4);
+  CHECK(count(events, "\"name\":\"transform\"") == 14);
+  CHECK(count(events, "\"n\":0}") == 18);
+  CHECK(count(events, "\"n\":2}") == 6);
   CHECK(count(events, "\"loader 0\"") == 1);
   CHECK(count(events, "\"loader 1\"") == 1);
   CHECK(count(events, "\"thread_name\"") == 2);
@@ -275,4 +277,22 @@ TEST_CASE("the number of threads is as asked, or what the process may use less t
   CHECK(loader_threads(options, 1, 8) == 7);
   CHECK(loader_threads(options, 8, 8) == 1);
   CHECK(loader_threads(options, 0, 1) == 1);
+}
+
+TEST_CASE("threads that are tuned while batches are taken change none of them") {
+  const TempFolder root;
+  make_pictures(root, 12);
+  const DataOptions options = small(DataFormat::image_folder, root, 2, 2);
+  const Dataset data = open_dataset(options, Task::from_format, 1);
+  Loader plain(data, options, 9, at::MemoryFormat::ChannelsLast, no_trace);
+  Loader tuned(data, options, 9, at::MemoryFormat::ChannelsLast, no_trace, {.tune_threads = true});
+  std::vector<BatchRequest> many;
+  for (int64_t i = 0; i < 200; ++i) many.push_back({{i % 12, (i * 5) % 12}, i / 6});
+  for (int again = 0; again < 2; ++again) {
+    plain.start(many);
+    tuned.start(many);
+    for (size_t i = 0; i < many.size(); ++i) CHECK(at::equal(tuned.next()->images, plain.next()->images));
+    CHECK(tuned.threads() >= 1);
+    CHECK(tuned.threads() <= 12);
+  }
 }

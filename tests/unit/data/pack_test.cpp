@@ -271,9 +271,9 @@ TEST_CASE("a set that is not what its manifest says is refused") {
   CHECK(holds(refused(65), "not packed to its end"));
   folder.text("manifest.json", text);
   const std::string file = folder / job.shards()[1].file;
-  pack_into(job_of(source, {.samples_per_shard = 4, .expand = {PackTurn::hflip}}), other.path());
-  std::filesystem::copy_file(other / "train-00001-of-00006.dtpack", file,
-                             std::filesystem::copy_options::overwrite_existing);
+  const PackJob another = job_of(source, {.samples_per_shard = 4, .expand = {PackTurn::hflip}});
+  pack_into(another, other.path());
+  std::filesystem::copy_file(other / another.shards()[1].file, file, std::filesystem::copy_options::overwrite_existing);
   CHECK(holds(refused(65), "another shard than manifest.json lists"));
   std::filesystem::remove(file);
   CHECK(holds(refused(66), job.shards()[1].file));

@@ -75,10 +75,18 @@ bool same_bits(const at::Tensor& a, const at::Tensor& b) {
 // them raw, with and without a cache.
 void check_raw(const Dataset& data, const DataOptions& options, int64_t samples) {
   Loader plain(data, options, 9, at::MemoryFormat::ChannelsLast, no_trace);
-  for (const bool cached : {false, true}) {
-    PictureCache cache(static_cast<int64_t>(data.samples.size()));
+  const auto all = static_cast<int64_t>(data.samples.size());
+  struct Way {
+    bool raw;
+    bool cached;  // on the device
+    bool shared;
+  };
+  for (const auto& [raw, cached, shared] :
+       {Way{true, false, false}, Way{true, true, false}, Way{true, false, true}, Way{false, false, true}}) {
+    PictureCache cache(all);
+    SharedPictures pictures(all, 1 << 22, options.image, true);
     Loader loader(data, options, 9, at::MemoryFormat::ChannelsLast, no_trace,
-                  Delivery{.raw = true, .cache = cached ? &cache : nullptr});
+                  Delivery{.raw = raw, .cache = cached ? &cache : nullptr, .shared = shared ? &pictures : nullptr});
     DeviceBatches batches(loader, {}, cached ? &cache : nullptr);
     for (const auto epoch : std::vector<std::optional<int64_t>>{0, 1, 2, std::nullopt}) {
       plain.start(requests(samples, 5, epoch));
@@ -87,14 +95,15 @@ void check_raw(const Dataset& data, const DataOptions& options, int64_t samples)
       const std::vector<Batch> found = drain(batches);
       REQUIRE(found.size() == expected.size());
       for (size_t i = 0; i < found.size(); ++i) {
-        INFO("batch " << i << " of epoch " << epoch.value_or(-1) << (cached ? ", cached" : ""));
+        INFO("batch " << i << " of epoch " << epoch.value_or(-1) << (raw ? ", raw" : "") << (cached ? ", cached" : "")
+                      << (shared ? ", shared" : ""));
         CHECK(found[i].samples == expected[i].samples);
         CHECK(found[i].images.is_contiguous(at::MemoryFormat::ChannelsLast));
         CHECK(same_bits(found[i].images, expected[i].images));
         CHECK(same_bits(found[i].targets, expected[i].targets));
         CHECK_FALSE(found[i].raw.has_value());
       }
-      const bool read_before = cached && epoch != std::optional<int64_t>(0);
+      const bool read_before = (cached || shared) && epoch != std::optional<int64_t>(0);
       CHECK(batches.figures().bytes_read >= (read_before ? 0 : plain.figures().bytes_read));
       if (read_before) CHECK(batches.figures().bytes_read == 0);
     }

@@ -1,6 +1,7 @@
 #include "dtrain/io/image.hpp"
 
 #include <cstdlib>
+#include <functional>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/io/file.hpp"
@@ -88,4 +89,22 @@ TEST_CASE("PngSuite: the 161 good files are decoded, the 14 corrupt ones refused
   }
   CHECK(good == 161);
   CHECK(corrupt == 14);
+}
+
+TEST_CASE("more pixels than allowed are refused by the header, whatever the format") {
+  const Image image{4, 5, 1, 8, std::vector<uint8_t>(20, 7), {}};
+  const std::string bmp_head("BM\x36\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\5\0\0\0\4\0\0\0\1\0\x18\0", 30);
+  const auto bytes_of = [](const std::string& text) {
+    const auto bytes = std::as_bytes(std::span(text.data(), text.size()));
+    return std::vector<std::byte>(bytes.begin(), bytes.end());
+  };
+  const std::vector<std::byte> files[] = {encode_png(image), encode_jpeg(image),
+                                          bytes_of(bmp_head + std::string(24 + 4 * 16, '\0')),
+                                          bytes_of("P5\n5 4\n255\n" + std::string(20, 'x'))};
+  for (const std::vector<std::byte>& file : files) {
+    CHECK(decode_image(file, "x", ImageLimits{20}).width == 5);
+    for (const auto& read : {std::function([&] { decode_image(file, "x", ImageLimits{19}); }),
+                             std::function([&] { read_image_header(file, "x", ImageLimits{19}); })})
+      CHECK(error_of<DataError>(read).find("are more than the 19 allowed") != std::string::npos);
+  }
 }

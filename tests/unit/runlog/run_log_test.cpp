@@ -44,7 +44,7 @@ TEST_CASE("epochs.csv begins as the contract fixes it") {
         "epoch,steps,samples,train_loss,valid_loss,learning_rate,epoch_seconds,elapsed_s,images_per_s,data_wait_s,"
         "allreduce_s,valid_seconds,"
         "queue_fill,read_mb_per_s,gpu_util_percent,memory_peak_mb,ranks,logical_ranks,valid_auroc,valid_auroc_Hernia,"
-        "compute_s,imbalance_s,update_s,skipped_steps");
+        "compute_s,imbalance_s,update_s,skipped_steps,replaced_samples");
 }
 
 TEST_CASE("a row is written once, undefined values are empty in CSV and null in JSON") {

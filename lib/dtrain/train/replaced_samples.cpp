@@ -1,0 +1,32 @@
+#include "dtrain/train/replaced_samples.hpp"
+
+#include <map>
+
+#include "dtrain/base/error.hpp"
+#include "dtrain/base/text.hpp"
+#include "dtrain/dist/collectives.hpp"
+
+namespace dtrain {
+
+std::string tell_replaced(Communicator& comm, const std::vector<Replaced>& mine, size_t most) {
+  std::string text;  // number, NUL, reason, NUL …
+  for (const Replaced& one : mine) text += std::to_string(one.sample) + '\0' + one.reason + '\0';
+  std::map<int64_t, std::string> reasons;
+  for (const std::string& theirs : all_gather_text(comm, text)) {
+    const std::vector<std::string> fields = split_text(theirs, '\0');
+    for (size_t i = 0; i + 1 < fields.size(); i += 2) reasons[std::stoll(fields[i])] = fields[i + 1];
+  }
+  std::vector<std::string> lines;
+  for (const auto& [sample, reason] : reasons) lines.push_back(reason);
+  return capped_list(lines, most);
+}
+
+void require_few_replaced(Communicator& comm, int64_t replaced, int64_t max_bad, const std::vector<Replaced>& mine) {
+  if (replaced <= max_bad) return;
+  throw DataError(count_of(replaced, "sample") +
+                  " of this epoch cannot be decoded so far, more than data.loader.max_bad (" + with_commas(max_bad) +
+                  ") lets others take the places of; dtrain check lists all that are bad:\n" +
+                  tell_replaced(comm, mine));
+}
+
+}  // namespace dtrain

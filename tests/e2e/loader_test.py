@@ -1,0 +1,204 @@
+"""data.loader: how samples are read changes neither which nor what they are."""
+
+import pathlib
+import re
+import shutil
+import signal
+import tarfile
+
+import program
+
+COUNT, EPOCHS = 48, 2
+COMMON = {
+    "seed": 4,
+    "epochs": EPOCHS,
+    "model": {"name": "small_cnn"},
+    "batch": {"per_rank": 3},
+    "distributed": {"logical_ranks": 4},
+    "optimizer": {"name": "adam", "learning_rate": 0.001},
+    "data": {"format": "image_folder", "image": {"size": [32, 32]},
+             "augment": {"hflip": 0.5, "rot90": 0.5}},
+}
+REPLACE = "data.loader.on_bad_sample=replace"
+
+
+def shared_memory():
+    return sorted(path.name for path in pathlib.Path("/dev/shm").iterdir() if "dtrain" in path.name)
+
+
+class Loader(program.ProgramTest):
+    runs = 0
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        chips = cls.sample("chips", COUNT)
+        for name in ("good", "damaged"):
+            for picture in sorted(chips.glob("*/*.*")):
+                part = "valid" if int(re.sub(r"\D", "", picture.stem)) % 5 == 0 else "train"
+                target = cls.folder / name / part / picture.parent.name / picture.name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(picture, target)
+            cls.write_config(name, COMMON, {"data": {"root": name}})
+        train = sorted((cls.folder / "damaged/train").glob("*/*.png"))
+        cls.bad = [train[3], train[4], train[11], train[-1]]
+        cls.bad[0].write_bytes(b"")
+        cls.bad[1].write_bytes(b"GIF89a no picture of ours")
+        cls.bad[2].write_bytes(cls.bad[2].read_bytes()[:-300])
+        program.flip_byte(cls.bad[3])
+        for number in range(3):  # the same pictures in archives
+            with tarfile.open(cls.folder / f"archives-{number}.tar", "w") as archive:
+                for i, picture in enumerate(sorted(chips.glob("*/*.*"))):
+                    if i % 3 != number:
+                        continue
+                    archive.add(picture, f"{i:03}{picture.suffix}")
+                    label = cls.folder / "label.cls"
+                    label.write_text(picture.parent.name)
+                    archive.add(label, f"{i:03}.cls")
+        (cls.folder / "records").mkdir()
+        for archive in cls.folder.glob("archives-*.tar"):
+            shutil.move(archive, cls.folder / "records" / archive.name)
+        cls.write_config("records", COMMON, {"data": {"format": "webdataset", "root": "records", "split": {"valid": 0.2}}})
+
+    def train(self, name, *words, ranks=None):
+        """In a folder of its own."""
+        type(self).runs += 1
+        folder = f"run-{self.runs}"
+        ended = self.good("--config", f"{name}.yaml", "--run-dir", folder, *words, ranks=ranks, timeout=120)
+        return self.run_at(folder), ended
+
+    def test_bad_samples_are_replaced_alike_however_the_job_is_carried_out(self):
+        plain, ended = self.train("damaged", REPLACE)
+        self.assertEqual([row["replaced_samples"] for row in plain.rows()], ["4"] * EPOCHS)
+        self.assertEqual([event["replaced_samples"] for event in plain.events("epoch")], [4] * EPOCHS)
+        self.assertEqual(ended.err.count("4 samples could not be decoded"), EPOCHS, ended)
+        self.assertIn(self.bad[0].name + " is empty", ended.err)
+        self.assertIn("and 1 more", ended.err)
+        self.assertIn("replaced 4 samples", ended.err)
+        for ranks in (1, 3):
+            for words in ((), ("data.loader.cache=ram",), ("data.loader.cache=device", "data.loader.threads=3"),
+                          ("data.loader.pipeline=sequential",), ("data.loader.prefetch=7", "data.loader.max_bad=4")):
+                with self.subTest(ranks=ranks, words=words):
+                    other, told = self.train("damaged", REPLACE, *words, ranks=ranks)
+                    self.assertEqual(other.hash(), plain.hash())
+                    self.assertEqual(other.result_rows(), plain.result_rows())
+                    self.assertEqual(told.err.count("4 samples could not be decoded"), EPOCHS, told)
+                    self.assertIn(self.bad[0].name + " is empty", told.err)
+
+    def test_a_run_that_stops_inside_an_epoch_counts_on(self):
+        plain, _ = self.train("damaged", REPLACE)
+        words = ("--config", "damaged.yaml", "--run-dir", "counted", REPLACE)
+        self.good(*words, "--limit-steps", 2)
+        self.good(*words, ranks=2)
+        self.assertEqual(self.run_at("counted").hash(), plain.hash())
+        self.assertEqual([row["replaced_samples"] for row in self.run_at("counted").rows()], ["4"] * EPOCHS)
+
+    def test_bad_samples_end_the_run_where_they_are_not_replaced_or_too_many(self):
+        for ranks in (None, 3):
+            ended = self.call("--config", "damaged.yaml", "--run-dir", f"fail-{ranks}", ranks=ranks)
+            self.assertEqual(ended.code, 65, ended)
+            ended = self.call("--config", "damaged.yaml", "--run-dir", f"many-{ranks}", REPLACE, "data.loader.max_bad=3",
+                              ranks=ranks)
+            self.assertEqual(ended.code, 65, ended)
+            self.assertIn("4 samples of this epoch cannot be decoded so far, more than data.loader.max_bad (3)", ended.err)
+            self.assertIn("damaged/train/", ended.err)
+
+    def test_a_bad_sample_of_the_validation_part_always_ends_the_run(self):
+        shutil.copytree(self.folder / "good", self.folder / "judged")
+        bad = sorted((self.folder / "judged/valid").glob("*/*.png"))[2]
+        bad.write_bytes(b"")
+        ended = self.call("--config", "good.yaml", f"data.root={self.folder}/judged", "--run-dir", "judge", REPLACE)
+        self.fails(ended, 65, bad.name, "is empty")
+
+    def test_a_run_that_failed_goes_on_with_replace(self):
+        words = ("--config", "damaged.yaml", "--run-dir", "changed")
+        self.assertEqual(self.call(*words).code, 65)
+        self.good(*words, REPLACE)
+        plain, _ = self.train("damaged", REPLACE)
+        self.assertEqual(self.run_at("changed").hash(), plain.hash())
+
+    def test_the_result_is_the_same_with_a_cache_in_shared_memory(self):
+        for words in ((), ("data.image.size=[128, 128]",), ("data.augment.contrast=0.3",)):
+            plain, _ = self.train("good", *words)
+            for ranks in (None, 2, 4):
+                with self.subTest(words=words, ranks=ranks):
+                    cached, ended = self.train("good", *words, "data.loader.cache=ram", ranks=ranks)
+                    self.assertEqual(cached.hash(), plain.hash())
+                    self.assertEqual(cached.result_rows(), plain.result_rows())
+                    self.assertIn(f"cache: {COUNT} of {COUNT} pictures", ended.err)
+                    self.assertGreater(float(cached.rows()[0]["read_mb_per_s"]), 0)
+                    self.assertEqual(float(cached.rows()[1]["read_mb_per_s"]), 0)
+        self.assertEqual(shared_memory(), [])
+
+    def test_a_killed_job_leaves_no_memory_behind(self):
+        job = self.start("--config", "good.yaml", "--run-dir", "killed", "epochs=1000", "data.loader.cache=ram", ranks=2)
+        program.wait_until(lambda: self.run_at("killed").steps_logged() > 20, 60, "steps are taken")
+        job.kill()
+        job.ended()
+        self.assertEqual(shared_memory(), [])
+
+    def test_without_room_the_job_says_so_and_trains_without_a_cache(self):
+        ended = self.good("--config", "good.yaml", "--run-dir", "roomless", "--dry-run", "data.loader.cache=ram", "batch.per_rank=1",
+                          "data={format: synthetic, root: , synthetic: {samples: 300000, classes: 2}, image: {size: [1024, 1024]}}",
+                          "task=multiclass", ranks=2, timeout=150)
+        self.assertRegex(ended.err, r"no cache: data\.loader\.cache ram needs about [\d,]+ MB on each host, and \S+ can give [\d,]+ MB")
+        self.assertIn("one step taken", ended.err)
+
+    def test_check_tells_the_memory_of_the_cache(self):
+        json = self.good("check", "--config", "good.yaml", "--json", "data.loader.cache=ram").json()
+        self.assertAlmostEqual(json["cache_mb"], COUNT * 32 * 32 * 3 * 4 / 1e6, delta=0.02)
+
+    def test_the_old_pipeline_gives_the_same_result(self):
+        for name in ("good", "records"):
+            plain, _ = self.train(name)
+            for ranks in (None, 3):
+                with self.subTest(name=name, ranks=ranks):
+                    old, ended = self.train(name, "data.loader.pipeline=sequential", ranks=ranks)
+                    self.assertEqual(old.hash(), plain.hash())
+                    self.assertEqual(old.result_rows(), plain.result_rows())
+                    self.assertIn("loader sequential", ended.err)
+
+    def test_the_records_asked_for_at_once_do_not_show(self):
+        plain, _ = self.train("records")
+        for number in (1, 2, 40):
+            other, _ = self.train("records", f"data.loader.interleave={number}", ranks=2)
+            self.assertEqual(other.hash(), plain.hash())
+
+    def test_bench_input_tells_stages_and_pipelines(self):
+        for ranks in (None, 2):
+            ended = self.good("bench", "input", "--config", "good.yaml", "--limit-steps", 4, "--train-ms", 1, "--json", ranks=ranks)
+            json = ended.json()
+            self.assertEqual(json["ranks"], ranks or 1)
+            for key in ("read_ms", "decode_ms", "transform_ms", "images_per_s", "read_mb_per_s"):
+                self.assertGreater(json["stages"][key], 0, key)
+            self.assertGreaterEqual(json["stages"]["batch_ms"], 0)
+            for pipeline in ("sequential", "parallel"):
+                for key in ("threads", "images_per_s", "read_mb_per_s", "step_ms_median", "step_ms_p95"):
+                    self.assertGreater(json[pipeline][key], 0, key)
+                self.assertTrue(0 <= json[pipeline]["data_wait_share"] <= 1)
+            self.assertIn("decode", ended.out)
+            # In the old pipeline each rank reads what all need.
+            passes = json["logical_ranks"] / json["ranks"]
+            self.assertGreaterEqual(json["parallel"]["step_ms_median"], 1 * passes)
+
+    def test_bench_input_can_sleep_instead_of_loading(self):
+        for ranks in (1, 2):
+            json = self.good("bench", "input", "--config", "good.yaml", "--limit-steps", 5, "--load-ms", 30, "--train-ms", 20,
+                             "data.loader.threads=1", f"distributed.logical_ranks={ranks}", "--json", ranks=ranks).json()
+            self.assertIsNone(json["stages"])
+            self.assertEqual((json["load_ms"], json["train_ms"]), (30, 20))
+            self.assertGreaterEqual(json["sequential"]["step_ms_median"], 30 * ranks + 20)
+            self.assertGreaterEqual(json["parallel"]["step_ms_median"], 20)
+            self.assertLess(json["parallel"]["step_ms_median"], json["sequential"]["step_ms_median"])
+            self.assertEqual(json["parallel"]["read_mb_per_s"], 0)
+
+    def test_bench_input_teaches(self):
+        out = self.good("bench", "input", "--help").out
+        for word in ("--load-ms", "--train-ms", "sequential", "Examples"):
+            self.assertIn(word, out)
+        self.fails(self.call("bench", "input"), 64, "--config")
+        self.fails(self.call("bench", "input", "--config", "good.yaml", "--load-ms", "-1"), 64, "--load-ms")
+
+
+if __name__ == "__main__":
+    program.main()
