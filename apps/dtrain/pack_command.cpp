@@ -134,12 +134,13 @@ void warn_of_sizes(const PackCommand& command, const PackJob& pack, const Experi
 }
 
 // The lines that train from what was packed, as YAML.
-std::string config_lines(const PackCommand& command, const PackedManifest& m, const std::string& folder) {
+std::string config_lines(const PackCommand& command, const PackedManifest& m, const std::string& folder, bool groups) {
   std::string names;
   for (const std::string& name : m.classes) names += (names.empty() ? "" : ", ") + yaml_text(name);
   const bool masks = m.task == Task::segmentation;
   std::string text =
-      "# in place of the keys `task`, `data.format`, `data.root`, `data.image.size` and those of the old format\n";
+      "# in place of the keys `task`, `data.format`, `data.root`, `data.image.size`, `data.split` and those of the old "
+      "format\n";
   text += std::string("task: ") +
           (masks                        ? "segmentation"
            : m.task == Task::multiclass ? "multiclass"
@@ -148,13 +149,12 @@ std::string config_lines(const PackCommand& command, const PackedManifest& m, co
   text += "data:\n  format: " + m.to + "\n  root: " + yaml_text(folder) + "\n";
   if (command.options.to == PackTo::tfrecord)
     text += "  tfrecord: {" +
-            (masks ? std::string("mask: image/segmentation/class/encoded") : "names: [" + names + "]") + "}\n";
+            (masks ? std::string("mask: image/segmentation/class/encoded") : "names: [" + names + "]") +
+            (groups ? ", group: image/group" : "") + "}\n";
   if (command.options.to == PackTo::webdataset)
     text += "  webdataset: {" +
-            (masks                        ? std::string("mask: seg.png")
-             : m.task == Task::multiclass ? "names: [" + names + "]"
-                                          : "label: \"json:label\", names: [" + names + "]") +
-            "}\n";
+            (masks ? std::string("mask: seg.png") : "label: \"json:label\", names: [" + names + "]") +
+            (groups ? ", group: \"json:group\"" : "") + "}\n";
   if (masks && command.options.to != PackTo::packed) {
     text += "  image_mask: {mask_values: {";
     for (size_t k = 1; k <= m.classes.size(); ++k)
@@ -184,9 +184,10 @@ void finish(const PackCommand& command, const PackJob& pack, PackedManifest mani
            with_commas(pack.records()) + " records, " + with_commas(bytes) + " bytes, in " + fixed(seconds, 1) + " s" +
            (kept > 0 ? "; " + with_commas(kept) + " were there already" : ""));
   log.info("next: put these lines into the configuration; dtrain verify " + command.output + " reads every byte again");
-  std::fputs(
-      config_lines(command, manifest, std::filesystem::absolute(command.output).lexically_normal().string()).c_str(),
-      stdout);
+  std::fputs(config_lines(command, manifest, std::filesystem::absolute(command.output).lexically_normal().string(),
+                          pack.has_groups())
+                 .c_str(),
+             stdout);
   std::fflush(stdout);
 }
 

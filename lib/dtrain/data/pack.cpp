@@ -19,6 +19,8 @@
 #include "dtrain/data/stored_sample.hpp"
 #include "dtrain/io/file.hpp"
 #include "dtrain/io/packed_writer.hpp"
+#include "dtrain/io/tar.hpp"
+#include "dtrain/io/tfrecord.hpp"
 
 namespace dtrain {
 
@@ -190,6 +192,33 @@ void PackJob::name_files() {
   }
 }
 
+bool PackJob::has_groups() const {
+  return std::all_of(dataset_.samples.begin(), dataset_.samples.end(),
+                     [&](const Sample& sample) { return tells_patient(dataset_, sample); });
+}
+
+// Whether a file for other programs holds that many records, none of them damaged as far as its format tells.
+static bool holds_records(PackTo to, const std::string& path, const std::vector<std::byte>& bytes, int64_t records) {
+  const RecordFile file(path, bytes);
+  ByteWindow window(file);
+  int64_t found = 0;
+  try {
+    if (to == PackTo::tfrecord) {
+      TfRecordWalk walk(window);
+      while (const auto place = walk.next()) {
+        read_tfrecord(file, place->number, place->offset, place->size);
+        ++found;
+      }
+    } else {
+      TarWalk walk(window);
+      while (const auto member = walk.next()) found += member->name.ends_with(".json") ? 1 : 0;
+    }
+  } catch (const DataError&) {
+    return false;
+  }
+  return found == records;
+}
+
 std::optional<PackedManifest::Shard> PackJob::find(size_t number, const std::string& folder) const {
   const PackShard& shard = shards_[number];
   const std::string path = folder + "/" + shard.file;
@@ -197,6 +226,7 @@ std::optional<PackedManifest::Shard> PackJob::find(size_t number, const std::str
   if (!is_file(path)) return std::nullopt;
   if (options_.to != PackTo::packed) {
     const std::vector<std::byte> bytes = read_file(path);
+    if (!holds_records(options_.to, path, bytes, records)) return std::nullopt;
     return PackedManifest::Shard{shard.file, records, static_cast<int64_t>(bytes.size()), crc32c(bytes)};
   }
   try {

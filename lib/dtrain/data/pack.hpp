@@ -60,11 +60,13 @@ class PackJob {
   /// of the data set. Each has samples_per_shard records but the last of a part.
   const std::vector<PackShard>& shards() const { return shards_; }
   int64_t records() const { return records_; }
+  /// Every sample tells its patient or group.
+  bool has_groups() const;
   /// Without shards, not complete; what is not known here is left empty (source_format, config_sha256).
   const PackedManifest& manifest() const { return manifest_; }
 
   /// What is there of shard `number` if an earlier start of this very job wrote it; nothing where there is no such file
-  /// or it is not whole. Of a packed shard header and index are looked at, of another file all bytes.
+  /// or it is not whole. Of a packed shard header and index are looked at, of another file all records.
   std::optional<PackedManifest::Shard> find(size_t number, const std::string& folder) const;
 
   /// Writes shard `number` into `folder`, which is there, on `threads` threads. `tick` is called now and then, on the

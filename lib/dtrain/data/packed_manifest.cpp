@@ -56,7 +56,10 @@ static Json json_of(const PackedManifest& m) {
 
 static PackedManifest manifest_of(const Json& json) {
   PackedManifest m;
-  m.to = json.at("format").get<std::string>().substr(std::string_view("dtrain-").size());
+  constexpr std::string_view kPrefix = "dtrain-";
+  const auto format = json.at("format").get<std::string>();
+  if (!format.starts_with(kPrefix)) throw DataError("its format is '" + format + "', which dtrain pack does not write");
+  m.to = format.substr(kPrefix.size());
   if (json.at("version") != kVersion)
     throw DataError("it is of version " + json.at("version").dump() + ", and this build reads version " +
                     std::to_string(kVersion));
@@ -79,6 +82,10 @@ static PackedManifest manifest_of(const Json& json) {
   json.at("source").at("config_sha256").get_to(m.config_sha256);
   m.jpeg_quality = json.value("jpeg_quality", int64_t{0});
   m.mask_values = json.value("mask_values", m.mask_values);
+  for (const auto& [value, number] : m.mask_values)
+    if (number < 1 || number > static_cast<int64_t>(m.classes.size()) || number > 255)
+      throw DataError("mask_values names the class " + std::to_string(number) + " of " +
+                      std::to_string(m.classes.size()));
   for (const Json& shard : json.at("shards")) {
     m.shards.push_back({shard.at("file"), shard.at("records"), shard.at("bytes"), number_of(shard.at("crc32c"))});
     const std::string& file = m.shards.back().file;

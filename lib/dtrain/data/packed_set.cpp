@@ -60,6 +60,12 @@ void read_packed(const DataOptions& options, Dataset& dataset) {
                       (manifest.task == Task::multiclass     ? "multiclass"
                        : manifest.task == Task::segmentation ? "segmentation"
                                                              : "multilabel"));
+  if (options.split.given && !manifest.expand.empty())
+    throw ConfigError("'" + options.root +
+                      "' holds turned copies (dtrain pack --expand), which another split would part from their "
+                      "originals; leave data.split out: the split that it was packed with counts");
+  if (!options.classes.empty() && manifest.task == Task::segmentation)
+    throw ConfigError("data.classes cannot choose among the classes of packed masks; leave it out, or pack with it");
   dataset.task = manifest.task;
   dataset.classes = manifest.classes;
   dataset.mask_values = manifest.mask_values;

@@ -128,12 +128,12 @@ class Labeller {
   std::vector<std::string> bad_;
 };
 
-// Files named train… and val… tell the parts, like folders of these names.
+// Files named train… and val… or test… tell the parts, like folders of these names.
 void set_parts(Dataset& dataset) {
   std::vector<std::string> parts;
   for (const std::string& file : dataset.records->files()) parts.push_back(part_of_file(file));
   const auto has = [&](const char* part) { return std::find(parts.begin(), parts.end(), part) != parts.end(); };
-  if (!has("train") || !has("valid")) return;
+  if (!has("train") || (!has("valid") && !has("test"))) return;
   for (Sample& sample : dataset.samples) sample.part = parts[static_cast<size_t>(sample.place.file)];
 }
 

@@ -15,21 +15,23 @@
 #include "dtrain/base/hash.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/data/group_dealer.hpp"
+#include "dtrain/data/packed_set.hpp"
 #include "dtrain/data/scan.hpp"
 #include "dtrain/io/file.hpp"
+#include "dtrain/io/tiff_pages.hpp"
 
 namespace dtrain {
 
 namespace fs = std::filesystem;
 
 // In image folders the group was cut from the file name, where "img", "0001.png" and the class's own name tell nothing;
-// a patient's number does.
+// a patient's number does. A stack's whole name may be one: its pages are what differs.
 bool tells_patient(const Dataset& dataset, const Sample& sample) {
   if (sample.group.empty()) return false;
   if (dataset.format != DataFormat::image_folder) return true;
   const std::string& name = dataset.classes[static_cast<size_t>(sample.class_index)];
   return sample.group.find_first_of("0123456789") != std::string::npos && sample.group != name &&
-         without_ending(base_name(sample.path)) != sample.group;
+         (picture_path(sample.path).page > 0 || without_ending(base_name(sample.path)) != sample.group);
 }
 
 namespace {
@@ -354,9 +356,18 @@ Split split_dataset(const Dataset& dataset, const SplitOptions& options) {
 
 static constexpr size_t kDigits = 12;  // a chance of 1e-5 that any of 30,000 patients is taken for one of 100,000
 
+// Of a copy that dtrain pack --expand made, "a.png@hflip", its original's name.
+static std::string original_path(const Dataset& dataset, const Sample& sample) {
+  const size_t at = sample.path.rfind('@');
+  if (!dataset.packed || at == std::string::npos) return sample.path;
+  const std::vector<std::string>& turns = dataset.packed->manifest().expand;
+  const bool copy = std::find(turns.begin(), turns.end(), sample.path.substr(at + 1)) != turns.end();
+  return copy ? sample.path.substr(0, at) : sample.path;
+}
+
 static std::string digits_of(const Dataset& dataset, const Sample& sample) {
-  return sha256_hex(tells_patient(dataset, sample) ? "patient " + sample.group : "path " + sample.path)
-      .substr(0, kDigits);
+  const bool named = tells_patient(dataset, sample);
+  return sha256_hex(named ? "patient " + sample.group : "path " + original_path(dataset, sample)).substr(0, kDigits);
 }
 
 std::string training_digits(const Dataset& dataset, const Split& split) {

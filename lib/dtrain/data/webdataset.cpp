@@ -25,6 +25,7 @@ struct Group {
 };
 
 std::vector<Group> groups_of(ByteWindow& bytes) {
+  constexpr size_t kMost = 1000;  // of one sample; more are many samples
   TarWalk walk(bytes);
   std::vector<Group> groups;
   std::unordered_map<std::string, size_t> places;
@@ -37,6 +38,11 @@ std::vector<Group> groups_of(ByteWindow& bytes) {
     if (const TarMember* other = group.find(name->extension); other != nullptr)
       throw DataError(bytes.path() + " holds '" + member->name + "' twice, at bytes " + with_commas(other->offset) +
                       " and " + with_commas(member->offset));
+    if (group.members.size() == kMost)
+      throw DataError(
+          bytes.path() + " holds more than 1,000 files of the key '" + group.key + "', '" + member->name +
+          "' at byte " + with_commas(member->offset) +
+          " among them; a sample's key is its name up to the first dot, so its number must stand before that");
     group.members.emplace_back(name->extension, *member);
   }
   return groups;

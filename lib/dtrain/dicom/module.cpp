@@ -8,11 +8,16 @@
 #include <dcmtk/dcmjpeg/djdecode.h>
 #include <dcmtk/dcmjpls/djdecode.h>
 #include <dcmtk/oflog/oflog.h>
+#include <zlib.h>
 
+#include <algorithm>
+#include <climits>
 #include <cstdio>
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "dtrain/io/dicom_module.hpp"
 
@@ -37,10 +42,39 @@ void require(const OFCondition& done, const std::string& what) {
   if (done.bad()) refuse(what + " (" + done.text() + ")");
 }
 
+/// Of a file whose elements are deflated as a whole, how many bytes they are at most `most`; DCMTK would take memory
+/// for all of them. The file's meta group is not deflated, tells its own length first, and names the syntax.
+void require_small_inflated(const unsigned char* bytes, size_t size, size_t most) {
+  constexpr std::string_view kDeflated = "1.2.840.10008.1.2.1.99";
+  constexpr size_t kMeta = 144;  // preamble, "DICM", and the element with the group's length
+  if (size < kMeta) return;
+  const size_t length = bytes[140] | bytes[141] << 8 | bytes[142] << 16 | static_cast<size_t>(bytes[143]) << 24;
+  if (length > size - kMeta) return;
+  const std::string_view meta(reinterpret_cast<const char*>(bytes) + kMeta, length);
+  if (meta.find(kDeflated) == std::string_view::npos) return;
+  z_stream stream{};
+  if (inflateInit2(&stream, -15) != Z_OK) throw std::bad_alloc();
+  stream.next_in = const_cast<Bytef*>(bytes + kMeta + length);
+  stream.avail_in = static_cast<uInt>(std::min<size_t>(size - kMeta - length, UINT_MAX));
+  std::vector<unsigned char> scratch(1 << 16);
+  size_t made = 0;
+  int result = Z_OK;
+  while (result == Z_OK && made <= most) {
+    stream.next_out = scratch.data();
+    stream.avail_out = static_cast<uInt>(scratch.size());
+    result = inflate(&stream, Z_NO_FLUSH);
+    made += scratch.size() - stream.avail_out;
+  }
+  inflateEnd(&stream);
+  if (made > most) refuse("its elements are deflated and have more than " + std::to_string(most) + " bytes");
+}
+
 }  // namespace
 
 struct DicomFile {
   DicomFile(const void* bytes, size_t size) {
+    constexpr size_t kMostInflated = size_t{256} << 20;
+    require_small_inflated(static_cast<const unsigned char*>(bytes), size, kMostInflated);
     DcmInputBufferStream stream;
     stream.setBuffer(bytes, static_cast<offile_off_t>(size));
     stream.setEos();

@@ -62,7 +62,7 @@ std::vector<std::byte> decompressed(std::span<const std::byte> packed, Compressi
   const std::string format = compression == Compression::gzip ? "gzip" : "zlib";
   const auto most = static_cast<size_t>(max_bytes);
   Inflater inflater(compression);
-  std::vector<std::byte> out(std::min(most, std::max<size_t>(4 * packed.size(), 4096)));
+  std::vector<std::byte> out(std::min(most, std::max<size_t>(packed.size(), 4096)));
   std::span<const std::byte> in = packed;
   size_t done = 0;
   while (true) {
@@ -91,9 +91,10 @@ std::vector<std::byte> decompressed(std::span<const std::byte> packed, Compressi
     } else if (in.empty() && made == 0 && left == 0) {
       throw DataError(path + ": its " + format + " stream is cut short");
     }
-    if (done == out.size() && out.size() < most) out.resize(std::min(most, 2 * out.size()));
+    if (done == out.size() && out.size() < most) out.resize(std::min(most, out.size() + out.size() / 2));
   }
   out.resize(done);
+  out.shrink_to_fit();  // it may stay for the whole run
   return out;
 }
 

@@ -18,6 +18,8 @@ namespace dtrain {
 namespace {
 
 constexpr size_t kMostPages = 65'535;
+constexpr uint64_t kMostValues = uint64_t{16} << 20;     // bytes of all lists of a page: two million strips
+constexpr uint64_t kMostPixelBytes = uint64_t{2} << 30;  // more than ImageLimits permits of pixels, uncompressed
 
 enum Tag : uint16_t {
   kNewSubfileType = 254,
@@ -159,6 +161,7 @@ class Tiff {
     for (const uint64_t length : bytes) {
       if (length > source_.size() - std::min(sum, source_.size())) refuse("its pixels do not lie in the file");
       sum += length;
+      if (sum > kMostPixelBytes) refuse("a page of more than 2 GiB");
     }
     return assemble(directory, tiles ? kTileOffsets : kStripOffsets, from, bytes);
   }
@@ -194,6 +197,7 @@ class Tiff {
     std::vector<std::byte> table(count * entry_bytes() + word());
     take(at + head_bytes, table);
     Directory directory;
+    uint64_t held = 0;
     for (uint64_t i = 0; i < count; ++i) {
       const std::byte* raw = table.data() + i * entry_bytes();
       Entry entry;
@@ -203,17 +207,19 @@ class Tiff {
       entry.type = static_cast<uint16_t>(number({raw + 2, 2}));
       entry.count = number({raw + 4, word()});
       if (entry.tag == kNewSubfileType && entry.count != 1) continue;
-      read_values(raw + 4 + word(), entry);
+      read_values(raw + 4 + word(), entry, held);
       directory.entries.push_back(std::move(entry));
     }
     directory.next = number({table.data() + count * entry_bytes(), word()});
     return directory;
   }
 
-  void read_values(const std::byte* place, Entry& entry) const {
+  void read_values(const std::byte* place, Entry& entry, uint64_t& held) const {
     const uint64_t unit = bytes_of_type(entry.type);
     if (unit == 0) return;
     if (entry.count > source_.size() / unit) refuse("a list of values is longer than the file");
+    if (entry.count * unit > kMostValues - held) refuse("its lists of values have more than 16 MiB");
+    held += entry.count * unit;
     entry.values.resize(entry.count * unit);
     if (entry.values.size() <= word()) {
       std::copy_n(place, entry.values.size(), entry.values.begin());
@@ -317,9 +323,8 @@ std::vector<uint64_t> tiff_pages(std::span<const std::byte> file, const std::str
 }
 
 std::vector<std::byte> read_picture_file(const std::string& path) {
-  constexpr int64_t kMostBytes = int64_t{2} << 30;  // more than ImageLimits permits of pixels, uncompressed
   const PicturePath place = picture_path(path);
-  if (place.page == 0) return read_file(path, kMostBytes);
+  if (place.page == 0) return read_file(path, static_cast<int64_t>(kMostPixelBytes));
   const DiskSource source(place.file);
   if (!Tiff::begins(source)) throw DataError(path + ": " + place.file + " is no TIFF file");
   const Tiff tiff(source, path);

@@ -201,6 +201,11 @@ TEST_CASE("only training samples are enlarged, each copy under a name of its own
   const std::vector<PackTurn> turns = {PackTurn::vflip, PackTurn::hflip, PackTurn::rot90, PackTurn::rot180,
                                        PackTurn::rot270};
   const Source again = packed(source, {.samples_per_shard = 7, .expand = turns}, folder.path());
+  DataOptions another = source.options;  // with a split of its own: copies would cross it
+  another.format = DataFormat::packed;
+  another.root = folder.path();
+  CHECK(holds(error_of(78, [&] { open_dataset(another, Task::from_format, 1); }), "leave data.split out"));
+  CHECK(training_digits(again.dataset, again.split) == training_digits(source.dataset, source.split));
   CHECK(again.split.train.size() == 6 * source.split.train.size());
   CHECK(again.split.valid.size() == source.split.valid.size());
   std::set<uint64_t> ids;
@@ -208,6 +213,7 @@ TEST_CASE("only training samples are enlarged, each copy under a name of its own
     ids.insert(sample.id);
     const size_t at = sample.path.find('@');
     CHECK((at == std::string::npos || sample.part == "train"));
+    REQUIRE_FALSE(sample.group.empty());
     CHECK(sample.path.find(sample.group) != std::string::npos);
   }
   CHECK(ids.size() == again.dataset.samples.size());
@@ -250,6 +256,31 @@ TEST_CASE("a shard that is there whole is kept, one that is missing, cut or of a
   const PackJob other = job_of(source, {.samples_per_shard = 4, .expand = {}, .codec = PackedCodec::deflate});
   CHECK(other.manifest().job != job.manifest().job);
   CHECK_FALSE(other.find(0, folder.path()).has_value());
+}
+
+TEST_CASE("classes of packed masks are not chosen among") {
+  const TempFolder root;
+  const TempFolder folder;
+  pack_into(job_of(opened(make_masks(root, 12), 12), {.samples_per_shard = 4, .expand = {}}), folder.path());
+  DataOptions options = options_for(DataFormat::packed, folder.path());
+  options.classes = {"2", "1"};
+  CHECK(holds(error_of(78, [&] { open_dataset(options, Task::segmentation, 1); }), "packed masks"));
+}
+
+TEST_CASE("an exchange file that is damaged is packed anew") {
+  const TempFolder root;
+  const Source source = opened(make_folder(root, 12), 12);
+  for (const PackTo to : {PackTo::tfrecord, PackTo::webdataset}) {
+    const TempFolder folder;
+    const PackJob job = job_of(source, {.to = to, .samples_per_shard = 4, .expand = {}});
+    pack_into(job, folder.path());
+    CHECK(job.find(0, folder.path()).has_value());
+    const std::string file = folder / job.shards()[0].file;
+    std::string bytes = read_text(file);
+    bytes.resize(bytes.size() / 2);
+    folder.text(job.shards()[0].file, bytes);
+    CHECK_FALSE(job.find(0, folder.path()).has_value());
+  }
 }
 
 TEST_CASE("a set that is not what its manifest says is refused") {
@@ -345,7 +376,7 @@ TEST_CASE("what is packed for other programs is read back by dtrain's own reader
         options.image_mask.mask_values = {{1, 1}, {2, 2}};
       } else {
         options.tfrecord.names = options.webdataset.names = source.dataset.classes;
-        if (groups) options.webdataset.label = "json:label";
+        options.webdataset.label = "json:label";
         if (groups) options.tfrecord.group = "image/group";
         if (groups) options.webdataset.group = "json:group";
       }

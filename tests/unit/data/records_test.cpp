@@ -183,6 +183,11 @@ TEST_CASE("names of record files tell the parts where there are training and val
   CHECK(split.test.size() == 2);
   CHECK(part_of_file("a/trainer.tfrecord").empty());
   CHECK(part_of_file("val_1.tar") == "valid");
+  std::filesystem::remove(root / "validation-00000-of-00001");
+  const Split tested = split_dataset(open(options), options.split);
+  CHECK(tested.train.size() == 4);
+  CHECK(tested.valid.empty());
+  CHECK(tested.test.size() == 2);
   options.split.given = true;
   options.split.folders = {{"train", "train-00000-of-00002"}, {"valid", "test.tfrecord"}};
   CHECK(split_dataset(open(options), options.split).train.size() == 2);
@@ -242,6 +247,14 @@ TEST_CASE("masks in TFRecords and archives make a segmentation set") {
     CHECK(mask_values_found(data, *format, 0) == std::vector<int64_t>{0, 7, 255});
     CHECK(read_sample_files(data, 0).masks.size() == 1);
   }
+}
+
+TEST_CASE("a thousand files of one key are no sample") {
+  const TempFolder root;
+  std::string archive;
+  for (int i = 0; i <= 1000; ++i) archive += tar_member("scan." + std::to_string(i) + ".png", "x");
+  root.text("a.tar", archive + tar_end());
+  CHECK(holds(error_of(65, [&] { open(options_for(DataFormat::webdataset, root.path())); }), "up to the first dot"));
 }
 
 TEST_CASE("members of an archive with one key are one sample, wherever they stand") {
