@@ -174,41 +174,32 @@ class Description {
 
   void loader() {
     LoaderOptions& loader = e_.data.loader;
-    const std::vector<std::string> by = {"data.loader.pipeline"};
-    const bool parallel = loader.pipeline == Pipeline::parallel;
-    const std::string when = "`data.loader.pipeline` is parallel";
     add("data.loader.threads", whole_codec(loader.threads, {.min = 1, .max = 1024, .word = "auto", .word_value = 0}),
         "Decoding threads per process; auto: the cores this process may use, less those that compute, at least 1, and "
-        "from "
-        "there more or fewer by what training waits during the first epoch.")
-        .only(parallel, when, by)
+        "from there more or fewer by what training waits. With `data.loader.pipeline` sequential the one that trains.")
         .outside_fingerprint();
     add("data.loader.prefetch", whole_codec(loader.prefetch, {.min = 1, .max = 1024}),
-        "Batches held ready ahead of the one in use.")
-        .only(parallel, when, by)
+        "Batches held ready ahead of the one in use; with `data.loader.pipeline` sequential none.")
         .outside_fingerprint();
     add("data.loader.interleave", whole_codec(loader.interleave, {.min = 1, .max = 1024}),
-        "Records that a process asks the disk for at once, each of whichever file it lies in: the one that is read and "
-        "those that come after it, as far as the batches reach that are being made. 1: one after the other.")
-        .only(parallel && has_records(e_.data),
-              "`data.format` is tfrecord or webdataset and `data.loader.pipeline` is parallel",
-              {"data.format", "data.loader.pipeline"})
+        "Of `data.format` tfrecord and webdataset: records that a process asks the disk for at once, each of whichever "
+        "file it lies in: the one that is read and those that come after it, as far as the batches reach that are "
+        "being "
+        "made. 1: one after the other.")
         .outside_fingerprint();
     add("data.loader.cache", choice_codec(loader.cache, {"none", "ram", "device"}),
         "ram: decoded pictures and masks are kept in memory that the training processes of a host share, and read no "
         "more; device: each process keeps the pictures and masks it has seen, decoded and resized, in memory of the "
         "device that computes, a GPU's or its own, and reads them no more; of `data.augment` only hflip, vflip, rot90, "
         "mixup and cutmix go with it.")
-        .only(parallel, when, by)
         .outside_fingerprint();
     add("data.loader.on_bad_sample", choice_codec(loader.on_bad_sample, {"fail", "replace"}),
         "A training sample that cannot be decoded. fail: the run ends with 65; replace: another training sample takes "
         "its place, the same for any number of processes.")
         .outside_fingerprint();
     add("data.loader.max_bad", whole_codec(loader.max_bad, {.min = 1}),
-        "Samples that are replaced in an epoch, over all processes; one more ends the run with 65.")
-        .only(loader.on_bad_sample == BadSample::replace, "`data.loader.on_bad_sample` is replace",
-              {"data.loader.on_bad_sample"})
+        "With `data.loader.on_bad_sample` replace: samples that are replaced in an epoch, over all processes; one more "
+        "ends the run with 65.")
         .outside_fingerprint();
     add("data.loader.pipeline", choice_codec(loader.pipeline, {"parallel", "sequential"}),
         "sequential: the old way, for comparison: one sample after the other when its batch is wanted, and each "

@@ -40,11 +40,11 @@ std::vector<Key> describe_augmentation(AugmentOptions& a) {
   add("gamma", real_codec(a.gamma, {.max = 10}),
       "g: pixels in [0, 1] to the power of a number from [1 / (1 + g), 1 + g], evenly in its logarithm.");
   add("noise", real_codec(a.noise, share),
-      "n: Gaussian noise with a standard deviation from [0, n], where black is 0 and white 1.");
+      "n: Gaussian noise with a standard deviation from [0, n], where black is 0 and white 1; each channel of "
+      "a coloured picture has its own.");
   add("cutout", real_codec(a.cutout, below_one),
-      "c: a rectangle of c times height and width, its centre anywhere, becomes `data.image.mean`; in the picture "
-      "alone, "
-      "not in its mask.");
+      "c: a rectangle of c times height and width, its centre anywhere, becomes `data.image.mean`, of a grey file "
+      "under `data.image.channels` 3 the mean of the three; in the picture alone, not in its mask.");
   add("mixup", real_codec(a.mixup, alpha),
       "alpha: all pictures of a logical rank's batch are mixed with their neighbours, λ to 1 - λ with λ from "
       "Beta(alpha, alpha), and so are their losses. With `cutmix` too, each batch gets one of the two by turns of a "

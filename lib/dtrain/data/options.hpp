@@ -139,8 +139,9 @@ struct AugmentOptions {
   double contrast = 0;       ///< c: distance from the picture's mean × uniform [1-c, 1+c], [0, 1]
   double gamma = 0;          ///< g: pixels to the power of a number from [1/(1+g), 1+g], evenly in its logarithm
   double noise = 0;          ///< n: Gaussian noise with a standard deviation from [0, n], white is 1; [0, 1]
-  double cutout = 0;         ///< c: a rectangle of c × height by c × width becomes data.image.mean, [0, 1)
-  double mixup = 0;          ///< alpha of Beta(alpha, alpha), from which the share of a picture in its mixture is drawn
+  double cutout = 0;  ///< c: a rectangle of c × height by c × width becomes data.image.mean, of a grey file under
+                      ///< channels 3 the mean of the three; [0, 1)
+  double mixup = 0;   ///< alpha of Beta(alpha, alpha), from which the share of a picture in its mixture is drawn
   double cutmix = 0;  ///< alpha likewise, of the share that is left when a rectangle of another picture is put in
 };
 

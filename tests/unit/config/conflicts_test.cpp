@@ -128,10 +128,6 @@ TEST_CASE("values that contradict each other are told where one of them stands")
              {{"data.augment.random_crop=[0, 1]"}, "data.augment.random_crop"},
              {{"data.augment.random_crop=[1, 0.5]"}, "wants [low, high] with low less than high"},
              {{"data.augment.mixup=0.2", "batch.per_rank=1"}, "data.augment.mixup mixes the pictures of one batch"},
-             {{"data.loader.max_bad=5"}, "data.loader.max_bad has no effect here"},
-             {{"data.loader.pipeline=sequential", "data.loader.threads=2"}, "data.loader.threads has no effect here"},
-             {{"data.loader.pipeline=sequential", "data.loader.cache=ram"}, "data.loader.cache has no effect here"},
-             {{"data.loader.interleave=2"}, "data.loader.interleave has no effect here"},
              {{"cuda_graphs=true", "deterministic=false"}, "cuda_graphs needs deterministic"},
              {{"cuda_graphs=true", "model.name=small_cnn", "model.dropout=0.1"}, "model.dropout: 0"},
              {{"optimizer={name: sgd, nesterov: true}"}, "optimizer.nesterov needs optimizer.momentum > 0"},
@@ -154,6 +150,20 @@ TEST_CASE("values that contradict each other are told where one of them stands")
   CHECK(errors_with(kSynthetic, {"data.augment.random_crop=none", "batch.per_rank=1"}).empty());
   CHECK(errors_with(kSynthetic, {"data.loader.cache=ram", "data.augment.contrast=0.1"}).empty());
   CHECK(errors_with(kSynthetic, {"data.loader.on_bad_sample=replace", "data.loader.max_bad=5"}).empty());
+}
+
+// They decide how fast samples come and which are borne, never what they are: one file serves every format and
+// pipeline.
+TEST_CASE("how samples are loaded can be said in full, whichever of it acts") {
+  const std::string all =
+      "data.loader={threads: auto, prefetch: 2, interleave: 10, cache: none, on_bad_sample: fail, max_bad: 100, "
+      "pipeline: parallel}";
+  for (const std::vector<std::string>& base : {kFolder, kNih, kCsv, kMask, kSynthetic}) {
+    CHECK(errors_with(base, {all}).empty());
+    CHECK(
+        errors_with(base, {all, "data.loader={threads: 3, prefetch: 4, cache: ram}", "data.loader.pipeline=sequential"})
+            .empty());
+  }
 }
 
 TEST_CASE("a monitor names a column that epochs.csv will have") {
