@@ -47,8 +47,8 @@ std::shared_ptr<const RecordFile> RecordSet::open(int64_t file) const {
   auto opened = std::make_shared<const RecordFile>(
       options_.format == DataFormat::tfrecord ? open_tfrecord_file(path, room) : open_tar_file(path, room));
   if (entry.size >= 0 && entry.size != opened->size())
-    throw DataError(path + " had " + with_commas(entry.size) + " bytes and now has " + with_commas(opened->size()) +
-                    "; it was changed meanwhile");
+    throw IoError(path + " had " + with_commas(entry.size) + " bytes and now has " + with_commas(opened->size()) +
+                  "; it was changed meanwhile");
   entry.size = opened->size();
   entry.file = opened;
   if (opened->in_memory()) {

@@ -25,7 +25,7 @@ class RecordSet {
   ~RecordSet();
 
   const std::vector<std::string>& files() const { return files_; }
-  /// The open file. Throws as open_tfrecord_file() and open_tar_file(); DataError if its size has changed since it was
+  /// The open file. Throws as open_tfrecord_file() and open_tar_file(); IoError if its size has changed since it was
   /// opened first, or if compressed files hold more than kMostDecompressed.
   std::shared_ptr<const RecordFile> open(int64_t file) const;
 

@@ -50,8 +50,8 @@ void RecordFile::read(int64_t offset, std::span<std::byte> out) const {
     if (got == -EINTR) continue;
     if (got < 0) throw_errno("read", path_, static_cast<int>(-got));
     if (got == 0)
-      throw DataError(path_ + " ends at byte " + with_commas(offset) + ", but had " + with_commas(size_) +
-                      " bytes when it was opened; it was cut meanwhile");
+      throw IoError(path_ + " ends at byte " + with_commas(offset) + ", but had " + with_commas(size_) +
+                    " bytes when it was opened; it was cut meanwhile");
     offset += got;
     out = out.subspan(static_cast<size_t>(got));
   }

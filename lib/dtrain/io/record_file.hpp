@@ -26,7 +26,7 @@ class RecordFile {
   int64_t size() const { return size_; }  ///< when it was opened; of what was compressed: decompressed
   bool in_memory() const { return descriptor_ < 0; }
 
-  /// Fills `out` with the bytes from `offset` on. Throws DataError where the file ends before (it was cut after it was
+  /// Fills `out` with the bytes from `offset` on. Throws IoError where the file ends before (it was cut after it was
   /// opened), like throw_errno for what the disk says. 0 <= offset, and the range ends within size().
   void read(int64_t offset, std::span<std::byte> out) const;
   /// Has the kernel begin to read a range that read() will be asked for, and returns at once.

@@ -6,6 +6,7 @@
 #include "dtrain/data/device_batches.hpp"
 #include "dtrain/data/loader.hpp"
 #include "dtrain/data/substitutes.hpp"
+#include "support/records.hpp"
 #include "unit/data/folder.hpp"
 
 using namespace dtrain;
@@ -156,6 +157,24 @@ TEST_CASE("a file that has vanished says nothing about its sample: it is never r
   Loader loader(set.data, set.options, 9, at::MemoryFormat::ChannelsLast, no_trace, {.substitutes = &set.part});
   loader.start({{{5}, 0, true}});
   CHECK(holds(error_of(66, [&] { loader.next(); }), set.path(5)));
+}
+
+TEST_CASE("a record file that changes meanwhile says nothing about its samples: they are never replaced") {
+  TempFolder root;
+  const std::string picture = "a picture of no kind at all, with as many bytes as it takes";
+  const auto write = [&](size_t length) {
+    root.text("a.tar", tar_member("1.png", picture.substr(0, length)) + tar_member("1.cls", "0") +
+                           tar_member("2.png", picture.substr(0, length)) + tar_member("2.cls", "1") + tar_end());
+  };
+  write(20);
+  DataOptions options = options_for(DataFormat::webdataset, root.path());
+  options.image.height = options.image.width = 16;
+  const Dataset data = open_dataset(options, Task::from_format, 1);
+  const std::vector<int64_t> part = {0, 1};
+  Loader loader(data, options, 9, at::MemoryFormat::ChannelsLast, no_trace, {.substitutes = &part});
+  std::filesystem::resize_file(root / "a.tar", 600);
+  loader.start({{{1}, 0, true}});
+  CHECK(holds(error_of(74, [&] { loader.next(); }), "meanwhile"));
 }
 
 TEST_CASE("substitutes are drawn from the part, keyed by seed and sample") {

@@ -152,7 +152,7 @@ TEST_CASE("a record file that changes after it was opened is told, not read") {
   DataOptions options = tfrecord_set(root);
   const Dataset data = open(options);
   root.text("deep/part-00000-of-00003", record(9, int64_feature({9})));
-  for (int64_t i = 1; i < 4; ++i) CHECK_THROWS_AS(read_sample_files(data, i), DataError);
+  for (int64_t i = 1; i < 4; ++i) CHECK_THROWS_AS(read_sample_files(data, i), IoError);
 }
 
 TEST_CASE("of more record files than may be open each is still read") {
