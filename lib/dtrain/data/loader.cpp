@@ -9,6 +9,7 @@
 #include <exception>
 #include <map>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "dtrain/base/error.hpp"
@@ -72,9 +73,10 @@ struct Loader::Impl {
   int64_t batches = 0;  // begun
   SampleCost spent;
 
-  std::optional<ThreadTuner> tuner;  // of the first start()
-  Stopwatch since_taken;             // the last batch
-  size_t working = 0;                // threads that may work: the first ones
+  std::optional<ThreadTuner> tuner;
+  bool training = false;  // what start() began: training's waits are tuned by, not evaluation's
+  Stopwatch since_taken;  // the last batch
+  size_t working = 0;     // threads that may work: the first ones
   std::vector<std::thread> threads;
 };
 
@@ -95,9 +97,15 @@ void Loader::Impl::run(size_t thread) {
   }
 }
 
+// Threads that the system does not give are done without; one there must be.
 void Loader::Impl::set_working(size_t count) {
-  working = count;
-  for (size_t i = threads.size(); i < count; ++i) threads.emplace_back([this, i] { run(i); });
+  try {
+    for (size_t i = threads.size(); i < count; ++i) threads.emplace_back([this, i] { run(i); });
+  } catch (const std::system_error&) {
+    if (threads.empty()) throw;
+    if (tuner) tuner->settle_at(static_cast<int>(threads.size()));
+  }
+  working = std::min(count, threads.size());
   work.notify_all();
 }
 
@@ -105,7 +113,7 @@ void Loader::Impl::set_working(size_t count) {
 void Loader::Impl::tune(double waited_s) {
   const double passed_s = since_taken.seconds();
   since_taken.restart();
-  if (!tuner || generation != 1 || calls <= static_cast<int64_t>(prefetch) + 1) return;
+  if (!tuner || !training || calls <= static_cast<int64_t>(prefetch) + 1) return;
   if (tuner->note(waited_s, passed_s)) set_working(static_cast<size_t>(tuner->threads()));
 }
 
@@ -233,6 +241,8 @@ void Loader::start(std::vector<BatchRequest> requests) {
   impl.waited = impl.fill_sum = 0;
   impl.calls = impl.batches = 0;
   impl.spent = {};
+  impl.training = !requests.empty() && requests.front().augment_epoch.has_value();
+  if (impl.tuner) impl.tuner->begin_window();
   impl.slots.clear();
   impl.requests.assign(std::make_move_iterator(requests.begin()), std::make_move_iterator(requests.end()));
   for (size_t i = 0; i < impl.prefetch; ++i) impl.add_slot();

@@ -30,7 +30,8 @@ struct Delivery {
   const std::vector<int64_t>* substitutes = nullptr;
   /// Above 0 each sample takes so many seconds of sleep, instead of being read and decoded: `dtrain bench input`.
   double load_s = 0;
-  /// options.loader.threads is where to begin: the threads are tuned during the first start() (ThreadTuner).
+  /// options.loader.threads is where to begin: the threads are tuned (ThreadTuner) while requests with an
+  /// augment_epoch are taken, which are those of training.
   bool tune_threads = false;
 };
 

@@ -21,6 +21,16 @@ bool ThreadTuner::go_back() {
   return true;
 }
 
+void ThreadTuner::begin_window() {
+  batches_ = 0;
+  waited_s_ = passed_s_ = 0;
+}
+
+void ThreadTuner::settle_at(int threads) {
+  threads_ = threads;
+  settled_ = true;
+}
+
 bool ThreadTuner::note(double waited_s, double passed_s) {
   if (settled_) return false;
   waited_s_ += waited_s;
@@ -28,8 +38,7 @@ bool ThreadTuner::note(double waited_s, double passed_s) {
   if (++batches_ < kWindow) return false;
   const double share = passed_s_ > 0 ? waited_s_ / passed_s_ : 0;
   const double rate = passed_s_ > 0 ? batches_ / passed_s_ : 0;
-  batches_ = 0;
-  waited_s_ = passed_s_ = 0;
+  begin_window();
   if (threads_ > before_ && before_ > 0 && rate < kWorth * rate_) return go_back();
   if (threads_ < before_ && share > kLittle) return go_back();
   if (share > kMuch) return try_threads(std::min(most_, threads_ + (threads_ + 1) / 2), rate);

@@ -26,6 +26,10 @@ class ThreadTuner {
   /// A batch was taken: training had waited `waited_s` for it, `passed_s` after it took the one before. True where
   /// threads() has changed.
   bool note(double waited_s, double passed_s);
+  /// The batches noted since the last look do not count: what comes next is no continuation of them.
+  void begin_window();
+  /// There can be so many and no more: that is it.
+  void settle_at(int threads);
 
  private:
   bool try_threads(int threads, double rate);

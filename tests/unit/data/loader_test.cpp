@@ -1,8 +1,10 @@
 #include "dtrain/data/loader.hpp"
 
 #include <ATen/ATen.h>
+#include <pthread.h>
 
 #include <chrono>
+#include <system_error>
 #include <thread>
 
 #include "dtrain/base/time.hpp"
@@ -295,4 +297,57 @@ TEST_CASE("threads that are tuned while batches are taken change none of them") 
     CHECK(tuned.threads() >= 1);
     CHECK(tuned.threads() <= 12);
   }
+}
+
+TEST_CASE("threads are tuned by the waits of training, in whichever of its epochs") {
+  const TempFolder root;
+  make_pictures(root, 4);
+  const DataOptions options = small(DataFormat::image_folder, root, 1, 2);
+  const Dataset data = open_dataset(options, Task::from_format, 1);
+  Loader loader(data, options, 9, at::MemoryFormat::Contiguous, no_trace, {.load_s = 0.002, .tune_threads = true});
+  const auto run = [&](size_t batches, std::optional<int64_t> epoch) {
+    loader.start(std::vector<BatchRequest>(batches, BatchRequest{{0, 1}, epoch}));
+    drain(loader);
+    return loader.threads();
+  };
+  CHECK(run(60, std::nullopt) == 1);  // evaluation
+  CHECK(run(18, 0) == 1);             // one batch less than a window, beside those that a start leaves out
+  CHECK(run(18, 1) == 1);
+  CHECK(run(19, 2) == 2);
+}
+
+/// While it lives no thread can be started: none has room for its stack.
+struct NoThreads {
+  NoThreads() {
+    pthread_getattr_default_np(&usual_);
+    pthread_attr_t huge;
+    pthread_attr_init(&huge);
+    pthread_attr_setstacksize(&huge, size_t{1} << 47);
+    pthread_setattr_default_np(&huge);
+    pthread_attr_destroy(&huge);
+  }
+  ~NoThreads() {
+    pthread_setattr_default_np(&usual_);
+    pthread_attr_destroy(&usual_);
+  }
+
+ private:
+  pthread_attr_t usual_;
+};
+
+TEST_CASE("threads that cannot be started are done without, but for the first") {
+  const TempFolder root;
+  make_pictures(root, 4);
+  const DataOptions options = small(DataFormat::image_folder, root, 1, 2);
+  const Dataset data = open_dataset(options, Task::from_format, 1);
+  const auto make = [&] {
+    return std::make_unique<Loader>(data, options, 9, at::MemoryFormat::Contiguous, no_trace,
+                                    Delivery{.load_s = 0.002, .tune_threads = true});
+  };
+  const auto loader = make();
+  const NoThreads none;
+  CHECK_THROWS_AS(make(), std::system_error);
+  loader->start(std::vector<BatchRequest>(60, BatchRequest{{0, 1}, 0}));
+  CHECK(drain(*loader).size() == 60);
+  CHECK(loader->threads() == 1);
 }
