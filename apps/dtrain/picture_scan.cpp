@@ -91,17 +91,20 @@ Findings look_at_pictures(const Experiment& e, const Plan& plan, bool quick, Pro
     if (!on_disk) return;
     const Stopwatch hashing;
     const std::string content = Sha256().update(files.picture_bytes()).hex_digest();
+    const double hash_s = hashing.seconds();
     const std::lock_guard lock(mutex);
     findings.by_content[content].push_back(index);
-    findings.hash_s += hashing.seconds();
+    findings.hash_s += hash_s;
   };
   const auto work = [&] {
     for (size_t i = next++; i < dataset.samples.size(); i = next++) {
       try {
-        look(static_cast<int64_t>(i));
-      } catch (const Error& error) {
-        const std::lock_guard lock(mutex);
-        findings.bad.emplace(static_cast<int64_t>(i), error);
+        try {
+          look(static_cast<int64_t>(i));
+        } catch (const Error& error) {
+          const std::lock_guard lock(mutex);
+          findings.bad.emplace(static_cast<int64_t>(i), error);
+        }
       } catch (...) {
         const std::lock_guard lock(mutex);
         failure = std::current_exception();
@@ -112,8 +115,13 @@ Findings look_at_pictures(const Experiment& e, const Plan& plan, bool quick, Pro
     const std::lock_guard lock(mutex);
     if (--working == 0) ended.notify_one();
   };
-  std::vector<std::thread> threads;
-  for (size_t t = 0, cores = working; t < cores; ++t) threads.emplace_back(work);
+  std::vector<std::jthread> threads;
+  try {
+    for (size_t t = 0, cores = working; t < cores; ++t) threads.emplace_back(work);
+  } catch (...) {
+    next = dataset.samples.size();
+    throw;
+  }
   ProgressLine progress(mode, read_launch().launched, log);
   const Stopwatch stopwatch;
   const auto total = static_cast<int64_t>(dataset.samples.size());
@@ -126,7 +134,7 @@ Findings look_at_pictures(const Experiment& e, const Plan& plan, bool quick, Pro
     }
   }
   progress.clear();
-  for (std::thread& thread : threads) thread.join();
+  threads.clear();
   if (failure != nullptr) std::rethrow_exception(failure);
   for (auto& [content, samples] : findings.by_content) std::sort(samples.begin(), samples.end());
   return findings;

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <exception>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
@@ -116,14 +117,29 @@ void note_others(const std::string& folder, const PackedManifest& manifest, Repo
 void look_at_all(const std::string& folder, const PackedManifest& manifest, Report& report) {
   std::vector<std::optional<Verdict>> verdicts(manifest.shards.size());
   std::atomic<size_t> next{0};
+  std::vector<std::exception_ptr> failures(verdicts.size());  // but for what is wrong with a file
   const auto path_of = [&](size_t i) { return folder + "/" + manifest.shards[i].file; };
+  const auto work = [&] {
+    for (size_t i = next++; i < verdicts.size(); i = next++) {
+      try {
+        verdicts[i] = look_at(path_of(i), &manifest, i);
+      } catch (...) {
+        failures[i] = std::current_exception();
+        next = verdicts.size();
+      }
+    }
+  };
   {
     std::vector<std::jthread> threads;
-    for (size_t t = 0; t < bound_cores().size(); ++t)
-      threads.emplace_back([&] {
-        for (size_t i = next++; i < verdicts.size(); i = next++) verdicts[i] = look_at(path_of(i), &manifest, i);
-      });
+    try {
+      for (size_t t = 0; t < bound_cores().size(); ++t) threads.emplace_back(work);
+    } catch (...) {
+      next = verdicts.size();
+      throw;
+    }
   }
+  for (const std::exception_ptr& failure : failures)
+    if (failure) std::rethrow_exception(failure);
   for (size_t i = 0; i < verdicts.size(); ++i) report.add(path_of(i), *verdicts[i]);
 }
 

@@ -71,19 +71,22 @@ std::vector<Range> samples_of(const std::vector<PackShard::Item>& items) {
 class Crew {
  public:
   void run(size_t count, int threads, const std::function<void(size_t)>& work, const std::function<void()>& tick) {
-    std::vector<std::thread> crew;
+    std::vector<std::jthread> crew;
     const size_t most = std::min(static_cast<size_t>(threads), count);
     working_ = most;
-    for (size_t t = 0; t < most; ++t) crew.emplace_back([&] { take(count, work); });
-    {
+    try {
+      for (size_t t = 0; t < most; ++t) crew.emplace_back([&] { take(count, work); });
       std::unique_lock lock(mutex_);
       while (!done_.wait_for(lock, std::chrono::milliseconds(200), [&] { return working_ == 0; })) {
         lock.unlock();
         tick();
         lock.lock();
       }
+    } catch (...) {  // they end with what they are at
+      next_ = count;
+      throw;
     }
-    for (std::thread& thread : crew) thread.join();
+    crew.clear();
     if (error_) std::rethrow_exception(error_);
   }
 
