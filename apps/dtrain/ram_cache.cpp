@@ -11,19 +11,22 @@ namespace dtrain {
 
 // Of a host's free memory: networks, gradients and what the loader works in come on top.
 constexpr double kForPictures = 0.8;
+// Bytes beyond what is expected, as that comes from a few pictures.
+constexpr double kSpare = 64 << 20;
 
 static std::string megabytes(double mb) {
   return (mb < 100 ? fixed(mb, 1) : with_commas(static_cast<int64_t>(mb + 0.5))) + " MB";
 }
 
-// The first rank of a host. The size is what may be taken; what will be is known when all pictures are there.
+// The first rank of a host. The size is what may be taken: pictures may be larger than those that were looked at.
 static std::unique_ptr<SharedPictures> memory_of_host(const Experiment& e, const Plan& plan, double need_mb) {
   const double free_mb = kForPictures * free_host_mb();
   if (need_mb > free_mb)
     throw IoError("needs about " + megabytes(need_mb) + " on each host, and " + host_name() + " can give " +
                   megabytes(free_mb));
   return std::make_unique<SharedPictures>(static_cast<int64_t>(plan.dataset.samples.size()),
-                                          static_cast<int64_t>(free_mb * 1e6), e.data.image, keeps_raw(e));
+                                          static_cast<int64_t>(std::min(free_mb * 1e6, 1.5e6 * need_mb + kSpare)),
+                                          e.data.image, keeps_raw(e));
 }
 
 RamCache make_ram_cache(const Experiment& e, const Plan& plan, Job& job) {

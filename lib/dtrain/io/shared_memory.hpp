@@ -19,7 +19,7 @@ class SharedMemory {
   SharedMemory(const SharedMemory&) = delete;
   SharedMemory& operator=(const SharedMemory&) = delete;
 
-  /// One word for another process.
+  /// One line for another process.
   const std::string& address() const { return address_; }
   std::byte* data() const { return data_; }
   int64_t size() const { return size_; }
