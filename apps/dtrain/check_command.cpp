@@ -143,9 +143,10 @@ void print_network(const Experiment& e, const Plan& plan, Json& json) {
 void print_cache(const Experiment& e, const Plan& plan, const PixelKind& kind, int processes, Json& json) {
   if (e.data.loader.cache == PictureKeep::none) return;
   if (e.data.loader.cache == PictureKeep::ram) {
-    json["cache_mb"] = ram_cache_mb(e, plan);
+    const double need_mb = ram_cache_mb(e, plan);
+    json["cache_mb"] = need_mb;
     std::printf("cache: about %s MB of each host's memory, shared by its processes; this one has %s MB free\n",
-                fixed(ram_cache_mb(e, plan), 1).c_str(), with_commas(static_cast<int64_t>(free_host_mb())).c_str());
+                fixed(need_mb, 1).c_str(), with_commas(static_cast<int64_t>(free_host_mb())).c_str());
     return;
   }
   CachePlan largest;
@@ -220,6 +221,7 @@ int run_check(const CheckCommand& command, const Config& config, const Log& log)
   print_network(e, plan, json);
   print_schedule(e, plan, command.world_size, json);
   make_planned_loss(e, plan);
+  require_partners(e, plan);
   require_monitors(e, plan);
   const std::string pictures = count_of(static_cast<int64_t>(plan.dataset.samples.size()), "picture");
   log.info((command.quick ? "reading the headers of " : "decoding ") + pictures + " …");

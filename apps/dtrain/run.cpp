@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <optional>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/hash.hpp"
@@ -35,6 +36,16 @@ Plan make_plan(const Experiment& e, int64_t logical_ranks) {
   require_enough_samples(static_cast<int64_t>(plan.split.train.size()), e.batch, logical_ranks);
   plan.local_batch = largest_batch(e.batch, logical_ranks);
   return plan;
+}
+
+void require_partners(const Experiment& e, const Plan& plan) {
+  const AugmentOptions& a = e.data.augment;
+  const int64_t fewest = full_global_batch(e.batch, plan.logical_ranks) / plan.logical_ranks;  // of a logical rank
+  if ((a.mixup == 0 && a.cutmix == 0) || (plan.local_batch > 1 && fewest > 1)) return;
+  throw ConfigError(std::string(a.mixup > 0 ? "data.augment.mixup" : "data.augment.cutmix") +
+                    " mixes the pictures of one batch, and batch.global " + std::to_string(e.batch.global) + " gives " +
+                    count_of(plan.logical_ranks, "logical rank") + " batches of one picture; raise it to at least " +
+                    std::to_string(2 * plan.logical_ranks * e.batch.accumulate));
 }
 
 void require_ranks_fit(int ranks, int64_t logical_ranks) {
@@ -159,23 +170,30 @@ void require_monitors(const Experiment& e, const Plan& plan) {
 
 void require_foreground(const Experiment& e, const Plan& plan) {
   if (e.task != Task::segmentation) return;
+  std::optional<int64_t> first;  // whose mask can be decoded
+  std::string bad;
   for (int64_t index : plan.split.train) {
     try {
       const std::vector<int64_t> counts =
           count_mask_pixels(read_mask(plan.dataset, e.data, index, e.seed), plan.shape.outputs);
+      if (!first) first = index;
       if (std::any_of(counts.begin() + 1, counts.end(), [](int64_t count) { return count > 0; })) return;
-    } catch (const DataError&) {
+    } catch (const DataError& error) {
       if (e.data.loader.on_bad_sample == BadSample::fail) throw;
+      if (bad.empty()) bad = error.what();
     }
   }
+  if (!first) throw DataError("no training mask can be decoded; of the first one: " + bad);
+  if (plan.dataset.packed)
+    throw DataError("no training mask holds any class: those of the packed set '" + e.data.root +
+                    "' are background alone; mask_values of the configuration it is packed by decide that");
   std::vector<std::string> found;
-  for (int64_t value : mask_values_found(plan.dataset, e.data, plan.split.train.front()))
-    found.push_back(std::to_string(value));
+  for (int64_t value : mask_values_found(plan.dataset, e.data, *first)) found.push_back(std::to_string(value));
   std::vector<std::string> listed;
   for (const auto& [value, name] : plan.dataset.mask_values) listed.push_back(std::to_string(value));
-  throw DataError(
-      "no training mask holds any class: " + plan.dataset.samples[static_cast<size_t>(plan.split.train.front())].path +
-      " has the pixel values " + join(found, ", ") + ", and data.image_mask.mask_values lists " + join(listed, ", "));
+  throw DataError("no training mask holds any class: " + plan.dataset.samples[static_cast<size_t>(*first)].path +
+                  " has the pixel values " + join(found, ", ") + ", and data.image_mask.mask_values lists " +
+                  join(listed, ", "));
 }
 
 void require_step_boundary(const Experiment& e, const Plan& plan, const TrainingState& state, const std::string& path) {

@@ -33,6 +33,9 @@ struct Plan {
 /// V. Throws ConfigError, DataError, MissingError.
 Plan make_plan(const Experiment& experiment, int64_t logical_ranks);
 
+/// Throws ConfigError where data.augment mixes the pictures of a batch and full batches have one picture.
+void require_partners(const Experiment& experiment, const Plan& plan);
+
 /// Throws ConfigError when there are more processes than logical ranks.
 void require_ranks_fit(int ranks, int64_t logical_ranks);
 

@@ -67,6 +67,7 @@ void TrainingRun::build() {
   const int64_t v = resume_.logical_ranks;
   require_ranks_fit(job_.size(), v);
   plan_ = make_plan(e_, v);
+  require_partners(e_, plan_);
   require_monitors(e_, plan_);
   require_foreground(e_, plan_);
   const std::string weights = weights_sha256(e_);

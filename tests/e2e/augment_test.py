@@ -110,6 +110,10 @@ class Augmentation(program.ProgramTest):
                 for word in expected:
                     self.assertIn(word, ended.err)
         self.fails(self.call("--config", "chips.yaml", "batch.per_rank=1", "data.augment.cutmix=0"), 78, "data.augment.mixup", "batch.per_rank is 1")
+        for batch in ("{per_rank: , global: 3}", "{per_rank: , global: 5}", "{per_rank: , global: 6, accumulate: 2}"):
+            for command in ((), ("check",)):
+                self.fails(self.call(*command, "--config", "chips.yaml", f"batch={batch}", "data.augment.mixup=0"), 78,
+                           "data.augment.cutmix mixes the pictures of one batch", "3 logical ranks")
 
 
 if __name__ == "__main__":
