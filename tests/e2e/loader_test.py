@@ -3,7 +3,6 @@
 import pathlib
 import re
 import shutil
-import signal
 import tarfile
 
 import program
@@ -23,7 +22,17 @@ REPLACE = "data.loader.on_bad_sample=replace"
 
 
 def shared_memory():
-    return sorted(path.name for path in pathlib.Path("/dev/shm").iterdir() if "dtrain" in path.name)
+    """Bytes of our shared memory that each process has before it, by process id."""
+    found = {}
+    for maps in pathlib.Path("/proc").glob("[0-9]*/maps"):
+        try:
+            lines = [line.split() for line in maps.read_text().splitlines() if "/memfd:dtrain" in line]
+        except OSError:  # it has ended
+            continue
+        ranges = [[int(end, 16) for end in line[0].split("-")] for line in lines]
+        if ranges:
+            found[int(maps.parent.name)] = sum(end - begin for begin, end in ranges)
+    return found
 
 
 class Loader(program.ProgramTest):
@@ -93,6 +102,25 @@ class Loader(program.ProgramTest):
         self.assertEqual(self.run_at("counted").hash(), plain.hash())
         self.assertEqual([row["replaced_samples"] for row in self.run_at("counted").rows()], ["4"] * EPOCHS)
 
+    def test_what_was_replaced_before_a_start_is_counted_and_not_named(self):
+        seen = set()
+        for steps in (1, 2, 3):
+            words = ("--config", "damaged.yaml", "--run-dir", f"halves-{steps}", REPLACE)
+            self.good(*words, "--limit-steps", steps)
+            lines = self.good(*words).err.splitlines()
+            at = next(i for i, line in enumerate(lines) if "4 samples could not be decoded" in line)
+            named = 0
+            if lines[at].endswith("took their places:"):
+                named = sum("damaged/train/" in line for line in lines[at + 1:at + 4])
+                named += sum(int(n) for n in re.findall(r"… and (\d+) more", lines[at + 4]))
+                before = re.findall(r"and (\d+) before this start", "\n".join(lines[at + 1:at + 6]))
+                self.assertEqual(named + sum(map(int, before)), 4, lines)
+                seen.add(bool(before))
+            else:
+                self.assertTrue(lines[at].endswith("; all of them before this start"), lines[at])
+                seen.add("all")
+        self.assertTrue(seen & {True, "all"}, seen)
+
     def test_bad_samples_end_the_run_where_they_are_not_replaced_or_too_many(self):
         for ranks in (None, 3):
             ended = self.call("--config", "damaged.yaml", "--run-dir", f"fail-{ranks}", ranks=ranks)
@@ -101,7 +129,10 @@ class Loader(program.ProgramTest):
                               ranks=ranks)
             self.assertEqual(ended.code, 65, ended)
             self.assertIn("4 samples of this epoch cannot be decoded so far, more than data.loader.max_bad (3)", ended.err)
-            self.assertIn("damaged/train/", ended.err)
+            lines = ended.err.splitlines()
+            told = next(i for i, line in enumerate(lines) if line.startswith("dtrain: error 65"))
+            self.assertIn("damaged/train/", "\n".join(lines[:told]))
+            self.assertTrue(lines[told].endswith("see above"), ended)
 
     def test_a_bad_sample_of_the_validation_part_always_ends_the_run(self):
         shutil.copytree(self.folder / "good", self.folder / "judged")
@@ -128,14 +159,19 @@ class Loader(program.ProgramTest):
                     self.assertIn(f"cache: {COUNT} of {COUNT} pictures", ended.err)
                     self.assertGreater(float(cached.rows()[0]["read_mb_per_s"]), 0)
                     self.assertEqual(float(cached.rows()[1]["read_mb_per_s"]), 0)
-        self.assertEqual(shared_memory(), [])
 
     def test_a_killed_job_leaves_no_memory_behind(self):
         job = self.start("--config", "good.yaml", "--run-dir", "killed", "epochs=1000", "data.loader.cache=ram", ranks=2)
         program.wait_until(lambda: self.run_at("killed").steps_logged() > 20, 60, "steps are taken")
+        ranks = job.ranks()
+        self.assertEqual(len(ranks), 2)
+        held = shared_memory()
+        for rank in ranks:  # what is expected, half as much again, 64 MiB, and the places of the samples
+            self.assertTrue(0 < held[rank] < 1.5 * COUNT * 32 * 32 * 3 * 4 + (64 << 20) + 1e5, held)
         job.kill()
         job.ended()
-        self.assertEqual(shared_memory(), [])
+        program.wait_until(lambda: not any(program.alive(rank) for rank in ranks), 20, "the ranks are gone")
+        self.assertFalse(set(ranks) & set(shared_memory()))
 
     def test_without_room_the_job_says_so_and_trains_without_a_cache(self):
         ended = self.good("--config", "good.yaml", "--run-dir", "roomless", "--dry-run", "data.loader.cache=ram", "batch.per_rank=1",
@@ -143,6 +179,30 @@ class Loader(program.ProgramTest):
                           "task=multiclass", ranks=2, timeout=150)
         self.assertRegex(ended.err, r"no cache: data\.loader\.cache ram needs about [\d,]+ MB on each host, and \S+ can give [\d,]+ MB")
         self.assertIn("one step taken", ended.err)
+
+    def test_the_old_pipeline_takes_the_same_file(self):
+        all_of_it = "data.loader={threads: 2, prefetch: 2, interleave: 10, cache: none, on_bad_sample: fail, max_bad: 100, pipeline: parallel}"
+        plain, _ = self.train("good", all_of_it)
+        for words in ((), ("data.loader.cache=ram",), ("data.loader.cache=device",)):
+            old, _ = self.train("good", all_of_it, "data.loader.pipeline=sequential", *words, ranks=2)
+            self.assertEqual(old.hash(), plain.hash())
+
+    def test_masks_of_nothing_are_told_by_one_that_can_be_decoded(self):
+        cells = self.sample("cells", 10)
+        masks = sorted(cells.glob("*masks*/*"))
+        self.assertTrue(masks)
+        for mask in masks:
+            mask.write_bytes(b"P5 160 128 255\n" + bytes([7]) * (160 * 128))
+        self.write_config("void", {"model": {"name": "unet", "base_width": 2}, "data": {
+            "format": "image_mask", "root": "cells", "image": {"size": [64, 64]}, "split": {"valid": 0.2}}})
+        words = ("--config", "void.yaml", "--run-dir", "void", REPLACE)
+        self.fails(self.call(*words), 65, "no training mask holds any class", "has the pixel values 7")
+        for mask in masks[:6]:
+            mask.write_bytes(b"no mask")
+        self.fails(self.call(*words), 65, "no training mask holds any class", "has the pixel values 7")
+        for mask in masks:
+            mask.write_bytes(b"no mask")
+        self.fails(self.call(*words), 65, "no training mask can be decoded")
 
     def test_check_tells_the_memory_of_the_cache(self):
         json = self.good("check", "--config", "good.yaml", "--json", "data.loader.cache=ram").json()
@@ -166,7 +226,8 @@ class Loader(program.ProgramTest):
 
     def test_bench_input_tells_stages_and_pipelines(self):
         for ranks in (None, 2):
-            ended = self.good("bench", "input", "--config", "good.yaml", "--limit-steps", 4, "--train-ms", 1, "--json", ranks=ranks)
+            ended = self.good("bench", "input", "--config", "good.yaml", "--limit-steps", 40, "--train-ms", 1, "--json",
+                              "data.loader.prefetch=1", ranks=ranks)
             json = ended.json()
             self.assertEqual(json["ranks"], ranks or 1)
             for key in ("read_ms", "decode_ms", "transform_ms", "images_per_s", "read_mb_per_s"):
@@ -177,7 +238,9 @@ class Loader(program.ProgramTest):
                     self.assertGreater(json[pipeline][key], 0, key)
                 self.assertTrue(0 <= json[pipeline]["data_wait_share"] <= 1)
             self.assertIn("decode", ended.out)
-            # In the old pipeline each rank reads what all need.
+            # In the old pipeline each rank reads what all need; in the new one a batch or two are read before and after.
+            old, new = (json[pipeline]["read_mb_per_s"] / json[pipeline]["images_per_s"] for pipeline in ("sequential", "parallel"))
+            self.assertAlmostEqual(old / new / json["ranks"], 1, delta=0.2)
             passes = json["logical_ranks"] / json["ranks"]
             self.assertGreaterEqual(json["parallel"]["step_ms_median"], 1 * passes)
 
