@@ -101,15 +101,19 @@ void add_train(CLI::App& app, TrainCommand& train, Typed& typed) {
       ->capture_default_str();
 }
 
+void add_steps(CLI::App& app, int64_t& steps) {
+  app.add_option("--limit-steps", steps, "steps to measure; warm-up steps come on top")
+      ->check(kCount)
+      ->capture_default_str()
+      ->type_name("N");
+}
+
 CLI::App* add_bench_step(CLI::App& bench, BenchStepCommand& command, Typed& typed) {
   CLI::App* app = bench.add_subcommand(
       "step", "training steps of the configured network on pictures in memory: images/s, share of the matrix peak");
   add_common(*app, typed);
   add_config(*app, command.config, typed);
-  app->add_option("--limit-steps", command.steps, "steps to measure; warm-up steps come on top")
-      ->check(kCount)
-      ->capture_default_str()
-      ->type_name("N");
+  add_steps(*app, command.steps);
   app->add_flag("--json", command.json, "the last line on stdout is one JSON object");
   return app;
 }
@@ -121,10 +125,7 @@ CLI::App* add_bench_input(CLI::App& bench, BenchInputCommand& command, Typed& ty
       "the old pipeline (sequential) and the new one (parallel)");
   add_common(*app, typed);
   add_config(*app, command.config, typed);
-  app->add_option("--limit-steps", command.steps, "steps to measure; warm-up steps come on top")
-      ->check(kCount)
-      ->capture_default_str()
-      ->type_name("N");
+  add_steps(*app, command.steps);
   app->add_option("--load-ms", command.load_ms,
                   "sleep instead of reading and decoding: what one thread takes for a full batch")
       ->check(CLI::Range(0.0, 60'000.0))

@@ -7,6 +7,7 @@
 
 #include "dtrain/base/random.hpp"
 #include "dtrain/data/placement.hpp"
+#include "dtrain/data/weighted_rows.hpp"
 
 // DTRAIN_VECTOR_CLONES comes from CMake's dtrain_vector_code(). The functions of one number below are of arithmetic
 // alone, so that loops over them are vectorised and give the same bits with any C library.
@@ -68,25 +69,9 @@ void add_normals(const uint32_t* words, int64_t pairs, float sigma, float* __res
   }
 }
 
-// out[i] = Σ weights[t] × from[t·stride + i]: four at a time, so that the sums are loaded and stored less often.
 DTRAIN_VECTOR_CLONES
-void weighted_sum(const float* from, int64_t stride, const float* weights, int64_t taps, int64_t length,
-                  float* __restrict out) {
-  std::fill(out, out + length, 0.0F);
-  int64_t t = 0;
-  for (; t + 4 <= taps; t += 4) {
-    const float* __restrict a = from + t * stride;
-    const float* __restrict b = a + stride;
-    const float* __restrict c = b + stride;
-    const float* __restrict d = c + stride;
-    const float wa = weights[t], wb = weights[t + 1], wc = weights[t + 2], wd = weights[t + 3];
-    for (int64_t i = 0; i < length; ++i) out[i] += (wa * a[i] + wb * b[i]) + (wc * c[i] + wd * d[i]);
-  }
-  for (; t < taps; ++t) {
-    const float* __restrict a = from + t * stride;
-    const float wa = weights[t];
-    for (int64_t i = 0; i < length; ++i) out[i] += wa * a[i];
-  }
+void weighted_sum(const float* from, int64_t stride, const float* weights, int64_t taps, int64_t length, float* out) {
+  add_rows(from, stride, weights, taps, length, out);
 }
 
 std::vector<float> gaussian(float sigma) {

@@ -21,17 +21,6 @@ namespace {
 
 Trace no_trace(false);
 
-ImageOptions canvas(int64_t height, int64_t width, int64_t channels, Resize resize = Resize::squash) {
-  ImageOptions options;
-  options.height = height;
-  options.width = width;
-  options.channels = channels;
-  options.resize = resize;
-  options.mean.assign(static_cast<size_t>(channels), 0);
-  options.std.assign(static_cast<size_t>(channels), 1);
-  return options;
-}
-
 AugmentOptions everything() {
   AugmentOptions all;
   all.hflip = all.vflip = all.rot90 = 0.5;
@@ -124,7 +113,7 @@ TEST_CASE("parameters that change nothing give the very bits of no augmentation"
   for (const Resize resize : {Resize::squash, Resize::pad, Resize::crop})
     for (const int64_t channels : {1, 3}) {
       const Image image = random_image(37, 53, channels, 7);
-      const ImageOptions options = canvas(32, 48, channels, resize);
+      const ImageOptions options = plain(32, 48, channels, resize);
       AugmentDraw draw;
       draw.elastic_grid = 9;
       draw.elastic_key = draw.noise_key = 99;
@@ -133,7 +122,7 @@ TEST_CASE("parameters that change nothing give the very bits of no augmentation"
       CHECK(transformed(image, options, draw) == transformed(image, options, {}));
     }
   const Image image = random_image(37, 53, 3, 7);
-  const ImageOptions options = canvas(32, 48, 3);
+  const ImageOptions options = plain(32, 48, 3);
   CHECK(transformed(image, options, cropped(1, 1, 0.3, 0.9)) == transformed(image, options, {}));
   // A draw of an epoch with all of it off.
   CHECK(transformed(image, options, draw_augmentation({}, 1, 2, 3)) == transformed(image, options, {}));
@@ -144,7 +133,7 @@ TEST_CASE("a rotation by quarters is the quarter turn, of pictures and masks, wh
     for (const int64_t channels : {1, 3})
       for (int turns = 1; turns < 4; ++turns) {
         const Image image = random_image(side, side, channels, 5);
-        const ImageOptions options = canvas(side, side, channels);
+        const ImageOptions options = plain(side, side, channels);
         AugmentDraw quarter;
         quarter.quarter_turns = turns;
         CAPTURE(side, channels, turns);
@@ -152,19 +141,19 @@ TEST_CASE("a rotation by quarters is the quarter turn, of pictures and masks, wh
                                  transformed(image, options, quarter)) < 1e-4);
       }
   const Image mask = patches(64, 64);
-  const std::vector<uint8_t> quarter = placed(mask, canvas(64, 64, 1), turned(90));
+  const std::vector<uint8_t> quarter = placed(mask, plain(64, 64, 1), turned(90));
   for (size_t y = 0; y < 64; ++y)
     for (size_t x = 0; x < 64; ++x) REQUIRE(quarter[y * 64 + x] == mask.bytes[x * 64 + 63 - y]);
   const Image large = random_image(90, 120, 3, 6);  // resized on the way
   AugmentDraw half;
   half.hflip = half.vflip = true;
-  CHECK(largest_difference(transformed(large, canvas(30, 40, 3), turned(180)),
-                           transformed(large, canvas(30, 40, 3), half)) < 1e-4);
+  CHECK(largest_difference(transformed(large, plain(30, 40, 3), turned(180)),
+                           transformed(large, plain(30, 40, 3), half)) < 1e-4);
 }
 
 TEST_CASE("a translation by whole pixels moves them, and what comes in is black and background") {
   const Image image = random_image(20, 40, 3, 8);
-  const ImageOptions options = canvas(20, 40, 3);
+  const ImageOptions options = plain(20, 40, 3);
   const std::vector<float> before = transformed(image, options, {});
   const std::vector<float> after = transformed(image, options, moved(0.25, -0.1));  // 5 down, 4 to the left
   for (int64_t y = 0; y < 20; ++y)
@@ -183,7 +172,7 @@ TEST_CASE("a translation by whole pixels moves them, and what comes in is black 
 
 TEST_CASE("a crop is the part of the picture, at the picture's own resolution") {
   const Image image = random_image(64, 96, 3, 9);
-  const ImageOptions options = canvas(16, 24, 3);
+  const ImageOptions options = plain(16, 24, 3);
   // Rows 16 … 48, columns 48 … 96: a quarter of the area.
   const AugmentDraw draw = cropped(0.25, 1, 0.5, 1);
   Image part{32, 48, 3, 8, {}, {}};
@@ -210,7 +199,7 @@ TEST_CASE("a crop keeps its stretch in bounds and its area where it can, inside 
         augment.random_crop_low = 0.08;
         augment.random_crop_high = 1;
         const AugmentDraw draw = draw_augmentation(augment, 3, 1, id);
-        const Fit fit = placed_fit(height, width, canvas(32, 32, 1, resize), draw);
+        const Fit fit = placed_fit(height, width, plain(32, 32, 1, resize), draw);
         const double top = fit.rows.input_at(0), bottom = fit.rows.input_at(32);
         const double left = fit.columns.input_at(0), right = fit.columns.input_at(32);
         const double area = (bottom - top) * (right - left) / static_cast<double>(height * width);
@@ -236,7 +225,7 @@ TEST_CASE("masks keep their values and stay on their pictures, whatever moves th
                                               {80, 80, Resize::crop}})
     for (uint64_t id = 0; id < 20; ++id) {
       const AugmentDraw draw = draw_augmentation(options, 1, 0, id);
-      const ImageOptions size = canvas(height, width, 1, resize);
+      const ImageOptions size = plain(height, width, 1, resize);
       std::vector<float> planes(static_cast<size_t>(height * width * 2));
       transform_mask(mask, size, draw, 2, planes);
       for (const uint8_t number : {1, 2}) {
@@ -257,7 +246,7 @@ TEST_CASE("masks keep their values and stay on their pictures, whatever moves th
   Image odd = random_image(50, 70, 1, 1);
   for (uint8_t& value : odd.bytes) value = value > 128 ? 200 : 3;
   for (uint64_t id = 0; id < 20; ++id) {
-    const std::vector<uint8_t> values = placed(odd, canvas(40, 40, 1), draw_augmentation(options, 1, 0, id));
+    const std::vector<uint8_t> values = placed(odd, plain(40, 40, 1), draw_augmentation(options, 1, 0, id));
     const std::set<uint8_t> found(values.begin(), values.end());
     for (const uint8_t value : found) REQUIRE((value == 0 || value == 3 || value == 200));
   }
@@ -282,7 +271,7 @@ TEST_CASE("draws at the ends of every range leave pictures in [0, 1] and masks w
     const Image image = random_image(side(), side(), random.chance(0.5) ? 1 : 3, static_cast<unsigned>(id));
     Image mask{image.height, image.width, 1, 8, {}, {}};
     for (int64_t i = 0; i < image.height * image.width; ++i) mask.bytes.push_back(static_cast<uint8_t>(i % 3));
-    ImageOptions size = canvas(side(), side(), random.chance(0.5) ? 1 : 3, static_cast<Resize>(random.below(3)));
+    ImageOptions size = plain(side(), side(), random.chance(0.5) ? 1 : 3, static_cast<Resize>(random.below(3)));
     AugmentDraw draw = draw_augmentation(options, 1, 0, id);
     draw.quarter_turns = 0;
     CAPTURE(id, image.height, image.width, size.height, size.width);

@@ -61,6 +61,24 @@ inline DataOptions options_for(DataFormat format, const std::string& root) {
   return options;
 }
 
+/// What the network reads, with the usual mean and scale.
+inline ImageOptions canvas(int64_t height, int64_t width, int64_t channels, Resize resize = Resize::squash) {
+  ImageOptions options;
+  options.height = height;
+  options.width = width;
+  options.channels = channels;
+  options.resize = resize;
+  return options;
+}
+
+/// Neither mean nor scale: pixels in [0, 1] as they come from the resize.
+inline ImageOptions plain(int64_t height, int64_t width, int64_t channels, Resize resize = Resize::squash) {
+  ImageOptions options = canvas(height, width, channels, resize);
+  options.mean.assign(static_cast<size_t>(channels), 0);
+  options.std.assign(static_cast<size_t>(channels), 1);
+  return options;
+}
+
 inline std::vector<std::string> paths_of(const Dataset& dataset) {
   std::vector<std::string> paths;
   for (const Sample& sample : dataset.samples) paths.push_back(sample.path);

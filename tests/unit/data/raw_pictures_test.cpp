@@ -13,15 +13,6 @@ namespace {
 
 Trace no_trace(false);
 
-ImageOptions canvas(int64_t height, int64_t width, int64_t channels, Resize resize = Resize::squash) {
-  ImageOptions options;
-  options.height = height;
-  options.width = width;
-  options.channels = channels;
-  options.resize = resize;
-  return options;
-}
-
 std::vector<float> finished(const Image& image, const ImageOptions& options, const PixelKind& kind,
                             const AugmentDraw& draw) {
   std::vector<std::byte> raw(static_cast<size_t>(kind.picture_bytes(options)));

@@ -7,18 +7,6 @@
 using namespace dtrain;
 using namespace dtrain::test;
 
-// Neither mean nor scale: the pixels in [0, 1] as they come from the resize.
-static ImageOptions plain(int64_t height, int64_t width, int64_t channels, Resize resize = Resize::squash) {
-  ImageOptions options;
-  options.height = height;
-  options.width = width;
-  options.channels = channels;
-  options.resize = resize;
-  options.mean.assign(static_cast<size_t>(channels), 0);
-  options.std.assign(static_cast<size_t>(channels), 1);
-  return options;
-}
-
 static std::vector<float> transformed(const Image& image, const ImageOptions& options, const AugmentDraw& draw = {}) {
   std::vector<float> out(static_cast<size_t>(options.height * options.width * options.channels));
   transform_image(image, options, draw, out);
