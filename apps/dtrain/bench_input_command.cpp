@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -67,8 +68,8 @@ Stages stages_of_samples(const Experiment& e, const Plan& plan, const std::vecto
   Stages sum;
   const ImageOptions& size = e.data.image;
   const auto classes = static_cast<int64_t>(plan.dataset.classes.size());
-  std::vector<float> picture_out(static_cast<size_t>(size.height * size.width * size.channels));
-  std::vector<float> mask_out(static_cast<size_t>(size.height * size.width * classes));
+  std::vector<float> picture_out(static_cast<size_t>(size.seen_height() * size.seen_width() * size.channels));
+  std::vector<float> mask_out(static_cast<size_t>(size.seen_height() * size.seen_width() * classes));
   for (const int64_t index : samples) {
     Stopwatch watch;
     SampleFiles files;
@@ -143,21 +144,29 @@ struct Rate {
 
 void sleep_ms(double ms) { std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(ms)); }
 
+enum class Way {
+  sequential,
+  parallel,
+  bytes,  // as parallel, but batches end on the host as raw pictures, for a device that finishes them
+};
+
 // Training without a network: a batch, a sleep, and the ranks wait for each other after each step.
-Rate measure_pipeline(const BenchInputCommand& command, const Experiment& e, const Plan& plan, Job& job,
-                      Pipeline pipeline) {
-  const bool sequential = pipeline == Pipeline::sequential;
+Rate measure_pipeline(const BenchInputCommand& command, const Experiment& e, const Plan& plan, Job& job, Way way) {
+  const bool sequential = way == Way::sequential;
   const auto steps = static_cast<size_t>(command.steps + kWarmUpSteps);
   Work work = first_steps(e, plan, job, steps, sequential);
   DataOptions data = e.data;
-  data.loader.pipeline = pipeline;
+  data.loader.pipeline = sequential ? Pipeline::sequential : Pipeline::parallel;
   data.loader.threads = loader_threads(e.data.loader, e.distributed.threads, job.cores());
   Delivery delivery = planned_delivery(e, plan, !job.device().place.is_cpu());
+  if (way == Way::bytes) delivery.raw = true;
   delivery.load_s = command.load_ms / 1e3 / static_cast<double>(plan.local_batch);
   Trace trace(false);
-  Loader loader(plan.dataset, data, e.seed, memory_format_for(e.model.name, job.device().place.type()), trace,
-                delivery);
-  DeviceBatches batches(loader, job.device());
+  const at::MemoryFormat format =
+      way == Way::bytes ? at::MemoryFormat::ChannelsLast : memory_format_for(e.model.name, job.device().place.type());
+  Loader loader(plan.dataset, data, e.seed, format, trace, delivery);
+  DeviceBatches finished(loader, job.device());
+  BatchSource& batches = way == Way::bytes ? static_cast<BatchSource&>(loader) : finished;
   batches.start(std::move(work.requests));
   std::vector<double> step_ms;
   BatchSource::Figures before;
@@ -244,7 +253,7 @@ void print_head(const BenchInputCommand& command, const Config& config, const Pl
   std::printf("input of %s: %s, %s; %s x %s x %s, %s x %s of %s, %s a rank\n", config.experiment.name.c_str(),
               config.values.at("data.format").text.c_str(),
               count_of(static_cast<int64_t>(plan.split.train.size()), "training sample").c_str(),
-              std::to_string(size.height).c_str(), std::to_string(size.width).c_str(),
+              std::to_string(size.seen_height()).c_str(), std::to_string(size.seen_width()).c_str(),
               std::to_string(size.channels).c_str(), count_of(job.size(), "rank").c_str(),
               count_of(plan.logical_ranks, "logical rank").c_str(), std::to_string(plan.local_batch).c_str(),
               count_of(job.cores(), "core").c_str());
@@ -284,20 +293,26 @@ int run_bench_input(const BenchInputCommand& command, const Config& config, Job&
     std::printf("  %-12s %8s %12s %10s %12s %12s %11s\n", "", "threads", "images/s", "MB/s", "step ms", "p95 ms",
                 "data-wait %");
   }
-  Rate rates[2];
-  for (const auto& [name, pipeline] :
-       {std::pair{"sequential", Pipeline::sequential}, std::pair{"parallel", Pipeline::parallel}}) {
-    Rate& rate = rates[pipeline == Pipeline::parallel ? 1 : 0];
-    rate = measure_pipeline(command, e, plan, job, pipeline);
-    json[name] = rate_json(rate);
-    if (job.is_root()) print_rate(name, rate);
+  std::map<Way, Rate> rates;
+  for (const auto& [name, way] :
+       {std::pair{"sequential", Way::sequential}, {"parallel", Way::parallel}, {"bytes", Way::bytes}}) {
+    json[name] = nullptr;
+    if (way == Way::bytes && (command.load_ms > 0 || !keeps_raw(e))) continue;
+    rates[way] = measure_pipeline(command, e, plan, job, way);
+    json[name] = rate_json(rates[way]);
+    if (job.is_root()) print_rate(name, rates[way]);
   }
-  json["speedup"] = rates[1].images_per_s / rates[0].images_per_s;
+  const double speedup = rates[Way::parallel].images_per_s / rates[Way::sequential].images_per_s;
+  json["speedup"] = speedup;
   json["versions"] = library_versions();
   if (!job.is_root()) return exit_code::kDone;
-  std::printf("  parallel is %s times as fast as sequential, the old way: %s\n",
-              fixed(rates[1].images_per_s / rates[0].images_per_s, 2).c_str(),
+  std::printf("  parallel is %s times as fast as sequential, the old way: %s\n", fixed(speedup, 2).c_str(),
               "one thread when a batch is wanted, each rank reads all ranks' samples");
+  if (rates.contains(Way::bytes))
+    std::printf(
+        "  bytes: parallel, up to pictures of %s x %s in host memory, which a GPU or data.loader.cache=device crops, "
+        "flips and normalises\n",
+        std::to_string(e.data.image.height).c_str(), std::to_string(e.data.image.width).c_str());
   if (command.json) std::printf("%s\n", json.dump().c_str());
   return exit_code::kDone;
 }

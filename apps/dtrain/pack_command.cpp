@@ -141,11 +141,7 @@ std::string config_lines(const PackCommand& command, const PackedManifest& m, co
   std::string text =
       "# in place of the keys `task`, `data.format`, `data.root`, `data.image.size`, `data.split` and those of the old "
       "format\n";
-  text += std::string("task: ") +
-          (masks                        ? "segmentation"
-           : m.task == Task::multiclass ? "multiclass"
-                                        : "multilabel") +
-          "\n";
+  text += std::string("task: ") + task_name(m.task) + "\n";
   text += "data:\n  format: " + m.to + "\n  root: " + yaml_text(folder) + "\n";
   if (command.options.to == PackTo::tfrecord)
     text += "  tfrecord: {" +

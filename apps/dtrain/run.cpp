@@ -25,7 +25,8 @@ Plan make_plan(const Experiment& e, int64_t logical_ranks) {
   plan.logical_ranks = logical_ranks;
   plan.outputs = plan.dataset.classes;
   const auto classes = static_cast<int64_t>(plan.dataset.classes.size());
-  plan.shape = {e.data.image.channels, e.data.image.height, e.data.image.width, e.model.outputs.value_or(classes)};
+  plan.shape = {e.data.image.channels, e.data.image.seen_height(), e.data.image.seen_width(),
+                e.model.outputs.value_or(classes)};
   if (plan.shape.outputs != classes)
     throw ConfigError("model.outputs is " + std::to_string(plan.shape.outputs) + ", but the data have " +
                       count_of(classes, "class", "classes") + " (" + join(plan.dataset.classes, ", ") +

@@ -149,7 +149,8 @@ class Loader(program.ProgramTest):
         self.assertEqual(self.run_at("changed").hash(), plain.hash())
 
     def test_the_result_is_the_same_with_a_cache_in_shared_memory(self):
-        for words in ((), ("data.image.size=[128, 128]",), ("data.augment.contrast=0.3",)):
+        windows = ("data.image.size=[128, 128]", "data.image.window=[32, 32]", "data.augment.random_window=true")
+        for words in ((), windows, ("data.augment.contrast=0.3",)):
             plain, _ = self.train("good", *words)
             for ranks in (None, 2, 4):
                 with self.subTest(words=words, ranks=ranks):
@@ -233,7 +234,7 @@ class Loader(program.ProgramTest):
             for key in ("read_ms", "decode_ms", "transform_ms", "images_per_s", "read_mb_per_s"):
                 self.assertGreater(json["stages"][key], 0, key)
             self.assertGreaterEqual(json["stages"]["batch_ms"], 0)
-            for pipeline in ("sequential", "parallel"):
+            for pipeline in ("sequential", "parallel", "bytes"):
                 for key in ("threads", "images_per_s", "read_mb_per_s", "step_ms_median", "step_ms_p95"):
                     self.assertGreater(json[pipeline][key], 0, key)
                 self.assertTrue(0 <= json[pipeline]["data_wait_share"] <= 1)
@@ -249,6 +250,7 @@ class Loader(program.ProgramTest):
             json = self.good("bench", "input", "--config", "good.yaml", "--limit-steps", 5, "--load-ms", 30, "--train-ms", 20,
                              "data.loader.threads=1", f"distributed.logical_ranks={ranks}", "--json", ranks=ranks).json()
             self.assertIsNone(json["stages"])
+            self.assertIsNone(json["bytes"])
             self.assertEqual((json["load_ms"], json["train_ms"]), (30, 20))
             self.assertGreaterEqual(json["sequential"]["step_ms_median"], 30 * ranks + 20)
             self.assertGreaterEqual(json["parallel"]["step_ms_median"], 20)

@@ -12,28 +12,7 @@ namespace dtrain {
 namespace {
 
 Task task_of_format(const Experiment& e) {
-  switch (e.data.format) {
-    case DataFormat::image_folder:
-      return Task::multiclass;
-    case DataFormat::nih_cxr14:
-    case DataFormat::chexpert:
-      return Task::multilabel;
-    case DataFormat::csv:
-      return e.data.csv.labels.empty() && e.data.csv.separator.empty() ? Task::multiclass : Task::multilabel;
-    case DataFormat::image_mask:
-      return Task::segmentation;
-    case DataFormat::tfrecord:
-    case DataFormat::webdataset:
-      return has_mask_files(e.data) ? Task::segmentation : Task::multiclass;
-    case DataFormat::packed:  // the manifest tells; open_dataset() compares
-    case DataFormat::synthetic:
-      break;
-  }
-  return e.model.name == NetworkName::unet ? Task::segmentation : Task::multilabel;
-}
-
-std::string name_of(Task task) {
-  return task == Task::multilabel ? "multilabel" : task == Task::multiclass ? "multiclass" : "segmentation";
+  return natural_task(e.data).value_or(e.model.name == NetworkName::unet ? Task::segmentation : Task::multilabel);
 }
 
 double default_eps(OptimizerName name) {
@@ -203,12 +182,13 @@ class Checker {
     const bool any_task = format == DataFormat::synthetic || format == DataFormat::packed;
     const bool fits = any_task || (labels && e_.task != Task::segmentation) || e_.task == task_of_format(e_);
     if (!fits) {
-      const std::string only = labels ? "multilabel or multiclass" : name_of(task_of_format(e_));
-      return wrong({"task"}, "task " + name_of(e_.task) + " does not fit data.format, which is for " + only);
+      const std::string only = labels ? "multilabel or multiclass" : task_name(task_of_format(e_));
+      return wrong({"task"},
+                   std::string("task ") + task_name(e_.task) + " does not fit data.format, which is for " + only);
     }
     const bool unet = e_.model.name == NetworkName::unet;
     if (unet && e_.task != Task::segmentation)
-      wrong({"model.name"}, "model.name unet is for segmentation, but the task is " + name_of(e_.task));
+      wrong({"model.name"}, "model.name unet is for segmentation, but the task is " + std::string(task_name(e_.task)));
     if (!unet && e_.task == Task::segmentation)
       wrong({"model.name", "task", "data.format"},
             "segmentation needs model.name unet, the only network that answers per pixel");
@@ -220,7 +200,7 @@ class Checker {
     const bool cross_entropy = e_.loss.name == LossName::cross_entropy;
     if (cross_entropy != (e_.task == Task::multiclass))
       wrong({"loss.name"}, std::string("loss.name ") + (cross_entropy ? "cross_entropy" : "bce") +
-                               " does not fit task " + name_of(e_.task) + ", which wants " +
+                               " does not fit task " + task_name(e_.task) + ", which wants " +
                                (cross_entropy ? "bce" : "cross_entropy"));
   }
 
@@ -276,17 +256,26 @@ class Checker {
     if (known && sound({"data.image.std"}) && std_count != i.channels)
       wrong({"data.image.std", "data.image.channels"},
             "data.image.std has " + count_of(std_count, "value") + " for " + count_of(i.channels, "channel"));
-    if (!sound({"data.image.size", "model.name"})) return;
-    const std::string size = std::to_string(i.height) + " × " + std::to_string(i.width);
-    if (e_.data.augment.rot90 > 0 && i.height != i.width)
-      wrong({"data.augment.rot90"}, "data.augment.rot90 needs a square data.image.size, not " + size);
-    const int64_t least = std::min(i.height, i.width);
-    if (e_.model.name == NetworkName::unet && (i.height % 16 != 0 || i.width % 16 != 0))
-      wrong({"data.image.size", "model.name"}, "the unet needs a data.image.size of multiples of 16, not " + size);
+    if (!sound({"data.image.size", "data.image.window", "model.name"})) return;
+    const auto text = [](int64_t height, int64_t width) {
+      return std::to_string(height) + " × " + std::to_string(width);
+    };
+    if (i.window_height > i.height || i.window_width > i.width)
+      return wrong({"data.image.window", "data.image.size"},
+                   "data.image.window " + text(i.window_height, i.window_width) + " is more than data.image.size " +
+                       text(i.height, i.width));
+    const int64_t height = i.seen_height(), width = i.seen_width();
+    const std::string key = i.window_height > 0 ? "data.image.window" : "data.image.size";
+    const std::string size = text(height, width);
+    if (e_.data.augment.rot90 > 0 && height != width)
+      wrong({"data.augment.rot90"}, "data.augment.rot90 needs a square " + key + ", not " + size);
+    const int64_t least = std::min(height, width);
+    if (e_.model.name == NetworkName::unet && (height % 16 != 0 || width % 16 != 0))
+      wrong({key, "model.name"}, "the unet needs a " + key + " of multiples of 16, not " + size);
     if (e_.model.name == NetworkName::small_cnn && least < 16)
-      wrong({"data.image.size"}, "small_cnn needs a data.image.size of at least 16 × 16, not " + size);
+      wrong({key}, "small_cnn needs a " + key + " of at least 16 × 16, not " + size);
     if (e_.model.name == NetworkName::densenet121 && least < 29)
-      wrong({"data.image.size"}, "densenet121 needs a data.image.size of at least 29 × 29, not " + size);
+      wrong({key}, "densenet121 needs a " + key + " of at least 29 × 29, not " + size);
   }
 
   // Masks are drawn on the host, and a recorded step is proved bit by bit.
@@ -420,7 +409,7 @@ class Checker {
     }
     if (std::find(columns.names.begin(), columns.names.end(), name) != columns.names.end()) return;
     const std::string near = nearest_word(name, columns.names);
-    wrong({key}, key + " '" + name + "' is no column of epochs.csv for task " + name_of(e_.task) +
+    wrong({key}, key + " '" + name + "' is no column of epochs.csv for task " + task_name(e_.task) +
                      (near.empty() ? "" : " (did you mean '" + near + "'?)") + "; there are " + shown);
   }
 

@@ -190,7 +190,8 @@ class Description {
     add("data.loader.cache", choice_codec(loader.cache, {"none", "ram", "device"}),
         "ram: decoded pictures and masks are kept in memory that the training processes of a host share, and read no "
         "more; device: each process keeps the pictures and masks it has seen, decoded and resized, in memory of the "
-        "device that computes, a GPU's or its own, and reads them no more; of `data.augment` only hflip, vflip, rot90, "
+        "device that computes, a GPU's or its own, and reads them no more; of `data.augment` only random_window, "
+        "hflip, vflip, rot90, "
         "mixup and cutmix go with it.")
         .outside_fingerprint();
     add("data.loader.on_bad_sample", choice_codec(loader.on_bad_sample, {"fail", "replace"}),
@@ -330,7 +331,14 @@ class Description {
     ImageOptions& i = e_.data.image;
     const RealRange any{.min = -std::numeric_limits<double>::infinity()};
     add("data.image.size", size_codec(i.height, i.width, {.min = 1, .max = 65536}),
-        "Height and width in pixels that the network sees.");
+        "Height and width in pixels that pictures are resized to, and that the network sees unless `data.image.window` "
+        "is less.");
+    Codec window = size_codec(i.window_height, i.window_width, {.min = 1, .max = 65536});
+    window.print = [&i, print = window.print] { return i.window_height > 0 ? print() : std::string(); };
+    add("data.image.window", window,
+        "Height and width of what the network sees of it: the middle, in training any part of it with "
+        "`data.augment.random_window`. No pixel is computed anew.")
+        .default_is("`data.image.size`");
     Codec channels = words_codec(
         {"1", "3"}, [&i] { return i.channels == 1 ? 0 : 1; }, [&i](int n) { i.channels = n == 0 ? 1 : 3; });
     channels.json_schema = R"({"enum":[1,3]})";
@@ -346,7 +354,7 @@ class Description {
         .default_is("ImageNet's [0.485, 0.456, 0.406] for 3 channels, [0.5] for 1");
     add("data.image.std", reals_codec(i.std, {.min_open = true}), "Divides them then, one per channel.")
         .default_is("ImageNet's [0.229, 0.224, 0.225] for 3 channels, [0.5] for 1");
-    for (Key& key : describe_augmentation(e_.data.augment)) keys_.push_back(std::move(key));
+    for (Key& key : describe_augmentation(e_.data.augment, i)) keys_.push_back(std::move(key));
   }
 
   void batch() {

@@ -36,7 +36,7 @@ std::vector<Key> describe_training(Experiment& experiment);
 std::vector<Key> describe_record_files(DataOptions& data);
 
 /// Of these data.augment.
-std::vector<Key> describe_augmentation(AugmentOptions& augment);
+std::vector<Key> describe_augmentation(AugmentOptions& augment, const ImageOptions& image);
 
 /// A group and the sentence that opens its part of the documentation, in order.
 struct Group {

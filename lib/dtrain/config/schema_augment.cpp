@@ -2,7 +2,7 @@
 
 namespace dtrain {
 
-std::vector<Key> describe_augmentation(AugmentOptions& a) {
+std::vector<Key> describe_augmentation(AugmentOptions& a, const ImageOptions& i) {
   std::vector<Key> keys;
   const auto add = [&](const std::string& name, Codec codec, const std::string& doc) -> Key& {
     return keys.emplace_back("data.augment." + name, std::move(codec), doc);
@@ -13,8 +13,10 @@ std::vector<Key> describe_augmentation(AugmentOptions& a) {
   const RealRange alpha{.max = 100};
   add("hflip", real_codec(a.hflip, share), "Probability of mirroring left to right, in training alone.");
   add("vflip", real_codec(a.vflip, share), "Probability of mirroring top to bottom.");
-  add("rot90", real_codec(a.rot90, share),
-      "Probability of a turn by 90, 180 or 270 degrees; needs a square `data.image.size`.");
+  add("rot90", real_codec(a.rot90, share), "Probability of a turn by 90, 180 or 270 degrees; needs a square picture.");
+  add("random_window", flag_codec(a.random_window),
+      "The window of `data.image.window` lies anywhere in the picture, anew in each epoch, instead of in its middle.")
+      .only(i.window_height > 0, "`data.image.window` is given", {"data.image.window"});
   add("random_crop", range_codec(a.random_crop_low, a.random_crop_high, {.max = 1, .min_open = true, .word = "none"}),
       "Share of the picture's area that is cut out anywhere and stretched to `data.image.size`, instead of what "
       "`data.image.resize` does: [0.08, 1] as for ImageNet.");

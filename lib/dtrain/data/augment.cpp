@@ -47,6 +47,9 @@ AugmentDraw draw_augmentation(const AugmentOptions& options, uint64_t seed, int6
   draw.cutout = options.cutout;
   draw.cutout_y = random.uniform();
   draw.cutout_x = random.uniform();
+  draw.window = options.random_window;
+  draw.window_y = random.uniform();
+  draw.window_x = random.uniform();
   return draw;
 }
 

@@ -8,13 +8,16 @@ namespace dtrain {
 /// What augmentation does to one sample, drawn once and applied to image and mask alike (blur, light, noise and cutout
 /// to the image only). The default does nothing. In this order: cropped, enlarged, moved, turned by an angle and bent,
 /// all in one resampling (placement.hpp); blur, brightness, contrast, gamma, noise, cutout (pixel_effects.hpp);
-/// mirrored left to right, top to bottom, turned by quarters (walk_of).
+/// the window taken, mirrored left to right, top to bottom, turned by quarters (walk_of).
 struct AugmentDraw {
   bool hflip = false;
   bool vflip = false;
   int quarter_turns = 0;  ///< counter-clockwise, 0…3
   float brightness = 1;
   float contrast = 1;
+  bool window = false;  ///< data.image.window lies at the place below, instead of in the middle
+  double window_y = 0;  ///< share of the places that there are, [0, 1)
+  double window_x = 0;
 
   bool crop = false;       ///< the canvas shows a part of the picture, instead of what data.image.resize would
   double crop_area = 1;    ///< share of the picture, (0, 1]; less where it does not fit at its shape
@@ -37,7 +40,7 @@ struct AugmentDraw {
   double cutout_y = 0.5;
   double cutout_x = 0.5;  ///< its centre, share of the canvas
 
-  /// Flips and quarter turns are all that it does.
+  /// Taking a window, flips and quarter turns are all that it does.
   bool moves_alone() const;
 };
 

@@ -43,10 +43,11 @@ PixelKind place_raw(const BatchRecipe& recipe, const BatchSlot& slot, size_t row
   if (!kind.holds(needed)) return needed;
   const auto bytes = static_cast<size_t>(kind.picture_bytes(size));
   const std::span<std::byte> out(slot.raw + row * bytes, bytes);
-  const auto plane = static_cast<size_t>(recipe.plane);
+  const int64_t pixels = size.height * size.width;
+  const auto plane = static_cast<size_t>(pixels);
   uint8_t* mask = slot.raw_masks == nullptr ? nullptr : slot.raw_masks + row * plane;
   if (sample.raw) {
-    convert_raw(sample.raw->pixels, needed, recipe.plane, kind, out);
+    convert_raw(sample.raw->pixels, needed, pixels, kind, out);
     if (mask != nullptr) std::copy_n(sample.raw->mask, plane, mask);
   } else {
     raw_image(picture, size, kind, out);
@@ -61,7 +62,7 @@ void place_finished(const BatchRecipe& recipe, const BatchSlot& slot, size_t pla
   const ImageOptions& size = recipe.options.image;
   const AugmentDraw draw = draw_of(recipe, slot.augment_epoch, slot.batch.samples[place]);
   const auto raw = [&](const void* pixels, bool bytes, int64_t channels) {
-    return RawPicture{pixels, walk_of(draw, size.height, size.width), bytes ? 1 : 0, channels};
+    return RawPicture{pixels, walk_of(draw, size), bytes ? 1 : 0, channels};
   };
   const int64_t values = recipe.plane * size.channels;
   float* out = slot.images + static_cast<int64_t>(place) * values;
@@ -146,7 +147,7 @@ void give_targets(const BatchRecipe& recipe, BatchSlot& slot) {
   const ImageOptions& size = recipe.options.image;
   at::Tensor& targets = slot.batch.targets;
   if (recipe.dataset.task == Task::segmentation) {
-    targets = at::empty({n, recipe.classes, size.height, size.width}, host(recipe, at::kFloat));
+    targets = at::empty({n, recipe.classes, size.seen_height(), size.seen_width()}, host(recipe, at::kFloat));
     slot.masks = targets.mutable_data_ptr<float>();
   } else if (recipe.dataset.task == Task::multiclass) {
     targets = at::empty({n}, host(recipe, at::kLong));
@@ -163,8 +164,8 @@ void give_finished_memory(const BatchRecipe& recipe, BatchSlot& slot) {
   const ImageOptions& size = recipe.options.image;
   const auto format = recipe.channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
   const auto n = static_cast<int64_t>(slot.places.size());
-  slot.batch.images =
-      at::empty({n, size.channels, size.height, size.width}, host(recipe, at::kFloat).memory_format(format));
+  slot.batch.images = at::empty({n, size.channels, size.seen_height(), size.seen_width()},
+                                host(recipe, at::kFloat).memory_format(format));
   slot.images = slot.batch.images.mutable_data_ptr<float>();
 }
 
@@ -184,7 +185,7 @@ void give_raw_memory(const BatchRecipe& recipe, const PixelKind& kind, BatchSlot
   }
   raw.places = slot.places;
   for (const int64_t index : slot.batch.samples)
-    raw.walks.push_back(walk_of(draw_of(recipe, slot.augment_epoch, index), size.height, size.width));
+    raw.walks.push_back(walk_of(draw_of(recipe, slot.augment_epoch, index), size));
   slot.batch.raw = std::move(raw);
 }
 

@@ -54,7 +54,7 @@ struct BatchRecipe {
   bool channels_last;
   Delivery delivery;
   int64_t classes;
-  int64_t plane;  // pixels of one channel
+  int64_t plane;  // pixels of one channel of what the network sees
 };
 
 /// What making samples took, summed over them.

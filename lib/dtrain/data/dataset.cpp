@@ -17,37 +17,13 @@ namespace dtrain {
 
 namespace fs = std::filesystem;
 
-static std::string task_name(Task task) {
-  return task == Task::multilabel ? "multilabel" : task == Task::multiclass ? "multiclass" : "segmentation";
-}
-
-static Task natural_task(const DataOptions& options) {
-  switch (options.format) {
-    case DataFormat::image_folder:
-      return Task::multiclass;
-    case DataFormat::image_mask:
-      return Task::segmentation;
-    case DataFormat::csv:
-      return options.csv.labels.empty() && options.csv.separator.empty() ? Task::multiclass : Task::multilabel;
-    case DataFormat::tfrecord:
-    case DataFormat::webdataset:
-      return has_mask_files(options) ? Task::segmentation : Task::multiclass;
-    case DataFormat::nih_cxr14:
-    case DataFormat::chexpert:
-    case DataFormat::packed:
-    case DataFormat::synthetic:
-      break;
-  }
-  return Task::multilabel;
-}
-
 static Task checked_task(const DataOptions& options, Task task) {
   if (options.format == DataFormat::packed) return task;  // read_packed() compares it with the manifest's
-  const Task natural = natural_task(options);
+  const Task natural = natural_task(options).value_or(Task::multilabel);
   const bool flags = has_records(options) && natural == Task::multiclass && task == Task::multilabel;
   if (task == Task::from_format || task == natural || flags || options.format == DataFormat::synthetic)
     return task == Task::from_format ? natural : task;
-  throw ConfigError("task " + task_name(task) + " does not fit data.format, whose samples are for " +
+  throw ConfigError(std::string("task ") + task_name(task) + " does not fit data.format, whose samples are for " +
                     task_name(natural));
 }
 

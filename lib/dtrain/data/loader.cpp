@@ -219,7 +219,7 @@ Loader::Loader(const Dataset& dataset, const DataOptions& options, uint64_t seed
         "raw pictures are channels-last, and flipped and turned at most");
   check(delivery.raw || delivery.cache == nullptr, "a cache on the device holds raw pictures");
   const auto classes = static_cast<int64_t>(dataset.classes.size());
-  const int64_t plane = options.image.height * options.image.width;
+  const int64_t plane = options.image.seen_height() * options.image.seen_width();
   impl_ = std::make_unique<Impl>(BatchRecipe{dataset, options, seed, channels_last, delivery, classes, plane}, trace);
   if (impl_->sequential()) {
     impl_->prefetch = 0;

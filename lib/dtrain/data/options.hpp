@@ -1,9 +1,12 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "dtrain/base/task.hpp"
 
 namespace dtrain {
 
@@ -111,12 +114,18 @@ struct ImageOptions {
   int64_t width = 224;
   int64_t channels = 3;  ///< 1 or 3; a grey picture is repeated, a coloured one turned to grey (ITU-R 601)
   Resize resize = Resize::squash;
+  int64_t window_height = 0;  ///< what the network sees of height × width: the middle, with augment.random_window
+  int64_t window_width = 0;   ///< any part; both 0: all of it
   /// Sample values that become 0 and 1, as they are in the file, 8-bit or 16-bit; what lies beyond is clamped. Both 0:
   /// from 0 to white, 255 or 65535 by the picture's own depth.
   double range_low = 0;
   double range_high = 0;
   std::vector<double> mean;  ///< of pixels in [0, 1], one per channel; empty: ImageNet's for 3, 0.5 for 1
   std::vector<double> std;
+
+  /// Of what the network sees.
+  int64_t seen_height() const { return window_height > 0 ? window_height : height; }
+  int64_t seen_width() const { return window_width > 0 ? window_width : width; }
 };
 
 /// `data.augment:`, for the training part alone. Everything is off by default; docs/data.md tells sensible values.
@@ -125,6 +134,7 @@ struct AugmentOptions {
   double hflip = 0;            ///< probability of mirroring left to right
   double vflip = 0;            ///< probability of mirroring top to bottom
   double rot90 = 0;            ///< probability of a turn by 90, 180 or 270 degrees (square images)
+  bool random_window = false;  ///< the window of data.image lies anywhere, not in the middle
   double random_crop_low = 0;  ///< share of the picture's area that is shown, (0, 1]; both 0: no random crop
   double random_crop_high = 0;
   double crop_aspect_low = 3.0 / 4;  ///< stretch of the crop, > 0, beyond what data.image.resize does to the picture
@@ -229,6 +239,29 @@ inline bool has_mask_files(const DataOptions& data) {
   return data.format == DataFormat::image_mask ||
          (data.format == DataFormat::tfrecord && !data.tfrecord.mask.empty()) ||
          (data.format == DataFormat::webdataset && !data.webdataset.mask.empty());
+}
+
+/// The task that the samples of a format are for, as far as the configuration tells; record files can hold lists of
+/// labels too. None for packed shards, whose manifest tells, and for generated pictures, which are made for any.
+inline std::optional<Task> natural_task(const DataOptions& data) {
+  switch (data.format) {
+    case DataFormat::image_folder:
+      return Task::multiclass;
+    case DataFormat::nih_cxr14:
+    case DataFormat::chexpert:
+      return Task::multilabel;
+    case DataFormat::csv:
+      return data.csv.labels.empty() && data.csv.separator.empty() ? Task::multiclass : Task::multilabel;
+    case DataFormat::image_mask:
+      return Task::segmentation;
+    case DataFormat::tfrecord:
+    case DataFormat::webdataset:
+      return has_mask_files(data) ? Task::segmentation : Task::multiclass;
+    case DataFormat::packed:
+    case DataFormat::synthetic:
+      break;
+  }
+  return std::nullopt;
 }
 
 /// `batch:` of the configuration.

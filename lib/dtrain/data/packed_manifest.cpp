@@ -13,14 +13,9 @@ namespace dtrain {
 
 using Json = nlohmann::ordered_json;
 
-static constexpr std::array<const char*, 3> kTasks = {"multilabel", "multiclass", "segmentation"};
 static constexpr int kVersion = 1;
 static constexpr std::string_view kChecksum = "\"crc32c\": \"";  // the first one in the file is the file's own
 static constexpr std::string_view kNoDigits = "00000000";
-
-static std::string task_word(Task task) {
-  return task == Task::multiclass ? kTasks[1] : task == Task::segmentation ? kTasks[2] : kTasks[0];
-}
 
 static uint32_t number_of(const std::string& digits) {
   uint32_t value = 0;
@@ -36,7 +31,7 @@ static Json json_of(const PackedManifest& m) {
       {"version", kVersion},
       {"complete", m.complete},
       {"job_sha256", m.job},
-      {"task", task_word(m.task)},
+      {"task", task_name(m.task)},
       {"classes", m.classes},
       {"codec", m.codec},
       {"image", {{"size", {m.height, m.width}}, {"channels", m.channels}, {"resize", m.resize}}},
@@ -66,7 +61,9 @@ static PackedManifest manifest_of(const Json& json) {
   json.at("complete").get_to(m.complete);
   json.at("job_sha256").get_to(m.job);
   const auto word = json.at("task").get<std::string>();
-  m.task = word == kTasks[1] ? Task::multiclass : word == kTasks[2] ? Task::segmentation : Task::multilabel;
+  m.task = Task::multilabel;
+  for (const Task task : {Task::multiclass, Task::segmentation})
+    if (word == task_name(task)) m.task = task;
   json.at("classes").get_to(m.classes);
   json.at("codec").get_to(m.codec);
   json.at("image").at("size").at(0).get_to(m.height);

@@ -56,10 +56,7 @@ void read_packed(const DataOptions& options, Dataset& dataset) {
   const auto set = std::make_shared<const PackedSet>(options.root);
   const PackedManifest& manifest = set->manifest();
   if (dataset.task != Task::from_format && dataset.task != manifest.task)
-    throw ConfigError("'" + options.root + "' was packed for another task; set task: " +
-                      (manifest.task == Task::multiclass     ? "multiclass"
-                       : manifest.task == Task::segmentation ? "segmentation"
-                                                             : "multilabel"));
+    throw ConfigError("'" + options.root + "' was packed for another task; set task: " + task_name(manifest.task));
   if (options.split.given && !manifest.expand.empty())
     throw ConfigError("'" + options.root +
                       "' holds turned copies (dtrain pack --expand), which another split would part from their "

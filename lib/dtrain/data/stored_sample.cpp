@@ -82,7 +82,10 @@ StoredSample turned(const StoredSample& sample, PackTurn turn) {
   AugmentDraw draw = draw_of(turn);
   const bool half = draw.quarter_turns == 2;  // of pictures that are not square too
   if (half) draw = {.hflip = true, .vflip = true};
-  const PictureWalk walk = walk_of(draw, sample.picture.height, sample.picture.width);
+  ImageOptions size;
+  size.height = sample.picture.height;
+  size.width = sample.picture.width;
+  const PictureWalk walk = walk_of(draw, size);
   StoredSample copy{walked(sample.picture, walk), std::nullopt};
   if (sample.mask) copy.mask = walked(*sample.mask, walk);
   return copy;

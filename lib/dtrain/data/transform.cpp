@@ -13,15 +13,21 @@
 
 namespace dtrain {
 
-PictureWalk walk_of(const AugmentDraw& draw, int64_t height, int64_t width) {
+PictureWalk walk_of(const AugmentDraw& draw, const ImageOptions& options) {
+  const int64_t height = options.seen_height(), width = options.seen_width();
   if (draw.quarter_turns != 0 && height != width)
-    throw ConfigError("data.augment.rot90 needs a square data.image.size, not " + std::to_string(height) + " × " +
+    throw ConfigError("data.augment.rot90 needs a square picture, not " + std::to_string(height) + " × " +
                       std::to_string(width));
+  const auto first = [&](int64_t room, double place) {
+    return draw.window ? static_cast<int64_t>(place * static_cast<double>(room + 1)) : room / 2;
+  };
+  const int64_t top = first(options.height - height, draw.window_y);
+  const int64_t left = first(options.width - width, draw.window_x);
   const auto source = [&](int64_t y, int64_t x) {
     for (int turn = 0; turn < draw.quarter_turns; ++turn) y = std::exchange(x, width - 1 - y);
     if (draw.vflip) y = height - 1 - y;
     if (draw.hflip) x = width - 1 - x;
-    return y * width + x;
+    return (top + y) * options.width + left + x;
   };
   const int64_t start = source(0, 0);
   return {start, source(1, 0) - start, source(0, 1) - start};
@@ -34,7 +40,7 @@ PictureForm picture_form(const ImageOptions& options) {
   const auto channels = static_cast<size_t>(options.channels);
   check(options.mean.empty() || options.mean.size() == channels, "data.image.mean has one value per channel");
   check(options.std.empty() || options.std.size() == channels, "data.image.std has one value per channel");
-  PictureForm form{options.height, options.width, options.channels};
+  PictureForm form{options.seen_height(), options.seen_width(), options.channels};
   for (size_t c = 0; c < channels; ++c) {
     form.mean[c] = static_cast<float>(!options.mean.empty() ? options.mean[c] : channels == 3 ? kMean[c] : 0.5);
     form.factor[c] = static_cast<float>(1.0 / (!options.std.empty() ? options.std[c] : channels == 3 ? kStd[c] : 0.5));
@@ -54,14 +60,15 @@ static std::array<float, 3> mean_pixel(const PictureForm& form, int64_t channels
 
 void transform_image(const Image& image, const ImageOptions& options, const AugmentDraw& draw, std::span<float> out) {
   const PictureForm form = picture_form(options);
-  check(static_cast<int64_t>(out.size()) == options.height * options.width * options.channels,
-        "the picture fits its place");
-  const PictureWalk walk = walk_of(draw, options.height, options.width);
+  check(static_cast<int64_t>(out.size()) == form.height * form.width * form.channels, "the picture fits its place");
+  const PictureWalk walk = walk_of(draw, options);
   const PixelKind kind = pixel_kind({image.height, image.width, image.channels, image.bits}, options);
   if (kind.bytes && draw.moves_alone()) {  // nothing that bytes would round: the same bits
-    std::vector<std::byte> bytes(static_cast<size_t>(kind.picture_bytes(options)));
-    raw_image(image, options, kind, bytes);
-    const RawPicture raw{bytes.data(), walk, 1, kind.channels};
+    const bool as_it_is = image.height == options.height && image.width == options.width;
+    std::vector<std::byte> bytes(as_it_is ? 0 : static_cast<size_t>(kind.picture_bytes(options)));
+    if (!as_it_is) raw_image(image, options, kind, bytes);
+    const RawPicture raw{as_it_is ? static_cast<const void*>(image.bytes.data()) : bytes.data(), walk, 1,
+                         kind.channels};
     return host_math().finish_pictures(form, &raw, 1, out.data());
   }
   std::vector<float> pixels = place_picture(image, options, draw);
@@ -73,11 +80,12 @@ void transform_image(const Image& image, const ImageOptions& options, const Augm
 
 void transform_mask(const Image& mask, const ImageOptions& options, const AugmentDraw& draw, int64_t classes,
                     std::span<float> out) {
-  check(static_cast<int64_t>(out.size()) == options.height * options.width * classes, "the mask fits its place");
+  const PictureForm form = picture_form(options);
+  check(static_cast<int64_t>(out.size()) == form.height * form.width * classes, "the mask fits its place");
   std::vector<uint8_t> pixels(static_cast<size_t>(options.height * options.width));
   place_mask(mask, options, draw, classes, pixels);
-  const RawPicture raw{pixels.data(), walk_of(draw, options.height, options.width), 1, 1};
-  host_math().finish_masks(picture_form(options), &raw, 1, classes, out.data());
+  const RawPicture raw{pixels.data(), walk_of(draw, options), 1, 1};
+  host_math().finish_masks(form, &raw, 1, classes, out.data());
 }
 
 }  // namespace dtrain

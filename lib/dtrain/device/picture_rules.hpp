@@ -6,8 +6,8 @@ namespace dtrain {
 // From a raw picture to what a network reads, one pixel at a time, for the CPU's loop and the GPU's kernel alike. Each
 // operation is rounded to float32 on its own, as in update_rules.hpp, so both give the same bits.
 
-/// Flips and turns as a walk over the source: pixel (y, x) of the result lies at start + y·down + x·right, counted in
-/// pixels.
+/// A window, flips and turns as a walk over the source: pixel (y, x) of the result lies at start + y·down + x·right,
+/// counted in pixels.
 struct PictureWalk {
   int64_t start = 0;
   int64_t down = 0;
@@ -23,7 +23,8 @@ struct PictureForm {
   float factor[3] = {};  ///< 1 ÷ standard deviation
 };
 
-/// One picture or mask as it was kept, of the form's height and width, in memory of the device that works on it.
+/// One picture or mask as it was kept, of the form's height and width or more, in memory of the device that works on
+/// it.
 struct RawPicture {
   const void* pixels = nullptr;  ///< HWC; a mask: uint8 class numbers, one channel, 0 = background
   PictureWalk walk;

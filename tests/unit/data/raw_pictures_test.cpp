@@ -17,8 +17,8 @@ std::vector<float> finished(const Image& image, const ImageOptions& options, con
                             const AugmentDraw& draw) {
   std::vector<std::byte> raw(static_cast<size_t>(kind.picture_bytes(options)));
   raw_image(image, options, kind, raw);
-  const RawPicture picture{raw.data(), walk_of(draw, options.height, options.width), kind.bytes ? 1 : 0, kind.channels};
-  std::vector<float> out(static_cast<size_t>(options.height * options.width * options.channels));
+  const RawPicture picture{raw.data(), walk_of(draw, options), kind.bytes ? 1 : 0, kind.channels};
+  std::vector<float> out(static_cast<size_t>(options.seen_height() * options.seen_width() * options.channels));
   host_math().finish_pictures(picture_form(options), &picture, 1, out.data());
   return out;
 }
@@ -35,6 +35,8 @@ void make_pictures(const TempFolder& root, int n, int larger, int coloured) {
 DataOptions small(DataFormat format, const TempFolder& root, int64_t prefetch = 2) {
   DataOptions options = options_for(format, root.path());
   options.image.height = options.image.width = 16;
+  options.image.window_height = options.image.window_width = 13;
+  options.augment.random_window = true;
   options.augment.hflip = options.augment.vflip = options.augment.rot90 = 0.5;
   options.loader.threads = 2;
   options.loader.prefetch = prefetch;
@@ -119,10 +121,16 @@ TEST_CASE("raw pictures, finished, have the bits of transform_image, whatever fl
             ImageOptions options = canvas(12, 12, to, resize);
             if (seed % 3 == 0) options.range_low = 20;
             if (seed % 3 == 0) options.range_high = bits == 16 ? 40'000 : 180;
+            if (seed % 2 == 0) options.window_height = options.window_width = 7;
             const PixelKind least = pixel_kind({size[0], size[1], from, bits}, options);
             for (int turn = 0; turn < 8; ++turn) {
-              const AugmentDraw draw{.hflip = turn % 2 == 1, .vflip = turn > 5, .quarter_turns = turn % 4};
-              std::vector<float> expected(static_cast<size_t>(12 * 12 * to));
+              const AugmentDraw draw{.hflip = turn % 2 == 1,
+                                     .vflip = turn > 5,
+                                     .quarter_turns = turn % 4,
+                                     .window = turn > 2,
+                                     .window_y = 0.6,
+                                     .window_x = 0.99};
+              std::vector<float> expected(static_cast<size_t>(options.seen_height() * options.seen_width() * to));
               transform_image(image, options, draw, expected);
               for (const PixelKind& kind : {least, PixelKind{false, least.channels}, PixelKind{least.bytes, to}})
                 REQUIRE(finished(image, options, kind, draw) == expected);

@@ -8,7 +8,7 @@ using namespace dtrain;
 using namespace dtrain::test;
 
 static std::vector<float> transformed(const Image& image, const ImageOptions& options, const AugmentDraw& draw = {}) {
-  std::vector<float> out(static_cast<size_t>(options.height * options.width * options.channels));
+  std::vector<float> out(static_cast<size_t>(options.seen_height() * options.seen_width() * options.channels));
   transform_image(image, options, draw, out);
   return out;
 }
@@ -119,6 +119,47 @@ TEST_CASE("flips and turns move whole pixels, as LibTorch's flip and rot90") {
   CHECK(largest_difference(transformed(wide, plain(4, 9, 1), {true, true, 0, 1, 1}),
                            reference(wide, 4, 9).flip({0, 1})) < 1e-6);
   error_of(78, [&] { transformed(wide, plain(4, 9, 1), {false, false, 1, 1, 1}); });
+}
+
+TEST_CASE("a window is a part of the resized picture, pixel for pixel: the middle, or anywhere") {
+  const Image image = random_image(20, 31, 3, 5);
+  ImageOptions options = plain(9, 12, 3);
+  const at::Tensor whole = reference(image, 9, 12);
+  options.window_height = 4;
+  options.window_width = 5;
+  const auto part = [&](int64_t top, int64_t left) { return whole.slice(0, top, top + 4).slice(1, left, left + 5); };
+  CHECK(largest_difference(transformed(image, options), part(2, 3)) < 1e-5);
+  const AugmentDraw corner{.hflip = true, .window = true, .window_y = 0, .window_x = 0.999};
+  CHECK(largest_difference(transformed(image, options, corner), part(0, 7).flip(1)) < 1e-5);
+  error_of(78, [&] { transformed(image, options, {.quarter_turns = 1}); });
+  options.window_width = 4;
+  CHECK(largest_difference(transformed(image, options, {.quarter_turns = 1}),
+                           at::rot90(part(2, 4).slice(1, 0, 4), 1, {0, 1})) < 1e-5);
+
+  Image mask{9, 12, 1, 8, {}, {}};
+  for (int i = 0; i < 108; ++i) mask.bytes.push_back(i % 12 == 8 && i / 12 == 5 ? 1 : 0);
+  std::vector<float> plane(16);
+  transform_mask(mask, options, {.window = true, .window_y = 5.5 / 6, .window_x = 8.5 / 9}, 1, plane);
+  for (size_t i = 0; i < plane.size(); ++i) CHECK(plane[i] == (i == 0 ? 1 : 0));
+}
+
+TEST_CASE("random_window takes every place as often as the others, and leaves the other draws as they were") {
+  AugmentOptions options;
+  options.hflip = 0.5;
+  options.random_window = true;
+  ImageOptions size = plain(8, 8, 1);
+  size.window_height = 6;
+  size.window_width = 8;
+  std::array<int, 3> tops{};
+  for (uint64_t sample = 0; sample < 3000; ++sample) {
+    AugmentDraw draw = draw_augmentation(options, 1, 0, sample);
+    REQUIRE(draw.hflip == draw_augmentation({.hflip = 0.5}, 1, 0, sample).hflip);
+    draw.hflip = false;
+    const PictureWalk walk = walk_of(draw, size);
+    REQUIRE(walk.start % 8 == 0);
+    ++tops.at(static_cast<size_t>(walk.start / 8));
+  }
+  for (const int count : tops) CHECK(std::abs(count - 1000) < 130);
 }
 
 TEST_CASE("brightness and contrast follow torchvision and stay in range") {
