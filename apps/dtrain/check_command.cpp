@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -23,7 +25,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Files of equal content in more than one part: what was trained on would be judged.
+// Pictures of equal pixels in more than one part: what was trained on would be judged.
 std::vector<std::string> content_leaks(const Plan& plan, const Findings& findings) {
   std::map<int64_t, std::string> part_of_sample;
   for (const char* part : {"train", "valid", "test"})
@@ -38,10 +40,34 @@ std::vector<std::string> content_leaks(const Plan& plan, const Findings& finding
         names.push_back(found->second + ": " + plan.dataset.samples[static_cast<size_t>(index)].path);
       }
     if (parts.size() > 1)
-      leaks.push_back("split leak: the same file stands in several parts (" + join(names, ", ") + ")");
+      leaks.push_back("split leak: the same picture stands in several parts (" + join(names, ", ") + ")");
   }
   std::sort(leaks.begin(), leaks.end());
   return leaks;
+}
+
+bool same_labels(const Sample& a, const Sample& b) {
+  const auto same = [](float x, float y) { return x == y || std::isnan(x) || std::isnan(y); };
+  return a.class_index == b.class_index &&
+         std::equal(a.labels.begin(), a.labels.end(), b.labels.begin(), b.labels.end(), same);
+}
+
+// Pictures of equal pixels that are labelled differently: one of the labels is wrong.
+std::vector<std::string> contradictions(const Plan& plan, const Findings& findings) {
+  int64_t count = 0;
+  std::string first;
+  for (const auto& [content, samples] : findings.by_content) {
+    const Sample& one = plan.dataset.samples[static_cast<size_t>(samples.front())];
+    for (const int64_t index : samples) {
+      const Sample& other = plan.dataset.samples[static_cast<size_t>(index)];
+      if (same_labels(one, other)) continue;
+      const std::string pair = one.path + " and " + other.path;
+      if (count++ == 0 || pair < first) first = pair;
+    }
+  }
+  if (count == 0) return {};
+  return {count_of(count, "picture") + (count == 1 ? " has" : " have") +
+          " the pixels of another one and other labels, as " + first};
 }
 
 void print_mask_shares(const Plan& plan, const Findings& findings, Json& json) {
@@ -96,6 +122,7 @@ void print_part(const Plan& plan, const std::string& name, Json& json) {
                   100.0 * static_cast<double>(without_any) / static_cast<double>(part.size()));
       if (unknown > 0) std::printf("  %-24s %8s\n", "unknown labels", with_commas(unknown).c_str());
       counts["without_any_label"] = without_any;
+      counts["unknown_labels"] = unknown;
     }
   }
   json["parts"][name] = counts;
@@ -187,7 +214,41 @@ Json names_of(const Plan& plan, const std::vector<int64_t>& samples) {
   return names;
 }
 
-// The file for programs: what --json prints, and each sample that it counts by name. Paths may be no UTF-8.
+// Paths may be no UTF-8.
+void write_json(const std::string& path, const Json& json) {
+  write_file_atomically(path, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+Plan make_plan_or_report(const CheckCommand& command, const Experiment& e, int64_t logical_ranks) {
+  try {
+    return make_plan(e, logical_ranks);
+  } catch (const Error& error) {
+    try {
+      write_json(command.output, {{"version", DTRAIN_VERSION}, {"code", error.code()}, {"error", error.what()}});
+    } catch (const Error&) {
+      // what is wrong with the data comes first
+    }
+    throw;
+  }
+}
+
+std::string shell_word(const std::string& word) {
+  const auto plain = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || std::strchr("_-./=:,+@%", c); };
+  if (!word.empty() && std::all_of(word.begin(), word.end(), plain)) return word;
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+// What trains with the same configuration.
+std::string training_line(const CheckCommand& command) {
+  std::string line = "mpirun -np " + std::to_string(command.world_size) + " --bind-to none dtrain";
+  for (const std::string& file : command.config.sources.files) line += " --config " + shell_word(file);
+  for (const std::string& word : command.config.sources.overrides) line += " " + shell_word(word);
+  return line;
+}
+
+// The file for programs: what --json prints, and each sample that it counts by name.
 void write_report(const std::string& path, Json json, const Plan& plan, const Findings& findings) {
   json["bad"] = Json::array();
   for (const auto& [index, error] : findings.bad)
@@ -199,7 +260,7 @@ void write_report(const std::string& path, Json json, const Plan& plan, const Fi
     if (samples.size() > 1) duplicates[samples.front()] = names_of(plan, samples);
   json["duplicates"] = Json::array();
   for (const auto& [first, names] : duplicates) json["duplicates"].push_back(names);
-  write_file_atomically(path, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  write_json(path, json);
 }
 
 }  // namespace
@@ -210,13 +271,19 @@ int run_check(const CheckCommand& command, const Config& config, const Log& log)
   if (command.world_size > v)
     throw ConfigError("--world-size " + std::to_string(command.world_size) +
                       " is more than distributed.logical_ranks " + std::to_string(v));
-  const Plan plan = make_plan(e, v);
-  Json json;
+  const Plan plan = make_plan_or_report(command, e, v);
+  Json json = {{"version", DTRAIN_VERSION},
+               {"format", config.values.at("data.format").text},
+               {"root", e.data.root},
+               {"data_sha256", plan.dataset.manifest_sha256},
+               {"split_sha256", plan.split.sha256},
+               {"notes", plan.dataset.notes}};
   std::vector<std::string> warnings;
   std::printf("data: %s, %s, manifest %s\n", e.data.root.empty() ? "synthetic" : e.data.root.c_str(),
               count_of(static_cast<int64_t>(plan.dataset.samples.size()), "sample").c_str(),
               plan.dataset.manifest_sha256.substr(0, 12).c_str());
   for (const std::string& note : plan.dataset.notes) std::printf("  %s\n", note.c_str());
+  std::printf("split %s\n", plan.split.sha256.substr(0, 12).c_str());
   for (const char* part : {"train", "valid", "test"}) print_part(plan, part, json);
   print_network(e, plan, json);
   print_schedule(e, plan, command.world_size, json);
@@ -231,7 +298,7 @@ int run_check(const CheckCommand& command, const Config& config, const Log& log)
   std::printf("%s: %s in %s s on %s\n", command.quick ? "headers" : "pictures", pictures.c_str(),
               fixed(look_s, 1).c_str(), count_of(static_cast<int64_t>(bound_cores().size()), "core").c_str());
   if (findings.hash_s > 0)
-    std::printf("  hashing their bytes, to find a file in two parts: %s s of one core\n",
+    std::printf("  hashing their pixels, to find a picture in two parts: %s s of one core\n",
                 fixed(findings.hash_s, 2).c_str());
   if (e.task == Task::segmentation && !command.quick && findings.bad.empty()) {
     print_mask_shares(plan, findings, json);
@@ -240,6 +307,7 @@ int run_check(const CheckCommand& command, const Config& config, const Log& log)
   std::vector<std::string> leaks = content_leaks(plan, findings);
   for (const std::string& warning : plan.split.warnings)
     (warning.starts_with("split leak") ? leaks : warnings).push_back(warning);
+  for (const std::string& warning : contradictions(plan, findings)) warnings.push_back(warning);
   print_cache(e, plan, findings.kind, static_cast<int>(command.world_size), json);
   json["pictures_ok"] = plan.dataset.samples.size() - findings.bad.size();
   json["pictures_bad"] = findings.bad.size();
@@ -250,9 +318,7 @@ int run_check(const CheckCommand& command, const Config& config, const Log& log)
   for (const std::string& warning : warnings) std::printf("warning: %s\n", warning.c_str());
   const bool good = findings.bad.empty() && leaks.empty();
   if (good)
-    std::printf("all %s can be read; nothing stands against: mpirun -np %lld --bind-to none dtrain --config %s\n",
-                pictures.c_str(), static_cast<long long>(command.world_size),
-                command.config.sources.files.front().c_str());
+    std::printf("all %s can be read; nothing stands against: %s\n", pictures.c_str(), training_line(command).c_str());
   std::vector<Error> errors;
   try {
     if (!command.preview.empty()) {
@@ -260,6 +326,7 @@ int run_check(const CheckCommand& command, const Config& config, const Log& log)
       std::printf("preview: %s\n", command.preview.c_str());
     }
     write_report(command.output, json, plan, findings);
+    log.info("written: " + command.output);
   } catch (const Error& error) {  // what was found is told all the same
     errors.push_back(error);
   }

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "agreement.hpp"
@@ -11,6 +12,7 @@
 #include "dtrain/checkpoint/state.hpp"
 #include "dtrain/checkpoint/tensors.hpp"
 #include "dtrain/data/device_batches.hpp"
+#include "dtrain/data/scan.hpp"
 #include "dtrain/io/csv.hpp"
 #include "dtrain/io/file.hpp"
 #include "dtrain/train/evaluate.hpp"
@@ -64,11 +66,12 @@ void require_unseen(const EvalCommand& command, const Plan& plan, const Origin& 
   if (seen.empty()) return;
   std::vector<std::string> paths;
   for (const int64_t index : seen) paths.push_back(plan.dataset.samples[static_cast<size_t>(index)].path);
-  throw DataError(command.checkpoint + " was trained on " + count_of(static_cast<int64_t>(seen.size()), "sample") +
-                  " of the " + command.split + " part (" + with_commas(static_cast<int64_t>(samples.size())) +
-                  "), or on other pictures of the same patients; take the split of its training, or --allow-trained if "
-                  "these are other patients who only share a number:\n" +
-                  capped_list(paths, 3));
+  throw DataError(
+      command.checkpoint + " was trained on " + with_commas(static_cast<int64_t>(seen.size())) + " of the " +
+      count_of(static_cast<int64_t>(samples.size()), "sample") + " of the " + command.split +
+      " part, or on other pictures of the same patients; take the split of its training, or --allow-trained if "
+      "these are other patients who only share a number:\n" +
+      capped_list(paths, 3));
 }
 
 std::string classification_csv(const Plan& plan, const std::vector<int64_t>& samples, const Predictions& p) {
@@ -123,6 +126,14 @@ void print_figures(const EvalCommand& command, const Predictions& predictions, c
   std::printf("%s\n", json.dump().c_str());
 }
 
+// The folder of the run that wrote the checkpoint, whatever its name; else that of a run with this configuration.
+std::string run_folder(const std::string& checkpoint, const Experiment& e) {
+  const std::filesystem::path folder = std::filesystem::absolute(checkpoint).parent_path();
+  for (const auto& candidate : {folder, folder.parent_path()})
+    if (is_file((candidate / "run.json").string())) return candidate.string();
+  return e.output_dir + "/" + e.name;
+}
+
 }  // namespace
 
 int run_eval(const EvalCommand& command, const Config& config, Job& job) {
@@ -158,7 +169,7 @@ int run_eval(const EvalCommand& command, const Config& config, Job& job) {
       evaluate(replica, loss, e.task, batches, samples, plan.local_batch, job.comm(), job.watchdog(), 0).value();
   job.watchdog().enter(Section::finish, 0);
   if (!job.is_root()) return exit_code::kDone;
-  const std::string folder = command.output.empty() ? e.output_dir + "/" + e.name : command.output;
+  const std::string folder = command.output.empty() ? run_folder(command.checkpoint, e) : command.output;
   make_folders(folder);
   const std::string csv = folder + "/predictions.csv";
   write_file_atomically(csv, e.task == Task::segmentation ? segmentation_csv(plan, samples, predictions)

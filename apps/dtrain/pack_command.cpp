@@ -192,6 +192,10 @@ void finish(const PackCommand& command, const PackJob& pack, PackedManifest mani
 int run_pack(const PackCommand& command, const Config& config, Job& job) {
   const Experiment& e = config.experiment;
   const Stopwatch watch;
+  if (e.data.loader.on_bad_sample == BadSample::replace)
+    throw ConfigError(
+        "dtrain pack keeps every sample, and none in the place of another; set data.loader.on_bad_sample=fail, and see "
+        "with dtrain check which are bad");
   const Dataset dataset = open_dataset(e.data, e.task, e.seed);
   const Split split = split_dataset(dataset, e.data.split);
   const PackJob pack(dataset, split, e.data, e.seed, command.options);

@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <span>
 #include <thread>
 
 #include "dtrain/base/hash.hpp"
@@ -52,6 +53,16 @@ ImageHeader look_at_headers(const Dataset& dataset, int64_t index) {
   return picture;
 }
 
+// The same for the same picture, however its file is written.
+std::string hash_of_pixels(const Image& picture) {
+  return Sha256()
+      .update(std::to_string(picture.height) + "x" + std::to_string(picture.width) + "x" +
+              std::to_string(picture.channels) + "x" + std::to_string(picture.bits) + ":")
+      .update(std::as_bytes(std::span(picture.bytes)))
+      .update(std::as_bytes(std::span(picture.words)))
+      .hex_digest();
+}
+
 // "pictures 12,000/112,120  1,204 pictures/s  eta 00:01:23"
 std::string scan_text(int64_t done, int64_t total, double seconds) {
   const double rate = static_cast<double>(done) / std::max(seconds, 1e-9);
@@ -90,7 +101,7 @@ Findings look_at_pictures(const Experiment& e, const Plan& plan, bool quick, Pro
     note_kind({picture.height, picture.width, picture.channels, picture.bits});
     if (!on_disk) return;
     const Stopwatch hashing;
-    const std::string content = Sha256().update(files.picture_bytes()).hex_digest();
+    const std::string content = hash_of_pixels(picture);
     const double hash_s = hashing.seconds();
     const std::lock_guard lock(mutex);
     findings.by_content[content].push_back(index);

@@ -17,8 +17,8 @@ struct Findings {
   std::map<int64_t, Error> bad;                            ///< sample → why it cannot be used
   std::vector<std::vector<int64_t>> mask_pixels;           ///< segmentation: pixels of each class by sample, background
                                                            ///< first; of samples that were decoded
-  std::map<std::string, std::vector<int64_t>> by_content;  ///< hash of the file → samples, ascending
-  double hash_s = 0;                                       ///< of all cores: what comparing the files' bytes cost
+  std::map<std::string, std::vector<int64_t>> by_content;  ///< hash of the pixels → samples, ascending
+  double hash_s = 0;                                       ///< of all cores: what hashing pixels cost
   PixelKind kind;                                          ///< that holds every picture
 };
 

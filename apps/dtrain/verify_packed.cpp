@@ -91,8 +91,10 @@ class Report {
     }
     std::fflush(stdout);
     if (errors_.empty()) return exit_code::kDone;
+    if (errors_.size() == 1) throw errors_.front();
     const Error all = merge_errors(errors_);
-    throw Error(all.code(), capped_list(split_text(all.what(), '\n')));
+    throw Error(all.code(), count_of(static_cast<int64_t>(errors_.size()), "finding") + " against '" + command.path +
+                                "':\n" + capped_list(split_text(all.what(), '\n')));
   }
 
  private:

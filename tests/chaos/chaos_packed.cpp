@@ -3,12 +3,12 @@
 // counts which damages are found, and named: the file always, and a record that was hit, with its offset, where header
 // and index were spared.
 //
-//   chaos_packed COUNT [SEED]          COUNT damages; one JSON object at the end
-//   chaos_packed trial K [SEED]        the K-th of them alone, counted from 0
+// One JSON object at the end; scripts/chaos damage --what shards starts it.
 //
 // Exit codes: 0 every damage was found and named, 1 one was not (a line on stderr tells which), 64 bad command line.
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -145,7 +145,7 @@ bool run(const std::string& folder, int64_t first, int64_t end, uint64_t seed) {
     all.found += told.empty() ? 0 : 1;
     all.named += named ? 1 : 0;
     if (harmless != told.empty() || (!told.empty() && !named))
-      std::fprintf(stderr, "chaos_packed: %s was %s; again: trial %lld %llu\n%s", kKinds[kind],
+      std::fprintf(stderr, "chaos_packed: %s was %s; again: --trial %lld --seed %llu\n%s", kKinds[kind],
                    harmless       ? "harmless and was refused"
                    : told.empty() ? "not found"
                                   : "found and not named",
@@ -162,16 +162,22 @@ bool run(const std::string& folder, int64_t first, int64_t end, uint64_t seed) {
 
 int main(int argc, char** argv) {
   using namespace dtrain;
-  const bool one = argc > 1 && std::string(argv[1]) == "trial";
-  const int64_t number = argc > (one ? 2 : 1) ? std::atoll(argv[one ? 2 : 1]) : -1;
-  const auto seed = static_cast<uint64_t>(argc > (one ? 3 : 2) ? std::atoll(argv[one ? 3 : 2]) : 1);
-  if (number < (one ? 0 : 1)) {
-    std::fprintf(stderr, "usage: chaos_packed COUNT [SEED], or chaos_packed trial K [SEED]\n");
-    return exit_code::kUsage;
+  int64_t count = 0;
+  int64_t trial = -1;
+  uint64_t seed = 1;
+  CLI::App app("Damages packed shards and counts which damages are found and named.");
+  app.add_option("--count", count, "damages")->check(CLI::PositiveNumber);
+  app.add_option("--seed", seed, "another seed, other damages");
+  app.add_option("--trial", trial, "this damage alone, counted from 0")->check(CLI::NonNegativeNumber);
+  try {
+    app.parse(argc, argv);
+    if (count == 0 && trial < 0) throw CLI::RequiredError("--count or --trial");
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? exit_code::kDone : exit_code::kUsage;
   }
   std::string folder = (std::filesystem::temp_directory_path() / "dtrain-chaos-XXXXXX").string();
   if (mkdtemp(folder.data()) == nullptr) return exit_code::kIo;
-  const bool good = run(folder, one ? number : 0, one ? number + 1 : number, seed);
+  const bool good = trial < 0 ? run(folder, 0, count, seed) : run(folder, trial, trial + 1, seed);
   std::filesystem::remove_all(folder);
   return good ? 0 : 1;
 }

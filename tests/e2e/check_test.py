@@ -39,6 +39,20 @@ def png_pixels(path):
     return size
 
 
+def rewritten(png):
+    """The same pixels in other bytes: one chunk of data, deflated anew, and a comment."""
+    def chunk(kind, body):
+        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+    at, packed, head = 8, b"", b""
+    while at < len(png):
+        length, kind = struct.unpack(">I4s", png[at:at + 8])
+        packed += png[at + 8:at + 8 + length] if kind == b"IDAT" else b""
+        head = png[at + 8:at + 8 + length] if kind == b"IHDR" else head
+        at += 12 + length
+    data = zlib.compress(zlib.decompress(packed), 1)
+    return png[:8] + chunk(b"IHDR", head) + chunk(b"tEXt", b"Comment\0another file") + chunk(b"IDAT", data) + chunk(b"IEND", b"")
+
+
 class Check(program.ProgramTest):
     @classmethod
     def setUpClass(cls):
@@ -67,6 +81,8 @@ class Check(program.ProgramTest):
         written = json.loads((self.folder / "check.json").read_text())
         self.assertEqual((written.pop("bad"), written.pop("duplicates")), ([], []))
         self.assertEqual(written, ended.json())
+        self.assertEqual(written["format"], "image_folder")
+        self.assertIn(f"split {written['split_sha256'][:12]}", ended.out)
         self.good("check", "--config", "chips.yaml", "--quick", "--output", "found.json")
         self.assertEqual(json.loads((self.folder / "found.json").read_text())["pictures_ok"], COUNT)
 
@@ -85,6 +101,38 @@ class Check(program.ProgramTest):
         self.assertIn(names[3], found["bad"][0]["error"])
         self.assertEqual(found["duplicates"], [sorted([names[5], str(twin.relative_to(self.folder / "spoilt"))])])
         self.assertGreater(png_pixels(self.folder / "spoilt.png")[0], 200)  # of those that can be read
+
+    def test_the_same_picture_in_another_file_and_class_is_told(self):
+        shutil.copytree(self.folder / "chips", self.folder / "twins")
+        one = sorted((self.folder / "twins").glob("*/*.png"))[0]
+        other = sorted(folder for folder in (self.folder / "twins").iterdir() if folder != one.parent)[0] / "twin.png"
+        other.write_bytes(rewritten(one.read_bytes()))
+        ended = self.call("check", "--config", "chips.yaml", "data.root=twins", "--output", "twins.json")
+        found = json.loads((self.folder / "twins.json").read_text())
+        names = [str(path.relative_to(self.folder / "twins")) for path in (one, other)]
+        self.assertEqual([sorted(group) for group in found["duplicates"]], [sorted(names)])
+        self.assertRegex(found["warnings"][0], "1 picture has the pixels of another one and other labels, as ")
+        self.assertIn("warning: 1 picture has the pixels", ended.out)
+        for seed in range(20):  # one seed or another parts them
+            ended = self.call("check", "--config", "chips.yaml", "data.root=twins", f"data.split={{valid: 0.5, seed: {seed}}}")
+            if ended.code == 65:
+                break
+        self.assertEqual(ended.code, 65, ended)
+        self.assertIn("split leak: the same picture stands in several parts", ended.err)
+
+    def test_pictures_that_are_not_read_are_never_lost(self):
+        shutil.copytree(self.folder / "chips", self.folder / "mixed")
+        folder = sorted(path for path in (self.folder / "mixed").iterdir() if path.is_dir())[0]
+        for name in ("a.webp", "b.GIF", "c.gif"):
+            (folder / name).write_bytes(b"RIFF")
+        self.fails(self.call("check", "--config", "chips.yaml", "data.root=mixed"), 65, "3 pictures of formats that are not read (2 of .gif, 1 of .webp)",
+                   f"{folder.name}/a.webp")
+        self.assertEqual(json.loads((self.folder / "check.json").read_text())["code"], 65)
+
+    def test_the_last_line_trains_what_was_checked(self):
+        split = "data.split={valid: 0.5, seed: 1}"
+        told = self.good("check", "--config", "chips.yaml", "--config", "chips.yaml", split, "seed=5").out.splitlines()[-1]
+        self.assertTrue(told.endswith(f"dtrain --config chips.yaml --config chips.yaml '{split}' seed=5"), told)
 
     def test_a_file_that_cannot_be_written_is_an_error(self):
         self.fails(self.call("check", "--config", "chips.yaml", "--quick", "--output", "no/such/folder/check.json"), 66, "no/such/folder")

@@ -441,7 +441,11 @@ class Evaluation(CommandsTest):
 
     def test_predictions_lie_in_the_run_folder_unless_told_otherwise(self):
         best = self.run_of("chips")[1].folder / "best.safetensors"
-        self.good("eval", "--config", "chips.yaml", "--checkpoint", best, "output.dir=there", "name=mine")
+        (best.parent / "predictions.csv").unlink(missing_ok=True)
+        self.good("eval", "--config", "chips.yaml", "--checkpoint", best, "name=mine")
+        self.assertTrue((best.parent / "predictions.csv").exists())
+        checkpoint = shutil.copy(best, self.folder / "elsewhere.safetensors")
+        self.good("eval", "--config", "chips.yaml", "--checkpoint", checkpoint, "output.dir=there", "name=mine")
         self.assertTrue((self.folder / "there/mine/predictions.csv").exists())
 
 

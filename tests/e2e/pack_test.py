@@ -67,6 +67,10 @@ class Pack(program.ProgramTest):
         self.assertEqual(self.bytes_of("three"), self.bytes_of("one"))
         self.assertIn("train-00000-of-0000", " ".join(self.bytes_of("one")))
 
+    def test_no_sample_is_packed_in_the_place_of_another(self):
+        self.fails(self.call("pack", "--config", "source.yaml", "--output", "no", "data.loader.on_bad_sample=replace"), 78, "keeps every sample")
+        self.assertFalse((self.folder / "no").exists())
+
     def test_training_from_shards_has_the_bits_of_training_from_the_pictures(self):
         expected = self.trained("source", None, "run-source")
         self.assertEqual(self.trained("packed", None, "run-packed"), expected)
@@ -130,7 +134,7 @@ class Pack(program.ProgramTest):
             bad[offsets[number] + 999] ^= 16
         shard.write_bytes(bad)
         ended = self.call("verify", "bad")
-        self.assertEqual(ended.code, 65, ended)
+        self.fails(ended, 65, "2 findings against 'bad'")
         for number in (3, 7):
             self.assertRegex(ended.err, rf"{shard.name}: record {number} \(.*\) at byte {offsets[number]:,}: its bytes have a wrong checksum")
         self.assertEqual(self.call("verify", shard).code, 65)

@@ -28,7 +28,9 @@ bool holds_folder(const std::string& root, const std::string& relative) {
 }
 
 FolderScan scan(const DataOptions& options, const std::string& folder) {
-  return scan_beneath(options.root, folder, options.allow_links);
+  FolderScan found = scan_beneath(options.root, folder, options.allow_links);
+  refuse_foreign(found.foreign, (fs::path(options.root) / folder).string());
+  return found;
 }
 
 /// Last pages of the stacks among pictures, by their names without ending; 0 for a picture of one page.

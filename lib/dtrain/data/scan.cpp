@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/text.hpp"
@@ -51,6 +52,7 @@ class Walk {
       add_pages(entry.path().string(), prefix + name);
     } else {
       ++scan_.others;
+      if (has_foreign_image_extension(name)) scan_.foreign.push_back(prefix + name);
     }
   }
 
@@ -101,6 +103,18 @@ FolderScan scan_beneath(const std::string& root, const std::string& relative, bo
   const bool outside = relative == ".." || relative.starts_with("../");
   const std::string whole = relative.empty() ? root : (fs::path(root) / relative).lexically_normal().string();
   return scan_folder(outside ? whole : root, whole, allow_links);
+}
+
+void refuse_foreign(std::vector<std::string> foreign, const std::string& folder) {
+  if (foreign.empty()) return;
+  std::sort(foreign.begin(), foreign.end(), natural_less);
+  std::map<std::string, int64_t> counts;
+  for (const std::string& name : foreign) ++counts[lower_case(name.substr(name.rfind('.')))];
+  std::vector<std::string> kinds;
+  for (const auto& [ending, count] : counts) kinds.push_back(with_commas(count) + " of " + ending);
+  throw DataError("'" + folder + "' holds " + count_of(static_cast<int64_t>(foreign.size()), "picture") +
+                  " of formats that are not read (" + join(kinds, ", ") + "), as " + foreign.front() +
+                  "; convert them to PNG or TIFF, or move them out of data.root");
 }
 
 static fs::file_type type_of(const std::string& path) {

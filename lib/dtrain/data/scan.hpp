@@ -15,8 +15,13 @@ namespace dtrain {
 struct FolderScan {
   /// Relative to the folder, '/' between folders, natural order; a TIFF file of several pages as FILE#1, FILE#2 …
   std::vector<std::string> pictures;
-  int64_t others = 0;  ///< files that are no pictures by their name
+  int64_t others = 0;                ///< files that are no pictures by their name
+  std::vector<std::string> foreign;  ///< of these the pictures of formats that are not read (GIF, WebP, NIfTI …)
 };
+
+/// Throws DataError that counts `foreign` by their endings, unless there are none: left out they would be lost
+/// silently.
+void refuse_foreign(std::vector<std::string> foreign, const std::string& folder);
 
 /// Tells by its name that a file is wanted.
 using NameTest = bool (*)(const std::string& name);

@@ -111,11 +111,32 @@ float* finish_grey_bytes(const PictureForm& form, const RawPicture& picture, flo
   return out;
 }
 
+// Grey bytes for one channel, from left to right or from right to left.
+DTRAIN_VECTOR_CLONES
+void finish_grey_row(const uint8_t* pixel, bool forward, int64_t width, float mean, float factor,
+                     float* __restrict out) {
+  if (forward) {
+    for (int64_t x = 0; x < width; ++x) out[x] = normalised(pixel_value(pixel[x]), mean, factor);
+  } else {
+    for (int64_t x = 0; x < width; ++x) out[x] = normalised(pixel_value(pixel[-x]), mean, factor);
+  }
+}
+
+float* finish_grey_rows(const PictureForm& form, const RawPicture& picture, float* out) {
+  const auto* pixels = static_cast<const uint8_t*>(picture.pixels) + picture.walk.start;
+  for (int64_t y = 0; y < form.height; ++y, out += form.width)
+    finish_grey_row(pixels + y * picture.walk.down, picture.walk.right == 1, form.width, form.mean[0], form.factor[0],
+                    out);
+  return out;
+}
+
 template <typename Pixel>
 [[gnu::always_inline]] inline float* finish_any(const PictureForm& form, const RawPicture& picture, float* out) {
   if (picture.channels == 3) return finish_picture<Pixel, 3, 3>(form, picture, out);
-  if constexpr (sizeof(Pixel) == 1)
+  if constexpr (sizeof(Pixel) == 1) {
     if (form.channels == 3) return finish_grey_bytes(form, picture, out);
+    if (std::abs(picture.walk.right) == 1) return finish_grey_rows(form, picture, out);
+  }
   if (form.channels == 3) return finish_picture<Pixel, 1, 3>(form, picture, out);
   return finish_picture<Pixel, 1, 1>(form, picture, out);
 }

@@ -118,6 +118,14 @@ bool has_image_extension(const std::string& path) {
   return std::ranges::any_of(kEndings, [&](std::string_view ending) { return lower.ends_with(ending); });
 }
 
+bool has_foreign_image_extension(const std::string& path) {
+  static constexpr std::string_view kEndings[] = {".gif",  ".webp", ".jp2", ".j2k", ".jpx",    ".jpf", ".heic",
+                                                  ".heif", ".avif", ".jxl", ".nii", ".nii.gz", ".mha", ".mhd",
+                                                  ".nrrd", ".svs",  ".czi", ".nd2", ".lif",    ".exr", ".tga"};
+  const std::string lower = lower_case(path);
+  return std::ranges::any_of(kEndings, [&](std::string_view ending) { return lower.ends_with(ending); });
+}
+
 void check_pixels(const ImageHeader& header, const std::string& name, const ImageLimits& limits) {
   const std::string size = with_commas(header.width) + " × " + with_commas(header.height) + " pixels";
   if (header.width < 1 || header.height < 1) throw DataError(name + ": a picture of " + size + " holds nothing");

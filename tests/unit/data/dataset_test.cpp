@@ -29,6 +29,17 @@ TEST_CASE("an image folder gives one class per folder, at any depth, in natural 
   CHECK(holds(data.notes[0], "1 file left out: no picture by name"));
 }
 
+TEST_CASE("pictures of formats that are not read are refused, never left out, unless their class is") {
+  const TempFolder root;
+  for (const char* name : {"cat/1.png", "dog/2.png"}) root.picture(name);
+  for (const char* name : {"dog/deep/b.GIF", "dog/a.webp", "ct.nii.gz"}) root.text(name, "x");
+  DataOptions options = options_for(DataFormat::image_folder, root.path());
+  const std::string error = error_of(65, [&] { open(options); });
+  CHECK(holds(error, "2 pictures of formats that are not read (1 of .gif, 1 of .webp), as dog/a.webp"));
+  options.classes = {"cat"};
+  CHECK(open(options).samples.size() == 1);
+}
+
 TEST_CASE("train/ and val/ are parts, not classes") {
   const TempFolder root;
   for (const char* name : {"train/a/1.png", "train/b/2.png", "val/a/3.png", "val/b/4.png", "test/a/5.png"})
