@@ -58,7 +58,7 @@ static int dispatch(const CommandLine& line, Job& job) {
   const std::optional<Config> config = configuration(config_options(line), job);
   if (!config) return exit_code::kDone;
   if (line.check) return run_check(*line.check, *config, job.log());
-  if (line.train) install_stop_handlers();  // before start-up: a stop that comes then is heeded before the first step
+  if (line.train || line.pack) install_stop_handlers();  // a stop during start-up is heeded before the first step
   Experiment started = config->experiment;
   if (line.pack) started.device = DeviceChoice::cpu;  // packing computes nothing that a GPU does
   job.start(started);

@@ -8,6 +8,7 @@
 #include "commands.hpp"
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/hash.hpp"
+#include "dtrain/base/stop_signal.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/config/codec.hpp"
 #include "dtrain/data/loader.hpp"
@@ -85,8 +86,10 @@ class Telling {
 
 using Json = nlohmann::ordered_json;
 
-// Writes this rank's shards, those left out that are there already; a row for each: number, file, records, bytes,
-// checksum, and whether it was there.
+bool stop_is_pending() { return pending_stop_request() == StopRequest::stop; }
+
+// Writes this rank's shards, those left out that are there already, until it is asked to stop; a row for each: number,
+// file, records, bytes, checksum, and whether it was there.
 Json write_shards(const PackCommand& command, const PackJob& pack, const Experiment& e, Job& job) {
   const auto mine = [&](size_t number) {
     return static_cast<int>(number % static_cast<size_t>(job.size())) == job.rank();
@@ -107,6 +110,7 @@ Json write_shards(const PackCommand& command, const PackJob& pack, const Experim
     if (!mine(k)) continue;
     const bool kept = found[k].has_value();
     if (!kept) {
+      if (stop_is_pending()) break;
       found[k] = pack.write(k, command.output, threads, [&](int64_t within) { telling.show(done + within); });
       done += found[k]->records;
       telling.show(done);
@@ -212,6 +216,10 @@ int run_pack(const PackCommand& command, const Config& config, Job& job) {
   const std::string rows = write_shards(command, pack, e, job).dump();
   const std::vector<std::string> all = gather_text(job.comm(), rows);
   job.watchdog().enter(Section::finish, 0);
+  if (any(job.comm(), stop_is_pending())) {
+    if (job.is_root()) job.log().info("stopped; whole shards are kept, and the same line goes on from there");
+    return exit_code::kStopped;
+  }
   if (job.is_root()) finish(command, pack, manifest, all, watch.seconds(), job.log());
   return exit_code::kDone;
 }

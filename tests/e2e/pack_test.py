@@ -2,6 +2,7 @@
 killed goes on, damage is named, and Python reads what is written."""
 
 import re
+import signal
 import struct
 import subprocess
 import sys
@@ -104,6 +105,16 @@ class Pack(program.ProgramTest):
         self.good("pack", "--config", "source.yaml", "--output", "whole", "--samples-per-shard", "1")
         self.assertEqual(self.bytes_of("killed"), self.bytes_of("whole"))
         self.assertIn(f"; {COUNT} were there already", self.good(*words).err)
+
+    def test_a_pack_that_is_stopped_says_so_and_goes_on(self):
+        words = ["pack", "--config", "source.yaml", "--output", "stopped", "--samples-per-shard", "1", "--codec", "deflate", "data.image.size=[900, 900]"]
+        started = self.start(*words, ranks=2)
+        program.wait_until(lambda: len(list(self.folder.glob("stopped/*.dtpack"))) >= 3, 60, "three shards")
+        started.send(signal.SIGUSR1)
+        ended = started.wait(60)
+        self.assertEqual(ended.code, 75, ended)
+        self.assertIn("stopped; whole shards are kept, and the same line goes on from there", ended.err)
+        self.assertRegex(self.good(*words).err, rf"[1-9]\d* were there already")
 
     def test_a_folder_of_another_job_is_refused(self):
         self.fails(self.call("pack", "--config", "source.yaml", "--output", "one", "--samples-per-shard", "9"), 64, "another job")

@@ -11,7 +11,8 @@ enum class StopRequest : int {
 };
 
 /// Installs handlers for USR1, USR2, TERM and INT that do nothing but set a flag; a second INT ends the process at
-/// once. For training alone: other commands end at the first signal, as programs do.
+/// once. For training and packing, which go on where they stopped: other commands end at the first signal, as programs
+/// do.
 /// Signals reach ranks at different steps, or only some of them: agree over ranks before acting.
 /// The flags are the program's only statics: a signal handler can reach nothing else.
 void install_stop_handlers();
