@@ -59,6 +59,21 @@ class Data(program.ProgramTest):
             judged.append(facts["parts"]["valid"]["samples"])
         self.assertEqual(judged, [10, 10, 10])
 
+    def test_a_part_of_chexpert_trains_and_its_training_list_alone_is_split_by_shares(self):
+        self.write_config("chexpert", SMALL, self.make_chexpert())
+        root = self.folder / "CheXpert-v1.0-small"
+        shutil.rmtree(root / "train/patient00003")
+        self.fails(self.call("check", "--config", "chexpert.yaml"), 66, "names 2 pictures", "data.on_missing: skip")
+        ended = self.good("check", "--config", "chexpert.yaml", "--json", "data.on_missing=skip")
+        self.assertEqual(ended.json()["parts"]["train"]["samples"], 28)
+        self.assertIn("2 rows of train.csv left out", ended.out)
+        (root / "valid.csv").unlink()
+        shutil.rmtree(root / "valid")
+        ended = self.good("--config", "chexpert.yaml", "--run-dir", "part", "data.on_missing=skip", "data.split.by=patient")
+        self.assertIn("2 rows of train.csv left out", ended.err)
+        parts = self.good("check", "--config", "chexpert.yaml", "--json", "--quick", "data.on_missing=skip", "data.split.by=patient").json()["parts"]
+        self.assertGreater(parts["valid"]["samples"], 0)
+
     def test_a_folder_for_nnunet_trains(self):
         root = self.folder / "Dataset001_Cells"
         for folder in ("imagesTr", "labelsTr"):

@@ -145,6 +145,7 @@ class Description {
     DataOptions& d = e_.data;
     const DataFormat f = d.format;
     const std::vector<std::string> by = {"data.format"};
+    const std::string when_labels = "`data.format` is nih_cxr14, chexpert or csv";
     add("data.format",
         choice_codec(d.format, {"image_folder", "nih_cxr14", "chexpert", "csv", "image_mask", "synthetic", "tfrecord",
                                 "webdataset", "packed"}),
@@ -156,11 +157,15 @@ class Description {
         .default_is("must be given")
         .outside_fingerprint();
     add("data.labels", path_codec(d.labels, PathRule::under_root), "Label file, under `data.root`.")
-        .only(f == DataFormat::nih_cxr14 || f == DataFormat::chexpert || f == DataFormat::csv,
-              "`data.format` is nih_cxr14, chexpert or csv", by)
+        .only(has_label_file(d), when_labels, by)
         .default_is(
             "must be given; for chexpert train.csv, valid.csv and test.csv, as far as they are there, each the part of "
             "its name");
+    add("data.on_missing", choice_codec(d.on_missing, {"fail", "skip"}),
+        "Rows of the label file whose pictures `data.root` does not hold. fail: the run ends with 66 and lists them; "
+        "skip: they are left out and counted, and the run ends only where none is left.")
+        .only(has_label_file(d), when_labels, by)
+        .outside_fingerprint();
     add("data.classes", texts_codec(d.classes, "all"), "The classes to train, in this order: one output each.")
         .only(e_.task != Task::segmentation, "the task is not segmentation", {"task", "data.format", "model.name"});
     add("data.allow_links", flag_codec(d.allow_links),

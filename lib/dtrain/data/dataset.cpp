@@ -75,6 +75,15 @@ static void set_parts(Dataset& dataset, const SplitOptions& split) {
       if (sample.part.empty() && lies_in(sample.path, folder)) sample.part = part;
 }
 
+// A training list without its validation list tells no split: data.split decides.
+static void forget_lone_part(const DataOptions& options, Dataset& dataset) {
+  const auto trains = [](const Sample& sample) { return sample.part == "train"; };
+  if (!has_label_file(options) || !std::all_of(dataset.samples.begin(), dataset.samples.end(), trains)) return;
+  for (Sample& sample : dataset.samples) sample.part.clear();
+  if (!options.split.given)
+    dataset.notes.push_back("the label file tells of the training part alone: data.split makes the others");
+}
+
 static int64_t size_of(const std::string& root, const std::string& path) {
   std::error_code error;
   const std::string whole = root + "/" + picture_path(path).file;
@@ -160,6 +169,7 @@ Dataset open_dataset(const DataOptions& options, Task task, uint64_t seed) {
   if (!std::is_sorted(dataset.samples.begin(), dataset.samples.end(), before))
     std::sort(dataset.samples.begin(), dataset.samples.end(), before);
   if (options.format != DataFormat::synthetic) set_parts(dataset, options.split);
+  forget_lone_part(options, dataset);
   for (Sample& sample : dataset.samples) sample.id = hash64(sample.path);
   dataset.manifest_sha256 = manifest_of(dataset, options, seed);
   return dataset;

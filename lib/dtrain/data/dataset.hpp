@@ -48,23 +48,25 @@ struct Dataset {
   std::vector<std::string> classes;        ///< names of the outputs, in order
   std::map<int64_t, int64_t> mask_values;  ///< segmentation: pixel value of a mask → k + 1 for classes[k]
   std::vector<Sample> samples;
-  std::vector<std::string> notes;  ///< one line each for the banner: rows left out, labels unknown …
+  std::vector<std::string> notes;     ///< one line each for the banner: rows left out, labels unknown …
+  std::vector<std::string> left_out;  ///< names in the label file of pictures that are absent (data.on_missing: skip)
   /// Over classes, and path, labels, group, masks and file sizes of every sample, TFRecords' checksums too.
   std::string manifest_sha256;
   std::shared_ptr<const RecordSet> records;  ///< the open record files; null where samples are files
   std::shared_ptr<const PackedSet> packed;   ///< the open shards of format packed, else null
 };
 
-/// Reads folders and label files, decodes no picture. Throws MissingError (root, list, label file, pictures named in a
-/// label file but absent: all listed, capped at 20), DataError (empty class folder, a mask without image or an image
-/// without mask, an unknown label with row and value, a class name that is not UTF-8, two pictures of one base name
-/// where base names decide, a link that leads out of root), ConfigError (data.classes names a class that is not there;
-/// task and format that do not fit).
-/// Patients and other columns of a label file are never part of a message.
+/// Reads folders and label files, decodes no picture. Throws MissingError (root, list, label file; pictures named in a
+/// label file but absent: all, or with data.on_missing skip where none is there: counted, 20 listed), DataError (empty
+/// class folder, a mask without image or an image without mask, an unknown label with row and value, a class name that
+/// is not UTF-8, two pictures of one base name where base names decide, a link that leads out of root), ConfigError
+/// (data.classes names a class that is not there; task and format that do not fit). Patients and other columns of a
+/// label file are never part of a message.
 ///
 /// Hidden files are left out; what is a picture is told by its name (has_image_extension). Every page of a TIFF stack
 /// is a sample of its own, FILE#PAGE (io/tiff_pages.hpp), also in label and list files. Where root holds train/ and
-/// valid/ (or val/), test/ optional, or data.split.folders names folders, each sample knows its part.
+/// valid/ (or val/), test/ optional, or data.split.folders names folders, each sample knows its part. Label files that
+/// name pictures of the training part alone tell no part.
 ///
 /// image_folder  root/CLASS/…/picture, or root/PART/CLASS/…; classes sorted by name (bytes, as torchvision does).
 ///               Group: the file name up to its first '_' or '.'.

@@ -6,12 +6,8 @@
 #include <optional>
 #include <unordered_map>
 
-#include "dtrain/base/error.hpp"
-#include "dtrain/base/text.hpp"
 #include "dtrain/data/formats.hpp"
-#include "dtrain/data/scan.hpp"
-#include "dtrain/io/csv.hpp"
-#include "dtrain/io/image.hpp"
+#include "dtrain/data/label_rows.hpp"
 
 namespace dtrain {
 
@@ -19,94 +15,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// The label file, the pictures beneath root, and which row tells of which picture.
-struct LabelFile {
-  CsvTable table;
-  std::vector<std::string> pictures;  // natural order
-  std::vector<int64_t> row_of;        // of each picture, -1 for none
-};
-
-/// Problems of many rows, thrown as one error with its list capped.
-struct Problems {
-  std::vector<std::string> lines;
-  template <typename Thrown>
-  void raise(const std::string& sentence) const {
-    if (!lines.empty()) throw Thrown(sentence + ":\n" + capped_list(lines));
-  }
-};
-
-CsvTable read_table(const std::string& path) {
-  std::error_code error;
-  if (!path.empty() && fs::status(path, error).type() == fs::file_type::not_found)
-    throw MissingError("data.labels '" + path + "' does not exist; set data.labels to the label file");
-  return CsvTable::read(path);
-}
-
 std::vector<std::string> pictures_of(const DataOptions& options) {
   return scan_folder(options.root, options.root, options.allow_links).pictures;
-}
-
-bool leaves_root(const std::string& name) {
-  return name.starts_with('/') || name == ".." || name.starts_with("../") || name.find("/../") != std::string::npos;
-}
-
-// How the names in a label file become pictures.
-using Finder = int64_t (*)(const PathIndex& index, const std::string& name);
-
-int64_t find_base_name(const PathIndex& index, const std::string& name) { return index.find_name(name); }
-
-int64_t find_path(const PathIndex& index, const std::string& name) {
-  return index.find(name.starts_with("./") ? name.substr(2) : name);
-}
-
-// As the path stands, or without as many leading folders as it takes; never by a base name alone.
-int64_t find_beneath_dropped_folders(const PathIndex& index, const std::string& name) {
-  std::string_view rest = name;
-  for (size_t slash = rest.find('/'); slash != std::string_view::npos; slash = rest.find('/')) {
-    if (const int64_t found = index.find(rest); found != PathIndex::kNone) return found;
-    rest.remove_prefix(slash + 1);
-  }
-  return PathIndex::kNone;
-}
-
-// The row of the table at `path` that names, in `column`, each of `pictures`.
-LabelFile match_rows(const DataOptions& options, const std::string& path, std::vector<std::string> pictures,
-                     const std::string& column, Finder find) {
-  LabelFile file{read_table(path), std::move(pictures), {}};
-  PathIndex index;
-  for (size_t i = 0; i < file.pictures.size(); ++i) index.add(file.pictures[i], static_cast<int64_t>(i));
-  file.row_of.assign(file.pictures.size(), -1);
-  const CsvTable& table = file.table;
-  const int64_t names = table.column(column);
-  Problems absent, twice, several, outside;
-  for (int64_t row = 0; row < table.rows(); ++row) {
-    const std::string name(trimmed(table.at(row, names)));
-    const std::string text = "line " + std::to_string(table.line(row)) + ": '" + name + "'";
-    if (leaves_root(name)) {
-      outside.lines.push_back(text);
-      continue;
-    }
-    const int64_t picture = find(index, name);
-    if (picture == PathIndex::kNone) {
-      const bool there = !name.empty() && is_file((fs::path(options.root) / name).string());
-      const std::string why =
-          has_image_extension(name) ? " (a stack: name its pages as " + name + "#1)" : " (no picture by its name)";
-      absent.lines.push_back(text + (there ? why : ""));
-    } else if (picture == PathIndex::kSeveral) {
-      several.lines.push_back(text);
-    } else if (int64_t& taken = file.row_of[static_cast<size_t>(picture)]; taken >= 0) {
-      twice.lines.push_back(text + ", as in line " + std::to_string(table.line(taken)));
-    } else {
-      taken = row;
-    }
-  }
-  outside.raise<DataError>(table.name() + " names paths outside data.root");
-  absent.raise<MissingError>(table.name() + " names " + count_of(static_cast<int64_t>(absent.lines.size()), "picture") +
-                             " that data.root '" + options.root + "' does not hold (remove the rows or add the files)");
-  several.raise<DataError>("data.root '" + options.root + "' holds several pictures of one base name that " +
-                           table.name() + " names");
-  twice.raise<DataError>(table.name() + " has two rows for one picture");
-  return file;
 }
 
 // One sample for each picture that has a row; `fill` adds its labels.
@@ -145,11 +55,13 @@ void note_unknown(const std::string& why, Dataset& dataset) {
   if (silent > 0) dataset.notes.push_back(count_of(silent, "picture") + " without any known label");
 }
 
-// The classes that stand in a column, natural order.
-std::vector<std::string> classes_in(const CsvTable& table, int64_t column, char separator) {
+// The classes that stand in a column of the rows that have a picture, natural order.
+std::vector<std::string> classes_in(const LabelFile& file, int64_t column, char separator) {
+  const CsvTable& table = file.table;
   std::vector<std::string> classes;
   std::unordered_map<std::string, bool> seen;
-  for (int64_t row = 0; row < table.rows(); ++row)
+  for (const int64_t row : file.row_of) {
+    if (row < 0) continue;
     for (const std::string& part : separator == 0 ? std::vector<std::string>{table.at(row, column)}
                                                   : split_text(table.at(row, column), separator))
       if (const std::string name(trimmed(part)); !name.empty() && seen.emplace(name, true).second) {
@@ -157,6 +69,7 @@ std::vector<std::string> classes_in(const CsvTable& table, int64_t column, char 
                      "save the file as UTF-8");
         classes.push_back(name);
       }
+  }
   std::sort(classes.begin(), classes.end(), natural_less);
   return classes;
 }
@@ -227,7 +140,7 @@ void read_label_column(const DataOptions& options, const LabelFile& file, Datase
   const int64_t column = table.column(options.csv.label);
   if (options.csv.separator.size() > 1) throw ConfigError("data.csv.separator wants one character");
   const char separator = options.csv.separator.empty() ? '\0' : options.csv.separator[0];
-  dataset.classes = classes_in(table, column, separator);
+  dataset.classes = classes_in(file, column, separator);
   std::unordered_map<std::string, int64_t> places;
   for (const std::string& name : dataset.classes) places.emplace(name, static_cast<int64_t>(places.size()));
   const JoinedLabels joined(dataset.classes, separator);
@@ -345,7 +258,7 @@ void read_chexpert(const DataOptions& options, Dataset& dataset) {
   std::vector<std::string> tables;
   Problems twice;
   for (const auto& [path, part] : chexpert_files(options)) {
-    LabelFile file = match_rows(options, path, std::move(pictures), "Path", find_beneath_dropped_folders);
+    LabelFile file = match_rows(options, path, std::move(pictures), "Path", find_beneath_dropped_folders, dataset);
     for (size_t i = 0; i < file.pictures.size(); ++i) {
       if (file.row_of[i] < 0) continue;
       if (named[i]) twice.lines.push_back(path + ":" + std::to_string(file.table.line(file.row_of[i])));
@@ -362,7 +275,8 @@ void read_chexpert(const DataOptions& options, Dataset& dataset) {
 }
 
 void read_nih_cxr14(const DataOptions& options, Dataset& dataset) {
-  const LabelFile file = match_rows(options, options.labels, pictures_of(options), "Image Index", find_base_name);
+  const LabelFile file =
+      match_rows(options, options.labels, pictures_of(options), "Image Index", find_base_name, dataset);
   const CsvTable& table = file.table;
   const int64_t findings = table.column("Finding Labels");
   const std::optional<int64_t> patient = table.find_column("Patient ID");
@@ -389,7 +303,8 @@ void read_nih_cxr14(const DataOptions& options, Dataset& dataset) {
 void read_csv(const DataOptions& options, Dataset& dataset) {
   if (options.csv.labels.empty() == options.csv.label.empty())
     throw ConfigError("format csv wants either data.csv.labels (one column per label) or data.csv.label (one column)");
-  const LabelFile file = match_rows(options, options.labels, pictures_of(options), options.csv.path, find_path);
+  const LabelFile file =
+      match_rows(options, options.labels, pictures_of(options), options.csv.path, find_path, dataset);
   std::optional<int64_t> group;
   if (!options.csv.group.empty()) group = file.table.column(options.csv.group);
   const auto set_group = [&](int64_t row, Sample& sample) {

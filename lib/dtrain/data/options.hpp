@@ -41,6 +41,12 @@ enum class Uncertain {
   zeros,
 };
 
+/// What becomes of the rows of a label file whose pictures data.root does not hold.
+enum class OnMissing {
+  fail,
+  skip,  ///< left out and counted; an error where none is left
+};
+
 /// `data.chexpert:`, for format chexpert.
 struct ChexpertOptions {
   Uncertain uncertain = Uncertain::ignore;            ///< for every label that `uncertain_labels` does not name
@@ -214,6 +220,7 @@ struct DataOptions {
   DataFormat format = DataFormat::image_folder;
   std::string root;    ///< absolute
   std::string labels;  ///< absolute; nih_cxr14, csv and chexpert, where "" = the official lists under root
+  OnMissing on_missing = OnMissing::fail;  ///< has_label_file() alone
   ChexpertOptions chexpert;
   CsvOptions csv;
   ImageMaskOptions image_mask;
@@ -228,6 +235,11 @@ struct DataOptions {
   LoaderOptions loader;
   bool allow_links = false;  ///< follow links that lead out of root
 };
+
+/// A CSV file tells pictures and labels.
+inline bool has_label_file(const DataOptions& data) {
+  return data.format == DataFormat::nih_cxr14 || data.format == DataFormat::chexpert || data.format == DataFormat::csv;
+}
 
 /// The samples lie in record files.
 inline bool has_records(const DataOptions& data) {

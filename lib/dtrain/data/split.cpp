@@ -200,6 +200,7 @@ class ListReader {
  public:
   explicit ListReader(const Dataset& dataset) : dataset_(dataset), parts_(dataset.samples.size(), kLeftOut) {
     for (size_t i = 0; i < dataset.samples.size(); ++i) index_.add(dataset.samples[i].path, static_cast<int64_t>(i));
+    for (const std::string& name : dataset.left_out) left_out_.add(name, 0);
   }
 
   void read(const std::string& part, const std::string& file) {
@@ -209,11 +210,15 @@ class ListReader {
       throw MissingError("the list '" + path + "' of data.split.files." + part + " does not exist");
     std::istringstream text(read_text(path));
     std::string line;
+    skipped_ = false;
     for (int64_t number = 1; std::getline(text, line); ++number) {
       if (number == 1 && line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
       if (!trimmed(line).empty())
         take(std::string(trimmed(line)), path + ":" + std::to_string(number), part_number(part));
     }
+    if (skipped_ && std::find(parts_.begin(), parts_.end(), part_number(part)) == parts_.end())
+      throw MissingError("data.root '" + dataset_.root + "' holds no picture that '" + path +
+                         "' names (data.on_missing: skip left them out); take data.split.files." + part + " out");
   }
 
   Parts finish() {
@@ -228,7 +233,10 @@ class ListReader {
     int64_t sample = find(line);
     const std::string word = line.substr(0, line.find_first_of(" \t"));
     if (sample == PathIndex::kNone) sample = find(word);
-    if (sample == PathIndex::kNone) {
+    const auto skipped = [this](const std::string& name) { return left_out_.find(name) != PathIndex::kNone; };
+    if (sample == PathIndex::kNone && (skipped(line) || skipped(word))) {
+      skipped_ = true;  // the label file's note tells of it
+    } else if (sample == PathIndex::kNone) {
       absent_.push_back(where + ": '" + word + "'");
     } else if (sample == PathIndex::kSeveral) {
       several_.push_back(where + ": '" + word + "'");
@@ -248,6 +256,8 @@ class ListReader {
 
   const Dataset& dataset_;
   PathIndex index_;
+  PathIndex left_out_;
+  bool skipped_ = false;  // the list that is being read names some of left_out_
   Parts parts_;
   std::vector<std::string> absent_;
   std::vector<std::string> several_;

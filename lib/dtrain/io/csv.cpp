@@ -119,6 +119,16 @@ class CsvReader {
   int64_t row_line_ = 1;
 };
 
+/// A header that other characters than commas cut into columns, as spreadsheets write it in many countries.
+void require_commas(std::string_view text, const std::string& name) {
+  const size_t begin = std::min(text.find_first_not_of("\r\n \xEF\xBB\xBF"), text.size());
+  const std::string_view header = trimmed(text.substr(begin, text.find_first_of("\r\n", begin) - begin));
+  const size_t found = header.find_first_of(";\t");
+  if (found != std::string_view::npos && header.find(',') == std::string_view::npos)
+    throw DataError(name + " has " + (header[found] == ';' ? "semicolons" : "tabs") +
+                    " between its columns where commas belong; save it as CSV with commas");
+}
+
 /// Number of fields up to the last column that has a name: what every row must have.
 size_t named_columns(const std::vector<std::string>& columns) {
   size_t named = columns.size();
@@ -145,6 +155,7 @@ CsvTable CsvTable::parse(std::string_view text, const std::string& name) {
   if (text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF"))
     throw DataError(name + " is UTF-16 text; save it as CSV in UTF-8");
   if (text.starts_with("\x1F\x8B")) throw DataError(name + " is compressed with gzip; decompress it first");
+  require_commas(text, name);
   CsvTable table;
   table.name_ = name;
   CsvReader reader(text, name);

@@ -71,6 +71,7 @@ TEST_CASE("a key without effect is an error that says when it would have one") {
                       {{"data.split={folders: {train: a}, stratify: true}"}, "data.split.stratify has no effect"},
                       {{"data.split={by: order, stratify: true}"}, "data.split.stratify has no effect"},
                       {{"data.chexpert.uncertain=ones"}, "data.chexpert.uncertain has no effect"},
+                      {{"data.on_missing=skip"}, "data.on_missing has no effect"},
                   });
 }
 

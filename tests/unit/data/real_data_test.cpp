@@ -78,7 +78,7 @@ TEST_CASE("nuclei unite their masks, membranes take zero as a class") {
   CHECK((share > 0.15 && share < 0.3));
 }
 
-TEST_CASE("a csv that names pictures the folder lacks lists them") {
+TEST_CASE("a csv that names pictures the folder lacks lists them, or does without") {
   const std::string root = real_folder("covid_chestxray");
   if (root.empty()) return;
   DataOptions options = options_for(DataFormat::csv, root);
@@ -87,5 +87,10 @@ TEST_CASE("a csv that names pictures the folder lacks lists them") {
   options.csv.label = "finding";
   options.csv.separator = ",";
   const std::string sentence = error_of(66, [&] { open_dataset(options, Task::from_format, 1); });
+  CHECK(holds(sentence, "names 707 pictures"));
   CHECK(holds(sentence, "more"));
+  options.on_missing = OnMissing::skip;
+  const Dataset rest = open_dataset(options, Task::from_format, 1);
+  CHECK(rest.samples.size() == 243);
+  CHECK(holds(rest.notes.at(0), "707 rows of metadata.csv left out"));
 }

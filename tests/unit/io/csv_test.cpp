@@ -62,6 +62,8 @@ TEST_CASE("every dialect that users' files have is understood") {
       {"a quote inside a plain field", "a,b\n5\" tall,2\n", {{"a", "b"}, {"5\" tall", "2"}}},
       {"empty fields", "a,b\n,\n\"\",\"\"\n", {{"a", "b"}, {"", ""}, {"", ""}}},
       {"an empty quoted field alone", "a\n\"\"\nx\n", {{"a"}, {""}, {"x"}}},
+      {"semicolons in fields", "a,b;c\n1;2,\t3\n", {{"a", "b;c"}, {"1;2", "\t3"}}},
+      {"one column", "a \n1;2\n", {{"a"}, {"1;2"}}},
       {"spaces in fields are kept", "a,b\n 1 ,2 \n", {{"a", "b"}, {" 1 ", "2 "}}},
       {"not ASCII", "größe,b\n\xC3\xA9,2\n", {{"größe", "b"}, {"é", "2"}}},
       {"the header alone", "a,b\n", {{"a", "b"}}},
@@ -99,6 +101,9 @@ TEST_CASE("what is no table is refused with its line and a reason") {
        "a\0"sv,
        "t.csv", "UTF-16"},
       {"\x1F\x8B\x08"sv, "t.csv", "gzip"},
+      {"path;label\na.png;1\n", "t.csv", "semicolons between its columns"},
+      {"\xEF\xBB\xBF\r\n\"path\";\"label\"\r\na.png;1,5\r\n", "t.csv", "save it as CSV with commas"},
+      {"path\tlabel\na.png\tx, y\n", "t.csv", "tabs between its columns"},
   };
   for (const Case& one : cases) {
     const std::string sentence = refusal(one.text);
