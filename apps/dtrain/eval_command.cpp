@@ -152,6 +152,8 @@ int run_eval(const EvalCommand& command, const Config& config, Job& job) {
     throw ConfigError("the " + command.split + " part is empty; choose another with --split or set data.split." +
                       command.split);
 
+  if (job.is_root())
+    for (const std::string& note : plan.dataset.notes) job.log().info(note);
   require_unseen(command, plan, origin, samples, job.log());
 
   std::string weights_line;

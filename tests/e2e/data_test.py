@@ -71,6 +71,9 @@ class Data(program.ProgramTest):
         shutil.rmtree(root / "valid")
         ended = self.good("--config", "chexpert.yaml", "--run-dir", "part", "data.on_missing=skip", "data.split.by=patient")
         self.assertIn("2 rows of train.csv left out", ended.err)
+        ended = self.good("eval", "--config", "chexpert.yaml", "--checkpoint", "part/best.safetensors", "data.on_missing=skip",
+                          "data.split.by=patient")
+        self.assertIn("2 rows of train.csv left out", ended.err)
         parts = self.good("check", "--config", "chexpert.yaml", "--json", "--quick", "data.on_missing=skip", "data.split.by=patient").json()["parts"]
         self.assertGreater(parts["valid"]["samples"], 0)
 

@@ -91,6 +91,6 @@ TEST_CASE("a csv that names pictures the folder lacks lists them, or does withou
   CHECK(holds(sentence, "more"));
   options.on_missing = OnMissing::skip;
   const Dataset rest = open_dataset(options, Task::from_format, 1);
-  CHECK(rest.samples.size() == 243);
+  CHECK(rest.samples.size() == 51);
   CHECK(holds(rest.notes.at(0), "707 rows of metadata.csv left out"));
 }
