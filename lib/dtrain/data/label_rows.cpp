@@ -51,14 +51,14 @@ class AbsentRows {
     const bool there = !name.empty() && is_file((fs::path(options_.root) / name).string());
     const bool stack = there && has_image_extension(name);
     const bool backslash = name.find('\\') != std::string::npos;
-    const char* const other = there ? " (no picture by its name)" : "";
     const std::string why = stack       ? " (a stack: name its pages as " + name + "#1)"
+                            : there     ? " (no picture by its name)"
                             : backslash ? " (write / between folders, not \\)"
-                                        : other;
-    if (options_.on_missing == OnMissing::fail || stack || backslash) {
+                                        : "";
+    if (options_.on_missing == OnMissing::fail || there || backslash) {
       wrong_.lines.push_back(text + why);
     } else {
-      skipped_.lines.push_back(text + why);
+      skipped_.lines.push_back(text);
       names_.push_back(name);
     }
   }
@@ -73,9 +73,10 @@ class AbsentRows {
       all.raise<MissingError>(root + " holds no picture that " + table_.name() + " names in " +
                               count_of(table_.rows(), "row") + " (is it the folder where these paths begin?)" + hint());
     }
-    const std::string what_to_do = options_.on_missing == OnMissing::fail
-                                       ? "remove the rows, add the files, or set data.on_missing: skip to do without"
-                                       : "mend the names; data.on_missing: skip is for pictures that are not there";
+    const std::string what_to_do =
+        options_.on_missing == OnMissing::fail
+            ? "remove the rows, add the files, or set data.on_missing: skip to do without"
+            : "mend or remove the rows; data.on_missing: skip is for files that are not there";
     wrong_.raise<MissingError>(table_.name() + " names " + count_of(wrong, "picture") + " that " + root +
                                " does not hold (" + what_to_do + ")" + hint());
     if (skipped == 0) return;

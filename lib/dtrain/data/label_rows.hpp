@@ -40,7 +40,7 @@ int64_t find_beneath_dropped_folders(const PathIndex& index, const std::string& 
 /// data.on_missing says skip, are told in the notes of `dataset`, their names kept in its left_out.
 ///
 /// Throws MissingError for a file that is not there, for rows without a picture, or where skipping leaves none or a row
-/// names a picture that is there in a way that is never understood (a stack without its page, folders parted by \);
+/// names a file that is there but no picture by its name, a stack without its page, or folders parted by \;
 /// DataError for paths outside root, base names of several pictures and two rows for one picture; as CsvTable::read().
 LabelFile match_rows(const DataOptions& options, const std::string& path, std::vector<std::string> pictures,
                      const std::string& column, Finder find, Dataset& dataset);
