@@ -50,5 +50,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     std::vector<uint8_t> file(data, data + size);
     make_checksums_right(file);
     decode_image(std::as_bytes(std::span(file)), "fuzz", ImageLimits{.max_pixels = 1 << 20});
+    decode_mask_image(std::as_bytes(std::span(file)), "fuzz", ImageLimits{.max_pixels = 1 << 20});
   });
 }

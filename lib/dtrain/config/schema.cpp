@@ -152,7 +152,7 @@ class Description {
         "How pictures and labels are laid out; docs/data.md shows each.")
         .default_is("must be given");
     add("data.root", path_codec(d.root, PathRule::beside_file),
-        "Folder of the data set; relative to the file that names it.")
+        "Folder of the data set, for tfrecord and webdataset also one record file; relative to the file that names it.")
         .only(f != DataFormat::synthetic, "`data.format` is not synthetic", by)
         .default_is("must be given")
         .outside_fingerprint();

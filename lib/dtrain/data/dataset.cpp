@@ -159,7 +159,9 @@ Dataset open_dataset(const DataOptions& options, Task task, uint64_t seed) {
   dataset.task = checked_task(options, task);
   dataset.format = options.format;
   dataset.root = options.root;
-  if (options.format != DataFormat::synthetic) require_root(options.root);
+  const bool records = options.format == DataFormat::tfrecord || options.format == DataFormat::webdataset;
+  const bool one_file = records && is_file(options.root);
+  if (options.format != DataFormat::synthetic && !one_file) require_root(options.root);
   read_format(options, seed, dataset);
   if (!options.classes.empty()) choose_classes(dataset, options.classes);
   if (dataset.samples.empty())
@@ -258,7 +260,9 @@ static void add_classes(const std::vector<Value>& values, int64_t channels, cons
     const Value value = values[pixel * stride];
     for (size_t c = 1; c < stride; ++c)
       if (values[pixel * stride + c] != value)
-        throw DataError("the mask '" + path + "' is coloured; a mask must be grey, its pixel values as in mask_values");
+        throw DataError("the mask '" + path +
+                        "' is coloured; a mask must be grey, or a PNG with a palette, its values or the indices into "
+                        "the palette as in mask_values");
     if (const uint8_t found = table[value]; found != 0) out[pixel] = found;
   }
 }
@@ -284,7 +288,7 @@ Image decode_mask(const Dataset& dataset, const DataOptions& options, int64_t in
   united.channels = 1;
   for (size_t i = 0; i < sample.masks.size(); ++i) {
     const std::string& path = sample.masks[i];
-    const Image mask = decode_image(files.masks[i], mask_name(dataset, sample, i));
+    const Image mask = decode_mask_image(files.masks[i], mask_name(dataset, sample, i));
     if (united.height == 0) {
       united.height = mask.height;
       united.width = mask.width;
@@ -330,7 +334,7 @@ std::vector<int64_t> mask_values_found(const Dataset& dataset, const DataOptions
   }
   const std::vector<std::vector<std::byte>> files = read_mask_files(dataset, index);
   for (size_t i = 0; i < files.size(); ++i) {
-    const Image mask = decode_image(files[i], mask_name(dataset, dataset.samples[static_cast<size_t>(index)], i));
+    const Image mask = decode_mask_image(files[i], mask_name(dataset, dataset.samples[static_cast<size_t>(index)], i));
     values.insert(mask.bytes.begin(), mask.bytes.end());
     values.insert(mask.words.begin(), mask.words.end());
   }

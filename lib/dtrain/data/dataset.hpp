@@ -85,15 +85,16 @@ struct Dataset {
 ///               is paired with a stack of as many pages, page by page. Masks are no JPEG, which changes pixel values.
 ///               Classes: "foreground", or "1", "2" … where mask_values has several.
 ///               Or nnU-Net's layout, where root holds dataset.json and imagesTr/ but no IMAGES/:
-///               imagesTr/CASE_0000.png and labelsTr/CASE.png; classes and pixel values are the `labels` of
-///               dataset.json unless mask_values is given. NIfTI, cases of several channel files, regions and an ignore
-///               label are refused.
+///               imagesTr/CASE_0000.png and labelsTr/CASE.png, stacks page by page; classes and pixel values are the
+///               `labels` of dataset.json unless mask_values is given. NIfTI, cases of several channel files, regions
+///               and an ignore label are refused.
 /// tfrecord      files of tf.train.Example at any depth, told by their names (*.tfrecord, *.tfrec, *.record, each also
 ///               in the plural, with -00001-of-00010 or .gz behind it, or *-00001-of-00010 alone); a sample's path is
 ///               FILE/NUMBER of the record, from 0. Features: see TfRecordOptions. Data's checksums are verified when a
 ///               sample is read, not here.
 /// webdataset    *.tar, *.tar.gz and *.tgz at any depth; members with one key (their name up to the first dot of its
 ///               last part) are one sample, wherever they stand in the archive; a sample's path is FILE/MEMBER.
+/// Of both, root may be one such file, of any name.
 /// Record files whose names begin with train and with val, valid, validation or test tell the parts, like folders.
 /// packed        the shards that manifest.json lists (packed_set.hpp), written by pack.hpp: samples, names, labels,
 /// groups
@@ -122,9 +123,10 @@ std::string picture_name(const Dataset& dataset, int64_t index);
 Image decode_picture(const Dataset& dataset, const DataOptions& options, int64_t index, uint64_t seed,
                      const SampleFiles& files);
 
-/// Class of each pixel, 0 = background, k + 1 = dataset.classes[k] (8-bit, one channel): mask_values applied, several
-/// masks united (the later one wins where they overlap). Throws like decode_picture, DataError for a coloured mask and
-/// for masks of one sample that differ in size.
+/// Class of each pixel, 0 = background, k + 1 = dataset.classes[k] (8-bit, one channel): mask_values applied to the
+/// grey values, or in a PNG with a coloured palette to the indices (decode_mask_image()), several masks united (the
+/// later one wins where they overlap). Throws like decode_picture, DataError for a coloured mask and for masks of one
+/// sample that differ in size.
 Image decode_mask(const Dataset& dataset, const DataOptions& options, int64_t index, uint64_t seed,
                   const SampleFiles& files);
 

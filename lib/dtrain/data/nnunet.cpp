@@ -10,6 +10,7 @@
 #include "dtrain/data/scan.hpp"
 #include "dtrain/io/file.hpp"
 #include "dtrain/io/image.hpp"
+#include "dtrain/io/tiff_pages.hpp"
 
 namespace dtrain {
 
@@ -93,31 +94,52 @@ std::string case_of(const std::string& picture, std::string& channel) {
 }
 
 struct Case {
-  std::string image;
-  std::string mask;
+  std::vector<std::string> images;  // one, or the pages of a stack
+  std::vector<std::string> masks;
 };
 
+std::string file_of(const std::vector<std::string>& pages) { return picture_path(pages[0]).file; }
+
+// `path` to the pages of a case, which are all of one file.
+void add_page(std::vector<std::string>& pages, const std::string& path, const std::string& what,
+              std::vector<std::string>& problems) {
+  const PicturePath added = picture_path(path);
+  if (pages.empty() || file_of(pages) == added.file) return pages.push_back(path);
+  if (added.page <= 1) problems.push_back("two " + what + " of one case: " + file_of(pages) + ", " + added.file);
+}
+
+// One sentence for all of them. `channels`: their numbers, without 0000; `example`: a picture of one.
+std::string channels_problem(std::set<std::string> channels, const std::string& example) {
+  channels.insert("0000");
+  const auto count = static_cast<int64_t>(channels.size());
+  return "cases of " + count_of(count, "channel") + ", each in a file of its own (CASE_" +
+         join({channels.begin(), channels.end()}, ", CASE_") + "; " + example +
+         "), where dtrain reads one picture a case: write the channels that you need, up to three, into one picture "
+         "CASE_0000 (as its red, green and blue) and take the other files away";
+}
+
 void add_images(const DataOptions& options, std::map<std::string, Case>& cases, std::vector<std::string>& problems) {
+  std::set<std::string> channels;
+  std::string of_channel;
   for (const std::string& picture : scan_beneath(options.root, kImages, options.allow_links).pictures) {
     std::string channel;
     const std::string name = case_of(picture, channel);
     if (channel.empty()) {
       problems.push_back("no channel number before the ending, as in CASE_0000.png: " + picture);
     } else if (channel != "0000") {
-      problems.push_back("a channel in a file of its own, where dtrain reads one picture a case: " + picture);
-    } else if (std::string& image = cases[name].image; image.empty()) {
-      image = std::string(kImages) + "/" + picture;
+      if (channels.empty()) of_channel = picture_path(picture).file;
+      channels.insert(channel);
     } else {
-      problems.push_back("two images of one case: " + image + ", " + picture);
+      add_page(cases[name].images, std::string(kImages) + "/" + picture, "images", problems);
     }
   }
+  if (!channels.empty()) problems.push_back(channels_problem(channels, of_channel));
 }
 
 void add_masks(const DataOptions& options, std::map<std::string, Case>& cases, std::vector<std::string>& problems) {
   for (const std::string& picture : scan_beneath(options.root, kLabels, options.allow_links).pictures) {
-    std::string& mask = cases[std::string(without_ending(picture))].mask;
-    if (!mask.empty()) problems.push_back("two masks of one case: " + mask + ", " + picture);
-    mask = std::string(kLabels) + "/" + picture;
+    const std::string mask = std::string(kLabels) + "/" + picture;
+    add_page(cases[std::string(without_ending(picture))].masks, mask, "masks", problems);
     if (const std::string name = lower_case(picture); name.ends_with(".jpg") || name.ends_with(".jpeg"))
       problems.push_back("mask is JPEG, which changes pixel values: " + mask);
   }
@@ -131,8 +153,14 @@ std::map<std::string, Case> find_cases(const DataOptions& options) {
   add_images(options, cases, problems);
   add_masks(options, cases, problems);
   for (const auto& [name, found] : cases) {
-    if (found.image.empty()) problems.push_back("mask without image: " + found.mask);
-    if (found.mask.empty()) problems.push_back("image without mask: " + found.image);
+    if (found.images.empty()) {
+      problems.push_back("mask without image: " + file_of(found.masks));
+    } else if (found.masks.empty()) {
+      problems.push_back("image without mask: " + file_of(found.images));
+    } else if (found.images.size() != found.masks.size()) {
+      problems.push_back(file_of(found.images) + " has " + count_of(static_cast<int64_t>(found.images.size()), "page") +
+                         ", its mask has " + std::to_string(found.masks.size()));
+    }
   }
   if (!problems.empty())
     throw DataError("the cases of '" + options.root + "' cannot be read (" +
@@ -164,12 +192,13 @@ void read_nnunet(const DataOptions& options, Dataset& dataset) {
   if (!options.image_mask.mask_values.empty()) set_mask_values(options.image_mask.mask_values, dataset);
   auto cases = find_cases(options);
   require_count(json, cases.size(), path);
-  for (auto& [name, found] : cases) {
-    Sample sample;
-    sample.path = std::move(found.image);
-    sample.masks.push_back(std::move(found.mask));
-    dataset.samples.push_back(std::move(sample));
-  }
+  for (auto& [name, found] : cases)
+    for (size_t page = 0; page < found.images.size(); ++page) {
+      Sample sample;
+      sample.path = std::move(found.images[page]);
+      sample.masks.push_back(std::move(found.masks[page]));
+      dataset.samples.push_back(std::move(sample));
+    }
   if (is_folder(options.root + "/imagesTs"))
     dataset.notes.push_back("imagesTs/ left out: nnU-Net's test images; data.split.test makes a test part");
 }

@@ -31,6 +31,7 @@ struct RecordSet::State {
 
 RecordSet::RecordSet(const DataOptions& options, std::vector<std::string> files)
     : options_(options), files_(std::move(files)), state_(std::make_unique<State>()) {
+  if (is_file(options_.root)) options_.root = fs::path(options_.root).parent_path().string();
   state_->entries.resize(files_.size());
 }
 
@@ -141,6 +142,7 @@ static bool is_tar_name(const std::string& file) { return ends_in(lower_case(fil
 
 std::vector<std::string> find_record_files(const DataOptions& options) {
   const bool tfrecord = options.format == DataFormat::tfrecord;
+  if (is_file(options.root)) return {std::string(base_name(options.root))};
   FolderScan scan =
       scan_folder(options.root, options.root, options.allow_links, tfrecord ? is_tfrecord_name : is_tar_name);
   if (scan.pictures.empty())

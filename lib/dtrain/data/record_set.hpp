@@ -20,7 +20,8 @@ class RecordSet {
   /// Decompressed bytes that one process holds at most, of all compressed files together.
   static constexpr int64_t kMostDecompressed = int64_t{2} << 30;
 
-  /// `files`: relative to options.root, in the order of their numbers; TFRecord or tar by options.format.
+  /// `files`: relative to options.root, or to its folder where it is a file itself; in the order of their numbers;
+  /// TFRecord or tar by options.format.
   RecordSet(const DataOptions& options, std::vector<std::string> files);
   ~RecordSet();
 
@@ -50,7 +51,8 @@ class RecordSet {
   std::unique_ptr<State> state_;
 };
 
-/// Record files beneath options.root by the names that the format has, natural order. Throws DataError where there are
+/// Record files beneath options.root by the names that the format has, natural order; options.root alone, whatever its
+/// name, where it is a file. Throws DataError where there are
 /// none, and as scan_folder().
 std::vector<std::string> find_record_files(const DataOptions& options);
 

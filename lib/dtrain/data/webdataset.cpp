@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <set>
 #include <unordered_map>
 
 #include "dtrain/base/error.hpp"
@@ -102,6 +103,19 @@ const TarMember* picture_of(const Group& group, const std::vector<std::string>& 
   return nullptr;
 }
 
+constexpr size_t kMostEndings = 8;  // that are named
+
+// Of archives whose members do not go by the names that are configured.
+[[noreturn]] void refuse_endings(const DataOptions& options, const std::string& label,
+                                 const std::set<std::string>& endings) {
+  const WebDatasetOptions& names = options.webdataset;
+  throw DataError("data.root '" + options.root + "' holds no sample: a key ends at the first dot of a name, and no ." +
+                  join(names.image, ", .") + " or ." + label + " follows one; the members end in " +
+                  join({endings.begin(), endings.end()}, ", ") + (endings.size() == kMostEndings ? " …" : "") +
+                  ": name such endings with data.webdataset.image and ." + (names.mask.empty() ? "label" : "mask") +
+                  ", or write names without a dot before them");
+}
+
 }  // namespace
 
 void read_webdataset(const DataOptions& options, Dataset& dataset) {
@@ -112,6 +126,7 @@ void read_webdataset(const DataOptions& options, Dataset& dataset) {
   dataset.records = records;
   std::vector<FieldValues> labels;
   int64_t others = 0;
+  std::set<std::string> endings;  // of these, some
   int64_t bytes_of_archives = 0;
   for (size_t number = 0; number < records->files().size(); ++number) {
     const std::shared_ptr<const RecordFile> file = records->open(static_cast<int64_t>(number));
@@ -121,6 +136,8 @@ void read_webdataset(const DataOptions& options, Dataset& dataset) {
       const TarMember* picture = picture_of(group, names.image);
       if (picture == nullptr && group.find(label.extension) == nullptr) {
         ++others;
+        for (const auto& [extension, member] : group.members)
+          if (endings.size() < kMostEndings) endings.insert("." + extension);
         continue;
       }
       if (picture == nullptr) picture = &archive.member(group, join(names.image, " or ."), "image");
@@ -144,6 +161,7 @@ void read_webdataset(const DataOptions& options, Dataset& dataset) {
       dataset.samples.push_back(std::move(sample));
     }
   }
+  if (dataset.samples.empty() && others > 0) refuse_endings(options, label.extension, endings);
   dataset.notes.push_back(count_of(static_cast<int64_t>(records->files().size()), "tar archive") + ", " +
                           with_commas(static_cast<int64_t>(dataset.samples.size())) + " samples, " +
                           with_commas(bytes_of_archives) + " bytes");

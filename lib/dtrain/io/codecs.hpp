@@ -12,6 +12,8 @@ namespace dtrain {
 // first bytes) and throws DataError naming `name` for whatever is wrong with it.
 
 Image decode_png(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits);
+/// For decode_mask_image().
+Image decode_png_mask(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits);
 ImageHeader read_png_header(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits);
 
 Image decode_jpeg(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits);

@@ -107,6 +107,11 @@ Image decode_image(std::span<const std::byte> file, const std::string& name, con
   return format_of(file, name).decode(file, name, limits);
 }
 
+Image decode_mask_image(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits) {
+  const Format& format = format_of(file, name);
+  return &format == &kPng ? decode_png_mask(file, name, limits) : format.decode(file, name, limits);
+}
+
 ImageHeader read_image_header(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits) {
   return format_of(file, name).read_header(file, name, limits);
 }

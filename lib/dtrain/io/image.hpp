@@ -57,6 +57,11 @@ struct ImageLimits {
 /// most viewers: damaged data, or data that end early, are refused, not filled with grey.
 Image decode_image(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits = {});
 
+/// The same for a mask, whose pixel values are classes, not light: of a PNG with a palette that has a colour in it, the
+/// indices into the palette, as programs for annotation write them: one channel, 8 bits, not spread. A palette of greys
+/// is one of grey values, as for decode_image().
+Image decode_mask_image(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits = {});
+
 /// The same checks from the header alone: damage further on is not seen. The start of a file may do where it holds the
 /// whole header (a JPEG may carry megabytes of profiles before it).
 ImageHeader read_image_header(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits = {});

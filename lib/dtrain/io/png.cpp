@@ -1,5 +1,6 @@
 #include <png.h>
 
+#include <algorithm>
 #include <bit>
 #include <csetjmp>
 #include <cstring>
@@ -89,9 +90,11 @@ void check_plausible(const PngInput& input, const ImageHeader& header, size_t fi
     throw DataError(name + " is a damaged PNG: the file is too short for the picture that its header promises");
 }
 
-void set_transformations(const PngInput& input) {
+/// `channels`: of the picture; 1 of a palette are its indices.
+void set_transformations(const PngInput& input, int64_t channels) {
   const int type = png_get_color_type(input.png, input.info);
-  if (type == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(input.png);
+  if (type == PNG_COLOR_TYPE_PALETTE && channels == 3) png_set_palette_to_rgb(input.png);
+  if (type == PNG_COLOR_TYPE_PALETTE && channels == 1) png_set_packing(input.png);  // a byte each
   if (type == PNG_COLOR_TYPE_GRAY) png_set_expand_gray_1_2_4_to_8(input.png);
   if constexpr (std::endian::native == std::endian::little) png_set_swap(input.png);
   png_set_strip_alpha(input.png);
@@ -116,6 +119,12 @@ PngLayout layout_of(const PngInput& input) {
   return layout;
 }
 
+bool has_coloured_palette(const PngInput& input) {
+  const PngLayout layout = layout_of(input);
+  return std::any_of(layout.colours.begin(), layout.colours.begin() + layout.colour_count,
+                     [](const auto& colour) { return colour[0] != colour[1] || colour[1] != colour[2]; });
+}
+
 /// The way that almost every file takes. False: libpng must look, and goes on from where it stands.
 bool decode_quickly(const PngInput& input, std::span<const std::byte> file, Image& image) {
   if (png_get_interlace_type(input.png, input.info) != PNG_INTERLACE_NONE) return false;
@@ -135,6 +144,27 @@ ImageHeader begin(PngInput& input, const std::string& name, const ImageLimits& l
   return header;
 }
 
+Image decode(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits, bool mask) {
+  PngInput input(file);
+  ImageHeader header = begin(input, name, limits);
+  check_plausible(input, header, file.size(), name);
+  if (mask && has_coloured_palette(input)) header.channels = 1;
+  Image image = allocate_image(header);
+  if (decode_quickly(input, file, image)) return image;
+  auto* samples = header.bits == 16 ? reinterpret_cast<png_byte*>(image.words.data()) : image.bytes.data();
+  const auto row_bytes = static_cast<size_t>(header.width * header.channels * header.bits / 8);
+  std::vector<png_bytep> rows(static_cast<size_t>(header.height));
+  for (size_t y = 0; y < rows.size(); ++y) rows[y] = samples + y * row_bytes;
+  const bool whole = guarded(input, [&] {
+    set_transformations(input, header.channels);
+    if (png_get_rowbytes(input.png, input.info) != row_bytes) png_error(input.png, "rows of an unexpected length");
+    png_read_image(input.png, rows.data());
+    png_read_end(input.png, nullptr);
+  });
+  if (!whole) refuse(input, name);
+  return image;
+}
+
 }  // namespace
 
 ImageHeader read_png_header(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits) {
@@ -143,23 +173,11 @@ ImageHeader read_png_header(std::span<const std::byte> file, const std::string& 
 }
 
 Image decode_png(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits) {
-  PngInput input(file);
-  const ImageHeader header = begin(input, name, limits);
-  check_plausible(input, header, file.size(), name);
-  Image image = allocate_image(header);
-  if (decode_quickly(input, file, image)) return image;
-  auto* samples = header.bits == 16 ? reinterpret_cast<png_byte*>(image.words.data()) : image.bytes.data();
-  const auto row_bytes = static_cast<size_t>(header.width * header.channels * header.bits / 8);
-  std::vector<png_bytep> rows(static_cast<size_t>(header.height));
-  for (size_t y = 0; y < rows.size(); ++y) rows[y] = samples + y * row_bytes;
-  const bool whole = guarded(input, [&] {
-    set_transformations(input);
-    if (png_get_rowbytes(input.png, input.info) != row_bytes) png_error(input.png, "rows of an unexpected length");
-    png_read_image(input.png, rows.data());
-    png_read_end(input.png, nullptr);
-  });
-  if (!whole) refuse(input, name);
-  return image;
+  return decode(file, name, limits, false);
+}
+
+Image decode_png_mask(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits) {
+  return decode(file, name, limits, true);
 }
 
 std::vector<std::byte> encode_png(const Image& image) {

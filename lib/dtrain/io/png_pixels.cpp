@@ -136,18 +136,23 @@ void for_each_sample(const uint8_t* row, const PngLayout& layout, Take take) {
       take(static_cast<uint8_t>(row[bit >> 3] >> (8 - layout.depth - (bit & 7)) & mask));
 }
 
-bool look_up(const uint8_t* row, const PngLayout& layout, uint8_t* out) {
+/// Of three channels the colours of a palette, of one its indices.
+bool look_up(const uint8_t* row, const PngLayout& layout, int64_t channels, uint8_t* out) {
   uint8_t most = 0;
   for_each_sample(row, layout, [&](uint8_t index) {
     most = std::max(most, index);
-    for (const uint8_t value : layout.colours[index]) *out++ = value;
+    if (channels == 1) {
+      *out++ = index;
+    } else {
+      for (const uint8_t value : layout.colours[index]) *out++ = value;
+    }
   });
   return most < layout.colour_count;
 }
 
 /// Rows as the file has them, but without filters, the first at `row`, each a byte behind the one before, to samples.
 bool expand(const uint8_t* row, const PngLayout& layout, Image& image) {
-  if (layout.palette) return look_up(row, layout, image.bytes.data());
+  if (layout.palette) return look_up(row, layout, image.channels, image.bytes.data());
   if (layout.depth < 8) {
     const auto scale = static_cast<uint8_t>(255 / ((1 << layout.depth) - 1));
     for_each_sample(row, layout, [scale, out = image.bytes.data()](uint8_t value) mutable {

@@ -23,11 +23,12 @@ struct PngLayout {
 };
 
 /// Decodes what lies between the first IDAT chunk, with which `chunks` begins, and IEND into `image`, which has its
-/// size and channels: in a quarter of libpng's time on grey pictures, and to its samples. False if anything is out of
-/// the ordinary (damage, more or fewer bytes than pixels, other chunks between the IDATs, an index beyond the palette,
-/// more than 64 MiB of pixels, of which this would hold a second copy): libpng then decides, and `image` holds nothing
-/// of use. What is taken here libpng takes without a warning, but for one thing that no encoder writes: Huffman codes
-/// that leave codewords unused, which ISA-L minds only if one of them turns up. All checksums are right even then.
+/// size and channels (of a palette, 3 for its colours or 1 for the indices): in a quarter of libpng's time on grey
+/// pictures, and to its samples. False if anything is out of the ordinary (damage, more or fewer bytes than pixels,
+/// other chunks between the IDATs, an index beyond the palette, more than 64 MiB of pixels, of which this would hold a
+/// second copy): libpng then decides, and `image` holds nothing of use. What is taken here libpng takes without a
+/// warning, but for one thing that no encoder writes: Huffman codes that leave codewords unused, which ISA-L minds only
+/// if one of them turns up. All checksums are right even then.
 bool decode_png_pixels(std::span<const std::byte> chunks, const PngLayout& layout, Image& image);
 
 }  // namespace dtrain

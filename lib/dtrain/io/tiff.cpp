@@ -164,7 +164,8 @@ TiffForm begin(TiffInput& input, const std::string& name, const ImageLimits& lim
   const std::vector<uint64_t> pages = tiff_pages(input.file, name);
   if (pages.size() > 1)
     throw DataError(name + " is a stack of " + count_of(static_cast<int64_t>(pages.size()), "page") +
-                    "; name one of them as " + name + "#1");
+                    ", where one picture is read; of a file name one as FILE#1, in an archive or record file write its "
+                    "pages as members (records) of their own");
   if (!input.open(name, pages[0])) refuse(input, name);
   return read_form(input.tiff, name, limits);
 }

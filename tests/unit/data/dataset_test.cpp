@@ -2,9 +2,12 @@
 
 #include <unistd.h>
 
+#include <set>
+
 #include "dtrain/base/hash.hpp"
 #include "dtrain/data/scan.hpp"
 #include "unit/data/folder.hpp"
+#include "unit/io/made_png.hpp"
 
 using namespace dtrain;
 using namespace dtrain::test;
@@ -325,6 +328,29 @@ TEST_CASE("masks that differ in size or are coloured are refused by name") {
   CHECK(holds(error_of(65, [&] { read_mask(data, options, 0, 1); }), "coloured"));
   CHECK(holds(error_of(65, [&] { require_same_size(data, 0, random_image(5, 4, 1, 1), random_image(4, 4, 1, 1)); }),
               "s/images/x.png"));
+}
+
+TEST_CASE("mask_values of a PNG with a coloured palette are its indices") {
+  const TempFolder root;
+  const PngKind kind{.color_type = PNG_COLOR_TYPE_PALETTE, .depth = 4, .width = 4, .height = 3};
+  const auto file = make_png(kind);
+  root.picture("images/a.png", random_image(3, 4, 1, 1));
+  root.text("masks/a.png", {reinterpret_cast<const char*>(file.data()), file.size()});
+  DataOptions options = options_for(DataFormat::image_mask, root.path());
+  options.image_mask.mask_values = {{2, 1}, {15, 2}};
+  for (uint32_t x = 3; x < 15; ++x) options.image_mask.mask_values[x] = 1 + x % 2;
+  std::vector<uint8_t> classes;
+  std::set<int64_t> values;
+  for (uint32_t y = 0; y < kind.height; ++y)
+    for (uint32_t x = 0; x < kind.width; ++x) {
+      const int64_t index = sample_at(kind, x, y, 0);
+      values.insert(index);
+      const auto found = options.image_mask.mask_values.find(index);
+      classes.push_back(static_cast<uint8_t>(found == options.image_mask.mask_values.end() ? 0 : found->second));
+    }
+  const Dataset data = open(options);
+  CHECK(read_mask(data, options, 0, 1).bytes == classes);
+  CHECK(mask_values_found(data, options, 0) == std::vector<int64_t>(values.begin(), values.end()));
 }
 
 TEST_CASE("synthetic samples are the same for a seed, and differ by seed") {

@@ -1,4 +1,5 @@
 #include "unit/data/folder.hpp"
+#include "unit/data/tiff_stack.hpp"
 
 using namespace dtrain;
 using namespace dtrain::test;
@@ -86,9 +87,55 @@ TEST_CASE("cases of nnU-Net without a channel, with a second one or without a pa
   const std::string sentence = error_of(65, [&] { open(options); });
   CHECK(holds(sentence, "(4 problems)"));
   CHECK(holds(sentence, "image without mask: imagesTr/cell_013_0000.png"));
-  CHECK(holds(sentence, "one picture a case: cell_007_0001.png"));
+  CHECK(holds(sentence, "cases of 2 channels, each in a file of its own (CASE_0000, CASE_0001; cell_007_0001.png)"));
   CHECK(holds(sentence, "as in CASE_0000.png: plain.png"));
   CHECK(holds(sentence, "mask without image: labelsTr/cell_020.png"));
   std::filesystem::remove_all(root / "labelsTr");
   CHECK(holds(error_of(66, [&] { open(options); }), "no labelsTr/"));
+}
+
+TEST_CASE("channels of nnU-Net in files of their own are told in one sentence for all cases") {
+  const TempFolder root;
+  const DataOptions options = nnunet(root);
+  for (const char* channel : {"_0001.png", "_0002.png"})
+    for (const char* name : {"cell_007", "cell_012"}) root.picture(std::string("imagesTr/") + name + channel);
+  const std::string sentence = error_of(65, [&] { open(options); });
+  CHECK(holds(sentence, "(1 problem)"));
+  CHECK(holds(sentence, "cases of 3 channels"));
+  CHECK(holds(sentence, "CASE_0000, CASE_0001, CASE_0002; cell_007_0001.png"));
+  CHECK(!holds(sentence, "cell_012"));
+}
+
+static std::string stack_of(int pages, uint8_t value) {
+  std::vector<Image> images;
+  for (int i = 0; i < pages; ++i) images.push_back(mask({0, value, static_cast<uint8_t>(i), 0}));
+  return tiff_stack(images);
+}
+
+TEST_CASE("stacks of nnU-Net are paired page by page, and a case is a case however many pages it has") {
+  const TempFolder root;
+  const DataOptions options = nnunet(root);
+  std::filesystem::remove(root / "imagesTr/cell_012_0000.png");
+  std::filesystem::remove(root / "labelsTr/cell_012.png");
+  root.text("imagesTr/cell_012_0000.tif", stack_of(11, 9));
+  root.text("labelsTr/cell_012.tif", stack_of(11, 1));
+  const Dataset data = open(options);  // numTraining is 2
+  REQUIRE(data.samples.size() == 12);
+  CHECK(data.samples[2].path == "imagesTr/cell_012_0000.tif#2");
+  for (size_t i = 1; i < 12; ++i) {
+    const std::string page = "#" + std::to_string(i);
+    CHECK(data.samples[i].path == "imagesTr/cell_012_0000.tif" + page);
+    CHECK(data.samples[i].masks == std::vector<std::string>{"labelsTr/cell_012.tif" + page});
+  }
+  CHECK(read_picture(data, options, 2, 1).bytes == std::vector<uint8_t>{0, 9, 1, 0});
+  CHECK(read_mask(data, options, 2, 1).bytes == std::vector<uint8_t>{0, 1, 1, 0});
+  root.text("labelsTr/cell_012.tif", stack_of(3, 1));
+  const std::string unequal = error_of(65, [&] { open(options); });
+  CHECK(holds(unequal, "(1 problem):"));
+  CHECK(holds(unequal, "imagesTr/cell_012_0000.tif has 11 pages, its mask has 3"));
+  root.text("labelsTr/cell_012.tif", stack_of(11, 1));
+  root.text("imagesTr/cell_012_0000.tiff", stack_of(2, 9));
+  const std::string twice = error_of(65, [&] { open(options); });
+  CHECK(holds(twice, "(1 problem):"));
+  CHECK(holds(twice, "two images of one case: imagesTr/cell_012_0000.tif, imagesTr/cell_012_0000.tiff"));
 }

@@ -8,6 +8,7 @@
 #include "dtrain/data/record_set.hpp"
 #include "dtrain/data/split.hpp"
 #include "folder.hpp"
+#include "tiff_stack.hpp"
 
 using namespace dtrain;
 using namespace dtrain::test;
@@ -292,4 +293,54 @@ TEST_CASE("members of an archive with one key are one sample, wherever they stan
   root.text("b.tar", tar_member("1.png", "no picture") + tar_member("1.cls", "0") + tar_end());
   options.webdataset = {};
   CHECK(holds(error_of(65, [&] { read_picture(open(options), options, 0, 1); }), "b.tar/1.png at byte 512"));
+}
+
+TEST_CASE("data.root may be one record file, whose samples are those of its folder") {
+  const TempFolder root;
+  root.text("one.tfrecord", record(1, int64_feature({0})) + record(2, int64_feature({1})));
+  root.text("one.tar", tar_member("x/1.png", picture_text(1)) + tar_member("x/1.cls", "0") +
+                           tar_member("x/2.png", picture_text(2)) + tar_member("x/2.cls", "1") + tar_end());
+  for (const auto& [format, name] :
+       {std::pair{DataFormat::tfrecord, "one.tfrecord"}, {DataFormat::webdataset, "one.tar"}}) {
+    const DataOptions folder = options_for(format, root.path());
+    const DataOptions file = options_for(format, root / name);
+    const Dataset data = open(file);
+    CHECK(paths_of(data) == paths_of(open(folder)));
+    CHECK(data.manifest_sha256 == open(folder).manifest_sha256);
+    CHECK(read_picture(data, file, 1, 1).bytes == random_image(6, 5, 1, 2).bytes);
+    CHECK(picture_name(data, 1).starts_with(root / name));
+  }
+  std::filesystem::copy(root / "one.tar", root / "other");
+  CHECK(paths_of(open(options_for(DataFormat::webdataset, root / "other")))[0] == "other/x/1.png");
+  CHECK(holds(error_of(66, [&] { open(options_for(DataFormat::tfrecord, root / "none.tfrecord")); }), "data.root"));
+}
+
+TEST_CASE("a stack in an archive is refused with what can be done there") {
+  const TempFolder root;
+  const std::string stack = tiff_stack(std::vector<Image>(3, Image{2, 2, 1, 8, {1, 2, 3, 4}, {}}));
+  root.text("a.tar", tar_member("0.tif", stack) + tar_member("0.cls", "1") + tar_end());
+  DataOptions options = options_for(DataFormat::webdataset, root.path());
+  options.webdataset.image = {"tif"};
+  const Dataset data = open(options);
+  const std::string sentence = error_of(65, [&] { read_picture(data, options, 0, 1); });
+  CHECK(holds(sentence, "a.tar/0.tif at byte 512 is a stack of 3 pages"));
+  CHECK(holds(sentence, "write its pages as members (records) of their own"));
+  CHECK(!holds(sentence, "512#1"));
+}
+
+TEST_CASE("archives whose names have dots before their endings are refused with the endings that they have") {
+  const TempFolder root;
+  root.text("a.tar", tar_member("img.v0.png", picture_text(1)) + tar_member("img.v0.cls", "0") +
+                         tar_member("README", "") + tar_end());
+  DataOptions options = options_for(DataFormat::webdataset, root.path());
+  const std::string sentence = error_of(65, [&] { open(options); });
+  CHECK(holds(sentence, "a key ends at the first dot of a name"));
+  CHECK(
+      holds(sentence, "the members end in .v0.cls, .v0.png: name such endings with data.webdataset.image and .label"));
+  options.webdataset.image = {"v0.png"};
+  options.webdataset.label = "v0.cls";
+  CHECK(paths_of(open(options)) == std::vector<std::string>{"a.tar/img.v0.png"});
+  options.webdataset.label = "json:class";
+  options.webdataset.image = {"webp"};
+  CHECK(holds(error_of(65, [&] { open(options); }), "no .webp or .json follows one"));
 }

@@ -15,6 +15,7 @@ struct PngKind {
   int filters = PNG_ALL_FILTERS;
   uint32_t width = 19;  // no multiple of 8: the last byte of a packed row is part padding
   uint32_t height = 11;
+  bool grey_palette = false;
 };
 
 inline int samples_per_pixel(int color_type) {
@@ -59,7 +60,10 @@ inline void append(png_structp png, png_bytep data, size_t count) {
 
 inline void set_palette(png_structp png, png_infop info, const PngKind& kind) {
   std::vector<png_color> palette;
-  for (uint32_t i = 0; i < 1u << kind.depth; ++i) palette.push_back(palette_entry(i));
+  for (uint32_t i = 0; i < 1u << kind.depth; ++i) {
+    const png_color entry = palette_entry(i);
+    palette.push_back(kind.grey_palette ? png_color{entry.green, entry.green, entry.green} : entry);
+  }
   png_set_PLTE(png, info, palette.data(), static_cast<int>(palette.size()));
 }
 

@@ -89,6 +89,34 @@ TEST_CASE("PNG of every colour type, depth, interlacing and transparency gives t
         }
 }
 
+TEST_CASE("as a mask a PNG with a coloured palette gives its indices, whatever its depth") {
+  for (int depth : {1, 2, 4, 8})
+    for (bool interlaced : {false, true})
+      for (bool transparency : {false, true}) {
+        const PngKind kind{PNG_COLOR_TYPE_PALETTE, depth, interlaced, transparency};
+        const auto file = make_png(kind);
+        const Image mask = decode_mask_image(file, "t.png");
+        CHECK((mask.channels == 1 && mask.bits == 8 && mask.height == kind.height && mask.width == kind.width));
+        std::vector<uint8_t> indices;
+        for (uint32_t y = 0; y < kind.height; ++y)
+          for (uint32_t x = 0; x < kind.width; ++x) indices.push_back(static_cast<uint8_t>(sample_at(kind, x, y, 0)));
+        CHECK(mask.bytes == indices);
+        CHECK(decode_image(file, "t.png").channels == 3);
+      }
+}
+
+TEST_CASE("as a mask a grey or coloured PNG, or one with a palette of greys, is the picture that it is") {
+  for (int type : {PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_RGB}) {
+    const auto file = make_png({type, 8});
+    CHECK(decode_mask_image(file, "t.png").bytes == decode_image(file, "t.png").bytes);
+  }
+  const PngKind kind{.color_type = PNG_COLOR_TYPE_PALETTE, .depth = 2, .grey_palette = true};
+  const auto file = make_png(kind);
+  const Image mask = decode_mask_image(file, "t.png");
+  CHECK(mask.bytes == decode_image(file, "t.png").bytes);
+  CHECK(mask.bytes[0] == palette_entry(sample_at(kind, 0, 0, 0)).green);
+}
+
 TEST_CASE("every PNG filter is undone") {
   for (int filter : {PNG_FILTER_NONE, PNG_FILTER_SUB, PNG_FILTER_UP, PNG_FILTER_AVG, PNG_FILTER_PAETH}) {
     check_decoded({PNG_COLOR_TYPE_RGB, 8, false, false, filter});
