@@ -159,8 +159,7 @@ Dataset open_dataset(const DataOptions& options, Task task, uint64_t seed) {
   dataset.task = checked_task(options, task);
   dataset.format = options.format;
   dataset.root = options.root;
-  const bool records = options.format == DataFormat::tfrecord || options.format == DataFormat::webdataset;
-  const bool one_file = records && is_file(options.root);
+  const bool one_file = has_records(options) && is_file(options.root);
   if (options.format != DataFormat::synthetic && !one_file) require_root(options.root);
   read_format(options, seed, dataset);
   if (!options.classes.empty()) choose_classes(dataset, options.classes);
