@@ -5,6 +5,7 @@
 #include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "cache_plan.hpp"
@@ -46,28 +47,37 @@ std::vector<std::string> content_leaks(const Plan& plan, const Findings& finding
   return leaks;
 }
 
-bool same_labels(const Sample& a, const Sample& b) {
-  const auto same = [](float x, float y) { return x == y || std::isnan(x) || std::isnan(y); };
-  return a.class_index == b.class_index &&
-         std::equal(a.labels.begin(), a.labels.end(), b.labels.begin(), b.labels.end(), same);
+// Two of `samples`, pictures of equal pixels, that contradict each other in their class or in a label that both know;
+// the first twice where there are none.
+std::pair<int64_t, int64_t> contradiction(const Dataset& dataset, const std::vector<int64_t>& samples) {
+  const auto sample = [&](int64_t index) -> const Sample& { return dataset.samples[static_cast<size_t>(index)]; };
+  for (const int64_t index : samples)
+    if (sample(index).class_index != sample(samples[0]).class_index) return {samples[0], index};
+  for (size_t k = 0; k < sample(samples[0]).labels.size(); ++k) {
+    std::optional<int64_t> known;
+    for (const int64_t index : samples) {
+      if (std::isnan(sample(index).labels[k])) continue;
+      if (!known) known = index;
+      if (sample(index).labels[k] != sample(*known).labels[k]) return {*known, index};
+    }
+  }
+  return {samples[0], samples[0]};
 }
 
-// Pictures of equal pixels that are labelled differently: one of the labels is wrong.
+// Pictures that stand there more than once, labelled differently: one of the labels is wrong. Masks are not compared.
 std::vector<std::string> contradictions(const Plan& plan, const Findings& findings) {
   int64_t count = 0;
   std::string first;
   for (const auto& [content, samples] : findings.by_content) {
-    const Sample& one = plan.dataset.samples[static_cast<size_t>(samples.front())];
-    for (const int64_t index : samples) {
-      const Sample& other = plan.dataset.samples[static_cast<size_t>(index)];
-      if (same_labels(one, other)) continue;
-      const std::string pair = one.path + " and " + other.path;
-      if (count++ == 0 || pair < first) first = pair;
-    }
+    const auto [one, other] = contradiction(plan.dataset, samples);
+    if (one == other) continue;
+    const std::string pair = plan.dataset.samples[static_cast<size_t>(one)].path + " and " +
+                             plan.dataset.samples[static_cast<size_t>(other)].path;
+    if (count++ == 0 || pair < first) first = pair;
   }
   if (count == 0) return {};
-  return {count_of(count, "picture") + (count == 1 ? " has" : " have") +
-          " the pixels of another one and other labels, as " + first};
+  return {count_of(count, "picture") + (count == 1 ? " stands" : " stand") +
+          " there more than once with different labels, as " + first};
 }
 
 void print_mask_shares(const Plan& plan, const Findings& findings, Json& json) {
@@ -215,21 +225,8 @@ Json names_of(const Plan& plan, const std::vector<int64_t>& samples) {
 }
 
 // Paths may be no UTF-8.
-void write_json(const std::string& path, const Json& json) {
-  write_file_atomically(path, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
-}
-
-Plan make_plan_or_report(const CheckCommand& command, const Experiment& e, int64_t logical_ranks) {
-  try {
-    return make_plan(e, logical_ranks);
-  } catch (const Error& error) {
-    try {
-      write_json(command.output, {{"version", DTRAIN_VERSION}, {"code", error.code()}, {"error", error.what()}});
-    } catch (const Error&) {
-      // what is wrong with the data comes first
-    }
-    throw;
-  }
+std::string dump(const Json& json, int indent = -1) {
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 std::string shell_word(const std::string& word) {
@@ -248,8 +245,8 @@ std::string training_line(const CheckCommand& command) {
   return line;
 }
 
-// The file for programs: what --json prints, and each sample that it counts by name.
-void write_report(const std::string& path, Json json, const Plan& plan, const Findings& findings) {
+// For the file: each sample that is counted by name.
+Json with_names(Json json, const Plan& plan, const Findings& findings) {
   json["bad"] = Json::array();
   for (const auto& [index, error] : findings.bad)
     json["bad"].push_back({{"path", plan.dataset.samples[static_cast<size_t>(index)].path},
@@ -260,24 +257,28 @@ void write_report(const std::string& path, Json json, const Plan& plan, const Fi
     if (samples.size() > 1) duplicates[samples.front()] = names_of(plan, samples);
   json["duplicates"] = Json::array();
   for (const auto& [first, names] : duplicates) json["duplicates"].push_back(names);
-  write_json(path, json);
+  return json;
 }
 
-}  // namespace
+/// Of what is known so far; `written`: the file holds all of it.
+struct CheckReport {
+  Json json = {{"version", DTRAIN_VERSION}};
+  bool written = false;
+};
 
-int run_check(const CheckCommand& command, const Config& config, const Log& log) {
+int look_and_tell(const CheckCommand& command, const Config& config, const Log& log, CheckReport& report) {
+  Json& json = report.json;
   const Experiment& e = config.experiment;
   const int64_t v = e.distributed.logical_ranks > 0 ? e.distributed.logical_ranks : command.world_size;
   if (command.world_size > v)
     throw ConfigError("--world-size " + std::to_string(command.world_size) +
                       " is more than distributed.logical_ranks " + std::to_string(v));
-  const Plan plan = make_plan_or_report(command, e, v);
-  Json json = {{"version", DTRAIN_VERSION},
-               {"format", config.values.at("data.format").text},
-               {"root", e.data.root},
-               {"data_sha256", plan.dataset.manifest_sha256},
-               {"split_sha256", plan.split.sha256},
-               {"notes", plan.dataset.notes}};
+  json["format"] = config.values.at("data.format").text;
+  json["root"] = e.data.root;
+  const Plan plan = make_plan(e, v);
+  json["data_sha256"] = plan.dataset.manifest_sha256;
+  json["split_sha256"] = plan.split.sha256;
+  json["notes"] = plan.dataset.notes;
   std::vector<std::string> warnings;
   std::printf("data: %s, %s, manifest %s\n", e.data.root.empty() ? "synthetic" : e.data.root.c_str(),
               count_of(static_cast<int64_t>(plan.dataset.samples.size()), "sample").c_str(),
@@ -300,6 +301,7 @@ int run_check(const CheckCommand& command, const Config& config, const Log& log)
   if (findings.hash_s > 0)
     std::printf("  hashing their pixels, to find a picture in two parts: %s s of one core\n",
                 fixed(findings.hash_s, 2).c_str());
+  if (findings.blank > 0) std::printf("  %s of one value throughout\n", count_of(findings.blank, "picture").c_str());
   if (e.task == Task::segmentation && !command.quick && findings.bad.empty()) {
     print_mask_shares(plan, findings, json);
     require_foreground(e, plan);
@@ -311,6 +313,7 @@ int run_check(const CheckCommand& command, const Config& config, const Log& log)
   print_cache(e, plan, findings.kind, static_cast<int>(command.world_size), json);
   json["pictures_ok"] = plan.dataset.samples.size() - findings.bad.size();
   json["pictures_bad"] = findings.bad.size();
+  json["pictures_blank"] = findings.blank;
   json["look_s"] = look_s;
   json["hash_s"] = findings.hash_s;
   json["leaks"] = leaks;
@@ -320,17 +323,24 @@ int run_check(const CheckCommand& command, const Config& config, const Log& log)
   if (good)
     std::printf("all %s can be read; nothing stands against: %s\n", pictures.c_str(), training_line(command).c_str());
   std::vector<Error> errors;
-  try {
-    if (!command.preview.empty()) {
-      write_preview(config, plan, findings, command.preview);
-      std::printf("preview: %s\n", command.preview.c_str());
+  const auto attempt = [&](const auto& write) {  // what was found is told all the same
+    try {
+      write();
+    } catch (const Error& error) {
+      errors.push_back(error);
     }
-    write_report(command.output, json, plan, findings);
+  };
+  report.written = true;
+  attempt([&] {
+    write_file_atomically(command.output, dump(with_names(json, plan, findings), 2));
     log.info("written: " + command.output);
-  } catch (const Error& error) {  // what was found is told all the same
-    errors.push_back(error);
-  }
-  if (command.json) std::printf("%s\n", json.dump().c_str());
+  });
+  attempt([&] {
+    if (command.preview.empty()) return;
+    write_preview(config, plan, findings, command.preview);
+    std::printf("preview: %s\n", command.preview.c_str());
+  });
+  if (command.json) std::fputs(dump(json).c_str(), stdout);
   std::fflush(stdout);
   if (good && errors.empty()) return exit_code::kDone;
   if (good) throw errors.front();
@@ -339,6 +349,25 @@ int run_check(const CheckCommand& command, const Config& config, const Log& log)
   const Error all = merge_errors(errors);
   throw Error(all.code(), count_of(static_cast<int64_t>(errors.size()), "finding") + " against this data set:\n" +
                               capped_list(split_text(all.what(), '\n')));
+}
+
+}  // namespace
+
+int run_check(const CheckCommand& command, const Config& config, const Log& log) {
+  CheckReport report;
+  try {
+    return look_and_tell(command, config, log, report);
+  } catch (const Error& error) {
+    if (report.written) throw;
+    report.json["code"] = error.code();
+    report.json["error"] = error.what();
+    try {
+      write_file_atomically(command.output, dump(report.json, 2));
+    } catch (const Error&) {
+      // what is wrong with the data comes first
+    }
+    throw;
+  }
 }
 
 }  // namespace dtrain

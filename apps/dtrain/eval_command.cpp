@@ -1,4 +1,5 @@
 #include <ATen/ATen.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <cstdio>
@@ -126,11 +127,12 @@ void print_figures(const EvalCommand& command, const Predictions& predictions, c
   std::printf("%s\n", json.dump().c_str());
 }
 
-// The folder of the run that wrote the checkpoint, whatever its name; else that of a run with this configuration.
+// The folder of the run that wrote the checkpoint, whatever its name; else, or where that may not be written, the one
+// that a run with this configuration has.
 std::string run_folder(const std::string& checkpoint, const Experiment& e) {
-  const std::filesystem::path folder = std::filesystem::absolute(checkpoint).parent_path();
+  const std::filesystem::path folder = std::filesystem::absolute(checkpoint).lexically_normal().parent_path();
   for (const auto& candidate : {folder, folder.parent_path()})
-    if (is_file((candidate / "run.json").string())) return candidate.string();
+    if (is_file((candidate / "run.json").string()) && ::access(candidate.c_str(), W_OK) == 0) return candidate.string();
   return e.output_dir + "/" + e.name;
 }
 
@@ -155,6 +157,11 @@ int run_eval(const EvalCommand& command, const Config& config, Job& job) {
   if (job.is_root())
     for (const std::string& note : plan.dataset.notes) job.log().info(note);
   require_unseen(command, plan, origin, samples, job.log());
+  const std::string size = std::to_string(plan.shape.height) + "," + std::to_string(plan.shape.width);
+  if (const auto trained = file.metadata().find("image_size");
+      trained != file.metadata().end() && trained->second != size)
+    job.log().warning(command.checkpoint + " was trained on pictures of " + trained->second +
+                      " and is evaluated on pictures of " + size + "; see data.image.size and data.image.window");
 
   std::string weights_line;
   Replica replica(make_planned_network(e, plan, false, weights_line),

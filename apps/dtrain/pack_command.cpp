@@ -88,6 +88,8 @@ using Json = nlohmann::ordered_json;
 
 bool stop_is_pending() { return pending_stop_request() == StopRequest::stop; }
 
+struct Stopped {};  // in the middle of a shard, of which nothing is written yet
+
 // Writes this rank's shards, those left out that are there already, until it is asked to stop; a row for each: number,
 // file, records, bytes, checksum, and whether it was there.
 Json write_shards(const PackCommand& command, const PackJob& pack, const Experiment& e, Job& job) {
@@ -97,7 +99,7 @@ Json write_shards(const PackCommand& command, const PackJob& pack, const Experim
   std::vector<std::optional<PackedManifest::Shard>> found(pack.shards().size());
   int64_t left = 0;
   for (size_t k = 0; k < found.size(); ++k) {
-    if (!mine(k)) continue;
+    if (!mine(k) || stop_is_pending()) continue;
     job.watchdog().enter(Section::load, static_cast<int64_t>(k));
     found[k] = pack.find(k, command.output);
     if (!found[k]) left += static_cast<int64_t>(pack.shards()[k].items.size());
@@ -109,9 +111,16 @@ Json write_shards(const PackCommand& command, const PackJob& pack, const Experim
   for (size_t k = 0; k < found.size(); ++k) {
     if (!mine(k)) continue;
     const bool kept = found[k].has_value();
+    if (stop_is_pending()) break;
     if (!kept) {
-      if (stop_is_pending()) break;
-      found[k] = pack.write(k, command.output, threads, [&](int64_t within) { telling.show(done + within); });
+      try {
+        found[k] = pack.write(k, command.output, threads, [&](int64_t within) {
+          if (stop_is_pending()) throw Stopped();
+          telling.show(done + within);
+        });
+      } catch (const Stopped&) {
+        break;
+      }
       done += found[k]->records;
       telling.show(done);
     }

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <exception>
+#include <functional>
 #include <mutex>
 #include <span>
 #include <thread>
@@ -53,8 +54,33 @@ ImageHeader look_at_headers(const Dataset& dataset, int64_t index) {
   return picture;
 }
 
-// The same for the same picture, however its file is written.
-std::string hash_of_pixels(const Image& picture) {
+template <typename Value>
+bool is_grey(const std::vector<Value>& values) {
+  for (size_t i = 0; i + 2 < values.size(); i += 3)
+    if (values[i] != values[i + 1] || values[i] != values[i + 2]) return false;
+  return true;
+}
+
+template <typename Value>
+void keep_first_of_three(std::vector<Value>& values) {
+  for (size_t i = 0; 3 * i < values.size(); ++i) values[i] = values[3 * i];
+  values.resize(values.size() / 3);
+}
+
+template <typename Value>
+bool is_blank(const std::vector<Value>& values) {
+  return std::adjacent_find(values.begin(), values.end(), std::not_equal_to<>()) == values.end();
+}
+
+// The same for the same picture, however its file is written, grey in three channels too; "" for one of a single value,
+// as empty slices of a volume are. Takes the picture apart.
+std::string hash_of_pixels(Image& picture) {
+  if (picture.channels == 3 && is_grey(picture.bytes) && is_grey(picture.words)) {
+    picture.channels = 1;
+    keep_first_of_three(picture.bytes);
+    keep_first_of_three(picture.words);
+  }
+  if (is_blank(picture.bytes) && is_blank(picture.words)) return "";
   return Sha256()
       .update(std::to_string(picture.height) + "x" + std::to_string(picture.width) + "x" +
               std::to_string(picture.channels) + "x" + std::to_string(picture.bits) + ":")
@@ -92,7 +118,7 @@ Findings look_at_pictures(const Experiment& e, const Plan& plan, bool quick, Pro
   const auto look = [&](int64_t index) {
     if (quick && on_disk) return note_kind(look_at_headers(dataset, index));
     const SampleFiles files = read_sample_files(dataset, index);
-    const Image picture = decode_picture(dataset, e.data, index, e.seed, files);
+    Image picture = decode_picture(dataset, e.data, index, e.seed, files);
     if (dataset.task == Task::segmentation) {
       const Image mask = decode_mask(dataset, e.data, index, e.seed, files);
       require_same_size(dataset, index, picture, mask);
@@ -104,7 +130,11 @@ Findings look_at_pictures(const Experiment& e, const Plan& plan, bool quick, Pro
     const std::string content = hash_of_pixels(picture);
     const double hash_s = hashing.seconds();
     const std::lock_guard lock(mutex);
-    findings.by_content[content].push_back(index);
+    if (content.empty()) {
+      ++findings.blank;
+    } else {
+      findings.by_content[content].push_back(index);
+    }
     findings.hash_s += hash_s;
   };
   const auto work = [&] {

@@ -18,6 +18,7 @@ struct Findings {
   std::vector<std::vector<int64_t>> mask_pixels;           ///< segmentation: pixels of each class by sample, background
                                                            ///< first; of samples that were decoded
   std::map<std::string, std::vector<int64_t>> by_content;  ///< hash of the pixels → samples, ascending
+  int64_t blank = 0;                                       ///< pictures of one value throughout, not in by_content
   double hash_s = 0;                                       ///< of all cores: what hashing pixels cost
   PixelKind kind;                                          ///< that holds every picture
 };

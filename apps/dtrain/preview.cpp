@@ -120,7 +120,8 @@ std::string augment_text(const Config& config) {
   const std::string prefix = "data.augment.";
   std::vector<std::string> on;
   for (const auto& [key, value] : config.values)
-    if (key.starts_with(prefix) && value.origin != "default" && value.text != "0" && value.text != "none")
+    if (key.starts_with(prefix) && value.origin != "default" && value.text != "0" && value.text != "none" &&
+        value.text != "false")
       on.push_back(key.substr(prefix.size()) + " " + value.text);
   return on.empty() ? "no augmentation" : "augment: " + join(on, ", ");
 }

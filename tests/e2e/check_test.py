@@ -111,8 +111,8 @@ class Check(program.ProgramTest):
         found = json.loads((self.folder / "twins.json").read_text())
         names = [str(path.relative_to(self.folder / "twins")) for path in (one, other)]
         self.assertEqual([sorted(group) for group in found["duplicates"]], [sorted(names)])
-        self.assertRegex(found["warnings"][0], "1 picture has the pixels of another one and other labels, as ")
-        self.assertIn("warning: 1 picture has the pixels", ended.out)
+        self.assertRegex(found["warnings"][0], "1 picture stands there more than once with different labels, as ")
+        self.assertIn("warning: 1 picture stands there more than once", ended.out)
         for seed in range(20):  # one seed or another parts them
             ended = self.call("check", "--config", "chips.yaml", "data.root=twins", f"data.split={{valid: 0.5, seed: {seed}}}")
             if ended.code == 65:

@@ -444,6 +444,12 @@ class Evaluation(CommandsTest):
         (best.parent / "predictions.csv").unlink(missing_ok=True)
         self.good("eval", "--config", "chips.yaml", "--checkpoint", best, "name=mine")
         self.assertTrue((best.parent / "predictions.csv").exists())
+        (best.parent / "predictions.csv").unlink()
+        name = sorted((best.parent / "checkpoints").glob("*.safetensors"))[-1].name
+        self.good("eval", "--config", "chips.yaml", "--checkpoint", f"{best.parent}/checkpoints/./{name}", "name=mine")
+        self.assertTrue((best.parent / "predictions.csv").exists())
+        resized = self.good("eval", "--config", "chips.yaml", "--checkpoint", best, "data.image.size=[40, 40]")
+        self.assertRegex(resized.err, "was trained on pictures of .* and is evaluated on pictures of 40,40")
         checkpoint = shutil.copy(best, self.folder / "elsewhere.safetensors")
         self.good("eval", "--config", "chips.yaml", "--checkpoint", checkpoint, "output.dir=there", "name=mine")
         self.assertTrue((self.folder / "there/mine/predictions.csv").exists())

@@ -139,7 +139,7 @@ class Loader(program.ProgramTest):
         bad = sorted((self.folder / "judged/valid").glob("*/*.png"))[2]
         bad.write_bytes(b"")
         ended = self.call("--config", "good.yaml", f"data.root={self.folder}/judged", "--run-dir", "judge", REPLACE)
-        self.fails(ended, 65, bad.name, "is empty", "is of a part that is judged by")
+        self.fails(ended, 65, bad.name, "is empty", "belongs to a part that is evaluated")
 
     def test_a_run_that_failed_goes_on_with_replace(self):
         words = ("--config", "damaged.yaml", "--run-dir", "changed")

@@ -116,6 +116,14 @@ class Pack(program.ProgramTest):
         self.assertIn("stopped; whole shards are kept, and the same line goes on from there", ended.err)
         self.assertRegex(self.good(*words).err, rf"[1-9]\d* were there already")
 
+    def test_a_stop_in_the_middle_of_a_shard_is_heeded(self):
+        words = ["pack", "--config", "source.yaml", "--output", "midway", "--samples-per-shard", COUNT, "--codec", "deflate", "data.image.size=[1500, 1500]"]
+        started = self.start(*words)
+        program.wait_until(lambda: (self.folder / "midway/manifest.json").exists(), 60, "the manifest")
+        started.send(signal.SIGTERM)
+        self.assertEqual(started.wait(60).code, 75)
+        self.assertEqual(list(self.folder.glob("midway/*.dtpack*")), [])
+
     def test_a_folder_of_another_job_is_refused(self):
         self.fails(self.call("pack", "--config", "source.yaml", "--output", "one", "--samples-per-shard", "9"), 64, "another job")
         self.fails(self.call("pack", "--config", "source.yaml", "--output", "chips"), 64, "not empty")

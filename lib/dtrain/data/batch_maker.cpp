@@ -122,7 +122,7 @@ Decoded decode_or_replace(const BatchRecipe& recipe, const BatchSlot& slot, int6
   } catch (const DataError& error) {
     if (!slot.may_replace && !slot.augment_epoch && recipe.options.loader.on_bad_sample == BadSample::replace)
       throw DataError(std::string(error.what()) +
-                      "; it is of a part that is judged by, where data.loader.on_bad_sample replaces nothing");
+                      "; it belongs to a part that is evaluated, where data.loader.on_bad_sample replaces nothing");
     if (!slot.may_replace) throw;
     Substitutes substitutes(recipe.seed, recipe.dataset.samples[static_cast<size_t>(index)].id,
                             *recipe.delivery.substitutes);

@@ -81,7 +81,9 @@ static void forget_lone_part(const DataOptions& options, Dataset& dataset) {
   if (!has_label_file(options) || !std::all_of(dataset.samples.begin(), dataset.samples.end(), trains)) return;
   for (Sample& sample : dataset.samples) sample.part.clear();
   if (!options.split.given)
-    dataset.notes.push_back("the label file tells of the training part alone: data.split makes the others");
+    dataset.notes.push_back(
+        "the label file tells of the training part alone: data.split makes the others, by sample unless data.split.by: "
+        "patient keeps patients whole");
 }
 
 static int64_t size_of(const std::string& root, const std::string& path) {

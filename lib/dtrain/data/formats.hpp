@@ -38,6 +38,10 @@ Image synthetic_mask(const Dataset& dataset, const DataOptions& options, int64_t
 /// {255: 1}. Throws ConfigError unless the classes are 1 … n <= 255 without a gap.
 void set_mask_values(const std::map<int64_t, int64_t>& mask_values, Dataset& dataset);
 
+/// Pages of one stack are slices of one volume: their group is the stack's name. Not where all are of one stack, which
+/// no split could leave whole.
+void group_stacks(Dataset& dataset);
+
 /// "foreground" for one class, else "1", "2" …
 std::vector<std::string> mask_class_names(int64_t classes);
 

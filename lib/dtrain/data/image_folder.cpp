@@ -40,7 +40,7 @@ Part read_part(const DataOptions& options, const std::string& name, const std::s
   part.scan = scan_beneath(options.root, folder, options.allow_links);
   std::erase_if(part.scan.foreign,
                 [&](const std::string& file) { return !part.classes.contains(file.substr(0, file.find('/'))); });
-  refuse_foreign(part.scan.foreign, whole);
+  refuse_lost(part.scan, whole);
   return part;
 }
 

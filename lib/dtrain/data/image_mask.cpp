@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <set>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/text.hpp"
@@ -28,9 +29,7 @@ bool holds_folder(const std::string& root, const std::string& relative) {
 }
 
 FolderScan scan(const DataOptions& options, const std::string& folder) {
-  FolderScan found = scan_beneath(options.root, folder, options.allow_links);
-  refuse_foreign(found.foreign, (fs::path(options.root) / folder).string());
-  return found;
+  return scan_beneath(options.root, folder, options.allow_links);
 }
 
 /// Last pages of the stacks among pictures, by their names without ending; 0 for a picture of one page.
@@ -64,8 +63,10 @@ void pair_by_stem(const DataOptions& options, const std::string& images, const s
   if (!holds_folder(options.root, masks))
     throw MissingError("the folder of masks '" + (fs::path(options.root) / masks).lexically_normal().string() +
                        "' does not exist; name it with data.image_mask.masks");
-  const std::vector<std::string> of_images = scan(options, images).pictures;
+  const FolderScan found = scan(options, images);
+  const std::vector<std::string>& of_images = found.pictures;
   const std::vector<std::string> of_masks = scan(options, masks).pictures;
+  refuse_lost(found, options.root + "/" + images);
   require_equal_stacks(of_images, of_masks);
   for (const std::string& name : of_images)
     pairs[slashed(images) + stem_of(name)].images.push_back(slashed(images) + name);
@@ -75,7 +76,12 @@ void pair_by_stem(const DataOptions& options, const std::string& images, const s
 
 // root/SAMPLE/IMAGES/name with all of root/SAMPLE/MASKS.
 void pair_by_folder(const DataOptions& options, const std::string& base, Pairs& pairs) {
-  for (const std::string& name : scan(options, base).pictures) {
+  FolderScan found = scan(options, base);
+  std::erase_if(found.foreign, [&](const std::string& name) {
+    return !lies_in(name.substr(name.find('/') + 1), options.image_mask.images);
+  });
+  refuse_lost(found, options.root + "/" + base);
+  for (const std::string& name : found.pictures) {
     const size_t slash = name.find('/');
     if (slash == std::string::npos) continue;
     const std::string inner = name.substr(slash + 1);
@@ -154,8 +160,17 @@ void read_image_mask(const DataOptions& options, Dataset& dataset) {
   set_mask_values(options.image_mask.mask_values, dataset);
   auto parts = part_folders(options.root, options.split);
   const bool whole = parts.empty() || holds_folder(options.root, beneath_root(options.root, options.image_mask.images));
-  if (whole) return read_pairs(options, "", dataset);
+  if (whole) parts = {{"", ""}};
   for (const auto& [part, folder] : parts) read_pairs(options, folder, dataset);
+  group_stacks(dataset);
+}
+
+void group_stacks(Dataset& dataset) {
+  std::set<std::string> files;
+  for (const Sample& sample : dataset.samples) files.insert(picture_path(sample.path).file);
+  if (files.size() < 2) return;
+  for (Sample& sample : dataset.samples)
+    if (const PicturePath path = picture_path(sample.path); path.page > 0) sample.group = path.file;
 }
 
 }  // namespace dtrain

@@ -59,7 +59,7 @@ class AbsentRows {
       wrong_.lines.push_back(text + why);
     } else {
       skipped_.lines.push_back(text);
-      names_.push_back(name);
+      names_.push_back(name.starts_with("./") ? name.substr(2) : name);
     }
   }
 

@@ -199,6 +199,7 @@ void read_nnunet(const DataOptions& options, Dataset& dataset) {
       sample.masks.push_back(std::move(found.masks[page]));
       dataset.samples.push_back(std::move(sample));
     }
+  group_stacks(dataset);
   if (is_folder(options.root + "/imagesTs"))
     dataset.notes.push_back("imagesTs/ left out: nnU-Net's test images; data.split.test makes a test part");
 }

@@ -70,8 +70,9 @@ class PackJob {
   std::optional<PackedManifest::Shard> find(size_t number, const std::string& folder) const;
 
   /// Writes shard `number` into `folder`, which is there, on `threads` threads. `tick` is called now and then, on the
-  /// calling thread, with the records made so far. All of a shard is held in memory meanwhile. Throws DataError for a
-  /// picture that cannot be read, and for what the format cannot hold (16 bits in JPEG, or for other programs).
+  /// calling thread, with the records made so far; what it throws ends the shard before anything is written of it. All
+  /// of a shard is held in memory meanwhile. Throws DataError for a picture that cannot be read, and for what the
+  /// format cannot hold (16 bits in JPEG, or for other programs).
   PackedManifest::Shard write(size_t number, const std::string& folder, int threads,
                               const std::function<void(int64_t done)>& tick) const;
 

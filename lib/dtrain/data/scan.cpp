@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <map>
+#include <set>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/text.hpp"
@@ -52,7 +53,7 @@ class Walk {
       add_pages(entry.path().string(), prefix + name);
     } else {
       ++scan_.others;
-      if (has_foreign_image_extension(name)) scan_.foreign.push_back(prefix + name);
+      if (!foreign_image_extension(name).empty()) scan_.foreign.push_back(prefix + name);
     }
   }
 
@@ -105,11 +106,17 @@ FolderScan scan_beneath(const std::string& root, const std::string& relative, bo
   return scan_folder(outside ? whole : root, whole, allow_links);
 }
 
-void refuse_foreign(std::vector<std::string> foreign, const std::string& folder) {
+void refuse_lost(const FolderScan& scan, const std::string& folder) {
+  std::vector<std::string> foreign;
+  std::set<std::string_view> read;
+  if (!scan.foreign.empty())
+    for (const std::string& name : scan.pictures) read.insert(without_ending(name));
+  for (const std::string& name : scan.foreign)
+    if (!read.contains(name.substr(0, name.size() - foreign_image_extension(name).size()))) foreign.push_back(name);
   if (foreign.empty()) return;
   std::sort(foreign.begin(), foreign.end(), natural_less);
   std::map<std::string, int64_t> counts;
-  for (const std::string& name : foreign) ++counts[lower_case(name.substr(name.rfind('.')))];
+  for (const std::string& name : foreign) ++counts[foreign_image_extension(name)];
   std::vector<std::string> kinds;
   for (const auto& [ending, count] : counts) kinds.push_back(with_commas(count) + " of " + ending);
   throw DataError("'" + folder + "' holds " + count_of(static_cast<int64_t>(foreign.size()), "picture") +

@@ -19,9 +19,9 @@ struct FolderScan {
   std::vector<std::string> foreign;  ///< of these the pictures of formats that are not read (GIF, WebP, NIfTI …)
 };
 
-/// Throws DataError that counts `foreign` by their endings, unless there are none: left out they would be lost
-/// silently.
-void refuse_foreign(std::vector<std::string> foreign, const std::string& folder);
+/// Throws DataError that counts `foreign` by their endings, unless each stands beside a picture of the same name that
+/// is read, its conversion: left out they would be lost silently.
+void refuse_lost(const FolderScan& scan, const std::string& folder);
 
 /// Tells by its name that a file is wanted.
 using NameTest = bool (*)(const std::string& name);

@@ -200,7 +200,12 @@ class ListReader {
  public:
   explicit ListReader(const Dataset& dataset) : dataset_(dataset), parts_(dataset.samples.size(), kLeftOut) {
     for (size_t i = 0; i < dataset.samples.size(); ++i) index_.add(dataset.samples[i].path, static_cast<int64_t>(i));
-    for (const std::string& name : dataset.left_out) left_out_.add(name, 0);
+    for (const std::string& name : dataset.left_out) {
+      left_out_.add(name, 0);
+      const size_t slash = name.find('/');  // CheXpert-v1.0-small/, which root may not have
+      if (dataset.format == DataFormat::chexpert && slash != std::string::npos)
+        left_out_.add(std::string_view(name).substr(slash + 1), 0);
+    }
   }
 
   void read(const std::string& part, const std::string& file) {

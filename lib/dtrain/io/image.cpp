@@ -123,12 +123,14 @@ bool has_image_extension(const std::string& path) {
   return std::ranges::any_of(kEndings, [&](std::string_view ending) { return lower.ends_with(ending); });
 }
 
-bool has_foreign_image_extension(const std::string& path) {
+std::string foreign_image_extension(const std::string& path) {
   static constexpr std::string_view kEndings[] = {".gif",  ".webp", ".jp2", ".j2k", ".jpx",    ".jpf", ".heic",
                                                   ".heif", ".avif", ".jxl", ".nii", ".nii.gz", ".mha", ".mhd",
                                                   ".nrrd", ".svs",  ".czi", ".nd2", ".lif",    ".exr", ".tga"};
   const std::string lower = lower_case(path);
-  return std::ranges::any_of(kEndings, [&](std::string_view ending) { return lower.ends_with(ending); });
+  for (const std::string_view ending : kEndings)
+    if (lower.ends_with(ending)) return std::string(ending);
+  return "";
 }
 
 void check_pixels(const ImageHeader& header, const std::string& name, const ImageLimits& limits) {

@@ -77,7 +77,8 @@ std::vector<std::byte> encode_jpeg(const Image& image, int quality = 90);
 /// True for .png, .jpg, .jpeg, .tif, .tiff, .bmp, .pbm, .pgm, .ppm, .pnm, .pam, .dcm and .dicom in any case: what a
 /// folder scan takes for a picture.
 bool has_image_extension(const std::string& path);
-/// By its name a picture or volume of a format that decode_image() does not read: GIF, WebP, JPEG 2000, NIfTI …
-bool has_foreign_image_extension(const std::string& path);
+/// The ending, in small letters, of a picture or volume of a format that decode_image() does not read (".gif", ".webp",
+/// ".jp2", ".nii.gz" …); "" for all other names.
+std::string foreign_image_extension(const std::string& path);
 
 }  // namespace dtrain

@@ -35,10 +35,11 @@ TEST_CASE("an image folder gives one class per folder, at any depth, in natural 
 TEST_CASE("pictures of formats that are not read are refused, never left out, unless their class is") {
   const TempFolder root;
   for (const char* name : {"cat/1.png", "dog/2.png"}) root.picture(name);
-  for (const char* name : {"dog/deep/b.GIF", "dog/a.webp", "ct.nii.gz"}) root.text(name, "x");
+  for (const char* name : {"dog/deep/b.GIF", "dog/a.webp", "dog/ct.nii.gz", "dog/2.jp2", "ct.nii.gz"})
+    root.text(name, "x");  // dog/2.jp2 has its conversion beside it
   DataOptions options = options_for(DataFormat::image_folder, root.path());
   const std::string error = error_of(65, [&] { open(options); });
-  CHECK(holds(error, "2 pictures of formats that are not read (1 of .gif, 1 of .webp), as dog/a.webp"));
+  CHECK(holds(error, "3 pictures of formats that are not read (1 of .gif, 1 of .nii.gz, 1 of .webp), as dog/a.webp"));
   options.classes = {"cat"};
   CHECK(open(options).samples.size() == 1);
 }

@@ -69,6 +69,29 @@ TEST_CASE("stacks of pictures and masks are paired page by page") {
   CHECK(read_picture(data, options, 1, 1).bytes == std::vector<uint8_t>(24, 2));
 }
 
+TEST_CASE("the slices of a volume stay in one part where there are several volumes") {
+  const TempFolder root;
+  const auto volume = [&](const std::string& name) {
+    root.text("images/" + name + ".tif", stack_of({1, 2, 3, 4}));
+    root.text("masks/" + name + ".tif", stack_of({0, 255, 0, 255}));
+  };
+  volume("a");
+  DataOptions options = options_for(DataFormat::image_mask, root.path());
+  options.split.given = true;
+  options.split.by = SplitOptions::By::patient;
+  options.split.valid = 0.3;
+  CHECK(holds(error_of(78, [&] { split_dataset(open(options), options.split); }), "name no patients"));
+  for (const char* name : {"b", "c", "d", "e", "f"}) volume(name);
+  const Dataset data = open(options);
+  const Split whole = split_dataset(data, options.split);
+  CHECK(whole.valid.size() % 4 == 0);
+  CHECK_FALSE(whole.valid.empty());
+  CHECK(whole.warnings.empty());
+  options.split.by = SplitOptions::By::sample;
+  REQUIRE(split_dataset(data, options.split).warnings.size() == 1);
+  CHECK(holds(split_dataset(data, options.split).warnings[0], "split leak"));
+}
+
 TEST_CASE("stacks and masks of unequal pages are refused with both numbers") {
   const TempFolder root;
   root.text("images/v.tif", stack_of({1, 2, 3}));
