@@ -1,8 +1,6 @@
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -11,6 +9,7 @@
 #include "cache_plan.hpp"
 #include "commands.hpp"
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/shell_word.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/base/time.hpp"
 #include "dtrain/data/sampler.hpp"
@@ -227,14 +226,6 @@ Json names_of(const Plan& plan, const std::vector<int64_t>& samples) {
 // Paths may be no UTF-8.
 std::string dump(const Json& json, int indent = -1) {
   return json.dump(indent, ' ', false, Json::error_handler_t::replace) + "\n";
-}
-
-std::string shell_word(const std::string& word) {
-  const auto plain = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || std::strchr("_-./=:,+@%", c); };
-  if (!word.empty() && std::all_of(word.begin(), word.end(), plain)) return word;
-  std::string quoted = "'";
-  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
 }
 
 // What trains with the same configuration.

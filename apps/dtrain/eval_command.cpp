@@ -159,7 +159,7 @@ int run_eval(const EvalCommand& command, const Config& config, Job& job) {
   require_unseen(command, plan, origin, samples, job.log());
   const std::string size = std::to_string(plan.shape.height) + "," + std::to_string(plan.shape.width);
   if (const auto trained = file.metadata().find("image_size");
-      trained != file.metadata().end() && trained->second != size)
+      job.is_root() && trained != file.metadata().end() && trained->second != size)
     job.log().warning(command.checkpoint + " was trained on pictures of " + trained->second +
                       " and is evaluated on pictures of " + size + "; see data.image.size and data.image.window");
 

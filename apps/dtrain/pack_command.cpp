@@ -86,8 +86,6 @@ class Telling {
 
 using Json = nlohmann::ordered_json;
 
-bool stop_is_pending() { return pending_stop_request() == StopRequest::stop; }
-
 struct Stopped {};  // in the middle of a shard, of which nothing is written yet
 
 // Writes this rank's shards, those left out that are there already, until it is asked to stop; a row for each: number,

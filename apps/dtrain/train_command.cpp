@@ -195,8 +195,6 @@ StopRequest TrainingRun::request() {
   return std::max(signalled, save_due ? StopRequest::save : StopRequest::none);
 }
 
-static bool stop_is_pending() { return pending_stop_request() == StopRequest::stop; }
-
 int TrainingRun::train() {
   if (job_.is_root()) write_run_json_file("");
   begin_trace();

@@ -22,6 +22,7 @@ void ignore_write_signals();
 
 /// The request pending in this process. A pending `save` is cleared by reading it with take_stop_request().
 StopRequest pending_stop_request();
+inline bool stop_is_pending() { return pending_stop_request() == StopRequest::stop; }
 
 /// Seconds since the first TERM or INT, on the monotonic clock; nothing while there was none. mpirun sends TERM to its
 /// ranks and a second later KILL.

@@ -10,6 +10,7 @@
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/random.hpp"
+#include "dtrain/base/shell_word.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/data/formats.hpp"
 #include "dtrain/data/sample_pictures.hpp"
@@ -118,15 +119,6 @@ void write_cells(const std::string& folder, int64_t count, uint64_t seed) {
     write_bytes(folder + "/images" + name, encode_png(cells.picture));
     write_bytes(folder + "/masks" + name, encode_png(cells.mask));
   }
-}
-
-std::string shell_word(const std::string& text) {
-  if (text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-=") ==
-      std::string::npos)
-    return text;
-  std::string quoted = "'";
-  for (char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
 }
 
 struct Kind {
