@@ -341,18 +341,28 @@ def resume(args):
         return 0
 
 
+def add_trials(commands, command, name, text):
+    """A command of trials at random moments."""
+    parser = commands.add_parser(name, prog=f"scripts/chaos {name}", help=text.replace("\n", " "), description=text)
+    parser.add_argument("--count", type=common.count, default=1, metavar="N", help="trials that strike (default 1)")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="another seed, other moments (default 1)")
+    parser.add_argument("--trial", type=common.count, metavar="K", help="this trial alone: what a failure's line asks for")
+    parser.add_argument("--jobs", type=common.count, default=1, metavar="N", help="trials at a time (default 1)")
+    add_build(parser, command)
+
+
+def add_build(parser, command):
+    parser.add_argument("--build", default=common.TOP / "build/release", metavar="DIR", help="build folder (default build/release)")
+    parser.set_defaults(command=command)
+
+
 def add(commands):
-    for command, name, text in (
-            (kill, "kill", "kill -9 of a random rank, of mpirun or of all, at a random moment, a checkpoint after every step; then\n"
-                           "the run must go on, on 1 to 4 processes, from what it had called saved to the undisturbed result"),
-            (signals, "signals", "USR1 at a random moment through mpirun: code 75, no step lost, then on to the undisturbed result"),
-            (resume, "resume", "a stop after every one of N steps, each start on another number of processes (1, 4, 2, 3)")):
-        parser = commands.add_parser(name, prog=f"scripts/chaos {name}", help=text.replace("\n", " "), description=text)
-        parser.add_argument("--count", type=common.count, required=name == "resume", default=1, metavar="N",
-                            help="steps" if name == "resume" else "trials that strike (default 1)")
-        if name != "resume":
-            parser.add_argument("--seed", type=int, default=1, metavar="N", help="another seed, other moments (default 1)")
-            parser.add_argument("--trial", type=common.count, metavar="K", help="this trial alone: what a failure's line asks for")
-            parser.add_argument("--jobs", type=common.count, default=1, metavar="N", help="trials at a time (default 1)")
-        parser.add_argument("--build", default=common.TOP / "build/release", metavar="DIR", help="build folder (default build/release)")
-        parser.set_defaults(command=command)
+    add_trials(commands, kill, "kill",
+               "kill -9 of a random rank, of mpirun or of all, at a random moment, a checkpoint after every step; then\n"
+               "the run must go on, on 1 to 4 processes, from what it had called saved to the undisturbed result")
+    add_trials(commands, signals, "signals",
+               "USR1 at a random moment through mpirun: code 75, no step lost, then on to the undisturbed result")
+    text = "a stop after every one of N steps, each start on another number of processes (1, 4, 2, 3)"
+    parser = commands.add_parser("resume", prog="scripts/chaos resume", help=text, description=text)
+    parser.add_argument("--count", type=common.count, required=True, metavar="N", help="steps")
+    add_build(parser, resume)

@@ -14,6 +14,7 @@
 #include "dtrain/base/time.hpp"
 #include "dtrain/data/sampler.hpp"
 #include "dtrain/io/file.hpp"
+#include "dtrain/io/own_output.hpp"
 #include "dtrain/optim/optimizer.hpp"
 #include "dtrain/optim/schedule.hpp"
 #include "picture_scan.hpp"
@@ -251,9 +252,11 @@ Json with_names(Json json, const Plan& plan, const Findings& findings) {
   return json;
 }
 
+constexpr const char* kCheckReport = "dtrain-check-1";
+
 /// Of what is known so far; `written`: the file holds all of it.
 struct CheckReport {
-  Json json = {{"version", DTRAIN_VERSION}};
+  Json json = {{"report", kCheckReport}, {"version", DTRAIN_VERSION}};
   bool written = false;
 };
 
@@ -345,6 +348,8 @@ int look_and_tell(const CheckCommand& command, const Config& config, const Log& 
 }  // namespace
 
 int run_check(const CheckCommand& command, const Config& config, const Log& log) {
+  require_own_output(command.output, "report of a check", std::string("\"report\": \"") + kCheckReport);
+  if (!command.preview.empty()) require_own_output(command.preview, "contact sheet", kContactSheetMark);
   CheckReport report;
   try {
     return look_and_tell(command, config, log, report);

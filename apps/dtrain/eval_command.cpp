@@ -16,6 +16,7 @@
 #include "dtrain/data/scan.hpp"
 #include "dtrain/io/csv.hpp"
 #include "dtrain/io/file.hpp"
+#include "dtrain/io/own_output.hpp"
 #include "dtrain/train/evaluate.hpp"
 #include "run.hpp"
 
@@ -142,6 +143,10 @@ int run_eval(const EvalCommand& command, const Config& config, Job& job) {
   const Experiment& e = config.experiment;
   const SafetensorsFile file = SafetensorsFile::read(command.checkpoint);
   const Origin origin = origin_of(file, command.checkpoint);
+  const std::string folder = command.output.empty() ? run_folder(command.checkpoint, e) : command.output;
+  const std::string csv = folder + "/predictions.csv";
+  if (job.is_root())
+    require_own_output(csv, "table of predictions", e.task == Task::segmentation ? "path,iou,dice" : "path,score_");
   const int64_t logical_ranks = e.distributed.logical_ranks > 0 ? e.distributed.logical_ranks
                                 : origin.logical_ranks > 0      ? origin.logical_ranks
                                                                 : job.size();
@@ -178,9 +183,7 @@ int run_eval(const EvalCommand& command, const Config& config, Job& job) {
       evaluate(replica, loss, e.task, batches, samples, plan.local_batch, job.comm(), job.watchdog(), 0).value();
   job.watchdog().enter(Section::finish, 0);
   if (!job.is_root()) return exit_code::kDone;
-  const std::string folder = command.output.empty() ? run_folder(command.checkpoint, e) : command.output;
   make_folders(folder);
-  const std::string csv = folder + "/predictions.csv";
   write_file_atomically(csv, e.task == Task::segmentation ? segmentation_csv(plan, samples, predictions)
                                                           : classification_csv(plan, samples, predictions));
   print_figures(command, predictions, figures_of(e.task, plan.outputs, predictions, true), plan.split.sha256, csv);

@@ -13,6 +13,7 @@
 #include "dtrain/data/loader.hpp"
 #include "dtrain/data/sampler.hpp"
 #include "dtrain/io/file.hpp"
+#include "dtrain/io/png_text.hpp"
 #include "dtrain/train/mixing.hpp"
 
 namespace dtrain {
@@ -158,7 +159,7 @@ void write_preview(const Config& config, const Plan& plan, const Findings& findi
       {e.name + ": " + count_of(static_cast<int64_t>(plan.split.train.size()), "training sample") + ", " + size,
        augment_text(config)},
       columns, rows, key);
-  const std::vector<std::byte> file = encode_png(sheet);
+  const std::vector<std::byte> file = with_png_text(encode_png(sheet), "Software", kContactSheetMark);
   AtomicFile out(path);
   out.write(file);
   out.commit();

@@ -7,6 +7,9 @@
 
 namespace dtrain {
 
+/// Stands in every contact sheet, as the PNG's text "Software".
+inline constexpr const char* kContactSheetMark = "dtrain contact sheet";
+
 /// Writes a contact sheet of the training part as the network will see it, normalisation undone, to the PNG file
 /// `path`: a row for each of up to six samples, of different classes where there are, first as evaluation sees it, then
 /// as five epochs would, with labels and masks. Mixed (mixup, cutmix) they are among themselves. Throws DataError where

@@ -48,12 +48,12 @@ void require_same_run(const TrainCommand& command, const TrainingState& now, con
 }
 
 // Rank 0's part: reads what there is.
-static Resume look(const TrainCommand& command, const RunFolder& folder) {
+static Resume look(const TrainCommand& command, const RunFolder& folder, FileSystem& files) {
   Resume resume;
   if (command.resume == "never") return resume;
   std::optional<CheckpointFolder::Found> found;
   if (command.resume == "auto")
-    found = CheckpointFolder(folder.checkpoints()).newest();
+    found = CheckpointFolder(folder.checkpoints(), files).newest();
   else
     found = CheckpointFolder::read(command.resume);
   if (!found) return resume;
@@ -74,7 +74,8 @@ static int64_t choose_logical_ranks(const Resume& resume, const DistributedOptio
   return resume.state.logical_ranks;
 }
 
-Resume find_resume(const TrainCommand& command, const Config& config, const RunFolder& folder, Job& job) {
+Resume find_resume(const TrainCommand& command, const Config& config, const RunFolder& folder, FileSystem& files,
+                   Job& job) {
   for (const std::string& key : command.resume_with)
     if (!config.values.contains(key)) {
       std::vector<std::string> keys;
@@ -84,10 +85,7 @@ Resume find_resume(const TrainCommand& command, const Config& config, const RunF
                        (near.empty() ? "" : " (did you mean '" + near + "'?)"));
     }
   Resume resume;
-  if (job.is_root()) {
-    folder.require_folder();
-    resume = look(command, folder);
-  }
+  if (job.is_root()) resume = look(command, folder, files);
   // A finished run with the same configuration needs no data set to say so.
   if (job.is_root() && resume.resumed && folder.done() && resume.state.epoch >= config.experiment.epochs) {
     resume.finished = differing_keys(resume.state.config, fingerprint_values(config), command.resume_with).empty();

@@ -21,9 +21,10 @@ struct Resume {
   int64_t logical_ranks = 1;  ///< V: the checkpoint's, the configuration's, or the number of processes
 };
 
-/// Looks into the run folder on rank 0. `auto`: the newest valid checkpoint, else a fresh start; `never`: a fresh
+/// Looks into the run folder on rank 0, by `files`. `auto`: the newest valid checkpoint, else a fresh start; `never`: a fresh
 /// start; a path: that file. Throws MissingError, DataError, ConfigError (another V than the checkpoint's).
-Resume find_resume(const TrainCommand& command, const Config& config, const RunFolder& folder, Job& job);
+Resume find_resume(const TrainCommand& command, const Config& config, const RunFolder& folder, FileSystem& files,
+                   Job& job);
 
 /// Compares key by key what the checkpoint was trained with and what this start asks for. Throws ConfigError listing
 /// each key of the fingerprint that differs with both values, unless --resume-with names it; likewise data and split.

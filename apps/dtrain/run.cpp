@@ -139,12 +139,12 @@ std::unique_ptr<RunLock> lock_run_folder(const RunFolder& folder, const Job& job
   return lock;
 }
 
-bool best_is_of(const std::string& path, const TrainingState& state, const std::string& monitor) {
+bool best_is_of(const std::string& path, const TrainingState& state, const std::string& monitor, FileSystem& files) {
   FileSystem::Status status;
-  const bool there = real_file_system().status(path, false, status) == 0;
+  const bool there = files.status(path, false, status) == 0;
   if (std::isnan(state.best_value) || !there) return std::isnan(state.best_value) && !there;
   try {
-    const auto& stored = SafetensorsFile::read(path, true).metadata();
+    const auto& stored = SafetensorsFile::read(path, true, files).metadata();
     const auto says = [&](const std::string& key, const std::string& text) {
       const auto found = stored.find(key);
       return found != stored.end() && found->second == text;

@@ -80,7 +80,7 @@ std::unique_ptr<RunLock> lock_run_folder(const RunFolder& folder, const Job& job
 
 /// Whether best.safetensors at `path` is what the state says of it: of state.best_epoch, with state.best_value under
 /// `monitor`; not there where the state has no best yet. A damaged file is not.
-bool best_is_of(const std::string& path, const TrainingState& state, const std::string& monitor);
+bool best_is_of(const std::string& path, const TrainingState& state, const std::string& monitor, FileSystem& files);
 
 /// Columns of epochs.csv after the fixed ones.
 std::vector<std::string> figure_columns(Task task, const std::vector<std::string>& classes);

@@ -10,14 +10,21 @@
 
 namespace dtrain {
 
-// Metrics reach the disk before the checkpoint that they belong to: a power cut leaves no checkpoint without its rows.
+// Before each save. Metrics reach the disk before the checkpoint that they belong to: a power cut leaves no checkpoint
+// without its rows. And a folder that is not this job's any more gets none.
+static void prepare_save(const RunLog& log, const RunLock& lock) {
+  if (!lock.stands()) throw IoError("the run folder " + lock.what_happened());
+  log.sync();
+}
+
 Saves::Saves(const std::string& folder, const Parts& parts, const Options& options, std::string newest)
     : folder_(folder),
       parts_(parts),
       options_(options),
       saved_(std::move(newest)),
       longest_s_(options.first_s),
-      writer_(CheckpointFolder(folder), options.keep, [&log = parts.run_log] { log.sync(); }) {}
+      writer_(CheckpointFolder(folder, parts.lock.files()), options.keep,
+              [parts] { prepare_save(parts.run_log, parts.lock); }) {}
 
 // mpirun gives its ranks one second between TERM and KILL: a write that it would cut off is not begun. Where KILL does
 // not come, somebody else has sent TERM, and there is time.

@@ -8,6 +8,7 @@
 #include "dtrain/base/time.hpp"
 #include "dtrain/checkpoint/checkpoint_writer.hpp"
 #include "dtrain/runlog/progress.hpp"
+#include "dtrain/runlog/run_lock.hpp"
 #include "dtrain/runlog/run_log.hpp"
 
 namespace dtrain {
@@ -20,6 +21,7 @@ class Saves {
     const Log& log;
     RunLog& run_log;
     ProgressLine& progress;
+    RunLock& lock;  ///< of the run folder; everything is written through it
   };
   struct Options {
     int64_t keep = 3;           ///< checkpoints

@@ -13,6 +13,8 @@
 #include "dtrain/base/text.hpp"
 #include "dtrain/checkpoint/checkpoint_folder.hpp"
 #include "dtrain/dist/collectives.hpp"
+#include "dtrain/io/file.hpp"
+#include "dtrain/io/own_output.hpp"
 #include "dtrain/runlog/flight_records.hpp"
 #include "dtrain/train/evaluate.hpp"
 #include "dtrain/train/time_shares.hpp"
@@ -26,9 +28,9 @@ int run_train(const TrainCommand& command, const Config& config, Job& job) {
 
 // Of a run folder that is there; one that cannot be written may still be looked at: a finished run says so.
 static std::unique_ptr<RunLock> lock_of(const TrainCommand& command, const RunFolder& folder, const Job& job) {
-  if (!job.is_root() || command.dry_run) return nullptr;
-  folder.require_folder();
-  if (!folder.is_folder()) return nullptr;
+  if (!job.is_root()) return nullptr;
+  folder.require_ours();
+  if (command.dry_run || !folder.is_folder()) return nullptr;
   try {
     return lock_run_folder(folder, job);
   } catch (const PermissionError&) {
@@ -44,16 +46,30 @@ TrainingRun::TrainingRun(const TrainCommand& command, const Config& config, Job&
       folder_(command.run_dir.empty() ? e_.output_dir + "/" + e_.name : command.run_dir),
       lock_(lock_of(command, folder_, job)),
       trace_(!command.trace.empty()),
-      resume_(find_resume(command, config, folder_, job)) {
+      resume_(find_resume(command, config, folder_, files(), job)) {
   if (resume_.finished) return;
+  if (job.is_root() && !command.trace.empty()) require_own_output(command.trace, "timeline", kTraceMark);
   build();
   restore();
   if (job.is_root() && !command.dry_run) open_folder();
   if (!command.dry_run) restore_best();
   banner();
-  if (!command.dry_run)
-    job.watchdog().keep_records(
-        [path = folder_.path()](const FlightRecord& record) { write_flight_record(path, record); });
+  if (!command.dry_run) keep_flight_records();
+}
+
+// Rank 0 has made the folder by now. Another host may see it a little later.
+void TrainingRun::keep_flight_records() {
+  const std::string path = folder_.path();
+  std::shared_ptr<HeldFolder> held;
+  try {
+    held = std::make_shared<HeldFolder>(path);
+  } catch (const Error&) {
+  }
+  job_.watchdog().keep_records([path, held](const FlightRecord& record) {
+    if (held) return write_flight_record(path, record, *held);
+    HeldFolder late(path);
+    write_flight_record(path, record, late);
+  });
 }
 
 // What a save may take while none was measured: a slow disk's 100 MB/s.
@@ -149,7 +165,8 @@ void TrainingRun::restore() {
 // checkpoint, it may be none, or of an epoch that this run has not seen. Its weights cannot be had again, so the best
 // of what is still to come counts.
 void TrainingRun::restore_best() {
-  const bool mine = !job_.is_root() || best_is_of(folder_.file("best.safetensors"), state_, e_.checkpoint.best_monitor);
+  const bool mine =
+      !job_.is_root() || best_is_of(folder_.file("best.safetensors"), state_, e_.checkpoint.best_monitor, files());
   if (!any(job_.comm(), !mine)) return;
   if (job_.is_root()) set_best_aside();
   state_.best_value = std::numeric_limits<double>::quiet_NaN();
@@ -373,25 +390,36 @@ void TrainingRun::save() {
   trainer_->require_equal_replicas(state_.step);  // drifted replicas must not become the newest checkpoint
   since_save_.restart();
   const auto span = trace_.span("save", state_.step);
-  if (saves_) saves_->begin(state_, checkpoint_tensors());
+  if (!saves_) return;
+  require_folder();
+  saves_->begin(state_, checkpoint_tensors());
 }
 
 // Rank 0's, at the end: everything is on the disk afterwards. Returns result_sha256.
 std::string TrainingRun::finish_saves() {
   job_.watchdog().enter(Section::save, state_.step);
-  saves_->finish(state_, checkpoint_tensors());
-  const std::string result = print_result();
-  if (const std::string unwritten = run_log_->flush(); !unwritten.empty())
-    throw IoError(unwritten + "; the checkpoint is saved: " + saves_->newest());
-  run_log_->sync();
-  return result;
+  try {
+    saves_->finish(state_, checkpoint_tensors());
+    const std::string result = print_result();
+    if (const std::string unwritten = run_log_->flush(); !unwritten.empty())
+      throw IoError(unwritten + "; the checkpoint is saved: " + saves_->newest());
+    run_log_->sync();
+    require_folder();
+    return result;
+  } catch (const Error&) {
+    require_folder();  // where it is gone, that is the reason
+    throw;
+  }
 }
 
 int TrainingRun::end() {
   job_.watchdog().enter(Section::finish, state_.step);
   const std::vector<std::string> timeline = gather_trace();
   if (!job_.is_root()) return exit_code::kDone;
-  folder_.write_done("result_sha256 " + finish_saves() + "\n");
+  AtomicFile done(folder_.file("DONE"), files());
+  done.write("result_sha256 " + finish_saves() + "\n");
+  done.commit();
+  require_finished_folder();
   write_trace(timeline);
   const bool has_best = !std::isnan(state_.best_value);
   job_.log().info("done: " + folder_.file("epochs.csv") + " has the curve; next: dtrain eval --config " +

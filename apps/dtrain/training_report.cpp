@@ -1,10 +1,11 @@
 // What a training run tells: the console, the run folder's texts, best.safetensors.
 #include <ATen/ATen.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
-#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -17,6 +18,7 @@
 #include "dtrain/io/file.hpp"
 #include "dtrain/runlog/flight_records.hpp"
 #include "dtrain/train/replaced_samples.hpp"
+#include "save_beside.hpp"
 #include "training_run.hpp"
 
 namespace dtrain {
@@ -27,37 +29,65 @@ void TrainingRun::open_folder() {
     job_.log().info("the earlier run was moved to " + folder_.move_aside());
     lock_.reset();
   }
-  folder_.prepare();
+  folder_.make();
   if (!lock_) {
     lock_ = lock_run_folder(folder_, job_);
     if (folder_.used() && !resume_.resumed && command_.resume != "never")
       throw ConfigError("another job has begun in " + folder_.path() + " meanwhile; start again to go on from there");
   }
+  folder_.prove_writable(files());
   // Later checkpoints first: rows are never cut before the checkpoints that they belong to.
-  const CheckpointFolder checkpoints(folder_.checkpoints());
+  const CheckpointFolder checkpoints(folder_.checkpoints(), files());
   for (const std::string& aside : checkpoints.begin_after(state_.step, state_.epoch))
     job_.log().warning("a checkpoint of a later step was set aside as " + aside);
-  run_log_ =
-      std::make_unique<RunLog>(folder_.path(), figure_columns(e_.task, plan_.outputs), state_.epoch, state_.step);
-  job_.log().attach_file(folder_.file("log.txt"));
-  write_file_atomically(folder_.file("config.yaml"), config_yaml(config_, false, true));
-  folder_.remove_done();
-  remove_flight_records(folder_.path());
+  run_log_ = std::make_unique<RunLog>(folder_.path(), figure_columns(e_.task, plan_.outputs), state_.epoch, state_.step,
+                                      files());
+  const std::string log = folder_.file("log.txt");
+  const int descriptor = files().open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0640);
+  if (descriptor < 0) throw_errno("write", log, -descriptor);
+  job_.log().attach_file(descriptor);
+  AtomicFile written(folder_.file("config.yaml"), files());
+  written.write(config_yaml(config_, false, true));
+  written.commit();
+  if (const int failed = files().unlink(folder_.file("DONE")); failed < 0 && failed != -ENOENT)
+    throw_errno("remove", folder_.file("DONE"), -failed);
+  remove_flight_records(folder_.path(), files());
   started_ = resume_.resumed ? run_json_text(folder_.file("run.json"), "started", utc_now()) : utc_now();
   run_log_->event(resume_.resumed ? "resume" : "start", state_.step, state_.epoch, {{"fingerprint", fingerprint_}});
   progress_ = std::make_unique<ProgressLine>(command_.progress, job_.launched(), job_.log());
   const std::string standing = checkpoints.path() + "/" + CheckpointFolder::file_name(state_);
   saves_ = std::make_unique<Saves>(
-      checkpoints.path(), Saves::Parts{job_.log(), *run_log_, *progress_},
+      checkpoints.path(), Saves::Parts{job_.log(), *run_log_, *progress_, *lock_},
       Saves::Options{e_.checkpoint.keep, e_.checkpoint.max_failed, job_.under_mpirun(), first_save_s_},
       resume_.path == standing ? standing : "");
+}
+
+// Rank 0's, before a save and at the end: what is written lands in the folder that was opened, wherever it is by now,
+// so somebody must see to it that its name still leads there.
+void TrainingRun::require_folder() {
+  if (lock_->stands() && run_log_->stands()) return;
+  progress_->clear();
+  save_beside({folder_, *lock_, *run_log_}, state_, checkpoint_tensors(), config_yaml(config_, false, true),
+              run_facts(""));
+}
+
+void TrainingRun::require_finished_folder() {
+  require_folder();
+  std::vector<std::string> missing = folder_.missing_of_finished(!std::isnan(state_.best_value));
+  FileSystem::Status status;
+  if (files().status(saves_->newest(), false, status) != 0) missing.push_back("its newest checkpoint");
+  if (missing.empty()) return;
+  files().unlink(folder_.file("DONE"));
+  throw IoError("the run folder " + folder_.path() + " has lost " + join(missing, ", ") +
+                " while it was in use; the run has ended, but somebody removed a part of what it wrote");
 }
 
 void TrainingRun::set_best_aside() {
   const std::string path = folder_.file("best.safetensors");
   const std::string aside = path + ".aside";
-  const bool there = ::rename(path.c_str(), aside.c_str()) == 0;
-  if (!there && errno != ENOENT) throw_errno("set aside", path, errno);
+  const int renamed = files().rename(path, aside);
+  const bool there = renamed == 0;
+  if (!there && renamed != -ENOENT) throw_errno("set aside", path, -renamed);
   const std::string wanted = std::isnan(state_.best_value) ? "none" : "epoch " + std::to_string(state_.best_epoch);
   job_.log().warning((there ? "best.safetensors is of another epoch than this run's best (" + wanted +
                                   ") and was set aside as " + aside
@@ -290,7 +320,7 @@ static std::string gpu_environment() {
   return join(settings, " ");
 }
 
-void TrainingRun::write_run_json_file(const std::string& result) {
+RunFacts TrainingRun::run_facts(const std::string& result) const {
   RunFacts facts;
   facts.command = command_.words;
   facts.ranks_table = table_;
@@ -328,7 +358,11 @@ void TrainingRun::write_run_json_file(const std::string& result) {
          {"compute_to_mean",
           cost[kHereCompute] / std::max(1e-9, costs_.select(1, kHereCompute).mean().item<double>())}});
   }
-  write_run_json(folder_.file("run.json"), facts);
+  return facts;
+}
+
+void TrainingRun::write_run_json_file(const std::string& result) {
+  write_run_json(folder_.file("run.json"), run_facts(result), files());
 }
 
 // While training goes on a disk without room is no reason to end.

@@ -54,6 +54,7 @@ class TrainingRun {
   void make_cache();
   void restore();
   void restore_best();
+  void keep_flight_records();
   int dry_run();
   int train();
   bool time_is_up() const;
@@ -72,6 +73,9 @@ class TrainingRun {
 
   // training_report.cpp
   void open_folder();
+  FileSystem& files() const { return lock_ ? lock_->files() : real_file_system(); }
+  void require_folder();
+  void require_finished_folder();
   void set_best_aside();
   void banner();
   void banner_about_cores();
@@ -81,6 +85,7 @@ class TrainingRun {
   void tell_of_cache(const EpochRow& row);
   void print_epoch(const EpochRow& row, bool best);
   void write_best(const EpochRow& row, double value);
+  RunFacts run_facts(const std::string& result) const;
   void write_run_json_file(const std::string& result);
   void update_run_json();
   std::string print_result();
@@ -93,7 +98,7 @@ class TrainingRun {
   const Experiment& e_;
   Job& job_;
   RunFolder folder_;
-  std::unique_ptr<RunLock> lock_;  // rank 0
+  std::unique_ptr<RunLock> lock_;  // rank 0; null with --dry-run
   Trace trace_;                    // --trace
   Resume resume_;
   Plan plan_;

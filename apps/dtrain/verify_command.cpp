@@ -33,16 +33,18 @@ class Findings {
     std::printf("note: %s\n", sentence.c_str());
     notes_.push_back(sentence);
   }
-  /// Runs `look` at a file, and keeps its error; the other files are looked at all the same.
-  void look_at(const std::string& path, const std::function<void()>& look) {
+  /// Runs `look` at a file, and keeps its error; the other files are looked at all the same. True: it was good.
+  bool look_at(const std::string& path, const std::function<void()>& look) {
     try {
       look();
+      return true;
     } catch (const Error& error) {
       // A configuration that does not load is, here, a file that does not hold what it should.
       const int code = error.code() == exit_code::kConfig ? exit_code::kBadData : error.code();
       errors_.emplace_back(code, error.what());
       std::printf("%s: %s\n", path.c_str(), code == exit_code::kBadData ? "damaged" : "cannot be read");
       files_.push_back({{"path", path}, {"ok", false}, {"error", error.what()}});
+      return false;
     }
   }
   int end(const std::string& path, const std::string& kind, bool json) const {
@@ -135,14 +137,42 @@ std::string whole_lines(const std::string& path, Findings& findings) {
   return text;
 }
 
-void check_epochs_csv(const std::string& path, Findings& findings) {
+bool is_integer(const nlohmann::json& event, const char* key) {
+  return event.is_object() && event.contains(key) && event[key].is_number_integer();
+}
+
+bool is_text(const nlohmann::json& event, const char* key) {
+  return event.is_object() && event.contains(key) && event[key].is_string();
+}
+
+/// Where a run's metrics begin: at its start, or at a resume from another run's checkpoint.
+struct Beginning {
+  int64_t epoch = 0;  ///< epochs finished then
+  int64_t step = 0;
+};
+
+/// As the first event says; of files that are not there or damaged, which check_metrics() names, a fresh start.
+Beginning beginning_of(const std::string& metrics) {
+  try {
+    const std::vector<std::byte> start = read_file_start(metrics, 1 << 16);
+    const std::string text(reinterpret_cast<const char*>(start.data()), start.size());
+    const auto event = nlohmann::json::parse(text.substr(0, text.find('\n')), nullptr, false);
+    if (is_integer(event, "epoch") && is_integer(event, "step"))
+      return {event["epoch"].get<int64_t>(), event["step"].get<int64_t>()};
+  } catch (const Error&) {
+  }
+  return {};
+}
+
+/// epochs.csv has a row for every epoch from the run's beginning on, at least up to `last`.
+void check_epochs_csv(const std::string& path, int64_t begins_after, int64_t last, Findings& findings) {
   const std::string text = whole_lines(path, findings);
   const CsvTable table = CsvTable::parse(text, path);
   const std::vector<std::string> fixed = epoch_columns({});
   const auto first_figure = std::find(fixed.begin(), fixed.end(), "logical_ranks") + 1;
   if (table.columns().size() < fixed.size() || !std::equal(fixed.begin(), first_figure, table.columns().begin()))
     throw DataError(path + ": its header is not that of epochs.csv");
-  int64_t before = 0;
+  int64_t before = begins_after;
   for (int64_t row = 0; row < table.rows(); ++row) {
     const std::string where = path + ", line " + std::to_string(table.line(row));
     for (int64_t column = 0; column < static_cast<int64_t>(table.columns().size()); ++column) {
@@ -153,34 +183,41 @@ void check_epochs_csv(const std::string& path, Findings& findings) {
         throw DataError(where + ": '" + table.columns()[static_cast<size_t>(column)] + "' is no number");
     }
     const int64_t epoch = std::atoll(table.at(row, 0).c_str());
-    const bool first = row == 0;  // a run that began with another run's checkpoint begins after that one's epochs
-    if (first ? epoch < 1 : epoch != before + 1)
-      throw DataError(where + ": epoch " + std::to_string(epoch) + " follows " + std::to_string(before));
+    if (epoch != before + 1)
+      throw DataError(where + ": epoch " + std::to_string(epoch) + " stands where epoch " + std::to_string(before + 1) +
+                      " is expected; rows are missing");
     before = epoch;
   }
+  if (before < last)
+    throw DataError(path + " ends with epoch " + std::to_string(before) + ", but the run has finished " +
+                    std::to_string(last) + "; rows are missing");
   findings.good(path, count_of(table.rows(), "epoch"), {{"epochs", table.rows()}});
 }
 
-void check_metrics(const std::string& path, Findings& findings) {
+/// metrics.jsonl has every step from the run's beginning on, once, at least up to `last`.
+void check_metrics(const std::string& path, int64_t begins_after, int64_t last, Findings& findings) {
   const std::string text = whole_lines(path, findings);
   int64_t number = 0;
-  int64_t steps = 0;
+  int64_t steps = begins_after;
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = text.find('\n', begin);
     const auto event = nlohmann::json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin),
                                              text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
     begin = end + 1;
     const std::string where = path + ", line " + std::to_string(++number);
-    const auto is = [&](const char* key, bool (nlohmann::json::*kind)() const noexcept) {
-      return event.is_object() && event.contains(key) && (event[key].*kind)();
-    };
-    if (!is("event", &nlohmann::json::is_string) || !is("step", &nlohmann::json::is_number_integer))
+    if (!is_text(event, "event") || !is_integer(event, "step"))
       throw DataError(where + ": no JSON object with 'event' and 'step'; the file is damaged");
+    const auto step = event["step"].get<int64_t>();
+    if (number == 1 && event["event"] != "start" && event["event"] != "resume")
+      throw DataError(where + ": the run's first event is no start; earlier lines are missing");
     if (event["event"] != "step") continue;
-    if (event["step"].get<int64_t>() <= steps)
-      throw DataError(where + ": step " + event["step"].dump() + " follows step " + std::to_string(steps));
-    steps = event["step"].get<int64_t>();
+    if (step != steps + 1)
+      throw DataError(where + ": step " + std::to_string(step) + " follows step " + std::to_string(steps));
+    steps = step;
   }
+  if (steps < last)
+    throw DataError(path + " ends with step " + std::to_string(steps) + ", but the run has taken " +
+                    std::to_string(last) + "; lines are missing");
   findings.good(path, count_of(number, "event") + ", up to step " + std::to_string(steps), {{"events", number}});
 }
 
@@ -189,18 +226,24 @@ bool there(const std::string& path) {
   return std::filesystem::exists(path, error);
 }
 
-/// A run folder, file by file. What is not there yet, as in a run that goes on, is no error.
+/// A run folder, file by file. What is not there yet, as in a run that goes on, is no error; what must be there beside
+/// a checkpoint or DONE is.
 class RunCheck {
  public:
   RunCheck(const std::string& path, Findings& findings) : folder_(path), findings_(findings) {}
 
   void run() {
+    if (!findings_.look_at(folder_.path(), [&] { folder_.require_ours(); })) return;  // links: nothing is read by them
     checkpoints();
+    require_all();
     each("best.safetensors", [&](const std::string& path) { best(path); });
     each("config.yaml", [&](const std::string& path) { config(path); });
     each("run.json", [&](const std::string& path) { run_json(path); });
-    each("epochs.csv", [&](const std::string& path) { check_epochs_csv(path, findings_); });
-    each("metrics.jsonl", [&](const std::string& path) { check_metrics(path, findings_); });
+    const Beginning begins = beginning_of(folder_.file("metrics.jsonl"));
+    each("epochs.csv",
+         [&](const std::string& path) { check_epochs_csv(path, begins.epoch, newest_.state.epoch, findings_); });
+    each("metrics.jsonl",
+         [&](const std::string& path) { check_metrics(path, begins.step, newest_.state.step, findings_); });
     each("DONE", [&](const std::string& path) { done(path); });
     for (const std::string& folder : {folder_.path(), folder_.checkpoints()}) leftovers(folder);
     for (const std::string& sentence : explain_flight_records(folder_.path())) findings_.note(sentence);
@@ -210,6 +253,26 @@ class RunCheck {
   void each(const std::string& name, const std::function<void(const std::string&)>& look) {
     const std::string path = folder_.file(name);
     if (there(path)) findings_.look_at(path, [&] { look(path); });
+  }
+
+  // Everything that a run has written before its first checkpoint, and before DONE.
+  void require_all() {
+    const bool finished = folder_.done();
+    if (!finished && newest_.result.empty()) return;
+    for (const std::string& name : folder_.missing_of_finished(newest_.state.best_epoch > 0)) {
+      const bool may_come = !finished && (name == "DONE" || name == "best.safetensors" || name == "log.txt" ||
+                                          (name == "epochs.csv" && newest_.state.epoch == 0));
+      const std::string path = folder_.file(name);
+      if (!may_come)
+        findings_.look_at(path, [&] {
+          throw DataError(path + " is missing, though " +
+                          (finished ? "the run is finished" : "a checkpoint was saved after it was written"));
+        });
+    }
+    if (finished && newest_.result.empty())
+      findings_.look_at(folder_.checkpoints(), [&] {
+        throw DataError(folder_.checkpoints() + " holds no valid checkpoint, though the run is finished");
+      });
   }
 
   void checkpoints() {

@@ -7,7 +7,8 @@
 //                        every later call fails too
 //   DTRAIN_FAULT_TELL    file that the number of calls is written to when the process ends by itself
 //
-// Counted: open read write fsync close rename unlink mkdir.
+// Counted: open read write fsync close rename unlink mkdir, and openat renameat unlinkat mkdirat; not folders
+// that are opened to be listed or entered: such calls move no byte of a file.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -39,6 +40,19 @@ bool beneath(const char* path) {
   return std::strncmp(path, folder, length) == 0 && (path[length] == '\0' || path[length] == '/');
 }
 
+bool beneath(int folder, const char* name) {
+  if (std::getenv("DTRAIN_FAULT_FOLDER") == nullptr || folder < 0 || name[0] == '/') return beneath(name);
+  char self[64];
+  char path[8192];
+  std::snprintf(self, sizeof self, "/proc/self/fd/%d", folder);
+  const ssize_t length = ::readlink(self, path, sizeof path - std::strlen(name) - 2);
+  if (length < 0) return false;
+  path[length] = '/';
+  std::strcpy(path + length + 1, std::strcmp(name, ".") == 0 ? "" : name);
+  if (std::strcmp(name, ".") == 0) path[length] = '\0';
+  return beneath(path);
+}
+
 bool is_ours(int descriptor) {
   return std::getenv("DTRAIN_FAULT_FOLDER") != nullptr && descriptor >= 0 && descriptor < kDescriptors &&
          ours[descriptor].load();
@@ -66,9 +80,18 @@ Effect count_call() {
 
 int opened(const char* path, int flags, mode_t mode) {
   static auto* const real = next<int(const char*, int, ...)>("open");
-  const bool counted = beneath(path);
+  const bool counted = (flags & O_DIRECTORY) == 0 && beneath(path);
   if (counted && count_call() == Effect::fails) return -1;
   const int descriptor = real(path, flags, mode);
+  if (descriptor >= 0 && descriptor < kDescriptors) ours[descriptor] = counted;
+  return descriptor;
+}
+
+int opened(int folder, const char* name, int flags, mode_t mode) {
+  static auto* const real = next<int(int, const char*, int, ...)>("openat");
+  const bool counted = (flags & (O_PATH | O_DIRECTORY)) == 0 && beneath(folder, name);
+  if (counted && count_call() == Effect::fails) return -1;
+  const int descriptor = real(folder, name, flags, mode);
   if (descriptor >= 0 && descriptor < kDescriptors) ours[descriptor] = counted;
   return descriptor;
 }
@@ -104,6 +127,14 @@ int open64(const char* path, int flags, ...) {
   const mode_t mode = (flags & O_CREAT) != 0 ? va_arg(more, mode_t) : 0;
   va_end(more);
   return opened(path, flags, mode);
+}
+
+int openat(int folder, const char* name, int flags, ...) {
+  va_list more;
+  va_start(more, flags);
+  const mode_t mode = (flags & O_CREAT) != 0 ? va_arg(more, mode_t) : 0;
+  va_end(more);
+  return opened(folder, name, flags, mode);
 }
 
 ssize_t read(int descriptor, void* out, size_t bytes) {
@@ -153,6 +184,24 @@ int mkdir(const char* path, mode_t mode) noexcept {
   static auto* const real = next<int(const char*, mode_t)>("mkdir");
   if (beneath(path) && count_call() == Effect::fails) return -1;
   return real(path, mode);
+}
+
+int renameat(int from_folder, const char* from, int to_folder, const char* to) noexcept {
+  static auto* const real = next<int(int, const char*, int, const char*)>("renameat");
+  if (beneath(to_folder, to) && count_call() == Effect::fails) return -1;
+  return real(from_folder, from, to_folder, to);
+}
+
+int unlinkat(int folder, const char* name, int flags) noexcept {
+  static auto* const real = next<int(int, const char*, int)>("unlinkat");
+  if (beneath(folder, name) && count_call() == Effect::fails) return -1;
+  return real(folder, name, flags);
+}
+
+int mkdirat(int folder, const char* name, mode_t mode) noexcept {
+  static auto* const real = next<int(int, const char*, mode_t)>("mkdirat");
+  if (beneath(folder, name) && count_call() == Effect::fails) return -1;
+  return real(folder, name, mode);
 }
 
 }  // extern "C"

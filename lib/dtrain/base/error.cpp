@@ -12,7 +12,9 @@ void check(bool holds, std::string_view promise, std::source_location where) {
 }
 
 void throw_errno(const std::string& doing, const std::string& path, int error_number) {
-  const std::string sentence = "cannot " + doing + " " + path + ": " + std::strerror(error_number);
+  const std::string why = error_number == ELOOP ? "it is a symbolic link, or lies behind one, that is not followed"
+                                                : std::strerror(error_number);
+  const std::string sentence = "cannot " + doing + " " + path + ": " + why;
   switch (error_number) {
     case ENOENT:
     case ENOTDIR:
@@ -20,6 +22,7 @@ void throw_errno(const std::string& doing, const std::string& path, int error_nu
     case EACCES:
     case EPERM:
     case EROFS:
+    case ELOOP:
       throw PermissionError(sentence);
     default:
       throw IoError(sentence);

@@ -1,16 +1,14 @@
 #include "dtrain/base/log.hpp"
 
-#include <fcntl.h>
 #include <spdlog/sinks/ansicolor_sink.h>
-#include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
+#include <mutex>
 #include <string_view>
-
-#include "dtrain/base/error.hpp"
 
 namespace dtrain {
 
@@ -53,18 +51,33 @@ Log::~Log() = default;
 Log::Log(Log&&) noexcept = default;
 Log& Log::operator=(Log&&) noexcept = default;
 
-void Log::attach_file(const std::string& path) {
-  const int made = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0640);  // spdlog would let everybody read it
-  if (made < 0) throw_errno("write", path, errno);
-  ::close(made);
-  try {
-    auto file = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path, false);
-    file->set_pattern("%Y-%m-%d %H:%M:%S.%e %l %v");
-    file->set_level(spdlog::level::info);
-    impl_->logger->sinks().push_back(std::move(file));
-  } catch (const spdlog::spdlog_ex&) {
-    throw_errno("write", path, errno);
+// A disk without room, or one that went away, must not end what is only told.
+class DescriptorSink : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  explicit DescriptorSink(int descriptor) : descriptor_(descriptor) {}
+  ~DescriptorSink() override { ::close(descriptor_); }
+
+ private:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    std::string_view left(line.data(), line.size());
+    while (!left.empty()) {
+      const ssize_t written = ::write(descriptor_, left.data(), left.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written <= 0) return;
+      left.remove_prefix(static_cast<size_t>(written));
+    }
   }
+  void flush_() override {}
+  int descriptor_;
+};
+
+void Log::attach_file(int descriptor) {
+  auto file = std::make_shared<DescriptorSink>(descriptor);
+  file->set_pattern("%Y-%m-%d %H:%M:%S.%e %l %v");
+  file->set_level(spdlog::level::info);
+  impl_->logger->sinks().push_back(std::move(file));
 }
 
 void Log::debug(const std::string& line) const { impl_->logger->debug("{}", line); }

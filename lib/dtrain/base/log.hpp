@@ -17,8 +17,9 @@ class Log {
   Log(Log&&) noexcept;
   Log& operator=(Log&&) noexcept;
 
-  /// Appends from now on to `path` as well, with time and level before each line. Throws like throw_errno.
-  void attach_file(const std::string& path);
+  /// Appends from now on to a file as well, with time and level before each line. `descriptor` is open to append, and
+  /// is closed with this object.
+  void attach_file(int descriptor);
 
   void debug(const std::string& line) const;
   void info(const std::string& line) const;

@@ -100,7 +100,8 @@ int64_t Trace::dropped() const {
 }
 
 std::string trace_document(const std::vector<std::string>& ranks) {
-  return "{\"traceEvents\":[\n" + join(ranks, ",\n") + "\n],\"displayTimeUnit\":\"ms\"}\n";
+  return std::string("{\"otherData\":{") + kTraceMark + "},\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n" +
+         join(ranks, ",\n") + "\n]}\n";
 }
 
 }  // namespace dtrain

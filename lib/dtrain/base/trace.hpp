@@ -83,6 +83,8 @@ class Trace {
   int64_t dropped_ = 0;
 };
 
+/// Stands at the start of every document, so that a timeline of ours is known from another program's.
+inline constexpr const char* kTraceMark = "\"program\":\"dtrain\"";
 /// One JSON document from the events_json() of every rank.
 std::string trace_document(const std::vector<std::string>& ranks);
 

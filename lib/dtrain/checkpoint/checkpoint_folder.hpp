@@ -17,6 +17,7 @@ class CheckpointFolder {
   /// `files` must outlive this object.
   explicit CheckpointFolder(std::string path, FileSystem& files = real_file_system());
   const std::string& path() const { return path_; }
+  FileSystem& files() const { return files_; }
 
   /// "epoch-0003-step-00000420.safetensors": 3 epochs finished, 420 updates since the start.
   static std::string file_name(const TrainingState& state);

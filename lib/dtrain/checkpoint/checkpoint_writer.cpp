@@ -114,8 +114,9 @@ void CheckpointWriter::save_tensors(const std::string& path, const TrainingState
   outcome.path = path;
   outcome.step = state.step;
   outcome.epoch = state.epoch;
-  impl_->begin(outcome, tensors,
-               [path, metadata](const HostCopy& copy) { dtrain::save_tensors(path, copy, metadata); });
+  impl_->begin(outcome, tensors, [this, path, metadata](const HostCopy& copy) {
+    dtrain::save_tensors(path, copy, metadata, impl_->folder.files());
+  });
 }
 
 void CheckpointWriter::try_best_again() {

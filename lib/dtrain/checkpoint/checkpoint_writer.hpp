@@ -26,7 +26,7 @@ class CheckpointWriter {
   /// Takes a copy and returns. With kMostWaiting saves begun it first waits for the oldest, so that a slow disk holds
   /// training back instead of filling the memory.
   void save(const TrainingState& state, const std::vector<FileTensor>& tensors);
-  /// Likewise a file of tensors alone.
+  /// Likewise a file of tensors alone, by the file system of the checkpoints.
   void save_tensors(const std::string& path, const TrainingState& state, const std::vector<FileTensor>& tensors,
                     const std::map<std::string, std::string>& metadata);
   static constexpr size_t kMostWaiting = 2;

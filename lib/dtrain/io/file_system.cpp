@@ -2,7 +2,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,8 +23,7 @@ Result or_error(Result result) {
 
 int told(int result, const struct stat& from, FileSystem::Status& out) {
   if (result < 0) return -errno;
-  out = {S_ISDIR(from.st_mode), S_ISREG(from.st_mode), S_ISREG(from.st_mode) ? from.st_size : 0, from.st_dev,
-         from.st_ino};
+  out = status_of(from);
   return 0;
 }
 
@@ -62,19 +60,33 @@ class RealFileSystem : public FileSystem {
   int unlink(const std::string& path) override { return or_error(::unlink(path.c_str())); }
   int make_folder(const std::string& path, unsigned mode) override { return or_error(::mkdir(path.c_str(), mode)); }
   int list(const std::string& folder, std::vector<std::string>& names) override {
-    const std::unique_ptr<DIR, int (*)(DIR*)> open(::opendir(folder.c_str()), ::closedir);
-    if (!open) return -errno;
-    for (;;) {
-      errno = 0;  // the only sign of an error that readdir() gives
-      const dirent* entry = ::readdir(open.get());
-      if (entry == nullptr) return -errno;
-      const std::string_view name = entry->d_name;
-      if (name != "." && name != "..") names.emplace_back(name);
-    }
+    const int opened = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    return opened < 0 ? opened : list_open_folder(opened, names);
   }
 };
 
 }  // namespace
+
+FileSystem::Status status_of(const struct stat& found) {
+  const bool is_file = S_ISREG(found.st_mode);
+  return {S_ISDIR(found.st_mode), is_file, is_file ? found.st_size : 0, found.st_dev, found.st_ino};
+}
+
+int list_open_folder(int descriptor, std::vector<std::string>& names) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> open(::fdopendir(descriptor), ::closedir);
+  if (!open) {
+    const int failed = -errno;
+    ::close(descriptor);
+    return failed;
+  }
+  for (;;) {
+    errno = 0;  // the only sign of an error that readdir() gives
+    const dirent* entry = ::readdir(open.get());
+    if (entry == nullptr) return -errno;
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") names.emplace_back(name);
+  }
+}
 
 FileSystem& real_file_system() {
   static RealFileSystem files;

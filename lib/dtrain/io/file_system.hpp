@@ -1,4 +1,5 @@
 #pragma once
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include <cstddef>
@@ -41,6 +42,11 @@ class FileSystem {
   /// Appends the names in a folder, "." and ".." left out, in any order.
   virtual int list(const std::string& folder, std::vector<std::string>& names) = 0;
 };
+
+/// For those who make the calls: what a stat call told, and the names in a folder, whose descriptor is closed; 0 or
+/// -errno.
+FileSystem::Status status_of(const struct stat& found);
+int list_open_folder(int descriptor, std::vector<std::string>& names);
 
 /// The kernel's. Holds nothing, and is there as long as the program.
 FileSystem& real_file_system();

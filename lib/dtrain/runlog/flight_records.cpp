@@ -1,16 +1,14 @@
 #include "dtrain/runlog/flight_records.hpp"
 
 #include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <span>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/text.hpp"
@@ -19,7 +17,6 @@
 
 namespace dtrain {
 
-namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kFormat = "dtrain-flight-1";
@@ -29,24 +26,22 @@ constexpr int kMostRanks = 1 << 20;
 static std::string folder_of(const std::string& run_folder) { return run_folder + "/flight"; }
 
 // The records of a folder by name; the temporary files of writers that were killed too, with `leftovers`.
-static std::vector<std::string> record_names(const std::string& folder, bool leftovers) {
+static std::vector<std::string> record_names(const std::string& folder, FileSystem& files, bool leftovers) {
+  std::vector<std::string> all;
+  if (const int failed = files.list(folder, all); failed < 0 && failed != -ENOENT) throw_errno("read", folder, -failed);
   std::vector<std::string> names;
-  std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
+  for (const std::string& name : all) {
     const bool temporary = name.ends_with(".json.tmp");
     if (name.starts_with("rank-") && (name.ends_with(".json") || (temporary && leftovers))) names.push_back(name);
   }
-  if (error && error != std::errc::no_such_file_or_directory) throw_errno("read", folder, error.value());
   std::sort(names.begin(), names.end(), natural_less);
   return names;
 }
 
-void remove_flight_records(const std::string& run_folder) {
-  for (const std::string& name : record_names(folder_of(run_folder), true)) {
-    std::error_code error;
-    fs::remove(folder_of(run_folder) + "/" + name, error);
-    if (error) throw_errno("remove", folder_of(run_folder) + "/" + name, error.value());
+void remove_flight_records(const std::string& run_folder, FileSystem& files) {
+  for (const std::string& name : record_names(folder_of(run_folder), files, true)) {
+    const std::string path = folder_of(run_folder) + "/" + name;
+    if (const int failed = files.unlink(path); failed < 0 && failed != -ENOENT) throw_errno("remove", path, -failed);
   }
 }
 
@@ -72,33 +67,33 @@ static Json as_json(const FlightRecord& record) {
   return json;
 }
 
-static void write_all(int file, const std::string& text, const std::string& path) {
+static void write_all(FileSystem& files, int file, const std::string& text, const std::string& path) {
   for (size_t done = 0; done < text.size();) {
-    const ssize_t written = ::write(file, text.data() + done, text.size() - done);
-    if (written < 0 && errno == EINTR) continue;
+    const ssize_t written = files.write(file, std::as_bytes(std::span(text)).subspan(done));
+    if (written == -EINTR) continue;
     if (written < 0) {
-      const int error = errno;
-      ::close(file);
-      ::unlink(path.c_str());
-      throw_errno("write", path, error);
+      files.close(file);
+      files.unlink(path);
+      throw_errno("write", path, static_cast<int>(-written));
     }
     done += static_cast<size_t>(written);
   }
 }
 
-void write_flight_record(const std::string& run_folder, const FlightRecord& record) {
+void write_flight_record(const std::string& run_folder, const FlightRecord& record, FileSystem& files) {
   const std::string folder = folder_of(run_folder);
-  if (::mkdir(folder.c_str(), 0750) != 0 && errno != EEXIST) throw_errno("make", folder, errno);
+  if (const int failed = files.make_folder(folder, 0750); failed < 0 && failed != -EEXIST)
+    throw_errno("make", folder, -failed);
   char name[32];
   std::snprintf(name, sizeof name, "/rank-%04d.json", record.rank);
   const std::string path = folder + name;
   const std::string temporary = path + ".tmp";
-  ::unlink(temporary.c_str());
-  const int file = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0640);
-  if (file < 0) throw_errno("write", temporary, errno);
-  write_all(file, as_json(record).dump(1, ' ', false, Json::error_handler_t::replace) + "\n", temporary);
-  ::close(file);
-  if (::rename(temporary.c_str(), path.c_str()) != 0) throw_errno("write", path, errno);
+  files.unlink(temporary);
+  const int file = files.open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0640);
+  if (file < 0) throw_errno("write", temporary, -file);
+  write_all(files, file, as_json(record).dump(1, ' ', false, Json::error_handler_t::replace) + "\n", temporary);
+  files.close(file);
+  if (const int failed = files.rename(temporary, path); failed < 0) throw_errno("write", path, -failed);
 }
 
 namespace {
@@ -108,8 +103,10 @@ struct Read {
   std::string time;
 };
 
-Read read_record(const std::string& path) {
-  const Json json = Json::parse(read_text(path, kMostBytes));
+Read read_record(const std::string& path, FileSystem& files) {
+  const std::vector<std::byte> bytes = read_file(path, kMostBytes, files);
+  const Json json = Json::parse(reinterpret_cast<const char*>(bytes.data()),
+                                reinterpret_cast<const char*>(bytes.data() + bytes.size()));
   if (json.at("format") != kFormat) throw DataError("not of the format " + std::string(kFormat));
   Read read;
   FlightRecord& record = read.record;
@@ -197,13 +194,13 @@ std::string conclusion(const std::map<int, Read>& records) {
 
 }  // namespace
 
-std::vector<std::string> explain_flight_records(const std::string& run_folder) {
+std::vector<std::string> explain_flight_records(const std::string& run_folder, FileSystem& files) {
   std::map<int, Read> records;
   std::vector<std::string> damaged;
-  for (const std::string& name : record_names(folder_of(run_folder), false)) {
+  for (const std::string& name : record_names(folder_of(run_folder), files, false)) {
     const std::string path = folder_of(run_folder) + "/" + name;
     try {
-      Read read = read_record(path);
+      Read read = read_record(path, files);
       const int rank = read.record.rank;
       records.emplace(rank, std::move(read));
     } catch (const std::exception& error) {

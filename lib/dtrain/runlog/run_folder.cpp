@@ -1,15 +1,24 @@
 #include "dtrain/runlog/run_folder.hpp"
 
-#include <cerrno>
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/text.hpp"
 #include "dtrain/io/file.hpp"
+#include "dtrain/runlog/run_lock.hpp"
 
 namespace dtrain {
 
 namespace fs = std::filesystem;
+
+constexpr int64_t kMostJson = int64_t{64} << 20;
+// What a run writes, and nobody else may have put there as a link or a device.
+constexpr std::array kFiles = {"config.yaml",   "run.json", "log.txt",          "epochs.csv",
+                               "metrics.jsonl", ".lock",    "best.safetensors", "DONE"};
+constexpr std::array kFolders = {"checkpoints", "flight"};
 
 static bool there(const std::string& path) {
   std::error_code error;
@@ -18,15 +27,73 @@ static bool there(const std::string& path) {
   return exists;
 }
 
-static void remove_file(const std::string& path) {
-  std::error_code error;
-  fs::remove(path, error);
-  if (error) throw_errno("remove", path, error.value());
+// "." and "a/.." say nothing that another name could be put beside.
+static std::string plain(const std::string& path) {
+  const fs::path given = fs::path(path).lexically_normal();
+  const bool has_name = given.has_filename() && given.filename() != "." && given.filename() != "..";
+  if (has_name) return given.string();
+  const fs::path trimmed = given.parent_path();  // of "a/b/"
+  const bool had_slash = !given.has_filename() && trimmed.has_filename() && trimmed.filename() != "..";
+  return had_slash ? trimmed.string() : fs::weakly_canonical(path).string();
 }
 
-void RunFolder::require_folder() const {
-  if (there(path_) && !is_folder())
+RunFolder::RunFolder(const std::string& path) : path_(plain(path)) {}
+
+// What stands at a path, links not followed; not_found where nothing does.
+static fs::file_type type_at(const std::string& path) {
+  std::error_code error;
+  const fs::file_status status = fs::symlink_status(path, error);
+  if (status.type() == fs::file_type::none) throw_errno("look at", path, error.value());
+  return status.type();
+}
+
+static void require_type(const std::string& path, fs::file_type wanted) {
+  const fs::file_type found = type_at(path);
+  if (found == wanted || found == fs::file_type::not_found) return;
+  const std::string what = found == fs::file_type::symlink ? "a symbolic link" : "something else";
+  throw ConfigError(path + " is " + what + " where a run keeps a " +
+                    (wanted == fs::file_type::directory ? "folder" : "file") +
+                    " of its own, and is not followed; remove it, or choose another folder with --run-dir or name");
+}
+
+static void require_all(const std::string& folder) {
+  if (type_at(folder) != fs::file_type::directory) return;
+  std::vector<std::string> names;
+  if (const int failed = real_file_system().list(folder, names); failed < 0) throw_errno("list", folder, -failed);
+  for (const std::string& name : names) require_type(folder + "/" + name, fs::file_type::regular);
+}
+
+// The lock's text, or a run.json with what every one has had.
+bool RunFolder::marked() const {
+  const auto is_file = [&](const char* name) { return type_at(file(name)) == fs::file_type::regular; };
+  if (is_file(".lock")) {
+    const std::vector<std::byte> start = read_file_start(file(".lock"), 64);
+    if (RunLock::is_mark({reinterpret_cast<const char*>(start.data()), start.size()})) return true;
+  }
+  if (!is_file("run.json")) return false;
+  const auto json = nlohmann::json::parse(read_text(file("run.json"), kMostJson), nullptr, false);
+  return json.is_object() && json.contains("fingerprint") && json.contains("logical_ranks");
+}
+
+void RunFolder::require_ours() const {
+  if (!there(path_)) return;
+  if (!is_folder())
     throw PermissionError("the run folder " + path_ + " is a file; choose another with --run-dir, output.dir or name");
+  std::vector<std::string> names;
+  if (const int failed = real_file_system().list(path_, names); failed < 0) throw_errno("list", path_, -failed);
+  for (const char* name : kFiles) require_type(file(name), fs::file_type::regular);
+  for (const char* name : kFolders) {
+    require_type(file(name), fs::file_type::directory);
+    require_all(file(name));
+  }
+  // A start that was killed leaves nothing but these.
+  const auto first_steps = [](const std::string& name) { return name == ".lock" || name.starts_with(".writable"); };
+  if (std::all_of(names.begin(), names.end(), first_steps) || marked()) return;
+  std::sort(names.begin(), names.end());
+  throw ConfigError("the run folder " + path_ + " holds " + names.front() +
+                    (names.size() > 1 ? " and " + count_of(static_cast<int64_t>(names.size()) - 1, "other") : "") +
+                    ", but neither the .lock nor the run.json of a run: it is not overwritten; choose a new or empty "
+                    "folder with --run-dir, output.dir or name (--resume FILE goes on from a checkpoint anywhere)");
 }
 
 bool RunFolder::is_folder() const {
@@ -36,28 +103,42 @@ bool RunFolder::is_folder() const {
 
 bool RunFolder::used() const { return there(file("config.yaml")) || there(file("epochs.csv")) || there(checkpoints()); }
 bool RunFolder::done() const { return there(file("DONE")); }
-void RunFolder::remove_done() const { remove_file(file("DONE")); }
-void RunFolder::write_done(const std::string& text) const { write_file_atomically(file("DONE"), text); }
 
-void RunFolder::prepare() const {
-  make_folders(path_);
+void RunFolder::make() const { make_folders(path_); }
+
+void RunFolder::prove_writable(FileSystem& files) const {
   const std::string probe = file(".writable");
-  write_file_atomically(probe, "probe\n");
-  remove_file(probe);
+  AtomicFile written(probe, files);
+  written.write("probe\n");
+  written.commit();
+  if (const int failed = files.unlink(probe); failed < 0) throw_errno("remove", probe, -failed);
+}
+
+std::string RunFolder::free_name(const std::string& ending) const {
+  std::string name = path_ + "." + ending;
+  for (int number = 2; type_at(name) != fs::file_type::not_found; ++number)
+    name = path_ + "." + ending + "." + std::to_string(number);
+  return name;
 }
 
 std::string RunFolder::move_aside() const {
-  for (int number = 1;; ++number) {
-    const std::string aside = path_ + "." + std::to_string(number);
-    if (there(aside)) continue;
-    std::error_code error;
-    fs::rename(path_, aside, error);
-    if (error) throw_errno("move aside", path_, error.value());
-    return aside;
-  }
+  int number = 1;
+  while (type_at(path_ + "." + std::to_string(number)) != fs::file_type::not_found) ++number;
+  const std::string aside = path_ + "." + std::to_string(number);
+  std::error_code error;
+  fs::rename(path_, aside, error);
+  if (error) throw_errno("move aside", path_, error.value());
+  return aside;
 }
 
-void write_run_json(const std::string& path, const RunFacts& facts) {
+std::vector<std::string> RunFolder::missing_of_finished(bool has_best) const {
+  std::vector<std::string> missing;
+  for (const std::string name : kFiles)
+    if (name != ".lock" && (has_best || name != "best.safetensors") && !there(file(name))) missing.push_back(name);
+  return missing;
+}
+
+void write_run_json(const std::string& path, const RunFacts& facts, FileSystem& files) {
   nlohmann::ordered_json json;
   json["command"] = facts.command;
   for (const auto& [key, count] : facts.counts) json[key] = count;
@@ -74,12 +155,14 @@ void write_run_json(const std::string& path, const RunFacts& facts) {
         row[key] = value;
     json["rank_times"].push_back(row);
   }
-  write_file_atomically(path, json.dump(2) + "\n");
+  AtomicFile file(path, files);
+  file.write(json.dump(2) + "\n");
+  file.commit();
 }
 
 std::string run_json_text(const std::string& path, const std::string& key, const std::string& otherwise) {
   if (!there(path)) return otherwise;
-  const auto json = nlohmann::json::parse(read_text(path), nullptr, false);
+  const auto json = nlohmann::json::parse(read_text(path, kMostJson), nullptr, false);
   if (!json.is_object() || !json.contains(key) || !json[key].is_string()) return otherwise;
   return json[key].get<std::string>();
 }

@@ -3,33 +3,48 @@
 #include <string>
 #include <vector>
 
+#include "dtrain/io/file_system.hpp"
+
 namespace dtrain {
 
 /// The folder of one run (docs and contract: config.yaml, run.json, log.txt, metrics.jsonl, epochs.csv, checkpoints/,
 /// best.safetensors, predictions.csv, DONE), on rank 0.
 class RunFolder {
  public:
-  explicit RunFolder(std::string path) : path_(std::move(path)) {}
+  /// `path` is made plain: no slash at the end, no "." or ".." on the way, absolute where it would be nothing else than
+  /// those.
+  explicit RunFolder(const std::string& path);
 
   const std::string& path() const { return path_; }
   std::string file(const std::string& name) const { return path_ + "/" + name; }
   std::string checkpoints() const { return file("checkpoints"); }
 
-  /// Throws PermissionError when something that is no folder stands at path().
-  void require_folder() const;
+  /// Refuses what a run must not write into: PermissionError for something that is no folder; ConfigError for a folder
+  /// that holds things but no run's mark (.lock or run.json), and, by name, for anything in the place of a run's own
+  /// files and folders that is not one: links above all, which would lead elsewhere. A folder that is not there is
+  /// fine.
+  void require_ours() const;
   bool is_folder() const;
   /// True if a run has written here.
   bool used() const;
   bool done() const;
-  void remove_done() const;
-  void write_done(const std::string& text) const;
 
-  /// Makes the folder and proves with a test file that it can be written. Throws PermissionError, IoError.
-  void prepare() const;
+  /// Makes the folder and its parents. Throws PermissionError, IoError.
+  void make() const;
+  /// Proves with a test file that the folder can be written. `files`: that of the lock (RunLock::files). Throws
+  /// PermissionError, IoError.
+  void prove_writable(FileSystem& files) const;
   /// Moves a used folder to NAME.1 (or .2 …) and returns the new name.
   std::string move_aside() const;
+  /// The first of NAME.ENDING, NAME.ENDING.2 … that is not there.
+  std::string free_name(const std::string& ending) const;
+
+  /// The files of a finished run that are not there, by name: those that every run has, and best.safetensors if
+  /// `has_best`.
+  std::vector<std::string> missing_of_finished(bool has_best) const;
 
  private:
+  bool marked() const;
   std::string path_;
 };
 
@@ -43,7 +58,8 @@ struct RunFacts {
   std::vector<std::map<std::string, double>> rank_times;  ///< where each rank's time went in the last epoch
   std::map<std::string, long long> counts;                ///< ranks, logical_ranks, steps, parameters …
 };
-void write_run_json(const std::string& path, const RunFacts& facts);
+/// Writes it whole or not at all. Throws as AtomicFile.
+void write_run_json(const std::string& path, const RunFacts& facts, FileSystem& files = real_file_system());
 
 /// One text of an earlier run.json, or `otherwise` when there is none.
 std::string run_json_text(const std::string& path, const std::string& key, const std::string& otherwise);

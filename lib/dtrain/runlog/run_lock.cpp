@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <string_view>
 #include <thread>
 
 #include "dtrain/base/error.hpp"
@@ -15,32 +16,52 @@
 
 namespace dtrain {
 
-// What a holder wrote: one line.
-static std::string holder_in(int descriptor) {
+// What the file says: the mark, then who holds it.
+constexpr std::string_view kMark = "dtrain run folder, ";
+constexpr std::string_view kHeldBy = "held by ";
+constexpr std::string_view kFree = "free\n";
+constexpr std::string_view kHolderBefore = "process ";  // how version 0.1.0 began the line of a holder
+
+static std::string text_in(int descriptor) {
   std::array<char, 512> text{};
   const ssize_t count = ::pread(descriptor, text.data(), text.size(), 0);
-  const std::string line(text.data(), count > 0 ? static_cast<size_t>(count) : 0);
-  const size_t end = line.find('\n');
-  return end != std::string::npos ? line.substr(0, end) : "";
+  return {text.data(), count > 0 ? static_cast<size_t>(count) : 0};
 }
 
-// False where another file has taken the name since it was opened: the folder was moved aside.
+// Who holds it or has ended without a word; "" = nobody.
+static std::string holder_in(int descriptor) {
+  std::string line = text_in(descriptor);
+  const size_t end = line.find('\n');
+  if (end == std::string::npos) return "";
+  line.resize(end);
+  const std::string held = std::string(kMark) + std::string(kHeldBy);
+  if (line.starts_with(held)) return line.substr(held.size());
+  return line.starts_with(kHolderBefore) ? line : "";
+}
+
+// For people and as a mark: a disk without room must not keep training from starting.
+static void write_text(int descriptor, std::string_view text) {
+  if (::ftruncate(descriptor, 0) != 0 || ::pwrite(descriptor, text.data(), text.size(), 0) < 0) errno = 0;
+}
+
 static bool is_at(const std::string& path, int descriptor) {
   struct stat opened {};
   struct stat named {};
-  return ::fstat(descriptor, &opened) == 0 && ::stat(path.c_str(), &named) == 0 && opened.st_dev == named.st_dev &&
+  return ::fstat(descriptor, &opened) == 0 && ::lstat(path.c_str(), &named) == 0 && opened.st_dev == named.st_dev &&
          opened.st_ino == named.st_ino;
 }
 
-RunLock::RunLock(const std::string& folder, const std::string& holder) {
-  const std::string path = folder + "/.lock";
+bool RunLock::is_mark(const std::string& text) { return text.starts_with(kMark) || text.starts_with(kHolderBefore); }
+
+RunLock::RunLock(const std::string& folder, const std::string& holder) : path_(folder + "/.lock") {
   const Stopwatch waiting;
   while (true) {
-    descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0640);
-    if (descriptor_ < 0) throw_errno("write", path, errno);
+    folder_ = std::make_unique<HeldFolder>(folder);  // anew: it may have been moved aside meanwhile
+    descriptor_ = folder_->open(path_, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0600);
+    if (descriptor_ < 0) throw_errno("write", path_, -descriptor_);
     held_ = ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0;
     const bool taken = !held_ && (errno == EWOULDBLOCK || errno == EINTR);
-    if (!taken && is_at(path, descriptor_)) break;
+    if (!taken && stands()) break;
     const std::string other = holder_in(descriptor_);
     ::close(descriptor_);
     if (waiting.seconds() > kPatience)
@@ -49,14 +70,26 @@ RunLock::RunLock(const std::string& folder, const std::string& holder) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
   left_by_ = holder_in(descriptor_);
-  const std::string line = holder + "\n";
-  // For people alone: a disk without room must not keep training from starting.
-  if (::ftruncate(descriptor_, 0) != 0 || ::pwrite(descriptor_, line.data(), line.size(), 0) < 0) errno = 0;
+  ::fchmod(descriptor_, 0600);  // earlier versions let the group read it
+  write_text(descriptor_, std::string(kMark) + std::string(kHeldBy) + holder + "\n");
 }
 
 RunLock::~RunLock() {
-  if (::ftruncate(descriptor_, 0) != 0) errno = 0;
+  write_text(descriptor_, std::string(kMark) + std::string(kFree));
   ::close(descriptor_);
+}
+
+bool RunLock::stands() const { return is_at(path_, descriptor_); }
+
+std::string RunLock::what_happened() const {
+  const std::string place = folder_->place_now();
+  if (place.empty()) return "was removed";
+  FileSystem::Status held;
+  FileSystem::Status named;
+  const bool same = folder_->status(folder_->path(), false, held) == 0 &&
+                    real_file_system().status(folder_->path(), true, named) == 0 && held.device == named.device &&
+                    held.inode == named.inode;
+  return same ? "has lost its .lock, or another job's took its place" : "was moved to " + place;
 }
 
 }  // namespace dtrain

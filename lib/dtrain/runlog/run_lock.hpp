@@ -1,10 +1,17 @@
 #pragma once
+#include <memory>
 #include <string>
+
+#include "dtrain/io/held_folder.hpp"
 
 namespace dtrain {
 
 /// One job in a run folder: an advisory lock (flock) on RUN/.lock, held by rank 0 while its process lives. The kernel
-/// lets go of it when the process ends, however it ends; what the file says is for people: host, process and job.
+/// lets go of it when the process ends, however it ends. What the file says is for people, host, process and job, and
+/// marks the folder as a run's (is_mark).
+///
+/// The folder is held open with it: what is written through files() lands in the folder that was locked, or nowhere,
+/// whatever happens to its name. The file is nobody else's to read (0600): who can open it can lock it.
 class RunLock {
  public:
   /// Takes the lock of the folder, which is there, for `holder`, one line for people: "process 4711 on node17". Waits
@@ -21,7 +28,20 @@ class RunLock {
   /// Who held it before and ended without a word; "" = nobody.
   const std::string& left_by() const { return left_by_; }
 
+  /// The folder that was locked. Lives as long as this object.
+  HeldFolder& files() { return *folder_; }
+  /// True while the folder's name leads to this lock: false where the folder was removed, moved or replaced, or its
+  /// .lock was. May be called from any thread.
+  bool stands() const;
+  /// What became of the folder where it does not stand, one clause: "was removed", "was moved to …".
+  std::string what_happened() const;
+
+  /// Whether what a .lock holds was written by this class, of this or an earlier version.
+  static bool is_mark(const std::string& text);
+
  private:
+  std::string path_;
+  std::unique_ptr<HeldFolder> folder_;
   int descriptor_ = -1;
   bool held_ = false;
   std::string left_by_;

@@ -1,14 +1,13 @@
 #include "dtrain/runlog/run_log.hpp"
 
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cmath>
 #include <cstring>
-#include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/text.hpp"
@@ -17,6 +16,8 @@
 #include "dtrain/io/file.hpp"
 
 namespace dtrain {
+
+constexpr int64_t kMostBytes = int64_t{4} << 30;  // of a log that is read back
 
 using Cell = std::pair<std::string, std::optional<double>>;
 
@@ -69,10 +70,15 @@ static std::string csv_line(const std::vector<std::string>& fields) {
   return join(quoted, ",") + "\n";
 }
 
+static std::string text_of(const std::vector<std::byte>& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
 // Keeps the whole lines of a file that `keep` wants; a torn last line goes.
-static void cut_back(const std::string& path, const std::function<bool(const std::string&)>& keep) {
-  if (!std::filesystem::exists(path)) return;
-  const std::string text = read_text(path);
+static void cut_back(const std::string& path, FileSystem& files, const std::function<bool(const std::string&)>& keep) {
+  FileSystem::Status status;
+  if (files.status(path, false, status) == -ENOENT) return;
+  const std::string text = text_of(read_file(path, kMostBytes, files));
   std::string kept;
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = text.find('\n', begin);
@@ -81,21 +87,30 @@ static void cut_back(const std::string& path, const std::function<bool(const std
     if (keep(line)) kept += line + "\n";
     begin = end + 1;
   }
-  if (kept != text) write_file_atomically(path, kept);
+  if (kept == text) return;
+  AtomicFile shorter(path, files);
+  shorter.write(kept);
+  shorter.commit();
 }
 
-static int open_to_append(const std::string& path) {
-  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640);
-  if (descriptor < 0) throw_errno("write", path, errno);
-  return descriptor;
+// 0 where there is none.
+static int64_t whole_number(const nlohmann::json& event, const char* key) {
+  const auto found = event.find(key);
+  return found != event.end() && found->is_number_integer() ? found->get<int64_t>() : 0;
+}
+
+// Readable too: see copy_to().
+void RunLog::open_to_append(File& file) {
+  file.descriptor = files_.open(file.path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0640);
+  if (file.descriptor < 0) throw_errno("write", file.path, -file.descriptor);
 }
 
 RunLog::RunLog(const std::string& folder, const std::vector<std::string>& figures, int64_t epochs_done,
-               int64_t steps_done)
-    : csv_{folder + "/epochs.csv"}, jsonl_{folder + "/metrics.jsonl"}, columns_(epoch_columns(figures)) {
+               int64_t steps_done, FileSystem& files)
+    : files_(files), csv_{folder + "/epochs.csv"}, jsonl_{folder + "/metrics.jsonl"}, columns_(epoch_columns(figures)) {
   const std::string& csv_path = csv_.path;
   const std::string header = csv_line(columns_);
-  cut_back(csv_path, [&, first = true](const std::string& line) mutable {
+  cut_back(csv_path, files, [&, first = true](const std::string& line) mutable {
     if (std::exchange(first, false)) {
       if (line + "\n" != header)
         throw ConfigError(csv_path +
@@ -105,29 +120,32 @@ RunLog::RunLog(const std::string& folder, const std::vector<std::string>& figure
     }
     return std::atoll(line.c_str()) <= epochs_done;
   });
-  cut_back(jsonl_.path, [&](const std::string& line) {
+  cut_back(jsonl_.path, files, [&](const std::string& line) {
     const auto event = nlohmann::json::parse(line, nullptr, false);
-    if (!event.is_object() || event.value("step", int64_t{0}) > steps_done) return false;
-    return event.value("event", "") != "epoch" || event.value("epoch", int64_t{0}) <= epochs_done;
+    if (!event.is_object() || whole_number(event, "step") > steps_done) return false;
+    const auto kind = event.find("event");
+    const bool is_epoch = kind != event.end() && *kind == "epoch";
+    return !is_epoch || whole_number(event, "epoch") <= epochs_done;
   });
-  const bool is_new = !std::filesystem::exists(csv_path) || std::filesystem::file_size(csv_path) == 0;
-  csv_.descriptor = open_to_append(csv_path);
-  jsonl_.descriptor = open_to_append(jsonl_.path);
-  if (is_new) append(csv_, header);
+  open_to_append(csv_);
+  open_to_append(jsonl_);
+  FileSystem::Status status;
+  if (files_.status(csv_.descriptor, status) == 0 && status.bytes == 0) append(csv_, header);
 }
 
 RunLog::~RunLog() {
   flush();
-  ::close(csv_.descriptor);
-  ::close(jsonl_.descriptor);
+  files_.close(csv_.descriptor);
+  files_.close(jsonl_.descriptor);
 }
 
 // One write per line where the disk takes it: a line is either there or not, whatever kills the process.
 std::string RunLog::write_waiting(File& file) {
   while (!file.waiting.empty()) {
-    const ssize_t count = ::write(file.descriptor, file.waiting.data(), file.waiting.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return "cannot write to " + file.path + ": " + std::strerror(count < 0 ? errno : ENOSPC);
+    const ssize_t count = files_.write(file.descriptor, std::as_bytes(std::span(file.waiting)));
+    if (count == -EINTR) continue;
+    if (count <= 0)
+      return "cannot write to " + file.path + ": " + std::strerror(count < 0 ? static_cast<int>(-count) : ENOSPC);
     file.waiting.erase(0, static_cast<size_t>(count));
   }
   return "";
@@ -135,8 +153,33 @@ std::string RunLog::write_waiting(File& file) {
 
 void RunLog::sync() const {
   for (const File* file : {&csv_, &jsonl_})
-    if (::fdatasync(file->descriptor) != 0 && errno != EINVAL && errno != ENOTSUP)
-      throw_errno("sync", file->path, errno);
+    if (const int failed = files_.sync(file->descriptor); failed < 0 && failed != -EINVAL && failed != -ENOTSUP)
+      throw_errno("sync", file->path, -failed);
+}
+
+bool RunLog::stands() const {
+  const auto is_there = [&](const File& file) {
+    FileSystem::Status opened;
+    FileSystem::Status named;
+    return files_.status(file.descriptor, opened) == 0 && files_.status(file.path, false, named) == 0 &&
+           opened.device == named.device && opened.inode == named.inode;
+  };
+  return is_there(csv_) && is_there(jsonl_);
+}
+
+void RunLog::copy_to(const std::string& folder) const {
+  for (const File* file : {&csv_, &jsonl_}) {
+    FileSystem::Status status;
+    if (const int failed = files_.status(file->descriptor, status); failed < 0)
+      throw_errno("inspect", file->path, -failed);
+    std::vector<std::byte> bytes(static_cast<size_t>(status.bytes));
+    for (size_t done = 0; done < bytes.size();) {
+      const ssize_t got = files_.read_at(file->descriptor, static_cast<int64_t>(done), std::span(bytes).subspan(done));
+      if (got <= 0) throw_errno("read", file->path, got < 0 ? static_cast<int>(-got) : EIO);
+      done += static_cast<size_t>(got);
+    }
+    write_file_atomically(folder + file->path.substr(file->path.rfind('/')), text_of(bytes) + file->waiting);
+  }
 }
 
 void RunLog::append(File& file, const std::string& line) {

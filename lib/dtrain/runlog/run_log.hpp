@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "dtrain/io/file_system.hpp"
+
 namespace dtrain {
 
 /// Named values of metrics; nothing = undefined (empty in CSV, null in JSON).
@@ -53,8 +55,9 @@ class RunLog {
  public:
   /// Opens or makes both files. Rows after `epochs_done` and events after `steps_done` are cut off, as is a torn last
   /// line, so that a resumed run has each epoch and step once. Throws like throw_errno; ConfigError when epochs.csv has
-  /// other columns than this run.
-  RunLog(const std::string& folder, const std::vector<std::string>& figures, int64_t epochs_done, int64_t steps_done);
+  /// other columns than this run. `files`, by which both are opened, outlives this object.
+  RunLog(const std::string& folder, const std::vector<std::string>& figures, int64_t epochs_done, int64_t steps_done,
+         FileSystem& files = real_file_system());
   ~RunLog();
   RunLog(const RunLog&) = delete;
   RunLog& operator=(const RunLog&) = delete;
@@ -71,14 +74,22 @@ class RunLog {
   /// Throws IoError.
   void sync() const;
 
+  /// True while both files still stand where they were opened. From any thread.
+  bool stands() const;
+  /// Writes both, with the lines that wait, into another folder: they can be had as long as they are open, even if they
+  /// were removed. Throws like throw_errno.
+  void copy_to(const std::string& folder) const;
+
  private:
   struct File {
     std::string path;
     int descriptor = -1;
     std::string waiting = "";  ///< not yet written, possibly the rest of a line
   };
-  static std::string write_waiting(File& file);
-  static void append(File& file, const std::string& line);
+  void open_to_append(File& file);
+  std::string write_waiting(File& file);
+  void append(File& file, const std::string& line);
+  FileSystem& files_;
   File csv_;
   File jsonl_;
   std::vector<std::string> columns_;

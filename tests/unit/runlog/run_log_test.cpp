@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <chrono>
 #include <cmath>
@@ -133,26 +134,131 @@ TEST_CASE("a used run folder is moved aside, never overwritten") {
   const test::TemporaryFolder folder;
   const RunFolder run(folder / "run");
   CHECK_FALSE(run.used());
-  run.prepare();
+  run.make();
   write_file_atomically(run.file("config.yaml"), "seed: 1\n");
   CHECK(run.used());
   CHECK(run.move_aside() == folder / "run.1");
   CHECK_FALSE(run.used());
-  run.prepare();
+  run.make();
   write_file_atomically(run.file("config.yaml"), "seed: 2\n");
   CHECK(run.move_aside() == folder / "run.2");
   CHECK(read_text(folder / "run.1/config.yaml") == "seed: 1\n");
 }
 
-TEST_CASE("DONE comes and goes") {
+TEST_CASE("a run folder is one with a run's mark, an empty one, or none yet") {
   const test::TemporaryFolder folder;
   const RunFolder run(folder / "run");
-  run.prepare();
-  CHECK_FALSE(run.done());
-  run.write_done("x\n");
-  CHECK(run.done());
-  run.remove_done();
-  CHECK_FALSE(run.done());
+  CHECK_NOTHROW(run.require_ours());
+  run.make();
+  CHECK_NOTHROW(run.require_ours());
+  { const RunLock lock(run.path(), "process 1 on here"); }
+  write_file_atomically(run.file("config.yaml"), "seed: 1\n");
+  CHECK_NOTHROW(run.require_ours());
+  std::ofstream(run.file(".lock")) << "process 4 on there\n";  // as version 0.1.0 left it when it was killed
+  CHECK_NOTHROW(run.require_ours());
+  std::ofstream(run.file(".lock")) << "";  // and when it ended
+  CHECK_THROWS_AS(run.require_ours(), ConfigError);
+  std::ofstream(run.file("run.json")) << R"({"fingerprint": "0", "logical_ranks": 2})";
+  CHECK_NOTHROW(run.require_ours());
+  std::ofstream(run.file("run.json")) << R"({"name": "somebody's"})";
+  CHECK_THROWS_WITH(run.require_ours(), Catch::Contains("run.json") && Catch::Contains("--run-dir"));
+}
+
+TEST_CASE("a link or a device in the place of a run's own file or folder is refused by name") {
+  const test::TemporaryFolder folder;
+  const RunFolder run(folder / "run");
+  run.make();
+  const RunLock lock(run.path(), "process 1 on here");
+  std::filesystem::create_directory(folder / "elsewhere");
+  for (const char* name :
+       {"log.txt", "epochs.csv", "config.yaml", "DONE", "best.safetensors", "checkpoints", "flight"}) {
+    for (const char* target : {"elsewhere", "nothing"}) {
+      std::filesystem::create_symlink(folder / target, run.file(name));
+      CHECK_THROWS_WITH(run.require_ours(), Catch::Contains(std::string("/") + name + " is a symbolic link"));
+      std::filesystem::remove(run.file(name));
+    }
+  }
+  REQUIRE(mkfifo(run.file("epochs.csv").c_str(), 0600) == 0);
+  CHECK_THROWS_WITH(run.require_ours(), Catch::Contains("epochs.csv is something else"));
+  std::filesystem::remove(run.file("epochs.csv"));
+  std::filesystem::create_directory(run.checkpoints());
+  std::filesystem::create_symlink("/dev/zero", run.checkpoints() + "/epoch-0001-step-00000001.safetensors");
+  CHECK_THROWS_WITH(run.require_ours(), Catch::Contains("step-00000001.safetensors is a symbolic link"));
+  std::filesystem::create_symlink(folder / "elsewhere", folder / "run2");  // the folder itself may be reached by one
+  CHECK_NOTHROW(RunFolder(folder / "run2").require_ours());
+}
+
+TEST_CASE("a run folder's name is made plain, so that another can stand beside it") {
+  const std::string here = std::filesystem::current_path().string();
+  CHECK(RunFolder("proj/").path() == "proj");
+  CHECK(RunFolder("a/../proj//").path() == "proj");
+  CHECK(RunFolder(".").path() == here);
+  CHECK(RunFolder("./").path() == here);
+  CHECK(RunFolder("..").path() == std::filesystem::path(here).parent_path().string());
+  CHECK(RunFolder("/data/runs/chexnet").path() == "/data/runs/chexnet");
+  const test::TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "run");
+  CHECK(RunFolder(folder / "run/").move_aside() == folder / "run.1");
+}
+
+TEST_CASE(
+    "a folder that was moved, removed or replaced while it is locked does not stand, and is never written by name") {
+  const test::TemporaryFolder folder;
+  const std::string run = folder / "run";
+  std::filesystem::create_directory(run);
+  RunLock lock(run, "process 1 on here");
+  RunLog log(run, kFigures, 0, 0, lock.files());
+  CHECK((lock.stands() && log.stands()));
+  SECTION("moved") {
+    std::filesystem::rename(run, folder / "moved");
+    CHECK_FALSE(lock.stands());
+    CHECK_THAT(lock.what_happened(), Catch::Contains("was moved to " + folder.path() + "/moved"));
+    std::filesystem::create_directory(run);  // and another job's begins
+    const RunLock second(run, "process 2 on here");
+    CHECK(second.held());
+    write_run_json(run + "/run.json", {}, lock.files());
+    CHECK(std::filesystem::exists(folder / "moved/run.json"));
+    CHECK_FALSE(std::filesystem::exists(run + "/run.json"));
+  }
+  SECTION("replaced by a link") {
+    std::filesystem::rename(run, folder / "moved");
+    std::filesystem::create_directory(folder / "elsewhere");
+    std::filesystem::create_symlink(folder / "elsewhere", run);
+    CHECK_FALSE(lock.stands());
+    write_run_json(run + "/run.json", {}, lock.files());
+    CHECK(std::filesystem::is_empty(folder / "elsewhere"));
+  }
+  SECTION("removed") {
+    std::filesystem::remove_all(run);
+    CHECK_FALSE(lock.stands());
+    CHECK(lock.what_happened() == "was removed");
+    CHECK_THROWS(write_run_json(run + "/run.json", {}, lock.files()));
+    CHECK_FALSE(std::filesystem::exists(run));
+    log.step(1, 0, 0.7, 0.01);
+    log.copy_to(folder.path());  // rows outlive their names
+    CHECK_THAT(read_text(folder / "epochs.csv"), Catch::Contains("train_loss"));
+    CHECK_THAT(read_text(folder / "metrics.jsonl"), Catch::Contains("\"step\":1"));
+  }
+  SECTION("its lock alone was replaced") {
+    std::filesystem::remove(run + "/.lock");
+    std::ofstream(run + "/.lock") << "x";
+    CHECK_FALSE(lock.stands());
+  }
+  SECTION("its rows alone were removed") {
+    std::filesystem::remove(run + "/epochs.csv");
+    CHECK(lock.stands());
+    CHECK_FALSE(log.stands());
+  }
+}
+
+TEST_CASE("nobody else can open the lock of a run, and so hold it") {
+  const test::TemporaryFolder folder;
+  std::ofstream(folder / ".lock") << "";
+  REQUIRE(chmod((folder / ".lock").c_str(), 0640) == 0);
+  const RunLock lock(folder.path(), "process 1 on here");
+  struct stat status {};
+  REQUIRE(stat((folder / ".lock").c_str(), &status) == 0);
+  CHECK((status.st_mode & 0777) == 0600);
 }
 
 TEST_CASE("lines that find no room wait and are written before the next ones") {

@@ -1,0 +1,27 @@
+#include "dtrain/io/own_output.hpp"
+
+#include <cerrno>
+#include <string_view>
+
+#include "dtrain/base/error.hpp"
+#include "dtrain/io/file.hpp"
+
+namespace dtrain {
+
+void require_own_output(const std::string& path, const std::string& kind, const std::string& mark) {
+  constexpr int64_t kStart = 512;
+  FileSystem::Status status;
+  const int failed = real_file_system().status(path, false, status);
+  if (failed == -ENOENT || failed == -ENOTDIR) return;
+  if (failed < 0) throw_errno("look at", path, -failed);
+  if (!status.is_file)
+    throw ConfigError(path + " is no regular file, so no " + kind + " is written in its place; choose another name");
+  if (status.bytes == 0) return;
+  const std::vector<std::byte> start = read_file_start(path, kStart);
+  if (std::string_view(reinterpret_cast<const char*>(start.data()), start.size()).find(mark) != std::string_view::npos)
+    return;
+  throw ConfigError(path + " is there and is no " + kind +
+                    " of dtrain, so it is not replaced; choose another name or move it away");
+}
+
+}  // namespace dtrain
