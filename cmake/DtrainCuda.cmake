@@ -32,16 +32,3 @@ endif()
 if(NOT DTRAIN_HAS_CUDA)
   file(REMOVE ${CMAKE_BINARY_DIR}/lib/libdtrain_cuda.so)  # of an earlier configuration
 endif()
-
-# The program and the GPU module share C++ classes: this names the state of those that they share, so that one refuses
-# the other of another build.
-set(shared_headers device/device_graph device/flat_math device/gpu_module device/nccl_api device/picture_rules device/update_rules base/error base/shards)
-foreach(header ${shared_headers})
-  set(path ${CMAKE_SOURCE_DIR}/lib/dtrain/${header}.hpp)
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${path})
-  file(SHA256 ${path} hash)
-  string(APPEND shared_hashes ${hash})
-endforeach()
-string(SHA256 shared_hash "${shared_hashes} ${LibTorch_VERSION} ${CMAKE_BUILD_TYPE}")
-string(SUBSTRING ${shared_hash} 0 12 shared_hash)
-set(DTRAIN_BUILD_STAMP "${PROJECT_VERSION}-${shared_hash}")

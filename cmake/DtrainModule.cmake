@@ -27,8 +27,16 @@ function(dtrain_use_torch target)
   set_property(TARGET ${target} PROPERTY JOB_POOL_COMPILE torch_compile)
 endfunction()
 
-# The build tree finds LibTorch and the CUDA runtime it needs by RUNPATH.
+# The build tree finds LibTorch and the CUDA runtime it needs by RUNPATH. A bundle's own search path is written over it
+# (cmake/bundle/libraries.py), for which slashes make room; they change nothing. CMake, where it is to replace a path at
+# installation, makes room by colons, and what stands between two of them is the working directory: so no target is
+# installed by install(TARGETS), which would, and none has an INSTALL_RPATH.
 set(CMAKE_BUILD_RPATH ${LibTorch_RUNTIME_DIRS})
+string(LENGTH "${CMAKE_BUILD_RPATH}" length)
+if(length LESS 32)
+  string(REPEAT / 32 slashes)
+  string(APPEND CMAKE_BUILD_RPATH ${slashes})
+endif()
 
 # dtrain_bundle_test(NAME TARGET SECONDS RANKS [argument …]): a bundle runs this test too (share/dtrain/run_tests), under its
 # mpirun unless RANKS is 0. An exit code of 4 means that all of it was skipped.

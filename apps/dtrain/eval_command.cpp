@@ -10,8 +10,8 @@
 #include "commands.hpp"
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/text.hpp"
-#include "dtrain/checkpoint/state.hpp"
 #include "dtrain/checkpoint/tensors.hpp"
+#include "dtrain/checkpoint/weights_origin.hpp"
 #include "dtrain/data/device_batches.hpp"
 #include "dtrain/data/scan.hpp"
 #include "dtrain/io/csv.hpp"
@@ -23,41 +23,8 @@
 namespace dtrain {
 namespace {
 
-// What the file says about the run it came from; a foreign weights file says nothing.
-struct Origin {
-  std::string prefix;  // of the model's tensors
-  int64_t logical_ranks = 0;
-  std::vector<std::string> classes;
-  std::string split_sha256;
-  std::string trained_on;  // training_digits() of its data
-};
-
-Origin origin_of(const SafetensorsFile& file, const std::string& path) {
-  Origin origin;
-  const auto& metadata = file.metadata();
-  if (const auto state = metadata.find("state"); state != metadata.end()) {
-    const TrainingState training = training_state_from_json(state->second, path);
-    return {"model.", training.logical_ranks, training.classes, training.split_sha256, training.trained_on};
-  }
-  const auto text_of = [&](const std::string& key) {
-    const auto found = metadata.find(key);
-    return found == metadata.end() ? "" : found->second;
-  };
-  origin.split_sha256 = text_of("split_sha256");
-  origin.trained_on = text_of("trained_on");
-  if (const auto ranks = metadata.find("logical_ranks"); ranks != metadata.end())
-    origin.logical_ranks = std::atoll(ranks->second.c_str());
-  if (const auto classes = metadata.find("classes"); classes != metadata.end()) {
-    const auto parsed = nlohmann::json::parse(classes->second, nullptr, false);
-    if (parsed.is_array())
-      for (const auto& name : parsed)
-        if (name.is_string()) origin.classes.push_back(name.get<std::string>());
-  }
-  return origin;
-}
-
 // What was trained on is no judge of how well it was learnt. The run's own split is one that it has told the leaks of.
-void require_unseen(const EvalCommand& command, const Plan& plan, const Origin& origin,
+void require_unseen(const EvalCommand& command, const Plan& plan, const WeightsOrigin& origin,
                     const std::vector<int64_t>& samples, const Log& log) {
   if (command.split == "train" || command.allow_trained || origin.split_sha256 == plan.split.sha256) return;
   if (!origin.split_sha256.empty() && origin.trained_on.empty())
@@ -142,7 +109,7 @@ std::string run_folder(const std::string& checkpoint, const Experiment& e) {
 int run_eval(const EvalCommand& command, const Config& config, Job& job) {
   const Experiment& e = config.experiment;
   const SafetensorsFile file = SafetensorsFile::read(command.checkpoint);
-  const Origin origin = origin_of(file, command.checkpoint);
+  const WeightsOrigin origin = weights_origin(file.metadata(), command.checkpoint);
   const std::string folder = command.output.empty() ? run_folder(command.checkpoint, e) : command.output;
   const std::string csv = folder + "/predictions.csv";
   if (job.is_root())

@@ -15,10 +15,34 @@ refuse() {
   exit "$1"
 }
 
+# without_empty LIST SEPARATORS: sets _list to LIST without empty entries, which would stand for the working directory.
+without_empty() {
+  _rest=$1: _list=''
+  while [ -n "$_rest" ]; do
+    # shellcheck disable=SC2295 # a pattern
+    _entry=${_rest%%$2*} _rest=${_rest#*$2}
+    [ -z "$_entry" ] || _list=$_list${_list:+:}$_entry
+  done
+}
+
+# Many a profile says LIBRARIES=/mine:$LIBRARIES where there was nothing yet, and so does Open MPI on other hosts: whatever lies
+# in the folder where a job is started would then be loaded or run.
+clean_search_paths() {
+  if [ -n "${LD_LIBRARY_PATH:-}" ]; then
+    without_empty "$LD_LIBRARY_PATH" '[:;]'
+    LD_LIBRARY_PATH=$_list
+  fi
+  if [ -n "${PATH:-}" ]; then
+    without_empty "$PATH" :
+    PATH=$_list
+  fi
+}
+
 # Open MPI, PMIx and hwloc find their plugins and help texts by these, whatever folders they were built for: those of the node
 # may be of any version. They replace what a foreign mpirun above us has set for its own libmpi. hwloc needs no plugins.
 use_open_mpi() {
   : "${_top:?names the folder of the bundle}"
+  clean_search_paths
   OPAL_PREFIX=$_top/lib/openmpi
   OPAL_SYSCONFDIR=$OPAL_PREFIX/etc
   PMIX_INSTALL_PREFIX=$OPAL_PREFIX
@@ -35,6 +59,7 @@ find_torch() {
     [ -e "$_torch/lib/libtorch_cpu.so" ] ||
       refuse 66 "DTRAIN_TORCH=$DTRAIN_TORCH is no LibTorch: lib/libtorch_cpu.so is missing there"
     case $_torch in /*) ;; *) _torch=$PWD/$_torch ;; esac
+    case $_torch in *[:\;]*) refuse 66 "DTRAIN_TORCH=$DTRAIN_TORCH has a : or ; in its path, which a list of folders cannot hold" ;; esac
     return
   fi
   for _torch in "$_top/torch" "$_top/../torch" "$_top/../torch-$_built_with/torch" \

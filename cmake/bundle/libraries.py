@@ -84,7 +84,11 @@ class Elf:
         return [self.text(place) for _, place in self.texts(DT_NEEDED)]
 
     def search_path(self):
-        return [folder for _, place in self.texts(DT_RPATH, DT_RUNPATH) for folder in self.text(place).split(":") if folder]
+        return [folder for _, place in self.texts(DT_RPATH, DT_RUNPATH) for folder in self.text(place).split(":")]
+
+    def strange_folders(self):
+        """Entries of the search path that depend on the working directory, which an empty one is."""
+        return [folder for folder in self.search_path() if not re.match(r"/|\$ORIGIN(/|$)", folder)]
 
     def newest_glibc(self):
         return max((int(found) for found in re.findall(rb"\0GLIBC_2\.(\d+)\b", self.data)), default=0)
@@ -93,11 +97,15 @@ class Elf:
         """DT_RPATH, in the room of the path that is there: it holds for all that the program loads, plugins and what they
         need included, and comes before LD_LIBRARY_PATH. DT_RUNPATH would hold for the program's own needs alone."""
         found = self.texts(DT_RPATH, DT_RUNPATH)
-        if not found or len(self.text(found[0][1])) < len(path):
+        if self.search_path() == [path] and self.data[found[0][0]] == DT_RPATH:
+            return
+        # The last word stays, because a linker may have made it the end of another name too.
+        room = self.text(found[0][1]).rfind("/") if found else -1
+        if room < len(path):
             raise Wrong(f"{self.path} has no search path that could be replaced by {path}")
         entry, place = found[0]
-        old = len(self.text(place))
-        self.data[place:place + old] = path.encode().ljust(old, b"\0")
+        self.data[place:place + room] = path.encode().ljust(room, b"\0")
+        self.data[place + room] = 0
         struct.pack_into("<q", self.data, entry, DT_RPATH)
         self.path.write_bytes(self.data)
 
@@ -112,11 +120,11 @@ class Elf:
             self.path.write_bytes(self.data)
 
 
-def elves(prefix):
-    """All programs and libraries beneath a folder."""
+def elves(prefix, others=()):
+    """All programs and libraries beneath a folder, but for files that end in one of `others`."""
     found = []
     for path in sorted(pathlib.Path(prefix).rglob("*")):
-        if path.is_file() and not path.is_symlink():
+        if path.is_file() and not path.is_symlink() and path.suffix not in others:
             with open(path, "rb") as file:
                 if file.read(5) == b"\x7fELF\x02":
                     found.append(Elf(path))

@@ -2,6 +2,9 @@
 variables that it sets; tests/slurm has the real one."""
 
 import os
+import re
+import shutil
+import subprocess
 import unittest
 
 import program
@@ -44,6 +47,43 @@ class Launch(program.ProgramTest):
         self.assertRegex(ended.err, r"rank 0 on \S+ is bound to 1 core, although Slurm was asked for 8 a task: .*mpirun --bind-to none")
         if len(os.sched_getaffinity(0)) > 1:
             self.assertNotIn("is bound to", self.good("--config", "small.yaml", "--dry-run", ranks=2).err)
+
+
+class Strangers(program.ProgramTest):
+    """Files of others beside, above and beneath the program are not taken for its own."""
+
+    def test_libraries_in_the_working_directory_are_not_loaded(self):
+        lib = self.folder / "libraries"
+        lib.mkdir()
+        needed = re.findall(r"^\s+(\S+) => /", subprocess.run(["ldd", program.DTRAIN], capture_output=True, text=True, check=True).stdout, re.M)
+        self.assertIn("libisal.so.2", needed)
+        for name in needed:
+            (lib / name).write_text("no library")
+        ended = program.Started(["--version"], cwd=lib).wait(20)
+        self.assertEqual((ended.code, ended.err), (0, ""), ended)
+
+    def test_a_module_above_the_program_s_folder_is_not_loaded(self):
+        own = self.folder / "near/bundle/bin/dtrain"
+        own.parent.mkdir(parents=True)
+        shutil.copy(program.DTRAIN, own)
+        stray = self.folder / "near/libdtrain_dicom.so"
+        stray.write_text("no library")
+        for part in ("a", "b"):
+            (self.folder / "scans" / part).mkdir(parents=True)
+            (self.folder / "scans" / part / "1.dcm").write_bytes(bytes(128) + b"DICM")
+        self.write_config("scans", {"data": {"format": "image_folder", "root": "scans", "image": {"size": [32, 32]}}})
+        check = lambda: program.Started([], cwd=self.folder, line=[own, "check", "--config", "scans.yaml"]).wait(20)  # noqa: E731
+        self.assertIn("libdtrain_dicom.so, which reads such, is not in lib/", self.fails_in(check()))
+        inside = own.parent.parent / "lib/libdtrain_dicom.so"
+        inside.parent.mkdir()
+        stray.rename(inside)
+        self.assertIn(f"{inside} belongs to another build", self.fails_in(check()))
+        inside.parent.chmod(0o777)
+        self.assertIn(f"{inside.parent} may be written by everybody", self.fails_in(check()))
+
+    def fails_in(self, ended):
+        self.assertEqual(ended.code, 65, ended)
+        return ended.err
 
 
 if __name__ == "__main__":

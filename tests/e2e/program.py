@@ -182,6 +182,36 @@ def checkpoint_header(path):
         return json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
 
 
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return f"{crc ^ 0xFFFFFFFF:08x}"
+
+
+def change_metadata(path, change):
+    """Calls change(metadata) and writes the file anew, with a header whose checksum is right."""
+    raw = pathlib.Path(path).read_bytes()
+    start = 8 + struct.unpack("<Q", raw[:8])[0]
+    header = json.loads(raw[8:start])
+    change(header["__metadata__"])
+    header["__metadata__"]["crc32c.header"] = "0" * 8
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    whole = struct.pack("<Q", len(text)) + text
+    whole = whole.replace(b'"crc32c.header":"00000000"', f'"crc32c.header":"{crc32c(whole)}"'.encode(), 1)
+    pathlib.Path(path).write_bytes(whole + raw[start:])
+
+
+def change_state(path, **fields):
+    """Sets fields of a checkpoint's state."""
+    def change(metadata):
+        metadata["state"] = json.dumps({**json.loads(metadata["state"]), **fields}, separators=(",", ":"), sort_keys=True)
+    change_metadata(path, change)
+
+
 def tensor_checksums(path, prefix=""):
     """Checksum of each tensor whose name begins with `prefix`, as the checkpoint's header gives them."""
     mark = "crc32c." + prefix

@@ -70,6 +70,26 @@ class Verify(program.ProgramTest):
         self.fails(self.call("verify", "cut"), 65, "cut/best.safetensors")
         self.fails(self.call("verify", "cut/best.safetensors"), 65, "cut/best.safetensors")
 
+    def test_a_state_that_no_run_leaves_is_refused_by_verify_a_resume_and_eval_alike(self):
+        run = self.copy("impossible")
+        (run.folder / "DONE").unlink()
+        newest = run.checkpoints()[-1]
+        data = ("data.root=chips", "epochs=3")
+        for field, value in (("optimizer_updates", 2**63 - 1), ("schedule", {"bad_epochs": 0, "best": None, "reductions": -5}),
+                             ("trained_on", "nothing that it could be")):
+            shutil.copy(self.folder / "whole/checkpoints" / newest.name, newest)
+            program.change_state(newest, **{field: value})
+            self.fails(self.call("verify", newest), 65, newest.name, field)
+            self.fails(self.call("--config", "chips.yaml", "--run-dir", "impossible", "--resume", newest, *data), 65, newest.name, field)
+            self.fails(self.call("eval", "--config", "chips.yaml", "--checkpoint", newest, "--output", "out"), 65, newest.name, field)
+        program.change_state(newest, trained_on="")
+        self.good("verify", newest)
+
+    def test_weights_whose_list_of_training_samples_is_garbage_are_not_judged(self):
+        best = self.copy("garbage").folder / "best.safetensors"
+        program.change_metadata(best, lambda metadata: metadata.update(trained_on="garbage"))
+        self.fails(self.call("eval", "--config", "chips.yaml", "--checkpoint", best, "--output", "out"), 65, "best.safetensors", "trained_on")
+
     def test_a_best_that_the_newest_checkpoint_does_not_know_is_told(self):
         self.good("--config", "chips.yaml", "--run-dir", "foreign", "epochs=1", "data.split.valid=0")
         shutil.copy(self.folder / "whole/best.safetensors", self.folder / "foreign")

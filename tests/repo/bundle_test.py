@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import unittest
 
 import tree
 
@@ -120,6 +121,23 @@ class Launcher(WithBundle):
             self.assertIn(f"{torch}/../nvidia/nccl/lib", told)
             self.assertEqual(told[-1], "/opt/mine")
             self.assertFalse((made.top / "libexec/dtrain/tried").exists())
+
+    def test_the_working_directory_gets_into_no_search_path_by_an_empty_entry(self):
+        with self.bundle() as made:
+            made.torch("torch")
+            for name in ("libexec/dtrain/dtrain", "lib/openmpi/bin/mpirun", "lib/openmpi/libexec/orted"):
+                made.script(name, '#!/bin/sh\necho "$PATH"\necho "$LD_LIBRARY_PATH"\n')
+            for start in ("bin/dtrain", "bin/mpirun", "lib/openmpi/bin/orted"):
+                for given, kept in (("/a::/b", "/a:/b"), (":/a", "/a"), ("/a:", "/a"), ("/a;", "/a"), (";/a;;/b:", "/a:/b"), (":", "")):
+                    path, libraries_path = made.run(program=start, PATH=":/usr/bin::/bin:", LD_LIBRARY_PATH=given).stdout.splitlines()
+                    self.assertEqual(path, "/usr/bin:/bin")
+                    self.assertNotIn("", libraries_path.split(":") if libraries_path else [])
+                    self.assertTrue(libraries_path.endswith(kept), libraries_path)
+                    self.assertEqual("/torch/lib" in libraries_path, start == "bin/dtrain")
+
+    def test_a_libtorch_whose_path_cannot_stand_in_a_list_is_refused(self):
+        with self.bundle() as made:
+            self.refuses(made.run(DTRAIN_TORCH=str(made.torch("a:b/torch"))), 66, "a:b/torch")
 
     def test_no_libtorch_ends_with_66_and_says_what_to_set(self):
         with self.bundle() as made:
@@ -295,6 +313,28 @@ class Rules(tree.RuleTest):
             self.assertIn("away is a link that leads out of the bundle", found)
             self.assertTrue(any("the limit" in reason for reason in found), found)
             self.holds([reason for reason in found if "needs" in reason])
+
+
+    @unittest.skipUnless(shutil.which("gcc"), "no compiler")
+    def test_no_file_of_a_bundle_looks_into_the_working_directory_or_out_of_the_bundle(self):
+        with tempfile.TemporaryDirectory(prefix="dtrain-repo-") as folder:
+            prefix = pathlib.Path(folder)
+            for path in (":", "lib", "$ORIGIN/../..", "/usr/lib"):
+                subprocess.run(["gcc", "-shared", f"-Wl,-rpath,{path}", "-o", prefix / "liba.so", "-xc", "/dev/null"], check=True)
+                self.only(list(libraries.violations(prefix)), "liba.so looks for libraries in")
+
+    @unittest.skipUnless(shutil.which("gcc"), "no compiler")
+    def test_a_search_path_is_replaced_but_for_its_last_word_which_may_end_another_name_too(self):
+        with tempfile.TemporaryDirectory(prefix="dtrain-repo-") as folder:
+            copy = pathlib.Path(folder) / "made"
+            subprocess.run(["gcc", "-shared", "-Wl,-rpath,/some/long/folder/of/the/build:/other/end", "-o", copy, "-xc", "/dev/null"], check=True)
+            libraries.Elf(copy).set_search_path("$ORIGIN/../lib")
+            self.assertEqual(libraries.Elf(copy).search_path(), ["$ORIGIN/../lib"])
+            self.assertIn(b"\0end\0", copy.read_bytes())
+            self.assertNotIn(b"/folder", copy.read_bytes())
+            libraries.Elf(copy).set_search_path("$ORIGIN/../lib")
+            with self.assertRaises(libraries.Wrong):
+                libraries.Elf(copy).set_search_path("$ORIGIN/../another/folder")
 
 
 class Command(tree.RuleTest):

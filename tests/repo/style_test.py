@@ -10,7 +10,7 @@ EVERYWHERE = ["apps", "lib", "configs", "scripts", "tests", "cmake", "docs", ".c
 LONGEST_FILE = 450
 # Spelled so that this file does not contain them.
 UNFINISHED = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "X" + "XX", "HA" + "CK"]) + r")\b")
-# Nothing that stands in an input is ever run; GPU code is loaded by dlopen(), from beside the program.
+# Nothing that stands in an input is ever run; GPU code is loaded by dlopen(), from the program's own folder.
 EXECUTES = re.compile(r"\b(system|popen|posix_spawnp?|execv\w*|execl\w*)\s*\(|torch::(load|jit|pickle)|torch/script\.h")
 CONDITIONAL = re.compile(r"^\s*#\s*(if|ifdef|ifndef|elif)\b")
 

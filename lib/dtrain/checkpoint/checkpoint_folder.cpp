@@ -75,7 +75,12 @@ CheckpointFolder::Found CheckpointFolder::read(const std::string& path, FileSyst
   if (state == file.metadata().end())
     throw DataError(
         path + " is no checkpoint: it holds weights but no training state; use it with model.weights or dtrain eval");
-  return {path, training_state_from_json(state->second, path), std::move(file), {}};
+  TrainingState training = training_state_from_json(state->second, path);
+  const auto place = place_of(path.substr(path.rfind('/') + 1));
+  if (place && *place != std::pair(training.step, training.epoch))
+    throw DataError(path + " holds the state of step " + std::to_string(training.step) + " with " +
+                    std::to_string(training.epoch) + " epochs finished, which is not what its name tells");
+  return {path, std::move(training), std::move(file), {}};
 }
 
 std::vector<std::string> CheckpointFolder::paths() const {

@@ -4,92 +4,152 @@
 #include <nlohmann/json.hpp>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/checkpoint/state_fields.hpp"
+#include "dtrain/checkpoint/weights_origin.hpp"
 
 namespace dtrain {
 
 using nlohmann::json;
 
-static json number_or_null(double value) { return std::isnan(value) ? json(nullptr) : json(value); }
-static double number_of(const json& value) {
-  return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
+namespace {
+
+/// The value under "name" or "group.name" of a JSON object, or of none.
+json& at(json& object, const std::string& name) {
+  const size_t dot = name.find('.');
+  return dot == std::string::npos ? object[name] : object[name.substr(0, dot)][name.substr(dot + 1)];
+}
+const json& at(const json& object, const std::string& name) {
+  const size_t dot = name.find('.');
+  return dot == std::string::npos ? object.at(name) : object.at(name.substr(0, dot)).at(name.substr(dot + 1));
 }
 
-std::string to_json(const TrainingState& s) {
-  return json{{"epoch", s.epoch},
-              {"step", s.step},
-              {"cursor", s.cursor},
-              {"loss_sum", s.loss_sum},
-              {"without_loss", s.without_loss},
-              {"correct", s.correct},
-              {"skipped_steps", s.skipped_steps},
-              {"replaced_samples", s.replaced_samples},
-              {"coverage_sum", s.coverage_sum},
-              {"data_wait_s", s.data_wait_s},
-              {"allreduce_s", s.allreduce_s},
-              {"compute_s", s.compute_s},
-              {"update_s", s.update_s},
-              {"imbalance_s", s.imbalance_s},
-              {"bytes_read", s.bytes_read},
-              {"epoch_seconds", s.epoch_seconds},
-              {"elapsed_s", s.elapsed_s},
-              {"schedule",
-               {{"best", number_or_null(s.schedule.best)},
-                {"bad_epochs", s.schedule.bad_epochs},
-                {"reductions", s.schedule.reductions}}},
-              {"optimizer_updates", s.optimizer_updates},
-              {"loss_scale", {{"scale", s.loss_scale.scale}, {"good_steps", s.loss_scale.good_steps}}},
-              {"best", {{"value", number_or_null(s.best_value)}, {"epoch", s.best_epoch}}},
-              {"logical_ranks", s.logical_ranks},
-              {"split_sha256", s.split_sha256},
-              {"manifest_sha256", s.manifest_sha256},
-              {"trained_on", s.trained_on},
-              {"classes", s.classes},
-              {"config", s.config},
-              {"versions", s.versions}}
-      .dump();
+struct Writer {
+  json object;
+
+  void count(const char* name, int64_t value, int64_t, int64_t) { at(object, name) = value; }
+  void sum(const char* name, uint64_t value) { at(object, name) = value; }
+  void real(const char* name, double value) { at(object, name) = value; }
+  void real_or_none(const char* name, double value) {
+    at(object, name) = std::isnan(value) ? json(nullptr) : json(value);
+  }
+  void seconds(const char* name, double value) { at(object, name) = value; }
+  void hash(const char* name, const std::string& text) { at(object, name) = text; }
+  void digits(const char* name, const std::string& text) { at(object, name) = text; }
+  void list(const char* name, const std::vector<std::string>& texts) { at(object, name) = texts; }
+  void table(const char* name, const std::map<std::string, std::string>& texts) { at(object, name) = texts; }
+};
+
+/// Reads each field, and refuses what no run can have left there.
+class Reader {
+ public:
+  Reader(const json& object, const std::string& file) : object_(object), file_(file) {}
+
+  void count(const char* name, int64_t& value, int64_t least, int64_t most) const {
+    const json& found = at(object_, name);
+    const bool fits = found.is_number_integer() && (!found.is_number_unsigned() || found.get<uint64_t>() <= INT64_MAX);
+    if (fits) value = found.get<int64_t>();
+    if (!fits || value < least || value > most)
+      refuse(name, "must be a whole number from " + std::to_string(least) + " to " + std::to_string(most));
+  }
+  void sum(const char* name, uint64_t& value) const {
+    const json& found = at(object_, name);
+    if (!found.is_number_unsigned()) refuse(name, "must be a whole number of 64 bits");
+    value = found.get<uint64_t>();
+  }
+  void real(const char* name, double& value) const {
+    const json& found = at(object_, name);
+    if (found.is_number()) value = found.get<double>();
+    if (!found.is_number() || !std::isfinite(value)) refuse(name, "must be a finite number");
+  }
+  void real_or_none(const char* name, double& value) const {
+    value = std::numeric_limits<double>::quiet_NaN();
+    if (!at(object_, name).is_null()) real(name, value);
+  }
+  void seconds(const char* name, double& value) const {
+    // Some are differences of two clocks' times and can be rounded to a hair below nothing.
+    constexpr double kLeast = -1e-3;
+    constexpr double kMost = 1e12;
+    real(name, value);
+    if (value < kLeast || value > kMost) refuse(name, "must be seconds from 0 to 1e12");
+  }
+  void hash(const char* name, std::string& text) const {
+    text = text_of(name, at(object_, name));
+    if (!text.empty() && !is_sha256(text)) refuse(name, "must be a SHA-256");
+  }
+  void digits(const char* name, std::string& text) const {
+    text = text_of(name, at(object_, name));
+    require_training_digits(text, file_);
+  }
+  void list(const char* name, std::vector<std::string>& texts) const {
+    const json& found = at(object_, name);
+    if (!found.is_array() || found.size() > kMostTexts) refuse(name, "must be a list of texts");
+    texts.clear();
+    for (const json& text : found) texts.push_back(text_of(name, text));
+  }
+  void table(const char* name, std::map<std::string, std::string>& texts) const {
+    const json& found = at(object_, name);
+    if (!found.is_object() || found.size() > kMostTexts) refuse(name, "must be an object of texts");
+    texts.clear();
+    for (const auto& [key, text] : found.items()) texts[key] = text_of(name, text);
+  }
+
+  [[noreturn]] void refuse(const std::string& name, const std::string& wanted) const {
+    throw DataError(file_ + ": in its state '" + name + "' " + wanted +
+                    "; the file was changed or not written by this version of dtrain");
+  }
+
+ private:
+  static constexpr size_t kMostTexts = 100'000;
+
+  std::string text_of(const char* name, const json& text) const {
+    if (!text.is_string()) refuse(name, "must be text");
+    return text.get<std::string>();
+  }
+
+  const json& object_;
+  const std::string& file_;
+};
+
+/// What the counts must be to each other, whatever the run: every epoch has a step, and every step a sample.
+void require_fitting(const TrainingState& s, const Reader& reader) {
+  const auto require = [&](bool holds, const char* name, const char* wanted) {
+    if (!holds) reader.refuse(name, wanted);
+  };
+  const bool inside = s.cursor > 0;
+  require(s.step >= s.epoch + (inside ? 1 : 0), "step", "must be at least a step for each epoch that was begun");
+  require(s.without_loss <= s.cursor, "without_loss", "must not exceed 'cursor'");
+  require(s.correct <= s.cursor, "correct", "must not exceed 'cursor'");
+  require(s.skipped_steps <= s.cursor && s.skipped_steps <= s.step - s.epoch, "skipped_steps",
+          "must not exceed the steps of the running epoch");
+  require(inside || (s.loss_sum == 0 && s.coverage_sum == 0 && s.replaced_samples == 0), "cursor",
+          "must be above 0 where samples of the epoch were counted");
+  require(s.optimizer_updates <= s.step, "optimizer_updates", "must not exceed 'step'");
+  require(s.schedule.bad_epochs + s.schedule.reductions <= s.epoch, "schedule", "must count finished epochs only");
+  require(s.best_epoch <= s.epoch, "best.epoch", "must be a finished epoch");
+  require(s.best_epoch > 0 || std::isnan(s.best_value), "best.epoch", "must name the epoch of 'best.value'");
+  int exponent = 0;
+  require(s.loss_scale.scale >= LossScale::kLeast && s.loss_scale.scale <= LossScale::kMost &&
+              std::frexp(s.loss_scale.scale, &exponent) == 0.5,
+          "loss_scale.scale", "must be a power of two that a step can have left");
+  require(s.loss_scale.good_steps <= s.step, "loss_scale.good_steps", "must not exceed 'step'");
+}
+
+}  // namespace
+
+std::string to_json(const TrainingState& state) {
+  Writer writer;
+  visit_fields(writer, state);
+  return writer.object.dump();
 }
 
 TrainingState training_state_from_json(const std::string& text, const std::string& file) {
   try {
-    const json j = json::parse(text);
-    TrainingState s;
-    j.at("epoch").get_to(s.epoch);
-    j.at("step").get_to(s.step);
-    j.at("cursor").get_to(s.cursor);
-    j.at("loss_sum").get_to(s.loss_sum);
-    j.at("without_loss").get_to(s.without_loss);
-    j.at("correct").get_to(s.correct);
-    j.at("skipped_steps").get_to(s.skipped_steps);
-    j.at("replaced_samples").get_to(s.replaced_samples);
-    j.at("coverage_sum").get_to(s.coverage_sum);
-    j.at("data_wait_s").get_to(s.data_wait_s);
-    j.at("allreduce_s").get_to(s.allreduce_s);
-    j.at("compute_s").get_to(s.compute_s);
-    j.at("update_s").get_to(s.update_s);
-    j.at("imbalance_s").get_to(s.imbalance_s);
-    j.at("bytes_read").get_to(s.bytes_read);
-    j.at("epoch_seconds").get_to(s.epoch_seconds);
-    j.at("elapsed_s").get_to(s.elapsed_s);
-    s.schedule.best = number_of(j.at("schedule").at("best"));
-    j.at("schedule").at("bad_epochs").get_to(s.schedule.bad_epochs);
-    j.at("schedule").at("reductions").get_to(s.schedule.reductions);
-    j.at("optimizer_updates").get_to(s.optimizer_updates);
-    j.at("loss_scale").at("scale").get_to(s.loss_scale.scale);
-    j.at("loss_scale").at("good_steps").get_to(s.loss_scale.good_steps);
-    s.best_value = number_of(j.at("best").at("value"));
-    j.at("best").at("epoch").get_to(s.best_epoch);
-    j.at("logical_ranks").get_to(s.logical_ranks);
-    j.at("split_sha256").get_to(s.split_sha256);
-    j.at("manifest_sha256").get_to(s.manifest_sha256);
-    j.at("trained_on").get_to(s.trained_on);
-    j.at("classes").get_to(s.classes);
-    j.at("config").get_to(s.config);
-    j.at("versions").get_to(s.versions);
-    if (s.epoch < 0 || s.step < 0 || s.cursor < 0 || s.logical_ranks < 1)
-      throw DataError(file + ": its state has a negative count");
-    if (!(s.loss_scale.scale >= LossScale::kLeast && s.loss_scale.scale <= LossScale::kMost))
-      throw DataError(file + ": its state has a loss scale that no step can have left");
-    return s;
+    const json object = json::parse(text);
+    TrainingState state;
+    const Reader reader(object, file);
+    visit_fields(reader, state);
+    require_fitting(state, reader);
+    return state;
   } catch (const json::exception& error) {
     throw DataError(file + ": its state cannot be read (" + error.what() +
                     "); the file was not written by this version of dtrain");

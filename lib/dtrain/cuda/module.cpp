@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/module_stamp.hpp"
 #include "dtrain/cuda/kernels.hpp"
 #include "dtrain/cuda/real_nccl.hpp"
 #include "dtrain/device/gpu_module.hpp"
@@ -149,6 +150,8 @@ class CudaModule final : public GpuModule {
   CudaMath math_;
   std::unique_ptr<NcclApi> nccl_ = make_real_nccl();
 };
+
+[[gnu::section(".note.dtrain"), gnu::used]] alignas(4) constexpr auto kStamp = module_stamp(DTRAIN_BUILD_STAMP);
 
 GpuModule& module() {
   static CudaModule module;

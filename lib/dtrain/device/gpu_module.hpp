@@ -32,17 +32,17 @@ class GpuModule {
   virtual std::string cuda_version() const = 0;
 };
 
-/// What the module exports: its one function, and what it was built as. The program loads a module of its own build
-/// only, as the two share C++ classes.
+/// What the module exports: its one function, and what it was built as: the text of its ModuleStamp. The program loads
+/// a module of its own build only, as the two share C++ classes.
 struct GpuModuleEntry {
   const char* build;  ///< names the headers that both share, LibTorch and the kind of build (cmake/DtrainCuda.cmake)
   GpuModule& (*module)();
 };
 inline constexpr const char* kGpuModuleEntry = "dtrain_gpu_module_entry";  ///< extern "C" const GpuModuleEntry
 
-/// Loads the module, which then stays for the life of the process. Looks for libdtrain_cuda.so beside the program and
-/// in the lib/ of the folders above it, as a build and a bundle have it. Throws MissingError where there is none or it
-/// cannot be loaded, in one sentence that says why.
+/// Loads libdtrain_cuda.so, which then stays for the life of the process; base/module_file.hpp tells from where, and
+/// what is refused. Throws MissingError where there is none, it is of another build or the loader refuses it, and
+/// PermissionError where somebody else could have put it there.
 GpuModule& load_gpu_module();
 
 /// Where load_gpu_module() would find it, "" where there is none: the program was built without CUDA.

@@ -19,6 +19,7 @@
 #include <string_view>
 #include <vector>
 
+#include "dtrain/base/module_stamp.hpp"
 #include "dtrain/io/dicom_module.hpp"
 
 namespace dtrain {
@@ -186,8 +187,10 @@ bool decode_file(DicomFile* file, void* samples, size_t samples_size, char* why,
 
 void close_file(DicomFile* file) { delete file; }
 
+[[gnu::section(".note.dtrain"), gnu::used]] alignas(4) constexpr auto kStamp = module_stamp(DTRAIN_DICOM_STAMP);
+
 }  // namespace
 }  // namespace dtrain
 
-extern "C" __attribute__((visibility("default"))) const dtrain::DicomModule dtrain_dicom_module = {
-    dtrain::kDicomModuleVersion, dtrain::open_file, dtrain::decode_file, dtrain::close_file};
+extern "C" __attribute__((visibility("default")))
+const dtrain::DicomModule dtrain_dicom_module = {dtrain::open_file, dtrain::decode_file, dtrain::close_file};

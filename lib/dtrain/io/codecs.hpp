@@ -30,7 +30,7 @@ ImageHeader read_bmp_header(std::span<const std::byte> file, const std::string& 
 Image decode_pnm(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits);
 ImageHeader read_pnm_header(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits);
 
-/// Where libdtrain_dicom.so is not beside the program, a DataError that says so.
+/// Where libdtrain_dicom.so cannot be loaded (base/module_file.hpp), a DataError that says why.
 Image decode_dicom(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits);
 ImageHeader read_dicom_header(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits);
 

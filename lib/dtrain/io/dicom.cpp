@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "dtrain/base/error.hpp"
-#include "dtrain/base/program.hpp"
+#include "dtrain/base/module_file.hpp"
 #include "dtrain/io/codecs.hpp"
 #include "dtrain/io/dicom_module.hpp"
 
@@ -18,22 +18,24 @@ struct Loaded {
   std::string why;
 };
 
-Loaded load_module() {
-  const std::string path = file_of_program(kDicomModuleFile);
-  if (path.empty())
+Loaded load() {
+  if (module_path(kDicomModuleFile).empty())
     return {nullptr, std::string(kDicomModuleFile) +
-                         ", which reads such, is not beside the program: it is built where "
-                         "DCMTK is installed"};
-  void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) return {nullptr, path + " cannot be loaded: " + dlerror()};
-  const auto* module = static_cast<const DicomModule*>(dlsym(handle, kDicomModuleEntry));
-  if (module == nullptr || module->version != kDicomModuleVersion) return {nullptr, path + " belongs to another build"};
-  return {module, ""};
+                         ", which reads such, is not in lib/ of the program's folder: it is built where DCMTK is "
+                         "installed"};
+  try {
+    void* handle = load_module(kDicomModuleFile, DTRAIN_DICOM_STAMP);
+    const auto* module = static_cast<const DicomModule*>(dlsym(handle, kDicomModuleEntry));
+    check(module != nullptr, "the DICOM module is what its stamp says");
+    return {module, ""};
+  } catch (const Error& error) {
+    return {nullptr, error.what()};
+  }
 }
 
 /// Loaded at the first DICOM file, for the life of the process.
 const Loaded& loaded() {
-  static const Loaded result = load_module();
+  static const Loaded result = load();
   return result;
 }
 

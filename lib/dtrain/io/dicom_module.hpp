@@ -5,9 +5,7 @@
 namespace dtrain {
 
 // What libdtrain_dicom.so, which alone knows DCMTK, gives to dicom.cpp. The two share no C++ class, no allocation and
-// no exception, so a number tells whether they fit.
-
-inline constexpr int kDicomModuleVersion = 1;
+// no exception, but this header, whose state its ModuleStamp names.
 
 struct DicomFile;  ///< an open file, the module's
 
@@ -20,7 +18,6 @@ struct DicomHeader {
 };
 
 struct DicomModule {
-  int version;  ///< kDicomModuleVersion
   /// Reads the data elements; `bytes` must outlive the result. Null if it is refused, with a sentence in `why`, which
   /// holds `why_size` bytes.
   DicomFile* (*open)(const void* bytes, size_t size, DicomHeader* header, char* why, size_t why_size);

@@ -8,6 +8,7 @@
 #include "dtrain/base/hash.hpp"
 #include "dtrain/checkpoint/checkpoint_folder.hpp"
 #include "dtrain/checkpoint/checkpoint_writer.hpp"
+#include "dtrain/checkpoint/weights_origin.hpp"
 #include "dtrain/io/file.hpp"
 #include "support/catch.hpp"
 #include "support/temporary_folder.hpp"
@@ -27,13 +28,13 @@ static TrainingState some_state() {
   state.epoch_seconds = 1.5;
   state.elapsed_s = 1e-7;
   state.schedule = {0.123456789012345678, 1, 2};
-  state.optimizer_updates = 418;
-  state.loss_scale = {16384, 77};
+  state.optimizer_updates = 3;
+  state.loss_scale = {16384, 4};
   state.best_value = 0.75;
   state.best_epoch = 2;
   state.logical_ranks = 8;
-  state.split_sha256 = "ab";
-  state.manifest_sha256 = "cd";
+  state.split_sha256 = std::string(64, 'a');
+  state.manifest_sha256 = std::string(64, 'c');
   state.trained_on = "0123456789ab";
   state.classes = {"a", "b\"c"};
   state.config = {{"seed", "1"}, {"model.name", "unet"}};
@@ -59,7 +60,7 @@ TEST_CASE("the state keeps every bit through JSON") {
   CHECK(back.skipped_steps == 2);
   CHECK(back.replaced_samples == 3);
   CHECK(back.loss_scale.scale == 16384);
-  CHECK(back.loss_scale.good_steps == 77);
+  CHECK(back.loss_scale.good_steps == 4);
   CHECK(back.classes == state.classes);
   TrainingState fresh;
   fresh.logical_ranks = 1;
@@ -69,11 +70,145 @@ TEST_CASE("the state keeps every bit through JSON") {
 TEST_CASE("a state that is not one is refused with the file's name") {
   CHECK_THROWS_WITH(training_state_from_json("{}", "file.safetensors"), Catch::Contains("file.safetensors"));
   CHECK_THROWS_AS(training_state_from_json("{", "f"), DataError);
-  TrainingState state = some_state();
-  for (const double scale : {0.5, 0x1p33}) {
-    state.loss_scale.scale = scale;
-    CHECK_THROWS_WITH(training_state_from_json(to_json(state), "f"), Catch::Contains("loss scale"));
+}
+
+TEST_CASE("the state is written as version 0.1.0 writes it") {
+  TrainingState state;
+  state.logical_ranks = 1;
+  state.coverage_sum = 0xfedcba9876543210ULL;
+  state.classes = {"a"};
+  state.config = {{"seed", "1"}};
+  CHECK(to_json(state) ==
+        R"({"allreduce_s":0.0,"best":{"epoch":0,"value":null},"bytes_read":0,"classes":["a"],"compute_s":0.0,)"
+        R"("config":{"seed":"1"},"correct":0,"coverage_sum":18364758544493064720,"cursor":0,"data_wait_s":0.0,)"
+        R"("elapsed_s":0.0,"epoch":0,"epoch_seconds":0.0,"imbalance_s":0.0,"logical_ranks":1,)"
+        R"("loss_scale":{"good_steps":0,"scale":65536.0},"loss_sum":0.0,"manifest_sha256":"","optimizer_updates":0,)"
+        R"("replaced_samples":0,"schedule":{"bad_epochs":0,"best":null,"reductions":0},"skipped_steps":0,)"
+        R"("split_sha256":"","step":0,"trained_on":"","update_s":0.0,"versions":{},"without_loss":0})");
+}
+
+TEST_CASE("a state that no run leaves is refused by the name of its field") {
+  using Change = void (*)(TrainingState&);
+  const std::vector<std::pair<std::string, Change>> cases = {
+      {"epoch", [](TrainingState& s) { s.epoch = -1; }},
+      {"epoch", [](TrainingState& s) { s.epoch = 1'000'000'001; }},
+      {"step", [](TrainingState& s) { s.step = INT64_MAX; }},
+      {"step", [](TrainingState& s) { s.step = 3; }},  // three epochs, and one that was begun
+      {"cursor", [](TrainingState& s) { s.cursor = -1; }},
+      {"without_loss", [](TrainingState& s) { s.without_loss = 78; }},
+      {"correct", [](TrainingState& s) { s.correct = 78; }},
+      {"correct", [](TrainingState& s) { s.correct = -1; }},
+      {"skipped_steps", [](TrainingState& s) { s.skipped_steps = 78; }},
+      {"replaced_samples", [](TrainingState& s) { s.replaced_samples = INT64_MIN; }},
+      {"cursor", [](TrainingState& s) { s.cursor = s.correct = s.skipped_steps = 0; }},
+      {"data_wait_s", [](TrainingState& s) { s.data_wait_s = -1; }},
+      {"allreduce_s", [](TrainingState& s) { s.allreduce_s = -1; }},
+      {"compute_s", [](TrainingState& s) { s.compute_s = 1e13; }},
+      {"update_s", [](TrainingState& s) { s.update_s = -1; }},
+      {"imbalance_s", [](TrainingState& s) { s.imbalance_s = -1; }},
+      {"bytes_read", [](TrainingState& s) { s.bytes_read = -1; }},
+      {"epoch_seconds", [](TrainingState& s) { s.epoch_seconds = -1; }},
+      {"elapsed_s", [](TrainingState& s) { s.elapsed_s = -1; }},
+      {"elapsed_s", [](TrainingState& s) { s.elapsed_s = INFINITY; }},
+      {"loss_sum", [](TrainingState& s) { s.loss_sum = NAN; }},
+      {"schedule.bad_epochs", [](TrainingState& s) { s.schedule.bad_epochs = -1; }},
+      {"schedule.reductions", [](TrainingState& s) { s.schedule.reductions = -5; }},
+      {"schedule", [](TrainingState& s) { s.schedule.reductions = 3; }},
+      {"optimizer_updates", [](TrainingState& s) { s.optimizer_updates = 421; }},
+      {"optimizer_updates", [](TrainingState& s) { s.optimizer_updates = -1; }},
+      {"loss_scale.scale", [](TrainingState& s) { s.loss_scale.scale = 0.5; }},
+      {"loss_scale.scale", [](TrainingState& s) { s.loss_scale.scale = 0x1p33; }},
+      {"loss_scale.scale", [](TrainingState& s) { s.loss_scale.scale = 3; }},
+      {"loss_scale.good_steps", [](TrainingState& s) { s.loss_scale.good_steps = 2000; }},
+      {"best.epoch", [](TrainingState& s) { s.best_epoch = 4; }},
+      {"best.epoch", [](TrainingState& s) { s.best_epoch = 0; }},
+      {"logical_ranks", [](TrainingState& s) { s.logical_ranks = 0; }},
+      {"logical_ranks", [](TrainingState& s) { s.logical_ranks = 65537; }},
+      {"split_sha256", [](TrainingState& s) { s.split_sha256 = "ab"; }},
+      {"manifest_sha256", [](TrainingState& s) { s.manifest_sha256[0] = 'g'; }},
+      {"trained_on", [](TrainingState& s) { s.trained_on = "nothing at all"; }},
+  };
+  for (const auto& [field, change] : cases) {
+    TrainingState state = some_state();
+    change(state);
+    INFO(field << " in " << to_json(state));
+    CHECK_THROWS_WITH(training_state_from_json(to_json(state), "f.safetensors"),
+                      Catch::StartsWith("f.safetensors: ") && Catch::Contains("'" + field + "'"));
   }
+}
+
+TEST_CASE("a state whose fields are of another kind is refused") {
+  const std::string good = to_json(some_state());
+  const std::vector<std::pair<std::string, std::string>> changes = {
+      {"\"step\":420", "\"step\":420.5"},
+      {"\"step\":420", "\"step\":true"},
+      {"\"step\":420", "\"step\":18446744073709551615"},
+      {"\"step\":420", "\"step\":null"},
+      {"\"coverage_sum\":18364758544493064720", "\"coverage_sum\":-1"},
+      {"\"elapsed_s\":1e-07", "\"elapsed_s\":\"1\""},
+      {"\"elapsed_s\":1e-07", "\"elapsed_s\":1e999"},
+      {"\"schedule\":{", "\"schedule\":[{"},
+      {"[\"a\",", "[1,"},
+      {"{\"libtorch\":\"2.11.0\"}", "{\"libtorch\":2}"},
+  };
+  for (const auto& [from, to] : changes) {
+    INFO(to);
+    std::string text = good;
+    REQUIRE(text.find(from) != std::string::npos);
+    text.replace(text.find(from), from.size(), to);
+    CHECK_THROWS_AS(training_state_from_json(text, "f"), DataError);
+  }
+}
+
+TEST_CASE("a list of what was trained on that could not be is refused, not passed by") {
+  for (const char* right : {"", "0123456789ab", "0123456789ab0123456789ac"})
+    CHECK_NOTHROW(require_training_digits(right, "f"));
+  for (const std::string wrong : {"garbage", "0123456789a", "0123456789AB", "0123456789ab0123456789ab",
+                                  "0123456789ac0123456789ab", "0123456789ab,"})
+    CHECK_THROWS_WITH(require_training_digits(wrong, "f"), Catch::StartsWith("f: 'trained_on'"));
+}
+
+TEST_CASE("the metadata of weights of ours are in order, and those of others need not be") {
+  const std::map<std::string, std::string> good = {
+      {"format", "dtrain-weights-1"},         {"logical_ranks", "4"},
+      {"classes", "[\"a\",\"b\"]"},           {"epoch", "2"},
+      {"split_sha256", std::string(64, '0')}, {"trained_on", "0123456789ab"}};
+  const WeightsOrigin origin = weights_origin(good, "f");
+  CHECK(origin.logical_ranks == 4);
+  CHECK(origin.classes == std::vector<std::string>{"a", "b"});
+  CHECK(origin.trained_on == "0123456789ab");
+  for (const auto& [key, wrong] :
+       std::vector<std::pair<std::string, std::string>>{{"logical_ranks", "4x"},
+                                                        {"logical_ranks", "-4"},
+                                                        {"logical_ranks", "99999999999999999999"},
+                                                        {"classes", "{}"},
+                                                        {"classes", "[1]"},
+                                                        {"epoch", "0"},
+                                                        {"split_sha256", "x"},
+                                                        {"trained_on", "x"}}) {
+    INFO(key << " " << wrong);
+    auto changed = good;
+    changed[key] = wrong;
+    CHECK_THROWS_WITH(weights_origin(changed, "f"), Catch::StartsWith("f: '" + key + "'"));
+    changed.erase("format");
+    if (key != "trained_on") CHECK_NOTHROW(weights_origin(changed, "f"));
+  }
+  CHECK(weights_origin({}, "f").trained_on.empty());
+}
+
+TEST_CASE("a checkpoint under a name that tells another place is refused") {
+  const test::TemporaryFolder folder;
+  const CheckpointFolder checkpoints(folder / "checkpoints");
+  const std::string path = checkpoints.save(some_state(), HostCopy({{"model.w", at::ones({3})}}), 3);
+  std::filesystem::copy(path, folder / "kept.safetensors");
+  CHECK(CheckpointFolder::read(folder / "kept.safetensors").state.step == 420);
+  const std::string other = folder / "checkpoints/epoch-0003-step-00000421.safetensors";
+  std::filesystem::copy(path, other);
+  CHECK_THROWS_WITH(CheckpointFolder::read(other), Catch::Contains("which is not what its name tells"));
+  const auto newest = checkpoints.newest();
+  REQUIRE(newest);
+  CHECK(newest->path == path);
+  CHECK(newest->skipped.size() == 1);
 }
 
 TEST_CASE("tensors of any layout come back with their values") {

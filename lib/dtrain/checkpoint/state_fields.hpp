@@ -1,0 +1,52 @@
+#pragma once
+#include "dtrain/checkpoint/state.hpp"
+
+namespace dtrain {
+
+/// More than any run reaches, and far from where a sum of two would overflow.
+inline constexpr int64_t kMostCount = int64_t{1} << 53;
+inline constexpr int64_t kMostEpochs = 1'000'000'000;
+inline constexpr int64_t kMostLogicalRanks = 65536;
+
+/// Names every field of a state once, with what it may be, to a visitor that writes, reads or judges them. A name with
+/// a dot lies in a group of the JSON object. The visitor's functions: count(name, number, least, most); sum(name,
+/// number) of 64 bits modulo 2^64; real(name, value), finite; real_or_none(name, value), NaN where there is none;
+/// seconds(name, value); hash(name, text), a SHA-256 or nothing; digits(name, text) of training_digits(); list(name,
+/// texts); table(name, texts by name).
+template <class Visitor, class State>
+void visit_fields(Visitor& v, State& s) {
+  v.count("epoch", s.epoch, 0, kMostEpochs);
+  v.count("step", s.step, 0, kMostCount);
+  v.count("cursor", s.cursor, 0, kMostCount);
+  v.real("loss_sum", s.loss_sum);
+  v.count("without_loss", s.without_loss, 0, kMostCount);
+  v.count("correct", s.correct, 0, kMostCount);
+  v.count("skipped_steps", s.skipped_steps, 0, kMostCount);
+  v.count("replaced_samples", s.replaced_samples, 0, kMostCount);
+  v.sum("coverage_sum", s.coverage_sum);
+  v.seconds("data_wait_s", s.data_wait_s);
+  v.seconds("allreduce_s", s.allreduce_s);
+  v.seconds("compute_s", s.compute_s);
+  v.seconds("update_s", s.update_s);
+  v.seconds("imbalance_s", s.imbalance_s);
+  v.count("bytes_read", s.bytes_read, 0, int64_t{1} << 60);
+  v.seconds("epoch_seconds", s.epoch_seconds);
+  v.seconds("elapsed_s", s.elapsed_s);
+  v.real_or_none("schedule.best", s.schedule.best);
+  v.count("schedule.bad_epochs", s.schedule.bad_epochs, 0, kMostEpochs);
+  v.count("schedule.reductions", s.schedule.reductions, 0, kMostEpochs);
+  v.count("optimizer_updates", s.optimizer_updates, 0, kMostCount);
+  v.real("loss_scale.scale", s.loss_scale.scale);
+  v.count("loss_scale.good_steps", s.loss_scale.good_steps, 0, LossScale::kGrowAfter - 1);
+  v.real_or_none("best.value", s.best_value);
+  v.count("best.epoch", s.best_epoch, 0, kMostEpochs);
+  v.count("logical_ranks", s.logical_ranks, 1, kMostLogicalRanks);
+  v.hash("split_sha256", s.split_sha256);
+  v.hash("manifest_sha256", s.manifest_sha256);
+  v.digits("trained_on", s.trained_on);
+  v.list("classes", s.classes);
+  v.table("config", s.config);
+  v.table("versions", s.versions);
+}
+
+}  // namespace dtrain
