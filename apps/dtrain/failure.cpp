@@ -17,6 +17,13 @@
 
 namespace dtrain {
 
+// A layer that it has chosen how to compute, but cannot set up: the type of its error is not for others to catch.
+constexpr std::string_view kOneDnnOutOfMemory = "could not create a primitive";
+
+bool tells_of_memory(const std::system_error& error) {
+  return error.code() == std::errc::not_enough_memory || error.code() == std::errc::resource_unavailable_try_again;
+}
+
 static Error as_error(const std::exception_ptr& failure) {
   try {
     std::rethrow_exception(failure);
@@ -38,7 +45,14 @@ static Error as_error(const std::exception_ptr& failure) {
                    "out of memory in LibTorch; lower batch.per_rank or data.image.size (" + first_line + ")");
     if (first_line.find("CUDA error") != std::string::npos) return DeviceError("LibTorch: " + first_line);
     return InternalError("LibTorch: " + first_line);
+  } catch (const std::system_error& error) {
+    if (!tells_of_memory(error)) return InternalError(error.what());
+    return Error(exit_code::kOutOfMemory,
+                 std::string("the system has no room for another thread (") + error.what() +
+                     "); lower data.loader.threads, or raise the limit on memory or processes (ulimit -v, ulimit -u)");
   } catch (const std::exception& error) {
+    if (std::string_view(error.what()) == kOneDnnOutOfMemory)
+      return Error(exit_code::kOutOfMemory, "out of memory in oneDNN; lower batch.per_rank or data.image.size");
     return InternalError(error.what());
   } catch (...) {
     return InternalError("an exception of unknown type");

@@ -21,6 +21,8 @@ void throw_errno(const std::string& doing, const std::string& path, int error_nu
     case EPERM:
     case EROFS:
       throw PermissionError(sentence);
+    case ENOMEM:
+      throw Error(exit_code::kOutOfMemory, sentence);
     default:
       throw IoError(sentence);
   }
