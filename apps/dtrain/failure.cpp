@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/printable.hpp"
 #include "dtrain/base/text.hpp"
 
 namespace dtrain {
@@ -67,19 +68,20 @@ static void print_line(const std::string& line) {
 // One error whose sentence ends in a list (its lines are indented), or several errors, one a line: the list comes
 // first, so that dtrain's last line tells what happened.
 static std::string head_last(const std::string& sentence, const std::string& head) {
-  const std::vector<std::string> lines = split_text(sentence, '\n');
+  const std::vector<std::string> lines = lines_of(sentence);
   const auto errors =
       std::count_if(lines.begin(), lines.end(), [](const std::string& line) { return !line.starts_with(' '); });
-  if (errors > 1) return sentence + "\n" + head + std::to_string(errors) + " errors, listed above; nothing was started";
-  if (lines.size() == 1) return head + sentence;
+  if (errors > 1)
+    return join(lines, "\n") + "\n" + head + std::to_string(errors) + " errors, listed above; nothing was started";
   const std::string& first = lines.front();
-  return sentence.substr(first.size() + 1) + "\n" + head + first +
+  if (lines.size() == 1) return head + first;
+  return join({lines.begin() + 1, lines.end()}, "\n") + "\n" + head + first +
          (first.ends_with(':') ? " see above" : "; see above");
 }
 
 int end_in_failure(std::exception_ptr failure, Job& job) {
   const Error error = as_error(failure);
-  job.note_failure(error.what());
+  job.note_failure(shown(error.what()));
   if (!job.may_tell_failure()) std::this_thread::sleep_for(std::chrono::seconds(10));  // ended by the one that tells
   const std::string rank = job.size() > 1 ? " [" + job.name() + "]" : "";
   const std::string head = "dtrain: error " + std::to_string(error.code()) + rank + ": ";
@@ -89,7 +91,7 @@ int end_in_failure(std::exception_ptr failure, Job& job) {
 }
 
 static void write_line(const std::string& line) {
-  const std::string whole = line + "\n";
+  const std::string whole = printable(line) + "\n";
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, whole.data(), whole.size());
 }
 

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/printable.hpp"
 
 namespace dtrain {
 
@@ -67,9 +68,9 @@ void Log::attach_file(const std::string& path) {
   }
 }
 
-void Log::debug(const std::string& line) const { impl_->logger->debug("{}", line); }
-void Log::info(const std::string& line) const { impl_->logger->info("{}", line); }
-void Log::warning(const std::string& line) const { impl_->logger->warn("{}", line); }
-void Log::error(const std::string& line) const { impl_->logger->error("{}", line); }
+void Log::debug(const std::string& line) const { impl_->logger->debug("{}", shown(line)); }
+void Log::info(const std::string& line) const { impl_->logger->info("{}", shown(line)); }
+void Log::warning(const std::string& line) const { impl_->logger->warn("{}", shown(line)); }
+void Log::error(const std::string& line) const { impl_->logger->error("{}", shown(line)); }
 
 }  // namespace dtrain

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/printable.hpp"
 
 namespace dtrain {
 
@@ -85,6 +86,9 @@ TrainingState training_state_from_json(const std::string& text, const std::strin
     j.at("classes").get_to(s.classes);
     j.at("config").get_to(s.config);
     j.at("versions").get_to(s.versions);
+    for (const std::string& name : s.classes)
+      if (!is_printable(name))
+        throw DataError(file + ": its state has a class '" + name + "', with characters that steer a terminal");
     if (s.epoch < 0 || s.step < 0 || s.cursor < 0 || s.logical_ranks < 1)
       throw DataError(file + ": its state has a negative count");
     if (!(s.loss_scale.scale >= LossScale::kLeast && s.loss_scale.scale <= LossScale::kMost))

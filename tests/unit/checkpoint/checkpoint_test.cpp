@@ -70,6 +70,9 @@ TEST_CASE("a state that is not one is refused with the file's name") {
   CHECK_THROWS_WITH(training_state_from_json("{}", "file.safetensors"), Catch::Contains("file.safetensors"));
   CHECK_THROWS_AS(training_state_from_json("{", "f"), DataError);
   TrainingState state = some_state();
+  state.classes = {"x\ndtrain: error 0: all good"};
+  CHECK_THROWS_WITH(training_state_from_json(to_json(state), "f"), Catch::Contains("has a class"));
+  state = some_state();
   for (const double scale : {0.5, 0x1p33}) {
     state.loss_scale.scale = scale;
     CHECK_THROWS_WITH(training_state_from_json(to_json(state), "f"), Catch::Contains("loss scale"));
