@@ -8,6 +8,7 @@
 
 #include "commands.hpp"
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/printable.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/base/time.hpp"
 #include "dtrain/dist/bucket_sum.hpp"
@@ -125,7 +126,7 @@ int run_bench_comm(const BenchCommCommand& command, const Config& config, Job& j
         {"intra_host", config.experiment.distributed.intra_host == IntraHost::network ? "network" : "auto"},
         {"results", results},
         {"versions", library_versions()}};
-    std::printf("%s\n", json.dump().c_str());
+    std::printf("%s\n", printable(json.dump()).c_str());
   }
   return exit_code::kDone;
 }

@@ -10,6 +10,7 @@
 
 #include "commands.hpp"
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/printable.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/data/device_batches.hpp"
 #include "dtrain/data/epoch_requests.hpp"
@@ -250,8 +251,8 @@ Json rate_json(const Rate& rate) {
 
 void print_head(const BenchInputCommand& command, const Config& config, const Plan& plan, const Job& job) {
   const ImageOptions& size = config.experiment.data.image;
-  std::printf("input of %s: %s, %s; %s x %s x %s, %s x %s of %s, %s a rank\n", config.experiment.name.c_str(),
-              config.values.at("data.format").text.c_str(),
+  std::printf("input of %s: %s, %s; %s x %s x %s, %s x %s of %s, %s a rank\n",
+              printable(config.experiment.name).c_str(), config.values.at("data.format").text.c_str(),
               count_of(static_cast<int64_t>(plan.split.train.size()), "training sample").c_str(),
               std::to_string(size.seen_height()).c_str(), std::to_string(size.seen_width()).c_str(),
               std::to_string(size.channels).c_str(), count_of(job.size(), "rank").c_str(),
@@ -313,7 +314,7 @@ int run_bench_input(const BenchInputCommand& command, const Config& config, Job&
         "  bytes: parallel, up to pictures of %s x %s in host memory, which a GPU or data.loader.cache=device crops, "
         "flips and normalises\n",
         std::to_string(e.data.image.height).c_str(), std::to_string(e.data.image.width).c_str());
-  if (command.json) std::printf("%s\n", json.dump().c_str());
+  if (command.json) std::printf("%s\n", printable(json.dump()).c_str());
   return exit_code::kDone;
 }
 

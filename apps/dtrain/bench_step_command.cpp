@@ -9,6 +9,7 @@
 
 #include "commands.hpp"
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/printable.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/data/device_batches.hpp"
 #include "dtrain/dist/collectives.hpp"
@@ -179,7 +180,7 @@ int run_bench_step(const BenchStepCommand& command, const Config& config, Job& j
                                          {"steps", command.steps},
                                          {"bucket_mb", trainer.reducer().cost().bucket_mb},
                                          {"versions", library_versions()}};
-    std::printf("%s\n", json.dump().c_str());
+    std::printf("%s\n", printable(json.dump()).c_str());
   }
   return exit_code::kDone;
 }

@@ -9,6 +9,7 @@
 #include "cache_plan.hpp"
 #include "commands.hpp"
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/printable.hpp"
 #include "dtrain/base/shell_word.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/base/time.hpp"
@@ -95,7 +96,7 @@ void print_mask_shares(const Plan& plan, const Findings& findings, Json& json) {
     }
     for (size_t k = 1; k < pixels.size() && all > 0; ++k) {
       const double share = 100.0 * static_cast<double>(pixels[k]) / static_cast<double>(all);
-      std::printf("%s  %-24s %5.1f %% of the pixels, in %s\n", part, plan.outputs[k - 1].c_str(), share,
+      std::printf("%s  %-24s %5.1f %% of the pixels, in %s\n", part, printable(plan.outputs[k - 1]).c_str(), share,
                   count_of(samples[k], "mask").c_str());
       json["parts"][part]["pixel_percent"][plan.outputs[k - 1]] = share;
     }
@@ -123,7 +124,7 @@ void print_part(const Plan& plan, const std::string& name, Json& json) {
   counts["samples"] = part.size();
   if (plan.dataset.task != Task::segmentation && !part.empty()) {
     for (size_t k = 0; k < plan.outputs.size(); ++k) {
-      std::printf("  %-24s %8s  %5.1f %%\n", plan.outputs[k].c_str(), with_commas(positive[k]).c_str(),
+      std::printf("  %-24s %8s  %5.1f %%\n", printable(plan.outputs[k]).c_str(), with_commas(positive[k]).c_str(),
                   100.0 * static_cast<double>(positive[k]) / static_cast<double>(part.size()));
       counts["classes"][plan.outputs[k]] = positive[k];
     }
@@ -141,7 +142,7 @@ void print_part(const Plan& plan, const std::string& name, Json& json) {
 void print_network(const Experiment& e, const Plan& plan, Json& json) {
   std::string weights_line;
   const auto network = make_planned_network(e, plan, true, weights_line);
-  std::printf("network: %s\n  %-44s %-8s %-18s %12s %14s\n", weights_line.c_str(), "layer", "kind", "output",
+  std::printf("network: %s\n  %-44s %-8s %-18s %12s %14s\n", printable(weights_line).c_str(), "layer", "kind", "output",
               "parameters", "MFLOP forward");
   int64_t parameters = 0;
   int64_t flop = 0;
@@ -156,8 +157,8 @@ void print_network(const Experiment& e, const Plan& plan, Json& json) {
     activations += numel;
     parameters += layer.parameters;
     flop += layer.flop;
-    std::printf("  %-44s %-8s %-18s %12s %14.2f\n", layer.name.c_str(), layer.kind.c_str(), join(shape, "x").c_str(),
-                with_commas(layer.parameters).c_str(), static_cast<double>(layer.flop) / 1e6);
+    std::printf("  %-44s %-8s %-18s %12s %14.2f\n", printable(layer.name).c_str(), layer.kind.c_str(),
+                join(shape, "x").c_str(), with_commas(layer.parameters).c_str(), static_cast<double>(layer.flop) / 1e6);
   }
   const double weights_mb = static_cast<double>(parameters) * 4 / 1e6;
   const auto states = static_cast<double>(state_names(e.optimizer).size());
@@ -226,7 +227,7 @@ Json names_of(const Plan& plan, const std::vector<int64_t>& samples) {
 
 // Paths may be no UTF-8.
 std::string dump(const Json& json, int indent = -1) {
-  return json.dump(indent, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
 }
 
 // What trains with the same configuration.
@@ -243,7 +244,7 @@ Json with_names(Json json, const Plan& plan, const Findings& findings) {
   for (const auto& [index, error] : findings.bad)
     json["bad"].push_back({{"path", plan.dataset.samples[static_cast<size_t>(index)].path},
                            {"code", error.code()},
-                           {"error", error.what()}});
+                           {"error", shown(error.what())}});
   std::map<int64_t, Json> duplicates;  // by the first of them
   for (const auto& [content, samples] : findings.by_content)
     if (samples.size() > 1) duplicates[samples.front()] = names_of(plan, samples);
@@ -274,10 +275,10 @@ int look_and_tell(const CheckCommand& command, const Config& config, const Log& 
   json["split_sha256"] = plan.split.sha256;
   json["notes"] = plan.dataset.notes;
   std::vector<std::string> warnings;
-  std::printf("data: %s, %s, manifest %s\n", e.data.root.empty() ? "synthetic" : e.data.root.c_str(),
+  std::printf("data: %s, %s, manifest %s\n", e.data.root.empty() ? "synthetic" : printable(e.data.root).c_str(),
               count_of(static_cast<int64_t>(plan.dataset.samples.size()), "sample").c_str(),
               plan.dataset.manifest_sha256.substr(0, 12).c_str());
-  for (const std::string& note : plan.dataset.notes) std::printf("  %s\n", note.c_str());
+  for (const std::string& note : plan.dataset.notes) std::printf("  %s\n", shown(note).c_str());
   std::printf("split %s\n", plan.split.sha256.substr(0, 12).c_str());
   for (const char* part : {"train", "valid", "test"}) print_part(plan, part, json);
   print_network(e, plan, json);
@@ -312,10 +313,11 @@ int look_and_tell(const CheckCommand& command, const Config& config, const Log& 
   json["hash_s"] = findings.hash_s;
   json["leaks"] = leaks;
   json["warnings"] = warnings;
-  for (const std::string& warning : warnings) std::printf("warning: %s\n", warning.c_str());
+  for (const std::string& warning : warnings) std::printf("warning: %s\n", shown(warning).c_str());
   const bool good = findings.bad.empty() && leaks.empty();
   if (good)
-    std::printf("all %s can be read; nothing stands against: %s\n", pictures.c_str(), training_line(command).c_str());
+    std::printf("all %s can be read; nothing stands against: %s\n", pictures.c_str(),
+                printable(training_line(command)).c_str());
   std::vector<Error> errors;
   const auto attempt = [&](const auto& write) {  // what was found is told all the same
     try {
@@ -326,23 +328,24 @@ int look_and_tell(const CheckCommand& command, const Config& config, const Log& 
   };
   report.written = true;
   attempt([&] {
-    write_file_atomically(command.output, dump(with_names(json, plan, findings), 2));
+    write_file_atomically(command.output, dump(with_names(json, plan, findings), 2) + "\n");
     log.info("written: " + command.output);
   });
   attempt([&] {
     if (command.preview.empty()) return;
     write_preview(config, plan, findings, command.preview);
-    std::printf("preview: %s\n", command.preview.c_str());
+    std::printf("preview: %s\n", printable(command.preview).c_str());
   });
-  if (command.json) std::fputs(dump(json).c_str(), stdout);
+  if (command.json) std::printf("%s\n", printable(dump(json)).c_str());
   std::fflush(stdout);
   if (good && errors.empty()) return exit_code::kDone;
   if (good) throw errors.front();
   for (const auto& [index, error] : findings.bad) errors.push_back(error);
   for (const std::string& leak : leaks) errors.push_back(DataError(leak));
   const Error all = merge_errors(errors);
-  throw Error(all.code(), count_of(static_cast<int64_t>(errors.size()), "finding") + " against this data set:\n" +
-                              capped_list(split_text(all.what(), '\n')));
+  throw Error(all.code(),
+              with_list(count_of(static_cast<int64_t>(errors.size()), "finding") + " against this data set:",
+                        lines_of(all.what())));
 }
 
 }  // namespace
@@ -356,9 +359,9 @@ int run_check(const CheckCommand& command, const Config& config, const Log& log)
   } catch (const Error& error) {
     if (report.written) throw;
     report.json["code"] = error.code();
-    report.json["error"] = error.what();
+    report.json["error"] = shown(error.what());
     try {
-      write_file_atomically(command.output, dump(report.json, 2));
+      write_file_atomically(command.output, dump(report.json, 2) + "\n");
     } catch (const Error&) {
       // what is wrong with the data comes first
     }

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstring>
 
 #include "commands.hpp"
 #include "dtrain/base/error.hpp"
@@ -268,7 +269,13 @@ void refuse_unknown_options(const CLI::App& app, int argc, const char* const* ar
 
 }  // namespace
 
+// Line breaks and tabs may lay out a value.
+static bool is_control(char c) { return (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t') || c == 0x7F; }
+
 CommandLine read_command_line(int argc, const char* const* argv) {
+  for (const char* const* word = argv; word != argv + argc; ++word)
+    if (std::any_of(*word, *word + std::strlen(*word), is_control))
+      throw UsageError("a word of the command line holds a control character: '" + std::string(*word) + "'");
   CommandLine line;
   Typed typed;
   TrainCommand train;

@@ -9,6 +9,7 @@
 #include "agreement.hpp"
 #include "commands.hpp"
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/printable.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/checkpoint/tensors.hpp"
 #include "dtrain/checkpoint/weights_origin.hpp"
@@ -35,12 +36,12 @@ void require_unseen(const EvalCommand& command, const Plan& plan, const WeightsO
   if (seen.empty()) return;
   std::vector<std::string> paths;
   for (const int64_t index : seen) paths.push_back(plan.dataset.samples[static_cast<size_t>(index)].path);
-  throw DataError(
+  throw DataError(with_list(
       command.checkpoint + " was trained on " + with_commas(static_cast<int64_t>(seen.size())) + " of the " +
-      count_of(static_cast<int64_t>(samples.size()), "sample") + " of the " + command.split +
-      " part, or on other pictures of the same patients; take the split of its training, or --allow-trained if "
-      "these are other patients who only share a number:\n" +
-      capped_list(paths, 3));
+          count_of(static_cast<int64_t>(samples.size()), "sample") + " of the " + command.split +
+          " part, or on other pictures of the same patients; take the split of its training, or --allow-trained if "
+          "these are other patients who only share a number:",
+      paths, 3));
 }
 
 std::string classification_csv(const Plan& plan, const std::vector<int64_t>& samples, const Predictions& p) {
@@ -71,17 +72,17 @@ std::string segmentation_csv(const Plan& plan, const std::vector<int64_t>& sampl
 
 void print_figures(const EvalCommand& command, const Predictions& predictions, const std::vector<Figure>& figures,
                    const std::string& split_sha256, const std::string& csv) {
-  std::printf("%s of %s: %s, split %s, loss %s\n", command.split.c_str(), command.checkpoint.c_str(),
+  std::printf("%s of %s: %s, split %s, loss %s\n", command.split.c_str(), printable(command.checkpoint).c_str(),
               count_of(predictions.loss.size(0), "sample").c_str(), split_sha256.substr(0, 12).c_str(),
               fixed(mean_loss(predictions), 6).c_str());
   for (const Figure& figure : figures) {
     if (figure.value)
-      std::printf("  %-28s %.4f  (95 %%: %.4f – %.4f)\n", figure.name.c_str(), figure.value->value, figure.value->low,
-                  figure.value->high);
+      std::printf("  %-28s %.4f  (95 %%: %.4f – %.4f)\n", printable(figure.name).c_str(), figure.value->value,
+                  figure.value->low, figure.value->high);
     else
-      std::printf("  %-28s undefined: this part lacks positive or negative samples\n", figure.name.c_str());
+      std::printf("  %-28s undefined: this part lacks positive or negative samples\n", printable(figure.name).c_str());
   }
-  std::printf("predictions: %s\n", csv.c_str());
+  std::printf("predictions: %s\n", printable(csv).c_str());
   if (!command.json) return;
   nlohmann::ordered_json json = {{"split", command.split},
                                  {"split_sha256", split_sha256},
@@ -92,7 +93,7 @@ void print_figures(const EvalCommand& command, const Predictions& predictions, c
                                                               {"low", figure.value->low},
                                                               {"high", figure.value->high}}
                                      : nlohmann::ordered_json(nullptr);
-  std::printf("%s\n", json.dump().c_str());
+  std::printf("%s\n", printable(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)).c_str());
 }
 
 // The folder of the run that wrote the checkpoint, whatever its name; else, or where that may not be written, the one

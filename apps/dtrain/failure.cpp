@@ -13,9 +13,17 @@
 #include <vector>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/printable.hpp"
 #include "dtrain/base/text.hpp"
 
 namespace dtrain {
+
+// A layer that it has chosen how to compute, but cannot set up: the type of its error is not for others to catch.
+constexpr std::string_view kOneDnnOutOfMemory = "could not create a primitive";
+
+bool tells_of_memory(const std::system_error& error) {
+  return error.code() == std::errc::not_enough_memory || error.code() == std::errc::resource_unavailable_try_again;
+}
 
 static Error as_error(const std::exception_ptr& failure) {
   try {
@@ -38,7 +46,14 @@ static Error as_error(const std::exception_ptr& failure) {
                    "out of memory in LibTorch; lower batch.per_rank or data.image.size (" + first_line + ")");
     if (first_line.find("CUDA error") != std::string::npos) return DeviceError("LibTorch: " + first_line);
     return InternalError("LibTorch: " + first_line);
+  } catch (const std::system_error& error) {
+    if (!tells_of_memory(error)) return InternalError(error.what());
+    return Error(exit_code::kOutOfMemory,
+                 std::string("the system has no room for another thread (") + error.what() +
+                     "); lower data.loader.threads, or raise the limit on memory or processes (ulimit -v, ulimit -u)");
   } catch (const std::exception& error) {
+    if (std::string_view(error.what()) == kOneDnnOutOfMemory)
+      return Error(exit_code::kOutOfMemory, "out of memory in oneDNN; lower batch.per_rank or data.image.size");
     return InternalError(error.what());
   } catch (...) {
     return InternalError("an exception of unknown type");
@@ -53,19 +68,20 @@ static void print_line(const std::string& line) {
 // One error whose sentence ends in a list (its lines are indented), or several errors, one a line: the list comes
 // first, so that dtrain's last line tells what happened.
 static std::string head_last(const std::string& sentence, const std::string& head) {
-  const std::vector<std::string> lines = split_text(sentence, '\n');
+  const std::vector<std::string> lines = lines_of(sentence);
   const auto errors =
       std::count_if(lines.begin(), lines.end(), [](const std::string& line) { return !line.starts_with(' '); });
-  if (errors > 1) return sentence + "\n" + head + std::to_string(errors) + " errors, listed above; nothing was started";
-  if (lines.size() == 1) return head + sentence;
+  if (errors > 1)
+    return join(lines, "\n") + "\n" + head + std::to_string(errors) + " errors, listed above; nothing was started";
   const std::string& first = lines.front();
-  return sentence.substr(first.size() + 1) + "\n" + head + first +
+  if (lines.size() == 1) return head + first;
+  return join({lines.begin() + 1, lines.end()}, "\n") + "\n" + head + first +
          (first.ends_with(':') ? " see above" : "; see above");
 }
 
 int end_in_failure(std::exception_ptr failure, Job& job) {
   const Error error = as_error(failure);
-  job.note_failure(error.what());
+  job.note_failure(shown(error.what()));
   if (!job.may_tell_failure()) std::this_thread::sleep_for(std::chrono::seconds(10));  // ended by the one that tells
   const std::string rank = job.size() > 1 ? " [" + job.name() + "]" : "";
   const std::string head = "dtrain: error " + std::to_string(error.code()) + rank + ": ";
@@ -75,7 +91,7 @@ int end_in_failure(std::exception_ptr failure, Job& job) {
 }
 
 static void write_line(const std::string& line) {
-  const std::string whole = line + "\n";
+  const std::string whole = printable(line) + "\n";
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, whole.data(), whole.size());
 }
 

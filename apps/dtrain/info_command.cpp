@@ -7,6 +7,7 @@
 
 #include "commands.hpp"
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/printable.hpp"
 #include "dtrain/device/device.hpp"
 #include "dtrain/dist/launch.hpp"
 
@@ -35,7 +36,7 @@ nlohmann::ordered_json gpu_facts() {
       facts["cuda"] = module.cuda_version();
       facts["nccl"] = module.nccl().version();
     } catch (const Error& error) {
-      reason = error.what();
+      reason = shown(error.what());
     }
   }
   facts["why_no_gpu"] = reason;
@@ -51,7 +52,7 @@ void print_gpu_facts(const nlohmann::ordered_json& facts) {
                 gpu["memory_mb"].get<double>() / 1000, gpu["uuid"].get<std::string>().c_str());
   }
   if (!reason.empty()) {
-    std::printf("  %-10s cpu; no GPU is used: %s\n", facts["gpus"].empty() ? "devices" : "", reason.c_str());
+    std::printf("  %-10s cpu; no GPU is used: %s\n", facts["gpus"].empty() ? "devices" : "", printable(reason).c_str());
     return;
   }
   std::printf("  %-10s CUDA %s (the driver runs up to %s), NCCL %s\n", "gpu code",
@@ -86,7 +87,7 @@ int run_info(const InfoCommand& command) {
     json["devices"] = {"cpu"};
     if (gpu["why_no_gpu"].get<std::string>().empty())
       for (size_t i = 0; i < gpu["gpus"].size(); ++i) json["devices"].push_back("cuda:" + std::to_string(i));
-    std::printf("%s\n", json.dump().c_str());
+    std::printf("%s\n", printable(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)).c_str());
   }
   return 0;
 }

@@ -11,6 +11,7 @@
 #include "dtrain/base/stop_signal.hpp"
 #include "dtrain/model/precision.hpp"
 #include "failure.hpp"
+#include "standard_streams.hpp"
 
 namespace dtrain {
 
@@ -64,14 +65,12 @@ static int dispatch(const CommandLine& line, Job& job) {
   job.start(started);
   allow_tf32(config->experiment.precision);
   require_agreement(job, facts_of_start(line, *config, job));
-  const int code = line.train         ? run_train(*line.train, *config, job)
-                   : line.eval        ? run_eval(*line.eval, *config, job)
-                   : line.pack        ? run_pack(*line.pack, *config, job)
-                   : line.bench_step  ? run_bench_step(*line.bench_step, *config, job)
-                   : line.bench_input ? run_bench_input(*line.bench_input, *config, job)
-                                      : run_bench_comm(*line.bench_comm, *config, job);
-  job.finish();
-  return code;
+  if (line.train) return run_train(*line.train, *config, job);
+  if (line.eval) return run_eval(*line.eval, *config, job);
+  if (line.pack) return run_pack(*line.pack, *config, job);
+  if (line.bench_step) return run_bench_step(*line.bench_step, *config, job);
+  if (line.bench_input) return run_bench_input(*line.bench_input, *config, job);
+  return run_bench_comm(*line.bench_comm, *config, job);
 }
 
 // A training step frees and asks for the same large pieces of memory again and again. By default the C library gives
@@ -88,6 +87,7 @@ static void keep_freed_memory() {
 
 int main(int argc, char** argv) {
   using namespace dtrain;
+  open_standard_streams();
   keep_freed_memory();
   ignore_write_signals();
   const Launch launch = read_launch();
@@ -100,7 +100,10 @@ int main(int argc, char** argv) {
   }
   Job job(launch, line.common.log_level);
   try {
-    return dispatch(line, job);
+    const int code = dispatch(line, job);
+    if (code == exit_code::kDone) flush_output();
+    job.finish();
+    return code;
   } catch (...) {
     return end_in_failure(std::current_exception(), job);
   }

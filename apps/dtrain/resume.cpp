@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/printable.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/checkpoint/checkpoint_folder.hpp"
 #include "dtrain/config/config.hpp"
@@ -11,9 +12,9 @@
 
 namespace dtrain {
 
-static std::string differing_keys(const std::map<std::string, std::string>& then,
-                                  const std::map<std::string, std::string>& now,
-                                  const std::vector<std::string>& allowed) {
+static std::vector<std::string> differing_keys(const std::map<std::string, std::string>& then,
+                                               const std::map<std::string, std::string>& now,
+                                               const std::vector<std::string>& allowed) {
   std::vector<std::string> lines;
   const auto value = [](const std::map<std::string, std::string>& values, const std::string& key) {
     const auto found = values.find(key);
@@ -27,17 +28,17 @@ static std::string differing_keys(const std::map<std::string, std::string>& then
     if (!may_differ && value(then, key) != value(now, key))
       lines.push_back(key + " was " + value(then, key) + " and is now " + value(now, key));
   }
-  return lines.empty() ? "" : capped_list(lines);
+  return lines;
 }
 
 void require_same_run(const TrainCommand& command, const TrainingState& now, const TrainingState& then,
                       const std::string& path) {
-  const std::string differences = differing_keys(then.config, now.config, command.resume_with);
+  const std::vector<std::string> differences = differing_keys(then.config, now.config, command.resume_with);
   if (!differences.empty())
-    throw ConfigError("the checkpoint " + path +
-                      " belongs to another configuration; set the keys back, allow them with --resume-with KEY, or "
-                      "start afresh with --resume never:\n" +
-                      differences);
+    throw ConfigError(with_list("the checkpoint " + path +
+                                    " belongs to another configuration; set the keys back, allow them with "
+                                    "--resume-with KEY, or start afresh with --resume never:",
+                                differences));
   if (then.manifest_sha256 != now.manifest_sha256)
     throw ConfigError("the data set has changed since " + path + " was saved (manifest " +
                       now.manifest_sha256.substr(0, 12) + " against " + then.manifest_sha256.substr(0, 12) +

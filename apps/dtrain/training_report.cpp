@@ -221,11 +221,12 @@ void TrainingRun::tell_of_skip(const StepReport& step) {
 
 // All ranks together. Those of this start are named; the count is of the whole epoch.
 void TrainingRun::tell_of_replaced(const EpochRow& row) {
-  const std::string named = tell_replaced(job_.comm(), row.replaced_samples, trainer_->replaced());
+  const std::string sentence = "epoch " + std::to_string(row.epoch) + ": " + count_of(row.replaced_samples, "sample") +
+                               " could not be decoded, others of the training part took their places";
+  const std::string told = tell_replaced(job_.comm(), sentence, row.replaced_samples, trainer_->replaced());
   if (!job_.is_root()) return;
   progress_->clear();
-  job_.log().warning("epoch " + std::to_string(row.epoch) + ": " + count_of(row.replaced_samples, "sample") +
-                     " could not be decoded, others of the training part took their places" + named);
+  job_.log().warning(told);
 }
 
 // After the first epoch of this start, which meets every sample of the training part.

@@ -6,6 +6,7 @@
 
 #include "commands.hpp"
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/printable.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/checkpoint/checkpoint_folder.hpp"
 #include "dtrain/io/csv.hpp"
@@ -24,13 +25,13 @@ class Findings {
  public:
   /// `facts` completes the file's object of --json.
   void good(const std::string& path, const std::string& what, ordered_json facts = ordered_json::object()) {
-    std::printf("%s: ok%s\n", path.c_str(), what.empty() ? "" : (": " + what).c_str());
+    std::printf("%s: ok%s\n", printable(path).c_str(), what.empty() ? "" : printable(": " + what).c_str());
     facts["path"] = path;
     facts["ok"] = true;
     files_.push_back(std::move(facts));
   }
   void note(const std::string& sentence) {
-    std::printf("note: %s\n", sentence.c_str());
+    std::printf("note: %s\n", printable(sentence).c_str());
     notes_.push_back(sentence);
   }
   /// Runs `look` at a file, and keeps its error; the other files are looked at all the same. True: it was good.
@@ -42,8 +43,8 @@ class Findings {
       // A configuration that does not load is, here, a file that does not hold what it should.
       const int code = error.code() == exit_code::kConfig ? exit_code::kBadData : error.code();
       errors_.emplace_back(code, error.what());
-      std::printf("%s: %s\n", path.c_str(), code == exit_code::kBadData ? "damaged" : "cannot be read");
-      files_.push_back({{"path", path}, {"ok", false}, {"error", error.what()}});
+      std::printf("%s: %s\n", printable(path).c_str(), code == exit_code::kBadData ? "damaged" : "cannot be read");
+      files_.push_back({{"path", path}, {"ok", false}, {"error", shown(error.what())}});
       return false;
     }
   }
@@ -51,7 +52,7 @@ class Findings {
     if (json) {
       const ordered_json all = {
           {"path", path}, {"kind", kind}, {"ok", errors_.empty()}, {"files", files_}, {"notes", notes_}};
-      std::printf("%s\n", all.dump(-1, ' ', false, ordered_json::error_handler_t::replace).c_str());
+      std::printf("%s\n", printable(all.dump(-1, ' ', false, ordered_json::error_handler_t::replace)).c_str());
     }
     std::fflush(stdout);
     if (!errors_.empty()) throw merge_errors(errors_);

@@ -9,6 +9,7 @@
 #include "commands.hpp"
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/hash.hpp"
+#include "dtrain/base/printable.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/data/packed_set.hpp"
 #include "dtrain/data/scan.hpp"
@@ -69,32 +70,33 @@ class Report {
     Json file = {
         {"path", path}, {"ok", verdict.errors.empty()}, {"records", verdict.records}, {"bytes", verdict.bytes}};
     if (verdict.errors.empty()) {
-      std::printf("%s: ok: %s, %s bytes\n", path.c_str(), count_of(verdict.records, "record").c_str(),
+      std::printf("%s: ok: %s, %s bytes\n", printable(path).c_str(), count_of(verdict.records, "record").c_str(),
                   with_commas(verdict.bytes).c_str());
     } else {
-      std::printf("%s: damaged\n", path.c_str());
+      std::printf("%s: damaged\n", printable(path).c_str());
       file["errors"] = Json::array();
-      for (const Error& error : verdict.errors) file["errors"].push_back(error.what());
+      for (const Error& error : verdict.errors) file["errors"].push_back(shown(error.what()));
     }
     errors_.insert(errors_.end(), verdict.errors.begin(), verdict.errors.end());
     files_.push_back(std::move(file));
   }
   void note(const std::string& sentence) {
-    std::printf("note: %s\n", sentence.c_str());
+    std::printf("note: %s\n", printable(sentence).c_str());
     notes_.push_back(sentence);
   }
   int end(const VerifyCommand& command) const {
     if (command.json) {
       const Json all = {
           {"path", command.path}, {"kind", "packed"}, {"ok", errors_.empty()}, {"files", files_}, {"notes", notes_}};
-      std::printf("%s\n", all.dump(-1, ' ', false, Json::error_handler_t::replace).c_str());
+      std::printf("%s\n", printable(all.dump(-1, ' ', false, Json::error_handler_t::replace)).c_str());
     }
     std::fflush(stdout);
     if (errors_.empty()) return exit_code::kDone;
     if (errors_.size() == 1) throw errors_.front();
     const Error all = merge_errors(errors_);
-    throw Error(all.code(), count_of(static_cast<int64_t>(errors_.size()), "finding") + " against '" + command.path +
-                                "':\n" + capped_list(split_text(all.what(), '\n')));
+    throw Error(all.code(), with_list(count_of(static_cast<int64_t>(errors_.size()), "finding") + " against '" +
+                                          command.path + "':",
+                                      lines_of(all.what())));
   }
 
  private:

@@ -1,6 +1,7 @@
 """What users get wrong: one clear last line, the right exit code, no crash, no hang, alone and under mpirun."""
 
 import ctypes
+import json
 import os
 import resource
 import shutil
@@ -126,6 +127,38 @@ class BadInput(program.ProgramTest):
         said += [file.read_bytes().decode("latin-1") for file in (self.folder / "run_secret").rglob("*") if file.is_file()]
         for text in said:
             self.assertNotRegex(text, "WHO[0-9]|AGE[0-9]")
+
+    def test_names_steer_no_terminal_and_make_no_lines(self):
+        data = self.copy("chips", "hostile")
+        evil = "\x1b[2Jx\ndtrain: error 0: all good\u202e.png"
+        good = (data / "good/chip_0000.png") if (data / "good/chip_0000.png").exists() else next((data / "good").iterdir())
+        (data / "good" / evil).write_bytes(good.read_bytes()[:40])
+        (data / "good" / ("é肺" + evil)).write_bytes(good.read_bytes()[:40])
+        written = "\\u001b[2Jx\\ndtrain: error 0: all good\\u202e.png"
+
+        def plain(text):
+            self.assertFalse({"\x1b", "\u202e"} & set(text), text)
+            self.assertFalse([line for line in text.splitlines() if line.startswith("dtrain: error 0")], text)
+        ended = self.call("check", "--config", "small.yaml", "data.root=hostile", "--json")
+        self.fails(ended, 65, "2 findings")
+        self.assertIn("é肺" + written, ended.err)
+        plain(ended.out + ended.err)
+        self.assertEqual({os.path.basename(row["path"]) for row in json.loads((self.folder / "check.json").read_text())["bad"]}, {evil, "é肺" + evil})
+        ended = self.good("--config", "small.yaml", "--run-dir", "hostile_run", "data.root=hostile", "data.loader.on_bad_sample=replace",
+                          "data.split.valid=0")
+        log = (self.folder / "hostile_run/log.txt").read_text()
+        self.assertIn("  " + str(data / "good") + "/" + written, log)
+        plain(ended.err + log)
+        (self.folder / evil).write_bytes(b"no checkpoint")
+        ended = self.call("verify", ".", "--json")
+        plain(ended.out + ended.err)
+        (self.folder / evil).unlink()
+        (data / "good" / evil).rename(data / "x\ndtrain: error 0: all good")
+        (data / "x\ndtrain: error 0: all good").unlink()
+        (data / "x\ndtrain: error 0: all good").mkdir()
+        self.fails(self.call("--config", "small.yaml", "data.root=hostile"), 65, "'x\\ndtrain: error 0: all good' holds characters that steer")
+        self.fails(self.call("--config", "small.yaml", 'name="a\\eb"'), 78, "name wants a text without characters that steer")
+        self.fails(self.call("--config", "a\x1b[2Jb.yaml"), 64, "a word of the command line holds a control character: 'a\\u001b[2Jb.yaml'")
 
     def test_all_mistakes_are_told_at_once(self):
         (self.folder / "many.yaml").write_text(

@@ -74,6 +74,22 @@ class Words(CommandsTest):
         self.assertRegex(self.good("--version").out, r"^dtrain \d+\.\d+\.\d+ \(.*LibTorch \d.*\)\n$")
         self.assertEqual(self.good("--version", ranks=2).out.count("dtrain "), 1)
 
+    def test_output_that_finds_no_room_or_no_reader_ends_with_74(self):
+        def full():
+            os.dup2(os.open("/dev/full", os.O_WRONLY), 1)
+
+        def nobody_reads():
+            reading, writing = os.pipe()
+            os.close(reading)
+            os.dup2(writing, 1)
+        for words in (("--help",), ("--version",), ("info", "--json"), ("sample", "--kind", "cells", "--count", 4, "--output", "lost"),
+                      ("--config", "chips.yaml", "--print-config"), ("check", "--config", "chips.yaml", "--quick"),
+                      ("bench", "step", "--limit-steps", 1, "model.name=small_cnn", "batch.per_rank=2")):
+            for before in (full, nobody_reads) if len(words) == 1 else (full,):
+                with self.subTest(words, before=before.__name__):
+                    self.fails(self.call(*words, before=before), 74, "standard output")
+        self.fails(self.call("info", before=lambda: os.close(1)), 74, "standard output", "Bad file descriptor")
+
     def test_info_ends_in_one_json_object(self):
         ended = self.good("info", "--json")
         facts = ended.json()
@@ -248,6 +264,18 @@ class Training(CommandsTest):
             self.assertLessEqual({"step", "forward", "backward", "sum bucket", "update", "decode", "evaluate"}, names)
         lanes = {event["args"]["name"] for event in events if event["name"] == "thread_name"}
         self.assertLessEqual({"train", "reducer", "loader 0"}, lanes)
+
+    def test_a_run_without_standard_streams_leaves_what_any_other_does(self):
+        def close_all():
+            os.closerange(0, 3)
+        ended = self.call("--config", "chips.yaml", "--run-dir", "streamless", before=close_all)
+        self.assertEqual(ended.code, 0, ended)
+        run = self.run_at("streamless")
+        self.assertEqual(run.hash(), self.run_of("chips")[1].hash())
+        self.assertEqual(run.result_rows(), self.run_of("chips")[1].result_rows())
+        for line in (run.folder / "log.txt").read_text().splitlines():
+            self.assertRegex(line, r"^\d{4}-\d\d-\d\d \d\d:\d\d:")
+        self.assertEqual(len(run.events("epoch")), 3)
 
     def test_what_a_run_says_and_leaves_behind(self):
         ended, run = self.run_of("chips")

@@ -98,6 +98,17 @@ class SaveFaults(program.ProgramTest):
         self.assertEqual(list((self.folder / "limited/checkpoints").iterdir()), [])
 
     @unittest.skipUnless(may_mount(), "mounting a small file system takes root and unshare")
+    def test_a_limit_on_memory_ends_in_71_wherever_it_is_met(self):
+        codes = []
+        for megabytes in range(320, 4000, 10):  # from where the dynamic linker finds no room (127) to where all is well
+            def limit(most=megabytes * 1_000_000):
+                resource.setrlimit(resource.RLIMIT_AS, (most, most))
+            codes.append(self.call("check", "--config", "chips.yaml", before=limit).code)
+            if codes[-4:] == [0] * 4:
+                break
+        self.assertLessEqual(set(codes), {0, 71, 127})
+        self.assertGreaterEqual(codes.count(71), 3, codes)
+
     def test_a_full_file_system_keeps_what_was_saved(self):
         size = self.run_at("whole").checkpoints()[-1].stat().st_size
         for room, saved in ((64 << 10, 0), (size * 2, 1)):

@@ -182,6 +182,23 @@ class Stop(program.ProgramTest):
         self.assertEqual(len(run.checkpoints()), 1)
         self.goes_on(run, "small")
 
+    def test_a_terminal_that_goes_away_saves_and_ends_with_75_unless_nohup_is_there(self):
+        job, run = self.begun("hung_up", *FOR_EVER)
+        job.send(signal.SIGHUP)
+        ended = job.wait(30)
+        self.assertEqual(ended.code, 75, ended)
+        self.assertEqual(program.result_of(run.checkpoints()[-1]), run.hash())
+        job = self.start("--config", "small.yaml", "--run-dir", "nohup", *FOR_EVER, before=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+        run = self.run_at("nohup")
+        try:
+            program.wait_until(lambda: run.steps_logged() >= 3, 60, "step 3")
+            job.send(signal.SIGHUP)
+            reached = run.steps_logged()
+            program.wait_until(lambda: run.steps_logged() > reached + 3, 30, "more steps")
+        finally:
+            job.send(signal.SIGUSR1)
+            self.assertEqual(job.wait(30).code, 75)
+
     def test_a_storm_of_signals_is_harmless(self):
         job, run = self.begun("storm", "epochs=1000000", "checkpoint.every=1000000 epochs", ranks=2)
         ranks = job.ranks()

@@ -3,6 +3,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "dtrain/base/printable.hpp"
+
 namespace dtrain {
 
 void check(bool holds, std::string_view promise, std::source_location where) {
@@ -24,20 +26,22 @@ void throw_errno(const std::string& doing, const std::string& path, int error_nu
     case EROFS:
     case ELOOP:
       throw PermissionError(sentence);
+    case ENOMEM:
+      throw Error(exit_code::kOutOfMemory, sentence);
     default:
       throw IoError(sentence);
   }
 }
 
 Error merge_errors(const std::vector<Error>& errors) {
-  std::string lines;
+  std::vector<std::string> sentences;
   int code = 0;
-  for (const Error& error : errors) lines += (lines.empty() ? "" : "\n") + std::string(error.what());
+  for (const Error& error : errors) sentences.emplace_back(error.what());
   for (int candidate :
        {exit_code::kUsage, exit_code::kConfig, exit_code::kMissingInput, exit_code::kPermission, exit_code::kBadData})
     for (const Error& error : errors)
       if (code == 0 && error.code() == candidate) code = candidate;
-  return Error(code == 0 ? errors.front().code() : code, lines);
+  return Error(code == 0 ? errors.front().code() : code, one_below_another(sentences));
 }
 
 }  // namespace dtrain

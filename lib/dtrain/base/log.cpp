@@ -10,6 +10,8 @@
 #include <mutex>
 #include <string_view>
 
+#include "dtrain/base/printable.hpp"
+
 namespace dtrain {
 
 static bool colour_wanted() {
@@ -80,9 +82,9 @@ void Log::attach_file(int descriptor) {
   impl_->logger->sinks().push_back(std::move(file));
 }
 
-void Log::debug(const std::string& line) const { impl_->logger->debug("{}", line); }
-void Log::info(const std::string& line) const { impl_->logger->info("{}", line); }
-void Log::warning(const std::string& line) const { impl_->logger->warn("{}", line); }
-void Log::error(const std::string& line) const { impl_->logger->error("{}", line); }
+void Log::debug(const std::string& line) const { impl_->logger->debug("{}", shown(line)); }
+void Log::info(const std::string& line) const { impl_->logger->info("{}", shown(line)); }
+void Log::warning(const std::string& line) const { impl_->logger->warn("{}", shown(line)); }
+void Log::error(const std::string& line) const { impl_->logger->error("{}", shown(line)); }
 
 }  // namespace dtrain

@@ -7,11 +7,11 @@ namespace dtrain {
 enum class StopRequest : int {
   none = 0,
   save = 1,  ///< USR2: write a checkpoint, go on
-  stop = 2,  ///< USR1, TERM, first INT: write a checkpoint, leave with 75
+  stop = 2,  ///< USR1, TERM, HUP, first INT: write a checkpoint, leave with 75
 };
 
-/// Installs handlers for USR1, USR2, TERM and INT that do nothing but set a flag; a second INT ends the process at
-/// once. For training and packing, which go on where they stopped: other commands end at the first signal, as programs
+/// Installs handlers for USR1, USR2, TERM, HUP and INT that do nothing but set a flag; a second INT ends the process at
+/// once. HUP stays ignored where it was at the start, as nohup leaves it. For training and packing, which go on where they stopped: other commands end at the first signal, as programs
 /// do.
 /// Signals reach ranks at different steps, or only some of them: agree over ranks before acting.
 /// The flags are the program's only statics: a signal handler can reach nothing else.
@@ -24,7 +24,7 @@ void ignore_write_signals();
 StopRequest pending_stop_request();
 inline bool stop_is_pending() { return pending_stop_request() == StopRequest::stop; }
 
-/// Seconds since the first TERM or INT, on the monotonic clock; nothing while there was none. mpirun sends TERM to its
+/// Seconds since the first TERM, HUP or INT, on the monotonic clock; nothing while there was none. mpirun sends TERM to its
 /// ranks and a second later KILL.
 std::optional<double> seconds_since_term();
 

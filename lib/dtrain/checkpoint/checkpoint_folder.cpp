@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/printable.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/io/file.hpp"
 
@@ -103,9 +104,9 @@ std::optional<CheckpointFolder::Found> CheckpointFolder::newest() const {
     }
   }
   if (skipped.empty()) return std::nullopt;
-  throw DataError("no checkpoint in " + path_ +
-                  " is valid; start afresh with --resume never, which keeps this folder aside:\n" +
-                  capped_list(skipped));
+  throw DataError(with_list(
+      "no checkpoint in " + path_ + " is valid; start afresh with --resume never, which keeps this folder aside:",
+      skipped));
 }
 
 }  // namespace dtrain

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/printable.hpp"
 #include "dtrain/checkpoint/state_fields.hpp"
 #include "dtrain/checkpoint/weights_origin.hpp"
 
@@ -84,7 +85,10 @@ class Reader {
     const json& found = at(object_, name);
     if (!found.is_array() || found.size() > kMostTexts) refuse(name, "must be a list of texts");
     texts.clear();
-    for (const json& text : found) texts.push_back(text_of(name, text));
+    for (const json& text : found) {
+      texts.push_back(text_of(name, text));
+      if (!is_printable(texts.back())) refuse(name, "must hold no characters that steer a terminal");
+    }
   }
   void table(const char* name, std::map<std::string, std::string>& texts) const {
     const json& found = at(object_, name);

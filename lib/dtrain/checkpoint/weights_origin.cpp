@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/printable.hpp"
 #include "dtrain/checkpoint/state.hpp"
 #include "dtrain/checkpoint/state_fields.hpp"
 
@@ -41,6 +42,8 @@ static std::vector<std::string> names_in(const std::string& text, const std::str
                                                       [](const nlohmann::json& name) { return name.is_string(); });
   if (!right && ours) refuse(file, "classes", "list of names");
   if (right) names = parsed.get<std::vector<std::string>>();
+  if (!std::all_of(names.begin(), names.end(), is_printable))
+    refuse(file, "classes", "list of names that a terminal can show");
   return names;
 }
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "dtrain/base/printable.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/config/schema.hpp"
 
@@ -156,6 +157,8 @@ class Checker {
     const std::string& name = e_.name;
     if (name.find('/') != std::string::npos || name == "." || name == "..")
       wrong({"name"}, "name wants a plain name, not '" + name + "': it becomes a folder under output.dir");
+    if (!is_printable(name))
+      wrong({"name"}, "name holds characters that steer a terminal or turn the direction of writing: '" + name + "'");
   }
 
   void required() {

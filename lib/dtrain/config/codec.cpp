@@ -8,6 +8,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "dtrain/base/printable.hpp"
 #include "dtrain/base/text.hpp"
 
 namespace dtrain {
@@ -19,6 +20,14 @@ namespace {
 bool is_scalar(const YamlNode& node) { return node.kind == YamlNode::Kind::scalar; }
 
 std::string wants(const std::string& type, const YamlNode& node) { return "wants " + type + ", not " + node.what(); }
+
+// Names of runs, classes and columns reach terminals and tables. A tab may separate labels.
+std::string unprintable(const YamlNode& node) {
+  std::string text = node.text;
+  std::replace(text.begin(), text.end(), '\t', ' ');
+  if (is_printable(text)) return "";
+  return "wants a text without characters that steer a terminal or turn the direction of writing, not " + node.what();
+}
 
 // Plain where nobody can take it for anything else; what is not sure is quoted.
 bool plain_is_safe(const std::string& text) {
@@ -44,6 +53,9 @@ std::string quoted(const std::string& text) {
       out += buffer;
     } else if (c == '$' && i + 1 < text.size() && text[i + 1] == '{') {
       out += "$$";
+    } else if (const size_t length = utf8_length(std::string_view(text).substr(i)); length > 1) {
+      out += printable(std::string_view(text).substr(i, length));  // YAML has the same escapes
+      i += length - 1;
     } else {
       out += static_cast<char>(c);
     }
@@ -177,6 +189,7 @@ Codec text_codec(std::string& field) {
   return {"a text", R"({"type":["string","number","boolean"]})",
           [&field](const YamlNode& node, const PathBases&) {
             if (!is_scalar(node) || node.text.empty()) return wants("a text", node);
+            if (const std::string bad = unprintable(node); !bad.empty()) return bad;
             field = node.text;
             return std::string();
           },
@@ -200,6 +213,7 @@ Codec texts_codec(std::vector<std::string>& field, const std::string& word) {
             std::vector<std::string> texts;
             for (const YamlNode& item : node.items) {
               if (!is_scalar(item) || item.text.empty()) return "wants " + type + "; one item is " + item.what();
+              if (const std::string bad = unprintable(item); !bad.empty()) return bad;
               for (const std::string& earlier : texts)
                 if (earlier == item.text) return "names " + item.what() + " twice";
               texts.push_back(item.text);

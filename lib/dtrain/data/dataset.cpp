@@ -6,6 +6,7 @@
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/hash.hpp"
+#include "dtrain/base/printable.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/data/formats.hpp"
 #include "dtrain/data/packed_set.hpp"
@@ -37,9 +38,9 @@ std::vector<int64_t> places_of(const std::vector<std::string>& wanted, const std
     const auto found = std::find(classes.begin(), classes.end(), name);
     if (found == classes.end()) {
       const std::string near = nearest_word(name, classes);
-      throw ConfigError("data.classes names '" + name + "', which is no class of the data" +
-                        (near.empty() ? "" : " (did you mean '" + near + "'?)") + "; there are:\n" +
-                        capped_list(classes));
+      throw ConfigError(with_list("data.classes names '" + name + "', which is no class of the data" +
+                                      (near.empty() ? "" : " (did you mean '" + near + "'?)") + "; there are:",
+                                  classes));
     }
     places.push_back(found - classes.begin());
   }
@@ -164,6 +165,8 @@ Dataset open_dataset(const DataOptions& options, Task task, uint64_t seed) {
   const bool one_file = has_records(options) && is_file(options.root);
   if (options.format != DataFormat::synthetic && !one_file) require_root(options.root);
   read_format(options, seed, dataset);
+  for (const std::string& name : dataset.classes)
+    require_plain_name(name, "the class", "the data in '" + options.root + "' must name it otherwise");
   if (!options.classes.empty()) choose_classes(dataset, options.classes);
   if (dataset.samples.empty())
     throw DataError("data.root '" + options.root + "' holds no sample: no picture with a label was found" +

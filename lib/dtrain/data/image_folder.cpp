@@ -33,8 +33,8 @@ Part read_part(const DataOptions& options, const std::string& name, const std::s
   for (const std::string& found : folders_in(whole)) {
     part.folders.insert(found);
     if (!options.classes.empty() && std::count(options.classes.begin(), options.classes.end(), found) == 0) continue;
-    require_utf8(found, "the name of a class folder in '" + whole + "',",
-                 "rename it, or leave it out with data.classes");
+    require_plain_name(found, "the name of a class folder in '" + whole + "',",
+                       "rename it, or leave it out with data.classes");
     part.classes.insert(found);
   }
   part.scan = scan_beneath(options.root, folder, options.allow_links);

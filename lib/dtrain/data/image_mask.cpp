@@ -4,6 +4,7 @@
 #include <set>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/printable.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/data/formats.hpp"
 #include "dtrain/data/scan.hpp"
@@ -49,7 +50,7 @@ void require_equal_stacks(const std::vector<std::string>& images, const std::vec
                        std::to_string(std::max<int64_t>(mask->second, 1)));
   }
   if (!problems.empty())
-    throw DataError("stacks and their masks differ in their number of pages:\n" + capped_list(problems));
+    throw DataError(with_list("stacks and their masks differ in their number of pages:", problems));
 }
 
 // What pairs a picture with its mask: the stem, and of a stack the page.
@@ -106,8 +107,9 @@ void check_pairs(const Pairs& pairs, bool one_mask) {
         problems.push_back("mask is a JPEG, which changes pixel values: " + mask);
   }
   if (!problems.empty())
-    throw DataError("images and masks do not pair (" + count_of(static_cast<int64_t>(problems.size()), "problem") +
-                    "):\n" + capped_list(problems));
+    throw DataError(
+        with_list("images and masks do not pair (" + count_of(static_cast<int64_t>(problems.size()), "problem") + "):",
+                  problems));
 }
 
 void read_pairs(const DataOptions& options, const std::string& base, Dataset& dataset) {

@@ -65,8 +65,8 @@ std::vector<std::string> classes_in(const LabelFile& file, int64_t column, char 
     for (const std::string& part : separator == 0 ? std::vector<std::string>{table.at(row, column)}
                                                   : split_text(table.at(row, column), separator))
       if (const std::string name(trimmed(part)); !name.empty() && seen.emplace(name, true).second) {
-        require_utf8(name, table.name() + ":" + std::to_string(table.line(row)) + ": the class",
-                     "save the file as UTF-8");
+        require_plain_name(name, table.name() + ":" + std::to_string(table.line(row)) + ": the class",
+                           "save the file as UTF-8");
         classes.push_back(name);
       }
   }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/printable.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/data/dataset.hpp"
 #include "dtrain/data/scan.hpp"
@@ -23,7 +24,7 @@ struct Problems {
   std::vector<std::string> lines;
   template <typename Thrown>
   void raise(const std::string& sentence) const {
-    if (!lines.empty()) throw Thrown(sentence + ":\n" + capped_list(lines));
+    if (!lines.empty()) throw Thrown(with_list(sentence + ":", lines));
   }
 };
 

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/printable.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/data/formats.hpp"
 #include "dtrain/data/scan.hpp"
@@ -64,7 +65,7 @@ std::map<int64_t, int64_t> read_labels(const Json& json, const std::string& path
     if (!value.is_number_integer() || value.get<int64_t>() < 0 || value.get<int64_t>() > 65535)
       throw DataError("'" + path + "': the label '" + name + "' wants a pixel value from 0 to 65535, not " +
                       value.dump());
-    require_utf8(name, "'" + path + "': the label", "save the file as UTF-8");
+    require_plain_name(name, "'" + path + "': the label", "save the file as UTF-8");
     if (!names.emplace(value.get<int64_t>(), name).second)
       throw DataError("'" + path + "' gives the pixel value " + value.dump() + " two labels");
   }
@@ -163,8 +164,9 @@ std::map<std::string, Case> find_cases(const DataOptions& options) {
     }
   }
   if (!problems.empty())
-    throw DataError("the cases of '" + options.root + "' cannot be read (" +
-                    count_of(static_cast<int64_t>(problems.size()), "problem") + "):\n" + capped_list(problems));
+    throw DataError(with_list("the cases of '" + options.root + "' cannot be read (" +
+                                  count_of(static_cast<int64_t>(problems.size()), "problem") + "):",
+                              problems));
   return cases;
 }
 

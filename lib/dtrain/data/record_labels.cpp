@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/printable.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/data/formats.hpp"
 #include "dtrain/data/record_set.hpp"
@@ -52,7 +53,7 @@ class Labeller {
     } else {
       set_names();
     }
-    if (!bad_.empty()) throw DataError(sentence_ + ":\n" + capped_list(bad_));
+    if (!bad_.empty()) throw DataError(with_list(sentence_ + ":", bad_));
   }
 
  private:
@@ -115,7 +116,8 @@ class Labeller {
     for (size_t i = 0; i < labels_.size(); ++i)
       for (const std::string& text : labels_[i].texts)
         if (all.insert(text).second)
-          require_utf8(text, picture_name(dataset_, static_cast<int64_t>(i)) + ": the class", "write it as UTF-8");
+          require_plain_name(text, picture_name(dataset_, static_cast<int64_t>(i)) + ": the class",
+                             "write it as UTF-8");
     std::vector<std::string> names(all.begin(), all.end());
     std::sort(names.begin(), names.end(), natural_less);
     return names;

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/printable.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/io/tiff_pages.hpp"
 
@@ -136,22 +137,16 @@ static fs::file_type type_of(const std::string& path) {
 bool is_folder(const std::string& path) { return type_of(path) == fs::file_type::directory; }
 bool is_file(const std::string& path) { return type_of(path) == fs::file_type::regular; }
 
-void require_utf8(const std::string& name, const std::string& what, const std::string& advice) {
-  std::string shown;
-  bool good = true;
-  for (size_t at = 0; at < name.size();) {
-    const size_t length = utf8_length(std::string_view(name).substr(at));
-    if (length > 0) {
-      shown += name.substr(at, length);
-    } else {
-      char escape[8];
-      std::snprintf(escape, sizeof escape, "\\x%02X", static_cast<unsigned>(static_cast<unsigned char>(name[at])));
-      shown += escape;
-      good = false;
-    }
-    at += std::max<size_t>(length, 1);
+void require_plain_name(const std::string& name, const std::string& what, const std::string& advice) {
+  if (is_printable(name)) return;
+  bool utf8 = true;
+  for (size_t at = 0, length = 0; utf8 && at < name.size(); at += length) {
+    length = utf8_length(std::string_view(name).substr(at));
+    utf8 = length > 0;
   }
-  if (!good) throw DataError(what + " '" + shown + "' is not UTF-8; " + advice);
+  throw DataError(what + " '" + printable(name) + "' " +
+                  (utf8 ? "holds characters that steer a terminal or turn the direction of writing" : "is not UTF-8") +
+                  "; " + advice);
 }
 
 std::vector<std::string> folders_in(const std::string& folder) {

@@ -42,9 +42,9 @@ FolderScan scan_beneath(const std::string& root, const std::string& relative, bo
 bool is_folder(const std::string& path);
 bool is_file(const std::string& path);
 
-/// Class names go into JSON and safetensors. Throws DataError "WHAT 'NAME' is not UTF-8; DO", its bytes shown as \xE9,
-/// unless `name` is UTF-8.
-void require_utf8(const std::string& name, const std::string& what, const std::string& advice);
+/// Class names go into JSON, safetensors, tables and onto terminals. Throws DataError "WHAT 'NAME' is not UTF-8; DO",
+/// or that it holds characters that steer a terminal, shown as printable() does, unless `name` is printable UTF-8.
+void require_plain_name(const std::string& name, const std::string& what, const std::string& advice);
 
 /// Names of the folders in `folder`, hidden ones left out, natural order.
 std::vector<std::string> folders_in(const std::string& folder);

@@ -13,6 +13,7 @@
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/hash.hpp"
+#include "dtrain/base/printable.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/data/group_dealer.hpp"
 #include "dtrain/data/packed_set.hpp"
@@ -256,7 +257,7 @@ class ListReader {
 
   template <typename Thrown>
   static void raise(const std::vector<std::string>& lines, const std::string& sentence) {
-    if (!lines.empty()) throw Thrown(sentence + " (" + std::to_string(lines.size()) + "):\n" + capped_list(lines));
+    if (!lines.empty()) throw Thrown(with_list(sentence + " (" + std::to_string(lines.size()) + "):", lines));
   }
 
   const Dataset& dataset_;
@@ -333,8 +334,9 @@ std::vector<std::string> leak_warnings(const Dataset& dataset, const Parts& part
       if (seen.first[a] != nullptr && seen.first[b] != nullptr)
         pairs.push_back(seen.first[a]->path + " and " + seen.first[b]->path);
     if (pairs.empty()) continue;
-    warnings.push_back("split leak: " + count_of(static_cast<int64_t>(pairs.size()), "patient") + " in both " +
-                       kParts[a] + " and " + kParts[b] + ", as in\n" + capped_list(pairs, 3));
+    warnings.push_back(with_list("split leak: " + count_of(static_cast<int64_t>(pairs.size()), "patient") +
+                                     " in both " + kParts[a] + " and " + kParts[b] + ", as in",
+                                 pairs, 3));
   }
   return warnings;
 }

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/printable.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/data/formats.hpp"
 #include "dtrain/data/record_labels.hpp"
@@ -26,8 +27,8 @@ class Example {
     if (found != features_.end()) return *found;
     std::vector<std::string> names;
     for (const FeaturePlace& place : features_) names.push_back(place.name);
-    throw DataError(name_ + " has no feature '" + wanted + "', which data.tfrecord." + key + " names; it has:\n" +
-                    capped_list(names));
+    throw DataError(
+        with_list(name_ + " has no feature '" + wanted + "', which data.tfrecord." + key + " names; it has:", names));
   }
 
   FieldValues values(const std::string& wanted, const std::string& key) const {

@@ -1,6 +1,7 @@
 #include "dtrain/io/csv.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <utility>
 
 #include "dtrain/base/error.hpp"
@@ -195,9 +196,23 @@ const std::string& CsvTable::at(int64_t row, int64_t column) const {
   return fields_[static_cast<size_t>(row)][static_cast<size_t>(column)];
 }
 
+// "-0.5" is a number to a spreadsheet too.
+static bool is_number(const std::string& field) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), value);
+  return error == std::errc() && end == field.data() + field.size();
+}
+
+// What a spreadsheet takes for a formula, and what such a text has become here.
+static bool needs_apostrophe(const std::string& field) {
+  constexpr std::string_view kBegins = "=+-@\t\r'";
+  return !field.empty() && kBegins.find(field[0]) != std::string_view::npos && !is_number(field);
+}
+
 std::string csv_field(const std::string& field) {
-  if (field.find_first_of(",\"\r\n") == std::string::npos) return field;
-  std::string out = "\"";
+  const bool apostrophe = needs_apostrophe(field);
+  if (!apostrophe && field.find_first_of(",;\t\"\r\n") == std::string::npos) return field;
+  std::string out = apostrophe ? "\"'" : "\"";
   for (char letter : field) {
     if (letter == '"') out += '"';
     out += letter;

@@ -46,7 +46,10 @@ class CsvTable {
   std::vector<int64_t> lines_;
 };
 
-/// `field` as a CSV field: quoted where it holds a comma, a quote or a line break.
+/// `field` as a CSV field: quoted where it holds a comma, a quote or a line break, or a semicolon or tab, which part
+/// columns for spreadsheets of many countries. Spreadsheets run what begins with =, +, -, @, a tab or a carriage return
+/// as a formula: such a field, unless it is a number, and one that begins with an apostrophe gets an apostrophe before
+/// it. So the true text of any field that begins with an apostrophe is what follows that.
 std::string csv_field(const std::string& field);
 
 }  // namespace dtrain

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/printable.hpp"
 #include "dtrain/base/text.hpp"
 
 namespace dtrain {
@@ -34,7 +35,7 @@ FieldValues json_field(std::string_view text, const std::string& field, const st
   if (found == json.end()) {
     std::vector<std::string> fields;
     for (const auto& [key, value] : json.items()) fields.push_back(key);
-    throw DataError(name + " has no field '" + field + "'; it has:\n" + capped_list(fields));
+    throw DataError(with_list(name + " has no field '" + field + "'; it has:", fields));
   }
   FieldValues values;
   if (!found->is_array()) {

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/printable.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/io/safetensors.hpp"
 
@@ -63,9 +64,9 @@ class Loader {
     for (const auto& [name, entry] : entries_) wrong_.push_back("unexpected: " + name + " " + shape_text(entry->shape));
     if (!wrong_.empty())
       throw DataError(
-          "weights " + path_ + " do not fit the network in " + count_of(std::ssize(wrong_), "tensor") +
-          "; give the file of this network under torchvision's names (scripts/convert_weights makes it):\n" +
-          capped_list(wrong_));
+          with_list("weights " + path_ + " do not fit the network in " + count_of(std::ssize(wrong_), "tensor") +
+                        "; give the file of this network under torchvision's names (scripts/convert_weights makes it):",
+                    wrong_));
     std::vector<at::Tensor> values;
     for (const Pair& pair : pairs_) values.push_back(value_of(pair));
     const at::NoGradGuard no_grad;

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "dtrain/base/printable.hpp"
 #include "dtrain/base/text.hpp"
 
 namespace dtrain {
@@ -47,7 +48,7 @@ void ProgressLine::show(int64_t done, int64_t total, const std::function<std::st
   const int64_t full = total > 0 ? kCells * done / total : 0;
   std::string bar;
   for (int64_t i = 0; i < kCells; ++i) bar += i < full ? "█" : "░";
-  std::fprintf(stderr, "\r\033[K%s %s", bar.c_str(), text().c_str());
+  std::fprintf(stderr, "\r\033[K%s %s", bar.c_str(), printable(text()).c_str());
   std::fflush(stderr);
   drawn_ = true;
 }

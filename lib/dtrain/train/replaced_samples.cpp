@@ -3,12 +3,14 @@
 #include <map>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/printable.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/dist/collectives.hpp"
 
 namespace dtrain {
 
-std::string tell_replaced(Communicator& comm, int64_t replaced, const std::vector<Replaced>& mine, size_t most) {
+std::string tell_replaced(Communicator& comm, const std::string& sentence, int64_t replaced,
+                          const std::vector<Replaced>& mine, size_t most) {
   std::string text;  // number, NUL, reason, NUL …
   for (const Replaced& one : mine) text += std::to_string(one.sample) + '\0' + one.reason + '\0';
   std::map<int64_t, std::string> reasons;
@@ -19,16 +21,18 @@ std::string tell_replaced(Communicator& comm, int64_t replaced, const std::vecto
   std::vector<std::string> lines;
   for (const auto& [sample, reason] : reasons) lines.push_back(reason);
   const int64_t before = replaced - static_cast<int64_t>(lines.size());
-  if (lines.empty()) return "; all of them before this start";
-  return ":\n" + capped_list(lines, most) + (before > 0 ? "\n  and " + with_commas(before) + " before this start" : "");
+  if (lines.empty()) return sentence + "; all of them before this start";
+  return with_list(sentence + ":", lines, most) +
+         (before > 0 ? "\n  and " + with_commas(before) + " before this start" : "");
 }
 
 void require_few_replaced(Communicator& comm, int64_t replaced, int64_t max_bad, const std::vector<Replaced>& mine) {
   if (replaced <= max_bad) return;
-  throw DataError(count_of(replaced, "sample") +
-                  " of this epoch cannot be decoded so far, more than data.loader.max_bad (" + with_commas(max_bad) +
-                  ") lets others take the places of (dtrain check lists all that are bad)" +
-                  tell_replaced(comm, replaced, mine));
+  throw DataError(tell_replaced(
+      comm,
+      count_of(replaced, "sample") + " of this epoch cannot be decoded so far, more than data.loader.max_bad (" +
+          with_commas(max_bad) + ") lets others take the places of (dtrain check lists all that are bad)",
+      replaced, mine));
 }
 
 }  // namespace dtrain

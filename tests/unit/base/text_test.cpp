@@ -1,6 +1,7 @@
 #include "dtrain/base/text.hpp"
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/printable.hpp"
 #include "dtrain/base/time.hpp"
 #include "support/catch.hpp"
 
@@ -61,6 +62,6 @@ TEST_CASE("a character of UTF-8 is measured, and what is none is told") {
 TEST_CASE("several errors become one, with the code that comes first in the contract") {
   const Error merged = merge_errors({DataError("b"), MissingError("a"), ConfigError("c")});
   CHECK(merged.code() == exit_code::kConfig);
-  CHECK(std::string(merged.what()) == "b\na\nc");
+  CHECK(lines_of(merged.what()) == std::vector<std::string>{"b", "a", "c"});
   CHECK(merge_errors({DataError("b"), MissingError("a")}).code() == exit_code::kMissingInput);
 }

@@ -127,6 +127,7 @@ TEST_CASE("a state that no run leaves is refused by the name of its field") {
       {"split_sha256", [](TrainingState& s) { s.split_sha256 = "ab"; }},
       {"manifest_sha256", [](TrainingState& s) { s.manifest_sha256[0] = 'g'; }},
       {"trained_on", [](TrainingState& s) { s.trained_on = "nothing at all"; }},
+      {"classes", [](TrainingState& s) { s.classes = {"x\ndtrain: error 0: all good"}; }},
   };
   for (const auto& [field, change] : cases) {
     TrainingState state = some_state();

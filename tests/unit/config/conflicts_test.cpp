@@ -110,6 +110,22 @@ TEST_CASE("what a format needs must be there, and the task must fit") {
   CHECK(contains(errors_with({}, {}), "data.format is missing"));
 }
 
+TEST_CASE("names that steer a terminal or turn the direction of writing are refused, names in any script are not") {
+  const std::string text = "data: {format: synthetic, synthetic: {samples: 8, classes: 2}, image: {size: [32, 32]}}\n";
+  CHECK(contains(errors_of("name: \"a\\e[31m\"\n" + text),
+                 "t.yaml:1:7: name wants a text without characters that steer"));
+  CHECK(contains(errors_of("name: \"x\\ndtrain: error 0: all good\"\n" + text), "not 'x\\ndtrain: error 0"));
+  CHECK(contains(errors_of("name: \"a\\u202eb\"\n" + text), "'a\\u202eb'"));
+  CHECK(contains(errors_of("name: \"a\\tb\"\n" + text), "name holds characters that steer"));
+  CHECK(contains(errors_of(text, {"data.classes=[a, \"b\\eb\"]"}), "data.classes wants a text without"));
+  CHECK(
+      contains(errors_of("output: {dir: \"a\\x1eb\"}\n" + text), "output.dir wants a path without control characters"));
+  for (const char* name : {"é", "肺", "🫁"}) CHECK(errors_of("name: \"" + std::string(name) + "\"\n" + text).empty());
+  CHECK(errors_of("data: {format: csv, root: /d, labels: l.csv, csv: {path: p, label: l, separator: \"\\t\"}, image: "
+                  "{size: [32, 32]}}\nmodel: {name: small_cnn}\ntask: multilabel\n")
+            .empty());
+}
+
 TEST_CASE("values that contradict each other are told where one of them stands") {
   expect(
       kSynthetic,

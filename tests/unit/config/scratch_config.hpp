@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/printable.hpp"
 #include "dtrain/config/config.hpp"
 
 namespace dtrain::test {
@@ -61,7 +62,7 @@ inline std::string errors_of(const std::string& yaml, const std::vector<std::str
   try {
     load_config({{folder.write("t.yaml", yaml)}, false, overrides});
   } catch (const Error& error) {
-    std::string text = error.what();
+    std::string text = shown(error.what());
     if (error.code() != code) return "code " + std::to_string(error.code()) + ": " + text;
     for (size_t at = text.find(folder.path() + "/"); at != std::string::npos; at = text.find(folder.path() + "/"))
       text.erase(at, folder.path().size() + 1);

@@ -106,14 +106,31 @@ TEST_CASE("a class folder whose name is not UTF-8 is refused by name, unless dat
   CHECK(open(options).samples.size() == 2);  // a picture's own name may be any bytes
 }
 
+TEST_CASE("a class folder whose name steers a terminal is refused by name, one in any script is not") {
+  for (const auto& [name, shown] :
+       {std::pair<std::string, std::string>{"x\ndtrain: error 0: all good", "'x\\ndtrain: error 0: all good' holds"},
+        {"a\x1B[31m", "'a\\u001b[31m' holds"},
+        {"a\u202Eb", "'a\\u202eb' holds"}}) {
+    const TempFolder root;
+    for (const std::string& folder : {name, std::string("b")}) root.picture(folder + "/1.png");
+    DataOptions options = options_for(DataFormat::image_folder, root.path());
+    CHECK(holds(error_of(65, [&] { open(options); }), shown));
+    options.classes = {"b"};
+    CHECK(open(options).samples.size() == 1);
+  }
+  const TempFolder root;
+  for (const char* name : {"é", "肺", "🫁", "رئة"}) root.picture(std::string(name) + "/\x1B[31m\n.png");
+  CHECK(open(options_for(DataFormat::image_folder, root.path())).samples.size() == 4);
+}
+
 TEST_CASE("what UTF-8 forbids is no UTF-8") {
   for (const char* good :
-       {"", "plain", "\xC2\x80", "\xE0\xA0\x80", "\xED\x9F\xBF", "\xF0\x90\x80\x80", "\xF4\x8F\xBF\xBF"})
-    CHECK_NOTHROW(require_utf8(good, "x", "y"));
+       {"", "plain", "\xC2\xA0", "\xE0\xA0\x80", "\xED\x9F\xBF", "\xF0\x90\x80\x80", "\xF4\x8F\xBF\xBF"})
+    CHECK_NOTHROW(require_plain_name(good, "x", "y"));
   for (const char* bad : {"\x80", "\xC1\xBF", "\xE0\x9F\xBF", "\xED\xA0\x80", "\xF0\x8F\xBF\xBF", "\xF4\x90\x80\x80",
                           "\xF5\x80\x80\x80", "\xE2\x82", "\xE2\x82z", "\xFF"}) {
     INFO(bad);
-    CHECK_THROWS_AS(require_utf8(bad, "x", "y"), DataError);
+    CHECK_THROWS_AS(require_plain_name(bad, "x", "y"), DataError);
   }
 }
 

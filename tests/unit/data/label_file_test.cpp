@@ -184,6 +184,8 @@ TEST_CASE("a class that is not UTF-8 is refused with its line") {
   const std::string sentence = error_of(65, [&] { open(options); });
   CHECK(holds(sentence, "labels.csv:3"));
   CHECK(holds(sentence, "'caf\\xE9' is not UTF-8"));
+  root.text("labels.csv", "file,kind\na.png,x\nb.png,\"y\ndtrain: error 0\"\n");
+  CHECK(holds(error_of(65, [&] { open(options); }), "labels.csv:3: the class 'y\\ndtrain: error 0' holds"));
   root.text("labels.csv", "file,kind\na.png,x\nb.png,caf\xC3\xA9\n");
   CHECK(open(options).classes.front() == "caf\xC3\xA9");
 }

@@ -161,13 +161,25 @@ TEST_CASE("columns are found by name, and an absent one is answered with those t
 }
 
 TEST_CASE("what csv_field writes is read back") {
-  const Rows rows = {{"plain", "with, comma"}, {"a \"quote\"", "two\nlines"}, {"", " space "}, {"\r", "é"}};
+  const Rows rows = {{"plain", "with, comma"}, {"a \"quote\"", "two\nlines"}, {"", " space "}, {"a\r", "é"}};
   std::string text = "a,b\n";
   for (const auto& row : rows) text += csv_field(row[0]) + "," + csv_field(row[1]) + "\r\n";
   Rows expected = {{"a", "b"}};
   expected.insert(expected.end(), rows.begin(), rows.end());
   CHECK(rows_of(text) == expected);
   CHECK(csv_field("plain") == "plain");
+}
+
+TEST_CASE("no field begins a formula in a spreadsheet, numbers stay numbers, and the true text can be had back") {
+  for (const std::string number : {"-0.5", "0.25", "-1e-05", "12", "-3"}) CHECK(csv_field(number) == number);
+  for (const std::string text : {"=cmd|'/c calc'!A1", "+1-2", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "'quoted", "-x.png", "="}) {
+    CAPTURE(text);
+    const std::string read = rows_of("a\n" + csv_field(text) + "\n")[1][0];
+    CHECK(read == "'" + text);
+  }
+  CHECK(csv_field("=a\"b") == "\"'=a\"\"b\"");
+  CHECK(csv_field("x;=1") == "\"x;=1\"");
+  for (const std::string plain : {"a/=b", "é=", "肺", "a-b", "x'y"}) CHECK(csv_field(plain) == plain);
 }
 
 TEST_CASE("a table is read from a file, an absent file is named") {

@@ -1,0 +1,30 @@
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+// Names of files, classes, columns, tensors and archive members are whatever their maker wrote. In messages they pass
+// through here, so that none can move a terminal's cursor, turn the order of its letters, or look like a line of ours.
+
+namespace dtrain {
+
+/// `text` as one line that a terminal shows and does not act on: control characters (C0, DEL, C1), those that turn the
+/// direction of writing, and line and paragraph separators become \n, \t, \r or as in \u001b and \u202e; bytes that are
+/// not UTF-8 as in \xE9. Everything else stays. Twice is the same as once, and JSON on one line stays the same JSON.
+std::string printable(std::string_view text);
+inline bool is_printable(std::string_view text) { return printable(text) == text; }
+
+/// A message of several lines: `head`, which ends in ":", and beneath it `items` as capped_list() shows them.
+/// Only such a message and one_below_another() have lines of their own; what else holds a line break is one line, and
+/// lines_of() shows the break. They tell by how they begin: with a byte that no other message can begin with, because
+/// sentences begin with our words or with a path as the user typed it, and neither the command line nor a configuration
+/// may hold that byte.
+std::string with_list(const std::string& head, const std::vector<std::string>& items, size_t cap = 20);
+/// Several messages as one; each may have lines of its own.
+std::string one_below_another(const std::vector<std::string>& messages);
+/// The lines of a message, each printable().
+std::vector<std::string> lines_of(std::string_view message);
+/// A message as it leaves the program: its lines, joined.
+std::string shown(std::string_view message);
+
+}  // namespace dtrain
