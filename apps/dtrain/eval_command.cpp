@@ -16,6 +16,7 @@
 #include "dtrain/data/scan.hpp"
 #include "dtrain/io/csv.hpp"
 #include "dtrain/io/file.hpp"
+#include "dtrain/io/json.hpp"
 #include "dtrain/train/evaluate.hpp"
 #include "run.hpp"
 
@@ -47,7 +48,7 @@ Origin origin_of(const SafetensorsFile& file, const std::string& path) {
   if (const auto ranks = metadata.find("logical_ranks"); ranks != metadata.end())
     origin.logical_ranks = std::atoll(ranks->second.c_str());
   if (const auto classes = metadata.find("classes"); classes != metadata.end()) {
-    const auto parsed = nlohmann::json::parse(classes->second, nullptr, false);
+    const auto parsed = try_parse_json(classes->second);
     if (parsed.is_array())
       for (const auto& name : parsed)
         if (name.is_string()) origin.classes.push_back(name.get<std::string>());

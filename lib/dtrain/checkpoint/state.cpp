@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/io/json.hpp"
 
 namespace dtrain {
 
@@ -51,7 +52,7 @@ std::string to_json(const TrainingState& s) {
 
 TrainingState training_state_from_json(const std::string& text, const std::string& file) {
   try {
-    const json j = json::parse(text);
+    const json j = parse_json(text, file + ": its state");
     TrainingState s;
     j.at("epoch").get_to(s.epoch);
     j.at("step").get_to(s.step);
