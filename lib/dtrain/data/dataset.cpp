@@ -11,6 +11,7 @@
 #include "dtrain/data/packed_set.hpp"
 #include "dtrain/data/record_set.hpp"
 #include "dtrain/data/scan.hpp"
+#include "dtrain/data/text_files.hpp"
 #include "dtrain/io/tiff_pages.hpp"
 
 namespace dtrain {
@@ -163,6 +164,7 @@ Dataset open_dataset(const DataOptions& options, Task task, uint64_t seed) {
   dataset.root = options.root;
   const bool one_file = has_records(options) && is_file(options.root);
   if (options.format != DataFormat::synthetic && !one_file) require_root(options.root);
+  for (const auto& [part, file] : options.split.files) refuse_link_out(options, list_path(options.root, file));
   read_format(options, seed, dataset);
   if (!options.classes.empty()) choose_classes(dataset, options.classes);
   if (dataset.samples.empty())

@@ -7,6 +7,7 @@
 #include "dtrain/base/text.hpp"
 #include "dtrain/data/formats.hpp"
 #include "dtrain/data/scan.hpp"
+#include "dtrain/data/text_files.hpp"
 #include "dtrain/io/file.hpp"
 #include "dtrain/io/image.hpp"
 #include "dtrain/io/json.hpp"
@@ -190,6 +191,7 @@ bool is_nnunet(const DataOptions& options) {
 
 void read_nnunet(const DataOptions& options, Dataset& dataset) {
   const std::string path = description_path(options);
+  refuse_link_out(options, path);
   const Json json = read_description(path);
   require_picture_ending(json, path);
   dataset.mask_values = read_labels(json, path, dataset.classes);

@@ -149,7 +149,7 @@ void fit_row(std::vector<std::string>& fields, size_t columns, size_t needed, co
 
 }  // namespace
 
-CsvTable CsvTable::read(const std::string& path) { return parse(read_text(path), path); }
+CsvTable CsvTable::read(const std::string& path, int64_t max_bytes) { return parse(read_text(path, max_bytes), path); }
 
 CsvTable CsvTable::parse(std::string_view text, const std::string& name) {
   if (text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF"))
