@@ -198,12 +198,13 @@ void read_nnunet(const DataOptions& options, Dataset& dataset) {
   if (!options.image_mask.mask_values.empty()) set_mask_values(options.image_mask.mask_values, dataset);
   auto cases = find_cases(options);
   require_count(json, cases.size(), path);
+  SampleTable table(dataset);
   for (auto& [name, found] : cases)
     for (size_t page = 0; page < found.images.size(); ++page) {
       Sample sample;
       sample.path = std::move(found.images[page]);
       sample.masks.push_back(std::move(found.masks[page]));
-      dataset.samples.push_back(std::move(sample));
+      table.add(std::move(sample));
     }
   group_stacks(dataset);
   if (is_folder(options.root + "/imagesTs"))

@@ -70,6 +70,7 @@ void read_packed(const DataOptions& options, Dataset& dataset) {
   dataset.mask_values = manifest.mask_values;
   dataset.packed = set;
   int64_t bytes = 0;
+  SampleTable table(dataset);
   for (size_t i = 0; i < set->shards().size(); ++i) {
     const PackedShard& shard = set->shards()[i];
     refuse_link_out(options, options.root + "/" + manifest.shards[i].file);
@@ -84,7 +85,7 @@ void read_packed(const DataOptions& options, Dataset& dataset) {
       sample.labels = shard.labels(record);
       sample.class_index = entry.class_index;
       sample.place = {static_cast<int64_t>(i), record, entry.offset, entry.bytes(), entry.checksum};
-      dataset.samples.push_back(std::move(sample));
+      table.add(std::move(sample));
     }
   }
   dataset.notes.push_back(count_of(static_cast<int64_t>(set->shards().size()), "packed shard") + ", " +

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/memory.hpp"
 #include "dtrain/base/text.hpp"
 
 namespace dtrain {
@@ -67,6 +68,8 @@ class InputDescriptor {
   int descriptor_ = -1;
 };
 
+constexpr int64_t kLargeFile = int64_t{64} << 20;
+
 [[noreturn]] void too_large(const std::string& path, int64_t max_bytes) {
   throw DataError(path + " is larger than " + with_commas(max_bytes) + " bytes, the most that is read of such a file");
 }
@@ -77,6 +80,7 @@ void read_all(const std::string& path, int64_t max_bytes, FileSystem& files, Byt
   const InputDescriptor input(path, files);
   const int64_t expected = input.size();
   if (expected > max_bytes) too_large(path, max_bytes);
+  if (expected > kLargeFile) MemoryDraw("reading " + path, "take a smaller file").take(expected);
   size_t done = 0;
   // One byte more than expected shows the end in the first read; a file of /proc or one that grows takes more rounds.
   for (size_t room = static_cast<size_t>(expected) + 1;; room = out.size() + (size_t{1} << 16)) {

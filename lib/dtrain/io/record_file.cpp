@@ -25,14 +25,22 @@ RecordFile::RecordFile(std::string path, FileSystem& files) : path_(std::move(pa
 }
 
 RecordFile::RecordFile(std::string path, std::vector<std::byte> bytes)
-    : path_(std::move(path)), size_(static_cast<int64_t>(bytes.size())), bytes_(std::move(bytes)) {}
+    : path_(std::move(path)), size_(static_cast<int64_t>(bytes.size())), own_(std::move(bytes)), bytes_(own_) {}
+
+RecordFile::RecordFile(std::string path, GrowingMemory bytes)
+    : path_(std::move(path)),
+      size_(bytes.size()),
+      unpacked_(std::move(bytes)),
+      bytes_(std::as_const(unpacked_).bytes()) {}
 
 RecordFile::RecordFile(RecordFile&& other) noexcept
     : path_(std::move(other.path_)),
       files_(other.files_),
       descriptor_(std::exchange(other.descriptor_, -1)),
       size_(other.size_),
-      bytes_(std::move(other.bytes_)) {}
+      own_(std::move(other.own_)),
+      unpacked_(std::move(other.unpacked_)),
+      bytes_(std::exchange(other.bytes_, {})) {}
 
 RecordFile::~RecordFile() {
   if (descriptor_ >= 0) files_->close(descriptor_);
