@@ -1,11 +1,9 @@
 #include "cache_plan.hpp"
 
 #include <algorithm>
-#include <fstream>
-#include <optional>
-#include <sstream>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/memory.hpp"
 #include "dtrain/base/text.hpp"
 
 namespace dtrain {
@@ -63,47 +61,7 @@ double ram_cache_mb(const Experiment& e, const Plan& plan) {
   return looks == 0 ? 0 : bytes / static_cast<double>(looks) * samples / 1e6;
 }
 
-// The number behind a name in lines of "name value"; nothing where there is none.
-static std::optional<double> number_in(const std::string& file, const std::string& name) {
-  std::ifstream lines(file);
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream words(line);
-    std::string word;
-    double value = 0;
-    if (!name.empty()) words >> word;
-    if (word == name && words >> value) return value;
-  }
-  return std::nullopt;
-}
-
-// Bytes that a control group leaves; file pages that it can drop count as free.
-static std::optional<double> free_in_group(const std::string& folder, const char* limit, const char* used) {
-  const std::optional<double> most = number_in(folder + limit, "");
-  const std::optional<double> now = number_in(folder + used, "");
-  if (!most || !now) return std::nullopt;
-  return *most - *now + number_in(folder + "/memory.stat", "inactive_file").value_or(0);
-}
-
-double free_host_mb() {
-  const std::optional<double> available = number_in("/proc/meminfo", "MemAvailable:");
-  if (!available) throw IoError("/proc/meminfo does not tell MemAvailable");
-  double bytes = *available * 1024;
-  std::ifstream groups("/proc/self/cgroup");  // "0::/path", or of version 1 "9:memory:/path"
-  for (std::string line; std::getline(groups, line);) {
-    const std::vector<std::string> fields = split_text(line, ':');
-    const bool second = fields.size() == 3 && fields[1].empty();
-    if (fields.size() != 3 || (!second && fields[1] != "memory")) continue;
-    const std::string root = second ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
-    for (std::string path = fields[2] == "/" ? "" : fields[2];; path.resize(path.rfind('/'))) {
-      const std::optional<double> free =
-          second ? free_in_group(root + path, "/memory.max", "/memory.current")
-                 : free_in_group(root + path, "/memory.limit_in_bytes", "/memory.usage_in_bytes");
-      if (free) bytes = std::min(bytes, std::max(0.0, *free));
-      if (path.find('/') == std::string::npos) break;
-    }
-  }
-  return bytes / 1e6;
-}
+double free_host_mb() { return static_cast<double>(memory_budget().free_bytes) / 1e6; }
 
 double memory_for_cache(const Device& device, int64_t sharers) {
   // Gradients, activations and what cuDNN works in come on top.

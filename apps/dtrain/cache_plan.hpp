@@ -29,8 +29,7 @@ std::string cache_text(const Experiment& experiment, const CachePlan& cache);
 /// take, for all of it and the validation part. Bad pictures are left out; none that can be read: 0.
 double ram_cache_mb(const Experiment& experiment, const Plan& plan);
 
-/// Host memory that can still be had, in 1e6 bytes: what is available on the host, or less where a control group (a
-/// container's, a Slurm job's) sets a limit.
+/// Host memory that can still be had, in 1e6 bytes: memory_budget().
 double free_host_mb();
 
 /// Memory that a cache may have, in 1e6 bytes: of a GPU's free memory seven tenths, of the host's available memory all,

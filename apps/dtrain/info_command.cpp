@@ -7,7 +7,9 @@
 
 #include "commands.hpp"
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/memory.hpp"
 #include "dtrain/base/printable.hpp"
+#include "dtrain/base/text.hpp"
 #include "dtrain/device/device.hpp"
 #include "dtrain/dist/launch.hpp"
 
@@ -69,6 +71,10 @@ int run_info(const InfoCommand& command) {
   std::printf("  %-10s %s, %zu of %ld cores may be used by this process (%s), vector code %s\n", "host",
               host_name().c_str(), cores.size(), sysconf(_SC_NPROCESSORS_ONLN), core_ranges(cores).c_str(),
               at::get_cpu_capability().c_str());
+  const MemoryBudget memory = memory_budget();
+  std::printf("  %-10s %s MB can be had by this process, of %s MB that %s has as its limit\n", "memory",
+              with_commas(memory.free_bytes / 1'000'000).c_str(), with_commas(memory.limit_bytes / 1'000'000).c_str(),
+              memory.bound.c_str());
   const nlohmann::ordered_json gpu = gpu_facts();
   print_gpu_facts(gpu);
   if (gpu["why_no_gpu"].get<std::string>().empty())
@@ -83,6 +89,9 @@ int run_info(const InfoCommand& command) {
     json["host"] = host_name();
     json["cores"] = cores.size();
     json["vector_code"] = at::get_cpu_capability();
+    json["memory_free_mb"] = static_cast<double>(memory.free_bytes) / 1e6;
+    json["memory_limit_mb"] = static_cast<double>(memory.limit_bytes) / 1e6;
+    json["memory_bound"] = memory.bound;
     json.update(gpu);
     json["devices"] = {"cpu"};
     if (gpu["why_no_gpu"].get<std::string>().empty())

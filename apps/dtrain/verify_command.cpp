@@ -11,6 +11,7 @@
 #include "dtrain/checkpoint/checkpoint_folder.hpp"
 #include "dtrain/io/csv.hpp"
 #include "dtrain/io/file.hpp"
+#include "dtrain/io/json.hpp"
 #include "dtrain/runlog/flight_records.hpp"
 #include "dtrain/runlog/run_folder.hpp"
 #include "dtrain/runlog/run_log.hpp"
@@ -157,7 +158,7 @@ Beginning beginning_of(const std::string& metrics) {
   try {
     const std::vector<std::byte> start = read_file_start(metrics, 1 << 16);
     const std::string text(reinterpret_cast<const char*>(start.data()), start.size());
-    const auto event = nlohmann::json::parse(text.substr(0, text.find('\n')), nullptr, false);
+    const auto event = try_parse_json(text.substr(0, text.find('\n')));
     if (is_integer(event, "epoch") && is_integer(event, "step"))
       return {event["epoch"].get<int64_t>(), event["step"].get<int64_t>()};
   } catch (const Error&) {
@@ -202,8 +203,7 @@ void check_metrics(const std::string& path, int64_t begins_after, int64_t last, 
   int64_t steps = begins_after;
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = text.find('\n', begin);
-    const auto event = nlohmann::json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin),
-                                             text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
+    const auto event = try_parse_json(std::string_view(text).substr(begin, end - begin));
     begin = end + 1;
     const std::string where = path + ", line " + std::to_string(++number);
     if (!is_text(event, "event") || !is_integer(event, "step"))
@@ -306,7 +306,7 @@ class RunCheck {
 
   // The hash of the result is that of the checkpoint of the run's last step, computed here anew.
   void run_json(const std::string& path) {
-    const auto json = nlohmann::json::parse(read_text(path, kMostJson), nullptr, false);
+    const auto json = try_parse_json(read_text(path, kMostJson));
     if (!json.is_object()) throw DataError(path + " is no JSON object; the file is damaged");
     for (const char* key : {"ranks", "logical_ranks", "steps"})
       if (!json.contains(key) || !json[key].is_number_integer())
@@ -316,7 +316,7 @@ class RunCheck {
     result_ = json["result_sha256"].get<std::string>();
     if (newest_.result.empty() || newest_.state.step != json["steps"].get<int64_t>())
       return findings_.good(path, "its result cannot be computed anew: no valid checkpoint of step " +
-                                      json["steps"].dump() + " is there");
+                                      std::to_string(json["steps"].get<int64_t>()) + " is there");
     if (newest_.result != result_)
       throw DataError(path + ": result_sha256 is " + result_ + ", but the checkpoint of step " +
                       std::to_string(newest_.state.step) + " gives " + newest_.result);

@@ -16,12 +16,11 @@ static void read_example(ByteWindow& bytes, int64_t offset, int64_t size) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   return fuzz::read_or_refuse([&] {
-    const auto rest = fuzz::bytes_of(data + 1, size - 1);
+    const RecordFile file("fuzz", fuzz::copy_of(data + 1, size - 1));
     if (data[0] == 'g' || data[0] == 'z') {
-      decompressed(rest, data[0] == 'g' ? Compression::gzip : Compression::zlib, "fuzz", 1 << 20);
+      decompressed(file, data[0] == 'g' ? Compression::gzip : Compression::zlib, 1 << 20);
       return;
     }
-    const RecordFile file("fuzz", fuzz::copy_of(data + 1, size - 1));
     ByteWindow bytes(file);
     if (data[0] == 'e') return read_example(bytes, 0, file.size());
     TfRecordWalk walk(bytes);

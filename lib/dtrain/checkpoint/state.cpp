@@ -7,6 +7,7 @@
 #include "dtrain/base/printable.hpp"
 #include "dtrain/checkpoint/state_fields.hpp"
 #include "dtrain/checkpoint/weights_origin.hpp"
+#include "dtrain/io/json.hpp"
 
 namespace dtrain {
 
@@ -148,7 +149,7 @@ std::string to_json(const TrainingState& state) {
 
 TrainingState training_state_from_json(const std::string& text, const std::string& file) {
   try {
-    const json object = json::parse(text);
+    const json object = parse_json(text, file + ": its state");
     TrainingState state;
     const Reader reader(object, file);
     visit_fields(reader, state);

@@ -9,6 +9,7 @@
 #include "dtrain/base/printable.hpp"
 #include "dtrain/checkpoint/state.hpp"
 #include "dtrain/checkpoint/state_fields.hpp"
+#include "dtrain/io/json.hpp"
 
 namespace dtrain {
 
@@ -36,7 +37,7 @@ void require_training_digits(const std::string& digits, const std::string& file)
 }
 
 static std::vector<std::string> names_in(const std::string& text, const std::string& file, bool ours) {
-  const auto parsed = nlohmann::json::parse(text, nullptr, false);
+  const auto parsed = try_parse_json(text);
   std::vector<std::string> names;
   const bool right = parsed.is_array() && std::all_of(parsed.begin(), parsed.end(),
                                                       [](const nlohmann::json& name) { return name.is_string(); });

@@ -169,7 +169,9 @@ class Description {
     add("data.classes", texts_codec(d.classes, "all"), "The classes to train, in this order: one output each.")
         .only(e_.task != Task::segmentation, "the task is not segmentation", {"task", "data.format", "model.name"});
     add("data.allow_links", flag_codec(d.allow_links),
-        "Follow links that lead out of `data.root`; links beneath it are always followed.")
+        "Follow links that lead out of `data.root`, of pictures, record files, shards, label files and lists beneath "
+        "it; "
+        "links that stay beneath it are always followed.")
         .only(f != DataFormat::synthetic, "`data.format` is not synthetic", by);
     add("data.distribute", choice_codec(d.distribute, {"samples", "batches"}),
         "How a step's samples are dealt to logical ranks. samples: every V-th of the shuffled order; batches: whole "
@@ -191,6 +193,10 @@ class Description {
         "file it lies in: the one that is read and those that come after it, as far as the batches reach that are "
         "being "
         "made. 1: one after the other.")
+        .outside_fingerprint();
+    add("data.loader.decompressed_mb", whole_codec(loader.decompressed_mb, {.min = 1, .max = 1'000'000'000}),
+        "Of `data.format` tfrecord and webdataset: 1e6 bytes that each process holds of record files that are "
+        "compressed as a whole, all of them together, decompressed; more is refused.")
         .outside_fingerprint();
     add("data.loader.cache", choice_codec(loader.cache, {"none", "ram", "device"}),
         "ram: decoded pictures and masks are kept in memory that the training processes of a host share, and read no "

@@ -1,17 +1,13 @@
 #include "dtrain/config/sources.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <set>
 
 #include "dtrain/base/text.hpp"
+#include "dtrain/config/config_file.hpp"
 
 extern char** environ;
 
@@ -20,24 +16,6 @@ namespace dtrain {
 namespace fs = std::filesystem;
 
 namespace {
-
-/// At most one byte more than a configuration may have: enough to see that it is too large.
-std::string read_config_file(const std::string& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) throw_errno("open the configuration", path, errno);
-  std::string text;
-  std::array<char, 65536> buffer{};
-  ssize_t got = 0;
-  do {
-    got = ::read(descriptor, buffer.data(), buffer.size());
-    if (got > 0) text.append(buffer.data(), static_cast<size_t>(got));
-  } while ((got > 0 || (got < 0 && errno == EINTR)) && text.size() <= kYamlMaxBytes);
-  const int error = got < 0 ? errno : 0;
-  ::close(descriptor);
-  if (error == EISDIR) throw ConfigError(path + " is a folder, not a configuration file");
-  if (error != 0) throw_errno("read the configuration", path, error);
-  return text;
-}
 
 std::string parent_of(const std::string& key) {
   const size_t dot = key.rfind('.');

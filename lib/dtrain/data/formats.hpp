@@ -3,9 +3,23 @@
 #include <string>
 #include <vector>
 
+#include "dtrain/base/memory.hpp"
 #include "dtrain/data/dataset.hpp"
 
 namespace dtrain {
+
+/// Puts samples into a data set, and asks for the memory that its table takes. Throws as MemoryDraw::take().
+class SampleTable {
+ public:
+  explicit SampleTable(Dataset& dataset)
+      : samples_(dataset.samples), memory_("the table of the samples of " + dataset.root, "take fewer samples") {}
+  /// `beside`: bytes that the caller keeps with it.
+  void add(Sample sample, int64_t beside = 0);
+
+ private:
+  std::vector<Sample>& samples_;
+  MemoryDraw memory_;
+};
 
 // Each format's share of open_dataset(): fills classes, samples (without ids, in any order) and notes of `dataset`,
 // whose task, format and root are set. What is thrown is described there.

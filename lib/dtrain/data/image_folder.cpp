@@ -47,6 +47,7 @@ Part read_part(const DataOptions& options, const std::string& name, const std::s
 // Adds the samples of `part`; `all` is the sorted list of classes.
 void add_samples(const Part& part, const std::vector<std::string>& all, Dataset& dataset) {
   std::vector<int64_t> counts(all.size(), 0);
+  SampleTable table(dataset);
   const std::string prefix = part.folder.empty() ? "" : part.folder + "/";
   for (const std::string& picture : part.scan.pictures) {
     const size_t slash = picture.find('/');
@@ -58,7 +59,7 @@ void add_samples(const Part& part, const std::vector<std::string>& all, Dataset&
     sample.group = group_of_name(picture);
     sample.class_index = place - all.begin();
     ++counts[static_cast<size_t>(sample.class_index)];
-    dataset.samples.push_back(std::move(sample));
+    table.add(std::move(sample));
   }
   for (size_t i = 0; i < all.size(); ++i)
     if (part.classes.contains(all[i]) && counts[i] == 0)

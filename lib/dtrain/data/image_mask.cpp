@@ -127,11 +127,12 @@ void read_pairs(const DataOptions& options, const std::string& base, Dataset& da
                        options.image_mask.images + "/ nor folders with " + options.image_mask.images + "/ and " +
                        options.image_mask.masks + "/ in them; name them with data.image_mask.images and .masks");
   check_pairs(pairs, paired);
+  SampleTable table(dataset);
   for (auto& [key, pair] : pairs) {
     Sample sample;
     sample.path = pair.images[0];
     sample.masks = std::move(pair.masks);
-    dataset.samples.push_back(std::move(sample));
+    table.add(std::move(sample));
   }
 }
 

@@ -21,12 +21,13 @@ std::vector<std::string> pictures_of(const DataOptions& options) {
 
 // One sample for each picture that has a row; `fill` adds its labels.
 void add_samples(const LabelFile& file, Dataset& dataset, const std::function<void(int64_t row, Sample&)>& fill) {
+  SampleTable table(dataset);
   for (size_t i = 0; i < file.pictures.size(); ++i) {
     if (file.row_of[i] < 0) continue;
     Sample sample;
     sample.path = file.pictures[i];
     fill(file.row_of[i], sample);
-    dataset.samples.push_back(std::move(sample));
+    table.add(std::move(sample));
   }
 }
 
@@ -259,6 +260,7 @@ void read_chexpert(const DataOptions& options, Dataset& dataset) {
   Problems twice;
   for (const auto& [path, part] : chexpert_files(options)) {
     LabelFile file = match_rows(options, path, std::move(pictures), "Path", find_beneath_dropped_folders, dataset);
+    SampleTable table(dataset);
     for (size_t i = 0; i < file.pictures.size(); ++i) {
       if (file.row_of[i] < 0) continue;
       if (named[i]) twice.lines.push_back(path + ":" + std::to_string(file.table.line(file.row_of[i])));

@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <string_view>
 
+#include "dtrain/data/text_files.hpp"
+
 namespace dtrain {
 
 namespace fs = std::filesystem;
@@ -25,11 +27,12 @@ int64_t find_beneath_dropped_folders(const PathIndex& index, const std::string& 
 
 namespace {
 
-CsvTable read_table(const std::string& path) {
+CsvTable read_table(const DataOptions& options, const std::string& path) {
   std::error_code error;
   if (!path.empty() && fs::status(path, error).type() == fs::file_type::not_found)
     throw MissingError("data.labels '" + path + "' does not exist; set data.labels to the label file");
-  return CsvTable::read(path);
+  refuse_link_out(options, path);
+  return CsvTable::read(path, kMostTableBytes);
 }
 
 bool leaves_root(const std::string& name) {
@@ -109,7 +112,7 @@ class AbsentRows {
 
 LabelFile match_rows(const DataOptions& options, const std::string& path, std::vector<std::string> pictures,
                      const std::string& column, Finder find, Dataset& dataset) {
-  LabelFile file{read_table(path), std::move(pictures), {}};
+  LabelFile file{read_table(options, path), std::move(pictures), {}};
   PathIndex index;
   for (size_t i = 0; i < file.pictures.size(); ++i) index.add(file.pictures[i], static_cast<int64_t>(i));
   file.row_of.assign(file.pictures.size(), -1);

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "dtrain/base/error.hpp"
@@ -9,14 +8,16 @@
 #include "dtrain/base/text.hpp"
 #include "dtrain/data/formats.hpp"
 #include "dtrain/data/scan.hpp"
+#include "dtrain/data/text_files.hpp"
 #include "dtrain/io/file.hpp"
 #include "dtrain/io/image.hpp"
+#include "dtrain/io/json.hpp"
 #include "dtrain/io/tiff_pages.hpp"
 
 namespace dtrain {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;
 
 namespace {
 
@@ -29,8 +30,8 @@ std::string description_path(const DataOptions& options) { return options.root +
 //                    "file_ending": ".png"}
 
 Json read_description(const std::string& path) {
-  const std::string text = read_text(path);
-  Json json = Json::parse(text, nullptr, false);
+  constexpr int64_t kMost = int64_t{16} << 20;
+  Json json = parse_json(read_text(path, kMost), "'" + path + "'");
   if (!json.is_object()) throw DataError("'" + path + "' is no JSON object, as nnU-Net's dataset.json is");
   return json;
 }
@@ -42,7 +43,9 @@ void require_picture_ending(const Json& json, const std::string& path) {
     throw DataError("'" + path +
                     "' has no file_ending, as in nnU-Net's first version, whose cases are NIfTI volumes; dtrain reads "
                     "pictures: write the slices as PNG and add \"file_ending\": \".png\"");
-  const std::string ending = found->is_string() ? found->get<std::string>() : found->dump();
+  if (!found->is_string())
+    throw DataError("'" + path + "': file_ending is " + kind_of(*found) + "; it wants a text, as in \".png\"");
+  const auto ending = found->get<std::string>();
   if (lower_case(ending) == ".nii" || lower_case(ending) == ".nii.gz")
     throw DataError("'" + path + "' tells of NIfTI volumes (" + ending +
                     "), which dtrain does not read; write their slices as PNG, images as CASE_0000.png");
@@ -64,10 +67,10 @@ std::map<int64_t, int64_t> read_labels(const Json& json, const std::string& path
       throw DataError("'" + path + "' has an ignore label, which dtrain does not know; give those pixels a class");
     if (!value.is_number_integer() || value.get<int64_t>() < 0 || value.get<int64_t>() > 65535)
       throw DataError("'" + path + "': the label '" + name + "' wants a pixel value from 0 to 65535, not " +
-                      value.dump());
+                      (value.is_number_integer() ? "another number" : kind_of(value)));
     require_plain_name(name, "'" + path + "': the label", "save the file as UTF-8");
     if (!names.emplace(value.get<int64_t>(), name).second)
-      throw DataError("'" + path + "' gives the pixel value " + value.dump() + " two labels");
+      throw DataError("'" + path + "' gives the pixel value " + std::to_string(value.get<int64_t>()) + " two labels");
   }
   if (!names.contains(0)) throw DataError("'" + path + "' gives no label the value 0, the background");
   std::map<int64_t, int64_t> values;
@@ -174,8 +177,10 @@ void require_count(const Json& json, size_t cases, const std::string& path) {
   const auto count = json.find("numTraining");
   if (count == json.end() || (count->is_number_integer() && count->get<int64_t>() == static_cast<int64_t>(cases)))
     return;
-  throw DataError("'" + path + "' says numTraining " + count->dump() + ", but imagesTr/ holds " +
-                  count_of(static_cast<int64_t>(cases), "case") + "; a copy may have been interrupted");
+  throw DataError("'" + path + "' says numTraining " +
+                  (count->is_number_integer() ? std::to_string(count->get<int64_t>()) : kind_of(*count)) +
+                  ", but imagesTr/ holds " + count_of(static_cast<int64_t>(cases), "case") +
+                  "; a copy may have been interrupted");
 }
 
 }  // namespace
@@ -188,18 +193,20 @@ bool is_nnunet(const DataOptions& options) {
 
 void read_nnunet(const DataOptions& options, Dataset& dataset) {
   const std::string path = description_path(options);
+  refuse_link_out(options, path);
   const Json json = read_description(path);
   require_picture_ending(json, path);
   dataset.mask_values = read_labels(json, path, dataset.classes);
   if (!options.image_mask.mask_values.empty()) set_mask_values(options.image_mask.mask_values, dataset);
   auto cases = find_cases(options);
   require_count(json, cases.size(), path);
+  SampleTable table(dataset);
   for (auto& [name, found] : cases)
     for (size_t page = 0; page < found.images.size(); ++page) {
       Sample sample;
       sample.path = std::move(found.images[page]);
       sample.masks.push_back(std::move(found.masks[page]));
-      dataset.samples.push_back(std::move(sample));
+      table.add(std::move(sample));
     }
   group_stacks(dataset);
   if (is_folder(options.root + "/imagesTs"))

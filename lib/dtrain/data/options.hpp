@@ -208,6 +208,7 @@ struct LoaderOptions {
   int64_t prefetch = 2;     ///< batches held ready ahead of the one in use, >= 1
   int64_t interleave = 10;  ///< records that are asked of the disk at once, >= 1; record files alone
   PictureKeep cache = PictureKeep::none;  ///< device: not with pixel_augmentations()
+  int64_t decompressed_mb = 2148;         ///< 1e6 bytes that a process holds of compressed record files at most, >= 1
   BadSample on_bad_sample = BadSample::fail;
   int64_t max_bad = 100;  ///< most samples that are replaced in an epoch, over all processes, >= 1
   Pipeline pipeline = Pipeline::parallel;

@@ -2,16 +2,18 @@
 
 #include <array>
 #include <charconv>
-#include <nlohmann/json.hpp>
+#include <limits>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/hash.hpp"
 #include "dtrain/data/scan.hpp"
 #include "dtrain/io/file.hpp"
+#include "dtrain/io/json.hpp"
 
 namespace dtrain {
 
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;
+using OrderedJson = nlohmann::ordered_json;
 
 static constexpr int kVersion = 1;
 static constexpr std::string_view kChecksum = "\"crc32c\": \"";  // the first one in the file is the file's own
@@ -24,8 +26,8 @@ static uint32_t number_of(const std::string& digits) {
   return value;
 }
 
-static Json json_of(const PackedManifest& m) {
-  Json json = {
+static OrderedJson json_of(const PackedManifest& m) {
+  OrderedJson json = {
       {"crc32c", kNoDigits},
       {"format", "dtrain-" + m.to},
       {"version", kVersion},
@@ -42,11 +44,15 @@ static Json json_of(const PackedManifest& m) {
       {"source", {{"format", m.source_format}, {"data_sha256", m.source_sha256}, {"config_sha256", m.config_sha256}}}};
   if (m.jpeg_quality > 0) json["jpeg_quality"] = m.jpeg_quality;
   if (!m.mask_values.empty()) json["mask_values"] = m.mask_values;  // a list of pairs
-  json["shards"] = Json::array();
+  json["shards"] = OrderedJson::array();
   for (const PackedManifest::Shard& shard : m.shards)
     json["shards"].push_back(
         {{"file", shard.file}, {"records", shard.records}, {"bytes", shard.bytes}, {"crc32c", hex8(shard.checksum)}});
   return json;
+}
+
+static int64_t count_in(const Json& object, const std::string& key) {
+  return whole_number(object, key, 0, std::numeric_limits<int64_t>::max(), "it");
 }
 
 static PackedManifest manifest_of(const Json& json) {
@@ -55,9 +61,10 @@ static PackedManifest manifest_of(const Json& json) {
   const auto format = json.at("format").get<std::string>();
   if (!format.starts_with(kPrefix)) throw DataError("its format is '" + format + "', which dtrain pack does not write");
   m.to = format.substr(kPrefix.size());
-  if (json.at("version") != kVersion)
-    throw DataError("it is of version " + json.at("version").dump() + ", and this build reads version " +
-                    std::to_string(kVersion));
+  if (const Json& version = json.at("version"); version != kVersion)
+    throw DataError("it is of version " +
+                    (version.is_number_integer() ? std::to_string(version.get<int64_t>()) : kind_of(version)) +
+                    ", and this build reads version " + std::to_string(kVersion));
   json.at("complete").get_to(m.complete);
   json.at("job_sha256").get_to(m.job);
   const auto word = json.at("task").get<std::string>();
@@ -66,25 +73,28 @@ static PackedManifest manifest_of(const Json& json) {
     if (word == task_name(task)) m.task = task;
   json.at("classes").get_to(m.classes);
   json.at("codec").get_to(m.codec);
-  json.at("image").at("size").at(0).get_to(m.height);
-  json.at("image").at("size").at(1).get_to(m.width);
-  json.at("image").at("channels").get_to(m.channels);
-  json.at("image").at("resize").get_to(m.resize);
-  json.at("samples_per_shard").get_to(m.samples_per_shard);
+  const Json& image = json.at("image");
+  m.height = count_in({{"height", image.at("size").at(0)}}, "height");
+  m.width = count_in({{"width", image.at("size").at(1)}}, "width");
+  m.channels = count_in(image, "channels");
+  image.at("resize").get_to(m.resize);
+  m.samples_per_shard = count_in(json, "samples_per_shard");
   json.at("expand").get_to(m.expand);
-  json.at("records").get_to(m.parts);
+  const Json& records = json.at("records");
+  for (const auto& row : records.items()) m.parts[row.key()] = count_in(records, row.key());
   json.at("split_sha256").get_to(m.split_sha256);
   json.at("source").at("format").get_to(m.source_format);
   json.at("source").at("data_sha256").get_to(m.source_sha256);
   json.at("source").at("config_sha256").get_to(m.config_sha256);
-  m.jpeg_quality = json.value("jpeg_quality", int64_t{0});
+  if (json.contains("jpeg_quality")) m.jpeg_quality = count_in(json, "jpeg_quality");
   m.mask_values = json.value("mask_values", m.mask_values);
   for (const auto& [value, number] : m.mask_values)
     if (number < 1 || number > static_cast<int64_t>(m.classes.size()) || number > 255)
       throw DataError("mask_values names the class " + std::to_string(number) + " of " +
                       std::to_string(m.classes.size()));
   for (const Json& shard : json.at("shards")) {
-    m.shards.push_back({shard.at("file"), shard.at("records"), shard.at("bytes"), number_of(shard.at("crc32c"))});
+    m.shards.push_back(
+        {shard.at("file"), count_in(shard, "records"), count_in(shard, "bytes"), number_of(shard.at("crc32c"))});
     const std::string& file = m.shards.back().file;
     if (file.empty() || file.starts_with('.') || file.find('/') != std::string::npos)
       throw DataError("a shard is called '" + file + "', which is no plain name");
@@ -93,7 +103,7 @@ static PackedManifest manifest_of(const Json& json) {
 }
 
 PackedManifest read_packed_manifest(const std::string& folder) {
-  constexpr int64_t kMost = int64_t{1} << 30;
+  constexpr int64_t kMost = int64_t{64} << 20;  // of some 500,000 shards
   const std::string path = folder + "/" + PackedManifest::kFile;
   if (!is_file(path))
     throw MissingError("'" + folder + "' holds no " + PackedManifest::kFile +
@@ -105,7 +115,7 @@ PackedManifest read_packed_manifest(const std::string& folder) {
   if (told != hex8(crc32c(std::as_bytes(std::span(text)))))
     throw DataError(path + " is damaged: its checksum is wrong; dtrain pack with the same options writes it anew");
   try {
-    return manifest_of(Json::parse(text));
+    return manifest_of(parse_json(text, "it"));
   } catch (const Json::exception&) {
     throw DataError(path + " is no manifest of dtrain pack");
   } catch (const DataError& error) {

@@ -4,6 +4,7 @@
 #include "dtrain/base/hash.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/data/formats.hpp"
+#include "dtrain/data/text_files.hpp"
 
 namespace dtrain {
 
@@ -53,6 +54,7 @@ static void require_record(const PackedShard& shard, int64_t record, const Packe
 }
 
 void read_packed(const DataOptions& options, Dataset& dataset) {
+  refuse_link_out(options, options.root + "/" + PackedManifest::kFile);
   const auto set = std::make_shared<const PackedSet>(options.root);
   const PackedManifest& manifest = set->manifest();
   if (dataset.task != Task::from_format && dataset.task != manifest.task)
@@ -68,8 +70,10 @@ void read_packed(const DataOptions& options, Dataset& dataset) {
   dataset.mask_values = manifest.mask_values;
   dataset.packed = set;
   int64_t bytes = 0;
+  SampleTable table(dataset);
   for (size_t i = 0; i < set->shards().size(); ++i) {
     const PackedShard& shard = set->shards()[i];
+    refuse_link_out(options, options.root + "/" + manifest.shards[i].file);
     bytes += shard.bytes();
     for (int64_t record = 0; record < shard.records(); ++record) {
       const PackedEntry entry = shard.entry(record);
@@ -81,7 +85,7 @@ void read_packed(const DataOptions& options, Dataset& dataset) {
       sample.labels = shard.labels(record);
       sample.class_index = entry.class_index;
       sample.place = {static_cast<int64_t>(i), record, entry.offset, entry.bytes(), entry.checksum};
-      dataset.samples.push_back(std::move(sample));
+      table.add(std::move(sample));
     }
   }
   dataset.notes.push_back(count_of(static_cast<int64_t>(set->shards().size()), "packed shard") + ", " +

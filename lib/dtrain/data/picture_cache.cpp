@@ -22,7 +22,9 @@ void PictureCache::keep(const std::vector<int64_t>& samples, const RawPictures& 
     places_[static_cast<size_t>(samples[raw.places[row]])] = {static_cast<int32_t>(blocks_.size()),
                                                               static_cast<int32_t>(row)};
   blocks_.push_back({raw.kind, raw.pixels, raw.masks});
-  bytes_ += static_cast<int64_t>(raw.pixels.nbytes() + (raw.masks.defined() ? raw.masks.nbytes() : 0));
+  const auto bytes = static_cast<int64_t>(raw.pixels.nbytes() + (raw.masks.defined() ? raw.masks.nbytes() : 0));
+  if (raw.pixels.is_cpu()) memory_.take(bytes);
+  bytes_ += bytes;
 }
 
 const PictureCache::Block& PictureCache::block_of(int64_t sample) const {

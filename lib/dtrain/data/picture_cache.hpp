@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "dtrain/base/memory.hpp"
 #include "dtrain/data/batch_source.hpp"
 
 namespace dtrain {
@@ -17,7 +18,8 @@ class PictureCache {
   explicit PictureCache(int64_t samples) : places_(static_cast<size_t>(samples)) {}
 
   bool holds(int64_t sample) const { return places_[static_cast<size_t>(sample)].block >= 0; }
-  /// Keeps the pictures of `raw`, which lie on the device; those at raw.places of `samples`.
+  /// Keeps the pictures of `raw`, which lie on the device; those at raw.places of `samples`. Throws as
+  /// MemoryDraw::take() where the device is the host.
   void keep(const std::vector<int64_t>& samples, const RawPictures& raw);
   /// A picture and a mask that are held; the walk is the caller's to set.
   RawPicture picture(int64_t sample) const;
@@ -40,6 +42,7 @@ class PictureCache {
   std::vector<Place> places_;  // by sample
   std::vector<Block> blocks_;
   int64_t bytes_ = 0;
+  MemoryDraw memory_{"data.loader.cache: device", "set data.loader.cache=none"};
 };
 
 /// Row `row` of raw pictures [m, H, W, C] of this kind, or of masks [m, H, W].

@@ -44,7 +44,7 @@ std::shared_ptr<const RecordFile> RecordSet::open(int64_t file) const {
   entry.used = ++state.clock;
   if (entry.file) return entry.file;
   const std::string path = (fs::path(options_.root) / files_[static_cast<size_t>(file)]).lexically_normal().string();
-  const int64_t room = kMostDecompressed - state.decompressed;
+  const int64_t room = options_.loader.decompressed_mb * 1'000'000 - state.decompressed;
   auto opened = std::make_shared<const RecordFile>(
       options_.format == DataFormat::tfrecord ? open_tfrecord_file(path, room) : open_tar_file(path, room));
   if (entry.size >= 0 && entry.size != opened->size())

@@ -17,8 +17,6 @@ namespace dtrain {
 class RecordSet {
  public:
   static constexpr size_t kMostOpen = 128;
-  /// Decompressed bytes that one process holds at most, of all compressed files together.
-  static constexpr int64_t kMostDecompressed = int64_t{2} << 30;
 
   /// `files`: relative to options.root, or to its folder where it is a file itself; in the order of their numbers;
   /// TFRecord or tar by options.format.
@@ -27,7 +25,7 @@ class RecordSet {
 
   const std::vector<std::string>& files() const { return files_; }
   /// The open file. Throws as open_tfrecord_file() and open_tar_file(); IoError if its size has changed since it was
-  /// opened first, or if compressed files hold more than kMostDecompressed.
+  /// opened first; DataError if compressed files hold more than data.loader.decompressed_mb.
   std::shared_ptr<const RecordFile> open(int64_t file) const;
 
   /// The bytes of a sample's picture file, and of its mask's. Throws DataError naming file, record and offset for a

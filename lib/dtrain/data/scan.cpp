@@ -8,6 +8,7 @@
 #include <set>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/memory.hpp"
 #include "dtrain/base/printable.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/io/tiff_pages.hpp"
@@ -51,6 +52,7 @@ class Walk {
     if (folder) return enter(entry.path().string(), prefix + name + "/");
     if (!entry.is_regular_file(error)) return;
     if (picture) {
+      memory_.take(static_cast<int64_t>(sizeof(std::string) + prefix.size() + name.size()));
       add_pages(entry.path().string(), prefix + name);
     } else {
       ++scan_.others;
@@ -93,6 +95,7 @@ class Walk {
   NameTest wanted_;
   std::vector<std::string> open_;  // the folders from the start down to where the walk stands
   FolderScan scan_;
+  MemoryDraw memory_{"the list of files beneath " + root_, "take fewer files"};
 };
 
 }  // namespace

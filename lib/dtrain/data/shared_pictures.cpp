@@ -116,7 +116,7 @@ bool SharedPictures::keep(int64_t sample, const Image& picture, const Image& mas
                                         mask.height > 0, image_, may_be_raw_);
   const int64_t bytes = record_bytes(record);
   const int64_t place = head().end.fetch_add(bytes);
-  if (place > memory_.size() - bytes || !memory_.reserve(place, bytes)) {
+  if (place > memory_.size() - bytes || !draw_.may_take(bytes) || !memory_.reserve(place, bytes)) {
     head().full = 1;
     return false;
   }

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "dtrain/base/memory.hpp"
 #include "dtrain/data/options.hpp"
 #include "dtrain/data/raw_pictures.hpp"
 #include "dtrain/io/image.hpp"
@@ -48,7 +49,7 @@ class SharedPictures {
   /// On this host, so far: samples and 1e6 bytes.
   int64_t kept() const;
   double megabytes() const;
-  /// A sample found no room.
+  /// A sample found no room: in what may be taken, or the process's memory budget.
   bool full() const;
 
   /// Bytes that a picture with this header takes, with its mask.
@@ -61,6 +62,7 @@ class SharedPictures {
   int64_t first_place() const;
 
   SharedMemory memory_;
+  MemoryDraw draw_{"data.loader.cache: ram", "set data.loader.cache=none"};
   int64_t samples_;
   ImageOptions image_;
   bool may_be_raw_;

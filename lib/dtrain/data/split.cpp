@@ -18,6 +18,7 @@
 #include "dtrain/data/group_dealer.hpp"
 #include "dtrain/data/packed_set.hpp"
 #include "dtrain/data/scan.hpp"
+#include "dtrain/data/text_files.hpp"
 #include "dtrain/io/file.hpp"
 #include "dtrain/io/tiff_pages.hpp"
 
@@ -191,11 +192,6 @@ Parts parts_by_fraction(const Dataset& dataset, const SplitOptions& given) {
 
 // --- by list files and folders
 
-std::string list_path(const Dataset& dataset, const std::string& file) {
-  const bool elsewhere = file.starts_with('/') || file.starts_with("./") || file.starts_with("../");
-  return elsewhere ? file : (fs::path(dataset.root) / file).string();
-}
-
 /// Reads list files: which sample each line names.
 class ListReader {
  public:
@@ -210,11 +206,11 @@ class ListReader {
   }
 
   void read(const std::string& part, const std::string& file) {
-    const std::string path = list_path(dataset_, file);
+    const std::string path = list_path(dataset_.root, file);
     std::error_code error;
     if (fs::status(path, error).type() == fs::file_type::not_found)
       throw MissingError("the list '" + path + "' of data.split.files." + part + " does not exist");
-    std::istringstream text(read_text(path));
+    std::istringstream text(read_text(path, kMostTableBytes));
     std::string line;
     skipped_ = false;
     for (int64_t number = 1; std::getline(text, line); ++number) {

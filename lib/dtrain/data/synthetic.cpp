@@ -130,6 +130,7 @@ void make_synthetic(const DataOptions& options, uint64_t seed, Dataset& dataset)
   } else {
     for (int64_t k = 0; k < classes; ++k) dataset.classes.push_back("pattern_" + std::to_string(k));
   }
+  SampleTable table(dataset);
   for (int64_t number = 0; number < options.synthetic.samples; ++number) {
     Sample sample;
     sample.path = "synthetic/" + std::to_string(number);
@@ -139,7 +140,7 @@ void make_synthetic(const DataOptions& options, uint64_t seed, Dataset& dataset)
       if (dataset.task == Task::multiclass)
         sample.class_index = std::find(labels.begin(), labels.end(), true) - labels.begin();
     }
-    dataset.samples.push_back(std::move(sample));
+    table.add(std::move(sample));
   }
 }
 

@@ -56,6 +56,7 @@ void read_tfrecords(const DataOptions& options, Dataset& dataset) {
   const auto records = std::make_shared<const RecordSet>(options, find_record_files(options));
   dataset.records = records;
   std::vector<FieldValues> labels;
+  SampleTable table(dataset);
   int64_t bytes_of_records = 0;
   for (size_t number = 0; number < records->files().size(); ++number) {
     const std::shared_ptr<const RecordFile> file = records->open(static_cast<int64_t>(number));
@@ -77,7 +78,7 @@ void read_tfrecords(const DataOptions& options, Dataset& dataset) {
       sample.place = {static_cast<int64_t>(number), place->number, place->offset, place->size,
                       walk.told_checksum(*place)};
       if (!sample.masks.empty()) sample.mask_places = {sample.place};
-      dataset.samples.push_back(std::move(sample));
+      table.add(std::move(sample), names.mask.empty() ? bytes_of(labels.back()) : 0);
     }
   }
   dataset.notes.push_back(count_of(static_cast<int64_t>(records->files().size()), "TFRecord file") + ", " +

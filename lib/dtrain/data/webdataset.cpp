@@ -30,11 +30,13 @@ std::vector<Group> groups_of(ByteWindow& bytes) {
   TarWalk walk(bytes);
   std::vector<Group> groups;
   std::unordered_map<std::string, size_t> places;
+  MemoryDraw memory("the index of " + bytes.path(), "cut it into several archives");
   while (const auto member = walk.next()) {
     const auto name = webdataset_name(member->name);
     if (!name) continue;
     const auto [place, first] = places.emplace(name->key, groups.size());
     if (first) groups.push_back({name->key, {}});
+    memory.take(static_cast<int64_t>((first ? 2 * name->key.size() + 200 : 0) + member->name.size() + 160));
     Group& group = groups[place->second];
     if (const TarMember* other = group.find(name->extension); other != nullptr)
       throw DataError(bytes.path() + " holds '" + member->name + "' twice, at bytes " + with_commas(other->offset) +
@@ -125,6 +127,7 @@ void read_webdataset(const DataOptions& options, Dataset& dataset) {
   const auto records = std::make_shared<const RecordSet>(options, find_record_files(options));
   dataset.records = records;
   std::vector<FieldValues> labels;
+  SampleTable table(dataset);
   int64_t others = 0;
   std::set<std::string> endings;  // of these, some
   int64_t bytes_of_archives = 0;
@@ -158,7 +161,7 @@ void read_webdataset(const DataOptions& options, Dataset& dataset) {
                           std::to_string(values.texts.size()));
         sample.group = values.texts[0];
       }
-      dataset.samples.push_back(std::move(sample));
+      table.add(std::move(sample), names.mask.empty() ? bytes_of(labels.back()) : 0);
     }
   }
   if (dataset.samples.empty() && others > 0) refuse_endings(options, label.extension, endings);

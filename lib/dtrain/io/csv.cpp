@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/memory.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/io/file.hpp"
 
@@ -148,9 +149,15 @@ void fit_row(std::vector<std::string>& fields, size_t columns, size_t needed, co
   fields.shrink_to_fit();
 }
 
+int64_t bytes_of(const std::vector<std::string>& fields) {
+  size_t bytes = sizeof fields + sizeof(int64_t) + fields.size() * sizeof(std::string);
+  for (const std::string& field : fields) bytes += field.size() < 16 ? 0 : field.size() + 17;
+  return static_cast<int64_t>(bytes);
+}
+
 }  // namespace
 
-CsvTable CsvTable::read(const std::string& path) { return parse(read_text(path), path); }
+CsvTable CsvTable::read(const std::string& path, int64_t max_bytes) { return parse(read_text(path, max_bytes), path); }
 
 CsvTable CsvTable::parse(std::string_view text, const std::string& name) {
   if (text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF"))
@@ -166,8 +173,10 @@ CsvTable CsvTable::parse(std::string_view text, const std::string& name) {
   const size_t needed = named_columns(table.columns_);
   if (needed == 0) reader.fail("no column has a name; the first line must name the columns");
   std::vector<std::string> fields;
+  MemoryDraw memory("the table of " + name, "leave out rows and columns that are not needed");
   while (reader.next(fields, line)) {
     fit_row(fields, table.columns_.size(), needed, reader);
+    memory.take(bytes_of(fields));
     table.fields_.push_back(std::move(fields));
     table.lines_.push_back(line);
   }

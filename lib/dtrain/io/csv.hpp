@@ -18,10 +18,10 @@ namespace dtrain {
 /// Messages name file and line, never what stands there: rows may hold patients' data.
 class CsvTable {
  public:
-  /// Reads the whole file, at most 4 GiB. Throws MissingError, DataError with file and line: no header, one that holds
-  /// semicolons or tabs and no comma, a NUL byte, an unclosed quote or text after a closing one, a row with fewer
+  /// Reads the whole file, at most `max_bytes`. Throws MissingError, DataError with file and line: no header, one that
+  /// holds semicolons or tabs and no comma, a NUL byte, an unclosed quote or text after a closing one, a row with fewer
   /// fields than the header (as a file that was cut) or with more, more than 10,000 columns, a row over 64 MiB.
-  static CsvTable read(const std::string& path);
+  static CsvTable read(const std::string& path, int64_t max_bytes = int64_t{1} << 32);
   /// The same from memory; `name` is the file's name for messages.
   static CsvTable parse(std::string_view text, const std::string& name);
 

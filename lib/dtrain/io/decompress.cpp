@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/memory.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/io/record_file.hpp"
 
@@ -45,6 +46,36 @@ class Inflater {
   z_stream stream_{};
 };
 
+/// A packed file, a piece at a time.
+class PackedInput {
+ public:
+  explicit PackedInput(const RecordFile& file) : file_(file), buffer_(std::min(kPiece, file.size())) {}
+
+  std::span<const std::byte> bytes;  ///< the next ones; whoever reads takes from the front
+
+  /// At least two bytes, where there are so many left.
+  void fill() {
+    if (bytes.size() >= 2 || next_ == file_.size()) return;
+    const size_t kept = bytes.size();
+    std::copy(bytes.begin(), bytes.end(), buffer_.begin());
+    const auto count = std::min(buffer_.size() - kept, static_cast<size_t>(file_.size() - next_));
+    file_.read(next_, std::span(buffer_).subspan(kept, count));
+    next_ += static_cast<int64_t>(count);
+    bytes = std::span<const std::byte>(buffer_).first(kept + count);
+  }
+  /// Of the next byte in the file.
+  int64_t position() const { return next_ - static_cast<int64_t>(bytes.size()); }
+
+ private:
+  static constexpr int64_t kPiece = int64_t{256} << 10;
+
+  const RecordFile& file_;
+  std::vector<std::byte> buffer_;
+  int64_t next_ = 0;  // in the file, of what is not in the buffer
+};
+
+constexpr int64_t kLeastStep = int64_t{1} << 20;
+
 }  // namespace
 
 Compression compression_of(std::span<const std::byte> start) {
@@ -57,44 +88,50 @@ Compression compression_of(std::span<const std::byte> start) {
   return deflate && !dictionary && (first * 256 + second) % 31 == 0 ? Compression::zlib : Compression::none;
 }
 
-std::vector<std::byte> decompressed(std::span<const std::byte> packed, Compression compression, const std::string& path,
-                                    int64_t max_bytes) {
+GrowingMemory decompressed(const RecordFile& packed, Compression compression, int64_t max_bytes) {
+  const std::string& path = packed.path();
   const std::string format = compression == Compression::gzip ? "gzip" : "zlib";
-  const auto most = static_cast<size_t>(max_bytes);
   Inflater inflater(compression);
-  std::vector<std::byte> out(std::min(most, std::max<size_t>(packed.size(), 4096)));
-  std::span<const std::byte> in = packed;
-  size_t done = 0;
+  PackedInput in(packed);
+  MemoryDraw memory("decompressing " + path, "decompress it once on disk");
+  GrowingMemory out;
+  int64_t done = 0;
   while (true) {
-    std::span<std::byte> room = std::span(out).subspan(done);
+    in.fill();
+    if (done == out.size() && done < max_bytes) {
+      const int64_t step = std::min(std::max<int64_t>(kLeastStep, done / 8), max_bytes - done);
+      memory.take(step);
+      out.resize(done + step);
+    }
+    std::span<std::byte> room = out.bytes().subspan(static_cast<size_t>(done));
     std::byte probe{};  // tells whether anything comes after the last byte that is allowed
     const bool full = room.empty();
     if (full) room = {&probe, 1};
     const size_t before = room.size();
-    const size_t left = in.size();
-    const int result = inflater.run(in, room);
+    const size_t left = in.bytes.size();
+    const int result = inflater.run(in.bytes, room);
     const size_t made = before - room.size();
     if (full && made > 0)
-      throw DataError(path + " holds more than " + with_commas(max_bytes) + " bytes when it is decompressed");
-    done += made;
+      throw DataError(path + " holds more than " + with_commas(max_bytes) +
+                      " bytes when it is decompressed, which is what data.loader.decompressed_mb leaves; decompress it "
+                      "once on disk, or raise the key");
+    done += static_cast<int64_t>(made);
     if (result == Z_STREAM_END) {
-      if (in.empty()) break;
-      if (compression == Compression::zlib || compression_of(in) != Compression::gzip)
+      in.fill();
+      if (in.bytes.empty()) break;
+      if (compression == Compression::zlib || compression_of(in.bytes) != Compression::gzip)
         throw DataError(path + ": something else follows its " + format + " stream at byte " +
-                        with_commas(static_cast<int64_t>(packed.size() - in.size())));
+                        with_commas(in.position()));
       inflater.begin_again();
     } else if (result == Z_DATA_ERROR || result == Z_NEED_DICT) {
-      throw DataError(path + ": its " + format + " stream is damaged near byte " +
-                      with_commas(static_cast<int64_t>(packed.size() - in.size())));
+      throw DataError(path + ": its " + format + " stream is damaged near byte " + with_commas(in.position()));
     } else if (result == Z_MEM_ERROR) {
       throw std::bad_alloc();
-    } else if (in.empty() && made == 0 && left == 0) {
+    } else if (left == 0 && made == 0) {
       throw DataError(path + ": its " + format + " stream is cut short");
     }
-    if (done == out.size() && out.size() < most) out.resize(std::min(most, out.size() + out.size() / 2));
   }
   out.resize(done);
-  out.shrink_to_fit();  // it may stay for the whole run
   return out;
 }
 

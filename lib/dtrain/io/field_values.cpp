@@ -1,11 +1,11 @@
 #include "dtrain/io/field_values.hpp"
 
 #include <limits>
-#include <nlohmann/json.hpp>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/printable.hpp"
 #include "dtrain/base/text.hpp"
+#include "dtrain/io/json.hpp"
 
 namespace dtrain {
 
@@ -29,12 +29,14 @@ static void add_value(const Json& value, const std::string& field, const std::st
 }
 
 FieldValues json_field(std::string_view text, const std::string& field, const std::string& name) {
-  const Json json = Json::parse(text, nullptr, false);
+  const Json json = parse_json(text, name);
   if (!json.is_object()) throw DataError(name + " is no JSON object");
   const auto found = json.find(field);
   if (found == json.end()) {
     std::vector<std::string> fields;
-    for (const auto& [key, value] : json.items()) fields.push_back(key);
+    constexpr size_t kShown = 80;
+    for (const auto& [key, value] : json.items())
+      fields.push_back(key.size() <= kShown ? key : key.substr(0, kShown) + "…");
     throw DataError(with_list(name + " has no field '" + field + "'; it has:", fields));
   }
   FieldValues values;

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +12,12 @@ struct FieldValues {
   std::vector<std::string> texts;  ///< numbers as text too: integers in decimal, others in their shortest form
   std::vector<double> numbers;     ///< where numeric, beside `texts`; NaN for a JSON null
 };
+
+/// Memory that it takes, about.
+inline int64_t bytes_of(const FieldValues& values) {
+  return static_cast<int64_t>(sizeof values + values.texts.size() * sizeof(std::string) +
+                              values.numbers.size() * sizeof(double));
+}
 
 /// A field of a JSON object: a text, a number, true (1), false (0), null, or a list of texts or of the others. Throws
 /// DataError, `name` before the sentence, for text that is no JSON object, that lacks the field (those there are, are

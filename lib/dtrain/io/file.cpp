@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/memory.hpp"
 #include "dtrain/base/text.hpp"
 
 namespace dtrain {
@@ -25,18 +26,21 @@ auto repeated(const Call& call) {
 class InputDescriptor {
  public:
   InputDescriptor(const std::string& path, FileSystem& files) : files_(files), path_(path) {
-    descriptor_ = repeated([&] { return files.open(path, O_RDONLY | O_CLOEXEC, 0); });
+    // Opening a FIFO would wait for a writer; what it is, size() tells.
+    descriptor_ = repeated([&] { return files.open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0); });
+    if (descriptor_ == -ENXIO) refuse();
     if (descriptor_ < 0) throw_errno("open", path, -descriptor_);
   }
   ~InputDescriptor() { files_.close(descriptor_); }
   InputDescriptor(const InputDescriptor&) = delete;
   InputDescriptor& operator=(const InputDescriptor&) = delete;
 
-  /// Bytes of a regular file, 0 for a pipe.
+  /// Bytes of a regular file; everything else is refused.
   int64_t size() const {
     FileSystem::Status status;
     if (const int failed = files_.status(descriptor_, status); failed < 0) throw_errno("inspect", path_, -failed);
     if (status.is_folder) throw DataError(path_ + " is a folder where a file is expected");
+    if (!status.is_file) refuse();
     return status.bytes;
   }
 
@@ -55,10 +59,16 @@ class InputDescriptor {
   int descriptor() const { return descriptor_; }
 
  private:
+  [[noreturn]] void refuse() const {
+    throw DataError(path_ + " is a pipe, a socket or a device where a file is expected");
+  }
+
   FileSystem& files_;
   const std::string& path_;
   int descriptor_ = -1;
 };
+
+constexpr int64_t kLargeFile = int64_t{64} << 20;
 
 [[noreturn]] void too_large(const std::string& path, int64_t max_bytes) {
   throw DataError(path + " is larger than " + with_commas(max_bytes) + " bytes, the most that is read of such a file");
@@ -70,8 +80,9 @@ void read_all(const std::string& path, int64_t max_bytes, FileSystem& files, Byt
   const InputDescriptor input(path, files);
   const int64_t expected = input.size();
   if (expected > max_bytes) too_large(path, max_bytes);
+  if (expected > kLargeFile) MemoryDraw("reading " + path, "take a smaller file").take(expected);
   size_t done = 0;
-  // One byte more than expected shows the end in the first read; a pipe or a growing file takes more rounds.
+  // One byte more than expected shows the end in the first read; a file of /proc or one that grows takes more rounds.
   for (size_t room = static_cast<size_t>(expected) + 1;; room = out.size() + (size_t{1} << 16)) {
     out.resize(room);
     done += input.read(std::as_writable_bytes(std::span(out.data() + done, out.size() - done)));

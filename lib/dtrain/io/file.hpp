@@ -11,8 +11,8 @@ namespace dtrain {
 
 // `files`, wherever it stands, must outlive the call or the object that it is given to.
 
-/// The whole file. Throws like throw_errno ("cannot open PATH: …"), DataError if it is a folder or larger than
-/// `max_bytes`. A pipe is read to its end.
+/// The whole file. Throws like throw_errno ("cannot open PATH: …"), DataError if it is larger than `max_bytes` or no
+/// regular file: nothing waits for what a pipe or a device may give.
 std::vector<std::byte> read_file(const std::string& path, int64_t max_bytes = int64_t{1} << 40,
                                  FileSystem& files = real_file_system());
 
@@ -22,7 +22,7 @@ std::string read_text(const std::string& path, int64_t max_bytes = int64_t{1} <<
 /// The first `bytes` bytes, fewer if the file is shorter. Throws as read_file().
 std::vector<std::byte> read_file_start(const std::string& path, int64_t bytes);
 
-/// Size of a file in bytes. Throws like throw_errno, DataError if it is a folder.
+/// Size of a regular file in bytes. Throws like throw_errno, DataError for anything else.
 int64_t file_bytes(const std::string& path);
 
 /// Writes a file that exists whole or not at all: PATH.tmp → write(2) → fsync → close → rename → fsync of the folder.

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/memory.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/io/codecs.hpp"
 
@@ -103,13 +104,25 @@ const Format& format_of(std::span<const std::byte> file, const std::string& name
 
 }  // namespace
 
+// Where memory ends, the picture is told.
+template <typename Decode>
+static Image told(const std::string& name, const Decode& decode) {
+  try {
+    return decode();
+  } catch (const Error& error) {
+    if (error.code() != exit_code::kOutOfMemory) throw;
+    throw Error(error.code(), name + ": " + error.what());
+  }
+}
+
 Image decode_image(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits) {
-  return format_of(file, name).decode(file, name, limits);
+  return told(name, [&] { return format_of(file, name).decode(file, name, limits); });
 }
 
 Image decode_mask_image(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits) {
   const Format& format = format_of(file, name);
-  return &format == &kPng ? decode_png_mask(file, name, limits) : format.decode(file, name, limits);
+  return told(
+      name, [&] { return &format == &kPng ? decode_png_mask(file, name, limits) : format.decode(file, name, limits); });
 }
 
 ImageHeader read_image_header(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits) {
@@ -141,8 +154,13 @@ void check_pixels(const ImageHeader& header, const std::string& name, const Imag
 }
 
 Image allocate_image(const ImageHeader& header) {
+  constexpr size_t kLarge = size_t{64} << 20;
   Image image{header.height, header.width, header.channels, header.bits, {}, {}};
   const auto samples = static_cast<size_t>(header.height * header.width * header.channels);
+  if (samples > kLarge)
+    MemoryDraw("a picture of " + with_commas(header.width) + " × " + with_commas(header.height) + " pixels",
+               "leave it out or make it smaller")
+        .take(static_cast<int64_t>(samples) * header.bits / 8);
   if (header.bits == 16)
     image.words.resize(samples);
   else

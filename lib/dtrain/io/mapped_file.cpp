@@ -14,8 +14,9 @@ namespace dtrain {
 
 MappedFile::MappedFile(std::string path) : path_(std::move(path)) {
   int descriptor = -1;
-  do descriptor = open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+  do descriptor = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a FIFO would wait for a writer
   while (descriptor < 0 && errno == EINTR);
+  if (descriptor < 0 && errno == ENXIO) throw DataError(path_ + " is no regular file");  // a socket
   if (descriptor < 0) throw_errno("open", path_, errno);
   struct stat status {};
   const int failed = fstat(descriptor, &status) == 0 ? 0 : errno;

@@ -12,27 +12,35 @@
 namespace dtrain {
 
 RecordFile::RecordFile(std::string path, FileSystem& files) : path_(std::move(path)), files_(&files) {
-  do descriptor_ = files.open(path_, O_RDONLY | O_CLOEXEC, 0);
+  do descriptor_ = files.open(path_, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);  // a FIFO would wait for a writer
   while (descriptor_ == -EINTR);
-  if (descriptor_ < 0) throw_errno("open", path_, -std::exchange(descriptor_, -1));
-  FileSystem::Status status;
-  const int failed = files.status(descriptor_, status);
+  if (descriptor_ < 0 && descriptor_ != -ENXIO) throw_errno("open", path_, -std::exchange(descriptor_, -1));
+  FileSystem::Status status;  // ENXIO: a socket
+  const int failed = descriptor_ < 0 ? 0 : files.status(descriptor_, status);
   size_ = status.bytes;
   if (failed == 0 && status.is_file) return;
-  files.close(std::exchange(descriptor_, -1));
+  if (const int open = std::exchange(descriptor_, -1); open >= 0) files.close(open);
   if (failed < 0) throw_errno("inspect", path_, -failed);
   throw DataError(path_ + " is no regular file; a file of records is expected");
 }
 
 RecordFile::RecordFile(std::string path, std::vector<std::byte> bytes)
-    : path_(std::move(path)), size_(static_cast<int64_t>(bytes.size())), bytes_(std::move(bytes)) {}
+    : path_(std::move(path)), size_(static_cast<int64_t>(bytes.size())), own_(std::move(bytes)), bytes_(own_) {}
+
+RecordFile::RecordFile(std::string path, GrowingMemory bytes)
+    : path_(std::move(path)),
+      size_(bytes.size()),
+      unpacked_(std::move(bytes)),
+      bytes_(std::as_const(unpacked_).bytes()) {}
 
 RecordFile::RecordFile(RecordFile&& other) noexcept
     : path_(std::move(other.path_)),
       files_(other.files_),
       descriptor_(std::exchange(other.descriptor_, -1)),
       size_(other.size_),
-      bytes_(std::move(other.bytes_)) {}
+      own_(std::move(other.own_)),
+      unpacked_(std::move(other.unpacked_)),
+      bytes_(std::exchange(other.bytes_, {})) {}
 
 RecordFile::~RecordFile() {
   if (descriptor_ >= 0) files_->close(descriptor_);

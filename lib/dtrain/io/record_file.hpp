@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "dtrain/io/file_system.hpp"
+#include "dtrain/io/growing_memory.hpp"
 
 namespace dtrain {
 
@@ -17,6 +18,7 @@ class RecordFile {
   explicit RecordFile(std::string path, FileSystem& files = real_file_system());
   /// Bytes that are there already; `path` is their name for messages.
   RecordFile(std::string path, std::vector<std::byte> bytes);
+  RecordFile(std::string path, GrowingMemory bytes);
   ~RecordFile();
   RecordFile(RecordFile&& other) noexcept;
   RecordFile(const RecordFile&) = delete;
@@ -37,7 +39,9 @@ class RecordFile {
   FileSystem* files_ = nullptr;
   int descriptor_ = -1;
   int64_t size_ = 0;
-  std::vector<std::byte> bytes_;
+  std::vector<std::byte> own_;
+  GrowingMemory unpacked_;
+  std::span<const std::byte> bytes_;  // of either
 };
 
 /// Looks at the bytes of a RecordFile a few kilobytes at a time, so that walking over headers leaves alone what lies
@@ -66,9 +70,9 @@ enum class Compression { none, gzip, zlib };
 Compression compression_of(std::span<const std::byte> start);
 
 /// The bytes of a whole gzip file (RFC 1952; several members one after the other too) or zlib stream (RFC 1950).
-/// Throws DataError naming `path` for what is damaged, cut, followed by something else, or larger than `max_bytes` when
-/// decompressed; no more than twice that is ever allocated.
-std::vector<std::byte> decompressed(std::span<const std::byte> packed, Compression compression, const std::string& path,
-                                    int64_t max_bytes);
+/// It is read a piece at a time, and the bytes grow where they are: an eighth more than they become is the most that is
+/// taken. Throws DataError naming the file for what is damaged, cut, followed by something else, or larger than
+/// `max_bytes` when decompressed, as RecordFile::read(), and as MemoryDraw where memory ends.
+GrowingMemory decompressed(const RecordFile& packed, Compression compression, int64_t max_bytes);
 
 }  // namespace dtrain

@@ -193,7 +193,7 @@ RecordFile open_tar_file(const std::string& path, int64_t max_decompressed) {
     if (text_in(start).starts_with(magic))
       throw DataError(path + " is packed by " + program + "; tar archives are read plain or packed by gzip");
   if (compression_of(start) != Compression::gzip) return plain;
-  return {path, decompressed(read_file(path), Compression::gzip, path, max_decompressed)};
+  return {path, decompressed(plain, Compression::gzip, max_decompressed)};
 }
 
 std::optional<WebDatasetName> webdataset_name(const std::string& member) {

@@ -84,7 +84,7 @@ RecordFile open_tfrecord_file(const std::string& path, int64_t max_decompressed)
   if (start.size() == kHeader && has_good_length(start)) return plain;
   const Compression compression = compression_of(start);
   if (compression == Compression::none) return plain;
-  return {path, decompressed(read_file(path), compression, path, max_decompressed)};
+  return {path, decompressed(plain, compression, max_decompressed)};
 }
 
 }  // namespace dtrain

@@ -61,7 +61,7 @@ class DiskSource : public Source {
  public:
   explicit DiskSource(const std::string& path) : path_(path) {
     size_ = static_cast<uint64_t>(file_bytes(path));
-    descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (descriptor_ < 0) throw_errno("open", path, errno);
   }
   ~DiskSource() override { ::close(descriptor_); }

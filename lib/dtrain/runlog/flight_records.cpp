@@ -14,6 +14,7 @@
 #include "dtrain/base/text.hpp"
 #include "dtrain/base/time.hpp"
 #include "dtrain/io/file.hpp"
+#include "dtrain/io/json.hpp"
 
 namespace dtrain {
 
@@ -105,8 +106,7 @@ struct Read {
 
 Read read_record(const std::string& path, FileSystem& files) {
   const std::vector<std::byte> bytes = read_file(path, kMostBytes, files);
-  const Json json = Json::parse(reinterpret_cast<const char*>(bytes.data()),
-                                reinterpret_cast<const char*>(bytes.data() + bytes.size()));
+  const nlohmann::json json = parse_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path);
   if (json.at("format") != kFormat) throw DataError("not of the format " + std::string(kFormat));
   Read read;
   FlightRecord& record = read.record;
@@ -120,12 +120,12 @@ Read read_record(const std::string& path, FileSystem& files) {
   record.reason = json.at("reason").get<std::string>();
   record.sentence = json.at("sentence").get<std::string>();
   record.waited_for = json.at("waited_for").get<std::vector<int>>();
-  for (const Json& peer : json.at("ranks_seen"))
+  for (const auto& peer : json.at("ranks_seen"))
     record.peers.push_back({peer.at("rank").get<int>(), peer.at("host").get<std::string>(), peer.at("pid").get<long>(),
                             peer.at("section").get<std::string>(), peer.at("step").get<int64_t>(),
                             peer.at("all_reduce").get<int64_t>(), peer.at("still_s").get<double>(),
                             peer.at("alive").get<bool>()});
-  for (const Json& event : json.at("events"))
+  for (const auto& event : json.at("events"))
     record.events.push_back({event.at("ago_s").get<double>(), event.at("what").get<std::string>(),
                              event.at("step").get<int64_t>(), event.at("all_reduce").get<int64_t>()});
   record.stack = json.at("stack").get<std::vector<std::string>>();

@@ -8,6 +8,7 @@
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/io/file.hpp"
+#include "dtrain/io/json.hpp"
 #include "dtrain/runlog/run_lock.hpp"
 
 namespace dtrain {
@@ -71,7 +72,7 @@ bool RunFolder::marked() const {
     if (RunLock::is_mark({reinterpret_cast<const char*>(start.data()), start.size()})) return true;
   }
   if (!is_file("run.json")) return false;
-  const auto json = nlohmann::json::parse(read_text(file("run.json"), kMostJson), nullptr, false);
+  const auto json = try_parse_json(read_text(file("run.json"), kMostJson));
   return json.is_object() && json.contains("fingerprint") && json.contains("logical_ranks");
 }
 
@@ -162,7 +163,7 @@ void write_run_json(const std::string& path, const RunFacts& facts, FileSystem& 
 
 std::string run_json_text(const std::string& path, const std::string& key, const std::string& otherwise) {
   if (!there(path)) return otherwise;
-  const auto json = nlohmann::json::parse(read_text(path, kMostJson), nullptr, false);
+  const auto json = try_parse_json(read_text(path, kMostJson));
   if (!json.is_object() || !json.contains(key) || !json[key].is_string()) return otherwise;
   return json[key].get<std::string>();
 }

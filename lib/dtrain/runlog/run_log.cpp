@@ -14,6 +14,7 @@
 #include "dtrain/base/time.hpp"
 #include "dtrain/io/csv.hpp"
 #include "dtrain/io/file.hpp"
+#include "dtrain/io/json.hpp"
 
 namespace dtrain {
 
@@ -94,7 +95,7 @@ static void cut_back(const std::string& path, FileSystem& files, const std::func
 }
 
 // 0 where there is none.
-static int64_t whole_number(const nlohmann::json& event, const char* key) {
+static int64_t number_or_none(const nlohmann::json& event, const char* key) {
   const auto found = event.find(key);
   return found != event.end() && found->is_number_integer() ? found->get<int64_t>() : 0;
 }
@@ -121,11 +122,11 @@ RunLog::RunLog(const std::string& folder, const std::vector<std::string>& figure
     return std::atoll(line.c_str()) <= epochs_done;
   });
   cut_back(jsonl_.path, files, [&](const std::string& line) {
-    const auto event = nlohmann::json::parse(line, nullptr, false);
-    if (!event.is_object() || whole_number(event, "step") > steps_done) return false;
+    const auto event = try_parse_json(line);
+    if (!event.is_object() || number_or_none(event, "step") > steps_done) return false;
     const auto kind = event.find("event");
     const bool is_epoch = kind != event.end() && *kind == "epoch";
-    return !is_epoch || whole_number(event, "epoch") <= epochs_done;
+    return !is_epoch || number_or_none(event, "epoch") <= epochs_done;
   });
   open_to_append(csv_);
   open_to_append(jsonl_);

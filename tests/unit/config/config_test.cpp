@@ -230,8 +230,8 @@ TEST_CASE("the fingerprint leaves out what does not change the result, and the r
   for (const char* key :
        {"name", "epochs", "output.dir", "checkpoint.every", "checkpoint.keep", "data.loader.threads",
         "data.loader.prefetch", "data.loader.cache", "data.loader.pipeline", "data.loader.interleave",
-        "data.loader.on_bad_sample", "data.loader.max_bad", "distributed.bucket_mb", "distributed.backend",
-        "distributed.watchdog.abort", "distributed.watchdog.warn", "data.root", "cuda_graphs"})
+        "data.loader.on_bad_sample", "data.loader.max_bad", "data.loader.decompressed_mb", "distributed.bucket_mb",
+        "distributed.backend", "distributed.watchdog.abort", "distributed.watchdog.warn", "data.root", "cuda_graphs"})
     CHECK_FALSE(key_in_fingerprint(key));
   for (const char* key : {"seed", "optimizer.learning_rate", "data.labels", "checkpoint.best.monitor",
                           "distributed.threads", "batch.per_rank"})

@@ -1,5 +1,8 @@
+#include <sys/stat.h>
+
 #include <cmath>
 
+#include "dtrain/data/split.hpp"
 #include "unit/data/folder.hpp"
 
 using namespace dtrain;
@@ -95,6 +98,62 @@ TEST_CASE("two pictures of one base name, and two rows for one picture, are refu
   std::filesystem::remove(root / "y/a.png");
   root.text("labels.csv", kNihHeader + nih_row("a.png", "Mass", "1") + nih_row("a.png", "Hernia", "1"));
   CHECK(holds(error_of(65, [&] { open(nih(root)); }), "line 3: 'a.png', as in line 2"));
+}
+
+TEST_CASE("a label file and a list beneath data.root are links out of it only where that is allowed") {
+  namespace fs = std::filesystem;
+  const TempFolder elsewhere;
+  elsewhere.text("labels.csv", "path,kind\na.png,x\nb.png,y\n");
+  elsewhere.text("train.txt", "a.png\n");
+  const TempFolder root;
+  root.picture("a.png");
+  root.picture("b.png");
+  root.text(".store/labels.csv", "path,kind\na.png,x\nb.png,y\n");
+  root.text("valid.txt", "b.png\n");
+  fs::create_symlink(root / ".store/labels.csv", root / "inside.csv");
+  fs::create_symlink(elsewhere / "labels.csv", root / "outside.csv");
+  fs::create_symlink(elsewhere.path(), root / ".folder");
+  fs::create_symlink(elsewhere / "train.txt", root / "train.txt");
+  fs::create_symlink(elsewhere / "labels.csv", elsewhere / "own.csv");
+  DataOptions options = options_for(DataFormat::csv, root.path());
+  options.csv.path = "path";
+  options.csv.label = "kind";
+  const auto open = [&](const std::string& labels) {
+    options.labels = labels;
+    return open_dataset(options, Task::multiclass, 1).samples.size();
+  };
+  CHECK(open(root / "inside.csv") == 2);
+  CHECK(open(elsewhere / "own.csv") == 2);  // chosen by the user
+  for (const std::string& labels : {root / "outside.csv", root / ".folder/labels.csv", root / "x/../outside.csv"}) {
+    fs::create_directories(root / "x");
+    const std::string sentence = error_of(65, [&] { open(labels); });
+    CHECK(holds(sentence, "leads by links out of data.root to '" + elsewhere / "labels.csv"));
+    CHECK(holds(sentence, "data.allow_links"));
+  }
+  options.split.given = true;
+  options.split.files = {{"train", "train.txt"}, {"valid", "valid.txt"}};
+  CHECK(holds(error_of(65, [&] { open(root / "inside.csv"); }), "train.txt' leads by links out of data.root"));
+  options.allow_links = true;
+  CHECK(open(root / "outside.csv") == 2);
+}
+
+TEST_CASE("a pipe or a device as label file or list is a sentence, at once") {
+  const TempFolder root;
+  root.picture("a.png");
+  root.picture("b.png");
+  root.text("labels.csv", "path,kind\na.png,x\nb.png,y\n");
+  REQUIRE(::mkfifo((root / "fifo").c_str(), 0600) == 0);
+  DataOptions options = options_for(DataFormat::csv, root.path());
+  options.csv.path = "path";
+  options.csv.label = "kind";
+  for (const std::string& labels : {root / "fifo", std::string("/dev/zero")}) {
+    options.labels = labels;
+    CHECK(holds(error_of(65, [&] { open_dataset(options, Task::multiclass, 1); }), "where a file is expected"));
+  }
+  options.labels = root / "labels.csv";
+  const Dataset data = open_dataset(options, Task::multiclass, 1);
+  options.split.files = {{"train", "fifo"}, {"valid", "labels.csv"}};
+  CHECK(holds(error_of(65, [&] { split_dataset(data, options.split); }), "where a file is expected"));
 }
 
 TEST_CASE("a label file that is not there names data.labels") {

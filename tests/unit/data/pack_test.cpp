@@ -5,6 +5,7 @@
 #include <cmath>
 #include <set>
 
+#include "dtrain/base/hash.hpp"
 #include "dtrain/data/loader.hpp"
 #include "dtrain/data/packed_set.hpp"
 #include "dtrain/data/stored_sample.hpp"
@@ -281,6 +282,29 @@ TEST_CASE("an exchange file that is damaged is packed anew") {
     folder.text(job.shards()[0].file, bytes);
     CHECK_FALSE(job.find(0, folder.path()).has_value());
   }
+}
+
+TEST_CASE("a manifest with a valid checksum and impossible values is a sentence") {
+  const TempFolder root;
+  const TempFolder folder;
+  const Source source = opened(make_folder(root, 12), 12);
+  pack_into(job_of(source, {.samples_per_shard = 4, .expand = {}}), folder.path());
+  const std::string text = read_text(folder / "manifest.json");
+  const auto refusal = [&](const std::string& part, const std::string& other) {
+    const std::string key = "\"crc32c\": \"";
+    std::string changed = text;
+    REQUIRE(changed.find(part) != std::string::npos);
+    changed.replace(changed.find(part), part.size(), other);
+    changed.replace(changed.find(key) + key.size(), 8, "00000000");
+    changed.replace(changed.find(key) + key.size(), 8, hex8(crc32c(std::as_bytes(std::span(changed)))));
+    folder.text("manifest.json", changed);
+    return error_of(65, [&] { read_packed_manifest(folder.path()); });
+  };
+  const std::string deep = std::string(200'000, '[') + std::string(200'000, ']');
+  CHECK(holds(refusal("\"version\": 1", "\"version\": " + deep), "deeper than the 64 levels"));
+  CHECK(holds(refusal("\"version\": 1", "\"version\": [[\"x\"]]"), "version a list"));
+  CHECK(holds(refusal("\"samples_per_shard\": 4", "\"samples_per_shard\": 1e300"), "'samples_per_shard' is a number"));
+  CHECK(holds(refusal("\"channels\": ", "\"channels\": -"), "'channels' is a number, where a whole number from 0"));
 }
 
 TEST_CASE("a set that is not what its manifest says is refused") {

@@ -214,6 +214,19 @@ TEST_CASE("patients in records are groups of the split") {
     CHECK(data.samples[static_cast<size_t>(index)].group == data.samples[static_cast<size_t>(split.valid[0])].group);
 }
 
+TEST_CASE("compressed record files are held up to data.loader.decompressed_mb, all of them together") {
+  const TempFolder root;
+  for (const char* name : {"a.tar.gz", "b.tar.gz"})
+    root.text(name, gzip(tar_member("1.png", std::string(600'000, 'x')) + tar_member("1.cls", "0") +
+                         std::string(1024, '\0')));
+  DataOptions options = options_for(DataFormat::webdataset, root.path());
+  CHECK(open(options).samples.size() == 2);
+  options.loader.decompressed_mb = 1;
+  const std::string sentence = error_of(65, [&] { open(options); });
+  CHECK(holds(sentence, "b.tar.gz holds more than 39"));
+  CHECK(holds(sentence, "which is what data.loader.decompressed_mb leaves"));
+}
+
 TEST_CASE("the manifest of record files changes with any byte of a record and any label") {
   const TempFolder root;
   const DataOptions options = options_for(DataFormat::tfrecord, root.path());

@@ -8,6 +8,12 @@
 #include <span>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/io/csv.hpp"
+#include "dtrain/io/mapped_file.hpp"
+#include "dtrain/io/packed_shard.hpp"
+#include "dtrain/io/record_file.hpp"
+#include "dtrain/io/safetensors.hpp"
+#include "dtrain/io/tiff_pages.hpp"
 #include "support/catch.hpp"
 #include "temp_folder.hpp"
 
@@ -67,6 +73,31 @@ TEST_CASE("an absent file, a folder and a file over the cap are told apart") {
   write_file_atomically(folder.file("a"), "12345");
   CHECK(read_text(folder.file("a"), 5) == "12345");
   CHECK_THROWS_AS(read_text(folder.file("a"), 4), DataError);
+}
+
+TEST_CASE("pipes, sockets and devices are refused by every reader, and nothing waits for them") {
+  const TempFolder folder;
+  const std::string fifo = folder.file("fifo");
+  REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
+  const std::string socket = folder.file("socket");
+  REQUIRE(::mknod(socket.c_str(), S_IFSOCK | 0600, 0) == 0);
+  for (const std::string& path : {fifo, socket, std::string("/dev/zero"), std::string("/dev/null")}) {
+    const auto is_refused = [&](const auto& read) {
+      return error_of<DataError>(read).starts_with(path + " is a pipe, a socket or a device where a file is expected");
+    };
+    CAPTURE(path);
+    CHECK(is_refused([&] { read_file(path); }));
+    CHECK(is_refused([&] { read_text(path); }));
+    CHECK(is_refused([&] { read_file_start(path, 8); }));
+    CHECK(is_refused([&] { file_bytes(path); }));
+    CHECK(is_refused([&] { CsvTable::read(path); }));
+    CHECK(is_refused([&] { read_picture_file(path); }));
+    CHECK(is_refused([&] { count_tiff_pages(path); }));
+    CHECK(is_refused([&] { SafetensorsFile::read(path); }));
+    CHECK(is_refused([&] { is_packed_shard(path); }));
+    CHECK(error_of<DataError>([&] { RecordFile file(path); }).starts_with(path + " is no regular file"));
+    CHECK(error_of<DataError>([&] { MappedFile file(path); }).starts_with(path + " is no regular file"));
+  }
 }
 
 TEST_CASE("a file without a size of its own is read to its end") {

@@ -17,7 +17,7 @@ inline std::vector<std::byte> to_bytes(const std::string& text) {
   return {begin, begin + text.size()};
 }
 
-inline std::string to_text(const std::vector<std::byte>& bytes) {
+inline std::string to_text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 

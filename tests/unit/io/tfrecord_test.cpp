@@ -150,8 +150,8 @@ TEST_CASE("damaged compressed files are refused, and those that hold more than a
     const std::string packed = kind == Compression::gzip ? gzip(text) : zlib(text);
     const auto read = [&](const std::string& bytes, int64_t most = kMuch) {
       std::string got = text;
-      std::string sentence =
-          error_of<DataError>([&] { got = to_text(decompressed(to_bytes(bytes), kind, "a.gz", most)); });
+      std::string sentence = error_of<DataError>(
+          [&] { got = to_text(decompressed(RecordFile("a.gz", to_bytes(bytes)), kind, most).bytes()); });
       CHECK(got == text);
       return sentence;
     };
@@ -166,8 +166,38 @@ TEST_CASE("damaged compressed files are refused, and those that hold more than a
     CHECK_FALSE(read(bad).empty());
   }
   const std::string bomb = gzip(std::string(size_t{64} << 20, '\0'));
-  CHECK(holds(error_of<DataError>([&] { decompressed(to_bytes(bomb), Compression::gzip, "a.gz", 1 << 20); }),
-              "a.gz holds more than 1,048,576 bytes"));
+  CHECK(
+      holds(error_of<DataError>([&] { decompressed(RecordFile("a.gz", to_bytes(bomb)), Compression::gzip, 1 << 20); }),
+            "a.gz holds more than 1,048,576 bytes"));
+}
+
+// VmHWM or VmRSS of this process, bytes.
+static int64_t memory_of(const std::string& name) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with(name + ":")) return 1024 * std::stoll(line.substr(name.size() + 1));
+  return 0;
+}
+
+TEST_CASE("decompressing takes at most a fifth more memory than what comes of it") {
+  const TempFolder folder;
+  constexpr int64_t kBytes = int64_t{160} << 20;
+  {
+    std::mt19937 random(3);
+    std::string noise(1 << 20, '\0');
+    for (char& letter : noise) letter = static_cast<char>(random());
+    std::string record;
+    for (int64_t i = 0; i < kBytes >> 20; ++i) record += i % 4 == 0 ? noise : std::string(1 << 20, 'x');
+    write_plainly(folder.file("a.gz"), gzip(file_of({record})));
+  }
+  std::ofstream("/proc/self/clear_refs") << "5";  // the peak begins anew
+  const int64_t before = memory_of("VmRSS");
+  const RecordFile file = open_tfrecord_file(folder.file("a.gz"), kMuch);
+  const int64_t peak = memory_of("VmHWM") - before;
+  CHECK(file.in_memory());
+  CHECK(file.size() == kBytes + 16);
+  CHECK(peak > kBytes / 2);
+  CHECK(peak <= kBytes * 12 / 10);
 }
 
 TEST_CASE("a file that is cut while it is open, and a disk that fails, are told") {
@@ -273,5 +303,5 @@ TEST_CASE("fields of JSON objects are read as texts or numbers") {
   CHECK(holds(refused(text, "o"), "neither texts nor numbers"));
   CHECK(holds(refused(text, "m"), "mixes"));
   CHECK(holds(refused("[1]", "a"), "no JSON object"));
-  CHECK(holds(refused("{", "a"), "no JSON object"));
+  CHECK(holds(refused("{", "a"), "is no JSON (byte"));
 }

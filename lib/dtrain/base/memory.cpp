@@ -1,0 +1,128 @@
+#include "dtrain/base/memory.hpp"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+#include <map>
+#include <optional>
+#include <sstream>
+#include <utility>
+
+#include "dtrain/base/error.hpp"
+#include "dtrain/base/text.hpp"
+
+namespace dtrain {
+
+constexpr const char* kHost = "this host";
+
+// Lines of "name value", of which the names may end in ':'; empty where there is no such file.
+static std::map<std::string, int64_t> numbers_in(const std::string& file) {
+  std::map<std::string, int64_t> numbers;
+  std::ifstream lines(file);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string name;
+    int64_t value = 0;
+    if (words >> name >> value) numbers[name] = value;
+  }
+  return numbers;
+}
+
+// The number that is all of a file: not "max".
+static std::optional<int64_t> number_of(const std::string& file) {
+  std::ifstream text(file);
+  int64_t value = 0;
+  return text >> value ? std::optional(value) : std::nullopt;
+}
+
+static void bound(MemoryBudget& budget, int64_t free, int64_t limit, const std::string& by) {
+  if (free < budget.free_bytes) budget = {std::max<int64_t>(free, 0), limit, by};
+}
+
+// Of one control group. `version`: 1 or 2.
+static void bound_by_group(MemoryBudget& budget, const std::string& folder, int version, const std::string& name) {
+  const auto limit = number_of(folder + (version == 2 ? "/memory.max" : "/memory.limit_in_bytes"));
+  const auto used = number_of(folder + (version == 2 ? "/memory.current" : "/memory.usage_in_bytes"));
+  if (!limit || !used || *limit - *used >= budget.free_bytes) return;
+  std::map<std::string, int64_t> pages = numbers_in(folder + "/memory.stat");
+  const std::string all = version == 2 ? "" : "total_";  // with the groups beneath it
+  const int64_t files = pages[all + "inactive_file"] + pages[all + "active_file"] + pages["slab_reclaimable"];
+  bound(budget, *limit - *used + files, *limit, "the control group " + name);
+}
+
+static void bound_by_groups(MemoryBudget& budget, const std::string& root) {
+  std::ifstream groups(root + "/proc/self/cgroup");  // "0::/path", or of version 1 "9:memory:/path"
+  for (std::string line; std::getline(groups, line);) {
+    const std::vector<std::string> fields = split_text(line, ':');
+    const bool second = fields.size() == 3 && fields[1].empty();
+    if (fields.size() != 3 || (!second && fields[1] != "memory")) continue;
+    const std::string place = root + "/sys/fs/cgroup" + (second ? "" : "/memory");
+    // In a container the path may be the host's, of which nothing but the container's own group is to be seen, at "/".
+    for (std::string path = fields[2] == "/" ? "" : fields[2];; path.resize(path.rfind('/'))) {
+      bound_by_group(budget, place + path, second ? 2 : 1, path.empty() ? "/" : path);
+      if (path.find('/') == std::string::npos) break;
+    }
+  }
+}
+
+static void bound_by_ulimit(MemoryBudget& budget, __rlimit_resource which, int64_t used, const std::string& name) {
+  rlimit limit{};
+  if (getrlimit(which, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
+  const auto most = static_cast<int64_t>(std::min<rlim_t>(limit.rlim_cur, std::numeric_limits<int64_t>::max()));
+  bound(budget, most - used, most, name);
+}
+
+MemoryBudget memory_budget(const std::string& root) {
+  std::map<std::string, int64_t> host = numbers_in(root + "/proc/meminfo");
+  constexpr int64_t kUnknown = std::numeric_limits<int64_t>::max();
+  MemoryBudget budget{kUnknown, kUnknown, kHost};
+  if (host.contains("MemAvailable:")) budget = {1024 * host["MemAvailable:"], 1024 * host["MemTotal:"], kHost};
+  bound_by_groups(budget, root);
+  // Pages: size, resident, shared, text, library, data and stack.
+  std::ifstream sizes(root + "/proc/self/statm");
+  int64_t whole = 0, resident = 0, shared = 0, text = 0, library = 0, data = 0;
+  sizes >> whole >> resident >> shared >> text >> library >> data;
+  const int64_t page = sysconf(_SC_PAGESIZE);
+  bound_by_ulimit(budget, RLIMIT_AS, whole * page, "ulimit -v");
+  bound_by_ulimit(budget, RLIMIT_DATA, data * page, "ulimit -d");
+  return budget;
+}
+
+// --- MemoryDraw
+
+constexpr int64_t kStep = int64_t{16} << 20;
+constexpr int64_t kSpare = int64_t{64} << 20;
+
+MemoryDraw::MemoryDraw(std::string what, std::string advice, std::string root)
+    : what_(std::move(what)), advice_(std::move(advice)), root_(std::move(root)) {}
+
+int64_t MemoryDraw::due(int64_t bytes) {
+  const int64_t unasked = unasked_.fetch_add(bytes) + bytes;
+  if (unasked < kStep) return 0;
+  unasked_.fetch_sub(unasked);
+  return unasked;
+}
+
+void MemoryDraw::take(int64_t bytes) {
+  const int64_t wanted = due(bytes);
+  if (wanted == 0) return;
+  const MemoryBudget budget = memory_budget(root_);
+  if (wanted <= budget.free_bytes - kSpare) return;
+  const int64_t swap = budget.bound == kHost ? 1024 * numbers_in(root_ + "/proc/meminfo")["SwapFree:"] : 0;
+  if (wanted <= budget.free_bytes - kSpare + swap) return;
+  const auto megabytes = [](int64_t count) { return with_commas((count + 500'000) / 1'000'000) + " MB"; };
+  throw Error(exit_code::kOutOfMemory, what_ + " needs " + megabytes(wanted) + " more memory, and " + budget.bound +
+                                           " can give " + megabytes(std::max<int64_t>(0, budget.free_bytes - kSpare)) +
+                                           " of its " + megabytes(budget.limit_bytes) + "; " + advice_ +
+                                           ", or give the process more memory");
+}
+
+bool MemoryDraw::may_take(int64_t bytes) {
+  const int64_t wanted = due(bytes);
+  return wanted == 0 || wanted <= memory_budget(root_).free_bytes - kSpare;
+}
+
+}  // namespace dtrain

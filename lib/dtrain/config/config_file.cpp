@@ -1,0 +1,86 @@
+#include "dtrain/config/config_file.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+
+#include "dtrain/base/error.hpp"
+#include "dtrain/config/yaml_tree.hpp"
+
+namespace dtrain {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kForWriter{3};
+constexpr std::chrono::seconds kForText{60};
+
+class ConfigFile {
+ public:
+  // Opening a FIFO waits for a writer, opening some devices for a carrier, unless it is told not to.
+  explicit ConfigFile(const std::string& path)
+      : path_(path), descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+    if (descriptor_ < 0 && errno == ENXIO) refuse();
+    if (descriptor_ < 0) throw_errno("open the configuration", path, errno);
+  }
+  ~ConfigFile() { ::close(descriptor_); }
+  ConfigFile(const ConfigFile&) = delete;
+  ConfigFile& operator=(const ConfigFile&) = delete;
+
+  std::string text() {
+    struct stat status {};
+    if (::fstat(descriptor_, &status) != 0) throw_errno("inspect the configuration", path_, errno);
+    if (S_ISDIR(status.st_mode)) throw ConfigError(path_ + " is a folder, not a configuration file");
+    const bool pipe = S_ISFIFO(status.st_mode);
+    if (!pipe && !S_ISREG(status.st_mode)) refuse();
+    std::string text;
+    std::array<char, 65536> buffer{};
+    bool ended = false;
+    while (!ended && text.size() <= kYamlMaxBytes) {
+      const ssize_t got = ::read(descriptor_, buffer.data(), buffer.size());
+      const int error = got < 0 ? errno : 0;
+      if (got > 0) {
+        text.append(buffer.data(), static_cast<size_t>(got));
+      } else if (pipe && got < 0 && error == EAGAIN) {
+        wait(kForText);
+      } else if (pipe && got == 0 && text.empty()) {  // nobody writes: not yet, or not any more
+        ended = !wait(kForWriter);
+      } else if (error != EINTR) {
+        if (error != 0) throw_errno("read the configuration", path_, error);
+        ended = true;
+      }
+    }
+    return text;
+  }
+
+ private:
+  /// Until there is something to read. False where the writer went away without a word.
+  bool wait(std::chrono::seconds limit) const {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(began_ + limit - Clock::now());
+    pollfd pipe{descriptor_, POLLIN, 0};
+    if (left.count() <= 0 || ::poll(&pipe, 1, static_cast<int>(left.count())) == 0)
+      throw ConfigError(path_ + " is a pipe into which nobody has written a configuration for " +
+                        std::to_string(limit.count()) + " s");
+    return (pipe.revents & (POLLHUP | POLLIN)) != POLLHUP;
+  }
+
+  [[noreturn]] void refuse() const {
+    throw ConfigError(path_ + " is a device or a socket; a configuration is a file or a pipe");
+  }
+
+  const std::string& path_;
+  int descriptor_;
+  Clock::time_point began_ = Clock::now();
+};
+
+}  // namespace
+
+std::string read_config_file(const std::string& path) { return ConfigFile(path).text(); }
+
+}  // namespace dtrain
