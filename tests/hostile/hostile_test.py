@@ -13,6 +13,7 @@ exit codes: 0 all held, 1 one did not, 64 bad command line, 66 no dtrain
 """
 
 import argparse
+import collections
 import fnmatch
 import os
 import pathlib
@@ -43,21 +44,20 @@ TENTH = 32
 
 def spread(cases):
     """The cases in an order whose every beginning differs by ground and attack; the same on every machine."""
-    order = random.Random(15)
-    by_ground = {}
-    for case in order.sample(cases, len(cases)):
-        attacks = by_ground.setdefault(case.ground, {})
-        attacks.setdefault(case.attack, []).append(case)
-    queues = []
-    for attacks in by_ground.values():
-        queue = []
-        while any(attacks.values()):
-            queue += [found.pop() for found in attacks.values() if found]
-        queues.append(queue)
-    whole = []
-    while any(queues):
-        whole += [queue.pop(0) for queue in queues if queue]
-    return whole
+    left = {}
+    for case in random.Random(15).sample(cases, len(cases)):
+        left.setdefault(case.ground, {}).setdefault(case.attack, []).append(case)
+    order, used = [], collections.Counter()
+    while left:
+        for ground, attacks in list(left.items()):
+            attack = min(attacks, key=lambda name: used[name])
+            used[attack] += 1
+            order.append(attacks[attack].pop())
+            if not attacks[attack]:
+                del attacks[attack]
+            if not attacks:
+                del left[ground]
+    return order
 
 
 def chosen(args):

@@ -392,7 +392,9 @@ def play(case_, folder, seed, fixtures, baseline_mb):
     before = snapshot(guarded)
     watched = run(site, call, case_.seconds)
     complaints = list(judge(case_, watched, baseline_mb))
-    complaints += [f"outside of its folder: {change}" for change in changes(before, snapshot(guarded))]
+    told = changes(before, snapshot(guarded))
+    complaints += [f"what is not its own: {change.replace(str(site.folder) + '/', '')}" for change in told[:3]]
+    complaints += [f"what is not its own: {len(told) - 3} changes more"] if len(told) > 3 else []
     complaints += [f"a core file: {path}" for path in site.work.glob("core*")]
     if call.after and not watched.killed:
         complaints += [complaint for complaint in [call.after(watched)] if complaint]

@@ -13,7 +13,7 @@ ODD = {
     "escape": "a\x1b[31m\x1b]0;owned\x07b",
     "newline": "x\ndtrain: error 0: all good",
     "return": "good\rbad",
-    "bidi": "abc\u202egnp.exe",
+    "bidi": "abc\u202egnp-exe",
     "isolate": "a\u2066b\u2069c",
     "c1": "a\u009b31mb",
     "delete": "a\x7f\x08b",
