@@ -209,7 +209,6 @@ for number, (what, change) in enumerate({
         "structure/codec-jpeg": at(12, "<I", 1),
         "structure/codec-deflate": at(12, "<I", 2),
         "structure/version-2": at(8, "<I", 2),
-        "structure/name-of-nul": lambda data: struct.pack_into("<B", data, 128 + 48 * 8, 0),
         "structure/wrong-magic": lambda data: b"dtpack\n\n" + bytes(data[8:]),
         "structure/record-flipped": lambda data: bytes(data[:-40]) + b"x" + bytes(data[-39:]),
         "structure/zeros": lambda data: bytes(len(data)),
@@ -220,6 +219,12 @@ for number, (what, change) in enumerate({
 }.items()):
     case(f"shard/{what}", 65, "packed")(
         lambda site, change=change, command=("verify", "check", "train")[number % 3]: shard(site, change, command))
+
+
+@case("shard/structure/name-of-nul", (0, 65), why="a name is bytes; what is printed of it is escaped")
+def name_of_nul(site):
+    return shard(site, lambda data: struct.pack_into("<B", data, 128 + 48 * 8, 0), "verify")
+
 
 for kind in ("fifo", "zero", "folder", "loop", "dangling"):
     for name in ("shard", "manifest"):

@@ -2,7 +2,7 @@
 
 import json
 
-from kit import case
+from kit import case, odd_file
 from weights import resealed
 
 
@@ -123,3 +123,18 @@ def many_names(site):
     for number in range(3_000):
         (folder / f"checkpoints/epoch-0001-step-{number:08}.safetensors").write_bytes(b"x")
     return site.train("epochs=2")
+
+
+for kind in ("fifo", "zero", "folder", "loop"):
+    def odd(site, kind=kind):
+        site.trained()
+        odd_file(site.work / "hostile.safetensors", kind)
+        return site.train("--resume", "hostile.safetensors", "epochs=2", run="other")
+    case(f"state/odd-files/{kind}-by-name", (65, 66, 74, 78), "hostile.safetensors", seconds=8)(odd)
+
+    def odd_newest(site, kind=kind):
+        """The newest checkpoint by its name is none: an older one is taken, or the start is refused; it never waits."""
+        folder = site.trained()
+        odd_file(folder / "checkpoints/epoch-0005-step-00000005.safetensors", kind)
+        return site.train("epochs=2")
+    case(f"state/odd-files/{kind}-as-newest", (0, 65, 74, 77, 78), why="an older one is whole", seconds=8)(odd_newest)

@@ -255,3 +255,42 @@ for what, change in (("grows", grow), ("becomes-a-link", flip_to_link), ("vanish
         words = labelled(site, BOTH)
         return Call(*words, meanwhile=swapped(site.work / "labels.csv", change))
     case(f"csv/swaps/{what}", (0, 65, 66, 74), why="the file may have been whole when it was read", memory_mb=500)(changing)
+
+
+def picture_swaps(change):
+    def make(site):
+        site.pictures(300)
+        site.config({"data": {"split": {"valid": 0}}})
+        whole = (site.data / "good/p01.png").read_bytes()
+        # Pictures that change while they are decoded lie in work/: data/ is compared afterwards.
+        os.rename(site.data, site.work / "pictures")
+        site.data.mkdir()
+        target = site.work / "pictures/good/p01.png"
+        return Call("check", "--config", "c.yaml", "data.root=pictures", meanwhile=swapped(target, lambda path, turn: change(path, turn, whole)))
+    return make
+
+
+def picture_cut(path, turn, whole):
+    path.write_bytes(whole[:len(whole) // 2] if turn % 2 else whole)
+
+
+def picture_link(path, turn, whole):
+    other = path.with_name("swap.tmp")
+    other.unlink(missing_ok=True)
+    if turn % 2:
+        other.symlink_to("/etc/passwd")
+    else:
+        other.write_bytes(whole)
+    os.rename(other, path)
+
+
+def picture_odd(path, turn, whole):
+    if turn % 2:
+        odd_file(path, "fifo")
+    else:
+        path.unlink(missing_ok=True)
+        path.write_bytes(whole)
+
+
+for what, change in (("is-cut", picture_cut), ("becomes-a-link", picture_link), ("becomes-a-fifo", picture_odd)):
+    case(f"picture/swaps/{what}", (0, 65, 66, 74), why="it may have been whole when it was read", seconds=10)(picture_swaps(change))

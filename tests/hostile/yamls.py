@@ -1,5 +1,9 @@
 """YAML: configurations that are bombs, ropes, other encodings, or no files at all."""
 
+import os
+import threading
+import time
+
 from kit import Call, case, odd_file
 
 HEAD = "data: {format: image_folder, root: ../data, image: {size: [32, 32]}}\nmodel: {name: small_cnn}\n"
@@ -135,3 +139,46 @@ for kind in ("zero", "full", "folder", "socket", "loop", "dangling"):
 @case("yaml/odd-files/print-of-zero", (65, 74, 78), "/dev/zero")
 def print_of_zero(site):
     return "--config", "/dev/zero", "--print-config"
+
+
+# --- a pipe is right for a configuration, if somebody writes to it and stops
+
+
+def piped(site, pieces):
+    """A FIFO into which `pieces` are written as soon as somebody reads."""
+    site.pictures()
+    path = odd_file(site.work / "hostile.yaml", "fifo")
+
+    def begin(started):
+        def write():
+            file = -1
+            while file < 0 and started.process.returncode is None:
+                try:
+                    file = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+                except OSError:
+                    time.sleep(0.01)
+            try:
+                os.set_blocking(file, True)
+                for piece in pieces:
+                    os.write(file, piece)
+            except OSError:
+                pass
+            finally:
+                if file >= 0:
+                    os.close(file)
+        thread = threading.Thread(target=write, daemon=True)
+        thread.start()
+        return thread
+    return Call("check", "--config", "hostile.yaml", meanwhile=begin)
+
+
+case("yaml/pipes/whole", 0, why="a configuration may come through a pipe")(lambda site: piped(site, [HEAD.encode()]))
+case("yaml/pipes/in-pieces", 0, why="a configuration may come through a pipe")(lambda site: piped(site, [letter.encode() for letter in HEAD]))
+case("yaml/pipes/endless", 78, "hostile.yaml")(lambda site: piped(site, (b"# more\n" * 1_000 for _ in range(2_000))))
+case("yaml/pipes/broken", 78, "hostile.yaml")(lambda site: piped(site, [b"data: {"]))
+
+
+@case("yaml/pipes/nobody-writes", (66, 74, 78), "hostile.yaml", long=True)
+def nobody_writes(site):
+    odd_file(site.work / "hostile.yaml", "fifo")
+    return "check", "--config", "hostile.yaml"
