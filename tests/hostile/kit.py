@@ -51,7 +51,7 @@ class Case:
 
     codes: the exit codes that are right. says: words of which each must stand on stderr when the call is refused. why: the
     reason where 0 is among the codes. mute: stderr is not there to be judged. untouched: paths in work/ that must stay
-    as they were.
+    as they were. long: takes seconds, or needs what not every machine has; not among the tenth that CTest plays.
     """
 
     def __init__(self, name, make, codes, says=(), why="", seconds=SECONDS, memory_mb=MEMORY_MB, mute=False, untouched=(), long=False):

@@ -74,6 +74,7 @@ def tfrecord(site, content, name="hostile.tfrecord", **data):
 
 
 LENGTH = struct.pack("<Q", (1 << 63) + 5)
+MANY_LABELS = field(1, field(1, b"image/class/label") + field(2, field(3, field(1, b"\1" * 2_000_000))))
 for what, content in {
         "overflow/length-of-2-63": GOOD + LENGTH + masked(LENGTH) + bytes(100),
         "overflow/length-of-1-GiB": GOOD + struct.pack("<Q", 1 << 30) + masked(struct.pack("<Q", 1 << 30)) + bytes(100),
@@ -83,7 +84,7 @@ for what, content in {
         "depth/messages": GOOD + record(deep(2_000)),
         "bomb/features": GOOD + record(field(1, feature("x", 1) * 20_000)),
         "bomb/empty-records": record(b"") * 100_000,
-        "bomb/values": GOOD + record(example([("image/encoded", picture(30))]) + field(1, field(1, field(1, b"image/class/label") + field(2, field(3, field(1, b"\1" * 2_000_000)))))),
+        "bomb/values": GOOD + record(field(1, feature("image/encoded", picture(30)) + MANY_LABELS)),
         "structure/no-picture": GOOD + record(example([("image/class/label", 1)])),
         "structure/no-label": GOOD + record(example([("image/encoded", picture(30))])),
         "structure/wrong-checksum": GOOD[:-2] + b"xx",
@@ -184,9 +185,14 @@ def within_a_limit(site):
     return Call(*tfrecord(site, zeros(1 << 10), "hostile.tfrecord.gz"), before=limit)
 
 
-for what, content in {"truncation/half": gzipped(GOOD)[:-2000], "truncation/header": b"\x1f\x8b\x08", "structure/noise": b"\x1f\x8b\x08\0" + bytes(range(256)) * 4,
-                      "structure/tail": gzipped(GOOD) + b"and more", "structure/twice-compressed": gzipped(gzipped(GOOD)),
-                      "structure/wrong-sum": gzipped(GOOD)[:-6] + b"\0" * 6}.items():
+for what, content in {
+        "truncation/half": gzipped(GOOD)[:-2000],
+        "truncation/header": b"\x1f\x8b\x08",
+        "structure/noise": b"\x1f\x8b\x08\0" + bytes(range(256)) * 4,
+        "structure/tail": gzipped(GOOD) + b"and more",
+        "structure/twice-compressed": gzipped(gzipped(GOOD)),
+        "structure/wrong-sum": gzipped(GOOD)[:-6] + b"\0" * 6,
+}.items():
     case(f"gzip/{what}", 65, "hostile")(lambda site, content=content: tfrecord(site, content, "hostile.tfrecord.gz"))
 
 # --- tar

@@ -163,7 +163,8 @@ def dicom(changes=None, pixels=None, syntax=PLAIN, tail=b"", length=None, middle
         packer = zlib.compressobj(9, zlib.DEFLATED, -15)
         body = b"".join([packer.compress(body), *(packer.compress(bytes(1 << 20)) for _ in range(more_mb)), packer.flush()])
     uid = syntax + b"\0" * (len(syntax) % 2)
-    meta = element(2, 1, b"OB", b"\0\1") + element(2, 2, b"UI", b"1.2.840.10008.5.1.4.1.1.7\0") + element(2, 3, b"UI", b"1.2.3.4\0") + element(2, 0x10, b"UI", uid)
+    meta = element(2, 1, b"OB", b"\0\1") + element(2, 2, b"UI", b"1.2.840.10008.5.1.4.1.1.7\0")
+    meta += element(2, 3, b"UI", b"1.2.3.4\0") + element(2, 0x10, b"UI", uid)
     return bytes(128) + b"DICM" + element(2, 0, b"UL", struct.pack("<I", len(meta))) + meta + body
 
 
