@@ -119,12 +119,12 @@ for what, name in list(ODD.items())[:4]:
         site.pictures()
         site.config()
         return "check", "--config", name + ".yaml"
-    case(f"names/option/{what}", 66)(words)
+    case(f"names/option/{what}", (64, 66))(words)
 
     def key(site, name=name):
         site.pictures()
         return "check", "--config", site.config(), f"{name}=1", f"data.split.by={name}"
-    case(f"names/key/{what}", 78)(key)
+    case(f"names/key/{what}", (64, 78))(key)
 
     def unknown_command(site, name=name):
         return (name,)

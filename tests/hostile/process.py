@@ -383,7 +383,7 @@ def of_another_user(site):
     return calls(site, path)
 
 
-@case("modules/dicom/in-a-folder-of-everybody", 65, "libdtrain_dicom.so", long=True)
+@case("modules/dicom/in-a-folder-of-everybody", 65, "hostile.dcm", long=True)
 def folder_of_everybody(site):
     path = program_in(site, "a", "a/lib/libdtrain_dicom.so")
     (site.work / "a/lib").chmod(0o777)
