@@ -1,9 +1,11 @@
 #include "dtrain/io/tiff_pages.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -80,6 +82,15 @@ class DiskSource : public Source {
       offset += static_cast<uint64_t>(got);
     }
     return true;
+  }
+
+  /// Which bytes these are: another file, or another version of it, has other numbers.
+  using Identity = std::array<int64_t, 5>;
+  Identity identity() const {
+    struct stat found {};
+    if (::fstat(descriptor_, &found) != 0) throw_errno("inspect", path_, errno);
+    return {static_cast<int64_t>(found.st_dev), static_cast<int64_t>(found.st_ino), found.st_size,
+            found.st_mtim.tv_sec, found.st_mtim.tv_nsec};
   }
 
  private:
@@ -294,6 +305,19 @@ class Tiff {
   uint64_t first_ = 0;
 };
 
+/// The pages of the stack that this thread has read from last are kept: whoever reads a stack page by page would walk
+/// over all directories before each page, which for some ten thousand pages takes an hour. Half a megabyte at most.
+const std::vector<uint64_t>& pages_once(const Tiff& tiff, const DiskSource& source) {
+  struct Walked {
+    DiskSource::Identity identity{};
+    std::vector<uint64_t> pages;
+  };
+  thread_local Walked last;
+  const DiskSource::Identity identity = source.identity();
+  if (last.pages.empty() || last.identity != identity) last = {identity, tiff.pages()};
+  return last.pages;
+}
+
 }  // namespace
 
 PicturePath picture_path(const std::string& path) {
@@ -328,7 +352,7 @@ std::vector<std::byte> read_picture_file(const std::string& path) {
   const DiskSource source(place.file);
   if (!Tiff::begins(source)) throw DataError(path + ": " + place.file + " is no TIFF file");
   const Tiff tiff(source, path);
-  const std::vector<uint64_t> pages = tiff.pages();
+  const std::vector<uint64_t>& pages = pages_once(tiff, source);
   if (place.page > static_cast<int64_t>(pages.size()))
     throw DataError(path + ": the file has " + count_of(static_cast<int64_t>(pages.size()), "page"));
   return tiff.page_alone(pages[static_cast<size_t>(place.page - 1)]);
