@@ -3,6 +3,7 @@
 // libFuzzer (preset fuzz, see docs/contributing.md) calls it with made-up bytes, replay.cpp with the seeds.
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <span>
 #include <string>
@@ -58,7 +59,8 @@ class InputFile {
   const std::string& path() const { return path_; }
   std::string folder() const { return folder_.path(); }
   void write(std::string_view bytes) const {
-    std::ofstream file(path_, std::ios::binary | std::ios::trunc);
+    std::filesystem::remove(path_);  // some file systems write to the disk at once where a file is cut and written anew
+    std::ofstream file(path_, std::ios::binary);
     file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
     check(file.good(), "an input can be written");
   }
