@@ -9,6 +9,7 @@
 #include "dtrain/base/printable.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/checkpoint/checkpoint_folder.hpp"
+#include "dtrain/checkpoint/weights_origin.hpp"
 #include "dtrain/io/csv.hpp"
 #include "dtrain/io/file.hpp"
 #include "dtrain/io/json.hpp"
@@ -105,6 +106,7 @@ Checked check_checkpoint(const std::string& path, Findings& findings) {
 /// `ours`: dtrain wrote it, so it has checksums. Returns the header's metadata.
 std::map<std::string, std::string> check_weights(const std::string& path, bool ours, Findings& findings) {
   const SafetensorsFile file = SafetensorsFile::read(path, ours);
+  if (ours) weights_origin(file.metadata(), path);
   findings.good(path, tensors_and_bytes(file), facts_of(file));
   if (!file.has_checksums())
     findings.note(path + " carries no checksums: its structure is right, its values cannot be checked");

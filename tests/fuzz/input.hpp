@@ -3,11 +3,15 @@
 // libFuzzer (preset fuzz, see docs/contributing.md) calls it with made-up bytes, replay.cpp with the seeds.
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <fstream>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "dtrain/base/error.hpp"
+#include "support/temporary_folder.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
@@ -35,5 +39,35 @@ int read_or_refuse(const Read& read) {
   }
   return 0;
 }
+
+/// The same where other errors of the user are right as well, as a configuration's; an error of ours never is.
+template <typename Read>
+int read_or_tell(const Read& read) {
+  try {
+    read();
+  } catch (const Error& error) {
+    if (error.code() == exit_code::kInternal) throw;
+  }
+  return 0;
+}
+
+/// A file that readers by name are given: the bytes of each input in turn, in a folder of its own.
+class InputFile {
+ public:
+  explicit InputFile(const std::string& name) : path_(folder_ / name) {}
+
+  const std::string& path() const { return path_; }
+  std::string folder() const { return folder_.path(); }
+  void write(std::string_view bytes) const {
+    std::filesystem::remove(path_);  // some file systems write to the disk at once where a file is cut and written anew
+    std::ofstream file(path_, std::ios::binary);
+    file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    check(file.good(), "an input can be written");
+  }
+
+ private:
+  test::TemporaryFolder folder_;
+  std::string path_;
+};
 
 }  // namespace dtrain::fuzz

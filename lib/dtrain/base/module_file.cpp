@@ -144,6 +144,15 @@ std::vector<char> bytes_at(int file, uint64_t place, uint64_t size, uint64_t mos
   return bytes;
 }
 
+/// Whether the file holds every byte that its segments are mapped from: one that was cut would end the process by
+/// SIGBUS as soon as the missing part is touched.
+bool is_whole(int file, const Elf64_Phdr& segment) {
+  struct stat facts {};
+  if (::fstat(file, &facts) != 0) return false;
+  const auto size = static_cast<uint64_t>(facts.st_size);
+  return segment.p_offset <= size && segment.p_filesz <= size - segment.p_offset;
+}
+
 /// The stamp among the notes of a segment: each three numbers, a name and a text, both padded to 4 bytes.
 std::string stamp_among(std::string_view notes) {
   const auto padded = [](uint32_t size) { return (uint64_t{size} + 3) / 4 * 4; };
@@ -171,15 +180,16 @@ std::string stamp_of_module(int file) {
   if (header.e_phentsize != sizeof(Elf64_Phdr)) return "";
   constexpr uint64_t kMost = 1 << 16;  // bytes of the table, and of the notes in one segment
   const std::vector<char> table = bytes_at(file, header.e_phoff, header.e_phnum * sizeof(Elf64_Phdr), kMost);
+  std::string stamp;
   for (size_t at = 0; at + sizeof(Elf64_Phdr) <= table.size(); at += sizeof(Elf64_Phdr)) {
     Elf64_Phdr segment{};
     std::memcpy(&segment, table.data() + at, sizeof segment);
-    if (segment.p_type != PT_NOTE) continue;
+    if (segment.p_type == PT_LOAD && !is_whole(file, segment)) return "";
+    if (segment.p_type != PT_NOTE || !stamp.empty()) continue;
     const std::vector<char> notes = bytes_at(file, segment.p_offset, segment.p_filesz, kMost);
-    const std::string stamp = stamp_among({notes.data(), notes.size()});
-    if (!stamp.empty()) return stamp;
+    stamp = stamp_among({notes.data(), notes.size()});
   }
-  return "";
+  return stamp;
 }
 
 std::string module_path(const std::string& name, const std::string& program) {

@@ -43,6 +43,25 @@ void require(const OFCondition& done, const std::string& what) {
   if (done.bad()) refuse(what + " (" + done.text() + ")");
 }
 
+/// Items of sequences in one piece of a file after the other. DCMTK calls itself once a level, so sequences that nest
+/// deeply would overrun the stack; each level has an item, so few items are few levels. Files of one frame have some
+/// hundreds at most. By chance the four bytes stand in pixels once in 4 GiB.
+class ItemCount {
+ public:
+  void look_at(const unsigned char* bytes, size_t size) {
+    for (size_t i = 0; i < size; ++i) {
+      last_ = last_ << 8 | bytes[i];
+      if (last_ != 0xFEFF00E0U && last_ != 0xFFFEE000U) continue;  // (FFFE,E000), low or high byte first
+      if (++count_ > kMost) refuse("it has more than " + std::to_string(kMost) + " items of sequences");
+    }
+  }
+
+ private:
+  static constexpr int kMost = 1000;
+  uint32_t last_ = 0;
+  int count_ = 0;
+};
+
 /// Of a file whose elements are deflated as a whole, how many bytes they are at most `most`; DCMTK would take memory
 /// for all of them. The file's meta group is not deflated, tells its own length first, and names the syntax.
 void require_small_inflated(const unsigned char* bytes, size_t size, size_t most) {
@@ -58,6 +77,7 @@ void require_small_inflated(const unsigned char* bytes, size_t size, size_t most
   stream.next_in = const_cast<Bytef*>(bytes + kMeta + length);
   stream.avail_in = static_cast<uInt>(std::min<size_t>(size - kMeta - length, UINT_MAX));
   std::vector<unsigned char> scratch(1 << 16);
+  ItemCount items;
   size_t made = 0;
   int result = Z_OK;
   while (result == Z_OK && made <= most) {
@@ -65,6 +85,7 @@ void require_small_inflated(const unsigned char* bytes, size_t size, size_t most
     stream.avail_out = static_cast<uInt>(scratch.size());
     result = inflate(&stream, Z_NO_FLUSH);
     made += scratch.size() - stream.avail_out;
+    items.look_at(scratch.data(), scratch.size() - stream.avail_out);
   }
   inflateEnd(&stream);
   if (made > most) refuse("its elements are deflated and have more than " + std::to_string(most) + " bytes");
@@ -75,6 +96,7 @@ void require_small_inflated(const unsigned char* bytes, size_t size, size_t most
 struct DicomFile {
   DicomFile(const void* bytes, size_t size) {
     constexpr size_t kMostInflated = size_t{256} << 20;
+    ItemCount().look_at(static_cast<const unsigned char*>(bytes), size);
     require_small_inflated(static_cast<const unsigned char*>(bytes), size, kMostInflated);
     DcmInputBufferStream stream;
     stream.setBuffer(bytes, static_cast<offile_off_t>(size));
@@ -82,6 +104,7 @@ struct DicomFile {
     file_.transferInit();
     require(file_.read(stream, EXS_Unknown, EGL_noChange), "it cannot be read");
     file_.transferEnd();
+    require_known_packing();
     read_header();
   }
 
@@ -112,6 +135,13 @@ struct DicomFile {
     if (file_.getDataset()->findAndGetUint16(tag, value).bad())
       refuse(std::string("it holds no picture: ") + title + " is missing");
     return value;
+  }
+
+  /// DCMTK takes a packing that it does not know for none at all.
+  void require_known_packing() {
+    OFString uid;
+    if (file_.getMetaInfo()->findAndGetOFString(DCM_TransferSyntaxUID, uid).bad() || uid.empty()) return;
+    if (DcmXfer(uid.c_str()).getXfer() == EXS_Unknown) refuse("its transfer syntax is not known");
   }
 
   void read_header() {
