@@ -53,10 +53,24 @@ std::string printable(std::string_view text) {
   return out;
 }
 
+// A line of somebody's file may be all of the file.
+static std::string without_middle(std::string_view text) {
+  constexpr size_t kMost = 8192;
+  constexpr size_t kEnd = kMost / 2 - 64;
+  if (text.size() <= kMost) return std::string(text);
+  return std::string(text.substr(0, kEnd)) + "… (" + with_commas(static_cast<int64_t>(text.size() - 2 * kEnd)) +
+         " bytes) …" + std::string(text.substr(text.size() - kEnd));
+}
+
+// Escapes make it longer, and a cut may fall into a character.
+static std::string line_of(std::string_view text) {
+  return printable(without_middle(printable(without_middle(text))));
+}
+
 std::vector<std::string> lines_of(std::string_view message) {
-  if (!message.starts_with(kOwnLines)) return {printable(message)};
+  if (!message.starts_with(kOwnLines)) return {line_of(message)};
   std::vector<std::string> lines = split_text(message.substr(1), '\n');
-  for (std::string& line : lines) line = printable(line);
+  for (std::string& line : lines) line = line_of(line);
   return lines;
 }
 

@@ -22,7 +22,7 @@ inline bool is_printable(std::string_view text) { return printable(text) == text
 std::string with_list(const std::string& head, const std::vector<std::string>& items, size_t cap = 20);
 /// Several messages as one; each may have lines of its own.
 std::string one_below_another(const std::vector<std::string>& messages);
-/// The lines of a message, each printable().
+/// The lines of a message, each printable(); of one longer than 8 KiB the middle is left out.
 std::vector<std::string> lines_of(std::string_view message);
 /// A message as it leaves the program: its lines, joined.
 std::string shown(std::string_view message);

@@ -51,8 +51,16 @@ static OrderedJson json_of(const PackedManifest& m) {
   return json;
 }
 
-static int64_t count_in(const Json& object, const std::string& key) {
-  return whole_number(object, key, 0, std::numeric_limits<int64_t>::max(), "it");
+static int64_t count_in(const Json& object, const std::string& key, int64_t least = 0,
+                        int64_t most = std::numeric_limits<int64_t>::max()) {
+  return whole_number(object, key, least, most, "it");
+}
+
+static Task task_in(const Json& json) {
+  const auto word = json.at("task").get<std::string>();
+  for (const Task task : {Task::multilabel, Task::multiclass, Task::segmentation})
+    if (word == task_name(task)) return task;
+  throw DataError("its task is '" + word + "', which dtrain does not know");
 }
 
 static PackedManifest manifest_of(const Json& json) {
@@ -67,16 +75,14 @@ static PackedManifest manifest_of(const Json& json) {
                     ", and this build reads version " + std::to_string(kVersion));
   json.at("complete").get_to(m.complete);
   json.at("job_sha256").get_to(m.job);
-  const auto word = json.at("task").get<std::string>();
-  m.task = Task::multilabel;
-  for (const Task task : {Task::multiclass, Task::segmentation})
-    if (word == task_name(task)) m.task = task;
+  m.task = task_in(json);
   json.at("classes").get_to(m.classes);
   json.at("codec").get_to(m.codec);
   const Json& image = json.at("image");
-  m.height = count_in({{"height", image.at("size").at(0)}}, "height");
-  m.width = count_in({{"width", image.at("size").at(1)}}, "width");
-  m.channels = count_in(image, "channels");
+  constexpr int64_t kLongest = 65536;  // as data.image.size
+  m.height = count_in({{"height", image.at("size").at(0)}}, "height", 1, kLongest);
+  m.width = count_in({{"width", image.at("size").at(1)}}, "width", 1, kLongest);
+  m.channels = count_in(image, "channels", 1, 3);
   image.at("resize").get_to(m.resize);
   m.samples_per_shard = count_in(json, "samples_per_shard");
   json.at("expand").get_to(m.expand);

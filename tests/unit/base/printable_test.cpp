@@ -7,6 +7,18 @@
 
 using namespace dtrain;
 
+TEST_CASE("of a line that is a whole file the beginning and the end are shown") {
+  const std::string line = "list.txt:1: '" + std::string(1'000'000, 'x') + "' is not there";
+  const std::string said = shown(line);
+  CHECK(said.size() < 10'000);
+  CHECK_THAT(said,
+             Catch::StartsWith("list.txt:1: 'xx") && Catch::Contains("bytes) …x") && Catch::EndsWith("' is not there"));
+  CHECK(shown(said) == said);
+  const std::string steering = shown(std::string(1'000'000, '\x1b'));
+  CHECK(steering.size() < 10'000);
+  CHECK(shown(steering) == steering);
+}
+
 using Lines = std::vector<std::string>;
 
 TEST_CASE("what steers a terminal or turns the direction of writing is shown, not done") {
