@@ -8,7 +8,6 @@
 
 #include "commands.hpp"
 #include "dtrain/base/error.hpp"
-#include "dtrain/base/hash.hpp"
 #include "dtrain/base/printable.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/data/packed_set.hpp"
@@ -55,7 +54,7 @@ Verdict look_at(const std::string& path, const PackedManifest* manifest, size_t 
     const MappedFile file(path);
     verdict.records = listed.records;
     verdict.bytes = file.size();
-    if (file.size() != listed.bytes || crc32c(file.bytes()) != listed.checksum)
+    if (file.size() != listed.bytes || file.checksum(file.bytes()) != listed.checksum)
       throw DataError(path + " has other bytes than " + PackedManifest::kFile + " lists under its name");
   } catch (const Error& error) {
     verdict.errors.push_back(error);

@@ -5,6 +5,7 @@ import json
 import math
 import os
 import re
+import resource
 import shutil
 
 import program
@@ -95,6 +96,11 @@ class Words(CommandsTest):
         facts = ended.json()
         self.assertEqual(facts["cores"], len(os.sched_getaffinity(0)))
         self.assertIn("Open MPI", facts["mpi"])
+        self.assertTrue(0 < facts["memory_free_mb"] <= facts["memory_limit_mb"], facts)
+        limit = 3 << 30
+        bound = self.good("info", "--json", before=lambda: resource.setrlimit(resource.RLIMIT_DATA, (limit, limit)))
+        self.assertIn("that ulimit -d has as its limit", bound.out)
+        self.assertEqual((bound.json()["memory_bound"], bound.json()["memory_limit_mb"]), ("ulimit -d", limit / 1e6))
         self.assertIn(facts["libtorch"], ended.out.splitlines()[0])
         self.assertNotIn("{", self.good("info").out)
 

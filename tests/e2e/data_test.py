@@ -1,6 +1,7 @@
 """Data sets as others lay them out, folds, and weights that are not judged by what they were trained on."""
 
 import json
+import os
 import shutil
 
 import program
@@ -96,6 +97,23 @@ class Data(program.ProgramTest):
         self.assertNotEqual(self.run_at("nnunet").rows()[0]["valid_iou"], "")
         (root / "dataset.json").write_text(json.dumps({**description, "file_ending": ".nii.gz"}))
         self.fails(self.call("check", "--config", "nnunet.yaml"), 65, "dataset.json", "NIfTI")
+        deep = json.dumps({**description, "numTraining": "DEEP"}).replace('"DEEP"', "[" * 200_000 + "]" * 200_000)
+        (root / "dataset.json").write_text(deep)
+        self.fails(self.call("check", "--config", "nnunet.yaml"), 65, "dataset.json", "deeper than the 64 levels")
+
+    def test_a_pipe_or_a_device_for_a_file_is_a_sentence_and_for_the_configuration_a_pipe_will_do(self):
+        os.mkfifo(self.folder / "pipe")
+        self.write_config("pipes", SMALL, {"data": {"format": "image_folder", "root": "chips"}})
+        pipe = str(self.folder / "pipe")
+        for words in (("verify", pipe), ("eval", "--config", "pipes.yaml", "--checkpoint", pipe),
+                      ("check", "--config", "pipes.yaml", f"data.split.files={{train: {pipe}, valid: {pipe}}}"),
+                      ("check", "--config", "pipes.yaml", "data.format=csv", f"data.labels={pipe}", "data.csv={path: a, label: b}")):
+            with self.subTest(words=words):
+                self.fails(self.call(*words, timeout=20), 65, "pipe", "where a file is expected")
+        self.fails(self.call("check", "--config", "/dev/zero"), 78, "/dev/zero is a device or a socket")
+        started = self.start("check", "--quick", "--config", pipe)
+        (self.folder / "pipe").write_text((self.folder / "pipes.yaml").read_text().replace("chips", str(self.chips)))
+        self.assertEqual(started.wait(30).code, 0)
 
     def test_weights_are_not_judged_by_what_they_were_trained_on(self):
         self.write_config("chips", SMALL, {"data": {"format": "image_folder", "root": "chips", "split": {"fold": "1 of 3", "stratify": True}}})

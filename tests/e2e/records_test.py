@@ -2,6 +2,8 @@
 
 import gzip
 import io
+import os
+import resource
 import struct
 import tarfile
 
@@ -115,6 +117,35 @@ class Records(program.ProgramTest):
             ended = self.call(*words, "--config", "tf.yaml", "data.root=bad")
             self.assertEqual(ended.code, 65, ended)
             self.assertIn(place + "the data have a wrong checksum", ended.err)
+
+    def test_what_others_packed_is_unpacked_within_the_memory_there_is(self):
+        """256 MB of zeros take 256 KB of file: their memory, not three times that, and 71 with a sentence where it ends."""
+        (self.folder / "zeros").mkdir()
+        with tarfile.open(self.folder / "zeros/a.tar.gz", "w:gz", compresslevel=1) as tar:
+            for name, content in (("1.png", bytes(256 << 20)), ("1.cls", b"0"), ("2.png", b"x"), ("2.cls", b"1")):
+                info = tarfile.TarInfo(name)
+                info.size = len(content)
+                tar.addfile(info, io.BytesIO(content))
+        words = ("check", "--quick", "--config", "tar.yaml", "data.root=zeros", "data.split.valid=0.5")
+        plain = self.peak_of("info")
+        self.assertLess(self.peak_of(*words) - plain, 1.3 * (256 << 20))  # 1.2, and pages of the program
+        most = plain + (200 << 20)
+        self.fails(self.call(*words, before=lambda: resource.setrlimit(resource.RLIMIT_DATA, (most, most))), 71,
+                   "decompressing", "a.tar.gz needs", "ulimit -d can give", "decompress it once on disk")
+        self.fails(self.call(*words, "data.loader.decompressed_mb=100"), 65, "a.tar.gz holds more than 100,000,000 bytes",
+                   "data.loader.decompressed_mb")
+        self.fails(self.call("check", "--quick", "--config", "tar.yaml", "data={format: synthetic, root: null}",
+                             "data.synthetic.samples=100000000",
+                             before=lambda: resource.setrlimit(resource.RLIMIT_DATA, (most, most))), 71,
+                   "the table of the samples", "ulimit -d can give")
+
+    def peak_of(self, *words):
+        """Bytes of memory that a call held at once."""
+        started = self.start(*words)
+        _, _, usage = os.wait4(started.process.pid, 0)
+        started.process.returncode = 0
+        started.ended()
+        return 1024 * usage.ru_maxrss
 
 
 if __name__ == "__main__":

@@ -7,8 +7,12 @@
 
 namespace dtrain {
 
-/// A file's bytes as memory, read by the kernel where they are touched. Any number of threads may read. Whoever makes
-/// the file shorter while it is mapped ends the process (SIGBUS): replace such files by rename, never in place.
+/// A file's bytes as memory, read by the kernel where they are touched. Any number of threads may read. Where somebody
+/// makes the file shorter while it is mapped, or its disk fails, read() and checksum() throw; who touches bytes() then
+/// ends the process (SIGBUS).
+///
+/// The first object puts a handler for SIGBUS into the process, which sends a thread that is inside of one of these two
+/// back to it and leaves every other SIGBUS to the default action.
 class MappedFile {
  public:
   /// Throws like throw_errno, DataError for what is no regular file. An empty file has no bytes.
@@ -24,10 +28,22 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return bytes_; }
   int64_t size() const { return static_cast<int64_t>(bytes_.size()); }
 
+  /// Copies the bytes from `offset` on; the range lies within the file as it was opened (InternalError else). Throws
+  /// DataError naming the file where it has become shorter since, IoError where the disk does not give it.
+  void read(int64_t offset, std::span<std::byte> out) const;
+  /// The same for a range of bytes(), of which `out` becomes a copy.
+  void read(std::span<const std::byte> range, std::vector<uint8_t>& out) const;
+  /// CRC32C of a range of bytes(). Throws as read().
+  uint32_t checksum(std::span<const std::byte> range) const;
+
   /// This range is wanted soon: the kernel reads it in one go and nothing around it. The range lies within the file.
   void prefetch(int64_t offset, int64_t count) const;
 
  private:
+  template <typename Touch>
+  void touch(std::span<const std::byte> range, const Touch& touch) const;
+  [[noreturn]] void refuse() const;
+
   std::string path_;
   std::vector<std::byte> own_;
   std::span<const std::byte> bytes_;

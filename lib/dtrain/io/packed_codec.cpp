@@ -3,7 +3,6 @@
 #include <zlib.h>
 
 #include <bit>
-#include <cstring>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/io/codecs.hpp"
@@ -61,23 +60,15 @@ std::vector<std::byte> encode_packed(const Image& picture, PackedCodec codec, in
   return {samples.begin(), samples.end()};
 }
 
-static Image decode_raw(std::span<const std::byte> stored, const ImageHeader& header, const std::string& name) {
-  if (stored.size() != row_bytes(header) * static_cast<size_t>(header.height))
+Image raw_packed(size_t stored, const ImageHeader& header, const std::string& name) {
+  if (stored != row_bytes(header) * static_cast<size_t>(header.height))
     throw DataError(name + ": its bytes are no picture of the size that the index tells");
-  Image image{header.height, header.width, header.channels, header.bits, {}, {}};
-  if (header.bits == 16) {
-    image.words.resize(stored.size() / 2);
-    std::memcpy(image.words.data(), stored.data(), stored.size());
-  } else {
-    const auto* first = reinterpret_cast<const uint8_t*>(stored.data());
-    image.bytes.assign(first, first + stored.size());
-  }
-  return image;
+  return {header.height, header.width, header.channels, header.bits, {}, {}};
 }
 
 Image decode_packed(std::span<const std::byte> stored, const ImageHeader& header, PackedCodec codec,
                     const std::string& name) {
-  if (codec == PackedCodec::raw) return decode_raw(stored, header, name);
+  check(codec != PackedCodec::raw, "raw samples are copied");
   if (codec == PackedCodec::jpeg) {
     Image image = decode_jpeg(stored, name, {.max_pixels = header.height * header.width});
     if (image.height != header.height || image.width != header.width || image.channels != header.channels)

@@ -14,7 +14,11 @@ namespace dtrain {
 /// The stored bytes of a picture. `quality`: of JPEG, 1 … 100. Throws InternalError for JPEG of 16 bits.
 std::vector<std::byte> encode_packed(const Image& picture, PackedCodec codec, int quality);
 
-/// Back to the picture that `header` promises. `name` stands before messages. Throws DataError for bytes that are
+/// The picture that `header` promises, whose samples the `stored` bytes of a raw shard are, still without them. Throws
+/// DataError for another number of bytes; `name` stands before messages.
+Image raw_packed(size_t stored, const ImageHeader& header, const std::string& name);
+
+/// Back to the picture that `header` promises, of a codec that is not raw. Throws DataError for bytes that are
 /// something else; no memory is taken for a picture that they cannot hold.
 Image decode_packed(std::span<const std::byte> stored, const ImageHeader& header, PackedCodec codec,
                     const std::string& name);

@@ -22,10 +22,6 @@ Value load(std::span<const std::byte> bytes, int64_t offset) {
   return value;
 }
 
-bool all_zero(std::span<const std::byte> bytes) {
-  return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
-}
-
 std::string_view text_at(std::span<const std::byte> bytes, int64_t offset, int64_t count) {
   return {reinterpret_cast<const char*>(bytes.data()) + offset, static_cast<size_t>(count)};
 }
@@ -55,8 +51,16 @@ PackedShard::PackedShard(MappedFile file) : file_(std::move(file)) {
 
 void PackedShard::refuse(const std::string& what) const { throw DataError(path() + ": " + what); }
 
+bool PackedShard::all_zero(int64_t offset, int64_t count) const {
+  std::vector<std::byte> bytes(static_cast<size_t>(count));
+  file_.read(offset, bytes);
+  return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
+}
+
 void PackedShard::read_header() {
-  const std::span<const std::byte> bytes = file_.bytes();
+  std::vector<std::byte> header(static_cast<size_t>(std::min(kHeaderBytes, file_.size())));
+  file_.read(0, header);
+  const std::span<const std::byte> bytes = header;
   const auto has = static_cast<int64_t>(kMagic.size());
   if (file_.size() < has || text_at(bytes, 0, has) != kMagic)
     refuse("its first bytes are not those of a packed shard, or they are damaged");
@@ -86,25 +90,24 @@ void PackedShard::read_header() {
                     info_.number < info_.count && index_bytes_ >= 0 && index_bytes_ <= room &&
                     index_bytes_ % kAlignment == 0 && records_ <= index_bytes_ / kRowBytes &&
                     info_.labels <= index_bytes_ / 4 && records_ * info_.labels <= index_bytes_ / 4 &&
-                    all_zero(bytes.subspan(layout::kHeaderEnd, layout::kHeaderChecksum - layout::kHeaderEnd));
+                    all_zero(layout::kHeaderEnd, layout::kHeaderChecksum - layout::kHeaderEnd);
   if (!good) refuse("the header at byte 0 promises what cannot be");
 }
 
 void PackedShard::check_index() const {
-  const std::span<const std::byte> bytes = file_.bytes();
   file_.prefetch(kHeaderBytes, index_bytes_);
-  const auto told = load<uint32_t>(bytes, layout::kIndexChecksum);
-  if (crc32c(bytes.subspan(kHeaderBytes, static_cast<size_t>(index_bytes_))) != told)
+  std::array<std::byte, sizeof(uint32_t)> told{};
+  file_.read(layout::kIndexChecksum, told);
+  if (file_.checksum(file_.bytes().subspan(kHeaderBytes, static_cast<size_t>(index_bytes_))) != load<uint32_t>(told, 0))
     refuse("the index at byte " + std::to_string(kHeaderBytes) + " has a wrong checksum");
   const int64_t index_end = kHeaderBytes + index_bytes_;
-  int64_t text = row_at(records_) + records_ * info_.labels * 4;
+  int64_t text = names_at();
   int64_t next = index_end;
   if (text > index_end) refuse("the index at byte " + std::to_string(kHeaderBytes) + " is too short for its records");
   for (int64_t i = 0; i < records_; ++i) {
-    const int64_t row = row_at(i);
-    const int64_t begin = load<uint32_t>(bytes, row + layout::kText) + row_at(records_) + records_ * info_.labels * 4;
-    const int64_t length =
-        load<uint16_t>(bytes, row + layout::kPathBytes) + load<uint16_t>(bytes, row + layout::kGroupBytes);
+    const Row row = row_of(i);
+    const int64_t begin = names_at() + load<uint32_t>(row, layout::kText);
+    const int64_t length = load<uint16_t>(row, layout::kPathBytes) + load<uint16_t>(row, layout::kGroupBytes);
     if (begin != text || length > index_end - text) refuse(row_name(i) + " has a name beyond the index");
     text += length;
     const PackedEntry found = entry(i);
@@ -112,14 +115,13 @@ void PackedShard::check_index() const {
     check_row(i, found);
     next += found.bytes();
   }
-  if (packed_aligned(text) != index_end || !all_zero(bytes.subspan(text, index_end - text)))
+  if (packed_aligned(text) != index_end || !all_zero(text, index_end - text))
     refuse("the index at byte " + std::to_string(kHeaderBytes) + " is longer than its records");
   if (next != file_.size()) refuse("its records end at byte " + with_commas(next) + ", before the end of the file");
 }
 
 void PackedShard::check_row(int64_t record, const PackedEntry& found) const {
   const ImageLimits limits;
-  const int64_t row = row_at(record);
   const int64_t room = file_.size() - found.offset;
   const auto wrong = [&](const std::string& what) { refuse(row_name(record) + " " + what); };
   if (found.picture_bytes < 1 || packed_aligned(found.picture_bytes) > room ||
@@ -129,7 +131,7 @@ void PackedShard::check_row(int64_t record, const PackedEntry& found) const {
       (found.channels != 1 && found.channels != 3) || (found.bits != 8 && found.bits != 16))
     wrong("promises a picture that cannot be");
   if (found.part > PackedPart::test || found.class_index < -1 || found.path.empty() ||
-      load<uint8_t>(file_.bytes(), row + layout::kRowZero) != 0)
+      load<uint8_t>(row_of(record), layout::kRowZero) != 0)
     wrong("holds a value that has no meaning");
   const int64_t pixels = found.height * found.width;
   const bool raw = info_.codec == PackedCodec::raw;
@@ -141,52 +143,82 @@ void PackedShard::check_row(int64_t record, const PackedEntry& found) const {
 
 PackedEntry PackedShard::entry(int64_t record) const {
   check(record >= 0 && record < records_, "a record that is asked for is in its shard");
-  const std::span<const std::byte> bytes = file_.bytes();
-  const int64_t row = row_at(record);
+  const Row row = row_of(record);
   PackedEntry entry;
-  entry.offset = load<int64_t>(bytes, row + layout::kOffset);
-  entry.picture_bytes = load<uint32_t>(bytes, row + layout::kPictureBytes);
-  entry.mask_bytes = load<uint32_t>(bytes, row + layout::kMaskBytes);
-  entry.checksum = load<uint32_t>(bytes, row + layout::kChecksum);
-  entry.height = load<uint32_t>(bytes, row + layout::kHeight);
-  entry.width = load<uint32_t>(bytes, row + layout::kWidth);
-  entry.channels = load<uint8_t>(bytes, row + layout::kChannels);
-  entry.bits = load<uint8_t>(bytes, row + layout::kBits);
-  entry.part = static_cast<PackedPart>(load<uint8_t>(bytes, row + layout::kPart));
-  entry.class_index = load<int32_t>(bytes, row + layout::kClass);
-  const int64_t text = row_at(records_) + records_ * info_.labels * 4 + load<uint32_t>(bytes, row + layout::kText);
-  const auto path_bytes = load<uint16_t>(bytes, row + layout::kPathBytes);
-  entry.path = text_at(bytes, text, path_bytes);
-  entry.group = text_at(bytes, text + path_bytes, load<uint16_t>(bytes, row + layout::kGroupBytes));
+  entry.offset = load<int64_t>(row, layout::kOffset);
+  entry.picture_bytes = load<uint32_t>(row, layout::kPictureBytes);
+  entry.mask_bytes = load<uint32_t>(row, layout::kMaskBytes);
+  entry.checksum = load<uint32_t>(row, layout::kChecksum);
+  entry.height = load<uint32_t>(row, layout::kHeight);
+  entry.width = load<uint32_t>(row, layout::kWidth);
+  entry.channels = load<uint8_t>(row, layout::kChannels);
+  entry.bits = load<uint8_t>(row, layout::kBits);
+  entry.part = static_cast<PackedPart>(load<uint8_t>(row, layout::kPart));
+  entry.class_index = load<int32_t>(row, layout::kClass);
+  const int64_t text = names_at() + load<uint32_t>(row, layout::kText);
+  entry.path.resize(load<uint16_t>(row, layout::kPathBytes));
+  entry.group.resize(load<uint16_t>(row, layout::kGroupBytes));
+  file_.read(text, std::as_writable_bytes(std::span(entry.path)));
+  file_.read(text + static_cast<int64_t>(entry.path.size()), std::as_writable_bytes(std::span(entry.group)));
   return entry;
 }
 
 std::vector<float> PackedShard::labels(int64_t record) const {
   check(record >= 0 && record < records_, "a record that is asked for is in its shard");
   std::vector<float> labels(static_cast<size_t>(info_.labels));
-  if (!labels.empty())
-    std::memcpy(labels.data(), file_.bytes().data() + row_at(records_) + record * info_.labels * 4, labels.size() * 4);
+  file_.read(row_at(records_) + record * info_.labels * 4, std::as_writable_bytes(std::span(labels)));
   return labels;
 }
 
 PackedBytes PackedShard::read(int64_t record) const {
   const PackedEntry found = entry(record);
+  // A file that was cut in the middle of a page reads as zeros up to the page's end.
+  if (found.offset < kHeaderBytes + index_bytes_ || found.picture_bytes < 1 || found.height < 1 || found.width < 1 ||
+      found.bytes() > file_.size() - found.offset)
+    refuse("the index has changed since it was opened; put a file in its place by rename, never by writing over it");
   file_.prefetch(found.offset, found.bytes());
   const auto whole = file_.bytes().subspan(static_cast<size_t>(found.offset), static_cast<size_t>(found.bytes()));
-  if (crc32c(whole) != found.checksum) throw DataError(name_of(record) + ": its bytes have a wrong checksum");
+  if (file_.checksum(whole) != found.checksum) throw DataError(name_of(record) + ": its bytes have a wrong checksum");
   return {
       whole.first(static_cast<size_t>(found.picture_bytes)),
       whole.subspan(static_cast<size_t>(packed_aligned(found.picture_bytes)), static_cast<size_t>(found.mask_bytes))};
 }
 
 Image PackedShard::picture(int64_t record, const PackedBytes& stored) const {
-  return decode_packed(stored.picture, header_of(entry(record)), info_.codec, name_of(record));
+  return decoded(stored.picture, header_of(entry(record)), info_.codec, record);
+}
+
+// Raw samples are copied into the picture that they become; what is decoded is small, and copied before.
+Image PackedShard::decoded(std::span<const std::byte> stored, const ImageHeader& header, PackedCodec codec,
+                           int64_t record) const {
+  const std::string name = name_of(record);
+  if (codec != PackedCodec::raw) {
+    std::vector<uint8_t> copy;
+    file_.read(stored, copy);
+    return decode_packed(std::as_bytes(std::span(copy)), header, codec, name);
+  }
+  Image image = raw_packed(stored.size(), header, name);
+  if (header.bits == 16) {
+    image.words.resize(stored.size() / 2);
+    file_.read(stored.data() - file_.bytes().data(), std::as_writable_bytes(std::span(image.words)));
+  } else {
+    file_.read(stored, image.bytes);
+  }
+  return image;
 }
 
 Image PackedShard::mask(int64_t record, const PackedBytes& stored) const {
   const PackedEntry found = entry(record);
-  return decode_packed(stored.mask, {found.height, found.width, 1, 8}, mask_codec(info_.codec), name_of(record));
+  return decoded(stored.mask, {found.height, found.width, 1, 8}, mask_codec(info_.codec), record);
 }
+
+PackedShard::Row PackedShard::row_of(int64_t record) const {
+  Row row;
+  file_.read(row_at(record), row);
+  return row;
+}
+
+int64_t PackedShard::names_at() const { return row_at(records_) + records_ * info_.labels * 4; }
 
 // Before its row is known to be good.
 std::string PackedShard::row_name(int64_t record) const {
@@ -195,8 +227,7 @@ std::string PackedShard::row_name(int64_t record) const {
 
 std::string PackedShard::name_of(int64_t record) const {
   const PackedEntry found = entry(record);
-  return path() + ": record " + std::to_string(record) + " (" + std::string(found.path) + ") at byte " +
-         with_commas(found.offset);
+  return path() + ": record " + std::to_string(record) + " (" + found.path + ") at byte " + with_commas(found.offset);
 }
 
 }  // namespace dtrain

@@ -45,14 +45,15 @@ struct PackedEntry {
   int bits = 8;          ///< 8 or 16
   PackedPart part = PackedPart::none;
   int64_t class_index = -1;
-  std::string_view path;   ///< the sample's name; lies in the shard
-  std::string_view group;  ///< "" where the data tell none
+  std::string path;   ///< the sample's name
+  std::string group;  ///< "" where the data tell none
 
   /// Of the whole record, what fills it up to a multiple of 64 included.
   int64_t bytes() const;
 };
 
-/// The stored bytes of one record, which lie in the shard.
+/// Where the stored bytes of one record lie in the shard. They are for picture() and mask(): who touches them himself
+/// ends the process where the file has become shorter meanwhile.
 struct PackedBytes {
   std::span<const std::byte> picture;
   std::span<const std::byte> mask;
@@ -67,7 +68,8 @@ class PackedShard {
   static constexpr int64_t kRowBytes = 48;
 
   /// Checks header and index with their checksums, and that every length fits the file, which must be as long as its
-  /// header says; pixels are left alone. Throws DataError naming file, record and offset, and as MappedFile().
+  /// header says; pixels are left alone. Throws DataError naming file, record and offset, and as MappedFile(). So do
+  /// all others, for a file that becomes shorter while it is open.
   explicit PackedShard(MappedFile file);
 
   const std::string& path() const { return file_.path(); }
@@ -91,11 +93,17 @@ class PackedShard {
   std::string name_of(int64_t record) const;
 
  private:
+  using Row = std::array<std::byte, kRowBytes>;
+
   [[noreturn]] void refuse(const std::string& what) const;
   void read_header();
   void check_index() const;
   void check_row(int64_t record, const PackedEntry& entry) const;
+  bool all_zero(int64_t offset, int64_t count) const;
+  Image decoded(std::span<const std::byte> stored, const ImageHeader& header, PackedCodec codec, int64_t record) const;
   std::string row_name(int64_t record) const;
+  Row row_of(int64_t record) const;
+  int64_t names_at() const;
 
   MappedFile file_;
   PackedShardInfo info_;

@@ -118,10 +118,10 @@ TEST_CASE("what grows beyond the budget is one sentence with both figures, befor
   machine.group("/job", std::to_string(400 * kMb), 100 * kMb);
   MemoryDraw memory("decompressing a.gz", "decompress it once on disk", machine.root());
   CHECK(refusal(memory, 200 * kMb).empty());
-  CHECK(
-      refusal(memory, 300 * kMb) ==
-      "decompressing a.gz needs 300 MB more memory, and the control group /job can give 233 MB of its 400 MB; decompress "
-      "it once on disk, or give the process more memory");
+  CHECK(refusal(memory, 300 * kMb) ==
+        "decompressing a.gz needs 300 MB more memory, and the control group /job can give 233 MB of its 400 MB; "
+        "decompress "
+        "it once on disk, or give the process more memory");
   CHECK_FALSE(memory.may_take(300 * kMb));
   CHECK(memory.may_take(100 * kMb));
   machine.group("/job", std::to_string(400 * kMb), 399 * kMb);

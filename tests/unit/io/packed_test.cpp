@@ -1,9 +1,18 @@
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cmath>
+#include <csignal>
 #include <cstring>
 #include <random>
+#include <thread>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/text.hpp"
 #include "dtrain/io/file.hpp"
 #include "dtrain/io/packed_shard.hpp"
 #include "dtrain/io/packed_writer.hpp"
@@ -205,4 +214,88 @@ TEST_CASE("stored bytes that are no picture of their index's size are refused be
       CHECK_THROWS_AS(shard.picture(0, shard.read(0)), DataError);
     }
   }
+}
+
+TEST_CASE("a shard that becomes shorter while it is open is named by every reader, and nothing crashes") {
+  for (const PackedCodec codec : {PackedCodec::raw, PackedCodec::jpeg, PackedCodec::deflate}) {
+    const TempFolder folder;
+    std::vector<PackedRecord> records;
+    const Image mask = classes(120, 130, 9);
+    for (unsigned i = 0; i < 40; ++i)
+      records.push_back(record_of(noise(120, 130, 1, 8, i), &mask, codec, std::string(40, 'n') + std::to_string(i)));
+    const std::string path = folder.file("a.dtpack");
+    write_packed_shard(path, {codec, 0, 1, 0, {}}, records);
+    const auto size = static_cast<int64_t>(std::filesystem::file_size(path));
+    for (const int64_t left : {int64_t{0}, int64_t{100}, int64_t{4096}, size / 2}) {
+      CAPTURE(codec_name(codec), left);
+      write_packed_shard(path, {codec, 0, 1, 0, {}}, records);
+      const MappedFile plain(path);
+      const PackedShard shard{MappedFile(path)};
+      const PackedBytes stored = shard.read(39);
+      std::filesystem::resize_file(path, static_cast<uintmax_t>(left));
+      const std::string cut = path + " became shorter while it was read: it had " + with_commas(size) +
+                              " bytes when it was opened and has " + with_commas(left);
+      const auto is_told = [&](const auto& act) {
+        const std::string sentence = error_of<DataError>(act);
+        // What is left of a page that was cut reads as zeros.
+        return sentence.starts_with(cut) || (left == 100 && !sentence.empty());
+      };
+      CHECK(is_told([&] { shard.read(39); }));
+      CHECK(is_told([&] { shard.picture(39, stored); }));
+      CHECK(is_told([&] { shard.mask(39, stored); }));
+      CHECK(is_told([&] { plain.checksum(plain.bytes()); }));
+      if (left == 0) {
+        CHECK(is_told([&] { shard.entry(39); }));
+      }
+    }
+  }
+}
+
+TEST_CASE("threads that read a shard while it is cut are each told") {
+  const TempFolder folder;
+  const std::string path = folder.file("a.dtpack");
+  std::vector<PackedRecord> records;
+  for (unsigned i = 0; i < 64; ++i)
+    records.push_back(record_of(noise(64, 64, 1, 8, i), nullptr, PackedCodec::raw, std::to_string(i)));
+  for (int round = 0; round < 20; ++round) {
+    write_packed_shard(path, {PackedCodec::raw, 0, 1, 0, {}}, records);
+    const PackedShard shard{MappedFile(path)};
+    std::atomic<int> told{0};
+    {
+      std::vector<std::jthread> threads;
+      for (int thread = 0; thread < 4; ++thread)
+        threads.emplace_back([&] {
+          try {
+            for (int64_t record = 0;; record = (record + 1) % shard.records())
+              shard.picture(record, shard.read(record));
+          } catch (const DataError& error) {
+            told += std::string(error.what()).find("became shorter") != std::string::npos ? 1 : 100;
+          }
+        });
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      std::filesystem::resize_file(path, 0);
+    }
+    CHECK(told == 4);
+  }
+}
+
+TEST_CASE("a bus error elsewhere ends the process as ever") {
+  const TempFolder folder;
+  const std::string path = folder.file("a");
+  write_plainly(path, std::string(20'000, 'x'));
+  const MappedFile file(path);
+  std::filesystem::resize_file(path, 0);
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    const rlimit no_core{0, 0};
+    setrlimit(RLIMIT_CORE, &no_core);
+    for (const int number : {SIGABRT, SIGFPE, SIGILL, SIGSEGV}) std::signal(number, SIG_DFL);
+    volatile std::byte seen = file.bytes()[10'000];  // beside read() and checksum()
+    _exit(std::to_integer<int>(seen));
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  CHECK(WIFSIGNALED(status));
+  CHECK(WTERMSIG(status) == SIGBUS);
 }
