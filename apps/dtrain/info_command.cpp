@@ -9,9 +9,11 @@
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/memory.hpp"
 #include "dtrain/base/printable.hpp"
+#include "dtrain/base/shell_word.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/device/device.hpp"
 #include "dtrain/dist/launch.hpp"
+#include "dtrain/dist/leftovers.hpp"
 
 namespace dtrain {
 
@@ -62,6 +64,19 @@ void print_gpu_facts(const nlohmann::ordered_json& facts) {
               facts["nccl"].get<std::string>().c_str());
 }
 
+// Only what this user may remove and no process uses: the line can be copied as it stands.
+void print_leftovers(const std::vector<Leftover>& leftovers) {
+  if (leftovers.empty()) return;
+  double bytes = 0;
+  std::string words;
+  for (const Leftover& one : leftovers) {
+    bytes += static_cast<double>(one.bytes);
+    words += " " + shell_word(one.path);
+  }
+  std::printf("  %-10s %s MB of yours that a killed mpirun has left here and no process uses; to remove: rm -r%s\n",
+              "leftovers", fixed(bytes / 1e6, 1).c_str(), printable(words).c_str());
+}
+
 }  // namespace
 
 int run_info(const InfoCommand& command) {
@@ -74,9 +89,11 @@ int run_info(const InfoCommand& command) {
   const MemoryBudget memory = memory_budget();
   std::printf("  %-10s %s MB can be had by this process, of %s MB that %s has as its limit\n", "memory",
               with_commas(memory.free_bytes / 1'000'000).c_str(), with_commas(memory.limit_bytes / 1'000'000).c_str(),
-              memory.bound.c_str());
+              printable(memory.bound).c_str());
   const nlohmann::ordered_json gpu = gpu_facts();
   print_gpu_facts(gpu);
+  const std::vector<Leftover> leftovers = open_mpi_leftovers(leftover_places());
+  print_leftovers(leftovers);
   if (gpu["why_no_gpu"].get<std::string>().empty())
     std::printf("One rank for each GPU: mpirun -np %zu --bind-to none dtrain --config …\n", gpu["gpus"].size());
   else
@@ -93,6 +110,8 @@ int run_info(const InfoCommand& command) {
     json["memory_limit_mb"] = static_cast<double>(memory.limit_bytes) / 1e6;
     json["memory_bound"] = memory.bound;
     json.update(gpu);
+    json["leftovers"] = nlohmann::json::array();
+    for (const Leftover& one : leftovers) json["leftovers"].push_back({{"path", one.path}, {"bytes", one.bytes}});
     json["devices"] = {"cpu"};
     if (gpu["why_no_gpu"].get<std::string>().empty())
       for (size_t i = 0; i < gpu["gpus"].size(); ++i) json["devices"].push_back("cuda:" + std::to_string(i));

@@ -134,6 +134,28 @@ class Sbatch(tree.RuleTest):
                 self.assertNotIn("scontrol", self.run_job(start, STUB_CODE=str(code), code=code))
             self.assertIn("scontrol requeue 7", self.run_job(start, STUB_CODE="76", code=76, DTRAIN_REQUEUE_ON="75 76"))
 
+    def test_what_a_killed_mpirun_leaves_is_removed_and_nothing_of_another(self):
+        number = os.getpid() << 8  # of the job, as no Open MPI would have it: the last 16 bits are a step's
+        leave = r"""
+host=${HOSTNAME%%.*}
+session=$TMPDIR/ompi.$host.$UID/pid.$$
+mkdir -p "$session/pmix_dstor_ds21_$$" "$TMPDIR/ompi.$host.$UID/pid.1"
+touch "$session/pmix_dstor_ds21_$$/smlockseg-NUMBER" "$session/contact.txt"
+touch /dev/shm/vader_segment.$host.$UID.HEX.{0,1} /dev/shm/vader_segment.$host.$UID.HEX1.0
+kill -9 $$""".replace("NUMBER", str(number)).replace("HEX", f"{number:x}")
+        segments = lambda: sorted(path.name for path in pathlib.Path("/dev/shm").glob(f"vader_segment.*.{number:x}*"))
+        with self.node(mpirun=leave) as start:
+            try:
+                told = self.run_job(start, code=137)
+                self.assertIn("mpirun was killed; what it left in ", told)
+                self.assertEqual([path.name for path in (start.home / "tmp").glob("*/*")], ["pid.1"])
+                self.assertEqual([name.split(".", 3)[-1] for name in segments()], [f"{number:x}1.0"])
+            finally:
+                for name in segments():
+                    os.unlink(f"/dev/shm/{name}")
+                shutil.rmtree(start.home / "tmp")
+                (start.home / "tmp").mkdir()
+
     def test_a_signal_reaches_a_rank_that_listens_later_and_the_code_survives(self):
         with self.node() as start:
             for launcher in ("mpirun", "srun"):
