@@ -225,6 +225,11 @@ Json names_of(const Plan& plan, const std::vector<int64_t>& samples) {
   return names;
 }
 
+std::vector<std::string> shown_each(std::vector<std::string> messages) {
+  for (std::string& message : messages) message = shown(message);
+  return messages;
+}
+
 // Paths may be no UTF-8.
 std::string dump(const Json& json, int indent = -1) {
   return json.dump(indent, ' ', false, Json::error_handler_t::replace);
@@ -303,7 +308,7 @@ int look_and_tell(const CheckCommand& command, const Config& config, const Log& 
   }
   std::vector<std::string> leaks = content_leaks(plan, findings);
   for (const std::string& warning : plan.split.warnings)
-    (warning.starts_with("split leak") ? leaks : warnings).push_back(warning);
+    (shown(warning).starts_with("split leak") ? leaks : warnings).push_back(warning);
   for (const std::string& warning : contradictions(plan, findings)) warnings.push_back(warning);
   print_cache(e, plan, findings.kind, static_cast<int>(command.world_size), json);
   json["pictures_ok"] = plan.dataset.samples.size() - findings.bad.size();
@@ -311,8 +316,8 @@ int look_and_tell(const CheckCommand& command, const Config& config, const Log& 
   json["pictures_blank"] = findings.blank;
   json["look_s"] = look_s;
   json["hash_s"] = findings.hash_s;
-  json["leaks"] = leaks;
-  json["warnings"] = warnings;
+  json["leaks"] = shown_each(leaks);
+  json["warnings"] = shown_each(warnings);
   for (const std::string& warning : warnings) std::printf("warning: %s\n", shown(warning).c_str());
   const bool good = findings.bad.empty() && leaks.empty();
   if (good)
