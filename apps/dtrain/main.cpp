@@ -88,8 +88,9 @@ static void keep_freed_memory() {
 // oneMKL, which LibTorch brings along, ends a process without a working directory at its first call.
 static void require_working_folder() {
   std::error_code error;
-  std::filesystem::current_path(error);
-  if (error) throw MissingError("the working directory is not there any more (" + error.message() + "); cd to one that is");
+  [[maybe_unused]] const std::filesystem::path here = std::filesystem::current_path(error);
+  if (error)
+    throw MissingError("the working directory is not there any more (" + error.message() + "); cd to one that is");
 }
 
 }  // namespace dtrain

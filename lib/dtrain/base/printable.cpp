@@ -63,9 +63,7 @@ static std::string without_middle(std::string_view text) {
 }
 
 // Escapes make it longer, and a cut may fall into a character.
-static std::string line_of(std::string_view text) {
-  return printable(without_middle(printable(without_middle(text))));
-}
+static std::string line_of(std::string_view text) { return printable(without_middle(printable(without_middle(text)))); }
 
 std::vector<std::string> lines_of(std::string_view message) {
   if (!message.starts_with(kOwnLines)) return {line_of(message)};

@@ -89,8 +89,8 @@ class DiskSource : public Source {
   Identity identity() const {
     struct stat found {};
     if (::fstat(descriptor_, &found) != 0) throw_errno("inspect", path_, errno);
-    return {static_cast<int64_t>(found.st_dev), static_cast<int64_t>(found.st_ino), found.st_size,
-            found.st_mtim.tv_sec, found.st_mtim.tv_nsec};
+    return {static_cast<int64_t>(found.st_dev), static_cast<int64_t>(found.st_ino), found.st_size, found.st_mtim.tv_sec,
+            found.st_mtim.tv_nsec};
   }
 
  private:

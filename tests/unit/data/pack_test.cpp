@@ -304,7 +304,7 @@ TEST_CASE("a manifest with a valid checksum and impossible values is a sentence"
   CHECK(holds(refusal("\"version\": 1", "\"version\": " + deep), "deeper than the 64 levels"));
   CHECK(holds(refusal("\"version\": 1", "\"version\": [[\"x\"]]"), "version a list"));
   CHECK(holds(refusal("\"samples_per_shard\": 4", "\"samples_per_shard\": 1e300"), "'samples_per_shard' is a number"));
-  CHECK(holds(refusal("\"channels\": ", "\"channels\": -"), "'channels' is a number, where a whole number from 0"));
+  CHECK(holds(refusal("\"channels\": ", "\"channels\": -"), "'channels' is a number, where a whole number from 1"));
 }
 
 TEST_CASE("a set that is not what its manifest says is refused") {

@@ -129,7 +129,8 @@ TEST_CASE("an update does not depend on the scale, and is float32's to rounding"
   const at::Tensor large = first_change(plain_sgd(Precision::fp16, 65536));
   CHECK(distance(small, plain) < 0.02);
   CHECK(distance(large, plain) < 0.02);
-  CHECK_FALSE(at::equal(small, large));  // the scale was there: small gradients are rounded differently
+  // The scale was there: at the least one small gradients are rounded differently, on every processor.
+  CHECK_FALSE(at::equal(first_change(plain_sgd(Precision::fp16, LossScale::kLeast)), large));
   CHECK(distance(first_change(plain_sgd(Precision::bf16)), plain) < 0.1);
 }
 
