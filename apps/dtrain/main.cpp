@@ -2,9 +2,7 @@
 #include <malloc.h>
 
 #include <cstdio>
-#include <filesystem>
 #include <limits>
-#include <system_error>
 
 #include "agreement.hpp"
 #include "command_line.hpp"
@@ -85,14 +83,6 @@ static void keep_freed_memory() {
   mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
 }
 
-// oneMKL, which LibTorch brings along, ends a process without a working directory at its first call.
-static void require_working_folder() {
-  std::error_code error;
-  [[maybe_unused]] const std::filesystem::path here = std::filesystem::current_path(error);
-  if (error)
-    throw MissingError("the working directory is not there any more (" + error.message() + "); cd to one that is");
-}
-
 }  // namespace dtrain
 
 int main(int argc, char** argv) {
@@ -104,7 +94,6 @@ int main(int argc, char** argv) {
   Job quiet_job(launch, LogLevel::info);
   CommandLine line;
   try {
-    require_working_folder();
     line = read_command_line(argc, argv);
   } catch (...) {
     return end_in_failure(std::current_exception(), quiet_job);

@@ -168,8 +168,9 @@ Beginning beginning_of(const std::string& metrics) {
   return {};
 }
 
-/// epochs.csv has a row for every epoch from the run's beginning on, at least up to `last`.
-void check_epochs_csv(const std::string& path, int64_t begins_after, int64_t last, Findings& findings) {
+/// epochs.csv has a row for every epoch from the run's beginning on, up to `last` or, in a run that goes on, further:
+/// rows are written before the checkpoint that they belong to.
+void check_epochs_csv(const std::string& path, int64_t begins_after, int64_t last, bool finished, Findings& findings) {
   const std::string text = whole_lines(path, findings);
   const CsvTable table = CsvTable::parse(text, path);
   const std::vector<std::string> fixed = epoch_columns({});
@@ -192,9 +193,9 @@ void check_epochs_csv(const std::string& path, int64_t begins_after, int64_t las
                       " is expected; rows are missing");
     before = epoch;
   }
-  if (before < last)
+  if (before < last || (finished && before > last))
     throw DataError(path + " ends with epoch " + std::to_string(before) + ", but the run has finished " +
-                    std::to_string(last) + "; rows are missing");
+                    std::to_string(last) + (before < last ? "; rows are missing" : ""));
   findings.good(path, count_of(table.rows(), "epoch"), {{"epochs", table.rows()}});
 }
 
@@ -244,7 +245,8 @@ class RunCheck {
     each("run.json", [&](const std::string& path) { run_json(path); });
     const Beginning begins = beginning_of(folder_.file("metrics.jsonl"));
     each("epochs.csv",
-         [&](const std::string& path) { check_epochs_csv(path, begins.epoch, newest_.state.epoch, findings_); });
+         [&](const std::string& path) { check_epochs_csv(path, begins.epoch, newest_.state.epoch,
+                       folder_.done() && !newest_.result.empty(), findings_); });
     each("metrics.jsonl",
          [&](const std::string& path) { check_metrics(path, begins.step, newest_.state.step, findings_); });
     each("DONE", [&](const std::string& path) { done(path); });

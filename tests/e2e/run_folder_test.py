@@ -146,7 +146,13 @@ class RunFolder(program.ProgramTest):
         def without_a_step(run):
             lines = (run / "metrics.jsonl").read_text().splitlines(True)
             (run / "metrics.jsonl").write_text("".join(line for line in lines if '"step":3,' not in line))
-        damages = {"epochs.csv, line 2: epoch 2 stands where epoch 1": without_first_row,
+
+        def with_one_row_more(run):
+            with open(run / "epochs.csv", "a", encoding="utf-8") as file:
+                file.write("3" + (run / "epochs.csv").read_text().splitlines()[-1][1:] + "\n")
+
+        damages = {"epochs.csv ends with epoch 3, but the run has finished 2": with_one_row_more,
+                   "epochs.csv, line 2: epoch 2 stands where epoch 1": without_first_row,
                    "epochs.csv ends with epoch 1, but the run has finished 2": without_last_row,
                    "step 4 follows step 2": without_a_step}
         for name in ("config.yaml", "run.json", "log.txt", "epochs.csv", "metrics.jsonl", "best.safetensors"):

@@ -24,7 +24,6 @@ void throw_errno(const std::string& doing, const std::string& path, int error_nu
     case EACCES:
     case EPERM:
     case EROFS:
-    case ELOOP:
       throw PermissionError(sentence);
     case ENOMEM:
       throw Error(exit_code::kOutOfMemory, sentence);

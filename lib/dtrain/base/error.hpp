@@ -79,7 +79,7 @@ struct InternalError : Error {
 void check(bool holds, std::string_view promise, std::source_location where = std::source_location::current());
 
 /// The error of a failed system call on `path`: MissingError for ENOENT/ENOTDIR, PermissionError for
-/// EACCES/EPERM/EROFS and ELOOP (a link that is not followed), code 71 for ENOMEM, IoError else. `doing`: "open".
+/// EACCES/EPERM/EROFS, code 71 for ENOMEM, IoError else (ELOOP: a link that is not followed). `doing`: "open".
 [[noreturn]] void throw_errno(const std::string& doing, const std::string& path, int error_number);
 
 /// Several errors found at once, joined to one sentence per line; the code is the first of 64, 78, 66, 77, 65 present.
