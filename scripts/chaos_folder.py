@@ -7,7 +7,7 @@ import time
 import common
 from chaos_jobs import Campaign, Failed, add_trials, events
 
-WAYS = ("moved", "removed", "link", "entered")
+WAYS = ("moved", "removed", "link", "entered", "unlocked")
 TOLD = (66, 74)  # a folder that goes while the job starts may be told as absent
 
 
@@ -29,13 +29,16 @@ def take(way, folder, campaign):
     if (folder / "DONE").exists():
         return False
     try:
+        if way == "unlocked":
+            (folder / ".lock").unlink()
+            return False if (folder / "DONE").exists() else None
         if way == "removed":
             folder.stat()
             finished = folder.with_name(folder.name + "-removed")
             folder.rename(finished)  # so that it can be seen whether DONE came meanwhile
             late = (finished / "DONE").exists()
-            shutil.rmtree(finished, ignore_errors=True)  # again and again: the job may still be writing
-            shutil.rmtree(finished, ignore_errors=True)
+            while finished.exists():  # the job may still be writing
+                shutil.rmtree(finished, ignore_errors=True)
             return False if late else None
         folder.rename(away)
     except FileNotFoundError:
@@ -76,6 +79,8 @@ def trial_of(campaign):
                 raise Failed(f"{way}, on {ranks} ranks: ended with 0")
             if way == "link" and any(names[1].iterdir()):
                 raise Failed("something was written through the link")
+            if way == "unlocked" and code != 74:
+                raise Failed(f"{way}, on {ranks} ranks: ended with {code}: {job.told()}")
             if way in ("moved", "removed") and code != 0 and folder.exists():
                 raise Failed(f"{way}: a folder of the name was made anew")
             if trained and not names[3].exists():

@@ -1,5 +1,6 @@
 """Imported by scripts/chaos: trainings that are made to stand still, or to be slow, at random moments."""
 import contextlib
+import fcntl
 import json
 import os
 import pathlib
@@ -39,11 +40,18 @@ def processes(folder):
     return found
 
 
+def leased(descriptor):
+    with contextlib.suppress(BlockingIOError):  # somebody reads the file at this moment
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        return True
+    return False
+
+
 def blocked(pid):
-    """A thread of the process waits for the other end of a pipe with a name."""
+    """A thread of the process waits for a file that somebody else has a lease on."""
     for place in pathlib.Path(f"/proc/{pid}/task").glob("*/wchan"):
         with contextlib.suppress(OSError):
-            if place.read_text() == "wait_for_partner":
+            if place.read_text() == "__break_lease":
                 return True
     return False
 
@@ -76,6 +84,7 @@ class Training:
         self.process = subprocess.Popen([*launch, *words], stdin=subprocess.DEVNULL, stdout=self.said, stderr=self.said,
                                         cwd=folder, env=env, start_new_session=True)
         self.pids = {}
+        self.leased = -1  # a picture that this process has to itself
 
     def begin(self):
         """Waits for the third step."""
@@ -114,6 +123,8 @@ class Training:
             self.process.kill()
         self.process.wait()
         self.said.close()
+        if self.leased >= 0:
+            os.close(self.leased)
 
 
 class Trial:
@@ -128,11 +139,12 @@ class Trial:
         self.draw = draw
 
     def hang_disk(self, training, pictures):
-        """One picture becomes a pipe that nobody writes to; the rank that reads it is the victim."""
-        picture = self.draw.choice(pictures)
-        os.mkfifo(picture.with_suffix(".pipe"))
-        picture.with_suffix(".pipe").rename(picture)
-        until(lambda: any(map(blocked, training.pids.values())), PATIENCE, "a rank reads the pipe")
+        """One picture is leased by this process: whoever opens it waits, as on a disk that hangs, for up to 45 s
+        (/proc/sys/fs/lease-break-time). The rank that does is the victim."""
+        signal.signal(signal.SIGIO, signal.SIG_IGN)  # the kernel tells that somebody waits
+        training.leased = os.open(self.draw.choice(pictures), os.O_RDONLY)
+        until(lambda: leased(training.leased), PATIENCE, "a lease on a picture")
+        until(lambda: any(map(blocked, training.pids.values())), PATIENCE, "a rank opens the picture")
         self.victim = next(rank for rank, pid in training.pids.items() if blocked(pid))
 
     def act(self, training, pictures):

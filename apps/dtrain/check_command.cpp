@@ -356,8 +356,9 @@ int look_and_tell(const CheckCommand& command, const Config& config, const Log& 
 }  // namespace
 
 int run_check(const CheckCommand& command, const Config& config, const Log& log) {
-  require_own_output(command.output, "report of a check", std::string("\"report\": \"") + kCheckReport);
-  if (!command.preview.empty()) require_own_output(command.preview, "contact sheet", kContactSheetMark);
+  require_own_output(command.output, "report of a check",
+                     {std::string("\"report\": \"") + kCheckReport, "\"data_sha256\": \""});
+  if (!command.preview.empty()) require_own_output(command.preview, "contact sheet", {kContactSheetMark});
   CheckReport report;
   try {
     return look_and_tell(command, config, log, report);

@@ -113,8 +113,7 @@ int run_eval(const EvalCommand& command, const Config& config, Job& job) {
   const WeightsOrigin origin = weights_origin(file.metadata(), command.checkpoint);
   const std::string folder = command.output.empty() ? run_folder(command.checkpoint, e) : command.output;
   const std::string csv = folder + "/predictions.csv";
-  if (job.is_root())
-    require_own_output(csv, "table of predictions", e.task == Task::segmentation ? "path,iou,dice" : "path,score_");
+  if (job.is_root()) require_own_output(csv, "table of predictions", {"path,iou,dice", "path,score_", "path,\"score_"});
   const int64_t logical_ranks = e.distributed.logical_ranks > 0 ? e.distributed.logical_ranks
                                 : origin.logical_ranks > 0      ? origin.logical_ranks
                                                                 : job.size();

@@ -46,8 +46,8 @@ static void tell_last_words() {
 
 static void before_the_libraries(int, char**, char**) {
   std::set_terminate(tell_last_words);
-  // oneMKL, which LibTorch brings along, asks for the working directory while it sets itself up, and where there is none
-  // it ends the process as if a library were missing.
+  // oneMKL, which LibTorch brings along, asks for the working directory while it sets itself up, and where there is
+  // none it ends the process as if a library were missing.
   char here[PATH_MAX];
   if (::getcwd(here, sizeof here) != nullptr || errno != ENOENT) return;
   tell("dtrain: error 66: the working directory was removed; cd to one that is there\n");

@@ -28,9 +28,9 @@ static std::string rescue(const LostFolder& lost, const TrainingState& state, co
   rescued.make();
   const RunLock lock(rescued.path(), "process " + std::to_string(getpid()) + " on " + host_name());
   CheckpointFolder(rescued.checkpoints()).save(state, HostCopy(tensors), 1);
-  lost.log.copy_to(rescued.path());
   write_file_atomically(rescued.file("config.yaml"), config);
   write_run_json(rescued.file("run.json"), facts);
+  lost.log.copy_to(rescued.path());
   copy_what_is_left(lost, rescued);
   return rescued.path();
 }
@@ -44,7 +44,7 @@ void save_beside(const LostFolder& lost, const TrainingState& state, const std::
   std::string place;
   try {
     place = rescue(lost, state, tensors, config, facts);
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {  // memory may have ended too
     throw IoError(head + "could not be saved beside it: " + error.what());
   }
   throw IoError(head + "is saved in " + place + "; go on from there with --run-dir " + place);

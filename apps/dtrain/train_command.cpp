@@ -15,7 +15,6 @@
 #include "dtrain/dist/collectives.hpp"
 #include "dtrain/io/file.hpp"
 #include "dtrain/io/own_output.hpp"
-#include "dtrain/runlog/flight_records.hpp"
 #include "dtrain/train/evaluate.hpp"
 #include "dtrain/train/time_shares.hpp"
 #include "training_run.hpp"
@@ -48,28 +47,13 @@ TrainingRun::TrainingRun(const TrainCommand& command, const Config& config, Job&
       trace_(!command.trace.empty()),
       resume_(find_resume(command, config, folder_, files(), job)) {
   if (resume_.finished) return;
-  if (job.is_root() && !command.trace.empty()) require_own_output(command.trace, "timeline", kTraceMark);
+  if (job.is_root() && !command.trace.empty()) require_own_output(command.trace, "timeline", {kTraceMark});
   build();
   restore();
   if (job.is_root() && !command.dry_run) open_folder();
   if (!command.dry_run) restore_best();
   banner();
   if (!command.dry_run) keep_flight_records();
-}
-
-// Rank 0 has made the folder by now. Another host may see it a little later.
-void TrainingRun::keep_flight_records() {
-  const std::string path = folder_.path();
-  std::shared_ptr<HeldFolder> held;
-  try {
-    held = std::make_shared<HeldFolder>(path);
-  } catch (const Error&) {
-  }
-  job_.watchdog().keep_records([path, held](const FlightRecord& record) {
-    if (held) return write_flight_record(path, record, *held);
-    HeldFolder late(path);
-    write_flight_record(path, record, late);
-  });
 }
 
 // What a save may take while none was measured: a slow disk's 100 MB/s.
@@ -225,7 +209,7 @@ int TrainingRun::train() {
       longest_step_s_ = std::max(longest_step_s_, stepping.seconds());
       ++steps_this_start_;
       show_progress(step);
-      if (saves_) saves_->note();
+      note_saves();
       const bool limit_reached = steps_this_start_ == command_.limit_steps;
       const bool save_due = e_.checkpoint.every.unit == Duration::Unit::steps &&
                             state_.step % static_cast<int64_t>(e_.checkpoint.every.amount) == 0;
@@ -241,7 +225,9 @@ int TrainingRun::train() {
     state_.schedule = schedule_->state();
     const bool best = note_best(*row);
     if (job_.is_root()) {
+      if (!folder_stands()) run_log_->keep_back();  // the row goes into the folder that is saved beside
       run_log_->epoch(*row, state_.step);
+      require_folder();
       update_run_json();
     }
     print_epoch(*row, best);
@@ -366,7 +352,7 @@ bool TrainingRun::note_best(const EpochRow& row) {
   state_.best_value = *value;
   state_.best_epoch = row.epoch;
   job_.watchdog().enter(Section::save, state_.step);
-  if (job_.is_root()) write_best(row, *value);
+  if (job_.is_root() && folder_stands()) write_best(row, *value);
   return true;
 }
 

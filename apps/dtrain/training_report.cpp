@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -36,6 +37,9 @@ void TrainingRun::open_folder() {
       throw ConfigError("another job has begun in " + folder_.path() + " meanwhile; start again to go on from there");
   }
   folder_.prove_writable(files());
+  if (!resume_.resumed && std::filesystem::exists(folder_.path() + ".rescued"))
+    job_.log().warning("this run begins afresh, and " + folder_.path() +
+                       ".rescued holds what an earlier one could save of itself; --run-dir goes on from there");
   // Later checkpoints first: rows are never cut before the checkpoints that they belong to.
   const CheckpointFolder checkpoints(folder_.checkpoints(), files());
   for (const std::string& aside : checkpoints.begin_after(state_.step, state_.epoch))
@@ -43,7 +47,7 @@ void TrainingRun::open_folder() {
   run_log_ = std::make_unique<RunLog>(folder_.path(), figure_columns(e_.task, plan_.outputs), state_.epoch, state_.step,
                                       files());
   const std::string log = folder_.file("log.txt");
-  const int descriptor = files().open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0640);
+  const int descriptor = files().open(log, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0640);
   if (descriptor < 0) throw_errno("write", log, -descriptor);
   job_.log().attach_file(descriptor);
   AtomicFile written(folder_.file("config.yaml"), files());
@@ -65,7 +69,8 @@ void TrainingRun::open_folder() {
 // Rank 0's, before a save and at the end: what is written lands in the folder that was opened, wherever it is by now,
 // so somebody must see to it that its name still leads there.
 void TrainingRun::require_folder() {
-  if (lock_->stands() && run_log_->stands()) return;
+  since_folder_look_.restart();
+  if (folder_stands()) return;
   progress_->clear();
   save_beside({folder_, *lock_, *run_log_}, state_, checkpoint_tensors(), config_yaml(config_, false, true),
               run_facts(""));
@@ -80,6 +85,31 @@ void TrainingRun::require_finished_folder() {
   files().unlink(folder_.file("DONE"));
   throw IoError("the run folder " + folder_.path() + " has lost " + join(missing, ", ") +
                 " while it was in use; the run has ended, but somebody removed a part of what it wrote");
+}
+
+// Rank 0 has made the folder by now. Another host may see it a little later.
+void TrainingRun::keep_flight_records() {
+  const std::string path = folder_.path();
+  std::shared_ptr<HeldFolder> held;
+  try {
+    held = std::make_shared<HeldFolder>(path);
+  } catch (const Error&) {
+  }
+  job_.watchdog().keep_records([path, held](const FlightRecord& record) {
+    if (held) return write_flight_record(path, record, *held);
+    HeldFolder late(path);
+    write_flight_record(path, record, late);
+  });
+}
+
+void TrainingRun::note_saves() {
+  if (!saves_) return;
+  try {
+    saves_->note();
+  } catch (const Error&) {
+    require_folder();  // where it is gone, that is the reason
+    throw;
+  }
 }
 
 void TrainingRun::set_best_aside() {
@@ -188,7 +218,10 @@ void TrainingRun::banner_about_cores() {
 
 void TrainingRun::show_progress(const StepReport& step) {
   if (!job_.is_root()) return;
+  constexpr double kBetweenLooks = 1;  // seconds
+  if (since_folder_look_.seconds() > kBetweenLooks && !folder_stands()) run_log_->keep_back();
   run_log_->step(state_.step, state_.epoch, step.loss, step.learning_rate, step.loss_scale, step.skipped);
+  if (since_folder_look_.seconds() > kBetweenLooks) require_folder();
   if (step.skipped) tell_of_skip(step);
   Progress progress;
   progress.epoch = state_.epoch + 1;

@@ -54,7 +54,6 @@ class TrainingRun {
   void make_cache();
   void restore();
   void restore_best();
-  void keep_flight_records();
   int dry_run();
   int train();
   bool time_is_up() const;
@@ -74,8 +73,11 @@ class TrainingRun {
   // training_report.cpp
   void open_folder();
   FileSystem& files() const { return lock_ ? lock_->files() : real_file_system(); }
+  bool folder_stands() const { return lock_->stands() && run_log_->stands(); }
   void require_folder();
+  void note_saves();
   void require_finished_folder();
+  void keep_flight_records();
   void set_best_aside();
   void banner();
   void banner_about_cores();
@@ -124,6 +126,7 @@ class TrainingRun {
   double elapsed_before_ = 0;  // of the run's earlier starts
   int64_t steps_this_start_ = 0;
   std::optional<Stopwatch> since_told_of_skip_;
+  Stopwatch since_folder_look_;
   std::string where_time_went_;   // in the last epoch, one sentence
   at::Tensor costs_;              // [ranks, kCosts] of the last epoch
   std::unique_ptr<Saves> saves_;  // rank 0

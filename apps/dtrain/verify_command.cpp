@@ -244,9 +244,9 @@ class RunCheck {
     each("config.yaml", [&](const std::string& path) { config(path); });
     each("run.json", [&](const std::string& path) { run_json(path); });
     const Beginning begins = beginning_of(folder_.file("metrics.jsonl"));
-    each("epochs.csv",
-         [&](const std::string& path) { check_epochs_csv(path, begins.epoch, newest_.state.epoch,
-                       folder_.done() && !newest_.result.empty(), findings_); });
+    each("epochs.csv", [&](const std::string& path) {
+      check_epochs_csv(path, begins.epoch, newest_.state.epoch, folder_.done() && newest_.state.step == steps_, findings_);
+    });
     each("metrics.jsonl",
          [&](const std::string& path) { check_metrics(path, begins.step, newest_.state.step, findings_); });
     each("DONE", [&](const std::string& path) { done(path); });
@@ -315,6 +315,7 @@ class RunCheck {
     for (const char* key : {"ranks", "logical_ranks", "steps"})
       if (!json.contains(key) || !json[key].is_number_integer())
         throw DataError(path + " has no number '" + key + "'; the file is damaged");
+    steps_ = json["steps"].get<int64_t>();
     if (!json.contains("result_sha256")) return findings_.good(path, "no result yet");
     if (!json["result_sha256"].is_string()) throw DataError(path + ": 'result_sha256' is no text; the file is damaged");
     result_ = json["result_sha256"].get<std::string>();
@@ -353,6 +354,7 @@ class RunCheck {
   Findings& findings_;
   Checked newest_;
   std::string result_;
+  int64_t steps_ = -1;  // of run.json
 };
 
 }  // namespace

@@ -34,7 +34,7 @@ clean_search_paths() {
   fi
   if [ -n "${PATH:-}" ]; then
     without_empty "$PATH" :
-    PATH=$_list
+    PATH=${_list:-/usr/bin:/bin}
   fi
 }
 
@@ -52,6 +52,13 @@ use_open_mpi() {
   export OPAL_PREFIX OPAL_SYSCONFDIR PMIX_INSTALL_PREFIX PMIX_PKGLIBDIR PMIX_PKGDATADIR HWLOC_PLUGINS_PATH
 }
 
+# is_trusted TORCH: beside a bundle in /tmp anybody may have put one: what lies there counts where it belongs to root, to this
+# user or to who owns the bundle, and nobody else may write to it or replace it.
+is_trusted() {
+  [ -z "$(find "$_top/.." "$1" "$1/lib" "$1/lib/libtorch_cpu.so" -maxdepth 0 \( \
+    ! -user 0 ! -user "$(id -u)" ! -user "$(stat -c %u "$_top")" -o -perm -0002 ! -perm -1000 ! -type l \) 2>&1)" ]
+}
+
 # find_torch: sets _torch to the folder that holds lib/libtorch_cpu.so.
 find_torch() {
   if [ -n "${DTRAIN_TORCH:-}" ]; then
@@ -64,7 +71,9 @@ find_torch() {
   fi
   for _torch in "$_top/torch" "$_top/../torch" "$_top/../torch-$_built_with/torch" \
     "${DTRAIN_CACHE:-${HOME:-}/.cache/dtrain}/torch-$_built_with/torch"; do
-    [ ! -e "$_torch/lib/libtorch_cpu.so" ] || return 0
+    [ -e "$_torch/lib/libtorch_cpu.so" ] || continue
+    case $_torch in "$_top/../"*) is_trusted "$_torch" || continue ;; esac
+    return 0
   done
   # Where a package lies can be asked without loading it, which would take seconds. The current folder does not count.
   if command -v python3 >/dev/null; then

@@ -1,5 +1,7 @@
 """Nothing waits for ever: a rank that stands still, or is gone, ends the job; one that is slow does not."""
 
+import contextlib
+import fcntl
 import json
 import os
 import pathlib
@@ -72,16 +74,15 @@ class Watchdog(program.ProgramTest):
         pictures = self.sample("chips", 24, "pictures")
         self.write_config("disk", PICTURES)
         reader = []
+        lease = Lease()
 
         def hang(pids):
-            """A picture becomes a pipe that nobody writes to: reading it waits for ever."""
-            picture = next(path for path in pictures.rglob("*") if path.suffix == ".png")
-            os.mkfifo(picture.with_suffix(".pipe"))
-            picture.with_suffix(".pipe").rename(picture)
-            program.wait_until(lambda: any(map(blocked, pids)), 30, "a rank reads a pipe")
+            lease.take(next(path for path in pictures.rglob("*") if path.suffix == ".png"))
+            program.wait_until(lambda: any(map(blocked, pids)), 30, "a rank opens the picture")
             reader.extend(rank for rank, pid in enumerate(pids) if blocked(pid))
 
-        ended = self.job("disk", hang, config="disk.yaml")
+        with lease:
+            ended = self.job("disk", hang, config="disk.yaml")
         self.assertEqual(ended.code, 76, ended)
         self.assertEqual(len(ended.errors), 1, ended)
         self.assertRegex(ended.errors[0], named(*reader))
@@ -157,11 +158,37 @@ class Watchdog(program.ProgramTest):
         self.assertEqual(list((self.folder / "twice").rglob("*.safetensors*")), [])
 
 
+class Lease:
+    """A file that this process has to itself: whoever opens it waits, as on a disk that hangs, for up to 45 s
+    (/proc/sys/fs/lease-break-time)."""
+
+    def __init__(self):
+        self.descriptor = -1
+        signal.signal(signal.SIGIO, signal.SIG_IGN)  # the kernel tells that somebody waits
+
+    def take(self, path):
+        self.descriptor = os.open(path, os.O_RDONLY)
+
+        def taken():
+            with contextlib.suppress(BlockingIOError):  # somebody reads it at this moment
+                fcntl.fcntl(self.descriptor, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+                return True
+            return False
+        program.wait_until(taken, 10, f"a lease on {path}")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+
+
 def blocked(pid):
-    """A thread of the process waits for the other end of a pipe with a name."""
+    """A thread of the process waits for a file that somebody else has a lease on."""
     for place in pathlib.Path(f"/proc/{pid}/task").glob("*/wchan"):
         try:
-            if place.read_text() in ("wait_for_partner", "fifo_open"):
+            if place.read_text() == "__break_lease":
                 return True
         except OSError:
             pass

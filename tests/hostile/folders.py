@@ -277,9 +277,8 @@ for command in ("pack", "sample"):
     case(f"outputs/{command}/foreign-folder", (64, *REFUSED), "foreign", untouched=("foreign",))(into_foreign)
 
 
-@case("outputs/pack/links-in-a-begun-folder", (0, *REFUSED))
+@case("outputs/pack/links-in-a-begun-folder", (0, *REFUSED), why="the shard is written anew and takes the link's place")
 def pack_links(site):
-    # 0 is right: the shard is written anew under a name of its own and takes the link's place, which is not followed.
     site.pictures()
     site.config()
     folder = site.copy("packed")

@@ -56,12 +56,16 @@ static void bound_by_group(MemoryBudget& budget, const std::string& folder, int 
 static void bound_by_groups(MemoryBudget& budget, const std::string& root) {
   std::ifstream groups(root + "/proc/self/cgroup");  // "0::/path", or of version 1 "9:memory:/path"
   for (std::string line; std::getline(groups, line);) {
-    const std::vector<std::string> fields = split_text(line, ':');
-    const bool second = fields.size() == 3 && fields[1].empty();
-    if (fields.size() != 3 || (!second && fields[1] != "memory")) continue;
+    const size_t kinds = line.find(':') + 1;  // the path may hold colons of its own, as containerd's do
+    const size_t path_at = line.find(':', kinds) + 1;
+    if (kinds == 0 || path_at == 0) continue;
+    const std::vector<std::string> controllers = split_text(line.substr(kinds, path_at - 1 - kinds), ',');
+    const bool second = controllers == std::vector<std::string>{""};
+    if (!second && std::find(controllers.begin(), controllers.end(), "memory") == controllers.end()) continue;
+    const std::string group = line.substr(path_at);
     const std::string place = root + "/sys/fs/cgroup" + (second ? "" : "/memory");
     // In a container the path may be the host's, of which nothing but the container's own group is to be seen, at "/".
-    for (std::string path = fields[2] == "/" ? "" : fields[2];; path.resize(path.rfind('/'))) {
+    for (std::string path = group == "/" ? "" : group;; path.resize(path.rfind('/'))) {
       bound_by_group(budget, place + path, second ? 2 : 1, path.empty() ? "/" : path);
       if (path.find('/') == std::string::npos) break;
     }

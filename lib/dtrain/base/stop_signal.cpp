@@ -25,7 +25,8 @@ extern "C" {
 static void on_stop_signal(int signal_number) {
   if (signal_number == SIGINT && interrupts.fetch_add(1) > 0) _exit(128 + SIGINT);
   int64_t none = 0;
-  if (signal_number == SIGTERM || signal_number == SIGINT || signal_number == SIGHUP) term_ns.compare_exchange_strong(none, now_ns());
+  if (signal_number == SIGTERM || signal_number == SIGINT || signal_number == SIGHUP)
+    term_ns.compare_exchange_strong(none, now_ns());
   const int wanted = static_cast<int>(signal_number == SIGUSR2 ? StopRequest::save : StopRequest::stop);
   int now = pending.load();
   while (now < wanted && !pending.compare_exchange_weak(now, wanted)) {
@@ -41,7 +42,8 @@ void install_stop_handlers() {
   for (int number : {SIGUSR1, SIGUSR2, SIGTERM, SIGINT}) sigaction(number, &action, nullptr);
   struct sigaction before = {};
   sigaction(SIGHUP, nullptr, &before);
-  if (before.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);  // nohup: a terminal that goes is nothing to it
+  if (before.sa_handler != SIG_IGN)
+    sigaction(SIGHUP, &action, nullptr);  // nohup: a terminal that goes is nothing to it
 }
 
 void ignore_write_signals() {

@@ -11,10 +11,10 @@ enum class StopRequest : int {
 };
 
 /// Installs handlers for USR1, USR2, TERM, HUP and INT that do nothing but set a flag; a second INT ends the process at
-/// once. HUP stays ignored where it was at the start, as nohup leaves it. For training and packing, which go on where they stopped: other commands end at the first signal, as programs
-/// do.
-/// Signals reach ranks at different steps, or only some of them: agree over ranks before acting.
-/// The flags are the program's only statics: a signal handler can reach nothing else.
+/// once. HUP stays ignored where it was at the start, as nohup leaves it. For training and packing, which go on where
+/// they stopped: other commands end at the first signal, as programs do. Signals reach ranks at different steps, or
+/// only some of them: agree over ranks before acting. The flags are the program's only statics: a signal handler can
+/// reach nothing else.
 void install_stop_handlers();
 
 /// Ignores SIGXFSZ and SIGPIPE, so that writes past a limit report an error instead of killing the process.
@@ -24,8 +24,8 @@ void ignore_write_signals();
 StopRequest pending_stop_request();
 inline bool stop_is_pending() { return pending_stop_request() == StopRequest::stop; }
 
-/// Seconds since the first TERM, HUP or INT, on the monotonic clock; nothing while there was none. mpirun sends TERM to its
-/// ranks and a second later KILL.
+/// Seconds since the first TERM, HUP or INT, on the monotonic clock; nothing while there was none. mpirun sends TERM to
+/// its ranks and a second later KILL.
 std::optional<double> seconds_since_term();
 
 /// Reads the request and clears a `save`; `stop` stays pending.

@@ -24,8 +24,8 @@ constexpr std::chrono::seconds kForText{60};
 class ConfigFile {
  public:
   // Opening a FIFO waits for a writer, opening some devices for a carrier, unless it is told not to.
-  explicit ConfigFile(const std::string& path)
-      : path_(path), descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+  explicit ConfigFile(const std::string& path) : path_(path), descriptor_(opened(path, O_NONBLOCK)) {
+    if (descriptor_ < 0 && errno == EWOULDBLOCK) descriptor_ = opened(path, 0);  // another program's lease, on a file
     if (descriptor_ < 0 && errno == ENXIO) refuse();
     if (descriptor_ < 0) throw_errno("open the configuration", path, errno);
   }
@@ -60,6 +60,9 @@ class ConfigFile {
   }
 
  private:
+  static int opened(const std::string& path, int flags) {
+    return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | flags);
+  }
   /// Until there is something to read. False where the writer went away without a word.
   bool wait(std::chrono::seconds limit) const {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(began_ + limit - Clock::now());

@@ -170,9 +170,9 @@ class Description {
         .only(e_.task != Task::segmentation, "the task is not segmentation", {"task", "data.format", "model.name"});
     add("data.allow_links", flag_codec(d.allow_links),
         "Follow links that lead out of `data.root`, of pictures, record files, shards, label files and lists beneath "
-        "it; "
-        "links that stay beneath it are always followed.")
-        .only(f != DataFormat::synthetic, "`data.format` is not synthetic", by);
+        "it; links that stay beneath it are always followed.")
+        .only(f != DataFormat::synthetic, "`data.format` is not synthetic", by)
+        .outside_fingerprint();
     add("data.distribute", choice_codec(d.distribute, {"samples", "batches"}),
         "How a step's samples are dealt to logical ranks. samples: every V-th of the shuffled order; batches: whole "
         "batches in turn.");

@@ -193,6 +193,9 @@ template <typename Act>
 auto told(char* why, size_t why_size, Act act) -> decltype(act()) {
   try {
     return act();
+  } catch (const std::bad_alloc&) {
+    std::snprintf(why, why_size, "%s", kDicomOutOfMemory);
+    return {};
   } catch (const std::exception& error) {
     std::snprintf(why, why_size, "%s", error.what());
     return {};

@@ -214,8 +214,11 @@ static bool is_number(const std::string& field) {
 
 // What a spreadsheet takes for a formula, and what such a text has become here.
 static bool needs_apostrophe(const std::string& field) {
-  constexpr std::string_view kBegins = "=+-@\t\r'";
-  return !field.empty() && kBegins.find(field[0]) != std::string_view::npos && !is_number(field);
+  constexpr std::string_view kBegins = "=+-@\t\r\n'";
+  constexpr std::string_view kWide[] = {"＝", "＋", "－", "＠"};  // which some take for the narrow ones
+  const auto begins = [&](std::string_view wide) { return field.starts_with(wide); };
+  return !field.empty() && !is_number(field) &&
+         (kBegins.find(field[0]) != std::string_view::npos || std::any_of(std::begin(kWide), std::end(kWide), begins));
 }
 
 std::string csv_field(const std::string& field) {

@@ -2,6 +2,8 @@
 
 #include <array>
 #include <memory>
+#include <new>
+#include <string_view>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/module_file.hpp"
@@ -16,6 +18,7 @@ namespace {
 struct Loaded {
   const DicomModule* module = nullptr;
   std::string why;
+  int code = exit_code::kBadData;  ///< without it a DICOM file is one that this program does not read
 };
 
 Loaded load() {
@@ -29,7 +32,7 @@ Loaded load() {
     check(module != nullptr, "the DICOM module is what its stamp says");
     return {module, ""};
   } catch (const Error& error) {
-    return {nullptr, error.what()};
+    return {nullptr, error.what(), error.code()};
   }
 }
 
@@ -43,7 +46,11 @@ class OpenDicom {
  public:
   OpenDicom(std::span<const std::byte> bytes, const std::string& name, const ImageLimits& limits)
       : name_(name), file_(nullptr, nullptr) {
-    if (loaded().module == nullptr) throw DataError(name + " is a DICOM file, and " + loaded().why);
+    if (loaded().module == nullptr) {
+      const std::string sentence = name + " is a DICOM file, and " + loaded().why;
+      if (loaded().code == exit_code::kBadData) throw DataError(sentence);
+      throw Error(loaded().code, sentence);  // no fault of the file, which nothing may take the place of
+    }
     DicomHeader header{};
     file_ = {module().open(bytes.data(), bytes.size(), &header, why_.data(), why_.size()), module().close};
     if (file_ == nullptr) refuse();
@@ -63,7 +70,10 @@ class OpenDicom {
 
  private:
   static const DicomModule& module() { return *loaded().module; }
-  [[noreturn]] void refuse() const { throw DataError(name_ + ": DICOM: " + why_.data()); }
+  [[noreturn]] void refuse() const {
+    if (std::string_view(why_.data()) == kDicomOutOfMemory) throw std::bad_alloc();
+    throw DataError(name_ + ": DICOM: " + why_.data());
+  }
 
   const std::string& name_;
   std::array<char, 512> why_{};

@@ -26,8 +26,7 @@ auto repeated(const Call& call) {
 class InputDescriptor {
  public:
   InputDescriptor(const std::string& path, FileSystem& files) : files_(files), path_(path) {
-    // Opening a FIFO would wait for a writer; what it is, size() tells.
-    descriptor_ = repeated([&] { return files.open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0); });
+    descriptor_ = open_to_read(path, files);  // what it is, size() tells
     if (descriptor_ == -ENXIO) refuse();
     if (descriptor_ < 0) throw_errno("open", path, -descriptor_);
   }

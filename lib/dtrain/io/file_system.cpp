@@ -88,6 +88,17 @@ int list_open_folder(int descriptor, std::vector<std::string>& names) {
   }
 }
 
+static int opened(const std::string& path, FileSystem& files, int flags) {
+  int descriptor = -EINTR;
+  while (descriptor == -EINTR) descriptor = files.open(path, flags | O_RDONLY | O_CLOEXEC, 0);
+  return descriptor;
+}
+
+int open_to_read(const std::string& path, FileSystem& files) {
+  const int descriptor = opened(path, files, O_NONBLOCK);
+  return descriptor == -EWOULDBLOCK ? opened(path, files, 0) : descriptor;  // leases are on regular files alone
+}
+
 FileSystem& real_file_system() {
   static RealFileSystem files;
   return files;

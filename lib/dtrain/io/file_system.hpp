@@ -48,6 +48,11 @@ class FileSystem {
 FileSystem::Status status_of(const struct stat& found);
 int list_open_folder(int descriptor, std::vector<std::string>& names);
 
+/// Opens what should be a regular file, to be read: a descriptor, or -errno. What it is the caller asks then; opening a
+/// FIFO does not wait for a writer (its reads would not either). A file that another program holds a lease on, as Samba
+/// does, is waited for until the kernel takes the lease away.
+int open_to_read(const std::string& path, FileSystem& files);
+
 /// The kernel's. Holds nothing, and is there as long as the program.
 FileSystem& real_file_system();
 

@@ -15,6 +15,7 @@
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/hash.hpp"
 #include "dtrain/base/text.hpp"
+#include "dtrain/io/file_system.hpp"
 
 namespace dtrain {
 
@@ -46,11 +47,9 @@ void handle_bus_errors() {
 }  // namespace
 
 MappedFile::MappedFile(std::string path) : path_(std::move(path)) {
-  int descriptor = -1;
-  do descriptor = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a FIFO would wait for a writer
-  while (descriptor < 0 && errno == EINTR);
-  if (descriptor < 0 && errno == ENXIO) throw DataError(path_ + " is no regular file");  // a socket
-  if (descriptor < 0) throw_errno("open", path_, errno);
+  const int descriptor = open_to_read(path_, real_file_system());
+  if (descriptor == -ENXIO) throw DataError(path_ + " is no regular file");  // a socket
+  if (descriptor < 0) throw_errno("open", path_, -descriptor);
   struct stat status {};
   const int failed = fstat(descriptor, &status) == 0 ? 0 : errno;
   const bool regular = failed == 0 && S_ISREG(status.st_mode);

@@ -158,6 +158,10 @@ PackedEntry PackedShard::entry(int64_t record) const {
   const int64_t text = names_at() + load<uint32_t>(row, layout::kText);
   entry.path.resize(load<uint16_t>(row, layout::kPathBytes));
   entry.group.resize(load<uint16_t>(row, layout::kGroupBytes));
+  // Of a shard that is written over while it is read the row may be another by now.
+  const auto text_bytes = static_cast<int64_t>(entry.path.size() + entry.group.size());
+  if (text > file_.size() || text_bytes > file_.size() - text)
+    refuse(row_name(record) + " names a text beyond the file");
   file_.read(text, std::as_writable_bytes(std::span(entry.path)));
   file_.read(text + static_cast<int64_t>(entry.path.size()), std::as_writable_bytes(std::span(entry.group)));
   return entry;

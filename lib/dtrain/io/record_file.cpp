@@ -12,8 +12,7 @@
 namespace dtrain {
 
 RecordFile::RecordFile(std::string path, FileSystem& files) : path_(std::move(path)), files_(&files) {
-  do descriptor_ = files.open(path_, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);  // a FIFO would wait for a writer
-  while (descriptor_ == -EINTR);
+  descriptor_ = open_to_read(path_, files);
   if (descriptor_ < 0 && descriptor_ != -ENXIO) throw_errno("open", path_, -std::exchange(descriptor_, -1));
   FileSystem::Status status;  // ENXIO: a socket
   const int failed = descriptor_ < 0 ? 0 : files.status(descriptor_, status);

@@ -14,6 +14,7 @@
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/io/file.hpp"
+#include "dtrain/io/file_system.hpp"
 
 namespace dtrain {
 
@@ -63,8 +64,8 @@ class DiskSource : public Source {
  public:
   explicit DiskSource(const std::string& path) : path_(path) {
     size_ = static_cast<uint64_t>(file_bytes(path));
-    descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (descriptor_ < 0) throw_errno("open", path, errno);
+    descriptor_ = open_to_read(path, real_file_system());
+    if (descriptor_ < 0) throw_errno("open", path, -descriptor_);
   }
   ~DiskSource() override { ::close(descriptor_); }
   DiskSource(const DiskSource&) = delete;

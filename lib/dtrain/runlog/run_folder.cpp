@@ -28,14 +28,13 @@ static bool there(const std::string& path) {
   return exists;
 }
 
-// "." and "a/.." say nothing that another name could be put beside.
+// "." and ".." say nothing that another name could be put beside, and what ".." means depends on the links before it.
 static std::string plain(const std::string& path) {
-  const fs::path given = fs::path(path).lexically_normal();
-  const bool has_name = given.has_filename() && given.filename() != "." && given.filename() != "..";
-  if (has_name) return given.string();
-  const fs::path trimmed = given.parent_path();  // of "a/b/"
-  const bool had_slash = !given.has_filename() && trimmed.has_filename() && trimmed.filename() != "..";
-  return had_slash ? trimmed.string() : fs::weakly_canonical(path).string();
+  const fs::path given(path);
+  const bool climbs = std::find(given.begin(), given.end(), "..") != given.end();
+  fs::path whole = climbs ? fs::weakly_canonical(given) : given.lexically_normal();
+  if (!whole.has_filename()) whole = whole.parent_path();  // of "a/b/"
+  return whole.empty() || whole == "." ? fs::current_path().string() : whole.string();
 }
 
 RunFolder::RunFolder(const std::string& path) : path_(plain(path)) {}
@@ -51,29 +50,38 @@ static fs::file_type type_at(const std::string& path) {
 static void require_type(const std::string& path, fs::file_type wanted) {
   const fs::file_type found = type_at(path);
   if (found == wanted || found == fs::file_type::not_found) return;
-  const std::string what = found == fs::file_type::symlink ? "a symbolic link" : "something else";
+  const std::string what = found == fs::file_type::symlink     ? "a symbolic link, which is not followed,"
+                           : found == fs::file_type::directory ? "a folder"
+                           : found == fs::file_type::regular   ? "a file"
+                                                               : "a pipe, a socket or a device";
   throw ConfigError(path + " is " + what + " where a run keeps a " +
                     (wanted == fs::file_type::directory ? "folder" : "file") +
-                    " of its own, and is not followed; remove it, or choose another folder with --run-dir or name");
+                    " of its own; move it away, or choose another folder with --run-dir or name");
 }
 
 static void require_all(const std::string& folder) {
   if (type_at(folder) != fs::file_type::directory) return;
   std::vector<std::string> names;
   if (const int failed = real_file_system().list(folder, names); failed < 0) throw_errno("list", folder, -failed);
-  for (const std::string& name : names) require_type(folder + "/" + name, fs::file_type::regular);
+  for (const std::string& name : names)
+    if (type_at(folder + "/" + name) != fs::file_type::directory)  // somebody's own, which no run looks into
+      require_type(folder + "/" + name, fs::file_type::regular);
 }
 
-// The lock's text, or a run.json with what every one has had.
+// A run.json with what every one has had, or the lock's text, which its owner alone can read.
 bool RunFolder::marked() const {
   const auto is_file = [&](const char* name) { return type_at(file(name)) == fs::file_type::regular; };
-  if (is_file(".lock")) {
-    const std::vector<std::byte> start = read_file_start(file(".lock"), 64);
-    if (RunLock::is_mark({reinterpret_cast<const char*>(start.data()), start.size()})) return true;
+  if (is_file("run.json")) {
+    const auto json = try_parse_json(read_text(file("run.json"), kMostJson));
+    if (json.is_object() && json.contains("fingerprint") && json.contains("logical_ranks")) return true;
   }
-  if (!is_file("run.json")) return false;
-  const auto json = try_parse_json(read_text(file("run.json"), kMostJson));
-  return json.is_object() && json.contains("fingerprint") && json.contains("logical_ranks");
+  if (!is_file(".lock")) return false;
+  try {
+    const std::vector<std::byte> start = read_file_start(file(".lock"), 64);
+    return RunLock::is_mark({reinterpret_cast<const char*>(start.data()), start.size()});
+  } catch (const PermissionError&) {
+    return false;
+  }
 }
 
 void RunFolder::require_ours() const {
@@ -87,8 +95,10 @@ void RunFolder::require_ours() const {
     require_type(file(name), fs::file_type::directory);
     require_all(file(name));
   }
-  // A start that was killed leaves nothing but these.
-  const auto first_steps = [](const std::string& name) { return name == ".lock" || name.starts_with(".writable"); };
+  // A start that was killed leaves nothing but these, and an evaluation before the first start its table.
+  const auto first_steps = [](const std::string& name) {
+    return name == ".lock" || name.starts_with(".writable") || name == "predictions.csv";
+  };
   if (std::all_of(names.begin(), names.end(), first_steps) || marked()) return;
   std::sort(names.begin(), names.end());
   throw ConfigError("the run folder " + path_ + " holds " + names.front() +

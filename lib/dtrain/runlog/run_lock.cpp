@@ -41,14 +41,17 @@ static std::string holder_in(int descriptor) {
 
 // For people and as a mark: a disk without room must not keep training from starting.
 static void write_text(int descriptor, std::string_view text) {
-  if (::ftruncate(descriptor, 0) != 0 || ::pwrite(descriptor, text.data(), text.size(), 0) < 0) errno = 0;
+  if (::pwrite(descriptor, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()) ||
+      ::ftruncate(descriptor, static_cast<off_t>(text.size())) != 0)
+    errno = 0;
 }
 
+// A file server that does not answer for a moment says nothing of where the file is.
 static bool is_at(const std::string& path, int descriptor) {
   struct stat opened {};
   struct stat named {};
-  return ::fstat(descriptor, &opened) == 0 && ::lstat(path.c_str(), &named) == 0 && opened.st_dev == named.st_dev &&
-         opened.st_ino == named.st_ino;
+  if (::lstat(path.c_str(), &named) != 0) return errno != ENOENT && errno != ENOTDIR && errno != ELOOP;
+  return ::fstat(descriptor, &opened) != 0 || (opened.st_dev == named.st_dev && opened.st_ino == named.st_ino);
 }
 
 bool RunLock::is_mark(const std::string& text) { return text.starts_with(kMark) || text.starts_with(kHolderBefore); }
@@ -57,7 +60,7 @@ RunLock::RunLock(const std::string& folder, const std::string& holder) : path_(f
   const Stopwatch waiting;
   while (true) {
     folder_ = std::make_unique<HeldFolder>(folder);  // anew: it may have been moved aside meanwhile
-    descriptor_ = folder_->open(path_, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0600);
+    descriptor_ = folder_->open(path_, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (descriptor_ < 0) throw_errno("write", path_, -descriptor_);
     held_ = ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0;
     const bool taken = !held_ && (errno == EWOULDBLOCK || errno == EINTR);
@@ -83,13 +86,14 @@ bool RunLock::stands() const { return is_at(path_, descriptor_); }
 
 std::string RunLock::what_happened() const {
   const std::string place = folder_->place_now();
-  if (place.empty()) return "was removed";
+  if (place.empty()) return "was removed or cannot be found";
   FileSystem::Status held;
   FileSystem::Status named;
   const bool same = folder_->status(folder_->path(), false, held) == 0 &&
                     real_file_system().status(folder_->path(), true, named) == 0 && held.device == named.device &&
                     held.inode == named.inode;
-  return same ? "has lost its .lock, or another job's took its place" : "was moved to " + place;
+  return same ? "has lost its .lock, as where somebody removes the folder or another job has taken its place,"
+              : "was moved to " + place;
 }
 
 }  // namespace dtrain

@@ -102,7 +102,7 @@ static int64_t number_or_none(const nlohmann::json& event, const char* key) {
 
 // Readable too: see copy_to().
 void RunLog::open_to_append(File& file) {
-  file.descriptor = files_.open(file.path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0640);
+  file.descriptor = files_.open(file.path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0640);
   if (file.descriptor < 0) throw_errno("write", file.path, -file.descriptor);
 }
 
@@ -162,8 +162,10 @@ bool RunLog::stands() const {
   const auto is_there = [&](const File& file) {
     FileSystem::Status opened;
     FileSystem::Status named;
-    return files_.status(file.descriptor, opened) == 0 && files_.status(file.path, false, named) == 0 &&
-           opened.device == named.device && opened.inode == named.inode;
+    const int failed = files_.status(file.path, false, named);
+    if (failed == -ENOENT || failed == -ENOTDIR || failed == -ELOOP) return false;
+    if (failed < 0 || files_.status(file.descriptor, opened) < 0) return true;  // a disk that does not answer
+    return opened.device == named.device && opened.inode == named.inode;
   };
   return is_there(csv_) && is_there(jsonl_);
 }
@@ -185,10 +187,11 @@ void RunLog::copy_to(const std::string& folder) const {
 
 void RunLog::append(File& file, const std::string& line) {
   file.waiting += line;
-  write_waiting(file);
+  if (!kept_back_) write_waiting(file);
 }
 
 std::string RunLog::flush() {
+  if (kept_back_) return "";
   const std::string csv = write_waiting(csv_);
   const std::string jsonl = write_waiting(jsonl_);
   return csv.empty() ? jsonl : csv;

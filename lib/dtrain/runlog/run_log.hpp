@@ -76,6 +76,8 @@ class RunLog {
 
   /// True while both files still stand where they were opened. From any thread.
   bool stands() const;
+  /// From now on lines wait in memory: the files are not this job's any more.
+  void keep_back() { kept_back_ = true; }
   /// Writes both, with the lines that wait, into another folder: they can be had as long as they are open, even if they
   /// were removed. Throws like throw_errno.
   void copy_to(const std::string& folder) const;
@@ -90,6 +92,7 @@ class RunLog {
   std::string write_waiting(File& file);
   void append(File& file, const std::string& line);
   FileSystem& files_;
+  bool kept_back_ = false;
   File csv_;
   File jsonl_;
   std::vector<std::string> columns_;

@@ -179,7 +179,7 @@ TEST_CASE("a link or a device in the place of a run's own file or folder is refu
     }
   }
   REQUIRE(mkfifo(run.file("epochs.csv").c_str(), 0600) == 0);
-  CHECK_THROWS_WITH(run.require_ours(), Catch::Contains("epochs.csv is something else"));
+  CHECK_THROWS_WITH(run.require_ours(), Catch::Contains("epochs.csv is a pipe"));
   std::filesystem::remove(run.file("epochs.csv"));
   std::filesystem::create_directory(run.checkpoints());
   std::filesystem::create_symlink("/dev/zero", run.checkpoints() + "/epoch-0001-step-00000001.safetensors");
@@ -231,7 +231,7 @@ TEST_CASE(
   SECTION("removed") {
     std::filesystem::remove_all(run);
     CHECK_FALSE(lock.stands());
-    CHECK(lock.what_happened() == "was removed");
+    CHECK_THAT(lock.what_happened(), Catch::StartsWith("was removed"));
     CHECK_THROWS(write_run_json(run + "/run.json", {}, lock.files()));
     CHECK_FALSE(std::filesystem::exists(run));
     log.step(1, 0, 0.7, 0.01);
