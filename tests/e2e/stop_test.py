@@ -81,6 +81,7 @@ class Stop(program.ProgramTest):
 
     def test_a_folder_left_by_a_killed_job_is_taken_over_with_one_line(self):
         job, run = self.begun("left", *FOR_EVER, "checkpoint.every=1 step")
+        program.wait_until(run.checkpoints, 30, "a checkpoint")
         job.process.kill()
         job.wait(10)
         ended = self.good("--config", "small.yaml", "--run-dir", "left", *FOR_EVER, "--limit-steps", 1)
