@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "commands.hpp"
 #include "dtrain/base/error.hpp"
@@ -285,7 +286,9 @@ class RunCheck {
     for (const std::string& path : paths)
       findings_.look_at(path, [&] {
         const Checked checked = check_checkpoint(path, findings_);
-        if (checked.state.step >= newest_.state.step) newest_ = checked;
+        // A save after an epoch's last step, and one after its evaluation, are of one step.
+        const auto place = [](const TrainingState& state) { return std::pair(state.step, state.epoch); };
+        if (newest_.result.empty() || place(checked.state) > place(newest_.state)) newest_ = checked;
       });
     if (paths.empty()) findings_.note(folder_.path() + " holds no checkpoint yet");
   }

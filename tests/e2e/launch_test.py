@@ -72,17 +72,17 @@ class Strangers(program.ProgramTest):
             (self.folder / "scans" / part).mkdir(parents=True)
             (self.folder / "scans" / part / "1.dcm").write_bytes(bytes(128) + b"DICM")
         self.write_config("scans", {"data": {"format": "image_folder", "root": "scans", "image": {"size": [32, 32]}}})
-        check = lambda: program.Started([], cwd=self.folder, line=[own, "check", "--config", "scans.yaml"]).wait(20)  # noqa: E731
-        self.assertIn("libdtrain_dicom.so, which reads such, is not in lib/", self.fails_in(check()))
+        check = lambda: program.Started([], cwd=self.folder, line=[str(own), "check", "--config", "scans.yaml"]).wait(20)  # noqa: E731
+        self.assertIn("libdtrain_dicom.so, which reads such, is not in lib/", self.fails_in(check(), 65))
         inside = own.parent.parent / "lib/libdtrain_dicom.so"
         inside.parent.mkdir()
         stray.rename(inside)
-        self.assertIn(f"{inside} belongs to another build", self.fails_in(check()))
+        self.assertIn(f"{inside} belongs to another build", self.fails_in(check(), 66))
         inside.parent.chmod(0o777)
-        self.assertIn(f"{inside.parent} may be written by everybody", self.fails_in(check()))
+        self.assertIn(f"{inside.parent} may be written by everybody", self.fails_in(check(), 77))
 
-    def fails_in(self, ended):
-        self.assertEqual(ended.code, 65, ended)
+    def fails_in(self, ended, code):
+        self.assertEqual(ended.code, code, ended)
         return ended.err
 
 

@@ -169,6 +169,12 @@ class RunFolder(program.ProgramTest):
                 self.assertEqual(ended.code, 65, ended)
                 self.assertIn(words, ended.err)
 
+    def test_verify_knows_the_later_of_two_checkpoints_of_one_step(self):
+        self.assertEqual(self.train("each", "checkpoint.every=1 step").code, 0)
+        steps = [path.name.rpartition("-")[2] for path in self.run_at("each").checkpoints()]
+        self.assertLess(len(set(steps)), len(steps), "no two of one step")
+        self.good("verify", "each")
+
     def test_the_lock_is_its_owners_alone(self):
         self.assertEqual((self.folder / "whole/.lock").stat().st_mode & 0o777, 0o600)
 

@@ -361,7 +361,7 @@ def cuda_above(site):
     return calls(site, path, "info")
 
 
-@case("modules/dicom/beside-the-program-of-a-stranger", 65, "hostile.dcm")
+@case("modules/dicom/beside-the-program-of-a-stranger", 66, "hostile.dcm")
 def other_build(site):
     """In the right place, without this build's stamp: told before any of its code has run."""
     path = program_in(site, "a")
@@ -374,7 +374,7 @@ def right_place(site):
     return calls(site, program_in(site, "a", "a/lib/libdtrain_dicom.so"))
 
 
-@case("modules/dicom/of-another-user", 65, "libdtrain_dicom.so", long=True)
+@case("modules/dicom/of-another-user", 77, "libdtrain_dicom.so", long=True)
 def of_another_user(site):
     if os.geteuid() != 0:
         raise Skip("only root gives files away")
@@ -383,28 +383,28 @@ def of_another_user(site):
     return calls(site, path)
 
 
-@case("modules/dicom/in-a-folder-of-everybody", 65, "hostile.dcm", long=True)
+@case("modules/dicom/in-a-folder-of-everybody", 77, "hostile.dcm", long=True)
 def folder_of_everybody(site):
     path = program_in(site, "a", "a/lib/libdtrain_dicom.so")
     (site.work / "a/lib").chmod(0o777)
     return calls(site, path)
 
 
-@case("modules/dicom/written-by-everybody", 65, "libdtrain_dicom.so", long=True)
+@case("modules/dicom/written-by-everybody", 77, "libdtrain_dicom.so", long=True)
 def written_by_everybody(site):
     path = program_in(site, "a", "a/lib/libdtrain_dicom.so")
     (site.work / "a/lib/libdtrain_dicom.so").chmod(0o666)
     return calls(site, path)
 
 
-@case("modules/dicom/cut", 65, "hostile.dcm", long=True)
+@case("modules/dicom/cut", 66, "hostile.dcm", long=True)
 def cut_module(site):
     path = program_in(site, "a", "a/lib/libdtrain_dicom.so")
     os.truncate(site.work / "a/lib/libdtrain_dicom.so", 5_000)
     return calls(site, path)
 
 
-@case("modules/dicom/fifo", 65, "hostile.dcm", seconds=8)
+@case("modules/dicom/fifo", 77, "hostile.dcm", seconds=8)
 def module_fifo(site):
     path = program_in(site, "a")
     (site.work / "a/lib").mkdir()
