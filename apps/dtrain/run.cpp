@@ -144,7 +144,8 @@ bool best_is_of(const std::string& path, const TrainingState& state, const std::
   const bool there = files.status(path, false, status) == 0;
   if (std::isnan(state.best_value) || !there) return std::isnan(state.best_value) && !there;
   try {
-    const auto& stored = SafetensorsFile::read(path, true, files).metadata();
+    const SafetensorsFile file = SafetensorsFile::read(path, true, files);  // whose metadata is referred to below
+    const auto& stored = file.metadata();
     const auto says = [&](const std::string& key, const std::string& text) {
       const auto found = stored.find(key);
       return found != stored.end() && found->second == text;

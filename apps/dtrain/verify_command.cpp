@@ -117,7 +117,8 @@ std::map<std::string, std::string> check_weights(const std::string& path, bool o
 std::string check_file(const std::string& path, Findings& findings) {
   std::string kind = "weights";
   findings.look_at(path, [&] {
-    const auto& metadata = SafetensorsFile::read_header(path).metadata();
+    const SafetensorsFile header = SafetensorsFile::read_header(path);  // whose metadata is referred to below
+    const auto& metadata = header.metadata();
     const auto format = metadata.find("format");
     if (metadata.contains("state")) {
       kind = "checkpoint";

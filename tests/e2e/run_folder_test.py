@@ -169,6 +169,13 @@ class RunFolder(program.ProgramTest):
                 self.assertEqual(ended.code, 65, ended)
                 self.assertIn(words, ended.err)
 
+    def test_a_resume_keeps_the_best_weights_of_the_run(self):
+        self.assertEqual(self.train("halves", "--limit-steps", "12").code, 0)
+        self.assertTrue((self.folder / "halves/best.safetensors").exists())
+        ended = self.train("halves")
+        self.assertEqual((ended.code, "set aside" in ended.err), (0, False), ended)
+        self.assertEqual((self.folder / "halves/best.safetensors").read_bytes(), (self.folder / "whole/best.safetensors").read_bytes())
+
     def test_verify_knows_the_later_of_two_checkpoints_of_one_step(self):
         self.assertEqual(self.train("each", "checkpoint.every=1 step").code, 0)
         steps = [path.name.rpartition("-")[2] for path in self.run_at("each").checkpoints()]
