@@ -185,9 +185,9 @@ class Site:
 
     def __init__(self, folder, dice, fixtures):
         self.folder, self.random, self.fixtures = pathlib.Path(folder), dice, fixtures
-        for name in ("work", "home/.ssh", "data", "neighbour/run/checkpoints", "tmp"):
+        for name in ("cwd", "home/.ssh", "data", "neighbour/run/checkpoints", "tmp"):
             (self.folder / name).mkdir(parents=True)
-        self.work, self.home, self.data, self.neighbour = (self.folder / name for name in ("work", "home", "data", "neighbour"))
+        self.work, self.home, self.data, self.neighbour = (self.folder / name for name in ("cwd", "home", "data", "neighbour"))
         (self.home / ".bashrc").write_text("# my shell\n")
         (self.home / ".ssh/authorized_keys").write_text("ssh-ed25519 AAAA me@there\n")
         (self.neighbour / "thesis.txt").write_text("years of work\n")

@@ -322,7 +322,7 @@ for ground, maker, ending, content in (("tfrecord", tfrecord, ".tfrecord", GOOD)
     def leads_out(site, ending=ending, maker=maker, content=content):
         words = maker(site, content, "good" + ending)
         site.write("secret" + ending, content)
-        os.symlink("../work/secret" + ending, site.data / ("zzz" + ending))
+        os.symlink("../cwd/secret" + ending, site.data / ("zzz" + ending))
         return words
     case(f"{ground}/links/leads-out", 65, "zzz")(leads_out)
 

@@ -7,8 +7,8 @@ import time
 from kit import Call, case, odd_file
 
 BOTH = "path,finding\n" + "".join(f"{'good' if number % 2 else 'bad'}/p{number:02}.png,{'good' if number % 2 else 'bad'}\n" for number in range(12))
-LABELS = {"format": "csv", "labels": "../work/labels.csv", "csv": {"label": "finding"}}
-NIH = {"format": "nih_cxr14", "labels": "../work/labels.csv"}
+LABELS = {"format": "csv", "labels": "../cwd/labels.csv", "csv": {"label": "finding"}}
+NIH = {"format": "nih_cxr14", "labels": "../cwd/labels.csv"}
 
 
 def labelled(site, content, over=None, name="labels.csv"):
@@ -110,7 +110,7 @@ def labels_lead_out(site):
     """data.allow_links is false, and a link beneath the root leads out of it."""
     site.pictures()
     site.write("elsewhere.csv", BOTH)
-    os.symlink("../work/elsewhere.csv", site.data / "labels.csv")
+    os.symlink("../cwd/elsewhere.csv", site.data / "labels.csv")
     site.config({"data": {**LABELS, "labels": "labels.csv"}})
     return "check", "--config", "c.yaml"
 
@@ -119,7 +119,7 @@ def labels_lead_out(site):
 def labels_may_lead_out(site):
     site.pictures()
     site.write("elsewhere.csv", BOTH)
-    os.symlink("../work/elsewhere.csv", site.data / "labels.csv")
+    os.symlink("../cwd/elsewhere.csv", site.data / "labels.csv")
     site.config({"data": {**LABELS, "labels": "labels.csv", "allow_links": True}})
     return "check", "--config", "c.yaml"
 
@@ -128,7 +128,7 @@ def labels_may_lead_out(site):
 def picture_leads_out(site):
     site.pictures()
     site.write("secret.png", (site.data / "good/p01.png").read_bytes())
-    os.symlink("../../work/secret.png", site.data / "good/zzz.png")
+    os.symlink("../../cwd/secret.png", site.data / "good/zzz.png")
     site.config()
     return "check", "--config", "c.yaml"
 

@@ -33,7 +33,7 @@ class MemoryDraw {
   bool may_take(int64_t bytes);
 
  private:
-  /// Bytes to ask for now, 0 for none yet.
+  /// Bytes that the system is to be asked for now; 0 while they are too few.
   int64_t due(int64_t bytes);
 
   std::string what_;
