@@ -21,8 +21,8 @@ struct Resume {
   int64_t logical_ranks = 1;  ///< V: the checkpoint's, the configuration's, or the number of processes
 };
 
-/// Looks into the run folder on rank 0, by `files`. `auto`: the newest valid checkpoint, else a fresh start; `never`: a fresh
-/// start; a path: that file. Throws MissingError, DataError, ConfigError (another V than the checkpoint's).
+/// Looks into the run folder on rank 0, by `files`. `auto`: the newest valid checkpoint, else a fresh start; `never`: a
+/// fresh start; a path: that file. Throws MissingError, DataError, ConfigError (another V than the checkpoint's).
 Resume find_resume(const TrainCommand& command, const Config& config, const RunFolder& folder, FileSystem& files,
                    Job& job);
 

@@ -402,9 +402,7 @@ int TrainingRun::end() {
   job_.watchdog().enter(Section::finish, state_.step);
   const std::vector<std::string> timeline = gather_trace();
   if (!job_.is_root()) return exit_code::kDone;
-  AtomicFile done(folder_.file("DONE"), files());
-  done.write("result_sha256 " + finish_saves() + "\n");
-  done.commit();
+  write_file_atomically(folder_.file("DONE"), "result_sha256 " + finish_saves() + "\n", files());
   require_finished_folder();
   write_trace(timeline);
   const bool has_best = !std::isnan(state_.best_value);

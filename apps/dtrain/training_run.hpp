@@ -42,7 +42,7 @@ enum Cost {
 };
 
 /// A training run from its parts to its last line. What it does is in train_command.cpp, the epoch loop in train();
-/// what it tells people and files is in training_report.cpp.
+/// what it tells people and files is in training_report.cpp, what it does about its folder in training_folder.cpp.
 class TrainingRun {
  public:
   /// Builds everything and goes back to the newest checkpoint; refuses what can be refused.
@@ -70,15 +70,17 @@ class TrainingRun {
   int save_and_leave(int code);
   int end_early(int code);
 
-  // training_report.cpp
-  void open_folder();
+  // training_folder.cpp
   FileSystem& files() const { return lock_ ? lock_->files() : real_file_system(); }
   bool folder_stands() const { return lock_->stands() && run_log_->stands(); }
+  void open_folder();
   void require_folder();
-  void note_saves();
   void require_finished_folder();
   void keep_flight_records();
+  void note_saves();
   void set_best_aside();
+
+  // training_report.cpp
   void banner();
   void banner_about_cores();
   void show_progress(const StepReport& step);

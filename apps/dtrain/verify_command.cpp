@@ -247,7 +247,8 @@ class RunCheck {
     each("run.json", [&](const std::string& path) { run_json(path); });
     const Beginning begins = beginning_of(folder_.file("metrics.jsonl"));
     each("epochs.csv", [&](const std::string& path) {
-      check_epochs_csv(path, begins.epoch, newest_.state.epoch, folder_.done() && newest_.state.step == steps_, findings_);
+      check_epochs_csv(path, begins.epoch, newest_.state.epoch, folder_.done() && newest_.state.step == steps_,
+                       findings_);
     });
     each("metrics.jsonl",
          [&](const std::string& path) { check_metrics(path, begins.step, newest_.state.step, findings_); });

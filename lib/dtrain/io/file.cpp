@@ -191,8 +191,8 @@ bool AtomicFile::temporary_is_ours() const {
          opened.device == named.device && opened.inode == named.inode;
 }
 
-void write_file_atomically(const std::string& path, const std::string& text) {
-  AtomicFile file(path);
+void write_file_atomically(const std::string& path, const std::string& text, FileSystem& files) {
+  AtomicFile file(path, files);
   file.write(text);
   file.commit();
 }

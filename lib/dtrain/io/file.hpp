@@ -58,7 +58,7 @@ class AtomicFile {
 };
 
 /// AtomicFile in one call.
-void write_file_atomically(const std::string& path, const std::string& text);
+void write_file_atomically(const std::string& path, const std::string& text, FileSystem& files = real_file_system());
 
 /// Makes what was renamed or made in `folder` survive a power cut. Some network file systems cannot do it and say
 /// EINVAL: they order such operations themselves. Throws like throw_errno.

@@ -56,7 +56,8 @@ class SafetensorsFile {
   /// Precondition: `entry` is one of entries(), and the file came from read().
   std::span<const std::byte> bytes(const TensorEntry& entry) const;
   /// `__metadata__` without the checksums.
-  const std::map<std::string, std::string>& metadata() const { return metadata_; }
+  const std::map<std::string, std::string>& metadata() const& { return metadata_; }
+  void metadata() const&& = delete;  // it would outlive what it is a part of
   /// True if the file carried checksums; those that read() or read_header() reached were right.
   bool has_checksums() const { return !checksums_.empty(); }
 

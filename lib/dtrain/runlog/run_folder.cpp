@@ -119,9 +119,7 @@ void RunFolder::make() const { make_folders(path_); }
 
 void RunFolder::prove_writable(FileSystem& files) const {
   const std::string probe = file(".writable");
-  AtomicFile written(probe, files);
-  written.write("probe\n");
-  written.commit();
+  write_file_atomically(probe, "probe\n", files);
   if (const int failed = files.unlink(probe); failed < 0) throw_errno("remove", probe, -failed);
 }
 
@@ -166,9 +164,7 @@ void write_run_json(const std::string& path, const RunFacts& facts, FileSystem& 
         row[key] = value;
     json["rank_times"].push_back(row);
   }
-  AtomicFile file(path, files);
-  file.write(json.dump(2) + "\n");
-  file.commit();
+  write_file_atomically(path, json.dump(2) + "\n", files);
 }
 
 std::string run_json_text(const std::string& path, const std::string& key, const std::string& otherwise) {

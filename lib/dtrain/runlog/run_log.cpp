@@ -88,10 +88,7 @@ static void cut_back(const std::string& path, FileSystem& files, const std::func
     if (keep(line)) kept += line + "\n";
     begin = end + 1;
   }
-  if (kept == text) return;
-  AtomicFile shorter(path, files);
-  shorter.write(kept);
-  shorter.commit();
+  if (kept != text) write_file_atomically(path, kept, files);
 }
 
 // 0 where there is none.
