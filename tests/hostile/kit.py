@@ -1,6 +1,6 @@
 """What the hostile cases share: how a case is written down, the folder it plays in, how dtrain is run under limits and judged.
 
-A case plays in a folder of its own (Site). dtrain may write into work/ and tmp/ of it and nowhere else: home/, data/ and
+A case plays in a folder of its own (Site). dtrain may write into cwd/ and tmp/ of it and nowhere else: home/, data/ and
 neighbour/ are compared byte for byte before and after.
 """
 
@@ -50,7 +50,7 @@ class Case:
     """A name (ground/attack/variant), who makes its files and its command line, and how the call may end.
 
     codes: the exit codes that are right. says: words of which each must stand on stderr when the call is refused. why: the
-    reason where 0 is among the codes. mute: stderr is not there to be judged. untouched: paths in work/ that must stay
+    reason where 0 is among the codes. mute: stderr is not there to be judged. untouched: paths in cwd/ that must stay
     as they were. long: takes seconds, or needs what not every machine has; not among the tenth that CTest plays.
     """
 
@@ -181,7 +181,7 @@ class Fixtures:
 
 
 class Site:
-    """The folder of one case. Paths that start in it are given to dtrain relative to work/, its working directory."""
+    """The folder of one case. Paths that start in it are given to dtrain relative to cwd/, its working directory."""
 
     def __init__(self, folder, dice, fixtures):
         self.folder, self.random, self.fixtures = pathlib.Path(folder), dice, fixtures
@@ -209,25 +209,25 @@ class Site:
         return name
 
     def listed(self, text, over=None):
-        """A configuration whose training part is what the list in work/train.txt names."""
+        """A configuration whose training part is what the list in cwd/train.txt names."""
         self.write("train.txt", text)
         whole = merged(SMALL, over or {})
         whole["data"]["split"] = {"files": {"train": "./train.txt"}}
         (self.work / "c.yaml").write_text(json.dumps(whole, indent=1))
 
     def write(self, name, content):
-        """A file in work/, or elsewhere in the case's folder by ../"""
+        """A file in cwd/, or elsewhere in the case's folder by ../"""
         path = self.work / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8", "surrogateescape"))
         return path
 
     def copy(self, name):
-        """A fixture, in work/."""
+        """A fixture, in cwd/."""
         return pathlib.Path(shutil.copytree(self.fixtures.get(name), self.work / name, symlinks=True))
 
     def trained(self):
-        """A finished run of one epoch over the pictures, in work/run, with its configuration in work/c.yaml."""
+        """A finished run of one epoch over the pictures, in cwd/run, with its configuration in cwd/c.yaml."""
         self.pictures()
         self.config()
         return self.copy("run")

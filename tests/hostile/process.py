@@ -269,7 +269,7 @@ __attribute__((constructor)) static void run(void) {
 
 
 def stranger(site, *paths):
-    """A library that leaves a file in HOME when it is loaded, at each of these paths in work/."""
+    """A library that leaves a file in HOME when it is loaded, at each of these paths in cwd/."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if not compiler:
         raise Skip("no C compiler")
@@ -323,7 +323,7 @@ def real_module():
 
 
 def program_in(site, folder, module=None):
-    """A copy of the program in work/FOLDER/bin; `module` beneath work/ gets a copy of the real module."""
+    """A copy of the program in cwd/FOLDER/bin; `module` beneath cwd/ gets a copy of the real module."""
     path = site.work / folder / "bin/dtrain"
     path.parent.mkdir(parents=True)
     shutil.copy(os.path.realpath(program.DTRAIN), path)

@@ -262,7 +262,7 @@ def picture_swaps(change):
         site.pictures(300)
         site.config({"data": {"split": {"valid": 0}}})
         whole = (site.data / "good/p01.png").read_bytes()
-        # Pictures that change while they are decoded lie in work/: data/ is compared afterwards.
+        # Pictures that change while they are decoded lie in cwd/: data/ is compared afterwards.
         os.rename(site.data, site.work / "pictures")
         site.data.mkdir()
         target = site.work / "pictures/good/p01.png"
