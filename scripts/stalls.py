@@ -144,8 +144,13 @@ class Trial:
         signal.signal(signal.SIGIO, signal.SIG_IGN)  # the kernel tells that somebody waits
         training.leased = os.open(self.draw.choice(pictures), os.O_RDONLY)
         until(lambda: leased(training.leased), PATIENCE, "a lease on a picture")
-        until(lambda: any(map(blocked, training.pids.values())), PATIENCE, "a rank opens the picture")
-        self.victim = next(rank for rank, pid in training.pids.items() if blocked(pid))
+        waiting = []
+
+        def seen():  # a thread is looked at once: it may have been told to go on by the next look
+            waiting.extend(rank for rank, pid in training.pids.items() if blocked(pid))
+            return waiting
+        until(seen, PATIENCE, "a rank opens the picture")
+        self.victim = waiting[0]
 
     def act(self, training, pictures):
         time.sleep(self.moment)
