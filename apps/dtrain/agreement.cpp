@@ -96,7 +96,7 @@ std::vector<Fact> facts_of_start(const CommandLine& line, const Config& config, 
 
 std::vector<Fact> facts_of_plan(const Plan& plan, const Network& network, const std::string& weights_sha256) {
   std::string tensors;
-  for (const auto& part : {parameters_of(network), buffers_of(network)})
+  for (const auto& part : {network.named_parameters(), network.named_buffers()})
     for (const NamedTensor& tensor : part) {
       tensors += tensor.name;
       for (const int64_t size : tensor.tensor.sizes()) tensors += " " + std::to_string(size);

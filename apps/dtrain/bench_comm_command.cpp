@@ -1,5 +1,6 @@
 // dtrain bench comm: what one all-reduce costs, by algorithm and size.
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <cstdio>

@@ -8,7 +8,6 @@
 #include <ATen/ATen.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -19,6 +18,7 @@
 #include "dtrain/base/random.hpp"
 #include "dtrain/base/time.hpp"
 #include "dtrain/checkpoint/checkpoint_folder.hpp"
+#include "options.hpp"
 #include "support/memory_file_system.hpp"
 
 namespace dtrain {
@@ -33,7 +33,7 @@ constexpr const char* kKinds[] = {"bit",          "bits",  "zero page", "noise p
                                   "doubled page", "burst", "cut",       "zero tail",  "longer"};
 constexpr uint64_t kKindCount = std::size(kKinds);
 
-struct Options {
+struct Campaign {
   int64_t count = 0;
   uint64_t seed = 1;
   int64_t trial = -1;
@@ -191,20 +191,20 @@ void tell_crash(int number) {
   std::raise(number);
 }
 
-bool run(const Options& options) {
+bool run(const Campaign& campaign) {
   const Image image = make_files();
   const Victim victims[] = {victim_of(image, kCheckpoint), victim_of(image, kBest)};
   Counts all;
   Counts by_kind[kKindCount];
   Counts by_file[2];
-  running_seed = options.seed;
+  running_seed = campaign.seed;
   for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGABRT}) std::signal(number, tell_crash);
   const Stopwatch watch;
-  const int64_t first = std::max<int64_t>(0, options.trial);
-  const int64_t end = options.trial < 0 ? options.count : options.trial + 1;
+  const int64_t first = std::max<int64_t>(0, campaign.trial);
+  const int64_t end = campaign.trial < 0 ? campaign.count : campaign.trial + 1;
   for (int64_t trial = first; trial < end; ++trial) {
     running_trial = trial;
-    KeyedRandom random(options.seed, Purpose::sample_set, static_cast<uint64_t>(trial), 82);
+    KeyedRandom random(campaign.seed, Purpose::sample_set, static_cast<uint64_t>(trial), 82);
     const size_t file = random.below(4) == 0 ? 1 : 0;
     // Half of all damages are single bits.
     const size_t kind = random.below(2) == 0 ? 0 : 1 + random.below(kKindCount - 1);
@@ -220,14 +220,14 @@ bool run(const Options& options) {
       counts->found += found ? 1 : 0;
       counts->named += named ? 1 : 0;
     }
-    if (options.trial >= 0) std::fprintf(stderr, "%s, %s: %s\n", kKinds[kind], victim.path.c_str(), sentence.c_str());
+    if (campaign.trial >= 0) std::fprintf(stderr, "%s, %s: %s\n", kKinds[kind], victim.path.c_str(), sentence.c_str());
     if (harmless != !found || (found && !named))
       std::fprintf(stderr, "chaos_damage: %s of %s %s; again: --seed %llu --trial %lld\n", kKinds[kind],
                    victim.path.c_str(),
                    harmless ? "changed nothing and was refused"
                    : found  ? "was found and not named"
                             : "was not found",
-                   static_cast<unsigned long long>(options.seed), static_cast<long long>(trial));
+                   static_cast<unsigned long long>(campaign.seed), static_cast<long long>(trial));
     if (all.planted % 10'000 == 0) std::printf("%s\n", all.json().dump().c_str());
   }
   nlohmann::ordered_json summary = all.json();
@@ -245,16 +245,12 @@ bool run(const Options& options) {
 
 int main(int argc, char** argv) {
   using namespace dtrain;
-  Options options;
-  CLI::App app("Damages checkpoint files in memory and counts which damages are found and named.");
-  app.add_option("--count", options.count, "damages")->check(CLI::PositiveNumber);
-  app.add_option("--seed", options.seed, "another seed, other damages");
-  app.add_option("--trial", options.trial, "this damage alone, counted from 0")->check(CLI::NonNegativeNumber);
-  try {
-    app.parse(argc, argv);
-    if (options.count == 0 && options.trial < 0) throw CLI::RequiredError("--count or --trial");
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? exit_code::kDone : exit_code::kUsage;
-  }
-  return run(options) ? 0 : 1;
+  Campaign campaign;
+  Options options("Damages checkpoint files in memory and counts which damages are found and named.");
+  options.number("--count", campaign.count, "damages", 1);
+  options.number("--trial", campaign.trial, "this damage alone, counted from 0", 0);
+  options.one_of("--count", "--trial");
+  options.seed(campaign.seed);
+  if (const auto code = options.read(argc, argv)) return *code;
+  return run(campaign) ? 0 : 1;
 }

@@ -6,7 +6,6 @@
 // codes: 0 every flip was caught and named, 1 one was not, 64 bad command line, 70 something else went wrong.
 #include <ATen/Parallel.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -15,13 +14,14 @@
 #include "dtrain/dist/collectives.hpp"
 #include "dtrain/dist/mpi_session.hpp"
 #include "flip.hpp"
+#include "options.hpp"
 #include "training.hpp"
 
 namespace dtrain {
 namespace {
 
-struct Options {
-  int64_t count = 100;
+struct Campaign {
+  int64_t count = 0;
   uint64_t seed = 1;
   int64_t share_steps = 40;
 };
@@ -106,7 +106,7 @@ nlohmann::ordered_json cost_of_check(Communicator& comm, int64_t least_steps) {
           {"step_s", seconds / static_cast<double>(steps)}};
 }
 
-bool run(const Options& options, Communicator& comm) {
+bool run(const Campaign& campaign, Communicator& comm) {
   at::set_num_threads(1);
   Training training({}, comm);
   for (int i = 0; i < 3; ++i) training.step();  // the first one changes the layout
@@ -114,8 +114,8 @@ bool run(const Options& options, Communicator& comm) {
   Counts all;
   Counts by_kind[3];
   const Stopwatch watch;
-  for (int64_t i = 0; i < options.count; ++i) {
-    const Flip flip = draw_flip(targets, options.seed, i, comm.size());
+  for (int64_t i = 0; i < campaign.count; ++i) {
+    const Flip flip = draw_flip(targets, campaign.seed, i, comm.size());
     plant(training, comm, targets, flip, all, by_kind[static_cast<int>(targets[flip.target].kind)]);
     training.step();  // an undisturbed one goes through
     if (all.planted % 100 == 0) print(comm, all.json());
@@ -123,7 +123,7 @@ bool run(const Options& options, Communicator& comm) {
   nlohmann::ordered_json summary = all.json();
   for (size_t kind = 0; kind < 3; ++kind) summary["by_kind"][kFlipKindNames[kind]] = by_kind[kind].json();
   summary["seconds"] = watch.seconds();
-  if (options.share_steps > 0) summary.update(cost_of_check(comm, options.share_steps));
+  if (campaign.share_steps > 0) summary.update(cost_of_check(comm, campaign.share_steps));
   print(comm, summary);
   return all.named == all.planted && all.caught == all.planted;
 }
@@ -133,23 +133,20 @@ bool run(const Options& options, Communicator& comm) {
 
 int main(int argc, char** argv) {
   using namespace dtrain;
-  Options options;
-  CLI::App app("Flips bits on one rank and counts which of them are found. Under mpirun, two ranks or more.");
-  app.add_option("--count", options.count, "bits to flip")->required()->check(CLI::PositiveNumber);
-  app.add_option("--seed", options.seed, "another seed, other bits");
-  app.add_option("--share-steps", options.share_steps, "least steps in which the cost is measured; 0: not measured")
-      ->check(CLI::NonNegativeNumber);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? exit_code::kDone : exit_code::kUsage;
-  }
+  Campaign campaign;
+  Options options("Flips bits on one rank and counts which of them are found. Under mpirun, two ranks or more.");
+  options.number("--count", campaign.count, "bits to flip", 1);
+  options.one_of("--count");
+  options.seed(campaign.seed);
+  options.number("--share-steps", campaign.share_steps, "least steps in which the cost is measured; 0: not measured",
+                 0);
+  if (const auto code = options.read(argc, argv)) return *code;
   MpiSession session;
   const auto world = session.world();
   bool good = false;
   try {
     if (world->size() < 2) throw UsageError("one rank has no other to be compared with; start it with mpirun -np 3");
-    good = run(options, *world);
+    good = run(campaign, *world);
     barrier(*world);
   } catch (const Error& error) {
     std::fprintf(stderr, "chaos_flips: [rank %d] %s\n", world->rank(), error.what());

@@ -8,7 +8,6 @@
 // Exit codes: 0 every damage was found and named, 1 one was not (a line on stderr tells which), 64 bad command line.
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -20,6 +19,7 @@
 #include "dtrain/base/random.hpp"
 #include "dtrain/io/file.hpp"
 #include "dtrain/io/packed_writer.hpp"
+#include "options.hpp"
 
 namespace dtrain {
 namespace {
@@ -165,16 +165,12 @@ int main(int argc, char** argv) {
   int64_t count = 0;
   int64_t trial = -1;
   uint64_t seed = 1;
-  CLI::App app("Damages packed shards and counts which damages are found and named.");
-  app.add_option("--count", count, "damages")->check(CLI::PositiveNumber);
-  app.add_option("--seed", seed, "another seed, other damages");
-  app.add_option("--trial", trial, "this damage alone, counted from 0")->check(CLI::NonNegativeNumber);
-  try {
-    app.parse(argc, argv);
-    if (count == 0 && trial < 0) throw CLI::RequiredError("--count or --trial");
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? exit_code::kDone : exit_code::kUsage;
-  }
+  Options options("Damages packed shards and counts which damages are found and named.");
+  options.number("--count", count, "damages", 1);
+  options.number("--trial", trial, "this damage alone, counted from 0", 0);
+  options.one_of("--count", "--trial");
+  options.seed(seed);
+  if (const auto code = options.read(argc, argv)) return *code;
   std::string folder = (std::filesystem::temp_directory_path() / "dtrain-chaos-XXXXXX").string();
   if (mkdtemp(folder.data()) == nullptr) return exit_code::kIo;
   const bool good = trial < 0 ? run(folder, 0, count, seed) : run(folder, trial, trial + 1, seed);

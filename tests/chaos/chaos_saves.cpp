@@ -9,7 +9,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -18,6 +17,7 @@
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/time.hpp"
 #include "dtrain/checkpoint/checkpoint_folder.hpp"
+#include "options.hpp"
 #include "support/temporary_folder.hpp"
 
 extern "C" long dtrain_fault_calls();
@@ -162,13 +162,9 @@ bool run(const std::string& fault) {
 int main(int argc, char** argv) {
   using namespace dtrain;
   std::string fault;
-  CLI::App app("Lets every call of saving checkpoints go wrong, each in a process of its own.");
-  app.add_option("--fault", fault, "this one alone, as KIND@N");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? exit_code::kDone : exit_code::kUsage;
-  }
+  Options options("Lets every call of saving checkpoints go wrong, each in a process of its own.");
+  options.text("--fault", fault, "this one alone, as KIND@N");
+  if (const auto code = options.read(argc, argv)) return *code;
   try {
     return run(fault) ? 0 : 1;
   } catch (const std::exception& error) {

@@ -19,7 +19,7 @@ std::vector<FlipTarget> flip_targets(Replica& replica) {
   targets.push_back({FlipKind::optimizer, "optimizer.updates", {}});
   std::vector<at::Tensor> buffers;
   std::vector<std::string> names;
-  for (const NamedTensor& buffer : buffers_of(replica.network())) {
+  for (const NamedTensor& buffer : replica.network().named_buffers()) {
     const std::string name = "model." + buffer.name;
     if (!buffer.tensor.is_floating_point()) {
       targets.push_back({FlipKind::buffer, name, buffer.tensor});

@@ -7,6 +7,7 @@
 #include "dtrain/base/time.hpp"
 #include "dtrain/dist/checked_communicator.hpp"
 #include "dtrain/dist/collectives.hpp"
+#include "dtrain/dist/host_memory.hpp"
 #include "dtrain/dist/mpi_session.hpp"
 #include "support/rank_checks.hpp"
 

@@ -1,6 +1,7 @@
 #include "dtrain/checkpoint/tensors.hpp"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <cstring>

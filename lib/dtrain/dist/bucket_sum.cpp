@@ -4,6 +4,7 @@
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/dist/collectives.hpp"
+#include "dtrain/dist/message.hpp"
 
 namespace dtrain {
 

@@ -23,6 +23,8 @@
 #include "dtrain/base/error.hpp"
 #include "dtrain/dist/bucket_sum.hpp"
 #include "dtrain/dist/collectives.hpp"
+#include "dtrain/dist/host_memory.hpp"
+#include "dtrain/dist/message.hpp"
 #include "dtrain/dist/tree_sum.hpp"
 
 namespace dtrain {

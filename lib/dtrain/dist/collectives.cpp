@@ -7,6 +7,7 @@
 #include <map>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/dist/message.hpp"
 
 namespace dtrain {
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/dist/host_memory.hpp"
+#include "dtrain/dist/message.hpp"
 
 namespace dtrain {
 

@@ -1,20 +1,21 @@
 #pragma once
-#include <ATen/core/Tensor.h>
-
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "dtrain/base/shards.hpp"
-#include "dtrain/dist/host_memory.hpp"
+
+namespace at {
+class Tensor;
+}
+namespace c10 {
+struct Device;
+}
 
 namespace dtrain {
 
-/// A tensor on its way to or from another rank. Contiguous; of any device the communicator's transport can reach.
-struct Message {
-  int peer = 0;
-  at::Tensor data;
-};
+struct HostMemory;  // host_memory.hpp
+struct Message;     // message.hpp
 
 /// The ranks of a job and what carries their tensors. Nearly everything (broadcast, gather, the sums) is built on
 /// exchange() in collectives.hpp and bucket_sum.hpp, so that a transport is one small file: MPI, threads in one

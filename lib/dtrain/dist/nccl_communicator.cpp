@@ -12,6 +12,8 @@
 #include "dtrain/base/text.hpp"
 #include "dtrain/base/time.hpp"
 #include "dtrain/dist/collectives.hpp"
+#include "dtrain/dist/host_memory.hpp"
+#include "dtrain/dist/message.hpp"
 
 namespace dtrain {
 namespace {

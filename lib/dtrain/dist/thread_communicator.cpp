@@ -14,6 +14,8 @@
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/text.hpp"
+#include "dtrain/dist/host_memory.hpp"
+#include "dtrain/dist/message.hpp"
 
 namespace dtrain {
 namespace {

@@ -1,5 +1,8 @@
 #include "dtrain/dist/watched_communicator.hpp"
 
+#include "dtrain/dist/host_memory.hpp"
+#include "dtrain/dist/message.hpp"
+
 namespace dtrain {
 namespace {
 

@@ -15,7 +15,7 @@ constexpr int64_t kBottleneck = 4;  // width of the 1x1 convolution inside one, 
 constexpr int64_t kFirstWidth = 64;
 constexpr std::array<int, 4> kBlockLayers{6, 12, 24, 16};
 
-struct DenseLayer : torch::nn::Module {
+struct DenseLayer : Module {
   explicit DenseLayer(int64_t in) {
     norm1 = register_module("norm1", std::make_shared<BatchNorm2d>(in));
     conv1 = register_module("conv1", std::make_shared<Conv2d>(ConvShape{.in = in, .out = kBottleneck * kGrowth}));
@@ -33,7 +33,7 @@ struct DenseLayer : torch::nn::Module {
   std::shared_ptr<Conv2d> conv1, conv2;
 };
 
-struct DenseBlock : torch::nn::Module {
+struct DenseBlock : Module {
   DenseBlock(int64_t in, int layer_count) {
     for (int i = 0; i < layer_count; ++i)
       layers.push_back(
@@ -51,7 +51,7 @@ struct DenseBlock : torch::nn::Module {
   std::vector<std::shared_ptr<DenseLayer>> layers;
 };
 
-struct Transition : torch::nn::Module {
+struct Transition : Module {
   explicit Transition(int64_t in) {
     norm = register_module("norm", std::make_shared<BatchNorm2d>(in));
     conv = register_module("conv", std::make_shared<Conv2d>(ConvShape{.in = in, .out = in / 2}));
@@ -66,7 +66,7 @@ struct Transition : torch::nn::Module {
   std::shared_ptr<Conv2d> conv;
 };
 
-struct Features : torch::nn::Module {
+struct Features : Module {
   explicit Features(int64_t channels) {
     conv0 = register_module("conv0", std::make_shared<Conv2d>(ConvShape{
                                          .in = channels, .out = kFirstWidth, .kernel = 7, .stride = 2, .padding = 3}));

@@ -83,10 +83,10 @@ class Filler {
 
 void draw_initial_weights(Network& network, const InitialWeights& how, uint64_t seed) {
   const Filler filler(how, seed);
-  for (const auto& item : network.named_modules(/*name_prefix=*/"", /*include_self=*/false)) {
-    if (const auto* conv = item.value()->as<Conv2d>()) filler.convolution(*conv, item.key());
-    if (const auto* up = item.value()->as<ConvTranspose2d>()) filler.convolution(*up, item.key());
-    if (const auto* dense = item.value()->as<Linear>()) filler.dense(*dense, item.key());
+  for (const auto& [name, module] : network.modules()) {
+    if (const auto* conv = dynamic_cast<const Conv2d*>(module)) filler.convolution(*conv, name);
+    if (const auto* up = dynamic_cast<const ConvTranspose2d*>(module)) filler.convolution(*up, name);
+    if (const auto* dense = dynamic_cast<const Linear*>(module)) filler.dense(*dense, name);
   }
 }
 

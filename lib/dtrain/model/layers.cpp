@@ -73,16 +73,6 @@ Sketch BatchNorm2d::operator()(const Sketch& x) const {
   return x;
 }
 
-void BatchNorm2d::to(at::ScalarType dtype, bool non_blocking) {
-  Module::to(dtype, non_blocking);
-  num_batches_tracked.set_data(num_batches_tracked.to(at::kLong));
-}
-
-void BatchNorm2d::to(at::Device device, at::ScalarType dtype, bool non_blocking) {
-  Module::to(device, dtype, non_blocking);
-  num_batches_tracked.set_data(num_batches_tracked.to(at::kLong));
-}
-
 Linear::Linear(int64_t in, int64_t out) {
   weight = register_parameter("weight", at::empty({out, in}));
   bias = register_parameter("bias", at::empty({out}));

@@ -1,6 +1,5 @@
 #pragma once
 #include <ATen/core/Tensor.h>
-#include <torch/nn/module.h>
 
 #include <cstdint>
 #include <optional>
@@ -25,7 +24,7 @@ struct ConvShape {
 };
 
 /// weight [out, in, k, k], bias [out] or absent.
-class Conv2d : public torch::nn::Module {
+class Conv2d : public Module {
  public:
   explicit Conv2d(const ConvShape& shape);
   at::Tensor operator()(const at::Tensor& x) const;
@@ -38,7 +37,7 @@ class Conv2d : public torch::nn::Module {
 };
 
 /// weight [in, out, k, k], bias [out] or absent; padding must be 0.
-class ConvTranspose2d : public torch::nn::Module {
+class ConvTranspose2d : public Module {
  public:
   explicit ConvTranspose2d(const ConvShape& shape);
   at::Tensor operator()(const at::Tensor& x) const;
@@ -53,22 +52,17 @@ class ConvTranspose2d : public torch::nn::Module {
 /// Batch normalisation (Ioffe and Szegedy 2015) with eps 1e-5. A forward pass in training mode uses the statistics of
 /// its batch, moves running_mean and running_var towards them by 0.1 and adds 1 to num_batches_tracked (int64), all
 /// in place.
-class BatchNorm2d : public torch::nn::Module {
+class BatchNorm2d : public Module {
  public:
   explicit BatchNorm2d(int64_t channels);
   at::Tensor operator()(const at::Tensor& x) const;
   Sketch operator()(const Sketch& x) const;
 
-  /// As Module::to, but the counter stays int64, as in Python.
-  using torch::nn::Module::to;
-  void to(at::ScalarType dtype, bool non_blocking) override;
-  void to(at::Device device, at::ScalarType dtype, bool non_blocking) override;
-
   at::Tensor weight, bias, running_mean, running_var, num_batches_tracked;
 };
 
 /// weight [out, in], bias [out].
-class Linear : public torch::nn::Module {
+class Linear : public Module {
  public:
   Linear(int64_t in, int64_t out);
   at::Tensor operator()(const at::Tensor& x) const;
@@ -81,7 +75,7 @@ class Linear : public torch::nn::Module {
 /// The mask is a pure function of the key and the place in the batch [n, features], drawn on the host, so that it is
 /// the same on every device, process and thread count. Throws InternalError in training mode without a key, unless
 /// p = 0.
-class KeyedDropout : public torch::nn::Module {
+class KeyedDropout : public Module {
  public:
   explicit KeyedDropout(double p) : p_(p) {}
   void set_key(uint64_t seed, int64_t step, int64_t logical_rank) { key_ = Key{seed, step, logical_rank}; }

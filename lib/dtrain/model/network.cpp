@@ -68,21 +68,9 @@ at::MemoryFormat memory_format_for(NetworkName name, at::DeviceType device) {
   throw InternalError("memory_format_for: no such network");
 }
 
-std::vector<NamedTensor> parameters_of(const Network& network) {
-  std::vector<NamedTensor> all;
-  for (const auto& item : network.named_parameters()) all.push_back({item.key(), item.value()});
-  return all;
-}
-
-std::vector<NamedTensor> buffers_of(const Network& network) {
-  std::vector<NamedTensor> all;
-  for (const auto& item : network.named_buffers()) all.push_back({item.key(), item.value()});
-  return all;
-}
-
 std::vector<std::string> kernel_names(const Network& network) {
   std::vector<std::string> names;
-  for (const NamedTensor& parameter : parameters_of(network))
+  for (const NamedTensor& parameter : network.named_parameters())
     if (parameter.tensor.dim() == 4) names.push_back(parameter.name);
   return names;
 }

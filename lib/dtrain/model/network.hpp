@@ -1,12 +1,12 @@
 #pragma once
 #include <ATen/core/Tensor.h>
-#include <torch/nn/module.h>
 
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "dtrain/model/module.hpp"
 #include "dtrain/model/options.hpp"
 
 namespace dtrain {
@@ -24,11 +24,11 @@ struct NetworkShape {
 /// forward(): float32 (or float64 after to(kDouble)) pictures [n, C, H, W] in any memory format → logits [n, outputs],
 /// for the unet [n, outputs, H, W]; 16-bit logits inside an AutocastScope that asks for them. The format is kept, not
 /// chosen: callers lay pictures out as memory_format_for() says. Training and evaluation mode as in
-/// torch::nn::Module::train()/eval(). In training mode BatchNorm takes the statistics of the batch: a norm that sees
+/// Module::train() and eval(). In training mode BatchNorm takes the statistics of the batch: a norm that sees
 /// one value per channel gives NaN, so that such a batch must not be made.
 ///
 /// Layers read the registered tensors at every pass: parameters, gradients and buffers may be rebound by set_data().
-class Network : public torch::nn::Module {
+class Network : public Module {
  public:
   virtual at::Tensor forward(const at::Tensor& images) = 0;
 
@@ -62,14 +62,6 @@ std::shared_ptr<Network> make_network(const ModelOptions& options, const Network
 /// The memory format a network computes in: a fixed table per network and device, never a timing probe, because the
 /// bits depend on it.
 at::MemoryFormat memory_format_for(NetworkName name, at::DeviceType device);
-
-/// Parameters and buffers by their dotted names, in registration order; views, not copies.
-struct NamedTensor {
-  std::string name;
-  at::Tensor tensor;
-};
-std::vector<NamedTensor> parameters_of(const Network& network);
-std::vector<NamedTensor> buffers_of(const Network& network);
 
 /// Names of the convolution kernels among the parameters (those with four dimensions): what loss.l2_kernels acts on.
 std::vector<std::string> kernel_names(const Network& network);

@@ -14,7 +14,7 @@ constexpr int64_t kExpansion = 4;  // channels that leave a bottleneck, in width
 constexpr std::array<int, 4> kStageBlocks{3, 4, 6, 3};
 
 // 1x1 convolution and norm where a block changes size or stride; named "0" and "1" as in a Python Sequential.
-struct Shortcut : torch::nn::Module {
+struct Shortcut : Module {
   Shortcut(int64_t in, int64_t out, int64_t stride) {
     conv = register_module("0", std::make_shared<Conv2d>(ConvShape{.in = in, .out = out, .stride = stride}));
     norm = register_module("1", std::make_shared<BatchNorm2d>(out));
@@ -24,7 +24,7 @@ struct Shortcut : torch::nn::Module {
   std::shared_ptr<BatchNorm2d> norm;
 };
 
-struct Bottleneck : torch::nn::Module {
+struct Bottleneck : Module {
   Bottleneck(int64_t in, int64_t width, int64_t stride) {
     const int64_t out = width * kExpansion;
     conv1 = register_module("conv1", std::make_shared<Conv2d>(ConvShape{.in = in, .out = width}));
@@ -49,7 +49,7 @@ struct Bottleneck : torch::nn::Module {
   std::shared_ptr<Shortcut> downsample;
 };
 
-struct Stage : torch::nn::Module {
+struct Stage : Module {
   Stage(int64_t in, int64_t width, int block_count, int64_t stride) {
     for (int i = 0; i < block_count; ++i)
       blocks.push_back(

@@ -4,17 +4,15 @@
 
 namespace dtrain {
 
-LayerList::LayerList(const torch::nn::Module& network) {
-  for (const auto& item : network.named_modules(/*name_prefix=*/"", /*include_self=*/false))
-    names_[item.value().get()] = item.key();
+LayerList::LayerList(const Module& network) {
+  for (const Module::Named& below : network.modules()) names_[below.module] = below.name;
 }
 
-void LayerList::add(const torch::nn::Module& module, const std::string& kind, const std::vector<int64_t>& output,
-                    int64_t flop) {
+void LayerList::add(const Module& module, const std::string& kind, const std::vector<int64_t>& output, int64_t flop) {
   const auto named = names_.find(&module);
   check(named != names_.end(), "every layer of a forward pass is registered in its network");
   int64_t parameters = 0;
-  for (const at::Tensor& parameter : module.parameters(/*recurse=*/false)) parameters += parameter.numel();
+  for (const NamedTensor& parameter : module.own_parameters()) parameters += parameter.tensor.numel();
   layers_.push_back({named->second, kind, output, parameters, flop});
 }
 

@@ -11,18 +11,17 @@ namespace dtrain {
 class LayerList {
  public:
   /// Learns the dotted names of the modules below `network`.
-  explicit LayerList(const torch::nn::Module& network);
+  explicit LayerList(const Module& network);
 
   /// A layer with a module of its own: name and parameters are the module's.
-  void add(const torch::nn::Module& module, const std::string& kind, const std::vector<int64_t>& output,
-           int64_t flop = 0);
+  void add(const Module& module, const std::string& kind, const std::vector<int64_t>& output, int64_t flop = 0);
   /// A layer without parameters, named by the network.
   void add(const std::string& name, const std::string& kind, const std::vector<int64_t>& output);
 
   const std::vector<Network::Layer>& layers() const { return layers_; }
 
  private:
-  std::map<const torch::nn::Module*, std::string> names_;
+  std::map<const Module*, std::string> names_;
   std::vector<Network::Layer> layers_;
 };
 

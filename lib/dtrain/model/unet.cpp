@@ -13,7 +13,7 @@ namespace {
 constexpr size_t kLevels = 4;
 
 // (3x3 convolution, norm, ReLU) twice; the numbers are those of a Python Sequential that counts the ReLUs too.
-struct DoubleConv : torch::nn::Module {
+struct DoubleConv : Module {
   DoubleConv(int64_t in, int64_t out) {
     conv1 = register_module("0", std::make_shared<Conv2d>(ConvShape{.in = in, .out = out, .kernel = 3, .padding = 1}));
     norm1 = register_module("1", std::make_shared<BatchNorm2d>(out));
@@ -32,7 +32,7 @@ struct DoubleConv : torch::nn::Module {
 
 // Numbered children under one name, as Python's ModuleList.
 template <class Child>
-struct Numbered : torch::nn::Module {
+struct Numbered : Module {
   template <class... Arguments>
   void add(Arguments&&... arguments) {
     items.push_back(

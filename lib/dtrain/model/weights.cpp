@@ -1,6 +1,7 @@
 #include "dtrain/model/weights.hpp"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <cstring>
@@ -53,8 +54,8 @@ class Loader {
  public:
   Loader(Network& network, const std::string& path) : path_(path), file_(SafetensorsFile::read(path)) {
     for (const TensorEntry& entry : file_.entries()) entries_.emplace(current_name(entry.name), &entry);
-    tensors_ = parameters_of(network);
-    for (NamedTensor& buffer : buffers_of(network)) tensors_.push_back(std::move(buffer));
+    tensors_ = network.named_parameters();
+    for (NamedTensor& buffer : network.named_buffers()) tensors_.push_back(std::move(buffer));
     head_ = network.head();
     match_head();
   }

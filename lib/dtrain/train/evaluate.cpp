@@ -1,6 +1,7 @@
 #include "dtrain/train/evaluate.hpp"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/dist/collectives.hpp"

@@ -1,6 +1,7 @@
 #include "dtrain/train/graphed_pass.hpp"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include "dtrain/base/error.hpp"
 

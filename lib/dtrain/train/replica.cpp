@@ -1,6 +1,7 @@
 #include "dtrain/train/replica.hpp"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <array>
@@ -30,13 +31,13 @@ Replica::Replica(std::shared_ptr<Network> network, at::MemoryFormat format, cons
                  const Device& device, Precision precision)
     : network_(std::move(network)), format_(format), device_(device), precision_(precision) {
   const at::NoGradGuard no_grad;
-  for (const NamedTensor& parameter : parameters_of(*network_)) {
+  for (const NamedTensor& parameter : network_->named_parameters()) {
     if (parameter.tensor.dim() == 4) at::Tensor(parameter.tensor).set_data(parameter.tensor.contiguous(format));
     parameter_names_.push_back(parameter.name);
     parameters_.push_back(parameter.tensor);
   }
   std::vector<at::Tensor> buffers;
-  for (const NamedTensor& buffer : buffers_of(*network_)) {
+  for (const NamedTensor& buffer : network_->named_buffers()) {
     if (buffer.tensor.is_floating_point()) {
       buffers.push_back(buffer.tensor);
       buffers_.push_back(buffer);
@@ -109,9 +110,9 @@ void Replica::broadcast_from(Communicator& comm, int root) {
 
 std::vector<FileTensor> Replica::model_tensors(const std::string& prefix) const {
   std::vector<FileTensor> tensors;
-  for (const NamedTensor& parameter : parameters_of(*network_))
+  for (const NamedTensor& parameter : network_->named_parameters())
     tensors.push_back({prefix + parameter.name, parameter.tensor});
-  for (const NamedTensor& buffer : buffers_of(*network_)) tensors.push_back({prefix + buffer.name, buffer.tensor});
+  for (const NamedTensor& buffer : network_->named_buffers()) tensors.push_back({prefix + buffer.name, buffer.tensor});
   return tensors;
 }
 
@@ -146,7 +147,7 @@ std::vector<uint32_t> Replica::hash_buffers() const {
 std::vector<std::string> Replica::buffer_names() const {
   std::vector<std::string> names;
   for (const NamedTensor& buffer : buffers_) names.push_back("model." + buffer.name);
-  for (const NamedTensor& buffer : buffers_of(*network_))
+  for (const NamedTensor& buffer : network_->named_buffers())
     if (!buffer.tensor.is_floating_point()) names.push_back("model." + buffer.name);
   names.push_back("optimizer.updates");
   names.push_back("loss_scale");

@@ -4,6 +4,8 @@
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/dist/collectives.hpp"
+#include "dtrain/dist/host_memory.hpp"
+#include "dtrain/dist/message.hpp"
 #include "dtrain/dist/thread_communicator.hpp"
 #include "support/catch.hpp"
 #include "support/rank_checks.hpp"

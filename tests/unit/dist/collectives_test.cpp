@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/dist/message.hpp"
 #include "dtrain/dist/thread_communicator.hpp"
 #include "support/catch.hpp"
 #include "support/rank_checks.hpp"

@@ -9,6 +9,7 @@
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/dist/bucket_sum.hpp"
+#include "dtrain/dist/message.hpp"
 #include "dtrain/dist/thread_communicator.hpp"
 #include "nccl_stand_in.hpp"
 #include "support/catch.hpp"

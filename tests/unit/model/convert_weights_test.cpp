@@ -30,9 +30,9 @@ TEST_CASE("convert_weights turns a training script's file into one that loads wh
   const auto direct = test::reference_network(name), through = test::reference_network(name);
   load_weights(*direct, place + ".weights.safetensors");
   load_weights(*through, out);
-  const auto expected = parameters_of(*direct), found = parameters_of(*through);
+  const auto expected = direct->named_parameters(), found = through->named_parameters();
   for (size_t i = 0; i < expected.size(); ++i) CHECK(test::same_bits(found[i].tensor, expected[i].tensor));
-  const auto expected_buffers = buffers_of(*direct), found_buffers = buffers_of(*through);
+  const auto expected_buffers = direct->named_buffers(), found_buffers = through->named_buffers();
   for (size_t i = 0; i < expected_buffers.size(); ++i)
     CHECK(test::same_bits(found_buffers[i].tensor, expected_buffers[i].tensor));
 

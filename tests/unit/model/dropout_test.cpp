@@ -55,7 +55,7 @@ TEST_CASE("the dropout of small_cnn follows the key and not the memory format") 
   options.name = NetworkName::small_cnn;
   // 7x5 places are left before the dense layer, so that the two formats order the features differently.
   const auto network = make_network(options, {.channels = 3, .height = 112, .width = 80, .outputs = 2}, 1);
-  network->to(at::kDouble);
+  test::to_float64(*network);
   const at::Tensor images = test::keyed_normal({3, 3, 112, 80}, 5).to(at::kDouble);
   const auto logits = [&](int64_t step, at::MemoryFormat format) {
     network->set_random_key(9, step, 0);

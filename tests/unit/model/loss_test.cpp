@@ -1,6 +1,7 @@
 #include "dtrain/model/loss.hpp"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 
 #include <cmath>
 #include <limits>

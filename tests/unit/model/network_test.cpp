@@ -1,6 +1,8 @@
 #include "dtrain/model/network.hpp"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
 
 #include <cmath>
 #include <map>
@@ -19,7 +21,7 @@ static std::shared_ptr<Network> make(NetworkName name, const NetworkShape& shape
 
 static std::map<std::string, at::Tensor> by_name(const Network& network) {
   std::map<std::string, at::Tensor> all;
-  for (const auto& [name, tensor] : parameters_of(network)) all[name] = tensor.detach();
+  for (const auto& [name, tensor] : network.named_parameters()) all[name] = tensor.detach();
   return all;
 }
 
@@ -84,7 +86,7 @@ TEST_CASE("the layer list has the network's parameters, shapes and multiply-adds
   const auto network = make(anchor.name, anchor.shape);
   const auto layers = network->layers(anchor.shape);
   int64_t parameters = 0, listed = 0, flop = 0;
-  for (const auto& [name, tensor] : parameters_of(*network)) parameters += tensor.numel();
+  for (const auto& [name, tensor] : network->named_parameters()) parameters += tensor.numel();
   for (const auto& layer : layers) {
     listed += layer.parameters;
     flop += layer.flop;
@@ -122,8 +124,8 @@ TEST_CASE("the same pass twice gives the same bits") {
     const at::Tensor logits = network->forward(images);
     logits.square().mean().backward();
     result.push_back(logits);
-    for (const auto& [key, tensor] : parameters_of(*network)) result.push_back(tensor.grad());
-    for (const auto& [key, tensor] : buffers_of(*network)) result.push_back(tensor);
+    for (const auto& [key, tensor] : network->named_parameters()) result.push_back(tensor.grad());
+    for (const auto& [key, tensor] : network->named_buffers()) result.push_back(tensor);
   }
   REQUIRE(results[0].size() == results[1].size());
   for (size_t i = 0; i < results[0].size(); ++i) CHECK(test::same_bits(results[0][i], results[1][i]));
@@ -137,8 +139,8 @@ TEST_CASE("layers compute with the tensors that parameters and buffers were last
   const at::Tensor images = test::keyed_normal({2, shape.channels, 64, 64}, 3);
   const auto plain = test::reference_network(name), bound = test::reference_network(name);
 
-  auto tensors = parameters_of(*bound);
-  for (NamedTensor& buffer : buffers_of(*bound))
+  auto tensors = bound->named_parameters();
+  for (NamedTensor& buffer : bound->named_buffers())
     if (buffer.tensor.is_floating_point()) tensors.push_back(buffer);
   int64_t total = 0, offset = 0;
   for (const auto& named : tensors) total += named.tensor.numel();
@@ -158,7 +160,7 @@ TEST_CASE("layers compute with the tensors that parameters and buffers were last
   };
   CHECK(test::same_bits(pass(*plain), pass(*bound)));
   offset = 0;
-  const auto plain_parameters = parameters_of(*plain);
+  const auto plain_parameters = plain->named_parameters();
   for (size_t i = 0; i < tensors.size(); ++i) {
     const at::Tensor& tensor = tensors[i].tensor;
     INFO(tensors[i].name);
@@ -170,15 +172,6 @@ TEST_CASE("layers compute with the tensors that parameters and buffers were last
   }
   flat.zero_();
   CHECK(bound->forward(images).detach().abs().max().item<float>() == 0);
-}
-
-TEST_CASE("a float64 network keeps its counters as integers") {
-  const auto network = test::reference_network(NetworkName::unet);
-  network->to(at::kDouble);
-  for (const auto& [key, tensor] : buffers_of(*network)) {
-    INFO(key);
-    CHECK(tensor.scalar_type() == (key.ends_with("num_batches_tracked") ? at::kLong : at::kDouble));
-  }
 }
 
 TEST_CASE("the head and the kernels are found by name") {

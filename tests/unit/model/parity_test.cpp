@@ -1,5 +1,6 @@
 // The networks against numbers that PyTorch computed for weights made by a formula: needs no Python.
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <cmath>
@@ -46,8 +47,8 @@ at::Tensor formula(const std::string& key, at::IntArrayRef shape) {
 }
 
 std::vector<NamedTensor> float_tensors_of(const Network& network) {
-  auto all = parameters_of(network);
-  for (NamedTensor& buffer : buffers_of(network))
+  auto all = network.named_parameters();
+  for (NamedTensor& buffer : network.named_buffers())
     if (buffer.tensor.is_floating_point()) all.push_back(buffer);
   return all;
 }
@@ -103,11 +104,11 @@ TEST_CASE("names, shapes and number of the tensors are torchvision's") {
     for (int64_t i = 0; i < named.tensor.dim(); ++i) line += (i > 0 ? "," : "") + std::to_string(named.tensor.size(i));
     lines.push_back(line + "\n");
   };
-  for (const NamedTensor& parameter : parameters_of(*network)) {
+  for (const NamedTensor& parameter : network->named_parameters()) {
     parameters += parameter.tensor.numel();
     add(parameter);
   }
-  for (const NamedTensor& buffer : buffers_of(*network)) add(buffer);
+  for (const NamedTensor& buffer : network->named_buffers()) add(buffer);
   std::ranges::sort(lines);
   std::string joined;
   for (const std::string& line : lines) joined += line;
@@ -124,7 +125,7 @@ TEST_CASE("forward, loss, gradient and running statistics are PyTorch's in float
   INFO(expected.model << (format == at::MemoryFormat::ChannelsLast ? ", channels-last" : ", NCHW"));
   const NetworkShape shape = test::reference_shape(name);
   const auto network = test::reference_network(name);
-  network->to(at::kDouble);
+  test::to_float64(*network);
   fill_by_formula(*network);
   const at::Tensor images = formula("input", {2, shape.channels, shape.height, shape.width}).contiguous(format);
 
@@ -141,11 +142,11 @@ TEST_CASE("forward, loss, gradient and running statistics are PyTorch's in float
   loss.backward();
 
   double gradient = 0, squares = 0, statistics = 0;
-  for (const auto& [key, tensor] : parameters_of(*network)) {
+  for (const auto& [key, tensor] : network->named_parameters()) {
     gradient += projection(key, tensor.grad());
     squares += tensor.grad().square().sum().item<double>();
   }
-  for (const auto& [key, tensor] : buffers_of(*network)) {
+  for (const auto& [key, tensor] : network->named_buffers()) {
     if (tensor.is_floating_point()) statistics += projection(key, tensor);
     if (key.ends_with("num_batches_tracked")) CHECK((tensor.scalar_type() == at::kLong && tensor.item<int64_t>() == 1));
   }

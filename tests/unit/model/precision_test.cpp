@@ -1,7 +1,9 @@
 #include "dtrain/model/precision.hpp"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <ATen/autocast_mode.h>
+#include <ATen/core/grad_mode.h>
 
 #include <functional>
 #include <stdexcept>
@@ -84,7 +86,7 @@ void require_few_roundings(const std::string& name, const Step& step, const std:
 template <class Layer>
 void require_few_roundings(const std::string& name, const Layer& layer, at::IntArrayRef shape) {
   std::vector<at::Tensor> parameters;
-  for (const auto& parameter : layer.parameters()) parameters.push_back(parameter);
+  for (const NamedTensor& parameter : layer.own_parameters()) parameters.push_back(parameter.tensor);
   require_few_roundings(
       name, [&layer](const at::Tensor& x) { return layer(x); }, parameters, shape);
 }
@@ -102,7 +104,7 @@ at::Tensor trained_logits(NetworkName name, Precision precision) {
   options.name = name;
   const auto network = make_network(options, {3, 32, 32, 4}, 3);
   network->set_random_key(1, 2, 3);
-  for (const NamedTensor& parameter : parameters_of(*network))
+  for (const NamedTensor& parameter : network->named_parameters())
     at::Tensor(parameter.tensor).set_data(channels_last(parameter.tensor));
   at::Tensor logits;
   {
@@ -111,13 +113,13 @@ at::Tensor trained_logits(NetworkName name, Precision precision) {
   }
   CHECK(logits.scalar_type() == type_of(precision));
   logits.to(at::kFloat).square().mean().backward();
-  for (const NamedTensor& parameter : parameters_of(*network)) {
+  for (const NamedTensor& parameter : network->named_parameters()) {
     INFO(parameter.name);
     REQUIRE(parameter.tensor.grad().defined());
     CHECK(parameter.tensor.grad().scalar_type() == at::kFloat);
     CHECK(parameter.tensor.grad().isfinite().all().item<bool>());
   }
-  for (const NamedTensor& buffer : buffers_of(*network))
+  for (const NamedTensor& buffer : network->named_buffers())
     if (buffer.tensor.is_floating_point()) CHECK(buffer.tensor.scalar_type() == at::kFloat);
   return logits.detach().to(at::kFloat);
 }

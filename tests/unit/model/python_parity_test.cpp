@@ -1,5 +1,7 @@
 // Tensor by tensor against PyTorch, where a Python with torch, torchvision and safetensors is at hand.
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 
@@ -34,7 +36,7 @@ static void compare_float32(Network& network, const SafetensorsFile& reference, 
 }
 
 static void compare_float64(Network& network, NetworkName name, const SafetensorsFile& reference) {
-  network.to(at::kDouble);
+  test::to_float64(network);
   const at::Tensor images = tensor_of(reference, "input").to(at::kDouble);
   network.eval();
   {
@@ -47,11 +49,11 @@ static void compare_float64(Network& network, NetworkName name, const Safetensor
   const at::Tensor loss = Loss({}, task_of(name), {}).per_sample(logits, tensor_of(reference, "target")).mean();
   CHECK(relative_error(loss, tensor_of(reference, "loss64")) < 1e-8);
   loss.backward();
-  for (const auto& [key, tensor] : parameters_of(network)) {
+  for (const auto& [key, tensor] : network.named_parameters()) {
     INFO(key);
     CHECK(relative_error(tensor.grad(), tensor_of(reference, "grad64." + key)) < 1e-8);
   }
-  for (const auto& [key, tensor] : buffers_of(network)) {
+  for (const auto& [key, tensor] : network.named_buffers()) {
     INFO(key);
     CHECK(relative_error(tensor, tensor_of(reference, "after64." + key)) < 1e-8);
   }

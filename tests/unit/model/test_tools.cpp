@@ -1,6 +1,7 @@
 #include "unit/model/test_tools.hpp"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -60,6 +61,13 @@ at::Tensor tensor_of(const SafetensorsFile& file, const std::string& name) {
   const auto bytes = file.bytes(*entry);
   std::memcpy(tensor.data_ptr(), bytes.data(), bytes.size());
   return tensor;
+}
+
+void to_float64(Network& network) {
+  const at::NoGradGuard no_grad;
+  for (NamedTensor& parameter : network.named_parameters()) parameter.tensor.set_data(parameter.tensor.to(at::kDouble));
+  for (NamedTensor& buffer : network.named_buffers())
+    if (buffer.tensor.is_floating_point()) buffer.tensor.set_data(buffer.tensor.to(at::kDouble));
 }
 
 double relative_error(const at::Tensor& a, const at::Tensor& b) {

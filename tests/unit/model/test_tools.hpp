@@ -31,6 +31,9 @@ std::string text_of(NetworkName name);
 NetworkShape reference_shape(NetworkName name);
 std::shared_ptr<Network> reference_network(NetworkName name);
 
+/// Parameters and floating-point buffers become float64; BatchNorm's counters stay as they are.
+void to_float64(Network& network);
+
 /// A tensor of the file, in its own dtype; fails the test when absent.
 at::Tensor tensor_of(const SafetensorsFile& file, const std::string& name);
 

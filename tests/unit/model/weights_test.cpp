@@ -27,8 +27,8 @@ using Contents = std::vector<std::pair<std::string, at::Tensor>>;
 
 Contents contents_of(const Network& network) {
   Contents all;
-  for (const auto& [name, tensor] : parameters_of(network)) all.emplace_back(name, tensor.detach().clone());
-  for (const auto& [name, tensor] : buffers_of(network)) all.emplace_back(name, tensor.detach().clone());
+  for (const auto& [name, tensor] : network.named_parameters()) all.emplace_back(name, tensor.detach().clone());
+  for (const auto& [name, tensor] : network.named_buffers()) all.emplace_back(name, tensor.detach().clone());
   return all;
 }
 

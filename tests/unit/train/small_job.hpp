@@ -1,6 +1,7 @@
 // A training of a few steps in one test's hands.
 #pragma once
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 
 #include <numeric>
 

@@ -2,6 +2,7 @@
 #include "dtrain/train/trainer.hpp"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <cmath>

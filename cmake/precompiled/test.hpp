@@ -1,0 +1,4 @@
+// For test programs.
+#pragma once
+#include "code.hpp"
+#include "support/catch.hpp"

@@ -1,0 +1,47 @@
+#include "dtrain/model/module.hpp"
+
+namespace dtrain {
+
+std::vector<Module::Named> Module::modules() const {
+  std::vector<Named> all;
+  for (const NamedChild& child : children_) {
+    all.push_back({child.name, child.module.get()});
+    for (Named& below : child.module->modules()) all.push_back({child.name + "." + below.name, below.module});
+  }
+  return all;
+}
+
+// A module's own tensors, then its children's under their names.
+static void append(std::vector<NamedTensor>& all, const std::string& prefix, const std::vector<NamedTensor>& own) {
+  for (const NamedTensor& tensor : own) all.push_back({prefix + tensor.name, tensor.tensor});
+}
+
+std::vector<NamedTensor> Module::named_parameters() const {
+  std::vector<NamedTensor> all = parameters_;
+  for (const Named& below : modules()) append(all, below.name + ".", below.module->parameters_);
+  return all;
+}
+
+std::vector<NamedTensor> Module::named_buffers() const {
+  std::vector<NamedTensor> all = buffers_;
+  for (const Named& below : modules()) append(all, below.name + ".", below.module->buffers_);
+  return all;
+}
+
+void Module::train(bool on) {
+  training_ = on;
+  for (const NamedChild& child : children_) child.module->train(on);
+}
+
+at::Tensor Module::register_parameter(const std::string& name, at::Tensor value) {
+  value.requires_grad_(true);
+  parameters_.push_back({name, value});
+  return value;
+}
+
+at::Tensor Module::register_buffer(const std::string& name, at::Tensor value) {
+  buffers_.push_back({name, value});
+  return value;
+}
+
+}  // namespace dtrain

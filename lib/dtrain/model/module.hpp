@@ -1,0 +1,67 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace dtrain {
+
+struct NamedTensor {
+  std::string name;
+  at::Tensor tensor;
+};
+
+/// A part of a network: its own parameters and buffers, and the parts inside it, each under a name. Names of the whole
+/// tree are joined by dots, and everything is listed in the order of registration, a part's own tensors before those
+/// of its children: the names and the order of a Python module's state_dict.
+///
+/// It stands in for torch::nn::Module, of which the networks use no more than this and whose header costs four times
+/// what all other headers of a network's file cost to compile.
+class Module {
+ public:
+  Module() = default;
+  Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
+  virtual ~Module() = default;
+
+  struct Named {
+    std::string name;
+    const Module* module;
+  };
+  /// All modules below this one, parents before their children.
+  std::vector<Named> modules() const;
+  /// Of this module and all below.
+  std::vector<NamedTensor> named_parameters() const;
+  std::vector<NamedTensor> named_buffers() const;
+  /// This module's alone.
+  const std::vector<NamedTensor>& own_parameters() const { return parameters_; }
+
+  /// Training mode, in which a module starts, or evaluation mode, for this module and all below.
+  void train(bool on = true);
+  void eval() { train(false); }
+  bool is_training() const { return training_; }
+
+ protected:
+  /// `value`, which from now on requires gradients.
+  at::Tensor register_parameter(const std::string& name, at::Tensor value);
+  at::Tensor register_buffer(const std::string& name, at::Tensor value);
+  template <class Child>
+  std::shared_ptr<Child> register_module(const std::string& name, std::shared_ptr<Child> child) {
+    children_.push_back({name, child});
+    return child;
+  }
+
+ private:
+  struct NamedChild {
+    std::string name;
+    std::shared_ptr<Module> module;
+  };
+
+  std::vector<NamedTensor> parameters_;
+  std::vector<NamedTensor> buffers_;
+  std::vector<NamedChild> children_;
+  bool training_ = true;
+};
+
+}  // namespace dtrain

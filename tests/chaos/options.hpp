@@ -1,0 +1,33 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace dtrain {
+
+/// The command line of a program that plants faults. CLI11 does the work, in one file for all of them: its header takes
+/// longer to compile than the programs.
+class Options {
+ public:
+  explicit Options(const std::string& about);
+  ~Options();
+  Options(const Options&) = delete;
+  Options& operator=(const Options&) = delete;
+
+  /// What follows `name` goes to `value`, which keeps its own where the option is not given.
+  void number(const std::string& name, int64_t& value, const std::string& help, int64_t least);
+  void seed(uint64_t& value);
+  void text(const std::string& name, std::string& value, const std::string& help);
+  /// One of these must be given.
+  void one_of(const std::string& first, const std::string& second = "");
+
+  /// Nothing if the program is to go on; else its exit code, after the help or the mistake was printed.
+  std::optional<int> read(int argc, char** argv);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace dtrain
