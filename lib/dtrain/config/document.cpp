@@ -7,7 +7,7 @@
 
 namespace dtrain {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 namespace {
 
@@ -63,13 +63,14 @@ std::string default_of(const Key& key) {
 }
 
 // Puts `leaf` where the dotted name says, opening objects on the way.
-void place_in(Json& root, const std::string& name, Json leaf) {
-  Json* at = &root;
+void place_in(OrderedJson& root, const std::string& name, OrderedJson leaf) {
+  OrderedJson* at = &root;
   const std::vector<std::string> parts = split_text(name, '.');
   for (size_t i = 0; i + 1 < parts.size(); ++i) {
-    Json& group = (*at)["properties"][parts[i]];
+    OrderedJson& group = (*at)["properties"][parts[i]];
     if (group.is_null())
-      group = Json{{"type", {"object", "null"}}, {"additionalProperties", false}, {"properties", Json::object()}};
+      group = OrderedJson{
+          {"type", {"object", "null"}}, {"additionalProperties", false}, {"properties", OrderedJson::object()}};
     at = &group;
   }
   (*at)["properties"][parts.back()] = std::move(leaf);
@@ -99,14 +100,14 @@ std::string config_markdown() {
 }
 
 std::string config_json_schema() {
-  Json root{{"$schema", "https://json-schema.org/draft/2020-12/schema"},
-            {"title", "dtrain configuration"},
-            {"type", "object"},
-            {"additionalProperties", false},
-            {"properties", Json::object()}};
+  OrderedJson root{{"$schema", "https://json-schema.org/draft/2020-12/schema"},
+                   {"title", "dtrain configuration"},
+                   {"type", "object"},
+                   {"additionalProperties", false},
+                   {"properties", OrderedJson::object()}};
   Experiment defaults;
   for (const Key& key : describe(defaults)) {
-    Json leaf = Json::parse(key.codec.json_schema);
+    OrderedJson leaf = OrderedJson::parse(key.codec.json_schema);
     std::string doc = key.doc;
     if (!key.only_when.empty()) doc += " Only when " + key.only_when + ".";
     leaf["description"] = doc + " Default: " + default_of(key) + ".";
