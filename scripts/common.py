@@ -1,8 +1,10 @@
 """Imported by the Python commands of scripts/: where the project lies, one voice, starting programs, reading their JSON."""
 import argparse
+import contextlib
 import json
 import os
 import pathlib
+import shlex
 import shutil
 import signal
 import subprocess
@@ -19,6 +21,13 @@ class Refused(Exception):
     def __init__(self, sentence, code=1):
         super().__init__(sentence)
         self.code = code
+
+
+class TimedOut(Refused):
+    """A program that did not end in time, and was ended."""
+
+    def __init__(self, sentence):
+        super().__init__(sentence, 76)
 
 
 class Parser(argparse.ArgumentParser):
@@ -38,7 +47,10 @@ def say(text):
 
 def ends(main):
     """Runs main() and ends the process with the code it returns, or with one sentence."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # as an exception, so that what runs is ended and cleaned up
+    # As an exception, so that what runs is ended and cleaned up. Under nohup a lost terminal stays ignored.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda *_: sys.exit(129))
     try:
         sys.exit(main())
     except Refused as refused:
@@ -109,6 +121,13 @@ def stop(process):
             process.wait()
 
 
+def stop_group(process):
+    """The same for a program that began a session: what it started and left in its process group goes too."""
+    stop(process)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
 class Ended:
     """How a program ended: code, stdout, stderr, seconds from its start to its end."""
 
@@ -121,19 +140,33 @@ class Ended:
         errors = [line for line in lines if "error" in line.lower()]
         return (ours or errors or lines or ["it said nothing"])[-1].strip()
 
+    def how(self):
+        return f"ended with {self.code}" if self.code >= 0 else f"was ended by signal {-self.code} ({signal.strsignal(-self.code)})"
+
 
 def run(words, env=None, timeout=1800):
-    """Runs a program to its end with its output kept."""
+    """Runs a program to its end with its output kept. Throws TimedOut; the program and its process group are gone then."""
     started = time.monotonic()
     process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                               errors="replace", env=env or environment())
+                               errors="replace", env=env or environment(), start_new_session=True)
     try:
         out, err = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
-        raise Refused(f"{pathlib.Path(words[0]).name} did not end within {timeout} s: {' '.join(words)}", 76) from None
-    finally:
-        stop(process)
+        stop_group(process)
+        said = Ended(words, process.returncode, *rest_of(process), time.monotonic() - started).last_words()
+        raise TimedOut(f"{shlex.join(map(str, words))} did not end within {timeout:.1f} s; its last words: {said}") from None
+    except BaseException:
+        stop_group(process)
+        raise
     return Ended(words, process.returncode, out, err, time.monotonic() - started)
+
+
+def rest_of(process):
+    """What a program said that was ended. One that it started may still hold the pipes: no waiting for that."""
+    try:
+        return process.communicate(timeout=1)
+    except subprocess.TimeoutExpired:
+        return "", ""
 
 
 def last_json(text):

@@ -1,7 +1,6 @@
 #include "resume.hpp"
 
-#include <algorithm>
-#include <filesystem>
+#include <map>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/printable.hpp"
@@ -12,33 +11,26 @@
 
 namespace dtrain {
 
-static std::vector<std::string> differing_keys(const std::map<std::string, std::string>& then,
-                                               const std::map<std::string, std::string>& now,
-                                               const std::vector<std::string>& allowed) {
-  std::vector<std::string> lines;
-  const auto value = [](const std::map<std::string, std::string>& values, const std::string& key) {
-    const auto found = values.find(key);
-    return found == values.end() ? std::string("not set") : found->second;
-  };
-  std::map<std::string, std::string> keys = then;
-  keys.insert(now.begin(), now.end());
-  for (const auto& [key, text] : keys) {
-    const bool may_differ = !key_in_fingerprint(key) || key == "distributed.logical_ranks" ||
-                            std::find(allowed.begin(), allowed.end(), key) != allowed.end();
-    if (!may_differ && value(then, key) != value(now, key))
-      lines.push_back(key + " was " + value(then, key) + " and is now " + value(now, key));
-  }
-  return lines;
+static ConfigDifferences differences(const TrainCommand& command, const std::map<std::string, std::string>& then,
+                                     const std::map<std::string, std::string>& now) {
+  std::vector<std::string> may_differ = command.resume_with;
+  may_differ.emplace_back("distributed.logical_ranks");  // auto or their number: the state's own is compared
+  return config_differences(then, now, may_differ);
 }
 
 void require_same_run(const TrainCommand& command, const TrainingState& now, const TrainingState& then,
                       const std::string& path) {
-  const std::vector<std::string> differences = differing_keys(then.config, now.config, command.resume_with);
-  if (!differences.empty())
+  const ConfigDifferences differ = differences(command, then.config, now.config);
+  if (!differ.unknown.empty())
+    throw ConfigError(with_list("the checkpoint " + path +
+                                    " was saved by a newer dtrain than this one, with keys that this one does not "
+                                    "have; go on with the newer one, or start afresh with --resume never:",
+                                differ.unknown));
+  if (!differ.changed.empty())
     throw ConfigError(with_list("the checkpoint " + path +
                                     " belongs to another configuration; set the keys back, allow them with "
                                     "--resume-with KEY, or start afresh with --resume never:",
-                                differences));
+                                differ.changed));
   if (then.manifest_sha256 != now.manifest_sha256)
     throw ConfigError("the data set has changed since " + path + " was saved (manifest " +
                       now.manifest_sha256.substr(0, 12) + " against " + then.manifest_sha256.substr(0, 12) +
@@ -89,7 +81,7 @@ Resume find_resume(const TrainCommand& command, const Config& config, const RunF
   if (job.is_root()) resume = look(command, folder, files);
   // A finished run with the same configuration needs no data set to say so.
   if (job.is_root() && resume.resumed && folder.done() && resume.state.epoch >= config.experiment.epochs) {
-    resume.finished = differing_keys(resume.state.config, fingerprint_values(config), command.resume_with).empty();
+    resume.finished = differences(command, resume.state.config, fingerprint_values(config)).none();
   }
   resume.finished = any(job.comm(), resume.finished);
   resume.resumed = any(job.comm(), resume.resumed);

@@ -20,15 +20,18 @@ class GpuCheckTest(program.ProgramTest):
         self.assertEqual(ended.returncode, 0, ended.stderr)
         report = json.loads((self.folder / "report.json").read_text(encoding="utf-8"))
         self.assertEqual(report["wrong"], [])
-        self.assertEqual(set(report["train"]), {"chexnet", "resnet50", "chips_cnn", "unet_microscopy"})
+        self.assertEqual({part["state"] for part in report["parts"].values()}, {"passed"})
+        told = {name: part["told"] for name, part in report["parts"].items()}
+        self.assertEqual({name for name in told if name.startswith("train.")},
+                         {f"train.{job}" for job in ("chexnet", "resnet50", "chips_cnn", "unet_microscopy")})
         for precision in ("fp32", "bf16"):
-            hashes = report["bits"][precision]
+            hashes = told[f"bits.{precision}"]
             self.assertEqual(set(hashes), {"1 alone", "1 recorded", "2 sharing", "4 sharing"})
             self.assertEqual(len(set(hashes.values())), 1)
-        self.assertEqual({(row["model"], row["precision"]) for row in report["rates"] if row["dtrain"]["images_per_s"] > 0},
-                         {(model, precision) for model in ("densenet121", "resnet50") for precision in ("fp32", "tf32", "bf16")})
-        self.assertTrue(all(report["graphs"][f"{precision} {way}"] > 0 for precision in ("fp32", "bf16") for way in ("plain", "recorded")))
-        self.assertNotEqual(report["bits"]["fp32"]["1 alone"], report["bits"]["bf16"]["1 alone"])
+            self.assertTrue(all(told[f"graphs.{precision}"][way] > 0 for way in ("plain", "recorded")))
+        self.assertEqual({name for name, row in told.items() if name.startswith("rates.") and row["dtrain"]["images_per_s"] > 0},
+                         {f"rates.{model}.{precision}" for model in ("densenet121", "resnet50") for precision in ("fp32", "tf32", "bf16")})
+        self.assertNotEqual(told["bits.fp32"]["1 alone"], told["bits.bf16"]["1 alone"])
 
     def test_what_goes_wrong_is_reported_and_returned(self):
         wrapper = self.folder / "broken"

@@ -94,6 +94,18 @@ def unknown_key(site):
     return site.train("epochs=2")
 
 
+@case("state/newer/field", 78, "newer dtrain")
+def newer_field(site):
+    broken_state(site, put("schedule.\x1b[2Jcolour\ndtrain: error 0: all good", 1))
+    return site.train("epochs=2")
+
+
+@case("state/newer/key", 78, "newer dtrain")
+def newer_key(site):
+    broken_state(site, lambda state: state["config"].update({"\x1b[2Jcolour\ndtrain: error 0: all good": "red"}))
+    return site.train("epochs=2")
+
+
 @case("state/lists/classes-escape", (0, 65, 78), why="the classes of the data count")
 def classes_escape(site):
     broken_state(site, put("classes", ["bad\x1b[31m", "good\n"]))

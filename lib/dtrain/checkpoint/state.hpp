@@ -53,7 +53,8 @@ struct TrainingState {
 
 std::string to_json(const TrainingState& state);
 /// Throws DataError naming `file` and the field: one that is absent, of another kind or out of its range
-/// (state_fields.hpp), or counts that no run can have left together. So a resume, eval and verify refuse the same.
+/// (state_fields.hpp), or counts that no run can have left together; ConfigError naming a field that this program does
+/// not have: a newer one wrote it. So a resume, eval and verify refuse the same.
 TrainingState training_state_from_json(const std::string& json, const std::string& file);
 
 }  // namespace dtrain

@@ -50,4 +50,18 @@ bool key_in_fingerprint(const std::string& key);
 /// (data, lists, model.weights) have hashes of their own.
 std::map<std::string, std::string> fingerprint_values(const Config& config);
 
+/// What stands against going on with a run, of the configurations it had and is to have.
+struct ConfigDifferences {
+  std::vector<std::string> unknown;  ///< keys that this program does not have: a newer one wrote the checkpoint
+  std::vector<std::string> changed;  ///< "optimizer.name was sgd and is now adam"
+  bool none() const { return unknown.empty() && changed.empty(); }
+};
+
+/// Compares two maps of fingerprint_values(), `then` as a checkpoint holds it. A key that came after the checkpoint
+/// counts as the value that does what was done before there was the key (Key::older_runs_had), any other that is in one
+/// map alone as "not set". Keys outside the fingerprint and those in `may_differ` are passed over.
+ConfigDifferences config_differences(const std::map<std::string, std::string>& then,
+                                     const std::map<std::string, std::string>& now,
+                                     const std::vector<std::string>& may_differ);
+
 }  // namespace dtrain

@@ -19,6 +19,11 @@ Key& Key::outside_fingerprint() {
   return *this;
 }
 
+Key& Key::older_runs_had(const std::string& value) {
+  in_older_runs = value;
+  return *this;
+}
+
 LossName loss_in_use(const Experiment& e) {
   if (e.loss.name != LossName::automatic) return e.loss.name;
   return e.task == Task::multiclass ? LossName::cross_entropy : LossName::bce;

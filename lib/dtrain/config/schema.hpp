@@ -1,9 +1,11 @@
 #pragma once
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "dtrain/config/codec.hpp"
+#include "dtrain/config/config.hpp"
 #include "dtrain/config/experiment.hpp"
 
 namespace dtrain {
@@ -19,12 +21,18 @@ struct Key {
   bool has_effect = true;              ///< with the experiment's present values
   std::vector<std::string> selectors;  ///< keys that decide has_effect
   bool in_fingerprint = true;
+  /// What the key counts as in a checkpoint that does not hold it: the value, as it is printed, that does what was done
+  /// before there was the key. "": the key is of the first release (tests/support/reference/first_release_keys.txt),
+  /// and a checkpoint without it is refused.
+  std::string in_older_runs;
 
   Key(std::string key, Codec its_codec, std::string its_doc)
       : name(std::move(key)), codec(std::move(its_codec)), doc(std::move(its_doc)) {}
   Key& only(bool effect, const std::string& when, std::vector<std::string> by);
   Key& default_is(const std::string& text);
   Key& outside_fingerprint();
+  /// Not always the default: the default may be better than what was done before.
+  Key& older_runs_had(const std::string& value);
 };
 
 /// Every key, in the order of the documentation. `experiment` must outlive the result; has_effect is as of this call.
@@ -44,6 +52,11 @@ struct Group {
   std::string doc;
 };
 const std::vector<Group>& groups();
+
+/// config_differences() by these keys.
+ConfigDifferences config_differences(const std::vector<Key>& keys, const std::map<std::string, std::string>& then,
+                                     const std::map<std::string, std::string>& now,
+                                     const std::vector<std::string>& may_differ);
 
 /// The loss that `auto` stands for; the same as loss.name where that is not auto.
 LossName loss_in_use(const Experiment& experiment);

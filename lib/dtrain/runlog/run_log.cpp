@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
@@ -75,20 +76,48 @@ static std::string text_of(const std::vector<std::byte>& bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// Keeps the whole lines of a file that `keep` wants; a torn last line goes.
-static void cut_back(const std::string& path, FileSystem& files, const std::function<bool(const std::string&)>& keep) {
+// Keeps of the whole lines of a file what `kept` makes of them, nothing of some; a torn last line goes.
+static void cut_back(const std::string& path, FileSystem& files,
+                     const std::function<std::optional<std::string>(const std::string&)>& kept) {
   FileSystem::Status status;
   if (files.status(path, false, status) == -ENOENT) return;
   const std::string text = text_of(read_file(path, kMostBytes, files));
-  std::string kept;
+  std::string left;
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = text.find('\n', begin);
     if (end == std::string::npos) break;
-    const std::string line = text.substr(begin, end - begin);
-    if (keep(line)) kept += line + "\n";
+    if (const auto line = kept(text.substr(begin, end - begin))) left += *line + "\n";
     begin = end + 1;
   }
-  if (kept != text) write_file_atomically(path, kept, files);
+  if (left != text) write_file_atomically(path, left, files);
+}
+
+// Which of `columns` the header of a table has; empty where it has others, or these in another order.
+static std::vector<bool> columns_in(const std::string& header, const std::vector<std::string>& columns) {
+  std::vector<bool> there;
+  size_t at = 0;
+  for (const std::string& column : columns) {
+    const std::string field = csv_field(column);
+    const size_t end = at + field.size();
+    const bool here = header.compare(std::min(at, header.size()), field.size(), field) == 0 &&
+                      (end == header.size() || (end < header.size() && header[end] == ','));
+    there.push_back(here);
+    if (here) at = end + 1;
+  }
+  return at == header.size() + 1 ? there : std::vector<bool>{};
+}
+
+// A row of numbers, with an empty field for each column that its table did not have.
+static std::string widened(const std::string& row, const std::vector<bool>& there, const std::string& path) {
+  const std::vector<std::string> fields = split_text(row, ',');
+  if (fields.size() != static_cast<size_t>(std::count(there.begin(), there.end(), true)))
+    throw DataError(path + " has a row with " + std::to_string(fields.size()) +
+                    " fields, which is not what its header "
+                    "tells; start with --resume never, which keeps the old folder aside");
+  std::vector<std::string> all;
+  auto next = fields.begin();
+  for (const bool here : there) all.push_back(here ? *next++ : "");
+  return join(all, ",");
 }
 
 // 0 where there is none.
@@ -108,22 +137,26 @@ RunLog::RunLog(const std::string& folder, const std::vector<std::string>& figure
     : files_(files), csv_{folder + "/epochs.csv"}, jsonl_{folder + "/metrics.jsonl"}, columns_(epoch_columns(figures)) {
   const std::string& csv_path = csv_.path;
   const std::string header = csv_line(columns_);
-  cut_back(csv_path, files, [&, first = true](const std::string& line) mutable {
-    if (std::exchange(first, false)) {
-      if (line + "\n" != header)
+  std::vector<bool> there;  // an older program had fewer columns
+  cut_back(csv_path, files, [&](const std::string& line) -> std::optional<std::string> {
+    if (there.empty()) {
+      there = columns_in(line, columns_);
+      if (there.empty())
         throw ConfigError(csv_path +
                           " has other columns than this run would write; start with --resume never, which keeps the "
                           "old folder aside");
-      return true;
+      return header.substr(0, header.size() - 1);
     }
-    return std::atoll(line.c_str()) <= epochs_done;
+    if (std::atoll(line.c_str()) > epochs_done) return std::nullopt;
+    return widened(line, there, csv_path);
   });
-  cut_back(jsonl_.path, files, [&](const std::string& line) {
+  cut_back(jsonl_.path, files, [&](const std::string& line) -> std::optional<std::string> {
     const auto event = try_parse_json(line);
-    if (!event.is_object() || number_or_none(event, "step") > steps_done) return false;
+    if (!event.is_object() || number_or_none(event, "step") > steps_done) return std::nullopt;
     const auto kind = event.find("event");
     const bool is_epoch = kind != event.end() && *kind == "epoch";
-    return !is_epoch || number_or_none(event, "epoch") <= epochs_done;
+    if (is_epoch && number_or_none(event, "epoch") > epochs_done) return std::nullopt;
+    return line;
   });
   open_to_append(csv_);
   open_to_append(jsonl_);

@@ -54,8 +54,9 @@ std::vector<std::string> epoch_columns(const std::vector<std::string>& figures);
 class RunLog {
  public:
   /// Opens or makes both files. Rows after `epochs_done` and events after `steps_done` are cut off, as is a torn last
-  /// line, so that a resumed run has each epoch and step once. Throws like throw_errno; ConfigError when epochs.csv has
-  /// other columns than this run. `files`, by which both are opened, outlives this object.
+  /// line, so that a resumed run has each epoch and step once. Where epochs.csv lacks columns that this run writes, an
+  /// older program began it: it gets them, empty in its rows. Throws like throw_errno; ConfigError when it has other
+  /// columns, DataError when a row does not fit its header. `files`, by which both are opened, outlives this object.
   RunLog(const std::string& folder, const std::vector<std::string>& figures, int64_t epochs_done, int64_t steps_done,
          FileSystem& files = real_file_system());
   ~RunLog();

@@ -72,21 +72,6 @@ TEST_CASE("a state that is not one is refused with the file's name") {
   CHECK_THROWS_AS(training_state_from_json("{", "f"), DataError);
 }
 
-TEST_CASE("the state is written as version 0.1.0 writes it") {
-  TrainingState state;
-  state.logical_ranks = 1;
-  state.coverage_sum = 0xfedcba9876543210ULL;
-  state.classes = {"a"};
-  state.config = {{"seed", "1"}};
-  CHECK(to_json(state) ==
-        R"({"allreduce_s":0.0,"best":{"epoch":0,"value":null},"bytes_read":0,"classes":["a"],"compute_s":0.0,)"
-        R"("config":{"seed":"1"},"correct":0,"coverage_sum":18364758544493064720,"cursor":0,"data_wait_s":0.0,)"
-        R"("elapsed_s":0.0,"epoch":0,"epoch_seconds":0.0,"imbalance_s":0.0,"logical_ranks":1,)"
-        R"("loss_scale":{"good_steps":0,"scale":65536.0},"loss_sum":0.0,"manifest_sha256":"","optimizer_updates":0,)"
-        R"("replaced_samples":0,"schedule":{"bad_epochs":0,"best":null,"reductions":0},"skipped_steps":0,)"
-        R"("split_sha256":"","step":0,"trained_on":"","update_s":0.0,"versions":{},"without_loss":0})");
-}
-
 TEST_CASE("a state that no run leaves is refused by the name of its field") {
   using Change = void (*)(TrainingState&);
   const std::vector<std::pair<std::string, Change>> cases = {

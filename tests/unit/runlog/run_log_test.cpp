@@ -116,6 +116,42 @@ TEST_CASE("other columns than before are refused") {
   CHECK_THROWS_AS(RunLog(folder.path(), {"valid_iou"}, 0, 0), ConfigError);
 }
 
+TEST_CASE("a table that an older program began gets the columns that it lacks, empty in its rows") {
+  const test::TemporaryFolder folder;
+  {
+    RunLog log(folder.path(), kFigures, 0, 0);
+    for (const int64_t epoch : {1, 2}) log.epoch(row_of(epoch), 10 * epoch);
+  }
+  // As if valid_loss, the second figure and the last column had not been thought of.
+  const CsvTable now = epochs_of(folder);
+  std::string older;
+  for (int64_t row = -1; row < now.rows(); ++row) {
+    std::vector<std::string> fields;
+    for (int64_t column = 0; column < static_cast<int64_t>(now.columns().size()); ++column) {
+      const std::string& name = now.columns()[static_cast<size_t>(column)];
+      if (name == "valid_loss" || name == "valid_auroc_Hernia" || name == "replaced_samples") continue;
+      fields.push_back(row < 0 ? name : now.at(row, column));
+    }
+    older += join(fields, ",") + "\n";
+  }
+  write_file_atomically(folder / "epochs.csv", older);
+  {
+    RunLog log(folder.path(), kFigures, 1, 10);
+    log.epoch(row_of(2), 20);
+  }
+  const CsvTable rows = epochs_of(folder);
+  CHECK(rows.columns() == now.columns());
+  REQUIRE(rows.rows() == 2);
+  CHECK(rows.at(0, rows.column("valid_loss")).empty());
+  CHECK(rows.at(0, rows.column("replaced_samples")).empty());
+  for (const char* name : {"epoch", "train_loss", "valid_auroc", "update_s", "skipped_steps"})
+    CHECK(rows.at(0, rows.column(name)) == now.at(0, now.column(name)));
+  for (const char* name : {"epoch", "valid_loss", "valid_auroc", "replaced_samples"})
+    CHECK(rows.at(1, rows.column(name)) == now.at(1, now.column(name)));
+  write_file_atomically(folder / "epochs.csv", older + "3,1\n");
+  CHECK_THROWS_WITH(RunLog(folder.path(), kFigures, 3, 30), Catch::Contains("a row with 2 fields"));
+}
+
 TEST_CASE("monitor names a column that training can watch") {
   CHECK(monitored(row_of(1), "valid.auroc") == 0.75);
   CHECK(monitored(row_of(1), "valid.loss") == 0.25);

@@ -1,0 +1,42 @@
+#include <algorithm>
+#include <set>
+
+#include "dtrain/config/schema.hpp"
+
+namespace dtrain {
+
+using Values = std::map<std::string, std::string>;
+
+static std::string value_or_not_set(const Values& values, const std::string& key) {
+  const auto found = values.find(key);
+  return found == values.end() ? "not set" : found->second;
+}
+
+ConfigDifferences config_differences(const std::vector<Key>& keys, const Values& then, const Values& now,
+                                     const std::vector<std::string>& may_differ) {
+  ConfigDifferences differences;
+  std::set<std::string> known;
+  for (const Key& key : keys) {
+    known.insert(key.name);
+    const bool compared =
+        key.in_fingerprint && std::find(may_differ.begin(), may_differ.end(), key.name) == may_differ.end();
+    if (!compared || (!then.contains(key.name) && !now.contains(key.name))) continue;
+    const bool came_later = !key.in_older_runs.empty() && !then.contains(key.name);
+    const std::string before = came_later ? key.in_older_runs : value_or_not_set(then, key.name);
+    const std::string after = value_or_not_set(now, key.name);
+    if (before != after)
+      differences.changed.push_back(key.name + " was " + before +
+                                    (came_later ? ", as before there was this key," : "") + " and is now " + after);
+  }
+  for (const auto& [name, value] : then)
+    if (!known.contains(name)) differences.unknown.push_back(name);
+  return differences;
+}
+
+ConfigDifferences config_differences(const Values& then, const Values& now,
+                                     const std::vector<std::string>& may_differ) {
+  Experiment any;
+  return config_differences(describe(any), then, now, may_differ);
+}
+
+}  // namespace dtrain

@@ -1,0 +1,126 @@
+// Runs of older programs go on: what a checkpoint does not hold counts as what was done before there was the key.
+#include <fstream>
+#include <set>
+
+#include "dtrain/config/schema.hpp"
+#include "dtrain/config/sources.hpp"
+#include "support/catch.hpp"
+#include "support/source_folder.hpp"
+
+using namespace dtrain;
+
+namespace {
+
+using Values = std::map<std::string, std::string>;
+
+/// The keys that the fingerprint of the first release has: its checkpoints hold each of them that had an effect.
+std::set<std::string> first_release_keys() {
+  std::ifstream file(test::source_folder() + "/tests/support/reference/first_release_keys.txt");
+  std::set<std::string> keys;
+  for (std::string line; std::getline(file, line);) keys.insert(line);
+  REQUIRE(keys.size() == 108);
+  return keys;
+}
+
+/// What a value that older runs had is read as, and printed again.
+std::string printed_again(const Key& key, const std::string& value) {
+  const YamlSource source{"older runs", "", "/", 0, false};
+  std::vector<Problem> problems;
+  const std::optional<YamlNode> node = parse_value(value, source, problems);
+  if (!node || !problems.empty()) return "no YAML";
+  const std::string wrong = key.codec.read(*node, {"/", ""});
+  return wrong.empty() ? key.codec.print() : wrong;
+}
+
+/// What stands against older runs going on with these keys, one sentence each.
+std::vector<std::string> judge(const std::vector<Key>& keys, const std::set<std::string>& first) {
+  std::vector<std::string> wrong;
+  std::set<std::string> names;
+  for (const Key& key : keys) {
+    names.insert(key.name);
+    if (key.in_fingerprint && !first.contains(key.name) && key.in_older_runs.empty())
+      wrong.push_back(key.name + " does not say what older runs had: .older_runs_had(\"value\") on its line");
+    if (!key.in_older_runs.empty() && printed_again(key, key.in_older_runs) != key.in_older_runs)
+      wrong.push_back(key.name + ": older runs had " + key.in_older_runs + ", which is printed as " +
+                      printed_again(key, key.in_older_runs));
+  }
+  for (const std::string& name : first)
+    if (!names.contains(name)) wrong.push_back(name + " is gone, so that no run that has it can go on");
+  return wrong;
+}
+
+/// A schema of three keys; the fields must outlive it.
+struct MadeUp {
+  int64_t old_number = 1;
+  double later = 0.5;
+  bool free = true;
+  std::vector<Key> keys;
+
+  MadeUp() {
+    keys.emplace_back("group.old", whole_codec(old_number, {}), "Of the first release.");
+    keys.emplace_back("group.later", real_codec(later, {}), "Came later; its default is not what was done before.")
+        .older_runs_had("0");
+    keys.emplace_back("group.free", flag_codec(free), "Changes no result.").outside_fingerprint();
+  }
+
+  ConfigDifferences differences(const Values& then, const Values& now, const std::vector<std::string>& may = {}) const {
+    return config_differences(keys, then, now, may);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("every key of the fingerprint that came after the first release says what older runs had") {
+  Experiment any;
+  for (const std::string& sentence : judge(describe(any), first_release_keys())) {
+    INFO(sentence);
+    CHECK(sentence.empty());
+  }
+}
+
+TEST_CASE("a key that says nothing of older runs, or a value that is not one, is found") {
+  MadeUp made;
+  CHECK(judge(made.keys, {"group.old"}).empty());
+  CHECK(judge(made.keys, {"group.old", "group.gone"}).size() == 1);
+  const std::vector<std::string> silent = judge(made.keys, {});
+  REQUIRE(silent.size() == 1);
+  CHECK_THAT(silent[0], Catch::StartsWith("group.old does not say"));
+  made.keys[1].older_runs_had("none");
+  CHECK(judge(made.keys, {"group.old"}).size() == 1);
+  made.keys[1].older_runs_had("0.0");  // compared as text, so it must be the text that is printed
+  CHECK(judge(made.keys, {"group.old"}).size() == 1);
+}
+
+TEST_CASE("a key that a checkpoint does not hold counts as what older runs had, and differs where that differs") {
+  const MadeUp made;
+  CHECK(made.differences({{"group.old", "1"}}, {{"group.old", "1"}, {"group.later", "0"}}).none());
+  const auto differ = made.differences({{"group.old", "1"}}, {{"group.old", "1"}, {"group.later", "0.5"}});
+  CHECK(differ.unknown.empty());
+  CHECK(differ.changed == std::vector<std::string>{"group.later was 0, as before there was this key, and is now 0.5"});
+  CHECK(made.differences({{"group.old", "1"}}, {{"group.old", "1"}, {"group.later", "0.5"}}, {"group.later"}).none());
+  // A checkpoint that holds it is believed.
+  CHECK(made.differences({{"group.old", "1"}, {"group.later", "0.5"}}, {{"group.old", "1"}, {"group.later", "0.5"}})
+            .none());
+  CHECK_FALSE(made.differences({{"group.old", "1"}, {"group.later", "0.5"}}, {{"group.old", "1"}, {"group.later", "0"}})
+                  .none());
+}
+
+TEST_CASE("a key of the first release that a checkpoint does not hold is refused by its name") {
+  const MadeUp made;
+  CHECK(made.differences({}, {{"group.old", "1"}}).changed ==
+        std::vector<std::string>{"group.old was not set and is now 1"});
+  CHECK(made.differences({{"group.old", "1"}}, {}).changed ==
+        std::vector<std::string>{"group.old was 1 and is now not set"});
+}
+
+TEST_CASE("a key that this program does not have tells of a newer one, whatever may differ") {
+  const MadeUp made;
+  const auto differ = made.differences({{"group.old", "1"}, {"group.newer", "7"}, {"group.free", "false"}},
+                                       {{"group.old", "1"}}, {"group.newer"});
+  CHECK(differ.unknown == std::vector<std::string>{"group.newer"});
+  CHECK(differ.changed.empty());
+}
+
+TEST_CASE("keys outside the fingerprint may differ, in checkpoints of a program that counted them in too") {
+  CHECK(config_differences(Values{{"seed", "1"}, {"data.allow_links", "true"}}, Values{{"seed", "1"}}, {}).none());
+}
