@@ -16,10 +16,16 @@ COMMON = {
 }
 CHIPS = {"format": "image_folder", "root": "chips", "image": {"size": [32, 32]}}
 XRAY = {"format": "nih_cxr14", "root": "xray", "labels": "Data_Entry_2017_v2020.csv", "image": {"size": [32, 32]}}
-CELLS = {"format": "image_mask", "root": "cells", "image": {"size": [64, 64]}}
+CELLS = {"format": "image_mask", "root": "cells", "image": {"size": [48, 48]}}
 ADAM = {"name": "adam", "learning_rate": 0.001}
 HEAVY = 100
 MOMENTUM = {"name": "sgd", "learning_rate": 0.01, "momentum": 0.9, "nesterov": True}
+SMALLER = {"data": {"image": {"size": [16, 16]}}}  # a CPU convolves float16 slowly
+# What a deep network adds to the others is its layers, which every step goes through: two steps, of 8 and of 4. The epochs,
+# the metrics of many pictures and the other numbers of processes are the small networks' to show.
+FEW = 12
+DEEP = {"epochs": 1, "data": {"split": {"valid": 4 / COUNT, "test": (COUNT - 4 - FEW) / COUNT}}}
+EVERY_STEP = ("checkpoint.every=1 steps", "checkpoint.keep=100")
 
 
 class SameBits(program.ProgramTest):
@@ -30,7 +36,7 @@ class SameBits(program.ProgramTest):
             cls.sample(kind, COUNT)
 
     def train(self, name, ranks, *words):
-        folder = f"{name}-{ranks}" + "".join(words).replace("/", "_")
+        folder = f"{name}-{ranks}"
         self.good("--config", f"{name}.yaml", "--run-dir", folder, *words, ranks=ranks, timeout=240)
         return self.run_at(folder)
 
@@ -40,28 +46,28 @@ class SameBits(program.ProgramTest):
         self.good("--config", f"{name}.yaml", "--run-dir", folder, "--limit-steps", 1, *words)
         run = self.run_at(folder)
         self.assertEqual(run.facts()["steps"], 1)
-        return run
+        return run.hash()
 
-    def joined_and_trained(self, run, ranks):
+    def joined_and_trained(self, run, ranks, epochs, samples):
         """The processes were one job of `ranks`, and it went through all its samples in enough steps."""
         facts = run.facts()
         self.assertEqual((facts["ranks"], facts["logical_ranks"], len(facts["hosts"])), (ranks, 4, ranks))
         self.assertEqual([host["rank"] for host in facts["hosts"]], [str(rank) for rank in range(ranks)])
-        self.assertGreaterEqual(facts["steps"], 10)
+        self.assertEqual(facts["steps"], epochs * (samples // BATCH + 1))
         self.assertRegex(facts["result_sha256"], "^[0-9a-f]{64}$")
         self.assertEqual((run.folder / "DONE").read_text(), f"result_sha256 {facts['result_sha256']}\n")
         rows = run.rows()
-        self.assertEqual([int(row["ranks"]) for row in rows], [ranks] * EPOCHS)
-        self.assertEqual([int(row["samples"]) for row in rows], [TRAIN] * EPOCHS)
-        self.assertEqual([int(row["steps"]) for row in rows], [TRAIN // BATCH + 1] * EPOCHS)
+        self.assertEqual([int(row["ranks"]) for row in rows], [ranks] * epochs)
+        self.assertEqual([int(row["samples"]) for row in rows], [samples] * epochs)
+        self.assertEqual([int(row["steps"]) for row in rows], [samples // BATCH + 1] * epochs)
         self.assertEqual(len(run.events("step")), facts["steps"])
 
-    def judge(self, name, *parts):
+    def judge(self, name, *parts, processes=(1, 2, 3, 4), epochs=EPOCHS, samples=TRAIN):
         self.write_config(name, COMMON, *parts)
         runs = {}
-        for ranks in (1, 2, 3, 4):
-            runs[ranks] = self.train(name, ranks)
-            self.joined_and_trained(runs[ranks], ranks)
+        for ranks in processes:
+            runs[ranks] = self.train(name, ranks, *(EVERY_STEP if ranks == 1 else ()))
+            self.joined_and_trained(runs[ranks], ranks, epochs, samples)
         hashes = {ranks: run.hash() for ranks, run in runs.items()}
         self.assertEqual(len(set(hashes.values())), 1, hashes)
         first = runs[1]
@@ -74,54 +80,57 @@ class SameBits(program.ProgramTest):
         return first
 
     def training_moved_the_weights(self, name, trained):
-        early = self.short_run(name)
-        before = program.tensor_checksums(early.checkpoints()[-1], "model.")
+        early = trained.checkpoints()[0]
+        self.assertTrue(early.name.startswith("epoch-0000-step-00000001."), early)
+        before = program.tensor_checksums(early, "model.")
         after = program.tensor_checksums(trained.checkpoints()[-1], "model.")
         self.assertEqual(before.keys(), after.keys())
         self.assertGreater(len(before), 10)
         self.assertEqual([tensor for tensor in before if before[tensor] == after[tensor]], [], "tensors that training left alone")
-        other_seed = self.short_run(name, "seed=12")
-        self.assertEqual(len({early.hash(), other_seed.hash(), trained.hash()}), 3)
+        self.assertEqual(len({program.result_of(early), self.short_run(name, "seed=12"), trained.hash()}), 3)
 
     def test_small_cnn_with_dropout_and_momentum(self):
         run = self.judge("small_cnn", {"model": {"name": "small_cnn", "dropout": 0.5}, "data": CHIPS, "optimizer": MOMENTUM})
-        self.assertNotEqual(self.train("small_cnn", 2, "seed=12").hash(), run.hash())
-        self.assertNotEqual(self.train("small_cnn", 2, "model.dropout=0").hash(), run.hash(), "dropout was off")
-        for key in ("hflip", "vflip", "rot90", "brightness", "contrast"):
-            self.assertNotEqual(self.train("small_cnn", 2, f"data.augment.{key}=0").hash(), run.hash(), f"{key} was off")
-        self.assertNotEqual(self.train("small_cnn", 3, "distributed.logical_ranks=3").hash(), run.hash(), "V does not matter")
+        # That each kind of augmentation changes the result is shown in augment_test.py.
+        steps = [program.result_of(run.checkpoints()[0])]
+        self.assertEqual(self.short_run("small_cnn"), steps[0])
+        steps += [self.short_run("small_cnn", word) for word in ("model.dropout=0", "distributed.logical_ranks=3")]
+        self.assertEqual(len(set(steps)), 3, "dropout was off, or V does not matter")
 
     def test_unet_with_batch_normalisation_and_adam(self):
         self.judge("unet", {"model": {"name": "unet"}, "data": CELLS, "optimizer": ADAM})
 
     def test_densenet121_with_14_labels_and_adam(self):
-        self.judge("densenet121", {"model": {"name": "densenet121"}, "data": XRAY, "optimizer": ADAM})
+        self.judge("densenet121", {"model": {"name": "densenet121"}, "data": XRAY, "optimizer": ADAM}, DEEP, processes=(1, 3),
+                   epochs=1, samples=FEW)
 
     def test_resnet50_with_momentum(self):
-        self.judge("resnet50", {"model": {"name": "resnet50"}, "data": CHIPS, "optimizer": MOMENTUM})
+        # Of 32 x 32 pictures a single pixel reaches the last layers: after two steps an evaluation is not finite.
+        self.judge("resnet50", {"model": {"name": "resnet50"}, "data": {**CHIPS, "image": {"size": [48, 48]}}, "optimizer": MOMENTUM}, DEEP,
+                   processes=(1, 3), epochs=1, samples=FEW)
 
     def test_bfloat16_with_batch_normalisation(self):
-        self.judge("unet_bf16", {"precision": "bf16", "model": {"name": "unet"}, "data": {**CELLS, "image": {"size": [32, 32]}}, "optimizer": ADAM})
+        self.judge("unet_bf16", {"precision": "bf16", "model": {"name": "unet"}, "optimizer": ADAM,
+                                 "data": {**CELLS, "image": {"size": [32, 32]}}}, processes=(1, 3))
 
     def test_float16_with_a_scaled_loss(self):
         """A term of the loss so heavy that the first scales overflow: steps are skipped, the same ones by any number of processes."""
         run = self.judge("small_cnn_fp16", {"precision": "fp16", "model": {"name": "small_cnn"}, "data": XRAY, "optimizer": ADAM,
-                                            "loss": {"pos_weight": [HEAVY] * 14}})
+                                            "loss": {"pos_weight": [HEAVY] * 14}}, SMALLER, processes=(1, 3))
         steps = run.events("step")
         skipped = [event["step"] for event in steps if event.get("skipped")]
         self.assertEqual(skipped[0], 1)
         self.assertNotIn(len(steps), skipped)
         self.assertEqual(sum(int(row["skipped_steps"]) for row in run.rows()), len(skipped))
         self.assertEqual(steps[-1]["loss_scale"], 65536 / 2 ** len(skipped))
-        for ranks in (2, 3, 4):
-            more = self.run_at(f"small_cnn_fp16-{ranks}").events("step")
-            self.assertEqual([(event["train_loss"], event["loss_scale"]) for event in more],
-                             [(event["train_loss"], event["loss_scale"]) for event in steps])
+        more = self.run_at("small_cnn_fp16-3").events("step")
+        self.assertEqual([(event["train_loss"], event["loss_scale"]) for event in more],
+                         [(event["train_loss"], event["loss_scale"]) for event in steps])
 
     def test_whole_batches_dealt_out_and_a_global_batch_that_does_not_divide(self):
         self.write_config("pieces", COMMON, {"model": {"name": "small_cnn"}, "data": {**CHIPS, "distribute": "batches"}, "optimizer": ADAM})
         options = ("batch.per_rank=", "batch.global=10")
-        runs = {ranks: self.train("pieces", ranks, *options) for ranks in (1, 3, 4)}
+        runs = {ranks: self.train("pieces", ranks, *options) for ranks in (1, 3)}
         self.assertEqual(len({run.hash() for run in runs.values()}), 1)
         self.assertEqual([int(row["samples"]) for row in runs[3].rows()], [TRAIN] * EPOCHS)
         self.assertEqual([int(row["steps"]) for row in runs[3].rows()], [4] * EPOCHS)
