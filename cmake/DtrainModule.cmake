@@ -35,11 +35,17 @@ function(dtrain_sources target set)
   endif()
 endfunction()
 
-# dtrain_unity(TARGET): a release build compiles the files of this target three at a time, as if they were one, so that what
-# headers cost is paid once for three. All other builds compile each by itself.
+# dtrain_unity(TARGET): the files of this target are compiled three at a time, as if they were one, so that what headers cost
+# is paid once for three. Not in debug builds: there each file shows that it includes what it uses.
+if(CMAKE_BUILD_TYPE STREQUAL Release)
+  set(unity ON)
+else()
+  set(unity OFF)
+endif()
+option(DTRAIN_UNITY "Compile three files of a module as one" ${unity})
 function(dtrain_unity target)
   foreach(part ${target} ${target}_torch)
-    if(TARGET ${part} AND CMAKE_BUILD_TYPE STREQUAL Release)
+    if(TARGET ${part} AND DTRAIN_UNITY)
       set_target_properties(${part} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 3)
     endif()
   endforeach()
