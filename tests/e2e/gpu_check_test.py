@@ -2,21 +2,50 @@
 
 import json
 import os
+import pathlib
 import subprocess
 import sys
 
 import program
 
 CHECK = program.ROOT / "scripts/gpu_check"
+# dtrain with less to do. What is measured is measured on a small network, and what compares bits takes two steps of a few
+# small pictures: on a CPU rates mean nothing, and the rehearsal is the script's, not the networks'.
+LESS = f"""#!/bin/bash
+words=("$@")
+for ((i = 0; i < $#; ++i)); do
+  case ${{words[i]}} in
+    bench) words+=(model.name=small_cnn model.dropout=0) ;;
+    distributed.logical_ranks=4) words+=("data.image.size=[32,32]" batch.per_rank=2 data.synthetic.samples=32) ;;
+    --limit-steps) words[i + 1]=2 ;;
+  esac
+done
+exec "{program.DTRAIN}" "${{words[@]}}"
+"""
+# A program whose runs in bf16 end badly, and whose others leave what a run leaves for the script to compare.
+BROKEN = f"""#!/bin/bash
+line="$*"
+case $line in
+  *precision=bf16*) exit 70 ;;
+  *--run-dir*) folder=${{line#*--run-dir }} && mkdir -p "${{folder%% *}}" && echo '{{"result_sha256": "0123"}}' >"${{folder%% *}}/run.json" ;;
+  *) exec "{program.DTRAIN}" "$@" ;;
+esac
+"""
 
 
 class GpuCheckTest(program.ProgramTest):
-    def check(self, *words, env=None):
-        return subprocess.run([sys.executable, "-B", str(CHECK), "--program", program.DTRAIN, *words], cwd=self.folder, text=True,
+    def script(self, name, text):
+        (self.folder / name).write_text(text)
+        (self.folder / name).chmod(0o755)
+        return self.folder / name
+
+    def check(self, *words, env=None, dtrain=program.DTRAIN):
+        return subprocess.run([sys.executable, "-B", str(CHECK), "--program", str(dtrain), *words], cwd=self.folder, text=True,
                               capture_output=True, env=program.environment(env), timeout=280, check=False)
 
     def test_a_rehearsal_passes_and_reports_every_part(self):
-        ended = self.check("--device", "cpu", "--quick", "--python", "/bin/false", "--output", "report.json")
+        (self.folder / "test_gpu").symlink_to(pathlib.Path(program.DTRAIN).resolve().with_name("test_gpu"))  # looked for beside it
+        ended = self.check("--device", "cpu", "--quick", "--python", "/bin/false", "--output", "report.json", dtrain=self.script("less", LESS))
         self.assertEqual(ended.returncode, 0, ended.stderr)
         report = json.loads((self.folder / "report.json").read_text(encoding="utf-8"))
         self.assertEqual(report["wrong"], [])
@@ -34,12 +63,11 @@ class GpuCheckTest(program.ProgramTest):
         self.assertNotEqual(told["bits.fp32"]["1 alone"], told["bits.bf16"]["1 alone"])
 
     def test_what_goes_wrong_is_reported_and_returned(self):
-        wrapper = self.folder / "broken"
-        wrapper.write_text(f'#!/bin/sh\ncase "$*" in *precision=bf16*) exit 70 ;; esac\nexec "{program.DTRAIN}" "$@"\n')
-        wrapper.chmod(0o755)
-        ended = self.check("--device", "cpu", "--quick", "--only", "bits", "--program", str(wrapper))
+        ended = self.check("--device", "cpu", "--quick", "--only", "bits", dtrain=self.script("broken", BROKEN))
         self.assertEqual(ended.returncode, 1, ended.stderr)
-        self.assertEqual(len(json.loads(ended.stdout)["wrong"]), 5, ended.stdout)  # four runs, and no hash to compare
+        wrong = json.loads(ended.stdout)["wrong"]
+        self.assertEqual(len(wrong), 5, ended.stdout)  # four runs, and no hash to compare
+        self.assertTrue(all("bf16" in sentence for sentence in wrong), wrong)
 
     def test_without_a_gpu_it_says_why_it_does_not_begin(self):
         if os.path.exists("/dev/nvidia0"):
