@@ -41,7 +41,7 @@ def read_table(path):
         return list(csv.DictReader(file))
 
 
-class CommandsTest(program.ProgramTest):
+class Commands(program.ProgramTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -51,18 +51,14 @@ class CommandsTest(program.ProgramTest):
         cls.write_config("chips", SMALL, CHIPS)
         cls.write_config("xray", SMALL, XRAY)
         cls.write_config("cells", {key: SMALL[key] for key in SMALL if key != "model"}, CELLS)
-        cls.trained = {}
 
     def run_of(self, name):
         """The run of a configuration by two ranks, made once."""
-        if name not in self.trained:
-            ended = self.good("--config", f"{name}.yaml", "--run-dir", f"run_{name}", ranks=2)
-            self.trained[name] = ended, self.run_at(f"run_{name}")
-        return self.trained[name]
+        def train():
+            return self.good("--config", f"{name}.yaml", "--run-dir", f"run_{name}", ranks=2), self.run_at(f"run_{name}")
+        return self.once(name, train)
 
-
-class Words(CommandsTest):
-    """Help, versions, configuration."""
+    # Help, versions, configuration.
 
     def test_help_and_version_go_to_stdout(self):
         whole = self.good("--help")
@@ -146,8 +142,8 @@ class Words(CommandsTest):
         ended = self.call(*files, "--print-config", env={"DTRAIN_CONFIG__OPTIMIZER__RATE": "1"})
         self.fails(ended, 78, "DTRAIN_CONFIG__OPTIMIZER__RATE")
 
+    # check.
 
-class Check(CommandsTest):
     def test_an_image_folder(self):
         ended = self.good("check", "--config", "chips.yaml", "--json", "--world-size", 2)
         facts = ended.json()
@@ -225,8 +221,8 @@ class Check(CommandsTest):
         for name in ("defect/chip_0002.jpg", "good/chip_0003.png"):
             self.assertIn(name, ended.err)
 
+    # bench.
 
-class Bench(CommandsTest):
     def test_comm_adds_up_right_with_every_algorithm_and_says_what_it_costs(self):
         ended = self.good("bench", "comm", "--bytes", "4,40000", "--limit-steps", 5, "--json", ranks=3)
         report = ended.json()
@@ -258,8 +254,8 @@ class Bench(CommandsTest):
         ended = self.call("bench", "stpe")
         self.assertEqual(ended.code, 64, ended)
 
+    # Training.
 
-class Training(CommandsTest):
     def test_a_timeline_shows_all_ranks(self):
         path = self.folder / "timeline.json"
         ended = self.good("--config", "chips.yaml", "epochs=1", "--run-dir", "traced", "--trace", path, ranks=2)
@@ -387,8 +383,8 @@ class Training(CommandsTest):
         for column in ("valid_loss", "valid_accuracy", "valid_auroc"):
             self.assertEqual(self.run_at("frozen").rows()[0][column], run.rows()[epoch - 1][column])
 
+    # eval.
 
-class Evaluation(CommandsTest):
     def evaluate(self, name, checkpoint, output, *words, ranks=None):
         ended = self.good("eval", "--config", f"{name}.yaml", "--checkpoint", checkpoint, "--output", output, "--json", *words, ranks=ranks)
         return ended.json(), read_table(self.folder / output / "predictions.csv")
@@ -488,8 +484,8 @@ class Evaluation(CommandsTest):
         self.good("eval", "--config", "chips.yaml", "--checkpoint", checkpoint, "output.dir=there", "name=mine")
         self.assertTrue((self.folder / "there/mine/predictions.csv").exists())
 
+    # sample.
 
-class Samples(CommandsTest):
     def test_the_same_seed_gives_the_same_pictures_and_another_gives_others(self):
         for kind in ("chips", "xray", "cells"):
             self.good("sample", "--kind", kind, "--count", 12, "--output", f"{kind}_a", "--seed", 5)
