@@ -387,6 +387,12 @@ class ProgramTest(unittest.TestCase):
         self.assertEqual([path.name for path in self.folder.glob("core*")], [])
 
 
+def at_once(calls, most=3):
+    """What the calls give, in their order; `most` of them are made at a time."""
+    with concurrent.futures.ThreadPoolExecutor(most) as pool:
+        return [made.result() for made in [pool.submit(call) for call in calls]]
+
+
 class SideBySide(unittest.TestSuite):
     """Runs the tests of a class at_once at a time, because most of a test is waiting for programs to start and to end. Each is
     told in one line when it is over."""
