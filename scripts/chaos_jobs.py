@@ -27,6 +27,7 @@ JOB = {
              "split": {"valid": 12 / 60}, "augment": {"hflip": 0.5, "brightness": 0.2}},
 }
 STEPS_PER_EPOCH = 6
+FEW = 8  # trials: a test's, not a campaign's
 LAST_STEPS = 3  # a job that has no more than these left may end before a signal is heeded
 GONE_WITHIN = 5  # seconds after which no process of a job that lost one may be left
 ENDS_WITHIN = 120  # seconds
@@ -108,6 +109,7 @@ class Campaign:
 
     def __init__(self, args, name, epochs, save_every="1 step"):
         self.args, self.name, self.epochs = args, name, epochs
+        self.few = args.count <= FEW
         self.lock = threading.Lock()
         self.hash, self.seconds, self.training = None, {}, {}  # of the undisturbed run; by number of processes
         self.program = common.built(args.build, "dtrain", "dtrain")
@@ -149,7 +151,7 @@ class Campaign:
 
     def begin(self, folder, ranks):
         """A job to be disturbed. Many trials learn how long it takes before the first of them, a few as they need it."""
-        for count in (1, 2, 3, 4) if self.args.count > 8 else (ranks,):
+        for count in (ranks,) if self.few else (1, 2, 3, 4):
             self.undisturbed(count)
         return self.job(folder, ranks)
 
@@ -222,7 +224,8 @@ class Campaign:
                 for number, fact, failure in (future.result() for future in done):
                     if failure:
                         failures.append(failure)
-                        common.say(f"FAILED: {failure}; again: scripts/chaos {self.name} --seed {self.args.seed} --trial {number}")
+                        common.say(f"FAILED: {failure}; again: scripts/chaos {self.name} --count {self.args.count} "
+                                   f"--seed {self.args.seed} --trial {number}")
                     elif fact is None:
                         late += 1
                     else:
@@ -244,9 +247,14 @@ class Campaign:
         return 0
 
 
+def epochs_of(args):
+    """A few trials have a job of half the length; so a trial that is repeated alone is told the count that it was one of."""
+    return 6 if args.count <= FEW else 12
+
+
 def kill(args):
     """kill -9 of one rank, of mpirun, or of all."""
-    with Campaign(args, "kill", epochs=12) as campaign:
+    with Campaign(args, "kill", epochs=epochs_of(args)) as campaign:
         def trial(folder, draw):
             ranks = draw.choice((2, 3, 4))
             whom = draw.choice(("rank", "rank", "rank", "mpirun", "all"))
@@ -289,7 +297,7 @@ def kill(args):
 
 def signals(args):
     """USR1 through mpirun."""
-    with Campaign(args, "signals", epochs=12, save_every="1000000 epochs") as campaign:
+    with Campaign(args, "signals", epochs=epochs_of(args), save_every="1000000 epochs") as campaign:
         def trial(folder, draw):
             ranks = draw.choice((1, 2, 3, 4))
             job = campaign.begin(folder, ranks)

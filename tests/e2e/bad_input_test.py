@@ -364,8 +364,8 @@ class BadInput(program.ProgramTest):
             ("small", 78, "30 logical ranks", ("distributed.logical_ranks=30",)),
             ("small", 78, "mpi", ("distributed.backend=mpi",)))
         self.check_cases(
-            ("small", 78, "more processes (3)", "(2)", ("distributed.logical_ranks=2",)),
-            ("small", 78, "serial", ("distributed.backend=serial",)), ranks=(3,))
+            ("small", 78, "more processes (2)", "(1)", ("distributed.logical_ranks=1",)),
+            ("small", 78, "serial", ("distributed.backend=serial",)), ranks=(2,))
 
     def test_weights_of_another_network(self):
         self.good("--config", "cells.yaml", "--run-dir", "unet")
