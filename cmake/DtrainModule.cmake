@@ -92,11 +92,17 @@ function(dtrain_bundle_test name target seconds ranks)
   set_property(GLOBAL APPEND PROPERTY DTRAIN_BUNDLE_TESTS "${name} ${seconds} ${ranks} ${target} ${arguments}")
 endfunction()
 
-# dtrain_test(NAME SOURCES … TORCH … USES module … [TIMEOUT s] [NOT_IN_BUNDLE]): a Catch2 program, one CTest entry, label unit.
+# dtrain_test(NAME SOURCES … TORCH … USES module … [TIMEOUT s] [COST s] [TIMING] [NOT_IN_BUNDLE]): a Catch2 program, one CTest
+# entry, label unit. COST: about what it takes, where that is long, so that it starts early. TIMING: label timing too, for what a
+# machine that stands still for seconds could upset.
 function(dtrain_test name)
-  cmake_parse_arguments(arg "NOT_IN_BUNDLE" "TIMEOUT" "SOURCES;TORCH;USES;LIBS" ${ARGN})
+  cmake_parse_arguments(arg "TIMING;NOT_IN_BUNDLE" "TIMEOUT;COST" "SOURCES;TORCH;USES;LIBS" ${ARGN})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
+  endif()
+  set(labels unit)
+  if(arg_TIMING)
+    list(APPEND labels timing)
   endif()
   add_executable(test_${name} ${arg_SOURCES})
   target_include_directories(test_${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
@@ -107,8 +113,11 @@ function(dtrain_test name)
   target_compile_options(test_${name} PRIVATE ${DTRAIN_COLD})
   dtrain_sources(test_${name} test TORCH ${arg_TORCH})
   add_test(NAME unit.${name} COMMAND test_${name})
-  set_tests_properties(unit.${name} PROPERTIES LABELS unit TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 4
+  set_tests_properties(unit.${name} PROPERTIES LABELS "${labels}" TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 4
     ENVIRONMENT DTRAIN_SOURCE_DIR=${CMAKE_SOURCE_DIR})
+  if(arg_COST)
+    set_tests_properties(unit.${name} PROPERTIES COST ${arg_COST})
+  endif()
   if(NOT arg_NOT_IN_BUNDLE)
     dtrain_bundle_test(unit.${name} test_${name} ${arg_TIMEOUT} 0)
   endif()

@@ -5,7 +5,7 @@ import subprocess
 import time
 
 import common
-from chaos_jobs import Campaign, Failed, add_trials, events
+from chaos_jobs import Campaign, Failed, add_trials, epochs_of, events
 
 WAYS = ("moved", "removed", "link", "entered", "unlocked")
 TOLD = (66, 74)  # a folder that goes while the job starts may be told as absent
@@ -54,7 +54,7 @@ def take(way, folder, campaign):
 def trial_of(campaign):
     def trial(folder, draw):
         ranks, way = draw.choice((1, 2, 3)), draw.choice(WAYS)
-        job, second = campaign.job(folder, ranks), None
+        job, second = campaign.begin(folder, ranks), None
         names = [folder.with_name(folder.name + ending) for ending in ("-away", "-other", "-removed", ".rescued")]
         try:
             if not campaign.wait_for_moment(job, folder, ranks, draw):
@@ -99,8 +99,7 @@ def trial_of(campaign):
 
 
 def taken(args):
-    with Campaign(args, "taken", epochs=12) as campaign:
-        campaign.undisturbed()
+    with Campaign(args, "taken", epochs=epochs_of(args)) as campaign:
         facts, failures, late = campaign.run(trial_of(campaign))
         return campaign.tell(facts, failures, late, "folders taken", {"seconds to the end": [fact["seconds"] for fact in facts],
                                                                       "resumed at step": [fact["step"] for fact in facts]})

@@ -1,4 +1,5 @@
 """Imported by scripts/chaos: trainings that are made to stand still, or to be slow, at random moments."""
+import concurrent.futures
 import contextlib
 import fcntl
 import json
@@ -141,7 +142,6 @@ class Trial:
     def hang_disk(self, training, pictures):
         """One picture is leased by this process: whoever opens it waits, as on a disk that hangs, for up to 45 s
         (/proc/sys/fs/lease-break-time). The rank that does is the victim."""
-        signal.signal(signal.SIGIO, signal.SIG_IGN)  # the kernel tells that somebody waits
         training.leased = os.open(self.draw.choice(pictures), os.O_RDONLY)
         until(lambda: leased(training.leased), PATIENCE, "a lease on a picture")
         waiting = []
@@ -247,19 +247,24 @@ def stalls(args):
     dtrain = common.built(args.build, "dtrain", "dtrain")
     trials = [args.trial] if args.trial is not None else range(args.count)
     rows = {kind: [] for kind in args.kinds}
-    wrong = 0
-    with hosts_up("link" in args.kinds):
-        for number in trials:
-            trial = Trial(args.seed, number, args.kinds)
-            try:
-                seconds = one_stall(dtrain, trial, args.abort)
-                rows[trial.kind].append(seconds)
-                verdict = f"76 after {seconds:.1f} s, {trial.behind()} named"
-            except Wrong as what:
-                wrong += 1
-                verdict = f"WRONG: {what}"
-            common.say(f"{trial.kind}, {trial.ranks} ranks: {verdict}; again: scripts/chaos stalls --count 1 --seed {args.seed} "
-                       f"--trial {number} --kinds {','.join(args.kinds)}")
+    signal.signal(signal.SIGIO, signal.SIG_IGN)  # the kernel tells of leases that somebody waits
+
+    def attempt(number):
+        trial = Trial(args.seed, number, args.kinds)
+        try:
+            seconds, verdict = one_stall(dtrain, trial, args.abort), ""
+        except Wrong as what:
+            seconds, verdict = None, f"WRONG: {what}"
+        common.say(f"{trial.kind}, {trial.ranks} ranks: {verdict or f'76 after {seconds:.1f} s, {trial.behind()} named'}; again: "
+                   f"scripts/chaos stalls --count 1 --seed {args.seed} --trial {number} --kinds {','.join(args.kinds)}")
+        return trial.kind, seconds
+
+    jobs = 1 if "link" in args.kinds else args.jobs  # there is one link
+    with hosts_up("link" in args.kinds), concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        for kind, seconds in pool.map(attempt, trials):
+            if seconds is not None:
+                rows[kind].append(seconds)
+    wrong = len(trials) - sum(map(len, rows.values()))
     print(f"{'':6}  stalls  named, ended with 76, no process left  longest s")
     for kind, seconds in rows.items():
         print(f"{kind:6}  {len(seconds):6}  {len(seconds):39}  {max(seconds, default=0):9.1f}")

@@ -3,7 +3,6 @@
 import ctypes
 import json
 import os
-import resource
 import shutil
 import struct
 import zlib
@@ -20,12 +19,13 @@ XRAY = {"data": {"format": "nih_cxr14", "root": "xray", "labels": "Data_Entry_20
 CELLS = {"model": {"name": "unet"}, "data": {"format": "image_mask", "root": "cells"}}
 SOON = 20  # seconds: before any waiting for ranks, data or time limits; a busy machine is no failure
 LINE_LIMIT = 400  # characters of a sentence that is still one
+LIBC = ctypes.CDLL(None)
 
 
 def without_write_override():
     """Root may write anywhere; without this capability the mode of a folder counts for root as well."""
     if os.geteuid() == 0:
-        ctypes.CDLL(None).prctl(24, 1, 0, 0, 0)  # PR_CAPBSET_DROP, CAP_DAC_OVERRIDE
+        LIBC.prctl(24, 1, 0, 0, 0)  # PR_CAPBSET_DROP, CAP_DAC_OVERRIDE
 
 
 def huge_png(width, height):
@@ -36,6 +36,9 @@ def huge_png(width, height):
 
 
 class BadInput(program.ProgramTest):
+    """The sentences themselves are the unit tests' of the modules that say them (tests/unit/config, data, io, model). Here is what
+    the program makes of them: its codes and its last line, alone and, once for each way there, under mpirun."""
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -57,9 +60,10 @@ class BadInput(program.ProgramTest):
         """dtrain with `config` and `options` ends with `code`, alone or under mpirun, and its last line holds `words`."""
         for count in ranks:
             with self.subTest(words=words, options=options, ranks=count):
-                ended = self.call("--config", f"{config}.yaml", "--run-dir", "run", *options, ranks=count)
+                run = "run_" + self.id().rpartition(".")[2]
+                ended = self.call("--config", f"{config}.yaml", "--run-dir", run, *options, ranks=count)
                 self.fails(ended, code, *words, rank=None if count is None else 0)
-                self.assertFalse((self.folder / "run/DONE").exists())
+                self.assertFalse((self.folder / run / "DONE").exists())
                 yield ended
 
     def check_cases(self, *cases, **how):
@@ -94,21 +98,15 @@ class BadInput(program.ProgramTest):
 
     def test_an_unknown_key_is_named_with_its_place_and_the_likely_word(self):
         (self.folder / "typo.yaml").write_text("data:\n  format: image_folder\n  root: chips\noptimizer:\n  lerning_rate: 0.1\n")
-        for ranks in (None, 2):
-            ended = self.call("--config", "typo.yaml", ranks=ranks)
-            self.fails(ended, 78, "typo.yaml:5:3", "optimizer.lerning_rate", "learning_rate'", rank=0 if ranks else None)
-            self.assertNotIn("MPI_ABORT", ended.err)  # MPI had not started
-            if ranks is None:
-                self.assertLess(ended.seconds, SOON)
+        ended = self.call("--config", "typo.yaml")
+        self.fails(ended, 78, "typo.yaml:5:3", "optimizer.lerning_rate", "learning_rate'")
+        self.assertLess(ended.seconds, SOON)
 
-    def test_a_configuration_that_is_too_large_or_too_deep_is_refused_at_once(self):
-        for name, text, words in (("large", "[" * 2_000_000, ("large.yaml:1:1", "larger than 1 MiB")),
-                                  ("deep", "data: " + "[" * 200_000, ("deep.yaml:1:", "nested deeper than 32 levels")),
-                                  ("folded", "".join(f"{' ' * i}a:\n" for i in range(1000)), ("folded.yaml:33:", "nested deeper"))):
-            (self.folder / f"{name}.yaml").write_text(text)
-            ended = self.call("--config", f"{name}.yaml")
-            self.fails(ended, 78, *words)
-            self.assertLess(ended.seconds, SOON)
+    def test_a_configuration_that_is_too_deep_is_refused_at_once(self):
+        (self.folder / "deep.yaml").write_text("data: " + "[" * 200_000)
+        ended = self.call("--config", "deep.yaml")
+        self.fails(ended, 78, "deep.yaml:1:", "nested deeper than 32 levels")
+        self.assertLess(ended.seconds, SOON)
 
     def test_what_stands_beside_the_labels_of_patients_reaches_no_file_and_no_message(self):
         root = self.copy("xray", "secret")
@@ -139,25 +137,20 @@ class BadInput(program.ProgramTest):
         def plain(text):
             self.assertFalse({"\x1b", "\u202e"} & set(text), text)
             self.assertFalse([line for line in text.splitlines() if line.startswith("dtrain: error 0")], text)
-        ended = self.call("check", "--config", "small.yaml", "data.root=hostile", "--json")
+        ended = self.call("check", "--config", "small.yaml", "data.root=hostile", "--json", "--output", "hostile.json")
         self.fails(ended, 65, "2 findings")
         self.assertIn("é肺" + written, ended.err)
         plain(ended.out + ended.err)
-        self.assertEqual({os.path.basename(row["path"]) for row in json.loads((self.folder / "check.json").read_text())["bad"]}, {evil, "é肺" + evil})
+        self.assertEqual({os.path.basename(row["path"]) for row in json.loads((self.folder / "hostile.json").read_text())["bad"]}, {evil, "é肺" + evil})
         ended = self.good("--config", "small.yaml", "--run-dir", "hostile_run", "data.root=hostile", "data.loader.on_bad_sample=replace",
                           "data.split.valid=0")
         log = (self.folder / "hostile_run/log.txt").read_text()
         self.assertIn("  " + str(data / "good") + "/" + written, log)
         plain(ended.err + log)
-        (self.folder / evil).write_bytes(b"no checkpoint")
-        ended = self.call("verify", ".", "--json")
+        (self.folder / "hostile_checkpoints").mkdir()
+        (self.folder / "hostile_checkpoints" / evil).write_bytes(b"no checkpoint")
+        ended = self.call("verify", "hostile_checkpoints", "--json")
         plain(ended.out + ended.err)
-        (self.folder / evil).unlink()
-        (data / "good" / evil).rename(data / "x\ndtrain: error 0: all good")
-        (data / "x\ndtrain: error 0: all good").unlink()
-        (data / "x\ndtrain: error 0: all good").mkdir()
-        self.fails(self.call("--config", "small.yaml", "data.root=hostile"), 65, "'x\\ndtrain: error 0: all good' holds characters that steer")
-        self.fails(self.call("--config", "small.yaml", 'name="a\\eb"'), 78, "name wants a text without characters that steer")
         self.fails(self.call("--config", "a\x1b[2Jb.yaml"), 64, "a word of the command line holds a control character: 'a\\u001b[2Jb.yaml'")
 
     def test_all_mistakes_are_told_at_once(self):
@@ -169,18 +162,12 @@ class BadInput(program.ProgramTest):
             for place in ("many.yaml:2:", "many.yaml:4:", "many.yaml:5:", "many.yaml:7:", "command line"):
                 self.assertEqual(sum(line.startswith(place) for line in ended.err.splitlines()), 1, ended)
             self.assertEqual(ended.out, "")
+            self.assertNotIn("MPI_ABORT", ended.err)  # MPI had not started
 
     def test_wrong_values_are_told_soon(self):
         for words, wanted in (
             (("model.outputs=3.5",), "model.outputs"),
-            (("data.image.size=[0, 32]",), "data.image.size"),
-            (("schedule.decay.patience=3",), "schedule.decay.patience"),
-            (("batch.global=8",), "batch."),
-            (("optimizer.learning_rate=nan",), "optimizer.learning_rate"),
-            (("distributed.watchdog.abort=3",), "distributed.watchdog.abort"),
             (("data.root=${NOT_SET_ANYWHERE}",), "NOT_SET_ANYWHERE"),
-            (("model.name=unet",), "unet"),
-            (("task=segmentation",), "task"),
             (("data={format: image_folder",), "command line"),
         ):
             with self.subTest(words=words):
@@ -188,85 +175,57 @@ class BadInput(program.ProgramTest):
                 self.assertEqual(ended.code, 78, ended)
                 self.assertIn(wanted, ended.err)
                 self.assertLess(ended.seconds, SOON)
-        ended = self.call("--config", "cells.yaml", "data.image.size=[30, 48]")
-        self.fails(ended, 78, "data.image.size", "16", "30 × 48")
 
     def test_a_configuration_that_cannot_be_read(self):
-        self.fails(self.call("--config", "absent.yaml"), 66, "absent.yaml")
         self.fails(self.call("--config", "absent.yaml", ranks=2), 66, "absent.yaml", rank=0)
         self.fails(self.call("check", "--config", "small.yaml", "--config", "absent.yaml"), 66, "absent.yaml")
-        (self.folder / "torn.yaml").write_text("data: {format: image_folder\nmodel: [\n")
-        self.fails(self.call("--config", "torn.yaml"), 78, "torn.yaml:")
-        (self.folder / "binary.yaml").write_bytes(bytes(range(256)) * 4)
-        self.fails(self.call("--config", "binary.yaml"), 78, "binary.yaml")
 
     # Data sets.
 
     def test_files_and_folders_that_are_absent(self):
+        self.check_cases(("small", 66, "data.root", "nowhere", ("data.root=nowhere",)), ranks=(2,))
         self.check_cases(
-            ("small", 66, "data.root", "nowhere", ("data.root=nowhere",)),
             ("xray", 66, "labels.csv", ("data.labels=labels.csv",)),
-            ("cells", 66, "annotations", ("data.image_mask.masks=annotations",)),
-            ("small", 66, "list.txt", ("data.split.files={train: list.txt, valid: list.txt}",)),
-            ("small", 66, "pretrained.safetensors", ("model.weights=pretrained.safetensors",)),
-            ranks=(None, 2))
+            ("small", 66, "pretrained.safetensors", ("model.weights=pretrained.safetensors",)))
 
     def test_folders_without_pictures(self):
         (self.copy("chips", "gap") / "third").mkdir()
-        (self.folder / "bare").mkdir()
-        (self.folder / "file_root").write_text("no folder")
-        self.check_cases(
-            ("small", 65, "gap/third", "holds no picture", ("data.root=gap",)),
-            ("small", 65, "bare", "no class folders", ("data.root=bare",)),
-            ranks=(None, 2))
-        self.assertIn(self.call("--config", "small.yaml", "data.root=file_root").code, (65, 66))
+        self.check_cases(("small", 65, "gap/third", "holds no picture", ("data.root=gap",)))
 
     def test_pictures_without_mask_and_masks_without_picture(self):
         root = self.copy("cells", "unpaired")
         gone = [root / "masks/cells_0002.png", root / "masks/cells_0007.png", root / "images/cells_0005.png"]
         for path in gone:
             path.unlink()
-        for ended in self.check_cases(("cells", 65, "3 problems", ("data.root=unpaired",)), ranks=(None, 2)):
+        for ended in self.check_cases(("cells", 65, "3 problems", ("data.root=unpaired",)), ranks=(2,)):
             for name in ("images/cells_0002.png", "images/cells_0007.png", "masks/cells_0005.png"):
                 self.assertIn(name, ended.err)
 
     def test_masks_in_which_no_listed_value_stands(self):
-        self.check_cases(("cells", 65, "mask_values", "0, 255", ("data.image_mask.mask_values={7: 1}",)), ranks=(None, 2))
+        self.check_cases(("cells", 65, "mask_values", "0, 255", ("data.image_mask.mask_values={7: 1}",)))
 
     def test_pictures_that_the_table_names_but_the_disk_lacks_are_listed_up_to_a_cap(self):
         root = self.copy("xray", "holes")
         names = sorted(path.name for path in (root / "images").iterdir())
         for name in names[:30]:
             (root / "images" / name).unlink()
-        for ended in self.check_cases(("xray", 66, "30 pictures", "Data_Entry_2017_v2020.csv", ("data.root=holes",)), ranks=(None, 2)):
+        for ended in self.check_cases(("xray", 66, "30 pictures", "Data_Entry_2017_v2020.csv", ("data.root=holes",))):
             self.assertIn(names[0], ended.err)
             listed = sum(name in ended.err for name in names[:30])
             self.assertTrue(5 <= listed < 30, ended)
             self.assertIn(f"and {30 - listed} more", ended.err)
 
-    def test_label_tables_that_are_wrong(self):
-        root = self.copy("xray", "wrong_table")
-        table = root / "Data_Entry_2017_v2020.csv"
-        good = table.read_text()
-        row = good.splitlines()[1]
-        for text, code, words in (
-            ("", 65, ()),
-            ("\n".join(good.splitlines()[:1]) + "\n", 65, ("no sample",)),
-            (good.replace("Image Index", "Picture", 1), 65, ("Image Index",)),
-            (good.replace("No Finding", "Flu", 1), 65, ("Flu",)),
-            (good + row + "\n", 65, (row.split(",")[0],)),
-            ("\0\1\2" * 100, 65, ()),
-        ):
-            table.write_text(text)
-            with self.subTest(text=text[:60]):
-                ended = self.call("--config", "xray.yaml", "data.root=wrong_table")
-                self.fails(ended, code)
-                self.assertIn("wrong_table", ended.err)
-                for word in words:
-                    self.assertIn(word, ended.err)
+    def test_a_label_table_that_is_wrong(self):
+        table = self.copy("xray", "wrong_table") / "Data_Entry_2017_v2020.csv"
+        table.write_text(table.read_text().replace("No Finding", "Flu", 1))
+        for ended in self.check_cases(("xray", 65, "wrong_table", "none of the 14 findings", ("data.root=wrong_table",))):
+            self.assertIn("line 2: 'Flu'", ended.err)
 
     def test_pictures_that_are_damaged(self):
-        cases = (
+        root = self.copy("chips", "damaged")
+        pictures = {suffix: iter(sorted((root / "good").glob("*." + suffix))) for suffix in ("png", "jpg")}
+        victims = {}
+        for suffix, name, damage in (
             ("png", "cut", lambda path: path.write_bytes(path.read_bytes()[:-2000])),
             ("jpg", "cut", lambda path: path.write_bytes(path.read_bytes()[:-200])),
             ("jpg", "headless", lambda path: path.write_bytes(path.read_bytes()[:20])),
@@ -274,25 +233,24 @@ class BadInput(program.ProgramTest):
             ("png", "text", lambda path: path.write_text("<html>404 not found</html>\n")),
             ("png", "promise", lambda path: path.write_bytes(huge_png(2**31 - 1, 2**31 - 1))),
             ("png", "bomb", lambda path: path.write_bytes(huge_png(30000, 30000))),
-        )
-        for suffix, name, damage in cases:
-            root = self.copy("chips", f"{suffix}_{name}")
-            victim = sorted((root / "good").glob("*." + suffix))[0]
-            damage(victim)
-            with self.subTest(root.name):
-                options = (f"data.root={root.name}", "data.split.valid=0", "--progress", "none")
-                ended = self.call("--config", "small.yaml", "--run-dir", "run", *options)
-                self.fails(ended, 65, victim)
-                checked = self.call("check", "--config", "small.yaml", f"data.root={root.name}")
-                self.assertEqual(checked.code, 65, checked)
-                self.assertEqual(len(checked.errors), 1, checked)
-                self.assertIn(str(victim), checked.err)
+        ):
+            victims[suffix, name] = next(pictures[suffix])
+            damage(victims[suffix, name])
+        checked = self.call("check", "--config", "small.yaml", "data.root=damaged", "--output", "damaged.json")
+        self.fails(checked, 65, "7 findings")
+        for victim in victims.values():
+            self.assertIn(str(victim), checked.err)
+        for kind in (("png", "cut"), ("png", "bomb")):
+            alone = self.copy("chips", "_".join(kind))
+            shutil.copy(victims[kind], alone / "good" / victims[kind].name)
+            self.check_cases(("small", 65, alone / "good" / victims[kind].name,
+                              (f"data.root={alone.name}", "data.split.valid=0", "--progress", "none")))
 
     def test_a_damaged_picture_on_any_rank_ends_all(self):
         root = self.copy("chips", "one_bad")
         for number, path in enumerate(sorted((root / "good").glob("*.jpg"))[:3]):
             path.write_bytes(path.read_bytes()[: 100 + number])
-        ended = self.call("--config", "small.yaml", "--run-dir", "run", "data.root=one_bad", "data.split.valid=0", ranks=3)
+        ended = self.call("--config", "small.yaml", "--run-dir", "one_bad_run", "data.root=one_bad", "data.split.valid=0", ranks=3)
         self.assertEqual(ended.code, 65, ended)
         self.assertEqual(len(ended.errors), 1, ended)
         for line in ended.errors:
@@ -304,57 +262,46 @@ class BadInput(program.ProgramTest):
         lists.mkdir()
         (lists / "train.txt").write_text("\n".join(names[:12] + ["good/ghost.png"]))
         (lists / "valid.txt").write_text("\n".join(names[12:]))
-        (lists / "again.txt").write_text("\n".join(names[11:]))
         (lists / "right.txt").write_text("\n".join(names[:12]))
-        (lists / "empty.txt").write_text("")
         def options(train, valid):
             return (f"data.split.files={{train: {lists}/{train}, valid: {lists}/{valid}}}",)
-        for train, valid, code, words in (
-            ("train.txt", "valid.txt", 66, ("train.txt:13", "good/ghost.png")),
-            ("right.txt", "again.txt", 65, ("again.txt:1", names[11])),
-            ("empty.txt", "valid.txt", 78, ("data.split", "no sample for training")),
-        ):
-            with self.subTest(train=train, valid=valid):
-                ended = self.call("--config", "small.yaml", "--run-dir", "run", *options(train, valid))
-                self.fails(ended, code, "data.split")
-                for word in words:
-                    self.assertIn(word, ended.err)
+        for ended in self.check_cases(("small", 66, "data.split", options("train.txt", "valid.txt"))):
+            self.assertIn("train.txt:13: 'good/ghost.png'", ended.err)
         self.good("--config", "small.yaml", "--run-dir", "lists", *options("right.txt", "valid.txt"))
 
     def test_patients_in_two_parts_are_a_warning(self):
         ended = self.good("--config", "xray.yaml", "--run-dir", "leak", "data.split.by=sample", "data.split.valid=0.4")
         self.assertIn("split leak", ended.err)
         self.assertIn("train and valid", ended.err)
-        ended = self.good("--config", "xray.yaml", "--run-dir", "apart", "data.split.by=patient", "data.split.valid=0.4")
-        self.assertNotIn("leak", ended.err)
 
     # Ranks that were not started alike.
 
-    def check_ranks(self, first, second, code, *words, rank=0, **how):
-        with self.subTest(first=first, second=second):
-            common = ("--config", "small.yaml", "--run-dir", "unlike", "--progress", "none")
-            ended = self.call_ranks((*common, *first), (*common, *second), **how)
-            self.fails(ended, code, *words, rank=rank)
-            self.assertFalse((self.folder / "unlike").exists(), ended)
+    def check_ranks(self, *cases, **how):
+        """Jobs of two ranks that are started with the words `first` and `second`; each ends with `code`, and the last line, which
+        `rank` says, holds `words`."""
+        def job(number, first, second):
+            common = ("--config", "small.yaml", "--run-dir", f"unlike_{self.id().rpartition('.')[2]}_{number}", "--progress", "none")
+            return lambda: self.call_ranks((*common, *first), (*common, *second), **how)
+        jobs = program.at_once([job(number, first, second) for number, (first, second, *_) in enumerate(cases)])
+        for (first, second, code, rank, *words), ended in zip(cases, jobs):
+            with self.subTest(first=first, second=second):
+                self.fails(ended, code, *words, rank=rank)
+        self.assertEqual(list(self.folder.glob(f"unlike_{self.id().rpartition('.')[2]}_*")), [])
 
     def test_ranks_that_were_started_unlike_are_told_in_what(self):
-        for first, second, words in (
-            ((), ("optimizer.learning_rate=0.01",), ("optimizer.learning_rate (0.01 against 0.001)",)),
-            (("epochs=2",), (), ("epochs (1 against 2)",)),
-            (("distributed.logical_ranks=4",), ("distributed.logical_ranks=2",), ("distributed.logical_ranks (2 against 4)",)),
-            (("distributed.logical_ranks=4",), (), ("distributed.logical_ranks (auto against 4)",)),
-            ((), ("distributed.reduction=ring",), ("distributed.reduction (ring against canonical)",)),
-            ((), ("distributed.intra_host=network",), ("distributed.intra_host (network against auto)",)),
-            ((), ("distributed.bucket_mb=1",), ("distributed.bucket_mb (1 against auto)",)),
-            ((), ("distributed.check_every=7",), ("distributed.check_every (7 against auto)",)),
-            ((), ("checkpoint.every=5 steps",), ("checkpoint.every (5 steps against 1 epoch)",)),
+        differences = (
+            ((), ("optimizer.learning_rate=0.01",), ("optimizer.learning_rate (0.01 against 0.001); ",)),
+            (("distributed.logical_ranks=4", "epochs=2"), (), ("distributed.logical_ranks (auto against 4), and in epochs; ",)),
+            ((), ("distributed.reduction=ring", "distributed.intra_host=network", "distributed.bucket_mb=1", "distributed.check_every=7",
+                  "checkpoint.every=5 steps"),
+             ("checkpoint.every (5 steps against 1 epoch), and in distributed.bucket_mb, distributed.check_every, "
+              "distributed.intra_host, distributed.reduction; ",)),
             ((), ("optimizer.name=sgd", "seed=3"), ("optimizer.betas (not set against", "optimizer.name", "seed")),
-            ((), ("--limit-steps", "2"), ("--limit-steps (2 against not given)",)),
-            ((), ("--dry-run",), ("--dry-run (given against not given)",)),
-            ((), ("--trace", "t.json"), ("--trace (t.json against not given)",)),
-            ((), ("--resume", "never"), ("--resume (never against auto)",)),
-        ):
-            self.check_ranks(first, second, 78, "rank 1 @ ", " differs from rank 0 in ", *words, "; all ranks must be started with the same")
+            (("--dry-run",), ("--resume", "never", "--limit-steps", "2", "--trace", "t.json"),
+             ("--resume (never against auto), and in --dry-run, --limit-steps, --trace; ",)),
+        )
+        self.check_ranks(*((first, second, 78, 0, "rank 1 @ ", " differs from rank 0 in ", *words, "; all ranks must be started with the same")
+                           for first, second, words in differences))
         self.assertFalse((self.folder / "t.json").exists())
 
     def test_ranks_with_another_folder_command_or_processor_are_told(self):
@@ -362,12 +309,11 @@ class BadInput(program.ProgramTest):
                    78, "--run-dir (there against here)", rank=0)
         self.fails(self.call_ranks(("--config", "small.yaml"), ("eval", "--config", "small.yaml", "--checkpoint", "x")),
                    78, "command (eval against train)", rank=0)
-        self.check_ranks((), (), 78, "processor: vector code (DEFAULT against ", "processors of one kind",
+        self.check_ranks(((), (), 78, 0, "processor: vector code (DEFAULT against ", "processors of one kind"),
                          env_of_ranks={0: {"ATEN_CPU_CAPABILITY": "avx2"}, 1: {"ATEN_CPU_CAPABILITY": "default"}})
 
     def test_ranks_that_see_other_data_are_told(self):
         self.good("sample", "--kind", "chips", "--count", 24, "--seed", 9, "--output", "other_chips")
-        self.check_ranks((), ("data.root=other_chips",), 78, " in data (", "all ranks must see the same files")
         lists = self.folder / "halves"
         lists.mkdir()
         names = sorted(str(path.relative_to(self.folder / "chips")) for path in (self.folder / "chips").rglob("*.*"))
@@ -379,7 +325,8 @@ class BadInput(program.ProgramTest):
         def options(folder):
             root = lists / folder
             return (f"data.root={root}", f"data.split.files={{train: {root}/train.txt, valid: {root}/valid.txt}}")
-        self.check_ranks(options("one"), options("two"), 78, " in split of the data (", "all ranks must see the same files")
+        self.check_ranks(((), ("data.root=other_chips",), 78, 0, " in data (", "all ranks must see the same files"),
+                         (options("one"), options("two"), 78, 0, " in split of the data (", "all ranks must see the same files"))
 
     def test_the_same_data_in_another_folder_are_the_same(self):
         self.copy("chips", "chips_of_node_1")
@@ -389,17 +336,17 @@ class BadInput(program.ProgramTest):
         self.assertTrue(self.run_at("two_roots").done())
 
     def test_a_rank_that_leaves_before_the_others_ends_the_job(self):
-        self.check_ranks((), ("typo=3",), 78, "unknown key 'typo'", rank=1)
-        self.check_ranks((), ("--cofnig",), 64, "--cofnig", rank=1)
-        self.check_ranks((), ("distributed.backend=serial",), 78, "serial", rank=1)
-        self.check_ranks((), ("data.root=nowhere",), 66, "nowhere", rank=1)
-        # A rank that ends well before the others have joined MPI: mpirun notices it or not, by who came first. Where it
-        # does not, the watchdog ends the wait.
-        for words in (("--help",), ("info",)):
-            ended = self.call_ranks(("--config", "small.yaml", "--run-dir", "unlike", "distributed.watchdog.abort=8 s"), words)
-            self.assertNotEqual(ended.code, 0, ended)
-            if ended.errors:
-                self.fails(ended, 76, "in start-up", rank=0)
+        self.check_ranks(((), ("typo=3",), 78, 1, "unknown key 'typo'"),
+                         ((), ("--cofnig",), 64, 1, "--cofnig"),
+                         ((), ("distributed.backend=serial",), 78, 1, "serial"),
+                         ((), ("data.root=nowhere",), 66, 1, "nowhere"))
+
+    def test_a_rank_that_ends_well_before_the_others_have_joined_ends_the_job(self):
+        # mpirun notices it or not, by who came first. Where it does not, the watchdog ends the wait.
+        ended = self.call_ranks(("--config", "small.yaml", "--run-dir", "joined", "distributed.watchdog.abort=8 s"), ("info",))
+        self.assertNotEqual(ended.code, 0, ended)
+        if ended.errors:
+            self.fails(ended, 76, "in start-up", rank=0)
 
     def test_more_ranks_than_cores_are_a_warning(self):
         cores = len(os.sched_getaffinity(0))
@@ -415,59 +362,32 @@ class BadInput(program.ProgramTest):
         self.check_cases(
             ("small", 78, "model.outputs", "2 classes", ("model.outputs=5",)),
             ("small", 78, "30 logical ranks", ("distributed.logical_ranks=30",)),
-            ("small", 78, "batch.global", ("batch.per_rank=", "batch.global=3", "distributed.logical_ranks=4")),
-            ("small", 78, "last", ("batch.per_rank=100", "batch.last=drop")),
-            ("small", 78, "'goood'", ("data.classes=[defect, goood]",)),
-            ("small", 78, "valid.nothing", ("checkpoint.best.monitor=valid.nothing",)),
-            ("small", 78, "mpi", ("distributed.backend=mpi",)),
-            ("xray", 78, "Flu", ("data.classes=[Hernia, Flu]",)))
+            ("small", 78, "mpi", ("distributed.backend=mpi",)))
         self.check_cases(
-            ("small", 78, "more processes (3)", "(2)", ("distributed.logical_ranks=2",)),
-            ("small", 78, "serial", ("distributed.backend=serial",)), ranks=(3,))
-        tiny = self.folder / "tiny"
-        for kind in ("defect", "good"):
-            (tiny / kind).mkdir(parents=True)
-            shutil.copy(sorted((self.folder / "chips" / kind).glob("*.png"))[0], tiny / kind)
-        self.check_cases(("small", 78, "2 samples", "logical ranks", ("data.root=tiny", "data.split.valid=0")), ranks=(3,))
+            ("small", 78, "more processes (2)", "(1)", ("distributed.logical_ranks=1",)),
+            ("small", 78, "serial", ("distributed.backend=serial",)), ranks=(2,))
 
     def test_weights_of_another_network(self):
         self.good("--config", "cells.yaml", "--run-dir", "unet")
         weights = self.folder / "unet/best.safetensors"
-        for ended in self.check_cases(("small", 65, "unet/best.safetensors", (f"model.weights={weights}",)), ranks=(None, 2)):
+        for ended in self.check_cases(("small", 65, "unet/best.safetensors", (f"model.weights={weights}",))):
             self.assertIn("missing: ", ended.err)
         self.fails(self.call("eval", "--config", "cells.yaml", "model.base_width=4", "--checkpoint", weights), 65, "best.safetensors")
         self.fails(self.call("eval", "--config", "small.yaml", "--checkpoint", weights), 78, "best.safetensors", "foreground", "defect, good")
         self.fails(self.call("eval", "--config", "small.yaml", "--checkpoint", "none.safetensors"), 66, "none.safetensors")
-        torn = self.folder / "torn.safetensors"
-        torn.write_bytes(weights.read_bytes()[:-7])
-        (self.folder / "text.safetensors").write_text("not weights at all, but a line of text\n")
-        for name in ("torn.safetensors", "text.safetensors"):
-            self.check_cases(("cells", 65, name, (f"model.weights={name}",)))
         self.check_cases(("cells", 65, "no checkpoint", ("--resume", str(weights))))
 
     def test_a_run_folder_that_cannot_be_written(self):
         locked = self.folder / "locked"
         locked.mkdir()
         locked.chmod(0o555)
-        for ranks in (None, 2):
-            ended = self.call("--config", "small.yaml", "--run-dir", "locked/run", ranks=ranks, before=without_write_override)
-            self.fails(ended, 77, "locked/run", rank=0 if ranks else None)
+        ended = self.call("--config", "small.yaml", "--run-dir", "locked/run", before=without_write_override)
+        self.fails(ended, 77, "locked/run")
         (self.folder / "a_file").write_text("in the way")
         ended = self.call("--config", "small.yaml", "--run-dir", "a_file")
         self.assertIn(ended.code, (66, 74, 77), ended)
         self.fails(ended, ended.code, "a_file")
         self.assertEqual((self.folder / "a_file").read_text(), "in the way")
-
-    def test_a_checkpoint_that_finds_no_room_leaves_the_older_one(self):
-        words = ("--config", "small.yaml", "--run-dir", "full_disk")
-        self.good(*words, "epochs=1")
-        old = self.run_at("full_disk").checkpoints()
-        def limit():
-            resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
-        self.fails(self.call(*words, "epochs=2", before=limit), 74, "full_disk/checkpoints/epoch-0002")
-        self.assertEqual(self.run_at("full_disk").checkpoints(), old)
-        self.good(*words, "epochs=2")
-        self.assertEqual(len(self.run_at("full_disk").rows()), 2)
 
     def test_a_folder_that_holds_something_else_is_not_overwritten_by_sample(self):
         full = self.folder / "full"
@@ -480,9 +400,9 @@ class BadInput(program.ProgramTest):
 
     def test_divergence_is_agreed_by_all_ranks(self):
         options = ("optimizer.name=sgd", "optimizer.learning_rate=1e30")
-        for ended in self.check_cases(("small", 79, "the loss", "optimizer.learning_rate", options), ranks=(None, 2, 3)):
+        for ended in self.check_cases(("small", 79, "the loss", "optimizer.learning_rate", options), ranks=(2,)):
             self.assertRegex(ended.errors[0], r"in step \d+")
 
 
 if __name__ == "__main__":
-    program.main()
+    program.main(at_once=3)

@@ -65,18 +65,19 @@ class Check(program.ProgramTest):
         # Six columns: as it is and five epochs; tiles of 64 are doubled, of 96 x 64 doubled, of 300 x 280 shrunk to 256 x 238.
         for name, tile_width, least_height in (("chips", 128, 2 * 128), ("xray", 238, 6 * 256), ("cells", 128, 6 * 192)):
             with self.subTest(name=name):
-                ended = self.good("check", "--config", f"{name}.yaml", "--preview", f"{name}.png", "--quick")
+                ended = self.good("check", "--config", f"{name}.yaml", "--preview", f"{name}.png", "--quick", "--output", f"{name}.json")
                 self.assertIn(f"preview: {name}.png", ended.out)
                 height, width = png_pixels(self.folder / f"{name}.png")
                 self.assertEqual(width, 12 + 6 * (tile_width + 12))
                 self.assertGreater(height, least_height)
         first = (self.folder / "chips.png").read_bytes()
-        self.good("check", "--config", "chips.yaml", "--preview", "again.png", "data.loader.threads=3")
+        self.good("check", "--config", "chips.yaml", "--preview", "again.png", "data.loader.threads=3", "--output", "again.json")
         self.assertEqual((self.folder / "again.png").read_bytes(), first)
-        self.good("check", "--config", "chips.yaml", "--preview", "other.png", "--quick", "seed=5")
+        self.good("check", "--config", "chips.yaml", "--preview", "other.png", "--quick", "seed=5", "--output", "other.json")
         self.assertNotEqual((self.folder / "other.png").read_bytes(), first)
 
-    def test_what_was_found_is_written_for_programs(self):
+    # The others name another file.
+    def test_what_was_found_is_written_for_programs_as_check_json(self):
         ended = self.good("check", "--config", "chips.yaml", "--json")
         written = json.loads((self.folder / "check.json").read_text())
         self.assertEqual((written.pop("bad"), written.pop("duplicates")), ([], []))
@@ -114,7 +115,8 @@ class Check(program.ProgramTest):
         self.assertRegex(found["warnings"][0], "1 picture stands there more than once with different labels, as ")
         self.assertIn("warning: 1 picture stands there more than once", ended.out)
         for seed in range(20):  # one seed or another parts them
-            ended = self.call("check", "--config", "chips.yaml", "data.root=twins", f"data.split={{valid: 0.5, seed: {seed}}}")
+            ended = self.call("check", "--config", "chips.yaml", "data.root=twins", f"data.split={{valid: 0.5, seed: {seed}}}",
+                              "--output", "parted.json")
             if ended.code == 65:
                 break
         self.assertEqual(ended.code, 65, ended)
@@ -125,19 +127,19 @@ class Check(program.ProgramTest):
         folder = sorted(path for path in (self.folder / "mixed").iterdir() if path.is_dir())[0]
         for name in ("a.webp", "b.GIF", "c.gif"):
             (folder / name).write_bytes(b"RIFF")
-        self.fails(self.call("check", "--config", "chips.yaml", "data.root=mixed"), 65, "3 pictures of formats that are not read (2 of .gif, 1 of .webp)",
+        self.fails(self.call("check", "--config", "chips.yaml", "data.root=mixed", "--output", "mixed.json"), 65, "3 pictures of formats that are not read (2 of .gif, 1 of .webp)",
                    f"{folder.name}/a.webp")
-        self.assertEqual(json.loads((self.folder / "check.json").read_text())["code"], 65)
+        self.assertEqual(json.loads((self.folder / "mixed.json").read_text())["code"], 65)
 
     def test_the_last_line_trains_what_was_checked(self):
         split = "data.split={valid: 0.5, seed: 1}"
-        told = self.good("check", "--config", "chips.yaml", "--config", "chips.yaml", split, "seed=5").out.splitlines()[-1]
+        told = self.good("check", "--config", "chips.yaml", "--config", "chips.yaml", split, "seed=5", "--output", "told.json").out.splitlines()[-1]
         self.assertTrue(told.endswith(f"dtrain --config chips.yaml --config chips.yaml '{split}' seed=5"), told)
 
     def test_a_file_that_cannot_be_written_is_an_error(self):
         self.fails(self.call("check", "--config", "chips.yaml", "--quick", "--output", "no/such/folder/check.json"), 66, "no/such/folder")
-        self.fails(self.call("check", "--config", "chips.yaml", "--quick", "--preview", "no/such/sheet.png"), 66, "no/such")
+        self.fails(self.call("check", "--config", "chips.yaml", "--quick", "--preview", "no/such/sheet.png", "--output", "sheet.json"), 66, "no/such")
 
 
 if __name__ == "__main__":
-    program.main()
+    program.main(at_once=3)

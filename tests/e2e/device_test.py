@@ -87,4 +87,4 @@ class DeviceTest(program.ProgramTest):
 
 
 if __name__ == "__main__":
-    program.main()
+    program.main(at_once=3)

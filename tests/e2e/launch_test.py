@@ -87,4 +87,4 @@ class Strangers(program.ProgramTest):
 
 
 if __name__ == "__main__":
-    program.main()
+    program.main(at_once=3)

@@ -3,8 +3,10 @@
 CMake names the programs in DTRAIN_PROGRAM and DTRAIN_MPIEXEC; a test started by hand finds the release build.
 """
 
+import concurrent.futures
 import contextlib
 import csv
+import fcntl
 import hashlib
 import json
 import os
@@ -15,6 +17,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -85,6 +88,58 @@ def wait_until(condition, seconds, what):
         time.sleep(0.01)
 
 
+class Lease:
+    """A file that this process has to itself: whoever opens it waits, as on a disk that hangs, until the end of the with
+    statement or for up to 45 s (/proc/sys/fs/lease-break-time). The kernel tells by SIGIO that somebody waits; main() ignores it."""
+
+    def __init__(self, path=None):
+        self.path, self.descriptor = path, -1
+
+    def take(self, path):
+        self.descriptor = os.open(path, os.O_RDONLY)
+
+        def taken():
+            with contextlib.suppress(BlockingIOError):  # somebody reads it at this moment
+                fcntl.fcntl(self.descriptor, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+                return True
+            return False
+        wait_until(taken, 30, f"a lease on {path}")
+
+    def __enter__(self):
+        if self.path:
+            self.take(self.path)
+        return self
+
+    def __exit__(self, *_):
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+
+
+def waits_for_lease(pid):
+    """A thread of the process waits for a file that somebody else has a lease on."""
+    for place in pathlib.Path(f"/proc/{pid}/task").glob("*/wchan"):
+        with contextlib.suppress(OSError):
+            if place.read_text() == "__break_lease":
+                return True
+    return False
+
+
+def in_status(pid, line, number):
+    """Whether a signal is among those that this line of the process's status lists: SigCgt, has a handler; ShdPnd, was sent and
+    has not come yet. False once the process is gone."""
+    with contextlib.suppress(OSError):
+        for text in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
+            if text.startswith(line + ":"):
+                return int(text.split()[1], 16) >> (number - 1) & 1 == 1
+    return False
+
+
+def signal_and_wait(pid, number):
+    """Sends a signal and waits until it has come, so that the next one is a second one."""
+    os.kill(pid, number)
+    wait_until(lambda: not in_status(pid, "ShdPnd", number), 30, f"signal {number} to come")
+
+
 class Ended:
     """How one call of dtrain ended."""
 
@@ -111,6 +166,10 @@ class Started:
 
     def send(self, number):
         self.process.send_signal(number)
+
+    def said(self):
+        """What stands on stderr so far."""
+        return os.pread(self.err.fileno(), 1 << 20, 0).decode()
 
     def ranks(self):
         """Process ids of the ranks under mpirun."""
@@ -253,6 +312,20 @@ class ProgramTest(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="dtrain-e2e-"))
         cls.addClassCleanup(shutil.rmtree, cls.folder, True)
+        cls.made, cls.making = {}, threading.Lock()
+
+    @classmethod
+    def once(cls, name, make):
+        """What make() gives, made for the first test that asks; others that ask meanwhile wait for it."""
+        with cls.making:
+            first = name not in cls.made
+            made = cls.made.setdefault(name, concurrent.futures.Future())
+        if first:
+            try:
+                made.set_result(make())
+            except BaseException as failure:
+                made.set_exception(failure)
+        return made.result()
 
     @classmethod
     def start(cls, *words, ranks=None, env=None, before=None):
@@ -264,7 +337,7 @@ class ProgramTest(unittest.TestCase):
         return cls.start(*words, ranks=ranks, env=env, before=before).wait(timeout)
 
     @classmethod
-    def call_ranks(cls, *words_of_ranks, env_of_ranks=None, timeout=30):
+    def call_ranks(cls, *words_of_ranks, env_of_ranks=None, timeout=60):
         """Runs one job whose ranks are started with different words."""
         return Started((), cwd=cls.folder, line=commands_of_ranks(words_of_ranks, env_of_ranks)).wait(timeout)
 
@@ -314,11 +387,67 @@ class ProgramTest(unittest.TestCase):
         self.assertEqual([path.name for path in self.folder.glob("core*")], [])
 
 
-def main():
+def at_once(calls, most=3):
+    """What the calls give, in their order; `most` of them are made at a time."""
+    with concurrent.futures.ThreadPoolExecutor(most) as pool:
+        return [made.result() for made in [pool.submit(call) for call in calls]]
+
+
+class SideBySide(unittest.TestSuite):
+    """Runs the tests of a class at_once at a time, because most of a test is waiting for programs to start and to end. Each is
+    told in one line when it is over."""
+
+    at_once = 3
+
+    def run(self, result, debug=False):
+        tests = list(self)
+        if not all(isinstance(test, unittest.TestCase) for test in tests):
+            for test in tests:
+                test.run(result)
+        elif tests:
+            self.run_class(type(tests[0]), tests, result)
+        return result
+
+    def run_class(self, kind, tests, result):
+        lock = threading.Lock()
+
+        def one(test):
+            own, since = unittest.TestResult(), time.monotonic()
+            test.run(own)
+            how = "skipped" if own.skipped else "ok" if own.wasSuccessful() else "FAIL"
+            with lock:
+                result.testsRun += 1
+                for mine, whole in ((own.errors, result.errors), (own.failures, result.failures), (own.skipped, result.skipped)):
+                    whole.extend(mine)
+                print(f"{test} ... {how} {time.monotonic() - since:.1f} s", file=sys.stderr, flush=True)
+
+        try:
+            if not getattr(kind, "__unittest_skip__", False):
+                kind.setUpClass()
+            with concurrent.futures.ThreadPoolExecutor(self.at_once) as pool:
+                for done in [pool.submit(one, test) for test in tests]:
+                    done.result()
+        except unittest.SkipTest as reason:
+            for test in tests:
+                result.startTest(test)
+                result.addSkip(test, str(reason))
+        except Exception:
+            result.addError(tests[0], sys.exc_info())
+        finally:
+            kind.doClassCleanups()
+
+
+def main(at_once=1):
+    """Runs the tests of the program that was started, at_once at a time."""
     for program in (DTRAIN, MPIEXEC):
         if not shutil.which(program):
             sys.exit(f"{program} is missing; build dtrain first, or name it in DTRAIN_PROGRAM or DTRAIN_MPIEXEC")
-    result = unittest.main(exit=False, verbosity=2).result
+    signal.signal(signal.SIGIO, signal.SIG_IGN)
+    loader = unittest.TestLoader()
+    if at_once > 1:
+        SideBySide.at_once = at_once
+        loader.suiteClass = SideBySide
+    result = unittest.main(exit=False, verbosity=2, testLoader=loader).result
     if not result.wasSuccessful() or (result.skipped and os.environ.get("DTRAIN_REQUIRE_ALL") == "1"):
         sys.exit(1)
     sys.exit(SKIPPED if result.skipped and result.testsRun <= len(result.skipped) else 0)

@@ -45,8 +45,8 @@ class SaveFaults(program.ProgramTest):
 
     def test_killed_at_any_call_of_a_save_the_run_goes_on_to_the_same_bits(self):
         self.assertGreater(self.calls, 30)
-        for part in range(8):
-            at = 1 + part * (self.calls - 1) // 7
+        for part in range(4):  # chaos.saves takes every call, without a training
+            at = 1 + part * (self.calls - 1) // 3
             with self.subTest(f"kill@{at} of {self.calls}"):
                 name = f"killed_{part}"
                 self.assertEqual(self.faulty(name, f"kill@{at}").code, -signal.SIGKILL)
@@ -127,4 +127,4 @@ class SaveFaults(program.ProgramTest):
 
 
 if __name__ == "__main__":
-    program.main()
+    program.main(at_once=3)

@@ -75,13 +75,13 @@ class Verify(program.ProgramTest):
         (run.folder / "DONE").unlink()
         newest = run.checkpoints()[-1]
         data = ("data.root=chips", "epochs=3")
-        for field, value in (("optimizer_updates", 2**63 - 1), ("schedule", {"bad_epochs": 0, "best": None, "reductions": -5}),
-                             ("trained_on", "nothing that it could be")):
-            shutil.copy(self.folder / "whole/checkpoints" / newest.name, newest)
-            program.change_state(newest, **{field: value})
-            self.fails(self.call("verify", newest), 65, newest.name, field)
-            self.fails(self.call("--config", "chips.yaml", "--run-dir", "impossible", "--resume", newest, *data), 65, newest.name, field)
-            self.fails(self.call("eval", "--config", "chips.yaml", "--checkpoint", newest, "--output", "out"), 65, newest.name, field)
+        # Each field, by the reader that all three have: tests/unit/checkpoint.
+        field = "schedule"
+        program.change_state(newest, schedule={"bad_epochs": 0, "best": None, "reductions": -5})
+        self.fails(self.call("verify", newest), 65, newest.name, field)
+        self.fails(self.call("--config", "chips.yaml", "--run-dir", "impossible", "--resume", newest, *data), 65, newest.name, field)
+        self.fails(self.call("eval", "--config", "chips.yaml", "--checkpoint", newest, "--output", "out"), 65, newest.name, field)
+        shutil.copy(self.folder / "whole/checkpoints" / newest.name, newest)
         program.change_state(newest, trained_on="")
         self.good("verify", newest)
 
@@ -105,17 +105,18 @@ class Verify(program.ProgramTest):
             "metrics.jsonl": lambda text: text.replace('{"event"', '{"event', 1),
             "DONE": lambda text: "",
         }
-        for name, damage in damages.items():
-            with self.subTest(name):
-                folder = "bad_" + name.partition(".")[0]
-                self.copy(folder)
-                path = self.folder / folder / name
-                text = path.read_text()
-                self.assertNotEqual(damage(text), text)
-                path.write_text(damage(text))
-                ended = self.call("verify", folder)
-                self.assertEqual(ended.code, 65, ended)
-                self.assertIn(f"{folder}/{name}", ended.err)
+        for number, names in enumerate((("config.yaml", "epochs.csv", "DONE"), ("run.json", "metrics.jsonl"))):
+            folder = self.copy(f"bad_{number}").folder
+            for name in names:
+                text = (folder / name).read_text()
+                self.assertNotEqual(damages[name](text), text)
+                (folder / name).write_text(damages[name](text))
+            ended = self.call("verify", folder.name)
+            self.assertEqual(ended.code, 65, ended)
+            for name in names:
+                with self.subTest(name):
+                    self.assertIn(f"{folder.name}/{name}: damaged", ended.out)
+                    self.assertIn(f"{folder.name}/{name}", ended.err)
 
     def test_what_a_kill_leaves_behind_is_told_and_is_no_error(self):
         run = self.copy("torn")
@@ -144,4 +145,4 @@ class Verify(program.ProgramTest):
 
 
 if __name__ == "__main__":
-    program.main()
+    program.main(at_once=3)

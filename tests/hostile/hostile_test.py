@@ -15,6 +15,7 @@ exit codes: 0 all held, 1 one did not, 64 bad command line, 66 no dtrain
 
 import argparse
 import collections
+import concurrent.futures
 import fnmatch
 import os
 import pathlib
@@ -23,6 +24,7 @@ import resource
 import shlex
 import shutil
 import sys
+import threading
 import time
 
 import kit
@@ -74,6 +76,7 @@ def chosen(args):
 class Campaign:
     def __init__(self, args):
         self.args, self.failures, self.skipped, self.ran, self.longest = args, [], [], 0, []
+        self.lock = threading.Lock()  # of what is counted and told
 
     def play(self, folder):
         fixtures = kit.Fixtures(folder / "fixtures")
@@ -81,22 +84,26 @@ class Campaign:
         # Children that are done: the largest so far was the training above.
         baseline_mb = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
         since = time.monotonic()
-        for number, (case, seed) in enumerate(chosen(self.args)):
-            self.one(case, seed, folder / f"{number:04}", fixtures, baseline_mb)
+        with concurrent.futures.ThreadPoolExecutor(self.args.jobs) as pool:
+            for played in [pool.submit(self.one, case, seed, folder / f"{number:04}", fixtures, baseline_mb)
+                           for number, (case, seed) in enumerate(chosen(self.args))]:
+                played.result()
         return time.monotonic() - since
 
     def one(self, case, seed, folder, fixtures, baseline_mb):
         try:
             watched, complaints = kit.play(case, folder, seed, fixtures, baseline_mb)
         except kit.Skip as reason:
-            self.skipped.append(case)
-            print(f"{case.name} ... skipped: {reason}", flush=True)
+            with self.lock:
+                self.skipped.append(case)
+                print(f"{case.name} ... skipped: {reason}", flush=True)
         else:
-            self.ran += 1
-            self.longest.append((watched.seconds, case.name))
-            print(f"{case.name} ... {'FAIL' if complaints else 'ok'}  {watched.code}, {watched.seconds:.2f} s, {watched.peak_mb:.0f} MB", flush=True)
-            if complaints:
-                self.tell(case, seed, folder, watched, complaints)
+            with self.lock:
+                self.ran += 1
+                self.longest.append((watched.seconds, case.name))
+                print(f"{case.name} ... {'FAIL' if complaints else 'ok'}  {watched.code}, {watched.seconds:.2f} s, {watched.peak_mb:.0f} MB", flush=True)
+                if complaints:
+                    self.tell(case, seed, folder, watched, complaints)
         if not self.args.keep:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -124,6 +131,7 @@ def read_command_line():
     parser.add_argument("--count", type=int, metavar="N", help="cases to play (default: each once)")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="another seed, other dice in the generators (default 1)")
     parser.add_argument("--only", action="append", metavar="PATTERN", help="names, with * for any letters; may be repeated")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="cases at a time (default 1)")
     parser.add_argument("--tenth", action="store_true", help="a stable choice of thirty quick ones")
     parser.add_argument("--list", action="store_true", help="print the cases and end")
     parser.add_argument("--keep", action="store_true", help="leave the folders")
@@ -132,8 +140,8 @@ def read_command_line():
         args, rest = parser.parse_known_args()
     except argparse.ArgumentError as error:
         args, rest = None, [str(error)]
-    if rest or (args.count is not None and args.count < 1):
-        print(f"hostile_test.py: error: {' '.join(rest) or '--count is at least 1'}; see --help", file=sys.stderr)
+    if rest or args.jobs < 1 or (args.count is not None and args.count < 1):
+        print(f"hostile_test.py: error: {' '.join(rest) or '--count and --jobs are at least 1'}; see --help", file=sys.stderr)
         sys.exit(64)
     return args
 

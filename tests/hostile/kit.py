@@ -17,6 +17,7 @@ import stat
 import struct
 import sys
 import tempfile
+import threading
 import time
 import zlib
 
@@ -152,13 +153,14 @@ class Fixtures:
     """What is made once by dtrain and copied into the folders of many cases."""
 
     def __init__(self, folder):
-        self.folder, self.made = pathlib.Path(folder), {}
+        self.folder, self.made, self.lock = pathlib.Path(folder), {}, threading.RLock()
 
     def get(self, name):
-        if name not in self.made:
-            site = Site(self.folder / name, random.Random(0), self)
-            self.made[name] = getattr(self, "make_" + name)(site)
-        return self.made[name]
+        with self.lock:
+            if name not in self.made:
+                site = Site(self.folder / name, random.Random(0), self)
+                self.made[name] = getattr(self, "make_" + name)(site)
+            return self.made[name]
 
     def good(self, site, *words):
         ended = program.Started(words, env=site.environment(), cwd=site.work).wait(120)

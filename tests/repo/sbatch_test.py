@@ -26,7 +26,13 @@ sys.exit(rank.wait())
 PY"""
 DTRAIN = r"""
 for word in "$@"; do echo "word $word"; done
-[[ " $* " != *" --print-config "* ]] || { echo "name: chexnet      # chexnet.yaml:3"; exit "${STUB_CONFIG_CODE:-0}"; }
+[[ " $* " != *" --print-config "* ]] || {
+  echo "name: ${STUB_NAME:-chexnet}      # chexnet.yaml:3"
+  echo "output:"
+  echo "  dir: $PWD/runs       # default"
+  exit "${STUB_CONFIG_CODE:-0}"
+}
+[[ -z ${STUB_DONE:-} ]] || { mkdir -p "$STUB_DONE" && echo result >"$STUB_DONE/DONE"; }
 [[ -z ${STUB_DEAF:-} ]] || exec python3 -c '
 import os, signal, sys, time
 time.sleep(float(os.environ["STUB_DEAF"]))
@@ -167,6 +173,21 @@ kill -9 $$""".replace("NUMBER", str(number)).replace("HEX", f"{number:x}")
                 self.assertEqual(process.returncode, 75, told)
                 self.assertIn("scontrol requeue 7", told)
                 self.assertLess(time.monotonic() - began, 9, "the script leaves with dtrain")
+
+    def test_a_launcher_that_dies_of_the_signal_when_the_run_is_done_has_done_it(self):
+        dying = LAUNCHER.replace("sys.exit(rank.wait())", "rank.wait()\nsignal.signal(signal.SIGUSR1, signal.SIG_DFL)\n"
+                                                          "os.kill(os.getpid(), signal.SIGUSR1)")
+        with self.node(mpirun=dying) as start:
+            for words, folder, how in ((("--run-dir", "r 1"), "r 1", {}), ((), "runs/chexnet", {}), ((), "runs/a b", {"STUB_NAME": '"a b"'}),
+                                       (("--run-dir", "r"), "r-seed-3", {"SLURM_ARRAY_TASK_ID": "3"})):
+                told = self.run_job(start, *words, STUB_DONE=folder, **how)
+                self.assertRegex(told, f"died of USR1, which came after this start had written (.*/)?{folder}/DONE: the run is finished")
+                self.assertIn("dtrain ended with 0", told)
+                told = self.run_job(start, *words, code=138, **how)  # that DONE is an earlier start's
+                self.assertIn("dtrain ended with 138", told)
+            self.assertIn("dtrain ended with 138", self.run_job(start, "--run-dir", "nothing", code=138))
+        with self.node() as start:  # another code is what it is
+            self.run_job(start, "--run-dir", "r", STUB_DONE="r", STUB_CODE="70", code=70)
 
     def test_a_launcher_that_starts_nothing_and_calls_it_good_is_not_believed(self):
         with self.node(srun="echo srun: error: task 0 launch failed") as start:

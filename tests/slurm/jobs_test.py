@@ -92,6 +92,10 @@ class Jobs(program.ProgramTest):
         # Slurm looks at time limits twice a minute, so this one waits beside the other tests.
         cls.limited = cls.slurm.submit("limited", "--config", "job.yaml", "epochs=100000", "--run-dir", "limited", "--progress", "none",
                                        options=("--ntasks=1", "--time=1", "--signal=B:USR1@50"), DTRAIN_MAX_RESTARTS="0")
+        run = program.Run(cls.folder / "limited")
+        cls.limited.until(lambda: run.steps_logged() > 0, 60, "a step")
+        cls.waiting = ranks_in("limited")[0]
+        os.kill(cls.waiting, signal.SIGSTOP)  # it takes no time until it is signalled
         cls.good("--config", "job.yaml", "--run-dir", "undisturbed", ranks=2)
         cls.undisturbed = program.Run(cls.folder / "undisturbed")
 
@@ -179,6 +183,8 @@ class Jobs(program.ProgramTest):
         self.assertIn("runs alone inside a Slurm job of 2 tasks", job.log())
 
     def test_before_the_time_limit_the_job_saves_and_ends_with_75_and_restarts_have_a_limit(self):
+        self.limited.until(lambda: program.in_status(self.waiting, "ShdPnd", signal.SIGUSR1), 90, "USR1 before the time limit")
+        os.kill(self.waiting, signal.SIGCONT)
         self.assertEqual(self.limited.ended(), 75, self.limited.log())
         self.assertIn("not put back, because 0 restarts are as many as DTRAIN_MAX_RESTARTS allows", self.limited.log())
         self.assertEqual(self.limited.facts()["Restarts"], "0")
@@ -235,4 +241,4 @@ if __name__ == "__main__":
     if arguments.count:
         sys.exit(campaign(arguments.count, arguments.seed, arguments.only))
     sys.argv[1:] = rest
-    program.main()
+    program.main(at_once=3)

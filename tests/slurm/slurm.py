@@ -78,20 +78,27 @@ class Job:
         self.until(lambda: self.log().count(text) >= times, seconds, f"{times} x {text!r}")
 
     def until(self, condition, seconds, what):
-        """Asks ten times a second; a job that ends meanwhile has its last word."""
-        end = time.monotonic() + seconds
+        """Looks twenty times a second, and at the job twice; one that ends meanwhile has its last word."""
+        end, asked = time.monotonic() + seconds, time.monotonic()
         while not condition():
+            if time.monotonic() < asked + 0.5:
+                time.sleep(0.05)
+                continue
+            asked = time.monotonic()
             if self.facts()["JobState"] in OVER and not condition():
                 raise AssertionError(f"job {self.number} ended without: {what}\n{self.facts()}\n{self.log()}")
             if time.monotonic() > end:
                 raise AssertionError(f"waited {seconds} s in vain: {what}\n{self.facts()}\n{self.log()}")
-            time.sleep(0.1)
 
     def signal(self, *options):
         self.slurm.call("scancel", *options, "--signal=USR1", self.number)
 
     def ended(self, seconds=90):
         """The job's exit code, once it is over for good."""
-        program.wait_until(lambda: self.facts()["JobState"] in OVER, seconds, f"job {self.number} to end: {self.log()}")
+        end = time.monotonic() + seconds
+        while self.facts()["JobState"] not in OVER:  # each look is a program that is started
+            if time.monotonic() > end:
+                raise AssertionError(f"waited {seconds} s in vain: job {self.number} to end: {self.log()}")
+            time.sleep(0.3)
         code, signal = map(int, self.facts()["ExitCode"].split(":"))
         return 128 + signal if signal else code

@@ -105,6 +105,7 @@ struct Watchdog::Impl {
     std::unique_lock lock(mutex);
     while (!leave.wait_for(lock, std::chrono::duration<double>(pause), [&] { return leaving; })) {
       lock.unlock();
+      handlers.look();
       page.words().beat.fetch_add(1);
       // A process that was stopped, or a machine asleep, has not waited all that time.
       const double passed = since.seconds();

@@ -32,6 +32,7 @@ class Watchdog {
     std::function<void(const std::string&)> warn;  ///< one sentence, on one rank
     std::function<void(const std::string&)> tell;  ///< one sentence, on one rank
     std::function<void()> end;                     ///< ends the process with 76
+    std::function<void()> look = [] {};            ///< before each look at the ranks: a test's clock
   };
   /// Made on the training thread: it is the one whose stack is recorded.
   Watchdog(const Options& options, Handlers handlers);

@@ -56,7 +56,15 @@ static bool is_at(const std::string& path, int descriptor) {
 
 bool RunLock::is_mark(const std::string& text) { return text.starts_with(kMark) || text.starts_with(kHolderBefore); }
 
-RunLock::RunLock(const std::string& folder, const std::string& holder) : path_(folder + "/.lock") {
+bool RunLock::wait_a_little(double waited_s) {
+  constexpr double kPatience = 5;  // seconds
+  if (waited_s > kPatience) return false;
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  return true;
+}
+
+RunLock::RunLock(const std::string& folder, const std::string& holder, const Patience& patience)
+    : path_(folder + "/.lock") {
   const Stopwatch waiting;
   while (true) {
     folder_ = std::make_unique<HeldFolder>(folder);  // anew: it may have been moved aside meanwhile
@@ -67,10 +75,9 @@ RunLock::RunLock(const std::string& folder, const std::string& holder) : path_(f
     if (!taken && stands()) break;
     const std::string other = holder_in(descriptor_);
     ::close(descriptor_);
-    if (waiting.seconds() > kPatience)
+    if (!patience(waiting.seconds()))
       throw ConfigError("another job trains in " + folder + " (" + (other.empty() ? "its .lock is held" : other) +
                         "); wait for it, end it, or choose another folder with --run-dir or name");
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
   left_by_ = holder_in(descriptor_);
   ::fchmod(descriptor_, 0600);  // earlier versions let the group read it

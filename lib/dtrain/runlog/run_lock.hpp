@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -14,12 +15,16 @@ namespace dtrain {
 /// whatever happens to its name. The file is nobody else's to read (0600): who can open it can lock it.
 class RunLock {
  public:
+  /// What is done between two tries at a lock that another holds, told the seconds since the first one. False: no more.
+  using Patience = std::function<bool(double waited_s)>;
+  /// Sleeps a little, up to 5 s in all: what the processes of an ended job may take to be gone.
+  static bool wait_a_little(double waited_s);
+
   /// Takes the lock of the folder, which is there, for `holder`, one line for people: "process 4711 on node17". Waits
-  /// up to kPatience for a holder that is about to end. Throws ConfigError naming the holder that stays, and like
+  /// with `patience` for a holder that is about to end. Throws ConfigError naming the holder that stays, and like
   /// throw_errno when the file cannot be made. On file systems without locks the lock is not held.
-  RunLock(const std::string& folder, const std::string& holder);
-  static constexpr double kPatience = 5;  ///< seconds: what the processes of an ended job may take to be gone
-  ~RunLock();                             ///< says in the file that nobody holds it, and lets go
+  RunLock(const std::string& folder, const std::string& holder, const Patience& patience = wait_a_little);
+  ~RunLock();  ///< says in the file that nobody holds it, and lets go
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;
 

@@ -58,6 +58,8 @@ TEST_CASE("the official NIH table gives 14 labels, pictures at any depth, patien
   DataOptions options = nih(root);
   options.classes = {"Hernia"};
   CHECK(open(options).samples[2].labels == std::vector<float>{1});
+  options.classes = {"Hernia", "Flu"};
+  CHECK(holds(error_of(78, [&] { open(options); }), "'Flu'"));
 }
 
 TEST_CASE("every picture that the table names but the folder lacks is listed, capped, as missing input") {
@@ -87,6 +89,21 @@ TEST_CASE("an unknown finding is an error with its line and value, and without t
   CHECK(holds(error_of(65, [&] { open(nih(root)); }), "line 3: 'No Finding'"));
   root.text("labels.csv", kNihHeader + nih_row("a.png", "Mass", "1") + nih_row("b.png", "", "1"));
   CHECK(holds(error_of(65, [&] { open(nih(root)); }), "line 3"));
+}
+
+TEST_CASE("a label file that is empty, has no row, no column of pictures or no text is refused by name") {
+  const TempFolder root;
+  root.picture("a.png");
+  std::string renamed = kNihHeader + nih_row("a.png", "Mass", "1");
+  renamed.replace(0, 11, "Picture");
+  for (const auto& [text, words] :
+       {std::pair<std::string, std::string>{"", ""}, {kNihHeader, "no sample"}, {renamed, "Image Index"},
+        {std::string("\0\1\2\0\1\2", 6), ""}}) {
+    root.text("labels.csv", text);
+    const std::string sentence = error_of(65, [&] { open(nih(root)); });
+    CHECK(holds(sentence, "labels.csv"));
+    CHECK(holds(sentence, words));
+  }
 }
 
 TEST_CASE("two pictures of one base name, and two rows for one picture, are refused") {

@@ -21,12 +21,14 @@ bool has(const std::string& text, const std::string& words) { return text.find(w
 
 // Ranks of one job in one process: each has a watchdog, and notes down what it is asked to do.
 struct Ranks {
-  explicit Ranks(int count, const WatchLimits& limits) : ended(static_cast<size_t>(count)) {
+  explicit Ranks(int count, const WatchLimits& limits, const std::function<void()>& look = [] {})
+      : ended(static_cast<size_t>(count)) {
     for (int r = 0; r < count; ++r) {
       Watchdog::Handlers handlers;
       handlers.warn = [this, r](const std::string& text) { note(warned, r, text); };
       handlers.tell = [this, r](const std::string& text) { note(told, r, text); };
       handlers.end = [this, r] { ended[static_cast<size_t>(r)].set_value(); };
+      handlers.look = look;
       all.push_back(std::make_unique<Watchdog>(Watchdog::Options{limits, r, count, "here"}, handlers));
       all.back()->keep_records([this, r](const FlightRecord& record) {
         const std::lock_guard lock(mutex);
@@ -111,15 +113,21 @@ TEST_CASE("a rank that does not speak is spoken for by the next one") {
   CHECK(has(ranks.told[1][0], "waiting for rank 0, last seen in start-up on here: no sign of life"));
 }
 
+// The rank makes progress with the looks of its watchdog, so that a machine that is slow makes both slow.
 TEST_CASE("a rank that goes on is left alone") {
-  Ranks ranks(1, {4, 5});
-  for (int i = 0; i < 20; ++i) {
-    ranks.all[0]->enter(Section::compute, i);
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
+  constexpr int kGoesOn = 40;  // looks: 0.8 s and more
+  std::atomic<int> looks{0};
+  std::atomic<Watchdog*> watchdog{nullptr};
+  Ranks ranks(1, {0.1, 0.3}, [&] {
+    if (Watchdog* const known = watchdog; known != nullptr && ++looks <= kGoesOn) known->enter(Section::compute, looks);
+  });
+  watchdog = ranks.all[0].get();
+  REQUIRE(ranks.ends(0));  // it has gone on no more, and is not
   ranks.all.clear();
-  CHECK(ranks.told.empty());
-  CHECK(ranks.warned.empty());
+  CHECK(looks > kGoesOn);
+  CHECK(ranks.warned[0].size() == 1);
+  REQUIRE(ranks.told[0].size() == 1);
+  CHECK(has(ranks.told[0][0], "in forward and backward (step " + std::to_string(kGoesOn) + ")"));
 }
 
 TEST_CASE("a failure leaves the records of all ranks") {

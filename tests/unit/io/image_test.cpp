@@ -5,6 +5,7 @@
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/io/file.hpp"
+#include "picture_damage.hpp"
 #include "support/catch.hpp"
 #include "temp_folder.hpp"
 
@@ -107,4 +108,17 @@ TEST_CASE("more pixels than allowed are refused by the header, whatever the form
                              std::function([&] { read_image_header(file, "x", ImageLimits{19}); })})
       CHECK(error_of<DataError>(read).find("are more than the 19 allowed") != std::string::npos);
   }
+}
+
+TEST_CASE("the memory that a test watches is what it takes, whatever was taken and given back before") {
+  const auto take = [](size_t megabytes) {
+    const std::vector<char> taken(megabytes << 20, 'x');
+    CHECK(taken.back() == 'x');
+  };
+  take(120);
+  const dtrain::test::MemoryWatch memory;
+  CHECK(memory.grown_mb() < 10);
+  take(60);
+  CHECK(memory.grown_mb() >= 50);
+  CHECK(memory.grown_mb() < 80);
 }

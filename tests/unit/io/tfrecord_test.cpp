@@ -181,7 +181,7 @@ static int64_t memory_of(const std::string& name) {
 
 TEST_CASE("decompressing takes at most a fifth more memory than what comes of it") {
   const TempFolder folder;
-  constexpr int64_t kBytes = int64_t{160} << 20;
+  constexpr int64_t kBytes = int64_t{64} << 20;
   {
     std::mt19937 random(3);
     std::string noise(1 << 20, '\0');

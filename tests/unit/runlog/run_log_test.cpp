@@ -4,13 +4,11 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/text.hpp"
@@ -328,12 +326,15 @@ TEST_CASE("a run folder is one job's; who ended without a word is named") {
     const RunLock lock(folder.path(), "process 1 on here");
     CHECK(lock.held());
     CHECK(lock.left_by().empty());
-    try {
-      const RunLock second(folder.path(), "process 2 on here");
-      FAIL("a second holder");
-    } catch (const ConfigError& refused) {
-      CHECK_THAT(refused.what(), Catch::Contains("process 1 on here") && Catch::Contains("--run-dir"));
-    }
+    int waits = 0;
+    const auto two = [&](double) { return ++waits <= 2; };
+    CHECK_THROWS_WITH(RunLock(folder.path(), "process 2 on here", two),
+                      Catch::Contains("process 1 on here") && Catch::Contains("--run-dir"));
+    CHECK(waits == 3);
+    CHECK_THROWS_AS(RunLock(folder.path(), "process 2 on here", two), ConfigError);
+    CHECK(RunLock::wait_a_little(0));
+    CHECK(RunLock::wait_a_little(4.9));
+    CHECK_FALSE(RunLock::wait_a_little(5.1));
   }
   CHECK(RunLock(folder.path(), "process 3 on here").left_by().empty());
   std::ofstream(folder / ".lock") << "process 4 on there\n";
@@ -346,13 +347,17 @@ TEST_CASE("a lock that was waited for while its folder was moved aside is that o
   const std::string run = folder / "run";
   std::filesystem::create_directory(run);
   auto first = std::make_unique<RunLock>(run, "process 1 on here");
-  std::unique_ptr<RunLock> second;
-  std::thread waiting([&] { second = std::make_unique<RunLock>(run, "process 2 on here"); });
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
-  std::filesystem::rename(run, folder / "run.1");
-  std::filesystem::create_directory(run);
-  first.reset();
-  waiting.join();
-  REQUIRE(second->held());
+  int waits = 0;
+  const RunLock second(run, "process 2 on here", [&](double) {
+    if (++waits == 3) {  // it has seen the old folder's lock twice
+      std::filesystem::rename(run, folder / "run.1");
+      std::filesystem::create_directory(run);
+      first.reset();
+    }
+    return waits < 10;
+  });
+  CHECK(waits == 3);
+  REQUIRE(second.held());
+  CHECK(second.stands());
   CHECK_THAT(read_text(run + "/.lock"), Catch::Contains("process 2"));
 }

@@ -55,7 +55,7 @@ TEST_CASE("16-bit training has the same bits on 1, 2, 3 and 4 ranks, skipped upd
         run_ranks(ranks, [&](Communicator& comm) {
           SmallJob job(setting, comm);
           Outcome& outcome = outcomes[static_cast<size_t>(comm.rank())];
-          for (int i = 0; i < 8; ++i) {
+          for (int i = 0; i < 5; ++i) {
             const StepReport report = job.step();
             outcome.losses.push_back(report.loss);
             outcome.skipped.push_back(report.skipped);
