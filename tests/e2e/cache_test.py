@@ -102,10 +102,6 @@ class Cache(program.ProgramTest):
                              before=lambda: resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))),
                    78, "data.loader.cache", "MB for", "this process can have", "cache=none")
 
-    def test_brightness_is_not_for_pictures_that_are_kept(self):
-        self.fails(self.call("--config", "whole.yaml", "data.loader.cache=device", "data.augment.contrast=0.1"), 78,
-                   "data.loader.cache", "data.augment.contrast")
-
 
 if __name__ == "__main__":
     program.main()

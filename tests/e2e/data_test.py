@@ -50,15 +50,11 @@ class Data(program.ProgramTest):
         self.assertEqual(facts["parts"]["train"]["classes"], wanted)
         self.assertEqual(facts["leaks"], [])
         self.assertIn("uncertain labels (-1)", ended.out)
-        self.good("--config", "chexpert.yaml", "--run-dir", "chexpert", "data.chexpert.uncertain=zeros", ranks=2)
+        self.good("--config", "chexpert.yaml", "--run-dir", "chexpert", "data.chexpert.uncertain=zeros")
         self.assertNotEqual(self.run_at("chexpert").rows()[0]["valid_auroc_Edema"], "")
-        judged = []
-        for fold in (1, 2, 3):
-            facts = self.good("check", "--config", "chexpert.yaml", "--json", "--quick", "data.labels=train.csv",
-                              f"data.split={{fold: {fold} of 3, by: patient, stratify: true}}").json()
-            self.assertEqual((facts["leaks"], facts["parts"]["test"]["samples"]), ([], 0))
-            judged.append(facts["parts"]["valid"]["samples"])
-        self.assertEqual(judged, [10, 10, 10])
+        facts = self.good("check", "--config", "chexpert.yaml", "--json", "--quick", "data.labels=train.csv",
+                          "data.split={fold: 2 of 3, by: patient, stratify: true}").json()
+        self.assertEqual((facts["leaks"], [facts["parts"][part]["samples"] for part in ("train", "valid", "test")]), ([], [20, 10, 0]))
 
     def test_a_part_of_chexpert_trains_and_its_training_list_alone_is_split_by_shares(self):
         self.write_config("chexpert", SMALL, self.make_chexpert())
@@ -106,11 +102,9 @@ class Data(program.ProgramTest):
         self.write_config("pipes", SMALL, {"data": {"format": "image_folder", "root": "chips"}})
         pipe = str(self.folder / "pipe")
         for words in (("verify", pipe), ("eval", "--config", "pipes.yaml", "--checkpoint", pipe),
-                      ("check", "--config", "pipes.yaml", f"data.split.files={{train: {pipe}, valid: {pipe}}}"),
-                      ("check", "--config", "pipes.yaml", "data.format=csv", f"data.labels={pipe}", "data.csv={path: a, label: b}")):
+                      ("check", "--config", "pipes.yaml", f"data.split.files={{train: {pipe}, valid: {pipe}}}")):
             with self.subTest(words=words):
                 self.fails(self.call(*words, timeout=20), 65, "pipe", "where a file is expected")
-        self.fails(self.call("check", "--config", "/dev/zero"), 78, "/dev/zero is a device or a socket")
         started = self.start("check", "--quick", "--config", pipe)
         (self.folder / "pipe").write_text((self.folder / "pipes.yaml").read_text().replace("chips", str(self.chips)))
         self.assertEqual(started.wait(30).code, 0)
@@ -123,10 +117,10 @@ class Data(program.ProgramTest):
             words = ("eval", "--config", "chips.yaml", "--checkpoint", file, "--output", "judged", "--json")
             own = self.good(*words).json()
             self.assertEqual((own["samples"], own["split_sha256"]), (12, run.facts()["split_sha256"]))
-            self.assertEqual(self.good(*words, "--split", "train").json()["samples"], 24)
             other = self.call(*words, "data.split.fold=2 of 3")
             self.fails(other, 65, "was trained on 12 of the 12 samples of the valid part", "--allow-trained")
-            self.assertEqual(self.good(*words, "data.split.fold=2 of 3", "--allow-trained").json()["samples"], 12)
+        self.assertEqual(self.good(*words, "--split", "train").json()["samples"], 24)
+        self.assertEqual(self.good(*words, "data.split.fold=2 of 3", "--allow-trained").json()["samples"], 12)
         self.sample("chips", 80, "more_chips")
         mixed = self.call("eval", "--config", "chips.yaml", "--checkpoint", run.folder / "best.safetensors", "--output", "judged",
                           "data.root=more_chips", "data.split.fold=2 of 3")

@@ -9,13 +9,13 @@ import sys
 import program
 
 CHECK = program.ROOT / "scripts/gpu_check"
-# dtrain with less to do. What is measured is measured on a small network, and what compares bits takes two steps of a few
-# small pictures: on a CPU rates mean nothing, and the rehearsal is the script's, not the networks'.
+# dtrain with less to do. What is measured or compared is a small network's, two steps of a few small pictures where bits are
+# compared (same_bits_test.py has the deep networks): on a CPU rates mean nothing, and the rehearsal is the script's.
 LESS = f"""#!/bin/bash
 words=("$@")
 for ((i = 0; i < $#; ++i)); do
   case ${{words[i]}} in
-    bench) words+=(model.name=small_cnn model.dropout=0) ;;
+    bench | precision=fp32 | precision=bf16) words+=(model.name=small_cnn model.dropout=0) ;;
     distributed.logical_ranks=4) words+=("data.image.size=[32,32]" batch.per_rank=2 data.synthetic.samples=32) ;;
     --limit-steps) words[i + 1]=2 ;;
   esac

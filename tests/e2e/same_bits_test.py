@@ -110,8 +110,9 @@ class SameBits(program.ProgramTest):
                    processes=(1, 3), epochs=1, samples=FEW)
 
     def test_bfloat16_with_batch_normalisation(self):
-        self.judge("unet_bf16", {"precision": "bf16", "model": {"name": "unet"}, "optimizer": ADAM,
-                                 "data": {**CELLS, "image": {"size": [32, 32]}}}, processes=(1, 3))
+        run = self.judge("unet_bf16", {"precision": "bf16", "model": {"name": "unet"}, "optimizer": ADAM,
+                                       "data": {**CELLS, "image": {"size": [32, 32]}}}, processes=(1, 3))
+        self.assertNotEqual(self.short_run("unet_bf16", "precision=fp32"), program.result_of(run.checkpoints()[0]), "bf16 computed as fp32")
 
     def test_float16_with_a_scaled_loss(self):
         """A term of the loss so heavy that the first scales overflow: steps are skipped, the same ones by any number of processes."""
