@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -16,6 +17,7 @@ sys.path.insert(0, str(tree.ROOT / "scripts/peers"))
 import standard  # noqa: E402
 
 sys.path.insert(0, str(tree.ROOT / "scripts"))
+import chaos_jobs  # noqa: E402
 import stalls  # noqa: E402
 
 # mpirun: the program that it is told to start, once.
@@ -244,6 +246,25 @@ class Stalls(Tools):
             self.ends(run("chaos", "stalls", "--count", "1", "--kinds", "flood"), 64, "'flood' is none of stop, disk, link")
             self.ends(run("chaos", "stalls", "--count", "1", "--build", "build"), 66, "build/bin/dtrain is missing")
             self.ends(run("chaos", "slow"), 64, "--minutes")
+
+
+class Jobs(Tools):
+    """What a campaign makes of the end of a job; e2e.chaos has real ones."""
+
+    def test_a_signal_that_found_the_run_done_came_too_late_and_nothing_else_did(self):
+        with tempfile.TemporaryDirectory(prefix="dtrain-repo-") as home:
+            folder = pathlib.Path(home)
+            campaign = chaos_jobs.Campaign.__new__(chaos_jobs.Campaign)
+            campaign.hash = "right"
+            (folder / "run.json").write_text('{"result_sha256": "right"}')
+            for code in (0, -signal.SIGUSR1, 75, -signal.SIGKILL):
+                self.assertFalse(campaign.too_late(folder, code), "no DONE")
+            (folder / "DONE").write_text("")
+            for code, late in ((0, True), (-signal.SIGUSR1, True), (75, False), (-signal.SIGKILL, False), (70, False)):
+                self.assertEqual(campaign.too_late(folder, code), late, code)
+            campaign.hash = "another"
+            with self.assertRaisesRegex(chaos_jobs.Failed, "another result"):
+                campaign.too_late(folder, -signal.SIGUSR1)
 
 
 # What scripts/hosts looks for, whatever the machine of this test is like.
