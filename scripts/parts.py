@@ -154,8 +154,8 @@ def try_parts(parts, report, total_s, env=None):
         common.say(f"{part.name} …")
         attempt = Attempt(part, env)
         state = "interrupted"
-        report.set(part, "running", attempt)
         try:
+            report.set(part, "running", attempt)
             state = attempt.work()
         finally:
             if state == "interrupted":

@@ -1,6 +1,9 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include <memory>
+#include <vector>
+
 #include "dtrain/model/loss.hpp"
 #include "dtrain/model/precision.hpp"
 #include "dtrain/train/graphed_pass.hpp"
@@ -33,6 +36,11 @@ class Passes {
 
   std::vector<at::Tensor> changed() const { return {gradients_, replica_.flat_buffers()}; }
 
+  std::unique_ptr<GraphedPass> recorded(const Device& gpu) {
+    return std::make_unique<GraphedPass>(
+        gpu.module->make_graph(), [this](const at::Tensor& x, const at::Tensor& y) { return run(x, y); }, changed());
+  }
+
  private:
   static std::shared_ptr<Network> network_of(NetworkName name) {
     ModelOptions model;
@@ -46,6 +54,14 @@ class Passes {
   at::Tensor gradients_;
 };
 
+at::Tensor some_images(int64_t count, const Device& gpu) {
+  return at::rand({count, 3, 64, 64}, at::kFloat).contiguous(at::MemoryFormat::ChannelsLast).to(gpu.place);
+}
+
+at::Tensor some_targets(int64_t count, const Device& gpu) {
+  return at::rand({count, 3}, at::kFloat).gt(0.5).to(at::kFloat).to(gpu.place);
+}
+
 }  // namespace
 
 TEST_CASE("a recorded step on the GPU has the bits of a plain one, batch after batch") {
@@ -57,19 +73,68 @@ TEST_CASE("a recorded step on the GPU has the bits of a plain one, batch after b
       INFO("network " << static_cast<int>(name) << ", precision " << static_cast<int>(precision));
       Passes plain(name, precision, *gpu);
       Passes graphed(name, precision, *gpu);
-      GraphedPass pass(
-          gpu->module->make_graph(), [&](const at::Tensor& x, const at::Tensor& y) { return graphed.run(x, y); },
-          graphed.changed());
+      const auto pass = graphed.recorded(*gpu);
       for (int i = 0; i < 5; ++i) {
-        const at::Tensor images =
-            at::rand({4, 3, 64, 64}, at::kFloat).contiguous(at::MemoryFormat::ChannelsLast).to(gpu->place);
-        const at::Tensor targets = at::rand({4, 3}, at::kFloat).gt(0.5).to(at::kFloat).to(gpu->place);
+        const at::Tensor images = some_images(4, *gpu);
+        const at::Tensor targets = some_targets(4, *gpu);
         const GraphedPass::Result wanted = plain.run(images, targets);
-        const GraphedPass::Result got = pass.run(images, targets);
+        const GraphedPass::Result got = pass->run(images, targets);
         CHECK(test::same_bits(got.logits, wanted.logits));
         CHECK(test::same_bits(got.losses, wanted.losses));
         for (size_t k = 0; k < plain.changed().size(); ++k)
           CHECK(test::same_bits(graphed.changed()[k], plain.changed()[k]));
       }
     }
+}
+
+TEST_CASE("graphs on the GPU that work in one memory keep their bits, in whatever order they run") {
+  const auto gpu = test::first_gpu();
+  if (!gpu) return;
+  set_deterministic(true);
+  // Of different size, so that each lies across the other's results.
+  const std::vector<std::pair<NetworkName, int64_t>> kinds = {
+      {NetworkName::small_cnn, 8}, {NetworkName::densenet121, 4}, {NetworkName::resnet50, 2}};
+  std::vector<std::unique_ptr<Passes>> plain;
+  std::vector<std::unique_ptr<Passes>> graphed;
+  std::vector<std::unique_ptr<GraphedPass>> passes;
+  for (const auto& [name, count] : kinds) {
+    plain.push_back(std::make_unique<Passes>(name, Precision::fp32, *gpu));
+    graphed.push_back(std::make_unique<Passes>(name, Precision::fp32, *gpu));
+    passes.push_back(graphed.back()->recorded(*gpu));
+  }
+  for (const size_t k : {0, 1, 2, 0, 1, 2, 2, 1, 0, 0, 2, 0, 1, 1, 2}) {
+    INFO("network " << k);
+    const at::Tensor images = some_images(kinds[k].second, *gpu);
+    const at::Tensor targets = some_targets(kinds[k].second, *gpu);
+    const GraphedPass::Result wanted = plain[k]->run(images, targets);
+    const GraphedPass::Result got = passes[k]->run(images, targets);
+    CHECK(test::same_bits(got.logits, wanted.logits));
+    CHECK(test::same_bits(got.losses, wanted.losses));
+    for (size_t i = 0; i < plain[k]->changed().size(); ++i)
+      CHECK(test::same_bits(graphed[k]->changed()[i], plain[k]->changed()[i]));
+  }
+}
+
+TEST_CASE("a second graph on the GPU takes next to no memory, and what its proof took is given back") {
+  const auto gpu = test::first_gpu();
+  if (!gpu) return;
+  set_deterministic(true);
+  constexpr int64_t kCount = 64;
+  Passes passes(NetworkName::densenet121, Precision::fp32, *gpu);
+  const at::Tensor images = some_images(kCount, *gpu);
+  const at::Tensor targets = some_targets(kCount, *gpu);
+  passes.run(images, targets);  // libraries take memory at their first use
+  gpu->module->make_graph()->give_back_memory();
+  std::vector<double> free_mb{gpu->module->memory_free_mb()};
+  std::vector<std::unique_ptr<GraphedPass>> graphs;
+  for (int k = 0; k < 3; ++k) {
+    graphs.push_back(passes.recorded(*gpu));
+    for (int i = 0; i < 3; ++i) graphs.back()->run(images, targets);  // recorded, proved, replayed
+    free_mb.push_back(gpu->module->memory_free_mb());
+  }
+  const double first = free_mb[0] - free_mb[1];
+  INFO("free, MB: " << free_mb[0] << ", " << free_mb[1] << ", " << free_mb[2] << ", " << free_mb[3]);
+  CHECK(first > 100);
+  CHECK(free_mb[1] - free_mb[2] < first / 4);
+  CHECK(free_mb[2] - free_mb[3] < first / 4);
 }

@@ -7,6 +7,7 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/module_stamp.hpp"
@@ -77,21 +78,31 @@ class CudaMath final : public FlatMath {
   }
 };
 
+/// What all graphs of a device share. The allocator keeps a pool's memory by the stream that it was asked for on, so a
+/// graph can only use what an earlier one has left when both were recorded on the same stream.
+struct GraphMemory {
+  c10::DeviceIndex device;
+  c10::cuda::MempoolId_t pool;
+  c10::cuda::CUDAStream stream;  // one of the pool's: the default stream cannot be recorded
+  const DeviceGraph* ran_last = nullptr;
+};
+
 // Other threads go on using the device while one records: the loader's copies, the reducer's queries. So only the
-// recording thread is held to what may be recorded. LibTorch gives the graph memory of its own.
+// recording thread is held to what may be recorded.
 class CudaGraph final : public DeviceGraph {
  public:
+  explicit CudaGraph(std::shared_ptr<GraphMemory> memory) : memory_(std::move(memory)) {}
+
   void record(std::function<void()> work) override {
+    // While a graph is recorded the allocator frees nothing that it has cached, and the graph's memory must be new.
+    give_back_memory();
     const c10::cuda::CUDAStream training = c10::cuda::getCurrentCUDAStream();
-    // The default stream cannot be recorded.
-    const c10::cuda::CUDAStream recording =
-        c10::cuda::getStreamFromPool(/*isHighPriority=*/false, training.device_index());
     c10::Event before(c10::kCUDA);
     before.record(training.unwrap());
-    before.block(recording.unwrap());
-    const c10::cuda::CUDAStreamGuard guard(recording);
+    before.block(memory_->stream.unwrap());
+    const c10::cuda::CUDAStreamGuard guard(memory_->stream);
     try {
-      graph_.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
+      graph_.capture_begin(memory_->pool, cudaStreamCaptureModeThreadLocal);
       work();
       graph_.capture_end();
     } catch (const c10::OutOfMemoryError&) {
@@ -102,9 +113,18 @@ class CudaGraph final : public DeviceGraph {
                         "; cuda_graphs: false trains without");
     }
   }
-  void replay() override { graph_.replay(); }
+
+  void replay() override {
+    memory_->ran_last = this;
+    graph_.replay();
+  }
+
+  bool overwritten() const override { return memory_->ran_last != nullptr && memory_->ran_last != this; }
+
+  void give_back_memory() override { c10::cuda::CUDACachingAllocator::emptyCache(); }
 
  private:
+  std::shared_ptr<GraphMemory> memory_;
   at::cuda::CUDAGraph graph_;
 };
 
@@ -112,7 +132,13 @@ class CudaModule final : public GpuModule {
  public:
   const FlatMath& math() const override { return math_; }
   NcclApi& nccl() override { return *nccl_; }
-  std::unique_ptr<DeviceGraph> make_graph() override { return std::make_unique<CudaGraph>(); }
+  std::unique_ptr<DeviceGraph> make_graph() override {
+    const c10::DeviceIndex device = c10::cuda::current_device();
+    if (graphs_ == nullptr || graphs_->device != device)
+      graphs_ = std::make_shared<GraphMemory>(GraphMemory{
+          device, at::cuda::graph_pool_handle(), c10::cuda::getStreamFromPool(/*isHighPriority=*/false, device)});
+    return std::make_unique<CudaGraph>(graphs_);
+  }
 
   void use_device(int device) override {
     cudaError_t code = cudaSetDevice(device);
@@ -148,6 +174,7 @@ class CudaModule final : public GpuModule {
 
  private:
   CudaMath math_;
+  std::shared_ptr<GraphMemory> graphs_;  // of the device of this process
   std::unique_ptr<NcclApi> nccl_ = make_real_nccl();
 };
 

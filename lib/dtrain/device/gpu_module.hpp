@@ -18,7 +18,7 @@ class GpuModule {
 
   virtual const FlatMath& math() const = 0;
   virtual NcclApi& nccl() = 0;
-  /// An empty one, for this thread's device. At most one is being recorded at a time.
+  /// An empty one, for this thread's device. At most one is being recorded at a time; all share their memory.
   virtual std::unique_ptr<DeviceGraph> make_graph() = 0;
 
   /// Makes `device` this thread's, and tries whether it can be used at all. Throws ConfigError with the driver's words

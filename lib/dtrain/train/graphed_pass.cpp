@@ -30,8 +30,15 @@ GraphedPass::Result GraphedPass::run(const at::Tensor& images, const at::Tensor&
   }
   images_.copy_(images);
   targets_.copy_(targets);
-  if (!proven_) return prove();
-  graph_->replay();
+  const bool among_others = proven_ && graph_->overwritten();
+  if (proven_ && (!among_others || proven_among_others_)) {
+    graph_->replay();
+    return result_;
+  }
+  prove();
+  graph_->give_back_memory();  // of the pass that was not a graph
+  proven_ = true;
+  proven_among_others_ = proven_among_others_ || among_others;
   return result_;
 }
 
@@ -42,7 +49,7 @@ std::vector<at::Tensor> GraphedPass::values(const Result& result) const {
   return copies;
 }
 
-GraphedPass::Result GraphedPass::prove() {
+void GraphedPass::prove() {
   std::vector<at::Tensor> before;
   for (const at::Tensor& tensor : changed_) before.push_back(tensor.clone());
   const std::vector<at::Tensor> wanted = values(work_(images_, targets_));
@@ -55,8 +62,6 @@ GraphedPass::Result GraphedPass::prove() {
   for (size_t i = 0; i < wanted.size(); ++i)
     check(same_bits(got[i], wanted[i]),
           "a recorded pass gives the bits of one that was not recorded; cuda_graphs: false trains without");
-  proven_ = true;
-  return result_;
 }
 
 }  // namespace dtrain

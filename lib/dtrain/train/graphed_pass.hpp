@@ -15,9 +15,11 @@ namespace dtrain {
 /// A graph that misses something goes wrong in silence: a value that was drawn on the host stands in it for ever,
 /// memory is read that something else uses by now. So it is proved before it is used: the first pass runs as always and
 /// is then recorded, the second one runs both ways, on another batch than the recorded one, and must give the same
-/// bits. From the third on the graph alone runs.
+/// bits. From the third on the graph alone runs; but the first time that another graph has run in between, in the
+/// memory that all graphs have in common, it is proved once more.
 class GraphedPass {
  public:
+  /// Valid until any graph of the process runs next, this one or another: read it or copy it before.
   struct Result {
     at::Tensor logits;  ///< both detached: a kept autograd graph would tie later passes to the recording's stream
     at::Tensor losses;  ///< [n]
@@ -27,16 +29,18 @@ class GraphedPass {
   /// `work`: what is recorded; see DeviceGraph::record for what it may not do. `changed`: all tensors whose values it
   /// changes in place (gradients, BatchNorm's statistics); their memory stays where it is.
   GraphedPass(std::unique_ptr<DeviceGraph> graph, Work work, std::vector<at::Tensor> changed);
+  GraphedPass(const GraphedPass&) = delete;  // the recording knows where it lies
+  GraphedPass& operator=(const GraphedPass&) = delete;
 
   /// True for a batch of the shapes of the first one: others cannot run here.
   bool fits(const at::Tensor& images, const at::Tensor& targets) const;
 
-  /// The result is valid until the next call. Throws InternalError when the graph fails its proof, DeviceError as
+  /// Throws InternalError when the graph fails its proof, DeviceError as
   /// DeviceGraph::record.
   Result run(const at::Tensor& images, const at::Tensor& targets);
 
  private:
-  Result prove();
+  void prove();
   std::vector<at::Tensor> values(const Result& result) const;
 
   std::unique_ptr<DeviceGraph> graph_;
@@ -46,6 +50,7 @@ class GraphedPass {
   at::Tensor targets_;
   Result result_;  // what it writes
   bool proven_ = false;
+  bool proven_among_others_ = false;
 };
 
 }  // namespace dtrain

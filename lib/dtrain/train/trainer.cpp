@@ -130,7 +130,7 @@ Trainer::Pass Trainer::run_micro_batch(int64_t logical_rank, int64_t step, int64
   auto span = parts_.trace.span("pass", logical_rank);
   const GraphedPass::Result result = graph != nullptr ? graph->run(images, targets) : forward_backward(images, targets);
   span.end();
-  Pass pass;
+  Pass pass;  // of numbers: the next pass's graph overwrites the result
   pass.loss_sum = result.losses.sum(at::kDouble).item<double>();
   if (options_.task == Task::multiclass) pass.correct = result.logits.argmax(1).eq(own_targets).sum().item<int64_t>();
   for (int64_t sample : batch->samples) pass.coverage += parts_.dataset.samples[static_cast<size_t>(sample)].id;

@@ -1,11 +1,13 @@
 // Passes that run as recorded graphs, over a graph that keeps the work's function and runs it again: what a GPU does
-// with a launch. What the GPU itself adds is tests/gpu/gpu_graph_test.cpp's.
+// with a launch, in a memory that is all graphs' (graph_memory.hpp). What the GPU itself adds is
+// tests/gpu/gpu_graph_test.cpp's.
 #include "dtrain/train/graphed_pass.hpp"
 
 #include <ATen/ATen.h>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/dist/thread_communicator.hpp"
+#include "graph_memory.hpp"
 #include "small_job.hpp"
 #include "support/catch.hpp"
 
@@ -20,31 +22,36 @@ struct Counts {
   int graphs = 0;
   int records = 0;
   int replays = 0;
+  int given_back = 0;
 };
 
 class FunctionGraph final : public DeviceGraph {
  public:
-  explicit FunctionGraph(Counts& counts) : counts_(counts) { ++counts_.graphs; }
+  FunctionGraph(Counts& counts, test::GraphMemory& memory) : counts_(counts), memory_(memory) { ++counts_.graphs; }
   void record(std::function<void()> work) override {
     ++counts_.records;
     work_ = std::move(work);
   }
   void replay() override {
     ++counts_.replays;
-    work_();
+    memory_.run(this, work_);
   }
+  bool overwritten() const override { return memory_.ran_last() != nullptr && memory_.ran_last() != this; }
+  void give_back_memory() override { ++counts_.given_back; }
 
  private:
   Counts& counts_;
+  test::GraphMemory& memory_;
   std::function<void()> work_;
 };
 
 class Recorder final : public GpuModule {
  public:
   Counts counts;
+  test::GraphMemory memory;
   const FlatMath& math() const override { return host_math(); }
   NcclApi& nccl() override { throw InternalError("nobody asks for NCCL here"); }
-  std::unique_ptr<DeviceGraph> make_graph() override { return std::make_unique<FunctionGraph>(counts); }
+  std::unique_ptr<DeviceGraph> make_graph() override { return std::make_unique<FunctionGraph>(counts, memory); }
   void use_device(int) override {}
   double memory_peak_mb() const override { return 0; }
   double memory_free_mb() const override { return 0; }
@@ -63,9 +70,10 @@ at::Tensor batch(int64_t rows, float value) { return at::full({rows, 3}, value);
 
 TEST_CASE("the first pass is recorded, the second runs both ways, the third is a replay; all have the plain values") {
   Counts counts;
+  test::GraphMemory memory;
   at::Tensor sum = at::zeros({2, 3});
   int calls = 0;
-  GraphedPass pass(std::make_unique<FunctionGraph>(counts),
+  GraphedPass pass(std::make_unique<FunctionGraph>(counts, memory),
                    [&](const at::Tensor& x, const at::Tensor&) {
                      ++calls;
                      return square(sum, x);
@@ -84,6 +92,7 @@ TEST_CASE("the first pass is recorded, the second runs both ways, the third is a
     CHECK(counts.replays == i - 1);
     CHECK(calls == (i == 1 ? 1 : i + 1));
   }
+  CHECK(counts.given_back == 1);
   CHECK(pass.fits(batch(2, 1), targets));
   CHECK_FALSE(pass.fits(batch(1, 1), at::zeros({1})));
   CHECK_THROWS_AS(pass.run(batch(1, 1), at::zeros({1})), InternalError);
@@ -91,10 +100,11 @@ TEST_CASE("the first pass is recorded, the second runs both ways, the third is a
 
 TEST_CASE("a graph that keeps what belongs to one batch fails its proof") {
   Counts counts;
+  test::GraphMemory memory;
   at::Tensor sum = at::zeros({2, 3});
   int drawn = 0;
   const auto fails = [&](const GraphedPass::Work& work) {
-    GraphedPass pass(std::make_unique<FunctionGraph>(counts), work, {sum});
+    GraphedPass pass(std::make_unique<FunctionGraph>(counts, memory), work, {sum});
     pass.run(batch(2, 1), at::zeros({2}));
     CHECK_THROWS_WITH(pass.run(batch(2, 2), at::zeros({2})), Catch::Contains("cuda_graphs: false"));
   };
@@ -111,10 +121,80 @@ TEST_CASE("a graph that keeps what belongs to one batch fails its proof") {
   });
 }
 
+TEST_CASE("a result is there until another graph runs, and all graphs together need the memory of one") {
+  Counts counts;
+  test::GraphMemory memory;
+  at::Tensor sum = at::zeros({2, 3});
+  const auto make = [&] {
+    return GraphedPass(std::make_unique<FunctionGraph>(counts, memory),
+                       [&](const at::Tensor& x, const at::Tensor&) { return square(sum, x); }, {sum});
+  };
+  GraphedPass first = make();
+  GraphedPass second = make();
+  const at::Tensor targets = at::zeros({2});
+  GraphedPass::Result of_first;
+  for (int i = 1; i <= 4; ++i) {
+    const auto value = static_cast<float>(i);
+    of_first = first.run(batch(2, value), targets);
+    CHECK(of_first.logits.eq(value).all().item<bool>());
+    CHECK(of_first.losses.eq(3 * value * value).all().item<bool>());
+    const GraphedPass::Result of_second = second.run(batch(2, 10 * value), targets);
+    CHECK(of_second.logits.eq(10 * value).all().item<bool>());
+  }
+  CHECK_FALSE(of_first.logits.eq(4).any().item<bool>());
+  CHECK_FALSE(of_first.losses.eq(48).any().item<bool>());
+  CHECK(sum.eq(101 * (1 + 4 + 9 + 16)).all().item<bool>());
+}
+
+TEST_CASE("a graph is proved again when another has run in its memory, once") {
+  Counts counts;
+  test::GraphMemory memory;
+  at::Tensor sum = at::zeros({2, 3});
+  int calls = 0;
+  const auto work = [&](const at::Tensor& x, const at::Tensor&) {
+    ++calls;
+    return square(sum, x);
+  };
+  GraphedPass first(std::make_unique<FunctionGraph>(counts, memory), work, {sum});
+  GraphedPass second(std::make_unique<FunctionGraph>(counts, memory), work, {sum});
+  const auto calls_of = [&](GraphedPass& pass) {
+    const int before = calls;
+    pass.run(batch(2, 1), at::zeros({2}));
+    return calls - before;
+  };
+  for (GraphedPass* pass : {&first, &second})
+    for (const int wanted : {1, 2, 1, 1}) CHECK(calls_of(*pass) == wanted);
+  for (const int wanted : {2, 1, 1}) {
+    CHECK(calls_of(first) == wanted);
+    CHECK(calls_of(second) == wanted);
+  }
+  CHECK(counts.given_back == 4);
+}
+
+TEST_CASE("a graph that leaves something for its next run fails its proof when another has run in between") {
+  Counts counts;
+  test::GraphMemory memory;
+  at::Tensor sum = at::zeros({2, 3});
+  at::Tensor left = at::full({1}, 5);
+  GraphedPass first(std::make_unique<FunctionGraph>(counts, memory),
+                    [&](const at::Tensor& x, const at::Tensor&) {
+                      const at::Tensor losses = x.sum(1) + left;
+                      left = at::full({1}, 5);  // in the graph's memory, from its first run on
+                      return GraphedPass::Result{x.clone(), losses};
+                    },
+                    {sum});
+  GraphedPass second(std::make_unique<FunctionGraph>(counts, memory),
+                     [&](const at::Tensor& x, const at::Tensor&) { return square(sum, x); }, {sum});
+  for (int i = 1; i <= 4; ++i) CHECK_NOTHROW(first.run(batch(2, 1), at::zeros({2})));
+  for (int i = 1; i <= 3; ++i) CHECK_NOTHROW(second.run(batch(2, 1), at::zeros({2})));
+  CHECK_THROWS_WITH(first.run(batch(2, 1), at::zeros({2})), Catch::Contains("cuda_graphs: false"));
+}
+
 TEST_CASE("values that are not finite prove as well as others") {
   Counts counts;
+  test::GraphMemory memory;
   at::Tensor sum = at::zeros({2, 3});
-  GraphedPass pass(std::make_unique<FunctionGraph>(counts),
+  GraphedPass pass(std::make_unique<FunctionGraph>(counts, memory),
                    [&](const at::Tensor& x, const at::Tensor&) { return square(sum, x); }, {sum});
   for (int i = 0; i < 3; ++i) CHECK_NOTHROW(pass.run(batch(2, NAN), at::zeros({2})));
   CHECK(counts.replays == 2);
@@ -147,23 +227,33 @@ TEST_CASE("a training through graphs has the bits of a plain one: any precision,
       if (each.precision == Precision::fp16) setting.first_scale = 0x1p18;  // overflows, is halved: the divisor moves
       const int steps = each.precision == Precision::fp16 ? 5 : 9;  // epochs end in short batches
       int skipped = 0;
-      const auto trained = [&](Recorder* recorder) {
+      struct Trained {
         at::Tensor weights;
+        std::vector<double> losses;  // of each step
+      };
+      const auto trained = [&](Recorder* recorder) {
+        Trained of_first;
         run_ranks(ranks, [&](Communicator& comm) {
           Setting own = setting;
           own.recorder = comm.rank() == 0 ? recorder : nullptr;  // a rank's graphs are its own affair
           SmallJob job(own, comm);
-          for (int i = 0; i < steps; ++i)
-            if (job.step().skipped && comm.rank() == 0) ++skipped;
-          if (comm.rank() == 0) weights = weights_of(job.replica()).clone();
+          std::vector<double> losses;
+          for (int i = 0; i < steps; ++i) {
+            const auto done = job.step();
+            losses.push_back(done.loss);
+            if (done.skipped && comm.rank() == 0) ++skipped;
+          }
+          if (comm.rank() == 0) of_first = {weights_of(job.replica()).clone(), losses};
         });
-        return weights;
+        return of_first;
       };
       Recorder recorder;
-      const at::Tensor with = trained(&recorder);
+      const Trained with = trained(&recorder);
+      const Trained without = trained(nullptr);
       CHECK(recorder.counts.graphs >= 1);
       CHECK(recorder.counts.replays > recorder.counts.graphs);
-      CHECK(at::equal(with, trained(nullptr)));
+      CHECK(at::equal(with.weights, without.weights));
+      CHECK(with.losses == without.losses);
       if (each.precision == Precision::fp16) CHECK((skipped > 0 && skipped < 2 * steps));
     }
 }
