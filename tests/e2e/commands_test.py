@@ -334,10 +334,9 @@ class Commands(program.ProgramTest):
         self.assertEqual(int(metadata["epoch"]), losses.index(min(losses)) + 1)
 
     def test_a_dry_run_takes_a_step_and_writes_nothing(self):
-        for ranks in (None, 2):
-            ended = self.good("--config", "xray.yaml", "--dry-run", "--run-dir", "dry", ranks=ranks)
-            self.assertIn("one step taken", ended.err)
-            self.assertFalse((self.folder / "dry").exists())
+        ended = self.good("--config", "xray.yaml", "--dry-run", "--run-dir", "dry", ranks=2)
+        self.assertIn("one step taken", ended.err)
+        self.assertFalse((self.folder / "dry").exists())
         run = self.run_of("xray")[1]  # whose folder no other test writes to
         before = {path: path.read_bytes() for path in run.folder.rglob("*") if path.is_file()}
         self.good("--config", "xray.yaml", "--run-dir", run.folder, "--dry-run", "--resume", "never")

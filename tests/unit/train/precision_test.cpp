@@ -70,7 +70,9 @@ TEST_CASE("16-bit training has the same bits on 1, 2, 3 and 4 ranks, skipped upd
       INFO("network " << static_cast<int>(network) << ", precision " << static_cast<int>(precision));
       CHECK(one.skipped.front() == (precision == Precision::fp16));
       CHECK_FALSE(one.skipped.back());
-      for (int ranks = 2; ranks <= 4; ++ranks) {
+      // Half a second a step where the processor has no float16 products: the UNet's on 3 ranks alone.
+      const bool slow = network == NetworkName::unet && precision == Precision::fp16;
+      for (const int ranks : slow ? std::vector<int>{3} : std::vector<int>{2, 3, 4}) {
         const Outcome more = train_on(ranks);
         CHECK(more.weights == one.weights);
         CHECK(more.losses == one.losses);
