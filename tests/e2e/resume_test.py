@@ -144,8 +144,10 @@ class Resume(program.ProgramTest):
 
     def goes_on_to_the_same(self, run, ranks):
         """From where it was stopped to the end of the next epoch."""
-        words = (*ENDLESS[1:], f"epochs={run.facts()['steps'] // STEPS + 2}")
+        stopped = run.facts()["steps"]
+        words = (*ENDLESS[1:], f"epochs={stopped // STEPS + 2}")
         self.train(run.folder.name, *words, ranks=ranks)
+        self.assertEqual([event["step"] for event in run.events("resume")], [stopped])
         self.equal(run, self.never_stopped("small", *words))
 
     def saved_in_between(self, run):
@@ -190,9 +192,9 @@ class Resume(program.ProgramTest):
             raise
         self.assertEqual(started.wait(30).code, 75)
         steps = [event["step"] for event in run.events("checkpoint")]
-        self.assertEqual(len(steps), 2)
+        self.assertIn(len(steps), (2, 3))  # the steps are so short that the two ranks may hear of it at two of them
         self.assertGreaterEqual(steps[0], 7)
-        self.assertGreater(steps[1], steps[0] + STEPS)
+        self.assertGreater(steps[-1], steps[0] + STEPS)
 
     def test_a_damaged_newest_checkpoint_is_skipped_with_a_warning(self):
         run = self.stopped_once("damaged")
@@ -288,6 +290,7 @@ class Resume(program.ProgramTest):
                          "distributed.bucket_mb=0.02", "distributed.watchdog.abort=1 hour", "checkpoint.every=4 steps",
                          "checkpoint.keep=1", "distributed.backend=mpi", ranks=3)[1]
         self.equal(run, self.never_stopped())
+        self.assertEqual([event["step"] for event in run.events("resume")], [self.origin_steps])
         self.assertEqual(len(run.checkpoints()), 1)
         self.assertEqual(run.facts()["fingerprint"], self.never_stopped().facts()["fingerprint"])
 
