@@ -1,5 +1,7 @@
 """Augmentation changes the result, never its promise: one configuration, one result on any number of processes."""
 
+import itertools
+
 import program
 
 COUNT, EPOCHS = 30, 2
@@ -29,8 +31,7 @@ OFF = {"random_crop": "none", "random_crop_aspect": "[0.1, 0.11]", "elastic_grid
 
 
 class Augmentation(program.ProgramTest):
-    runs = 0
-    made = {}
+    runs = itertools.count(1)
 
     @classmethod
     def setUpClass(cls):
@@ -40,16 +41,13 @@ class Augmentation(program.ProgramTest):
             cls.write_config(kind, COMMON, part)
 
     def train(self, name, *words, ranks=None):
-        type(self).runs += 1
-        folder = f"{name}-{self.runs}"
+        folder = f"{name}-{next(self.runs)}"
         self.good("--config", f"{name}.yaml", "--run-dir", folder, *words, ranks=ranks, timeout=120)
         return self.run_at(folder)
 
     def plain(self, name):
         """The run without further words by one process; made once."""
-        if name not in self.made:
-            self.made[name] = self.train(name)
-        return self.made[name]
+        return self.once(name, lambda: self.train(name))
 
     def test_with_everything_on_the_result_is_the_same_on_any_number_of_processes(self):
         threads = ("data.loader.threads=3", "data.loader.prefetch=5")
@@ -118,4 +116,4 @@ class Augmentation(program.ProgramTest):
 
 
 if __name__ == "__main__":
-    program.main()
+    program.main(at_once=3)

@@ -1,5 +1,6 @@
 """data.loader.cache changes what is read, never a result."""
 
+import itertools
 import resource
 import signal
 
@@ -30,7 +31,7 @@ KINDS = {
 
 
 class Cache(program.ProgramTest):
-    runs = 0
+    runs = itertools.count(1)
 
     @classmethod
     def setUpClass(cls):
@@ -42,8 +43,7 @@ class Cache(program.ProgramTest):
 
     def train(self, name, *words, ranks=None, folder=None):
         """In a folder of its own."""
-        type(self).runs += 1
-        folder = folder or f"{name}-{self.runs}"
+        folder = folder or f"{name}-{next(self.runs)}"
         ended = self.good("--config", f"{name}.yaml", "--run-dir", folder, *words, ranks=ranks, timeout=120)
         return self.run_at(folder), ended
 
@@ -104,4 +104,4 @@ class Cache(program.ProgramTest):
 
 
 if __name__ == "__main__":
-    program.main()
+    program.main(at_once=3)

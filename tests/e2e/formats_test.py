@@ -72,8 +72,7 @@ class Formats(program.ProgramTest):
 
     def alone(self, name):
         """The run by one process; made once."""
-        if not self.run_at(f"{name}-1").done():
-            self.good("--config", f"{name}.yaml", "--run-dir", f"{name}-1", timeout=120)
+        self.once(name, lambda: self.good("--config", f"{name}.yaml", "--run-dir", f"{name}-1", timeout=120))
         return self.run_at(f"{name}-1")
 
     def test_they_train_to_the_same_bits_on_any_number_of_processes_and_with_a_cache(self):

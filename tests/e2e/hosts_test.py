@@ -48,8 +48,7 @@ class Hosts(program.ProgramTest):
 
     def one(self):
         """The same job by one process; made once."""
-        if not self.run_at("one").done():
-            self.good("--config", "job.yaml", "--run-dir", "one")
+        self.once("one", lambda: self.good("--config", "job.yaml", "--run-dir", "one"))
         return self.run_at("one")
 
     def test_two_hosts_and_three_give_the_bits_of_one_process(self):

@@ -1,5 +1,6 @@
 """data.loader: how samples are read changes neither which nor what they are."""
 
+import itertools
 import pathlib
 import re
 import resource
@@ -38,8 +39,7 @@ def shared_memory():
 
 
 class Loader(program.ProgramTest):
-    runs = 0
-    made = {}
+    runs = itertools.count(1)
 
     @classmethod
     def setUpClass(cls):
@@ -74,16 +74,13 @@ class Loader(program.ProgramTest):
 
     def train(self, name, *words, ranks=None):
         """In a folder of its own."""
-        type(self).runs += 1
-        folder = f"run-{self.runs}"
+        folder = f"run-{next(self.runs)}"
         ended = self.good("--config", f"{name}.yaml", "--run-dir", folder, *words, ranks=ranks, timeout=120)
         return self.run_at(folder), ended
 
     def plain(self, name, *words):
         """The run that others must equal, by one process without a launcher; made once."""
-        if (name, *words) not in self.made:
-            self.made[(name, *words)] = self.train(name, *words)
-        return self.made[(name, *words)]
+        return self.once((name, *words), lambda: self.train(name, *words))
 
     def test_bad_samples_are_replaced_alike_however_the_job_is_carried_out(self):
         plain, ended = self.plain("damaged", REPLACE)
@@ -262,4 +259,4 @@ class Loader(program.ProgramTest):
 
 
 if __name__ == "__main__":
-    program.main()
+    program.main(at_once=3)

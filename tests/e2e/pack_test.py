@@ -220,4 +220,4 @@ class Pack(program.ProgramTest):
 
 
 if __name__ == "__main__":
-    program.main()
+    program.main(at_once=3)

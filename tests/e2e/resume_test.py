@@ -36,7 +36,7 @@ UNET = {
 
 
 class Resume(program.ProgramTest):
-    origin, origin_steps = [], 3 * STEPS + 1
+    origin_steps = 3 * STEPS + 1
 
     @classmethod
     def setUpClass(cls):
@@ -46,7 +46,6 @@ class Resume(program.ProgramTest):
         cls.write_config("small", SMALL)
         cls.write_config("plateau", SMALL, PLATEAU)
         cls.write_config("unet", {**SMALL, "data": {key: SMALL["data"][key] for key in ("image", "split")}}, UNET)
-        cls.straight = {}
 
     def train(self, folder, *words, config="small", ranks=None):
         ended = self.good("--config", f"{config}.yaml", "--run-dir", folder, *words, ranks=ranks)
@@ -55,10 +54,9 @@ class Resume(program.ProgramTest):
     def never_stopped(self, config="small", *words):
         """The run that all others must equal, by one process; made once."""
         key = "-".join(("straight", config, *words))
-        if key not in self.straight:
-            self.straight[key] = self.train(key, *words, config=config)[1]
-            self.assertTrue(self.straight[key].done())
-        return self.straight[key]
+        run = self.once(key, lambda: self.train(key, *words, config=config)[1])
+        self.assertTrue(run.done())
+        return run
 
     def stopped(self, folder, steps, config="small", ranks=None, words=()):
         """A run that a limit ended after `steps` updates."""
@@ -71,9 +69,8 @@ class Resume(program.ProgramTest):
 
     def stopped_once(self, folder):
         """A copy of a run that two processes made and a limit ended one step into its last epoch."""
-        if not self.origin:
-            self.origin.append(self.stopped("origin", self.origin_steps, ranks=2))
-        shutil.copytree(self.origin[0].folder, self.folder / folder)
+        origin = self.once("origin", lambda: self.stopped("origin", self.origin_steps, ranks=2))
+        shutil.copytree(origin.folder, self.folder / folder)
         return self.run_at(folder)
 
     def equal(self, run, other):
@@ -317,4 +314,4 @@ class Resume(program.ProgramTest):
 
 
 if __name__ == "__main__":
-    program.main()
+    program.main(at_once=3)

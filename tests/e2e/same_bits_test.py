@@ -138,4 +138,4 @@ class SameBits(program.ProgramTest):
 
 
 if __name__ == "__main__":
-    program.main()
+    program.main(at_once=2)
