@@ -31,9 +31,9 @@ class Watchdog(program.ProgramTest):
         job = self.start("--config", config, "--run-dir", name, "--progress", "none", ranks=ranks)
         run = self.run_at(name)
         try:
-            program.wait_until(lambda: run.steps_logged() >= 3, 60, "the third step")
+            program.wait_until(lambda: run.steps_logged() >= 3 or job.process.poll() is not None, 60, "the third step")
             pids = job.ranks()
-            self.assertEqual(len(pids), ranks)
+            self.assertEqual(len(pids), ranks, job.said())
             act(pids, job)
             ended = job.wait(60)
             program.wait_until(lambda: not any(map(program.alive, pids)), 10, "every rank is gone")
