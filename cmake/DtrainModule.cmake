@@ -1,33 +1,35 @@
 # What costs time in a build is headers: LibTorch's take 10 s to parse, Catch2's and the standard library's nearly 1 s. Each
 # of four sets (cmake/precompiled) is parsed once, and every file starts from the one that fits it.
-function(dtrain_precompiled name header)
+function(dtrain_precompiled name)
   add_library(dtrain_precompiled_${name} STATIC ${CMAKE_SOURCE_DIR}/cmake/precompiled/carrier.cpp)
   target_include_directories(dtrain_precompiled_${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
   target_link_libraries(dtrain_precompiled_${name} PRIVATE ${ARGN})
-  target_precompile_headers(dtrain_precompiled_${name} PRIVATE ${CMAKE_SOURCE_DIR}/cmake/precompiled/${header}.hpp)
+  target_precompile_headers(dtrain_precompiled_${name} PRIVATE ${CMAKE_SOURCE_DIR}/cmake/precompiled/${name}.hpp)
 endfunction()
 find_package(Catch2 3 QUIET)
-dtrain_precompiled(code code)
-dtrain_precompiled(torch torch LibTorch::cpu)
+dtrain_precompiled(code)
+dtrain_precompiled(code_torch LibTorch::cpu)
 if(BUILD_TESTING)
-  dtrain_precompiled(test test $<TARGET_NAME_IF_EXISTS:Catch2::Catch2>)
-  dtrain_precompiled(torch_test torch_test LibTorch::cpu $<TARGET_NAME_IF_EXISTS:Catch2::Catch2>)
+  dtrain_precompiled(test $<TARGET_NAME_IF_EXISTS:Catch2::Catch2>)
+  dtrain_precompiled(test_torch LibTorch::cpu $<TARGET_NAME_IF_EXISTS:Catch2::Catch2>)
 endif()
 
-# dtrain_sources(TARGET SET TORCH file …): how a target's files are compiled. They start from the precompiled header SET
-# (code or test), those of TORCH from torch or torch_test: they alone see LibTorch's headers, and at most so many of them
-# are compiled at once as there is memory for.
+# dtrain_sources(TARGET SET [COLD] [TORCH file …]): how a target's files are compiled. They start from the precompiled header
+# SET (code or test), those of TORCH from SET_torch: they alone see LibTorch's headers, and at most so many of them are
+# compiled at once as there is memory for. COLD: with half the optimiser's work, which is a third of the time to compile;
+# for what runs once, or seldom, and for what tests themselves do.
 function(dtrain_sources target set)
-  cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "TORCH")
+  cmake_parse_arguments(PARSE_ARGV 2 arg "COLD" "" "TORCH")
+  if(arg_COLD OR set STREQUAL test)
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+  endif()
   target_precompile_headers(${target} REUSE_FROM dtrain_precompiled_${set})
   if(arg_TORCH)
     add_library(${target}_torch OBJECT ${arg_TORCH})
     target_include_directories(${target}_torch PRIVATE $<TARGET_PROPERTY:${target},INCLUDE_DIRECTORIES>)
     target_compile_options(${target}_torch PRIVATE $<TARGET_PROPERTY:${target},COMPILE_OPTIONS>)
     target_link_libraries(${target}_torch PRIVATE $<TARGET_PROPERTY:${target},LINK_LIBRARIES> LibTorch::cpu)
-    string(REPLACE code torch torch_set ${set})
-    string(REGEX REPLACE "^test" torch_test torch_set ${torch_set})
-    target_precompile_headers(${target}_torch REUSE_FROM dtrain_precompiled_${torch_set})
+    target_precompile_headers(${target}_torch REUSE_FROM dtrain_precompiled_${set}_torch)
     set_property(TARGET ${target}_torch PROPERTY JOB_POOL_COMPILE torch_compile)
     target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_torch>)
     target_link_libraries(${target} PUBLIC LibTorch::cpu)
@@ -51,13 +53,10 @@ function(dtrain_unity target)
   endforeach()
 endfunction()
 
-# What runs once, or seldom, and tests' own code: half the optimiser's work is a third of the time to compile.
-set(DTRAIN_COLD $<$<CONFIG:Release>:-O1>)
-
 # dtrain_module(NAME SOURCES a.cpp … TORCH b.cpp … [USES module …] [LIBS target …] [COLD])
 #   One static library per folder of lib/dtrain. TORCH: the files that see LibTorch's headers. USES names the lower modules
 #   it may include (tests/repo checks the #include lines against the table in docs/architecture.md). LIBS stay private.
-#   COLD: none of its code is worth more than -O1.
+#   COLD: none of its code is worth more than -O1 (dtrain_sources).
 function(dtrain_module name)
   cmake_parse_arguments(arg "COLD" "" "SOURCES;TORCH;USES;LIBS" ${ARGN})
   add_library(dtrain_${name} STATIC ${arg_SOURCES})
@@ -66,10 +65,11 @@ function(dtrain_module name)
     target_link_libraries(dtrain_${name} PUBLIC dtrain_${used})
   endforeach()
   target_link_libraries(dtrain_${name} PRIVATE ${arg_LIBS})
+  set(cold)
   if(arg_COLD)
-    target_compile_options(dtrain_${name} PRIVATE ${DTRAIN_COLD})
+    set(cold COLD)
   endif()
-  dtrain_sources(dtrain_${name} code TORCH ${arg_TORCH})
+  dtrain_sources(dtrain_${name} code ${cold} TORCH ${arg_TORCH})
   dtrain_unity(dtrain_${name})
 endfunction()
 
@@ -110,7 +110,6 @@ function(dtrain_test name)
   foreach(used ${arg_USES})
     target_link_libraries(test_${name} PRIVATE dtrain_${used})
   endforeach()
-  target_compile_options(test_${name} PRIVATE ${DTRAIN_COLD})
   dtrain_sources(test_${name} test TORCH ${arg_TORCH})
   add_test(NAME unit.${name} COMMAND test_${name})
   set_tests_properties(unit.${name} PROPERTIES LABELS "${labels}" TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 4
@@ -136,7 +135,6 @@ function(dtrain_mpi_test name)
   foreach(used ${arg_USES})
     target_link_libraries(test_mpi_${name} PRIVATE dtrain_${used})
   endforeach()
-  target_compile_options(test_mpi_${name} PRIVATE ${DTRAIN_COLD})
   dtrain_sources(test_mpi_${name} test TORCH ${arg_TORCH})
   set(runs ${arg_RANKS})
   foreach(ranks ${arg_NETWORK})

@@ -33,7 +33,7 @@ class MemoryDraw {
   bool may_take(int64_t bytes);
 
  private:
-  /// Bytes that the system is to be asked for now; 0 while they are too few.
+  /// How many bytes to ask the system about, those of earlier calls included; 0 while they are too few to be worth it.
   int64_t due(int64_t bytes);
 
   std::string what_;

@@ -134,10 +134,13 @@ class CudaModule final : public GpuModule {
   NcclApi& nccl() override { return *nccl_; }
   std::unique_ptr<DeviceGraph> make_graph() override {
     const c10::DeviceIndex device = c10::cuda::current_device();
-    if (graphs_ == nullptr || graphs_->device != device)
-      graphs_ = std::make_shared<GraphMemory>(GraphMemory{
+    std::shared_ptr<GraphMemory> memory = graphs_.lock();
+    if (memory == nullptr || memory->device != device) {
+      memory = std::make_shared<GraphMemory>(GraphMemory{
           device, at::cuda::graph_pool_handle(), c10::cuda::getStreamFromPool(/*isHighPriority=*/false, device)});
-    return std::make_unique<CudaGraph>(graphs_);
+      graphs_ = memory;
+    }
+    return std::make_unique<CudaGraph>(std::move(memory));
   }
 
   void use_device(int device) override {
@@ -174,7 +177,7 @@ class CudaModule final : public GpuModule {
 
  private:
   CudaMath math_;
-  std::shared_ptr<GraphMemory> graphs_;  // of the device of this process
+  std::weak_ptr<GraphMemory> graphs_;  // its graphs own it: a pool that the last of them has left is never used again
   std::unique_ptr<NcclApi> nccl_ = make_real_nccl();
 };
 

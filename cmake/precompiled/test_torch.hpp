@@ -1,5 +1,5 @@
 // For files of test programs that see LibTorch, which has a macro CHECK too: Catch2's comes last.
 #pragma once
-#include "torch.hpp"
+#include "code_torch.hpp"
 //
 #include "support/catch.hpp"
