@@ -31,6 +31,9 @@ OF_THE_MACHINE = {
     "epoch_seconds", "elapsed_s", "images_per_s", "data_wait_s", "allreduce_s", "valid_seconds", "queue_fill",
     "read_mb_per_s", "gpu_util_percent", "memory_peak_mb", "ranks",
 }
+# Under nohup SIGHUP is ignored, and programs that are started inherit that. A handler they do not inherit.
+if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda *_: None)
 # Traces of an end that nobody meant.
 CRASHES = ("terminate called", "Segmentation fault", "core dumped", "Backtrace", "frame #", "what():", "Aborted", "signal 6", "signal 11")
 
