@@ -279,12 +279,14 @@ int look_and_tell(const CheckCommand& command, const Config& config, const Log& 
   json["data_sha256"] = plan.dataset.manifest_sha256;
   json["split_sha256"] = plan.split.sha256;
   json["notes"] = plan.dataset.notes;
+  for (const std::string& note : plan.split.notes) json["notes"].push_back(note);
   std::vector<std::string> warnings;
   std::printf("data: %s, %s, manifest %s\n", e.data.root.empty() ? "synthetic" : printable(e.data.root).c_str(),
               count_of(static_cast<int64_t>(plan.dataset.samples.size()), "sample").c_str(),
               plan.dataset.manifest_sha256.substr(0, 12).c_str());
   for (const std::string& note : plan.dataset.notes) std::printf("  %s\n", shown(note).c_str());
   std::printf("split %s\n", plan.split.sha256.substr(0, 12).c_str());
+  for (const std::string& note : plan.split.notes) std::printf("  %s\n", shown(note).c_str());
   for (const char* part : {"train", "valid", "test"}) print_part(plan, part, json);
   print_network(e, plan, json);
   print_schedule(e, plan, command.world_size, json);

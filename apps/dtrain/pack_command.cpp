@@ -215,6 +215,7 @@ int run_pack(const PackCommand& command, const Config& config, Job& job) {
                           {"split of the data", split.sha256, "see the same files"}});
   if (job.is_root()) {
     for (const std::string& note : dataset.notes) job.log().info(note);
+    for (const std::string& note : split.notes) job.log().info(note);
     for (const std::string& warning : split.warnings) job.log().warning(warning);
     warn_of_sizes(command, pack, e, job);
     take_folder(command.output, manifest);

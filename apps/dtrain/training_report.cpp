@@ -49,7 +49,8 @@ void TrainingRun::banner() {
            " train, " + count(plan_.split.valid) + " valid, " + count(plan_.split.test) + " test; " +
            count_of(static_cast<int64_t>(plan_.outputs.size()), "class", "classes") + "; split " +
            plan_.split.sha256.substr(0, 12));
-  for (const std::string& note : plan_.dataset.notes) log.info("       " + note);
+  for (const auto* notes : {&plan_.dataset.notes, &plan_.split.notes})
+    for (const std::string& note : *notes) log.info("       " + note);
   for (const std::string& warning : plan_.split.warnings) log.warning(warning);
   log.info("model  " + config_.values.at("model.name").text + ": " + with_commas(parameters) + " parameters, " +
            count_of(plan_.shape.outputs, "output") + "; " + weights_line_ + "; " + precision_text(*replica_));

@@ -186,6 +186,17 @@ class Commands(program.ProgramTest):
         self.write_config("ready", SMALL, {"data": {"format": "image_folder", "root": "ready", "image": {"size": [32, 32]}}})
         facts = self.good("check", "--config", "ready.yaml", "--json").json()
         self.assertEqual((facts["parts"]["train"]["samples"], facts["parts"]["valid"]["samples"]), (24, 8))
+        for old, new in (("train", "Train"), ("val", "TEST")):
+            (self.folder / "ready" / old).rename(self.folder / "ready" / new)
+        facts = self.good("check", "--config", "ready.yaml", "--json").json()
+        parts = {part: count["samples"] for part, count in facts["parts"].items()}
+        self.assertEqual((parts["train"] + parts["valid"], parts["test"]), (24, 8))
+        self.assertGreater(parts["valid"], 0)
+        self.assertTrue(any("Train/, TEST/ name no validation part" in note for note in facts["notes"]), facts)
+        anew = self.good("check", "--config", "ready.yaml", "--json", "data.split={valid: 0.2, test: 0.2}")
+        self.assertTrue(any("take data.split out" in warning for warning in anew.json()["warnings"]), anew)
+        for old, new in (("train", "Train"), ("val", "TEST")):
+            (self.folder / "ready" / new).rename(self.folder / "ready" / old)
         twin = sorted((self.folder / "ready/train/good").iterdir())[0]
         shutil.copy(twin, self.folder / "ready/val/good/another_name.png")
         ended = self.call("check", "--config", "ready.yaml", "--json")

@@ -87,6 +87,7 @@ void fill_defaults(Experiment& e, const std::set<std::string>& given) {
   if (!given.contains("checkpoint.best.mode")) best.best_is_max = larger_is_better(best.best_monitor);
   if (!given.contains("output.dir"))
     e.output_dir = (std::filesystem::current_path() / e.output_dir).lexically_normal().string();
+  if (e.data.split.names("train") && !given.contains("data.split.valid")) e.data.split.valid = 0;
   e.data.split.given =
       std::any_of(given.begin(), given.end(), [](const std::string& key) { return key.starts_with("data.split."); });
 }

@@ -129,6 +129,8 @@ std::map<std::string, Config::Value> values_of(Experiment& experiment, const std
     const std::string text = key.codec.print();
     if (!key.has_effect || text.empty()) continue;
     if (key.name == "batch.global" && experiment.batch.global == 0) continue;
+    const SplitOptions& split = experiment.data.split;
+    if (key.name == "data.split.valid" && split.names("train") && split.valid == 0) continue;  // as before it had a say
     // Without a split in the configuration the folders decide; a printed one would take that away.
     if (key.name.starts_with("data.split.") && !experiment.data.split.given) continue;
     const auto place = given.find(key.name);

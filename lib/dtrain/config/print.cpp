@@ -72,7 +72,7 @@ std::string config_yaml(const Config& config, bool minimal, bool origins) {
     const auto value = config.values.find(key.name);
     if (value == config.values.end()) {
       if (key.name == "data.split.valid" && !minimal && !config.experiment.data.split.given)
-        out += "  # split: train/ and valid/ (or val/) where data.root holds them, else " + key.codec.print() +
+        out += "  # split: the folders of parts that data.root holds, as train/ and valid/, else " + key.codec.print() +
                " of the samples for validation\n";
       continue;
     }

@@ -278,6 +278,15 @@ class Description {
     add("data.csv.group", text_codec(d.csv.group), "Column with the patient or another group.")
         .only(csv, when_csv, by)
         .default_is("none");
+    add("data.csv.split", text_codec(d.csv.split),
+        "Column with the part of each row: train, valid or test, or another usual word for them; `data.split.valid` or "
+        "`.fold` comes from what trains where it names no validation row.")
+        .only(csv && d.split.files.empty() && d.split.folders.empty(),
+              when_csv + " and neither `data.split.files` nor `data.split.folders` is given",
+              {"data.format", "data.split.files.train", "data.split.files.valid", "data.split.files.test",
+               "data.split.folders.train", "data.split.folders.valid", "data.split.folders.test"})
+        .default_is("none")
+        .older_runs_had("none");
     add("data.image_mask.images", path_codec(d.image_mask.images, PathRule::name_under_root),
         "Folder of pictures under `data.root`, or under each sample's folder.")
         .only(mask, when_mask, by);
@@ -300,38 +309,48 @@ class Description {
 
   void split() {
     SplitOptions& s = e_.data.split;
-    const bool fractions = s.files.empty() && s.folders.empty();
-    const std::vector<std::string> by = {"data.split.files.train",   "data.split.files.valid",
-                                         "data.split.files.test",    "data.split.folders.train",
-                                         "data.split.folders.valid", "data.split.folders.test"};
-    const std::string when = "neither `data.split.files` nor `data.split.folders` is given";
+    // Lists or folders that name the validation part leave nothing to deal; what they do not name is.
+    const bool open = !s.names("valid");
+    const bool told = !s.files.empty() || !s.folders.empty();
+    const bool dealt = open && (!told || s.valid > 0 || s.test > 0 || s.folds > 0);
+    const auto parts = [](const std::string& part) {
+      return std::vector<std::string>{"data.split.files." + part, "data.split.folders." + part};
+    };
+    const std::string when = "neither `data.split.files.valid` nor `data.split.folders.valid` is given";
     const bool from_files = e_.data.format != DataFormat::synthetic;
     const RealRange share{.max = 1, .max_open = true};
-    std::vector<std::string> seed_by = by;
-    seed_by.push_back("data.split.by");
-    std::vector<std::string> valid_by = by;
+    std::vector<std::string> valid_by = parts("valid");
     valid_by.push_back("data.split.fold");
+    std::vector<std::string> test_by = parts("valid");
+    for (const std::string& key : parts("test")) test_by.push_back(key);
+    std::vector<std::string> dealt_by = valid_by;
+    for (const char* key : {"data.split.valid", "data.split.test"}) dealt_by.emplace_back(key);
+    std::vector<std::string> seed_by = dealt_by;
+    seed_by.push_back("data.split.by");
+    const std::string when_dealt = "a share or fold is dealt: " + when;
     add("data.split.valid", real_codec(s.valid, share),
-        "Share of all samples for validation. Without any `data.split` key, a root that holds train/ and valid/ (or "
-        "val/) uses those.")
-        .only(fractions && s.folds == 0, when + ", nor `data.split.fold`", valid_by);
-    add("data.split.test", real_codec(s.test, share), "Share of all samples for the test part.")
-        .only(fractions, when, by);
+        "Share of all samples for validation; where lists, folders or a column name other parts alone, of those that "
+        "train. Without any `data.split` key, a root that holds folders of parts (train/ and valid/, say) uses those.")
+        .only(open && s.folds == 0, when + ", nor `data.split.fold`", valid_by);
+    add("data.split.test", real_codec(s.test, share), "Share of all samples for the test part, likewise.")
+        .only(open && !s.names("test") && (!told || s.test > 0),
+              when + ", nor `data.split.files.test` nor `data.split.folders.test`", test_by);
     add("data.split.by", choice_codec(s.by, {"sample", "patient", "order"}),
-        "patient: all samples of a group fall in one part; order: the last ones of the natural order of names.")
-        .only(fractions, when, by);
+        "patient: all samples of a group fall in one part; order: the last ones of the natural order of names. Where "
+        "the data, lists or folders tell parts, sample keeps patients whole too.")
+        .only(dealt, when_dealt, dealt_by);
     add("data.split.seed", seed_codec(s.seed),
         "Another seed, another split; apart from the run's `seed`, so that runs can be compared on one split.")
-        .only(fractions && s.by != SplitOptions::By::order, when + " and `data.split.by` is not order", seed_by);
+        .only(dealt && s.by != SplitOptions::By::order, when_dealt + ", and `data.split.by` is not order", seed_by);
     add("data.split.fold", fold_codec(s.fold, s.folds),
         "`K of N`: all but the test part is cut into N folds, of which the K-th validates and the others train; "
         "instead "
         "of `data.split.valid`.")
-        .only(fractions, when, by);
+        .only(open && (!told || s.folds > 0), when, parts("valid"));
     add("data.split.stratify", flag_codec(s.stratify),
         "Parts and folds of the exact size, with the same share of every class or label. Otherwise who belongs where "
         "follows from the hash of the name alone: adding data moves nobody, and sizes are met on average.")
-        .only(fractions && s.by != SplitOptions::By::order, when + " and `data.split.by` is not order", seed_by);
+        .only(dealt && s.by != SplitOptions::By::order, when_dealt + ", and `data.split.by` is not order", seed_by);
     for (const char* part : {"train", "valid", "test"})
       add(std::string("data.split.files.") + part, part_path_codec(s.files, part, PathRule::under_root),
           std::string("List file of the ") + part + " part, one path or base name a line; under `data.root`.")

@@ -10,6 +10,7 @@
 #include "dtrain/base/text.hpp"
 #include "dtrain/data/formats.hpp"
 #include "dtrain/data/packed_set.hpp"
+#include "dtrain/data/part_folders.hpp"
 #include "dtrain/data/record_set.hpp"
 #include "dtrain/data/scan.hpp"
 #include "dtrain/data/text_files.hpp"
@@ -70,13 +71,6 @@ static void choose_classes(Dataset& dataset, const std::vector<std::string>& wan
 
 // --- what holds for every format
 
-static void set_parts(Dataset& dataset, const SplitOptions& split) {
-  const auto parts = part_folders(dataset.root, split);
-  for (Sample& sample : dataset.samples)
-    for (const auto& [part, folder] : parts)
-      if (sample.part.empty() && lies_in(sample.path, folder)) sample.part = part;
-}
-
 // A training list without its validation list tells no split: data.split decides.
 static void forget_lone_part(const DataOptions& options, Dataset& dataset) {
   const auto trains = [](const Sample& sample) { return sample.part == "train"; };
@@ -86,6 +80,31 @@ static void forget_lone_part(const DataOptions& options, Dataset& dataset) {
     dataset.notes.push_back(
         "the label file tells of the training part alone: data.split makes the others, by sample unless data.split.by: "
         "patient keeps patients whole");
+}
+
+// Formats that are no layout of folders may lie in folders of parts all the same.
+static void find_own_parts(const DataOptions& options, Dataset& dataset) {
+  const bool layout = options.format == DataFormat::image_folder || options.format == DataFormat::image_mask;
+  const bool column = options.format == DataFormat::csv && !options.csv.split.empty();
+  const PartFolders folders = column ? PartFolders() : part_folders(options);
+  if (!layout && !column) set_parts(folders, dataset.samples);
+  if (!column) forget_lone_part(options, dataset);
+  const auto told = [](const Sample& sample) { return !sample.part.empty(); };
+  OwnParts& own = dataset.own_parts;
+  if (column) {
+    own = {OwnParts::By::column, "data.csv.split '" + options.csv.split + "'"};
+  } else if (std::none_of(dataset.samples.begin(), dataset.samples.end(), told)) {
+    return;
+  } else if (has_records(options) || options.format == DataFormat::packed ||
+             (options.format == DataFormat::chexpert && options.labels.empty())) {
+    own = {OwnParts::By::names, options.format == DataFormat::packed     ? "the packed set"
+                                : options.format == DataFormat::chexpert ? "the lists train.csv and valid.csv"
+                                                                         : "the names of the record files"};
+  } else {
+    std::vector<std::string> names;
+    for (const auto& [part, folder] : folders) names.push_back(printable(folder) + "/");
+    own = {OwnParts::By::folders, "the folders " + join(names, ", ")};
+  }
 }
 
 static int64_t size_of(const std::string& root, const std::string& path) {
@@ -176,8 +195,7 @@ Dataset open_dataset(const DataOptions& options, Task task, uint64_t seed) {
   const auto before = [](const Sample& a, const Sample& b) { return natural_less(a.path, b.path); };
   if (!std::is_sorted(dataset.samples.begin(), dataset.samples.end(), before))
     std::sort(dataset.samples.begin(), dataset.samples.end(), before);
-  if (options.format != DataFormat::synthetic) set_parts(dataset, options.split);
-  forget_lone_part(options, dataset);
+  if (options.format != DataFormat::synthetic) find_own_parts(options, dataset);
   for (Sample& sample : dataset.samples) sample.id = hash64(sample.path);
   dataset.manifest_sha256 = manifest_of(dataset, options, seed);
   return dataset;

@@ -31,13 +31,25 @@ struct Sample {
   std::string path;                ///< relative to root, with '/' between folders, a page of a stack as FILE#PAGE; the
                                    ///< sample's name everywhere
   std::string group;               ///< patient; "" when the data tell none
-  std::string part;                ///< "train", "valid", "test" when the folder says so, else ""
+  std::string part;                ///< "train", "valid", "test" where the data say so (Dataset::own_parts), else ""
   std::vector<float> labels;       ///< multilabel: one per class, 0, 1 or NaN (unknown)
   int64_t class_index = -1;        ///< multiclass
   std::vector<std::string> masks;  ///< segmentation: relative to root; their union is the mask
   RecordPlace place;               ///< of the picture, where samples lie in record files
   std::vector<RecordPlace> mask_places;
   uint64_t id = 0;  ///< hash64(path): keys augmentation and the coverage receipt
+};
+
+/// What tells the parts of samples (Sample::part) apart from data.split.
+struct OwnParts {
+  enum class By {
+    nothing,
+    folders,  ///< called like parts (part_folders.hpp)
+    names,    ///< of record files, of CheXpert's lists; a packed set's own
+    column,   ///< data.csv.split
+  };
+  By by = By::nothing;
+  std::string what;  ///< for messages: "the folders train/, test/"
 };
 
 /// What exists, before any split: every sample in a fixed order (natural order of the paths), the same on every rank.
@@ -48,6 +60,7 @@ struct Dataset {
   std::vector<std::string> classes;        ///< names of the outputs, in order
   std::map<int64_t, int64_t> mask_values;  ///< segmentation: pixel value of a mask → k + 1 for classes[k]
   std::vector<Sample> samples;
+  OwnParts own_parts;
   std::vector<std::string> notes;     ///< one line each for the banner: rows left out, labels unknown …
   std::vector<std::string> left_out;  ///< names in the label file of pictures that are absent (data.on_missing: skip)
   /// Over classes, and path, labels, group, masks and file sizes of every sample, TFRecords' checksums too.
@@ -64,9 +77,9 @@ struct Dataset {
 /// label file are never part of a message.
 ///
 /// Hidden files are left out; what is a picture is told by its name (has_image_extension). Every page of a TIFF stack
-/// is a sample of its own, FILE#PAGE (io/tiff_pages.hpp), also in label and list files. Where root holds train/ and
-/// valid/ (or val/), test/ optional, or data.split.folders names folders, each sample knows its part. Label files that
-/// name pictures of the training part alone tell no part.
+/// is a sample of its own, FILE#PAGE (io/tiff_pages.hpp), also in label and list files. Where root holds folders called
+/// like parts, or data.split.folders names folders, each sample knows its part (part_folders.hpp, DataError too). Label
+/// files that name pictures of the training part alone tell no part.
 ///
 /// image_folder  root/CLASS/…/picture, or root/PART/CLASS/…; classes sorted by name (bytes, as torchvision does).
 ///               Group: the file name up to its first '_' or '.'.

@@ -5,6 +5,7 @@
 
 #include "dtrain/base/memory.hpp"
 #include "dtrain/data/dataset.hpp"
+#include "dtrain/data/part_folders.hpp"
 
 namespace dtrain {
 

@@ -13,9 +13,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// One part of the data set (or all of it, where root holds no parts): its class folders and their pictures.
+/// One part of the data set: its class folders and their pictures.
 struct Part {
-  std::string name;               // "train" …, "" for the whole
+  std::string name;               // "train" …; "" for what lies in no folder of a part: all of it, or what trains
   std::string folder;             // relative to root
   std::set<std::string> folders;  // all class folders
   std::set<std::string> classes;  // of these, the ones that data.classes wants
@@ -26,13 +26,61 @@ std::string whole_path(const std::string& root, const std::string& folder) {
   return folder.empty() ? root : (fs::path(root) / folder).string();
 }
 
-Part read_part(const DataOptions& options, const std::string& name, const std::string& folder) {
+bool is_wanted(const DataOptions& options, const std::string& name) {
+  return std::count(options.classes.begin(), options.classes.end(), name) > 0;
+}
+
+// Folders called like parts where the layout has classes, or within these; relative to the part's folder.
+std::vector<std::string> parts_among_classes(const DataOptions& options, const Part& part) {
+  std::set<std::string> found;
+  for (const std::string& name : part.classes)
+    if (!is_wanted(options, name) && !part_called(name).empty()) found.insert(name);
+  std::string last;
+  for (const std::string& picture : part.scan.pictures) {
+    const std::string folder = picture.substr(0, picture.rfind('/') + 1);
+    if (folder == last || !part.classes.contains(folder.substr(0, folder.find('/')))) continue;
+    last = folder;
+    for (size_t begin = folder.find('/') + 1, end = 0; begin < folder.size(); begin = end + 1) {
+      end = folder.find('/', begin);
+      if (!part_called(std::string_view(folder).substr(begin, end - begin)).empty())
+        found.insert(folder.substr(0, end));
+    }
+  }
+  return {found.begin(), found.end()};
+}
+
+// Without data.split nobody can tell what they are for.
+void judge_parts_among_classes(const DataOptions& options, const Part& part, Dataset& dataset) {
+  const std::vector<std::string> found = parts_among_classes(options, part);
+  if (found.empty()) return;
+  const std::string whole = whole_path(options.root, part.folder);
+  if (options.split.given) {
+    dataset.notes.push_back(
+        with_list("folders called like parts within classes are split like all others, by data.split:", found, 5));
+    return;
+  }
+  const std::string move = part.classes.size() == 1 ? "set data.root to '" + whole_path(whole, *part.classes.begin()) +
+                                                          "' if the parts lie there; else "
+                                                    : "";
+  throw DataError(with_list("'" + whole +
+                                "' holds folders called like parts where format image_folder has classes, "
+                                "root/CLASS/… or root/PART/CLASS/…; " +
+                                move + "rename them, or split with data.split:",
+                            found));
+}
+
+Part read_part(const DataOptions& options, const std::string& name, const std::string& folder,
+               const PartFolders& all_parts) {
   Part part{name, folder, {}, {}, {}};
   const std::string whole = whole_path(options.root, folder);
   if (!is_folder(whole)) throw MissingError("the folder '" + whole + "' of the part '" + name + "' does not exist");
   for (const std::string& found : folders_in(whole)) {
+    const bool holds_part = std::any_of(all_parts.begin(), all_parts.end(), [&](const auto& other) {
+      return other.second != folder && lies_in(other.second, folder.empty() ? found : folder + "/" + found);
+    });
+    if (holds_part) continue;
     part.folders.insert(found);
-    if (!options.classes.empty() && std::count(options.classes.begin(), options.classes.end(), found) == 0) continue;
+    if (!options.classes.empty() && !is_wanted(options, found)) continue;
     require_plain_name(found, "the name of a class folder in '" + whole + "',",
                        "rename it, or leave it out with data.classes");
     part.classes.insert(found);
@@ -41,6 +89,10 @@ Part read_part(const DataOptions& options, const std::string& name, const std::s
   std::erase_if(part.scan.foreign,
                 [&](const std::string& file) { return !part.classes.contains(file.substr(0, file.find('/'))); });
   refuse_lost(part.scan, whole);
+  if (part.folders.empty() && !name.empty())
+    throw DataError("the folder '" + whole + "' of the part '" + name + "' holds " +
+                    (part.scan.pictures.empty() ? "no picture" : "pictures, but in no class folder") +
+                    "; fill it, move it away, or name the folders that count with data.split.folders");
   return part;
 }
 
@@ -56,6 +108,7 @@ void add_samples(const Part& part, const std::vector<std::string>& all, Dataset&
     if (place == all.end() || *place != picture.substr(0, slash)) continue;  // a class that data.classes leaves out
     Sample sample;
     sample.path = prefix + picture;
+    sample.part = part.name;
     sample.group = group_of_name(picture);
     sample.class_index = place - all.begin();
     ++counts[static_cast<size_t>(sample.class_index)];
@@ -73,7 +126,7 @@ void compare_parts(const std::vector<Part>& parts, const std::vector<std::string
     for (const std::string& name : all) {
       if (part.classes.contains(name)) continue;
       const std::string where = whole_path(dataset.root, part.folder);
-      if (part.name == "train")
+      if (part.name == "train" || part.name.empty())
         throw DataError("'" + where + "' lacks the class folder '" + name + "', which another part has");
       dataset.notes.push_back("class '" + name + "' has no folder in '" + part.folder + "'");
     }
@@ -93,13 +146,14 @@ void note_leftovers(const std::vector<Part>& parts, Dataset& dataset) {
 }  // namespace
 
 void read_image_folder(const DataOptions& options, Dataset& dataset) {
-  auto places = part_folders(options.root, options.split);
-  if (places.empty()) places.emplace_back("", "");
+  PartFolders places = part_folders(options);
+  const bool trains = !places.empty() && places.front().first == "train";
+  if (!trains) places.insert(places.begin(), {"", ""});
   std::vector<Part> parts;
   std::set<std::string> folders;
   std::set<std::string> classes;
   for (const auto& [name, folder] : places) {
-    parts.push_back(read_part(options, name, folder));
+    parts.push_back(read_part(options, name, folder, places));
     folders.insert(parts.back().folders.begin(), parts.back().folders.end());
     classes.insert(parts.back().classes.begin(), parts.back().classes.end());
   }
@@ -109,6 +163,7 @@ void read_image_folder(const DataOptions& options, Dataset& dataset) {
                     "pictures per class, or train/ and valid/ with such folders in each");
   places_of(options.classes, {folders.begin(), folders.end()});  // here all of them are known
   dataset.classes.assign(classes.begin(), classes.end());
+  for (const Part& part : parts) judge_parts_among_classes(options, part, dataset);
   for (const Part& part : parts) add_samples(part, dataset.classes, dataset);
   compare_parts(parts, dataset.classes, dataset);
   note_leftovers(parts, dataset);

@@ -161,10 +161,13 @@ std::vector<std::string> mask_class_names(int64_t classes) {
 void read_image_mask(const DataOptions& options, Dataset& dataset) {
   if (is_nnunet(options)) return read_nnunet(options, dataset);
   set_mask_values(options.image_mask.mask_values, dataset);
-  auto parts = part_folders(options.root, options.split);
-  const bool whole = parts.empty() || holds_folder(options.root, beneath_root(options.root, options.image_mask.images));
-  if (whole) parts = {{"", ""}};
-  for (const auto& [part, folder] : parts) read_pairs(options, folder, dataset);
+  const PartFolders parts = part_folders(options);
+  const std::string images = beneath_root(options.root, options.image_mask.images);
+  const bool at_root = holds_folder(options.root, images);
+  if (at_root || parts.empty() || parts.front().first != "train") read_pairs(options, "", dataset);
+  for (const auto& [part, folder] : parts)
+    if (!at_root || !lies_in(folder, images)) read_pairs(options, folder, dataset);
+  set_parts(parts, dataset.samples);
   group_stacks(dataset);
 }
 

@@ -56,6 +56,16 @@ void note_unknown(const std::string& why, Dataset& dataset) {
   if (silent > 0) dataset.notes.push_back(count_of(silent, "picture") + " without any known label");
 }
 
+void require_part_words(const LabelFile& file, int64_t column, const std::string& name) {
+  Problems bad;
+  for (const int64_t row : file.row_of)
+    if (row >= 0 && part_called(text_at(file.table, row, column)).empty())
+      bad.lines.push_back("line " + std::to_string(file.table.line(row)) + ": '" + text_at(file.table, row, column) +
+                          "'");
+  bad.raise<DataError>(file.table.name() + " has words in column '" + name +
+                       "' (data.csv.split) that are neither train, valid nor test, nor another usual word for them");
+}
+
 // The classes that stand in a column of the rows that have a picture, natural order.
 std::vector<std::string> classes_in(const LabelFile& file, int64_t column, char separator) {
   const CsvTable& table = file.table;
@@ -113,14 +123,14 @@ float known_or_nan(const std::string& text, bool& good) {
 }
 
 void read_label_columns(const DataOptions& options, const LabelFile& file, Dataset& dataset,
-                        const std::function<void(int64_t, Sample&)>& set_group) {
+                        const std::function<void(int64_t, Sample&)>& set_row) {
   const CsvTable& table = file.table;
   std::vector<int64_t> columns;
   for (const std::string& name : options.csv.labels) columns.push_back(table.column(name));
   dataset.classes = options.csv.labels;
   Problems bad;
   add_samples(file, dataset, [&](int64_t row, Sample& sample) {
-    set_group(row, sample);
+    set_row(row, sample);
     for (size_t k = 0; k < columns.size(); ++k) {
       bool good = true;
       const std::string text = text_at(table, row, columns[k]);
@@ -136,7 +146,7 @@ void read_label_columns(const DataOptions& options, const LabelFile& file, Datas
 }
 
 void read_label_column(const DataOptions& options, const LabelFile& file, Dataset& dataset,
-                       const std::function<void(int64_t, Sample&)>& set_group) {
+                       const std::function<void(int64_t, Sample&)>& set_row) {
   const CsvTable& table = file.table;
   const int64_t column = table.column(options.csv.label);
   if (options.csv.separator.size() > 1) throw ConfigError("data.csv.separator wants one character");
@@ -147,7 +157,7 @@ void read_label_column(const DataOptions& options, const LabelFile& file, Datase
   const JoinedLabels joined(dataset.classes, separator);
   Problems bad;
   add_samples(file, dataset, [&](int64_t row, Sample& sample) {
-    set_group(row, sample);
+    set_row(row, sample);
     const std::string text = text_at(table, row, column);
     std::vector<std::string> none;  // every name in the column is a class
     if (separator != 0) {
@@ -308,12 +318,16 @@ void read_csv(const DataOptions& options, Dataset& dataset) {
   const LabelFile file =
       match_rows(options, options.labels, pictures_of(options), options.csv.path, find_path, dataset);
   std::optional<int64_t> group;
+  std::optional<int64_t> part;
   if (!options.csv.group.empty()) group = file.table.column(options.csv.group);
-  const auto set_group = [&](int64_t row, Sample& sample) {
+  if (!options.csv.split.empty()) part = file.table.column(options.csv.split);
+  if (part) require_part_words(file, *part, options.csv.split);
+  const auto set_row = [&](int64_t row, Sample& sample) {
     if (group) sample.group = text_at(file.table, row, *group);
+    if (part) sample.part = part_called(text_at(file.table, row, *part));
   };
-  if (options.csv.label.empty()) return read_label_columns(options, file, dataset, set_group);
-  read_label_column(options, file, dataset, set_group);
+  if (options.csv.label.empty()) return read_label_columns(options, file, dataset, set_row);
+  read_label_column(options, file, dataset, set_row);
 }
 
 }  // namespace dtrain

@@ -61,6 +61,7 @@ struct CsvOptions {
   std::string label;                ///< one column with the class, or with several joined by `separator`
   std::string separator;            ///< "" : the label column holds one class
   std::string group;                ///< column with the patient or group; "" = none
+  std::string split;                ///< column with the part, as part_called() knows its words; "" = none
 };
 
 /// `data.image_mask:`, for format image_mask.
@@ -98,8 +99,9 @@ struct SyntheticOptions {
 /// `data.split:`
 struct SplitOptions {
   enum class By { sample, patient, order };
-  double valid = 0.1;  ///< share of all samples, [0, 1); without effect with `folds`
-  double test = 0;     ///< share of all samples, [0, 1)
+  double valid = 0.1;  ///< share of all samples, or of those that train where `files`, `folders` or the data tell no
+                       ///< validation part, [0, 1); without effect with `folds`
+  double test = 0;     ///< share likewise, [0, 1)
   By by = By::sample;  ///< patient: all samples of a group fall in one part; order: the last ones of the
                        ///< natural order
   uint64_t seed = 1;
@@ -108,8 +110,10 @@ struct SplitOptions {
   int64_t folds = 0;      ///< N >= 2; 0: no folds
   std::map<std::string, std::string> files;    ///< part → list file, one path or base name a line
   std::map<std::string, std::string> folders;  ///< part → folder under data.root
-  bool given = false;  ///< the configuration names a split; otherwise train/ and valid/ (or val/) are used
-                       ///< where root has them
+  bool given =
+      false;  ///< the configuration names a split; otherwise the data's own parts are used, where they tell any
+
+  bool names(const std::string& part) const { return files.contains(part) || folders.contains(part); }
 };
 
 enum class Resize { squash, pad, crop };

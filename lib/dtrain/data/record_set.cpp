@@ -1,11 +1,11 @@
 #include "dtrain/data/record_set.hpp"
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/text.hpp"
+#include "dtrain/data/part_folders.hpp"
 #include "dtrain/data/scan.hpp"
 #include "dtrain/io/tar.hpp"
 #include "dtrain/io/tf_example.hpp"
@@ -155,13 +155,8 @@ std::vector<std::string> find_record_files(const DataOptions& options) {
 }
 
 std::string part_of_file(const std::string& file) {
-  constexpr std::array<std::pair<std::string_view, const char*>, 5> kWords = {
-      {{"train", "train"}, {"validation", "valid"}, {"valid", "valid"}, {"val", "valid"}, {"test", "test"}}};
-  const std::string name = lower_case(std::string(base_name(file)));
-  const std::string_view word = std::string_view(name).substr(0, name.find_first_of("-_.0123456789"));
-  for (const auto& [start, part] : kWords)
-    if (word == start) return part;
-  return "";
+  const std::string_view name = base_name(file);
+  return part_called(name.substr(0, name.find_first_of("-_.0123456789")));
 }
 
 }  // namespace dtrain

@@ -54,7 +54,7 @@ class RecordSet {
 /// none, and as scan_folder().
 std::vector<std::string> find_record_files(const DataOptions& options);
 
-/// The part that a record file's name tells: "train", "valid" or "test", else "". See open_dataset().
+/// The part that a record file's name begins with (part_called()), else "". See open_dataset().
 std::string part_of_file(const std::string& file);
 
 }  // namespace dtrain

@@ -183,21 +183,6 @@ std::string beneath_root(const std::string& root, const std::string& path) {
   return relative == "." ? "" : relative;
 }
 
-std::vector<std::pair<std::string, std::string>> part_folders(const std::string& root, const SplitOptions& split) {
-  std::vector<std::pair<std::string, std::string>> parts;
-  for (const char* part : {"train", "valid", "test"})
-    if (const auto named = split.folders.find(part); named != split.folders.end())
-      parts.emplace_back(part, beneath_root(root, named->second));
-  if (!parts.empty()) return parts;
-  const auto holds = [&](const std::string& name) { return is_folder((fs::path(root) / name).string()); };
-  if (!holds("train") || (!holds("valid") && !holds("val"))) return {};
-  if (holds("valid") && holds("val"))
-    throw DataError("data.root '" + root + "' holds both valid/ and val/; name one with data.split.folders");
-  parts = {{"train", "train"}, {"valid", holds("valid") ? "valid" : "val"}};
-  if (holds("test")) parts.emplace_back("test", "test");
-  return parts;
-}
-
 bool lies_in(std::string_view path, std::string_view folder) {
   if (folder.empty() || path == folder) return true;
   return path.starts_with(folder) && (folder.ends_with('/') || path[folder.size()] == '/');

@@ -3,7 +3,6 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "dtrain/data/options.hpp"
@@ -54,10 +53,6 @@ void require_root(const std::string& root);
 
 /// `path` (relative to root, or absolute) as a path relative to root without `.` and `..` where that is possible.
 std::string beneath_root(const std::string& root, const std::string& path);
-
-/// The parts of a data set by folder: (part, folder relative to root). What split.folders says; else train, valid and
-/// test where root holds train/ and valid/ or val/; else nothing. Throws DataError where root holds valid/ and val/.
-std::vector<std::pair<std::string, std::string>> part_folders(const std::string& root, const SplitOptions& split);
 
 /// True for the folder itself and for all beneath it.
 bool lies_in(std::string_view path, std::string_view folder);

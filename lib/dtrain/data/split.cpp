@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -15,9 +14,9 @@
 #include "dtrain/base/hash.hpp"
 #include "dtrain/base/printable.hpp"
 #include "dtrain/base/text.hpp"
-#include "dtrain/data/group_dealer.hpp"
 #include "dtrain/data/packed_set.hpp"
 #include "dtrain/data/scan.hpp"
+#include "dtrain/data/split_shares.hpp"
 #include "dtrain/data/text_files.hpp"
 #include "dtrain/io/file.hpp"
 #include "dtrain/io/tiff_pages.hpp"
@@ -38,156 +37,12 @@ bool tells_patient(const Dataset& dataset, const Sample& sample) {
 
 namespace {
 
-constexpr int kLeftOut = 3;
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // some editors write it before UTF-8 text
-constexpr std::array<const char*, 4> kParts = {"train", "valid", "test", "left out"};
 
 int part_number(const std::string& name) {
   for (int part = 0; part < kLeftOut; ++part)
     if (name == kParts[static_cast<size_t>(part)]) return part;
   throw ConfigError("data.split names the part '" + name + "'; parts are train, valid and test");
-}
-
-using Parts = std::vector<int>;  // part of each sample
-
-// --- by fraction
-
-double place_of(uint64_t hash) { return static_cast<double>(hash >> 11) * 0x1p-53; }
-
-// What a group should be spread by: each class, or each label that is 1.
-void count_labels(const Dataset& dataset, SampleGroup& group) {
-  std::map<int64_t, int64_t> counts;
-  for (const int64_t index : group.samples) {
-    const Sample& sample = dataset.samples[static_cast<size_t>(index)];
-    if (sample.class_index >= 0) ++counts[sample.class_index];
-    for (size_t k = 0; k < sample.labels.size(); ++k)
-      if (sample.labels[k] == 1) ++counts[static_cast<int64_t>(k)];
-  }
-  group.labels.assign(counts.begin(), counts.end());
-}
-
-// All groups in the order of their places; without patients every sample is one.
-std::vector<SampleGroup> groups_of(const Dataset& dataset, const SplitOptions& options) {
-  const bool by_patient = options.by == SplitOptions::By::patient;
-  std::vector<SampleGroup> groups;
-  std::unordered_map<std::string, size_t> known;
-  bool named = false;
-  for (size_t i = 0; i < dataset.samples.size(); ++i) {
-    const Sample& sample = dataset.samples[i];
-    named = named || tells_patient(dataset, sample);
-    const std::string& name = by_patient && !sample.group.empty() ? sample.group : sample.path;
-    const auto [entry, first] = known.emplace(name, groups.size());
-    if (first) groups.push_back({name, place_of(hash64(std::to_string(options.seed) + "/" + name)), {}, {}});
-    groups[entry->second].samples.push_back(static_cast<int64_t>(i));
-  }
-  if (by_patient && !named && dataset.format == DataFormat::image_folder)
-    throw ConfigError(
-        "data.split.by patient: the file names tell no patients (a patient is what stands before the first '_' or '.', "
-        "with a digit in it, as in 0012_3.png); use by: sample");
-  if (by_patient && !named)
-    throw ConfigError(
-        "data.split.by patient: the data name no patients; use by: sample, or data.csv.group (of record files: "
-        "data.tfrecord.group, data.webdataset.group)");
-  for (SampleGroup& group : groups) count_labels(dataset, group);
-  std::sort(groups.begin(), groups.end(), [](const SampleGroup& a, const SampleGroup& b) {
-    return a.place != b.place ? a.place < b.place : a.name < b.name;
-  });
-  return groups;
-}
-
-// Training and validation, or the folds.
-int64_t bins_beside_test(const SplitOptions& options) {
-  return options.folds > 0 ? options.folds : options.valid > 0 ? 2 : 1;
-}
-
-using Dealer = std::vector<size_t> (*)(const std::vector<SampleGroup>&, const std::vector<double>& shares);
-
-// Part of each group: the test part is taken from the end of the line; what is left is a line of its own, for training
-// and validation or for the folds.
-std::vector<int> deal_parts(std::vector<SampleGroup>& groups, const SplitOptions& options, Dealer deal) {
-  std::vector<int> parts(groups.size(), 2);
-  std::vector<size_t> tested = deal(groups, {1 - options.test, options.test});
-  auto left = std::count(tested.begin(), tested.end(), size_t{0});
-  for (size_t g = 0; g < groups.size() && left < bins_beside_test(options); ++g)
-    if (tested[g] == 1 && std::count(tested.begin() + static_cast<int64_t>(g) + 1, tested.end(), size_t{1}) > 0) {
-      tested[g] = 0;  // a tiny set: the test part keeps one, the others must be enough for all
-      ++left;
-    }
-  std::vector<SampleGroup> rest;
-  std::vector<size_t> whose;
-  for (size_t g = 0; g < groups.size(); ++g) {
-    if (tested[g] == 1) continue;
-    groups[g].place = std::min(groups[g].place / (1 - options.test), 1.0);
-    whose.push_back(g);
-    rest.push_back(std::move(groups[g]));
-  }
-  const double valid = options.valid / (1 - options.test);
-  std::vector<double> shares = {1 - valid, valid};
-  if (options.folds > 0) shares.assign(static_cast<size_t>(options.folds), 1 / static_cast<double>(options.folds));
-  const std::vector<size_t> dealt = deal(rest, shares);
-  const size_t judged = options.folds > 0 ? static_cast<size_t>(options.fold - 1) : 1;
-  for (size_t g = 0; g < rest.size(); ++g) {
-    parts[whose[g]] = dealt[g] == judged ? 1 : 0;
-    groups[whose[g]] = std::move(rest[g]);
-  }
-  return parts;
-}
-
-// By order: how many samples at the end a share is; one at least, as far as `spare` allows.
-int64_t last_samples(double share, int64_t samples, int64_t spare) {
-  const int64_t wanted = std::llround(share * static_cast<double>(samples));
-  return std::min(std::max<int64_t>(wanted, share > 0 ? 1 : 0), std::max<int64_t>(spare, 0));
-}
-
-void require_parts(const SplitOptions& options, const Parts& parts, const std::string& what_there_is) {
-  const auto holds = [&](int part) { return std::find(parts.begin(), parts.end(), part) != parts.end(); };
-  if (options.folds > 0 && !holds(1))
-    throw ConfigError("data.split.fold " + std::to_string(options.fold) + " of " + std::to_string(options.folds) +
-                      " gets no sample: " + what_there_is + " cannot fill every fold; add data, or ask for fewer");
-  for (const auto& [part, share] : {std::pair<int, double>{1, options.valid}, {2, options.test}}) {
-    if (share <= 0 || holds(part)) continue;
-    const std::string key = std::string("data.split.") + kParts[static_cast<size_t>(part)];
-    throw ConfigError(key + " " + shortest(share) + " gets no sample: " + what_there_is +
-                      " cannot fill training and every other part; add data, or set " + key + ": 0");
-  }
-}
-
-// The natural order: test at its end; before that validation, or the folds one after another.
-Parts parts_by_order(const SplitOptions& options, int64_t samples) {
-  Parts parts(static_cast<size_t>(samples), 0);
-  const int64_t test = last_samples(options.test, samples, samples - bins_beside_test(options));
-  const int64_t rest = samples - test;
-  std::fill(parts.end() - test, parts.end(), 2);
-  if (options.folds > 0) {
-    for (int64_t i = rest * (options.fold - 1) / options.folds; i < rest * options.fold / options.folds; ++i)
-      parts[static_cast<size_t>(i)] = 1;
-  } else {
-    const int64_t valid = last_samples(options.valid, samples, rest - 1);
-    std::fill(parts.end() - (test + valid), parts.end() - test, 1);
-  }
-  return parts;
-}
-
-Parts parts_by_fraction(const Dataset& dataset, const SplitOptions& given) {
-  SplitOptions options = given;
-  if (options.folds > 0) options.valid = 0;
-  if (!(options.valid >= 0) || !(options.test >= 0) || options.valid + options.test >= 1)
-    throw ConfigError("data.split.valid and data.split.test are shares of all samples, 0 or more, together below 1");
-  const auto samples = static_cast<int64_t>(dataset.samples.size());
-  Parts parts(dataset.samples.size(), 0);
-  if (options.by == SplitOptions::By::order) {
-    parts = parts_by_order(options, samples);
-    require_parts(options, parts, count_of(samples, "sample"));
-    return parts;
-  }
-  std::vector<SampleGroup> groups = groups_of(dataset, options);
-  const bool exact = options.stratify || dataset.format == DataFormat::synthetic;
-  const std::vector<int> dealt = deal_parts(groups, options, exact ? deal_stratified : deal_by_place);
-  for (size_t g = 0; g < groups.size(); ++g)
-    for (const int64_t sample : groups[g].samples) parts[static_cast<size_t>(sample)] = dealt[g];
-  const auto there = static_cast<int64_t>(groups.size());
-  require_parts(options, parts, count_of(there, options.by == SplitOptions::By::patient ? "patient" : "sample"));
-  return parts;
 }
 
 // --- by list files and folders
@@ -292,21 +147,67 @@ Parts parts_by_folders(const Dataset& dataset, const SplitOptions& options) {
   return parts;
 }
 
-Parts parts_by_name(const Dataset& dataset) {
-  Parts parts;
-  for (const Sample& sample : dataset.samples)
-    parts.push_back(sample.part.empty() ? kLeftOut : part_number(sample.part));
-  return parts;
+// As far as Sample::part tells.
+void add_own_parts(const Dataset& dataset, Parts& parts) {
+  for (size_t i = 0; i < parts.size(); ++i)
+    if (const std::string& part = dataset.samples[i].part; parts[i] == kLeftOut && !part.empty())
+      parts[i] = part_number(part);
 }
 
-Parts parts_of(const Dataset& dataset, const SplitOptions& options) {
+std::string rest_note(const SplitOptions& options, const std::string& what) {
+  const std::string share = options.folds > 0
+                                ? "fold " + std::to_string(options.fold) + " of " + std::to_string(options.folds)
+                                : "data.split.valid " + shortest(options.valid);
+  return what + " name no validation part: " + share + " of what trains validates, patients whole where they are known";
+}
+
+// --- which of these decides
+
+bool deals_any(const SplitOptions& options) { return options.folds > 0 || options.valid > 0 || options.test > 0; }
+
+// Folders called train/ and test/ alone: a share of the first validates. Of formats that are no layout of folders, and
+// of files' names, only where the configuration leaves the parts to them, as it always was.
+bool shares_the_rest(const Dataset& dataset, const SplitOptions& options, const Parts& own) {
+  if (holds(own, 1)) return false;
+  if (dataset.own_parts.by != OwnParts::By::folders) return false;
+  const bool layout = dataset.format == DataFormat::image_folder || dataset.format == DataFormat::image_mask;
+  return layout ? options.test == 0 || !holds(own, 2) : !options.given;
+}
+
+Parts parts_by_column(const Dataset& dataset, const SplitOptions& options, const Parts& own, Split& split) {
+  const std::string& what = dataset.own_parts.what;
+  if (options.test > 0 && holds(own, 2))
+    throw ConfigError("data.split.test has no effect here: " + what + " names the test part; take one of them out");
+  if (options.given && holds(own, 1))
+    throw ConfigError("data.split has no effect here: " + what + " names every part; take one of them out");
+  if (holds(own, 1) || !deals_any(options)) return own;
+  split.notes.push_back(rest_note(options, "the words in " + what));
+  return deal_rest(dataset, options, own);
+}
+
+Parts parts_of(const Dataset& dataset, const SplitOptions& options, Split& split) {
   if (!options.files.empty() && !options.folders.empty())
     throw ConfigError("data.split.files and data.split.folders exclude each other; keep one");
-  if (!options.files.empty()) return parts_by_files(dataset, options);
-  if (!options.folders.empty()) return parts_by_folders(dataset, options);
-  const bool told = std::any_of(dataset.samples.begin(), dataset.samples.end(),
-                                [](const Sample& sample) { return !sample.part.empty(); });
-  return told && !options.given ? parts_by_name(dataset) : parts_by_fraction(dataset, options);
+  Parts own(dataset.samples.size(), kLeftOut);
+  if (!options.files.empty() || !options.folders.empty()) {
+    Parts named = options.files.empty() ? parts_by_folders(dataset, options) : parts_by_files(dataset, options);
+    if (!options.folders.empty() && dataset.own_parts.by == OwnParts::By::folders) add_own_parts(dataset, named);
+    return holds(named, 1) || !deals_any(options) ? named : deal_rest(dataset, options, named);
+  }
+  add_own_parts(dataset, own);
+  if (dataset.own_parts.by == OwnParts::By::column) return parts_by_column(dataset, options, own, split);
+  const bool told = std::any_of(own.begin(), own.end(), [](int part) { return part != kLeftOut; });
+  if (!told) return all_by_share(dataset, options);
+  if (shares_the_rest(dataset, options, own)) {
+    if (!deals_any(options)) return own;
+    split.notes.push_back(rest_note(options, dataset.own_parts.what));
+    return deal_rest(dataset, options, own);
+  }
+  if (!options.given) return own;
+  split.warnings.push_back("data.split of the configuration deals all samples anew, also those of " +
+                           (holds(own, 2) ? std::string("the test part") : std::string("other parts")) + " that " +
+                           dataset.own_parts.what + " tell; take data.split out of the configuration to use these");
+  return all_by_share(dataset, options);
 }
 
 // --- what a reader should know
@@ -348,8 +249,8 @@ std::string hash_of(const Dataset& dataset, const Parts& parts) {
 }  // namespace
 
 Split split_dataset(const Dataset& dataset, const SplitOptions& options) {
-  const Parts parts = parts_of(dataset, options);
   Split split;
+  const Parts parts = parts_of(dataset, options, split);
   int64_t left_out = 0;
   for (size_t i = 0; i < parts.size(); ++i) {
     const auto sample = static_cast<int64_t>(i);
@@ -360,7 +261,7 @@ Split split_dataset(const Dataset& dataset, const SplitOptions& options) {
   }
   if (split.train.empty()) throw ConfigError("data.split leaves no sample for training");
   split.sha256 = hash_of(dataset, parts);
-  split.warnings = leak_warnings(dataset, parts);
+  for (const std::string& leak : leak_warnings(dataset, parts)) split.warnings.push_back(leak);
   if (left_out > 0) split.warnings.push_back(count_of(left_out, "sample") + " in no part of data.split left out");
   return split;
 }

@@ -14,6 +14,7 @@ struct Split {
   std::vector<int64_t> valid;
   std::vector<int64_t> test;
   std::string sha256;                 ///< over part and path of every sample
+  std::vector<std::string> notes;     ///< one line each for the banner: what is split how
   std::vector<std::string> warnings;  ///< groups that stand in two parts ("split leak: …": counts and file names, never
                                       ///< the groups); samples in no part
 };
@@ -27,8 +28,12 @@ struct Split {
 /// share is above 0 gets one at least, as long as one is left for training; only there, in tiny sets, may an addition
 /// move one. Folds are disjoint, and together all but the test part. files: list files with one path or base name a
 /// line (`name rest-ignored` too; a byte-order mark is skipped), relative to data.root unless they begin with / ./ ../;
-/// a name that is no sample, or stands in two lists, is an error. folders: parts by folder under root. Where `given` is
-/// false and root holds train/ and valid/ or val/, those are used (Sample::part).
+/// a name that is no sample, or stands in two lists, is an error. folders: parts by folder under root.
+///
+/// Where files or folders name no validation part, or the data name parts of their own without one (folders train/ and
+/// test/; data.csv.split), `valid` or `fold` is taken from the samples that train, or where none is said to, from those
+/// of no part; patients stay whole as far as they are known and enough. Else the data's own parts (Sample::part) are
+/// used unless the split is `given`, which is then told in `warnings`.
 ///
 /// In image_folder a group is a guess from the file name: it tells of a patient only where it holds a digit, is less
 /// than the whole name, and is not the class. Others are no leak; where no name tells, by: patient is refused.

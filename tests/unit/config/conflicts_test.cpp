@@ -65,9 +65,10 @@ TEST_CASE("a key without effect is an error that says when it would have one") {
   expect(kFolder, {
                       {{"loss.pos_weight=balanced"}, "loss.pos_weight has no effect"},
                       {{"data.synthetic.samples=5"}, "data.synthetic.samples has no effect"},
-                      {{"data.split={files: {train: a}, valid: 0.2}"}, "data.split.valid has no effect"},
+                      {{"data.split={files: {train: a, valid: b}, valid: 0.2}"}, "data.split.valid has no effect"},
                       {{"data.split={fold: 2 of 5, valid: 0.2}"}, "data.split.valid has no effect"},
-                      {{"data.split={files: {train: a}, fold: 2 of 5}"}, "data.split.fold has no effect"},
+                      {{"data.split={files: {valid: a}, fold: 2 of 5}"}, "data.split.fold has no effect"},
+                      {{"data.split={files: {test: a}, test: 0.2}"}, "data.split.test has no effect"},
                       {{"data.split={folders: {train: a}, stratify: true}"}, "data.split.stratify has no effect"},
                       {{"data.split={by: order, stratify: true}"}, "data.split.stratify has no effect"},
                       {{"data.chexpert.uncertain=ones"}, "data.chexpert.uncertain has no effect"},
