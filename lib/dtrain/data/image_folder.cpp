@@ -3,6 +3,7 @@
 #include <set>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/printable.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/data/formats.hpp"
 #include "dtrain/data/scan.hpp"
