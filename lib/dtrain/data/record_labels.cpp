@@ -131,7 +131,7 @@ class Labeller {
 };
 
 // Files named train… and val… or test… tell the parts, like folders of these names.
-void set_parts(Dataset& dataset) {
+void set_parts_by_files(Dataset& dataset) {
   std::vector<std::string> parts;
   for (const std::string& file : dataset.records->files()) parts.push_back(part_of_file(file));
   const auto has = [&](const char* part) { return std::find(parts.begin(), parts.end(), part) != parts.end(); };
@@ -143,7 +143,7 @@ void set_parts(Dataset& dataset) {
 
 void finish_records(const DataOptions& options, const std::vector<std::string>& names,
                     const std::vector<FieldValues>& labels, Dataset& dataset) {
-  set_parts(dataset);
+  set_parts_by_files(dataset);
   if (has_mask_files(options)) {
     set_mask_values(options.image_mask.mask_values, dataset);
   } else if (!labels.empty()) {
