@@ -6,7 +6,6 @@ function(dtrain_precompiled name)
   target_link_libraries(dtrain_precompiled_${name} PRIVATE ${ARGN})
   target_precompile_headers(dtrain_precompiled_${name} PRIVATE ${CMAKE_SOURCE_DIR}/cmake/precompiled/${name}.hpp)
 endfunction()
-find_package(Catch2 3 QUIET)
 dtrain_precompiled(code)
 dtrain_precompiled(code_torch LibTorch::cpu)
 if(BUILD_TESTING)
@@ -27,6 +26,7 @@ function(dtrain_sources target set)
   if(arg_TORCH)
     add_library(${target}_torch OBJECT ${arg_TORCH})
     target_include_directories(${target}_torch PRIVATE $<TARGET_PROPERTY:${target},INCLUDE_DIRECTORIES>)
+    target_compile_definitions(${target}_torch PRIVATE $<TARGET_PROPERTY:${target},COMPILE_DEFINITIONS>)
     target_compile_options(${target}_torch PRIVATE $<TARGET_PROPERTY:${target},COMPILE_OPTIONS>)
     target_link_libraries(${target}_torch PRIVATE $<TARGET_PROPERTY:${target},LINK_LIBRARIES> LibTorch::cpu)
     target_precompile_headers(${target}_torch REUSE_FROM dtrain_precompiled_${set}_torch)
@@ -38,16 +38,16 @@ function(dtrain_sources target set)
 endfunction()
 
 # dtrain_unity(TARGET): the files of this target are compiled three at a time, as if they were one, so that what headers cost
-# is paid once for three. Not in debug builds: there each file shows that it includes what it uses.
-if(CMAKE_BUILD_TYPE STREQUAL Release)
-  set(unity ON)
-else()
-  set(unity OFF)
-endif()
-option(DTRAIN_UNITY "Compile three files of a module as one" ${unity})
+# is paid once for three. Not in debug builds, where a debugger or an editor wants the files as they are. No two files of a
+# module may give one name to things of their own (tests/repo/style_test.py).
+set(DTRAIN_UNITY "" CACHE STRING "Compile three files of a module as one: ON, OFF, or empty: in Release builds alone")
 function(dtrain_unity target)
+  set(unity ${DTRAIN_UNITY})
+  if(unity STREQUAL "" AND CMAKE_BUILD_TYPE STREQUAL Release)
+    set(unity ON)
+  endif()
   foreach(part ${target} ${target}_torch)
-    if(TARGET ${part} AND DTRAIN_UNITY)
+    if(TARGET ${part} AND unity)
       set_target_properties(${part} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 3)
     endif()
   endforeach()
@@ -154,6 +154,13 @@ function(dtrain_mpi_test name)
       ENVIRONMENT "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
     dtrain_bundle_test(${test_name} test_mpi_${name} ${arg_TIMEOUT} ${ranks} ${words})
   endforeach()
+endfunction()
+
+# dtrain_bounds_watched(FILE …): what takes bytes of strangers apart. The compiler's own warnings about bounds are on, which
+# need the file to be without a precompiled header (DtrainToolchain.cmake).
+function(dtrain_bounds_watched)
+  set_source_files_properties(${ARGN} PROPERTIES SKIP_PRECOMPILE_HEADERS ON
+    COMPILE_OPTIONS "-Warray-bounds;$<$<CXX_COMPILER_ID:GNU>:-Wrestrict;-Wstringop-overflow>")
 endfunction()
 
 # dtrain_vector_code(FILE): plain C++ loops over many floats, free of LibTorch, that the compiler vectorises. Functions

@@ -11,6 +11,8 @@ find_package(PNG REQUIRED)
 find_package(JPEG REQUIRED)
 find_package(TIFF 4.5 REQUIRED)
 
+find_package(Catch2 3 QUIET)  # for tests alone, which say what to do where it is absent
+
 # DICOM, where DCMTK is installed. Its own package file asks for more than these.
 set(DTRAIN_HAS_DCMTK TRUE)
 add_library(dtrain_dcmtk INTERFACE)

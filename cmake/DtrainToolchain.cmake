@@ -15,7 +15,8 @@ endif()
 # -ffp-contract=off: a product and a sum are never fused behind our back, so that the same source gives the same bits
 # whatever the optimiser decides around it.
 add_compile_options("$<${of_cxx}:-Wall;-Wextra;-Wshadow;-Wnon-virtual-dtor;-Woverloaded-virtual;-Werror;-ffp-contract=off>")
-# GCC 12 takes the inside of a std::string for too small where a header is precompiled (its PR 105329 and 105651).
+# GCC 12 takes the inside of a std::string for too small where a header is precompiled (its PR 105329 and 105651); for files
+# that are without one dtrain_bounds_watched() switches these on again.
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   add_compile_options($<${of_cxx}:-Wno-array-bounds> $<${of_cxx}:-Wno-restrict> $<${of_cxx}:-Wno-stringop-overflow>)
 endif()

@@ -23,7 +23,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int64_t kWarmUpSteps = 3;  // the first ones find an empty queue
+constexpr int64_t kWarmUpBatches = 3;  // the first ones find an empty queue
 
 /// The first steps of training, as one rank takes them.
 struct Work {
@@ -154,7 +154,7 @@ enum class Way {
 // Training without a network: a batch, a sleep, and the ranks wait for each other after each step.
 Rate measure_pipeline(const BenchInputCommand& command, const Experiment& e, const Plan& plan, Job& job, Way way) {
   const bool sequential = way == Way::sequential;
-  const auto steps = static_cast<size_t>(command.steps + kWarmUpSteps);
+  const auto steps = static_cast<size_t>(command.steps + kWarmUpBatches);
   Work work = first_steps(e, plan, job, steps, sequential);
   DataOptions data = e.data;
   data.loader.pipeline = sequential ? Pipeline::sequential : Pipeline::parallel;
@@ -175,7 +175,7 @@ Rate measure_pipeline(const BenchInputCommand& command, const Experiment& e, con
   int64_t images = 0;
   for (size_t step = 0; step < steps; ++step) {
     job.watchdog().enter(Section::load, static_cast<int64_t>(step));
-    if (step == kWarmUpSteps) {
+    if (step == kWarmUpBatches) {
       before = batches.figures();
       measured.restart();
     }
@@ -185,7 +185,7 @@ Rate measure_pipeline(const BenchInputCommand& command, const Experiment& e, con
       sleep_ms(command.train_ms);
     }
     barrier(job.comm());
-    if (step < kWarmUpSteps) continue;
+    if (step < kWarmUpBatches) continue;
     step_ms.push_back(watch.seconds() * 1e3);
     images += work.samples[step];
   }
@@ -275,7 +275,7 @@ int run_bench_input(const BenchInputCommand& command, const Config& config, Job&
   const Plan plan = make_plan(e, v);
   Json json = {{"ranks", job.size()},        {"logical_ranks", v},
                {"cores", job.cores()},       {"local_batch", plan.local_batch},
-               {"steps", command.steps},     {"warmup_steps", kWarmUpSteps},
+               {"steps", command.steps},     {"warmup_steps", kWarmUpBatches},
                {"load_ms", command.load_ms}, {"train_ms", command.train_ms}};
   if (job.is_root()) print_head(command, config, plan, job);
   json["stages"] = nullptr;

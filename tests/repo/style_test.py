@@ -27,8 +27,32 @@ def judge_line(line, is_ours):
         yield "a program is started or a file is run; dtrain executes nothing that an input holds"
 
 
+# In a file's own namespace, or static: what a line that begins with its text gives a name to.
+OWN_NAMES = [re.compile(r"(?:class|struct|enum class|enum|union) (\w+)(?: [:{]|;| final)"), re.compile(r"using (\w+) = (?!nlohmann::)"),  # Json may be said twice
+             re.compile(r"(?!using )[\w:<>&*,\s\[\]]*?[\s&*>](\w+)(?:\(|\[| = |\{|;)")]
+
+
+def own_names(path):
+    """What a source keeps to itself."""
+    inside = False
+    for _, line in tree.lines(path):
+        inside = line == "namespace {" or (inside and line != "}  // namespace")
+        if re.match(r"\w", line) and (inside or line.startswith("static ")) and not line.startswith("namespace"):
+            yield from [match[1] for match in [pattern.match(line) for pattern in OWN_NAMES] if match][:1]
+
+
+def twins(root):
+    """Names that two files of one folder both give: a release build compiles them as one file, where the one hides the other."""
+    for folder in sorted({path.parent for path in tree.files(root, ["apps", "lib"], {".cpp"})}):
+        owner = {}
+        for path in sorted(folder.glob("*.cpp")):
+            for name in sorted(set(own_names(path))):
+                if owner.setdefault(name, path.name) != path.name:
+                    yield f"{path.relative_to(root)}: {name} is a name in {owner[name]} too; give it another"
+
+
 def violations(root):
-    found = []
+    found = list(twins(root))
     for path in tree.files(root, EVERYWHERE, TEXT):
         is_ours = path.suffix in CODE and path.relative_to(root).parts[0] in ("lib", "apps")
         number = 0
@@ -62,6 +86,16 @@ class Style(tree.RuleTest):
             self.only(self.judge("lib/dtrain/io/a.cpp", line + "\n"), "executes nothing")
         self.holds(self.judge("lib/dtrain/io/a.cpp", "FileSystem& system = real_file_system();\n"))
         self.holds(self.judge("tests/support/a.cpp", "execvp(name, words);\n"))
+
+    def test_one_name_for_things_of_two_files_is_found(self):
+        own = "namespace {{\n\n{}\n\n}}  // namespace\n"
+        for text in (own.format("int count(int x) {"), own.format("constexpr int kMost = 3;"), own.format("struct Row {"),
+                     "static std::vector<int> rows_of(const Table& table) {\n"):
+            files = {"lib/dtrain/io/a.cpp": text, "lib/dtrain/io/b.cpp": text, "lib/dtrain/data/c.cpp": text}
+            with tree.made_up_tree(files) as root:
+                self.only(violations(root), "io/b.cpp", "in a.cpp too")
+        with tree.made_up_tree({"lib/dtrain/io/a.cpp": "void take() {\n", "lib/dtrain/io/b.cpp": "void take(int x) {\n"}) as root:
+            self.holds(violations(root))
 
     def test_a_long_file_is_found(self):
         self.only(self.judge("lib/dtrain/io/a.cpp", "int x;\n" * 451), "451 lines")

@@ -15,11 +15,11 @@ namespace dtrain {
 
 using Json = nlohmann::json;
 
-namespace {
-
 bool is_scalar(const YamlNode& node) { return node.kind == YamlNode::Kind::scalar; }
 
 std::string wants(const std::string& type, const YamlNode& node) { return "wants " + type + ", not " + node.what(); }
+
+namespace {
 
 // Names of runs, classes and columns reach terminals and tables. A tab may separate labels.
 std::string unprintable(const YamlNode& node) {
@@ -63,7 +63,7 @@ std::string quoted(const std::string& text) {
   return out + "\"";
 }
 
-std::string type_of(const LengthRange& range) {
+std::string length_type(const LengthRange& range) {
   std::string type = "a length in epochs or steps, as '5 epochs' or '400 steps'";
   if (range.whole) type = "a whole length >= 1 in epochs or steps, as '1 epoch' or '400 steps'";
   if (range.time) type += ", or a time as '30 minutes'";
@@ -117,11 +117,11 @@ Codec length_codec(Duration& field, const LengthRange& range) {
   Json json = length_schema();
   if (range.time) json = Json{{"anyOf", Json::array({json, time_schema()})}};
   if (range.none) json = Json{{"anyOf", Json::array({json, Json{{"const", "none"}}})}};
-  return {type_of(range), json.dump(),
+  return {length_type(range), json.dump(),
           [&field, range](const YamlNode& node, const PathBases&) {
             const std::optional<Duration> length = length_in(node, range);
             if (length) field = *length;
-            return length ? "" : wants(type_of(range), node);
+            return length ? "" : wants(length_type(range), node);
           },
           [&field, range] { return range.none && field.amount == 0 ? "none" : length_text(field); }};
 }

@@ -29,6 +29,10 @@ struct Codec {
   std::function<std::string()> print;
 };
 
+bool is_scalar(const YamlNode& node);
+/// "wants TYPE, not WHAT", as Codec::read gives it back.
+std::string wants(const std::string& type, const YamlNode& node);
+
 /// `text` as a YAML scalar that reads back as the same string, `${` included; quoted where it must be.
 std::string yaml_text(const std::string& text);
 

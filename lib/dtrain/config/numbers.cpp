@@ -11,7 +11,7 @@ using Json = nlohmann::json;
 
 namespace {
 
-bool leading_zero(std::string_view text) {
+bool whole_with_leading_zero(std::string_view text) {
   return text.size() > 1 && text[0] == '0' && text[1] >= '0' && text[1] <= '9';
 }
 
@@ -22,7 +22,7 @@ std::optional<double> parse_real(const std::string& scalar) {
     negative = text[0] == '-';
     text.remove_prefix(1);
   }
-  if (text.empty() || leading_zero(text) || text[0] == '-' || text[0] == '+') return std::nullopt;
+  if (text.empty() || whole_with_leading_zero(text) || text[0] == '-' || text[0] == '+') return std::nullopt;
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
@@ -33,7 +33,7 @@ std::optional<int64_t> parse_whole(const std::string& scalar) {
   std::string_view text = scalar;
   if (!text.empty() && text[0] == '+') text.remove_prefix(1);
   const std::string_view digits = text.starts_with('-') ? text.substr(1) : text;
-  if (digits.empty() || leading_zero(digits) || digits[0] == '-' || digits[0] == '+') return std::nullopt;
+  if (digits.empty() || whole_with_leading_zero(digits) || digits[0] == '-' || digits[0] == '+') return std::nullopt;
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error == std::errc() && end == text.data() + text.size()) return value;
@@ -42,10 +42,6 @@ std::optional<int64_t> parse_whole(const std::string& scalar) {
   if (!real || *real != std::floor(*real) || std::abs(*real) > kExact) return std::nullopt;
   return static_cast<int64_t>(*real);
 }
-
-bool is_scalar(const YamlNode& node) { return node.kind == YamlNode::Kind::scalar; }
-
-std::string wants(const std::string& type, const YamlNode& node) { return "wants " + type + ", not " + node.what(); }
 
 std::string or_word(const std::string& word) { return word.empty() ? "" : ", or " + word; }
 
@@ -179,7 +175,7 @@ Codec seed_codec(uint64_t& field) {
             uint64_t value = 0;
             const char* const last = node.text.data() + node.text.size();
             const auto [end, error] = std::from_chars(node.text.data(), last, value);
-            if (!is_scalar(node) || error != std::errc() || end != last || leading_zero(node.text))
+            if (!is_scalar(node) || error != std::errc() || end != last || whole_with_leading_zero(node.text))
               return wants(type, node);
             field = value;
             return "";

@@ -105,8 +105,7 @@ class Description {
     add("cuda_graphs", flag_codec(e_.cuda_graphs),
         "On a GPU: forward and backward of a full batch are recorded once and issued as one launch, for batches so "
         "small that the GPU waits for the host. Same bits, a pass's memory once more, however many logical ranks a "
-        "process "
-        "has. Needs `deterministic: true` and no dropout.")
+        "process has. Needs `deterministic: true` and no dropout.")
         .outside_fingerprint();
   }
 

@@ -5,9 +5,9 @@ namespace dtrain {
 
 namespace {
 
-class Description {
+class TrainingDescription {
  public:
-  explicit Description(Experiment& e) : e_(e) {}
+  explicit TrainingDescription(Experiment& e) : e_(e) {}
 
   std::vector<Key> all() {
     optimizer();
@@ -159,6 +159,6 @@ class Description {
 
 }  // namespace
 
-std::vector<Key> describe_training(Experiment& experiment) { return Description(experiment).all(); }
+std::vector<Key> describe_training(Experiment& experiment) { return TrainingDescription(experiment).all(); }
 
 }  // namespace dtrain

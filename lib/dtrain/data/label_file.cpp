@@ -20,7 +20,8 @@ std::vector<std::string> pictures_of(const DataOptions& options) {
 }
 
 // One sample for each picture that has a row; `fill` adds its labels.
-void add_samples(const LabelFile& file, Dataset& dataset, const std::function<void(int64_t row, Sample&)>& fill) {
+void add_pictures_with_rows(const LabelFile& file, Dataset& dataset,
+                            const std::function<void(int64_t row, Sample&)>& fill) {
   SampleTable table(dataset);
   for (size_t i = 0; i < file.pictures.size(); ++i) {
     if (file.row_of[i] < 0) continue;
@@ -129,7 +130,7 @@ void read_label_columns(const DataOptions& options, const LabelFile& file, Datas
   for (const std::string& name : options.csv.labels) columns.push_back(table.column(name));
   dataset.classes = options.csv.labels;
   Problems bad;
-  add_samples(file, dataset, [&](int64_t row, Sample& sample) {
+  add_pictures_with_rows(file, dataset, [&](int64_t row, Sample& sample) {
     set_row(row, sample);
     for (size_t k = 0; k < columns.size(); ++k) {
       bool good = true;
@@ -156,7 +157,7 @@ void read_label_column(const DataOptions& options, const LabelFile& file, Datase
   for (const std::string& name : dataset.classes) places.emplace(name, static_cast<int64_t>(places.size()));
   const JoinedLabels joined(dataset.classes, separator);
   Problems bad;
-  add_samples(file, dataset, [&](int64_t row, Sample& sample) {
+  add_pictures_with_rows(file, dataset, [&](int64_t row, Sample& sample) {
     set_row(row, sample);
     const std::string text = text_at(table, row, column);
     std::vector<std::string> none;  // every name in the column is a class
@@ -244,7 +245,7 @@ void add_chexpert(const LabelFile& file, const std::string& part, ChexpertCells&
   std::vector<int64_t> columns;
   for (const std::string& name : chexpert_observations()) columns.push_back(table.column(name));
   Problems bad;
-  add_samples(file, dataset, [&](int64_t row, Sample& sample) {
+  add_pictures_with_rows(file, dataset, [&](int64_t row, Sample& sample) {
     sample.group = chexpert_patient(sample.path);
     sample.part = part;
     for (size_t k = 0; k < columns.size(); ++k) {
@@ -295,7 +296,7 @@ void read_nih_cxr14(const DataOptions& options, Dataset& dataset) {
   dataset.classes = nih_findings();
   const JoinedLabels joined(dataset.classes, '|');
   Problems bad;
-  add_samples(file, dataset, [&](int64_t row, Sample& sample) {
+  add_pictures_with_rows(file, dataset, [&](int64_t row, Sample& sample) {
     sample.group = patient ? text_at(table, row, *patient) : std::string(group_of_name(sample.path));
     const std::string text = text_at(table, row, findings);
     std::vector<std::string> unknown;

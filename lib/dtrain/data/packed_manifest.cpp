@@ -19,7 +19,7 @@ static constexpr int kVersion = 1;
 static constexpr std::string_view kChecksum = "\"crc32c\": \"";  // the first one in the file is the file's own
 static constexpr std::string_view kNoDigits = "00000000";
 
-static uint32_t number_of(const std::string& digits) {
+static uint32_t json_number(const std::string& digits) {
   uint32_t value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
   if (error != std::errc() || end != digits.data() + digits.size()) throw DataError("a checksum is no number");
@@ -63,7 +63,7 @@ static Task task_in(const Json& json) {
   throw DataError("its task is '" + word + "', which dtrain does not know");
 }
 
-static PackedManifest manifest_of(const Json& json) {
+static PackedManifest parsed_manifest(const Json& json) {
   PackedManifest m;
   constexpr std::string_view kPrefix = "dtrain-";
   const auto format = json.at("format").get<std::string>();
@@ -100,7 +100,7 @@ static PackedManifest manifest_of(const Json& json) {
                       std::to_string(m.classes.size()));
   for (const Json& shard : json.at("shards")) {
     m.shards.push_back(
-        {shard.at("file"), count_in(shard, "records"), count_in(shard, "bytes"), number_of(shard.at("crc32c"))});
+        {shard.at("file"), count_in(shard, "records"), count_in(shard, "bytes"), json_number(shard.at("crc32c"))});
     const std::string& file = m.shards.back().file;
     if (file.empty() || file.starts_with('.') || file.find('/') != std::string::npos)
       throw DataError("a shard is called '" + file + "', which is no plain name");
@@ -121,7 +121,7 @@ PackedManifest read_packed_manifest(const std::string& folder) {
   if (told != hex8(crc32c(std::as_bytes(std::span(text)))))
     throw DataError(path + " is damaged: its checksum is wrong; dtrain pack with the same options writes it anew");
   try {
-    return manifest_of(parse_json(text, "it"));
+    return parsed_manifest(parse_json(text, "it"));
   } catch (const Json::exception&) {
     throw DataError(path + " is no manifest of dtrain pack");
   } catch (const DataError& error) {

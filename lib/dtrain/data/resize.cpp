@@ -135,7 +135,7 @@ DTRAIN_VECTOR_CLONES void resize_bytes(const uint8_t* values, Job& job) { resize
 DTRAIN_VECTOR_CLONES void resize_words(const uint16_t* values, Job& job) { resize_values(values, job); }
 DTRAIN_VECTOR_CLONES void resize_floats(const float* values, Job& job) { resize_values(values, job); }
 
-Job job_of(const Image& picture, const Fit& fit, float scale, float* out) {
+Job resize_job(const Image& picture, const Fit& fit, float scale, float* out) {
   Job job{weights_of(fit.rows),
           weights_of(fit.columns),
           fit.columns.canvas,
@@ -206,7 +206,7 @@ bool has_range(const ImageOptions& options, int bits) {
 void resize_picture(const Image& picture, const Fit& fit, const ImageOptions& options, float* out) {
   const bool words = picture.bits == 16;
   const bool spread = has_range(options, picture.bits);
-  Job job = job_of(picture, fit, spread ? 1.0F : 1.0F / (words ? 65535.0F : 255.0F), out);
+  Job job = resize_job(picture, fit, spread ? 1.0F : 1.0F / (words ? 65535.0F : 255.0F), out);
   if (spread) {
     resize_floats((words ? ranged(picture.words, options) : ranged(picture.bytes, options)).data(), job);
   } else if (words) {

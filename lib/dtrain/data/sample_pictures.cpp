@@ -15,7 +15,7 @@ namespace {
 // What is drawn from each stream of Purpose::sample_set; patient, visit or number stands beside it.
 enum Stream : uint64_t { kBody, kVisit, kChip, kCell };
 
-KeyedRandom stream(uint64_t seed, Stream what, int64_t a, int64_t b = 0) {
+KeyedRandom sample_stream(uint64_t seed, Stream what, int64_t a, int64_t b = 0) {
   return KeyedRandom(seed, Purpose::sample_set, static_cast<uint64_t>(a) * 8 + what, static_cast<uint64_t>(b));
 }
 
@@ -110,8 +110,8 @@ double mark(int64_t finding, double dy, double dx) {
 }  // namespace
 
 Image xray_picture(uint64_t seed, int64_t patient, int64_t visit, const std::vector<int64_t>& findings) {
-  KeyedRandom body = stream(seed, kBody, patient);
-  KeyedRandom random = stream(seed, kVisit, patient, visit);
+  KeyedRandom body = sample_stream(seed, kBody, patient);
+  KeyedRandom random = sample_stream(seed, kVisit, patient, visit);
   Canvas chest(256, 256, static_cast<float>(body.uniform(140, 160)));
   add_lungs(chest, body);
   for (const int64_t finding : findings) {
@@ -150,7 +150,7 @@ static void add_defect(Canvas& chip, KeyedRandom& random) {
 }
 
 Image chip_picture(uint64_t seed, int64_t number, bool defect) {
-  KeyedRandom random = stream(seed, kChip, number);
+  KeyedRandom random = sample_stream(seed, kChip, number);
   Canvas chip(128, 128, static_cast<float>(random.uniform(110, 130)));
   const double pitch = random.uniform(15, 17);
   const double shift_y = random.uniform(0, pitch);
@@ -177,7 +177,7 @@ Image chip_picture(uint64_t seed, int64_t number, bool defect) {
 // --- cells
 
 CellPicture cell_picture(uint64_t seed, int64_t number) {
-  KeyedRandom random = stream(seed, kCell, number);
+  KeyedRandom random = sample_stream(seed, kCell, number);
   Canvas field(128, 160, static_cast<float>(random.uniform(40, 60)));
   Canvas mask(128, 160, 0);
   const double tilt_y = random.uniform(-30, 30);

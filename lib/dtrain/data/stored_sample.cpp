@@ -48,7 +48,7 @@ StoredSample stored_sample(const Dataset& dataset, const DataOptions& data, int6
   return stored;
 }
 
-static AugmentDraw draw_of(PackTurn turn) {
+static AugmentDraw draw_of_turn(PackTurn turn) {
   AugmentDraw draw;
   draw.hflip = turn == PackTurn::hflip;
   draw.vflip = turn == PackTurn::vflip;
@@ -79,7 +79,7 @@ static Image walked(const Image& image, const PictureWalk& walk) {
 }
 
 StoredSample turned(const StoredSample& sample, PackTurn turn) {
-  AugmentDraw draw = draw_of(turn);
+  AugmentDraw draw = draw_of_turn(turn);
   const bool half = draw.quarter_turns == 2;  // of pictures that are not square too
   if (half) draw = {.hflip = true, .vflip = true};
   ImageOptions size;

@@ -12,7 +12,7 @@ namespace dtrain {
 namespace {
 
 // Keys below Purpose::synthetic_data, beside the sample's number: what is drawn from each stream.
-constexpr uint64_t kLabels = 0;
+constexpr uint64_t kLabelStream = 0;
 constexpr uint64_t kShapes = 1;
 constexpr uint64_t kNoise = 2;
 
@@ -30,7 +30,7 @@ int64_t number_of(const Sample& sample) {
 }
 
 std::vector<bool> labels_of(Task task, int64_t classes, uint64_t seed, int64_t number) {
-  KeyedRandom random = stream(seed, number, kLabels);
+  KeyedRandom random = stream(seed, number, kLabelStream);
   std::vector<bool> labels(static_cast<size_t>(classes), false);
   if (task == Task::multiclass) {
     labels[random.below(labels.size())] = true;

@@ -25,7 +25,7 @@ struct Group {
   }
 };
 
-std::vector<Group> groups_of(ByteWindow& bytes) {
+std::vector<Group> member_groups(ByteWindow& bytes) {
   constexpr size_t kMost = 1000;  // of one sample; more are many samples
   TarWalk walk(bytes);
   std::vector<Group> groups;
@@ -135,7 +135,7 @@ void read_webdataset(const DataOptions& options, Dataset& dataset) {
     const std::shared_ptr<const RecordFile> file = records->open(static_cast<int64_t>(number));
     Archive archive(*file, records->files()[number], static_cast<int64_t>(number));
     bytes_of_archives += file->size();
-    for (const Group& group : groups_of(archive.bytes())) {
+    for (const Group& group : member_groups(archive.bytes())) {
       const TarMember* picture = picture_of(group, names.image);
       if (picture == nullptr && group.find(label.extension) == nullptr) {
         ++others;

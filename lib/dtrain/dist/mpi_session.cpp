@@ -37,7 +37,7 @@ namespace {
 
 // Polls until all requests are done. The first 2,000 looks follow each other at once, as small messages between
 // neighbours take microseconds; then the core is left to the other threads of this rank.
-void wait_for(std::vector<MPI_Request>& requests, double limit_s) {
+void wait_for_all(std::vector<MPI_Request>& requests, double limit_s) {
   const Stopwatch waited;
   for (int64_t looks = 0;; ++looks) {
     int done = 0;
@@ -101,7 +101,7 @@ class MpiCommunicator final : public Communicator {
       host_copies.push_back(host_copy(message.data));
       post(message.peer, host_copies.back(), true);
     }
-    if (!requests_.empty()) wait_for(requests_, limit_s_);
+    if (!requests_.empty()) wait_for_all(requests_, limit_s_);
     for (size_t i = 0; i < receives.size(); ++i)
       if (!receives[i].data.is_cpu()) at::Tensor(receives[i].data).copy_(received[i]);
   }

@@ -133,7 +133,7 @@ BmpHeader read_header(const BmpFile& file, const std::string& name, const ImageL
 }
 
 /// Refuses a file too short for what its header promises, before memory is taken for it.
-void check_length(const BmpFile& file, const BmpHeader& header) {
+void check_bmp_length(const BmpFile& file, const BmpHeader& header) {
   const ImageHeader& picture = header.picture;
   const int64_t rest = static_cast<int64_t>(file.file().size()) - static_cast<int64_t>(header.at);
   const int64_t whole_rows = (picture.height - 1) * header.row_bytes() + (picture.width * header.depth + 7) / 8;
@@ -216,7 +216,7 @@ ImageHeader read_bmp_header(std::span<const std::byte> file, const std::string& 
 Image decode_bmp(std::span<const std::byte> bytes, const std::string& name, const ImageLimits& limits) {
   const BmpFile file(bytes, name);
   const BmpHeader header = read_header(file, name, limits);
-  check_length(file, header);
+  check_bmp_length(file, header);
   const ImageHeader& picture = header.picture;
   Image image = allocate_image(picture);
   std::vector<uint8_t> unpacked;

@@ -21,7 +21,7 @@ struct Loaded {
   int code = exit_code::kBadData;  ///< without it a DICOM file is one that this program does not read
 };
 
-Loaded load() {
+Loaded loaded_module() {
   if (module_path(kDicomModuleFile).empty())
     return {nullptr, std::string(kDicomModuleFile) +
                          ", which reads such, is not in lib/ of the program's folder: it is built where DCMTK is "
@@ -38,7 +38,7 @@ Loaded load() {
 
 /// Loaded at the first DICOM file, for the life of the process.
 const Loaded& loaded() {
-  static const Loaded result = load();
+  static const Loaded result = loaded_module();
   return result;
 }
 

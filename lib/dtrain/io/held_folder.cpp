@@ -14,7 +14,7 @@ namespace dtrain {
 
 namespace {
 
-int or_error(int result) { return result < 0 ? -errno : result; }
+int or_errno(int result) { return result < 0 ? -errno : result; }
 
 /// The folder in which the last name of a path stands, open for as long as this object lives.
 class Place {
@@ -91,7 +91,7 @@ std::string HeldFolder::place_now() const {
 int HeldFolder::open(const std::string& path, int flags, unsigned mode) {
   const Place place(descriptor_, path_, path);
   if (place.error() != 0) return place.error();
-  return or_error(::openat(place.folder(), place.name(), flags | O_NOFOLLOW, mode));
+  return or_errno(::openat(place.folder(), place.name(), flags | O_NOFOLLOW, mode));
 }
 
 int HeldFolder::status(const std::string& path, bool /*follow_link*/, Status& out) {
@@ -113,19 +113,19 @@ int HeldFolder::rename(const std::string& from, const std::string& to) {
   const Place target(descriptor_, path_, to);
   if (source.error() != 0) return source.error();
   if (target.error() != 0) return target.error();
-  return or_error(::renameat(source.folder(), source.name(), target.folder(), target.name()));
+  return or_errno(::renameat(source.folder(), source.name(), target.folder(), target.name()));
 }
 
 int HeldFolder::unlink(const std::string& path) {
   const Place place(descriptor_, path_, path);
   if (place.error() != 0) return place.error();
-  return or_error(::unlinkat(place.folder(), place.name(), 0));
+  return or_errno(::unlinkat(place.folder(), place.name(), 0));
 }
 
 int HeldFolder::make_folder(const std::string& path, unsigned mode) {
   const Place place(descriptor_, path_, path);
   if (place.error() != 0) return place.error();
-  return or_error(::mkdirat(place.folder(), place.name(), mode));
+  return or_errno(::mkdirat(place.folder(), place.name(), mode));
 }
 
 int HeldFolder::list(const std::string& folder, std::vector<std::string>& names) {

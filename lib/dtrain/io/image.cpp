@@ -106,7 +106,7 @@ const Format& format_of(std::span<const std::byte> file, const std::string& name
 
 // Where memory ends, the picture is told.
 template <typename Decode>
-static Image told(const std::string& name, const Decode& decode) {
+static Image with_name(const std::string& name, const Decode& decode) {
   try {
     return decode();
   } catch (const Error& error) {
@@ -116,12 +116,12 @@ static Image told(const std::string& name, const Decode& decode) {
 }
 
 Image decode_image(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits) {
-  return told(name, [&] { return format_of(file, name).decode(file, name, limits); });
+  return with_name(name, [&] { return format_of(file, name).decode(file, name, limits); });
 }
 
 Image decode_mask_image(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits) {
   const Format& format = format_of(file, name);
-  return told(
+  return with_name(
       name, [&] { return &format == &kPng ? decode_png_mask(file, name, limits) : format.decode(file, name, limits); });
 }
 

@@ -20,7 +20,7 @@ namespace {
 /// Scans beyond this make a small file take minutes: no encoder writes more than about a dozen.
 constexpr int kMaxScans = 500;
 
-/// libjpeg reports errors by longjmp: all calls go through guarded().
+/// libjpeg reports errors by longjmp: all calls go through guarded_jpeg().
 struct ErrorTrap {
   jpeg_error_mgr manager{};
   std::jmp_buf jump{};
@@ -30,7 +30,7 @@ struct ErrorTrap {
 
 ErrorTrap& trap_of(j_common_ptr info) { return *static_cast<ErrorTrap*>(info->client_data); }
 
-void on_error(j_common_ptr info) {
+void on_jpeg_error(j_common_ptr info) {
   ErrorTrap& trap = trap_of(info);
   trap.code = info->err->msg_code;
   info->err->format_message(info, trap.message);
@@ -48,7 +48,7 @@ void on_message(j_common_ptr info, int level) {
     case JWRN_NOT_SEQUENTIAL:
       return;
     default:
-      on_error(info);
+      on_jpeg_error(info);
   }
 }
 
@@ -57,7 +57,7 @@ void print_nothing(j_common_ptr) {}
 void set_trap(j_common_ptr info, ErrorTrap& trap) {
   info->err = jpeg_std_error(&trap.manager);
   info->client_data = &trap;
-  trap.manager.error_exit = on_error;
+  trap.manager.error_exit = on_jpeg_error;
   trap.manager.emit_message = on_message;
   trap.manager.output_message = print_nothing;
 }
@@ -65,7 +65,7 @@ void set_trap(j_common_ptr info, ErrorTrap& trap) {
 /// Runs `step`, which may call libjpeg; false if it jumped out. Neither `step` nor what it calls may own anything:
 /// a jump runs no destructors.
 template <typename Step>
-[[gnu::noinline]] bool guarded(ErrorTrap& trap, const Step& step) {
+[[gnu::noinline]] bool guarded_jpeg(ErrorTrap& trap, const Step& step) {
   if (setjmp(trap.jump) != 0) return false;
   step();
   return true;
@@ -104,35 +104,35 @@ struct JpegOutput {
   JpegOutput& operator=(const JpegOutput&) = delete;
 };
 
-[[noreturn]] void refuse_kind(const std::string& name, const std::string& kind) {
+[[noreturn]] void refuse_jpeg_kind(const std::string& name, const std::string& kind) {
   throw DataError(name + " is " + kind +
                   "; only 8-bit baseline, extended and progressive JPEG are read: convert it first");
 }
 
-[[noreturn]] void refuse(const JpegInput& input, const std::string& name) {
+[[noreturn]] void refuse_jpeg(const JpegInput& input, const std::string& name) {
   const int detail = input.trap.manager.msg_parm.i[0];
-  if (input.trap.code == JERR_BAD_PRECISION) refuse_kind(name, "a JPEG of " + std::to_string(detail) + " bits");
+  if (input.trap.code == JERR_BAD_PRECISION) refuse_jpeg_kind(name, "a JPEG of " + std::to_string(detail) + " bits");
   if (input.trap.code == JERR_SOF_UNSUPPORTED) {
     const bool lossless = (detail & 3) == 3;  // SOF3, 7, 11, 15
-    refuse_kind(name, lossless ? "a lossless JPEG" : "a hierarchical JPEG");
+    refuse_jpeg_kind(name, lossless ? "a lossless JPEG" : "a hierarchical JPEG");
   }
   throw DataError(name + " is a damaged JPEG: " + input.trap.message);
 }
 
 /// The file's header, checked; leaves `input` before the first scan.
-ImageHeader begin(JpegInput& input, std::span<const std::byte> file, const std::string& name,
-                  const ImageLimits& limits) {
+ImageHeader begin_jpeg(JpegInput& input, std::span<const std::byte> file, const std::string& name,
+                       const ImageLimits& limits) {
   jpeg_decompress_struct& info = input.info;
-  const bool read = guarded(input.trap, [&] {
+  const bool read = guarded_jpeg(input.trap, [&] {
     jpeg_create_decompress(&info);
     jpeg_mem_src(&info, reinterpret_cast<const unsigned char*>(file.data()), file.size());
     jpeg_read_header(&info, TRUE);
   });
-  if (!read) refuse(input, name);
-  if (info.data_precision != 8) refuse_kind(name, "a JPEG of " + std::to_string(info.data_precision) + " bits");
-  if (info.arith_code) refuse_kind(name, "an arithmetic-coded JPEG");
+  if (!read) refuse_jpeg(input, name);
+  if (info.data_precision != 8) refuse_jpeg_kind(name, "a JPEG of " + std::to_string(info.data_precision) + " bits");
+  if (info.arith_code) refuse_jpeg_kind(name, "an arithmetic-coded JPEG");
   if (info.num_components != 1 && info.num_components != 3 && info.num_components != 4)
-    refuse_kind(name, "a JPEG of " + std::to_string(info.num_components) + " channels");
+    refuse_jpeg_kind(name, "a JPEG of " + std::to_string(info.num_components) + " channels");
   ImageHeader header;
   header.height = info.image_height;
   header.width = info.image_width;
@@ -160,18 +160,18 @@ void cmyk_to_rgb(const std::vector<uint8_t>& cmyk, bool inverted, uint8_t* rgb) 
 
 ImageHeader read_jpeg_header(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits) {
   JpegInput input;
-  return begin(input, file, name, limits);
+  return begin_jpeg(input, file, name, limits);
 }
 
 Image decode_jpeg(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits) {
   JpegInput input;
-  const ImageHeader header = begin(input, file, name, limits);
+  const ImageHeader header = begin_jpeg(input, file, name, limits);
   Image image = allocate_image(header);
   jpeg_decompress_struct& info = input.info;
   const bool cmyk = info.num_components == 4;
   const auto row_bytes = static_cast<size_t>(header.width * header.channels);
   std::vector<uint8_t> inks(cmyk ? static_cast<size_t>(header.width) * 4 : 0);
-  const bool whole = guarded(input.trap, [&] {
+  const bool whole = guarded_jpeg(input.trap, [&] {
     info.out_color_space = output_space(info);
     info.dct_method = JDCT_ISLOW;  // the accurate one: the same bits with and without SIMD
     input.progress.progress_monitor = limit_scans;
@@ -185,7 +185,7 @@ Image decode_jpeg(std::span<const std::byte> file, const std::string& name, cons
     }
     jpeg_finish_decompress(&info);
   });
-  if (!whole) refuse(input, name);
+  if (!whole) refuse_jpeg(input, name);
   return image;
 }
 
@@ -195,7 +195,7 @@ std::vector<std::byte> encode_jpeg(const Image& image, int quality) {
   JpegOutput output;
   jpeg_compress_struct& info = output.info;
   const auto row_bytes = static_cast<size_t>(image.width * image.channels);
-  const bool whole = guarded(output.trap, [&] {
+  const bool whole = guarded_jpeg(output.trap, [&] {
     jpeg_create_compress(&info);
     jpeg_mem_dest(&info, &output.bytes, &output.size);
     info.image_width = static_cast<JDIMENSION>(image.width);

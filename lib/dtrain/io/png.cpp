@@ -29,16 +29,16 @@ struct PngInput {
   PngInput& operator=(const PngInput&) = delete;
 };
 
-[[noreturn]] void on_error(png_structp png, png_const_charp message) {
+[[noreturn]] void on_png_error(png_structp png, png_const_charp message) {
   auto& input = *static_cast<PngInput*>(png_get_error_ptr(png));
   std::strncpy(input.message, message, sizeof input.message - 1);
   png_longjmp(png, 1);
 }
 
 /// Warnings are about chunks that are not used here (profiles, text); damage to pixels is an error.
-void on_warning(png_structp, png_const_charp) {}
+void on_png_warning(png_structp, png_const_charp) {}
 
-void on_read(png_structp png, png_bytep out, size_t count) {
+void on_png_read(png_structp png, png_bytep out, size_t count) {
   auto& input = *static_cast<PngInput*>(png_get_io_ptr(png));
   if (count > input.rest.size()) png_error(png, "the file ends too early");
   std::memcpy(out, input.rest.data(), count);
@@ -54,7 +54,7 @@ template <typename Step>
   return true;
 }
 
-[[noreturn]] void refuse(const PngInput& input, const std::string& name) {
+[[noreturn]] void refuse_png(const PngInput& input, const std::string& name) {
   throw DataError(name + " is a damaged PNG: " + input.message);
 }
 
@@ -64,7 +64,7 @@ bool read_chunks_before_pixels(PngInput& input) {
   static constexpr png_byte kUnused[] =
       "bKGD\0cHRM\0eXIf\0gAMA\0hIST\0iCCP\0iTXt\0oFFs\0pCAL\0pHYs\0sBIT\0sCAL\0sPLT\0sRGB\0tEXt\0tIME\0zTXt";
   return guarded(input, [&input] {
-    png_set_read_fn(input.png, &input, on_read);
+    png_set_read_fn(input.png, &input, on_png_read);
     png_set_user_limits(input.png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);  // the cap is on pixels, in check_pixels()
     png_set_crc_action(input.png, PNG_CRC_ERROR_QUIT, PNG_CRC_ERROR_QUIT);
     png_set_chunk_cache_max(input.png, 128);
@@ -74,7 +74,7 @@ bool read_chunks_before_pixels(PngInput& input) {
   });
 }
 
-ImageHeader header_of(const PngInput& input) {
+ImageHeader png_header(const PngInput& input) {
   ImageHeader header;
   header.height = png_get_image_height(input.png, input.info);
   header.width = png_get_image_width(input.png, input.info);
@@ -133,20 +133,20 @@ bool decode_quickly(const PngInput& input, std::span<const std::byte> file, Imag
 }
 
 /// The file's header, checked; leaves `input` before the first pixel.
-ImageHeader begin(PngInput& input, const std::string& name, const ImageLimits& limits) {
-  input.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &input, on_error, on_warning);
+ImageHeader begin_png(PngInput& input, const std::string& name, const ImageLimits& limits) {
+  input.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &input, on_png_error, on_png_warning);
   check(input.png != nullptr, "libpng's header and library are of one version");
   input.info = png_create_info_struct(input.png);
   check(input.info != nullptr, "libpng makes its info structure");
-  if (!read_chunks_before_pixels(input)) refuse(input, name);
-  const ImageHeader header = header_of(input);
+  if (!read_chunks_before_pixels(input)) refuse_png(input, name);
+  const ImageHeader header = png_header(input);
   check_pixels(header, name, limits);
   return header;
 }
 
 Image decode(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits, bool mask) {
   PngInput input(file);
-  ImageHeader header = begin(input, name, limits);
+  ImageHeader header = begin_png(input, name, limits);
   check_plausible(input, header, file.size(), name);
   if (mask && has_coloured_palette(input)) header.channels = 1;
   Image image = allocate_image(header);
@@ -161,7 +161,7 @@ Image decode(std::span<const std::byte> file, const std::string& name, const Ima
     png_read_image(input.png, rows.data());
     png_read_end(input.png, nullptr);
   });
-  if (!whole) refuse(input, name);
+  if (!whole) refuse_png(input, name);
   return image;
 }
 
@@ -169,7 +169,7 @@ Image decode(std::span<const std::byte> file, const std::string& name, const Ima
 
 ImageHeader read_png_header(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits) {
   PngInput input(file);
-  return begin(input, name, limits);
+  return begin_png(input, name, limits);
 }
 
 Image decode_png(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits) {

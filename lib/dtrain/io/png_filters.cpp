@@ -68,7 +68,7 @@ struct Part {
 };
 
 /// Lane i gets its columns t − i … t − i + 15, zeros outside the row.
-[[gnu::always_inline]] inline void load(const Band& band, int64_t t, Lanes* block) {
+[[gnu::always_inline]] inline void load_lanes(const Band& band, int64_t t, Lanes* block) {
   const bool inside = t >= kLanes - 1 && t + kLanes <= band.row_bytes;
   for (int64_t i = 0; i < kLanes; ++i) {
     const auto lane = static_cast<size_t>(i);
@@ -85,7 +85,7 @@ struct Part {
 }
 
 /// The way back, but for the first lane.
-[[gnu::always_inline]] inline void store(const Band& band, int64_t t, const Lanes* block) {
+[[gnu::always_inline]] inline void store_lanes(const Band& band, int64_t t, const Lanes* block) {
   const bool inside = t >= kLanes - 1 && t + kLanes <= band.row_bytes;
   for (int64_t i = 1; i < kLanes; ++i) {
     const auto lane = static_cast<size_t>(i);
@@ -127,7 +127,7 @@ template <typename PixelBytes>
   std::array<Lanes, kBack + kLanes> made{}, aboves{};
   Lanes* const block = made.data() + kBack;
   for (int64_t t = 0; t < band.row_bytes + kLanes - 1; t += kLanes) {
-    load(band, t, block);
+    load_lanes(band, t, block);
     transpose(block);
 #pragma GCC unroll 16
     for (size_t k = kBack; k < kBack + kLanes; ++k) {
@@ -141,7 +141,7 @@ template <typename PixelBytes>
     std::copy_n(made.end() - kBack, kBack, made.begin());
     std::copy_n(aboves.end() - kBack, kBack, aboves.begin());
     transpose(block);
-    store(band, t, block);
+    store_lanes(band, t, block);
   }
 }
 

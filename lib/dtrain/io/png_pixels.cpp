@@ -18,14 +18,14 @@ namespace dtrain {
 
 namespace {
 
-using Bytes = std::span<const std::byte>;
+using ByteSpan = std::span<const std::byte>;
 
 constexpr int64_t kMostBytes = int64_t{64} << 20;  // of rows
 constexpr uint32_t kMostChunkBytes = 8U << 20;     // libpng warns of larger ones
 constexpr size_t kFrameBytes = 12;                 // length, type and checksum of a chunk
 constexpr size_t kAdlerBytes = 4;
 
-uint32_t big_endian(Bytes bytes) {
+uint32_t big_endian(ByteSpan bytes) {
   uint32_t value = 0;
   for (size_t i = 0; i < 4; ++i) value = value << 8 | std::to_integer<uint32_t>(bytes[i]);
   return value;
@@ -33,15 +33,15 @@ uint32_t big_endian(Bytes bytes) {
 
 struct Chunk {
   std::string_view type;
-  Bytes data;
+  ByteSpan data;
 };
 
 /// Takes a whole chunk with a right checksum from the front of `rest`.
-std::optional<Chunk> next_chunk(Bytes& rest) {
+std::optional<Chunk> next_chunk(ByteSpan& rest) {
   if (rest.size() < kFrameBytes) return std::nullopt;
   const size_t length = big_endian(rest);
   if (length > rest.size() - kFrameBytes) return std::nullopt;
-  const Bytes checked = rest.subspan(4, 4 + length);  // the type too
+  const ByteSpan checked = rest.subspan(4, 4 + length);  // the type too
   const uint32_t crc = crc32_gzip_refl(0, reinterpret_cast<const unsigned char*>(checked.data()), checked.size());
   if (crc != big_endian(rest.subspan(8 + length))) return std::nullopt;
   rest = rest.subspan(kFrameBytes + length);
@@ -55,8 +55,8 @@ bool is_harmless(const Chunk& chunk) {
 }
 
 /// The zlib stream, in its pieces; the walk ends well only at IEND.
-std::optional<std::vector<Bytes>> pixel_pieces(Bytes chunks) {
-  std::vector<Bytes> pieces;
+std::optional<std::vector<ByteSpan>> pixel_pieces(ByteSpan chunks) {
+  std::vector<ByteSpan> pieces;
   std::optional<Chunk> chunk = next_chunk(chunks);
   for (; chunk && chunk->type == "IDAT"; chunk = next_chunk(chunks)) {
     if (chunk->data.size() > kMostChunkBytes) return std::nullopt;
@@ -69,16 +69,16 @@ std::optional<std::vector<Bytes>> pixel_pieces(Bytes chunks) {
 
 struct Stream {
   std::unique_ptr<std::byte[]> joined;  // where it had several pieces
-  Bytes bytes;
+  ByteSpan bytes;
 };
 
-Stream join(const std::vector<Bytes>& pieces) {
+Stream join(const std::vector<ByteSpan>& pieces) {
   if (pieces.size() == 1) return {nullptr, pieces.front()};
   size_t size = 0;
-  for (const Bytes piece : pieces) size += piece.size();
+  for (const ByteSpan piece : pieces) size += piece.size();
   Stream stream{std::make_unique_for_overwrite<std::byte[]>(size), {}};
   size = 0;
-  for (const Bytes piece : pieces) {
+  for (const ByteSpan piece : pieces) {
     std::copy(piece.begin(), piece.end(), stream.joined.get() + size);
     size += piece.size();
   }
@@ -88,7 +88,7 @@ Stream join(const std::vector<Bytes>& pieces) {
 
 /// zlib's two bytes before the data. A window smaller than the data is left to libpng, which may find a distance too
 /// far.
-bool is_plain_header(Bytes stream, size_t data_bytes) {
+bool is_plain_header(ByteSpan stream, size_t data_bytes) {
   const auto method = std::to_integer<uint32_t>(stream[0]);
   const auto flags = std::to_integer<uint32_t>(stream[1]);
   const size_t window = size_t{256} << (method >> 4);
@@ -97,9 +97,9 @@ bool is_plain_header(Bytes stream, size_t data_bytes) {
 }
 
 /// True if `stream` is all of one zlib stream that holds exactly `data.size()` bytes, and its checksum is right.
-bool inflate(Bytes stream, std::span<uint8_t> data) {
+bool inflate(ByteSpan stream, std::span<uint8_t> data) {
   if (stream.size() < 2 + kAdlerBytes || !is_plain_header(stream, data.size())) return false;
-  const Bytes packed = stream.subspan(2, stream.size() - 2 - kAdlerBytes);
+  const ByteSpan packed = stream.subspan(2, stream.size() - 2 - kAdlerBytes);
   if (packed.size() > std::numeric_limits<uint32_t>::max()) return false;
   const auto state = std::make_unique_for_overwrite<inflate_state>();
   isal_inflate_init(state.get());

@@ -6,7 +6,7 @@
 
 namespace dtrain {
 
-static void add_number(std::string& out, uint32_t number) {
+static void add_big_endian(std::string& out, uint32_t number) {
   for (const int shift : {24, 16, 8, 0}) out += static_cast<char>(number >> shift & 0xFF);
 }
 
@@ -16,10 +16,10 @@ std::vector<std::byte> with_png_text(std::span<const std::byte> png, const std::
   check(png.size() > kHeaderEnd, "a PNG that gets a text has a header");
   const std::string body = "tEXt" + keyword + '\0' + text;
   std::string chunk;
-  add_number(chunk, static_cast<uint32_t>(body.size() - 4));
+  add_big_endian(chunk, static_cast<uint32_t>(body.size() - 4));
   chunk += body;
-  add_number(chunk, static_cast<uint32_t>(
-                        crc32(0, reinterpret_cast<const Bytef*>(body.data()), static_cast<uInt>(body.size()))));
+  add_big_endian(chunk, static_cast<uint32_t>(
+                            crc32(0, reinterpret_cast<const Bytef*>(body.data()), static_cast<uInt>(body.size()))));
   const std::span<const std::byte> added = std::as_bytes(std::span(chunk));
   std::vector<std::byte> out(png.begin(), png.begin() + kHeaderEnd);
   out.insert(out.end(), added.begin(), added.end());

@@ -117,7 +117,7 @@ void read_pam_header(PnmText& text, PnmHeader& header) {
   header.most = *most;
 }
 
-PnmHeader read_header(PnmText& text, const std::string& name, const ImageLimits& limits) {
+PnmHeader checked_header(PnmText& text, const std::string& name, const ImageLimits& limits) {
   PnmHeader header;
   const char kind = static_cast<char>(text.bytes()[1]);
   text.go_to(2);
@@ -191,12 +191,12 @@ void read_raster(PnmText& text, const PnmHeader& header, std::vector<Value>& out
 
 ImageHeader read_pnm_header(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits) {
   PnmText text(file, name);
-  return read_header(text, name, limits).picture;
+  return checked_header(text, name, limits).picture;
 }
 
 Image decode_pnm(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits) {
   PnmText text(file, name);
-  const PnmHeader header = read_header(text, name, limits);
+  const PnmHeader header = checked_header(text, name, limits);
   check_length(text, header);
   Image image = allocate_image(header.picture);
   if (header.picture.bits == 16) {

@@ -25,7 +25,7 @@ std::string_view text_in(std::span<const std::byte> bytes) {
 }
 
 /// A field of the header: from `begin` on, up to `size` characters or a NUL.
-std::string_view field(std::span<const std::byte> header, size_t begin, size_t size) {
+std::string_view header_field(std::span<const std::byte> header, size_t begin, size_t size) {
   const std::string_view text = text_in(header).substr(begin, size);
   return text.substr(0, text.find('\0'));
 }
@@ -61,9 +61,9 @@ bool is_zero(std::span<const std::byte> bytes) {
 }
 
 std::string name_in(std::span<const std::byte> header) {
-  const std::string name(field(header, 0, 100));
+  const std::string name(header_field(header, 0, 100));
   const bool posix = text_in(header).substr(257, 6) == "ustar\0"sv;
-  const std::string_view prefix = posix ? field(header, 345, 155) : ""sv;
+  const std::string_view prefix = posix ? header_field(header, 345, 155) : ""sv;
   return prefix.empty() ? name : std::string(prefix) + "/" + name;
 }
 

@@ -13,7 +13,7 @@ namespace dtrain {
 namespace {
 
 constexpr int64_t kMaxFeatures = 10'000;
-constexpr int64_t kMaxName = 1024;
+constexpr int64_t kMaxFeatureName = 1024;
 constexpr size_t kMaxParts = 1000;
 constexpr int64_t kMaxValues = int64_t{1} << 20;  // bytes of a feature that is read as texts or numbers
 
@@ -104,7 +104,7 @@ class Message {
   const std::string& name_;
 };
 
-std::string text_at(ByteWindow& bytes, const ByteRange& range) {
+std::string feature_name(ByteWindow& bytes, const ByteRange& range) {
   const auto raw = bytes.at(range.offset, range.size);
   return {reinterpret_cast<const char*>(raw.data()), raw.size()};
 }
@@ -117,8 +117,8 @@ FeaturePlace read_entry(ByteWindow& bytes, const ByteRange& range, const std::st
   while (entry.next()) {
     if (entry.is_bytes(1)) {
       const ByteRange key = entry.bytes();
-      if (key.size > kMaxName) entry.refuse("it has a feature whose name is longer than 1 KiB");
-      place.name = text_at(bytes, key);
+      if (key.size > kMaxFeatureName) entry.refuse("it has a feature whose name is longer than 1 KiB");
+      place.name = feature_name(bytes, key);
     } else if (entry.is_bytes(2)) {
       const ByteRange value = entry.bytes();
       place.offset = value.offset;
@@ -177,7 +177,7 @@ void read_list(ByteWindow& bytes, Kind kind, const ByteRange& range, const std::
       list.skip();
     } else if (kind == Kind::bytes) {
       list.is_bytes(1);
-      out.texts.push_back(text_at(bytes, list.bytes()));
+      out.texts.push_back(feature_name(bytes, list.bytes()));
     } else if (list.wire == Wire::bytes) {
       Message packed(bytes, list.bytes(), name);
       while (!packed.at_end())

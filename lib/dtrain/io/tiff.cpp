@@ -58,7 +58,7 @@ struct TiffForm {
 };
 
 template <typename Value>
-Value field(TIFF* tiff, uint32_t tag, Value otherwise) {
+Value tiff_field(TIFF* tiff, uint32_t tag, Value otherwise) {
   Value value = otherwise;
   return TIFFGetFieldDefaulted(tiff, tag, &value) == 1 ? value : otherwise;
 }
@@ -90,7 +90,7 @@ void check_compression(uint16_t compression, const std::string& name) {
 }
 
 void check_samples(TIFF* tiff, const TiffForm& form, const std::string& name) {
-  const auto format = field<uint16_t>(tiff, TIFFTAG_SAMPLEFORMAT, SAMPLEFORMAT_UINT);
+  const auto format = tiff_field<uint16_t>(tiff, TIFFTAG_SAMPLEFORMAT, SAMPLEFORMAT_UINT);
   if (format == SAMPLEFORMAT_IEEEFP) refuse_kind(name, "of floats");
   if (format != SAMPLEFORMAT_UINT && format != SAMPLEFORMAT_VOID) refuse_kind(name, "of signed or complex samples");
   if (form.samples > 8) refuse_kind(name, "of " + std::to_string(form.samples) + " channels");
@@ -133,18 +133,18 @@ void check_description(TIFF* tiff, const std::string& name) {
 
 TiffForm read_form(TIFF* tiff, const std::string& name, const ImageLimits& limits) {
   TiffForm form;
-  form.width = field<uint32_t>(tiff, TIFFTAG_IMAGEWIDTH, 0);
-  form.height = field<uint32_t>(tiff, TIFFTAG_IMAGELENGTH, 0);
+  form.width = tiff_field<uint32_t>(tiff, TIFFTAG_IMAGEWIDTH, 0);
+  form.height = tiff_field<uint32_t>(tiff, TIFFTAG_IMAGELENGTH, 0);
   check_pixels({form.height, form.width, 1, 8}, name, limits);
-  form.bits = field<uint16_t>(tiff, TIFFTAG_BITSPERSAMPLE, 1);
-  form.samples = field<uint16_t>(tiff, TIFFTAG_SAMPLESPERPIXEL, 1);
-  form.compression = field<uint16_t>(tiff, TIFFTAG_COMPRESSION, COMPRESSION_NONE);
-  form.planar = field<uint16_t>(tiff, TIFFTAG_PLANARCONFIG, PLANARCONFIG_CONTIG);
-  form.orientation = field<uint16_t>(tiff, TIFFTAG_ORIENTATION, ORIENTATION_TOPLEFT);
+  form.bits = tiff_field<uint16_t>(tiff, TIFFTAG_BITSPERSAMPLE, 1);
+  form.samples = tiff_field<uint16_t>(tiff, TIFFTAG_SAMPLESPERPIXEL, 1);
+  form.compression = tiff_field<uint16_t>(tiff, TIFFTAG_COMPRESSION, COMPRESSION_NONE);
+  form.planar = tiff_field<uint16_t>(tiff, TIFFTAG_PLANARCONFIG, PLANARCONFIG_CONTIG);
+  form.orientation = tiff_field<uint16_t>(tiff, TIFFTAG_ORIENTATION, ORIENTATION_TOPLEFT);
   if (form.orientation < 1 || form.orientation > 8) form.orientation = ORIENTATION_TOPLEFT;
   const bool fax = is_fax(form.compression);  // where the field is missing, libtiff's guess
   const uint16_t unnamed = form.samples >= 3 ? PHOTOMETRIC_RGB : fax ? PHOTOMETRIC_MINISWHITE : PHOTOMETRIC_MINISBLACK;
-  form.photometric = field<uint16_t>(tiff, TIFFTAG_PHOTOMETRIC, unnamed);
+  form.photometric = tiff_field<uint16_t>(tiff, TIFFTAG_PHOTOMETRIC, unnamed);
   check_compression(form.compression, name);
   check_samples(tiff, form, name);
   check_description(tiff, name);
@@ -177,7 +177,8 @@ int64_t plane_bytes(const TiffForm& form, int64_t width, int64_t height) {
 }
 
 /// A small file that promises more than its compression can hold is refused before memory is taken for it.
-void check_plausible(const TiffForm& form, int64_t unpacked, int64_t rows, size_t file_bytes, const std::string& name) {
+void check_tiff_plausible(const TiffForm& form, int64_t unpacked, int64_t rows, size_t file_bytes,
+                          const std::string& name) {
   const auto bytes = static_cast<int64_t>(file_bytes);
   int64_t most = 4096;  // times smaller, by LZW and JPEG
   if (form.compression == COMPRESSION_NONE) most = 1;
@@ -241,12 +242,13 @@ class Blocks {
  public:
   Blocks(TiffInput& input, const TiffForm& form, const std::string& name) : input_(input), form_(form), name_(name) {
     tiled_ = TIFFIsTiled(input.tiff) != 0;
-    width_ = tiled_ ? field<uint32_t>(input.tiff, TIFFTAG_TILEWIDTH, 0) : form.width;
-    height_ = tiled_ ? field<uint32_t>(input.tiff, TIFFTAG_TILELENGTH, 0)
-                     : std::min<int64_t>(form.height, field<uint32_t>(input.tiff, TIFFTAG_ROWSPERSTRIP, UINT32_MAX));
+    width_ = tiled_ ? tiff_field<uint32_t>(input.tiff, TIFFTAG_TILEWIDTH, 0) : form.width;
+    height_ = tiled_
+                  ? tiff_field<uint32_t>(input.tiff, TIFFTAG_TILELENGTH, 0)
+                  : std::min<int64_t>(form.height, tiff_field<uint32_t>(input.tiff, TIFFTAG_ROWSPERSTRIP, UINT32_MAX));
     if (width_ < 1 || height_ < 1) refuse(name, "its strips or tiles hold nothing");
     check_pixels({height_, width_, 1, 8}, name, {});
-    check_plausible(form, plane_bytes(form, width_, height_), height_, input.file.size(), name);
+    check_tiff_plausible(form, plane_bytes(form, width_, height_), height_, input.file.size(), name);
     planes_ = form.planar == PLANARCONFIG_CONTIG ? 1 : form.kept();
   }
 
@@ -376,7 +378,7 @@ Image decode_tiff(std::span<const std::byte> file, const std::string& name, cons
   TiffInput input(file);
   const TiffForm form = begin(input, name, limits);
   const int64_t planes = form.planar == PLANARCONFIG_CONTIG ? 1 : form.kept();
-  check_plausible(form, plane_bytes(form, form.width, form.height) * planes, form.height, file.size(), name);
+  check_tiff_plausible(form, plane_bytes(form, form.width, form.height) * planes, form.height, file.size(), name);
   input.error.clear();                                   // about the directory, which has been read all the same
   input.strict = form.compression != COMPRESSION_OJPEG;  // which warns of being old
   Blocks blocks(input, form, name);

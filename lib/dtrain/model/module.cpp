@@ -1,5 +1,8 @@
 #include "dtrain/model/module.hpp"
 
+#include <algorithm>
+#include <stdexcept>
+
 namespace dtrain {
 
 std::vector<Module::Named> Module::modules() const {
@@ -33,13 +36,24 @@ void Module::train(bool on) {
   for (const NamedChild& child : children_) child.module->train(on);
 }
 
+void Module::check(const std::string& name) const {
+  const auto same = [&](const auto& entry) { return entry.name == name; };
+  const bool taken = std::any_of(parameters_.begin(), parameters_.end(), same) ||
+                     std::any_of(buffers_.begin(), buffers_.end(), same) ||
+                     std::any_of(children_.begin(), children_.end(), same);
+  if (name.empty() || name.find('.') != std::string::npos || taken)
+    throw std::logic_error("'" + name + "' is no name for another part of a module");
+}
+
 at::Tensor Module::register_parameter(const std::string& name, at::Tensor value) {
+  check(name);
   value.requires_grad_(true);
   parameters_.push_back({name, value});
   return value;
 }
 
 at::Tensor Module::register_buffer(const std::string& name, at::Tensor value) {
+  check(name);
   buffers_.push_back({name, value});
   return value;
 }

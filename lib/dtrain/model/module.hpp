@@ -43,11 +43,14 @@ class Module {
   bool is_training() const { return training_; }
 
  protected:
+  // Each throws std::logic_error for a name that is empty, has a dot, or is taken by another of this module's tensors
+  // or parts: two tensors of one name could not be told apart in a file.
   /// `value`, which from now on requires gradients.
   at::Tensor register_parameter(const std::string& name, at::Tensor value);
   at::Tensor register_buffer(const std::string& name, at::Tensor value);
   template <class Child>
   std::shared_ptr<Child> register_module(const std::string& name, std::shared_ptr<Child> child) {
+    check(name);
     children_.push_back({name, child});
     return child;
   }
@@ -57,6 +60,8 @@ class Module {
     std::string name;
     std::shared_ptr<Module> module;
   };
+
+  void check(const std::string& name) const;
 
   std::vector<NamedTensor> parameters_;
   std::vector<NamedTensor> buffers_;

@@ -111,9 +111,9 @@ static std::vector<bool> columns_in(const std::string& header, const std::vector
 static std::string widened(const std::string& row, const std::vector<bool>& there, const std::string& path) {
   const std::vector<std::string> fields = split_text(row, ',');
   if (fields.size() != static_cast<size_t>(std::count(there.begin(), there.end(), true)))
-    throw DataError(path + " has a row with " + std::to_string(fields.size()) +
-                    " fields, which is not what its header "
-                    "tells; start with --resume never, which keeps the old folder aside");
+    throw DataError(
+        path + " has a row with " + std::to_string(fields.size()) +
+        " fields, which is not what its header tells; start with --resume never, which keeps the old folder aside");
   std::vector<std::string> all;
   auto next = fields.begin();
   for (const bool here : there) all.push_back(here ? *next++ : "");
