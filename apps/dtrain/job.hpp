@@ -41,6 +41,8 @@ class Job {
   /// together.
   std::unique_ptr<Communicator> gradient_comm(Reduction reduction);
   const Device& device() const { return device_.device; }
+  /// Of this rank's GPU; "" on a CPU.
+  const std::string& gpu_uuid() const { return device_.gpu_uuid; }
   /// What of the device the result depends on: {"device", "cpu" or the GPU's name}, on a GPU CUDA's and NCCL's
   /// versions.
   std::map<std::string, std::string> device_facts() const;

@@ -29,7 +29,7 @@ SKIPPED = 4  # CTest's SKIP_RETURN_CODE of these tests
 OF_THE_MACHINE = {
     "compute_s", "imbalance_s", "update_s",
     "epoch_seconds", "elapsed_s", "images_per_s", "data_wait_s", "allreduce_s", "valid_seconds", "queue_fill",
-    "read_mb_per_s", "gpu_util_percent", "memory_peak_mb", "ranks",
+    "read_mb_per_s", "gpu_util_percent", "memory_peak_mb", "gpu_memory_peak_mb", "ranks",
 }
 # Under nohup SIGHUP is ignored, and programs that are started inherit that. A handler they do not inherit.
 if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
