@@ -90,7 +90,7 @@ class LastWord(program.ProgramTest):
         last = len(line) - 1 - line[::-1].index(program.DTRAIN)
         line[last:] = ["sleep", "600"]
         ended = program.Started((), cwd=self.folder, line=line).wait(60)
-        self.fails(ended, 78, "unknown key 'typo'", rank=0)
+        self.fails(ended, 78, "unknown key 'typo'", rank=0, last=False)
 
 
 class Strangers(program.ProgramTest):
