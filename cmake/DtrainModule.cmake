@@ -42,7 +42,7 @@ endfunction()
 # module may give one name to things of their own (tests/repo/style_test.py).
 set(DTRAIN_UNITY "" CACHE STRING "Compile three files of a module as one: ON, OFF, or empty: in Release builds alone")
 function(dtrain_unity target)
-  set(unity ${DTRAIN_UNITY})
+  set(unity "${DTRAIN_UNITY}")
   if(unity STREQUAL "" AND CMAKE_BUILD_TYPE STREQUAL Release)
     set(unity ON)
   endif()

@@ -65,7 +65,7 @@ static void add_options(const CommandLine& line, const Config& config, std::vect
     add("--quality", std::to_string(options.jpeg_quality));
   } else if (const auto& step = line.bench_step) {
     add("command", "bench step");
-    add("--steps", std::to_string(step->steps));
+    add("--limit-steps", std::to_string(step->steps));
   } else if (const auto& input = line.bench_input) {
     add("command", "bench input");
     add("--limit-steps", std::to_string(input->steps));
@@ -76,7 +76,7 @@ static void add_options(const CommandLine& line, const Config& config, std::vect
     std::vector<std::string> sizes;
     for (const int64_t bytes : comm->bytes) sizes.push_back(std::to_string(bytes));
     add("--bytes", join(sizes, ","));
-    add("--repeat", std::to_string(comm->repeat));
+    add("--limit-steps", comm->repeat == 0 ? "" : std::to_string(comm->repeat));
   }
 }
 

@@ -1,4 +1,4 @@
-// dtrain bench input: what the loader does, stage by stage, and the old pipeline against the new one.
+// dtrain bench input: what the loader does, stage by stage, and the sequential pipeline against the parallel one.
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -307,7 +307,7 @@ int run_bench_input(const BenchInputCommand& command, const Config& config, Job&
   json["speedup"] = speedup;
   json["versions"] = library_versions();
   if (!job.is_root()) return exit_code::kDone;
-  std::printf("  parallel is %s times as fast as sequential, the old way: %s\n", fixed(speedup, 2).c_str(),
+  std::printf("  parallel is %s times as fast as sequential: %s\n", fixed(speedup, 2).c_str(),
               "one thread when a batch is wanted, each rank reads all ranks' samples");
   if (rates.contains(Way::bytes))
     std::printf(

@@ -123,7 +123,7 @@ CLI::App* add_bench_input(CLI::App& bench, BenchInputCommand& command, Typed& ty
   CLI::App* app = bench.add_subcommand(
       "input",
       "the loader without a network: read, decode, transform and batch one by one, then whole epochs' order by "
-      "the old pipeline (sequential) and the new one (parallel), and the new one up to the bytes that a GPU is given");
+      "the pipelines sequential and parallel, and parallel up to the bytes that a GPU is given");
   add_common(*app, typed);
   add_config(*app, command.config, typed);
   add_steps(*app, command.steps);

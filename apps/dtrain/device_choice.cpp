@@ -90,7 +90,9 @@ ChosenDevice choose_device(const Experiment& e, Communicator& comm, int local_ra
   set_deterministic(e.deterministic);
   module->use_device(index);
   chosen.device = {c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(index)), &module->math(), module};
-  chosen.name = "cuda:" + std::to_string(index) + " " + driver.gpus[static_cast<size_t>(index)].name;
+  const Gpu& gpu = driver.gpus[static_cast<size_t>(index)];
+  chosen.name = "cuda:" + std::to_string(index) + " " + gpu.name;
+  chosen.gpu_uuid = gpu.uuid;
   return chosen;
 }
 

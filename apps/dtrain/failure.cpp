@@ -25,6 +25,29 @@ bool tells_of_memory(const std::system_error& error) {
   return error.code() == std::errc::not_enough_memory || error.code() == std::errc::resource_unavailable_try_again;
 }
 
+static std::string first_line(const c10::Error& error) {
+  const std::string whole = error.what_without_backtrace();
+  return whole.substr(0, whole.find('\n'));
+}
+
+static Error out_of_gpu_memory(const c10::Error& error) {
+  return Error(exit_code::kOutOfMemory,
+               "out of memory on the GPU; lower batch.per_rank or data.image.size (" + first_line(error) + ")");
+}
+
+// LibTorch has a type for the GPU allocator's end of memory alone. The host's allocator, CUDA's calls and cuBLAS tell
+// of theirs in words.
+static Error of_libtorch(const c10::Error& error) {
+  const std::string line = first_line(error);
+  const auto holds = [&](std::string_view words) { return line.find(words) != std::string::npos; };
+  if (holds("CUDA error: out of memory") || holds("CUBLAS_STATUS_ALLOC_FAILED")) return out_of_gpu_memory(error);
+  if (holds("DefaultCPUAllocator: can't allocate memory"))
+    return Error(exit_code::kOutOfMemory,
+                 "out of memory in LibTorch; lower batch.per_rank or data.image.size (" + line + ")");
+  if (holds("CUDA error")) return DeviceError("LibTorch: " + line);
+  return InternalError("LibTorch: " + line);
+}
+
 static Error as_error(const std::exception_ptr& failure) {
   try {
     std::rethrow_exception(failure);
@@ -33,19 +56,10 @@ static Error as_error(const std::exception_ptr& failure) {
   } catch (const std::bad_alloc&) {
     return Error(exit_code::kOutOfMemory,
                  "out of memory; lower batch.per_rank, data.image.size or data.loader.prefetch");
+  } catch (const c10::OutOfMemoryError& error) {
+    return out_of_gpu_memory(error);
   } catch (const c10::Error& error) {
-    const std::string first_line =
-        std::string(error.what_without_backtrace()).substr(0, std::string(error.what_without_backtrace()).find('\n'));
-    if (first_line.find("out of memory") != std::string::npos ||
-        first_line.find("CUBLAS_STATUS_ALLOC_FAILED") != std::string::npos)
-      return Error(exit_code::kOutOfMemory,
-                   "out of memory on the GPU; lower batch.per_rank or data.image.size (" + first_line + ")");
-    if (first_line.find("not enough memory") != std::string::npos ||
-        first_line.find("can't allocate memory") != std::string::npos)
-      return Error(exit_code::kOutOfMemory,
-                   "out of memory in LibTorch; lower batch.per_rank or data.image.size (" + first_line + ")");
-    if (first_line.find("CUDA error") != std::string::npos) return DeviceError("LibTorch: " + first_line);
-    return InternalError("LibTorch: " + first_line);
+    return of_libtorch(error);
   } catch (const std::system_error& error) {
     if (!tells_of_memory(error)) return InternalError(error.what());
     return Error(exit_code::kOutOfMemory,
@@ -82,10 +96,13 @@ static std::string head_last(const std::string& sentence, const std::string& hea
 int end_in_failure(std::exception_ptr failure, Job& job) {
   const Error error = as_error(failure);
   job.note_failure(shown(error.what()));
+  const bool may_meet = error.code() != exit_code::kOutOfMemory;  // MPI wants memory too
+  if (may_meet && job.rank() != 0) job.meet_others();
   if (!job.may_tell_failure()) std::this_thread::sleep_for(std::chrono::seconds(10));  // ended by the one that tells
   const std::string rank = job.size() > 1 ? " [" + job.name() + "]" : "";
   const std::string head = "dtrain: error " + std::to_string(error.code()) + rank + ": ";
   print_line(head_last(error.what(), head));
+  if (may_meet) job.meet_others();
   if (job.launched() && job.uses_mpi()) job.abort(error.code());
   return error.code();
 }
@@ -96,7 +113,8 @@ static void write_line(const std::string& line) {
 }
 
 void tell_stall(const std::string& rank_name, const std::string& sentence) {
-  write_line("dtrain: error 76" + (rank_name.empty() ? "" : " [" + rank_name + "]") + ": " + sentence);
+  write_line("dtrain: error " + std::to_string(exit_code::kStalled) +
+             (rank_name.empty() ? "" : " [" + rank_name + "]") + ": " + sentence);
 }
 
 void warn_of_stall(const std::string& sentence) { write_line("warning: " + sentence); }

@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
+#include <future>
 #include <nlohmann/json.hpp>
+#include <system_error>
 #include <thread>
 
 #include "dtrain/base/error.hpp"
@@ -82,10 +85,11 @@ void Job::start(const Experiment& experiment) {
 }
 
 // On the watchdog's thread. srun takes the highest code of its tasks, and those that it kills itself have 137: only
-// what MPI_Abort says comes through. It may hang where a peer does, so it is not waited for.
+// what MPI_Abort says comes through; and mpirun says nothing to it. It may hang where a peer does, so it is not waited
+// for.
 void Job::end_stalled() {
   constexpr auto kPatience = std::chrono::seconds(1);
-  if (mpi_ && launch_.by_srun) {
+  if (mpi_ && (launch_.by_srun || launch_.by_mpirun)) {
     std::thread([session = mpi_.get()] { session->abort(exit_code::kStalled); }).detach();
     std::this_thread::sleep_for(kPatience);
   }
@@ -116,12 +120,38 @@ std::unique_ptr<Communicator> Job::gradient_comm(Reduction reduction) {
                                 reduction == Reduction::ring);
 }
 
-void Job::finish() {
+void Job::finish(int code) {
   if (!mpi_) return;
   watchdog_->enter(Section::finish, 0);
   barrier(*comm_);
   watchdog_->disconnect();
+  if (code != exit_code::kDone && launch_.by_mpirun) {  // 75 has been told; mpirun would make a failure of it
+    std::fflush(nullptr);
+    mpi_->abort(code);
+  }
   mpi_->finalize();
+}
+
+void Job::meet_others() {
+  constexpr auto kPatience = std::chrono::seconds(5);
+  const bool all_come = all_ranks_come_ || launch_.size == 1;
+  if (!launch_.by_mpirun || !all_come || mpi_begins_ || MpiSession::started()) return;
+  mpi_begins_ = true;
+  const auto session = std::make_shared<std::promise<std::unique_ptr<MpiSession>>>();
+  auto met = session->get_future();
+  const auto start = [session] {
+    try {
+      session->set_value(std::make_unique<MpiSession>());
+    } catch (...) {
+      session->set_value(nullptr);
+    }
+  };
+  try {
+    std::thread(start).detach();  // left behind where a rank never comes
+  } catch (const std::system_error&) {
+    return;  // no room for a thread
+  }
+  if (met.wait_for(kPatience) == std::future_status::ready) mpi_ = met.get();
 }
 
 void Job::note_failure(const std::string& sentence) {

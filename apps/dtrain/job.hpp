@@ -25,13 +25,21 @@ class Job {
   /// for `backend: mpi` without a launcher, for processes that their launcher does not connect, and for a device that
   /// cannot be had.
   void start(const Experiment& experiment);
-  /// All ranks together, at a good end.
-  void finish();
+  /// Each rank of the job will come to start(), or fail on the way there. Without that word one that fails does not
+  /// meet_others(): they may have left, as for a command that rank 0 does alone.
+  void expect_all_ranks() { all_ranks_come_ = true; }
+  /// All ranks together, at the end of their work, with the code that they return. Does not return where mpirun would
+  /// add its own words to that code.
+  void finish(int code);
   /// This rank fails with that sentence: it and the others leave their flight records, where a run keeps them.
   void note_failure(const std::string& sentence);
   /// True where this failing rank is to tell what happened: rank 0 at once, another when within 3 s neither rank 0 has
   /// ended the job nor a lower rank has failed. All ranks that fail call it, any number of them.
   bool may_tell_failure();
+  /// For a rank that has failed before start(): starts MPI, where mpirun started the ranks and all of them are
+  /// expected, so that abort() can end the job without mpirun's ten lines about a rank that left. Waits for the others
+  /// for 5 s at most.
+  void meet_others();
   /// Ends all ranks with `code`.
   [[noreturn]] void abort(int code);
 
@@ -41,6 +49,8 @@ class Job {
   /// together.
   std::unique_ptr<Communicator> gradient_comm(Reduction reduction);
   const Device& device() const { return device_.device; }
+  /// Of this rank's GPU; "" on a CPU.
+  const std::string& gpu_uuid() const { return device_.gpu_uuid; }
   /// What of the device the result depends on: {"device", "cpu" or the GPU's name}, on a GPU CUDA's and NCCL's
   /// versions.
   std::map<std::string, std::string> device_facts() const;
@@ -53,7 +63,8 @@ class Job {
   int size() const { return comm_ ? comm_->size() : launch_.size; }
   bool launched() const { return launch_.launched; }
   const Launch& launch() const { return launch_; }
-  bool uses_mpi() const { return mpi_ != nullptr; }
+  /// MPI has been started here, or is being started: the process ends by finish() or abort() alone.
+  bool uses_mpi() const { return mpi_ != nullptr || mpi_begins_; }
   /// Seconds since this object was made, at the program's start.
   double seconds() const { return since_start_.seconds(); }
   /// mpirun started this process, and gives it a second between TERM and KILL.
@@ -82,6 +93,8 @@ class Job {
   DistributedOptions options_;
   ChosenDevice device_;
   int64_t cores_ = 1;
+  bool all_ranks_come_ = false;
+  bool mpi_begins_ = false;  // in meet_others()
 };
 
 /// Library versions for run.json, checkpoints and `dtrain info`.

@@ -53,6 +53,7 @@ static int dispatch(const CommandLine& line, Job& job) {
   const bool alone =
       line.sample || line.info || line.check || line.verify;  // commands of one process: under mpirun rank 0 does them
   if (alone && job.rank() != 0) return exit_code::kDone;
+  if (!alone) job.expect_all_ranks();
   if (line.sample) return run_sample(*line.sample);
   if (line.info) return run_info(*line.info);
   if (line.verify) return run_verify(*line.verify);
@@ -92,6 +93,7 @@ int main(int argc, char** argv) {
   ignore_write_signals();
   const Launch launch = read_launch();
   Job quiet_job(launch, LogLevel::info);
+  quiet_job.expect_all_ranks();
   CommandLine line;
   try {
     line = read_command_line(argc, argv);
@@ -102,7 +104,7 @@ int main(int argc, char** argv) {
   try {
     const int code = dispatch(line, job);
     if (code == exit_code::kDone) flush_output();
-    job.finish();
+    job.finish(code);
     return code;
   } catch (...) {
     return end_in_failure(std::current_exception(), job);

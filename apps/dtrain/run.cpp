@@ -135,7 +135,7 @@ std::unique_ptr<RunLock> lock_run_folder(const RunFolder& folder, const Job& job
   if (!lock->held())
     job.log().warning("the file system of " + folder.path() + " has no locks: see to it that no second job uses it");
   if (!lock->left_by().empty())
-    job.log().info("taking over " + folder.path() + ": " + lock->left_by() + " ended without a word");
+    job.log().info("taking over " + folder.path() + ": the job before did not end properly (" + lock->left_by() + ")");
   return lock;
 }
 

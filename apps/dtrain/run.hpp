@@ -75,7 +75,8 @@ std::string weights_sha256(const Experiment& experiment);
 /// Hash of everything a run's result depends on; equal fingerprints give equal results.
 std::string fingerprint(const Config& config, const Plan& plan, const std::string& weights_sha256, const Job& job);
 
-/// Keeps other jobs out of the run folder, which is there; tells who left it without a word. Throws as RunLock.
+/// Keeps other jobs out of the run folder, which is there; names in the log a job that was ended before it could
+/// give it back. Throws as RunLock.
 std::unique_ptr<RunLock> lock_run_folder(const RunFolder& folder, const Job& job);
 
 /// Whether best.safetensors at `path` is what the state says of it: of state.best_epoch, with state.best_value under

@@ -199,10 +199,12 @@ StopRequest TrainingRun::request() {
 int TrainingRun::train() {
   if (job_.is_root()) write_run_json_file("");
   begin_trace();
+  gpu_meter_ = std::make_unique<GpuMeter>(job_.gpu_uuid());
   // A stop that came while all this was built.
   if (any(job_.comm(), stop_is_pending())) return save_and_leave(exit_code::kStopped);
   while (state_.epoch < e_.epochs) {
     trainer_->begin_epoch(state_);
+    gpu_meter_->take();  // what was sampled in the last evaluation
     while (trainer_->steps_left() > 0) {
       const Stopwatch stepping;
       const StepReport step = trainer_->step(state_, request());
@@ -248,6 +250,7 @@ std::optional<EpochRow> TrainingRun::close_epoch() {
   EpochRow row;
   row.learning_rate = schedule_->rate(state_.step - 1);
   const Trainer::Finished finished = trainer_->end_epoch(state_);
+  const GpuUse gpu = gpu_meter_->take();
   row.epoch = state_.epoch;
   row.steps = finished.steps;
   row.samples = finished.samples;
@@ -280,12 +283,15 @@ std::optional<EpochRow> TrainingRun::close_epoch() {
   row.valid_seconds = evaluating.seconds();
   state_.elapsed_s = elapsed_before_ + this_start_.seconds();
   row.elapsed_s = state_.elapsed_s;
-  note_costs(finished, row);
+  note_costs(finished, gpu, row);
   return row;
 }
 
+static std::optional<double> known(double value) { return std::isnan(value) ? std::nullopt : std::optional(value); }
+
 // Means over the ranks, but the largest memory; reading is counted together.
-void TrainingRun::note_costs(const Trainer::Finished& finished, EpochRow& row) {
+void TrainingRun::note_costs(const Trainer::Finished& finished, const GpuUse& gpu, EpochRow& row) {
+  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   const at::Tensor mine = at::empty({kCosts}, at::kDouble);
@@ -297,6 +303,8 @@ void TrainingRun::note_costs(const Trainer::Finished& finished, EpochRow& row) {
   cost[kQueueFill] = finished.loaded.queue_fill;
   cost[kMegabytes] = static_cast<double>(finished.bytes_read) / 1e6;
   cost[kMemory] = static_cast<double>(usage.ru_maxrss) * 1024 / 1e6;
+  cost[kGpuUtil] = gpu.util_percent.value_or(kUnknown);
+  cost[kGpuMemory] = gpu.memory_peak_mb.value_or(kUnknown);
   cost[kHereDataWait] = finished.loaded.wait_s;
   cost[kHereAllReduce] = finished.here.allreduce_s;
   cost[kHereCompute] = finished.here.compute_s;
@@ -315,6 +323,8 @@ void TrainingRun::note_costs(const Trainer::Finished& finished, EpochRow& row) {
   row.queue_fill = mean[kQueueFill];
   row.read_mb_per_s = row.epoch_seconds > 0 ? mean[kMegabytes] * job_.size() / row.epoch_seconds : 0;
   row.memory_peak_mb = costs_.select(1, kMemory).max().item<double>();
+  row.gpu_util_percent = known(mean[kGpuUtil]);
+  row.gpu_memory_peak_mb = known(costs_.select(1, kGpuMemory).max().item<double>());
   where_time_went_ = time_sentence(time_shares(finished));
 }
 

@@ -9,6 +9,7 @@
 #include "dtrain/base/trace.hpp"
 #include "dtrain/checkpoint/state.hpp"
 #include "dtrain/data/device_batches.hpp"
+#include "dtrain/device/gpu_meter.hpp"
 #include "dtrain/runlog/progress.hpp"
 #include "dtrain/runlog/run_folder.hpp"
 #include "dtrain/runlog/run_lock.hpp"
@@ -31,6 +32,8 @@ enum Cost {
   kQueueFill,
   kMegabytes,  ///< read
   kMemory,     ///< megabytes
+  kGpuUtil,    ///< percent; NaN: not known
+  kGpuMemory,  ///< megabytes; NaN: not known
   kHereDataWait,
   kHereAllReduce,
   kHereCompute,
@@ -60,7 +63,7 @@ class TrainingRun {
   StopRequest request();
   std::optional<EpochRow> close_epoch();
   TimeShares time_shares(const Trainer::Finished& finished) const;
-  void note_costs(const Trainer::Finished& finished, EpochRow& row);
+  void note_costs(const Trainer::Finished& finished, const GpuUse& gpu, EpochRow& row);
   bool note_best(const EpochRow& row);
   bool epoch_save_due() const;
   void save();
@@ -118,6 +121,7 @@ class TrainingRun {
   std::unique_ptr<Loader> loader_;
   std::unique_ptr<DeviceBatches> batches_;  // from loader_, on the device
   std::unique_ptr<Trainer> trainer_;
+  std::unique_ptr<GpuMeter> gpu_meter_;
   std::unique_ptr<RunLog> run_log_;         // rank 0
   std::unique_ptr<ProgressLine> progress_;  // rank 0
   std::string weights_line_;

@@ -309,6 +309,8 @@ class BadInput(program.ProgramTest):
                    78, "--run-dir (there against here)", rank=0)
         self.fails(self.call_ranks(("--config", "small.yaml"), ("eval", "--config", "small.yaml", "--checkpoint", "x")),
                    78, "command (eval against train)", rank=0)
+        for words in (("bench", "step", "--limit-steps"), ("bench", "comm", "--limit-steps")):
+            self.fails(self.call_ranks((*words, "2"), (*words, "3")), 78, "--limit-steps (3 against 2)", rank=0)
         self.check_ranks(((), (), 78, 0, "processor: vector code (DEFAULT against ", "processors of one kind"),
                          env_of_ranks={0: {"ATEN_CPU_CAPABILITY": "avx2"}, 1: {"ATEN_CPU_CAPABILITY": "default"}})
 

@@ -49,6 +49,50 @@ class Launch(program.ProgramTest):
             self.assertNotIn("is bound to", self.good("--config", "small.yaml", "--dry-run", ranks=2).err)
 
 
+class LastWord(program.ProgramTest):
+    """Under mpirun what dtrain says last stands last, and alone: Open MPI adds nothing to a rank that leaves, or that is stopped."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.write_config("small", SMALL)
+        cls.write_config("long", SMALL, {"epochs": 100_000})
+
+    def last_line(self, ended, code):
+        self.assertEqual(ended.code, code, ended)
+        for of_open_mpi in ("------", "MPI_ABORT", "Primary job", "mpirun detected", "help message"):
+            self.assertNotIn(of_open_mpi, ended.out + ended.err, ended)
+        return ended.err.rstrip("\n").splitlines()[-1]
+
+    def test_a_mistake_that_is_found_before_mpi_starts(self):
+        for ranks, words, code, told in ((2, ("--config", "small.yaml", "typo=3"), 78, "unknown key 'typo'"),
+                                         (1, ("--config", "small.yaml", "typo=3"), 78, "unknown key 'typo'"),
+                                         (2, ("--cofnig", "small.yaml"), 64, "--cofnig"), (2, ("--config", "absent.yaml"), 66, "absent.yaml"),
+                                         (2, ("--config", "small.yaml", "distributed.backend=serial"), 78, "serial")):
+            with self.subTest(words=words, ranks=ranks):
+                place = r" \[rank 0 @ .*\]" if ranks > 1 else ""
+                self.assertRegex(self.last_line(self.call(*words, ranks=ranks), code), rf"^dtrain: error {code}{place}: .*{told}")
+
+    def test_a_mistake_that_is_found_later_and_one_of_a_single_rank(self):
+        ended = self.call("--config", "small.yaml", "model.weights=absent.safetensors", ranks=2)
+        self.assertRegex(self.last_line(ended, 66), r"^dtrain: error 66 \[rank \d @ .*absent")
+        ended = self.call_ranks(("--config", "small.yaml"), ("--config", "small.yaml", "typo=3"))
+        self.assertRegex(self.last_line(ended, 78), r"^dtrain: error 78 \[rank 1 @ .*unknown key 'typo'")
+
+    def test_a_stop_is_no_failure(self):
+        ended = self.call("--config", "long.yaml", "--run-dir", "stopped", "--max-time", "1 s", "--progress", "none", ranks=2)
+        self.assertRegex(self.last_line(ended, 75), "^stopped at step .*goes on from there")
+        self.assertEqual(len(self.run_at("stopped").checkpoints()), 1)
+        self.assertIn("stopped at step", (self.folder / "stopped/log.txt").read_text().splitlines()[-1])
+
+    def test_a_rank_that_never_comes_is_not_waited_for(self):
+        line = program.commands_of_ranks([("--config", "small.yaml", "typo=3")] * 2)
+        last = len(line) - 1 - line[::-1].index(program.DTRAIN)
+        line[last:] = ["sleep", "600"]
+        ended = program.Started((), cwd=self.folder, line=line).wait(60)
+        self.fails(ended, 78, "unknown key 'typo'", rank=0, last=False)
+
+
 class Strangers(program.ProgramTest):
     """Files of others beside, above and beneath the program are not taken for its own."""
 

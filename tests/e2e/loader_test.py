@@ -232,7 +232,7 @@ class Loader(program.ProgramTest):
                     self.assertGreater(json[pipeline][key], 0, key)
                 self.assertTrue(0 <= json[pipeline]["data_wait_share"] <= 1)
             self.assertIn("decode", ended.out)
-            # In the old pipeline each rank reads what all need; in the new one a batch or two are read before and after.
+            # With sequential each rank reads what all need; with parallel a batch or two are read before and after.
             old, new = (json[pipeline]["read_mb_per_s"] / json[pipeline]["images_per_s"] for pipeline in ("sequential", "parallel"))
             self.assertAlmostEqual(old / new / json["ranks"], 1, delta=0.2)
             passes = json["logical_ranks"] / json["ranks"]

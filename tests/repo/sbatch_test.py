@@ -195,6 +195,16 @@ kill -9 $$""".replace("NUMBER", str(number)).replace("HEX", f"{number:x}")
             self.assertIn("error 69: srun started no rank here", told)
             self.assertIn("scontrol requeue 7", self.run_job(start, DTRAIN_LAUNCHER="srun", DTRAIN_REQUEUE_ON="69 75", code=69))
 
+    def test_dtrain_s_error_stands_last_whatever_the_launcher_adds(self):
+        chatty = LAUNCHER.replace("sys.exit(rank.wait())", "code = rank.wait()\nprint('ten lines of its own', file=sys.stderr)\nsys.exit(code)")
+        line = "dtrain: error 78 [rank 0 @ node]: a.yaml:3:1: unknown key 'typo'"
+        with self.node(mpirun=chatty, srun=chatty, dtrain=f'echo "{line}" >&2\nexit "${{STUB_CODE:-78}}"') as start:
+            for launcher in ("mpirun", "srun"):
+                told = self.run_job(start, DTRAIN_LAUNCHER=launcher, code=78).splitlines()
+                self.assertEqual(told[-4:], [line, "ten lines of its own", "train.sbatch: dtrain ended with 78", line])
+                told = self.run_job(start, DTRAIN_LAUNCHER=launcher, STUB_CODE="0").splitlines()
+                self.assertEqual(told[-1], "train.sbatch: dtrain ended with 0")
+
     def test_the_program_is_found_in_the_order_told(self):
         with self.node(dtrain=None) as start:
             told = self.run_job(start, code=66)

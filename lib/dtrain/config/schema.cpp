@@ -196,8 +196,7 @@ class Description {
     add("data.loader.interleave", whole_codec(loader.interleave, {.min = 1, .max = 1024}),
         "Of `data.format` tfrecord and webdataset: records that a process asks the disk for at once, each of whichever "
         "file it lies in: the one that is read and those that come after it, as far as the batches reach that are "
-        "being "
-        "made. 1: one after the other.")
+        "being made. 1: one after the other.")
         .outside_fingerprint();
     add("data.loader.decompressed_mb", whole_codec(loader.decompressed_mb, {.min = 1, .max = 1'000'000'000}),
         "Of `data.format` tfrecord and webdataset: 1e6 bytes that each process holds of record files that are "
@@ -207,8 +206,7 @@ class Description {
         "ram: decoded pictures and masks are kept in memory that the training processes of a host share, and read no "
         "more; device: each process keeps the pictures and masks it has seen, decoded and resized, in memory of the "
         "device that computes, a GPU's or its own, and reads them no more; of `data.augment` only random_window, "
-        "hflip, vflip, rot90, "
-        "mixup and cutmix go with it.")
+        "hflip, vflip, rot90, mixup and cutmix go with it.")
         .outside_fingerprint();
     add("data.loader.on_bad_sample", choice_codec(loader.on_bad_sample, {"fail", "replace"}),
         "A training sample that cannot be decoded. fail: the run ends with 65; replace: another training sample takes "
@@ -219,9 +217,8 @@ class Description {
         "ends the run with 65.")
         .outside_fingerprint();
     add("data.loader.pipeline", choice_codec(loader.pipeline, {"parallel", "sequential"}),
-        "sequential: the old way, for comparison: one sample after the other when its batch is wanted, and each "
-        "process "
-        "reads and decodes the samples of all. The same batches, bit for bit.")
+        "sequential: for comparison, as programs without a parallel loader do it: one sample after the other when its "
+        "batch is wanted, and each process reads and decodes the samples of all. The same batches, bit for bit.")
         .outside_fingerprint();
   }
 

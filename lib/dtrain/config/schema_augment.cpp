@@ -49,8 +49,8 @@ std::vector<Key> describe_augmentation(AugmentOptions& a, const ImageOptions& i)
       "under `data.image.channels` 3 the mean of the three; in the picture alone, not in its mask.");
   add("mixup", real_codec(a.mixup, alpha),
       "alpha: all pictures of a logical rank's batch are mixed with their neighbours, λ to 1 - λ with λ from "
-      "Beta(alpha, alpha), and so are their losses. With `cutmix` too, each batch gets one of the two by turns of a "
-      "coin.");
+      "Beta(alpha, alpha), and so are their losses. With `cutmix` too, each batch gets one of the two, either with "
+      "probability 1/2.");
   add("cutmix", real_codec(a.cutmix, alpha),
       "alpha: a rectangle of 1 - λ of the area is replaced by the neighbour's; labels count by area, masks are cut "
       "along.");

@@ -103,9 +103,7 @@ class TrainingDescription {
     add("distributed.reduction", choice_codec(d.reduction, {"canonical", "ring", "fastest", "root_cpu"}),
         "How gradients are added up over ranks. canonical: one fixed tree over logical ranks, the same bits on any "
         "number of processes; ring: neighbours only; fastest: the own all-reduce of MPI or NCCL; root_cpu: by rank 0 "
-        "after "
-        "backward, "
-        "the baseline. The last three give other bits with another number of processes.");
+        "after backward, the baseline. The last three give other bits with another number of processes.");
     add("distributed.intra_host", choice_codec(d.intra_host, {"auto", "network"}),
         "How ranks of one host reach each other. auto: shared memory where /dev/shm has room; network: through MPI's "
         "TCP, to rehearse a cluster on one host.")

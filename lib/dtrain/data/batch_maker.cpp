@@ -212,7 +212,7 @@ SampleCost make_sample(const BatchRecipe& recipe, const BatchSlot& slot, size_t 
     try {
       decode(recipe, slot.sample(number), slot.number, trace, cost);
     } catch (const Error&) {
-      // Whose it is tells of it.
+      // The process that trains on the sample reports it.
     }
   } else {
     const size_t place = slot.places[number];

@@ -110,8 +110,7 @@ struct Dataset {
 /// Of both, root may be one such file, of any name.
 /// Record files whose names begin with train and with val, valid, validation or test tell the parts, like folders.
 /// packed        the shards that manifest.json lists (packed_set.hpp), written by pack.hpp: samples, names, labels,
-/// groups
-///               and parts as the packed set had them; no file is opened for a sample. Masks hold class numbers.
+///               groups and parts as the packed set had them; no file is opened for a sample. Masks hold class numbers.
 /// synthetic     made in memory from `seed`.
 Dataset open_dataset(const DataOptions& options, Task task, uint64_t seed);
 

@@ -42,7 +42,7 @@ class ElasticField {
 
   /// Of the pixels of row y: down and to the right, in pixels of the canvas.
   void row(int64_t y, float* down, float* right) const;
-  /// None is larger.
+  /// In pixels of the canvas; no displacement that row() gives is larger.
   float bound() const { return bound_; }
 
  private:

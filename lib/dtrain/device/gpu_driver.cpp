@@ -1,10 +1,10 @@
 #include "dtrain/device/gpu_driver.hpp"
 
-#include <dlfcn.h>
-
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+
+#include "dtrain/device/late_library.hpp"
 
 namespace dtrain {
 namespace {
@@ -17,29 +17,11 @@ struct Uuid {
   std::array<unsigned char, 16> bytes;
 };
 
-class Driver {
- public:
-  explicit Driver(const std::string& library) : handle_(dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL)) {}
-  // Never closed: the driver keeps threads and handlers of its own.
-
-  bool loaded() const { return handle_ != nullptr; }
-
-  /// The result of a call; a driver too old to know it fails it.
-  template <typename... Arguments>
-  int call(const char* name, Arguments... arguments) const {
-    const auto function = reinterpret_cast<int (*)(Arguments...)>(dlsym(handle_, name));
-    return function == nullptr ? -1 : function(arguments...);
-  }
-
-  std::string error_text(int code) const {
-    const char* text = nullptr;
-    if (call("cuGetErrorString", code, &text) == kSuccess && text != nullptr) return text;
-    return "error " + std::to_string(code);
-  }
-
- private:
-  void* handle_;
-};
+std::string error_text(const LateLibrary& driver, int code) {
+  const char* text = nullptr;
+  if (driver.call("cuGetErrorString", code, &text) == kSuccess && text != nullptr) return text;
+  return "error " + std::to_string(code);
+}
 
 std::string uuid_text(const Uuid& uuid) {
   std::string text = "GPU-";
@@ -52,7 +34,7 @@ std::string uuid_text(const Uuid& uuid) {
   return text;
 }
 
-Gpu describe(const Driver& driver, int device) {
+Gpu describe(const LateLibrary& driver, int device) {
   Gpu gpu;
   std::array<char, 256> name{};
   Uuid uuid{};
@@ -74,13 +56,13 @@ Gpu describe(const Driver& driver, int device) {
 
 GpuDriver ask_gpu_driver(const std::string& library) {
   GpuDriver found;
-  const Driver driver(library);
+  const LateLibrary driver(library);
   if (!driver.loaded()) {
     found.problem = "no NVIDIA driver (" + library + ") on this machine";
     return found;
   }
   if (const int result = driver.call("cuInit", 0U); result != kSuccess) {
-    found.problem = "the NVIDIA driver does not start: " + driver.error_text(result);
+    found.problem = "the NVIDIA driver does not start: " + error_text(driver, result);
     return found;
   }
   int version = 0;

@@ -5,9 +5,8 @@
 //
 // SharedSum, where the ranks of a host share memory:
 //   1. A partner reads the buffers of all ranks of its host, and sends.
-//   2. The owner adds up the rest of the tree from what arrives and from its own host's buffers, and writes the sum
-//   into
-//      buffer 0 of every rank of its host.
+//   2. The owner adds up the rest of the tree from what arrives and from its own host's buffers, and writes the
+//      sum into buffer 0 of every rank of its host.
 //   3. It sends the sum to the partners, which write it into their hosts' buffers.
 // With one host there are no messages at all, with hosts of one rank there is no shared memory: the same code.
 //

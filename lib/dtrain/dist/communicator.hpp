@@ -36,8 +36,9 @@ class Communicator {
   /// With one rank both lists are empty. Throws CommError.
   virtual void exchange(const std::vector<Message>& sends, const std::vector<Message>& receives) = 0;
 
-  /// The transport's own all-reduce: `tensor` (contiguous) becomes the sum over all ranks, in an order that the
-  /// transport chooses and that may differ with the number of ranks. With one rank nothing happens. Throws CommError.
+  /// The transport's own all-reduce: `tensor` (contiguous, float32) becomes the sum over all ranks, in an order that
+  /// the transport chooses and that may differ with the number of ranks. With one rank nothing happens. limit_waits()
+  /// holds for NCCL; of MPI's a peer that stalls is left to the watchdog. Throws CommError.
   virtual void all_reduce(at::Tensor& tensor) = 0;
   /// True where all_reduce() goes around a ring of neighbours by itself.
   virtual bool rings() const { return false; }

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #define OMPI_SKIP_MPICXX 1  // the C API is all we use; the C++ bindings would ask for another library
+#include <dlfcn.h>
 #include <ifaddrs.h>
 #include <mpi.h>
 #include <net/if.h>
@@ -281,6 +282,12 @@ std::unique_ptr<PeerLink> MpiSession::peer_link() {
   return std::make_unique<PeerLink>(&impl_->link);
 }
 
+bool MpiSession::started() {
+  int started = 0;
+  MPI_Initialized(&started);
+  return started != 0;
+}
+
 std::string MpiSession::library_version() {
   char text[MPI_MAX_LIBRARY_VERSION_STRING];
   int length = 0;
@@ -322,7 +329,15 @@ void MpiSession::finalize() {
   mpi_check(MPI_Finalize(), "MPI_Finalize");
 }
 
+// What `mpirun --quiet` sets in Open MPI 4's processes, in this one alone and from now on: whatever it had to say
+// before has been said. Read when MPI starts it would swallow that too; and where another MPI has no such variable,
+// nothing happens.
+static void silence_open_mpi() {
+  if (auto* quiet = static_cast<bool*>(dlsym(RTLD_DEFAULT, "orte_execute_quiet")); quiet != nullptr) *quiet = true;
+}
+
 void MpiSession::abort(int code) {
+  silence_open_mpi();
   MPI_Abort(MPI_COMM_WORLD, code);
   std::_Exit(code);
 }

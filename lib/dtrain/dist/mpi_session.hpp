@@ -32,6 +32,9 @@ class MpiSession {
   /// Small messages that are never waited for. All ranks call it together; before finalize() the link is gone.
   std::unique_ptr<PeerLink> peer_link();
 
+  /// MPI has been started in this process, by a session that may be gone.
+  static bool started();
+
   /// "Open MPI v4.1.4" or what the library calls itself.
   static std::string library_version();
 
@@ -41,7 +44,8 @@ class MpiSession {
 
   /// All ranks together, after the last exchange and when nothing of share() is used any more.
   void finalize();
-  /// Ends every rank of the job with `code`. Does not return.
+  /// Ends every rank of the job with `code`, without Open MPI 4's own words about it: what this rank has said stays the
+  /// last. Open MPI 5 adds its own.
   [[noreturn]] void abort(int code);
 
  private:

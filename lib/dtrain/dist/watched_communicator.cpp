@@ -24,6 +24,12 @@ class WatchedCommunicator final : public Communicator {
     const Watchdog::Wait wait(watchdog_);
     inner_->all_reduce(tensor);
   }
+  bool rings() const override { return inner_->rings(); }
+  std::string all_reduce_transport() const override { return inner_->all_reduce_transport(); }
+  void gather_slices(at::Tensor& tensor) override {
+    const Watchdog::Wait wait(watchdog_);
+    inner_->gather_slices(tensor);
+  }
   HostMemory share(int64_t numel, c10::Device device) override {
     const Watchdog::Wait wait(watchdog_);
     return inner_->share(numel, device);

@@ -43,10 +43,9 @@ struct ImageLimits {
 /// BMP   of Windows and OS/2: 1, 4, 8, 16, 24 and 32 bits, colour masks, RLE4, RLE8, top-down and bottom-up.
 /// PNM   PBM, PGM, PPM, plain and raw, and PAM, of one picture; the value of white is spread to 255 or 65535.
 /// DICOM where libdtrain_dicom.so is beside the program: one frame of grey, palette or colour; uncompressed, deflated,
-/// RLE, JPEG,
-///       JPEG-LS; also without the leading 132 bytes, when the name ends in .dcm or .dicom. Grey becomes 8 bits, or 16
-///       where more than 8 are stored: rescaled as the file says, its first window (else darkest to brightest pixel)
-///       spread from 0 to white, MONOCHROME1 inverted.
+///       RLE, JPEG, JPEG-LS; also without the leading 132 bytes, when the name ends in .dcm or .dicom. Grey becomes 8
+///       bits, or 16 where more than 8 are stored: rescaled as the file says, its first window (else darkest to
+///       brightest pixel) spread from 0 to white, MONOCHROME1 inverted.
 ///
 /// Gamma chunks and embedded profiles are ignored, alpha is dropped. 1-, 2- and 4-bit grey is spread to 0…255.
 /// `name` is the file's name for messages. Thread-safe.

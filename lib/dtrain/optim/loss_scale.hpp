@@ -13,7 +13,7 @@ namespace dtrain {
 struct LossScale {
   static constexpr double kFirst = 65536;
   static constexpr int64_t kGrowAfter = 2000;  ///< steps
-  static constexpr double kLeast = 1;          ///< gradients that overflow even then are no matter of scaling
+  static constexpr double kLeast = 1;          ///< gradients that overflow even then are not mended by scaling
   static constexpr double kMost = 0x1p32;      ///< keeps gradients that are all zero from driving it out of float32
 
   double scale = kFirst;   ///< a power of two, kLeast … kMost

@@ -25,21 +25,31 @@ using Cell = std::pair<std::string, std::optional<double>>;
 
 static std::vector<Cell> cells(const EpochRow& row) {
   const auto count = [](int64_t value) { return static_cast<double>(value); };
-  std::vector<Cell> all = {{"epoch", count(row.epoch)},          {"steps", count(row.steps)},
-                           {"samples", count(row.samples)},      {"train_loss", row.train_loss},
-                           {"valid_loss", row.valid_loss},       {"learning_rate", row.learning_rate},
-                           {"epoch_seconds", row.epoch_seconds}, {"elapsed_s", row.elapsed_s},
-                           {"images_per_s", row.images_per_s()}, {"data_wait_s", row.data_wait_s},
-                           {"allreduce_s", row.allreduce_s},     {"valid_seconds", row.valid_seconds},
-                           {"queue_fill", row.queue_fill},       {"read_mb_per_s", row.read_mb_per_s},
-                           {"gpu_util_percent", std::nullopt},   {"memory_peak_mb", row.memory_peak_mb},
-                           {"ranks", count(row.ranks)},          {"logical_ranks", count(row.logical_ranks)}};
+  std::vector<Cell> all = {{"epoch", count(row.epoch)},
+                           {"steps", count(row.steps)},
+                           {"samples", count(row.samples)},
+                           {"train_loss", row.train_loss},
+                           {"valid_loss", row.valid_loss},
+                           {"learning_rate", row.learning_rate},
+                           {"epoch_seconds", row.epoch_seconds},
+                           {"elapsed_s", row.elapsed_s},
+                           {"images_per_s", row.images_per_s()},
+                           {"data_wait_s", row.data_wait_s},
+                           {"allreduce_s", row.allreduce_s},
+                           {"valid_seconds", row.valid_seconds},
+                           {"queue_fill", row.queue_fill},
+                           {"read_mb_per_s", row.read_mb_per_s},
+                           {"gpu_util_percent", row.gpu_util_percent},
+                           {"memory_peak_mb", row.memory_peak_mb},
+                           {"ranks", count(row.ranks)},
+                           {"logical_ranks", count(row.logical_ranks)}};
   all.insert(all.end(), row.figures.begin(), row.figures.end());
   all.insert(all.end(), {{"compute_s", row.compute_s},
                          {"imbalance_s", row.imbalance_s},
                          {"update_s", row.update_s},
                          {"skipped_steps", count(row.skipped_steps)},
-                         {"replaced_samples", count(row.replaced_samples)}});
+                         {"replaced_samples", count(row.replaced_samples)},
+                         {"gpu_memory_peak_mb", row.gpu_memory_peak_mb}});
   return all;
 }
 

@@ -26,9 +26,11 @@ struct EpochRow {
   double data_wait_s = 0;    ///< mean over ranks: waiting for the loader
   double allreduce_s = 0;    ///< mean over ranks: sums after backward was done, without imbalance_s
   double valid_seconds = 0;
-  double queue_fill = 0;      ///< mean over ranks: share of prefetched batches that stood ready, 0…1
-  double read_mb_per_s = 0;   ///< all ranks together, 1e6 bytes
-  double memory_peak_mb = 0;  ///< largest of all ranks: resident memory
+  double queue_fill = 0;                     ///< mean over ranks: share of prefetched batches that stood ready, 0…1
+  double read_mb_per_s = 0;                  ///< all ranks together, 1e6 bytes
+  double memory_peak_mb = 0;                 ///< largest of all ranks: resident memory
+  std::optional<double> gpu_util_percent;    ///< mean over ranks, training alone, as GpuMeter samples it; empty on CPUs
+  std::optional<double> gpu_memory_peak_mb;  ///< largest of all ranks so far: memory taken on the GPU; empty on CPUs
   int64_t ranks = 1;
   int64_t logical_ranks = 1;
   double compute_s = 0;          ///< mean over ranks: forward and backward
@@ -46,7 +48,7 @@ struct EpochRow {
 std::optional<double> monitored(const EpochRow& row, const std::string& monitor);
 
 /// The columns of epochs.csv: the fixed ones, then `figures`, then compute_s, imbalance_s, update_s,
-/// skipped_steps and replaced_samples.
+/// skipped_steps, replaced_samples and gpu_memory_peak_mb.
 std::vector<std::string> epoch_columns(const std::vector<std::string>& figures);
 
 /// epochs.csv and metrics.jsonl of a run, on rank 0: appended, flushed, never rewritten while the run goes on. A line

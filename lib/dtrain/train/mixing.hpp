@@ -7,7 +7,8 @@
 
 namespace dtrain {
 
-/// data.augment.mixup and cutmix: alpha of each; 0: off. With both on each batch gets one of them, by turns of a coin.
+/// data.augment.mixup and cutmix: alpha of each; 0: off. With both on each batch gets one of the two, either with
+/// probability 1/2.
 struct MixOptions {
   double mixup = 0;
   double cutmix = 0;

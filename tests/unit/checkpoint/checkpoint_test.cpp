@@ -67,6 +67,14 @@ TEST_CASE("the state keeps every bit through JSON") {
   CHECK(std::isnan(training_state_from_json(to_json(fresh), "x").best_value));
 }
 
+TEST_CASE("the least and the greatest loss scale are those that a step can leave") {
+  TrainingState state = some_state();
+  for (const double scale : {LossScale::kLeast, LossScale::kMost}) {
+    state.loss_scale.scale = scale;
+    CHECK(training_state_from_json(to_json(state), "x").loss_scale.scale == scale);
+  }
+}
+
 TEST_CASE("a state that is not one is refused with the file's name") {
   CHECK_THROWS_WITH(training_state_from_json("{}", "file.safetensors"), Catch::Contains("file.safetensors"));
   CHECK_THROWS_AS(training_state_from_json("{", "f"), DataError);
@@ -335,6 +343,29 @@ TEST_CASE("a save that fails is told, and the next one may succeed") {
   REQUIRE(saved.size() == 1);
   CHECK(saved[0].failed == 0);
   CHECK(CheckpointFolder::read(saved[0].path).state.step == state.step);
+}
+
+TEST_CASE("of what failed only the best weights are tried again, and only once") {
+  const test::TemporaryFolder folder;
+  const TrainingState state = some_state();
+  const std::vector<FileTensor> tensors = {{"w", at::ones({3})}};
+  std::ofstream(folder / "checkpoints") << "no folder";
+  CheckpointWriter writer(CheckpointFolder(folder / "checkpoints"), 2);
+  writer.save(state, tensors);
+  writer.save_tensors(folder / "best.safetensors", state, tensors, {});
+  CHECK(writer.finish().size() == 2);
+  writer.try_best_again();  // a checkpoint that failed is the next one's to make good, and these weights were saved
+  CHECK(writer.finish().empty());
+  writer.save_tensors(folder / "absent/best.safetensors", state, tensors, {});
+  CHECK(writer.finish().at(0).failed != 0);
+  std::filesystem::create_directory(folder / "absent");
+  writer.try_best_again();
+  const auto again = writer.finish();
+  REQUIRE(again.size() == 1);
+  CHECK(again[0].failed == 0);
+  CHECK(std::filesystem::exists(folder / "absent/best.safetensors"));
+  writer.try_best_again();
+  CHECK(writer.finish().empty());
 }
 
 TEST_CASE("what begins while the writer goes is written before it is gone") {

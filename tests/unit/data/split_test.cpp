@@ -244,6 +244,25 @@ TEST_CASE("names of image folders that tell no patient are no leak") {
   CHECK(split_dataset(data, {}).warnings.empty());
 }
 
+TEST_CASE("the name of a stack tells a patient on its first page as on every other") {
+  Dataset data;
+  data.format = DataFormat::image_folder;
+  data.classes = {"n01"};
+  const auto tells = [&](const std::string& path, const std::string& group) {
+    Sample sample;
+    sample.path = path;
+    sample.group = group;
+    sample.class_index = 0;
+    return tells_patient(data, sample);
+  };
+  CHECK(tells("n01/0007.tif#1", "0007"));
+  CHECK(tells("n01/0007.tif#2", "0007"));
+  CHECK_FALSE(tells("n01/0007.tif", "0007"));  // nothing but the picture's own number
+  CHECK(tells("n01/0007_2.tif", "0007"));
+  CHECK_FALSE(tells("n01/scan.tif#1", "scan"));
+  CHECK_FALSE(tells("n01/n01.tif#1", "n01"));
+}
+
 // The part of each sample by its path, so that data sets of different sizes can be compared.
 static std::map<std::string, int> parts_by_path(const Dataset& data, const Split& split) {
   std::map<std::string, int> parts;

@@ -11,6 +11,7 @@
 #include "dtrain/dist/bucket_sum.hpp"
 #include "dtrain/dist/message.hpp"
 #include "dtrain/dist/thread_communicator.hpp"
+#include "dtrain/dist/watched_communicator.hpp"
 #include "nccl_stand_in.hpp"
 #include "support/catch.hpp"
 #include "support/rank_checks.hpp"
@@ -263,6 +264,21 @@ TEST_CASE("when rank 0 gets no id, every rank is told") {
     }
   });
   CHECK(told == 3);
+}
+
+TEST_CASE("a watched communicator leaves to its transport what that does by itself") {
+  const auto nobody = [](const std::string&) {};
+  Watchdog watchdog({}, {nobody, nobody, [] {}});
+  StandInNccl api(std::make_shared<NcclWire>());
+  const auto host = make_serial_communicator();
+  unsetenv("NCCL_ALGO");
+  const auto comm = with_waits_noted(make_nccl_communicator(api, *host, kLimit, true), watchdog);
+  CHECK(comm->rings());
+  CHECK(comm->all_reduce_transport() == "NCCL's all-reduce (NCCL_ALGO=Ring)");
+  api.calls.clear();
+  at::Tensor values = at::ones(4);
+  comm->gather_slices(values);
+  CHECK(std::count(api.calls.begin(), api.calls.end(), "all_gather 16") == 1);
 }
 
 TEST_CASE("a gather of slices that fails, or that is never carried out, ends with 69 or 76") {

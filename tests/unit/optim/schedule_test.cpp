@@ -25,6 +25,7 @@ TEST_CASE("warmup rises from the base rate to the scaled rate by fractional epoc
   CHECK(schedule.rate(5) == Approx(0.1 * (1 + 0.5 * 7 / 2)));
   CHECK(schedule.rate(20) == Approx(0.8));
   CHECK(schedule.rate(49) == Approx(0.8));
+  CHECK_NOTHROW(Schedule(options, 0.1, 8, 10, 2));  // as long as the run
   options.warmup = {20, Duration::Unit::steps};
   CHECK(Schedule(options, 0.1, 8, 10, 5).rate(10) == Approx(schedule.rate(10)));
 }
@@ -97,4 +98,17 @@ TEST_CASE(
   CHECK_FALSE(rising.end_epoch(30, 0.6));
   CHECK_FALSE(rising.end_epoch(40, 0.7));
   CHECK(rising.state().bad_epochs == 0);
+}
+
+TEST_CASE("on a plateau a tie is no improvement, whichever way is up") {
+  for (const char* monitor : {"valid.loss", "valid.auroc"}) {
+    ScheduleOptions options;
+    options.decay.name = DecayName::plateau;
+    options.decay.monitor = monitor;
+    options.decay.patience = 1;
+    Schedule schedule(options, 0.1, 1, 10, 10);
+    CHECK_FALSE(schedule.end_epoch(10, 0.5));
+    CHECK_FALSE(schedule.end_epoch(20, 0.5));
+    CHECK(schedule.end_epoch(30, 0.5));
+  }
 }

@@ -43,7 +43,7 @@ TEST_CASE("epochs.csv begins as the contract fixes it") {
         "epoch,steps,samples,train_loss,valid_loss,learning_rate,epoch_seconds,elapsed_s,images_per_s,data_wait_s,"
         "allreduce_s,valid_seconds,"
         "queue_fill,read_mb_per_s,gpu_util_percent,memory_peak_mb,ranks,logical_ranks,valid_auroc,valid_auroc_Hernia,"
-        "compute_s,imbalance_s,update_s,skipped_steps,replaced_samples");
+        "compute_s,imbalance_s,update_s,skipped_steps,replaced_samples,gpu_memory_peak_mb");
 }
 
 TEST_CASE("a row is written once, undefined values are empty in CSV and null in JSON") {
@@ -52,13 +52,17 @@ TEST_CASE("a row is written once, undefined values are empty in CSV and null in 
     RunLog log(folder.path(), kFigures, 0, 0);
     log.step(1, 0, 0.7, 0.01);
     log.step(2, 0, 0.7, 0.01, 4096, true);
-    log.epoch(row_of(1), 10);
+    EpochRow row = row_of(1);
+    row.gpu_util_percent = 42.5;
+    log.epoch(row, 10);
   }
   const CsvTable rows = epochs_of(folder);
   REQUIRE(rows.rows() == 1);
   CHECK(rows.at(0, rows.column("images_per_s")) == "50");
   CHECK(rows.at(0, rows.column("valid_auroc_Hernia")).empty());
   CHECK(rows.at(0, rows.column("valid_auroc")) == "0.75");
+  CHECK(rows.at(0, rows.column("gpu_util_percent")) == "42.5");
+  CHECK(rows.at(0, rows.column("gpu_memory_peak_mb")).empty());
   const auto lines = split_text(read_text(folder / "metrics.jsonl"), '\n');
   const auto event = nlohmann::json::parse(lines[2]);
   CHECK(event["event"] == "epoch");

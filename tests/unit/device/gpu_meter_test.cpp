@@ -1,0 +1,78 @@
+#include "dtrain/device/gpu_meter.hpp"
+
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "dtrain/base/time.hpp"
+#include "dtrain/device/late_library.hpp"
+#include "support/catch.hpp"
+
+using namespace dtrain;
+
+namespace {
+
+// The file of the stand-in, or nothing after the test has been counted as skipped: only a build tree has it.
+const char* stand_in_nvml() {
+  const char* file = std::getenv("DTRAIN_STAND_IN_NVML");
+  if (file == nullptr) test::skip("DTRAIN_STAND_IN_NVML names no stand-in for NVML");
+  return file;
+}
+
+// The GPU's next samples, percent and bytes. A call that finds none comes after all of them have been counted.
+void let_see(const LateLibrary& nvml, const std::vector<std::pair<unsigned, unsigned long long>>& samples) {
+  for (const auto& [percent, used] : samples) nvml.call("stand_in_sample", percent, used);
+  const Stopwatch waited;
+  while (nvml.call("stand_in_failed") == 0 && waited.seconds() < 60)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  REQUIRE(nvml.call("stand_in_failed") > 0);
+}
+
+constexpr double kOften = 0.001;
+
+}  // namespace
+
+TEST_CASE("without NVML, or without a GPU, there are no figures") {
+  for (const char* uuid : {"GPU-known", ""}) {
+    GpuMeter meter(uuid, kOften, "libnvidia-ml-that-is-not-there.so.1");
+    CHECK_FALSE(meter.take().util_percent);
+    CHECK_FALSE(meter.take().memory_peak_mb);
+  }
+}
+
+TEST_CASE("the load of a GPU is the mean of its samples since the last look, its memory the most so far") {
+  const char* file = stand_in_nvml();
+  if (file == nullptr) return;
+  const LateLibrary nvml(file);
+  {
+    GpuMeter meter("GPU-known", kOften, file);
+    let_see(nvml, {{10, 2'000'000'000}, {50, 5'000'000'000}, {96, 3'000'000'000}});
+    const GpuUse first = meter.take();
+    CHECK(first.util_percent == 52);
+    CHECK(first.memory_peak_mb == 5000);
+    const GpuUse second = meter.take();
+    CHECK_FALSE(second.util_percent);  // nothing was sampled meanwhile, which is not the same as nothing to do
+    CHECK(second.memory_peak_mb == 5000);
+    let_see(nvml, {{0, 1'000'000'000}, {1, 6'000'000'000}});
+    const GpuUse third = meter.take();
+    CHECK(third.util_percent == 0.5);
+    CHECK(third.memory_peak_mb == 6000);
+    CHECK(nvml.call("stand_in_started") == 1);
+  }
+  CHECK(nvml.call("stand_in_started") == 0);
+}
+
+TEST_CASE("a GPU that NVML does not know, as a part of a divided one, has no figures") {
+  const char* file = stand_in_nvml();
+  if (file == nullptr) return;
+  const LateLibrary nvml(file);
+  const int asked = nvml.call("stand_in_failed");
+  GpuMeter meter("GPU-another", kOften, file);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  CHECK_FALSE(meter.take().util_percent);
+  CHECK_FALSE(meter.take().memory_peak_mb);
+  CHECK(nvml.call("stand_in_failed") == asked);
+  CHECK(nvml.call("stand_in_started") == 0);
+}

@@ -1,0 +1,86 @@
+// libnvidia-ml.so.1 as far as dtrain asks it. It knows one GPU, GPU-known, and answers with the samples that a test has
+// laid ready, one after the other; after the last it fails, as NVML does on a GPU that is gone.
+#include <cstring>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace {
+
+constexpr int kNotFound = 6;        // NVML_ERROR_NOT_FOUND
+constexpr int kUnknownError = 999;  // NVML_ERROR_UNKNOWN
+
+struct State {
+  std::mutex mutex;
+  std::vector<std::pair<unsigned, unsigned long long>> samples;  // percent, bytes taken
+  size_t next = 0;
+  int failed = 0;   // calls after the last sample
+  int started = 0;  // nvmlInit less nvmlShutdown
+};
+
+State& state() {
+  static State only;
+  return only;
+}
+
+struct Utilization {
+  unsigned gpu;
+  unsigned memory;
+};
+struct Memory {
+  unsigned long long total;
+  unsigned long long free;
+  unsigned long long used;
+};
+
+}  // namespace
+
+extern "C" {
+int nvmlInit_v2() {
+  const std::lock_guard lock(state().mutex);
+  ++state().started;
+  return 0;
+}
+int nvmlShutdown() {
+  const std::lock_guard lock(state().mutex);
+  --state().started;
+  return 0;
+}
+int nvmlDeviceGetHandleByUUID(const char* uuid, void** gpu) {
+  *gpu = &state();
+  return std::strcmp(uuid, "GPU-known") == 0 ? 0 : kNotFound;
+}
+int nvmlDeviceGetUtilizationRates(void* gpu, Utilization* rates) {
+  State& of = *static_cast<State*>(gpu);
+  const std::lock_guard lock(of.mutex);
+  if (of.next == of.samples.size()) {
+    ++of.failed;
+    return kUnknownError;
+  }
+  *rates = {of.samples[of.next].first, 1};
+  return 0;
+}
+int nvmlDeviceGetMemoryInfo(void* gpu, Memory* memory) {
+  State& of = *static_cast<State*>(gpu);
+  const std::lock_guard lock(of.mutex);
+  if (of.next == of.samples.size()) return kUnknownError;
+  *memory = {80'000'000'000, 1, of.samples[of.next++].second};
+  return 0;
+}
+
+// For the test: lays a sample ready; how many calls have found none; how often it was started and not shut down.
+int stand_in_sample(unsigned percent, unsigned long long used) {
+  const std::lock_guard lock(state().mutex);
+  state().samples.emplace_back(percent, used);
+  state().failed = 0;
+  return 0;
+}
+int stand_in_failed() {
+  const std::lock_guard lock(state().mutex);
+  return state().failed;
+}
+int stand_in_started() {
+  const std::lock_guard lock(state().mutex);
+  return state().started;
+}
+}
