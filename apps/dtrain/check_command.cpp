@@ -11,6 +11,7 @@
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/printable.hpp"
 #include "dtrain/base/shell_word.hpp"
+#include "dtrain/base/terminal.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/base/time.hpp"
 #include "dtrain/data/sampler.hpp"
@@ -81,6 +82,13 @@ std::vector<std::string> contradictions(const Plan& plan, const Findings& findin
           " there more than once with different labels, as " + first};
 }
 
+// A name at the beginning of a table's row, and how wide that column is.
+int name_columns(const Plan& plan) {
+  std::vector<std::string> names;
+  for (const std::string& name : plan.outputs) names.push_back(printable(name));
+  return cell_columns(names, 24);
+}
+
 void print_mask_shares(const Plan& plan, const Findings& findings, Json& json) {
   for (const char* part : {"train", "valid", "test"}) {
     std::vector<int64_t> pixels(plan.outputs.size() + 1, 0);
@@ -96,7 +104,8 @@ void print_mask_shares(const Plan& plan, const Findings& findings, Json& json) {
     }
     for (size_t k = 1; k < pixels.size() && all > 0; ++k) {
       const double share = 100.0 * static_cast<double>(pixels[k]) / static_cast<double>(all);
-      std::printf("%s  %-24s %5.1f %% of the pixels, in %s\n", part, printable(plan.outputs[k - 1]).c_str(), share,
+      std::printf("%-5s  %s %5.1f %% of the pixels, in %s\n", part,
+                  cell(printable(plan.outputs[k - 1]), name_columns(plan)).c_str(), share,
                   count_of(samples[k], "mask").c_str());
       json["parts"][part]["pixel_percent"][plan.outputs[k - 1]] = share;
     }
@@ -123,15 +132,17 @@ void print_part(const Plan& plan, const std::string& name, Json& json) {
   std::printf("%s: %s\n", name.c_str(), count_of(static_cast<int64_t>(part.size()), "sample").c_str());
   counts["samples"] = part.size();
   if (plan.dataset.task != Task::segmentation && !part.empty()) {
+    const int columns = name_columns(plan);
     for (size_t k = 0; k < plan.outputs.size(); ++k) {
-      std::printf("  %-24s %8s  %5.1f %%\n", printable(plan.outputs[k]).c_str(), with_commas(positive[k]).c_str(),
+      std::printf("  %s %8s  %5.1f %%\n", cell(printable(plan.outputs[k]), columns).c_str(),
+                  with_commas(positive[k]).c_str(),
                   100.0 * static_cast<double>(positive[k]) / static_cast<double>(part.size()));
       counts["classes"][plan.outputs[k]] = positive[k];
     }
     if (plan.dataset.task == Task::multilabel) {
-      std::printf("  %-24s %8s  %5.1f %%\n", "without any label", with_commas(without_any).c_str(),
+      std::printf("  %s %8s  %5.1f %%\n", cell("without any label", columns).c_str(), with_commas(without_any).c_str(),
                   100.0 * static_cast<double>(without_any) / static_cast<double>(part.size()));
-      if (unknown > 0) std::printf("  %-24s %8s\n", "unknown labels", with_commas(unknown).c_str());
+      if (unknown > 0) std::printf("  %s %8s\n", cell("unknown labels", columns).c_str(), with_commas(unknown).c_str());
       counts["without_any_label"] = without_any;
       counts["unknown_labels"] = unknown;
     }

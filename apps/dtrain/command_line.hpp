@@ -26,7 +26,7 @@ struct TrainCommand {
   std::vector<std::string> words;  ///< the command line as typed
   ConfigOptions config;
   std::string run_dir;          ///< "" = output.dir/name
-  std::string resume = "auto";  ///< auto | never | PATH
+  std::string resume = "auto";  ///< auto | never | PATH of a checkpoint or a run folder
   std::vector<std::string> resume_with;
   bool dry_run = false;
   int64_t limit_steps = 0;  ///< 0 = no limit
@@ -45,7 +45,7 @@ struct CheckCommand {
 };
 struct EvalCommand {
   ConfigOptions config;
-  std::string checkpoint;
+  std::string checkpoint;  ///< a file, or a run folder
   std::string split = "valid";
   std::string output;          ///< "" = the run folder
   bool allow_trained = false;  ///< evaluate samples of whom the file says that it was trained on them
@@ -104,7 +104,7 @@ struct CommandLine {
   std::optional<BenchStepCommand> bench_step;
   std::optional<BenchInputCommand> bench_input;
   std::optional<BenchCommCommand> bench_comm;
-  std::string help;  ///< not empty: print it and end with 0
+  std::string text;  ///< a help page, the version, a completion: not empty: print it and end with 0
 };
 
 /// Reads the command line. Throws UsageError with a suggestion for a misspelt command or option.

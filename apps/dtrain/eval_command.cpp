@@ -10,6 +10,7 @@
 #include "commands.hpp"
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/printable.hpp"
+#include "dtrain/base/terminal.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/checkpoint/tensors.hpp"
 #include "dtrain/checkpoint/weights_origin.hpp"
@@ -19,6 +20,7 @@
 #include "dtrain/io/file.hpp"
 #include "dtrain/io/own_output.hpp"
 #include "dtrain/train/evaluate.hpp"
+#include "named_checkpoint.hpp"
 #include "run.hpp"
 
 namespace dtrain {
@@ -75,12 +77,16 @@ void print_figures(const EvalCommand& command, const Predictions& predictions, c
   std::printf("%s of %s: %s, split %s, loss %s\n", command.split.c_str(), printable(command.checkpoint).c_str(),
               count_of(predictions.loss.size(0), "sample").c_str(), split_sha256.substr(0, 12).c_str(),
               fixed(mean_loss(predictions), 6).c_str());
+  std::vector<std::string> names;
+  for (const Figure& figure : figures) names.push_back(printable(figure.name));
+  const int columns = cell_columns(names, 28);
   for (const Figure& figure : figures) {
+    const std::string name = cell(printable(figure.name), columns);
     if (figure.value)
-      std::printf("  %-28s %.4f  (95 %%: %.4f – %.4f)\n", printable(figure.name).c_str(), figure.value->value,
-                  figure.value->low, figure.value->high);
+      std::printf("  %s %.4f  (95 %%: %.4f – %.4f)\n", name.c_str(), figure.value->value, figure.value->low,
+                  figure.value->high);
     else
-      std::printf("  %-28s undefined: this part lacks positive or negative samples\n", printable(figure.name).c_str());
+      std::printf("  %s undefined: this part lacks positive or negative samples\n", name.c_str());
   }
   std::printf("predictions: %s\n", printable(csv).c_str());
   if (!command.json) return;
@@ -107,8 +113,12 @@ std::string run_folder(const std::string& checkpoint, const Experiment& e) {
 
 }  // namespace
 
-int run_eval(const EvalCommand& command, const Config& config, Job& job) {
+int run_eval(const EvalCommand& typed, const Config& config, Job& job) {
   const Experiment& e = config.experiment;
+  const NamedWeights named = weights_at(typed.checkpoint);
+  if (job.is_root() && !named.note.empty()) job.log().warning(named.note);
+  EvalCommand command = typed;
+  command.checkpoint = named.path;
   const SafetensorsFile file = SafetensorsFile::read(command.checkpoint);
   const WeightsOrigin origin = weights_origin(file.metadata(), command.checkpoint);
   const std::string folder = command.output.empty() ? run_folder(command.checkpoint, e) : command.output;

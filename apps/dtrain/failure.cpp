@@ -14,6 +14,7 @@
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/printable.hpp"
+#include "dtrain/base/terminal.hpp"
 #include "dtrain/base/text.hpp"
 
 namespace dtrain {
@@ -74,8 +75,12 @@ static Error as_error(const std::exception_ptr& failure) {
   }
 }
 
-static void print_line(const std::string& line) {
-  std::fprintf(stderr, "%s\n", line.c_str());
+// What stands above the last line, and that line, in its colour.
+static void print_error(const std::string& text) {
+  const size_t last = text.rfind('\n') + 1;  // 0 where there is but one line
+  remove_bar();
+  std::fprintf(stderr, "%s%s\n", text.substr(0, last).c_str(),
+               coloured(text.substr(last), kErrorColour, STDERR_FILENO).c_str());
   std::fflush(stderr);
 }
 
@@ -101,22 +106,24 @@ int end_in_failure(std::exception_ptr failure, Job& job) {
   if (!job.may_tell_failure()) std::this_thread::sleep_for(std::chrono::seconds(10));  // ended by the one that tells
   const std::string rank = job.size() > 1 ? " [" + job.name() + "]" : "";
   const std::string head = "dtrain: error " + std::to_string(error.code()) + rank + ": ";
-  print_line(head_last(error.what(), head));
+  print_error(head_last(error.what(), head));
   if (may_meet) job.meet_others();
   if (job.launched() && job.uses_mpi()) job.abort(error.code());
   return error.code();
 }
 
-static void write_line(const std::string& line) {
-  const std::string whole = printable(line) + "\n";
+static void write_line(const std::string& line, const char* colour) {
+  const std::string whole = coloured(printable(line), colour, STDERR_FILENO) + "\n";
+  remove_bar();
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, whole.data(), whole.size());
 }
 
 void tell_stall(const std::string& rank_name, const std::string& sentence) {
   write_line("dtrain: error " + std::to_string(exit_code::kStalled) +
-             (rank_name.empty() ? "" : " [" + rank_name + "]") + ": " + sentence);
+                 (rank_name.empty() ? "" : " [" + rank_name + "]") + ": " + sentence,
+             kErrorColour);
 }
 
-void warn_of_stall(const std::string& sentence) { write_line("warning: " + sentence); }
+void warn_of_stall(const std::string& sentence) { write_line("warning: " + sentence, kWarningColour); }
 
 }  // namespace dtrain

@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/terminal.hpp"
 #include "failure.hpp"
 
 namespace dtrain {
@@ -40,6 +41,7 @@ static void tell_last_words() {
   constexpr std::string_view kLine =
       "dtrain: error 71: out of memory; lower batch.per_rank, data.image.size or data.loader.prefetch, or raise the "
       "limit (ulimit -v)\n";
+  remove_bar();
   tell(kLine);
   _exit(exit_code::kOutOfMemory);
 }

@@ -11,6 +11,7 @@
 #include "dtrain/base/stop_signal.hpp"
 #include "dtrain/model/precision.hpp"
 #include "failure.hpp"
+#include "named_checkpoint.hpp"
 #include "standard_streams.hpp"
 
 namespace dtrain {
@@ -29,11 +30,18 @@ static std::optional<Config> configuration(const ConfigOptions& options, const J
   return std::nullopt;
 }
 
+// Without a configuration that of the run whose weights are judged.
+static ConfigOptions options_of_eval(const EvalCommand& eval) {
+  ConfigOptions options = eval.config;
+  if (options.sources.files.empty() && !options.print_schema) add_own_configuration(eval.checkpoint, options.sources);
+  return options;
+}
+
 // Benchmarks of steps and sums need no configuration: without one they take generated data.
 static ConfigOptions config_options(const CommandLine& line) {
   if (line.train) return line.train->config;
   if (line.check) return line.check->config;
-  if (line.eval) return line.eval->config;
+  if (line.eval) return options_of_eval(*line.eval);
   if (line.pack) return line.pack->config;
   if (line.bench_input) return line.bench_input->config;
   ConfigOptions options = line.bench_step ? line.bench_step->config : line.bench_comm->config;
@@ -46,8 +54,8 @@ static ConfigOptions config_options(const CommandLine& line) {
 }
 
 static int dispatch(const CommandLine& line, Job& job) {
-  if (!line.help.empty()) {
-    if (job.rank() == 0) print(line.help);
+  if (!line.text.empty()) {
+    if (job.rank() == 0) print(line.text);
     return exit_code::kDone;
   }
   const bool alone =

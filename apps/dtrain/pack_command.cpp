@@ -8,6 +8,7 @@
 #include "commands.hpp"
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/hash.hpp"
+#include "dtrain/base/shell_word.hpp"
 #include "dtrain/base/stop_signal.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/config/codec.hpp"
@@ -67,12 +68,12 @@ class Telling {
     const int64_t all = own_ == 0 ? all_ : done * all_ / own_;
     const double rate = static_cast<double>(all) / std::max(watch_.seconds(), 1e-3);
     line_.show(all, all_, [&] {
-      return "packing  " + with_commas(all) + "/" + with_commas(all_) + " records  " +
-             with_commas(static_cast<int64_t>(rate)) + "/s" +
-             (all > 0 ? "  eta " + clock_text(static_cast<double>(all_ - all) / rate) : "");
+      ProgressFields fields = {{"packing  " + with_commas(all) + "/" + with_commas(all_) + " records", 3},
+                               {with_commas(static_cast<int64_t>(rate)) + "/s", 1}};
+      if (all > 0) fields.push_back({"eta " + clock_text(static_cast<double>(all_ - all) / rate), 2});
+      return fields;
     });
   }
-  void clear() { line_.clear(); }
   double seconds() const { return watch_.seconds(); }
 
  private:
@@ -124,7 +125,6 @@ Json write_shards(const PackCommand& command, const PackJob& pack, const Experim
     }
     rows.push_back({k, found[k]->records, found[k]->bytes, found[k]->checksum, kept});
   }
-  telling.clear();
   return rows;
 }
 
@@ -190,7 +190,8 @@ void finish(const PackCommand& command, const PackJob& pack, PackedManifest mani
   log.info("packed " + count_of(static_cast<int64_t>(pack.shards().size()), "shard") + " of " +
            with_commas(pack.records()) + " records, " + with_commas(bytes) + " bytes, in " + fixed(seconds, 1) + " s" +
            (kept > 0 ? "; " + with_commas(kept) + " were there already" : ""));
-  log.info("next: put these lines into the configuration; dtrain verify " + command.output + " reads every byte again");
+  log.info("next: put these lines into the configuration; dtrain verify " + shell_word(command.output) +
+           " reads every byte again");
   std::fputs(config_lines(command, manifest, std::filesystem::absolute(command.output).lexically_normal().string(),
                           pack.has_groups())
                  .c_str(),

@@ -90,11 +90,11 @@ std::string hash_of_pixels(Image& picture) {
 }
 
 // "pictures 12,000/112,120  1,204 pictures/s  eta 00:01:23"
-std::string scan_text(int64_t done, int64_t total, double seconds) {
+ProgressFields scan_fields(int64_t done, int64_t total, double seconds) {
   const double rate = static_cast<double>(done) / std::max(seconds, 1e-9);
-  return "pictures " + with_commas(done) + "/" + with_commas(total) + "  " +
-         with_commas(static_cast<int64_t>(rate + 0.5)) + " pictures/s  eta " +
-         (done > 0 ? clock_text(static_cast<double>(total - done) / rate) : "?");
+  return {{"pictures " + with_commas(done) + "/" + with_commas(total), 3},
+          {with_commas(static_cast<int64_t>(rate + 0.5)) + " pictures/s", 1},
+          {"eta " + (done > 0 ? clock_text(static_cast<double>(total - done) / rate) : "?"), 2}};
 }
 
 }  // namespace
@@ -170,11 +170,10 @@ Findings look_at_pictures(const Experiment& e, const Plan& plan, bool quick, Pro
     std::unique_lock lock(mutex);
     while (!ended.wait_for(lock, std::chrono::milliseconds(100), [&] { return working == 0; })) {
       lock.unlock();
-      progress.show(done, total, [&] { return scan_text(done, total, stopwatch.seconds()); });
+      progress.show(done, total, [&] { return scan_fields(done, total, stopwatch.seconds()); });
       lock.lock();
     }
   }
-  progress.clear();
   threads.clear();
   if (failure != nullptr) std::rethrow_exception(failure);
   for (auto& [content, samples] : findings.by_content) std::sort(samples.begin(), samples.end());

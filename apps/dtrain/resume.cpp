@@ -8,6 +8,7 @@
 #include "dtrain/checkpoint/checkpoint_folder.hpp"
 #include "dtrain/config/config.hpp"
 #include "dtrain/dist/collectives.hpp"
+#include "named_checkpoint.hpp"
 
 namespace dtrain {
 
@@ -48,7 +49,7 @@ static Resume look(const TrainCommand& command, const RunFolder& folder, FileSys
   if (command.resume == "auto")
     found = CheckpointFolder(folder.checkpoints(), files).newest();
   else
-    found = CheckpointFolder::read(command.resume);
+    found = checkpoint_at(command.resume);
   if (!found) return resume;
   resume.resumed = true;
   resume.path = found->path;

@@ -22,7 +22,8 @@ struct Resume {
 };
 
 /// Looks into the run folder on rank 0, by `files`. `auto`: the newest valid checkpoint, else a fresh start; `never`: a
-/// fresh start; a path: that file. Throws MissingError, DataError, ConfigError (another V than the checkpoint's).
+/// fresh start; a path: that file, or the newest valid one of that run folder. Throws MissingError, DataError,
+/// ConfigError (another V than the checkpoint's).
 Resume find_resume(const TrainCommand& command, const Config& config, const RunFolder& folder, FileSystem& files,
                    Job& job);
 

@@ -110,7 +110,9 @@ const std::vector<int64_t>& part_of_split(const Split& split, const std::string&
 }
 
 std::string weights_sha256(const Experiment& e) {
-  return e.model.weights.empty() ? "" : Sha256().update(read_file(e.model.weights)).hex_digest();
+  if (e.model.weights.empty()) return "";
+  require_weights_file(e.model.weights);
+  return Sha256().update(read_file(e.model.weights)).hex_digest();
 }
 
 std::string fingerprint(const Config& config, const Plan& plan, const std::string& weights_sha256, const Job& job) {

@@ -75,7 +75,6 @@ void Saves::note(const CheckpointWriter::Outcome& outcome, bool goes_on) {
     ++failed_;
     parts_.run_log.event("checkpoint", outcome.step, outcome.epoch, {{"path", outcome.path}, {"failed", outcome.why}});
   }
-  parts_.progress.clear();
   parts_.log.error(outcome.path + " is NOT SAVED (step " + std::to_string(outcome.step) + "): " + outcome.why + "; " +
                    (goes_on ? "training goes on, " : "") + newest_text());
   if (failed_ >= options_.max_failed)

@@ -7,7 +7,6 @@
 #include "dtrain/base/log.hpp"
 #include "dtrain/base/time.hpp"
 #include "dtrain/checkpoint/checkpoint_writer.hpp"
-#include "dtrain/runlog/progress.hpp"
 #include "dtrain/runlog/run_lock.hpp"
 #include "dtrain/runlog/run_log.hpp"
 
@@ -20,7 +19,6 @@ class Saves {
   struct Parts {  ///< all outlive this object
     const Log& log;
     RunLog& run_log;
-    ProgressLine& progress;
     RunLock& lock;  ///< of the run folder; everything is written through it
   };
   struct Options {

@@ -9,6 +9,7 @@
 #include "cache_plan.hpp"
 #include "commands.hpp"
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/shell_word.hpp"
 #include "dtrain/base/stop_signal.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/checkpoint/checkpoint_folder.hpp"
@@ -415,10 +416,8 @@ int TrainingRun::end() {
   write_file_atomically(folder_.file("DONE"), "result_sha256 " + finish_saves() + "\n", files());
   require_finished_folder();
   write_trace(timeline);
-  const bool has_best = !std::isnan(state_.best_value);
-  job_.log().info("done: " + folder_.file("epochs.csv") + " has the curve; next: dtrain eval --config " +
-                  folder_.file("config.yaml") + " --checkpoint " +
-                  (has_best ? folder_.file("best.safetensors") : saves_->newest()));
+  job_.log().info("done: " + folder_.file("epochs.csv") + " has the curve; next: dtrain eval --checkpoint " +
+                  shell_word(folder_.path()));
   return exit_code::kDone;
 }
 

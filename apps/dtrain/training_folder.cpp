@@ -51,7 +51,7 @@ void TrainingRun::open_folder() {
   progress_ = std::make_unique<ProgressLine>(command_.progress, job_.launched(), job_.log());
   const std::string standing = checkpoints.path() + "/" + CheckpointFolder::file_name(state_);
   saves_ = std::make_unique<Saves>(
-      checkpoints.path(), Saves::Parts{job_.log(), *run_log_, *progress_, *lock_},
+      checkpoints.path(), Saves::Parts{job_.log(), *run_log_, *lock_},
       Saves::Options{e_.checkpoint.keep, e_.checkpoint.max_failed, job_.under_mpirun(), first_save_s_},
       resume_.path == standing ? standing : "");
 }
@@ -61,7 +61,6 @@ void TrainingRun::open_folder() {
 void TrainingRun::require_folder() {
   since_folder_look_.restart();
   if (folder_stands()) return;
-  progress_->clear();
   save_beside({folder_, *lock_, *run_log_}, state_, checkpoint_tensors(), config_yaml(config_, false, true),
               run_facts(""));
 }

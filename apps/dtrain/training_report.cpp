@@ -56,8 +56,8 @@ void TrainingRun::banner() {
            count_of(plan_.shape.outputs, "output") + "; " + weights_line_ + "; " + precision_text(*replica_));
   const int64_t global = full_global_batch(e_.batch, plan_.logical_ranks);
   const std::string passes = e_.batch.accumulate > 1 ? " x " + std::to_string(e_.batch.accumulate) + " passes" : "";
-  log.info("batch  " + std::to_string(plan_.local_batch) + " per rank x " + std::to_string(plan_.logical_ranks) +
-           " logical ranks" + passes + " = " + std::to_string(global) + " global; " +
+  log.info("batch  " + std::to_string(plan_.local_batch) + " per rank x " +
+           count_of(plan_.logical_ranks, "logical rank") + passes + " = " + std::to_string(global) + " global; " +
            count_of(steps_per_epoch_, "step") + " per epoch, " + count_of(e_.epochs, "epoch") + "; learning rate " +
            shortest(schedule_->base_rate()) + " -> " + shortest(schedule_->scaled_rate()));
   const GradientReducer& reducer = trainer_->reducer();
@@ -138,7 +138,6 @@ void TrainingRun::tell_of_skip(const StepReport& step) {
   constexpr double kBetween = 10;  // seconds
   if (since_told_of_skip_ && since_told_of_skip_->seconds() < kBetween) return;
   since_told_of_skip_ = Stopwatch();
-  progress_->clear();
   const std::string head = "step " + std::to_string(state_.step) + ": ";
   if (!step.not_finite.empty())
     job_.log().warning(head + step.not_finite + "; update skipped");
@@ -153,7 +152,6 @@ void TrainingRun::tell_of_replaced(const EpochRow& row) {
                                " could not be decoded, others of the training part took their places";
   const std::string told = tell_replaced(job_.comm(), sentence, row.replaced_samples, trainer_->replaced());
   if (!job_.is_root()) return;
-  progress_->clear();
   job_.log().warning(told);
 }
 
@@ -173,14 +171,14 @@ void TrainingRun::tell_of_cache(const EpochRow& row) {
 
 void TrainingRun::print_epoch(const EpochRow& row, bool best) {
   if (!job_.is_root()) return;
-  progress_->clear();
   std::string line = "epoch " + std::to_string(row.epoch) + "/" + std::to_string(e_.epochs) + "  train loss " +
                      fixed(row.train_loss, 4);
   if (row.valid_loss) line += "  valid loss " + fixed(*row.valid_loss, 4);
-  int shown = 0;
+  const size_t of_all_classes = figure_names(e_.task, {}).size();  // those of single classes are in epochs.csv
+  size_t shown = 0;
   for (const auto& [name, value] : row.figures)
-    if (name.starts_with("valid_") && shown++ < 3)
-      line += "  " + name.substr(6) + " " + (value ? fixed(*value, 4) : "undefined");
+    if (name.starts_with("valid_") && shown++ < of_all_classes)
+      line += "  valid " + name.substr(6) + " " + (value ? fixed(*value, 4) : "undefined");
   const double seconds = std::max(1e-9, row.epoch_seconds);
   line += "  " + fixed(row.epoch_seconds + row.valid_seconds, 1) + " s  " +
           (row.images_per_s() < 100 ? fixed(row.images_per_s(), 1) : with_commas(std::llround(row.images_per_s()))) +
@@ -190,10 +188,18 @@ void TrainingRun::print_epoch(const EpochRow& row, bool best) {
   line += "  imbalance " + fixed(100 * row.imbalance_s / seconds, 0) + " %";
   if (row.skipped_steps > 0) line += "  skipped " + count_of(row.skipped_steps, "step");
   if (row.replaced_samples > 0) line += "  replaced " + count_of(row.replaced_samples, "sample");
-  if (best) line += "  best " + split_text(e_.checkpoint.best_monitor, '.').back();
+  if (best) line += "  best " + join(split_text(e_.checkpoint.best_monitor, '.'), " ");
   job_.log().info(line);
-  job_.log().info("  " + where_time_went_);
+  tell_where_time_went();
   tell_of_cache(row);
+}
+
+// A sentence that differs from the last one in its figures alone is no news.
+void TrainingRun::tell_where_time_went() {
+  std::string words = where_time_went_;
+  std::erase_if(words, [](char c) { return c >= '0' && c <= '9'; });
+  if (!words.empty() && words != told_of_time_) job_.log().info("  " + where_time_went_);
+  told_of_time_ = words;
 }
 
 // All ranks lay their clocks under each other at a barrier. The file is made now, so that a place that cannot be
@@ -299,7 +305,6 @@ void TrainingRun::update_run_json() {
   try {
     write_run_json_file("");
   } catch (const Error& error) {
-    progress_->clear();
     job_.log().warning(std::string("run.json is not up to date: ") + error.what());
   }
   if (const std::string unwritten = run_log_->flush(); !unwritten.empty())
@@ -308,7 +313,6 @@ void TrainingRun::update_run_json() {
 
 // The hash of the result, into run.json and onto the console.
 std::string TrainingRun::print_result() {
-  progress_->clear();
   const std::string result = replica_->sha256();
   write_run_json_file(result);
   run_log_->event("end", state_.step, state_.epoch, {{"result_sha256", result}});

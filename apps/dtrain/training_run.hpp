@@ -91,6 +91,7 @@ class TrainingRun {
   void tell_of_replaced(const EpochRow& row);
   void tell_of_cache(const EpochRow& row);
   void print_epoch(const EpochRow& row, bool best);
+  void tell_where_time_went();
   void write_best(const EpochRow& row, double value);
   RunFacts run_facts(const std::string& result) const;
   void write_run_json_file(const std::string& result);
@@ -133,7 +134,8 @@ class TrainingRun {
   int64_t steps_this_start_ = 0;
   std::optional<Stopwatch> since_told_of_skip_;
   Stopwatch since_folder_look_;
-  std::string where_time_went_;   // in the last epoch, one sentence
+  std::string where_time_went_;   // in the last epoch, one sentence; "" where there is nothing to say
+  std::string told_of_time_;      // the last such sentence, without its figures
   at::Tensor costs_;              // [ranks, kCosts] of the last epoch
   std::unique_ptr<Saves> saves_;  // rank 0
   double first_save_s_ = 0;       // expected

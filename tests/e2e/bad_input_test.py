@@ -89,6 +89,27 @@ class BadInput(program.ProgramTest):
             (("--config", "small.yaml", "eval"), ("after the command", "dtrain eval --config")),
             (("--config", "small.yaml", "--print-config=tiny"), ("--print-config", "tiny")),
             (("check", "--config", "small.yaml", "--world-size", "0"), ("--world-size",)),
+            # What hands that know other programs type.
+            (("--config", "small.yaml", "--epochs", "5"), ("unknown option --epochs", "epochs=5")),
+            (("--config", "small.yaml", "--lr=0.1"), ("optimizer.learning_rate=0.1",)),
+            (("-c", "small.yaml", "-lr", "0.1"), ("unknown option -lr", "optimizer.learning_rate=0.1")),
+            (("--config", "small.yaml", "--batch-size", "64"), ("batch.per_rank=64",)),
+            (("--config", "small.yaml", "--early-stopping"), ("this version has no early stopping",)),
+            (("-config", "small.yaml"), ("'--config'",)),
+            (("fit", "--config", "small.yaml"), ("'fit'", "dtrain --config FILE")),
+            (("predict", "small.yaml"), ("'predict'", "this version has no prediction")),
+            (("check", "small.yaml", "xray.yaml"), ("'xray.yaml'", "--config A --config B")),
+            (("check", "small.yaml", "chips"), ("'chips'", "'data.root=chips'")),
+            (("check", "small.yaml", "epochs", "5"), ("'epochs'", "'epochs=VALUE'")),
+            (("check", "small.yaml", "--output", "--quick"), ("--output", "lacks its value", "--quick")),
+            (("small.yaml", "--run-dir="), ("--run-dir", "lacks its value")),
+            (("--run-dir", "x", "check", "small.yaml"), ("--run-dir", "after the command")),
+            (("epochs=3", "check", "small.yaml"), ("epochs=3", "after the command")),
+            (("bench", "stpe"), ("'stpe'", "'step'")),
+            (("help", "chekc"), ("'chekc'", "'check'")),
+            (("completion",), ("bash, zsh or fish",)),
+            (("completion", "tcsh"), ("tcsh",)),
+            (("sample", "--epochs", "3"), ("unknown option --epochs", "dtrain sample --help")),
         ):
             with self.subTest(words=words):
                 ended = self.call(*words)

@@ -6,6 +6,7 @@ import math
 import os
 import re
 import resource
+import shlex
 import shutil
 
 import program
@@ -69,6 +70,14 @@ class Commands(program.ProgramTest):
             told = self.good(name, "--help").out
             self.assertNotEqual(told, whole.out)
             self.assertIn(word, told)
+        self.assertEqual(self.good("help").out, whole.out)
+        self.assertEqual(self.good("help", "bench", "comm").out, self.good("bench", "comm", "--help").out)
+        for name in ("check", "eval", "pack", "sample", "info", "verify", "completion"):
+            page = self.good("help", name).out
+            self.assertIn(f"Usage: dtrain {name} ", page)
+            self.assertIn(name, page.partition("Examples:\n")[2])
+            self.assertEqual(sum("--print-config" in line for line in page.splitlines()), int(name in ("check", "eval", "pack")))
+            self.assertLess(max(map(len, page.splitlines())), 140)
         self.assertRegex(self.good("--version").out, r"^dtrain \d+\.\d+\.\d+ \(.*LibTorch \d.*\)\n$")
         self.assertEqual(self.good("--version", ranks=2).out.count("dtrain "), 1)
 
@@ -490,6 +499,41 @@ class Commands(program.ProgramTest):
         checkpoint = shutil.copy(best, self.folder / "elsewhere.safetensors")
         self.good("eval", "--config", "chips.yaml", "--checkpoint", checkpoint, "output.dir=there", "name=mine")
         self.assertTrue((self.folder / "there/mine/predictions.csv").exists())
+
+    def test_a_run_folder_stands_for_its_weights_and_its_newest_checkpoint(self):
+        run = self.run_of("chips")[1]
+        folder = shutil.copytree(run.folder, self.folder / "named run")
+        def judged(*words):
+            return self.good("eval", "chips.yaml", *words, "--json", "--output", "judged")
+        best = judged("--checkpoint", folder)
+        self.assertEqual(best.json(), judged("--checkpoint", folder / "best.safetensors").json())
+        (folder / "best.safetensors").unlink()
+        newest = judged("--checkpoint", folder)
+        self.assertRegex(newest.err, f"named run has no best.safetensors; its newest checkpoint is taken: .*{run.checkpoints()[-1].name}")
+        self.assertEqual(newest.json(), judged("--checkpoint", folder / "checkpoints" / run.checkpoints()[-1].name).json())
+        self.assertEqual(self.good("eval", "--checkpoint", run.folder, "--json", "--output", "judged").json(), best.json())
+        alone = shutil.copy(run.folder / "best.safetensors", self.folder / "alone.safetensors")
+        self.assertEqual(self.good("eval", "--checkpoint", alone, "--json", "--output", "judged").json(), best.json())
+        self.fails(self.call("eval", "--checkpoint", shutil.copy(run.checkpoints()[-1], self.folder / "lone.safetensors")), 64, "--config FILE")
+        self.fails(self.call("eval", "chips.yaml", "--checkpoint", self.folder / "chips"), 66, "holds no checkpoint")
+        for number, named in enumerate((folder, folder / "checkpoints")):
+            ended = self.good("chips.yaml", "epochs=4", "--run-dir", f"from_folder_{number}", "--resume", named)
+            self.assertIn(f"{run.checkpoints()[-1].name}: 3 epochs finished", ended.err)
+        self.assertEqual(self.run_at("from_folder_0").hash(), self.run_at("from_folder_1").hash())
+        self.fails(self.call("chips.yaml", "--run-dir", "from_nothing", "--resume", self.folder / "chips"), 66, "holds no checkpoint")
+
+    def test_weights_want_no_checkpoint_and_no_folder(self):
+        run = self.run_of("chips")[1]
+        ended = self.call("chips.yaml", "--run-dir", "cold", f"model.weights={run.checkpoints()[-1]}")
+        self.fails(ended, 78, "is a checkpoint", "--resume", f"model.weights={run.folder}/best.safetensors")
+        self.fails(self.call("chips.yaml", "--run-dir", "cold", f"model.weights={run.folder}"), 78, "is a folder", f"model.weights={run.folder}/best.safetensors")
+
+    def test_the_next_line_can_be_pasted_into_a_shell(self):
+        ended = self.good("chips.yaml", "epochs=1", "--run-dir", "two words")
+        line = ended.err.splitlines()[-1]
+        words = shlex.split(line.partition("next: dtrain ")[2])
+        self.assertEqual(words, ["eval", "--checkpoint", "two words"])
+        self.good(*words)
 
     # sample.
 

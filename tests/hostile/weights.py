@@ -175,6 +175,26 @@ def trained_on_is_heeded(site):
     return "eval", "--config", "c.yaml", "data.split={by: sample, seed: 7, valid: 0.5}", "--checkpoint", "run/best.safetensors", "--output", "out"
 
 
+# --- the configuration that best.safetensors holds, where no other is given
+
+
+for what, stored, codes in (
+        ("bomb", "a: &a [*a]\n" * 10_000, 78),
+        ("laughs", "a0: &a0 [x, x, x]\n" + "".join(f"a{level}: &a{level} [*a{level - 1}, *a{level - 1}, *a{level - 1}]\n" for level in range(1, 40)), 78),
+        ("escape-in-a-key", '"\\e[2Jx": 1\n', 78),
+        ("no-text", "\x00\x01", (65, 78)),
+        ("other-keys", "colour: red\n", 78),
+        ("root-of-nowhere", "data: {format: image_folder, root: /does/not/exist}\nmodel: {name: small_cnn}\n", 66),
+        ("empty", "", 64),
+        ("none", None, 64),
+):
+    def alone(site, stored=stored):
+        path = (site.trained() / "best.safetensors").rename(site.work / "alone.safetensors")
+        resealed(path, metadata("config", stored))
+        return "eval", "--checkpoint", "alone.safetensors", "--output", "out"
+    case(f"best/own-configuration/{what}", codes, *(("/does/not/exist",) if codes == 66 else ("alone.safetensors",)))(alone)
+
+
 @case("best/swaps/vanishes", (0, 65, 66, 74), why="it may have been whole when it was read")
 def vanishes(site):
     folder = site.trained()

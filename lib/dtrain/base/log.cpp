@@ -6,20 +6,13 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <mutex>
 #include <string_view>
 
 #include "dtrain/base/printable.hpp"
+#include "dtrain/base/terminal.hpp"
 
 namespace dtrain {
-
-static bool colour_wanted() {
-  const char* no_color = std::getenv("NO_COLOR");
-  const char* term = std::getenv("TERM");
-  return isatty(STDERR_FILENO) == 1 && (no_color == nullptr || *no_color == 0) &&
-         (term == nullptr || std::string_view(term) != "dumb");
-}
 
 static spdlog::level::level_enum spdlog_level(LogLevel level) {
   switch (level) {
@@ -38,10 +31,16 @@ static spdlog::level::level_enum spdlog_level(LogLevel level) {
 struct Log::Impl {
   std::shared_ptr<spdlog::sinks::ansicolor_stderr_sink_mt> console;
   std::unique_ptr<spdlog::logger> logger;
+
+  // On the terminal the line takes the place of a progress bar, which its next update draws anew below.
+  void say(spdlog::level::level_enum level, const std::string& line) const {
+    if (console->should_log(level)) remove_bar();
+    logger->log(level, "{}", shown(line));
+  }
 };
 
 Log::Log(LogLevel level, const std::string& prefix) : impl_(std::make_unique<Impl>()) {
-  const auto mode = colour_wanted() ? spdlog::color_mode::always : spdlog::color_mode::never;
+  const auto mode = shows_colour(STDERR_FILENO) ? spdlog::color_mode::always : spdlog::color_mode::never;
   impl_->console = std::make_shared<spdlog::sinks::ansicolor_stderr_sink_mt>(mode);
   impl_->console->set_pattern(prefix.empty() ? "%^%v%$" : "[" + prefix + "] %^%v%$");
   impl_->console->set_level(spdlog_level(prefix.empty() ? level : std::max(level, LogLevel::error)));
@@ -82,9 +81,9 @@ void Log::attach_file(int descriptor) {
   impl_->logger->sinks().push_back(std::move(file));
 }
 
-void Log::debug(const std::string& line) const { impl_->logger->debug("{}", shown(line)); }
-void Log::info(const std::string& line) const { impl_->logger->info("{}", shown(line)); }
-void Log::warning(const std::string& line) const { impl_->logger->warn("{}", shown(line)); }
-void Log::error(const std::string& line) const { impl_->logger->error("{}", shown(line)); }
+void Log::debug(const std::string& line) const { impl_->say(spdlog::level::debug, line); }
+void Log::info(const std::string& line) const { impl_->say(spdlog::level::info, line); }
+void Log::warning(const std::string& line) const { impl_->say(spdlog::level::warn, line); }
+void Log::error(const std::string& line) const { impl_->say(spdlog::level::err, line); }
 
 }  // namespace dtrain

@@ -7,6 +7,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "dtrain/base/terminal.hpp"
+
 namespace dtrain {
 
 static_assert(std::atomic<int>::is_always_lock_free);
@@ -23,7 +25,10 @@ static int64_t now_ns() {
 
 extern "C" {
 static void on_stop_signal(int signal_number) {
-  if (signal_number == SIGINT && interrupts.fetch_add(1) > 0) _exit(128 + SIGINT);
+  if (signal_number == SIGINT && interrupts.fetch_add(1) > 0) {
+    remove_bar();  // or the shell's prompt would stand on it
+    _exit(128 + SIGINT);
+  }
   int64_t none = 0;
   if (signal_number == SIGTERM || signal_number == SIGINT || signal_number == SIGHUP)
     term_ns.compare_exchange_strong(none, now_ns());

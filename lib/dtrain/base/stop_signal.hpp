@@ -11,9 +11,9 @@ enum class StopRequest : int {
 };
 
 /// Installs handlers for USR1, USR2, TERM, HUP and INT that do nothing but set a flag; a second INT ends the process at
-/// once. HUP stays ignored where it was at the start, as nohup leaves it. For training and packing, which go on where
+/// once, and removes a progress bar first (base/terminal.hpp). HUP stays ignored where it was at the start, as nohup leaves it. For training and packing, which go on where
 /// they stopped: other commands end at the first signal, as programs do. Signals reach ranks at different steps, or
-/// only some of them: agree over ranks before acting. The flags are the program's only statics: a signal handler can
+/// only some of them: agree over ranks before acting. The flags are statics, because a signal handler can
 /// reach nothing else.
 void install_stop_handlers();
 

@@ -240,7 +240,7 @@ Codec words_codec(const std::vector<std::string>& names, std::function<int()> ge
                 set(static_cast<int>(i));
                 return "";
               }
-            const std::string near = is_scalar(node) ? nearest_word(node.text, offers) : "";
+            const std::string near = is_scalar(node) ? nearest_word(lower_case(node.text), offers) : "";
             return wants(offered(names), node) + (near.empty() ? "" : " (did you mean '" + near + "'?)");
           },
           [names, get] { return names.at(static_cast<size_t>(get())); }};

@@ -12,6 +12,8 @@ struct ConfigSources {
   std::vector<std::string> files;      ///< --config, in order: later ones win
   bool environment = true;             ///< DTRAIN_CONFIG__A__B=value
   std::vector<std::string> overrides;  ///< `a.b=value` of the command line, value parsed as YAML
+  std::string stored = "";             ///< YAML that a file of weights holds; comes before `files`
+  std::string stored_in = "";          ///< that file
 };
 
 /// A configuration that passed every check.

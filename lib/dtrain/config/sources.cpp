@@ -8,6 +8,7 @@
 
 #include "dtrain/base/text.hpp"
 #include "dtrain/config/config_file.hpp"
+#include "dtrain/config/habits.hpp"
 
 extern char** environ;
 
@@ -25,25 +26,6 @@ std::string parent_of(const std::string& key) {
 std::string last_of(const std::string& key) { return key.substr(key.rfind('.') + 1); }
 
 std::string shown(const std::string& text) { return text.size() <= 80 ? text : text.substr(0, 77) + "…"; }
-
-/// The words that other programs use for the same thing.
-const std::map<std::string, std::string>& other_words() {
-  static const std::map<std::string, std::string> words = {
-      {"lr", "optimizer.learning_rate"},
-      {"batch_size", "batch.per_rank"},
-      {"num_workers", "data.loader.threads"},
-      {"workers", "data.loader.threads"},
-      {"pretrained", "model.weights"},
-      {"num_classes", "model.outputs"},
-      {"num_epochs", "epochs"},
-      {"max_epochs", "epochs"},
-      {"image_size", "data.image.size"},
-      {"world_size", "distributed.logical_ranks"},
-      {"warmup_epochs", "schedule.warmup"},
-      {"scheduler", "schedule.decay.name"},
-  };
-  return words;
-}
 
 class Collector {
  public:
@@ -63,20 +45,18 @@ class Collector {
   void file(const std::string& path) {
     YamlSource& source = new_source({path, path, fs::absolute(path).parent_path().string()});
     try {
-      const std::optional<YamlNode> read = parse_yaml(read_config_file(path), source, out_.problems);
-      out_.complete = out_.complete && read.has_value();
-      const YamlNode root = read.value_or(YamlNode());
-      if (root.kind == YamlNode::Kind::map) {
-        group("", root);
-      } else if (root.kind != YamlNode::Kind::null) {
-        problem(root.place, "a configuration is a group of keys (" + shown_children("") + "), not " + root.what());
-      }
+      text(read_config_file(path), source);
     } catch (const Error& error) {
       out_.complete = false;
       source.positions = false;
       source.label.clear();  // the sentence names the file
       out_.problems.push_back({{&source, 0, 0}, error.what(), error.code()});
     }
+  }
+
+  /// `path`: of the file of weights that holds it.
+  void stored(const std::string& yaml, const std::string& path) {
+    text(yaml, new_source({"configuration in " + path, path, fs::absolute(path).parent_path().string()}));
   }
 
   void environment() {
@@ -109,6 +89,17 @@ class Collector {
   }
 
  private:
+  void text(const std::string& yaml, const YamlSource& source) {
+    const std::optional<YamlNode> read = parse_yaml(yaml, source, out_.problems);
+    out_.complete = out_.complete && read.has_value();
+    const YamlNode root = read.value_or(YamlNode());
+    if (root.kind == YamlNode::Kind::map) {
+      group("", root);
+    } else if (root.kind != YamlNode::Kind::null) {
+      problem(root.place, "a configuration is a group of keys (" + shown_children("") + "), not " + root.what());
+    }
+  }
+
   YamlSource& new_source(YamlSource source) {
     source.order = static_cast<int>(out_.sources.size());
     out_.sources.push_back(std::move(source));
@@ -136,7 +127,9 @@ class Collector {
     } else if (value.kind == YamlNode::Kind::null) {
       take_back(key, value);
     } else {
-      problem(value.place, key + " is a group of keys (" + shown_children(key) + "), not " + value.what());
+      const std::string likely = value.kind == YamlNode::Kind::scalar ? key_of_group(key) : "";
+      problem(value.place, key + " is a group of keys (" + shown_children(key) + "), not " + value.what() +
+                               (likely.empty() ? "" : " (did you mean '" + likely + "'?)"));
     }
   }
 
@@ -174,18 +167,21 @@ class Collector {
     }
     const size_t end = key.find('.', begin);
     const std::string word = key.substr(begin, end == std::string::npos ? end : end - begin);
-    return "unknown key '" + shown(key) + "'" + hint(known, word, end == std::string::npos ? "" : key.substr(end));
+    const std::string head = "unknown key '" + shown(key) + "'";
+    constexpr size_t kLongest = 256;  // beyond, it is nobody's habit
+    if (key.size() > kLongest || word.size() > 64) return head;
+    if (const Habit* habit = habit_behind(key))
+      return head + (*habit->key == '\0' ? std::string("; ") + habit->instead
+                                         : " (did you mean '" + std::string(habit->key) + "'?)");
+    return head + hint(known, lower_case(word), end == std::string::npos ? "" : key.substr(end));
   }
 
   std::string hint(const std::string& group, const std::string& word, const std::string& rest) const {
-    if (word.size() > 64) return "";
     if (const std::string near = nearest_word(word, children_.at(group)); !near.empty()) {
       if (rest.empty()) return " (did you mean '" + near + "'?)";
       const std::string full = (group.empty() ? "" : group + ".") + near;
       return " (did you mean '" + (leaves_.contains(full + rest) ? full + rest : full) + "'?)";
     }
-    if (const auto same = other_words().find(word); same != other_words().end())
-      return " (did you mean '" + same->second + "'?)";
     if (word.size() < 4) return "";  // too short to be near anything by more than chance
     std::vector<std::string> ends;
     for (const std::string& leaf : leaves_) ends.push_back(last_of(leaf));
@@ -261,6 +257,7 @@ std::optional<YamlNode> parse_value(const std::string& text, const YamlSource& s
 Settings collect_settings(const ConfigSources& from, const std::vector<Key>& keys) {
   Settings settings;
   Collector collector(keys, settings);
+  if (!from.stored.empty()) collector.stored(from.stored, from.stored_in);
   for (const std::string& path : from.files) collector.file(path);
   if (from.environment) collector.environment();
   for (const std::string& text : from.overrides) collector.override_with(text);

@@ -11,6 +11,7 @@
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/printable.hpp"
+#include "dtrain/base/shell_word.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/io/safetensors.hpp"
 
@@ -49,10 +50,27 @@ bool same_but_for_first(at::IntArrayRef a, at::IntArrayRef b) {
   return !a.empty() && a.size() == b.size() && a.slice(1) == b.slice(1);
 }
 
+// "; the weights of that run: runs/a/best.safetensors", where these are in `run`.
+std::string best_of(const std::filesystem::path& run) {
+  const std::filesystem::path best = run / "best.safetensors";
+  std::error_code unread;
+  return std::filesystem::exists(best, unread) ? "; take the best weights of that run, model.weights=" + best.string()
+                                               : "";
+}
+
+// best.safetensors and files of others hold the model's tensors alone.
+void require_no_checkpoint(const SafetensorsFile& file, const std::string& path) {
+  if (!file.metadata().contains("state")) return;
+  const std::filesystem::path folder = std::filesystem::absolute(path).lexically_normal().parent_path();
+  throw ConfigError("model.weights " + path + " is a checkpoint: a training goes on from it with --resume " +
+                    shell_word(path) + ", model.weights starts one from weights alone" + best_of(folder.parent_path()));
+}
+
 // Matches a file with a network, then copies: nothing is written before all of it is known to fit.
 class Loader {
  public:
   Loader(Network& network, const std::string& path) : path_(path), file_(SafetensorsFile::read(path)) {
+    require_no_checkpoint(file_, path);
     for (const TensorEntry& entry : file_.entries()) entries_.emplace(current_name(entry.name), &entry);
     tensors_ = network.named_parameters();
     for (NamedTensor& buffer : network.named_buffers()) tensors_.push_back(std::move(buffer));
@@ -150,6 +168,15 @@ class Loader {
 
 }  // namespace
 
-std::string load_weights(Network& network, const std::string& path) { return Loader(network, path).load(); }
+std::string load_weights(Network& network, const std::string& path) {
+  require_weights_file(path);
+  return Loader(network, path).load();
+}
+
+void require_weights_file(const std::string& path) {
+  std::error_code unread;
+  if (std::filesystem::is_directory(path, unread))
+    throw ConfigError("model.weights " + path + " is a folder, not a safetensors file" + best_of(path));
+}
 
 }  // namespace dtrain

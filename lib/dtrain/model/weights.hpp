@@ -13,8 +13,12 @@ namespace dtrain {
 ///   (1000 → 14)
 /// Older files without `num_batches_tracked`, and old DenseNet names (`norm.1` for `norm1`), are understood.
 /// F64, F16 and BF16 are converted. Nothing is written before all of the file is known to fit.
-/// Throws MissingError, DataError listing (capped) the tensors that are missing, unexpected or of another shape or
-/// type, or naming one that holds NaN or Inf.
+/// Throws MissingError, ConfigError for a folder or a checkpoint of a training, saying what to take instead, DataError
+/// listing (capped) the tensors that are missing, unexpected or of another shape or type, or naming one that holds NaN
+/// or Inf.
 std::string load_weights(Network& network, const std::string& path);
+
+/// Of model.weights: throws ConfigError where `path` is a folder. Before the file is read as a whole.
+void require_weights_file(const std::string& path);
 
 }  // namespace dtrain

@@ -2,22 +2,60 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
 
 #include "dtrain/base/printable.hpp"
+#include "dtrain/base/terminal.hpp"
 #include "dtrain/base/text.hpp"
 
 namespace dtrain {
 
-std::string progress_text(const Progress& p) {
-  char rate[32];
-  std::snprintf(rate, sizeof rate, "%.1e", p.learning_rate);
-  return "epoch " + std::to_string(p.epoch) + "/" + std::to_string(p.epochs) + "  step " + std::to_string(p.step) +
-         "/" + std::to_string(p.steps) + "  loss " + fixed(p.loss, 4) + "  lr " + rate + "  " +
-         (p.images_per_s < 100 ? fixed(p.images_per_s, 1) : with_commas(static_cast<int64_t>(p.images_per_s + 0.5))) +
-         " images/s  data-wait " + fixed(100 * p.data_wait, 0) + " %  eta " + clock_text(p.eta_s);
+static std::string with_exponent(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1e", value);
+  return text;
+}
+
+ProgressFields progress_fields(const Progress& p) {
+  constexpr double kLargest = 1e6;  // a loss that has run away has too many digits
+  const auto of = [](int64_t done, int64_t all) { return std::to_string(done) + "/" + std::to_string(all); };
+  const std::string rate =
+      p.images_per_s < 100 ? fixed(p.images_per_s, 1) : with_commas(static_cast<int64_t>(p.images_per_s + 0.5));
+  return {{"epoch " + of(p.epoch, p.epochs), 6},
+          {"step " + of(p.step, p.steps), 5},
+          {"loss " + (std::fabs(p.loss) < kLargest ? fixed(p.loss, 4) : with_exponent(p.loss)), 3},
+          {"lr " + with_exponent(p.learning_rate), 0},
+          {rate + " images/s", 2},
+          {"data-wait " + fixed(100 * p.data_wait, 0) + " %", 1},
+          {"eta " + clock_text(p.eta_s), 4}};
+}
+
+std::string plain_line(const ProgressFields& fields) {
+  std::vector<std::string> texts;
+  for (const ProgressField& field : fields) texts.push_back(field.text);
+  return printable(join(texts, "  "));
+}
+
+static std::string bar_of(double share, int cells) {
+  std::string bar;
+  for (int i = 0; i < cells; ++i) bar += i < static_cast<int>(share * cells) ? "█" : "░";
+  return bar;
+}
+
+std::string bar_line(double share, ProgressFields fields, int columns) {
+  constexpr int kWide = 120;
+  const std::string head = bar_of(share, columns < kWide ? 10 : 20) + " ";
+  const auto lightest = [&] {
+    return std::min_element(fields.rbegin(), fields.rend(),
+                            [](const auto& a, const auto& b) { return a.weight < b.weight; });
+  };
+  while (fields.size() > 1 && shown_columns(head + plain_line(fields)) >= columns)
+    fields.erase(std::next(lightest()).base());
+  return cut_to(head + plain_line(fields), columns - 1);
 }
 
 static ProgressMode resolved(ProgressMode mode, bool launched) {
@@ -30,34 +68,29 @@ static ProgressMode resolved(ProgressMode mode, bool launched) {
 ProgressLine::ProgressLine(ProgressMode mode, bool launched, const Log& log)
     : mode_(resolved(mode, launched)), log_(log) {}
 
+ProgressLine::~ProgressLine() { remove_bar(); }
+
 void ProgressLine::show(const Progress& progress) {
-  show(progress.step, progress.steps, [&] { return progress_text(progress); });
+  show(progress.step, progress.steps, [&] { return progress_fields(progress); });
 }
 
-void ProgressLine::show(int64_t done, int64_t total, const std::function<std::string()>& text) {
+void ProgressLine::show(int64_t done, int64_t total, const std::function<ProgressFields()>& fields) {
   constexpr double kPlainEvery = 10;
   constexpr double kBarEvery = 0.2;
+  constexpr int kUsual = 80;  // where the terminal does not tell
   if (mode_ == ProgressMode::none || since_line_.seconds() < (mode_ == ProgressMode::bar ? kBarEvery : kPlainEvery))
     return;
   since_line_.restart();
   if (mode_ == ProgressMode::plain) {
-    log_.info(text());
+    log_.info(plain_line(fields()));
     return;
   }
-  constexpr int64_t kCells = 20;
-  const int64_t full = total > 0 ? kCells * done / total : 0;
-  std::string bar;
-  for (int64_t i = 0; i < kCells; ++i) bar += i < full ? "█" : "░";
-  std::fprintf(stderr, "\r\033[K%s %s", bar.c_str(), printable(text()).c_str());
+  const int columns = terminal_columns(STDERR_FILENO);
+  const double share = total > 0 ? static_cast<double>(done) / static_cast<double>(total) : 0;
+  const std::string line = "\r\033[J" + bar_line(share, fields(), columns > 0 ? columns : kUsual) + "\r";
+  note_bar();
+  std::fputs(line.c_str(), stderr);
   std::fflush(stderr);
-  drawn_ = true;
-}
-
-void ProgressLine::clear() {
-  if (!drawn_) return;
-  std::fputs("\r\033[K", stderr);
-  std::fflush(stderr);
-  drawn_ = false;
 }
 
 }  // namespace dtrain

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "dtrain/base/log.hpp"
 #include "dtrain/base/time.hpp"
@@ -10,7 +11,15 @@ namespace dtrain {
 
 enum class ProgressMode { automatic, bar, plain, none };
 
-/// Where training stands, for the one line that people watch.
+/// A piece of the line that people watch. Where a line is too long for its terminal, the pieces of least weight go
+/// first, of equal ones the last.
+struct ProgressField {
+  std::string text;
+  int weight = 0;
+};
+using ProgressFields = std::vector<ProgressField>;
+
+/// Where training stands.
 struct Progress {
   int64_t epoch = 0;  ///< the one that is running, from 1
   int64_t epochs = 0;
@@ -22,27 +31,38 @@ struct Progress {
   double data_wait = 0;  ///< share of the time, 0…1
   double eta_s = 0;      ///< to the end of the last epoch
 };
+ProgressFields progress_fields(const Progress& progress);
 
-/// "epoch 3/10  step 420/875  loss 0.1523  lr 4.0e-03  1,204 images/s  data-wait 2 %  eta 00:12:40"
-std::string progress_text(const Progress& progress);
+/// All fields: "epoch 3/10  step 420/875  loss 0.1523  lr 4.0e-03  1,204 images/s  data-wait 2 %  eta 00:12:40"
+std::string plain_line(const ProgressFields& fields);
+
+/// A bar of 10 cells, 20 from 120 columns on, `share` (0…1) of them full, and as many fields as a terminal of `columns`
+/// has room for; its last column stays free, because some begin a new line once that is written. What is left of one
+/// field that is too long is cut.
+std::string bar_line(double share, ProgressFields fields, int columns);
 
 /// A bar where stderr is a terminal and no launcher stands between; elsewhere one plain line every 10 s.
+///
+/// The bar is one line, as wide as the terminal is at that moment. The cursor waits at its beginning: where the window
+/// becomes narrower and the terminal breaks the line, everything that is left of it stands behind the cursor, and the
+/// next update clears that. Log, dtrain's last line and a second Ctrl-C remove the bar by themselves
+/// (base/terminal.hpp), and so does the end of this object; who prints on stdout meanwhile does not.
 class ProgressLine {
  public:
   /// `launched`: started by mpirun or srun, which make every output look like a terminal or hide one.
   ProgressLine(ProgressMode mode, bool launched, const Log& log);
+  ~ProgressLine();
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
 
   void show(const Progress& progress);
-  /// Of any work: `done` of `total`; `text` is asked for where a line is due, and tells the two numbers itself.
-  void show(int64_t done, int64_t total, const std::function<std::string()>& text);
-  /// Removes the bar, so that other lines may be printed.
-  void clear();
+  /// Of any work: `done` of `total`; `fields` is asked where a line is due, and tells the two numbers itself.
+  void show(int64_t done, int64_t total, const std::function<ProgressFields()>& fields);
 
  private:
   ProgressMode mode_;
   const Log& log_;
   Stopwatch since_line_;
-  bool drawn_ = false;
 };
 
 }  // namespace dtrain

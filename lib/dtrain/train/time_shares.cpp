@@ -59,18 +59,12 @@ std::string imbalance(const TimeShares& t) {
          " times the others'; look for slower or shared cores there, or more logical ranks than the others carry";
 }
 
-std::string compute_bound(const TimeShares& t) {
-  return "compute-bound: forward and backward " + percent(t, t.compute_s) + ", all-reduce " +
-         percent(t, t.allreduce_s) + ", data wait " + percent(t, t.data_wait_s) + ", imbalance " +
-         percent(t, t.imbalance_s) + ", update " + percent(t, t.update_s);
-}
-
 }  // namespace
 
 std::string time_sentence(const TimeShares& t) {
-  if (!(t.epoch_s > 0)) return "no time was measured";
+  if (!(t.epoch_s > 0)) return "";
   const double largest = std::max({t.data_wait_s, t.allreduce_s, t.imbalance_s, t.update_s});
-  if (share(t, largest) < kWorthNaming) return compute_bound(t);
+  if (share(t, largest) < kWorthNaming) return "";
   if (largest == t.data_wait_s) return loader_bound(t);
   if (largest == t.allreduce_s)
     return "communication-bound: all-reduce " + percent(t, t.allreduce_s) +

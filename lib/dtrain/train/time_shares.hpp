@@ -26,7 +26,8 @@ struct TimeShares {
 };
 
 /// One sentence, without a full stop, that names what the epoch's time went to and what would shorten it: the largest
-/// of data wait, all-reduce, imbalance and update if it takes 10 % or more, else forward and backward.
+/// of data wait, all-reduce, imbalance and update. "" where none of them takes 10 %: the epoch went into forward and
+/// backward, and there is nothing to advise.
 ///
 ///   loader-bound: data wait 41 %, decoding; 3 → 6 loader threads would give about 1.7x
 std::string time_sentence(const TimeShares& shares);

@@ -14,7 +14,6 @@
 #include "dtrain/base/text.hpp"
 #include "dtrain/io/csv.hpp"
 #include "dtrain/io/file.hpp"
-#include "dtrain/runlog/progress.hpp"
 #include "dtrain/runlog/run_folder.hpp"
 #include "dtrain/runlog/run_lock.hpp"
 #include "support/catch.hpp"
@@ -160,12 +159,6 @@ TEST_CASE("monitor names a column that training can watch") {
   CHECK_FALSE(monitored(row_of(1), "valid.auroc_Hernia"));
   CHECK_THROWS_WITH(monitored(row_of(1), "valid.iou"), Catch::Contains("valid_auroc"));
   CHECK_THROWS_AS(monitored(row_of(1), "epoch_seconds"), ConfigError);
-}
-
-TEST_CASE("the progress line reads as the contract shows it") {
-  Progress progress{3, 10, 420, 875, 0.1523, 0.004, 1204, 0.02, 760};
-  CHECK(progress_text(progress) ==
-        "epoch 3/10  step 420/875  loss 0.1523  lr 4.0e-03  1,204 images/s  data-wait 2 %  eta 00:12:40");
 }
 
 TEST_CASE("a used run folder is moved aside, never overwritten") {

@@ -1,0 +1,87 @@
+#pragma once
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "command_line.hpp"
+#include "help_page.hpp"
+
+namespace dtrain {
+
+/// A validator whose name CLI11 does not put behind the type of the value.
+CLI::Validator unnamed(CLI::Validator validator);
+/// An option with a few words to choose from; help pages and completions take them from its type: a|b|c.
+CLI::Option* add_choice(CLI::App& app, const std::string& name, std::string& field,
+                        const std::vector<std::string>& words, const std::string& doc);
+
+/// The commands and their options, each bound to the field that it fills. From this one table the command line is read,
+/// misspelt words are set right, and help pages and completions are made.
+class CommandTable {
+ public:
+  CommandTable();
+  CommandTable(const CommandTable&) = delete;
+  CommandTable& operator=(const CommandTable&) = delete;
+
+  const CLI::App& app() const { return app_; }
+
+  /// Reads the words, the program's name first. Throws UsageError.
+  CommandLine read(const std::vector<std::string>& words);
+
+ private:
+  /// As typed, before it is checked.
+  struct Typed {
+    std::string log_level = "info";
+    bool quiet = false;
+    std::string progress = "auto";
+    std::string to = "packed";
+    std::string codec = "raw";
+    std::vector<std::string> expand;
+    std::vector<std::string> words;  // overrides, a configuration, and what was meant as a command
+    std::vector<std::string> all;    // the whole command line
+    std::string shell;
+  };
+  using Filled = std::function<void(CommandLine&)>;
+
+  /// A command below `parent`; usage: what stands behind its name; filled: takes over what was typed.
+  CLI::App& command(CLI::App& parent, const std::string& name, const std::string& does, const std::string& usage,
+                    const HelpPage::Examples& examples, Filled filled);
+  void add_common(CLI::App& app);
+  void add_config(CLI::App& app, ConfigOptions& options);
+  void add_progress(CLI::App& app);
+  void add_train();
+  void add_check();
+  void add_eval();
+  void add_pack();
+  void add_sample();
+  void add_info();
+  void add_verify();
+  void add_bench();
+  void add_bench_step(CLI::App& bench);
+  void add_bench_input(CLI::App& bench);
+  void add_bench_comm(CLI::App& bench);
+  void add_completion();
+  void add_help();
+
+  void refuse_options_before_the_command() const;
+  ConfigOptions with_words(ConfigOptions options, bool needs_file);
+  ProgressMode progress() const;
+  PackCommand packed_as_typed(const CLI::App& app);
+
+  CLI::App app_;
+  Typed typed_;
+  TrainCommand train_;
+  CheckCommand check_;
+  EvalCommand eval_;
+  PackCommand pack_;
+  SampleCommand sample_;
+  InfoCommand info_;
+  VerifyCommand verify_;
+  BenchStepCommand bench_step_;
+  BenchInputCommand bench_input_;
+  BenchCommCommand bench_comm_;
+  std::vector<std::pair<const CLI::App*, Filled>> filled_;  // what becomes of a command that was typed
+};
+
+}  // namespace dtrain

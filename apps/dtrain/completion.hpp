@@ -1,0 +1,11 @@
+#pragma once
+#include <CLI/CLI.hpp>
+#include <string>
+
+namespace dtrain {
+
+/// What makes `shell` (bash, zsh or fish) complete commands, options, their values where these are words or files, and
+/// keys: all from the table of commands and the schema of the configuration.
+std::string completion_script(const CLI::App& app, const std::string& shell);
+
+}  // namespace dtrain

@@ -1,0 +1,42 @@
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+// What a terminal is to the lines that go there: how wide it is, what a text takes of that, whether it shows colours,
+// and whether a progress bar stands on its last line. Texts have passed printable().
+
+namespace dtrain {
+
+/// Columns of the terminal behind `descriptor` at this moment; 0 where there is none, or where it does not tell.
+int terminal_columns(int descriptor);
+
+/// Columns that `text` takes on a terminal: 2 for a wide character of East Asia, none for one that combines with the
+/// one before it, else 1, by the C library's tables (wcwidth of C.UTF-8, whatever the locale is; a C library without
+/// that locale counts characters). A byte that is not UTF-8 takes 1.
+int shown_columns(std::string_view text);
+
+/// `text` where it takes no more than `columns`, else its beginning and "…", which fit. "" where `columns` < 1.
+std::string cut_to(std::string_view text, int columns);
+
+/// A cell of a table: `text`, cut or filled up with spaces on the right to exactly `columns`.
+std::string cell(std::string_view text, int columns);
+
+/// How wide a column of `names` is: as wide as the widest, from `least` to 48 columns; longer names are cut there.
+int cell_columns(const std::vector<std::string>& names, int least);
+
+/// Colours, as spdlog has them for errors and warnings, and the end of a colour.
+inline constexpr const char* kErrorColour = "\033[31m\033[1m";
+inline constexpr const char* kWarningColour = "\033[33m\033[1m";
+inline constexpr const char* kNoColour = "\033[m";
+/// Whether `descriptor` is a terminal, NO_COLOR is not set and TERM is not `dumb`. Takes no memory.
+bool shows_colour(int descriptor);
+/// `line` in `colour`, where `descriptor` shows colours.
+std::string coloured(const std::string& line, const char* colour, int descriptor);
+
+/// Notes that a progress bar stands on the last line of stderr's terminal, with the cursor at its beginning.
+void note_bar();
+/// Removes it, if one stands there, so that another line can take its place. Safe in a signal handler.
+void remove_bar();
+
+}  // namespace dtrain

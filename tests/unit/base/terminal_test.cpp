@@ -1,0 +1,74 @@
+#include "dtrain/base/terminal.hpp"
+
+#include <fcntl.h>
+#include <pty.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "support/catch.hpp"
+
+using namespace dtrain;
+
+TEST_CASE("characters take the columns that terminals give them") {
+  CHECK(shown_columns("") == 0);
+  CHECK(shown_columns("epoch 3/10") == 10);
+  CHECK(shown_columns("é") == 1);
+  CHECK(shown_columns("e\u0301") == 1);  // a letter and the accent that stands on it
+  CHECK(shown_columns("肺炎") == 4);
+  CHECK(shown_columns("ﾊｲ") == 2);  // halfwidth
+  CHECK(shown_columns("🫁") == 2);
+  CHECK(shown_columns("█░…–") == 4);
+  CHECK(shown_columns("a\u200Bb") == 2);  // of no width
+  CHECK(shown_columns("\xFF\xC3") == 2);  // no UTF-8
+}
+
+TEST_CASE("a text is cut to its columns, never within a character") {
+  CHECK(cut_to("Pneumonia", 9) == "Pneumonia");
+  CHECK(cut_to("Pneumonia", 8) == "Pneumon…");
+  CHECK(cut_to("肺炎かも", 8) == "肺炎かも");
+  CHECK(cut_to("肺炎かも", 6) == "肺炎…");
+  CHECK(cut_to("ae\u0301io", 3) == "ae\u0301…");
+  CHECK(cut_to("Pneumonia", 1) == "…");
+  CHECK(cut_to("Pneumonia", 0).empty());
+  for (int columns = 1; columns < 12; ++columns) CHECK(shown_columns(cut_to("肺e\u0301ab炎ﾊc█", columns)) <= columns);
+}
+
+TEST_CASE("the cells of a table's column are equally wide, whatever their names hold") {
+  const std::vector<std::string> names = {"Hernia", "肺炎", "Pleural_Thickening_with_Effusion", "e\u0301",
+                                          std::string(200, 'x')};
+  CHECK(cell_columns({"Hernia"}, 24) == 24);
+  CHECK(cell_columns({names[0], names[2]}, 24) == 32);
+  CHECK(cell_columns(names, 24) == 48);
+  for (const std::string& name : names) CHECK(shown_columns(cell(name, 48)) == 48);
+  CHECK(cell("肺炎", 6) == "肺炎  ");
+}
+
+TEST_CASE("the width is that of the window at this moment, and none where there is no terminal") {
+  int master = -1;
+  int terminal = -1;
+  winsize size{24, 61, 0, 0};
+  REQUIRE(openpty(&master, &terminal, nullptr, nullptr, &size) == 0);
+  CHECK(terminal_columns(terminal) == 61);
+  size.ws_col = 132;
+  REQUIRE(ioctl(master, TIOCSWINSZ, &size) == 0);
+  CHECK(terminal_columns(terminal) == 132);
+  setenv("TERM", "xterm", 1);
+  unsetenv("NO_COLOR");
+  CHECK(shows_colour(terminal));
+  CHECK(coloured("x", kErrorColour, terminal) == "\033[31m\033[1mx\033[m");
+  setenv("NO_COLOR", "1", 1);
+  CHECK_FALSE(shows_colour(terminal));
+  unsetenv("NO_COLOR");
+  setenv("TERM", "dumb", 1);
+  CHECK_FALSE(shows_colour(terminal));
+  setenv("TERM", "xterm", 1);
+  close(terminal);
+  close(master);
+  const int file = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  CHECK(terminal_columns(file) == 0);
+  CHECK_FALSE(shows_colour(file));
+  CHECK(coloured("x", kErrorColour, file) == "x");
+  close(file);
+}

@@ -1,0 +1,87 @@
+#include "dtrain/config/habits.hpp"
+
+#include <set>
+
+#include "dtrain/base/text.hpp"
+#include "dtrain/config/schema.hpp"
+#include "scratch_config.hpp"
+#include "support/catch.hpp"
+
+using namespace dtrain;
+using namespace dtrain::test;
+
+TEST_CASE("other programs' names lead to keys that are here, or to a sentence, and none is a name of ours") {
+  Experiment defaults;
+  std::set<std::string> keys;
+  std::set<std::string> ours;  // with the groups, at any depth
+  for (const Key& key : describe(defaults)) {
+    keys.insert(key.name);
+    for (size_t end = key.name.find('.'); end != std::string::npos; end = key.name.find('.', end + 1))
+      ours.insert(key.name.substr(0, end));
+    ours.insert(key.name);
+  }
+  std::set<std::string> names;
+  for (const Habit& habit : habits()) {
+    INFO(habit.name);
+    const std::string key = habit.key;
+    if (key.empty())
+      CHECK(std::string(habit.instead).starts_with("this version "));
+    else
+      CHECK(keys.contains(key.substr(0, key.find('='))));
+    CHECK(names.insert(habit.name).second);
+    CHECK_FALSE(ours.contains(habit.name));
+  }
+  for (const Group& group : groups())
+    if (!group.name.empty()) CHECK(keys.contains(key_of_group(group.name)) != (group.name == "distributed"));
+}
+
+TEST_CASE("an option that is a key is told as one") {
+  CHECK(option_as_key("--epochs", "5") == "epochs=5");
+  CHECK(option_as_key("--lr", "0.1") == "optimizer.learning_rate=0.1");
+  CHECK(option_as_key("-lr", "0.1") == "optimizer.learning_rate=0.1");
+  CHECK(option_as_key("--batch-size", "64") == "batch.per_rank=64");
+  CHECK(option_as_key("--Batch_Size", "") == "batch.per_rank=VALUE");
+  CHECK(option_as_key("--optimizer.momentum", "0.9") == "optimizer.momentum=0.9");
+  CHECK(option_as_key("--momentum", "0.9") == "optimizer.momentum=0.9");
+  CHECK(option_as_key("--optimizer", "sgd") == "optimizer.name=sgd");
+  CHECK(option_as_key("--data-dir", "/my data") == "'data.root=/my data'");
+  CHECK(option_as_key("--amp", "") == "precision=fp16");
+  CHECK(option_as_key("--early-stopping", "5").starts_with("this version has no early stopping"));
+  CHECK(option_as_key("--gpus", "4").starts_with("this version leaves processes to the launcher"));
+  CHECK(option_as_key("--learning-rte", "1").empty());
+  CHECK(option_as_key("--learning-rte", "1", true) == "optimizer.learning_rate=1");
+  CHECK(option_as_key("--frobnicate", "1", true).empty());
+  CHECK(option_as_key("--", "1", true).empty());
+}
+
+TEST_CASE("keys of other programs are told with ours, or that this version has no such thing") {
+  for (const auto& [typed, wanted] : std::vector<std::pair<std::string, std::string>>{
+           {"lr=0.1", "(did you mean 'optimizer.learning_rate'?)"},
+           {"batch_size=64", "(did you mean 'batch.per_rank'?)"},
+           {"trainer.max_epochs=5", "(did you mean 'epochs'?)"},
+           {"optimizer.LR=0.1", "(did you mean 'optimizer.learning_rate'?)"},
+           {"optimizer.type=sgd", "(did you mean 'optimizer.name'?)"},
+           {"data.num_workers=4", "(did you mean 'data.loader.threads'?)"},
+           {"scheduler.gamma=0.1", "(did you mean 'schedule.decay.factor'?)"},
+           {"early_stopping.patience=5", "; this version has no early stopping"},
+           {"freeze.backbone=true", "; this version cannot freeze layers"},
+           {"model.freeze=true", "; this version cannot freeze layers"},
+           {"loss.class_weights=[1, 2]", "; this version has no weights of classes; loss.pos_weight"},
+           {"Epochs=5", "(did you mean 'epochs'?)"},
+           {"optimizer=adam", "(did you mean 'optimizer.name'?)"},
+           {"data.image.n=1", "unknown key 'data.image.n'"},
+       })
+    CHECK_THAT(errors_of("data: {format: synthetic}\n", {typed}), Catch::Contains(wanted));
+}
+
+TEST_CASE("words are offered whatever their case") {
+  for (const auto& [typed, wanted] : std::vector<std::pair<std::string, std::string>>{
+           {"optimizer.name=AdamW", "'adamw'"},
+           {"optimizer.name=adamW", "'adamw'"},
+           {"optimizer.name=SGD", "'sgd'"},
+           {"optimizer.name=Adam", "'adam'"},
+           {"model.name=ResNet50", "'resnet50'"},
+           {"precision=FP16", "'fp16'"},
+       })
+    CHECK_THAT(errors_of("data: {format: synthetic}\n", {typed}), Catch::Contains("(did you mean " + wanted + "?)"));
+}
