@@ -249,7 +249,7 @@ int main(int argc, char** argv) {
   Options options("Damages checkpoint files in memory and counts which damages are found and named.");
   options.number("--count", campaign.count, "damages", 1);
   options.number("--trial", campaign.trial, "this damage alone, counted from 0", 0);
-  options.one_of("--count", "--trial");
+  options.require_any({"--count", "--trial"});
   options.seed(campaign.seed);
   if (const auto code = options.read(argc, argv)) return *code;
   return run(campaign) ? 0 : 1;

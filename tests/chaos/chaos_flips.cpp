@@ -136,7 +136,7 @@ int main(int argc, char** argv) {
   Campaign campaign;
   Options options("Flips bits on one rank and counts which of them are found. Under mpirun, two ranks or more.");
   options.number("--count", campaign.count, "bits to flip", 1);
-  options.one_of("--count");
+  options.require_any({"--count"});
   options.seed(campaign.seed);
   options.number("--share-steps", campaign.share_steps, "least steps in which the cost is measured; 0: not measured",
                  0);

@@ -168,7 +168,7 @@ int main(int argc, char** argv) {
   Options options("Damages packed shards and counts which damages are found and named.");
   options.number("--count", count, "damages", 1);
   options.number("--trial", trial, "this damage alone, counted from 0", 0);
-  options.one_of("--count", "--trial");
+  options.require_any({"--count", "--trial"});
   options.seed(seed);
   if (const auto code = options.read(argc, argv)) return *code;
   std::string folder = (std::filesystem::temp_directory_path() / "dtrain-chaos-XXXXXX").string();

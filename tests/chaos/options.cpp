@@ -25,11 +25,10 @@ void Options::text(const std::string& name, std::string& value, const std::strin
   impl_->app.add_option(name, value, help);
 }
 
-void Options::one_of(const std::string& first, const std::string& second) {
+void Options::require_any(const std::vector<std::string>& names) {
   CLI::Option_group* group = impl_->app.add_option_group("what");
-  group->add_option(impl_->app.get_option(first));
-  if (!second.empty()) group->add_option(impl_->app.get_option(second));
-  group->require_option(1, 2);
+  for (const std::string& name : names) group->add_option(impl_->app.get_option(name));
+  group->require_option(1, names.size());
 }
 
 std::optional<int> Options::read(int argc, char** argv) {

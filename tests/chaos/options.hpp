@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace dtrain {
 
@@ -19,8 +20,8 @@ class Options {
   void number(const std::string& name, int64_t& value, const std::string& help, int64_t least);
   void seed(uint64_t& value);
   void text(const std::string& name, std::string& value, const std::string& help);
-  /// One of these must be given.
-  void one_of(const std::string& first, const std::string& second = "");
+  /// One of these must be given; several may be.
+  void require_any(const std::vector<std::string>& names);
 
   /// Nothing if the program is to go on; else its exit code, after the help or the mistake was printed.
   std::optional<int> read(int argc, char** argv);

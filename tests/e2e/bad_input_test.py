@@ -1,6 +1,5 @@
 """What users get wrong: one clear last line, the right exit code, no crash, no hang, alone and under mpirun."""
 
-import ctypes
 import json
 import os
 import shutil
@@ -19,13 +18,6 @@ XRAY = {"data": {"format": "nih_cxr14", "root": "xray", "labels": "Data_Entry_20
 CELLS = {"model": {"name": "unet"}, "data": {"format": "image_mask", "root": "cells"}}
 SOON = 20  # seconds: before any waiting for ranks, data or time limits; a busy machine is no failure
 LINE_LIMIT = 400  # characters of a sentence that is still one
-LIBC = ctypes.CDLL(None)
-
-
-def without_write_override():
-    """Root may write anywhere; without this capability the mode of a folder counts for root as well."""
-    if os.geteuid() == 0:
-        LIBC.prctl(24, 1, 0, 0, 0)  # PR_CAPBSET_DROP, CAP_DAC_OVERRIDE
 
 
 def huge_png(width, height):
@@ -261,11 +253,17 @@ class BadInput(program.ProgramTest):
         self.fails(checked, 65, "7 findings")
         for victim in victims.values():
             self.assertIn(str(victim), checked.err)
-        for kind in (("png", "cut"), ("png", "bomb")):
+        jobs = {}
+        for kind in (("png", "cut"), ("png", "bomb"), ("jpg", "headless"), ("png", "nothing"), ("png", "text")):
             alone = self.copy("chips", "_".join(kind))
             shutil.copy(victims[kind], alone / "good" / victims[kind].name)
-            self.check_cases(("small", 65, alone / "good" / victims[kind].name,
-                              (f"data.root={alone.name}", "data.split.valid=0", "--progress", "none")))
+            jobs[alone] = victims[kind].name
+        trained = program.all_of([lambda alone=alone: self.call("--config", "small.yaml", "--run-dir", f"run_{alone.name}", "--progress", "none",
+                                                                f"data.root={alone.name}", "data.split.valid=0") for alone in jobs])
+        for (alone, name), ended in zip(jobs.items(), trained):
+            with self.subTest(alone.name):
+                self.fails(ended, 65, alone / "good" / name)
+                self.assertFalse(self.run_at(f"run_{alone.name}").done())
 
     def test_a_damaged_picture_on_any_rank_ends_all(self):
         root = self.copy("chips", "one_bad")
@@ -303,7 +301,7 @@ class BadInput(program.ProgramTest):
         def job(number, first, second):
             common = ("--config", "small.yaml", "--run-dir", f"unlike_{self.id().rpartition('.')[2]}_{number}", "--progress", "none")
             return lambda: self.call_ranks((*common, *first), (*common, *second), **how)
-        jobs = program.at_once([job(number, first, second) for number, (first, second, *_) in enumerate(cases)])
+        jobs = program.all_of([job(number, first, second) for number, (first, second, *_) in enumerate(cases)])
         for (first, second, code, rank, *words), ended in zip(cases, jobs):
             with self.subTest(first=first, second=second):
                 self.fails(ended, code, *words, rank=rank)
@@ -404,8 +402,9 @@ class BadInput(program.ProgramTest):
         locked = self.folder / "locked"
         locked.mkdir()
         locked.chmod(0o555)
-        ended = self.call("--config", "small.yaml", "--run-dir", "locked/run", before=without_write_override)
-        self.fails(ended, 77, "locked/run")
+        for ranks in (None, 2):
+            ended = self.call("--config", "small.yaml", "--run-dir", "locked/run", ranks=ranks, through=program.without_write_override())
+            self.fails(ended, 77, "locked/run", rank=0 if ranks else None)
         (self.folder / "a_file").write_text("in the way")
         ended = self.call("--config", "small.yaml", "--run-dir", "a_file")
         self.assertIn(ended.code, (66, 74, 77), ended)
@@ -423,7 +422,7 @@ class BadInput(program.ProgramTest):
 
     def test_divergence_is_agreed_by_all_ranks(self):
         options = ("optimizer.name=sgd", "optimizer.learning_rate=1e30")
-        for ended in self.check_cases(("small", 79, "the loss", "optimizer.learning_rate", options), ranks=(2,)):
+        for ended in self.check_cases(("small", 79, "the loss", "optimizer.learning_rate", options), ranks=(None, 3)):
             self.assertRegex(ended.errors[0], r"in step \d+")
 
 

@@ -5,7 +5,6 @@ import json
 import math
 import os
 import re
-import resource
 import shlex
 import shutil
 
@@ -82,19 +81,17 @@ class Commands(program.ProgramTest):
         self.assertEqual(self.good("--version", ranks=2).out.count("dtrain "), 1)
 
     def test_output_that_finds_no_room_or_no_reader_ends_with_74(self):
-        def full():
-            os.dup2(os.open("/dev/full", os.O_WRONLY), 1)
-
-        def nobody_reads():
-            reading, writing = os.pipe()
-            os.close(reading)
-            os.dup2(writing, 1)
+        full = program.redirected(">/dev/full")
         # main() looks at the stream at every end; check flushes it in the middle.
-        for words, before in ((("--help",), full), (("--help",), nobody_reads), (("info", "--json"), full),
-                              (("check", "--config", "chips.yaml", "--quick", "--output", "unread.json"), full)):
-            with self.subTest(words, before=before.__name__):
-                self.fails(self.call(*words, before=before), 74, "standard output")
-        self.fails(self.call("info", before=lambda: os.close(1)), 74, "standard output", "Bad file descriptor")
+        cases = ((("--help",), full), (("--help",), program.unread(1)), (("info", "--json"), full),
+                 (("check", "--config", "chips.yaml", "--quick"), full), (("--config", "chips.yaml", "--print-config"), full),
+                 (("sample", "--kind", "chips", "--count", "1", "--output", "unsaid"), full),
+                 (("bench", "step", "--limit-steps", "1", "model.name=small_cnn", "data.image.size=[32,32]", "batch.per_rank=2"), full))
+        jobs = [lambda words=words, through=through: self.call(*words, through=through) for words, through in cases]
+        for (words, through), ended in zip(cases, program.all_of(jobs)):
+            with self.subTest(words, through=through):
+                self.fails(ended, 74, "standard output")
+        self.fails(self.call("info", through=program.redirected(">&-")), 74, "standard output", "Bad file descriptor")
 
     def test_info_ends_in_one_json_object(self):
         ended = self.good("info", "--json")
@@ -103,7 +100,7 @@ class Commands(program.ProgramTest):
         self.assertIn("Open MPI", facts["mpi"])
         self.assertTrue(0 < facts["memory_free_mb"] <= facts["memory_limit_mb"], facts)
         limit = 3 << 30
-        bound = self.good("info", "--json", before=lambda: resource.setrlimit(resource.RLIMIT_DATA, (limit, limit)))
+        bound = self.good("info", "--json", through=program.limited("data", limit))
         self.assertIn("that ulimit -d has as its limit", bound.out)
         self.assertEqual((bound.json()["memory_bound"], bound.json()["memory_limit_mb"]), ("ulimit -d", limit / 1e6))
         self.assertIn(facts["libtorch"], ended.out.splitlines()[0])
@@ -180,6 +177,7 @@ class Commands(program.ProgramTest):
         none = sum(row["Finding Labels"] == "No Finding" for row in table)
         self.assertEqual(sum(part["without_any_label"] for part in parts if part["samples"]), none)
         self.assertEqual((facts["leaks"], facts["warnings"]), ([], []))
+        self.assertNotIn("leak", self.run_of("xray")[0].err)
         leaky = self.call("check", "--config", "xray.yaml", "--json", "data.split.by=sample")
         self.assertEqual((leaky.code, len(leaky.errors)), (65, 1), leaky)
         self.assertIn("split leak", leaky.err)
@@ -283,9 +281,7 @@ class Commands(program.ProgramTest):
         self.assertLessEqual({"train", "reducer", "loader 0"}, lanes)
 
     def test_a_run_without_standard_streams_leaves_what_any_other_does(self):
-        def close_all():
-            os.closerange(0, 3)
-        ended = self.call("--config", "chips.yaml", "--run-dir", "streamless", before=close_all)
+        ended = self.call("--config", "chips.yaml", "--run-dir", "streamless", through=program.redirected("<&- >&- 2>&-"))
         self.assertEqual(ended.code, 0, ended)
         run = self.run_at("streamless")
         self.assertEqual(run.hash(), self.run_of("chips")[1].hash())

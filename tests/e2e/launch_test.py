@@ -41,8 +41,8 @@ class Launch(program.ProgramTest):
         self.assertFalse((self.folder / "foreign").exists())
 
     def test_a_rank_that_is_bound_to_one_core_is_told_once(self):
-        bind = lambda: os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # noqa: E731
-        ended = self.good("--config", "small.yaml", "--dry-run", ranks=2, before=bind, env={"SLURM_CPUS_PER_TASK": "8"})
+        one_core = ["taskset", "--cpu-list", str(min(os.sched_getaffinity(0)))]
+        ended = self.good("--config", "small.yaml", "--dry-run", ranks=2, through=one_core, env={"SLURM_CPUS_PER_TASK": "8"})
         self.assertEqual(ended.err.count("is bound to"), 1, ended)
         self.assertRegex(ended.err, r"rank 0 on \S+ is bound to 1 core, although Slurm was asked for 8 a task: .*mpirun --bind-to none")
         if len(os.sched_getaffinity(0)) > 1:

@@ -3,7 +3,6 @@
 import itertools
 import pathlib
 import re
-import resource
 import shutil
 import tarfile
 
@@ -177,7 +176,7 @@ class Loader(program.ProgramTest):
         ended = self.good("--config", "good.yaml", "--run-dir", "roomless", "--dry-run", "data.loader.cache=ram", "batch.per_rank=1",
                           "data={format: synthetic, root: , synthetic: {samples: 20000, classes: 2}, "
                           "image: {size: [1024, 1024], window: [32, 32]}}", "task=multiclass", ranks=2,
-                          before=lambda: resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY)))
+                          through=program.limited("data", MEMORY))
         self.assertRegex(ended.err, r"no cache: data\.loader\.cache ram needs about [\d,]+ MB on each host, and \S+ can give [\d,]+ MB")
         self.assertIn("one step taken", ended.err)
 

@@ -1,8 +1,8 @@
 """dtrain pack from end to end: the same bytes for any number of ranks, the same training bits as from the source, what is cut or
 killed goes on, damage is named, and Python reads what is written."""
 
-import os
 import re
+import shutil
 import signal
 import struct
 import subprocess
@@ -94,14 +94,17 @@ class Pack(program.ProgramTest):
             self.assertIn(f"packed shards, {COUNT} records", self.good("check", "--config", "packed.yaml", *words).out)
 
     def test_a_pack_that_is_killed_goes_on_to_the_same_bytes(self):
-        words = ["pack", "--config", "source.yaml", "--output", "killed", "--samples-per-shard", "1"]
-        started = self.start(*words)
-        program.wait_until(lambda: len(list(self.folder.glob("killed/*.dtpack"))) >= 3, 60, "three shards")
-        started.kill()
+        pictures = shutil.copytree(self.folder / "chips", self.folder / "late_chips")
+        words = ["pack", "--config", "source.yaml", "data.root=late_chips", "--output", "killed", "--samples-per-shard", "1"]
+        with program.Lease(max(pictures.rglob("*.*"))):  # the last of its part, which it cannot read
+            started = self.start(*words)
+            try:
+                program.wait_until(lambda: program.waits_for_lease(started.process.pid), 60, "the last picture")
+            finally:
+                started.kill()
         started.ended()
-        there = len(list(self.folder.glob("killed/*.dtpack")))
-        if there < COUNT:
-            self.fails(self.call("check", "--config", "packed.yaml", "data.root=killed"), 65, "not packed to its end")
+        self.assertGreater(len(list(self.folder.glob("killed/*.dtpack"))), 3)
+        self.fails(self.call("check", "--config", "packed.yaml", "data.root=killed"), 65, "not packed to its end")
         again = self.good(*words, ranks=2)
         self.assertRegex(again.err, rf"[1-9]\d* were there already")
         self.good("pack", "--config", "source.yaml", "--output", "whole", "--samples-per-shard", "1")
@@ -109,12 +112,18 @@ class Pack(program.ProgramTest):
         self.assertIn(f"; {COUNT} were there already", self.good(*words).err)
 
     def test_a_pack_that_is_stopped_says_so_and_goes_on(self):
-        words = ["pack", "--config", "source.yaml", "--output", "stopped", "--samples-per-shard", "1", "--codec", "deflate", "data.image.size=[400, 400]"]
-        started = self.start(*words, ranks=2)
-        program.wait_until(lambda: len(list(self.folder.glob("stopped/*.dtpack"))) >= 3, 60, "three shards")
-        for number in (signal.SIGSTOP, signal.SIGUSR1, signal.SIGCONT):  # held, so that none is through before the signal comes
-            for rank in started.ranks():
-                os.kill(rank, number)
+        pictures = shutil.copytree(self.folder / "chips", self.folder / "held_chips")
+        words = ["pack", "--config", "source.yaml", "data.root=held_chips", "--output", "stopped", "--samples-per-shard", "1"]
+        # One rank comes to this picture before others of its own, and goes no further; the other one writes its shards.
+        with program.Lease(min(pictures.rglob("*.*"))):
+            started = self.start(*words, ranks=2)
+            try:
+                program.wait_until(lambda: len(list(self.folder.glob("stopped/*.dtpack"))) >= 3, 60, "three shards")
+                program.wait_until(lambda: any(map(program.waits_for_lease, started.ranks())), 60, "a rank at the picture")
+                program.signal_through_mpirun(started, signal.SIGUSR1)
+            except BaseException:
+                started.kill()
+                raise
         ended = started.wait(60)
         self.assertEqual(ended.code, 75, ended)
         self.assertIn("stopped; whole shards are kept, and the same line goes on from there", ended.err)

@@ -8,6 +8,7 @@ import contextlib
 import csv
 import fcntl
 import hashlib
+import itertools
 import json
 import os
 import pathlib
@@ -51,6 +52,28 @@ def environment(extra=None):
 def command(words, ranks=None):
     launcher = [] if ranks is None else [MPIEXEC, "--oversubscribe", "--bind-to", "none", "-np", str(ranks)]
     return launcher + [DTRAIN] + [str(word) for word in words]
+
+
+# What may stand before a call (through=) whose process is to be unusual. What Python itself offers, preexec_fn, would run in a copy
+# of a process of many threads, in which a lock may be held for ever.
+def limited(what, most):
+    """A limit by its name in prlimit, as in limited("data", 3 << 30)."""
+    return ["prlimit", f"--{what}={most}"]
+
+
+def redirected(streams):
+    """Streams as a shell writes them: redirected(">/dev/full 2>&-")."""
+    return ["sh", "-c", f'exec "$0" "$@" {streams}']
+
+
+def unread(descriptor):
+    """A pipe that nobody reads any more."""
+    return ["sh", "-c", f'pipe=$(mktemp -u) && mkfifo "$pipe" && exec 9<>"$pipe" {descriptor}>"$pipe" 9<&- && rm "$pipe" && exec "$0" "$@"']
+
+
+def without_write_override():
+    """Root may write anywhere; without this capability the mode of a folder counts for root as well."""
+    return ["setpriv", "--bounding-set=-dac_override"] if os.geteuid() == 0 else []
 
 
 def commands_of_ranks(words_of_ranks, env_of_ranks=None):
@@ -143,6 +166,31 @@ def signal_and_wait(pid, number):
     wait_until(lambda: not in_status(pid, "ShdPnd", number), 30, f"signal {number} to come")
 
 
+def stands_still(pid):
+    """Every thread of the process has been stopped."""
+    states = []
+    for path in pathlib.Path(f"/proc/{pid}/task").glob("*/stat"):
+        with contextlib.suppress(OSError):
+            states.append(path.read_text().rpartition(")")[2].split()[0])
+    return set(states) == {"T"}
+
+
+def signal_through_mpirun(job, number):
+    """Sends a signal to mpirun and waits until it has come to every rank. The ranks stand still until mpirun has passed it on to
+    all of them."""
+    ranks = job.ranks()
+    for pid in ranks:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        wait_until(lambda: all(map(stands_still, ranks)), 30, "the ranks to stand still")  # a thread that runs would take the signal
+        job.send(number)
+        wait_until(lambda: all(in_status(pid, "ShdPnd", number) for pid in ranks), 30, f"signal {number} to be passed on")
+    finally:
+        for pid in ranks:
+            os.kill(pid, signal.SIGCONT)
+    wait_until(lambda: not any(in_status(pid, "ShdPnd", number) for pid in ranks), 30, f"signal {number} to come")
+
+
 class Ended:
     """How one call of dtrain ended."""
 
@@ -158,14 +206,15 @@ class Ended:
 
 
 class Started:
-    """A call of dtrain that is still running. Its output goes to files, so that it never waits for a reader."""
+    """A call of dtrain that is still running. Its output goes to files, so that it never waits for a reader. through: a command that
+    becomes this one, as limited() gives it."""
 
-    def __init__(self, words, ranks=None, env=None, cwd=None, before=None, line=None):
-        self.words = line or command(words, ranks)
+    def __init__(self, words, ranks=None, env=None, cwd=None, through=(), line=None):
+        self.words = [*through, *(line or command(words, ranks))]
         self.out, self.err = tempfile.TemporaryFile("w+"), tempfile.TemporaryFile("w+")
         self.since = time.monotonic()
         self.process = subprocess.Popen(self.words, stdin=subprocess.DEVNULL, stdout=self.out, stderr=self.err,
-                                        env=environment(env), cwd=cwd, start_new_session=True, preexec_fn=before)
+                                        env=environment(env), cwd=cwd, start_new_session=True)
 
     def send(self, number):
         self.process.send_signal(number)
@@ -310,6 +359,7 @@ class ProgramTest(unittest.TestCase):
     """A temporary folder per test class, which is the working directory of all its calls."""
 
     maxDiff = None
+    reports = itertools.count(1)
 
     @classmethod
     def setUpClass(cls):
@@ -331,13 +381,16 @@ class ProgramTest(unittest.TestCase):
         return made.result()
 
     @classmethod
-    def start(cls, *words, ranks=None, env=None, before=None):
-        return Started(words, ranks, env, cls.folder, before)
+    def start(cls, *words, ranks=None, env=None, through=()):
+        """Each `check` that names no report writes one of its own: tests run side by side in this folder."""
+        if words[:1] == ("check",) and "--output" not in words:
+            words += ("--output", f"check-{next(cls.reports)}.json")
+        return Started(words, ranks, env, cls.folder, through)
 
     @classmethod
-    def call(cls, *words, ranks=None, env=None, timeout=60, before=None):
+    def call(cls, *words, ranks=None, env=None, timeout=60, through=()):
         """Runs dtrain to its end, alone or as `ranks` processes under mpirun."""
-        return cls.start(*words, ranks=ranks, env=env, before=before).wait(timeout)
+        return cls.start(*words, ranks=ranks, env=env, through=through).wait(timeout)
 
     @classmethod
     def call_ranks(cls, *words_of_ranks, env_of_ranks=None, timeout=60):
@@ -391,17 +444,17 @@ class ProgramTest(unittest.TestCase):
         self.assertEqual([path.name for path in self.folder.glob("core*")], [])
 
 
-def at_once(calls, most=3):
+def all_of(calls, most=3):
     """What the calls give, in their order; `most` of them are made at a time."""
     with concurrent.futures.ThreadPoolExecutor(most) as pool:
         return [made.result() for made in [pool.submit(call) for call in calls]]
 
 
 class SideBySide(unittest.TestSuite):
-    """Runs the tests of a class at_once at a time, because most of a test is waiting for programs to start and to end. Each is
-    told in one line when it is over."""
+    """Runs `most` tests of a class at a time, because most of a test is waiting for programs to start and to end. Each is told in one
+    line when it is over."""
 
-    at_once = 3
+    most = 3
 
     def run(self, result, debug=False):
         tests = list(self)
@@ -412,23 +465,37 @@ class SideBySide(unittest.TestSuite):
             self.run_class(type(tests[0]), tests, result)
         return result
 
+    @staticmethod
+    def refuse_what_is_not_called(kind):
+        """unittest's own suite would call these; here they would be left out without a word."""
+        left_out = [name for name in ("setUpModule", "tearDownModule") if hasattr(sys.modules[kind.__module__], name)]
+        if kind.tearDownClass.__func__ is not unittest.TestCase.tearDownClass.__func__:
+            left_out.append("tearDownClass")
+        if left_out:
+            raise TypeError(f"{kind.__name__}: {' and '.join(left_out)} would not be called; use setUpClass and addClassCleanup")
+
     def run_class(self, kind, tests, result):
         lock = threading.Lock()
 
         def one(test):
+            if result.shouldStop:
+                return
             own, since = unittest.TestResult(), time.monotonic()
             test.run(own)
-            how = "skipped" if own.skipped else "ok" if own.wasSuccessful() else "FAIL"
+            how = "FAIL" if not own.wasSuccessful() else "skipped" if own.skipped else "ok"
             with lock:
                 result.testsRun += 1
-                for mine, whole in ((own.errors, result.errors), (own.failures, result.failures), (own.skipped, result.skipped)):
-                    whole.extend(mine)
+                for what in ("errors", "failures", "skipped", "expectedFailures", "unexpectedSuccesses"):
+                    getattr(result, what).extend(getattr(own, what))
+                if result.failfast and not own.wasSuccessful():
+                    result.stop()
                 print(f"{test} ... {how} {time.monotonic() - since:.1f} s", file=sys.stderr, flush=True)
 
         try:
+            self.refuse_what_is_not_called(kind)
             if not getattr(kind, "__unittest_skip__", False):
                 kind.setUpClass()
-            with concurrent.futures.ThreadPoolExecutor(self.at_once) as pool:
+            with concurrent.futures.ThreadPoolExecutor(self.most) as pool:
                 for done in [pool.submit(one, test) for test in tests]:
                     done.result()
         except unittest.SkipTest as reason:
@@ -439,6 +506,8 @@ class SideBySide(unittest.TestSuite):
             result.addError(tests[0], sys.exc_info())
         finally:
             kind.doClassCleanups()
+            for failure in kind.tearDown_exceptions:
+                result.addError(tests[0], failure)
 
 
 def main(at_once=1):
@@ -449,7 +518,7 @@ def main(at_once=1):
     signal.signal(signal.SIGIO, signal.SIG_IGN)
     loader = unittest.TestLoader()
     if at_once > 1:
-        SideBySide.at_once = at_once
+        SideBySide.most = at_once
         loader.suiteClass = SideBySide
     result = unittest.main(exit=False, verbosity=2, testLoader=loader).result
     if not result.wasSuccessful() or (result.skipped and os.environ.get("DTRAIN_REQUIRE_ALL") == "1"):

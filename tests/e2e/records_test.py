@@ -3,7 +3,6 @@
 import gzip
 import io
 import os
-import resource
 import struct
 import tarfile
 
@@ -128,13 +127,12 @@ class Records(program.ProgramTest):
         plain = self.peak_of("info")
         self.assertLess(self.peak_of(*words) - plain, 1.3 * (256 << 20))  # 1.2, and pages of the program
         most = plain + (200 << 20)
-        self.fails(self.call(*words, before=lambda: resource.setrlimit(resource.RLIMIT_DATA, (most, most))), 71,
+        self.fails(self.call(*words, through=program.limited("data", most)), 71,
                    "decompressing", "a.tar.gz needs", "ulimit -d can give", "decompress it once on disk")
         self.fails(self.call(*words, "data.loader.decompressed_mb=100"), 65, "a.tar.gz holds more than 100,000,000 bytes",
                    "data.loader.decompressed_mb")
         self.fails(self.call("check", "--quick", "--config", "tar.yaml", "data={format: synthetic, root: null}",
-                             "data.synthetic.samples=100000000",
-                             before=lambda: resource.setrlimit(resource.RLIMIT_DATA, (most, most))), 71,
+                             "data.synthetic.samples=100000000", through=program.limited("data", most)), 71,
                    "the table of the samples", "ulimit -d can give")
 
     def peak_of(self, *words):

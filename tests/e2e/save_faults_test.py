@@ -2,7 +2,6 @@
 and goes on from there to the same bits."""
 
 import os
-import resource
 import shutil
 import signal
 import subprocess
@@ -92,23 +91,20 @@ class SaveFaults(program.ProgramTest):
 
     def test_a_limit_on_the_size_of_files_ends_in_74_and_not_in_a_signal(self):
         size = self.run_at("whole").checkpoints()[-1].stat().st_size
-        ended = self.call("--config", "chips.yaml", "--run-dir", "limited",
-                          before=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size // 2, size // 2)))
+        ended = self.call("--config", "chips.yaml", "--run-dir", "limited", through=program.limited("fsize", size // 2))
         self.fails(ended, 74, "File too large")
         self.assertEqual(list((self.folder / "limited/checkpoints").iterdir()), [])
 
-    @unittest.skipUnless(may_mount(), "mounting a small file system takes root and unshare")
     def test_a_limit_on_memory_ends_in_71_wherever_it_is_met(self):
         codes = []
         for megabytes in range(320, 4000, 10):  # from where the dynamic linker finds no room (127) to where all is well
-            def limit(most=megabytes * 1_000_000):
-                resource.setrlimit(resource.RLIMIT_AS, (most, most))
-            codes.append(self.call("check", "--config", "chips.yaml", before=limit).code)
+            codes.append(self.call("check", "--config", "chips.yaml", through=program.limited("as", megabytes * 1_000_000)).code)
             if codes[-4:] == [0] * 4:
                 break
         self.assertLessEqual(set(codes), {0, 71, 127})
         self.assertGreaterEqual(codes.count(71), 3, codes)
 
+    @unittest.skipUnless(may_mount(), "mounting a small file system takes root and unshare")
     def test_a_full_file_system_keeps_what_was_saved(self):
         size = self.run_at("whole").checkpoints()[-1].stat().st_size
         for room, saved in ((64 << 10, 0), (size * 2, 1)):

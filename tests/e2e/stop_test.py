@@ -1,7 +1,7 @@
 """No run is lost: one job to a run folder, saves that fail, and stops that come at an awkward moment."""
 
+import json
 import os
-import resource
 import signal
 
 import program
@@ -103,9 +103,7 @@ class Stop(program.ProgramTest):
 
     def no_room(self, name, *words):
         """A job whose files cannot grow beyond what a checkpoint needs."""
-        def limit():
-            resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
-        return self.call("--config", "small.yaml", "--run-dir", name, *words, before=limit)
+        return self.call("--config", "small.yaml", "--run-dir", name, *words, through=program.limited("fsize", 200_000))
 
     def test_saves_that_fail_are_told_and_do_not_end_training_before_max_failed(self):
         ended = self.no_room("no_room", "checkpoint.max_failed=100", "checkpoint.every=2 steps", "data.split.valid=0")
@@ -160,6 +158,8 @@ class Stop(program.ProgramTest):
         self.assertEqual(ended.code, 75, ended)
         self.assertIn("stopped at step", ended.err)
         self.assertEqual(len(run.checkpoints()), 1)
+        state = json.loads(program.checkpoint_header(run.checkpoints()[0])["__metadata__"]["state"])
+        self.assertLess(state["elapsed_s"], 3)  # of training; twice the time, for a machine that stands still meanwhile
         step = run.events("step")[-1]["step"]
         self.good(*words, "--limit-steps", 2)
         self.assertEqual([event["step"] for event in run.events("resume")], [step])
@@ -208,7 +208,7 @@ class Stop(program.ProgramTest):
         ended = job.wait(30)
         self.assertEqual(ended.code, 75, ended)
         self.assertEqual(program.result_of(run.checkpoints()[-1]), run.hash())
-        job = self.start("--config", "small.yaml", "--run-dir", "nohup", *FOR_EVER, before=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+        job = self.start("--config", "small.yaml", "--run-dir", "nohup", *FOR_EVER, through=["nohup"])
         run = self.run_at("nohup")
         try:
             program.wait_until(lambda: run.steps_logged() >= 3, 60, "step 3")

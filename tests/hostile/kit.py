@@ -43,8 +43,8 @@ class Skip(Exception):
 class Call:
     """One call of dtrain: its words, and what is unusual about it."""
 
-    def __init__(self, *words, env=None, before=None, meanwhile=None, line=None, after=None):
-        self.words, self.env, self.before, self.meanwhile, self.line, self.after = words, env or {}, before, meanwhile, line, after
+    def __init__(self, *words, env=None, through=(), meanwhile=None, line=None, after=None):
+        self.words, self.env, self.through, self.meanwhile, self.line, self.after = words, env or {}, through, meanwhile, line, after
 
 
 class Case:
@@ -299,7 +299,7 @@ def run(site, call, seconds):
     with contextlib.suppress(OSError):
         pathlib.Path("/proc/self/clear_refs").write_text("5")  # our own peak begins anew
     own_mb = megabytes(os.getpid(), "VmHWM")
-    started = program.Started(call.words, line=call.line, env={**site.environment(), **call.env}, cwd=site.work, before=call.before)
+    started = program.Started(call.words, line=call.line, env={**site.environment(), **call.env}, cwd=site.work, through=call.through)
     watched = Watched(started.words)
     pid = started.process.pid
     helper = call.meanwhile(started) if call.meanwhile else None

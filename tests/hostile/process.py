@@ -4,7 +4,6 @@ import contextlib
 import os
 import pathlib
 import re
-import resource
 import shutil
 import signal
 import subprocess
@@ -36,30 +35,7 @@ COMMANDS = {
     "version": ("--version",),
 }
 
-
-def put(descriptor, path):
-    """Before the program starts: this descriptor is that file."""
-    def before():
-        file = os.open(path, os.O_RDWR)
-        os.dup2(file, descriptor)
-        os.close(file)
-    return before
-
-
-def broken_pipe(descriptor):
-    def before():
-        read, write = os.pipe()
-        os.dup2(write, descriptor)
-        os.close(read)
-        os.close(write)
-    return before
-
-
-def closed(*descriptors):
-    def before():
-        for descriptor in descriptors:
-            os.close(descriptor)
-    return before
+CLOSED = "<&- >&- 2>&-"
 
 
 def table_is_a_table(site):
@@ -73,10 +49,10 @@ def table_is_a_table(site):
     return ""
 
 
-def stream(name, codes, words, before, **limits):
+def stream(name, codes, words, through, **limits):
     def make(site):
         site.trained()
-        return Call(*words, before=before, after=lambda watched: table_is_a_table(site))
+        return Call(*words, through=through, after=lambda watched: table_is_a_table(site))
     case(name, codes, **limits)(make)
 
 
@@ -84,18 +60,18 @@ for what, words in COMMANDS.items():
     # Training prints nothing but its log, which is a file's too.
     codes = (0, 74) if what in ("train", "sample") else 74
     why = "what it says on stdout is beside its work" if codes != 74 else ""
-    stream(f"streams/full/{what}", codes, words, put(1, "/dev/full"), why=why)
-    stream(f"streams/pipe/{what}", codes, words, broken_pipe(1), why=why)
+    stream(f"streams/full/{what}", codes, words, program.redirected(">/dev/full"), why=why)
+    stream(f"streams/pipe/{what}", codes, words, program.unread(1), why=why)
 for what in ("check", "train", "eval-json", "verify", "info", "pack"):
     words = COMMANDS[what]
-    for name, descriptors in {"all": (0, 1, 2), "out": (1,), "err": (2,), "in": (0,), "out-and-err": (1, 2)}.items():
+    for name, streams in {"all": CLOSED, "out": ">&-", "err": "2>&-", "in": "<&-", "out-and-err": ">&- 2>&-"}.items():
         if name in ("in", "out-and-err") and what not in ("train", "check"):
             continue
-        stream(f"streams/closed-{name}/{what}", (0, 74), words, closed(*descriptors), why="a closed stream is one that nobody reads",
-               mute=2 in descriptors)
-    stream(f"streams/full-err/{what}", (0, 74), words, put(2, "/dev/full"), why="who closes his ears is not owed an error", mute=True)
+        stream(f"streams/closed-{name}/{what}", (0, 74), words, program.redirected(streams), why="a closed stream is one that nobody reads",
+               mute="2>" in streams)
+    stream(f"streams/full-err/{what}", (0, 74), words, program.redirected("2>/dev/full"), why="who closes his ears is not owed an error", mute=True)
     if what in ("check", "train"):
-        stream(f"streams/pipe-err/{what}", (0, 74), words, broken_pipe(2), why="who closes his ears is not owed an error", mute=True)
+        stream(f"streams/pipe-err/{what}", (0, 74), words, program.unread(2), why="who closes his ears is not owed an error", mute=True)
 
 
 @case("streams/closed-all/refusal", 78, mute=True)
@@ -103,25 +79,21 @@ def closed_refusal(site):
     """The error's line must not land in a file either."""
     site.pictures()
     site.config({"nonsense": 1})
-    return Call("--config", "c.yaml", before=closed(0, 1, 2))
+    return Call("--config", "c.yaml", through=program.redirected(CLOSED))
 
 
 @case("streams/closed-all/resume", 0, why="a closed stream is one that nobody reads", mute=True)
 def closed_resume(site):
     site.trained()
-    return Call(*site.train("epochs=3").words, before=closed(0, 1, 2), after=lambda watched: table_is_a_table(site))
+    return Call(*site.train("epochs=3").words, through=program.redirected(CLOSED), after=lambda watched: table_is_a_table(site))
 
 
 # --- limits
 
 
-def limited(kind, soft, hard=None):
-    return lambda: resource.setrlimit(kind, (soft, soft if hard is None else hard))
-
-
 for number in (10, 13, 16, 20, 24, 40):
     for what in ("train", "check"):
-        stream(f"limits/files-{number}/{what}", (0, 71, 74), COMMANDS[what], limited(resource.RLIMIT_NOFILE, number), why="it may do with so few")
+        stream(f"limits/files-{number}/{what}", (0, 71, 74), COMMANDS[what], program.limited("nofile", number), why="it may do with so few")
 
 
 @case("limits/files-24/many-archives", (0, 71, 74), why="it may do with so few")
@@ -129,7 +101,7 @@ def many_archives(site):
     for number in range(40):
         (site.data / f"a{number:02}.tar").write_bytes(archive([(f"{number}x{name}", content) for name, content in MEMBERS[:4]]))
     words = webdataset(site, archive(MEMBERS))
-    return Call(*words, before=limited(resource.RLIMIT_NOFILE, 24))
+    return Call(*words, through=program.limited("nofile", 24))
 
 
 _least_mb = []
@@ -141,8 +113,8 @@ def least_address_space():
         low, high = 64, 4096
         while high - low > 16:
             middle = (low + high) // 2
-            limit = limited(resource.RLIMIT_AS, middle << 20)
-            ended = subprocess.run([program.DTRAIN, "--version"], preexec_fn=limit, capture_output=True, check=False, env=program.environment())
+            line = [*program.limited("as", middle << 20), program.DTRAIN, "--version"]
+            ended = subprocess.run(line, capture_output=True, check=False, env=program.environment())
             low, high = (low, middle) if ended.returncode == 0 else (middle, high)
         _least_mb.append(high)
     return _least_mb[0]
@@ -152,7 +124,7 @@ for more in (0, 16, 32, 64, 128, 256):
     for what in ("train", "check", "eval-json"):
         def tight(site, more=more, what=what):
             site.trained()
-            return Call(*COMMANDS[what], before=limited(resource.RLIMIT_AS, least_address_space() + more << 20))
+            return Call(*COMMANDS[what], through=program.limited("as", least_address_space() + more << 20))
         case(f"limits/memory-{more}/{what}", (0, 71), why="it may do with so little")(tight)
 
 
@@ -160,29 +132,29 @@ for more in (0, 16, 32, 64, 128, 256):
 def large_pictures(site):
     site.pictures()
     site.config({"data": {"image": {"size": [4096, 4096]}}})
-    return Call("check", "--config", "c.yaml", before=limited(resource.RLIMIT_DATA, 600 << 20))
+    return Call("check", "--config", "c.yaml", through=program.limited("data", 600 << 20))
 
 
 for kilobytes in (16, 64, 300, 500, 1_000):
     def small_files(site, kilobytes=kilobytes):
         site.pictures()
         site.config()
-        return Call(*site.train().words, before=limited(resource.RLIMIT_FSIZE, kilobytes << 10))
+        return Call(*site.train().words, through=program.limited("fsize", kilobytes << 10))
     case(f"limits/file-size-{kilobytes}/train", 74)(small_files)
 for what, kilobytes in (("eval-json", 0), ("pack", 4), ("sample", 4)):
     def small_output(site, what=what, kilobytes=kilobytes):
         site.trained()
         # stdout and stderr are files here too.
-        return Call(*COMMANDS[what], before=limited(resource.RLIMIT_FSIZE, kilobytes << 10))
+        return Call(*COMMANDS[what], through=program.limited("fsize", kilobytes << 10))
     case(f"limits/file-size-{kilobytes}/{what}", 74, mute=kilobytes == 0)(small_output)
 for kilobytes in (256, 512, 1024):
-    stream(f"limits/stack-{kilobytes}/check", (0, 71), COMMANDS["check"], limited(resource.RLIMIT_STACK, kilobytes << 10), why="it may do with so little")
+    stream(f"limits/stack-{kilobytes}/check", (0, 71), COMMANDS["check"], program.limited("stack", kilobytes << 10), why="it may do with so little")
 
 
 @case("limits/processes/train", (0, 71, 74), why="root has no limit of processes")
 def processes(site):
     site.trained()
-    return Call(*site.train("epochs=2").words, before=limited(resource.RLIMIT_NPROC, 1))
+    return Call(*site.train("epochs=2").words, through=program.limited("nproc", 1))
 
 
 # --- signals and surroundings
@@ -233,13 +205,9 @@ def removed_folder(site):
     """The working directory is gone when the program starts."""
     site.pictures()
     config = site.write("../tmp/c.yaml", (site.work / site.config()).read_text())
-    gone = site.folder / "tmp/gone"
-    gone.mkdir()
-
-    def before():
-        os.chdir(gone)
-        os.rmdir(gone)
-    return Call("--config", str(config), "--run-dir", "run", "--progress", "none", before=before)
+    (site.folder / "tmp/gone").mkdir()
+    from_there = ["sh", "-c", 'cd ../tmp/gone && rmdir ../gone && exec "$0" "$@"']
+    return Call("--config", str(config), "--run-dir", "run", "--progress", "none", through=from_there)
 
 
 @case("surroundings/environment/letters", (0, 78), why="variables that are no keys are none of its business")

@@ -4,14 +4,13 @@ import gzip
 import io
 import json
 import os
-import resource
 import struct
 import tarfile
 import threading
 import time
 import zlib
 
-from kit import Call, case, crc32c, odd_file, picture
+from kit import Call, case, crc32c, odd_file, picture, program
 from pictures import bomb
 from tables import cut, flip_to_link, swapped, vanish
 
@@ -180,9 +179,7 @@ def empty_members(site):
 @case("gzip/bomb/within-a-limit", (65, 71), memory_mb=2000)
 def within_a_limit(site):
     """Where the machine gives less than is promised, it is 71 or the file's fault, never a crash."""
-    def limit():
-        resource.setrlimit(resource.RLIMIT_DATA, (500 << 20, 500 << 20))
-    return Call(*tfrecord(site, zeros(1 << 10), "hostile.tfrecord.gz"), before=limit)
+    return Call(*tfrecord(site, zeros(1 << 10), "hostile.tfrecord.gz"), through=program.limited("data", 500 << 20))
 
 
 for what, content in {

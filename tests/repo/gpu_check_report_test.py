@@ -6,6 +6,7 @@ import io
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -41,6 +42,20 @@ check = importlib.util.module_from_spec(importlib.util.spec_from_loader("gpu_che
 loader.exec_module(check)
 check.limits_on = lambda device: dict.fromkeys(check.LIMITS, 20) | {{"rates.densenet121.tf32": 0.5}}
 common.ends(check.main)
+"""
+
+# The hash of what scripts/gpu_check uses, and anew after each of these files has got a line more.
+HASHES = """
+import importlib.machinery, importlib.util, sys
+import common
+loader = importlib.machinery.SourceFileLoader("gpu_check", str(common.TOP / "scripts/gpu_check"))
+check = importlib.util.module_from_spec(importlib.util.spec_from_loader("gpu_check", loader))
+loader.exec_module(check)
+print(check.hash_of(sys.argv[1]))
+for name in sys.argv[2:]:
+    with open(common.TOP / name, "a") as file:
+        file.write("#\\n")
+    print(check.hash_of(sys.argv[1]))
 """
 
 # In place of dtrain. Densenet in tf32 hangs, runs of two ranks in bf16 crash.
@@ -240,6 +255,16 @@ class GpuCheck(tree.RuleTest):
             self.assertEqual(self.check(home, "--only", "graphs.fp32", "--output", "gpu.json", "--again").returncode, 0)
             self.assertEqual(len((home / "asked").read_text().splitlines()), 3)
             self.assertEqual(json.loads((home / "gpu.json.1").read_text())["parts"].keys(), report["parts"].keys())
+
+    def test_what_has_passed_is_tried_again_after_a_change_to_anything_that_it_used(self):
+        with tree.made_up_tree({"bin/dtrain": "", "bin/test_gpu": ""}) as home:
+            for folder in ("scripts", "configs"):
+                shutil.copytree(tree.ROOT / folder, home / folder)
+            used = ("bin/dtrain", "bin/test_gpu", "scripts/gpu_check", "scripts/common.py", "scripts/parts.py", "scripts/peers/ddp_step.py",
+                    "scripts/peers/standard.py", "configs/chexnet.yaml")
+            ended = subprocess.run([sys.executable, "-B", "-c", HASHES, home / "bin/dtrain", *used], capture_output=True, text=True,
+                                   env={**os.environ, "PYTHONPATH": str(home / "scripts")}, timeout=50, check=True)
+            self.assertEqual(len(set(ended.stdout.split())), 1 + len(used))
 
     def test_without_a_file_the_report_goes_to_stdout(self):
         with tree.made_up_tree({}) as home:

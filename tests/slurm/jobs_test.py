@@ -79,6 +79,12 @@ def ranks_in(run_dir):
     return found
 
 
+def wake_when_signalled(pid, number):
+    """Lets a process that stands still go on as soon as the signal waits for it: the batch system's clock runs."""
+    program.wait_until(lambda: program.in_status(pid, "ShdPnd", number) or not program.alive(pid), 90, f"signal {number}")
+    os.kill(pid, signal.SIGCONT)
+
+
 class Jobs(program.ProgramTest):
     @classmethod
     def setUpClass(cls):
@@ -87,6 +93,8 @@ class Jobs(program.ProgramTest):
             cls.slurm = slurm.Slurm(cls.folder, cpus=8)
         except slurm.CannotRun as reason:
             raise unittest.SkipTest(str(reason)) from None
+        aside = concurrent.futures.ThreadPoolExecutor(1)
+        cls.addClassCleanup(aside.shutdown)
         cls.addClassCleanup(cls.slurm.stop)
         cls.write_config("job", JOB)
         # Slurm looks at time limits twice a minute, so this one waits beside the other tests.
@@ -94,8 +102,9 @@ class Jobs(program.ProgramTest):
                                        options=("--ntasks=1", "--time=1", "--signal=B:USR1@50"), DTRAIN_MAX_RESTARTS="0")
         run = program.Run(cls.folder / "limited")
         cls.limited.until(lambda: run.steps_logged() > 0, 60, "a step")
-        cls.waiting = ranks_in("limited")[0]
-        os.kill(cls.waiting, signal.SIGSTOP)  # it takes no time until it is signalled
+        waiting = ranks_in("limited")[0]
+        os.kill(waiting, signal.SIGSTOP)  # it takes no time until it is signalled
+        cls.woken = aside.submit(wake_when_signalled, waiting, signal.SIGUSR1)
         cls.good("--config", "job.yaml", "--run-dir", "undisturbed", ranks=2)
         cls.undisturbed = program.Run(cls.folder / "undisturbed")
 
@@ -183,8 +192,7 @@ class Jobs(program.ProgramTest):
         self.assertIn("runs alone inside a Slurm job of 2 tasks", job.log())
 
     def test_before_the_time_limit_the_job_saves_and_ends_with_75_and_restarts_have_a_limit(self):
-        self.limited.until(lambda: program.in_status(self.waiting, "ShdPnd", signal.SIGUSR1), 90, "USR1 before the time limit")
-        os.kill(self.waiting, signal.SIGCONT)
+        self.woken.result()
         self.assertEqual(self.limited.ended(), 75, self.limited.log())
         self.assertIn("not put back, because 0 restarts are as many as DTRAIN_MAX_RESTARTS allows", self.limited.log())
         self.assertEqual(self.limited.facts()["Restarts"], "0")

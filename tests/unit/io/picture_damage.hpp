@@ -1,7 +1,6 @@
 #pragma once
 // What every decoder must bear, whatever the file says.
 #include <cstring>
-#include <fstream>
 #include <random>
 #include <span>
 #include <string>
@@ -10,31 +9,9 @@
 #include "dtrain/base/error.hpp"
 #include "dtrain/io/image.hpp"
 #include "support/catch.hpp"
+#include "support/memory_watch.hpp"
 
 namespace dtrain::test {
-
-/// By how much the most memory that this process holds has grown since. What it held at the most before is forgotten, so
-/// that an earlier test hides nothing.
-class MemoryWatch {
- public:
-  MemoryWatch() {
-    std::ofstream("/proc/self/clear_refs") << "5\n" << std::flush;
-    begin_kb_ = kb_of("VmHWM:");
-    // Linux counts a few pages late, and a kernel that does not forget would make the test one that cannot fail.
-    if (begin_kb_ > kb_of("VmRSS:") + 2048) FAIL("the kernel does not forget how much memory this process has held");
-  }
-  long grown_mb() const { return (kb_of("VmHWM:") - begin_kb_) / 1024; }
-
- private:
-  static long kb_of(const std::string& key) {
-    std::ifstream status("/proc/self/status");
-    for (std::string word; status >> word;)
-      if (long kb = 0; word == key && status >> kb) return kb;
-    FAIL("/proc/self/status has no " << key);
-    return 0;
-  }
-  long begin_kb_ = 0;
-};
 
 /// Decodes; false if it was refused by DataError. Anything else that is thrown fails the test.
 inline bool decodes(std::span<const std::byte> file, const std::string& name) {

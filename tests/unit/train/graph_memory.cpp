@@ -15,7 +15,7 @@ namespace dtrain::test {
 
 namespace {
 
-constexpr size_t kBytes = size_t{1} << 32;  // of addresses: pages are taken as they are touched
+constexpr size_t kBytes = size_t{256} << 20;  // pages are taken as they are touched
 constexpr size_t kAlign = 64;
 
 /// What the calling thread's tensors are taken from; 0 outside run().
@@ -27,8 +27,7 @@ thread_local Room room;
 
 std::byte* all_memory() {
   static std::byte* const memory = [] {
-    void* const made =
-        ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* const made = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (made == MAP_FAILED) throw std::bad_alloc();
     return static_cast<std::byte*>(made);
   }();

@@ -1,0 +1,36 @@
+#pragma once
+#include <fstream>
+#include <string>
+
+#include "support/catch.hpp"
+
+namespace dtrain::test {
+
+/// By how much the most memory that this process holds has grown since. What it held at the most before is forgotten,
+/// so that an earlier test hides nothing. Where the kernel does not forget or may not be asked to (a read-only /proc),
+/// nothing is measured and the test counts as skipped.
+class MemoryWatch {
+ public:
+  MemoryWatch() {
+    std::ofstream("/proc/self/clear_refs") << "5\n" << std::flush;
+    begin_kb_ = kb_of("VmHWM:");
+    works_ = begin_kb_ <= kb_of("VmRSS:") + 2048;  // Linux counts a few pages late
+    if (!works_) skip("the kernel does not forget how much memory this process has held");
+  }
+  bool works() const { return works_; }
+  /// 0 where nothing is measured.
+  long grown_mb() const { return works_ ? (kb_of("VmHWM:") - begin_kb_) / 1024 : 0; }
+
+ private:
+  static long kb_of(const std::string& key) {
+    std::ifstream status("/proc/self/status");
+    for (std::string word; status >> word;)
+      if (long kb = 0; word == key && status >> kb) return kb;
+    FAIL("/proc/self/status has no " << key);
+    return 0;
+  }
+  long begin_kb_ = 0;
+  bool works_ = false;
+};
+
+}  // namespace dtrain::test
