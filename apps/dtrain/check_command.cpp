@@ -230,7 +230,7 @@ void print_schedule(const Experiment& e, const Plan& plan, int64_t processes, Js
 }
 
 // Samples by the names that the data set gives them.
-Json paths_of(const Plan& plan, const std::vector<int64_t>& samples) {
+Json sample_paths(const Plan& plan, const std::vector<int64_t>& samples) {
   Json names = Json::array();
   for (const int64_t index : samples) names.push_back(plan.dataset.samples[static_cast<size_t>(index)].path);
   return names;
@@ -263,7 +263,7 @@ Json with_names(Json json, const Plan& plan, const Findings& findings) {
                            {"error", shown(error.what())}});
   std::map<int64_t, Json> duplicates;  // by the first of them
   for (const auto& [content, samples] : findings.by_content)
-    if (samples.size() > 1) duplicates[samples.front()] = paths_of(plan, samples);
+    if (samples.size() > 1) duplicates[samples.front()] = sample_paths(plan, samples);
   json["duplicates"] = Json::array();
   for (const auto& [first, names] : duplicates) json["duplicates"].push_back(names);
   return json;
