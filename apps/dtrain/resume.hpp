@@ -12,24 +12,33 @@ namespace dtrain {
 
 /// How a run starts, decided by rank 0 and told to all.
 struct Resume {
-  bool finished = false;  ///< DONE, same configuration, no more epochs: nothing to do
+  bool finished = false;  ///< DONE, and no more epochs are asked for: nothing to do if it is the same run
   bool resumed = false;
   std::string path;      ///< of the checkpoint
   TrainingState state;   ///< of the checkpoint
   SafetensorsFile file;  ///< rank 0 alone
   std::vector<std::string> skipped;
-  int64_t logical_ranks = 1;  ///< V: the checkpoint's, the configuration's, or the number of processes
+  int64_t logical_ranks = 1;  ///< V: the configuration's, else the checkpoint's or the number of processes
 };
 
 /// Looks into the run folder on rank 0, by `files`. `auto`: the newest valid checkpoint, else a fresh start; `never`: a
 /// fresh start; a path: that file, or the newest valid one of that run folder. Throws MissingError, DataError,
-/// ConfigError (another V than the checkpoint's).
+/// ConfigError (another V than the checkpoint's, where a run is to go on).
 Resume find_resume(const TrainCommand& command, const Config& config, const RunFolder& folder, FileSystem& files,
                    Job& job);
 
 /// Compares key by key what the checkpoint was trained with and what this start asks for. Throws ConfigError listing
-/// each key of the fingerprint that differs with both values, unless --resume-with names it; likewise data and split.
-void require_same_run(const TrainCommand& command, const TrainingState& now, const TrainingState& then,
-                      const std::string& path);
+/// each key of the fingerprint that differs with both values, unless --resume-with names it or it has no effect here;
+/// likewise V, data and split.
+void require_same_run(const TrainCommand& command, const Config& config, const TrainingState& now,
+                      const TrainingState& then, const std::string& path);
+
+/// The same of the finished run in `folder`, of which a start without a further epoch makes nothing new: throws
+/// ConfigError with all that differs at once, V included, and how to have a run of its own.
+void require_same_finished_run(const TrainCommand& command, const Config& config, const TrainingState& now,
+                               const TrainingState& then, const std::string& folder);
+
+/// What is told of it where nothing differs.
+std::string finished_text(const TrainingState& state, const std::string& folder);
 
 }  // namespace dtrain

@@ -83,6 +83,23 @@ Loss make_planned_loss(const Experiment& e, const Plan& plan, c10::Device device
   return Loss(e.loss, e.task, pos_weight, device);
 }
 
+LabelCounts training_labels(const Experiment& e, const Plan& plan) {
+  const auto outputs = static_cast<size_t>(plan.shape.outputs);
+  if (e.task == Task::segmentation) return {std::vector<double>(outputs, 1), std::vector<double>(outputs, 1), 2};
+  LabelCounts counts{std::vector<double>(outputs, 0), std::vector<double>(outputs, 0),
+                     static_cast<double>(plan.split.train.size())};
+  for (const int64_t index : plan.split.train) {
+    const Sample& sample = plan.dataset.samples[static_cast<size_t>(index)];
+    if (e.task == Task::multiclass) {
+      ++counts.positive[static_cast<size_t>(sample.class_index)];
+      continue;
+    }
+    for (size_t k = 0; k < outputs; ++k)
+      if (!std::isnan(sample.labels[k])) ++(sample.labels[k] > 0.5F ? counts.positive : counts.negative)[k];
+  }
+  return counts;
+}
+
 bool keeps_raw(const Experiment& e) { return pixel_augmentations(e.data.augment).empty(); }
 
 Delivery planned_delivery(const Experiment& e, const Plan& plan, bool on_gpu, const PictureStores& stores) {
@@ -200,9 +217,18 @@ void require_foreground(const Experiment& e, const Plan& plan) {
                   join(listed, ", "));
 }
 
+static EpochPlan epoch_of(const Experiment& e, const Plan& plan, int64_t epoch) {
+  return {static_cast<int64_t>(plan.split.train.size()), plan.logical_ranks, e.batch, e.data.distribute, e.seed, epoch};
+}
+
+bool step_is_left(const Experiment& e, const Plan& plan, const TrainingState& state) {
+  if (state.epoch >= e.epochs) return false;
+  const EpochPlan epoch = epoch_of(e, plan, state.epoch);
+  return state.cursor < epoch.cursor(epoch.steps());
+}
+
 void require_step_boundary(const Experiment& e, const Plan& plan, const TrainingState& state, const std::string& path) {
-  const EpochPlan epoch(static_cast<int64_t>(plan.split.train.size()), plan.logical_ranks, e.batch, e.data.distribute,
-                        e.seed, state.epoch);
+  const EpochPlan epoch = epoch_of(e, plan, state.epoch);
   for (int64_t step = 0; step <= epoch.steps(); ++step)
     if (epoch.cursor(step) == state.cursor) return;
   throw ConfigError(

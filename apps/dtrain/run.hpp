@@ -46,6 +46,10 @@ std::shared_ptr<Network> make_planned_network(const Experiment& experiment, cons
 /// The loss, with pos_weight resolved from the training part.
 Loss make_planned_loss(const Experiment& experiment, const Plan& plan, c10::Device device = c10::kCPU);
 
+/// The labels of the training part, as Loss::of_frequencies wants them. Segmentation: masks are not read for this; as
+/// many pixels in each class as outside of it, which no frequency makes harder to tell.
+LabelCounts training_labels(const Experiment& experiment, const Plan& plan);
+
 /// True where data.augment leaves a picture of data.image.size as it is but for flips and quarter turns, which can come
 /// later.
 bool keeps_raw(const Experiment& experiment);
@@ -91,6 +95,9 @@ void require_monitors(const Experiment& experiment, const Plan& plan);
 
 /// Segmentation: throws DataError when no training mask holds any class, naming the pixel values that are there.
 void require_foreground(const Experiment& experiment, const Plan& plan);
+
+/// Whether a run in this state, between two steps of this plan, has a step left in the epoch that it stands in.
+bool step_is_left(const Experiment& experiment, const Plan& plan, const TrainingState& state);
 
 /// Throws ConfigError when a checkpoint inside an epoch does not stand between two steps of this plan.
 void require_step_boundary(const Experiment& experiment, const Plan& plan, const TrainingState& state,

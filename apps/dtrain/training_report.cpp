@@ -10,6 +10,7 @@
 
 #include "commands.hpp"
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/short_number.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/dist/collectives.hpp"
 #include "dtrain/io/file.hpp"
@@ -155,6 +156,15 @@ void TrainingRun::tell_of_replaced(const EpochRow& row) {
   job_.log().warning(told);
 }
 
+// Every epoch that it holds for: iou and dice are 0 then, and so are their intervals.
+void TrainingRun::tell_of_nothing(const EpochRow& row) {
+  if (!job_.is_root()) return;
+  progress_->clear();
+  job_.log().warning("epoch " + std::to_string(row.epoch) +
+                     ": not one pixel of the validation part was called foreground (a probability above 0.5); where "
+                     "that lasts, classes may be rare (loss.pos_weight) or optimizer.learning_rate too high");
+}
+
 // After the first epoch of this start, which meets every sample of the training part.
 void TrainingRun::tell_of_cache(const EpochRow& row) {
   const SharedPictures* cache = ram_cache_.pictures.get();
@@ -172,8 +182,8 @@ void TrainingRun::tell_of_cache(const EpochRow& row) {
 void TrainingRun::print_epoch(const EpochRow& row, bool best) {
   if (!job_.is_root()) return;
   std::string line = "epoch " + std::to_string(row.epoch) + "/" + std::to_string(e_.epochs) + "  train loss " +
-                     fixed(row.train_loss, 4);
-  if (row.valid_loss) line += "  valid loss " + fixed(*row.valid_loss, 4);
+                     short_number(row.train_loss, 4);
+  if (row.valid_loss) line += "  valid loss " + short_number(*row.valid_loss, 4);
   const size_t of_all_classes = figure_names(e_.task, {}).size();  // those of single classes are in epochs.csv
   size_t shown = 0;
   for (const auto& [name, value] : row.figures)
@@ -318,8 +328,13 @@ std::string TrainingRun::print_result() {
   run_log_->event("end", state_.step, state_.epoch, {{"result_sha256", result}});
   const Log& log = job_.log();
   if (!std::isnan(state_.best_value))
-    log.info("best " + e_.checkpoint.best_monitor + " " + fixed(state_.best_value, 4) + " in epoch " +
+    log.info("best " + e_.checkpoint.best_monitor + " " + short_number(state_.best_value, 4) + " in epoch " +
              std::to_string(state_.best_epoch) + ": " + folder_.file("best.safetensors"));
+  if (state_.best_frequencies_loss > 0 && state_.best_loss > state_.best_frequencies_loss)
+    log.warning("the validation loss of this best, " + short_number(state_.best_loss, 4) + ", is above " +
+                short_number(state_.best_frequencies_loss, 4) +
+                ", which answering every picture with the classes' frequencies gives: its probabilities are not to be "
+                "trusted; a lower optimizer.learning_rate, or fewer epochs where epochs.csv shows that it was lower");
   log.info("result " + result + "  (" + count_of(state_.step, "step") + ", " + clock_text(state_.elapsed_s) + ")");
   return result;
 }

@@ -44,8 +44,9 @@ enum Cost {
   kCosts
 };
 
-/// A training run from its parts to its last line. What it does is in train_command.cpp, the epoch loop in train();
-/// what it tells people and files is in training_report.cpp, what it does about its folder in training_folder.cpp.
+/// A training run from its parts to its last line. How it begins is in training_start.cpp; what it does in
+/// train_command.cpp, the epoch loop in train(); what it tells people and files in training_report.cpp, what it does
+/// about its folder in training_folder.cpp.
 class TrainingRun {
  public:
   /// Builds everything and goes back to the newest checkpoint; refuses what can be refused.
@@ -53,17 +54,21 @@ class TrainingRun {
   int run();
 
  private:
+  void read_data();
   void build();
   void make_cache();
+  bool rehearses_afresh();
   void restore();
   void restore_best();
   int dry_run();
+  std::string way_on();
   int train();
   bool time_is_up() const;
   StopRequest request();
   std::optional<EpochRow> close_epoch();
   TimeShares time_shares(const Trainer::Finished& finished) const;
   void note_costs(const Trainer::Finished& finished, const GpuUse& gpu, EpochRow& row);
+  bool is_better(double value, const std::optional<double>& valid_loss) const;
   bool note_best(const EpochRow& row);
   bool epoch_save_due() const;
   void save();
@@ -89,6 +94,7 @@ class TrainingRun {
   void show_progress(const StepReport& step);
   void tell_of_skip(const StepReport& step);
   void tell_of_replaced(const EpochRow& row);
+  void tell_of_nothing(const EpochRow& row);
   void tell_of_cache(const EpochRow& row);
   void print_epoch(const EpochRow& row, bool best);
   void tell_where_time_went();
@@ -109,7 +115,10 @@ class TrainingRun {
   std::unique_ptr<RunLock> lock_;  // rank 0; null with --dry-run
   Trace trace_;                    // --trace
   Resume resume_;
+  std::string refusal_;  // dry run: what a start without --dry-run is refused for; "" = nothing
   Plan plan_;
+  LabelCounts trained_labels_;
+  double frequencies_loss_ = 0;  // of the last evaluation: what the classes' frequencies alone would have had
   int64_t steps_per_epoch_ = 0;
   TrainingState state_;
   std::unique_ptr<Replica> replica_;

@@ -425,6 +425,19 @@ class BadInput(program.ProgramTest):
         for ended in self.check_cases(("small", 79, "the loss", "optimizer.learning_rate", options), ranks=(None, 3)):
             self.assertRegex(ended.errors[0], r"in step \d+")
 
+    def test_a_loss_that_runs_away_ends_the_run_and_names_a_checkpoint_only_where_there_is_one(self):
+        words = ("--config", "small.yaml", "distributed.logical_ranks=2", "optimizer.name=adam", "optimizer.learning_rate=100")
+        keys = ("optimizer.learning_rate", "schedule.warmup", "optimizer.clip_norm")
+        sentences = []
+        for ranks in (None, 2):
+            ended = self.call(*words, "--run-dir", f"away-{ranks}", ranks=ranks)
+            self.fails(ended, 79, "the loss has run away: its mean over ", "no checkpoint is saved", *keys, rank=0 if ranks else None)
+            sentences.append(ended.errors[0].partition("by step ")[2])
+            self.assertFalse((self.folder / f"away-{ranks}/DONE").exists())
+        self.assertEqual(*sentences)
+        self.fails(self.call(*words, "--run-dir", "away-saved", "checkpoint.every=1 steps"), 79, *keys,
+                   "newest checkpoint: away-saved/", "--resume-with KEY")
+
 
 if __name__ == "__main__":
     program.main(at_once=3)

@@ -333,10 +333,11 @@ class Commands(program.ProgramTest):
 
     def test_best_holds_the_weights_of_the_best_epoch(self):
         run = self.run_of("chips")[1]
-        values = [float(row["valid_accuracy"]) for row in run.rows()]
+        # The highest accuracy; of several epochs that have it the one with the lowest loss.
+        best = max(run.rows(), key=lambda row: (float(row["valid_accuracy"]), -float(row["valid_loss"])))
         header = program.checkpoint_header(run.folder / "best.safetensors")
         metadata = header.pop("__metadata__")
-        self.assertEqual(int(metadata["epoch"]), values.index(max(values)) + 1)
+        self.assertEqual(metadata["epoch"], best["epoch"])
         self.assertEqual(json.loads(metadata["classes"]), ["defect", "good"])
         self.assertEqual(metadata["image_size"], "32,32")
         checkpoint = run.checkpoints()[int(metadata["epoch"]) - 1]
@@ -348,6 +349,35 @@ class Commands(program.ProgramTest):
         losses = [float(row["valid_loss"]) for row in self.run_at("by_loss").rows()]
         metadata = program.checkpoint_header(self.folder / "by_loss/best.safetensors")["__metadata__"]
         self.assertEqual(int(metadata["epoch"]), losses.index(min(losses)) + 1)
+
+    def test_of_epochs_that_are_equally_good_the_one_with_the_lowest_loss_is_best(self):
+        # Too fast to learn anything: every epoch calls all pictures one class, and half of them are.
+        self.good("--config", "chips.yaml", "--run-dir", "ties", "optimizer.name=sgd", "optimizer.learning_rate=0.1")
+        run = self.run_at("ties")
+        accuracies = [float(row["valid_accuracy"]) for row in run.rows()]
+        self.assertGreater(accuracies.count(max(accuracies)), 1, "no tie to decide")
+        tied = [row for row in run.rows() if float(row["valid_accuracy"]) == max(accuracies)]
+        best = min(tied, key=lambda row: float(row["valid_loss"]))
+        metadata = program.checkpoint_header(run.folder / "best.safetensors")["__metadata__"]
+        self.assertEqual(metadata["epoch"], best["epoch"])
+        self.assertNotEqual(best, tied[0], "the first of them would have been kept too")
+
+    def test_a_best_that_is_worse_than_the_frequencies_of_the_classes_is_a_warning(self):
+        said = r"the validation loss of this best, [\d.e]+, is above [\d.]+, which answering every picture with the classes'"
+        ended = self.good("--config", "chips.yaml", "--run-dir", "worse", "epochs=1", "optimizer.name=sgd", "optimizer.learning_rate=1")
+        self.assertRegex(ended.err, said)
+        ended = self.good("--config", "chips.yaml", "--run-dir", "better", "epochs=8")
+        self.assertNotRegex(ended.err, said)
+
+    def test_a_segmentation_that_calls_nothing_foreground_says_so_in_every_epoch(self):
+        said = "not one pixel of the validation part was called foreground"
+        ended = self.good("--config", "cells.yaml", "--run-dir", "nothing", "model.base_width=2", "epochs=2", "loss.pos_weight=[1e-5]")
+        for epoch in (1, 2):
+            self.assertIn(f"epoch {epoch}: {said}", ended.err)
+        self.assertEqual([row["valid_iou"] for row in self.run_at("nothing").rows()], ["0", "0"])
+        ended, run = self.run_of("cells")
+        for row in run.rows():
+            self.assertEqual(f"epoch {row['epoch']}: {said}" in ended.err, float(row["valid_iou"]) == 0)
 
     def test_a_dry_run_takes_a_step_and_writes_nothing(self):
         ended = self.good("--config", "xray.yaml", "--dry-run", "--run-dir", "dry", ranks=2)

@@ -181,7 +181,7 @@ class Loader(program.ProgramTest):
         self.assertIn("one step taken", ended.err)
 
     def test_the_old_pipeline_takes_the_same_file_and_gives_the_same_result(self):
-        all_of_it = "data.loader={threads: 2, prefetch: 2, interleave: 10, cache: none, on_bad_sample: fail, max_bad: 100, pipeline: parallel}"
+        all_of_it = "data.loader={threads: auto, prefetch: 2, interleave: 10, cache: none, on_bad_sample: fail, max_bad: 100, pipeline: parallel}"
         old = "data.loader.pipeline=sequential"
         for name, ranks, *words in (("good", None, all_of_it), ("good", 3, all_of_it, old), ("good", None, all_of_it, old, "data.loader.cache=ram"),
                                     ("good", None, all_of_it, old, "data.loader.cache=device"), ("records", 2, old)):

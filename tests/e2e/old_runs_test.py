@@ -80,6 +80,17 @@ class OldRuns(program.ProgramTest):
         self.assertEqual(run.hash(), json.loads((old / "ended.json").read_text(encoding="utf-8"))["result_sha256"])
 
     @of_each_old_run
+    def test_finished_it_is_known_as_such(self, old, run, checkpoint):
+        epochs = json.loads(program.checkpoint_header(checkpoint)["__metadata__"]["state"])["epoch"]
+        self.assertGreater(epochs, 0)
+        (run.folder / "DONE").write_text("result_sha256 of an older program\n", encoding="utf-8")
+        words = (f"epochs={epochs}",)
+        self.assertIn("is finished with this configuration", self.train(run, *words).err)
+        ended = self.call("--config", run.folder / "config.yaml", "--run-dir", run.folder, *words, "seed=123456")
+        self.fails(ended, 78, "holds a finished run that differs")
+        self.assertIn("seed was ", ended.err)
+
+    @of_each_old_run
     def test_it_goes_on_with_the_very_weights_of_the_file(self, old, run, checkpoint):
         before = program.tensor_checksums(checkpoint, "model.")
         # A step so small that it moves no weight; BatchNorm's statistics move all the same.

@@ -268,12 +268,61 @@ class Resume(program.ProgramTest):
             ended = self.train("finished", "epochs=2", ranks=ranks)[0]
             self.assertIn("is finished with this configuration", ended.err)
         ended = self.call("--config", "small.yaml", "--run-dir", "finished", "epochs=2", "seed=6")
-        self.fails(ended, 78)
+        self.fails(ended, 78, "holds a finished run that differs", "name=NEW", "--run-dir DIR", "--resume never")
         self.assertIn("seed was 5 and is now 6", ended.err)
+        # All that differs, at once.
+        shutil.copytree(self.folder / "chips", self.folder / "chips_fewer")
+        next((self.folder / "chips_fewer/good").iterdir()).unlink()
+        for ranks in (None, 2):
+            ended = self.call("--config", "small.yaml", "--run-dir", "finished", "epochs=2", "seed=6", "optimizer.name=adamw",
+                              "distributed.logical_ranks=3", "data.root=chips_fewer", ranks=ranks)
+            self.fails(ended, 78, "holds a finished run that differs", rank=0 if ranks else None)
+            for line in ("seed was 5 and is now 6", "optimizer.name was adam and is now adamw",
+                         "distributed.logical_ranks was 4 and is now 3", "the data had the manifest "):
+                self.assertIn("  " + line, ended.err)
+        self.fails(self.call("--config", "small.yaml", "--run-dir", "finished", "epochs=2", "data.root=/does/not/exist"), 66,
+                   "/does/not/exist")
         self.assertEqual({path: path.read_bytes() for path in run.folder.rglob("*") if path.is_file()}, before)
         self.train("finished", "epochs=4", ranks=3)
         self.equal(run, self.never_stopped())
         self.assertEqual([row["ranks"] for row in run.rows()], ["1", "1", "3", "3"])
+
+    def test_a_dry_run_takes_its_step_whatever_the_folder_holds(self):
+        finished = self.once("dry", lambda: self.train("dry", "epochs=1")[1])
+        before = {path: path.read_bytes() for path in finished.folder.rglob("*") if path.is_file()}
+        dry = ("--config", "small.yaml", "--run-dir", "dry", "--dry-run")
+        for ranks in (None, 2):
+            ended = self.good(*dry, "epochs=1", ranks=ranks)
+            self.assertIn("dry run: one step taken", ended.err)
+            self.assertIn("a start without --dry-run trains nothing: ", ended.err)
+            self.assertIn("is finished with this configuration, after 1 epoch;", ended.err)
+        self.assertIn("one step taken", self.good(*dry, "epochs=2").err)  # the next epoch's
+        self.fails(self.call(*dry, "epochs=1", "data.root=/does/not/exist"), 66, "/does/not/exist")
+        ended = self.call(*dry, "epochs=1", "seed=6")
+        self.fails(ended, 78, "holds a finished run that differs")
+        self.assertIn("one step taken", ended.err)
+        self.assertIn("seed was 5 and is now 6", ended.err)
+        self.assertEqual({path: path.read_bytes() for path in finished.folder.rglob("*") if path.is_file()}, before)
+        # A run that has stopped: its next step, or the first of another configuration, which a start would refuse.
+        run = self.stopped_once("dry_stopped")
+        stopped = ("--config", "small.yaml", "--run-dir", "dry_stopped", "--dry-run")
+        ended = self.good(*stopped)
+        self.assertIn("\nresume ", ended.err)
+        self.assertIn("one step taken", ended.err)
+        ended = self.call(*stopped, "seed=6")
+        self.fails(ended, 78, "belongs to another configuration")
+        self.assertIn("one step taken", ended.err)
+        self.assertNotIn("\nresume ", ended.err)
+        self.assertEqual(run.facts()["steps"], self.origin_steps)
+
+    def test_a_finished_run_of_logical_ranks_auto_is_the_same_on_fewer_processes(self):
+        words = ("--config", "small.yaml", "--run-dir", "finished_auto", "epochs=1", "distributed.logical_ranks=auto")
+        self.good(*words, ranks=2)
+        for ranks in (None, 2):
+            self.assertIn("is finished with this configuration", self.good(*words, ranks=ranks).err)
+        ended = self.call(*words, ranks=3)
+        self.fails(ended, 78, "holds a finished run that differs", rank=0)
+        self.assertIn("distributed.logical_ranks was 2 and is now 3, the number of processes", ended.err)
 
     def test_a_changed_key_is_refused_with_both_values_and_can_be_allowed(self):
         run = self.stopped_once("changed")

@@ -31,6 +31,10 @@ void require_fitting(const TrainingState& s, const StateReader& reader) {
   require(s.schedule.bad_epochs + s.schedule.reductions <= s.epoch, "schedule", "must count finished epochs only");
   require(s.best_epoch <= s.epoch, "best.epoch", "must be a finished epoch");
   require(s.best_epoch > 0 || std::isnan(s.best_value), "best.epoch", "must name the epoch of 'best.value'");
+  require(s.best_epoch > 0 || (std::isnan(s.best_loss) && std::isnan(s.best_frequencies_loss)), "best.loss",
+          "must be of the epoch of 'best.value'");
+  require(s.loss_watch.steps <= s.step, "loss_watch.steps", "must not exceed 'step'");
+  require(s.loss_watch.steps > 0 || s.loss_watch.sum == 0, "loss_watch.sum", "must be of the steps that are counted");
   int exponent = 0;
   require(s.loss_scale.scale >= LossScale::kLeast && s.loss_scale.scale <= LossScale::kMost &&
               std::frexp(s.loss_scale.scale, &exponent) == 0.5,

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "dtrain/optim/loss_scale.hpp"
+#include "dtrain/optim/loss_watch.hpp"
 #include "dtrain/optim/schedule.hpp"
 
 namespace dtrain {
@@ -38,6 +39,10 @@ struct TrainingState {
   LossScale loss_scale;                                          ///< in use with fp16
   double best_value = std::numeric_limits<double>::quiet_NaN();  ///< of checkpoint.best.monitor; NaN: none yet
   int64_t best_epoch = 0;                                        ///< epochs finished when it was reached
+  double best_loss = std::numeric_limits<double>::quiet_NaN();   ///< validation loss of that epoch; NaN: not known
+  /// What the classes' frequencies alone would have had there (Loss::of_frequencies); NaN: not known.
+  double best_frequencies_loss = std::numeric_limits<double>::quiet_NaN();
+  LossWatch loss_watch;
 
   int64_t logical_ranks = 0;
   std::string split_sha256;

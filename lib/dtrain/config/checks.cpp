@@ -101,7 +101,7 @@ class Checker {
       : e_(e), given_(given), bad_(bad), nowhere_(nowhere) {}
 
   std::vector<Problem> all() {
-    effects();
+    problems_ = keys_without_effect(e_, given_, bad_);
     name();
     required();
     task();
@@ -142,16 +142,6 @@ class Checker {
         return;
       }
     problems_.push_back({nowhere_, sentence});
-  }
-
-  void effects() {
-    for (const Key& key : describe(e_)) {
-      if (!given(key.name) || key.has_effect || !sound(key.selectors)) continue;
-      if (key.name == "batch.per_rank") continue;  // batch() has the better sentence
-      std::string when = key.only_when;
-      std::erase(when, '`');
-      wrong({key.name}, key.name + " has no effect here: only when " + when);
-    }
   }
 
   void name() {

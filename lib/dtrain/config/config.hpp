@@ -52,6 +52,10 @@ bool key_in_fingerprint(const std::string& key);
 /// (data, lists, model.weights) have hashes of their own.
 std::map<std::string, std::string> fingerprint_values(const Config& config);
 
+/// Keys of the fingerprint and beside it that have no effect in this configuration (Key::effective_when), whatever
+/// their values: in these it may differ from that of the run that it goes on with.
+std::vector<std::string> idle_keys(const Config& config);
+
 /// What stands against going on with a run, of the configurations it had and is to have.
 struct ConfigDifferences {
   std::vector<std::string> unknown;  ///< keys that this program does not have: a newer one wrote the checkpoint

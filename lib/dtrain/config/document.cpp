@@ -31,9 +31,13 @@ group as in `'batch={per_rank: 4}'`; values are YAML. Groups merge key by key; l
 `data.chexpert.uncertain_labels` are replaced whole. An empty value takes back what an earlier source set: `batch.per_rank= batch.global=512`.
 
 **Errors.** All of them are found at once, each with file, line and column, before anything starts; the exit code is
-78, or 66 where a file is absent. Unknown keys, duplicate keys and keys without effect (`schedule.decay.patience`
-under cosine) are errors, as are `<<` merges, tags, aliases that form a cycle, numbers with leading zeros and files
-above 1 MiB or 32 levels. Plain anchors and aliases are allowed.
+78, or 66 where a file is absent. Unknown keys, duplicate keys, `<<` merges, tags, aliases that form a cycle, numbers
+with leading zeros and files above 1 MiB or 32 levels are errors. Plain anchors and aliases are allowed.
+
+**Keys without effect** are errors: one that is marked "only when" below wherever it is set in vain, as
+`schedule.decay.patience` under cosine; one that "has an effect only when", where it is set to anything but its default. What
+is a matter of ranks or of the machine (`schedule.warmup` with one logical rank, `cuda_graphs` on a CPU) is accepted
+everywhere: one file serves a laptop and a cluster.
 
 **Variables.** `${NAME}` and `${NAME:-default}` stand for variables of the environment anywhere in a value, plain or
 quoted (inside `{…}` and `[…]` it must be quoted: `"${NIH:-data/nih}"`). Without a default, a variable that is not set
@@ -62,6 +66,13 @@ std::string default_of(const Key& key) {
   return "`" + key.codec.print() + "`";
 }
 
+std::string meaning_of(const Key& key) {
+  std::string meaning = key.doc;
+  if (!key.only_when.empty()) meaning += " Only when " + key.only_when + ".";
+  if (!key.idle_unless.empty()) meaning += " Has an effect only when " + key.idle_unless + ".";
+  return meaning;
+}
+
 // Puts `leaf` where the dotted name says, opening objects on the way.
 void place_in(OrderedJson& root, const std::string& name, OrderedJson leaf) {
   OrderedJson* at = &root;
@@ -87,9 +98,7 @@ std::string config_markdown() {
     out += "| key | value | default | meaning |\n|---|---|---|---|\n";
     for (const Key& key : keys) {
       if (group_of(key.name) != group.name) continue;
-      std::string meaning = key.doc;
-      if (!key.only_when.empty()) meaning += " Only when " + key.only_when + ".";
-      out += "| `" + key.name + "` | " + key.codec.type + " | " + default_of(key) + " | " + meaning + " |\n";
+      out += "| `" + key.name + "` | " + key.codec.type + " | " + default_of(key) + " | " + meaning_of(key) + " |\n";
     }
   }
   out += "\nA change of these keys does not change the result, so a run may be resumed with it: ";
@@ -108,9 +117,7 @@ std::string config_json_schema() {
   Experiment defaults;
   for (const Key& key : describe(defaults)) {
     OrderedJson leaf = OrderedJson::parse(key.codec.json_schema);
-    std::string doc = key.doc;
-    if (!key.only_when.empty()) doc += " Only when " + key.only_when + ".";
-    leaf["description"] = doc + " Default: " + default_of(key) + ".";
+    leaf["description"] = meaning_of(key) + " Default: " + default_of(key) + ".";
     place_in(root, key.name, std::move(leaf));
   }
   for (const Group& group : groups())

@@ -96,6 +96,14 @@ bool key_in_fingerprint(const std::string& key) {
   return found == keys.end() || found->in_fingerprint;
 }
 
+std::vector<std::string> idle_keys(const Config& config) {
+  Experiment here = config.experiment;
+  std::vector<std::string> names;
+  for (const Key& key : describe(here))
+    if (key.idle) names.push_back(key.name);
+  return names;
+}
+
 std::map<std::string, std::string> fingerprint_values(const Config& config) {
   std::map<std::string, std::string> out;
   Config here = config;

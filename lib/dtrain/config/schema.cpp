@@ -9,6 +9,13 @@ Key& Key::only(bool effect, const std::string& when, std::vector<std::string> by
   return *this;
 }
 
+Key& Key::effective_when(bool effect, const std::string& when, std::vector<std::string> by) {
+  idle_unless = when;
+  idle = !effect;
+  idle_selectors = std::move(by);
+  return *this;
+}
+
 Key& Key::default_is(const std::string& text) {
   default_text = text;
   return *this;
@@ -89,7 +96,7 @@ class Description {
             [&e = e_](int i) { e.skip_not_finite = i == 1; }),
         "What a loss or a gradient that is NaN or infinite does. stop: the run ends with exit code 79, naming the "
         "first such value and its samples; skip: the step changes no weight, on any rank, and training goes on; after "
-        "ten such steps in a row it ends all the same.");
+        "ten such steps in a row it ends all the same, and so it does where the loss runs away (docs/errors.md).");
     add("epochs", whole_codec(e_.epochs, {.min = 1, .max = 1000000000}), "Passes over the training part.")
         .outside_fingerprint();
     add("precision", choice_codec(e_.precision, {"fp32", "tf32", "bf16", "fp16"}),
@@ -186,21 +193,29 @@ class Description {
 
   void loader() {
     LoaderOptions& loader = e_.data.loader;
+    const bool parallel = loader.pipeline == Pipeline::parallel;
+    const std::string when_parallel = "`data.loader.pipeline` is parallel";
+    const std::string when_records = "`data.format` is tfrecord or webdataset";
+    const std::vector<std::string> by_pipeline = {"data.loader.pipeline"};
+    const std::vector<std::string> by_format = {"data.format"};
     add("data.loader.threads", whole_codec(loader.threads, {.min = 1, .max = 1024, .word = "auto", .word_value = 0}),
         "Decoding threads per process; auto: the cores this process may use, less those that compute, at least 1, and "
-        "from there more or fewer by what training waits. With `data.loader.pipeline` sequential the one that trains.")
+        "from there more or fewer by what training waits.")
+        .effective_when(parallel, when_parallel, by_pipeline)
         .outside_fingerprint();
     add("data.loader.prefetch", whole_codec(loader.prefetch, {.min = 1, .max = 1024}),
-        "Batches held ready ahead of the one in use; with `data.loader.pipeline` sequential none.")
+        "Batches held ready ahead of the one in use.")
+        .effective_when(parallel, when_parallel, by_pipeline)
         .outside_fingerprint();
     add("data.loader.interleave", whole_codec(loader.interleave, {.min = 1, .max = 1024}),
-        "Of `data.format` tfrecord and webdataset: records that a process asks the disk for at once, each of whichever "
-        "file it lies in: the one that is read and those that come after it, as far as the batches reach that are "
-        "being made. 1: one after the other.")
+        "Records that a process asks the disk for at once, each of whichever file it lies in: the one that is read and "
+        "those that come after it, as far as the batches reach that are being made. 1: one after the other.")
+        .effective_when(has_records(e_.data), when_records, by_format)
         .outside_fingerprint();
     add("data.loader.decompressed_mb", whole_codec(loader.decompressed_mb, {.min = 1, .max = 1'000'000'000}),
-        "Of `data.format` tfrecord and webdataset: 1e6 bytes that each process holds of record files that are "
-        "compressed as a whole, all of them together, decompressed; more is refused.")
+        "1e6 bytes that each process holds of record files that are compressed as a whole, all of them together, "
+        "decompressed; more is refused.")
+        .effective_when(has_records(e_.data), when_records, by_format)
         .outside_fingerprint();
     add("data.loader.cache", choice_codec(loader.cache, {"none", "ram", "device"}),
         "ram: decoded pictures and masks are kept in memory that the training processes of a host share, and read no "
@@ -211,10 +226,12 @@ class Description {
     add("data.loader.on_bad_sample", choice_codec(loader.on_bad_sample, {"fail", "replace"}),
         "A training sample that cannot be decoded. fail: the run ends with 65; replace: another training sample takes "
         "its place, the same for any number of processes.")
+        .effective_when(e_.data.format != DataFormat::synthetic, "`data.format` is not synthetic", by_format)
         .outside_fingerprint();
     add("data.loader.max_bad", whole_codec(loader.max_bad, {.min = 1}),
-        "With `data.loader.on_bad_sample` replace: samples that are replaced in an epoch, over all processes; one more "
-        "ends the run with 65.")
+        "Samples that may be replaced in an epoch, over all processes; one more ends the run with 65.")
+        .effective_when(loader.on_bad_sample == BadSample::replace, "`data.loader.on_bad_sample` is replace",
+                        {"data.loader.on_bad_sample"})
         .outside_fingerprint();
     add("data.loader.pipeline", choice_codec(loader.pipeline, {"parallel", "sequential"}),
         "sequential: for comparison, as programs without a parallel loader do it: one sample after the other when its "
@@ -324,6 +341,9 @@ class Description {
     std::vector<std::string> seed_by = dealt_by;
     seed_by.push_back("data.split.by");
     const std::string when_dealt = "a share or fold is dealt: " + when;
+    const bool any = s.valid > 0 || s.test > 0 || s.folds > 0;
+    const std::string when_any = "`data.split.valid` or `data.split.test` is above 0 or `data.split.fold` is given";
+    const std::vector<std::string> any_by = {"data.split.valid", "data.split.test", "data.split.fold"};
     add("data.split.valid", real_codec(s.valid, share),
         "Share of all samples for validation; where lists, folders or a column name other parts alone, of those that "
         "train. Without any `data.split` key, a root that holds folders of parts (train/ and valid/, say) uses those.")
@@ -334,10 +354,12 @@ class Description {
     add("data.split.by", choice_codec(s.by, {"sample", "patient", "order"}),
         "patient: all samples of a group fall in one part; order: the last ones of the natural order of names. Where "
         "the data, lists or folders tell parts, sample keeps patients whole too.")
-        .only(dealt, when_dealt, dealt_by);
+        .only(dealt, when_dealt, dealt_by)
+        .effective_when(any, when_any, any_by);
     add("data.split.seed", seed_codec(s.seed),
         "Another seed, another split; apart from the run's `seed`, so that runs can be compared on one split.")
-        .only(dealt && s.by != SplitOptions::By::order, when_dealt + ", and `data.split.by` is not order", seed_by);
+        .only(dealt && s.by != SplitOptions::By::order, when_dealt + ", and `data.split.by` is not order", seed_by)
+        .effective_when(any, when_any, any_by);
     add("data.split.fold", fold_codec(s.fold, s.folds),
         "`K of N`: all but the test part is cut into N folds, of which the K-th validates and the others train; "
         "instead "
@@ -346,7 +368,9 @@ class Description {
     add("data.split.stratify", flag_codec(s.stratify),
         "Parts and folds of the exact size, with the same share of every class or label. Otherwise who belongs where "
         "follows from the hash of the name alone: adding data moves nobody, and sizes are met on average.")
-        .only(dealt && s.by != SplitOptions::By::order, when_dealt + ", and `data.split.by` is not order", seed_by);
+        .only(dealt && s.by != SplitOptions::By::order, when_dealt + ", and `data.split.by` is not order", seed_by)
+        .effective_when(any && from_files, when_any + ", and `data.format` is not synthetic, whose shares are exact",
+                        {"data.split.valid", "data.split.test", "data.split.fold", "data.format"});
     for (const char* part : {"train", "valid", "test"})
       add(std::string("data.split.files.") + part, part_path_codec(s.files, part, PathRule::under_root),
           std::string("List file of the ") + part + " part, one path or base name a line; under `data.root`.")
@@ -378,7 +402,9 @@ class Description {
         "Channels that the network sees: a grey picture is repeated, a coloured one turned to grey (ITU-R 601).")
         .default_is("3, for the unet 1");
     add("data.image.resize", choice_codec(i.resize, {"squash", "pad", "crop"}),
-        "squash: to size, aspect lost; pad: to fit inside, the rest filled with zero; crop: to cover, centre cut.");
+        "squash: to size, aspect lost; pad: to fit inside, the rest filled with zero; crop: to cover, centre cut.")
+        .effective_when(e_.data.format != DataFormat::synthetic,
+                        "`data.format` is not synthetic, whose pictures are made in this size", {"data.format"});
     add("data.image.range", range_codec(i.range_low, i.range_high),
         "Sample values of the file that become 0 and 1, those beyond are clamped: [0, 4095] for 12 bits kept in 16.")
         .default_is("by the picture's depth: [0, 255] or [0, 65535]");

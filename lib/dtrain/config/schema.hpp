@@ -20,6 +20,10 @@ struct Key {
   std::string only_when;               ///< "optimizer.name is sgd"; "" = always has an effect
   bool has_effect = true;              ///< with the experiment's present values
   std::vector<std::string> selectors;  ///< keys that decide has_effect
+  /// The same of effective_when().
+  std::string idle_unless;
+  bool idle = false;
+  std::vector<std::string> idle_selectors;
   bool in_fingerprint = true;
   /// What the key counts as in a checkpoint that does not hold it: the value, as it is printed, that does what was done
   /// before there was the key. "": the key is of the first release (tests/support/reference/first_release_keys.txt),
@@ -28,7 +32,12 @@ struct Key {
 
   Key(std::string key, Codec its_codec, std::string its_doc)
       : name(std::move(key)), codec(std::move(its_codec)), doc(std::move(its_doc)) {}
+  /// Where it has no effect the key is refused, and neither printed nor in the fingerprint.
   Key& only(bool effect, const std::string& when, std::vector<std::string> by);
+  /// Where it has no effect any value but its default is refused. Its default is accepted and printed, as it was in the
+  /// configurations of runs from before this was asked for: they load as they are, and keep their fingerprint. Not for
+  /// a matter of ranks or of the machine: one file serves a laptop and a cluster.
+  Key& effective_when(bool effect, const std::string& when, std::vector<std::string> by);
   Key& default_is(const std::string& text);
   Key& outside_fingerprint();
   /// Not always the default: the default may be better than what was done before.

@@ -1,4 +1,6 @@
 // The keys of how a network is trained; what is trained on what is in schema.cpp.
+#include <cmath>
+
 #include "dtrain/config/schema.hpp"
 
 namespace dtrain {
@@ -62,8 +64,10 @@ class TrainingDescription {
         "Scaled rate = base × V, × √V, × V^(2/3) or × 1 for V logical ranks. With `batch.global` only none.")
         .default_is("linear with `batch.per_rank`, none with `batch.global`");
     add("schedule.warmup", length_codec(s.warmup, {.none = true}),
-        "Way from the base to the scaled rate, linear in fractional epochs (Goyal et al. 2017); there is none to go "
-        "where both are equal.");
+        "Way from the base to the scaled rate, linear in fractional epochs (Goyal et al. 2017); decay begins after it.")
+        .effective_when(s.scale_with_ranks != RankScaling::none || d.name != DecayName::constant,
+                        "`schedule.scale_with_ranks` is not none or `schedule.decay.name` is not constant",
+                        {"schedule.scale_with_ranks", "schedule.decay.name", "batch.global"});
     add("schedule.decay.name", choice_codec(d.name, {"constant", "step", "multistep", "cosine", "plateau"}),
         "How the scaled rate falls.");
     add("schedule.decay.factor", real_codec(d.factor, {.max = 1, .min_open = true}),
@@ -118,8 +122,9 @@ class TrainingDescription {
         "than 0.5 % of the time.")
         .outside_fingerprint();
     add("distributed.watchdog.warn", seconds_codec(d.watchdog.warn_s, true),
-        "Time without progress of any rank after which one warning names the rank that is behind; without effect above "
-        "`distributed.watchdog.abort`.")
+        "Time without progress of any rank after which one warning names the rank that is behind.")
+        .effective_when(std::isinf(d.watchdog.warn_s) || d.watchdog.warn_s <= d.watchdog.abort_s,
+                        "it is none or not above `distributed.watchdog.abort`", {"distributed.watchdog.abort"})
         .outside_fingerprint();
     add("distributed.watchdog.abort", seconds_codec(d.watchdog.abort_s, true),
         "Time without progress of any rank after which the job ends with exit code 76 (docs/reliability.md).")
@@ -138,7 +143,8 @@ class TrainingDescription {
         "exit code 74.")
         .outside_fingerprint();
     add("checkpoint.best.monitor", text_codec(c.best_monitor),
-        "Column of epochs.csv that decides which weights become best.safetensors.")
+        "Column of epochs.csv that decides which weights become best.safetensors; of epochs with one value the lowest "
+        "validation loss does.")
         .default_is("by task: valid.auroc, valid.accuracy (multiclass) or valid.iou (segmentation)");
     add("checkpoint.best.mode",
         words_codec(

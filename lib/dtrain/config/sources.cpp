@@ -43,7 +43,10 @@ class Collector {
   }
 
   void file(const std::string& path) {
-    YamlSource& source = new_source({path, path, fs::absolute(path).parent_path().string()});
+    const fs::path folder = fs::absolute(path).parent_path();
+    std::error_code none;
+    const bool stored = fs::path(path).filename() == "config.yaml" && fs::exists(folder / "run.json", none);
+    YamlSource& source = new_source({path, path, folder.string(), 0, true, stored});
     try {
       text(read_config_file(path), source);
     } catch (const Error& error) {

@@ -16,6 +16,7 @@ struct YamlSource {
   std::string base_dir;   ///< absolute folder that its relative paths start from
   int order = 0;          ///< precedence: later ones win
   bool positions = true;  ///< a file: errors tell line and column
+  bool of_a_run = false;  ///< the config.yaml that a run has stored in its folder
 };
 
 /// Where something stands. Line and column count from 1, columns in characters. The source must outlive it.

@@ -191,8 +191,25 @@ bool is_nnunet(const DataOptions& options) {
   return !own && is_folder(options.root + "/" + kImages) && is_file(description_path(options));
 }
 
+// Its layout has folders of its own: other names would do nothing.
+static void require_own_folders(const DataOptions& options) {
+  const auto refuse = [&](const std::string& key, const std::string& named, const std::string& own) {
+    throw ConfigError(key + " " + named + " has no effect here: data.root '" + options.root +
+                      "' is laid out for nnU-Net, with its pictures in imagesTr/ and its masks in labelsTr/; leave the "
+                      "key out, or name " +
+                      own);
+  };
+  const ImageMaskOptions untouched;
+  const ImageMaskOptions& named = options.image_mask;
+  if (named.images != untouched.images && named.images != kImages)
+    refuse("data.image_mask.images", named.images, "a folder that is there");
+  if (named.masks != untouched.masks && named.masks != kLabels)
+    refuse("data.image_mask.masks", named.masks, "data.image_mask.images as well");
+}
+
 void read_nnunet(const DataOptions& options, Dataset& dataset) {
   const std::string path = description_path(options);
+  require_own_folders(options);
   refuse_link_out(options, path);
   const Json json = read_description(path);
   require_picture_ending(json, path);

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "dtrain/base/error.hpp"
@@ -51,6 +52,34 @@ at::Tensor Loss::per_sample(const at::Tensor& logits, const at::Tensor& targets)
                                                           at::Reduction::None);
   if (unknown.defined()) terms = terms.masked_fill(unknown, 0);
   return terms.flatten(1).mean(1);
+}
+
+// A frequency that is no certainty.
+static double frequency(double weight, double others, double samples) {
+  if (weight + others <= 0) return 0.5;
+  const double least = 0.5 / std::max(1.0, samples);
+  return std::clamp(weight / (weight + others), least, 1 - least);
+}
+
+double Loss::of_frequencies(const LabelCounts& known, const LabelCounts& judged) const {
+  const size_t outputs = known.positive.size();
+  check(outputs == judged.positive.size(), "both sets have the same outputs");
+  if (judged.samples <= 0) return 0;
+  double loss = 0;
+  for (size_t k = 0; k < outputs; ++k) {
+    if (task_ == Task::multiclass) {
+      const double even = label_smoothing_ / static_cast<double>(outputs);
+      const double answer = frequency(known.positive[k], known.samples - known.positive[k], known.samples);
+      const double share = judged.positive[k] / judged.samples;
+      loss -= ((1 - label_smoothing_) * share + even) * std::log((1 - label_smoothing_) * answer + even);
+      continue;
+    }
+    const double weight = pos_weight_.defined() ? pos_weight_[static_cast<int64_t>(k)].item<double>() : 1;
+    const double answer = frequency(weight * known.positive[k], known.negative[k], known.samples);
+    loss -= (weight * judged.positive[k] * std::log(answer) + judged.negative[k] * std::log(1 - answer)) /
+            (judged.samples * static_cast<double>(outputs));
+  }
+  return loss;
 }
 
 at::Tensor Loss::probabilities(const at::Tensor& logits) const {

@@ -9,6 +9,13 @@
 
 namespace dtrain {
 
+/// How often labels are what, over a set.
+struct LabelCounts {
+  std::vector<double> positive;  ///< per output: its label is 1; multiclass: samples of that class
+  std::vector<double> negative;  ///< per output: its label is 0
+  double samples = 0;            ///< with those whose label is unknown; segmentation: pixels
+};
+
 /// The loss of each sample, so that any grouping of samples into batches, ranks and steps sums to the same thing.
 ///
 /// multilabel    logits [n, K], targets float [n, K] of 0, 1 or NaN (unknown: no loss, no gradient): binary
@@ -27,6 +34,13 @@ class Loss {
 
   /// Probabilities in the shape of `logits`: sigmoid, or softmax over dimension 1 for multiclass.
   at::Tensor probabilities(const at::Tensor& logits) const;
+
+  /// Mean loss over a set with the labels of `judged` where every sample gets one answer: the frequencies of the
+  /// classes in `known`, as this loss weighs them (pos_weight, label_smoothing). The least that any one answer has
+  /// where both are one set: the entropy of its labels. A network that has learnt something of the pictures is below
+  /// it. A class that `known` has never, or always, counts as half a sample; one of which it knows nothing as 1/2. 0
+  /// for an empty set.
+  double of_frequencies(const LabelCounts& known, const LabelCounts& judged) const;
 
  private:
   Task task_;

@@ -88,4 +88,31 @@ std::optional<Predictions> evaluate(Replica& replica, const Loss& loss, Task tas
   return all;
 }
 
+static std::vector<double> numbers(const at::Tensor& counts) {
+  const at::Tensor host = counts.to(at::kDouble).contiguous();
+  const auto* first = host.const_data_ptr<double>();
+  return {first, first + host.numel()};
+}
+
+LabelCounts label_counts(const Predictions& predictions, int64_t pixels) {
+  LabelCounts counts;
+  counts.samples = static_cast<double>(predictions.loss.size(0));
+  if (predictions.pixels.defined()) {
+    counts.samples *= static_cast<double>(pixels);
+    const at::Tensor wanted = predictions.pixels.select(2, 2).sum(0).to(at::kDouble);
+    counts.positive = numbers(wanted);
+    counts.negative = numbers(counts.samples - wanted);
+    return counts;
+  }
+  counts.positive = numbers(predictions.labels.eq(1).sum(0));
+  counts.negative = numbers(predictions.labels.eq(0).sum(0));
+  return counts;
+}
+
+bool nothing_predicted(const Predictions& predictions) {
+  if (!predictions.pixels.defined()) return false;
+  const at::Tensor sums = predictions.pixels.flatten(0, 1).sum(0);
+  return sums[1].item<int64_t>() == 0 && sums[2].item<int64_t>() > 0;
+}
+
 }  // namespace dtrain

@@ -25,4 +25,10 @@ std::optional<Predictions> evaluate(
     int64_t batch, Communicator& comm, Watchdog& watchdog, int64_t step,
     const std::function<bool()>& stop = [] { return false; });
 
+/// The labels of the set that was judged. pixels: of a picture, for segmentation.
+LabelCounts label_counts(const Predictions& predictions, int64_t pixels);
+
+/// Segmentation: true where no pixel of the whole set was called any class, though masks hold some.
+bool nothing_predicted(const Predictions& predictions);
+
 }  // namespace dtrain

@@ -11,6 +11,7 @@
 #include <limits>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/short_number.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/dist/collectives.hpp"
 #include "dtrain/train/replaced_samples.hpp"
@@ -37,10 +38,11 @@ static std::string first_bad(const Replica& replica, const at::Tensor& flat) {
   return "";
 }
 
+constexpr const char* kTheThreeKeys =
+    "; lower optimizer.learning_rate, lengthen schedule.warmup or set optimizer.clip_norm";
+
 [[noreturn]] static void diverged(const std::string& what, int64_t step) {
-  throw DivergedError(what + " in step " + std::to_string(step) +
-                      "; lower optimizer.learning_rate or lengthen schedule.warmup, and start again from the newest "
-                      "checkpoint");
+  throw DivergedError(what + " in step " + std::to_string(step) + kTheThreeKeys);
 }
 
 static GradientReducer::Options reducer_options(const Device& device, int64_t logical_ranks,
@@ -347,6 +349,19 @@ void Trainer::require_finite(int64_t step) {
            step);
 }
 
+// Of a step whose loss is finite, on all ranks alike. Past the bound, whatever on_nan says: there is no step to skip.
+void Trainer::watch_loss(TrainingState& state, double loss) const {
+  LossWatch& watch = state.loss_watch;
+  const int64_t waiting = watch.steps + 1;
+  const std::optional<double> mean = watch.note(loss, options_.frequencies_loss, plan_->steps());
+  if (!mean) return;
+  throw DivergedError("by step " + std::to_string(state.step + 1) + " the loss has run away: its mean over " +
+                      count_of(waiting, "step") + " is " + short_number(*mean, 4) + ", above " +
+                      with_commas(static_cast<int64_t>(LossWatch::kFactor)) + " times both the first step's " +
+                      short_number(watch.first, 4) + " and " + short_number(options_.frequencies_loss, 4) +
+                      " of the classes' frequencies" + kTheThreeKeys);
+}
+
 // Gradients become ready in an order that the network's graph decides. After the first step that shows it, all ranks
 // lay parameters, gradients and optimizer state out in rank 0's order.
 void Trainer::adopt_ready_order() {
@@ -393,6 +408,7 @@ StepReport Trainer::step(TrainingState& state, StopRequest request) {
   const bool has_loss = std::isfinite(sums.loss);
   if (has_loss) state.loss_sum += sums.loss;
   if (!has_loss) state.without_loss += count;
+  if (has_loss) watch_loss(state, report.loss);
   state.correct += sums.correct;
   state.skipped_steps += updated ? 0 : 1;
   state.coverage_sum += sums.coverage;

@@ -67,6 +67,7 @@ class Trainer {
     bool cuda_graphs = false;      ///< on a GPU passes run as recorded graphs, and sums begin after the last of them
     MixOptions mix = {};           ///< of each backward pass's batch
     LoaderOptions loader = {};     ///< on_bad_sample, max_bad and pipeline
+    double frequencies_loss = 0;   ///< Loss::of_frequencies of the training part; 0 = not known
   };
   static constexpr int64_t kMostNotFinite = 10;  ///< steps skipped one after another under skip_not_finite
 
@@ -84,7 +85,8 @@ class Trainer {
   /// or skip_not_finite an update may be skipped: then weights and optimizer stay, and all else goes on as after any
   /// step; BatchNorm's statistics stay too where they are not finite.
   /// Throws on all ranks: DivergedError when the loss, an updated weight or a summed gradient (fp16: at the least loss
-  /// scale; skip_not_finite: kMostNotFinite times in a row) is not finite, naming what was first; DataError when more
+  /// scale; skip_not_finite: kMostNotFinite times in a row) is not finite, naming what was first, and when the loss has
+  /// run away (LossWatch); DataError when more
   /// than loader.max_bad samples of the epoch were replaced; Error with kReplicasDiffer when replicas have drifted
   /// apart.
   StepReport step(TrainingState& state, StopRequest request);
@@ -162,6 +164,7 @@ class Trainer {
   void keep_finite_buffers(const at::Tensor& buffers, bool skipped);
   std::string some_samples(int64_t logical_rank) const;
   void require_finite(int64_t step);
+  void watch_loss(TrainingState& state, double loss) const;
   double gradient_norm() const;
   void adopt_ready_order();
 

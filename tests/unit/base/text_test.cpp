@@ -1,7 +1,10 @@
 #include "dtrain/base/text.hpp"
 
+#include <limits>
+
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/printable.hpp"
+#include "dtrain/base/short_number.hpp"
 #include "dtrain/base/time.hpp"
 #include "support/catch.hpp"
 
@@ -64,4 +67,14 @@ TEST_CASE("several errors become one, with the code that comes first in the cont
   CHECK(merged.code() == exit_code::kConfig);
   CHECK(lines_of(merged.what()) == std::vector<std::string>{"b", "a", "c"});
   CHECK(merge_errors({DataError("b"), MissingError("a")}).code() == exit_code::kMissingInput);
+}
+
+TEST_CASE("a figure for people has its digits after the point, and from a million on an exponent") {
+  CHECK(short_number(0.69314, 4) == "0.6931");
+  CHECK(short_number(999999.25, 2) == "999999.25");
+  CHECK(short_number(1e6, 4) == "1.0e6");
+  CHECK(short_number(1.94e33, 4) == "1.9e33");
+  CHECK(short_number(-2.5e120, 4) == "-2.5e120");
+  CHECK(short_number(std::numeric_limits<double>::quiet_NaN(), 4) == "nan");
+  CHECK(short_number(std::numeric_limits<double>::infinity(), 4) == "inf");
 }

@@ -115,6 +115,16 @@ TEST_CASE("a state that no run leaves is refused by the name of its field") {
       {"loss_scale.good_steps", [](TrainingState& s) { s.loss_scale.good_steps = 2000; }},
       {"best.epoch", [](TrainingState& s) { s.best_epoch = 4; }},
       {"best.epoch", [](TrainingState& s) { s.best_epoch = 0; }},
+      {"best.loss",
+       [](TrainingState& s) {
+         s.best_loss = 1;
+         s.best_epoch = 0;
+         s.best_value = NAN;
+       }},
+      {"loss_watch.steps", [](TrainingState& s) { s.loss_watch.steps = 100; }},
+      {"loss_watch.steps", [](TrainingState& s) { s.loss_watch.steps = -1; }},
+      {"loss_watch.sum", [](TrainingState& s) { s.loss_watch.sum = 1; }},
+      {"loss_watch.sum", [](TrainingState& s) { s.loss_watch.sum = INFINITY; }},
       {"logical_ranks", [](TrainingState& s) { s.logical_ranks = 0; }},
       {"logical_ranks", [](TrainingState& s) { s.logical_ranks = 65537; }},
       {"split_sha256", [](TrainingState& s) { s.split_sha256 = "ab"; }},

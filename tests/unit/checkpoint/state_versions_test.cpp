@@ -1,4 +1,5 @@
 // States that older and newer programs saved.
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "dtrain/base/error.hpp"
@@ -16,13 +17,49 @@ static const char* const kFirstRelease =
     R"("replaced_samples":0,"schedule":{"bad_epochs":0,"best":null,"reductions":0},"skipped_steps":0,)"
     R"("split_sha256":"","step":0,"trained_on":"","update_s":0.0,"versions":{},"without_loss":0})";
 
-TEST_CASE("the state is written as version 0.1.0 writes it") {
+static TrainingState plain_state() {
   TrainingState state;
   state.logical_ranks = 1;
   state.coverage_sum = 0xfedcba9876543210ULL;
   state.classes = {"a"};
   state.config = {{"seed", "1"}};
-  CHECK(to_json(state) == kFirstRelease);
+  return state;
+}
+
+TEST_CASE("the state is written as version 0.1.0 writes it, and what came later beside that") {
+  using nlohmann::json;
+  json now = json::parse(to_json(plain_state()));
+  CHECK(now.at("loss_watch") == json::parse(R"({"first":null,"steps":0,"sum":0.0})"));
+  now.erase("loss_watch");
+  for (const char* later : {"loss", "frequencies_loss"}) {
+    CHECK(now.at("best").at(later).is_null());
+    now.at("best").erase(later);
+  }
+  CHECK(now.dump() == kFirstRelease);
+}
+
+TEST_CASE("what came after the first release keeps every bit, and a state without it stands before it") {
+  TrainingState state = plain_state();
+  state.coverage_sum = 0;
+  state.epoch = state.best_epoch = 1;
+  state.step = 5;
+  state.best_value = 0.5;
+  state.best_loss = 0.1 + 0.2;
+  state.best_frequencies_loss = 1.0 / 3;
+  state.loss_watch = {2.0 / 3, 1e33, 4};
+  const TrainingState back = training_state_from_json(to_json(state), "f");
+  CHECK(back.best_loss == state.best_loss);
+  CHECK(back.best_frequencies_loss == state.best_frequencies_loss);
+  CHECK(back.loss_watch.first == state.loss_watch.first);
+  CHECK(back.loss_watch.sum == state.loss_watch.sum);
+  CHECK(back.loss_watch.steps == 4);
+  auto first = nlohmann::json::parse(kFirstRelease);
+  first["coverage_sum"] = 0U;
+  const TrainingState older = training_state_from_json(first.dump(), "f");
+  CHECK(std::isnan(older.best_loss));
+  CHECK(std::isnan(older.best_frequencies_loss));
+  CHECK(std::isnan(older.loss_watch.first));
+  CHECK(older.loss_watch.steps == 0);
 }
 
 // The fields of the first release, each gone in turn: they are damage, whereas a later one must not be missed.

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "scratch_config.hpp"
 #include "support/catch.hpp"
 
@@ -172,21 +174,74 @@ TEST_CASE("values that contradict each other are told where one of them stands")
   CHECK(errors_with(kSynthetic, {"data.augment={random_crop: [0.08, 1], random_crop_aspect: [0.5, 2]}"}).empty());
   CHECK(errors_with(kSynthetic, {"data.augment.random_crop=none", "batch.per_rank=1"}).empty());
   CHECK(errors_with(kSynthetic, {"data.loader.cache=ram", "data.augment.contrast=0.1"}).empty());
-  CHECK(errors_with(kSynthetic, {"data.loader.on_bad_sample=replace", "data.loader.max_bad=5"}).empty());
+  CHECK(errors_with(kFolder, {"data.loader.on_bad_sample=replace", "data.loader.max_bad=5"}).empty());
 }
 
-// They decide how fast samples come and which are borne, never what they are: one file serves every format and
-// pipeline.
-TEST_CASE("how samples are loaded can be said in full, whichever of it acts") {
+// What older versions printed into every config.yaml.
+TEST_CASE(
+    "how samples are loaded can be said in full by its defaults, whichever of it acts; other values only where they "
+    "do") {
   const std::string all =
       "data.loader={threads: auto, prefetch: 2, interleave: 10, cache: none, on_bad_sample: fail, max_bad: 100, "
       "pipeline: parallel}";
   for (const std::vector<std::string>& base : {kFolder, kNih, kCsv, kMask, kSynthetic}) {
     CHECK(errors_with(base, {all}).empty());
-    CHECK(
-        errors_with(base, {all, "data.loader={threads: 3, prefetch: 4, cache: ram}", "data.loader.pipeline=sequential"})
-            .empty());
+    CHECK(errors_with(base, {all, "data.loader.pipeline=sequential"}).empty());
+    CHECK(errors_with(base, {all, "data.loader={threads: 3, prefetch: 4, cache: ram}"}).empty());
+    CHECK(contains(errors_with(base, {all, "data.loader={threads: 3, pipeline: sequential}"}),
+                   "data.loader.threads has no effect here: only when data.loader.pipeline is parallel"));
+    CHECK(contains(errors_with(base, {all, "data.loader.interleave=3"}),
+                   "data.loader.interleave has no effect here: only when data.format is tfrecord or webdataset"));
   }
+}
+
+TEST_CASE("a matter of ranks or of the machine is no key without effect") {
+  CHECK(errors_with(kSynthetic, {"schedule.warmup=2 epochs", "distributed.logical_ranks=1"}).empty());
+  CHECK(errors_with(kSynthetic, {"distributed={logical_ranks: 1, reduction: ring, bucket_mb: 3, check_every: 5}",
+                                 "data.distribute=batches", "schedule.scale_with_ranks=sqrt"})
+            .empty());
+  CHECK(errors_with(kSynthetic, {"device=cpu", "cuda_graphs=true", "precision=tf32"}).empty());
+  CHECK(errors_with(kSynthetic, {"device=cpu", "deterministic=false"}).empty());
+}
+
+// A run that began when the key was accepted goes on from the configuration that it has stored.
+TEST_CASE("what a run has stored may hold keys without effect, and so may nothing else") {
+  const std::string text = "data: {format: image_folder, root: /d, loader: {interleave: 3}}\n";
+  const std::string idle = "data.loader.interleave has no effect here";
+  const ScratchFolder folder;
+  const std::string path = folder.write("run/config.yaml", text);
+  const auto refusal = [&](const std::vector<std::string>& overrides) {
+    try {
+      load_config({{path}, false, overrides});
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  CHECK(contains(refusal({}), idle));
+  folder.write("run/run.json", "{}");
+  CHECK(refusal({}).empty());
+  const Config config = load_config({{path}, false, {}});
+  CHECK(config.values.at("data.loader.interleave").text == "3");
+  CHECK(refusal({"epochs=3"}).empty());
+  CHECK(contains(refusal({"data.loader.interleave=4"}), idle));
+  CHECK(
+      contains(refusal({"data.loader.pipeline=sequential", "data.loader.prefetch=5"}), "data.loader.prefetch has no"));
+  // What makes it idle is said now, not then.
+  folder.write("run/config.yaml", "data: {format: image_folder, root: /d, loader: {threads: 3}}\n");
+  CHECK(refusal({}).empty());
+  CHECK(contains(refusal({"data.loader.pipeline=sequential"}), "data.loader.threads has no effect here"));
+}
+
+TEST_CASE("keys without effect are told, so that a resumed run does not compare them") {
+  const auto has = [](const Config& config, const char* key) {
+    const std::vector<std::string> idle = idle_keys(config);
+    return std::find(idle.begin(), idle.end(), key) != idle.end();
+  };
+  const Config flat = from_overrides({"data.format=synthetic", "schedule.scale_with_ranks=none"});
+  CHECK(has(flat, "schedule.warmup"));
+  CHECK(has(flat, "data.loader.interleave"));
+  CHECK_FALSE(has(from_overrides(kSynthetic), "schedule.warmup"));
 }
 
 TEST_CASE("a monitor names a column that epochs.csv will have") {

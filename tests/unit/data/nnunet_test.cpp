@@ -42,6 +42,16 @@ TEST_CASE("a folder laid out for nnU-Net gives its cases, with the labels of dat
   CHECK(open(options).manifest_sha256 != data.manifest_sha256);
 }
 
+TEST_CASE("folders named beside nnU-Net's own, which would do nothing, are refused") {
+  const TempFolder root;
+  DataOptions options = nnunet(root);
+  options.image_mask.images = "pictures";
+  CHECK(holds(error_of(78, [&] { open(options); }), "data.image_mask.images pictures has no effect here"));
+  options.image_mask.images = "imagesTr";
+  options.image_mask.masks = "segmentations";
+  CHECK(holds(error_of(78, [&] { open(options); }), "data.image_mask.masks segmentations has no effect here"));
+}
+
 TEST_CASE("mask_values win over the labels of dataset.json") {
   const TempFolder root;
   DataOptions options = nnunet(root);

@@ -121,6 +121,56 @@ TEST_CASE("probabilities are sigmoids, or a softmax over the classes") {
   CHECK(at2(softmax, 0, 1) == Approx(0.75));
 }
 
+// Mean loss where every sample gets these logits.
+static double loss_of_one_answer(const Loss& loss, const std::vector<double>& logits, const at::Tensor& targets) {
+  const int64_t n = targets.size(0);
+  return loss.per_sample(at::tensor(logits, at::kDouble).expand({n, -1}).contiguous(), targets).mean().item<double>();
+}
+
+TEST_CASE("the classes' frequencies have the least loss of all answers that are the same for every sample") {
+  // Of ten samples the first output is 1 in three, the second in four of the eight where it is known.
+  at::Tensor targets = at::zeros({10, 2});
+  targets.slice(0, 0, 3).select(1, 0).fill_(1);
+  targets.slice(0, 0, 4).select(1, 1).fill_(1);
+  targets.slice(0, 8, 10).select(1, 1).fill_(kUnknown);
+  const LabelCounts counts{{3, 4}, {7, 4}, 10};
+  for (const std::vector<double>& weights : {std::vector<double>{}, {2.5, 0.5}}) {
+    const Loss loss({}, Task::multilabel, weights);
+    const double weight = weights.empty() ? 1 : 2.5, other = weights.empty() ? 1 : 0.5;
+    const std::vector<double> logits = {std::log(weight * 3 / 7), std::log(other * 4 / 4)};
+    const double least = loss.of_frequencies(counts, counts);
+    CHECK(least == Approx(loss_of_one_answer(loss, logits, targets)).epsilon(1e-12));
+    for (const double move : {-0.1, 0.1}) {
+      CHECK(least < loss_of_one_answer(loss, {logits[0] + move, logits[1]}, targets));
+      CHECK(least < loss_of_one_answer(loss, {logits[0], logits[1] + move}, targets));
+    }
+  }
+  for (const double smoothing : {0.0, 0.2}) {
+    LossOptions options;
+    options.label_smoothing = smoothing;
+    const Loss loss(options, Task::multiclass, {});
+    const at::Tensor classes = at::tensor({0, 0, 0, 1, 1, 2, 2, 2, 2, 2}, at::kLong);
+    const LabelCounts three{{3, 2, 5}, {}, 10};
+    std::vector<double> logits;
+    for (const double count : three.positive) logits.push_back(std::log((1 - smoothing) * count / 10 + smoothing / 3));
+    const double least = loss.of_frequencies(three, three);
+    CHECK(least == Approx(loss_of_one_answer(loss, logits, classes)).epsilon(1e-12));
+    logits[1] += 0.1;
+    CHECK(least < loss_of_one_answer(loss, logits, classes));
+  }
+}
+
+TEST_CASE("frequencies of one set judge another, and a class that the first never has is half a sample") {
+  const Loss loss({}, Task::multiclass, {});
+  const LabelCounts known{{6, 4, 0}, {}, 10};
+  CHECK(loss.of_frequencies(known, {{1, 1, 0}, {}, 2}) == Approx(-(std::log(0.6) + std::log(0.4)) / 2));
+  CHECK(loss.of_frequencies(known, {{0, 0, 1}, {}, 1}) == Approx(-std::log(0.05)));
+  CHECK(loss.of_frequencies(known, {{0, 0, 0}, {}, 0}) == 0);
+  const Loss bce_loss({}, Task::segmentation, {});
+  CHECK(bce_loss.of_frequencies({{1}, {1}, 2}, {{1}, {1}, 2}) == Approx(std::log(2)));
+  CHECK(bce_loss.of_frequencies({{0}, {0}, 5}, {{0}, {3}, 3}) == Approx(std::log(2)));  // nothing is known of it
+}
+
 TEST_CASE("a loss that does not fit its task is a configuration error") {
   LossOptions bce_options, entropy_options, smooth;
   bce_options.name = LossName::bce;

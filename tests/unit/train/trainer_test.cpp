@@ -202,6 +202,30 @@ TEST_CASE("a loss that is no number ends training on all ranks alike") {
   for (int ranks : {1, 3}) CHECK_THROWS_AS(train_on(ranks, setting), DivergedError);
 }
 
+// Finite all the way: what NaN alone would not end.
+TEST_CASE("a loss that runs away ends training in the same step on any number of ranks, whatever on_nan says") {
+  Setting setting;
+  setting.optimizer = OptimizerName::sgd;
+  setting.learning_rate = 3;
+  setting.epochs = 40;
+  std::string sentence;
+  for (const bool skip : {false, true})
+    for (const int ranks : {1, 2, 4}) {
+      setting.skip_not_finite = skip;
+      try {
+        train_on(ranks, setting);
+        FAIL("training went on");
+      } catch (const DivergedError& error) {
+        INFO(error.what());
+        CHECK_THAT(error.what(), Catch::Contains("the loss has run away: its mean over 2 steps is ") &&
+                                     Catch::Contains("optimizer.learning_rate") && Catch::Contains("schedule.warmup") &&
+                                     Catch::Contains("optimizer.clip_norm"));
+        if (sentence.empty()) sentence = error.what();
+        CHECK(error.what() == sentence);
+      }
+    }
+}
+
 TEST_CASE(
     "a step whose loss is no number is skipped where that is asked for, by all ranks, and its samples are named") {
   Setting setting;
@@ -277,4 +301,30 @@ TEST_CASE("other reductions train as well, with replicas that stay equal") {
     const Outcome other = train_on(3, setting);
     CHECK(other.losses.back() == Approx(canonical.losses.back()).epsilon(1e-3));
   }
+}
+
+TEST_CASE("the labels of what was judged are counted, and a prediction without a pixel is seen") {
+  Predictions labels;
+  labels.loss = at::zeros({3}, at::kDouble);
+  labels.labels = at::tensor({1.0F, 0.0F, 1.0F, std::numeric_limits<float>::quiet_NaN(), 0.0F, 0.0F}).view({3, 2});
+  const LabelCounts counted = label_counts(labels, 0);
+  CHECK(counted.positive == std::vector<double>{2, 0});
+  CHECK(counted.negative == std::vector<double>{1, 2});
+  CHECK(counted.samples == 3);
+  CHECK_FALSE(nothing_predicted(labels));
+
+  Predictions masks;  // two pictures of 8 pixels, two classes: in both, predicted, in the mask
+  masks.loss = at::zeros({2}, at::kDouble);
+  masks.pixels = at::tensor({0, 0, 3, 0, 0, 1, 0, 0, 2, 0, 0, 0}, at::kLong).view({2, 2, 3});
+  const LabelCounts pixels = label_counts(masks, 8);
+  CHECK(pixels.positive == std::vector<double>{5, 1});
+  CHECK(pixels.negative == std::vector<double>{11, 15});
+  CHECK(pixels.samples == 16);
+  CHECK(nothing_predicted(masks));
+  Predictions some = masks;
+  some.pixels = masks.pixels.clone();
+  some.pixels[1][0][1] = 1;
+  CHECK_FALSE(nothing_predicted(some));
+  masks.pixels = at::zeros({2, 2, 3}, at::kLong);  // nothing to find
+  CHECK_FALSE(nothing_predicted(masks));
 }
