@@ -304,15 +304,13 @@ Parts parts_of(const Dataset& dataset, const SplitOptions& options) {
     throw ConfigError("data.split.files and data.split.folders exclude each other; keep one");
   if (!options.files.empty()) return parts_by_files(dataset, options);
   if (!options.folders.empty()) return parts_by_folders(dataset, options);
-  const bool told = std::any_of(dataset.samples.begin(), dataset.samples.end(),
-                                [](const Sample& sample) { return !sample.part.empty(); });
-  return told && !options.given ? parts_by_name(dataset) : parts_by_fraction(dataset, options);
+  return split_by_share(dataset, options) ? parts_by_fraction(dataset, options) : parts_by_name(dataset);
 }
 
 // --- what a reader should know
 
 // One line for each two parts that share groups: counts and file names, never the groups themselves.
-std::vector<std::string> leak_warnings(const Dataset& dataset, const Parts& parts) {
+std::vector<std::string> leak_warnings(const Dataset& dataset, const SplitOptions& options, const Parts& parts) {
   struct Seen {
     std::array<const Sample*, 3> first{};
   };
@@ -323,6 +321,8 @@ std::vector<std::string> leak_warnings(const Dataset& dataset, const Parts& part
     const Sample*& first = groups[sample.group].first[static_cast<size_t>(parts[i])];
     if (first == nullptr) first = &sample;
   }
+  const std::string cure = split_by_share(dataset, options) ? "data.split.by=patient keeps each whole"
+                                                            : "put all pictures of a patient into one part";
   std::vector<std::string> warnings;
   for (const auto& [a, b] : {std::pair<size_t, size_t>{0, 1}, {0, 2}, {1, 2}}) {
     std::vector<std::string> pairs;
@@ -331,7 +331,7 @@ std::vector<std::string> leak_warnings(const Dataset& dataset, const Parts& part
         pairs.push_back(seen.first[a]->path + " and " + seen.first[b]->path);
     if (pairs.empty()) continue;
     warnings.push_back(with_list("split leak: " + count_of(static_cast<int64_t>(pairs.size()), "patient") +
-                                     " in both " + kParts[a] + " and " + kParts[b] + ", as in",
+                                     " in both " + kParts[a] + " and " + kParts[b] + " (" + cure + "), as in",
                                  pairs, 3));
   }
   return warnings;
@@ -347,6 +347,12 @@ std::string hash_of(const Dataset& dataset, const Parts& parts) {
 
 }  // namespace
 
+bool split_by_share(const Dataset& dataset, const SplitOptions& options) {
+  if (!options.files.empty() || !options.folders.empty()) return false;
+  return options.given || std::none_of(dataset.samples.begin(), dataset.samples.end(),
+                                       [](const Sample& sample) { return !sample.part.empty(); });
+}
+
 Split split_dataset(const Dataset& dataset, const SplitOptions& options) {
   const Parts parts = parts_of(dataset, options);
   Split split;
@@ -360,7 +366,7 @@ Split split_dataset(const Dataset& dataset, const SplitOptions& options) {
   }
   if (split.train.empty()) throw ConfigError("data.split leaves no sample for training");
   split.sha256 = hash_of(dataset, parts);
-  split.warnings = leak_warnings(dataset, parts);
+  split.warnings = leak_warnings(dataset, options, parts);
   if (left_out > 0) split.warnings.push_back(count_of(left_out, "sample") + " in no part of data.split left out");
   return split;
 }
