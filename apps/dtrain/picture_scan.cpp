@@ -5,7 +5,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <exception>
-#include <functional>
 #include <mutex>
 #include <span>
 #include <thread>
@@ -13,6 +12,7 @@
 #include "dtrain/base/hash.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/base/time.hpp"
+#include "dtrain/data/mask_values.hpp"
 #include "dtrain/data/packed_set.hpp"
 #include "dtrain/dist/launch.hpp"
 #include "dtrain/io/file.hpp"
@@ -67,20 +67,28 @@ void keep_first_of_three(std::vector<Value>& values) {
   values.resize(values.size() / 3);
 }
 
+struct Extent {
+  int64_t lowest = 0;
+  int64_t highest = 0;
+};
+
 template <typename Value>
-bool is_blank(const std::vector<Value>& values) {
-  return std::adjacent_find(values.begin(), values.end(), std::not_equal_to<>()) == values.end();
+Extent extent_of(const std::vector<Value>& values) {
+  const auto [lowest, highest] = std::minmax_element(values.begin(), values.end());
+  return {*lowest, *highest};
 }
 
-// The same for the same picture, however its file is written, grey in three channels too; "" for one of a single value,
-// as empty slices of a volume are. Takes the picture apart.
+Extent extent_of(const Image& picture) {
+  return picture.bits == 8 ? extent_of(picture.bytes) : extent_of(picture.words);
+}
+
+// The same for the same picture, however its file is written, grey in three channels too. Takes the picture apart.
 std::string hash_of_pixels(Image& picture) {
   if (picture.channels == 3 && is_grey(picture.bytes) && is_grey(picture.words)) {
     picture.channels = 1;
     keep_first_of_three(picture.bytes);
     keep_first_of_three(picture.words);
   }
-  if (is_blank(picture.bytes) && is_blank(picture.words)) return "";
   return Sha256()
       .update(std::to_string(picture.height) + "x" + std::to_string(picture.width) + "x" +
               std::to_string(picture.channels) + "x" + std::to_string(picture.bits) + ":")
@@ -99,11 +107,14 @@ ProgressFields scan_fields(int64_t done, int64_t total, double seconds) {
 
 }  // namespace
 
-Findings look_at_pictures(const Experiment& e, const Plan& plan, bool quick, ProgressMode mode, const Log& log) {
+PictureFacts look_at_pictures(const Experiment& e, const Plan& plan, bool quick, ProgressMode mode, const Log& log) {
   const Dataset& dataset = plan.dataset;
   const bool on_disk = dataset.format != DataFormat::synthetic;
-  Findings findings;
-  findings.mask_pixels.resize(dataset.samples.size());
+  PictureFacts facts;
+  facts.mask_pixels.resize(dataset.samples.size());
+  facts.masks.listed = dataset.mask_values;
+  facts.pixels.range_low = e.data.image.range_low;
+  facts.pixels.range_high = e.data.image.range_high;
   std::mutex mutex;
   std::condition_variable ended;
   std::atomic<size_t> next{0};
@@ -113,7 +124,23 @@ Findings look_at_pictures(const Experiment& e, const Plan& plan, bool quick, Pro
   const auto note_kind = [&](const ImageHeader& picture) {
     const PixelKind kind = pixel_kind(picture, e.data.image);
     const std::lock_guard lock(mutex);
-    findings.kind = findings.kind.with(kind);
+    facts.kind = facts.kind.with(kind);
+    facts.largest_bytes =
+        std::max(facts.largest_bytes, picture.height * picture.width * picture.channels * (picture.bits / 8));
+  };
+  // Those of one value, as empty slices of a volume, are no duplicates of each other.
+  const auto look_at_pixels = [&](int64_t index, Image& picture) {
+    const Extent extent = extent_of(picture);
+    const int bits = picture.bits;
+    const bool blank = extent.lowest == extent.highest;
+    const Stopwatch hashing;
+    const std::string content = blank ? "" : hash_of_pixels(picture);
+    const double hash_s = hashing.seconds();
+    const std::lock_guard lock(mutex);
+    facts.pixels.add(dataset.samples[static_cast<size_t>(index)].path, bits, extent.lowest, extent.highest);
+    facts.blank += blank ? 1 : 0;
+    if (!blank) facts.by_content[content].push_back(index);
+    facts.hash_s += hash_s;
   };
   const auto look = [&](int64_t index) {
     if (quick && on_disk) return note_kind(look_at_headers(dataset, index));
@@ -122,20 +149,13 @@ Findings look_at_pictures(const Experiment& e, const Plan& plan, bool quick, Pro
     if (dataset.task == Task::segmentation) {
       const Image mask = decode_mask(dataset, e.data, index, e.seed, files);
       require_same_size(dataset, index, picture, mask);
-      findings.mask_pixels[static_cast<size_t>(index)] = count_mask_pixels(mask, plan.shape.outputs);
+      facts.mask_pixels[static_cast<size_t>(index)] = count_mask_pixels(mask, plan.shape.outputs);
+      const std::map<int64_t, int64_t> unlisted = unlisted_mask_values(dataset, index, files);
+      const std::lock_guard lock(mutex);
+      facts.masks.add(mask.height * mask.width, unlisted);
     }
     note_kind({picture.height, picture.width, picture.channels, picture.bits});
-    if (!on_disk) return;
-    const Stopwatch hashing;
-    const std::string content = hash_of_pixels(picture);
-    const double hash_s = hashing.seconds();
-    const std::lock_guard lock(mutex);
-    if (content.empty()) {
-      ++findings.blank;
-    } else {
-      findings.by_content[content].push_back(index);
-    }
-    findings.hash_s += hash_s;
+    if (on_disk) look_at_pixels(index, picture);
   };
   const auto work = [&] {
     for (size_t i = next++; i < dataset.samples.size(); i = next++) {
@@ -144,7 +164,7 @@ Findings look_at_pictures(const Experiment& e, const Plan& plan, bool quick, Pro
           look(static_cast<int64_t>(i));
         } catch (const Error& error) {
           const std::lock_guard lock(mutex);
-          findings.bad.emplace(static_cast<int64_t>(i), error);
+          facts.bad.emplace(static_cast<int64_t>(i), error);
         }
       } catch (...) {
         const std::lock_guard lock(mutex);
@@ -176,8 +196,8 @@ Findings look_at_pictures(const Experiment& e, const Plan& plan, bool quick, Pro
   }
   threads.clear();
   if (failure != nullptr) std::rethrow_exception(failure);
-  for (auto& [content, samples] : findings.by_content) std::sort(samples.begin(), samples.end());
-  return findings;
+  for (auto& [content, samples] : facts.by_content) std::sort(samples.begin(), samples.end());
+  return facts;
 }
 
 }  // namespace dtrain

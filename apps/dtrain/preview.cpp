@@ -32,14 +32,14 @@ std::set<int64_t> classes_of(const Sample& sample) {
 }
 
 // In the order of the first epoch, those that show a class which none before them did first.
-std::vector<int64_t> choose_samples(const Experiment& e, const Plan& plan, const Findings& findings) {
+std::vector<int64_t> choose_samples(const Experiment& e, const Plan& plan, const PictureFacts& pictures) {
   const auto count = static_cast<int64_t>(plan.split.train.size());
   std::vector<int64_t> usable;
   const EpochPlan order(count, 1, BatchOptions{.per_rank = count, .global = 0, .accumulate = 1, .drop_last = false},
                         Distribute::samples, e.seed, 0);
   for (const int64_t place : order.places(0, 0)) {
     const int64_t sample = plan.split.train[static_cast<size_t>(place)];
-    if (!findings.bad.contains(sample)) usable.push_back(sample);
+    if (!pictures.bad.contains(sample)) usable.push_back(sample);
   }
   if (usable.empty()) throw DataError("--preview: no picture of the training part can be read");
   std::vector<int64_t> chosen;
@@ -129,9 +129,9 @@ std::string augment_text(const Config& config) {
 
 }  // namespace
 
-void write_preview(const Config& config, const Plan& plan, const Findings& findings, const std::string& path) {
+void write_preview(const Config& config, const Plan& plan, const PictureFacts& pictures, const std::string& path) {
   const Experiment& e = config.experiment;
-  const std::vector<int64_t> samples = choose_samples(e, plan, findings);
+  const std::vector<int64_t> samples = choose_samples(e, plan, pictures);
   std::vector<BatchRequest> requests{{samples, std::nullopt}};
   for (int64_t epoch = 0; epoch < kDraws; ++epoch) requests.push_back({samples, epoch});
   Trace trace(false);

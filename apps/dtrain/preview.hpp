@@ -14,6 +14,6 @@ inline constexpr const char* kContactSheetMark = "dtrain contact sheet";
 /// `path`: a row for each of up to six samples, of different classes where there are, first as evaluation sees it, then
 /// as five epochs would, with labels and masks. Mixed (mixup, cutmix) they are among themselves. Throws DataError where
 /// no sample can be shown, else as the loader and AtomicFile.
-void write_preview(const Config& config, const Plan& plan, const Findings& findings, const std::string& path);
+void write_preview(const Config& config, const Plan& plan, const PictureFacts& pictures, const std::string& path);
 
 }  // namespace dtrain

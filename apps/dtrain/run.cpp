@@ -7,9 +7,11 @@
 #include <cstdlib>
 #include <optional>
 
+#include "dtrain/advice/mask_advice.hpp"
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/hash.hpp"
 #include "dtrain/base/text.hpp"
+#include "dtrain/data/mask_values.hpp"
 #include "dtrain/data/sampler.hpp"
 #include "dtrain/io/file.hpp"
 #include "dtrain/io/file_system.hpp"
@@ -208,13 +210,17 @@ void require_foreground(const Experiment& e, const Plan& plan) {
   if (plan.dataset.packed)
     throw DataError("no training mask holds any class: those of the packed set '" + e.data.root +
                     "' are background alone; mask_values of the configuration it is packed by decide that");
+  const std::vector<int64_t> values = mask_values_found(plan.dataset, e.data, *first);
   std::vector<std::string> found;
-  for (int64_t value : mask_values_found(plan.dataset, e.data, *first)) found.push_back(std::to_string(value));
+  for (int64_t value : values) found.push_back(std::to_string(value));
   std::vector<std::string> listed;
   for (const auto& [value, name] : plan.dataset.mask_values) listed.push_back(std::to_string(value));
-  throw DataError("no training mask holds any class: " + plan.dataset.samples[static_cast<size_t>(*first)].path +
-                  " has the pixel values " + join(found, ", ") + ", and data.image_mask.mask_values lists " +
-                  join(listed, ", "));
+  const std::string fitting = mask_values_text(values);
+  const std::string cure = !fitting.empty()    ? "set " + fitting
+                           : values.size() > 1 ? "write masks with the values of classes alone, as PNG files"
+                                               : "name the folder of the right masks with data.image_mask.masks";
+  throw DataError("no training mask holds any class: " + mask_file(plan.dataset, *first) + " has the pixel values " +
+                  join(found, ", ") + ", and data.image_mask.mask_values lists " + join(listed, ", ") + "; " + cure);
 }
 
 static EpochPlan epoch_of(const Experiment& e, const Plan& plan, int64_t epoch) {

@@ -113,7 +113,8 @@ class Check(program.ProgramTest):
         names = [str(path.relative_to(self.folder / "twins")) for path in (one, other)]
         self.assertEqual([sorted(group) for group in found["duplicates"]], [sorted(names)])
         self.assertRegex(found["warnings"][0], "1 picture stands there more than once with different labels, as ")
-        self.assertIn("warning: 1 picture stands there more than once", ended.out)
+        self.assertIn(". 1 picture stands there more than once", ended.out)
+        self.assertIn("contradictory_labels", [finding["name"] for finding in found["worth_a_look"]])
         for seed in range(20):  # one seed or another parts them
             ended = self.call("check", "--config", "chips.yaml", "data.root=twins", f"data.split={{valid: 0.5, seed: {seed}}}",
                               "--output", "parted.json")
@@ -135,6 +136,55 @@ class Check(program.ProgramTest):
         split = "data.split={valid: 0.5, seed: 1}"
         told = self.good("check", "--config", "chips.yaml", "--config", "chips.yaml", split, "seed=5", "--output", "told.json").out.splitlines()[-1]
         self.assertTrue(told.endswith(f"dtrain --config chips.yaml --config chips.yaml '{split}' seed=5"), told)
+
+    def looked_at(self, name, *words, **how):
+        """Names of what is worth a look, the sentences, and what was printed. The exit code is 0."""
+        ended = self.good("check", *words, "--output", f"{name}.json", **how)
+        found = json.loads((self.folder / f"{name}.json").read_text())["worth_a_look"]
+        weights = [finding["weight"] for finding in found]
+        self.assertEqual(weights, sorted(weights, reverse=True))
+        for number, finding in enumerate(found, 1):
+            self.assertIn(f"  {number}. {finding['sentence']}", ended.out)
+        return [finding["name"] for finding in found], " ".join(finding["sentence"] for finding in found), ended.out
+
+    def test_what_is_worth_a_look_is_listed_by_weight_and_ends_with_0(self):
+        shutil.copytree(self.folder / "chips/good", self.folder / "spelt/Good")
+        shutil.copytree(self.folder / "chips/defect", self.folder / "spelt/good")
+        names, text, out = self.looked_at("spelt", "--config", "chips.yaml", "data.root=spelt", "--world-size", 9, "batch.per_rank=2")
+        self.assertLess(names.index("class_spelling"), names.index("warmup"))
+        self.assertIn("few_updates", names)
+        for part in ("'Good', 'good' differ in case or spaces alone", "9 times the base rate", "schedule.warmup='1 epoch'"):
+            self.assertIn(part, text)
+        self.assertRegex(out, r"can be read; look at the \d things above before: mpirun -np 9 ")
+
+    def test_a_job_against_which_nothing_stands_is_told_so(self):
+        self.write_config("plain", COMMON, {"task": "multilabel", "data": {"format": "synthetic", "image": {"size": [16, 16]},
+                                                                           "synthetic": {"samples": 400, "classes": 2}}})
+        names, _, out = self.looked_at("plain", "--config", "plain.yaml")
+        self.assertEqual(names, [])
+        self.assertIn("all 400 pictures can be read; nothing stands against: mpirun -np 1 ", out)
+        limit = 1_500_000_000
+        names, text, out = self.looked_at("large", "--config", "plain.yaml", "model={name: densenet121}", "data.image.size=[224, 224]",
+                                          "data.synthetic.samples=60", "batch.per_rank=16", through=program.limited("data", limit))
+        self.assertEqual(names[0], "memory")
+        self.assertIn("and ulimit -d has 1,500 MB in all: batch.per_rank=", text)
+        self.assertNotIn("nothing stands against", out)
+
+    def test_values_of_masks_that_fall_away_and_dark_pictures_are_told_with_what_takes_them_in(self):
+        folder = self.folder / "grey"
+        for kind in ("images", "masks"):
+            (folder / kind).mkdir(parents=True)
+        for number in range(10):
+            rows = [bytes(value for x in range(32) for value in divmod(64 * number + x * y, 256)) for y in range(32)]
+            (folder / f"images/{number}.pgm").write_bytes(b"P5 32 32 65535\n" + b"".join(rows))
+            (folder / f"masks/{number}.pgm").write_bytes(b"P5 32 32 255\n" + (bytes(16) + bytes([128]) * 8 + bytes([255]) * 8) * 32)
+        _, text, _ = self.looked_at("grey", "--config", "cells.yaml", "data.root=grey", "data.image.size=[32, 32]")
+        self.assertIn("the pixel value 128 (25.0 % of the masks' pixels, in 10 masks of 10) counts as background", text)
+        self.assertIn("data.image_mask.mask_values={128: 2, 255: 1}", text)
+        self.assertIn("data.image.range=[0, 2047]", text)
+        words = ("check", "--config", "cells.yaml", "data.root=grey", "data.image.size=[32, 32]", "data.image_mask.mask_values={7: 1}",
+                 "--output", "void.json")
+        self.fails(self.call(*words), 65, "masks/", "pixel values 0, 128, 255", "set data.image_mask.mask_values={128: 1, 255: 2}")
 
     def test_a_file_that_cannot_be_written_is_an_error(self):
         self.fails(self.call("check", "--config", "chips.yaml", "--quick", "--output", "no/such/folder/check.json"), 66, "no/such/folder")

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "dtrain/base/printable.hpp"
+#include "dtrain/base/spelling.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/config/schema.hpp"
 
@@ -211,7 +212,7 @@ class Checker {
                    "format csv needs data.csv.labels (one column per label) or data.csv.label (one column)");
     if (!csv.separator.empty() && csv.label.empty())
       wrong({"data.csv.separator"}, "data.csv.separator has no effect here: it goes with data.csv.label");
-    if (csv.separator.size() > 1)
+    if (!csv.separator.empty() && !lone_character(csv.separator))
       wrong({"data.csv.separator"}, "data.csv.separator wants one character, not '" + csv.separator + "'");
     if (!sound({"task"})) return;
     const bool several = !csv.labels.empty() || !csv.separator.empty();

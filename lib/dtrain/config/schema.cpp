@@ -285,7 +285,8 @@ class Description {
         .only(csv, when_csv, by)
         .default_is("none");
     add("data.csv.separator", text_codec(d.csv.separator),
-        "What stands between several labels in one field, as \"|\"; goes with `data.csv.label`.")
+        "What stands between several labels in one field, as \"|\"; spaces around it do not count; goes with "
+        "`data.csv.label`.")
         .only(csv, when_csv, by)
         .default_is("none: one class per field");
     add("data.csv.group", text_codec(d.csv.group), "Column with the patient or another group.")

@@ -7,6 +7,7 @@
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/hash.hpp"
 #include "dtrain/base/printable.hpp"
+#include "dtrain/base/spelling.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/data/formats.hpp"
 #include "dtrain/data/packed_set.hpp"
@@ -189,6 +190,9 @@ Dataset open_dataset(const DataOptions& options, Task task, uint64_t seed) {
   for (const std::string& name : dataset.classes)
     require_plain_name(name, "the class", "the data in '" + options.root + "' must name it otherwise");
   if (!options.classes.empty()) choose_classes(dataset, options.classes);
+  if (const std::vector<std::string> alike = spelled_alike(dataset.classes); !alike.empty())
+    dataset.notes.push_back("classes that differ in case or spaces alone, each an output of its own: " +
+                            join(alike, "; "));
   if (dataset.samples.empty())
     throw DataError("data.root '" + options.root + "' holds no sample: no picture with a label was found" +
                     (options.labels.empty() ? "" : " in " + options.labels));

@@ -6,6 +6,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "dtrain/base/spelling.hpp"
 #include "dtrain/data/formats.hpp"
 #include "dtrain/data/label_rows.hpp"
 
@@ -150,8 +151,9 @@ void read_label_column(const DataOptions& options, const LabelFile& file, Datase
                        const std::function<void(int64_t, Sample&)>& set_row) {
   const CsvTable& table = file.table;
   const int64_t column = table.column(options.csv.label);
-  if (options.csv.separator.size() > 1) throw ConfigError("data.csv.separator wants one character");
-  const char separator = options.csv.separator.empty() ? '\0' : options.csv.separator[0];
+  const std::optional<char> character = lone_character(options.csv.separator);
+  if (!options.csv.separator.empty() && !character) throw ConfigError("data.csv.separator wants one character");
+  const char separator = character.value_or('\0');
   dataset.classes = classes_in(file, column, separator);
   std::unordered_map<std::string, int64_t> places;
   for (const std::string& name : dataset.classes) places.emplace(name, static_cast<int64_t>(places.size()));

@@ -165,6 +165,10 @@ std::string rest_note(const SplitOptions& options, const std::string& what) {
 
 bool deals_any(const SplitOptions& options) { return options.folds > 0 || options.valid > 0 || options.test > 0; }
 
+bool told(const Parts& own) {
+  return std::any_of(own.begin(), own.end(), [](int part) { return part != kLeftOut; });
+}
+
 // Folders called train/ and test/ alone: a share of the first validates. Of formats that are no layout of folders, and
 // of files' names, only where the configuration leaves the parts to them, as it always was.
 bool shares_the_rest(const Dataset& dataset, const SplitOptions& options, const Parts& own) {
@@ -196,8 +200,7 @@ Parts parts_of(const Dataset& dataset, const SplitOptions& options, Split& split
   }
   add_own_parts(dataset, own);
   if (dataset.own_parts.by == OwnParts::By::column) return parts_by_column(dataset, options, own, split);
-  const bool told = std::any_of(own.begin(), own.end(), [](int part) { return part != kLeftOut; });
-  if (!told) return all_by_share(dataset, options);
+  if (!told(own)) return all_by_share(dataset, options);
   if (shares_the_rest(dataset, options, own)) {
     if (!deals_any(options)) return own;
     split.notes.push_back(rest_note(options, dataset.own_parts.what));
@@ -213,7 +216,7 @@ Parts parts_of(const Dataset& dataset, const SplitOptions& options, Split& split
 // --- what a reader should know
 
 // One line for each two parts that share groups: counts and file names, never the groups themselves.
-std::vector<std::string> leak_warnings(const Dataset& dataset, const Parts& parts) {
+std::vector<std::string> leak_warnings(const Dataset& dataset, const SplitOptions& options, const Parts& parts) {
   struct Seen {
     std::array<const Sample*, 3> first{};
   };
@@ -224,6 +227,8 @@ std::vector<std::string> leak_warnings(const Dataset& dataset, const Parts& part
     const Sample*& first = groups[sample.group].first[static_cast<size_t>(parts[i])];
     if (first == nullptr) first = &sample;
   }
+  const std::string cure = split_by_share(dataset, options) ? "data.split.by=patient keeps each whole"
+                                                            : "put all pictures of a patient into one part";
   std::vector<std::string> warnings;
   for (const auto& [a, b] : {std::pair<size_t, size_t>{0, 1}, {0, 2}, {1, 2}}) {
     std::vector<std::string> pairs;
@@ -232,7 +237,7 @@ std::vector<std::string> leak_warnings(const Dataset& dataset, const Parts& part
         pairs.push_back(seen.first[a]->path + " and " + seen.first[b]->path);
     if (pairs.empty()) continue;
     warnings.push_back(with_list("split leak: " + count_of(static_cast<int64_t>(pairs.size()), "patient") +
-                                     " in both " + kParts[a] + " and " + kParts[b] + ", as in",
+                                     " in both " + kParts[a] + " and " + kParts[b] + " (" + cure + "), as in",
                                  pairs, 3));
   }
   return warnings;
@@ -248,6 +253,14 @@ std::string hash_of(const Dataset& dataset, const Parts& parts) {
 
 }  // namespace
 
+bool split_by_share(const Dataset& dataset, const SplitOptions& options) {
+  if (!options.files.empty() || !options.folders.empty()) return false;
+  if (dataset.own_parts.by == OwnParts::By::column) return false;
+  Parts own(dataset.samples.size(), kLeftOut);
+  add_own_parts(dataset, own);
+  return !told(own) || (options.given && !shares_the_rest(dataset, options, own));
+}
+
 Split split_dataset(const Dataset& dataset, const SplitOptions& options) {
   Split split;
   const Parts parts = parts_of(dataset, options, split);
@@ -261,7 +274,7 @@ Split split_dataset(const Dataset& dataset, const SplitOptions& options) {
   }
   if (split.train.empty()) throw ConfigError("data.split leaves no sample for training");
   split.sha256 = hash_of(dataset, parts);
-  for (const std::string& leak : leak_warnings(dataset, parts)) split.warnings.push_back(leak);
+  for (const std::string& leak : leak_warnings(dataset, options, parts)) split.warnings.push_back(leak);
   if (left_out > 0) split.warnings.push_back(count_of(left_out, "sample") + " in no part of data.split left out");
   return split;
 }

@@ -41,6 +41,10 @@ struct Split {
 /// patient where the data tell no patients).
 Split split_dataset(const Dataset& dataset, const SplitOptions& options);
 
+/// Do shares or folds of all samples make the parts, and not lists, folders or what the data themselves tell? Where a
+/// share is dealt of what these leave, patients are whole anyway.
+bool split_by_share(const Dataset& dataset, const SplitOptions& options);
+
 /// Is the sample's group evidence of a patient? Not where it is empty, or no more than a guess (see split_dataset()).
 bool tells_patient(const Dataset& dataset, const Sample& sample);
 

@@ -25,7 +25,7 @@ at::Tensor KeyedDropout::operator()(const at::Tensor& x) const {
 
 Sketch KeyedDropout::operator()(const Sketch& x) const {
   x.list->add(*this, "dropout", x.shape);
-  return x;
+  return x.through(PassTape::Op::dropout, x.shape);
 }
 
 }  // namespace dtrain

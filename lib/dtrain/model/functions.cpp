@@ -7,15 +7,18 @@
 namespace dtrain {
 
 at::Tensor norm_relu(const BatchNorm2d& norm, const at::Tensor& x) { return relu_in_place(norm(x)); }
-Sketch norm_relu(const BatchNorm2d& norm, const Sketch& x) { return norm(x); }
+Sketch norm_relu(const BatchNorm2d& norm, const Sketch& x) { return relu_in_place(norm(x)); }
 
 at::Tensor relu_in_place(at::Tensor x) { return at::relu_(x); }
-Sketch relu_in_place(const Sketch& x) { return x; }
+Sketch relu_in_place(const Sketch& x) {
+  x.list->change(PassTape::Op::relu, {x});
+  return x;
+}
 
 static int64_t pooled(int64_t size, const Window& w) { return (size + 2 * w.padding - w.kernel) / w.stride + 1; }
 
-static Sketch pool(const Sketch& x, const Window& w, const std::string& name) {
-  Sketch y = x.reshaped({x.shape[0], pooled(x.shape[1], w), pooled(x.shape[2], w)});
+static Sketch pool(PassTape::Op op, const Sketch& x, const Window& w, const std::string& name) {
+  Sketch y = x.through(op, {x.shape[0], pooled(x.shape[1], w), pooled(x.shape[2], w)});
   x.list->add(name, "pool", y.shape);
   return y;
 }
@@ -23,33 +26,39 @@ static Sketch pool(const Sketch& x, const Window& w, const std::string& name) {
 at::Tensor max_pool(const at::Tensor& x, const Window& w, const std::string&) {
   return at::max_pool2d(x, {w.kernel, w.kernel}, {w.stride, w.stride}, {w.padding, w.padding});
 }
-Sketch max_pool(const Sketch& x, const Window& window, const std::string& name) { return pool(x, window, name); }
+Sketch max_pool(const Sketch& x, const Window& window, const std::string& name) {
+  return pool(PassTape::Op::max_pool, x, window, name);
+}
 
 at::Tensor average_pool(const at::Tensor& x, const Window& w, const std::string&) {
   return at::avg_pool2d(x, {w.kernel, w.kernel}, {w.stride, w.stride}, {w.padding, w.padding});
 }
-Sketch average_pool(const Sketch& x, const Window& window, const std::string& name) { return pool(x, window, name); }
+Sketch average_pool(const Sketch& x, const Window& window, const std::string& name) {
+  return pool(PassTape::Op::average_pool, x, window, name);
+}
 
 at::Tensor global_average_pool(const at::Tensor& x, const std::string&) {
   return at::adaptive_avg_pool2d(x, {1, 1}).flatten(1);
 }
 Sketch global_average_pool(const Sketch& x, const std::string& name) {
-  Sketch y = x.reshaped({x.shape[0]});
+  Sketch y = x.through(PassTape::Op::global_pool, {x.shape[0]});
   x.list->add(name, "pool", y.shape);
   return y;
 }
 
 at::Tensor concat(const std::vector<at::Tensor>& parts, const std::string&) { return at::cat(parts, 1); }
 Sketch concat(const std::vector<Sketch>& parts, const std::string& name) {
-  Sketch y = parts.front();
-  for (size_t i = 1; i < parts.size(); ++i) y.shape[0] += parts[i].shape[0];
-  y.list->add(name, "concat", y.shape);
-  return y;
+  std::vector<int64_t> shape = parts.front().shape;
+  for (size_t i = 1; i < parts.size(); ++i) shape[0] += parts[i].shape[0];
+  LayerList& list = *parts.front().list;
+  list.add(name, "concat", shape);
+  return list.make(PassTape::Op::concat, parts, shape);
 }
 
 at::Tensor add_to(at::Tensor a, const at::Tensor& b) { return a.add_(b); }
 Sketch add_to(const Sketch& a, const Sketch& b) {
   check(a.shape == b.shape, "a shortcut has the shape of what it is added to");
+  a.list->change(PassTape::Op::add, {a, b});
   return a;
 }
 
@@ -57,7 +66,7 @@ at::Tensor flat_features(const at::Tensor& x) { return x.flatten(1); }
 Sketch flat_features(const Sketch& x) {
   int64_t features = 1;
   for (const int64_t size : x.shape) features *= size;
-  return x.reshaped({features});
+  return x.through(PassTape::Op::flatten, {features});
 }
 
 }  // namespace dtrain

@@ -29,7 +29,8 @@ at::Tensor Conv2d::operator()(const at::Tensor& x) const {
 
 Sketch Conv2d::operator()(const Sketch& x) const {
   expect_channels(x, shape_.in);
-  Sketch y = x.reshaped({shape_.out, convolved(x.shape[1], shape_), convolved(x.shape[2], shape_)});
+  Sketch y = x.through(PassTape::Op::convolution,
+                       {shape_.out, convolved(x.shape[1], shape_), convolved(x.shape[2], shape_)}, weight.numel());
   x.list->add(*this, "conv", y.shape, 2 * weight.numel() * y.shape[1] * y.shape[2]);
   return y;
 }
@@ -48,7 +49,7 @@ at::Tensor ConvTranspose2d::operator()(const at::Tensor& x) const {
 Sketch ConvTranspose2d::operator()(const Sketch& x) const {
   expect_channels(x, shape_.in);
   const auto grown = [&](int64_t size) { return (size - 1) * shape_.stride + shape_.kernel; };
-  Sketch y = x.reshaped({shape_.out, grown(x.shape[1]), grown(x.shape[2])});
+  Sketch y = x.through(PassTape::Op::convolution, {shape_.out, grown(x.shape[1]), grown(x.shape[2])}, weight.numel());
   x.list->add(*this, "conv_transpose", y.shape, 2 * weight.numel() * x.shape[1] * x.shape[2]);
   return y;
 }
@@ -70,7 +71,7 @@ at::Tensor BatchNorm2d::operator()(const at::Tensor& x) const {
 Sketch BatchNorm2d::operator()(const Sketch& x) const {
   expect_channels(x, weight.numel());
   x.list->add(*this, "norm", x.shape);
-  return x;
+  return x.through(PassTape::Op::norm, x.shape);
 }
 
 Linear::Linear(int64_t in, int64_t out) {
@@ -82,7 +83,7 @@ at::Tensor Linear::operator()(const at::Tensor& x) const { return at::linear(x, 
 
 Sketch Linear::operator()(const Sketch& x) const {
   expect_channels(x, weight.size(1));
-  Sketch y = x.reshaped({weight.size(0)});
+  Sketch y = x.through(PassTape::Op::linear, {weight.size(0)}, weight.numel());
   x.list->add(*this, "linear", y.shape, 2 * weight.numel());
   return y;
 }

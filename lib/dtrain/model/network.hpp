@@ -8,6 +8,7 @@
 
 #include "dtrain/model/module.hpp"
 #include "dtrain/model/options.hpp"
+#include "dtrain/model/pass_tape.hpp"
 
 namespace dtrain {
 
@@ -46,6 +47,9 @@ class Network : public Module {
     int64_t flop = 0;  ///< of one forward pass: multiply-adds of conv and linear, each counted as 2; 0 else
   };
   virtual std::vector<Layer> layers(const NetworkShape& shape) const = 0;
+
+  /// The operators of that pass, what works in place included. Computes nothing.
+  virtual PassTape tape(const NetworkShape& shape) const = 0;
 
   /// Names of the parameters of the last layer, whose shape follows from `outputs`: the only ones that a weights file
   /// may disagree on.

@@ -1,5 +1,8 @@
 #include "dtrain/model/sketch.hpp"
 
+#include <functional>
+#include <numeric>
+
 #include "dtrain/base/error.hpp"
 
 namespace dtrain {
@@ -18,6 +21,33 @@ void LayerList::add(const Module& module, const std::string& kind, const std::ve
 
 void LayerList::add(const std::string& name, const std::string& kind, const std::vector<int64_t>& output) {
   layers_.push_back({name, kind, output, 0, 0});
+}
+
+static int64_t numel_of(const std::vector<int64_t>& shape) {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
+
+static std::vector<size_t> numbers_of(const std::vector<Sketch>& sketches) {
+  std::vector<size_t> numbers;
+  for (const Sketch& sketch : sketches) numbers.push_back(sketch.value);
+  return numbers;
+}
+
+Sketch LayerList::picture(const std::vector<int64_t>& shape) {
+  check(tape_.values.empty(), "a pass begins with one picture");
+  tape_.values.push_back(numel_of(shape));
+  return {shape, this, 0};
+}
+
+Sketch LayerList::make(PassTape::Op op, const std::vector<Sketch>& of, const std::vector<int64_t>& shape,
+                       int64_t weights) {
+  tape_.values.push_back(numel_of(shape));
+  tape_.steps.push_back({op, numbers_of(of), tape_.values.size() - 1, weights});
+  return {shape, this, tape_.values.size() - 1};
+}
+
+void LayerList::change(PassTape::Op op, const std::vector<Sketch>& of) {
+  tape_.steps.push_back({op, numbers_of(of), of.front().value, 0});
 }
 
 }  // namespace dtrain

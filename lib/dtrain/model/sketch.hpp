@@ -4,10 +4,13 @@
 #include <vector>
 
 #include "dtrain/model/network.hpp"
+#include "dtrain/model/pass_tape.hpp"
 
 namespace dtrain {
 
-/// Collects the layers that a forward pass over sketches walks through.
+struct Sketch;
+
+/// Collects the layers that a forward pass over sketches walks through, and what each of its operators reads and makes.
 class LayerList {
  public:
   /// Learns the dotted names of the modules below `network`.
@@ -18,10 +21,19 @@ class LayerList {
   /// A layer without parameters, named by the network.
   void add(const std::string& name, const std::string& kind, const std::vector<int64_t>& output);
 
+  /// The picture, {C, H, W}: where a pass begins.
+  Sketch picture(const std::vector<int64_t>& shape);
+  /// What `op` makes of others. `weights`: floats of its kernel or matrix.
+  Sketch make(PassTape::Op op, const std::vector<Sketch>& of, const std::vector<int64_t>& shape, int64_t weights = 0);
+  /// `op` changes the first of these.
+  void change(PassTape::Op op, const std::vector<Sketch>& of);
+
   const std::vector<Network::Layer>& layers() const { return layers_; }
+  const PassTape& tape() const { return tape_; }
 
  private:
   std::map<const Module*, std::string> names_;
+  PassTape tape_;
   std::vector<Network::Layer> layers_;
 };
 
@@ -31,23 +43,31 @@ class LayerList {
 struct Sketch {
   std::vector<int64_t> shape;  ///< without the batch dimension: {C, H, W} or {features}
   LayerList* list = nullptr;   ///< outlives the pass
+  size_t value = 0;            ///< its number on the list's tape
 
-  Sketch reshaped(std::vector<int64_t> to) const { return {std::move(to), list}; }
+  /// What `op` makes of this one alone.
+  Sketch through(PassTape::Op op, const std::vector<int64_t>& to, int64_t weights = 0) const {
+    return list->make(op, {*this}, to, weights);
+  }
 };
 
-/// Gives `Derived`, which has `template <class X> X run(X x) const`, its forward() and layers().
+/// Gives `Derived`, which has `template <class X> X run(X x) const`, its forward(), layers() and tape().
 template <class Derived>
 class NetworkOf : public Network {
  public:
   at::Tensor forward(const at::Tensor& images) override { return self().run(images); }
 
-  std::vector<Layer> layers(const NetworkShape& shape) const override {
-    LayerList list(*this);
-    self().run(Sketch{{shape.channels, shape.height, shape.width}, &list});
-    return list.layers();
-  }
+  std::vector<Layer> layers(const NetworkShape& shape) const override { return walk(shape).layers(); }
+
+  PassTape tape(const NetworkShape& shape) const override { return walk(shape).tape(); }
 
  private:
+  LayerList walk(const NetworkShape& shape) const {
+    LayerList list(*this);
+    self().run(list.picture({shape.channels, shape.height, shape.width}));
+    return list;
+  }
+
   const Derived& self() const { return static_cast<const Derived&>(*this); }
 };
 

@@ -108,7 +108,7 @@ TEST_CASE("what a format needs must be there, and the task must fit") {
                  "data.csv.separator has no effect here: it goes with data.csv.label"},
                 {{"task=multilabel"}, "task multilabel wants data.csv.labels"},
                 {{"task=multiclass", "data.csv.separator=;"}, "task multiclass wants one class per picture"},
-                {{"data.csv.separator='; '"}, "data.csv.separator wants one character"},
+                {{"data.csv.separator='; ;'"}, "data.csv.separator wants one character"},
                 {{"data.split.by=patient"}, "needs data.csv.group"}});
   CHECK(contains(errors_with({}, {}), "data.format is missing"));
 }

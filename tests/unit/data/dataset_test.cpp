@@ -5,6 +5,7 @@
 #include <set>
 
 #include "dtrain/base/hash.hpp"
+#include "dtrain/data/mask_values.hpp"
 #include "dtrain/data/scan.hpp"
 #include "unit/data/folder.hpp"
 #include "unit/io/made_png.hpp"
@@ -329,6 +330,8 @@ TEST_CASE("pixels of a mask are counted by class, and its raw values told") {
   CHECK(count_mask_pixels(read_mask(data, options, 0, 1), 3) == std::vector<int64_t>{2, 1, 1, 0});
   CHECK(mask_values_found(data, options, 0) == std::vector<int64_t>{0, 7, 9, 128, 255});
   CHECK(mask_values_found(data, options, 1).size() == 16);
+  CHECK(unlisted_mask_values(data, 0, read_sample_files(data, 0)) == std::map<int64_t, int64_t>{{7, 1}, {9, 1}});
+  CHECK(mask_file(data, 0) == "s/masks/m1.png");
   error_of(70, [&] { count_mask_pixels(read_mask(data, options, 0, 1), 1); });
 }
 

@@ -218,7 +218,7 @@ TEST_CASE("one label column is a class, or several joined") {
   CHECK(one.samples[1].class_index == 0);
   root.text("labels.csv", "file,kind\na.png,red; blue\nb.png,\nc.png,blue\n");
   CHECK(holds(error_of(65, [&] { open(options); }), "line 3: 'b.png'"));
-  options.csv.separator = ";";
+  options.csv.separator = " ; ";
   const Dataset several = open(options);
   CHECK(several.task == Task::multilabel);
   CHECK(several.classes == std::vector<std::string>{"blue", "red"});

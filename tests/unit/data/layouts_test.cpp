@@ -280,6 +280,15 @@ TEST_CASE("words for parts, and words that are none") {
     CHECK(part_called(none).empty());
 }
 
+TEST_CASE("classes that differ in case or spaces alone are told") {
+  const TempFolder root;
+  for (const char* name : {"CAT/1.png", "cat/2.png", "dog/3.png"}) root.picture(name);
+  const Dataset data = open_dataset(options_for(DataFormat::image_folder, root.path()), Task::from_format, 1);
+  CHECK(data.classes.size() == 3);
+  REQUIRE(data.notes.size() == 1);
+  CHECK(holds(data.notes[0], "'CAT', 'cat'"));
+}
+
 TEST_CASE("a split of the configuration outranks folders of parts, and says so with the way back") {
   const TempFolder root;
   for (const char* part : {"Train", "val", "test"})

@@ -79,6 +79,7 @@ TEST_CASE("a split by sample that parts patients warns with counts and files, no
   REQUIRE(split.warnings.size() == 1);
   CHECK(holds(split.warnings[0], "split leak"));
   CHECK(holds(split.warnings[0], ".png"));
+  CHECK(holds(split.warnings[0], "data.split.by=patient keeps each whole"));
   CHECK_FALSE(holds(split.warnings[0], "patient1"));
 }
 

@@ -1,0 +1,117 @@
+#include "dtrain/advice/class_advice.hpp"
+
+#include <functional>
+
+#include "dtrain/base/text.hpp"
+
+namespace dtrain {
+namespace {
+
+using Part = ClassFacts::Part;
+
+constexpr int64_t kFewPositives = 5;
+constexpr int64_t kFewSamples = 20;
+constexpr int64_t kFewPatients = 10;  // fewer give no interval
+
+// "sample" or "mask"
+std::string thing(const ClassFacts& facts) { return facts.task == Task::segmentation ? "mask" : "sample"; }
+
+std::vector<std::string> classes_where(const ClassFacts& facts, const std::function<bool(size_t)>& holds) {
+  std::vector<std::string> names;
+  for (size_t k = 0; k < facts.classes.size(); ++k)
+    if (holds(k)) names.push_back(facts.classes[k]);
+  return names;
+}
+
+std::string larger_part(const ClassFacts& facts, const std::string& part) {
+  if (!facts.by_share) return "put more into it";
+  return facts.by_fold && part == "valid" ? "ask for fewer folds (data.split.fold)" : "raise data.split." + part;
+}
+
+// What brings more of a class into a part.
+std::string deal_better(const ClassFacts& facts, const std::string& part) {
+  return facts.by_share && !facts.stratified ? "data.split.stratify=true deals every class out by its share"
+                                             : larger_part(facts, part);
+}
+
+void not_taught(const ClassFacts& facts, const Part& train, std::vector<Finding>& found) {
+  const auto none = classes_where(facts, [&](size_t k) { return train.positives[k] == 0; });
+  if (!none.empty())
+    found.push_back({weight::kWrong + 10, "class_without_training",
+                     "no training " + thing(facts) + " shows " + first_names(none) + " (" +
+                         std::to_string(none.size()) + " of " +
+                         count_of(static_cast<int64_t>(facts.classes.size()), "class", "classes") +
+                         "), which cannot be learnt so: " +
+                         (facts.by_share && !facts.stratified && facts.task != Task::segmentation
+                              ? "data.split.stratify=true may deal some in, data.classes leaves them out"
+                              : "add some, or leave them out with data.classes")});
+  if (facts.task != Task::multilabel) return;
+  const auto all = classes_where(facts, [&](size_t k) { return train.positives[k] > 0 && train.negatives[k] == 0; });
+  if (!all.empty())
+    found.push_back({weight::kWrong, "class_without_negatives",
+                     "every training sample whose label is known has " + first_names(all) +
+                         ": nothing tells what it looks like without; add samples without, or leave them out with "
+                         "data.classes"});
+}
+
+void not_judged(const ClassFacts& facts, const Part& train, const Part& part, std::vector<Finding>& found) {
+  const auto taught = [&](size_t k) { return train.positives[k] > 0; };
+  const bool masks = facts.task == Task::segmentation;
+  const auto none = classes_where(
+      facts, [&](size_t k) { return taught(k) && (part.positives[k] == 0 || (!masks && part.negatives[k] == 0)); });
+  if (!none.empty())
+    found.push_back({weight::kPoor + 5, "class_without_metric",
+                     std::string(masks ? "IoU" : "AUROC") + " of " + first_names(none) + " cannot be had: the " +
+                         part.name + " part has no " + thing(facts) +
+                         (masks ? " with it" : " with it, or none without it") + "; " + deal_better(facts, part.name) +
+                         ", data.classes chooses others"});
+  const auto few = classes_where(
+      facts, [&](size_t k) { return taught(k) && part.positives[k] > 0 && part.positives[k] < kFewPositives; });
+  if (!few.empty())
+    found.push_back({weight::kPoor - 10, "class_with_few",
+                     "the " + part.name + " part has fewer than " + std::to_string(kFewPositives) + " " + thing(facts) +
+                         "s of " + first_names(few) +
+                         ", so that one of them decides the figure: " + larger_part(facts, part.name)});
+}
+
+void too_small(const ClassFacts& facts, const Part& part, std::vector<Finding>& found) {
+  const std::string more = larger_part(facts, part.name);
+  if (part.patients > 0 && part.patients < kFewPatients) {
+    found.push_back({weight::kPoor - 5, "few_patients",
+                     "the " + part.name + " part has " + count_of(part.samples, "sample") + " of " +
+                         count_of(part.patients, "patient") + ", and fewer than " + std::to_string(kFewPatients) +
+                         " patients give no interval: " + more});
+  } else if (part.samples < kFewSamples) {
+    found.push_back({weight::kPoor - 8, "few_samples",
+                     "the " + part.name + " part has " + count_of(part.samples, "sample") +
+                         ", so that each moves its "
+                         "figures by " +
+                         fixed(100.0 / static_cast<double>(part.samples), 0) + " %: " + more});
+  }
+}
+
+}  // namespace
+
+std::vector<Finding> class_advice(const ClassFacts& facts) {
+  std::vector<Finding> found;
+  const Part* train = nullptr;
+  bool validated = false;
+  for (const Part& part : facts.parts) {
+    if (part.name == "train") train = &part;
+    validated = validated || (part.name == "valid" && part.samples > 0);
+  }
+  if (train == nullptr) return found;
+  if (facts.counted) not_taught(facts, *train, found);
+  for (const Part& part : facts.parts) {
+    if (&part == train || part.samples == 0) continue;
+    if (facts.counted) not_judged(facts, *train, part, found);
+    too_small(facts, part, found);
+  }
+  if (!validated)
+    found.push_back({weight::kPoor + 8, "no_validation",
+                     "there is no validation part: no figure tells when to stop, and no best.safetensors is kept; " +
+                         std::string(facts.by_share ? "set data.split.valid=0.1" : "name one beside the others")});
+  return found;
+}
+
+}  // namespace dtrain

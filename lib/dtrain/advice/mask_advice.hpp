@@ -1,0 +1,33 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "dtrain/advice/finding.hpp"
+
+namespace dtrain {
+
+/// Pixel values of masks that data.image_mask.mask_values does not list.
+struct MaskFacts {
+  struct Seen {
+    int64_t masks = 0;  ///< of samples, that hold the value
+    int64_t pixels = 0;
+  };
+  int64_t masks = 0;                  ///< that were looked at
+  int64_t pixels = 0;                 ///< of these
+  std::map<int64_t, Seen> unlisted;   ///< by value; 0, the background, left out
+  std::map<int64_t, int64_t> listed;  ///< mask_values: value → class
+
+  /// Of one sample: its pixels, and those of each unlisted value.
+  void add(int64_t all_pixels, const std::map<int64_t, int64_t>& pixels_of_value);
+};
+
+/// Values that fall away, with the mask_values that would take them in.
+std::vector<Finding> mask_advice(const MaskFacts& facts);
+
+/// "data.image_mask.mask_values={1: 1, 2: 2}": each of `values` but 0 a class of its own; "" for none, or for 15 and
+/// more, which are no classes.
+std::string mask_values_text(const std::vector<int64_t>& values);
+
+}  // namespace dtrain

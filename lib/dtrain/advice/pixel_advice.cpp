@@ -1,0 +1,99 @@
+#include "dtrain/advice/pixel_advice.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "dtrain/base/text.hpp"
+
+namespace dtrain {
+
+static int64_t white_of(int bits) { return (int64_t{1} << bits) - 1; }
+
+void PixelFacts::Some::add(const std::string& name) {
+  if (pictures++ == 0 || name < first) first = name;
+}
+
+void PixelFacts::add(const std::string& name, int bits, int64_t lowest, int64_t highest) {
+  Depth& depth = depths[bits];
+  depth.lowest = depth.pictures == 0 ? lowest : std::min(depth.lowest, lowest);
+  depth.highest = std::max(depth.highest, highest);
+  ++depth.pictures;
+  if (lowest == highest) {
+    (highest == 0 ? black : lowest == white_of(bits) ? white : flat).add(name);
+  } else if (has_range() && (static_cast<double>(highest) <= range_low || static_cast<double>(lowest) >= range_high)) {
+    beyond_range.add(name);
+  }
+}
+
+int64_t PixelFacts::pictures() const {
+  int64_t sum = 0;
+  for (const auto& [bits, depth] : depths) sum += depth.pictures;
+  return sum;
+}
+
+// From 0 unless the darkest pixel is far from it; up to a whole number of bits, as cameras and detectors have them.
+static std::pair<int64_t, int64_t> fitting_range(int bits, const PixelFacts::Depth& depth) {
+  if (depth.lowest > depth.highest / 4) return {depth.lowest, depth.highest};
+  int64_t high = 1;
+  while (high < depth.highest) high = 2 * high + 1;
+  return {0, std::min(high, white_of(bits))};
+}
+
+static void narrow_depths(const PixelFacts& facts, std::vector<Finding>& found) {
+  constexpr double kNarrow = 0.3;  // share of the depth; 14 of 16 bits are 0.25
+  for (const auto& [bits, depth] : facts.depths) {
+    const int64_t white = white_of(bits);
+    const double share = static_cast<double>(depth.highest - depth.lowest) / static_cast<double>(white);
+    if (facts.has_range() || share > kNarrow || depth.highest == depth.lowest) continue;
+    const auto [low, high] = fitting_range(bits, depth);
+    found.push_back({bits > 8 ? weight::kWrong + 5 : weight::kPoor, "pixel_range",
+                     "the pixels of all " + count_of(depth.pictures, "picture") + " of " + std::to_string(bits) +
+                         " bits lie between " + with_commas(depth.lowest) + " and " + with_commas(depth.highest) +
+                         " of " + with_commas(white) + ", so that the network would see " +
+                         fixed(100 * share, share < 0.1 ? 1 : 0) +
+                         " % of the range from black to white: "
+                         "data.image.range=[" +
+                         std::to_string(low) + ", " + std::to_string(high) + "] shows them"});
+  }
+}
+
+static void single_values(const PixelFacts& facts, std::vector<Finding>& found) {
+  constexpr double kMany = 0.1;
+  for (const auto& [some, what] : {std::pair<const PixelFacts::Some&, std::string>{facts.black, "black throughout"},
+                                   {facts.white, "white throughout"},
+                                   {facts.flat, "of one value throughout"}}) {
+    if (some.pictures == 0) continue;
+    const bool many = static_cast<double>(some.pictures) > kMany * static_cast<double>(facts.pictures());
+    found.push_back({many ? weight::kPoor + 5 : weight::kSmall, "pictures_of_one_value",
+                     count_of(some.pictures, "picture") + (some.pictures == 1 ? " is " : " are ") + what + ", as " +
+                         some.first + ": look at them, and take those out that show nothing"});
+  }
+}
+
+static void range_given(const PixelFacts& facts, std::vector<Finding>& found) {
+  if (!facts.has_range()) return;
+  const std::string range = "data.image.range [" + shortest(facts.range_low) + ", " + shortest(facts.range_high) + "]";
+  if (facts.beyond_range.pictures > 0)
+    found.push_back({weight::kWrong + 5, "beyond_range",
+                     range + " leaves nothing of " + count_of(facts.beyond_range.pictures, "picture") + ", as " +
+                         facts.beyond_range.first +
+                         ", whose pixels all lie beyond it: give the values as they are in "
+                         "the files, or leave it out"});
+  if (facts.depths.size() > 1)
+    found.push_back({weight::kPoor, "range_over_depths",
+                     range + " holds for the " + count_of(facts.depths.begin()->second.pictures, "picture") + " of " +
+                         std::to_string(facts.depths.begin()->first) + " bits and for the " +
+                         count_of(facts.depths.rbegin()->second.pictures, "picture") + " of " +
+                         std::to_string(facts.depths.rbegin()->first) +
+                         " bits alike, which rarely mean the same by a value: bring them to one depth"});
+}
+
+std::vector<Finding> pixel_advice(const PixelFacts& facts) {
+  std::vector<Finding> found;
+  narrow_depths(facts, found);
+  range_given(facts, found);
+  single_values(facts, found);
+  return found;
+}
+
+}  // namespace dtrain

@@ -1,0 +1,35 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace dtrain {
+
+/// What one forward pass reads and makes, operator by operator: enough to tell what it and its backward pass hold in
+/// memory (train/memory_plan.hpp). The template that computes a network writes it (sketch.hpp).
+struct PassTape {
+  enum class Op {
+    convolution,  ///< transposed ones too
+    norm,
+    relu,  ///< in place
+    max_pool,
+    average_pool,
+    global_pool,
+    concat,
+    add,  ///< in place: the second value to the first
+    flatten,
+    dropout,
+    linear,
+  };
+  struct Step {
+    Op op = Op::relu;
+    std::vector<size_t> reads;  ///< numbers of values
+    size_t makes = 0;           ///< number of a value; in place: the first that it reads
+    int64_t weights = 0;        ///< floats of the kernel or matrix
+  };
+
+  std::vector<int64_t> values;  ///< floats of each for one picture; value 0 is the picture
+  std::vector<Step> steps;
+};
+
+}  // namespace dtrain

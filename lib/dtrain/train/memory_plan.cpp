@@ -1,0 +1,245 @@
+#include "dtrain/train/memory_plan.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "dtrain/train/heap_model.hpp"
+
+namespace dtrain {
+namespace {
+
+using Op = PassTape::Op;
+using Held = HeapModel::Held;
+
+constexpr int64_t kFloat = 4;
+constexpr int64_t kIndex = 8;  // of a maximum in its window
+
+/// One forward and backward pass over pieces of a heap.
+class Rehearsal {
+ public:
+  Rehearsal(const PassTape& tape, const MemoryNeeds& needs, HeapModel& heap)
+      : tape_(tape), needs_(needs), heap_(heap), last_read_(tape.values.size(), 0) {
+    for (size_t i = 0; i < tape.steps.size(); ++i) {
+      last_read_[tape.steps[i].makes] = i;
+      for (const size_t value : tape.steps[i].reads) last_read_[value] = i;
+    }
+  }
+
+  void run(Held images) {
+    values_.assign(tape_.values.size(), nullptr);
+    gradients_.assign(tape_.values.size(), {});
+    kept_.assign(tape_.steps.size(), {});
+    values_[0] = std::move(images);
+    for (size_t i = 0; i < tape_.steps.size(); ++i) forward(i);
+    judge();
+    for (size_t i = tape_.steps.size(); i-- > 0;) backward(i);
+    values_.clear();
+  }
+
+ private:
+  /// Of a value, as far as it has come.
+  struct Gradient {
+    Held memory;
+    bool whole = true;  ///< false: a part of another's, which a concatenation was given
+  };
+
+  // The picture and the logits stay floats.
+  int64_t bytes_of(size_t value) const {
+    const bool in_floats = value == 0 || value == logits();
+    return tape_.values[value] * needs_.pictures * (in_floats ? kFloat : needs_.value_bytes);
+  }
+
+  static bool in_place(Op op) { return op == Op::relu || op == Op::add; }
+
+  size_t logits() const { return tape_.steps.back().makes; }
+
+  // oneDNN computes with kernels in an order of its own: a copy, for as long as the operator runs.
+  void reorder(const PassTape::Step& step) {
+    const Held copy = step.op == Op::convolution ? heap_.take(step.weights * kFloat) : nullptr;
+  }
+
+  void forward(size_t i) {
+    const PassTape::Step& step = tape_.steps[i];
+    if (!in_place(step.op)) values_[step.makes] = heap_.take(bytes_of(step.makes));
+    reorder(step);
+    keep(i);
+    const auto leave = [&](size_t value) {
+      if (last_read_[value] == i && value != logits()) values_[value] = nullptr;
+    };
+    leave(step.makes);
+    for (const size_t value : step.reads) leave(value);
+  }
+
+  // For backward.
+  void keep(size_t i) {
+    const PassTape::Step& step = tape_.steps[i];
+    const int64_t made = tape_.values[step.makes] * needs_.pictures;
+    const bool rounds = needs_.value_bytes != kFloat && step.weights > 0;  // operands in 16 bits are copies
+    switch (step.op) {
+      case Op::convolution:
+      case Op::linear:
+        kept_[i].push_back(rounds && step.reads[0] == 0
+                               ? heap_.take(tape_.values[0] * needs_.pictures * needs_.value_bytes)
+                               : values_[step.reads[0]]);
+        if (rounds) kept_[i].push_back(heap_.take(step.weights * needs_.value_bytes));
+        break;
+      case Op::max_pool:
+        kept_[i].push_back(heap_.take(made * kIndex));
+        [[fallthrough]];
+      case Op::norm:
+      case Op::average_pool:
+        kept_[i].push_back(values_[step.reads[0]]);
+        break;
+      case Op::relu:
+        kept_[i].push_back(values_[step.makes]);
+        break;
+      case Op::dropout:
+        kept_[i].push_back(heap_.take(made * kFloat));
+        break;
+      case Op::global_pool:
+      case Op::concat:
+      case Op::add:
+      case Op::flatten:
+        break;
+    }
+  }
+
+  // The loss: each logit's term with what it is computed from; then the logits' gradient. The logits stay to the end.
+  void judge() {
+    const int64_t bytes = bytes_of(logits());
+    const Held terms = heap_.take(bytes), partial = heap_.take(bytes);
+    gradients_[logits()] = {heap_.take(bytes), true};
+  }
+
+  void backward(size_t i) {
+    const PassTape::Step& step = tape_.steps[i];
+    Gradient given = std::exchange(gradients_[step.makes], {});
+    if (step.op == Op::add) return pass_on(step, given);
+    if (step.op == Op::concat) {
+      given.whole = false;
+      return pass_on(step, given);
+    }
+    if (!given.whole) given = {heap_.take(bytes_of(step.makes)), true};  // operators want it dense
+    const size_t input = step.reads[0];
+    Gradient made;
+    if (input != 0) {  // pictures need none
+      made.memory = heap_.take(bytes_of(input));
+      reorder(step);
+    }
+    if (step.weights > 0) {  // into memory of its own, then added to the parameter's
+      const Held gradient = heap_.take(step.weights * kFloat);
+      reorder(step);
+    }
+    given = {};
+    kept_[i].clear();
+    if (input != 0) receive(input, std::move(made));
+  }
+
+  void pass_on(const PassTape::Step& step, const Gradient& given) {
+    for (const size_t value : step.reads) receive(value, given);
+  }
+
+  // Gradients of one value add up in place where nobody else holds the first.
+  void receive(size_t value, Gradient given) {
+    if (value == 0) return;
+    Gradient& sum = gradients_[value];
+    if (!sum.memory) {
+      sum = std::move(given);
+    } else if (!sum.whole || sum.memory.use_count() > 1) {
+      sum = {heap_.take(bytes_of(value)), true};
+    }
+  }
+
+  const PassTape& tape_;
+  const MemoryNeeds& needs_;
+  HeapModel& heap_;
+  std::vector<size_t> last_read_;  // of each value: the step
+  std::vector<Held> values_;
+  std::vector<Gradient> gradients_;
+  std::vector<std::vector<Held>> kept_;  // by step
+};
+
+double megabytes(int64_t bytes) { return static_cast<double>(bytes) / 1e6; }
+
+/// The network's tensors one by one, copied to the layout that they are computed in, and then all into one flat tensor:
+/// what remains of them are gaps of their sizes.
+Held flat_weights(const PassTape& tape, const MemoryNeeds& needs, HeapModel& heap) {
+  std::vector<int64_t> sizes;
+  for (const PassTape::Step& step : tape.steps)
+    if (step.weights > 0 && needs.parameters > 0) sizes.push_back(step.weights * kFloat);
+  std::vector<Held> tensors;
+  for (const int64_t size : sizes) tensors.push_back(heap.take(size));
+  for (size_t i = 0; i < sizes.size(); ++i) tensors[i] = heap.take(sizes[i]);
+  return heap.take((needs.parameters + needs.buffers) * kFloat);
+}
+
+struct Reach {
+  double weights_mb = 0;
+  double all_mb = 0;
+  double held_mb = 0;
+  double saving_mb = 0;
+};
+
+Reach rehearse(const PassTape& tape, const MemoryNeeds& needs, bool pinned) {
+  HeapModel heap(true);
+  const int64_t weights = needs.parameters * kFloat;
+  const int64_t buffers = needs.buffers * kFloat;
+  std::vector<Held> stay{flat_weights(tape, needs, heap)};
+  for (int64_t i = 0; i < needs.states; ++i) stay.push_back(heap.take(weights));
+  for (int64_t i = 0; i < needs.gradient_buffers; ++i) stay.push_back(heap.take(weights + buffers));
+  Reach reach;
+  reach.weights_mb = megabytes(heap.held());
+
+  heap.set_pinned(pinned);
+  std::deque<Held> ahead;
+  const auto add_batch = [&] {
+    ahead.push_back(heap.take((tape.values[0] + needs.target_values) * needs.pictures * kFloat));
+  };
+  for (int64_t i = 0; i < needs.batches_ahead; ++i) add_batch();
+  Rehearsal rehearsal(tape, needs, heap);
+  const auto pass = [&] {
+    add_batch();
+    const Held batch = std::move(ahead.front());
+    ahead.pop_front();
+    rehearsal.run(batch);
+    heap.join();
+  };
+  pass();
+  heap.take(weights);  // and given back: parameters are laid out anew after the first step
+  pass();
+  pass();
+  reach.all_mb = megabytes(heap.reach());
+  reach.held_mb = megabytes(heap.most_held());
+
+  const int64_t state = weights * (1 + needs.states) + buffers;
+  const Held best = heap.take(weights + buffers), checkpoint = heap.take(state);
+  pass();
+  reach.saving_mb = megabytes(heap.reach() + state) - reach.all_mb;  // and the file, on the thread that reads it back
+  return reach;
+}
+
+}  // namespace
+
+// Two thirds of the way from gaps that join at once to gaps that join after a pass: so it was measured, for all
+// networks and sizes (docs/performance.md).
+MemoryPlan plan_memory(const PassTape& tape, const MemoryNeeds& needs) {
+  constexpr double kPinned = 2.0 / 3;
+  const Reach joining = rehearse(tape, needs, false);
+  const Reach pinned = rehearse(tape, needs, true);
+  const double all_mb = (1 - kPinned) * joining.all_mb + kPinned * pinned.all_mb;
+  return {joining.weights_mb, all_mb - joining.weights_mb, joining.held_mb,
+          std::max(joining.saving_mb, pinned.saving_mb)};
+}
+
+double program_mb(const PassTape& tape, int64_t processes) {
+  constexpr double kProgram = 165;
+  constexpr double kMpi = 15;
+  constexpr double kKernels = 0.3;  // of one convolution: forward, and backward to input and weights
+  const auto convolutions = std::count_if(tape.steps.begin(), tape.steps.end(),
+                                          [](const PassTape::Step& step) { return step.op == Op::convolution; });
+  return kProgram + (processes > 1 ? kMpi : 0) + kKernels * static_cast<double>(convolutions);
+}
+
+}  // namespace dtrain

@@ -1,0 +1,70 @@
+#include "dtrain/advice/pixel_advice.hpp"
+
+#include <algorithm>
+
+#include "support/catch.hpp"
+
+using namespace dtrain;
+
+static bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+static std::string sentence_of(const std::vector<Finding>& findings, const std::string& name) {
+  const auto found = std::find_if(findings.begin(), findings.end(), [&](const Finding& f) { return f.name == name; });
+  return found == findings.end() ? "" : found->sentence;
+}
+
+TEST_CASE("pictures that use their depth are no finding") {
+  PixelFacts facts;
+  facts.add("a", 8, 0, 255);
+  facts.add("b", 8, 3, 120);
+  facts.add("c", 16, 100, 60'000);
+  CHECK(pixel_advice(facts).empty());
+}
+
+TEST_CASE("12 bits in 16 are told with the range that shows them") {
+  PixelFacts facts;
+  facts.add("a", 16, 0, 3071);
+  facts.add("b", 16, 12, 2900);
+  const auto found = pixel_advice(facts);
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].weight >= weight::kWrong);
+  CHECK(holds(found[0].sentence, "all 2 pictures of 16 bits lie between 0 and 3,071 of 65,535"));
+  CHECK(holds(found[0].sentence, "would see 4.7 %"));
+  CHECK(holds(found[0].sentence, "data.image.range=[0, 4095]"));
+  facts.range_high = 4095;
+  CHECK(pixel_advice(facts).empty());
+}
+
+TEST_CASE("values far from black keep their own bounds, and small ones of 8 bits theirs") {
+  PixelFacts shifted;
+  shifted.add("a", 16, 31'768, 34'000);
+  CHECK(holds(pixel_advice(shifted).at(0).sentence, "data.image.range=[31768, 34000]"));
+  PixelFacts dark;
+  dark.add("a", 8, 0, 5);
+  CHECK(holds(pixel_advice(dark).at(0).sentence, "data.image.range=[0, 7]"));
+}
+
+TEST_CASE("pictures of one value are told by kind, the first by name") {
+  PixelFacts facts;
+  for (int i = 0; i < 40; ++i) facts.add("good", 8, 0, 250);
+  facts.add("z", 8, 0, 0);
+  facts.add("y", 8, 0, 0);
+  facts.add("w", 8, 255, 255);
+  facts.add("g", 8, 7, 7);
+  const auto found = pixel_advice(facts);
+  REQUIRE(found.size() == 3);
+  CHECK(holds(found[0].sentence, "2 pictures are black throughout, as y"));
+  CHECK(holds(found[1].sentence, "1 picture is white throughout, as w"));
+  CHECK(holds(found[2].sentence, "1 picture is of one value throughout, as g"));
+  for (const Finding& finding : found) CHECK(finding.weight == weight::kSmall);
+}
+
+TEST_CASE("a range that leaves nothing, and one over two depths") {
+  PixelFacts facts;
+  facts.range_high = 100;
+  facts.add("a", 16, 100, 4000);
+  facts.add("b", 8, 20, 90);
+  const auto found = pixel_advice(facts);
+  CHECK(holds(sentence_of(found, "beyond_range"), "data.image.range [0, 100] leaves nothing of 1 picture, as a"));
+  CHECK(holds(sentence_of(found, "range_over_depths"), "1 picture of 8 bits and for the 1 picture of 16 bits"));
+}

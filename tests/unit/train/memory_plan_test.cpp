@@ -1,0 +1,109 @@
+#include "dtrain/train/memory_plan.hpp"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <c10/core/Allocator.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
+
+#include <algorithm>
+
+#include "dtrain/model/loss.hpp"
+#include "dtrain/model/network.hpp"
+#include "support/catch.hpp"
+
+using namespace dtrain;
+
+// Bytes that LibTorch's tensors hold while it lives, of this thread.
+class HeldByTensors : public c10::MemoryReportingInfoBase {
+ public:
+  void reportMemoryUsage(void*, int64_t bytes, size_t, size_t, c10::Device) override {
+    held_ += bytes;
+    most = std::max(most, held_);
+  }
+  bool memoryProfilingEnabled() const override { return true; }
+
+  int64_t most = 0;
+
+ private:
+  int64_t held_ = 0;
+};
+
+static int64_t most_held_by_a_step(const ModelOptions& options, const NetworkShape& shape, int64_t pictures) {
+  at::set_num_threads(1);
+  const auto network = make_network(options, shape, 1);
+  network->set_random_key(1, 0, 0);
+  for (const NamedTensor& parameter : network->named_parameters())
+    if (parameter.tensor.dim() == 4)
+      at::Tensor(parameter.tensor).set_data(parameter.tensor.detach().contiguous(at::MemoryFormat::ChannelsLast));
+  for (const NamedTensor& parameter : network->named_parameters())
+    at::Tensor(parameter.tensor).mutable_grad() = at::zeros_like(parameter.tensor);
+  const auto held = std::make_shared<HeldByTensors>();
+  const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, held);
+  const bool pixels = options.name == NetworkName::unet;
+  const at::Tensor images =
+      at::zeros({pictures, shape.channels, shape.height, shape.width}, at::MemoryFormat::ChannelsLast);
+  const at::Tensor targets =
+      pixels ? at::zeros({pictures, shape.outputs, shape.height, shape.width}) : at::zeros({pictures, shape.outputs});
+  const at::Tensor logits = network->forward(images);
+  const Loss loss({}, pixels ? Task::segmentation : Task::multilabel, {});
+  loss.per_sample(logits, targets).sum().backward();
+  return held->most;
+}
+
+TEST_CASE("a step holds what the plan says, for every network") {
+  const auto [name, shape, pictures] = GENERATE(std::tuple{NetworkName::densenet121, NetworkShape{3, 64, 64, 14}, 4},
+                                                std::tuple{NetworkName::resnet50, NetworkShape{3, 96, 64, 5}, 4},
+                                                std::tuple{NetworkName::unet, NetworkShape{1, 64, 80, 2}, 2},
+                                                std::tuple{NetworkName::small_cnn, NetworkShape{3, 50, 70, 2}, 3});
+  INFO(static_cast<int>(name));
+  ModelOptions options;
+  options.name = name;
+  options.base_width = 8;
+  options.dropout = 0.25;
+  MemoryNeeds needs;
+  needs.pictures = pictures;
+  needs.target_values = shape.outputs * (name == NetworkName::unet ? shape.height * shape.width : 1);
+  needs.batches_ahead = 0;
+  const MemoryPlan plan = plan_memory(make_network(options, shape, 1)->tape(shape), needs);
+  const double measured = static_cast<double>(most_held_by_a_step(options, shape, pictures)) / 1e6;
+  CHECK(plan.weights_mb == Approx(0).margin(1e-3));
+  CHECK(plan.held_mb == Approx(measured).epsilon(0.15));
+  CHECK(plan.pass_mb >= plan.held_mb);
+}
+
+TEST_CASE("weights, gradients, state, batches ahead and checkpoints are counted") {
+  PassTape tape;  // a picture of 1,000 floats, one linear layer
+  tape.values = {1000, 10};
+  tape.steps = {{PassTape::Op::linear, {0}, 1, 10'000}};
+  MemoryNeeds needs;
+  needs.parameters = 1'000'000;
+  needs.buffers = 1'000;
+  needs.states = 2;
+  needs.gradient_buffers = 3;
+  const MemoryPlan plan = plan_memory(tape, needs);
+  CHECK(plan.weights_mb == Approx(4 * (6 * 1.0 + 4 * 0.001)).epsilon(1e-3));
+  CHECK(plan.saving_mb >= 4 * (1 + 3 + 3) - 4.1);  // the best, the checkpoint and its file, but for a gap
+  needs.batches_ahead = 5;
+  const MemoryPlan more = plan_memory(tape, needs);
+  needs.parameters = 0;
+  needs.batches_ahead = 2;
+  const MemoryPlan bare = plan_memory(tape, needs);
+  needs.batches_ahead = 5;
+  CHECK(more.weights_mb == plan.weights_mb);
+  CHECK(plan_memory(tape, needs).pass_mb == Approx(bare.pass_mb + 3 * 0.004).epsilon(0.03));
+}
+
+TEST_CASE("a pass in 16 bits holds little more than half") {
+  const NetworkShape shape{3, 64, 64, 14};
+  ModelOptions options;
+  options.name = NetworkName::resnet50;
+  MemoryNeeds needs;
+  needs.pictures = 64;  // beside which the weights' copies weigh little
+  needs.batches_ahead = 0;
+  const PassTape tape = make_network(options, shape, 1)->tape(shape);
+  const double in_floats = plan_memory(tape, needs).pass_mb;
+  needs.value_bytes = 2;
+  const double in_halves = plan_memory(tape, needs).pass_mb;
+  CHECK(in_halves < 0.9 * in_floats);
+  CHECK(in_halves > 0.5 * in_floats);
+}
