@@ -47,7 +47,7 @@ std::string TrainingRun::way_on() {
   } catch (const Error&) {  // a save that failed is not what ends this run
   }
   if (saves_->newest().empty()) return "; no checkpoint is saved, so the next start begins afresh";
-  return "; newest checkpoint: " + saves_->newest() + " (--resume-with KEY goes on from it, --resume never afresh)";
+  return "; newest checkpoint: " + saves_->newest() + " (to go on: --resume-with KEY)";
 }
 
 int TrainingRun::dry_run() {

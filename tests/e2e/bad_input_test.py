@@ -428,13 +428,15 @@ class BadInput(program.ProgramTest):
     def test_a_loss_that_runs_away_ends_the_run_and_names_a_checkpoint_only_where_there_is_one(self):
         words = ("--config", "small.yaml", "distributed.logical_ranks=2", "optimizer.name=adam", "optimizer.learning_rate=100")
         keys = ("optimizer.learning_rate", "schedule.warmup", "optimizer.clip_norm")
-        sentences = []
-        for ranks in (None, 2):
-            ended = self.call(*words, "--run-dir", f"away-{ranks}", ranks=ranks)
-            self.fails(ended, 79, "the loss has run away: its mean over ", "no checkpoint is saved", *keys, rank=0 if ranks else None)
-            sentences.append(ended.errors[0].partition("by step ")[2])
-            self.assertFalse((self.folder / f"away-{ranks}/DONE").exists())
-        self.assertEqual(*sentences)
+        sentences = set()
+        self.good(*words, "--run-dir", "away-stopped", "--limit-steps", 3)
+        for name, ranks, way_on in (("alone", None, "no checkpoint is saved"), ("two", 2, "no checkpoint is saved"),
+                                    ("stopped", 2, "newest checkpoint: away-stopped/")):
+            ended = self.call(*words, "--run-dir", f"away-{name}", ranks=ranks)
+            self.fails(ended, 79, "the loss has run away: its mean over 6 steps is ", way_on, *keys, rank=0 if ranks else None)
+            sentences.add(ended.errors[0].partition("by step ")[2].partition(keys[-1])[0])
+            self.assertFalse((self.folder / f"away-{name}/DONE").exists())
+        self.assertEqual(len(sentences), 1, sentences)
         self.fails(self.call(*words, "--run-dir", "away-saved", "checkpoint.every=1 steps"), 79, *keys,
                    "newest checkpoint: away-saved/", "--resume-with KEY")
 

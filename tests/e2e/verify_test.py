@@ -91,7 +91,7 @@ class Verify(program.ProgramTest):
         self.fails(self.call("eval", "--config", "chips.yaml", "--checkpoint", best, "--output", "out"), 65, "best.safetensors", "trained_on")
 
     def test_a_best_that_the_newest_checkpoint_does_not_know_is_told(self):
-        self.good("--config", "chips.yaml", "--run-dir", "foreign", "epochs=1", "data.split.valid=0")
+        self.good("--config", "chips.yaml", "--run-dir", "foreign", "epochs=1", "data.split={valid: 0, stratify: false}")
         shutil.copy(self.folder / "whole/best.safetensors", self.folder / "foreign")
         notes = self.good("verify", "foreign", "--json").json()["notes"]
         self.assertEqual(len(notes), 1, notes)
