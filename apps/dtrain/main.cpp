@@ -31,17 +31,20 @@ static std::optional<Config> configuration(const ConfigOptions& options, const J
 }
 
 // Without a configuration that of the run whose weights are judged.
-static ConfigOptions options_of_eval(const EvalCommand& eval) {
+static ConfigOptions options_of_eval(const EvalCommand& eval, const Log& log) {
   ConfigOptions options = eval.config;
-  if (options.sources.files.empty() && !options.print_schema) add_own_configuration(eval.checkpoint, options.sources);
+  ConfigSources& sources = options.sources;
+  if (!sources.files.empty() || options.print_schema) return options;
+  add_own_configuration(eval.checkpoint, sources);
+  log.info("configuration " + (sources.files.empty() ? "in " + sources.stored_in : sources.files.front()));
   return options;
 }
 
 // Benchmarks of steps and sums need no configuration: without one they take generated data.
-static ConfigOptions config_options(const CommandLine& line) {
+static ConfigOptions config_options(const CommandLine& line, const Log& log) {
   if (line.train) return line.train->config;
   if (line.check) return line.check->config;
-  if (line.eval) return options_of_eval(*line.eval);
+  if (line.eval) return options_of_eval(*line.eval, log);
   if (line.pack) return line.pack->config;
   if (line.bench_input) return line.bench_input->config;
   ConfigOptions options = line.bench_step ? line.bench_step->config : line.bench_comm->config;
@@ -65,7 +68,7 @@ static int dispatch(const CommandLine& line, Job& job) {
   if (line.sample) return run_sample(*line.sample);
   if (line.info) return run_info(*line.info);
   if (line.verify) return run_verify(*line.verify);
-  const std::optional<Config> config = configuration(config_options(line), job);
+  const std::optional<Config> config = configuration(config_options(line, job.log()), job);
   if (!config) return exit_code::kDone;
   if (line.check) return run_check(*line.check, *config, job.log());
   if (line.train || line.pack) install_stop_handlers();  // a stop during start-up is heeded before the first step
