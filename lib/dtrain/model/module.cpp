@@ -36,7 +36,7 @@ void Module::train(bool on) {
   for (const NamedChild& child : children_) child.module->train(on);
 }
 
-void Module::check(const std::string& name) const {
+void Module::require_new_name(const std::string& name) const {
   const auto same = [&](const auto& entry) { return entry.name == name; };
   const bool taken = std::any_of(parameters_.begin(), parameters_.end(), same) ||
                      std::any_of(buffers_.begin(), buffers_.end(), same) ||
@@ -46,14 +46,14 @@ void Module::check(const std::string& name) const {
 }
 
 at::Tensor Module::register_parameter(const std::string& name, at::Tensor value) {
-  check(name);
+  require_new_name(name);
   value.requires_grad_(true);
   parameters_.push_back({name, value});
   return value;
 }
 
 at::Tensor Module::register_buffer(const std::string& name, at::Tensor value) {
-  check(name);
+  require_new_name(name);
   buffers_.push_back({name, value});
   return value;
 }

@@ -50,7 +50,7 @@ class Module {
   at::Tensor register_buffer(const std::string& name, at::Tensor value);
   template <class Child>
   std::shared_ptr<Child> register_module(const std::string& name, std::shared_ptr<Child> child) {
-    check(name);
+    require_new_name(name);
     children_.push_back({name, child});
     return child;
   }
@@ -61,7 +61,7 @@ class Module {
     std::shared_ptr<Module> module;
   };
 
-  void check(const std::string& name) const;
+  void require_new_name(const std::string& name) const;
 
   std::vector<NamedTensor> parameters_;
   std::vector<NamedTensor> buffers_;
