@@ -313,7 +313,8 @@ CommandLine read_command_line(int argc, const char* const* argv) {
   check_app->add_flag("--json", check.json, "the last line on stdout is one JSON object");
 
   CLI::App* eval_app = app.add_subcommand(
-      "eval", "metrics of a checkpoint or weights file over a whole set, with 95 % intervals; writes predictions.csv");
+      "eval",
+      "metrics of a checkpoint or weights file over a whole set, with 95 % intervals; writes predictions_SPLIT.csv");
   add_common(*eval_app, typed);
   add_config(*eval_app, eval.config, typed);
   eval_app->add_option("--checkpoint", eval.checkpoint, "checkpoint or best.safetensors")->type_name("FILE");
@@ -322,7 +323,7 @@ CommandLine read_command_line(int argc, const char* const* argv) {
       ->capture_default_str();
   eval_app->add_flag("--allow-trained", eval.allow_trained,
                      "evaluate patients and pictures that the weights were trained on, as far as the file tells");
-  eval_app->add_option("--output", eval.output, "folder of predictions.csv (default: the run's folder)")
+  eval_app->add_option("--output", eval.output, "folder of predictions_SPLIT.csv (default: the run's folder)")
       ->type_name("DIR");
   eval_app->add_flag("--json", eval.json, "the last line on stdout is one JSON object");
 

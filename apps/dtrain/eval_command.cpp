@@ -112,7 +112,7 @@ int run_eval(const EvalCommand& command, const Config& config, Job& job) {
   const SafetensorsFile file = SafetensorsFile::read(command.checkpoint);
   const WeightsOrigin origin = weights_origin(file.metadata(), command.checkpoint);
   const std::string folder = command.output.empty() ? run_folder(command.checkpoint, e) : command.output;
-  const std::string csv = folder + "/predictions.csv";
+  const std::string csv = folder + "/predictions_" + command.split + ".csv";
   if (job.is_root()) require_own_output(csv, "table of predictions", {"path,iou,dice", "path,score_", "path,\"score_"});
   const int64_t logical_ranks = e.distributed.logical_ranks > 0 ? e.distributed.logical_ranks
                                 : origin.logical_ranks > 0      ? origin.logical_ranks

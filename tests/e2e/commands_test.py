@@ -381,9 +381,10 @@ class Commands(program.ProgramTest):
         """What eval tells and writes of the best weights of that run, made once."""
         return self.once(f"best {name}", lambda: self.evaluate(name, self.run_of(name)[1].folder / "best.safetensors", f"best_{name}"))
 
-    def evaluate(self, name, checkpoint, output, *words, ranks=None):
-        ended = self.good("eval", "--config", f"{name}.yaml", "--checkpoint", checkpoint, "--output", output, "--json", *words, ranks=ranks)
-        return ended.json(), read_table(self.folder / output / "predictions.csv")
+    def evaluate(self, name, checkpoint, output, *words, split="valid", ranks=None):
+        ended = self.good("eval", "--config", f"{name}.yaml", "--checkpoint", checkpoint, "--output", output, "--split", split, "--json",
+                          *words, ranks=ranks)
+        return ended.json(), read_table(self.folder / output / f"predictions_{split}.csv")
 
     def equals_the_row(self, facts, row):
         self.assertEqual(facts["loss"], float(row["valid_loss"]))
@@ -413,10 +414,11 @@ class Commands(program.ProgramTest):
     def test_any_number_of_processes_gives_the_same_figures_and_predictions(self):
         for name in ("xray", "cells"):
             first = self.evaluate_best(name)
-            again = self.evaluate(name, self.run_of(name)[1].folder / "best.safetensors", f"three_{name}", ranks=3)
-            self.assertEqual(again, first)
-            one, three = (self.folder / f"{folder}_{name}/predictions.csv" for folder in ("best", "three"))
-            self.assertEqual(one.read_bytes(), three.read_bytes())
+            for ranks in (2, 3):
+                again = self.evaluate(name, self.run_of(name)[1].folder / "best.safetensors", f"{ranks}_{name}", ranks=ranks)
+                self.assertEqual(again, first)
+                one, several = (self.folder / f"{folder}_{name}/predictions_valid.csv" for folder in ("best", ranks))
+                self.assertEqual(one.read_bytes(), several.read_bytes())
 
     def test_predictions_of_many_labels_give_the_printed_auroc(self):
         facts, table = self.evaluate_best("xray")
@@ -458,7 +460,10 @@ class Commands(program.ProgramTest):
 
     def test_each_part_can_be_judged(self):
         best = self.run_of("xray")[1].folder / "best.safetensors"
-        parts = {part: {row["path"] for row in self.evaluate("xray", best, f"part_{part}", "--split", part)[1]} for part in ("train", "valid", "test")}
+        names = ("train", "valid", "test")
+        parts = {part: {row["path"] for row in self.evaluate("xray", best, "parts", split=part)[1]} for part in names}
+        for part in names:  # each in a table of its own, which the next evaluation leaves alone
+            self.assertEqual({row["path"] for row in read_table(self.folder / f"parts/predictions_{part}.csv")}, parts[part])
         self.assertEqual(sum(map(len, parts.values())), 80)
         self.assertEqual(len(set.union(*parts.values())), 80)
         best = self.run_of("chips")[1].folder / "best.safetensors"
@@ -467,18 +472,18 @@ class Commands(program.ProgramTest):
 
     def test_predictions_lie_in_the_run_folder_unless_told_otherwise(self):
         best = self.run_of("chips")[1].folder / "best.safetensors"
-        (best.parent / "predictions.csv").unlink(missing_ok=True)
+        (best.parent / "predictions_valid.csv").unlink(missing_ok=True)
         self.good("eval", "--config", "chips.yaml", "--checkpoint", best, "name=mine")
-        self.assertTrue((best.parent / "predictions.csv").exists())
-        (best.parent / "predictions.csv").unlink()
+        self.assertTrue((best.parent / "predictions_valid.csv").exists())
+        (best.parent / "predictions_valid.csv").unlink()
         name = sorted((best.parent / "checkpoints").glob("*.safetensors"))[-1].name
         self.good("eval", "--config", "chips.yaml", "--checkpoint", f"{best.parent}/checkpoints/./{name}", "name=mine")
-        self.assertTrue((best.parent / "predictions.csv").exists())
+        self.assertTrue((best.parent / "predictions_valid.csv").exists())
         resized = self.good("eval", "--config", "chips.yaml", "--checkpoint", best, "data.image.size=[40, 40]")
         self.assertRegex(resized.err, "was trained on pictures of .* and is evaluated on pictures of 40,40")
         checkpoint = shutil.copy(best, self.folder / "elsewhere.safetensors")
         self.good("eval", "--config", "chips.yaml", "--checkpoint", checkpoint, "output.dir=there", "name=mine")
-        self.assertTrue((self.folder / "there/mine/predictions.csv").exists())
+        self.assertTrue((self.folder / "there/mine/predictions_valid.csv").exists())
 
     # sample.
 

@@ -41,7 +41,7 @@ std::vector<std::string> figure_names(Task task, const std::vector<std::string>&
 /// Mean of `loss`, summed in the order of the set.
 double mean_loss(const Predictions& predictions);
 
-/// IoU and Dice of each sample over all classes, as predictions.csv has them.
+/// IoU and Dice of each sample over all classes, as predictions_<split>.csv has them.
 struct SampleOverlap {
   double iou = 0;
   double dice = 0;
