@@ -393,7 +393,7 @@ class Commands(program.ProgramTest):
         for column in columns:
             value = facts[column[len("valid_"):]]
             self.assertEqual(value and value["value"], float(row[column]) if row[column] else None, column)
-            if value:
+            if value and value["method"]:
                 self.assertTrue(value["low"] <= value["value"] <= value["high"], value)
 
     def test_a_checkpoint_gives_the_figures_of_its_epoch(self):
@@ -457,6 +457,38 @@ class Commands(program.ProgramTest):
         facts, table = self.evaluate_best("cells")
         self.assertEqual(list(table[0]), ["path", "iou", "dice"])
         self.assertAlmostEqual(facts["iou_image"]["value"], sum(float(row["iou"]) for row in table) / len(table), places=12)
+
+    def test_intervals_are_of_patients_and_name_their_method(self):
+        words = ("eval", "--config", "xray.yaml", "--checkpoint", self.run_of("xray")[1].folder / "best.safetensors", "--split", "train",
+                 "--output", "by_patient", "--json")
+        ended = self.good(*words)
+        facts = ended.json()
+        rows = {row["Image Index"]: row["Patient ID"] for row in read_table(self.folder / "xray/Data_Entry_2017_v2020.csv")}
+        judged = [os.path.basename(row["path"]) for row in read_table(self.folder / "by_patient/predictions_train.csv")]
+        patients = len({rows[name] for name in judged})
+        self.assertLess(patients, len(judged))
+        self.assertEqual((facts["grouped_by"], facts["groups"], facts["samples"]), ("patient", patients, len(judged)))
+        self.assertIn(f"{len(judged)} samples of {patients} patients", ended.out)
+        told = {line.split()[0]: line for line in ended.out.splitlines() if line.startswith("  auroc")}
+        methods = set()
+        for name, figure in facts.items():
+            if name.startswith("auroc") and figure:
+                methods.add(figure["method"])
+                self.assertEqual(figure["groups"], patients)
+                self.assertIn(f"{figure['method']}, {patients} patients" if figure["method"] else figure["no_interval"], told[name])
+        self.assertIn("Obuchowski", methods)
+
+    def test_intervals_without_patients_are_of_samples(self):
+        facts = self.evaluate_best("chips")[0]
+        self.assertEqual((facts["grouped_by"], facts["groups"]), ("sample", facts["samples"]))
+        self.assertEqual(facts["accuracy"]["method"], "Wilson")
+        few = self.good("eval", "--config", "chips.yaml", "--checkpoint", self.run_of("chips")[1].folder / "best.safetensors",
+                        "--output", "few", "--json", "data.split.valid=0.1", "--allow-trained")
+        self.assertIn("the data tell no patients", few.err)
+        figure = few.json()["accuracy"]
+        self.assertEqual((figure["low"], figure["high"], figure["method"]), (None, None, None))
+        self.assertRegex(figure["no_interval"], r"^\d samples, fewer than 10$")
+        self.assertIn(f"no 95 % interval: {figure['no_interval']}", few.out)
 
     def test_each_part_can_be_judged(self):
         best = self.run_of("xray")[1].folder / "best.safetensors"
