@@ -107,7 +107,7 @@ void CommandTable::add_check() {
 void CommandTable::add_eval() {
   CLI::App& app = command(
       app_, "eval",
-      "metrics of a checkpoint or weights file over a whole set, with 95 % intervals; writes predictions.csv",
+      "metrics of a checkpoint or weights file over a whole set, with 95 % intervals; writes predictions_SPLIT.csv",
       "--checkpoint PATH [--config FILE] [KEY=VALUE …] [options]",
       {{"dtrain eval --checkpoint runs/chexnet", "the best weights of a run, on its validation part"},
        {"dtrain eval --checkpoint runs/chexnet --split test", "on its test part"},
@@ -128,7 +128,8 @@ void CommandTable::add_eval() {
   add_choice(app, "--split", eval_.split, {"train", "valid", "test"}, "the part that is judged");
   app.add_flag("--allow-trained", eval_.allow_trained,
                "evaluate patients and pictures that the weights were trained on, as far as the file tells");
-  app.add_option("--output", eval_.output, "folder of predictions.csv (default: the run's folder)")->type_name("DIR");
+  app.add_option("--output", eval_.output, "folder of predictions_SPLIT.csv (default: the run's folder)")
+      ->type_name("DIR");
   app.add_flag("--json", eval_.json, kJson);
 }
 

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <unordered_map>
 
 #include "agreement.hpp"
 #include "commands.hpp"
@@ -72,33 +73,70 @@ std::string segmentation_csv(const Plan& plan, const std::vector<int64_t>& sampl
   return text;
 }
 
+// Samples of one patient are a group; one of which the data tell no patient is a group of its own.
+Groups groups_of(const Dataset& dataset, const std::vector<int64_t>& samples) {
+  Groups groups;
+  std::unordered_map<std::string, int64_t> patients;
+  for (const int64_t index : samples) {
+    const Sample& sample = dataset.samples[static_cast<size_t>(index)];
+    const bool known = tells_patient(dataset, sample);
+    const int64_t number = known ? patients.emplace(sample.group, groups.count).first->second : groups.count;
+    groups.count += number == groups.count ? 1 : 0;
+    groups.of.push_back(number);
+  }
+  const auto known = static_cast<int64_t>(patients.size());
+  groups.noun = known == groups.count ? "patient" : known == 0 ? "sample" : "group";
+  return groups;
+}
+
+std::string interval_text(const Confidence& confidence, const std::string& noun) {
+  if (!confidence.interval) return "no 95 % interval: " + confidence.no_interval;
+  const Interval& interval = *confidence.interval;
+  return "95 %: " + fixed(interval.low, 4) + " – " + fixed(interval.high, 4) + ", " + interval.method + ", " +
+         count_of(confidence.groups, noun);
+}
+
+nlohmann::ordered_json figure_json(const Figure& figure) {
+  if (!figure.value) return nullptr;
+  const Confidence& confidence = figure.confidence;
+  nlohmann::ordered_json json = {{"value", *figure.value},
+                                 {"low", nullptr},
+                                 {"high", nullptr},
+                                 {"method", nullptr},
+                                 {"groups", confidence.groups}};
+  if (const auto& interval = confidence.interval) {
+    json["low"] = interval->low;
+    json["high"] = interval->high;
+    json["method"] = interval->method;
+  } else {
+    json["no_interval"] = confidence.no_interval;
+  }
+  return json;
+}
+
 void print_figures(const EvalCommand& command, const Predictions& predictions, const std::vector<Figure>& figures,
-                   const std::string& split_sha256, const std::string& csv) {
+                   const Groups& groups, const std::string& split_sha256, const std::string& csv) {
+  const std::string samples = count_of(predictions.loss.size(0), "sample");
   std::printf("%s of %s: %s, split %s, loss %s\n", command.split.c_str(), printable(command.checkpoint).c_str(),
-              count_of(predictions.loss.size(0), "sample").c_str(), split_sha256.substr(0, 12).c_str(),
-              fixed(mean_loss(predictions), 6).c_str());
+              (groups.noun == "sample" ? samples : samples + " of " + count_of(groups.count, groups.noun)).c_str(),
+              split_sha256.substr(0, 12).c_str(), fixed(mean_loss(predictions), 6).c_str());
   std::vector<std::string> names;
   for (const Figure& figure : figures) names.push_back(printable(figure.name));
   const int columns = cell_columns(names, 28);
   for (const Figure& figure : figures) {
     const std::string name = cell(printable(figure.name), columns);
     if (figure.value)
-      std::printf("  %s %.4f  (95 %%: %.4f – %.4f)\n", name.c_str(), figure.value->value, figure.value->low,
-                  figure.value->high);
+      std::printf("  %s %.4f  (%s)\n", name.c_str(), *figure.value,
+                  interval_text(figure.confidence, groups.noun).c_str());
     else
       std::printf("  %s undefined: this part lacks positive or negative samples\n", name.c_str());
   }
   std::printf("predictions: %s\n", printable(csv).c_str());
   if (!command.json) return;
-  nlohmann::ordered_json json = {{"split", command.split},
-                                 {"split_sha256", split_sha256},
-                                 {"samples", predictions.loss.size(0)},
-                                 {"loss", mean_loss(predictions)}};
-  for (const Figure& figure : figures)
-    json[figure.name] = figure.value ? nlohmann::ordered_json{{"value", figure.value->value},
-                                                              {"low", figure.value->low},
-                                                              {"high", figure.value->high}}
-                                     : nlohmann::ordered_json(nullptr);
+  nlohmann::ordered_json json = {
+      {"split", command.split},    {"split_sha256", split_sha256}, {"samples", predictions.loss.size(0)},
+      {"grouped_by", groups.noun}, {"groups", groups.count},       {"loss", mean_loss(predictions)}};
+  for (const Figure& figure : figures) json[figure.name] = figure_json(figure);
   std::printf("%s\n", printable(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)).c_str());
 }
 
@@ -122,7 +160,7 @@ int run_eval(const EvalCommand& typed, const Config& config, Job& job) {
   const SafetensorsFile file = SafetensorsFile::read(command.checkpoint);
   const WeightsOrigin origin = weights_origin(file.metadata(), command.checkpoint);
   const std::string folder = command.output.empty() ? run_folder(command.checkpoint, e) : command.output;
-  const std::string csv = folder + "/predictions.csv";
+  const std::string csv = folder + "/predictions_" + command.split + ".csv";
   if (job.is_root()) require_own_output(csv, "table of predictions", {"path,iou,dice", "path,score_", "path,\"score_"});
   const int64_t logical_ranks = e.distributed.logical_ranks > 0 ? e.distributed.logical_ranks
                                 : origin.logical_ranks > 0      ? origin.logical_ranks
@@ -163,7 +201,11 @@ int run_eval(const EvalCommand& typed, const Config& config, Job& job) {
   make_folders(folder);
   write_file_atomically(csv, e.task == Task::segmentation ? segmentation_csv(plan, samples, predictions)
                                                           : classification_csv(plan, samples, predictions));
-  print_figures(command, predictions, figures_of(e.task, plan.outputs, predictions, true), plan.split.sha256, csv);
+  const Groups groups = groups_of(plan.dataset, samples);
+  if (groups.noun == "sample")
+    job.log().info("the data tell no patients: each sample counts as independent of the others");
+  print_figures(command, predictions, figures_of(e.task, plan.outputs, predictions, groups), groups, plan.split.sha256,
+                csv);
   return exit_code::kDone;
 }
 

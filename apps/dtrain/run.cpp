@@ -244,8 +244,7 @@ void require_step_boundary(const Experiment& e, const Plan& plan, const Training
 
 FigureList valid_figures(const std::vector<Figure>& figures) {
   FigureList list;
-  for (const Figure& figure : figures)
-    list.emplace_back("valid_" + figure.name, figure.value ? std::optional(figure.value->value) : std::nullopt);
+  for (const Figure& figure : figures) list.emplace_back("valid_" + figure.name, figure.value);
   return list;
 }
 

@@ -146,7 +146,7 @@ std::optional<EpochRow> TrainingRun::close_epoch() {
     row.figures.emplace_back("train_accuracy",
                              static_cast<double>(finished.correct) / static_cast<double>(finished.samples));
   std::vector<Figure> figures;
-  for (const std::string& name : figure_names(e_.task, plan_.outputs)) figures.push_back({name, std::nullopt});
+  for (const std::string& name : figure_names(e_.task, plan_.outputs)) figures.push_back({name, std::nullopt, {}});
   const Stopwatch evaluating;
   if (!plan_.split.valid.empty()) {
     const auto span = trace_.span("evaluate", row.epoch);
@@ -158,7 +158,7 @@ std::optional<EpochRow> TrainingRun::close_epoch() {
       return std::nullopt;
     }
     row.valid_loss = mean_loss(*predictions);
-    figures = figures_of(e_.task, plan_.outputs, *predictions, false);
+    figures = figures_of(e_.task, plan_.outputs, *predictions);
     const LabelCounts labels = label_counts(*predictions, plan_.shape.height * plan_.shape.width);
     frequencies_loss_ = loss_->of_frequencies(e_.task == Task::segmentation ? labels : trained_labels_, labels);
     if (nothing_predicted(*predictions)) tell_of_nothing(row);

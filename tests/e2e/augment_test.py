@@ -72,7 +72,7 @@ class Augmentation(program.ProgramTest):
         words = ("eval", "--config", "chips.yaml", "--checkpoint", best, "--json")
         self.good(*words, "--output", "judged")
         self.good(*words, "--output", "again", "data.augment.noise=0.9", "data.augment.rotate=0", "data.augment.mixup=0")
-        self.assertEqual((self.folder / "judged/predictions.csv").read_text(), (self.folder / "again/predictions.csv").read_text())
+        self.assertEqual((self.folder / "judged/predictions_valid.csv").read_text(), (self.folder / "again/predictions_valid.csv").read_text())
 
     def test_mixing_goes_with_a_cache_and_the_rest_is_refused(self):
         moved = {key: 0.5 for key in ("hflip", "vflip", "rot90")}

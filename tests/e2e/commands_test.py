@@ -427,9 +427,10 @@ class Commands(program.ProgramTest):
         """What eval tells and writes of the best weights of that run, made once."""
         return self.once(f"best {name}", lambda: self.evaluate(name, self.run_of(name)[1].folder / "best.safetensors", f"best_{name}"))
 
-    def evaluate(self, name, checkpoint, output, *words, ranks=None):
-        ended = self.good("eval", "--config", f"{name}.yaml", "--checkpoint", checkpoint, "--output", output, "--json", *words, ranks=ranks)
-        return ended.json(), read_table(self.folder / output / "predictions.csv")
+    def evaluate(self, name, checkpoint, output, *words, split="valid", ranks=None):
+        ended = self.good("eval", "--config", f"{name}.yaml", "--checkpoint", checkpoint, "--output", output, "--split", split, "--json",
+                          *words, ranks=ranks)
+        return ended.json(), read_table(self.folder / output / f"predictions_{split}.csv")
 
     def equals_the_row(self, facts, row):
         self.assertEqual(facts["loss"], float(row["valid_loss"]))
@@ -438,7 +439,7 @@ class Commands(program.ProgramTest):
         for column in columns:
             value = facts[column[len("valid_"):]]
             self.assertEqual(value and value["value"], float(row[column]) if row[column] else None, column)
-            if value:
+            if value and value["method"]:
                 self.assertTrue(value["low"] <= value["value"] <= value["high"], value)
 
     def test_a_checkpoint_gives_the_figures_of_its_epoch(self):
@@ -459,10 +460,11 @@ class Commands(program.ProgramTest):
     def test_any_number_of_processes_gives_the_same_figures_and_predictions(self):
         for name in ("xray", "cells"):
             first = self.evaluate_best(name)
-            again = self.evaluate(name, self.run_of(name)[1].folder / "best.safetensors", f"three_{name}", ranks=3)
-            self.assertEqual(again, first)
-            one, three = (self.folder / f"{folder}_{name}/predictions.csv" for folder in ("best", "three"))
-            self.assertEqual(one.read_bytes(), three.read_bytes())
+            for ranks in (2, 3):
+                again = self.evaluate(name, self.run_of(name)[1].folder / "best.safetensors", f"{ranks}_{name}", ranks=ranks)
+                self.assertEqual(again, first)
+                one, several = (self.folder / f"{folder}_{name}/predictions_valid.csv" for folder in ("best", ranks))
+                self.assertEqual(one.read_bytes(), several.read_bytes())
 
     def test_predictions_of_many_labels_give_the_printed_auroc(self):
         facts, table = self.evaluate_best("xray")
@@ -502,9 +504,44 @@ class Commands(program.ProgramTest):
         self.assertEqual(list(table[0]), ["path", "iou", "dice"])
         self.assertAlmostEqual(facts["iou_image"]["value"], sum(float(row["iou"]) for row in table) / len(table), places=12)
 
+    def test_intervals_are_of_patients_and_name_their_method(self):
+        words = ("eval", "--config", "xray.yaml", "--checkpoint", self.run_of("xray")[1].folder / "best.safetensors", "--split", "train",
+                 "--output", "by_patient", "--json")
+        ended = self.good(*words)
+        facts = ended.json()
+        rows = {row["Image Index"]: row["Patient ID"] for row in read_table(self.folder / "xray/Data_Entry_2017_v2020.csv")}
+        judged = [os.path.basename(row["path"]) for row in read_table(self.folder / "by_patient/predictions_train.csv")]
+        patients = len({rows[name] for name in judged})
+        self.assertLess(patients, len(judged))
+        self.assertEqual((facts["grouped_by"], facts["groups"], facts["samples"]), ("patient", patients, len(judged)))
+        self.assertIn(f"{len(judged)} samples of {patients} patients", ended.out)
+        told = {line.split()[0]: line for line in ended.out.splitlines() if line.startswith("  auroc")}
+        methods = set()
+        for name, figure in facts.items():
+            if name.startswith("auroc") and figure:
+                methods.add(figure["method"])
+                self.assertEqual(figure["groups"], patients)
+                self.assertIn(f"{figure['method']}, {patients} patients" if figure["method"] else figure["no_interval"], told[name])
+        self.assertIn("Obuchowski", methods)
+
+    def test_intervals_without_patients_are_of_samples(self):
+        facts = self.evaluate_best("chips")[0]
+        self.assertEqual((facts["grouped_by"], facts["groups"]), ("sample", facts["samples"]))
+        self.assertEqual(facts["accuracy"]["method"], "Wilson")
+        few = self.good("eval", "--config", "chips.yaml", "--checkpoint", self.run_of("chips")[1].folder / "best.safetensors",
+                        "--output", "few", "--json", "data.split.valid=0.1", "--allow-trained")
+        self.assertIn("the data tell no patients", few.err)
+        figure = few.json()["accuracy"]
+        self.assertEqual((figure["low"], figure["high"], figure["method"]), (None, None, None))
+        self.assertRegex(figure["no_interval"], r"^\d samples, fewer than 10$")
+        self.assertIn(f"no 95 % interval: {figure['no_interval']}", few.out)
+
     def test_each_part_can_be_judged(self):
         best = self.run_of("xray")[1].folder / "best.safetensors"
-        parts = {part: {row["path"] for row in self.evaluate("xray", best, f"part_{part}", "--split", part)[1]} for part in ("train", "valid", "test")}
+        names = ("train", "valid", "test")
+        parts = {part: {row["path"] for row in self.evaluate("xray", best, "parts", split=part)[1]} for part in names}
+        for part in names:  # each in a table of its own, which the next evaluation leaves alone
+            self.assertEqual({row["path"] for row in read_table(self.folder / f"parts/predictions_{part}.csv")}, parts[part])
         self.assertEqual(sum(map(len, parts.values())), 80)
         self.assertEqual(len(set.union(*parts.values())), 80)
         best = self.run_of("chips")[1].folder / "best.safetensors"
@@ -513,18 +550,18 @@ class Commands(program.ProgramTest):
 
     def test_predictions_lie_in_the_run_folder_unless_told_otherwise(self):
         best = self.run_of("chips")[1].folder / "best.safetensors"
-        (best.parent / "predictions.csv").unlink(missing_ok=True)
+        (best.parent / "predictions_valid.csv").unlink(missing_ok=True)
         self.good("eval", "--config", "chips.yaml", "--checkpoint", best, "name=mine")
-        self.assertTrue((best.parent / "predictions.csv").exists())
-        (best.parent / "predictions.csv").unlink()
+        self.assertTrue((best.parent / "predictions_valid.csv").exists())
+        (best.parent / "predictions_valid.csv").unlink()
         name = sorted((best.parent / "checkpoints").glob("*.safetensors"))[-1].name
         self.good("eval", "--config", "chips.yaml", "--checkpoint", f"{best.parent}/checkpoints/./{name}", "name=mine")
-        self.assertTrue((best.parent / "predictions.csv").exists())
+        self.assertTrue((best.parent / "predictions_valid.csv").exists())
         resized = self.good("eval", "--config", "chips.yaml", "--checkpoint", best, "data.image.size=[40, 40]")
         self.assertRegex(resized.err, "was trained on pictures of .* and is evaluated on pictures of 40,40")
         checkpoint = shutil.copy(best, self.folder / "elsewhere.safetensors")
         self.good("eval", "--config", "chips.yaml", "--checkpoint", checkpoint, "output.dir=there", "name=mine")
-        self.assertTrue((self.folder / "there/mine/predictions.csv").exists())
+        self.assertTrue((self.folder / "there/mine/predictions_valid.csv").exists())
 
     def test_a_run_folder_stands_for_its_weights_and_its_newest_checkpoint(self):
         run = self.run_of("chips")[1]

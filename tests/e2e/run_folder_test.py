@@ -204,10 +204,10 @@ class RunFolder(program.ProgramTest):
         self.fails(self.call(*check, "--output", "link.json"), 78, "link.json is no regular file")
         self.assertEqual(foreign.read_text(), '{"mine": 1}\n')
         (self.folder / "judged").mkdir()
-        (self.folder / "judged/predictions.csv").write_text("my,own\n")
+        (self.folder / "judged/predictions_valid.csv").write_text("my,own\n")
         judge = ("eval", "--config", "whole/config.yaml", "--checkpoint", "whole/best.safetensors", "--output", "judged")
-        self.fails(self.call(*judge), 78, "predictions.csv is there and is no table of predictions")
-        (self.folder / "judged/predictions.csv").unlink()
+        self.fails(self.call(*judge), 78, "predictions_valid.csv is there and is no table of predictions")
+        (self.folder / "judged/predictions_valid.csv").unlink()
         for _ in range(2):  # their own kind they do replace
             self.good(*judge)
             self.good(*check, "--output", "report.json", "--preview", "sheet.png")

@@ -253,13 +253,13 @@ for what in ("text", "link", "folder", "fifo"):
         folder = site.work / "out"
         folder.mkdir()
         if what == "text":
-            (folder / "predictions.csv").write_text("mine\n")
+            (folder / "predictions_valid.csv").write_text("mine\n")
         elif what == "link":
-            (folder / "predictions.csv").symlink_to("../../home/.bashrc")
+            (folder / "predictions_valid.csv").symlink_to("../../home/.bashrc")
         else:
-            odd_file(folder / "predictions.csv", what)
+            odd_file(folder / "predictions_valid.csv", what)
         return "eval", "--config", "c.yaml", "--checkpoint", "run/best.safetensors", "--output", "out"
-    case(f"outputs/eval/{what}", REFUSED, "predictions.csv", seconds=8, untouched=("out",))(predictions)
+    case(f"outputs/eval/{what}", REFUSED, "predictions_valid.csv", seconds=8, untouched=("out",))(predictions)
 
 
 @case("outputs/own-kind/predictions", 0, why="eval replaces what eval wrote")

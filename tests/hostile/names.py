@@ -183,7 +183,7 @@ for what, name in FORMULAS.items():
             (folder / f"p{number:02}.png").write_bytes(picture(number))
         site.config()
         site.fixtures.good(site, *site.train().words)
-        look = lambda watched: cells_are_text(site, site.work / "out/predictions.csv") or cells_are_text(site, site.work / "run/epochs.csv")  # noqa: E731
+        look = lambda watched: cells_are_text(site, site.work / "out/predictions_train.csv") or cells_are_text(site, site.work / "run/epochs.csv")  # noqa: E731
         return Call(*JUDGE_ALL, after=look)
     if what != "tab":
         case(f"names/cells/{what}", 0, why="a class may be called so; its cells are escaped")(formula)
@@ -197,7 +197,7 @@ def formula_file(site):
     os.rename(site.data / "good", site.data / "=good")
     site.config()
     site.fixtures.good(site, *site.train().words)
-    return Call(*JUDGE_ALL, after=lambda watched: cells_are_text(site, site.work / "out/predictions.csv"))
+    return Call(*JUDGE_ALL, after=lambda watched: cells_are_text(site, site.work / "out/predictions_train.csv"))
 
 
 @case("names/cells/quotes-and-commas", 0, why="a class may be called so; its cells are quoted")
@@ -207,8 +207,8 @@ def quotes(site):
     site.config()
     site.fixtures.good(site, *site.train().words)
     def look(watched):
-        with open(site.work / "out/predictions.csv", newline="", encoding="utf-8") as file:
-            return "" if len({len(cells) for cells in csv.reader(file)}) == 1 else "rows of predictions.csv differ in length"
+        with open(site.work / "out/predictions_valid.csv", newline="", encoding="utf-8") as file:
+            return "" if len({len(cells) for cells in csv.reader(file)}) == 1 else "rows of predictions_valid.csv differ in length"
     return Call("eval", "--config", "c.yaml", "--checkpoint", "run/best.safetensors", "--output", "out", after=look)
 
 

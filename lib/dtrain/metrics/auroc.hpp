@@ -1,21 +1,47 @@
 #pragma once
+#include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
+
+#include "dtrain/metrics/interval.hpp"
 
 namespace dtrain {
 
-/// A figure with its 95 % confidence interval.
-struct Interval {
-  double value = 0;
-  double low = 0;
-  double high = 0;
-};
-
 /// Area under the ROC curve of `scores` for `labels` 1 against 0: the probability that a positive sample scores higher
 /// than a negative one, ties counted half (Mann–Whitney). Samples whose label is NaN (unknown) are left out. Sorted
-/// once, O(n log n). Nothing when there are no positives or no negatives, or a score
-/// is NaN: undefined, never 0.5.
-/// The interval is DeLong's (DeLong et al. 1988, computed with midranks as Sun & Xu 2014), cut to [0, 1].
-std::optional<Interval> auroc(std::span<const double> scores, std::span<const float> labels);
+/// once, O(n log n). Nothing when there are no positives or no negatives, or a score is NaN: undefined, never 0.5.
+std::optional<double> auroc(std::span<const double> scores, std::span<const float> labels);
+
+/// What one group adds to an AUROC.
+struct AurocGroup {
+  int64_t positives = 0;
+  int64_t negatives = 0;
+  double above = 0;  ///< sum over its positives: share of all negatives below each, ties half
+  double below = 0;  ///< sum over its negatives: share of all positives above each, ties half
+};
+
+/// What the interval of an AUROC is made of.
+struct AurocParts {
+  double value = 0;  ///< as auroc()
+  /// The area over pairs of different groups alone. Pairs of one patient differ from those of two, and their share in a
+  /// large population is nil: where patients are few they shift `value`, never this.
+  double apart = 0;
+  std::vector<AurocGroup> groups;  ///< one for each group of the set
+};
+
+/// Nothing where auroc() gives nothing. O(n log n).
+std::optional<AurocParts> auroc_parts(std::span<const double> scores, std::span<const float> labels,
+                                      const Groups& groups);
+
+/// Variance of an AUROC whose samples come in groups (Obuchowski, Biometrics 53:567–578, 1997); where each group is one
+/// sample, that of DeLong et al. (1988). At least two groups have positives, and two negatives.
+double obuchowski_variance(const AurocParts& parts);
+
+/// Interval of the AUROC of one output, or of the mean over several of the same set: on the logit scale, by Student's t
+/// (degrees_of()), around `apart`; at 0 or 1, and at least as wide where few groups tell otherwise, newcombe_edge().
+/// None, with the reason, with fewer than kLeastGroups groups, where all positives or all negatives of an output are of
+/// one group, or where nothing varies.
+Confidence auroc_confidence(std::span<const AurocParts> outputs, const std::string& noun);
 
 }  // namespace dtrain

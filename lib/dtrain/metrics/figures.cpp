@@ -2,74 +2,63 @@
 
 #include <ATen/ATen.h>
 
-#include <algorithm>
 #include <array>
-#include <cmath>
 #include <functional>
-#include <numeric>
+#include <span>
 
 #include "dtrain/base/error.hpp"
-#include "dtrain/base/random.hpp"
+#include "dtrain/metrics/auroc.hpp"
+#include "dtrain/metrics/share.hpp"
 
 namespace dtrain {
 namespace {
 
-using Rows = std::vector<int64_t>;  // which samples, with repetitions in a bootstrap
-using Statistic = std::function<std::optional<double>(const Rows&)>;
+using MaybeGroups = std::optional<Groups>;
 
-Rows all_rows(int64_t n) {
-  Rows rows(static_cast<size_t>(n));
-  std::iota(rows.begin(), rows.end(), 0);
-  return rows;
-}
-
-std::optional<Interval> with_bootstrap(const Statistic& statistic, int64_t n, int draws) {
-  const std::optional<double> value = statistic(all_rows(n));
-  if (!value) return std::nullopt;
-  std::vector<double> seen;
-  for (int draw = 0; draw < draws; ++draw) {
-    KeyedRandom random(0, Purpose::bootstrap, static_cast<uint64_t>(draw));
-    Rows rows(static_cast<size_t>(n));
-    for (int64_t& row : rows) row = static_cast<int64_t>(random.below(static_cast<uint64_t>(n)));
-    if (const auto drawn = statistic(rows)) seen.push_back(*drawn);
-  }
-  if (seen.empty()) return Interval{*value, *value, *value};
-  std::sort(seen.begin(), seen.end());
-  const auto quantile = [&](double q) {
-    return seen[static_cast<size_t>(q * static_cast<double>(seen.size() - 1) + 0.5)];
-  };
-  return Interval{*value, quantile(0.025), quantile(0.975)};
-}
-
-Interval wilson(double hits, double n) {
-  constexpr double z = 1.959963984540054;
-  const double p = hits / n;
-  const double centre = (p + z * z / (2 * n)) / (1 + z * z / n);
-  const double half = z / (1 + z * z / n) * std::sqrt(p * (1 - p) / n + z * z / (4 * n * n));
-  return {p, std::max(0.0, centre - half), std::min(1.0, centre + half)};
-}
-
-std::optional<Interval> class_auroc(const Predictions& p, int64_t k, const Rows& rows) {
+// Scores and labels of output `k`, one for each sample.
+struct Column {
   std::vector<double> scores;
   std::vector<float> labels;
-  const auto score = p.scores.accessor<double, 2>();
-  const auto label = p.labels.accessor<float, 2>();
-  for (int64_t row : rows) {
-    scores.push_back(score[row][k]);
-    labels.push_back(label[row][k]);
+
+  Column(const Predictions& p, int64_t k) {
+    const auto score = p.scores.accessor<double, 2>();
+    const auto label = p.labels.accessor<float, 2>();
+    for (int64_t i = 0; i < score.size(0); ++i) {
+      scores.push_back(score[i][k]);
+      labels.push_back(label[i][k]);
+    }
   }
-  return auroc(scores, labels);
+};
+
+// Its parts are added to `all_parts`.
+void set_auroc(Figure& figure, const Predictions& p, int64_t k, const MaybeGroups& groups,
+               std::vector<AurocParts>& all_parts) {
+  const Column column(p, k);
+  if (!groups) {
+    figure.value = auroc(column.scores, column.labels);
+    return;
+  }
+  const std::optional<AurocParts> parts = auroc_parts(column.scores, column.labels, *groups);
+  if (!parts) return;
+  figure.value = parts->value;
+  figure.confidence = auroc_confidence({&*parts, 1}, groups->noun);
+  all_parts.push_back(*parts);
 }
 
-std::optional<double> mean_auroc(const Predictions& p, const Rows& rows) {
+// One AUROC for each output into `ones`, and into `mean` their mean over those that are defined.
+void set_aurocs(Figure& mean, std::span<Figure> ones, const Predictions& p, const MaybeGroups& groups) {
+  std::vector<AurocParts> parts;
   double sum = 0;
   int64_t defined = 0;
-  for (int64_t k = 0; k < p.scores.size(1); ++k)
-    if (const auto one = class_auroc(p, k, rows)) {
-      sum += one->value;
-      ++defined;
-    }
-  return defined == 0 ? std::nullopt : std::optional(sum / static_cast<double>(defined));
+  for (size_t k = 0; k < ones.size(); ++k) {
+    set_auroc(ones[k], p, static_cast<int64_t>(k), groups, parts);
+    if (!ones[k].value) continue;
+    sum += *ones[k].value;
+    ++defined;
+  }
+  if (defined == 0) return;
+  mean.value = sum / static_cast<double>(defined);
+  if (groups) mean.confidence = auroc_confidence(parts, groups->noun);
 }
 
 // Intersection, prediction and mask in pixels; an empty union is a perfect answer.
@@ -82,30 +71,87 @@ double dice_of(int64_t both, int64_t predicted, int64_t wanted) {
 }
 using Overlap = double (*)(int64_t, int64_t, int64_t);
 
-double pooled(const Predictions& p, int64_t k, const Rows& rows, Overlap overlap) {
+// Pixels of class `k` in the whole set.
+double pooled(const Predictions& p, int64_t k, Overlap overlap) {
   const auto pixels = p.pixels.accessor<int64_t, 3>();
   std::array<int64_t, 3> sums{};
-  for (int64_t row : rows)
+  for (int64_t row = 0; row < pixels.size(0); ++row)
     for (int64_t i = 0; i < 3; ++i) sums[static_cast<size_t>(i)] += pixels[row][k][i];
   return overlap(sums[0], sums[1], sums[2]);
 }
 
-double pooled_mean(const Predictions& p, const Rows& rows, Overlap overlap) {
+double pooled_mean(const Predictions& p, Overlap overlap) {
   double sum = 0;
-  for (int64_t k = 0; k < p.pixels.size(1); ++k) sum += pooled(p, k, rows, overlap);
+  for (int64_t k = 0; k < p.pixels.size(1); ++k) sum += pooled(p, k, overlap);
   return sum / static_cast<double>(p.pixels.size(1));
 }
 
-double per_image(const Predictions& p, const Rows& rows) {
+double per_image(const Predictions& p) {
   const auto pixels = p.pixels.accessor<int64_t, 3>();
   double sum = 0;
-  for (int64_t row : rows)
-    for (int64_t k = 0; k < p.pixels.size(1); ++k)
-      sum += iou_of(pixels[row][k][0], pixels[row][k][1], pixels[row][k][2]);
-  return sum / static_cast<double>(static_cast<int64_t>(rows.size()) * p.pixels.size(1));
+  for (int64_t row = 0; row < pixels.size(0); ++row)
+    for (int64_t k = 0; k < pixels.size(1); ++k) sum += iou_of(pixels[row][k][0], pixels[row][k][1], pixels[row][k][2]);
+  return sum / static_cast<double>(pixels.size(0) * pixels.size(1));
 }
 
-double accuracy_hits(const Predictions& p) { return p.scores.argmax(1).eq(p.labels.argmax(1)).sum().item<double>(); }
+using Shares = std::vector<GroupShare>;
+
+// `share` of each sample, summed over its group.
+Shares shares_of(const Groups& groups, const std::function<GroupShare(int64_t)>& share) {
+  Shares sums(static_cast<size_t>(groups.count));
+  for (size_t i = 0; i < groups.of.size(); ++i) {
+    const GroupShare one = share(static_cast<int64_t>(i));
+    GroupShare& sum = sums[static_cast<size_t>(groups.of[i])];
+    sum = {sum.part + one.part, sum.whole + one.whole};
+  }
+  return sums;
+}
+
+// For each class, what each group adds to a figure; `share` of the pixels in both, predicted, and in the mask.
+std::vector<Shares> pixel_shares(const Predictions& p, const Groups& groups,
+                                 GroupShare (*share)(int64_t, int64_t, int64_t)) {
+  const auto pixels = p.pixels.accessor<int64_t, 3>();
+  std::vector<Shares> classes;
+  for (int64_t k = 0; k < pixels.size(1); ++k)
+    classes.push_back(
+        shares_of(groups, [&](int64_t row) { return share(pixels[row][k][0], pixels[row][k][1], pixels[row][k][2]); }));
+  return classes;
+}
+
+GroupShare iou_share(int64_t both, int64_t predicted, int64_t wanted) {
+  return {static_cast<double>(both), static_cast<double>(predicted + wanted - both)};
+}
+GroupShare iou_image_share(int64_t both, int64_t predicted, int64_t wanted) {
+  return {iou_of(both, predicted, wanted), 1};
+}
+GroupShare dice_share(int64_t both, int64_t predicted, int64_t wanted) {
+  return {2.0 * static_cast<double>(both), static_cast<double>(predicted + wanted)};
+}
+
+void set_overlaps(std::vector<Figure>& figures, const Predictions& p, const MaybeGroups& groups) {
+  figures[0].value = pooled_mean(p, iou_of);
+  figures[1].value = per_image(p);
+  figures[2].value = pooled_mean(p, dice_of);
+  for (size_t k = 3; k < figures.size(); ++k) figures[k].value = pooled(p, static_cast<int64_t>(k - 3), iou_of);
+  if (!groups) return;
+  const std::vector<Shares> iou = pixel_shares(p, *groups, iou_share);
+  const auto confidence = [&](const Figure& figure, std::span<const Shares> classes) {
+    return share_confidence(*figure.value, classes, groups->noun);
+  };
+  figures[0].confidence = confidence(figures[0], iou);
+  figures[1].confidence = confidence(figures[1], pixel_shares(p, *groups, iou_image_share));
+  figures[2].confidence = confidence(figures[2], pixel_shares(p, *groups, dice_share));
+  for (size_t k = 3; k < figures.size(); ++k) figures[k].confidence = confidence(figures[k], {&iou[k - 3], 1});
+}
+
+void set_accuracy(Figure& figure, const Predictions& p, const MaybeGroups& groups) {
+  const at::Tensor right = p.scores.argmax(1).eq(p.labels.argmax(1)).to(at::kDouble);
+  figure.value = right.sum().item<double>() / static_cast<double>(right.size(0));
+  if (!groups) return;
+  const auto hit = right.accessor<double, 1>();
+  const Shares shares = shares_of(*groups, [&](int64_t row) { return GroupShare{hit[row], 1}; });
+  figure.confidence = share_confidence(*figure.value, {&shares, 1}, groups->noun, true);
+}
 
 }  // namespace
 
@@ -134,37 +180,24 @@ std::vector<std::string> figure_names(Task task, const std::vector<std::string>&
 }
 
 std::vector<Figure> figures_of(Task task, const std::vector<std::string>& classes, const Predictions& p,
-                               bool intervals) {
-  const int64_t n = p.loss.size(0);
+                               const std::optional<Groups>& groups) {
   std::vector<Figure> figures;
-  for (const std::string& name : figure_names(task, classes)) figures.push_back({name, std::nullopt});
-  if (n == 0) return figures;
-  const Rows rows = all_rows(n);
-  const auto bootstrapped = [&](const Statistic& statistic, int draws) {
-    return with_bootstrap(statistic, n, intervals ? draws : 0);
-  };
-  const auto classes_from = [&](size_t first, const auto& figure_of_class) {
-    for (size_t k = 0; first + k < figures.size(); ++k)
-      figures[first + k].value = figure_of_class(static_cast<int64_t>(k));
-  };
-  const auto one_auroc = [&](int64_t k) { return class_auroc(p, k, rows); };
+  for (const std::string& name : figure_names(task, classes)) figures.push_back({name, std::nullopt, {}});
+  if (p.loss.size(0) == 0) return figures;
+  std::vector<AurocParts> parts;
   switch (task) {
     case Task::multilabel:
-      figures[0].value = bootstrapped([&](const Rows& r) { return mean_auroc(p, r); }, 200);
-      classes_from(1, one_auroc);
+      set_aurocs(figures[0], std::span(figures).subspan(1), p, groups);
       break;
     case Task::multiclass:
-      figures[0].value = wilson(accuracy_hits(p), static_cast<double>(n));
-      figures[1].value =
-          classes.size() == 2 ? one_auroc(1) : bootstrapped([&](const Rows& r) { return mean_auroc(p, r); }, 200);
-      classes_from(2, one_auroc);
+      set_accuracy(figures[0], p, groups);
+      if (classes.size() == 2)
+        set_auroc(figures[1], p, 1, groups, parts);
+      else
+        set_aurocs(figures[1], std::span(figures).subspan(2), p, groups);
       break;
     case Task::segmentation:
-      figures[0].value = bootstrapped([&](const Rows& r) { return pooled_mean(p, r, iou_of); }, 2000);
-      figures[1].value = bootstrapped([&](const Rows& r) { return per_image(p, r); }, 2000);
-      figures[2].value = bootstrapped([&](const Rows& r) { return pooled_mean(p, r, dice_of); }, 2000);
-      classes_from(
-          3, [&](int64_t k) { return bootstrapped([&, k](const Rows& r) { return pooled(p, k, r, iou_of); }, 2000); });
+      set_overlaps(figures, p, groups);
       break;
     case Task::from_format:
       check(false, "the task is known before anything is measured");

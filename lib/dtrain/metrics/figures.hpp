@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "dtrain/base/task.hpp"
-#include "dtrain/metrics/auroc.hpp"
+#include "dtrain/metrics/interval.hpp"
 
 namespace dtrain {
 
@@ -22,7 +22,8 @@ struct Predictions {
 /// One metric. `name` as in epochs.csv without its `valid_`: accuracy, auroc, auroc_Mass, iou, iou_image, dice …
 struct Figure {
   std::string name;
-  std::optional<Interval> value;  ///< nothing: undefined (a class without both labels)
+  std::optional<double> value;  ///< nothing: undefined (a class without both labels)
+  Confidence confidence;        ///< of the value; empty where no groups were given
 };
 
 /// multilabel    auroc (mean over the classes where it is defined), then auroc_<class>.
@@ -30,10 +31,11 @@ struct Figure {
 ///               more than two classes auroc_<class>.
 /// segmentation  iou (all pixels of the set together), iou_image (mean over pictures), dice; with several classes their
 ///               means over the classes, then iou_<class>. An empty union counts as 1.
-/// Intervals: DeLong for one AUROC, Wilson (1927) for accuracy, else a bootstrap over samples with keyed draws (2,000,
-/// or 200 for means of AUROCs), left out (low = high = value) unless `intervals`.
+/// groups        of the samples, in their order: with them each figure has its confidence (auroc_confidence(),
+///               share_confidence()), without them, as in training, only its value
+/// docs/metrics.md has the formulas.
 std::vector<Figure> figures_of(Task task, const std::vector<std::string>& classes, const Predictions& predictions,
-                               bool intervals);
+                               const std::optional<Groups>& groups = std::nullopt);
 
 /// The names that figures_of() will give, in its order: the columns of epochs.csv are fixed before the first epoch.
 std::vector<std::string> figure_names(Task task, const std::vector<std::string>& classes);
@@ -41,7 +43,7 @@ std::vector<std::string> figure_names(Task task, const std::vector<std::string>&
 /// Mean of `loss`, summed in the order of the set.
 double mean_loss(const Predictions& predictions);
 
-/// IoU and Dice of each sample over all classes, as predictions.csv has them.
+/// IoU and Dice of each sample over all classes, as predictions_<split>.csv has them.
 struct SampleOverlap {
   double iou = 0;
   double dice = 0;

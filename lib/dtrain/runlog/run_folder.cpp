@@ -20,6 +20,7 @@ constexpr int64_t kMostJson = int64_t{64} << 20;
 constexpr std::array kFiles = {"config.yaml",   "run.json", "log.txt",          "epochs.csv",
                                "metrics.jsonl", ".lock",    "best.safetensors", "DONE"};
 constexpr std::array kFolders = {"checkpoints", "flight"};
+constexpr std::array kOfEval = {"predictions_train.csv", "predictions_valid.csv", "predictions_test.csv"};
 
 static bool there(const std::string& path) {
   std::error_code error;
@@ -95,9 +96,10 @@ void RunFolder::require_ours() const {
     require_type(file(name), fs::file_type::directory);
     require_all(file(name));
   }
-  // A start that was killed leaves nothing but these, and an evaluation before the first start its table.
+  // A start that was killed leaves nothing but these, and an evaluation before the first start its tables.
   const auto first_steps = [](const std::string& name) {
-    return name == ".lock" || name.starts_with(".writable") || name == "predictions.csv";
+    return name == ".lock" || name.starts_with(".writable") ||
+           std::find(kOfEval.begin(), kOfEval.end(), name) != kOfEval.end();
   };
   if (std::all_of(names.begin(), names.end(), first_steps) || marked()) return;
   std::sort(names.begin(), names.end());

@@ -8,7 +8,7 @@
 namespace dtrain {
 
 /// The folder of one run (docs and contract: config.yaml, run.json, log.txt, metrics.jsonl, epochs.csv, checkpoints/,
-/// best.safetensors, predictions.csv, DONE), on rank 0.
+/// best.safetensors, predictions_<split>.csv, DONE), on rank 0.
 class RunFolder {
  public:
   /// `path` is made plain: no slash at the end, no "." or ".." on the way, absolute where it would be nothing else than

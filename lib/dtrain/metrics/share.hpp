@@ -1,0 +1,29 @@
+#pragma once
+#include <span>
+#include <string>
+#include <vector>
+
+#include "dtrain/metrics/interval.hpp"
+
+namespace dtrain {
+
+/// What one group adds to a figure that is a part of a whole, 0 <= part <= whole: pictures judged right of all pictures
+/// (accuracy), pixels in both of pixels in either (IoU), the sum of IoUs of the number of pictures.
+struct GroupShare {
+  double part = 0;
+  double whole = 0;
+};
+
+/// Interval of a figure that is sum of parts / sum of wholes, or the mean of such ratios over `classes` (each an entry
+/// per group): Wilson's, for as many independent trials as would vary as much as the groups do (Korn & Graubard 1998;
+/// Franco et al. 2019), by Student's t (degrees_of()). `value` is the figure. Where fewer than kLeastGroups groups have
+/// what speaks against 1, or against 0, samples of a group are taken to agree completely.
+///
+/// trials   parts and wholes are counts of trials: the interval is never narrower than Wilson's of all of them as if
+/// they
+///          were independent, and where each group has one it is that
+/// No interval, with the reason, with fewer than kLeastGroups groups.
+Confidence share_confidence(double value, std::span<const std::vector<GroupShare>> classes, const std::string& noun,
+                            bool trials = false);
+
+}  // namespace dtrain
