@@ -13,6 +13,7 @@
 #include "dtrain/advice/patient_advice.hpp"
 #include "dtrain/advice/pixel_advice.hpp"
 #include "dtrain/advice/schedule_advice.hpp"
+#include "dtrain/base/printable.hpp"
 #include "dtrain/base/shards.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/data/sampler.hpp"
@@ -157,7 +158,7 @@ std::vector<Finding> class_findings(const CheckedJob& job) {
   return class_advice(facts);
 }
 
-bool is_leak(const std::string& warning) { return warning.starts_with("split leak"); }
+bool is_leak(const std::string& warning) { return shown(warning).starts_with("split leak"); }
 
 std::vector<Finding> patient_findings(const CheckedJob& job) {
   const SplitOptions& split = job.experiment.data.split;

@@ -181,7 +181,8 @@ class Commands(program.ProgramTest):
         leaky = self.call("check", "--config", "xray.yaml", "--json", "data.split.by=sample")
         self.assertEqual((leaky.code, len(leaky.errors)), (65, 1), leaky)
         self.assertIn("split leak", leaky.err)
-        self.assertTrue(any("in both train and valid" in leak for leak in leaky.json()["leaks"]), leaky)
+        self.assertTrue(any("in both train and valid (data.split.by=patient" in leak for leak in leaky.json()["leaks"]), leaky)
+        self.assertTrue({"left_out", "split_by_sample"}.isdisjoint(found["name"] for found in leaky.json()["worth_a_look"]), leaky)
 
     def test_folders_already_split_and_one_picture_in_two_of_them(self):
         for part, begin, end in (("train", 0, 12), ("val", 12, 16)):
