@@ -159,7 +159,6 @@ void TrainingRun::tell_of_replaced(const EpochRow& row) {
 // Every epoch that it holds for: iou and dice are 0 then, and so are their intervals.
 void TrainingRun::tell_of_nothing(const EpochRow& row) {
   if (!job_.is_root()) return;
-  progress_->clear();
   job_.log().warning("epoch " + std::to_string(row.epoch) +
                      ": not one pixel of the validation part was called foreground (a probability above 0.5); where "
                      "that lasts, classes may be rare (loss.pos_weight) or optimizer.learning_rate too high");

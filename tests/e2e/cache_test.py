@@ -98,6 +98,7 @@ class Cache(program.ProgramTest):
     def test_what_cannot_fit_is_refused_with_both_figures(self):
         self.fails(self.call("--config", "whole.yaml", "--run-dir", "huge", "data.loader.cache=device",
                              "data={format: synthetic, root: , synthetic: {samples: 10000, classes: 2}, image: {size: [1024, 1024]}}",
+                             "data.split.stratify=false",
                              through=program.limited("data", MEMORY)),
                    78, "data.loader.cache", "MB for", "this process can have", "cache=none")
 

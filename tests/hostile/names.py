@@ -42,7 +42,7 @@ for what, name in ODD.items():
     def bad_file(site, name=name):
         site.pictures()
         (site.data / "good" / (name.replace("/", "") + ".png")).write_bytes(picture(50)[:200])
-        site.config({"data": {"split": {"valid": 0}}})
+        site.config({"data": {"split": {"valid": 0, "by": "sample"}}})
         return Call(*site.train().words, after=lambda watched: text_files_are_printable(site))
     case(f"names/bad-picture/{what}", 65, ".png")(bad_file)
 

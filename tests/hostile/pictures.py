@@ -14,7 +14,7 @@ def on_pictures(site, name, content, command):
     site.pictures()
     (site.data / "good" / name).write_bytes(content)
     site.config()
-    rest = ["--config", "c.yaml", "data.split.valid=0"]
+    rest = ["--config", "c.yaml", "data.split={valid: 0, by: sample}"]
     if command == "check":
         return Call("check", "--config", "c.yaml")
     if command == "pack":
@@ -186,5 +186,5 @@ def replaced_without_end(site):
     site.pictures(40)
     for number in range(30):
         (site.data / "good" / f"hostile{number}.png").write_bytes(b"\x89PNG\r\n\x1a\n")
-    site.config({"data": {"split": {"valid": 0}, "loader": {"on_bad_sample": "replace", "max_bad": 3}}})
+    site.config({"data": {"split": {"valid": 0, "by": "sample"}, "loader": {"on_bad_sample": "replace", "max_bad": 3}}})
     return site.train()

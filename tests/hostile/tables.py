@@ -260,7 +260,7 @@ for what, change in (("grows", grow), ("becomes-a-link", flip_to_link), ("vanish
 def picture_swaps(change):
     def make(site):
         site.pictures(300)
-        site.config({"data": {"split": {"valid": 0}}})
+        site.config({"data": {"split": {"valid": 0, "by": "sample"}}})
         whole = (site.data / "good/p01.png").read_bytes()
         # Pictures that change while they are decoded lie in cwd/: data/ is compared afterwards.
         os.rename(site.data, site.work / "pictures")
