@@ -306,7 +306,8 @@ class Commands(program.ProgramTest):
             header = file.readline().rstrip("\n").split(",")
         self.assertEqual(header[: len(EPOCH_COLUMNS)], EPOCH_COLUMNS)
         self.assertEqual(header[len(EPOCH_COLUMNS):], ["train_accuracy", "valid_accuracy", "valid_auroc", "compute_s",
-                                                       "imbalance_s", "update_s", "skipped_steps", "replaced_samples"])
+                                                       "imbalance_s", "update_s", "skipped_steps", "replaced_samples",
+                                                       "gpu_memory_peak_mb"])
         for row in run.rows():
             for column in ("train_loss", "valid_loss", "images_per_s", "memory_peak_mb", "valid_auroc"):
                 self.assertTrue(math.isfinite(float(row[column])), row)

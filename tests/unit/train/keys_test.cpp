@@ -179,7 +179,7 @@ std::vector<Row> all_rows() {
   const Lines two_ranks = {"distributed.logical_ranks=2"};
   const Lines sequential = with(kFolder, {"data.loader.pipeline=sequential"});
   const Lines no_shares = with(kFolder, {"data.split={valid: 0, test: 0}"});
-  const Lines lists = with(kFolder, {"data.split.files.train=a"});
+  const Lines lists = with(kFolder, {"data.split.files={train: a, valid: b}"});
   const Lines by_order = with(kFolder, {"data.split.by=order"});
   const Lines flat = {"schedule.scale_with_ranks=none"};
   return {
@@ -252,6 +252,11 @@ std::vector<Row> all_rows() {
                 "tests/unit/data/label_file_test.cpp: label columns are 1, 0 or empty for unknown", {kNih}),
       elsewhere("data.csv.label", "b", kCsv, columns, {kNih}),
       elsewhere("data.csv.separator", "';'", kCsv, columns, {kNih}),
+      elsewhere(
+          "data.csv.split", "set", kCsv,
+          "tests/unit/data/layouts_test.cpp: a column names the parts; one without validation rows leaves a share of "
+          "what trains, patients whole",
+          {kNih, with(kCsv, {"data.split.files.train=a"})}),
       elsewhere("data.csv.group", "patient", kCsv,
                 "tests/unit/data/label_file_test.cpp: label columns are 1, 0 or empty", {kNih}),
       elsewhere("data.image_mask.images", "i", kMask, masks, {kFolder}),
