@@ -174,6 +174,12 @@ CommandLine CommandTable::read(const std::vector<std::string>& words) {
     line.text = std::string(version.what()) + "\n";
     return line;
   } catch (const CLI::ParseError& error) {
+    const CLI::App& typed = typed_command(app_);
+    std::vector<std::string> names;
+    for (const CLI::App* command : typed.get_subcommands({})) names.push_back(command->get_name());
+    if (typed.get_require_subcommand_min() > 0 && typed.get_subcommands().empty())
+      throw UsageError(command_words(typed) + " wants to know what: " + join(names, ", ") + ", as in " +
+                       command_words(typed) + " " + names.at(0));
     throw UsageError(std::string(error.what()) + "; see " + command_words(typed_command(app_)) + " --help");
   }
   line.common.log_level = typed_.quiet ? LogLevel::error : level_named(typed_.log_level);

@@ -22,6 +22,13 @@ static size_t edit_distance(std::string_view a, std::string_view b) {  // optima
 }
 
 std::string nearest_word(std::string_view word, const std::vector<std::string>& candidates) {
+  if (word.find_first_not_of("0123456789.-+") == std::string_view::npos) return "";  // a number is no misspelt word
+  constexpr size_t kBeginning = 3;
+  const auto begins = [&](const std::string& candidate) {
+    return word.size() >= kBeginning && candidate.starts_with(word);
+  };
+  if (std::count_if(candidates.begin(), candidates.end(), begins) == 1)
+    return *std::find_if(candidates.begin(), candidates.end(), begins);
   std::string best;
   size_t best_distance = std::max<size_t>(1, std::min<size_t>(3, word.size() / 3)) + 1;
   for (const std::string& candidate : candidates)

@@ -6,7 +6,8 @@
 
 namespace dtrain {
 
-/// The candidate nearest to `word` (edits, transpositions counted as one), or "" when none is near enough to be meant.
+/// The candidate that alone begins with `word`, else the nearest to it (edits, transpositions counted as one), or ""
+/// when none is near enough to be meant.
 std::string nearest_word(std::string_view word, const std::vector<std::string>& candidates);
 
 /// 1234567 as "1,234,567".

@@ -10,6 +10,7 @@
 
 #include "dtrain/base/printable.hpp"
 #include "dtrain/base/text.hpp"
+#include "dtrain/config/habits.hpp"
 
 namespace dtrain {
 
@@ -240,7 +241,8 @@ Codec words_codec(const std::vector<std::string>& names, std::function<int()> ge
                 set(static_cast<int>(i));
                 return "";
               }
-            const std::string near = is_scalar(node) ? nearest_word(lower_case(node.text), offers) : "";
+            std::string near = is_scalar(node) ? value_here(node.text, offers) : "";
+            if (near.empty() && is_scalar(node)) near = nearest_word(lower_case(node.text), offers);
             return wants(offered(names), node) + (near.empty() ? "" : " (did you mean '" + near + "'?)");
           },
           [names, get] { return names.at(static_cast<size_t>(get())); }};

@@ -5,11 +5,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <filesystem>
+#include <vector>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/text.hpp"
 #include "dtrain/config/yaml_tree.hpp"
 
 namespace dtrain {
@@ -17,6 +21,20 @@ namespace dtrain {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+// A name beside the one that is absent: chips.yaml for chips.yml.
+std::string with_near_name(const std::string& path) {
+  const std::filesystem::path wanted(path);
+  std::vector<std::string> names;
+  std::error_code error;
+  const std::filesystem::path folder = wanted.has_parent_path() ? wanted.parent_path() : ".";
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
+    if (const std::string name = entry->path().filename().string(); name.ends_with(".yaml") || name.ends_with(".yml"))
+      names.push_back(name);
+  std::sort(names.begin(), names.end());
+  const std::string near = nearest_word(wanted.filename().string(), names);
+  return near.empty() ? "" : " (did you mean '" + (wanted.parent_path() / near).string() + "'?)";
+}
 
 constexpr std::chrono::seconds kForWriter{3};
 constexpr std::chrono::seconds kForText{60};
@@ -27,6 +45,9 @@ class ConfigFile {
   explicit ConfigFile(const std::string& path) : path_(path), descriptor_(opened(path, O_NONBLOCK)) {
     if (descriptor_ < 0 && errno == EWOULDBLOCK) descriptor_ = opened(path, 0);  // another program's lease, on a file
     if (descriptor_ < 0 && errno == ENXIO) refuse();
+    if (descriptor_ < 0 && errno == ENOENT)
+      throw MissingError("cannot open the configuration " + path + ": No such file or directory" +
+                         with_near_name(path));
     if (descriptor_ < 0) throw_errno("open the configuration", path, errno);
   }
   ~ConfigFile() { ::close(descriptor_); }
@@ -60,9 +81,7 @@ class ConfigFile {
   }
 
  private:
-  static int opened(const std::string& path, int flags) {
-    return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | flags);
-  }
+  static int opened(const std::string& path, int flags) { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | flags); }
   /// Until there is something to read. False where the writer went away without a word.
   bool wait(std::chrono::seconds limit) const {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(began_ + limit - Clock::now());

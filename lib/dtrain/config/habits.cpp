@@ -79,6 +79,7 @@ const std::vector<Habit>& habits() {
       {"max_grad_norm", "optimizer.clip_norm", ""},
       {"b", "batch.per_rank", ""},
       {"bs", "batch.per_rank", ""},
+      {"batch.size", "batch.per_rank", ""},
       {"batch_size", "batch.per_rank", ""},
       {"batchsize", "batch.per_rank", ""},
       {"train_batch_size", "batch.per_rank", ""},
@@ -244,6 +245,39 @@ std::string key_of_group(const std::string& group) {
   };
   for (const auto& [name, key] : likely)
     if (name == group) return key;
+  return "";
+}
+
+std::string value_here(const std::string& value, const std::vector<std::string>& offers) {
+  static const std::vector<std::pair<std::string, std::string>> same = {
+      {"gpu", "cuda"},
+      {"16", "fp16"},
+      {"half", "fp16"},
+      {"float16", "fp16"},
+      {"amp", "fp16"},
+      {"16-mixed", "fp16"},
+      {"bfloat16", "bf16"},
+      {"bf16-mixed", "bf16"},
+      {"32", "fp32"},
+      {"float32", "fp32"},
+      {"classification", "multiclass"},
+      {"binary", "multiclass"},
+      {"multi_label", "multilabel"},
+      {"semantic_segmentation", "segmentation"},
+      {"crossentropy", "cross_entropy"},
+      {"ce", "cross_entropy"},
+      {"bce_with_logits", "bce"},
+      {"folder", "image_folder"},
+      {"imagenet", "image_folder"},
+      {"tfrecords", "tfrecord"},
+      {"reduce_on_plateau", "plateau"},
+      {"cosine_annealing", "cosine"},
+      {"group", "patient"},
+      {"random", "sample"},
+  };
+  for (const auto& [theirs, ours] : same)
+    if (plain_name(value) == plain_name(theirs) && std::find(offers.begin(), offers.end(), ours) != offers.end())
+      return ours;
   return "";
 }
 

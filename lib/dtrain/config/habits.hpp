@@ -23,6 +23,9 @@ const Habit* habit_behind(const std::string& key);
 /// group of keys.
 std::string key_of_group(const std::string& group);
 
+/// What a value of another program is called here, where that is among `offers`: "gpu" is cuda. "" where none is.
+std::string value_here(const std::string& value, const std::vector<std::string>& offers);
+
 /// What to write instead of an option that is no option, as for ("--lr", "0.1"): "optimizer.learning_rate=0.1".
 /// `value`: what stood behind it, "" where nothing did. "" where the option is no key; a sentence that begins with
 /// "this version" where this version has no such thing. `misspelt`: a key that is near will do.

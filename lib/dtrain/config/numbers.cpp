@@ -183,12 +183,22 @@ Codec seed_codec(uint64_t& field) {
           [&field] { return std::to_string(field); }};
 }
 
+// 20 and "20%" where a share is wanted.
+static std::string share_meant(const YamlNode& node, const RealRange& range) {
+  if (!is_scalar(node) || range.min != 0 || range.max != 1) return "";
+  const std::string text = node.text.ends_with('%') ? node.text.substr(0, node.text.size() - 1) : node.text;
+  const std::optional<double> percent = parse_real(text);
+  return percent && *percent > 1 && *percent < 100
+             ? " (" + shortest(*percent) + " % is " + shortest(*percent / 100) + ")"
+             : "";
+}
+
 Codec real_codec(double& field, const RealRange& range) {
   return {type_of(range), or_word(schema_of(range), range.word).dump(),
           [&field, range](const YamlNode& node, const PathBases&) {
             const std::optional<double> value = real_in(node, range);
             if (value) field = *value;
-            return value ? "" : wants(type_of(range), node);
+            return value ? "" : wants(type_of(range), node) + share_meant(node, range);
           },
           [&field, range] { return !range.word.empty() && field == 0 ? range.word : shortest(field); }};
 }
@@ -301,7 +311,8 @@ Codec mask_values_codec(std::map<int64_t, int64_t>& field) {
               const std::optional<int64_t> pixel = parse_whole(entry.key);
               const std::optional<int64_t> label = whole_in(entry.value, {.min = 1, .max = 255});
               if (!pixel || *pixel < 0 || *pixel > 65535 || !label)
-                return "wants " + type + "; '" + entry.key + ": …' is none";
+                return "wants " + type + "; '" + entry.key + ": …' is none" +
+                       (entry.key.find(':') == std::string::npos ? "" : ": YAML wants a space behind the colon");
               if (!values.emplace(*pixel, *label).second)
                 return "names the pixel value " + std::to_string(*pixel) + " twice";
             }

@@ -171,6 +171,9 @@ class Collector {
     const size_t end = key.find('.', begin);
     const std::string word = key.substr(begin, end == std::string::npos ? end : end - begin);
     const std::string head = "unknown key '" + shown(key) + "'";
+    if (const size_t colon = word.find(':'); colon != std::string::npos)  // {a:1} is one word of YAML
+      return head + "; YAML wants a space behind the colon: '" +
+             shown(word.substr(0, colon) + ": " + word.substr(colon + 1)) + "'";
     constexpr size_t kLongest = 256;  // beyond, it is nobody's habit
     if (key.size() > kLongest || word.size() > 64) return head;
     if (const Habit* habit = habit_behind(key))

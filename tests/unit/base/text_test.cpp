@@ -15,6 +15,9 @@ TEST_CASE("a misspelt word finds the one that was meant, a strange word none") {
   CHECK(nearest_word("lerning_rate", keys) == "learning_rate");
   CHECK(nearest_word("momentmu", keys) == "momentum");
   CHECK(nearest_word("colour", keys).empty());
+  CHECK(nearest_word("mom", keys) == "momentum");
+  CHECK(nearest_word("valid.acc", {"valid.auroc", "valid.accuracy"}) == "valid.accuracy");
+  CHECK(nearest_word("2", {"1", "3"}).empty());
 }
 
 TEST_CASE("numbers and lists read well") {

@@ -70,6 +70,12 @@ TEST_CASE("keys of other programs are told with ours, or that this version has n
            {"Epochs=5", "(did you mean 'epochs'?)"},
            {"optimizer=adam", "(did you mean 'optimizer.name'?)"},
            {"data.image.n=1", "unknown key 'data.image.n'"},
+           {"batch.size=32", "(did you mean 'batch.per_rank'?)"},
+           {"batch={per_rank:4}", "'batch.per_rank:4'; YAML wants a space behind the colon: 'per_rank: 4'"},
+           {"device=gpu", "(did you mean 'cuda'?)"},
+           {"precision=16", "(did you mean 'fp16'?)"},
+           {"data.split.valid=20%", "(20 % is 0.2)"},
+           {"data.split.valid=20", "(20 % is 0.2)"},
        })
     CHECK_THAT(errors_of("data: {format: synthetic}\n", {typed}), Catch::Contains(wanted));
 }
