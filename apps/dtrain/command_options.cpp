@@ -30,7 +30,7 @@ void CommandTable::add_train() {
       HelpPage::Examples{
           {"dtrain sample --kind chips --output sample/chips", "a small generated data set"},
           {"dtrain check --config chexnet.yaml", "what can be known before queueing"},
-          {"mpirun -np 8 dtrain --config chexnet.yaml", "train on 8 processes"},
+          {"mpirun -np 8 --bind-to none dtrain --config chexnet.yaml", "train on 8 processes"},
           {"dtrain -c a.yaml -c site.yaml epochs=3", "later files and key=value win"},
           {"dtrain eval --checkpoint runs/chexnet", "judge the best weights of a run"},
           {"dtrain pack -c chexnet.yaml --output packed", "decode and resize once, then train from there"},
@@ -38,7 +38,9 @@ void CommandTable::add_train() {
       true));
   add_common(app);
   add_config(app, train_.config);
-  app.add_option("--run-dir", train_.run_dir, "the run's folder (default: output.dir/name)")->type_name("DIR");
+  app.add_option("--run-dir", train_.run_dir,
+                 "the run's folder (default: output.dir/name, in the working directory runs/NAME)")
+      ->type_name("DIR");
   app.add_option("--resume", train_.resume,
                  "auto: go on from the newest valid checkpoint of the run's folder; never: move a used folder aside; "
                  "or a checkpoint, or a run's folder for its newest one")
@@ -127,7 +129,8 @@ void CommandTable::add_eval() {
       ->type_name("PATH");
   add_choice(app, "--split", eval_.split, {"train", "valid", "test"}, "the part that is judged");
   app.add_flag("--allow-trained", eval_.allow_trained,
-               "evaluate patients and pictures that the weights were trained on, as far as the file tells");
+               "go on although the part holds patients or pictures that the weights' file lists as trained on; --split "
+               "train never needs it");
   app.add_option("--output", eval_.output, "folder of predictions_SPLIT.csv (default: the run's folder)")
       ->type_name("DIR");
   app.add_flag("--json", eval_.json, kJson);
@@ -138,8 +141,9 @@ void CommandTable::add_pack() {
       app_, "pack", "decode and resize a data set once, into shards that any number of ranks reads at any place",
       "--config FILE --output DIR [KEY=VALUE …] [options]",
       {{"dtrain pack -c chexnet.yaml --output packed", "then train with the lines that it prints"},
-       {"mpirun -np 8 dtrain pack -c chexnet.yaml --output packed", "by 8 processes, to the same bytes"},
-       {"dtrain pack -c unet.yaml --output more --expand hflip,rot90", "with two copies more of each training sample"},
+       {"mpirun -np 8 --bind-to none dtrain pack -c chexnet.yaml --output packed", "by 8 processes, to the same bytes"},
+       {"dtrain pack -c unet_microscopy.yaml --output more --expand hflip,vflip",
+        "with two copies more of each training sample"},
        {"dtrain pack -c chexnet.yaml --output tars --to webdataset", "for other programs"}},
       nullptr);
   filled_.emplace_back(&app, [this, &app](CommandLine& line) { line.pack = packed_as_typed(app); });
@@ -150,13 +154,15 @@ void CommandTable::add_pack() {
              "packed: dtrain's own shards; tfrecord, webdataset: PNG or JPEG pictures for other programs");
   add_count(app, "--samples-per-shard", pack_.options.samples_per_shard, "records of a shard; the last has the rest")
       ->capture_default_str();
-  app.add_option("--expand", typed_.expand,
-                 "copies of each training sample: vflip, hflip, rot90, rot180, rot270 (counter-clockwise)")
+  app.add_option(
+         "--expand", typed_.expand,
+         "copies of each training sample: vflip, hflip, rot180; of square pictures rot90, rot270 (counter-clockwise)")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("T,T…");
   add_choice(app, "--codec", typed_.codec, {"raw", "jpeg", "deflate"},
-             "raw: samples as they are, fastest; jpeg: smaller, not exact; deflate: smaller, exact, slower. Masks are "
+             "packed: raw, samples as they are, fastest; jpeg: smaller, not exact; deflate: smaller, exact, slower; "
+             "others: PNG, or jpeg. Masks are "
              "always exact");
   app.add_option("--quality", pack_.options.jpeg_quality, "of JPEG")
       ->check(unnamed(CLI::Range(1, 100)))
@@ -198,7 +204,7 @@ void CommandTable::add_sample() {
       });
   add_choice(app, "--kind", sample_.kind, {"xray", "chips", "cells"},
              "xray: 14 labels, patients; chips: folders of two classes; cells: pictures and masks");
-  app.add_option("--output", sample_.output, "folder to write; must not exist or be empty")->type_name("DIR");
+  app.add_option("--output", sample_.output, "folder to write: new or empty")->type_name("DIR");
   add_count(app, "--count", sample_.count, "number of pictures (default: 256 xray, 400 chips, 48 cells)");
   app.add_option("--seed", sample_.seed, "another seed gives other pictures")->capture_default_str()->type_name("N");
 }
@@ -234,7 +240,7 @@ void CommandTable::add_bench() {
                             "COMMAND [options]",
                             {{"dtrain bench step model.name=resnet50 batch.per_rank=8", "images/s of training alone"},
                              {"dtrain bench input chexnet.yaml", "images/s of the loader alone"},
-                             {"mpirun -np 4 dtrain bench comm", "all-reduce, by algorithm and size"}},
+                             {"mpirun -np 4 --bind-to none dtrain bench comm", "all-reduce, by algorithm and size"}},
                             nullptr);
   bench.require_subcommand(1);
   add_bench_step(bench);
@@ -248,7 +254,8 @@ void CommandTable::add_bench_step(CLI::App& bench) {
       "training steps of the configured network on pictures in memory: images/s, share of the matrix peak",
       "[--config FILE] [KEY=VALUE …] [options]",
       {{"dtrain bench step model.name=resnet50 batch.per_rank=8", "without a configuration: pictures in memory"},
-       {"mpirun -np 4 dtrain bench step -c chexnet.yaml --limit-steps 50", "the network and batch of a configuration"}},
+       {"mpirun -np 4 --bind-to none dtrain bench step -c chexnet.yaml --limit-steps 50",
+        "the network and batch of a configuration"}},
       [this](CommandLine& line) {
         bench_step_.config = with_words(bench_step_.config, false);
         line.bench_step = bench_step_;
@@ -267,7 +274,8 @@ void CommandTable::add_bench_input(CLI::App& bench) {
       "--config FILE [KEY=VALUE …] [options]",
       {{"dtrain bench input chexnet.yaml", "images/s of each stage and of both pipelines"},
        {"dtrain bench input -c chexnet.yaml --train-ms 180", "with training in between: who waits for whom?"},
-       {"mpirun -np 4 dtrain bench input -c chexnet.yaml --load-ms 50 --train-ms 50 data.loader.threads=1",
+       {"mpirun -np 4 --bind-to none dtrain bench input -c chexnet.yaml --load-ms 50 --train-ms 50 "
+        "data.loader.threads=1",
         "the pipelines alone, whatever the cores can do"}},
       [this](CommandLine& line) {
         bench_input_.config = with_words(bench_input_.config, true);
@@ -288,14 +296,14 @@ void CommandTable::add_bench_input(CLI::App& bench) {
 }
 
 void CommandTable::add_bench_comm(CLI::App& bench) {
-  CLI::App& app = command(bench, "comm", "all-reduce of float32 by every algorithm, over sizes",
-                          "[--config FILE] [KEY=VALUE …] [options]",
-                          {{"mpirun -np 4 dtrain bench comm", "4 B to 256 MB"},
-                           {"mpirun -np 4 dtrain bench comm --bytes 4,1000000 --json", "two sizes, for a script"}},
-                          [this](CommandLine& line) {
-                            bench_comm_.config = with_words(bench_comm_.config, false);
-                            line.bench_comm = bench_comm_;
-                          });
+  CLI::App& app = command(
+      bench, "comm", "all-reduce of float32 by every algorithm, over sizes", "[--config FILE] [KEY=VALUE …] [options]",
+      {{"mpirun -np 4 --bind-to none dtrain bench comm", "4 B to 256 MB"},
+       {"mpirun -np 4 --bind-to none dtrain bench comm --bytes 4,1000000 --json", "two sizes, for a script"}},
+      [this](CommandLine& line) {
+        bench_comm_.config = with_words(bench_comm_.config, false);
+        line.bench_comm = bench_comm_;
+      });
   add_config(app, bench_comm_.config);
   app.add_option("--bytes", bench_comm_.bytes, "sizes in bytes, as in 4,1000000 (default: 4 B to 256 MB)")
       ->delimiter(',')

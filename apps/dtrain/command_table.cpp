@@ -44,7 +44,10 @@ CLI::Option* add_choice(CLI::App& app, const std::string& name, std::string& fie
 }
 
 CommandTable::CommandTable()
-    : app_("dtrain trains image networks on any number of processes, with the same bits on 1 or 8.", "dtrain") {
+    : app_(
+          "dtrain trains image networks on any number of processes: with distributed.logical_ranks set, to the same "
+          "bits on 1 or 8.",
+          "dtrain") {
   add_train();
   add_check();
   add_eval();
@@ -71,13 +74,14 @@ void CommandTable::add_common(CLI::App& app) {
   app.get_help_ptr()->description("print this page and end")->group(kSharedOptions);
   add_choice(app, "--log-level", typed_.log_level, {"debug", "info", "warning", "error"}, "messages from this level on")
       ->group(kSharedOptions);
-  app.add_flag("--quiet", typed_.quiet, "errors alone")->group(kSharedOptions);
+  app.add_flag("--quiet", typed_.quiet, "no messages but errors; results are printed all the same")
+      ->group(kSharedOptions);
   app.set_version_flag("--version", version_text(), "print the version and end")->group(kSharedOptions);
 }
 
 void CommandTable::add_config(CLI::App& app, ConfigOptions& options) {
   app.add_option("-c,--config", options.sources.files,
-                 "YAML file; may be repeated, later ones win; the only word that is a YAML file needs no --config")
+                 "YAML file; may be repeated, later ones win; a single FILE.yaml may stand without --config")
       ->expected(1)
       ->allow_extra_args(false)
       ->take_all()
