@@ -11,6 +11,7 @@
 #include "commands.hpp"
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/printable.hpp"
+#include "dtrain/base/short_number.hpp"
 #include "dtrain/base/terminal.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/checkpoint/tensors.hpp"
@@ -119,7 +120,7 @@ void print_figures(const EvalCommand& command, const Predictions& predictions, c
   const std::string samples = count_of(predictions.loss.size(0), "sample");
   std::printf("%s of %s: %s, split %s, loss %s\n", command.split.c_str(), printable(command.checkpoint).c_str(),
               (groups.noun == "sample" ? samples : samples + " of " + count_of(groups.count, groups.noun)).c_str(),
-              split_sha256.substr(0, 12).c_str(), fixed(mean_loss(predictions), 6).c_str());
+              split_sha256.substr(0, 12).c_str(), short_number(mean_loss(predictions), 6).c_str());
   std::vector<std::string> names;
   for (const Figure& figure : figures) names.push_back(printable(figure.name));
   const int columns = cell_columns(names, 28);

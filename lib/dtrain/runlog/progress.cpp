@@ -3,12 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
 
 #include "dtrain/base/printable.hpp"
+#include "dtrain/base/short_number.hpp"
 #include "dtrain/base/terminal.hpp"
 #include "dtrain/base/text.hpp"
 
@@ -21,13 +21,12 @@ static std::string with_exponent(double value) {
 }
 
 ProgressFields progress_fields(const Progress& p) {
-  constexpr double kLargest = 1e6;  // a loss that has run away has too many digits
   const auto of = [](int64_t done, int64_t all) { return std::to_string(done) + "/" + std::to_string(all); };
   const std::string rate =
       p.images_per_s < 100 ? fixed(p.images_per_s, 1) : with_commas(static_cast<int64_t>(p.images_per_s + 0.5));
   return {{"epoch " + of(p.epoch, p.epochs), 6},
           {"step " + of(p.step, p.steps), 5},
-          {"loss " + (std::fabs(p.loss) < kLargest ? fixed(p.loss, 4) : with_exponent(p.loss)), 3},
+          {"loss " + short_number(p.loss, 4), 3},
           {"lr " + with_exponent(p.learning_rate), 0},
           {rate + " images/s", 2},
           {"data-wait " + fixed(100 * p.data_wait, 0) + " %", 1},
