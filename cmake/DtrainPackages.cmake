@@ -5,6 +5,7 @@ find_package(Threads REQUIRED)
 find_package(LibTorch REQUIRED MODULE)
 find_package(MPI REQUIRED COMPONENTS C)
 find_package(spdlog REQUIRED)
+find_package(fmt REQUIRED)  # comes with spdlog
 find_package(yaml-cpp REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(PNG REQUIRED)

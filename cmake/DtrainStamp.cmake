@@ -14,4 +14,4 @@ endfunction()
 
 dtrain_stamp(DTRAIN_BUILD_STAMP "${LibTorch_VERSION} ${CMAKE_BUILD_TYPE}" device/device_graph device/flat_math device/gpu_module
              device/nccl_api device/picture_rules device/update_rules base/error base/shards)
-dtrain_stamp(DTRAIN_DICOM_STAMP "${CMAKE_BUILD_TYPE}" io/dicom_module)
+dtrain_stamp(DTRAIN_DICOM_STAMP "${CMAKE_BUILD_TYPE}" io/pictures/dicom_module)

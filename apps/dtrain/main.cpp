@@ -3,16 +3,21 @@
 
 #include <cstdio>
 #include <limits>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <variant>
+#include <vector>
 
-#include "agreement.hpp"
-#include "command_line.hpp"
-#include "commands.hpp"
+#include "commands/commands.hpp"
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/stop_signal.hpp"
 #include "dtrain/model/precision.hpp"
-#include "failure.hpp"
-#include "named_checkpoint.hpp"
-#include "standard_streams.hpp"
+#include "job/agreement.hpp"
+#include "job/failure.hpp"
+#include "job/named_checkpoint.hpp"
+#include "job/standard_streams.hpp"
+#include "line/command_line.hpp"
 
 namespace dtrain {
 
@@ -30,60 +35,79 @@ static std::optional<Config> configuration(const ConfigOptions& options, const J
   return std::nullopt;
 }
 
+static ConfigOptions config_options(const auto& command, const Log&) { return command.config; }
+
 // Without a configuration that of the run whose weights are judged.
-static ConfigOptions options_of_eval(const EvalCommand& eval, const Log& log) {
-  ConfigOptions options = eval.config;
+static ConfigOptions config_options(const EvalCommand& command, const Log& log) {
+  ConfigOptions options = command.config;
   ConfigSources& sources = options.sources;
   if (!sources.files.empty() || options.print_schema) return options;
-  add_own_configuration(eval.checkpoint, sources);
+  add_own_configuration(command.checkpoint, sources);
   log.info("configuration " + (sources.files.empty() ? "in " + sources.stored_in : sources.files.front()));
   return options;
 }
 
 // Benchmarks of steps and sums need no configuration: without one they take generated data.
-static ConfigOptions config_options(const CommandLine& line, const Log& log) {
-  if (line.train) return line.train->config;
-  if (line.check) return line.check->config;
-  if (line.eval) return options_of_eval(*line.eval, log);
-  if (line.pack) return line.pack->config;
-  if (line.bench_input) return line.bench_input->config;
-  ConfigOptions options = line.bench_step ? line.bench_step->config : line.bench_comm->config;
-  if (options.sources.files.empty()) {
-    std::vector<std::string> overrides = {"data.format=synthetic"};
-    for (const std::string& typed : options.sources.overrides) overrides.push_back(typed);
-    options.sources.overrides = overrides;
-  }
+static ConfigOptions or_generated_data(ConfigOptions options) {
+  std::vector<std::string>& overrides = options.sources.overrides;
+  if (options.sources.files.empty()) overrides.insert(overrides.begin(), "data.format=synthetic");
   return options;
 }
+static ConfigOptions config_options(const BenchStepCommand& command, const Log&) {
+  return or_generated_data(command.config);
+}
+static ConfigOptions config_options(const BenchCommCommand& command, const Log&) {
+  return or_generated_data(command.config);
+}
 
-static int dispatch(const CommandLine& line, Job& job) {
-  if (!line.text.empty()) {
-    if (job.rank() == 0) print(line.text);
+/// Runs a command and gives its exit code: one overload for each.
+class Dispatch {
+ public:
+  explicit Dispatch(Job& job) : job_(job) {}
+
+  int operator()(const PrintCommand& command) const {
+    if (job_.rank() == 0) print(command.text);
     return exit_code::kDone;
   }
-  const bool alone =
-      line.sample || line.info || line.check || line.verify;  // commands of one process: under mpirun rank 0 does them
-  if (alone && job.rank() != 0) return exit_code::kDone;
-  if (!alone) job.expect_all_ranks();
-  if (line.sample) return run_sample(*line.sample);
-  if (line.info) return run_info(*line.info);
-  if (line.verify) return run_verify(*line.verify);
-  const std::optional<Config> config = configuration(config_options(line, job.log()), job);
-  if (!config) return exit_code::kDone;
-  if (line.check) return run_check(*line.check, *config, job.log());
-  if (line.train || line.pack) install_stop_handlers();  // a stop during start-up is heeded before the first step
-  Experiment started = config->experiment;
-  if (line.pack) started.device = DeviceChoice::cpu;  // packing computes nothing that a GPU does
-  job.start(started);
-  allow_tf32(config->experiment.precision);
-  require_agreement(job, facts_of_start(line, *config, job));
-  if (line.train) return run_train(*line.train, *config, job);
-  if (line.eval) return run_eval(*line.eval, *config, job);
-  if (line.pack) return run_pack(*line.pack, *config, job);
-  if (line.bench_step) return run_bench_step(*line.bench_step, *config, job);
-  if (line.bench_input) return run_bench_input(*line.bench_input, *config, job);
-  return run_bench_comm(*line.bench_comm, *config, job);
-}
+
+  // Commands of one process: under mpirun rank 0 does them.
+  int operator()(const SampleCommand& command) const { return job_.rank() == 0 ? run_sample(command) : kElsewhere; }
+  int operator()(const InfoCommand& command) const { return job_.rank() == 0 ? run_info(command) : kElsewhere; }
+  int operator()(const VerifyCommand& command) const { return job_.rank() == 0 ? run_verify(command) : kElsewhere; }
+  int operator()(const CheckCommand& command) const {
+    if (job_.rank() != 0) return kElsewhere;
+    const std::optional<Config> config = configuration(command.config, job_);
+    return config ? run_check(command, *config, job_.log()) : exit_code::kDone;
+  }
+
+  // Commands of all ranks together.
+  int operator()(const TrainCommand& command) const { return together(command, run_train); }
+  int operator()(const EvalCommand& command) const { return together(command, run_eval); }
+  int operator()(const PackCommand& command) const { return together(command, run_pack); }
+  int operator()(const BenchStepCommand& command) const { return together(command, run_bench_step); }
+  int operator()(const BenchInputCommand& command) const { return together(command, run_bench_input); }
+  int operator()(const BenchCommCommand& command) const { return together(command, run_bench_comm); }
+
+ private:
+  static constexpr int kElsewhere = exit_code::kDone;
+
+  template <typename Its>
+  int together(const Its& command, int (*run)(const Its&, const Config&, Job&)) const {
+    job_.expect_all_ranks();
+    const std::optional<Config> config = configuration(config_options(command, job_.log()), job_);
+    if (!config) return exit_code::kDone;
+    constexpr bool packs = std::is_same_v<Its, PackCommand>;
+    if (packs || std::is_same_v<Its, TrainCommand>) install_stop_handlers();  // heeded before the first step, too
+    Experiment started = config->experiment;
+    if (packs) started.device = DeviceChoice::cpu;  // packing computes nothing that a GPU does
+    job_.start(started);
+    allow_tf32(config->experiment.precision);
+    require_agreement(job_, facts_of_start(facts_of_command(command, *config), *config, job_));
+    return run(command, *config, job_);
+  }
+
+  Job& job_;
+};
 
 // A training step frees and asks for the same large pieces of memory again and again. By default the C library gives
 // them back to the kernel, which then clears every page anew: an eighth of a step's time (docs/performance.md). So keep
@@ -113,7 +137,7 @@ int main(int argc, char** argv) {
   }
   Job job(launch, line.common.log_level);
   try {
-    const int code = dispatch(line, job);
+    const int code = std::visit(Dispatch(job), line.command);
     if (code == exit_code::kDone) flush_output();
     job.finish(code);
     return code;

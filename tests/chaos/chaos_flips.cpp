@@ -85,7 +85,7 @@ void plant(Training& training, Communicator& comm, const std::vector<FlipTarget>
 // Seconds in the comparison ÷ seconds of the steps, over whole intervals between two hashes of the weights.
 nlohmann::ordered_json cost_of_check(Communicator& comm, int64_t least_steps) {
   Training::Setting setting;
-  setting.network = NetworkName::resnet50;
+  setting.network = network_kind("resnet50");
   setting.pixels = 64;
   setting.check_every = 0;
   Training training(setting, comm);

@@ -17,8 +17,8 @@
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/random.hpp"
-#include "dtrain/io/file.hpp"
-#include "dtrain/io/packed_writer.hpp"
+#include "dtrain/io/files/file.hpp"
+#include "dtrain/io/packed/packed_writer.hpp"
 #include "options.hpp"
 
 namespace dtrain {

@@ -2,21 +2,21 @@
 
 #include <numeric>
 
+#include "dtrain/data/formats/formats.hpp"
+
 namespace dtrain {
 
 constexpr uint64_t kSeed = 5;
 constexpr double kRate = 0.001;
 
-static Task task_of(NetworkName network) {
-  return network == NetworkName::unet ? Task::segmentation : Task::multiclass;
-}
+static Task task_of(const NetworkKind* network) { return network->per_pixel ? Task::segmentation : Task::multiclass; }
 
 static DataOptions data_of(const Training::Setting& setting, int64_t ranks) {
   DataOptions data;
-  data.format = DataFormat::synthetic;
-  data.synthetic = {setting.steps * setting.per_rank * ranks, setting.network == NetworkName::unet ? 1 : 3};
+  data.format = format_named("synthetic");
+  data.synthetic = {setting.steps * setting.per_rank * ranks, setting.network->per_pixel ? 1 : 3};
   data.image.height = data.image.width = setting.pixels;
-  data.image.channels = setting.network == NetworkName::unet ? 1 : 3;
+  data.image.channels = setting.network->image_channels;
   data.image.mean = data.image.std = std::vector<double>(static_cast<size_t>(data.image.channels), 0.5);
   data.loader.threads = 1;
   return data;
@@ -30,25 +30,37 @@ Training::Training(const Setting& setting, Communicator& comm)
       schedule_({}, kRate, 1, setting.steps, 1) {
   std::iota(samples_.begin(), samples_.end(), 0);
   ModelOptions model;
-  model.name = setting.network;
+  model.kind = setting.network;
   model.base_width = setting.base_width;
-  const NetworkShape shape{data_.image.channels, setting.pixels, setting.pixels,
-                           static_cast<int64_t>(dataset_.classes.size())};
+  const NetworkShape shape{.channels = data_.image.channels,
+                           .height = setting.pixels,
+                           .width = setting.pixels,
+                           .outputs = static_cast<int64_t>(dataset_.classes.size())};
   OptimizerOptions optimizer;
-  optimizer.name = OptimizerName::adam;
+  optimizer.kind = optimizer_kind("adam");
   optimizer.learning_rate = kRate;
-  const at::MemoryFormat format = memory_format_for(model.name, at::kCPU);
+  const at::MemoryFormat format = memory_format_for(*model.kind, at::kCPU);
   replica_ = std::make_unique<Replica>(make_network(model, shape, kSeed), format, optimizer);
   replica_->broadcast_from(comm, 0);
   loader_ = std::make_unique<Loader>(dataset_, data_, kSeed, format, trace_);
   DistributedOptions distributed;
   distributed.check_every = setting.check_every;
-  distributed.bucket_mb = setting.network == NetworkName::unet ? 0.01 : 0;  // several buckets
-  trainer_ = std::make_unique<Trainer>(
-      Trainer::Parts{*replica_, loss_, schedule_, *loader_, comm, watchdog_, dataset_, samples_, trace_},
-      Trainer::Options{task_of(setting.network), kSeed, comm.size(), distributed, 0, 0,
-                       BatchOptions{setting.per_rank, 0, 1, false}, Distribute::samples},
-      comm.duplicate());
+  distributed.bucket_mb = setting.network->per_pixel ? 0.01 : 0;  // several buckets
+  trainer_ = std::make_unique<Trainer>(Trainer::Parts{.replica = *replica_,
+                                                      .loss = loss_,
+                                                      .schedule = schedule_,
+                                                      .loader = *loader_,
+                                                      .comm = comm,
+                                                      .watchdog = watchdog_,
+                                                      .dataset = dataset_,
+                                                      .train = samples_,
+                                                      .trace = trace_},
+                                       Trainer::Options{.task = task_of(setting.network),
+                                                        .seed = kSeed,
+                                                        .logical_ranks = comm.size(),
+                                                        .distributed = distributed,
+                                                        .batch = BatchOptions{.per_rank = setting.per_rank}},
+                                       comm.duplicate());
   trainer_->begin_epoch(state_);
 }
 

@@ -1,7 +1,7 @@
 #pragma once
-#include "dtrain/data/loader.hpp"
-#include "dtrain/dist/watchdog.hpp"
+#include "dtrain/data/batches/loader.hpp"
 #include "dtrain/train/trainer.hpp"
+#include "dtrain/watch/watchdog.hpp"
 
 namespace dtrain {
 
@@ -9,7 +9,7 @@ namespace dtrain {
 class Training {
  public:
   struct Setting {
-    NetworkName network = NetworkName::unet;
+    const NetworkKind* network = network_kind("unet");
     int64_t base_width = 1;  ///< of the unet
     int64_t pixels = 16;     ///< height and width
     int64_t per_rank = 2;    ///< pictures of a process in a step

@@ -366,8 +366,8 @@ class BadInput(program.ProgramTest):
         # mpirun notices it or not, by who came first. Where it does not, the watchdog ends the wait.
         ended = self.call_ranks(("--config", "small.yaml", "--run-dir", "joined", "distributed.watchdog.abort=8 s"), ("info",))
         self.assertNotEqual(ended.code, 0, ended)
-        if ended.errors:
-            self.fails(ended, 76, "in start-up", rank=0)
+        if ended.errors:  # which mpirun has a word on, or not, by the same chance
+            super().fails(ended, 76, "in start-up", rank=0, last=False)
 
     def test_more_ranks_than_cores_are_a_warning(self):
         cores = len(os.sched_getaffinity(0))

@@ -184,7 +184,7 @@ class Check(program.ProgramTest):
         self.assertIn("data.image.range=[0, 2047]", text)
         words = ("check", "--config", "cells.yaml", "data.root=grey", "data.image.size=[32, 32]", "data.image_mask.mask_values={7: 1}",
                  "--output", "void.json")
-        self.fails(self.call(*words), 65, "masks/", "pixel values 0, 128, 255", "set data.image_mask.mask_values={128: 1, 255: 2}")
+        self.fails(self.call(*words), 65, "masks/", "pixel values 0, 128, 255", "set 'data.image_mask.mask_values={128: 1, 255: 2}'")
 
     def test_a_file_that_cannot_be_written_is_an_error(self):
         self.fails(self.call("check", "--config", "chips.yaml", "--quick", "--output", "no/such/folder/check.json"), 66, "no/such/folder")

@@ -65,7 +65,7 @@ class Resume(program.ProgramTest):
         self.assertFalse(run.done())
         self.assertEqual((run.facts()["steps"], run.facts()["ranks"]), (steps, ranks or 1))
         self.assertEqual(program.result_of(run.checkpoints()[-1]), run.hash())
-        self.assertIn(run.checkpoints()[-1].name, ended.err)
+        self.assertRegex(ended.err, rf"stopped at step \d+ by --limit-steps, saved .*{run.checkpoints()[-1].name}; the same command ")
         return run
 
     def stopped_once(self, folder):
@@ -122,6 +122,7 @@ class Resume(program.ProgramTest):
 
     def test_a_limit_at_the_very_last_step_leaves_the_run_to_be_closed(self):
         run = self.stopped("last", STEPS * EPOCHS)
+        self.assertIn("takes no more steps and marks the run as done", (run.folder / "log.txt").read_text())
         self.assertEqual(len(run.rows()), EPOCHS)
         self.assertEqual(run.hash(), self.never_stopped().hash())
         self.train("last")

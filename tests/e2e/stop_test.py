@@ -146,8 +146,14 @@ class Stop(program.ProgramTest):
         self.good("--config", "small.yaml", "--run-dir", "here")
         self.assertEqual(self.run_at("here").hash(), self.straight("small").hash())
         self.good("verify", "here")
-        self.good("--config", "small.yaml", "--run-dir", "ended", "--resume", other, "epochs=2")
-        self.assertEqual(len(self.run_at("ended").checkpoints()), 1)
+        ended = self.call("--config", "small.yaml", "--run-dir", "ended", "--resume", other, "epochs=2")
+        self.fails(ended, 78, "has finished 2 epochs, and epochs is 2", "nothing is left to train in ", "set epochs")
+        self.assertFalse((self.folder / "ended").exists())
+        # After the last step, but before its validation, there is something to do.
+        self.good("--config", "small.yaml", "--run-dir", "steps", "epochs=1", "checkpoint.every=1 steps", "checkpoint.keep=99")
+        last = max(path for path in self.run_at("steps").checkpoints() if path.name.startswith("epoch-0000-"))
+        self.good("--config", "small.yaml", "--run-dir", "judged", "epochs=1", "checkpoint.every=1 steps", "--resume", last)
+        self.assertEqual(self.run_at("judged").hash(), self.run_at("steps").hash())
 
     # Stops.
 

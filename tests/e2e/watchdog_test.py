@@ -62,7 +62,7 @@ class Watchdog(program.ProgramTest):
         self.assertEqual(sorted(records), [f"rank-{rank:04}.json" for rank in range(3) if rank != victim])
         for record in records.values():
             self.assertEqual((record["reason"], record["waited_for"]), ("stall", [victim]))
-            self.assertGreater(len(record["events"]), 20)
+            self.assertGreater(len(record["events"]), 10)  # three steps at least
             self.assertTrue(record["stack"])
 
     def test_rank_0_stopped_ends_the_job_with_76_and_rank_1_names_it(self):
@@ -99,7 +99,7 @@ class Watchdog(program.ProgramTest):
             run = self.run_at("slow")
             for times in (1, 2):
                 os.kill(pids[1], signal.SIGSTOP)
-                program.wait_until(lambda: job.said().count("warning: no rank") >= times, 30, f"{times} warnings")
+                program.wait_until(lambda: job.said().count("waiting for rank 1, last seen in") >= times, 30, f"{times} warnings")
                 os.kill(pids[1], signal.SIGCONT)
                 reached = run.steps_logged()
                 program.wait_until(lambda: run.steps_logged() > reached + 3, 30, "more steps")

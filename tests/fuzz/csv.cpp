@@ -1,4 +1,4 @@
-#include "dtrain/io/csv.hpp"
+#include "dtrain/io/files/csv.hpp"
 
 #include "input.hpp"
 

@@ -1,6 +1,6 @@
 #include <filesystem>
 
-#include "dtrain/data/formats.hpp"
+#include "dtrain/data/formats/formats.hpp"
 #include "input.hpp"
 
 using namespace dtrain;

@@ -1,4 +1,4 @@
-#include "dtrain/io/image.hpp"
+#include "dtrain/io/pictures/image.hpp"
 #include "input.hpp"
 
 using namespace dtrain;

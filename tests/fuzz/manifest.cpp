@@ -1,5 +1,5 @@
 #include "dtrain/base/hash.hpp"
-#include "dtrain/data/packed_manifest.hpp"
+#include "dtrain/data/store/packed_manifest.hpp"
 #include "input.hpp"
 
 using namespace dtrain;

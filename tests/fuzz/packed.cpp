@@ -1,4 +1,4 @@
-#include "dtrain/io/packed_shard.hpp"
+#include "dtrain/io/packed/packed_shard.hpp"
 #include "input.hpp"
 #include "support/packed_seal.hpp"
 

@@ -2,8 +2,8 @@
 #include <span>
 #include <vector>
 
-#include "dtrain/io/image.hpp"
-#include "dtrain/io/png_filters.hpp"
+#include "dtrain/io/pictures/image.hpp"
+#include "dtrain/io/pictures/png_filters.hpp"
 #include "input.hpp"
 
 using namespace dtrain;

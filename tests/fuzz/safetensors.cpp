@@ -1,4 +1,4 @@
-#include "dtrain/io/safetensors_header.hpp"
+#include "dtrain/io/files/safetensors_header.hpp"
 #include "input.hpp"
 
 using namespace dtrain;

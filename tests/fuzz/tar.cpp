@@ -1,6 +1,6 @@
-#include "dtrain/io/tar.hpp"
+#include "dtrain/io/records/tar.hpp"
 
-#include "dtrain/io/field_values.hpp"
+#include "dtrain/io/records/field_values.hpp"
 #include "input.hpp"
 
 using namespace dtrain;

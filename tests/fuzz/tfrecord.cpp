@@ -1,6 +1,6 @@
-#include "dtrain/io/tfrecord.hpp"
+#include "dtrain/io/records/tfrecord.hpp"
 
-#include "dtrain/io/tf_example.hpp"
+#include "dtrain/io/records/tf_example.hpp"
 #include "input.hpp"
 
 using namespace dtrain;

@@ -5,8 +5,8 @@
 #include <fstream>
 #include <string>
 
-#include "dtrain/io/image.hpp"
-#include "dtrain/io/tiff_pages.hpp"
+#include "dtrain/io/pictures/image.hpp"
+#include "dtrain/io/pictures/tiff_pages.hpp"
 #include "input.hpp"
 
 using namespace dtrain;

@@ -1,6 +1,7 @@
 #include "dtrain/base/error.hpp"
-#include "dtrain/data/device_batches.hpp"
-#include "dtrain/data/loader.hpp"
+#include "dtrain/data/batches/device_batches.hpp"
+#include "dtrain/data/batches/loader.hpp"
+#include "dtrain/data/formats/formats.hpp"
 #include "gpu.hpp"
 
 using namespace dtrain;
@@ -59,7 +60,7 @@ TEST_CASE("raw batches are finished on the GPU to the CPU's bits, from the cache
   const auto gpu = test::first_gpu();
   if (!gpu) return;
   DataOptions options;
-  options.format = DataFormat::synthetic;
+  options.format = format_named("synthetic");
   options.synthetic = {40, 3};
   options.image.height = options.image.width = 64;
   options.augment.hflip = options.augment.vflip = options.augment.rot90 = 0.5;

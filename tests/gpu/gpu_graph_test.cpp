@@ -17,7 +17,7 @@ namespace {
 // A network on the GPU whose gradients add up in place, as in training.
 class Passes {
  public:
-  Passes(NetworkName name, Precision precision, const Device& gpu)
+  Passes(const NetworkKind* name, Precision precision, const Device& gpu)
       : replica_(network_of(name), at::MemoryFormat::ChannelsLast, OptimizerOptions{}, gpu, precision),
         loss_({}, Task::multilabel, {1, 2, 3}, gpu.place),
         gradients_(at::zeros_like(replica_.flat_parameters())) {
@@ -42,9 +42,9 @@ class Passes {
   }
 
  private:
-  static std::shared_ptr<Network> network_of(NetworkName name) {
+  static std::shared_ptr<Network> network_of(const NetworkKind* name) {
     ModelOptions model;
-    model.name = name;
+    model.kind = name;
     model.dropout = 0;
     return make_network(model, {3, 64, 64, 3}, 7);
   }
@@ -68,9 +68,9 @@ TEST_CASE("a recorded step on the GPU has the bits of a plain one, batch after b
   const auto gpu = test::first_gpu();
   if (!gpu) return;
   set_deterministic(true);
-  for (const NetworkName name : {NetworkName::small_cnn, NetworkName::densenet121, NetworkName::resnet50})
+  for (const NetworkKind* name : {network_kind("small_cnn"), network_kind("densenet121"), network_kind("resnet50")})
     for (const Precision precision : {Precision::fp32, Precision::bf16, Precision::fp16}) {
-      INFO("network " << static_cast<int>(name) << ", precision " << static_cast<int>(precision));
+      INFO("network " << name->name << ", precision " << static_cast<int>(precision));
       Passes plain(name, precision, *gpu);
       Passes graphed(name, precision, *gpu);
       const auto pass = graphed.recorded(*gpu);
@@ -92,8 +92,8 @@ TEST_CASE("graphs on the GPU that work in one memory keep their bits, in whateve
   if (!gpu) return;
   set_deterministic(true);
   // Of different size, so that each lies across the other's results.
-  const std::vector<std::pair<NetworkName, int64_t>> kinds = {
-      {NetworkName::small_cnn, 8}, {NetworkName::densenet121, 4}, {NetworkName::resnet50, 2}};
+  const std::vector<std::pair<const NetworkKind*, int64_t>> kinds = {
+      {network_kind("small_cnn"), 8}, {network_kind("densenet121"), 4}, {network_kind("resnet50"), 2}};
   std::vector<std::unique_ptr<Passes>> plain;
   std::vector<std::unique_ptr<Passes>> graphed;
   std::vector<std::unique_ptr<GraphedPass>> passes;
@@ -120,7 +120,7 @@ TEST_CASE("a second graph on the GPU takes next to no memory, and what its proof
   if (!gpu) return;
   set_deterministic(true);
   constexpr int64_t kCount = 64;
-  Passes passes(NetworkName::densenet121, Precision::fp32, *gpu);
+  Passes passes(network_kind("densenet121"), Precision::fp32, *gpu);
   const at::Tensor images = some_images(kCount, *gpu);
   const at::Tensor targets = some_targets(kCount, *gpu);
   passes.run(images, targets);  // libraries take memory at their first use

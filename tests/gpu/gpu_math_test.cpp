@@ -37,13 +37,12 @@ TEST_CASE("every optimizer's update on the GPU has the CPU's bits, and finds wha
   const auto gpu = first_gpu();
   if (!gpu) return;
   at::manual_seed(4);
-  for (const OptimizerName name :
-       {OptimizerName::sgd, OptimizerName::adam, OptimizerName::adamw, OptimizerName::adagrad, OptimizerName::adadelta})
+  for (const OptimizerKind* name : optimizers())
     for (const double momentum : {0.0, 0.9}) {
       OptimizerOptions options;
-      options.name = name;
+      options.kind = name;
       options.weight_decay = 0.01;
-      if (name == OptimizerName::sgd) {
+      if (reads(*name, "momentum")) {
         options.momentum = momentum;
         options.nesterov = momentum > 0;
       }

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "dtrain/io/file_system.hpp"
+#include "dtrain/io/files/file_system.hpp"
 
 namespace dtrain::test {
 

@@ -1,5 +1,7 @@
 #include "dtrain/advice/class_advice.hpp"
 
+#include <fmt/core.h>
+
 #include <functional>
 
 #include "dtrain/base/text.hpp"
@@ -24,7 +26,7 @@ std::vector<std::string> classes_where(const ClassFacts& facts, const std::funct
 }
 
 std::string larger_part(const ClassFacts& facts, const std::string& part) {
-  if (!facts.by_share) return "put more into it";
+  if (!(part == "valid" ? facts.shared_valid : facts.by_share)) return "put more into it";
   return facts.by_fold && part == "valid" ? "ask for fewer folds (data.split.fold)" : "raise data.split." + part;
 }
 
@@ -38,13 +40,12 @@ void not_taught(const ClassFacts& facts, const Part& train, std::vector<Finding>
   const auto none = classes_where(facts, [&](size_t k) { return train.positives[k] == 0; });
   if (!none.empty())
     found.push_back({weight::kWrong + 10, "class_without_training",
-                     "no training " + thing(facts) + " shows " + first_names(none) + " (" +
-                         std::to_string(none.size()) + " of " +
-                         count_of(static_cast<int64_t>(facts.classes.size()), "class", "classes") +
-                         "), which cannot be learnt so: " +
-                         (facts.by_share && !facts.stratified && facts.task != Task::segmentation
-                              ? "data.split.stratify=true may deal some in, data.classes leaves them out"
-                              : "add some, or leave them out with data.classes")});
+                     fmt::format("no training {} shows {} ({} of {}), which cannot be learnt so: {}", thing(facts),
+                                 first_names(none), none.size(),
+                                 count_of(static_cast<int64_t>(facts.classes.size()), "class", "classes"),
+                                 facts.by_share && !facts.stratified && facts.task != Task::segmentation
+                                     ? "data.split.stratify=true may deal some in, data.classes leaves them out"
+                                     : "add some, or leave them out with data.classes")});
   if (facts.task != Task::multilabel) return;
   const auto all = classes_where(facts, [&](size_t k) { return train.positives[k] > 0 && train.negatives[k] == 0; });
   if (!all.empty())
@@ -68,19 +69,19 @@ void not_judged(const ClassFacts& facts, const Part& train, const Part& part, st
   const auto few = classes_where(
       facts, [&](size_t k) { return taught(k) && part.positives[k] > 0 && part.positives[k] < kFewPositives; });
   if (!few.empty())
-    found.push_back({weight::kPoor - 10, "class_with_few",
-                     "the " + part.name + " part has fewer than " + std::to_string(kFewPositives) + " " + thing(facts) +
-                         "s of " + first_names(few) +
-                         ", so that one of them decides the figure: " + larger_part(facts, part.name)});
+    found.push_back(
+        {weight::kPoor - 10, "class_with_few",
+         fmt::format("the {} part has fewer than {} {}s of {}, so that one of them decides the figure: {}", part.name,
+                     kFewPositives, thing(facts), first_names(few), larger_part(facts, part.name))});
 }
 
 void too_small(const ClassFacts& facts, const Part& part, std::vector<Finding>& found) {
   const std::string more = larger_part(facts, part.name);
   if (part.patients > 0 && part.patients < kFewPatients) {
-    found.push_back({weight::kPoor - 5, "few_patients",
-                     "the " + part.name + " part has " + count_of(part.samples, "sample") + " of " +
-                         count_of(part.patients, "patient") + ", and fewer than " + std::to_string(kFewPatients) +
-                         " patients give no interval: " + more});
+    found.push_back(
+        {weight::kPoor - 5, "few_patients",
+         fmt::format("the {} part has {} of {}, and fewer than {} patients give no interval: {}", part.name,
+                     count_of(part.samples, "sample"), count_of(part.patients, "patient"), kFewPatients, more)});
   } else if (part.samples < kFewSamples) {
     found.push_back({weight::kPoor - 8, "few_samples",
                      "the " + part.name + " part has " + count_of(part.samples, "sample") +

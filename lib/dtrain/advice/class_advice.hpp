@@ -20,10 +20,11 @@ struct ClassFacts {
   Task task = Task::multilabel;
   std::vector<std::string> classes;
   std::vector<Part> parts;
-  bool by_share = true;     ///< parts are shares of the data: data.split.valid, test or fold
-  bool by_fold = false;     ///< data.split.fold
-  bool stratified = false;  ///< data.split.stratify
-  bool counted = true;      ///< false: masks were not looked at, so that `positives` says nothing
+  bool by_share = true;      ///< parts are shares of the data: data.split.valid, test or fold
+  bool shared_valid = true;  ///< the validation part is one, of all or of what other parts leave
+  bool by_fold = false;      ///< data.split.fold
+  bool stratified = false;   ///< data.split.stratify
+  bool counted = true;       ///< false: masks were not looked at, so that `positives` says nothing
 };
 
 /// Classes that a part cannot teach or judge, and parts too small for what is measured on them.

@@ -1,5 +1,7 @@
 #include "dtrain/advice/finding.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "dtrain/base/text.hpp"
@@ -15,8 +17,7 @@ std::vector<Finding> by_weight(std::vector<Finding> findings) {
 std::string first_names(const std::vector<std::string>& names) {
   constexpr size_t kShown = 3;
   if (names.size() <= kShown) return join(names, ", ");
-  return join({names.begin(), names.begin() + kShown}, ", ") + " and " + std::to_string(names.size() - kShown) +
-         " more";
+  return fmt::format("{} and {} more", join({names.begin(), names.begin() + kShown}, ", "), names.size() - kShown);
 }
 
 }  // namespace dtrain

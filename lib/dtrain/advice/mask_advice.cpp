@@ -1,27 +1,30 @@
 #include "dtrain/advice/mask_advice.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
+#include "dtrain/base/shell_word.hpp"
 #include "dtrain/base/text.hpp"
 
 namespace dtrain {
 
 constexpr size_t kMostClasses = 14;  // that a guess is worth
 
-void MaskFacts::add(int64_t all_pixels, const std::map<int64_t, int64_t>& pixels_of_value) {
+void MaskFacts::add(int64_t all_pixels, const std::map<int64_t, int64_t>& pixels_of_value, const std::string& file) {
   ++masks;
   pixels += all_pixels;
   for (const auto& [value, count] : pixels_of_value) {
     ++unlisted[value].masks;
     unlisted[value].pixels += count;
   }
+  if (!pixels_of_value.empty() && (example.empty() || file < example)) example = file;
 }
 
 static std::string assignment(const std::map<int64_t, int64_t>& mask_values) {
   std::vector<std::string> entries;
-  for (const auto& [value, number] : mask_values)
-    entries.push_back(std::to_string(value) + ": " + std::to_string(number));
-  return "data.image_mask.mask_values={" + join(entries, ", ") + "}";
+  for (const auto& [value, number] : mask_values) entries.push_back(fmt::format("{}: {}", value, number));
+  return shell_word("data.image_mask.mask_values={" + join(entries, ", ") + "}");
 }
 
 std::string mask_values_text(const std::vector<int64_t>& values) {
@@ -63,7 +66,7 @@ std::vector<Finding> mask_advice(const MaskFacts& facts) {
   const std::string where = " of the masks' pixels, in " + count_of(masks, "mask") + (one ? "" : " or more") + " of " +
                             with_commas(facts.masks) + ") " + (one ? "counts" : "count") +
                             " as background, since data.image_mask.mask_values lists " + join(listed, ", ") +
-                            " alone: ";
+                            " alone; " + facts.example + " holds such: ";
   const double share = 100.0 * static_cast<double>(pixels) / static_cast<double>(std::max<int64_t>(facts.pixels, 1));
   const std::string amount = " (" + (share < 0.1 ? std::string("less than 0.1") : fixed(share, 1)) + " %";
   if (facts.unlisted.size() + facts.listed.size() > kMostClasses)

@@ -16,18 +16,19 @@ struct MaskFacts {
   };
   int64_t masks = 0;                  ///< that were looked at
   int64_t pixels = 0;                 ///< of these
+  std::string example;                ///< the first file by name that holds one
   std::map<int64_t, Seen> unlisted;   ///< by value; 0, the background, left out
   std::map<int64_t, int64_t> listed;  ///< mask_values: value → class
 
-  /// Of one sample: its pixels, and those of each unlisted value.
-  void add(int64_t all_pixels, const std::map<int64_t, int64_t>& pixels_of_value);
+  /// Of one sample: its pixels, and those of each unlisted value; `file`: for messages, where there are such.
+  void add(int64_t all_pixels, const std::map<int64_t, int64_t>& pixels_of_value, const std::string& file);
 };
 
 /// Values that fall away, with the mask_values that would take them in.
 std::vector<Finding> mask_advice(const MaskFacts& facts);
 
-/// "data.image_mask.mask_values={1: 1, 2: 2}": each of `values` but 0 a class of its own; "" for none, or for 15 and
-/// more, which are no classes.
+/// "'data.image_mask.mask_values={1: 1, 2: 2}'", as a shell takes it: each of `values` but 0 a class of its own; "" for
+/// none, or for 15 and more, which are no classes.
 std::string mask_values_text(const std::vector<int64_t>& values);
 
 }  // namespace dtrain

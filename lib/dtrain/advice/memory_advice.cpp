@@ -1,5 +1,7 @@
 #include "dtrain/advice/memory_advice.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -16,8 +18,8 @@ static std::string smaller_batch(const MemoryFacts& facts, double room_mb, const
   const double fit = facts.picture_mb > 0 ? std::floor((0.9 * room_mb - apart_from_pictures) / facts.picture_mb) : 0;
   if (fit < 1) return "even one picture a pass would not fit: " + other;
   const auto most = std::min(static_cast<int64_t>(fit), facts.pictures);
-  return facts.batch_key + "=" + std::to_string(most * facts.batch_factor) +
-         " fits (batch.accumulate keeps a step as large), or " + other;
+  return fmt::format("{}={} fits (batch.accumulate keeps a step as large), or {}", facts.batch_key,
+                     most * facts.batch_factor, other);
 }
 
 std::vector<Finding> memory_advice(const MemoryFacts& facts) {
@@ -27,7 +29,9 @@ std::vector<Finding> memory_advice(const MemoryFacts& facts) {
   if (need <= facts.free_mb) return {};
   std::string text = count_of(facts.processes, "process", "processes") + (facts.processes == 1 ? " needs" : " need") +
                      " about " + megabytes(need) + " of memory";
-  if (facts.processes > 1) text += " on one host (" + megabytes(facts.process_mb) + " each)";
+  if (facts.processes > 1)
+    text += " on one host (" + megabytes(facts.process_mb) + " each" +
+            (apart > 0 ? ", " + megabytes(apart) + " besides" : "") + ")";
   if (need <= facts.limit_mb)
     return {{weight::kPoor, "memory",
              text + ", and " + facts.bound + " can give " + megabytes(facts.free_mb) + " of its " +

@@ -1,8 +1,11 @@
 #include "dtrain/advice/pixel_advice.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
+#include "dtrain/base/shell_word.hpp"
 #include "dtrain/base/text.hpp"
 
 namespace dtrain {
@@ -47,13 +50,12 @@ static void narrow_depths(const PixelFacts& facts, std::vector<Finding>& found) 
     if (facts.has_range() || share > kNarrow || depth.highest == depth.lowest) continue;
     const auto [low, high] = fitting_range(bits, depth);
     found.push_back({bits > 8 ? weight::kWrong + 5 : weight::kPoor, "pixel_range",
-                     "the pixels of all " + count_of(depth.pictures, "picture") + " of " + std::to_string(bits) +
-                         " bits lie between " + with_commas(depth.lowest) + " and " + with_commas(depth.highest) +
-                         " of " + with_commas(white) + ", so that the network would see " +
-                         fixed(100 * share, share < 0.1 ? 1 : 0) +
-                         " % of the range from black to white: "
-                         "data.image.range=[" +
-                         std::to_string(low) + ", " + std::to_string(high) + "] shows them"});
+                     fmt::format("the pixels of {} of {} bits lie between {} and {} of {}, so that the network would "
+                                 "see {} % of the range from black to white: {} shows them",
+                                 depth.pictures == 1 ? "the one picture" : "all " + count_of(depth.pictures, "picture"),
+                                 bits, with_commas(depth.lowest), with_commas(depth.highest), with_commas(white),
+                                 fixed(100 * share, share < 0.1 ? 1 : 0),
+                                 shell_word(fmt::format("data.image.range=[{}, {}]", low, high)))});
   }
 }
 
@@ -80,12 +82,12 @@ static void range_given(const PixelFacts& facts, std::vector<Finding>& found) {
                          ", whose pixels all lie beyond it: give the values as they are in "
                          "the files, or leave it out"});
   if (facts.depths.size() > 1)
-    found.push_back({weight::kPoor, "range_over_depths",
-                     range + " holds for the " + count_of(facts.depths.begin()->second.pictures, "picture") + " of " +
-                         std::to_string(facts.depths.begin()->first) + " bits and for the " +
-                         count_of(facts.depths.rbegin()->second.pictures, "picture") + " of " +
-                         std::to_string(facts.depths.rbegin()->first) +
-                         " bits alike, which rarely mean the same by a value: bring them to one depth"});
+    found.push_back(
+        {weight::kPoor, "range_over_depths",
+         fmt::format("{} holds for the {} of {} bits and for the {} of {} bits alike, which rarely mean the "
+                     "same by a value: bring them to one depth",
+                     range, count_of(facts.depths.begin()->second.pictures, "picture"), facts.depths.begin()->first,
+                     count_of(facts.depths.rbegin()->second.pictures, "picture"), facts.depths.rbegin()->first)});
 }
 
 std::vector<Finding> pixel_advice(const PixelFacts& facts) {

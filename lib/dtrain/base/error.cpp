@@ -1,5 +1,7 @@
 #include "dtrain/base/error.hpp"
 
+#include <fmt/core.h>
+
 #include <cerrno>
 #include <cstring>
 
@@ -9,8 +11,8 @@ namespace dtrain {
 
 void check(bool holds, std::string_view promise, std::source_location where) {
   if (holds) return;
-  throw InternalError(std::string(promise) + " (" + where.file_name() + ":" + std::to_string(where.line()) +
-                      "); this is a bug in dtrain, please report it with the command and the log");
+  throw InternalError(fmt::format("{} ({}:{}); this is a bug in dtrain, please report it with the command and the log",
+                                  promise, where.file_name(), where.line()));
 }
 
 void throw_errno(const std::string& doing, const std::string& path, int error_number) {

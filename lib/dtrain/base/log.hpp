@@ -2,9 +2,15 @@
 #include <memory>
 #include <string>
 
+#include "dtrain/base/words.hpp"
+
 namespace dtrain {
 
 enum class LogLevel { debug, info, warning, error };
+
+template <>
+inline constexpr auto kWordsOf<LogLevel> = std::to_array<Word<LogLevel>>(
+    {{LogLevel::debug, "debug"}, {LogLevel::info, "info"}, {LogLevel::warning, "warning"}, {LogLevel::error, "error"}});
 
 /// Messages for people: to stderr, and from attach_file() on to the run's log.txt too. Data never comes here (stdout
 /// is for data). Rank 0 speaks; another rank's log passes errors alone, each with a prefix as in `[rank 5 @ node02]`.

@@ -1,14 +1,16 @@
 #pragma once
+#include "dtrain/base/words.hpp"
 
 namespace dtrain {
 
 /// What a network is asked: several labels at once, one class of several, or a class per pixel.
-/// `from_format` stands in a configuration until the data's format has decided; data, losses and metrics never see it.
+/// `from_format` stands in a configuration until the data's format has decided; data, losses and metrics never see it,
+/// and it has no word.
 enum class Task { from_format, multilabel, multiclass, segmentation };
 
-/// As in configurations and manifests; not of from_format.
-constexpr const char* task_name(Task task) {
-  return task == Task::multilabel ? "multilabel" : task == Task::multiclass ? "multiclass" : "segmentation";
-}
+template <>
+inline constexpr auto kWordsOf<Task> = std::to_array<Word<Task>>({{Task::multilabel, "multilabel"},
+                                                                  {Task::multiclass, "multiclass"},
+                                                                  {Task::segmentation, "segmentation"}});
 
 }  // namespace dtrain

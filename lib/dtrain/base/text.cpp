@@ -59,6 +59,11 @@ std::string join(const std::vector<std::string>& parts, std::string_view between
   return out;
 }
 
+std::string join_last(const std::vector<std::string>& parts, const std::string& last) {
+  if (parts.size() < 2) return join(parts, "");
+  return join({parts.begin(), parts.end() - 1}, ", ") + " " + last + " " + parts.back();
+}
+
 std::vector<std::string> split_text(std::string_view text, char at) {
   std::vector<std::string> parts;
   for (size_t begin = 0;;) {

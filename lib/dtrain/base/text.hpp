@@ -17,6 +17,8 @@ std::string with_commas(int64_t value);
 std::string count_of(int64_t n, const std::string& singular, const std::string& plural = "");
 
 std::string join(const std::vector<std::string>& parts, std::string_view between);
+/// "a, b or c" with `last` = "or"; one part is itself, none "".
+std::string join_last(const std::vector<std::string>& parts, const std::string& last);
 std::vector<std::string> split_text(std::string_view text, char at);
 std::string_view trimmed(std::string_view text);
 std::string lower_case(std::string_view text);

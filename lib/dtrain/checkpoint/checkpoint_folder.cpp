@@ -7,7 +7,7 @@
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/printable.hpp"
 #include "dtrain/base/text.hpp"
-#include "dtrain/io/file.hpp"
+#include "dtrain/io/files/file.hpp"
 
 namespace dtrain {
 

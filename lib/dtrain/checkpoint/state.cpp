@@ -6,7 +6,7 @@
 #include "dtrain/base/error.hpp"
 #include "dtrain/checkpoint/state_fields.hpp"
 #include "dtrain/checkpoint/state_json.hpp"
-#include "dtrain/io/json.hpp"
+#include "dtrain/io/files/json.hpp"
 
 namespace dtrain {
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "dtrain/base/timing.hpp"
 #include "dtrain/optim/loss_scale.hpp"
 #include "dtrain/optim/loss_watch.hpp"
 #include "dtrain/optim/schedule.hpp"
@@ -25,13 +26,7 @@ struct TrainingState {
   int64_t skipped_steps = 0;     ///< steps whose update was skipped
   int64_t replaced_samples = 0;  ///< samples that could not be decoded, and others took their places
   uint64_t coverage_sum = 0;     ///< receipt: sum of the hashed sample ids seen, modulo 2^64
-  double data_wait_s = 0;        ///< of rank 0: waiting for the loader
-  double allreduce_s = 0;        ///< of rank 0: waiting for sums after backward was done, imbalance apart
-  double compute_s = 0;          ///< of rank 0: forward and backward
-  double update_s = 0;           ///< of rank 0: what of the update was not hidden behind backward
-  double imbalance_s = 0;        ///< mean over ranks: waiting for ranks that came later
-  int64_t bytes_read = 0;        ///< of rank 0
-  double epoch_seconds = 0;      ///< spent training in it, over all starts
+  Timing timing;                 ///< over all starts of the epoch; in a checkpoint that of rank 0
   double elapsed_s = 0;          ///< since the first start of the run, time between starts left out
 
   ScheduleState schedule;

@@ -1,4 +1,6 @@
 #pragma once
+#include <cstdint>
+
 #include "dtrain/checkpoint/state.hpp"
 
 namespace dtrain {
@@ -29,13 +31,8 @@ void visit_fields(Visitor& v, State& s) {
   v.count("skipped_steps", s.skipped_steps, 0, kMostCount);
   v.count("replaced_samples", s.replaced_samples, 0, kMostCount);
   v.sum("coverage_sum", s.coverage_sum);
-  v.seconds("data_wait_s", s.data_wait_s);
-  v.seconds("allreduce_s", s.allreduce_s);
-  v.seconds("compute_s", s.compute_s);
-  v.seconds("update_s", s.update_s);
-  v.seconds("imbalance_s", s.imbalance_s);
-  v.count("bytes_read", s.bytes_read, 0, int64_t{1} << 60);
-  v.seconds("epoch_seconds", s.epoch_seconds);
+  for (const TimingField& field : kTimingFields) v.seconds(field.name, s.timing.*field.seconds);
+  v.count("bytes_read", s.timing.bytes_read, 0, int64_t{1} << 60);
   v.seconds("elapsed_s", s.elapsed_s);
   v.real_or_none("schedule.best", s.schedule.best);
   v.count("schedule.bad_epochs", s.schedule.bad_epochs, 0, kMostEpochs);

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "dtrain/io/safetensors.hpp"
+#include "dtrain/io/files/safetensors.hpp"
 
 namespace dtrain {
 

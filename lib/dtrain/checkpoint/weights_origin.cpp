@@ -9,7 +9,7 @@
 #include "dtrain/base/printable.hpp"
 #include "dtrain/checkpoint/state.hpp"
 #include "dtrain/checkpoint/state_fields.hpp"
-#include "dtrain/io/json.hpp"
+#include "dtrain/io/files/json.hpp"
 
 namespace dtrain {
 

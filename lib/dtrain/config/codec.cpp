@@ -100,16 +100,6 @@ std::string length_text(const Duration& length) {
   return amount + (length.unit == Duration::Unit::epochs ? " epoch" : " step") + (length.amount == 1 ? "" : "s");
 }
 
-std::string offered(const std::vector<std::string>& names) {
-  std::vector<std::string> words;
-  for (const std::string& name : names)
-    if (!name.empty()) words.push_back(name);
-  if (words.size() == 1) return words[0];
-  const std::string last = words.back();
-  words.pop_back();
-  return join(words, ", ") + " or " + last;
-}
-
 }  // namespace
 
 std::string yaml_text(const std::string& text) { return plain_is_safe(text) ? text : quoted(text); }
@@ -229,29 +219,29 @@ Codec texts_codec(std::vector<std::string>& field, const std::string& word) {
           }};
 }
 
-Codec words_codec(const std::vector<std::string>& names, std::function<int()> get, std::function<void(int)> set) {
-  std::vector<std::string> offers;
-  for (const std::string& name : names)
-    if (!name.empty()) offers.push_back(name);
-  const Json json{{"anyOf", Json::array({Json{{"enum", offers}}, Json{{"type", "string"}, {"pattern", "\\$\\{"}}})}};
-  return {offered(names), json.dump(),
-          [names, offers, set](const YamlNode& node, const PathBases&) -> std::string {
-            for (size_t i = 0; i < names.size(); ++i)
-              if (is_scalar(node) && !names[i].empty() && node.text == names[i]) {
+Codec words_codec(const std::vector<std::string>& words, std::function<int()> get, std::function<void(int)> set) {
+  const Json json{{"anyOf", Json::array({Json{{"enum", words}}, Json{{"type", "string"}, {"pattern", "\\$\\{"}}})}};
+  return {join_last(words, "or"), json.dump(),
+          [words, set](const YamlNode& node, const PathBases&) -> std::string {
+            for (size_t i = 0; i < words.size(); ++i)
+              if (is_scalar(node) && node.text == words[i]) {
                 set(static_cast<int>(i));
                 return "";
               }
-            std::string near = is_scalar(node) ? value_here(node.text, offers) : "";
-            if (near.empty() && is_scalar(node)) near = nearest_word(lower_case(node.text), offers);
-            return wants(offered(names), node) + (near.empty() ? "" : " (did you mean '" + near + "'?)");
+            std::string near = is_scalar(node) ? value_here(node.text, words) : "";
+            if (near.empty() && is_scalar(node)) near = nearest_word(lower_case(node.text), words);
+            return wants(join_last(words, "or"), node) + (near.empty() ? "" : " (did you mean '" + near + "'?)");
           },
-          [names, get] { return names.at(static_cast<size_t>(get())); }};
+          [words, get] {
+            const int place = get();
+            return place < 0 ? "" : words.at(static_cast<size_t>(place));
+          }};
 }
 
 Codec word_map_codec(const std::vector<std::string>& keys, const std::vector<std::string>& words,
                      std::function<std::map<std::string, int>()> get,
                      std::function<void(const std::map<std::string, int>&)> set) {
-  const std::string type = "a group {name: word}, each word " + offered(words);
+  const std::string type = "a group {name: word}, each word " + join_last(words, "or");
   Json json{{"type", "object"}, {"properties", Json::object()}, {"additionalProperties", false}};
   for (const std::string& key : keys) json["properties"][key] = Json{{"enum", words}};
   return {type, json.dump(),
@@ -266,7 +256,7 @@ Codec word_map_codec(const std::vector<std::string>& keys, const std::vector<std
               }
               const auto word = std::find(words.begin(), words.end(), is_scalar(entry.value) ? entry.value.text : "");
               if (word == words.end())
-                return "wants " + offered(words) + " for '" + entry.key + "', not " + entry.value.what();
+                return "wants " + join_last(words, "or") + " for '" + entry.key + "', not " + entry.value.what();
               values[entry.key] = static_cast<int>(word - words.begin());
             }
             set(values);

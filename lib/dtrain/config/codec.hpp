@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -7,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "dtrain/base/rows.hpp"
 #include "dtrain/base/time.hpp"
+#include "dtrain/base/words.hpp"
 #include "dtrain/config/yaml_tree.hpp"
 #include "dtrain/model/options.hpp"
 
@@ -82,7 +85,8 @@ Codec seconds_codec(double& field, bool none = false);
 Codec flag_codec(bool& field);
 Codec text_codec(std::string& field);
 Codec texts_codec(std::vector<std::string>& field, const std::string& word_for_empty = "");
-Codec words_codec(const std::vector<std::string>& names, std::function<int()> get, std::function<void(int)> set);
+/// One of `words`, which `get` and `set` know by their place; `get` gives -1 for none of them.
+Codec words_codec(const std::vector<std::string>& words, std::function<int()> get, std::function<void(int)> set);
 
 /// {key: word, …} with each key one of `keys`; `get` and `set` know words by their place in `words`.
 Codec word_map_codec(const std::vector<std::string>& keys, const std::vector<std::string>& words,
@@ -91,11 +95,47 @@ Codec word_map_codec(const std::vector<std::string>& keys, const std::vector<std
 /// none, or `K of N` with 1 <= K <= N and N from 2 to 1000; none is 0 of 0.
 Codec fold_codec(int64_t& fold, int64_t& folds);
 
-/// One word of `names`, in the order of the enumeration; an empty name is not offered.
+/// One of the enumeration's words (base/words.hpp).
 template <class Enum>
-Codec choice_codec(Enum& field, const std::vector<std::string>& names) {
+Codec choice_codec(Enum& field) {
   return words_codec(
-      names, [&field] { return static_cast<int>(field); }, [&field](int i) { field = static_cast<Enum>(i); });
+      words_of<Enum>(), [&field] { return word_index(field); },
+      [&field](int place) { field = kWordsOf<Enum>[static_cast<size_t>(place)].value; });
+}
+
+/// One of `rows` by its name. `word`: stands for nullptr, offered first; "" = the field is never null, nor set so.
+template <class Row>
+Codec row_codec(const Row*& field, const RowList<Row>& rows, const std::string& word = "") {
+  std::vector<const Row*> values;
+  std::vector<std::string> names;
+  if (!word.empty()) {
+    values.push_back(nullptr);
+    names.push_back(word);
+  }
+  for (const Row* row : rows) {
+    values.push_back(row);
+    names.push_back(row->name);
+  }
+  return words_codec(
+      names,
+      [&field, values] { return static_cast<int>(std::find(values.begin(), values.end(), field) - values.begin()); },
+      [&field, values](int i) { field = values[static_cast<size_t>(i)]; });
+}
+
+/// {key: word of the enumeration, …} with each key one of `keys`.
+template <class Enum>
+Codec choice_map_codec(std::map<std::string, Enum>& field, const std::vector<std::string>& keys) {
+  return word_map_codec(
+      keys, words_of<Enum>(),
+      [&field] {
+        std::map<std::string, int> places;
+        for (const auto& [key, value] : field) places[key] = word_index(value);
+        return places;
+      },
+      [&field](const std::map<std::string, int>& places) {
+        field.clear();
+        for (const auto& [key, place] : places) field[key] = kWordsOf<Enum>[static_cast<size_t>(place)].value;
+      });
 }
 
 // Paths (paths.cpp).

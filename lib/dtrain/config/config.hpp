@@ -59,7 +59,7 @@ std::vector<std::string> idle_keys(const Config& config);
 /// What stands against going on with a run, of the configurations it had and is to have.
 struct ConfigDifferences {
   std::vector<std::string> unknown;  ///< keys that this program does not have: a newer one wrote the checkpoint
-  std::vector<std::string> changed;  ///< "optimizer.name was sgd and is now adam"
+  std::vector<std::string> changed;  ///< "seed was 1 and is now 2"
   bool none() const { return unknown.empty() && changed.empty(); }
 };
 

@@ -22,8 +22,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A name beside the one that is absent: chips.yaml for chips.yml.
-std::string with_near_name(const std::string& path) {
+// What there is beside the one that is absent: chips.yaml for chips.yml.
+std::string what_is_there(const std::string& path) {
   const std::filesystem::path wanted(path);
   std::vector<std::string> names;
   std::error_code error;
@@ -33,7 +33,14 @@ std::string with_near_name(const std::string& path) {
       names.push_back(name);
   std::sort(names.begin(), names.end());
   const std::string near = nearest_word(wanted.filename().string(), names);
-  return near.empty() ? "" : " (did you mean '" + (wanted.parent_path() / near).string() + "'?)";
+  if (!near.empty()) return " (did you mean '" + (wanted.parent_path() / near).string() + "'?)";
+  if (names.empty()) return "; name the YAML file of the run";
+  constexpr size_t kShown = 5;
+  if (names.size() > kShown) {
+    names.resize(kShown);
+    names.emplace_back("…");
+  }
+  return "; there are " + join(names, ", ");
 }
 
 constexpr std::chrono::seconds kForWriter{3};
@@ -46,8 +53,7 @@ class ConfigFile {
     if (descriptor_ < 0 && errno == EWOULDBLOCK) descriptor_ = opened(path, 0);  // another program's lease, on a file
     if (descriptor_ < 0 && errno == ENXIO) refuse();
     if (descriptor_ < 0 && errno == ENOENT)
-      throw MissingError("cannot open the configuration " + path + ": No such file or directory" +
-                         with_near_name(path));
+      throw MissingError("cannot open the configuration " + path + ": No such file or directory" + what_is_there(path));
     if (descriptor_ < 0) throw_errno("open the configuration", path, errno);
   }
   ~ConfigFile() { ::close(descriptor_); }
@@ -57,7 +63,7 @@ class ConfigFile {
   std::string text() {
     struct stat status {};
     if (::fstat(descriptor_, &status) != 0) throw_errno("inspect the configuration", path_, errno);
-    if (S_ISDIR(status.st_mode)) throw ConfigError(path_ + " is a folder, not a configuration file");
+    if (S_ISDIR(status.st_mode)) throw ConfigError(path_ + " is a folder, not a configuration file; name a file in it");
     const bool pipe = S_ISFIFO(status.st_mode);
     if (!pipe && !S_ISREG(status.st_mode)) refuse();
     std::string text;

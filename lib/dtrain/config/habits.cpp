@@ -12,9 +12,9 @@ namespace {
 
 constexpr const char* kNoStopping =
     "this version has no early stopping; best.safetensors keeps the weights of the best epoch";
-constexpr const char* kNoFreezing = "this version cannot freeze layers; all of them are trained";
-constexpr const char* kNoClassWeights =
-    "this version has no weights of classes; loss.pos_weight weighs the positives of each label of bce";
+constexpr const char* kNoFreezing = "this version cannot freeze layers; leave the key out, all of them are trained";
+constexpr const char* kNoSuffix =
+    "this version pairs each mask with the image of the same name; rename masks without what stands behind it";
 constexpr const char* kNoAverage = "this version keeps no moving average of the weights";
 constexpr const char* kNoTracking =
     "this version writes for no tracking program; epochs.csv and metrics.jsonl in the run folder hold every figure";
@@ -62,6 +62,9 @@ std::string key_near(const std::string& name) {
 }  // namespace
 
 const std::vector<Habit>& habits() {
+  static const std::string no_class_weights =
+      "this version has no weights of classes; loss.pos_weight weighs the positives of each label of " +
+      join_last(readers_of(losses(), "pos_weight"), "or");
   static const std::vector<Habit> all = {
       {"lr", "optimizer.learning_rate", ""},
       {"base_lr", "optimizer.learning_rate", ""},
@@ -189,8 +192,10 @@ const std::vector<Habit>& habits() {
       {"freeze_until", "", kNoFreezing},
       {"freeze_backbone", "", kNoFreezing},
       {"freeze_layers", "", kNoFreezing},
-      {"class_weight", "", kNoClassWeights},
-      {"class_weights", "", kNoClassWeights},
+      {"class_weight", "", no_class_weights.c_str()},
+      {"class_weights", "", no_class_weights.c_str()},
+      {"mask_suffix", "", kNoSuffix},
+      {"mask_postfix", "", kNoSuffix},
       {"ema", "", kNoAverage},
       {"ema_decay", "", kNoAverage},
       {"swa", "", kNoAverage},
@@ -264,9 +269,6 @@ std::string value_here(const std::string& value, const std::vector<std::string>&
       {"binary", "multiclass"},
       {"multi_label", "multilabel"},
       {"semantic_segmentation", "segmentation"},
-      {"crossentropy", "cross_entropy"},
-      {"ce", "cross_entropy"},
-      {"bce_with_logits", "bce"},
       {"folder", "image_folder"},
       {"imagenet", "image_folder"},
       {"tfrecords", "tfrecord"},
@@ -275,9 +277,14 @@ std::string value_here(const std::string& value, const std::vector<std::string>&
       {"group", "patient"},
       {"random", "sample"},
   };
+  const auto meant = [&](const std::string& theirs, const std::string& ours) {
+    return plain_name(value) == plain_name(theirs) && std::find(offers.begin(), offers.end(), ours) != offers.end();
+  };
   for (const auto& [theirs, ours] : same)
-    if (plain_name(value) == plain_name(theirs) && std::find(offers.begin(), offers.end(), ours) != offers.end())
-      return ours;
+    if (meant(theirs, ours)) return ours;
+  for (const LossKind* loss : losses())
+    for (const std::string& theirs : loss->also_called)
+      if (meant(theirs, loss->name)) return loss->name;
   return "";
 }
 

@@ -1,5 +1,7 @@
 #include "dtrain/config/schema.hpp"
 
+#include "dtrain/config/format_texts.hpp"
+
 namespace dtrain {
 
 Key& Key::only(bool effect, const std::string& when, std::vector<std::string> by) {
@@ -31,11 +33,6 @@ Key& Key::older_runs_had(const std::string& value) {
   return *this;
 }
 
-LossName loss_in_use(const Experiment& e) {
-  if (e.loss.name != LossName::automatic) return e.loss.name;
-  return e.task == Task::multiclass ? LossName::cross_entropy : LossName::bce;
-}
-
 const std::vector<Group>& groups() {
   static const std::vector<Group> all = {
       {"", "The run as a whole."},
@@ -57,16 +54,20 @@ const std::vector<Group>& groups() {
 
 namespace {
 
+std::string channels_default() {
+  const auto grey = [](const NetworkKind& kind) { return kind.image_channels == 1; };
+  return "3, for the " + join_last(names_where(networks(), grey), "and") + " 1";
+}
+
 class Description {
  public:
   explicit Description(Experiment& e) : e_(e) {}
 
   std::vector<Key> all() {
     run();
-    model();
-    loss();
+    for (Key& key : describe_model(e_)) keys_.push_back(std::move(key));
     data();
-    formats();
+    for (Key& key : describe_formats(e_.data)) keys_.push_back(std::move(key));
     split();
     image();
     batch();
@@ -82,12 +83,10 @@ class Description {
     add("name", text_codec(e_.name), "Name of the run; its folder is `output.dir`/name.")
         .default_is("the first file's name without its ending")
         .outside_fingerprint();
-    add("task", choice_codec(e_.task, {"", "multilabel", "multiclass", "segmentation"}),
+    add("task", choice_codec(e_.task),
         "What is asked of the network: several labels at once, one class of several, or a class per pixel.")
-        .default_is(
-            "from `data.format`: image_folder multiclass; nih_cxr14 and chexpert multilabel; csv multilabel with "
-            "`csv.labels` or `csv.separator`, else multiclass; image_mask segmentation; tfrecord and webdataset "
-            "segmentation with a `mask`, else multiclass; synthetic and packed multilabel, with the unet segmentation");
+        .default_is("from `data.format`: " +
+                    default_tasks("multilabel, with " + per_pixel_networks() + " segmentation"));
     add("seed", seed_codec(e_.seed),
         "Seed of initial weights, order of the samples, augmentation, dropout and synthetic data.");
     add("on_nan",
@@ -99,11 +98,11 @@ class Description {
         "ten such steps in a row it ends all the same, and so it does where the loss runs away (docs/errors.md).");
     add("epochs", whole_codec(e_.epochs, {.min = 1, .max = 1000000000}), "Passes over the training part.")
         .outside_fingerprint();
-    add("precision", choice_codec(e_.precision, {"fp32", "tf32", "bf16", "fp16"}),
+    add("precision", choice_codec(e_.precision),
         "Numbers in which the network computes; weights, gradients, loss and sums are float32 with all of them. tf32: "
         "convolutions and matrix products in TF32 on a GPU, on a CPU as fp32; bf16, fp16: in 16 bits, fp16 with a "
         "scaled loss (a step whose gradients overflow is skipped).");
-    add("device", choice_codec(e_.device, {"auto", "cpu", "cuda"}),
+    add("device", choice_codec(e_.device),
         "Where the network runs, one GPU for each rank. auto: on a GPU where this build, the driver and a device allow "
         "it, else on the CPU; `dtrain info` tells why not.");
     add("deterministic", flag_codec(e_.deterministic),
@@ -116,76 +115,38 @@ class Description {
         .outside_fingerprint();
   }
 
-  void model() {
-    ModelOptions& m = e_.model;
-    add("model.name", choice_codec(m.name, {"densenet121", "resnet50", "unet", "small_cnn"}),
-        "The network; the unet is for segmentation and the only one that is.");
-    add("model.outputs", optional_whole_codec(m.outputs, {.min = 1, .max = 1000000}),
-        "Logits per picture, for the unet per pixel; must equal the number of classes in the data.")
-        .default_is("the number of classes in the data");
-    add("model.weights", path_codec(m.weights, PathRule::beside_file),
-        "safetensors file to start from (`scripts/convert_weights` makes one from torchvision's); relative to the file "
-        "that names it.")
-        .default_is("none: a random start");
-    add("model.base_width", whole_codec(m.base_width, {.min = 1, .max = 1024}),
-        "Channels of the first block; 16 times as many at the bridge.")
-        .only(m.name == NetworkName::unet, "`model.name` is unet", {"model.name"});
-    add("model.dropout", real_codec(m.dropout, {.max = 1, .max_open = true}),
-        "Probability of dropping a feature before the dense layer.")
-        .only(m.name == NetworkName::small_cnn, "`model.name` is small_cnn", {"model.name"});
-  }
-
-  void loss() {
-    LossOptions& l = e_.loss;
-    const LossName in_use = loss_in_use(e_);
-    const std::vector<std::string> by = {"loss.name", "task", "data.format", "model.name"};
-    add("loss.name", choice_codec(l.name, {"auto", "bce", "cross_entropy"}),
-        "auto: cross_entropy for multiclass, else bce (binary cross-entropy with logits). bce of a picture is the mean "
-        "over all outputs, for the unet over all pixels too; an unknown label adds 0 to it and no gradient.");
-    add("loss.pos_weight", pos_weight_codec(l),
-        "Factor on the positive term of each output; balanced: negatives ÷ positives of each label in the training "
-        "part.")
-        .only(in_use == LossName::bce, "the loss is bce", by);
-    add("loss.l2_kernels", real_codec(l.l2_kernels, {}),
-        "λ of λ·Σw² over the convolution kernels alone, added to the loss.");
-    add("loss.label_smoothing", real_codec(l.label_smoothing, {.max = 1, .max_open = true}),
-        "Share of the target spread evenly over all classes.")
-        .only(in_use == LossName::cross_entropy, "the loss is cross_entropy", by);
-  }
-
   void data() {
     DataOptions& d = e_.data;
-    const DataFormat f = d.format;
+    const DataFormat& f = *d.format;
+    const bool labels = has_label_file(f);
     const std::vector<std::string> by = {"data.format"};
-    const std::string when_labels = "`data.format` is nih_cxr14, chexpert or csv";
-    add("data.format",
-        choice_codec(d.format, {"image_folder", "nih_cxr14", "chexpert", "csv", "image_mask", "synthetic", "tfrecord",
-                                "webdataset", "packed"}),
+    const std::string when_labels = when_format(has_label_file);
+    const std::string when_files = when_not_generated();
+    add("data.format", row_codec(d.format, data_formats()),
         "How pictures and labels are laid out; docs/data.md shows each.")
         .default_is("must be given");
     add("data.root", path_codec(d.root, PathRule::beside_file),
-        "Folder of the data set, for tfrecord and webdataset also one record file; relative to the file that names it.")
-        .only(f != DataFormat::synthetic, "`data.format` is not synthetic", by)
+        "Folder of the data set, for " + formats_text(has_record_files, "and") +
+            " also one record file; relative to the file that names it.")
+        .only(!f.generated, when_files, by)
         .default_is("must be given")
         .outside_fingerprint();
     add("data.labels", path_codec(d.labels, PathRule::under_root), "Label file, under `data.root`.")
-        .only(has_label_file(d), when_labels, by)
-        .default_is(
-            "must be given; for chexpert train.csv, valid.csv and test.csv, as far as they are there, each the part of "
-            "its name");
-    add("data.on_missing", choice_codec(d.on_missing, {"fail", "skip"}),
+        .only(labels, when_labels, by)
+        .default_is("must be given" + default_label_files());
+    add("data.on_missing", choice_codec(d.on_missing),
         "Rows of the label file whose pictures `data.root` does not hold. fail: the run ends with 66 and lists them; "
         "skip: they are left out and counted, and the run ends only where none is left.")
-        .only(has_label_file(d), when_labels, by)
+        .only(labels, when_labels, by)
         .outside_fingerprint();
     add("data.classes", texts_codec(d.classes, "all"), "The classes to train, in this order: one output each.")
         .only(e_.task != Task::segmentation, "the task is not segmentation", {"task", "data.format", "model.name"});
     add("data.allow_links", flag_codec(d.allow_links),
         "Follow links that lead out of `data.root`, of pictures, record files, shards, label files and lists beneath "
         "it; links that stay beneath it are always followed.")
-        .only(f != DataFormat::synthetic, "`data.format` is not synthetic", by)
+        .only(!f.generated, when_files, by)
         .outside_fingerprint();
-    add("data.distribute", choice_codec(d.distribute, {"samples", "batches"}),
+    add("data.distribute", choice_codec(d.distribute),
         "How a step's samples are dealt to logical ranks. samples: every V-th of the shuffled order; batches: whole "
         "batches in turn.");
     loader();
@@ -195,7 +156,7 @@ class Description {
     LoaderOptions& loader = e_.data.loader;
     const bool parallel = loader.pipeline == Pipeline::parallel;
     const std::string when_parallel = "`data.loader.pipeline` is parallel";
-    const std::string when_records = "`data.format` is tfrecord or webdataset";
+    const std::string when_records = when_format(has_record_files);
     const std::vector<std::string> by_pipeline = {"data.loader.pipeline"};
     const std::vector<std::string> by_format = {"data.format"};
     add("data.loader.threads", whole_codec(loader.threads, {.min = 1, .max = 1024, .word = "auto", .word_value = 0}),
@@ -210,115 +171,33 @@ class Description {
     add("data.loader.interleave", whole_codec(loader.interleave, {.min = 1, .max = 1024}),
         "Records that a process asks the disk for at once, each of whichever file it lies in: the one that is read and "
         "those that come after it, as far as the batches reach that are being made. 1: one after the other.")
-        .effective_when(has_records(e_.data), when_records, by_format)
+        .effective_when(has_record_files(*e_.data.format), when_records, by_format)
         .outside_fingerprint();
     add("data.loader.decompressed_mb", whole_codec(loader.decompressed_mb, {.min = 1, .max = 1'000'000'000}),
         "1e6 bytes that each process holds of record files that are compressed as a whole, all of them together, "
         "decompressed; more is refused.")
-        .effective_when(has_records(e_.data), when_records, by_format)
+        .effective_when(has_record_files(*e_.data.format), when_records, by_format)
         .outside_fingerprint();
-    add("data.loader.cache", choice_codec(loader.cache, {"none", "ram", "device"}),
+    add("data.loader.cache", choice_codec(loader.cache),
         "ram: decoded pictures and masks are kept in memory that the training processes of a host share, and read no "
         "more; device: each process keeps the pictures and masks it has seen, decoded and resized, in memory of the "
         "device that computes, a GPU's or its own, and reads them no more; of `data.augment` only random_window, "
         "hflip, vflip, rot90, mixup and cutmix go with it.")
         .outside_fingerprint();
-    add("data.loader.on_bad_sample", choice_codec(loader.on_bad_sample, {"fail", "replace"}),
+    add("data.loader.on_bad_sample", choice_codec(loader.on_bad_sample),
         "A training sample that cannot be decoded. fail: the run ends with 65; replace: another training sample takes "
         "its place, the same for any number of processes.")
-        .effective_when(e_.data.format != DataFormat::synthetic, "`data.format` is not synthetic", by_format)
+        .effective_when(!e_.data.format->generated, when_not_generated(), by_format)
         .outside_fingerprint();
     add("data.loader.max_bad", whole_codec(loader.max_bad, {.min = 1}),
         "Samples that may be replaced in an epoch, over all processes; one more ends the run with 65.")
         .effective_when(loader.on_bad_sample == BadSample::replace, "`data.loader.on_bad_sample` is replace",
                         {"data.loader.on_bad_sample"})
         .outside_fingerprint();
-    add("data.loader.pipeline", choice_codec(loader.pipeline, {"parallel", "sequential"}),
+    add("data.loader.pipeline", choice_codec(loader.pipeline),
         "sequential: for comparison, as programs without a parallel loader do it: one sample after the other when its "
         "batch is wanted, and each process reads and decodes the samples of all. The same batches, bit for bit.")
         .outside_fingerprint();
-  }
-
-  void formats() {
-    DataOptions& d = e_.data;
-    const std::vector<std::string> by = {"data.format"};
-    const bool csv = d.format == DataFormat::csv;
-    const bool mask = d.format == DataFormat::image_mask;
-    const bool synthetic = d.format == DataFormat::synthetic;
-    const std::string when_csv = "`data.format` is csv";
-    const std::string when_mask = "`data.format` is image_mask";
-    const std::string when_synthetic = "`data.format` is synthetic";
-    const std::vector<std::string> policies = {"ignore", "ones", "zeros"};
-    const bool chexpert = d.format == DataFormat::chexpert;
-    const std::string when_chexpert = "`data.format` is chexpert";
-    add("data.chexpert.uncertain", choice_codec(d.chexpert.uncertain, policies),
-        "What a label of -1 counts as. ignore: unknown, in no loss and no metric; ones: 1; zeros: 0.")
-        .only(chexpert, when_chexpert, by);
-    add("data.chexpert.uncertain_labels",
-        word_map_codec(
-            chexpert_observations(), policies,
-            [&d] {
-              std::map<std::string, int> words;
-              for (const auto& [name, policy] : d.chexpert.uncertain_labels) words[name] = static_cast<int>(policy);
-              return words;
-            },
-            [&d](const std::map<std::string, int>& words) {
-              d.chexpert.uncertain_labels.clear();
-              for (const auto& [name, word] : words) d.chexpert.uncertain_labels[name] = static_cast<Uncertain>(word);
-            }),
-        "The same for single labels, as `{Atelectasis: ones, Edema: ones}`. Replaced whole by later sources.")
-        .only(chexpert, when_chexpert, by);
-    add("data.chexpert.unmentioned",
-        words_codec(
-            {"zeros", "ignore"}, [&d] { return d.chexpert.unmentioned_unknown ? 1 : 0; },
-            [&d](int i) { d.chexpert.unmentioned_unknown = i == 1; }),
-        "What an empty cell counts as, of which the report says nothing. zeros: 0; ignore: unknown.")
-        .only(chexpert, when_chexpert, by);
-    add("data.csv.path", text_codec(d.csv.path), "Column with the picture's path under `data.root`, or its base name.")
-        .only(csv, when_csv, by);
-    add("data.csv.labels", texts_codec(d.csv.labels),
-        "One column per label, each 0, 1 or empty (unknown). Either this or `data.csv.label`.")
-        .only(csv, when_csv, by)
-        .default_is("none");
-    add("data.csv.label", text_codec(d.csv.label),
-        "One column with the class, or with several joined by `data.csv.separator`.")
-        .only(csv, when_csv, by)
-        .default_is("none");
-    add("data.csv.separator", text_codec(d.csv.separator),
-        "What stands between several labels in one field, as \"|\"; spaces around it do not count; goes with "
-        "`data.csv.label`.")
-        .only(csv, when_csv, by)
-        .default_is("none: one class per field");
-    add("data.csv.group", text_codec(d.csv.group), "Column with the patient or another group.")
-        .only(csv, when_csv, by)
-        .default_is("none");
-    add("data.csv.split", text_codec(d.csv.split),
-        "Column with the part of each row: train, valid or test, or another usual word for them; `data.split.valid` or "
-        "`.fold` comes from what trains where it names no validation row.")
-        .only(csv && d.split.files.empty() && d.split.folders.empty(),
-              when_csv + " and neither `data.split.files` nor `data.split.folders` is given",
-              {"data.format", "data.split.files.train", "data.split.files.valid", "data.split.files.test",
-               "data.split.folders.train", "data.split.folders.valid", "data.split.folders.test"})
-        .default_is("none")
-        .older_runs_had("none");
-    add("data.image_mask.images", path_codec(d.image_mask.images, PathRule::name_under_root),
-        "Folder of pictures under `data.root`, or under each sample's folder.")
-        .only(mask, when_mask, by);
-    add("data.image_mask.masks", path_codec(d.image_mask.masks, PathRule::name_under_root),
-        "Folder of masks: paired with the pictures by name without ending, or all masks of a sample's folder, united.")
-        .only(mask, when_mask, by);
-    add("data.image_mask.mask_values", mask_values_codec(d.image_mask.mask_values),
-        "Class 1, 2, … of each pixel value of a mask; values not listed are background. Replaced whole by later "
-        "sources.")
-        .only(has_mask_files(d), "`data.format` is image_mask, or record files have masks",
-              {"data.format", "data.tfrecord.mask", "data.webdataset.mask"})
-        .default_is("`{255: 1}`; in nnU-Net's layout the labels of dataset.json");
-    add("data.synthetic.samples", whole_codec(d.synthetic.samples, {.min = 1, .max = 1000000000}),
-        "Pictures made in memory, with labels that a network can learn.")
-        .only(synthetic, when_synthetic, by);
-    add("data.synthetic.classes", whole_codec(d.synthetic.classes, {.min = 1, .max = 100000}), "Classes among them.")
-        .only(synthetic, when_synthetic, by);
-    for (Key& key : describe_record_files(d)) keys_.push_back(std::move(key));
   }
 
   void split() {
@@ -331,7 +210,7 @@ class Description {
       return std::vector<std::string>{"data.split.files." + part, "data.split.folders." + part};
     };
     const std::string when = "neither `data.split.files.valid` nor `data.split.folders.valid` is given";
-    const bool from_files = e_.data.format != DataFormat::synthetic;
+    const bool from_files = !e_.data.format->generated;
     const RealRange share{.max = 1, .max_open = true};
     std::vector<std::string> valid_by = parts("valid");
     valid_by.push_back("data.split.fold");
@@ -352,7 +231,7 @@ class Description {
     add("data.split.test", real_codec(s.test, share), "Share of all samples for the test part, likewise.")
         .only(open && !s.names("test") && (!told || s.test > 0),
               when + ", nor `data.split.files.test` nor `data.split.folders.test`", test_by);
-    add("data.split.by", choice_codec(s.by, {"sample", "patient", "order"}),
+    add("data.split.by", choice_codec(s.by),
         "patient: all samples of a group fall in one part; order: the last ones of the natural order of names. Where "
         "the data, lists or folders tell parts, sample keeps patients whole too.")
         .only(dealt, when_dealt, dealt_by)
@@ -370,17 +249,17 @@ class Description {
         "Parts and folds of the exact size, with the same share of every class or label. Otherwise who belongs where "
         "follows from the hash of the name alone: adding data moves nobody, and sizes are met on average.")
         .only(dealt && s.by != SplitOptions::By::order, when_dealt + ", and `data.split.by` is not order", seed_by)
-        .effective_when(any && from_files, when_any + ", and `data.format` is not synthetic, whose shares are exact",
+        .effective_when(any && from_files, when_any + ", and " + when_not_generated() + ", whose shares are exact",
                         {"data.split.valid", "data.split.test", "data.split.fold", "data.format"});
     for (const char* part : {"train", "valid", "test"})
       add(std::string("data.split.files.") + part, part_path_codec(s.files, part, PathRule::under_root),
           std::string("List file of the ") + part + " part, one path or base name a line; under `data.root`.")
-          .only(from_files, "`data.format` is not synthetic", {"data.format"})
+          .only(from_files, when_not_generated(), {"data.format"})
           .default_is("none");
     for (const char* part : {"train", "valid", "test"})
       add(std::string("data.split.folders.") + part, part_path_codec(s.folders, part, PathRule::name_under_root),
           std::string("Folder of the ") + part + " part under `data.root`.")
-          .only(from_files, "`data.format` is not synthetic", {"data.format"})
+          .only(from_files, when_not_generated(), {"data.format"})
           .default_is("none");
   }
 
@@ -401,11 +280,11 @@ class Description {
     channels.json_schema = R"({"enum":[1,3]})";
     add("data.image.channels", channels,
         "Channels that the network sees: a grey picture is repeated, a coloured one turned to grey (ITU-R 601).")
-        .default_is("3, for the unet 1");
-    add("data.image.resize", choice_codec(i.resize, {"squash", "pad", "crop"}),
+        .default_is(channels_default());
+    add("data.image.resize", choice_codec(i.resize),
         "squash: to size, aspect lost; pad: to fit inside, the rest filled with zero; crop: to cover, centre cut.")
-        .effective_when(e_.data.format != DataFormat::synthetic,
-                        "`data.format` is not synthetic, whose pictures are made in this size", {"data.format"});
+        .effective_when(!e_.data.format->generated, when_not_generated() + ", whose pictures are made in this size",
+                        {"data.format"});
     add("data.image.range", range_codec(i.range_low, i.range_high),
         "Sample values of the file that become 0 and 1, those beyond are clamped: [0, 4095] for 12 bits kept in 16.")
         .default_is("by the picture's depth: [0, 255] or [0, 65535]");

@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "dtrain/base/rows.hpp"
+#include "dtrain/base/text.hpp"
 #include "dtrain/config/codec.hpp"
 #include "dtrain/config/config.hpp"
 #include "dtrain/config/experiment.hpp"
@@ -17,7 +19,7 @@ struct Key {
   Codec codec;
   std::string doc;                     ///< one sentence, with unit
   std::string default_text;            ///< for the documentation, where the default depends on other keys
-  std::string only_when;               ///< "optimizer.name is sgd"; "" = always has an effect
+  std::string only_when;               ///< "`data.format` is csv"; "" = always has an effect
   bool has_effect = true;              ///< with the experiment's present values
   std::vector<std::string> selectors;  ///< keys that decide has_effect
   /// The same of effective_when().
@@ -34,6 +36,13 @@ struct Key {
       : name(std::move(key)), codec(std::move(its_codec)), doc(std::move(its_doc)) {}
   /// Where it has no effect the key is refused, and neither printed nor in the fingerprint.
   Key& only(bool effect, const std::string& when, std::vector<std::string> by);
+  /// The same of a key that some rows read and others do not; `chosen` is the one that GROUP.name names.
+  template <class Row>
+  Key& only_of(const Row& chosen, const RowList<Row>& rows) {
+    const size_t dot = name.find('.');
+    const std::string own = name.substr(dot + 1), selector = name.substr(0, dot) + ".name";
+    return only(reads(chosen, own), "`" + selector + "` is " + join_last(readers_of(rows, own), "or"), {selector});
+  }
   /// Where it has no effect any value but its default is refused. Its default is accepted and printed, as it was in the
   /// configurations of runs from before this was asked for: they load as they are, and keep their fingerprint. Not for
   /// a matter of ranks or of the machine: one file serves a laptop and a cluster.
@@ -46,11 +55,13 @@ struct Key {
 
 /// Every key, in the order of the documentation. `experiment` must outlive the result; has_effect is as of this call.
 std::vector<Key> describe(Experiment& experiment);
+/// Of these model and loss.
+std::vector<Key> describe_model(Experiment& experiment);
 /// Its last part: optimizer, schedule, distributed, checkpoint, output.
 std::vector<Key> describe_training(Experiment& experiment);
 
-/// Of these the keys of record files: data.tfrecord and data.webdataset.
-std::vector<Key> describe_record_files(DataOptions& data);
+/// Of these the keys of single formats: data.csv, data.tfrecord and so on.
+std::vector<Key> describe_formats(DataOptions& data);
 
 /// Of these data.augment.
 std::vector<Key> describe_augmentation(AugmentOptions& augment, const ImageOptions& image);
@@ -66,8 +77,5 @@ const std::vector<Group>& groups();
 ConfigDifferences config_differences(const std::vector<Key>& keys, const std::map<std::string, std::string>& then,
                                      const std::map<std::string, std::string>& now,
                                      const std::vector<std::string>& may_differ);
-
-/// The loss that `auto` stands for; the same as loss.name where that is not auto.
-LossName loss_in_use(const Experiment& experiment);
 
 }  // namespace dtrain

@@ -1,11 +1,38 @@
 // The keys of how a network is trained; what is trained on what is in schema.cpp.
+#include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "dtrain/config/schema.hpp"
+#include "dtrain/metrics/options.hpp"
 
 namespace dtrain {
 
 namespace {
+
+// The default of each optimizer that reads the key, those with one value together.
+std::string optimizer_defaults(const std::string& key,
+                               const std::function<std::string(const OptimizerKind&)>& value_of) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> values;
+  for (const OptimizerKind* kind : optimizers()) {
+    if (!reads(*kind, key)) continue;
+    const std::string own = value_of(*kind);
+    auto same = std::find_if(values.begin(), values.end(), [&](const auto& value) { return value.first == own; });
+    if (same == values.end()) same = values.insert(same, {own, {}});
+    same->second.push_back(kind->name);
+  }
+  std::vector<std::string> parts;
+  for (const auto& [value, names] : values) parts.push_back(value + " for " + join_last(names, "and"));
+  return join(parts, ", ");
+}
+
+// Of those that are better when smaller, beside the loss: " or NAME" each.
+std::string smaller_metrics() {
+  std::string names;
+  for (const Metric& metric : all_metrics())
+    if (!metric.larger_is_better) names += " or " + metric.name;
+  return names;
+}
 
 class TrainingDescription {
  public:
@@ -26,31 +53,31 @@ class TrainingDescription {
 
   void optimizer() {
     OptimizerOptions& o = e_.optimizer;
-    const std::vector<std::string> by = {"optimizer.name"};
-    const bool sgd = o.name == OptimizerName::sgd;
-    const bool adam = o.name == OptimizerName::adam || o.name == OptimizerName::adamw;
-    add("optimizer.name", choice_codec(o.name, {"sgd", "adam", "adamw", "adagrad", "adadelta"}),
-        "The rule that turns gradients into updates.");
+    add("optimizer.name", row_codec(o.kind, optimizers()), "The rule that turns gradients into updates.");
     add("optimizer.learning_rate", real_codec(o.learning_rate, {.min_open = true}),
         "Base rate, before it is scaled with the logical ranks.");
     add("optimizer.weight_decay", real_codec(o.weight_decay, {}),
-        "adamw: decoupled from the gradient; others: times the weight, added to the gradient.");
+        join_last(names_where(optimizers(), std::mem_fn(&OptimizerKind::decoupled_decay)), "and") +
+            ": decoupled from the gradient; others: times the weight, added to the gradient.");
     add("optimizer.clip_norm", real_codec(o.clip_norm, {.min_open = true, .word = "none"}),
         "Largest norm of the gradient over all parameters; a larger one is scaled down to it.");
     add("optimizer.momentum", real_codec(o.momentum, {.max = 1, .max_open = true}),
         "u ← momentum · u + gradient, weight ← weight − rate · u.")
-        .only(sgd, "`optimizer.name` is sgd", by);
+        .only_of(*o.kind, optimizers());
     add("optimizer.nesterov", flag_codec(o.nesterov), "Nesterov's form of momentum; needs `optimizer.momentum` > 0.")
-        .only(sgd, "`optimizer.name` is sgd", by);
+        .only_of(*o.kind, optimizers());
     add("optimizer.betas", two_reals_codec(o.beta1, o.beta2, {.max = 1, .max_open = true}),
-        "Decay of the running means of the gradient and of its square.")
-        .only(adam, "`optimizer.name` is adam or adamw", by);
+        "β1 and β2 of the optimizer's paper: what its running means of the gradient, or of its square, keep.")
+        .only_of(*o.kind, optimizers())
+        .default_is(optimizer_defaults("betas", [&o](const OptimizerKind& kind) {
+          return "[" + shortest(o.beta1) + ", " + shortest(kind.beta2) + "]";
+        }));
     add("optimizer.eps", real_codec(o.eps, {.min_open = true}), "Added to the denominator.")
-        .only(!sgd, "`optimizer.name` is adam, adamw, adagrad or adadelta", by)
-        .default_is("1e-08 for adam and adamw, 1e-10 for adagrad, 1e-06 for adadelta");
+        .only_of(*o.kind, optimizers())
+        .default_is(optimizer_defaults("eps", [](const OptimizerKind& kind) { return shortest(kind.eps); }));
     add("optimizer.rho", real_codec(o.rho, {.max = 1, .max_open = true}),
         "Decay of the running mean of squared gradients.")
-        .only(o.name == OptimizerName::adadelta, "`optimizer.name` is adadelta", by);
+        .only_of(*o.kind, optimizers());
   }
 
   void schedule() {
@@ -60,7 +87,7 @@ class TrainingDescription {
     const bool step = d.name == DecayName::step;
     const bool multistep = d.name == DecayName::multistep;
     const bool plateau = d.name == DecayName::plateau;
-    add("schedule.scale_with_ranks", choice_codec(s.scale_with_ranks, {"linear", "sqrt", "two_thirds", "none"}),
+    add("schedule.scale_with_ranks", choice_codec(s.scale_with_ranks),
         "Scaled rate = base × V, × √V, × V^(2/3) or × 1 for V logical ranks. With `batch.global` only none.")
         .default_is("linear with `batch.per_rank`, none with `batch.global`");
     add("schedule.warmup", length_codec(s.warmup, {.none = true}),
@@ -68,8 +95,7 @@ class TrainingDescription {
         .effective_when(s.scale_with_ranks != RankScaling::none || d.name != DecayName::constant,
                         "`schedule.scale_with_ranks` is not none or `schedule.decay.name` is not constant",
                         {"schedule.scale_with_ranks", "schedule.decay.name", "batch.global"});
-    add("schedule.decay.name", choice_codec(d.name, {"constant", "step", "multistep", "cosine", "plateau"}),
-        "How the scaled rate falls.");
+    add("schedule.decay.name", choice_codec(d.name), "How the scaled rate falls.");
     add("schedule.decay.factor", real_codec(d.factor, {.max = 1, .min_open = true}),
         "The rate times this at each step, milestone or plateau.")
         .only(step || multistep || plateau, "`schedule.decay.name` is step, multistep or plateau", by);
@@ -96,7 +122,7 @@ class TrainingDescription {
     add("distributed.threads", whole_codec(d.threads, {.min = 1, .max = 1024}),
         "Threads per process inside one operation; part of what the bits depend on, so never derived from the "
         "machine.");
-    add("distributed.backend", choice_codec(d.backend, {"auto", "nccl", "mpi", "serial"}),
+    add("distributed.backend", choice_codec(d.backend),
         "What carries gradients between ranks. auto: under a launcher nccl between GPUs and mpi between CPUs, else "
         "serial.")
         .outside_fingerprint();
@@ -104,11 +130,11 @@ class TrainingDescription {
         "Ranks of one host may share its GPUs, to rehearse a job of many GPUs on few; needs `distributed.backend: "
         "mpi`.")
         .outside_fingerprint();
-    add("distributed.reduction", choice_codec(d.reduction, {"canonical", "ring", "fastest", "root_cpu"}),
+    add("distributed.reduction", choice_codec(d.reduction),
         "How gradients are added up over ranks. canonical: one fixed tree over logical ranks, the same bits on any "
         "number of processes; ring: neighbours only; fastest: the own all-reduce of MPI or NCCL; root_cpu: by rank 0 "
         "after backward, the baseline. The last three give other bits with another number of processes.");
-    add("distributed.intra_host", choice_codec(d.intra_host, {"auto", "network"}),
+    add("distributed.intra_host", choice_codec(d.intra_host),
         "How ranks of one host reach each other. auto: shared memory where /dev/shm has room; network: through MPI's "
         "TCP, to rehearse a cluster on one host.")
         .outside_fingerprint();
@@ -145,12 +171,13 @@ class TrainingDescription {
     add("checkpoint.best.monitor", text_codec(c.best_monitor),
         "Column of epochs.csv that decides which weights become best.safetensors; of epochs with one value the lowest "
         "validation loss does.")
-        .default_is("by task: valid.auroc, valid.accuracy (multiclass) or valid.iou (segmentation)");
+        .default_is("by task: " + default_monitor(Task::multilabel) + ", " + default_monitor(Task::multiclass) +
+                    " (multiclass) or " + default_monitor(Task::segmentation) + " (segmentation)");
     add("checkpoint.best.mode",
         words_codec(
             {"max", "min"}, [&c] { return c.best_is_max ? 0 : 1; }, [&c](int i) { c.best_is_max = i == 0; }),
         "Whether the largest or the smallest value is best.")
-        .default_is("min for a loss, else max");
+        .default_is("min for a loss" + smaller_metrics() + ", else max");
     add("output.dir", path_codec(e_.output_dir, PathRule::working_directory),
         "Folder of run folders; relative to the working directory.")
         .default_is("runs")

@@ -139,7 +139,9 @@ class Collector {
   void group(const std::string& prefix, const YamlNode& map) {
     for (const YamlNode::Entry& child : map.entries) {
       const std::string key = prefix.empty() ? child.key : prefix + "." + child.key;
-      if (child.key.find('.') != std::string::npos) {
+      if (child.key.find(':') != std::string::npos) {
+        problem(child.place, unknown(key));
+      } else if (child.key.find('.') != std::string::npos) {
         const std::string nest =
             leaves_.contains(key) ? " (nest it: '" + last_of(key) + "' inside '" + parent_of(key) + "')" : "";
         problem(child.place, "unknown key '" + shown(key) + "'" + nest);
@@ -173,7 +175,7 @@ class Collector {
     const std::string head = "unknown key '" + shown(key) + "'";
     if (const size_t colon = word.find(':'); colon != std::string::npos)  // {a:1} is one word of YAML
       return head + "; YAML wants a space behind the colon: '" +
-             shown(word.substr(0, colon) + ": " + word.substr(colon + 1)) + "'";
+             shown(key.substr(begin, colon) + ": " + key.substr(begin + colon + 1)) + "'";
     constexpr size_t kLongest = 256;  // beyond, it is nobody's habit
     if (key.size() > kLongest || word.size() > 64) return head;
     if (const Habit* habit = habit_behind(key))
@@ -188,13 +190,14 @@ class Collector {
       const std::string full = (group.empty() ? "" : group + ".") + near;
       return " (did you mean '" + (leaves_.contains(full + rest) ? full + rest : full) + "'?)";
     }
-    if (word.size() < 4) return "";  // too short to be near anything by more than chance
     std::vector<std::string> ends;
     for (const std::string& leaf : leaves_) ends.push_back(last_of(leaf));
-    const std::string near = nearest_word(word, ends);
+    const bool too_short = word.size() < 4;  // to be near anything by more than chance
+    const std::string near = too_short ? "" : nearest_word(word, ends);
     for (const std::string& leaf : leaves_)
       if (!near.empty() && last_of(leaf) == near) return " (did you mean '" + leaf + "'?)";
-    return "";
+    return group.empty() ? "; dtrain --print-schema=markdown lists all keys"
+                         : "; the keys of " + group + " are " + shown_children(group);
   }
 
   Settings& out_;

@@ -251,8 +251,8 @@ class TreeBuilder : public YAML::EventHandler {
       problems_.push_back(
           {node.place, "'<<' merges are refused; write the keys out, or use an alias for a whole value"});
     } else if (const auto [first, fresh] = parent.seen.emplace(node.text, node.place); !fresh) {
-      problems_.push_back(
-          {node.place, "duplicate key '" + node.text + "', which stands at " + first->second.text() + " already"});
+      problems_.push_back({node.place, "duplicate key '" + node.text + "', which stands at " + first->second.text() +
+                                           " already; keep one"});
     } else {
       parent.key = node.text;
     }
@@ -269,12 +269,41 @@ class TreeBuilder : public YAML::EventHandler {
   int documents_ = 0;
 };
 
+// The innermost `bracket` that is open at the end of the text, beyond quotes and comments; none: `otherwise`, which is
+// where the parser noticed, often the last line.
+size_t open_bracket(std::string_view text, char bracket, size_t otherwise) {
+  const auto begins_word = [&](size_t i) {
+    return i == 0 || std::string_view(" \t\r\n[{,:").find(text[i - 1]) != std::string_view::npos;
+  };
+  std::vector<size_t> open;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '#' && begins_word(i)) {
+      i = std::min(text.find('\n', i), text.size());
+    } else if ((c == '"' || c == '\'') && begins_word(i)) {
+      for (++i; i < text.size() && text[i] != c; ++i)
+        if (c == '"' && text[i] == '\\') ++i;
+    } else if ((c == '[' || c == '{') && begins_word(i)) {
+      open.push_back(i);
+    } else if ((c == ']' || c == '}') && !open.empty()) {
+      open.pop_back();
+    }
+  }
+  for (; !open.empty(); open.pop_back())
+    if (text[open.back()] == bracket) return open.back();
+  return otherwise;
+}
+
+constexpr const char* kOpenList = "end of sequence flow not found";
+constexpr const char* kOpenGroup = "end of map flow not found";
+
 std::string syntax_sentence(const YAML::Exception& error, bool tab) {
   std::string sentence = "not valid YAML: ";
   if (tab) return sentence + "a tab in the indentation; YAML wants spaces";
   if (error.msg == "bad file") return sentence + "a bracket or brace is not closed";
-  if (error.msg == "end of sequence flow not found") return sentence + "this '[' is not closed";
-  if (error.msg == "end of map flow not found") return sentence + "this '{' is not closed";
+  if (error.msg == kOpenList) return sentence + "this '[' is not closed by ']'; comments begin with '#'";
+  if (error.msg == kOpenGroup) return sentence + "this '{' is not closed by '}'; comments begin with '#'";
+  if (error.msg == "illegal flow end") return sentence + "nothing that is open ends here; look at the brackets before";
   if (error.msg == "illegal EOF in scalar") return sentence + "the quote before is not closed";
   if (error.msg == "illegal map value")
     return sentence + "a ':' where none can stand; quote a text that holds ': ', and check the indentation";
@@ -296,7 +325,9 @@ std::optional<YamlNode> parse_yaml(std::string_view text, const YamlSource& sour
   } catch (const Stop& stop) {
     problems.push_back({builder.place_at(stop.offset), stop.sentence});
   } catch (const YAML::Exception& error) {
-    const size_t offset = builder.offset_of(error.mark);
+    const bool open = error.msg == kOpenList || error.msg == kOpenGroup;
+    const size_t noticed = builder.offset_of(error.mark);
+    const size_t offset = open ? open_bracket(text, error.msg == kOpenList ? '[' : '{', noticed) : noticed;
     problems.push_back({builder.place_at(offset), syntax_sentence(error, builder.tab_indents(offset))});
   }
   return std::nullopt;

@@ -7,19 +7,10 @@
 #include <vector>
 
 #include "dtrain/base/task.hpp"
+#include "dtrain/base/words.hpp"
+#include "dtrain/data/format.hpp"
 
 namespace dtrain {
-
-enum class DataFormat { image_folder, nih_cxr14, chexpert, csv, image_mask, synthetic, tfrecord, webdataset, packed };
-
-/// The 14 labels of ChestX-ray14 (nih_cxr14), in the usual order: their classes.
-inline const std::vector<std::string>& nih_findings() {
-  static const std::vector<std::string> kFindings = {
-      "Atelectasis", "Cardiomegaly", "Effusion",           "Infiltration",  "Mass",
-      "Nodule",      "Pneumonia",    "Pneumothorax",       "Consolidation", "Edema",
-      "Emphysema",   "Fibrosis",     "Pleural_Thickening", "Hernia"};
-  return kFindings;
-}
 
 /// The 14 observations of CheXpert (chexpert), in the order of its label files: their classes.
 inline const std::vector<std::string>& chexpert_observations() {
@@ -41,11 +32,20 @@ enum class Uncertain {
   zeros,
 };
 
+template <>
+inline constexpr auto kWordsOf<Uncertain> = std::to_array<Word<Uncertain>>({{Uncertain::ignore, "ignore"},
+                                                                            {Uncertain::ones, "ones"},
+                                                                            {Uncertain::zeros, "zeros"}});
+
 /// What becomes of the rows of a label file whose pictures data.root does not hold.
 enum class OnMissing {
   fail,
   skip,  ///< left out and counted; an error where none is left
 };
+
+template <>
+inline constexpr auto kWordsOf<OnMissing> = std::to_array<Word<OnMissing>>({{OnMissing::fail, "fail"},
+                                                                            {OnMissing::skip, "skip"}});
 
 /// `data.chexpert:`, for format chexpert.
 struct ChexpertOptions {
@@ -116,7 +116,15 @@ struct SplitOptions {
   bool names(const std::string& part) const { return files.contains(part) || folders.contains(part); }
 };
 
+template <>
+inline constexpr auto kWordsOf<SplitOptions::By> = std::to_array<Word<SplitOptions::By>>(
+    {{SplitOptions::By::sample, "sample"}, {SplitOptions::By::patient, "patient"}, {SplitOptions::By::order, "order"}});
+
 enum class Resize { squash, pad, crop };
+
+template <>
+inline constexpr auto kWordsOf<Resize> =
+    std::to_array<Word<Resize>>({{Resize::squash, "squash"}, {Resize::pad, "pad"}, {Resize::crop, "crop"}});
 
 /// `data.image:`
 struct ImageOptions {
@@ -130,13 +138,21 @@ struct ImageOptions {
   /// from 0 to white, 255 or 65535 by the picture's own depth.
   double range_low = 0;
   double range_high = 0;
-  std::vector<double> mean;  ///< of pixels in [0, 1], one per channel; empty: ImageNet's for 3, 0.5 for 1
+  std::vector<double> mean;  ///< of pixels in [0, 1], one per channel; empty: usual_mean()
   std::vector<double> std;
 
   /// Of what the network sees.
   int64_t seen_height() const { return window_height > 0 ? window_height : height; }
   int64_t seen_width() const { return window_width > 0 ? window_width : width; }
 };
+
+/// Mean and standard deviation where none are given: ImageNet's for 3 channels, as torchvision's networks expect.
+inline std::vector<double> usual_mean(int64_t channels) {
+  return channels == 3 ? std::vector<double>{0.485, 0.456, 0.406} : std::vector<double>{0.5};
+}
+inline std::vector<double> usual_std(int64_t channels) {
+  return channels == 3 ? std::vector<double>{0.229, 0.224, 0.225} : std::vector<double>{0.5};
+}
 
 /// `data.augment:`, for the training part alone. Everything is off by default; docs/data.md tells sensible values.
 /// "[-x, x]" and the like: each sample draws its own value, evenly, in every epoch.
@@ -191,6 +207,11 @@ enum class PictureKeep {
   device,  ///< in the memory of the device that computes: a GPU's, or this process's own
 };
 
+template <>
+inline constexpr auto kWordsOf<PictureKeep> = std::to_array<Word<PictureKeep>>({{PictureKeep::none, "none"},
+                                                                                {PictureKeep::ram, "ram"},
+                                                                                {PictureKeep::device, "device"}});
+
 /// What happens to a training sample that cannot be decoded. One of the validation or test part always fails: a metric
 /// over other samples than those of its set is another metric.
 enum class BadSample {
@@ -198,12 +219,20 @@ enum class BadSample {
   replace,  ///< another sample of the training part takes its place
 };
 
+template <>
+inline constexpr auto kWordsOf<BadSample> = std::to_array<Word<BadSample>>({{BadSample::fail, "fail"},
+                                                                            {BadSample::replace, "replace"}});
+
 /// How samples become batches. Both ways give the same bits.
 enum class Pipeline {
   parallel,    ///< each process makes its own samples, on threads beside the one that computes
   sequential,  ///< for comparison, as it was done: one sample after the other when a batch is wanted, and each process
                ///< reads and decodes those of all others too
 };
+
+template <>
+inline constexpr auto kWordsOf<Pipeline> = std::to_array<Word<Pipeline>>({{Pipeline::parallel, "parallel"},
+                                                                          {Pipeline::sequential, "sequential"}});
 
 /// `data.loader:`
 struct LoaderOptions {
@@ -220,12 +249,16 @@ struct LoaderOptions {
 
 enum class Distribute { samples, batches };
 
+template <>
+inline constexpr auto kWordsOf<Distribute> = std::to_array<Word<Distribute>>({{Distribute::samples, "samples"},
+                                                                              {Distribute::batches, "batches"}});
+
 /// `data:` of the configuration.
 struct DataOptions {
-  DataFormat format = DataFormat::image_folder;
-  std::string root;    ///< absolute
-  std::string labels;  ///< absolute; nih_cxr14, csv and chexpert, where "" = the official lists under root
-  OnMissing on_missing = OnMissing::fail;  ///< has_label_file() alone
+  const DataFormat* format = &image_folder_format();  ///< one of data_formats(), never null
+  std::string root;                                   ///< absolute
+  std::string labels;                                 ///< absolute; of formats with a label file
+  OnMissing on_missing = OnMissing::fail;             ///< of formats with a label file alone
   ChexpertOptions chexpert;
   CsvOptions csv;
   ImageMaskOptions image_mask;
@@ -241,44 +274,16 @@ struct DataOptions {
   bool allow_links = false;  ///< follow links that lead out of root
 };
 
-/// A CSV file tells pictures and labels.
-inline bool has_label_file(const DataOptions& data) {
-  return data.format == DataFormat::nih_cxr14 || data.format == DataFormat::chexpert || data.format == DataFormat::csv;
-}
-
-/// The samples lie in record files.
-inline bool has_records(const DataOptions& data) {
-  return data.format == DataFormat::tfrecord || data.format == DataFormat::webdataset;
-}
-
 /// The data are pictures with masks on disk, whose pixels image_mask.mask_values turns into classes.
 inline bool has_mask_files(const DataOptions& data) {
-  return data.format == DataFormat::image_mask ||
-         (data.format == DataFormat::tfrecord && !data.tfrecord.mask.empty()) ||
-         (data.format == DataFormat::webdataset && !data.webdataset.mask.empty());
+  return data.format->has_masks != nullptr && data.format->has_masks(data);
 }
 
-/// The task that the samples of a format are for, as far as the configuration tells; record files can hold lists of
-/// labels too. None for packed shards, whose manifest tells, and for generated pictures, which are made for any.
+/// The task that the samples are for, as far as the configuration tells. None where the data tell (packed shards), or
+/// where it is as one likes (generated pictures).
 inline std::optional<Task> natural_task(const DataOptions& data) {
-  switch (data.format) {
-    case DataFormat::image_folder:
-      return Task::multiclass;
-    case DataFormat::nih_cxr14:
-    case DataFormat::chexpert:
-      return Task::multilabel;
-    case DataFormat::csv:
-      return data.csv.labels.empty() && data.csv.separator.empty() ? Task::multiclass : Task::multilabel;
-    case DataFormat::image_mask:
-      return Task::segmentation;
-    case DataFormat::tfrecord:
-    case DataFormat::webdataset:
-      return has_mask_files(data) ? Task::segmentation : Task::multiclass;
-    case DataFormat::packed:
-    case DataFormat::synthetic:
-      break;
-  }
-  return std::nullopt;
+  const std::vector<Task> tasks = data.format->tasks(data);
+  return tasks.empty() ? std::nullopt : std::optional(tasks.front());
 }
 
 /// `batch:` of the configuration.

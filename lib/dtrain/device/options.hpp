@@ -1,4 +1,5 @@
 #pragma once
+#include "dtrain/base/words.hpp"
 
 namespace dtrain {
 
@@ -8,5 +9,10 @@ enum class DeviceChoice {
   cpu,
   cuda,  ///< a GPU, or an error that says why not
 };
+
+template <>
+inline constexpr auto kWordsOf<DeviceChoice> = std::to_array<Word<DeviceChoice>>({{DeviceChoice::automatic, "auto"},
+                                                                                  {DeviceChoice::cpu, "cpu"},
+                                                                                  {DeviceChoice::cuda, "cuda"}});
 
 }  // namespace dtrain

@@ -22,17 +22,18 @@ struct UpdateSlices {
 struct UpdateFactors {
   float scale = 1;            ///< of every gradient, by clipping
   float decay = 0;            ///< coupled weight decay
-  float keep = 1;             ///< w is multiplied by this first: adamw's decoupled weight decay
+  float keep = 1;             ///< w is multiplied by this first: decoupled weight decay
   float rate = 0;             ///< learning rate; adam: divided by 1 − beta1^updates
   float momentum = 0;         ///< sgd
-  float mean_in = 0;          ///< adam: 1 − beta1
+  float mean_in = 0;          ///< adam: 1 − beta1, lion: 1 − beta2
+  float direction_in = 0;     ///< lion: 1 − beta1
   float square_keep = 0;      ///< adam: beta2, adadelta: rho
   float square_in = 0;        ///< 1 − square_keep
   float root_correction = 1;  ///< adam: √(1 − beta2^updates)
   float eps = 0;
 };
 
-enum class UpdateRule { sgd, momentum, nesterov, adam, adagrad, adadelta };
+enum class UpdateRule { sgd, momentum, nesterov, adam, adagrad, adadelta, lion };
 
 // A rule changes a weight and up to two values of state, `kStates` of them, by a gradient. constexpr is what lets nvcc
 // compile it for the device too.
@@ -105,6 +106,19 @@ struct AdadeltaRule {
   }
 };
 
+/// c ← m + direction_in·(g − m), w ← keep·w − rate·sign(c), m ← m + mean_in·(g − m); sign(0) = 0, and not a number
+/// stays what it is.
+struct LionRule {
+  static constexpr int kStates = 1;
+  UpdateFactors f;
+  constexpr void operator()(float gradient, float& w, float& m, float&) const {
+    const float g = f.scale * gradient + f.decay * w;
+    const float c = m + f.direction_in * (g - m);
+    w = f.keep * w - f.rate * (c > 0 ? 1 : c < 0 ? -1 : c);
+    m += f.mean_in * (g - m);
+  }
+};
+
 /// Calls `use` with the rule of that name.
 template <typename Use>
 [[gnu::always_inline]] inline void with_rule(UpdateRule rule, const UpdateFactors& factors, Use&& use) {
@@ -121,6 +135,8 @@ template <typename Use>
       return use(AdagradRule{factors});
     case UpdateRule::adadelta:
       return use(AdadeltaRule{factors});
+    case UpdateRule::lion:
+      return use(LionRule{factors});
   }
 }
 

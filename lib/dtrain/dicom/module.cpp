@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "dtrain/base/module_stamp.hpp"
-#include "dtrain/io/dicom_module.hpp"
+#include "dtrain/io/pictures/dicom_module.hpp"
 
 namespace dtrain {
 

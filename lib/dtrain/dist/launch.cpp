@@ -1,8 +1,5 @@
 #include "dtrain/dist/launch.hpp"
 
-#include <sched.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
@@ -53,47 +50,6 @@ std::string binding_warning(const Launch& launch, const std::string& rank, int64
          (launch.by_srun ? "srun --cpus-per-task=" + std::to_string(std::max(wanted, given)) +
                                " gives more, --cpu-bind=none lets ranks use what is idle"
                          : "mpirun --bind-to none is faster");
-}
-
-std::vector<int> bound_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  std::vector<int> cores;
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return {0};
-  for (int core = 0; core < CPU_SETSIZE; ++core)
-    if (CPU_ISSET(static_cast<size_t>(core), &set)) cores.push_back(core);
-  return cores;
-}
-
-std::string core_ranges(const std::vector<int>& cores) {
-  std::string out;
-  for (size_t i = 0; i < cores.size();) {
-    size_t j = i;
-    while (j + 1 < cores.size() && cores[j + 1] == cores[j] + 1) ++j;
-    if (!out.empty()) out += ",";
-    out += std::to_string(cores[i]);
-    if (j > i) out += "-" + std::to_string(cores[j]);
-    i = j + 1;
-  }
-  return out;
-}
-
-std::vector<int> read_core_ranges(const std::string& text) {
-  std::vector<int> cores;
-  if (text.empty()) return cores;
-  for (const std::string& part : split_text(text, ',')) {
-    const size_t dash = part.find('-');
-    const int first = std::atoi(part.c_str());
-    const int last = dash == std::string::npos ? first : std::atoi(part.c_str() + dash + 1);
-    for (int core = first; core <= last; ++core) cores.push_back(core);
-  }
-  return cores;
-}
-
-std::string host_name() {
-  char name[256] = {};
-  if (gethostname(name, sizeof name - 1) != 0) return "localhost";
-  return name;
 }
 
 }  // namespace dtrain

@@ -2,7 +2,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <vector>
 
 namespace dtrain {
 
@@ -23,16 +22,5 @@ Launch read_launch();
 
 /// The warning about rank `rank`, bound to `cores` cores, with what frees it; "" where it has the `wanted` cores.
 std::string binding_warning(const Launch& launch, const std::string& rank, int64_t cores, int64_t wanted);
-
-/// Numbers of the cores this process may run on.
-std::vector<int> bound_cores();
-
-/// "0-3,8": core numbers as ranges.
-std::string core_ranges(const std::vector<int>& cores);
-/// The way back: the numbers in such a text, ascending.
-std::vector<int> read_core_ranges(const std::string& text);
-
-/// This machine's host name.
-std::string host_name();
 
 }  // namespace dtrain

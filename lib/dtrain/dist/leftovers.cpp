@@ -9,7 +9,7 @@
 #include <fstream>
 #include <optional>
 
-#include "dtrain/dist/launch.hpp"
+#include "dtrain/base/host.hpp"
 
 namespace dtrain {
 

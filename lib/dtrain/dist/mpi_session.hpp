@@ -4,7 +4,7 @@
 
 #include "dtrain/dist/communicator.hpp"
 #include "dtrain/dist/options.hpp"
-#include "dtrain/dist/peer_link.hpp"
+#include "dtrain/watch/peer_link.hpp"
 
 namespace dtrain {
 

@@ -1,10 +1,17 @@
 #pragma once
 #include <cstdint>
 
+#include "dtrain/base/words.hpp"
+#include "dtrain/watch/options.hpp"
+
 namespace dtrain {
 
 /// What carries gradients between ranks.
 enum class Backend { automatic, nccl, mpi, serial };
+
+template <>
+inline constexpr auto kWordsOf<Backend> = std::to_array<Word<Backend>>(
+    {{Backend::automatic, "auto"}, {Backend::nccl, "nccl"}, {Backend::mpi, "mpi"}, {Backend::serial, "serial"}});
 
 /// How gradients are added up over ranks.
 enum class Reduction {
@@ -14,17 +21,21 @@ enum class Reduction {
   root_cpu,   ///< gathered, added up and sent back by rank 0 after backward: the baseline
 };
 
+template <>
+inline constexpr auto kWordsOf<Reduction> = std::to_array<Word<Reduction>>({{Reduction::canonical, "canonical"},
+                                                                            {Reduction::ring, "ring"},
+                                                                            {Reduction::fastest, "fastest"},
+                                                                            {Reduction::root_cpu, "root_cpu"}});
+
 /// How ranks of one host reach each other.
 enum class IntraHost {
   automatic,  ///< shared memory where there is room for it
   network,    ///< every byte through MPI's network transport, as if each rank had a host of its own
 };
 
-/// `distributed.watchdog`, in seconds without progress; infinity = off.
-struct WatchLimits {
-  double warn_s = 30;    ///< one warning names the rank that is behind; above abort_s there is none
-  double abort_s = 600;  ///< the job ends with 76
-};
+template <>
+inline constexpr auto kWordsOf<IntraHost> = std::to_array<Word<IntraHost>>({{IntraHost::automatic, "auto"},
+                                                                            {IntraHost::network, "network"}});
 
 /// `distributed:` of the configuration.
 struct DistributedOptions {

@@ -2,7 +2,7 @@
 #include <memory>
 
 #include "dtrain/dist/communicator.hpp"
-#include "dtrain/dist/watchdog.hpp"
+#include "dtrain/watch/watchdog.hpp"
 
 namespace dtrain {
 

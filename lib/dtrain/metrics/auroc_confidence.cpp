@@ -113,13 +113,6 @@ std::string one_sided(const std::vector<Output>& facts, const std::string& noun)
   return "";
 }
 
-Interval on_logit_scale(double centre, double variance, double quantile) {
-  const double middle = std::log(centre / (1 - centre));
-  const double half = quantile * std::sqrt(variance) / (centre * (1 - centre));
-  const auto back = [](double x) { return 1 / (1 + std::exp(-x)); };
-  return {back(middle - half), back(middle + half), ""};
-}
-
 }  // namespace
 
 double obuchowski_variance(const AurocParts& parts) {
@@ -168,7 +161,7 @@ Confidence auroc_confidence(std::span<const AurocParts> outputs, const std::stri
       confidence.no_interval = "the scores do not vary";
       return confidence;
     }
-    Interval estimated = on_logit_scale(centre, variance, t_quantile(degrees_of(shares)));
+    Interval estimated = logit_interval(centre, variance, t_quantile(degrees_of(shares)));
     if (groups_against(outputs, high) < kLeastGroups) {
       if (high) estimated.low = std::min(estimated.low, interval.low);
       if (!high) estimated.high = std::max(estimated.high, interval.high);

@@ -68,6 +68,13 @@ Interval wilson(double share, double trials, double quantile) {
   return {std::clamp(centre - half, 0.0, share), std::clamp(centre + half, share, 1.0), "Wilson"};
 }
 
+Interval logit_interval(double centre, double variance, double quantile) {
+  const double middle = std::log(centre / (1 - centre));
+  const double half = quantile * std::sqrt(variance) / (centre * (1 - centre));
+  const auto back = [](double x) { return 1 / (1 + std::exp(-x)); };
+  return {back(middle - half), back(middle + half), ""};
+}
+
 // An area A has the variance A (1 - A) (1 + k (1 - A) / (2 - A) + k A / (1 + A)) / (m n), k = (m + n) / 2 - 1; the edge
 // is where 1 - A is as large as the normal quantile times its root.
 double newcombe_edge(int64_t positives, int64_t negatives) {

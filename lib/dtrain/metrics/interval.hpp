@@ -18,7 +18,7 @@ struct Groups {
 struct Interval {
   double low = 0;
   double high = 1;
-  std::string method;  ///< "DeLong", "Obuchowski", "Newcombe", "Wilson", "clustered Wilson"
+  std::string method;  ///< "DeLong", "Obuchowski", "Newcombe", "Wilson", "clustered Wilson", "infinitesimal jackknife"
 };
 
 /// How sure a figure is.
@@ -49,6 +49,10 @@ int64_t degrees_of(std::span<const double> shares);
 /// Wilson's score interval (1927) for a share of so many independent trials, `quantile` from the normal or Student's
 /// distribution; it holds `share`.
 Interval wilson(double share, double trials, double quantile);
+
+/// Symmetrical on the logit scale around `centre`, within 0 … 1 and neither: centre's logit ± quantile · √variance ÷
+/// (centre · (1 − centre)). `method` is left empty.
+Interval logit_interval(double centre, double variance, double quantile);
 
 /// The lowest area under the ROC curve that a perfect one of so many independent positives and negatives does not
 /// contradict (Newcombe 2006, part 2, method 5, for an observed area of 1).

@@ -56,6 +56,16 @@ Spread spread_of(std::span<const std::vector<GroupShare>> classes) {
 
 }  // namespace
 
+std::vector<GroupShare> shares_of(const Groups& groups, const std::function<GroupShare(size_t)>& share) {
+  std::vector<GroupShare> sums(static_cast<size_t>(groups.count));
+  for (size_t i = 0; i < groups.of.size(); ++i) {
+    const GroupShare one = share(i);
+    GroupShare& sum = sums[static_cast<size_t>(groups.of[i])];
+    sum = {sum.part + one.part, sum.whole + one.whole};
+  }
+  return sums;
+}
+
 Confidence share_confidence(double value, std::span<const std::vector<GroupShare>> classes, const std::string& noun,
                             bool trials) {
   const Spread spread = spread_of(classes);

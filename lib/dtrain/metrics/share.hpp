@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,14 +15,16 @@ struct GroupShare {
   double whole = 0;
 };
 
+/// `share` of each sample, summed over its group: an entry per group.
+std::vector<GroupShare> shares_of(const Groups& groups, const std::function<GroupShare(size_t)>& share);
+
 /// Interval of a figure that is sum of parts / sum of wholes, or the mean of such ratios over `classes` (each an entry
 /// per group): Wilson's, for as many independent trials as would vary as much as the groups do (Korn & Graubard 1998;
 /// Franco et al. 2019), by Student's t (degrees_of()). `value` is the figure. Where fewer than kLeastGroups groups have
 /// what speaks against 1, or against 0, samples of a group are taken to agree completely.
 ///
 /// trials   parts and wholes are counts of trials: the interval is never narrower than Wilson's of all of them as if
-/// they
-///          were independent, and where each group has one it is that
+///          they were independent, and where each group has one it is that
 /// No interval, with the reason, with fewer than kLeastGroups groups.
 Confidence share_confidence(double value, std::span<const std::vector<GroupShare>> classes, const std::string& noun,
                             bool trials = false);

@@ -16,23 +16,28 @@ struct LabelCounts {
   double samples = 0;            ///< with those whose label is unknown; segmentation: pixels
 };
 
+/// What the formulas of a loss (LossKind) know besides logits and labels.
+struct LossTerms {
+  Task task = Task::multilabel;
+  double label_smoothing = 0;
+  at::Tensor pos_weight = {};  ///< [K], float64; undefined when there are none
+};
+
 /// The loss of each sample, so that any grouping of samples into batches, ranks and steps sums to the same thing.
-///
-/// multilabel    logits [n, K], targets float [n, K] of 0, 1 or NaN (unknown: no loss, no gradient): binary
-///               cross-entropy with logits, mean over the K outputs (unknown ones count as 0).
-/// multiclass    logits [n, K], targets int64 [n]: cross-entropy.
-/// segmentation  logits [n, K, H, W], targets float [n, K, H, W] of 0 and 1: binary cross-entropy, mean over K, H, W.
+/// Shapes follow from the task: multilabel: logits [n, K], targets float [n, K] of 0, 1 or NaN (unknown); multiclass:
+/// logits [n, K], targets int64 [n]; segmentation: logits [n, K, H, W], targets float [n, K, H, W] of 0 and 1. The
+/// formula is that of the loss in use, whose file has it.
 class Loss {
  public:
   /// `task` is not from_format. `pos_weight` has one factor per output or is empty. Logits will lie on `device`.
   /// Throws ConfigError for a loss, or an option of one, that does not fit the task. loss.l2_kernels is the trainer's.
   Loss(const LossOptions& options, Task task, const std::vector<double>& pos_weight, c10::Device device = c10::kCPU);
 
-  /// [n], in the dtype of `logits`; differentiable. The mean over a batch equals PyTorch's BCEWithLogitsLoss and
-  /// CrossEntropyLoss with their default reduction. Throws ConfigError when pos_weight has not one factor per output.
+  /// [n], in the dtype of `logits`; differentiable. The mean over a batch is what PyTorch's loss gives with its default
+  /// reduction. Throws ConfigError when pos_weight has not one factor per output.
   at::Tensor per_sample(const at::Tensor& logits, const at::Tensor& targets) const;
 
-  /// Probabilities in the shape of `logits`: sigmoid, or softmax over dimension 1 for multiclass.
+  /// Probabilities in the shape of `logits`: each for itself, or of one class of several over dimension 1.
   at::Tensor probabilities(const at::Tensor& logits) const;
 
   /// Mean loss over a set with the labels of `judged` where every sample gets one answer: the frequencies of the
@@ -43,10 +48,12 @@ class Loss {
   double of_frequencies(const LabelCounts& known, const LabelCounts& judged) const;
 
  private:
-  Task task_;
-  double label_smoothing_;
-  at::Tensor pos_weight_;  // [K], float64; undefined when there are none
+  const LossKind* kind_;
+  LossTerms terms_;
 };
+
+/// part ÷ (part + others) of a set of so many samples, kept half a sample away from 0 and 1; 1/2 where both are 0.
+double cautious_share(double part, double others, double samples);
 
 /// negatives ÷ positives per label over `targets` [n, K] with NaN for unknown, as `pos_weight: balanced` wants it;
 /// 1 for a label without positives.

@@ -17,14 +17,15 @@ struct NetworkShape {
   int64_t channels = 3;  ///< of the input picture
   int64_t height = 224;
   int64_t width = 224;
-  int64_t outputs = 1;  ///< logits per picture, or per pixel for the unet
+  int64_t outputs = 1;  ///< logits per picture, or per pixel where the network answers for each
 };
 
-/// One of the four networks. Parameters and buffers have torchvision's names (docs/architecture.md lists the sources).
+/// One of the networks (network_kind.hpp). Parameters and buffers have torchvision's names (docs/architecture.md lists
+/// the sources).
 ///
 /// forward(): float32 (or float64 after to(kDouble)) pictures [n, C, H, W] in any memory format → logits [n, outputs],
-/// for the unet [n, outputs, H, W]; 16-bit logits inside an AutocastScope that asks for them. The format is kept, not
-/// chosen: callers lay pictures out as memory_format_for() says. Training and evaluation mode as in
+/// [n, outputs, H, W] of one that answers for each pixel; 16-bit logits inside an AutocastScope that asks for them. The
+/// format is kept, not chosen: callers lay pictures out as memory_format_for() says. Training and evaluation mode as in
 /// Module::train() and eval(). In training mode BatchNorm takes the statistics of the batch: a norm that sees
 /// one value per channel gives NaN, so that such a batch must not be made.
 ///
@@ -34,7 +35,7 @@ class Network : public Module {
   virtual at::Tensor forward(const at::Tensor& images) = 0;
 
   /// Keys the random numbers of the next forward passes (dropout): a pure function of (seed, step, logical rank).
-  /// Networks without random layers ignore it; small_cnn with dropout throws InternalError in training mode before it.
+  /// Networks without random layers ignore it; one with them throws InternalError in training mode before it.
   virtual void set_random_key(uint64_t seed, int64_t step, int64_t logical_rank);
 
   /// The layers in the order of the forward pass for one picture of the given shape, for `dtrain check`. What works in
@@ -54,18 +55,20 @@ class Network : public Module {
   /// Names of the parameters of the last layer, whose shape follows from `outputs`: the only ones that a weights file
   /// may disagree on.
   virtual std::vector<std::string> head() const = 0;
+
+  /// What a tensor is called here that a file calls `name`: another name where older files have one.
+  virtual std::string current_name(const std::string& name) const { return name; }
 };
 
-/// Builds the network with its initial weights, drawn as torchvision (densenet121, resnet50) or PyTorch's defaults
-/// (unet, small_cnn) draw them, but from KeyedRandom(seed, initial_weights, hash64(parameter name)): the same on every
-/// machine and rank. On the CPU, in training mode; `shape.outputs` counts, options.outputs and options.weights are not
-/// looked at. Throws ConfigError: unet with height or width not a multiple of 16, a small_cnn picture below 16 or a
-/// densenet121 picture below 29 pixels.
+/// Builds the network options.kind with its initial weights, drawn as its row says (torchvision's or PyTorch's
+/// distributions), but from KeyedRandom(seed, initial_weights, hash64(parameter name)): the same on every machine and
+/// rank. On the CPU, in training mode; `shape.outputs` counts, options.outputs and options.weights are not looked at.
+/// Throws ConfigError with wrong_size() for a picture that the network cannot work on.
 std::shared_ptr<Network> make_network(const ModelOptions& options, const NetworkShape& shape, uint64_t seed);
 
-/// The memory format a network computes in: a fixed table per network and device, never a timing probe, because the
-/// bits depend on it.
-at::MemoryFormat memory_format_for(NetworkName name, at::DeviceType device);
+/// The memory format a network computes in: its row says it for each device, never a timing probe, because the bits
+/// depend on it.
+at::MemoryFormat memory_format_for(const NetworkKind& kind, at::DeviceType device);
 
 /// Names of the convolution kernels among the parameters (those with four dimensions): what loss.l2_kernels acts on.
 std::vector<std::string> kernel_names(const Network& network);

@@ -4,6 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "dtrain/base/words.hpp"
+#include "dtrain/model/loss_kind.hpp"
+#include "dtrain/model/network_kind.hpp"
+
 namespace dtrain {
 
 /// `precision:` of the configuration: the numbers in which the network computes. Weights, their gradients, the loss and
@@ -15,27 +19,28 @@ enum class Precision {
   fp16,  ///< the same in float16, with a scaled loss (optim/loss_scale.hpp)
 };
 
-enum class NetworkName { densenet121, resnet50, unet, small_cnn };
+template <>
+inline constexpr auto kWordsOf<Precision> = std::to_array<Word<Precision>>(
+    {{Precision::fp32, "fp32"}, {Precision::tf32, "tf32"}, {Precision::bf16, "bf16"}, {Precision::fp16, "fp16"}});
 
-/// `model:` of the configuration.
+/// `model:` of the configuration. Which network reads base_width and dropout stands in its row.
 struct ModelOptions {
-  NetworkName name = NetworkName::densenet121;
-  std::optional<int64_t> outputs;  ///< logits per image (unet: per pixel); default: the number of classes in the data
-  std::string weights;             ///< safetensors file to start from; "" = random start
-  int64_t base_width = 8;          ///< unet: channels of the first block; 16 × this at the bridge
-  double dropout = 0.5;            ///< small_cnn: probability of dropping a feature before the dense layer, [0, 1)
+  const NetworkKind* kind = networks().front();  ///< model.name; never null
+  /// Logits per picture, or per pixel where the network answers for each; default: the number of classes in the data.
+  std::optional<int64_t> outputs;
+  std::string weights;     ///< safetensors file to start from; "" = random start
+  int64_t base_width = 8;  ///< channels of the first block, at least 1
+  double dropout = 0.5;    ///< probability of dropping a feature before the dense layer, [0, 1)
 };
-
-enum class LossName { automatic, bce, cross_entropy };
 
 /// `loss:` of the configuration.
 struct LossOptions {
   enum class PosWeight { none, balanced, list };
-  LossName name = LossName::automatic;  ///< auto: bce for multilabel and segmentation, cross_entropy for multiclass
+  const LossKind* kind = nullptr;               ///< loss.name; null = auto: natural_loss() of the task
   PosWeight pos_weight_kind = PosWeight::none;  ///< balanced: negatives ÷ positives of each label in the training part
-  std::vector<double> pos_weight;               ///< with `list`: one factor per output on the positive term; bce
+  std::vector<double> pos_weight;               ///< with `list`: one factor per output on the positive term
   double l2_kernels = 0;                        ///< λ of λ·Σw² over convolution kernels, added to the loss
-  double label_smoothing = 0;                   ///< cross_entropy, [0, 1)
+  double label_smoothing = 0;                   ///< share of the target spread evenly over all classes, [0, 1)
 };
 
 }  // namespace dtrain

@@ -13,22 +13,11 @@
 #include "dtrain/base/printable.hpp"
 #include "dtrain/base/shell_word.hpp"
 #include "dtrain/base/text.hpp"
-#include "dtrain/io/safetensors.hpp"
+#include "dtrain/io/files/safetensors.hpp"
 
 namespace dtrain {
 
 namespace {
-
-// Files of before 2017 write denselayer1.norm.1 for denselayer1.norm1.
-std::string current_name(std::string name) {
-  const size_t layer = name.find("denselayer");
-  if (layer == std::string::npos) return name;
-  for (const char* old : {".norm.1.", ".norm.2.", ".conv.1.", ".conv.2."}) {
-    const size_t at = name.find(old, layer);
-    if (at != std::string::npos) return name.erase(at + 5, 1);
-  }
-  return name;
-}
 
 std::optional<at::ScalarType> scalar_type(const std::string& dtype) {
   static const std::map<std::string, at::ScalarType> kTypes{
@@ -71,7 +60,7 @@ class Loader {
  public:
   Loader(Network& network, const std::string& path) : path_(path), file_(SafetensorsFile::read(path)) {
     require_no_checkpoint(file_, path);
-    for (const TensorEntry& entry : file_.entries()) entries_.emplace(current_name(entry.name), &entry);
+    for (const TensorEntry& entry : file_.entries()) entries_.emplace(network.current_name(entry.name), &entry);
     tensors_ = network.named_parameters();
     for (NamedTensor& buffer : network.named_buffers()) tensors_.push_back(std::move(buffer));
     head_ = network.head();
@@ -175,7 +164,11 @@ std::string load_weights(Network& network, const std::string& path) {
 
 void require_weights_file(const std::string& path) {
   std::error_code unread;
-  if (std::filesystem::is_directory(path, unread))
+  const std::filesystem::file_type type = std::filesystem::status(path, unread).type();
+  if (type == std::filesystem::file_type::not_found)
+    throw MissingError("model.weights " + path +
+                       " does not exist; name a safetensors file, or leave the key out for a random start");
+  if (type == std::filesystem::file_type::directory)
     throw ConfigError("model.weights " + path + " is a folder, not a safetensors file" + best_of(path));
 }
 

@@ -9,9 +9,9 @@ namespace dtrain {
 /// torchvision's names: scripts/convert_weights makes them, best.safetensors is one. A head with another number of
 /// outputs is left at its start; every other disagreement is an error, a first convolution for another number of
 /// channels too. Returns the one line to print, as in
-///   weights densenet121.safetensors: 725 of 727 tensors loaded; left at random: classifier.weight, classifier.bias
+///   weights imagenet.safetensors: 725 of 727 tensors loaded; left at random: classifier.weight, classifier.bias
 ///   (1000 → 14)
-/// Older files without `num_batches_tracked`, and old DenseNet names (`norm.1` for `norm1`), are understood.
+/// Older files without `num_batches_tracked`, and the names of Network::current_name(), are understood.
 /// F64, F16 and BF16 are converted. Nothing is written before all of the file is known to fit.
 /// Throws MissingError, ConfigError for a folder or a checkpoint of a training, saying what to take instead, DataError
 /// listing (capped) the tensors that are missing, unexpected or of another shape or type, or naming one that holds NaN

@@ -36,20 +36,20 @@ class Optimizer {
   /// updated all the same. Waits for the device.
   bool all_finite() const;
 
-  /// State beside the parameters, each flat and of their size, in a fixed order: sgd with momentum: momentum_buffer;
-  /// adam, adamw: exp_avg, exp_avg_sq; adagrad: sum; adadelta: square_avg, acc_delta. Names are PyTorch's.
+  /// State beside the parameters, each flat and of their size, in the order of UpdatePlan::states. Names are PyTorch's.
   struct State {
     std::string name;
     at::Tensor values;
   };
   const std::vector<State>& state() const { return state_; }
 
-  /// Updates done, which the bias correction of adam and adamw counts. Part of a checkpoint beside state().
+  /// Updates done, which corrections of a running mean's start count. Part of a checkpoint beside state().
   int64_t updates() const { return updates_; }
   void set_updates(int64_t updates) { updates_ = updates; }
 
  private:
   OptimizerOptions options_;
+  UpdateRule rule_;
   Device device_;
   at::Tensor parameters_;
   at::Tensor not_finite_;  // int32 [1] on the device, 1 once something is

@@ -4,30 +4,41 @@
 #include <vector>
 
 #include "dtrain/base/time.hpp"
+#include "dtrain/base/words.hpp"
+#include "dtrain/optim/optimizer_kind.hpp"
 
 namespace dtrain {
 
-enum class OptimizerName { sgd, adam, adamw, adagrad, adadelta };
-
-/// `optimizer:` of the configuration. Defaults are PyTorch's where the key is not set.
+/// `optimizer:` of the configuration. Defaults are PyTorch's where the key is not set. Which optimizer reads what, from
+/// momentum on, stands in its row.
 struct OptimizerOptions {
-  OptimizerName name = OptimizerName::adam;
-  double learning_rate = 0.001;  ///< base rate, before scaling with the ranks
-  double weight_decay = 0;       ///< adamw: decoupled; others: added to the gradient
-  double clip_norm = 0;          ///< largest norm of the whole gradient, which is scaled down to it; 0 = none
-  double momentum = 0;           ///< sgd
-  bool nesterov = false;         ///< sgd, needs momentum > 0
-  double beta1 = 0.9;            ///< adam, adamw
-  double beta2 = 0.999;          ///< adam, adamw
-  double eps = 1e-8;             ///< adam, adamw 1e-8; adagrad 1e-10; adadelta 1e-6
-  double rho = 0.9;              ///< adadelta
+  const OptimizerKind* kind = &default_optimizer();  ///< optimizer.name; never null
+  double learning_rate = 0.001;                      ///< base rate, before scaling with the ranks
+  double weight_decay = 0;                           ///< OptimizerKind::decoupled_decay says what it acts on
+  double clip_norm = 0;   ///< largest norm of the whole gradient, which is scaled down to it; 0 = none
+  double momentum = 0;    ///< share of the last update that is kept, [0, 1)
+  bool nesterov = false;  ///< needs momentum > 0
+  double beta1 = 0.9;     ///< as the optimizer's paper has it, [0, 1)
+  double beta2 = 0.999;   ///< the same, [0, 1); a configuration's default is OptimizerKind::beta2
+  double eps = 1e-8;      ///< added to the denominator; a configuration's default is OptimizerKind::eps
+  double rho = 0.9;       ///< decay of the running mean of squared gradients, [0, 1)
 };
 
 enum class RankScaling { linear, sqrt, two_thirds, none };
+
+template <>
+inline constexpr auto kWordsOf<RankScaling> = std::to_array<Word<RankScaling>>({{RankScaling::linear, "linear"},
+                                                                                {RankScaling::sqrt, "sqrt"},
+                                                                                {RankScaling::two_thirds, "two_thirds"},
+                                                                                {RankScaling::none, "none"}});
 enum class DecayName { constant, step, multistep, cosine, plateau };
 
-/// Everything that a run can watch is better when larger, but the losses.
-inline bool larger_is_better(const std::string& monitor) { return monitor != "valid.loss" && monitor != "train.loss"; }
+template <>
+inline constexpr auto kWordsOf<DecayName> = std::to_array<Word<DecayName>>({{DecayName::constant, "constant"},
+                                                                            {DecayName::step, "step"},
+                                                                            {DecayName::multistep, "multistep"},
+                                                                            {DecayName::cosine, "cosine"},
+                                                                            {DecayName::plateau, "plateau"}});
 
 /// `schedule.decay:`
 struct DecayOptions {
@@ -38,6 +49,7 @@ struct DecayOptions {
   double final = 0;                            ///< cosine: share of the scaled rate reached at the end
   int64_t patience = 1;                        ///< plateau: epochs without improvement that are borne
   std::string monitor = "valid.loss";          ///< plateau
+  bool monitor_is_max = false;                 ///< plateau: a larger value is better; follows from monitor
 };
 
 /// `schedule:` of the configuration.

@@ -30,8 +30,7 @@ Schedule::Schedule(const ScheduleOptions& options, double base_rate, int64_t log
       base_(base_rate),
       scaled_(base_rate * rank_factor(options.scale_with_ranks, logical_ranks)),
       steps_per_epoch_(steps_per_epoch),
-      total_steps_(steps_per_epoch * epochs),
-      monitor_is_max_(larger_is_better(options.decay.monitor)) {
+      total_steps_(steps_per_epoch * epochs) {
   if (options.warmup.unit == Duration::Unit::seconds)
     throw ConfigError(
         "schedule.warmup is given in seconds; give steps or epochs, which do not depend on the machine's speed");
@@ -77,7 +76,8 @@ double Schedule::decayed(double e, int64_t steps_done) const {
 bool Schedule::end_epoch(int64_t steps_done, std::optional<double> monitored) {
   if (options_.decay.name != DecayName::plateau || !monitored || !std::isfinite(*monitored)) return false;
   if (static_cast<double>(steps_done) / static_cast<double>(steps_per_epoch_) <= warmup_epochs_) return false;
-  if (std::isnan(state_.best) || (monitor_is_max_ ? *monitored > state_.best : *monitored < state_.best)) {
+  if (std::isnan(state_.best) ||
+      (options_.decay.monitor_is_max ? *monitored > state_.best : *monitored < state_.best)) {
     state_.best = *monitored;
     state_.bad_epochs = 0;
     return false;

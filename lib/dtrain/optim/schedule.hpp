@@ -52,7 +52,6 @@ class Schedule {
   int64_t steps_per_epoch_;
   int64_t total_steps_;
   double warmup_epochs_;
-  bool monitor_is_max_;
   ScheduleState state_;
 };
 

@@ -1,5 +1,6 @@
 #include "dtrain/runlog/progress.hpp"
 
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,7 +22,7 @@ static std::string with_exponent(double value) {
 }
 
 ProgressFields progress_fields(const Progress& p) {
-  const auto of = [](int64_t done, int64_t all) { return std::to_string(done) + "/" + std::to_string(all); };
+  const auto of = [](int64_t done, int64_t all) { return fmt::format("{}/{}", done, all); };
   const std::string rate =
       p.images_per_s < 100 ? fixed(p.images_per_s, 1) : with_commas(static_cast<int64_t>(p.images_per_s + 0.5));
   return {{"epoch " + of(p.epoch, p.epochs), 6},

@@ -6,10 +6,17 @@
 
 #include "dtrain/base/log.hpp"
 #include "dtrain/base/time.hpp"
+#include "dtrain/base/words.hpp"
 
 namespace dtrain {
 
 enum class ProgressMode { automatic, bar, plain, none };
+
+template <>
+inline constexpr auto kWordsOf<ProgressMode> = std::to_array<Word<ProgressMode>>({{ProgressMode::automatic, "auto"},
+                                                                                  {ProgressMode::bar, "bar"},
+                                                                                  {ProgressMode::plain, "plain"},
+                                                                                  {ProgressMode::none, "none"}});
 
 /// A piece of the line that people watch. Where a line is too long for its terminal, the pieces of least weight go
 /// first, of equal ones the last.

@@ -1,5 +1,7 @@
 #include "dtrain/runlog/run_folder.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -7,8 +9,8 @@
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/text.hpp"
-#include "dtrain/io/file.hpp"
-#include "dtrain/io/json.hpp"
+#include "dtrain/io/files/file.hpp"
+#include "dtrain/io/files/json.hpp"
 #include "dtrain/runlog/run_lock.hpp"
 
 namespace dtrain {
@@ -128,14 +130,15 @@ void RunFolder::prove_writable(FileSystem& files) const {
 std::string RunFolder::free_name(const std::string& ending) const {
   std::string name = path_ + "." + ending;
   for (int number = 2; type_at(name) != fs::file_type::not_found; ++number)
-    name = path_ + "." + ending + "." + std::to_string(number);
+    name = fmt::format("{}.{}.{}", path_, ending, number);
   return name;
 }
 
 std::string RunFolder::move_aside() const {
   int number = 1;
-  while (type_at(path_ + "." + std::to_string(number)) != fs::file_type::not_found) ++number;
-  const std::string aside = path_ + "." + std::to_string(number);
+  const auto numbered = [&] { return fmt::format("{}.{}", path_, number); };
+  while (type_at(numbered()) != fs::file_type::not_found) ++number;
+  const std::string aside = numbered();
   std::error_code error;
   fs::rename(path_, aside, error);
   if (error) throw_errno("move aside", path_, error.value());

@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "dtrain/io/held_folder.hpp"
+#include "dtrain/io/files/held_folder.hpp"
 
 namespace dtrain {
 

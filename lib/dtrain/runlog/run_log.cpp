@@ -13,9 +13,9 @@
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/base/time.hpp"
-#include "dtrain/io/csv.hpp"
-#include "dtrain/io/file.hpp"
-#include "dtrain/io/json.hpp"
+#include "dtrain/io/files/csv.hpp"
+#include "dtrain/io/files/file.hpp"
+#include "dtrain/io/files/json.hpp"
 
 namespace dtrain {
 
@@ -25,17 +25,18 @@ using Cell = std::pair<std::string, std::optional<double>>;
 
 static std::vector<Cell> cells(const EpochRow& row) {
   const auto count = [](int64_t value) { return static_cast<double>(value); };
+  const auto timed = [&](double Timing::*seconds) { return Cell{timing_name(seconds), row.timing.*seconds}; };
   std::vector<Cell> all = {{"epoch", count(row.epoch)},
                            {"steps", count(row.steps)},
                            {"samples", count(row.samples)},
                            {"train_loss", row.train_loss},
                            {"valid_loss", row.valid_loss},
                            {"learning_rate", row.learning_rate},
-                           {"epoch_seconds", row.epoch_seconds},
+                           timed(&Timing::epoch_seconds),
                            {"elapsed_s", row.elapsed_s},
                            {"images_per_s", row.images_per_s()},
-                           {"data_wait_s", row.data_wait_s},
-                           {"allreduce_s", row.allreduce_s},
+                           timed(&Timing::data_wait_s),
+                           timed(&Timing::allreduce_s),
                            {"valid_seconds", row.valid_seconds},
                            {"queue_fill", row.queue_fill},
                            {"read_mb_per_s", row.read_mb_per_s},
@@ -44,9 +45,9 @@ static std::vector<Cell> cells(const EpochRow& row) {
                            {"ranks", count(row.ranks)},
                            {"logical_ranks", count(row.logical_ranks)}};
   all.insert(all.end(), row.figures.begin(), row.figures.end());
-  all.insert(all.end(), {{"compute_s", row.compute_s},
-                         {"imbalance_s", row.imbalance_s},
-                         {"update_s", row.update_s},
+  all.insert(all.end(), {timed(&Timing::compute_s),
+                         timed(&Timing::imbalance_s),
+                         timed(&Timing::update_s),
                          {"skipped_steps", count(row.skipped_steps)},
                          {"replaced_samples", count(row.replaced_samples)},
                          {"gpu_memory_peak_mb", row.gpu_memory_peak_mb}});

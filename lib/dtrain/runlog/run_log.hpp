@@ -6,7 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "dtrain/io/file_system.hpp"
+#include "dtrain/base/timing.hpp"
+#include "dtrain/io/files/file_system.hpp"
 
 namespace dtrain {
 
@@ -21,10 +22,8 @@ struct EpochRow {
   double train_loss = 0;  ///< mean over the epoch's samples, each at the weights of its own step
   std::optional<double> valid_loss;
   double learning_rate = 0;  ///< of the epoch's last update
-  double epoch_seconds = 0;  ///< training, evaluation apart
+  Timing timing;             ///< over all starts of the epoch: means over the ranks; epoch_seconds: of rank 0
   double elapsed_s = 0;      ///< since the run's first start, without the time between starts
-  double data_wait_s = 0;    ///< mean over ranks: waiting for the loader
-  double allreduce_s = 0;    ///< mean over ranks: sums after backward was done, without imbalance_s
   double valid_seconds = 0;
   double queue_fill = 0;                     ///< mean over ranks: share of prefetched batches that stood ready, 0…1
   double read_mb_per_s = 0;                  ///< all ranks together, 1e6 bytes
@@ -33,14 +32,13 @@ struct EpochRow {
   std::optional<double> gpu_memory_peak_mb;  ///< largest of all ranks so far: memory taken on the GPU; empty on CPUs
   int64_t ranks = 1;
   int64_t logical_ranks = 1;
-  double compute_s = 0;          ///< mean over ranks: forward and backward
-  double imbalance_s = 0;        ///< mean over ranks: waiting for ranks that came later
-  double update_s = 0;           ///< mean over ranks: what of the update was not hidden behind backward
   int64_t skipped_steps = 0;     ///< of `steps`, those whose update was skipped
   int64_t replaced_samples = 0;  ///< of `samples`, those that others took the places of
   FigureList figures;            ///< train_accuracy, valid_auroc … in the order of the header
 
-  double images_per_s() const { return epoch_seconds > 0 ? static_cast<double>(samples) / epoch_seconds : 0; }
+  double images_per_s() const {
+    return timing.epoch_seconds > 0 ? static_cast<double>(samples) / timing.epoch_seconds : 0;
+  }
 };
 
 /// Value of a column of epochs.csv as `monitor` names it: "valid.loss" = valid_loss. Nothing when the value is

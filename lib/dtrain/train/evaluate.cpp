@@ -3,14 +3,16 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
+
 #include "dtrain/base/error.hpp"
 #include "dtrain/dist/collectives.hpp"
-#include "dtrain/metrics/gather.hpp"
+#include "dtrain/train/gather.hpp"
 
 namespace dtrain {
 namespace {
 
-// Rows of one batch or, gathered, of the whole set; see Predictions for the meaning.
+// Rows of one batch; see Predictions for the meaning. pixels: int64 [n, K, 3], in the order of PixelCounts.
 struct Rows {
   at::Tensor loss;
   at::Tensor scores;
@@ -41,78 +43,94 @@ at::Tensor joined(const std::vector<Rows>& batches, at::Tensor Rows::*part, at::
   return parts.empty() ? at::empty(empty, type) : at::cat(parts);
 }
 
+template <class T>
+std::vector<T> numbers(const at::Tensor& rows) {
+  const at::Tensor host = rows.contiguous();
+  const T* first = host.const_data_ptr<T>();
+  return {first, first + host.numel()};
+}
+
+// Three numbers each.
+std::vector<PixelCounts> pixel_counts(const std::vector<int64_t>& rows) {
+  std::vector<PixelCounts> counts;
+  for (size_t i = 0; i + 2 < rows.size(); i += 3) counts.push_back({rows[i], rows[i + 1], rows[i + 2]});
+  return counts;
+}
+
 }  // namespace
 
-std::optional<Predictions> evaluate(Replica& replica, const Loss& loss, Task task, BatchSource& loader,
-                                    const std::vector<int64_t>& samples, int64_t batch, Communicator& comm,
-                                    Watchdog& watchdog, int64_t step, const std::function<bool()>& stop) {
+std::optional<Predictions> evaluate(const Evaluation& e) {
   const at::NoGradGuard no_grad;
-  const auto total = static_cast<int64_t>(samples.size());
+  Communicator& comm = e.comm;
+  const auto total = static_cast<int64_t>(e.samples.size());
   std::vector<BatchRequest> requests;
   std::vector<int64_t> places;
-  for (int64_t begin = 0, j = 0; begin < total; begin += batch, ++j) {
+  for (int64_t begin = 0, j = 0; begin < total; begin += e.batch, ++j) {
     if (j % comm.size() != comm.rank()) continue;
     requests.push_back({});
-    for (int64_t place = begin; place < std::min(total, begin + batch); ++place) {
-      requests.back().samples.push_back(samples[static_cast<size_t>(place)]);
+    for (int64_t place = begin; place < std::min(total, begin + e.batch); ++place) {
+      requests.back().samples.push_back(e.samples[static_cast<size_t>(place)]);
       places.push_back(place);
     }
   }
-  replica.network().eval();
-  loader.start(std::move(requests));
+  e.replica.network().eval();
+  e.loader.start(std::move(requests));
   std::vector<Rows> batches;
   int64_t outputs = 0;
   bool stopped = false;
-  while (!(stopped = stop())) {
-    watchdog.enter(Section::evaluate, step);
-    const auto data = loader.next();
+  while (!(stopped = e.stop())) {
+    e.watchdog.enter(Section::evaluate, e.step);
+    const auto data = e.loader.next();
     if (!data) break;
-    const at::Tensor logits = replica.forward(data->images.to(replica.device().place));
+    const at::Tensor logits = e.replica.forward(data->images.to(e.replica.device().place));
     outputs = logits.size(1);
-    batches.push_back(judge(logits, data->targets.to(replica.device().place), loss, task));
+    batches.push_back(judge(logits, data->targets.to(e.replica.device().place), e.loss, e.task));
   }
-  replica.network().train();
+  e.replica.network().train();
   if (any(comm, stopped)) return std::nullopt;
   outputs = largest(comm, outputs);
+  const auto whole = [&](at::Tensor Rows::*part, at::IntArrayRef empty, at::ScalarType type) {
+    return gather_rows(comm, joined(batches, part, empty, type), places, total);
+  };
   Predictions all;
-  all.loss = gather_rows(comm, joined(batches, &Rows::loss, {0}, at::kDouble), places, total);
-  if (!all.loss.isfinite().all().item<bool>())
-    throw DivergedError("the weights of step " + std::to_string(step) +
+  all.outputs = static_cast<size_t>(outputs);
+  const at::Tensor losses = whole(&Rows::loss, {0}, at::kDouble);
+  if (!losses.isfinite().all().item<bool>())
+    throw DivergedError("the weights of step " + std::to_string(e.step) +
                         " give a loss that is not finite; lower optimizer.learning_rate or start from other weights");
-  if (task == Task::segmentation) {
-    all.pixels = gather_rows(comm, joined(batches, &Rows::pixels, {0, outputs, 3}, at::kLong), places, total);
+  all.loss = numbers<double>(losses);
+  if (e.task == Task::segmentation) {
+    all.pixels = pixel_counts(numbers<int64_t>(whole(&Rows::pixels, {0, outputs, 3}, at::kLong)));
   } else {
-    all.scores = gather_rows(comm, joined(batches, &Rows::scores, {0, outputs}, at::kDouble), places, total);
-    all.labels = gather_rows(comm, joined(batches, &Rows::labels, {0, outputs}, at::kFloat), places, total);
+    all.scores = numbers<double>(whole(&Rows::scores, {0, outputs}, at::kDouble));
+    all.labels = numbers<float>(whole(&Rows::labels, {0, outputs}, at::kFloat));
   }
   return all;
 }
 
-static std::vector<double> numbers(const at::Tensor& counts) {
-  const at::Tensor host = counts.to(at::kDouble).contiguous();
-  const auto* first = host.const_data_ptr<double>();
-  return {first, first + host.numel()};
-}
-
 LabelCounts label_counts(const Predictions& predictions, int64_t pixels) {
-  LabelCounts counts;
-  counts.samples = static_cast<double>(predictions.loss.size(0));
-  if (predictions.pixels.defined()) {
-    counts.samples *= static_cast<double>(pixels);
-    const at::Tensor wanted = predictions.pixels.select(2, 2).sum(0).to(at::kDouble);
-    counts.positive = numbers(wanted);
-    counts.negative = numbers(counts.samples - wanted);
-    return counts;
-  }
-  counts.positive = numbers(predictions.labels.eq(1).sum(0));
-  counts.negative = numbers(predictions.labels.eq(0).sum(0));
+  const size_t outputs = predictions.outputs;
+  LabelCounts counts{std::vector<double>(outputs, 0), std::vector<double>(outputs, 0),
+                     static_cast<double>(predictions.samples())};
+  const bool masks = !predictions.pixels.empty();
+  if (masks) counts.samples *= static_cast<double>(pixels);
+  for (size_t i = 0; i < predictions.samples(); ++i)
+    for (size_t k = 0; k < outputs; ++k) {
+      if (masks) {
+        counts.positive[k] += static_cast<double>(predictions.counts(i, k).wanted);
+        continue;
+      }
+      counts.positive[k] += predictions.label(i, k) == 1 ? 1 : 0;
+      counts.negative[k] += predictions.label(i, k) == 0 ? 1 : 0;
+    }
+  for (size_t k = 0; masks && k < outputs; ++k) counts.negative[k] = counts.samples - counts.positive[k];
   return counts;
 }
 
 bool nothing_predicted(const Predictions& predictions) {
-  if (!predictions.pixels.defined()) return false;
-  const at::Tensor sums = predictions.pixels.flatten(0, 1).sum(0);
-  return sums[1].item<int64_t>() == 0 && sums[2].item<int64_t>() > 0;
+  PixelCounts sum;
+  for (const PixelCounts& counts : predictions.pixels) sum += counts;
+  return sum.predicted == 0 && sum.wanted > 0;
 }
 
 }  // namespace dtrain

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "dtrain/data/batch_source.hpp"
+#include "dtrain/data/batches/batch_source.hpp"
 #include "dtrain/dist/communicator.hpp"
 
 namespace dtrain {

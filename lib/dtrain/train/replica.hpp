@@ -1,7 +1,9 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "dtrain/checkpoint/tensors.hpp"

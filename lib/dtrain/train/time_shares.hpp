@@ -2,25 +2,21 @@
 #include <cstdint>
 #include <string>
 
+#include "dtrain/base/timing.hpp"
+
 namespace dtrain {
 
-/// What one epoch of training spent its time on: seconds, means over the ranks. The five that the training thread
-/// spends (compute, all-reduce, imbalance, data wait, update) add up to about epoch_s.
+/// What one epoch of training spent its time on: means over the ranks.
 struct TimeShares {
-  double epoch_s = 0;
-  double compute_s = 0;    ///< forward and backward
-  double allreduce_s = 0;  ///< waiting for sums after backward, without imbalance_s: what is not hidden
-  double imbalance_s = 0;  ///< waiting for ranks that were still computing
-  double data_wait_s = 0;  ///< waiting for the loader
-  double update_s = 0;     ///< in the optimizer, as far as the training thread waits for it
+  Timing timing;
 
   double read_s = 0;    ///< reading files, summed over a rank's loader threads
   double decode_s = 0;  ///< decoding and transforming, summed likewise
   int64_t loader_threads = 1;
-  int64_t spare_cores = 0;   ///< cores that this process may use beyond its compute threads; loader threads run there
-  double queue_fill = 0;     ///< batches ready when one was asked for ÷ prefetch, 0…1
-  double read_mb_per_s = 0;  ///< megabytes (10^6) read ÷ epoch_s, per rank
+  int64_t spare_cores = 0;  ///< cores that this process may use beyond its compute threads; loader threads run there
+  double queue_fill = 0;    ///< batches ready when one was asked for ÷ prefetch, 0…1
 
+  int64_t processes = 2;             ///< of the job; one has nobody to wait for
   int64_t slowest_rank = 0;          ///< the rank with the largest compute_s
   double slowest_compute_ratio = 1;  ///< its compute_s ÷ the mean of the others', >= 1
 };

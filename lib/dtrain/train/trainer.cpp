@@ -47,12 +47,12 @@ constexpr const char* kTheThreeKeys =
 
 static GradientReducer::Options reducer_options(const Device& device, int64_t logical_ranks,
                                                 const DistributedOptions& distributed, Watchdog& watchdog) {
-  return {device,
-          logical_ranks,
-          distributed.reduction,
-          distributed.bucket_mb,
-          [threads = static_cast<int>(distributed.threads)] { at::set_num_threads(threads); },
-          [&watchdog] { watchdog.begin_sum(); }};
+  return {.device = device,
+          .logical_ranks = logical_ranks,
+          .reduction = distributed.reduction,
+          .bucket_mb = distributed.bucket_mb,
+          .on_thread_start = [threads = static_cast<int>(distributed.threads)] { at::set_num_threads(threads); },
+          .on_sum = [&watchdog] { watchdog.begin_sum(); }};
 }
 
 Trainer::Trainer(const Parts& parts, const Options& options, std::unique_ptr<Communicator> gradient_comm)
@@ -71,75 +71,6 @@ Trainer::Trainer(const Parts& parts, const Options& options, std::unique_ptr<Com
 }
 
 int64_t Trainer::steps_left() const { return plan_->steps() - at_; }
-
-// With mixing `targets` are the samples' own, then their partners'.
-at::Tensor Trainer::losses_of(const at::Tensor& logits, const at::Tensor& targets) const {
-  if (!options_.mix.on()) return parts_.loss.per_sample(logits, targets);
-  const int64_t n = logits.size(0);
-  const at::Tensor own = parts_.loss.per_sample(logits, targets.slice(0, 0, n));
-  const at::Tensor partners = parts_.loss.per_sample(logits, targets.slice(0, n));
-  return own * mix_share_ + partners * (1 - mix_share_);
-}
-
-GraphedPass::Result Trainer::forward_backward(const at::Tensor& images, const at::Tensor& targets) {
-  auto span = parts_.trace.span("forward");
-  const at::Tensor logits = parts_.replica.forward(images);
-  const at::Tensor losses = losses_of(logits, targets);
-  const at::Tensor loss = losses.sum().div(loss_divisor_);
-  span.end();
-  const auto backward = parts_.trace.span("backward");
-  loss.backward();
-  return {logits.detach(), losses.detach()};
-}
-
-// Null: this pass is not recorded. Graphs come once the layout is final, as they know it by its addresses.
-GraphedPass* Trainer::graph_for(const at::Tensor& images, const at::Tensor& targets) {
-  GpuModule* const gpu = parts_.replica.device().module;
-  if (!options_.cuda_graphs || gpu == nullptr || !order_known_) return nullptr;
-  const at::Tensor gradients = reducer_.leaf_gradients();
-  const void* const place = gradients.const_data_ptr();
-  if (!graphs_.contains(place)) {
-    if (images.size(0) != largest_batch(options_.batch, options_.logical_ranks)) return nullptr;
-    graphs_.try_emplace(place, gpu->make_graph(), std::bind_front(&Trainer::forward_backward, this),
-                        std::vector<at::Tensor>{gradients, parts_.replica.flat_buffers()});
-  }
-  GraphedPass& graph = graphs_.at(place);
-  return graph.fits(images, targets) ? &graph : nullptr;
-}
-
-Trainer::Pass Trainer::run_micro_batch(int64_t logical_rank, int64_t step, int64_t micro, bool last) {
-  parts_.watchdog.enter(Section::load, step);
-  auto waiting = parts_.trace.span("wait for batch", step);
-  const auto batch = parts_.loader.next();
-  waiting.end();
-  check(batch.has_value(), "the loader has a batch for every pass of the plan");
-  parts_.watchdog.enter(Section::compute, step);
-  const Stopwatch computing;
-  const int64_t key = step * options_.batch.accumulate + micro;
-  parts_.replica.network().set_random_key(options_.seed, key, logical_rank);
-  const at::Tensor own_targets = batch->targets.to(parts_.replica.device().place);
-  at::Tensor images = batch->images.to(parts_.replica.device().place);
-  at::Tensor targets = own_targets;
-  if (options_.mix.on()) {
-    const MixedBatch mixed = mix_batch(draw_mix(options_.mix, options_.seed, key, logical_rank), images, targets,
-                                       options_.task == Task::segmentation);
-    images = mixed.images;
-    targets = mixed.targets;
-    mix_share_.fill_(mixed.share);
-  }
-  GraphedPass* const graph = graph_for(images, targets);
-  reducer_.begin_pass(last && graph == nullptr);  // a replay tells nobody which gradients are ready
-  auto span = parts_.trace.span("pass", logical_rank);
-  const GraphedPass::Result result = graph != nullptr ? graph->run(images, targets) : forward_backward(images, targets);
-  span.end();
-  Pass pass;  // of numbers: the next pass's graph overwrites the result
-  pass.loss_sum = result.losses.sum(at::kDouble).item<double>();
-  if (options_.task == Task::multiclass) pass.correct = result.logits.argmax(1).eq(own_targets).sum().item<int64_t>();
-  for (int64_t sample : batch->samples) pass.coverage += parts_.dataset.samples[static_cast<size_t>(sample)].id;
-  replaced_.insert(replaced_.end(), batch->replaced.begin(), batch->replaced.end());
-  spent_.compute_s += computing.seconds();
-  return pass;
-}
 
 // Forward and backward of the logical ranks that this process carries; their sums over all ranks, and where nothing
 // stands against it the update of each bucket, go on beside it. Rows: loss (its bits), correct, coverage, and places
@@ -194,7 +125,7 @@ Trainer::Sums Trainer::agree(const CanonicalTree& tree, at::Tensor rows, const R
   const auto span = parts_.trace.span("agree", step);
   const Stopwatch waiting;
   const at::Tensor all = gather_logical_rows(parts_.comm, options_.logical_ranks, rows);
-  agree_s_ = waiting.seconds();
+  const double agree_s = waiting.seconds();
   const auto value = all.accessor<int64_t, 2>();
   std::vector<ReplicaCheck::Hashes> of_ranks;
   double least = 1e300;
@@ -208,7 +139,7 @@ Trainer::Sums Trainer::agree(const CanonicalTree& tree, at::Tensor rows, const R
   }
   check_.compare(of_ranks, step);
   // The rank that came last waits for nothing but the sum itself.
-  spent_.allreduce_s += least + agree_s_;
+  spent_.allreduce_s += least + agree_s;
   spent_.imbalance_s += sum_of_waits / static_cast<double>(parts_.comm.size()) - least;
   Sums sums;
   const at::Tensor losses = all.slice(1, kLoss, kLoss + 1).contiguous().view(at::kDouble);
@@ -377,40 +308,54 @@ void Trainer::adopt_ready_order() {
   reducer_.reorder(parts_.replica.parameters_in_layout());
 }
 
+// Over the logical ranks that take part in this step.
+CanonicalTree Trainer::tree_of_step() const {
+  std::vector<bool> present;
+  for (int64_t v = 0; v < options_.logical_ranks; ++v) present.push_back(plan_->count(at_, v) > 0);
+  return CanonicalTree(present);
+}
+
 StepReport Trainer::step(TrainingState& state, StopRequest request) {
   check(steps_left() > 0, "a step is left in the epoch");
   const Stopwatch stepping;
   const auto span = parts_.trace.span("step", state.step);
   const at::AutoGradMode with_grad(true);
-  std::vector<bool> present;
-  for (int64_t v = 0; v < options_.logical_ranks; ++v) present.push_back(plan_->count(at_, v) > 0);
-  const CanonicalTree tree(present);
+  const CanonicalTree tree = tree_of_step();
   const int64_t tracked = parts_.replica.steps_tracked();
-  const double learning_rate = parts_.schedule.rate(state.step);
-  const double loss_scale = parts_.replica.loss_scale().scale;
+  StepReport report;
+  report.learning_rate = parts_.schedule.rate(state.step);
+  if (scales_loss()) report.loss_scale = parts_.replica.loss_scale().scale;
   divide_loss();
 
   const ReplicaCheck::Hashes hashes = check_.take();
-  if (!updates_at_once()) parts_.replica.optimizer().begin_update(learning_rate);
+  if (!updates_at_once()) parts_.replica.optimizer().begin_update(report.learning_rate);
   const at::Tensor rows = run_passes(tree, state.step);
   Sums sums = agree(tree, rows, hashes, request, state.step);
   parts_.watchdog.enter(Section::update, state.step);
   const Stopwatch updating;
-  const bool updated = finish_update(tree, learning_rate, state.step, sums.not_finite);
+  report.skipped = !finish_update(tree, report.learning_rate, state.step, sums.not_finite);
   parts_.replica.set_steps_tracked(tracked + 1);
   if (!order_known_) adopt_ready_order();
   spent_.update_s += updating.seconds();
 
-  const int64_t count = plan_->count(at_);
-  StepReport report{
-      sums.loss / static_cast<double>(count), learning_rate, !updated, sums.not_finite, std::nullopt, sums.request};
-  if (scales_loss()) report.loss_scale = loss_scale;
-  const bool has_loss = std::isfinite(sums.loss);
-  if (has_loss) state.loss_sum += sums.loss;
-  if (!has_loss) state.without_loss += count;
-  if (has_loss) watch_loss(state, report.loss);
+  report.loss = sums.loss / static_cast<double>(plan_->count(at_));
+  report.not_finite = sums.not_finite;
+  report.request = sums.request;
+  count_step(state, sums, report);
+  count_time(state, stepping.seconds());
+  return report;
+}
+
+// The state then stands behind this step.
+void Trainer::count_step(TrainingState& state, const Sums& sums, const StepReport& report) {
+  if (std::isfinite(sums.loss)) {
+    state.loss_sum += sums.loss;
+    watch_loss(state, report.loss);
+  } else {
+    state.without_loss += plan_->count(at_);
+  }
   state.correct += sums.correct;
-  state.skipped_steps += updated ? 0 : 1;
+  state.skipped_steps += report.skipped ? 1 : 0;
   state.coverage_sum += sums.coverage;
   state.replaced_samples += sums.replaced;
   require_few_replaced(parts_.comm, state.replaced_samples, options_.loader.max_bad, replaced_);
@@ -418,18 +363,15 @@ StepReport Trainer::step(TrainingState& state, StopRequest request) {
   state.cursor = plan_->cursor(++at_);
   state.optimizer_updates = parts_.replica.optimizer().updates();
   state.loss_scale = parts_.replica.loss_scale();
-  const double seconds = stepping.seconds();
-  state.epoch_seconds += seconds;
-  spent_.here_s += seconds;
+}
+
+void Trainer::count_time(TrainingState& state, double seconds) {
   const BatchSource::Figures loaded = parts_.loader.figures();
-  state.data_wait_s = before_.data_wait_s + loaded.wait_s;
-  state.allreduce_s = before_.allreduce_s + spent_.allreduce_s;
-  state.compute_s = before_.compute_s + spent_.compute_s;
-  state.update_s = before_.update_s + spent_.update_s;
-  state.imbalance_s = before_.imbalance_s + spent_.imbalance_s;
-  state.bytes_read = before_.bytes_read + loaded.bytes_read;
+  spent_.epoch_seconds += seconds;
+  spent_.data_wait_s = loaded.wait_s;
+  spent_.bytes_read = loaded.bytes_read;
+  state.timing = before_ + spent_;
   check_.step_took(seconds);
-  return report;
 }
 
 }  // namespace dtrain

@@ -8,21 +8,22 @@
 #include <vector>
 
 #include "dtrain/base/stop_signal.hpp"
+#include "dtrain/base/timing.hpp"
 #include "dtrain/base/trace.hpp"
 #include "dtrain/checkpoint/state.hpp"
-#include "dtrain/data/batch_source.hpp"
-#include "dtrain/data/dataset.hpp"
-#include "dtrain/data/sampler.hpp"
+#include "dtrain/data/batches/batch_source.hpp"
+#include "dtrain/data/order/sampler.hpp"
+#include "dtrain/data/store/dataset.hpp"
 #include "dtrain/dist/communicator.hpp"
 #include "dtrain/dist/options.hpp"
 #include "dtrain/dist/reducer.hpp"
-#include "dtrain/dist/watchdog.hpp"
 #include "dtrain/model/loss.hpp"
 #include "dtrain/optim/schedule.hpp"
 #include "dtrain/train/graphed_pass.hpp"
 #include "dtrain/train/mixing.hpp"
 #include "dtrain/train/replica.hpp"
 #include "dtrain/train/replica_check.hpp"
+#include "dtrain/watch/watchdog.hpp"
 
 namespace dtrain {
 
@@ -59,15 +60,15 @@ class Trainer {
     uint64_t seed = 0;
     int64_t logical_ranks = 1;
     DistributedOptions distributed;
-    double l2_kernels = 0;
-    double clip_norm = 0;
+    double l2_kernels = 0;  ///< λ of loss.l2_kernels: λ·Σw² over convolution kernels joins the loss; 0: off
+    double clip_norm = 0;   ///< largest norm of all gradients together, beyond which they are scaled down; 0: off
     BatchOptions batch;
     Distribute distribute = Distribute::samples;
     bool skip_not_finite = false;  ///< on_nan: skip
     bool cuda_graphs = false;      ///< on a GPU passes run as recorded graphs, and sums begin after the last of them
     MixOptions mix = {};           ///< of each backward pass's batch
     LoaderOptions loader = {};     ///< on_bad_sample, max_bad and pipeline
-    double frequencies_loss = 0;   ///< Loss::of_frequencies of the training part; 0 = not known
+    double frequencies_loss = 0;   ///< Loss::of_frequencies of the training part; 0: not known
   };
   static constexpr int64_t kMostNotFinite = 10;  ///< steps skipped one after another under skip_not_finite
 
@@ -91,14 +92,6 @@ class Trainer {
   /// apart.
   StepReport step(TrainingState& state, StopRequest request);
 
-  /// Seconds of this process since begin_epoch(); imbalance is the mean over ranks.
-  struct Spent {
-    double compute_s = 0;    ///< forward and backward
-    double update_s = 0;     ///< what of the update was not hidden
-    double allreduce_s = 0;  ///< sums after backward was done, imbalance apart
-    double imbalance_s = 0;  ///< waiting for ranks that came later
-    double here_s = 0;       ///< in step()
-  };
   /// Closes the receipt: every sample of the plan was seen exactly once over all ranks, or another in its place, which
   /// `replaced_samples` counts; else InternalError. The state then stands before the next epoch; what the epoch's row
   /// needs is in `finished`.
@@ -109,15 +102,9 @@ class Trainer {
     int64_t steps = 0;
     int64_t skipped_steps = 0;     ///< of these, the update was skipped
     int64_t replaced_samples = 0;  ///< of `samples`, those that others took the places of
-    double epoch_seconds = 0;      ///< in step(), over all starts
-    double data_wait_s = 0;        ///< of this process, over all starts: waiting for the loader
-    double allreduce_s = 0;        ///< over all starts: sums after backward was done, imbalance apart
-    double compute_s = 0;          ///< of this process, over all starts: forward and backward
-    double update_s = 0;           ///< of this process, over all starts: what of the update was not hidden
-    double imbalance_s = 0;        ///< mean over ranks, over all starts: waiting for ranks that came later
-    Spent here;                    ///< since begin_epoch()
+    Timing timing;                 ///< of this process, over all starts
+    Timing here;                   ///< of this process since begin_epoch()
     BatchSource::Figures loaded;   ///< since begin_epoch()
-    int64_t bytes_read = 0;        ///< of this process, over all starts
   };
   Finished end_epoch(TrainingState& state);
 
@@ -127,7 +114,8 @@ class Trainer {
   const std::vector<Replaced>& replaced() const { return replaced_; }
   const GradientReducer& reducer() const { return reducer_; }
   const ReplicaCheck& replica_check() const { return check_; }
-  const Spent& spent() const { return spent_; }
+  /// Of this process since begin_epoch(), up to the last step.
+  const Timing& spent() const { return spent_; }
 
  private:
   struct Pass {  ///< forward and backward of one logical rank
@@ -165,6 +153,9 @@ class Trainer {
   std::string some_samples(int64_t logical_rank) const;
   void require_finite(int64_t step);
   void watch_loss(TrainingState& state, double loss) const;
+  CanonicalTree tree_of_step() const;
+  void count_step(TrainingState& state, const Sums& sums, const StepReport& report);
+  void count_time(TrainingState& state, double seconds);
   double gradient_norm() const;
   void adopt_ready_order();
 
@@ -184,16 +175,8 @@ class Trainer {
   at::Tensor loss_divisor_;    // of this step: what the samples' losses are divided by; [], float32, on the device
   at::Tensor mix_share_;       // of this pass: its own targets' share of the loss; likewise
   double gradient_scale_ = 1;  // of this step: what makes summed gradients those of the mean loss
-  double agree_s_ = 0;         // of this step: exchanging rows
-  Spent spent_;
-  struct Before {  // what the state said when the epoch began here: its earlier starts' share
-    double data_wait_s = 0;
-    double allreduce_s = 0;
-    double compute_s = 0;
-    double update_s = 0;
-    double imbalance_s = 0;
-    int64_t bytes_read = 0;
-  } before_;
+  Timing spent_;               // since begin_epoch()
+  Timing before_;              // what the state said when the epoch began here: its earlier starts' share
 };
 
 }  // namespace dtrain

@@ -1,7 +1,7 @@
 #include <ATen/ATen.h>
 
 #include "dtrain/base/error.hpp"
-#include "dtrain/data/epoch_requests.hpp"
+#include "dtrain/data/batches/epoch_requests.hpp"
 #include "dtrain/train/trainer.hpp"
 
 // Where an epoch of the trainer begins and ends: its plan and its receipt.
@@ -13,11 +13,13 @@ void Trainer::begin_epoch(const TrainingState& state) {
                                       options_.distribute, options_.seed, state.epoch);
   at_ = plan_->step_at(state.cursor);
   parts_.loader.start(epoch_requests(*plan_, parts_.train,
-                                     {mine_, at_, state.epoch, options_.loader.on_bad_sample == BadSample::replace,
-                                      options_.loader.pipeline == Pipeline::sequential}));
+                                     {.logical_ranks = mine_,
+                                      .first_step = at_,
+                                      .epoch = state.epoch,
+                                      .may_replace = options_.loader.on_bad_sample == BadSample::replace,
+                                      .reads_everything = options_.loader.pipeline == Pipeline::sequential}));
   replaced_.clear();
-  before_ = {state.data_wait_s, state.allreduce_s, state.compute_s,
-             state.update_s,    state.imbalance_s, state.bytes_read};
+  before_ = state.timing;
   spent_ = {};
 }
 
@@ -37,24 +39,16 @@ Trainer::Finished Trainer::end_epoch(TrainingState& state) {
   finished.steps = plan_->steps();
   finished.skipped_steps = state.skipped_steps;
   finished.replaced_samples = state.replaced_samples;
-  finished.epoch_seconds = state.epoch_seconds;
-  finished.data_wait_s = state.data_wait_s;
-  finished.allreduce_s = state.allreduce_s;
-  finished.compute_s = state.compute_s;
-  finished.update_s = state.update_s;
-  finished.imbalance_s = state.imbalance_s;
+  finished.timing = state.timing;
   finished.here = spent_;
   finished.loaded = parts_.loader.figures();
-  finished.bytes_read = state.bytes_read;
   ++state.epoch;
   state.cursor = 0;
   state.without_loss = 0;
   state.loss_sum = 0;
   state.correct = state.skipped_steps = state.replaced_samples = 0;
   state.coverage_sum = 0;
-  state.epoch_seconds = state.data_wait_s = state.allreduce_s = 0;
-  state.compute_s = state.update_s = state.imbalance_s = 0;
-  state.bytes_read = 0;
+  state.timing = {};
   return finished;
 }
 

@@ -32,9 +32,10 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "scripts/pe
 import models  # noqa: E402
 
 SIDE = 64
-CHANNELS = {"densenet121": 3, "resnet50": 3, "unet": 1, "small_cnn": 3}
-OUTPUTS = {"densenet121": 14, "resnet50": 14, "unet": 1, "small_cnn": 2}
-LISTED_OUTPUTS = {"densenet121": 1000, "resnet50": 1000, "unet": 1, "small_cnn": 2}  # whose names are hashed
+# As reference_shape() of tests/unit/model/test_tools.cpp has them.
+CHANNELS = {name: 1 if name == "unet" else 3 for name in models.NAMES}
+OUTPUTS = {name: {"unet": 1, "small_cnn": 2}.get(name, 14) for name in models.NAMES}
+LISTED_OUTPUTS = {name: {"unet": 1, "small_cnn": 2}.get(name, 1000) for name in models.NAMES}  # whose names are hashed
 
 
 def passes(name, net, x, y):
@@ -150,7 +151,7 @@ def write_numbers(path):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", metavar="DIR", help="folder, made if absent")
-    parser.add_argument("--model", choices=models.NAMES, action="append", help="default: all four")
+    parser.add_argument("--model", choices=models.NAMES, action="append", help="default: all")
     parser.add_argument("--pth", action="store_true", help="with --out")
     parser.add_argument("--numbers", metavar="FILE")
     parser.add_argument("--check", action="store_true")

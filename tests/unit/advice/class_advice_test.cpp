@@ -54,6 +54,11 @@ TEST_CASE("a class that a part cannot judge, and one that it hardly can") {
   CHECK(holds(sentence_of(found, "class_without_metric"), "AUROC of Mass cannot be had: the valid part"));
   CHECK(holds(sentence_of(found, "class_with_few"), "fewer than 5 samples of Edema"));
   CHECK(holds(sentence_of(found, "class_with_few"), "raise data.split.valid"));
+  facts.by_share = false;  // folders train/ and test/: a share of the first validates
+  CHECK(holds(sentence_of(class_advice(facts), "class_with_few"), "raise data.split.valid"));
+  facts.shared_valid = false;
+  CHECK(holds(sentence_of(class_advice(facts), "class_with_few"), "put more into it"));
+  facts.by_share = facts.shared_valid = true;
   facts.by_fold = true;
   CHECK(holds(sentence_of(class_advice(facts), "class_with_few"), "fewer folds"));
 }
@@ -89,6 +94,11 @@ TEST_CASE("patients with several samples in a split by sample are told, unless a
   leaking.in_two_parts = 3;
   folders.by_share = false;
   single.samples = 27;
+  PatientFacts unused = none;
+  unused.unused = "PatientID";
+  unused.group_key = "data.csv.group";
+  CHECK(holds(patient_advice(unused).at(0).sentence,
+              "'data.csv.group=\"PatientID\"' data.split.by=patient keeps them whole"));
   for (const PatientFacts& other : {whole, leaking, folders, single, none}) CHECK(patient_advice(other).empty());
 }
 

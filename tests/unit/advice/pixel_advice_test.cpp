@@ -30,7 +30,7 @@ TEST_CASE("12 bits in 16 are told with the range that shows them") {
   CHECK(found[0].weight >= weight::kWrong);
   CHECK(holds(found[0].sentence, "all 2 pictures of 16 bits lie between 0 and 3,071 of 65,535"));
   CHECK(holds(found[0].sentence, "would see 4.7 %"));
-  CHECK(holds(found[0].sentence, "data.image.range=[0, 4095]"));
+  CHECK(holds(found[0].sentence, "'data.image.range=[0, 4095]' shows them"));
   facts.range_high = 4095;
   CHECK(pixel_advice(facts).empty());
 }

@@ -9,7 +9,7 @@
 #include "dtrain/checkpoint/checkpoint_folder.hpp"
 #include "dtrain/checkpoint/checkpoint_writer.hpp"
 #include "dtrain/checkpoint/weights_origin.hpp"
-#include "dtrain/io/file.hpp"
+#include "dtrain/io/files/file.hpp"
 #include "support/catch.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -25,7 +25,7 @@ static TrainingState some_state() {
   state.skipped_steps = 2;
   state.replaced_samples = 3;
   state.coverage_sum = 0xfedcba9876543210ULL;
-  state.epoch_seconds = 1.5;
+  state.timing.epoch_seconds = 1.5;
   state.elapsed_s = 1e-7;
   state.schedule = {0.123456789012345678, 1, 2};
   state.optimizer_updates = 3;
@@ -94,13 +94,13 @@ TEST_CASE("a state that no run leaves is refused by the name of its field") {
       {"skipped_steps", [](TrainingState& s) { s.skipped_steps = 78; }},
       {"replaced_samples", [](TrainingState& s) { s.replaced_samples = INT64_MIN; }},
       {"cursor", [](TrainingState& s) { s.cursor = s.correct = s.skipped_steps = 0; }},
-      {"data_wait_s", [](TrainingState& s) { s.data_wait_s = -1; }},
-      {"allreduce_s", [](TrainingState& s) { s.allreduce_s = -1; }},
-      {"compute_s", [](TrainingState& s) { s.compute_s = 1e13; }},
-      {"update_s", [](TrainingState& s) { s.update_s = -1; }},
-      {"imbalance_s", [](TrainingState& s) { s.imbalance_s = -1; }},
-      {"bytes_read", [](TrainingState& s) { s.bytes_read = -1; }},
-      {"epoch_seconds", [](TrainingState& s) { s.epoch_seconds = -1; }},
+      {"data_wait_s", [](TrainingState& s) { s.timing.data_wait_s = -1; }},
+      {"allreduce_s", [](TrainingState& s) { s.timing.allreduce_s = -1; }},
+      {"compute_s", [](TrainingState& s) { s.timing.compute_s = 1e13; }},
+      {"update_s", [](TrainingState& s) { s.timing.update_s = -1; }},
+      {"imbalance_s", [](TrainingState& s) { s.timing.imbalance_s = -1; }},
+      {"bytes_read", [](TrainingState& s) { s.timing.bytes_read = -1; }},
+      {"epoch_seconds", [](TrainingState& s) { s.timing.epoch_seconds = -1; }},
       {"elapsed_s", [](TrainingState& s) { s.elapsed_s = -1; }},
       {"elapsed_s", [](TrainingState& s) { s.elapsed_s = INFINITY; }},
       {"loss_sum", [](TrainingState& s) { s.loss_sum = NAN; }},

@@ -11,7 +11,7 @@
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/time.hpp"
 #include "dtrain/checkpoint/checkpoint_folder.hpp"
-#include "dtrain/io/file.hpp"
+#include "dtrain/io/files/file.hpp"
 #include "support/catch.hpp"
 #include "support/memory_file_system.hpp"
 

@@ -62,6 +62,22 @@ TEST_CASE("what came after the first release keeps every bit, and a state withou
   CHECK(older.loss_watch.steps == 0);
 }
 
+TEST_CASE("each share of an epoch's time is kept under its own name") {
+  TrainingState state = plain_state();
+  double seconds = 0.5;
+  for (const TimingField& field : kTimingFields) state.timing.*field.seconds = seconds++;
+  state.timing.bytes_read = 7;
+  state.coverage_sum = 0;
+  const auto written = nlohmann::json::parse(to_json(state));
+  const TrainingState back = training_state_from_json(to_json(state), "f");
+  for (const TimingField& field : kTimingFields) {
+    INFO(field.name);
+    CHECK(written.at(field.name) == state.timing.*field.seconds);
+    CHECK(back.timing.*field.seconds == state.timing.*field.seconds);
+  }
+  CHECK(back.timing.bytes_read == 7);
+}
+
 // The fields of the first release, each gone in turn: they are damage, whereas a later one must not be missed.
 TEST_CASE("a state of the first release is read, and refused without any of its fields") {
   using nlohmann::json;

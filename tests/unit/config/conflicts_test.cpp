@@ -280,6 +280,12 @@ TEST_CASE("the best is the smallest of a loss and the largest of all else, a cla
   CHECK_FALSE(largest(kFolder, "train.loss"));
   CHECK(largest(kFolder, "valid.accuracy"));
   CHECK(largest(kFolder, "valid.auroc_loss"));
+  const auto rising = [](const std::string& monitor) {
+    const std::string plateau = "schedule.decay={name: plateau, monitor: " + monitor + "}";
+    return from_overrides({kFolder[0], kFolder[1], plateau}).experiment.schedule.decay.monitor_is_max;
+  };
+  CHECK_FALSE(rising("valid.loss"));
+  CHECK(rising("valid.auroc"));
 }
 
 TEST_CASE("a value that was refused is not held against other keys") {

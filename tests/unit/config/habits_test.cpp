@@ -67,6 +67,7 @@ TEST_CASE("keys of other programs are told with ours, or that this version has n
            {"freeze.backbone=true", "; this version cannot freeze layers"},
            {"model.freeze=true", "; this version cannot freeze layers"},
            {"loss.class_weights=[1, 2]", "; this version has no weights of classes; loss.pos_weight"},
+           {"data.image_mask.mask_suffix=_mask", "; this version pairs each mask with the image of the same name"},
            {"Epochs=5", "(did you mean 'epochs'?)"},
            {"optimizer=adam", "(did you mean 'optimizer.name'?)"},
            {"data.image.n=1", "unknown key 'data.image.n'"},

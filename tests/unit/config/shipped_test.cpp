@@ -40,7 +40,7 @@ TEST_CASE("chexnet is the paper's network on 14 labels, and ResNet-50 takes its 
   CHECK(e.schedule.decay.name == DecayName::plateau);
   CHECK(e.schedule.warmup == Duration{1, Duration::Unit::epochs});
   CHECK(e.checkpoint.best_monitor == "valid.auroc");
-  CHECK(shipped("chexnet", {"model.name=resnet50"}).experiment.model.name == NetworkName::resnet50);
+  CHECK(shipped("chexnet", {"model.name=resnet50"}).experiment.model.kind == network_kind("resnet50"));
   const Experiment paper = shipped("chexnet_paper").experiment;
   CHECK(paper.model.outputs == 1);
   CHECK(paper.data.classes == std::vector<std::string>{"Pneumonia"});

@@ -1,5 +1,5 @@
 // Draws, geometry and effects of augmentation, each against known answers.
-#include "dtrain/data/augment.hpp"
+#include "dtrain/data/pixels/augment.hpp"
 
 #include <ATen/ATen.h>
 
@@ -8,10 +8,10 @@
 #include <set>
 
 #include "dtrain/base/random.hpp"
-#include "dtrain/data/loader.hpp"
-#include "dtrain/data/pixel_effects.hpp"
-#include "dtrain/data/placement.hpp"
-#include "dtrain/data/transform.hpp"
+#include "dtrain/data/batches/loader.hpp"
+#include "dtrain/data/pixels/pixel_effects.hpp"
+#include "dtrain/data/pixels/placement.hpp"
+#include "dtrain/data/pixels/transform.hpp"
 #include "unit/data/folder.hpp"
 
 using namespace dtrain;
@@ -431,7 +431,7 @@ TEST_CASE("with everything on, batches are the same for any threads, prefetch an
     for (uint8_t& value : mask.bytes) value = value > 128 ? 255 : 0;
     root.picture("masks/" + std::to_string(i) + ".png", mask);
   }
-  DataOptions options = options_for(DataFormat::image_mask, root.path());
+  DataOptions options = options_for("image_mask", root.path());
   options.image.height = options.image.width = 32;
   options.image.channels = 1;
   options.augment = everything();

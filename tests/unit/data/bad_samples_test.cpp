@@ -3,9 +3,9 @@
 
 #include <map>
 
-#include "dtrain/data/device_batches.hpp"
-#include "dtrain/data/loader.hpp"
-#include "dtrain/data/substitutes.hpp"
+#include "dtrain/data/batches/device_batches.hpp"
+#include "dtrain/data/batches/loader.hpp"
+#include "dtrain/data/order/substitutes.hpp"
 #include "support/records.hpp"
 #include "unit/data/folder.hpp"
 
@@ -22,7 +22,7 @@ struct Damaged {
     for (int64_t i = 0; i < samples; ++i)
       root.picture(std::string(i % 2 == 0 ? "a" : "b") + "/" + std::to_string(i) + ".png",
                    random_image(16, 16, 1, static_cast<unsigned>(i)));
-    options = options_for(DataFormat::image_folder, root.path());
+    options = options_for("image_folder", root.path());
     options.image.height = options.image.width = 16;
     options.augment.hflip = options.augment.rot90 = 0.5;
     options.loader.threads = 2;
@@ -94,7 +94,7 @@ TEST_CASE("a bad sample is replaced by the picture and label of another, in its 
         std::vector<float> expected(16 * 16 * 3);
         const AugmentDraw draw =
             draw_augmentation(set.options.augment, 9, epoch, set.data.samples[static_cast<size_t>(one.sample)].id);
-        transform_image(read_picture(set.data, set.options, one.substitute, 9), set.options.image, draw, expected);
+        transform_image(read_picture(set.data, one.substitute), set.options.image, draw, expected);
         const at::Tensor pixels = batch.images[place].permute({1, 2, 0}).contiguous();
         CHECK(std::equal(expected.begin(), expected.end(), pixels.const_data_ptr<float>()));
       }
@@ -167,7 +167,7 @@ TEST_CASE("a record file that changes meanwhile says nothing about its samples: 
                            tar_member("2.png", picture.substr(0, length)) + tar_member("2.cls", "1") + tar_end());
   };
   write(20);
-  DataOptions options = options_for(DataFormat::webdataset, root.path());
+  DataOptions options = options_for("webdataset", root.path());
   options.image.height = options.image.width = 16;
   const Dataset data = open_dataset(options, Task::from_format, 1);
   const std::vector<int64_t> part = {0, 1};

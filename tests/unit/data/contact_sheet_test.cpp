@@ -1,4 +1,4 @@
-#include "dtrain/data/contact_sheet.hpp"
+#include "dtrain/data/pixels/contact_sheet.hpp"
 
 #include <algorithm>
 

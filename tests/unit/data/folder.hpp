@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "dtrain/base/error.hpp"
-#include "dtrain/data/dataset.hpp"
-#include "dtrain/io/image.hpp"
+#include "dtrain/data/formats/formats.hpp"
+#include "dtrain/io/pictures/image.hpp"
 #include "support/catch.hpp"
 
 namespace dtrain::test {
@@ -54,9 +54,9 @@ inline Image random_image(int64_t height, int64_t width, int64_t channels, unsig
   return image;
 }
 
-inline DataOptions options_for(DataFormat format, const std::string& root) {
+inline DataOptions options_for(const std::string& format, const std::string& root) {
   DataOptions options;
-  options.format = format;
+  options.format = format_named(format);
   options.root = root;
   return options;
 }

@@ -12,9 +12,9 @@
 #include <functional>
 #include <limits>
 
-#include "dtrain/data/transform.hpp"
-#include "dtrain/io/file.hpp"
-#include "dtrain/io/image.hpp"
+#include "dtrain/data/pixels/transform.hpp"
+#include "dtrain/io/files/file.hpp"
+#include "dtrain/io/pictures/image.hpp"
 #include "unit/data/folder.hpp"
 #include "unit/io/plain_libpng.hpp"
 

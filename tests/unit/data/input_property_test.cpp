@@ -7,9 +7,9 @@
 #include <random>
 
 #include "dtrain/base/hash.hpp"
-#include "dtrain/data/device_batches.hpp"
-#include "dtrain/data/epoch_requests.hpp"
-#include "dtrain/data/loader.hpp"
+#include "dtrain/data/batches/device_batches.hpp"
+#include "dtrain/data/batches/epoch_requests.hpp"
+#include "dtrain/data/batches/loader.hpp"
 #include "unit/data/folder.hpp"
 
 using namespace dtrain;
@@ -62,7 +62,7 @@ class Folder {
       root_.picture(std::string(i % 2 == 0 ? "a" : "b") + "/" + std::to_string(i) + ".png",
                     random_image(side, 8, i % 7 == 0 ? 3 : 1, static_cast<unsigned>(i)));
     }
-    options_ = options_for(DataFormat::image_folder, root_.path());
+    options_ = options_for("image_folder", root_.path());
     options_.image.height = options_.image.width = 8;
     options_.augment.hflip = options_.augment.vflip = options_.augment.rot90 = 0.5;
     data_ = open_dataset(options_, Task::from_format, 1);

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "dtrain/data/split.hpp"
+#include "dtrain/data/order/split.hpp"
 #include "unit/data/folder.hpp"
 
 using namespace dtrain;
@@ -17,13 +17,13 @@ static std::string nih_row(const std::string& name, const std::string& labels, c
 }
 
 static DataOptions nih(const TempFolder& root) {
-  DataOptions options = options_for(DataFormat::nih_cxr14, root.path());
+  DataOptions options = options_for("nih_cxr14", root.path());
   options.labels = root / "labels.csv";
   return options;
 }
 
 static DataOptions csv(const TempFolder& root) {
-  DataOptions options = options_for(DataFormat::csv, root.path());
+  DataOptions options = options_for("csv", root.path());
   options.labels = root / "labels.csv";
   options.csv.path = "file";
   return options;
@@ -96,9 +96,10 @@ TEST_CASE("a label file that is empty, has no row, no column of pictures or no t
   root.picture("a.png");
   std::string renamed = kNihHeader + nih_row("a.png", "Mass", "1");
   renamed.replace(0, 11, "Picture");
-  for (const auto& [text, words] :
-       {std::pair<std::string, std::string>{"", ""}, {kNihHeader, "no sample"}, {renamed, "Image Index"},
-        {std::string("\0\1\2\0\1\2", 6), ""}}) {
+  for (const auto& [text, words] : {std::pair<std::string, std::string>{"", ""},
+                                    {kNihHeader, "no sample"},
+                                    {renamed, "Image Index"},
+                                    {std::string("\0\1\2\0\1\2", 6), ""}}) {
     root.text("labels.csv", text);
     const std::string sentence = error_of(65, [&] { open(nih(root)); });
     CHECK(holds(sentence, "labels.csv"));
@@ -132,7 +133,7 @@ TEST_CASE("a label file and a list beneath data.root are links out of it only wh
   fs::create_symlink(elsewhere.path(), root / ".folder");
   fs::create_symlink(elsewhere / "train.txt", root / "train.txt");
   fs::create_symlink(elsewhere / "labels.csv", elsewhere / "own.csv");
-  DataOptions options = options_for(DataFormat::csv, root.path());
+  DataOptions options = options_for("csv", root.path());
   options.csv.path = "path";
   options.csv.label = "kind";
   const auto open = [&](const std::string& labels) {
@@ -154,13 +155,33 @@ TEST_CASE("a label file and a list beneath data.root are links out of it only wh
   CHECK(open(root / "outside.csv") == 2);
 }
 
+TEST_CASE("a column that sounds like patients and is not used is named") {
+  const TempFolder root;
+  for (const char* name : {"1.png", "2.png", "3.png"}) root.picture(name);
+  root.text("labels.csv", "file,kind,Patient ID\n1.png,a,7\n2.png,b,7\n3.png,b,8\n");
+  DataOptions options = csv(root);
+  options.csv.label = "kind";
+  const Dataset data = open(options);
+  CHECK(data.unused_patients == "Patient ID");
+  REQUIRE(data.notes.size() == 1);
+  CHECK(holds(data.notes[0], "name it: 'data.csv.group=\"Patient ID\"'"));
+  options.csv.group = "Patient ID";
+  CHECK(open(options).unused_patients.empty());
+  options.csv.group = "";
+  root.text("labels.csv", "file,kind,Patient ID\n1.png,a,7\n2.png,b,9\n3.png,b,8\n");  // one picture each
+  CHECK(open(options).unused_patients.empty());
+  root.text("labels.csv", "file,subject\n1.png,a\n2.png,b\n3.png,b\n");
+  options.csv.label = "subject";
+  CHECK(open(options).unused_patients.empty());
+}
+
 TEST_CASE("a pipe or a device as label file or list is a sentence, at once") {
   const TempFolder root;
   root.picture("a.png");
   root.picture("b.png");
   root.text("labels.csv", "path,kind\na.png,x\nb.png,y\n");
   REQUIRE(::mkfifo((root / "fifo").c_str(), 0600) == 0);
-  DataOptions options = options_for(DataFormat::csv, root.path());
+  DataOptions options = options_for("csv", root.path());
   options.csv.path = "path";
   options.csv.label = "kind";
   for (const std::string& labels : {root / "fifo", std::string("/dev/zero")}) {
@@ -216,8 +237,16 @@ TEST_CASE("one label column is a class, or several joined") {
   CHECK(one.classes == std::vector<std::string>{"class2", "class10"});
   CHECK(one.samples[0].class_index == 1);
   CHECK(one.samples[1].class_index == 0);
+  CHECK(one.notes.empty());
   root.text("labels.csv", "file,kind\na.png,red; blue\nb.png,\nc.png,blue\n");
   CHECK(holds(error_of(65, [&] { open(options); }), "line 3: 'b.png'"));
+  root.text("labels.csv", "file,kind\na.png,red; blue\nb.png,red\nc.png,blue\n");
+  const Dataset joined = open(options);
+  CHECK(joined.classes.size() == 3);
+  REQUIRE(joined.notes.size() == 1);
+  CHECK(holds(joined.notes[0], "'red; blue' is a class of its own"));
+  CHECK(holds(joined.notes[0], "set 'data.csv.separator=\";\"'"));
+  root.text("labels.csv", "file,kind\na.png,red; blue\nb.png,\nc.png,blue\n");
   options.csv.separator = " ; ";
   const Dataset several = open(options);
   CHECK(several.task == Task::multilabel);
@@ -290,7 +319,7 @@ static DataOptions chexpert(const TempFolder& root) {
                 chexpert_row(prefix + "train/patient00002/study2/view2_lateral.jpg", ",,,,,,,,-1.0,,,,,"));
   root.text("valid.csv", kChexpertHeader + chexpert_row(prefix + "valid/patient64541/study1/view1_frontal.jpg",
                                                         "0.0,1.0,1.0,1.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0"));
-  return options_for(DataFormat::chexpert, root.path());
+  return options_for("chexpert", root.path());
 }
 
 static std::string text_of(const std::vector<float>& labels) {

@@ -1,18 +1,18 @@
-#include "dtrain/data/split.hpp"
+#include "dtrain/data/order/split.hpp"
 #include "unit/data/folder.hpp"
 
 using namespace dtrain;
 using namespace dtrain::test;
 
 static DataOptions csv(const TempFolder& root) {
-  DataOptions options = options_for(DataFormat::csv, root.path());
+  DataOptions options = options_for("csv", root.path());
   options.labels = root / "labels.csv";
   options.csv.label = "kind";
   return options;
 }
 
 static DataOptions nih(const TempFolder& root) {
-  DataOptions options = options_for(DataFormat::nih_cxr14, root.path());
+  DataOptions options = options_for("nih_cxr14", root.path());
   options.labels = root / "labels.csv";
   return options;
 }
@@ -140,7 +140,7 @@ TEST_CASE("CheXpert without its validation list is split by shares, whatever fol
   const TempFolder root;
   for (int i = 0; i < 40; ++i) root.picture("train/patient" + std::to_string(i) + "/study1/a.png");
   root.text("train.csv", chexpert_list("train", 0, 40));
-  DataOptions options = options_for(DataFormat::chexpert, root.path());
+  DataOptions options = options_for("chexpert", root.path());
   for (const bool folder : {false, true}) {
     if (folder) root.picture("valid/patient99/study1/a.png");
     const Dataset data = open(options);

@@ -6,8 +6,8 @@
 #include <set>
 
 #include "dtrain/base/text.hpp"
-#include "dtrain/data/part_folders.hpp"
-#include "dtrain/data/split.hpp"
+#include "dtrain/data/formats/part_folders.hpp"
+#include "dtrain/data/order/split.hpp"
 #include "unit/data/folder.hpp"
 
 using namespace dtrain;
@@ -266,7 +266,7 @@ TEST_CASE("300 trees of folders are trained as they are meant, or refused by the
     // Which files there are decides, not what they hold.
     for (const std::string& picture : tree.pictures) root.text(picture, "x");
     for (const std::string& folder : tree.empty) std::filesystem::create_directories(root / folder);
-    DataOptions options = options_for(DataFormat::image_folder, root.path());
+    DataOptions options = options_for("image_folder", root.path());
     options.classes = tree.wanted;
     tree.fault ? check_refused(tree, options) : check_trained(tree, options);
   }
@@ -283,7 +283,7 @@ TEST_CASE("words for parts, and words that are none") {
 TEST_CASE("classes that differ in case or spaces alone are told") {
   const TempFolder root;
   for (const char* name : {"CAT/1.png", "cat/2.png", "dog/3.png"}) root.picture(name);
-  const Dataset data = open_dataset(options_for(DataFormat::image_folder, root.path()), Task::from_format, 1);
+  const Dataset data = open_dataset(options_for("image_folder", root.path()), Task::from_format, 1);
   CHECK(data.classes.size() == 3);
   REQUIRE(data.notes.size() == 1);
   CHECK(holds(data.notes[0], "'CAT', 'cat'"));
@@ -293,7 +293,7 @@ TEST_CASE("a split of the configuration outranks folders of parts, and says so w
   const TempFolder root;
   for (const char* part : {"Train", "val", "test"})
     for (const char* name : {"a/1.png", "a/2.png", "b/3.png", "b/4.png"}) root.picture(std::string(part) + "/" + name);
-  DataOptions options = options_for(DataFormat::image_folder, root.path());
+  DataOptions options = options_for("image_folder", root.path());
   options.split.given = true;
   options.split.valid = 0.25;
   const Dataset data = open_dataset(options, Task::from_format, 1);
@@ -311,7 +311,7 @@ TEST_CASE("a share, or a fold, of the training folder validates where folders na
     for (const char* name : {"a", "b"})
       for (int i = 0; i < 20; ++i)
         root.text(std::string(part) + "/" + name + "/" + part + std::to_string(i) + "_1.png", "x");
-  DataOptions options = options_for(DataFormat::image_folder, root.path());
+  DataOptions options = options_for("image_folder", root.path());
   options.split.given = true;
   options.split.stratify = true;
   options.split.valid = 0.25;
@@ -338,7 +338,7 @@ TEST_CASE("a named test folder or list goes together with a share of the rest") 
   const TempFolder root;
   for (const char* name : {"a", "b", "official/a", "official/b"})
     for (int i = 0; i < 20; ++i) root.text(std::string(name) + "/x" + std::to_string(i) + ".png", "x");
-  DataOptions options = options_for(DataFormat::image_folder, root.path());
+  DataOptions options = options_for("image_folder", root.path());
   options.split.given = true;
   options.split.valid = 0.5;
   options.split.stratify = true;
@@ -359,7 +359,7 @@ TEST_CASE("folders of parts within the folders of pictures and masks are parts")
       root.picture(std::string("images/") + part + "/" + name);
       root.picture(std::string("masks/") + part + "/" + name);
     }
-  const DataOptions options = options_for(DataFormat::image_mask, root.path());
+  const DataOptions options = options_for("image_mask", root.path());
   const Dataset data = open_dataset(options, Task::from_format, 1);
   const Split split = split_dataset(data, options.split);
   REQUIRE(data.samples.size() == 4);
@@ -378,7 +378,7 @@ TEST_CASE("a column names the parts; one without validation rows leaves a share 
     rows += name + (i % 2 == 0 ? ",cat," : ",dog,") + std::to_string(i / 4) + (i < 32 ? ",Training\n" : ",TEST\n");
   }
   root.text("list.csv", rows);
-  DataOptions options = options_for(DataFormat::csv, root.path());
+  DataOptions options = options_for("csv", root.path());
   options.labels = root / "list.csv";
   options.csv.label = "kind";
   options.csv.group = "who";
@@ -407,7 +407,7 @@ TEST_CASE("pictures of a label file in a training and a test folder keep the tes
     rows += name + (i % 2 == 0 ? ",cat\n" : ",dog\n");
   }
   root.text("list.csv", rows);
-  DataOptions options = options_for(DataFormat::csv, root.path());
+  DataOptions options = options_for("csv", root.path());
   options.labels = root / "list.csv";
   options.csv.label = "kind";
   const Dataset data = open_dataset(options, Task::from_format, 1);

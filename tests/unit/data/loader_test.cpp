@@ -1,4 +1,4 @@
-#include "dtrain/data/loader.hpp"
+#include "dtrain/data/batches/loader.hpp"
 
 #include <ATen/ATen.h>
 #include <pthread.h>
@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "dtrain/base/time.hpp"
-#include "dtrain/data/transform.hpp"
+#include "dtrain/data/pixels/transform.hpp"
 #include "unit/data/folder.hpp"
 
 using namespace dtrain;
@@ -26,7 +26,7 @@ static void make_pictures(const TempFolder& root, int n) {
                  random_image(20 + i, 30 - i % 7, i % 4 == 0 ? 1 : 3, static_cast<unsigned>(i)));
 }
 
-static DataOptions small(DataFormat format, const TempFolder& root, int64_t threads = 2, int64_t prefetch = 2) {
+static DataOptions small(const std::string& format, const TempFolder& root, int64_t threads = 2, int64_t prefetch = 2) {
   DataOptions options = options_for(format, root.path());
   options.image.height = options.image.width = 16;
   options.augment.hflip = options.augment.vflip = options.augment.rot90 = 0.5;
@@ -85,7 +85,7 @@ TEST_CASE("batches are the same for any number of threads, prefetch and memory l
   for (const int64_t threads : {1, 2, 5})
     for (const int64_t prefetch : {1, 3, 50})
       for (const auto format : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast}) {
-        const DataOptions options = small(DataFormat::image_folder, root, threads, prefetch);
+        const DataOptions options = small("image_folder", root, threads, prefetch);
         const Dataset data = open_dataset(options, Task::from_format, 1);
         Loader loader(data, options, 9, format, no_trace);
         CHECK(loader.threads() == threads);
@@ -106,14 +106,14 @@ TEST_CASE("batches are the same for any number of threads, prefetch and memory l
 TEST_CASE("a batch holds what decode and transform give, keyed by epoch and sample") {
   const TempFolder root;
   make_pictures(root, 6);
-  const DataOptions options = small(DataFormat::image_folder, root);
+  const DataOptions options = small("image_folder", root);
   const Dataset data = open_dataset(options, Task::from_format, 1);
   Loader loader(data, options, 9, at::MemoryFormat::ChannelsLast, no_trace);
   loader.start({{{2, 4}, std::nullopt}, {{2, 4}, 7}, {{4, 2}, 7}, {{2, 4}, 8}});
   const std::vector<Batch> batches = drain(loader);
   REQUIRE(batches.size() == 4);
   std::vector<float> expected(16 * 16 * 3);
-  transform_image(read_picture(data, options, 4, 9), options.image, {}, expected);
+  transform_image(read_picture(data, 4), options.image, {}, expected);
   const at::Tensor pixels = batches[0].images[1].permute({1, 2, 0}).contiguous();
   CHECK(std::equal(expected.begin(), expected.end(), pixels.const_data_ptr<float>()));
   CHECK(at::equal(batches[1].images[0], batches[2].images[1]));
@@ -124,7 +124,7 @@ TEST_CASE("a batch holds what decode and transform give, keyed by epoch and samp
 }
 
 TEST_CASE("labels of several kinds come as the loss wants them") {
-  DataOptions options = options_for(DataFormat::synthetic, "");
+  DataOptions options = options_for("synthetic", "");
   options.synthetic = {10, 3};
   options.image.height = options.image.width = 32;
   const Dataset labels = open_dataset(options, Task::multilabel, 1);
@@ -140,7 +140,7 @@ TEST_CASE("labels of several kinds come as the loss wants them") {
   other.start({{{7, 3}, std::nullopt}});
   const Batch planes = *other.next();
   CHECK(planes.targets.sizes() == at::IntArrayRef({2, 3, 32, 32}));
-  const Image mask = read_mask(masks, options, 3, 1);
+  const Image mask = read_mask(masks, 3);
   for (int64_t k = 0; k < 3; ++k)
     CHECK(planes.targets[1][k].sum().item<float>() ==
           static_cast<float>(std::count(mask.bytes.begin(), mask.bytes.end(), k + 1)));
@@ -154,7 +154,7 @@ TEST_CASE("an image and its mask move together through the loader") {
     root.picture("images/" + std::to_string(i) + ".png", mask);  // the image shows its own mask
     root.picture("masks/" + std::to_string(i) + ".png", mask);
   }
-  DataOptions options = small(DataFormat::image_mask, root);
+  DataOptions options = small("image_mask", root);
   options.image.channels = 1;
   options.image.mean = {0};
   options.image.std = {1};
@@ -168,7 +168,7 @@ TEST_CASE("an image and its mask move together through the loader") {
 TEST_CASE("an error arrives with the batch it belongs to, and the loader goes on") {
   const TempFolder root;
   make_pictures(root, 12);
-  const DataOptions options = small(DataFormat::image_folder, root, 3, 4);
+  const DataOptions options = small("image_folder", root, 3, 4);
   const Dataset data = open_dataset(options, Task::from_format, 1);
   root.text(data.samples[4].path, "no picture at all");
   std::filesystem::remove(root / data.samples[5].path);
@@ -187,7 +187,7 @@ TEST_CASE("a mask of another size than its image is refused with both names") {
   const TempFolder root;
   root.picture("images/1.png", random_image(8, 8, 1, 1));
   root.picture("masks/1.png", random_image(8, 9, 1, 1));
-  const DataOptions options = small(DataFormat::image_mask, root);
+  const DataOptions options = small("image_mask", root);
   const Dataset data = open_dataset(options, Task::from_format, 1);
   Loader loader(data, options, 9, at::MemoryFormat::Contiguous, no_trace);
   loader.start({{{0}, std::nullopt}});
@@ -199,7 +199,7 @@ TEST_CASE("a mask of another size than its image is refused with both names") {
 TEST_CASE("start drops what is left, and the end never hangs, however early") {
   const TempFolder root;
   make_pictures(root, 12);
-  const DataOptions options = small(DataFormat::image_folder, root, 3, 2);
+  const DataOptions options = small("image_folder", root, 3, 2);
   const Dataset data = open_dataset(options, Task::from_format, 1);
   for (int round = 0; round < 60; ++round) {
     Loader loader(data, options, 9, at::MemoryFormat::Contiguous, no_trace);
@@ -222,7 +222,7 @@ TEST_CASE("start drops what is left, and the end never hangs, however early") {
 TEST_CASE("no more batches than asked for are made ahead, and the figures count since start") {
   const TempFolder root;
   make_pictures(root, 20);
-  const DataOptions options = small(DataFormat::image_folder, root, 2, 3);
+  const DataOptions options = small("image_folder", root, 2, 3);
   const Dataset data = open_dataset(options, Task::from_format, 1);
   Loader loader(data, options, 9, at::MemoryFormat::Contiguous, no_trace);
   int64_t all = 0;
@@ -258,7 +258,7 @@ TEST_CASE("the time of reading and decoding is counted, each for itself, and is 
     root.picture("masks/" + std::to_string(i) + ".png", random_image(300, 300, 1, 1));
   }
   for (const int64_t threads : {1, 3}) {
-    const DataOptions options = small(DataFormat::image_mask, root, threads);
+    const DataOptions options = small("image_mask", root, threads);
     const Dataset data = open_dataset(options, Task::from_format, 1);
     Trace trace(true);
     Loader loader(data, options, 9, at::MemoryFormat::Contiguous, trace);
@@ -284,7 +284,7 @@ TEST_CASE(
     "a trace shows reading, decoding and transforming of every sample, by batch, in lanes of the loader's threads") {
   const TempFolder root;
   make_pictures(root, 7);
-  const DataOptions options = small(DataFormat::image_folder, root, 2, 2);
+  const DataOptions options = small("image_folder", root, 2, 2);
   const Dataset data = open_dataset(options, Task::from_format, 1);
   Trace trace(true);
   {
@@ -318,7 +318,7 @@ TEST_CASE("the number of threads is as asked, or what the process may use less t
 TEST_CASE("threads that are tuned while batches are taken change none of them") {
   const TempFolder root;
   make_pictures(root, 12);
-  const DataOptions options = small(DataFormat::image_folder, root, 2, 2);
+  const DataOptions options = small("image_folder", root, 2, 2);
   const Dataset data = open_dataset(options, Task::from_format, 1);
   Loader plain(data, options, 9, at::MemoryFormat::ChannelsLast, no_trace);
   Loader tuned(data, options, 9, at::MemoryFormat::ChannelsLast, no_trace, {.tune_threads = true});
@@ -336,7 +336,7 @@ TEST_CASE("threads that are tuned while batches are taken change none of them") 
 TEST_CASE("threads are tuned by the waits of training, in whichever of its epochs") {
   const TempFolder root;
   make_pictures(root, 4);
-  const DataOptions options = small(DataFormat::image_folder, root, 1, 2);
+  const DataOptions options = small("image_folder", root, 1, 2);
   const Dataset data = open_dataset(options, Task::from_format, 1);
   Loader loader(data, options, 9, at::MemoryFormat::Contiguous, no_trace, {.load_s = 0.002, .tune_threads = true});
   const auto run = [&](size_t batches, std::optional<int64_t> epoch) {
@@ -372,7 +372,7 @@ struct NoThreads {
 TEST_CASE("threads that cannot be started are done without, but for the first") {
   const TempFolder root;
   make_pictures(root, 4);
-  const DataOptions options = small(DataFormat::image_folder, root, 1, 2);
+  const DataOptions options = small("image_folder", root, 1, 2);
   const Dataset data = open_dataset(options, Task::from_format, 1);
   const auto make = [&] {
     return std::make_unique<Loader>(data, options, 9, at::MemoryFormat::Contiguous, no_trace,

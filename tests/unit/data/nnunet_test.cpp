@@ -16,7 +16,7 @@ static DataOptions nnunet(const TempFolder& root, const std::string& description
   root.picture("labelsTr/cell_007.png", mask({0, 1, 2, 1}));
   root.picture("labelsTr/cell_012.png", mask({0, 0, 2, 3}));
   root.text("dataset.json", description);
-  return options_for(DataFormat::image_mask, root.path());
+  return options_for("image_mask", root.path());
 }
 
 static Dataset open(const DataOptions& options) { return open_dataset(options, Task::from_format, 1); }
@@ -29,8 +29,8 @@ TEST_CASE("a folder laid out for nnU-Net gives its cases, with the labels of dat
   CHECK(data.classes == std::vector<std::string>{"cell", "nucleus"});
   REQUIRE(paths_of(data) == std::vector<std::string>{"imagesTr/cell_007_0000.png", "imagesTr/cell_012_0000.png"});
   CHECK(data.samples[0].masks == std::vector<std::string>{"labelsTr/cell_007.png"});
-  CHECK(read_mask(data, options, 0, 1).bytes == std::vector<uint8_t>{0, 1, 2, 1});
-  CHECK(read_mask(data, options, 1, 1).bytes == std::vector<uint8_t>{0, 0, 2, 0});
+  CHECK(read_mask(data, 0).bytes == std::vector<uint8_t>{0, 1, 2, 1});
+  CHECK(read_mask(data, 1).bytes == std::vector<uint8_t>{0, 0, 2, 0});
   CHECK(data.notes.empty());
   root.picture("imagesTs/cell_020_0000.png");
   CHECK(holds(open(options).notes.at(0), "imagesTs/ left out"));
@@ -58,7 +58,7 @@ TEST_CASE("mask_values win over the labels of dataset.json") {
   options.image_mask.mask_values = {{1, 1}, {2, 1}};
   const Dataset data = open(options);
   CHECK(data.classes == std::vector<std::string>{"foreground"});
-  CHECK(read_mask(data, options, 0, 1).bytes == std::vector<uint8_t>{0, 1, 1, 1});
+  CHECK(read_mask(data, 0).bytes == std::vector<uint8_t>{0, 1, 1, 1});
 }
 
 TEST_CASE("what nnU-Net has and dtrain does not read is refused with what to do") {
@@ -156,8 +156,8 @@ TEST_CASE("stacks of nnU-Net are paired page by page, and a case is a case howev
     CHECK(data.samples[i].path == "imagesTr/cell_012_0000.tif" + page);
     CHECK(data.samples[i].masks == std::vector<std::string>{"labelsTr/cell_012.tif" + page});
   }
-  CHECK(read_picture(data, options, 2, 1).bytes == std::vector<uint8_t>{0, 9, 1, 0});
-  CHECK(read_mask(data, options, 2, 1).bytes == std::vector<uint8_t>{0, 1, 1, 0});
+  CHECK(read_picture(data, 2).bytes == std::vector<uint8_t>{0, 9, 1, 0});
+  CHECK(read_mask(data, 2).bytes == std::vector<uint8_t>{0, 1, 1, 0});
   root.text("labelsTr/cell_012.tif", stack_of(3, 1));
   const std::string unequal = error_of(65, [&] { open(options); });
   CHECK(holds(unequal, "(1 problem):"));

@@ -1,4 +1,4 @@
-#include "dtrain/data/pack.hpp"
+#include "dtrain/data/pack/pack.hpp"
 
 #include <ATen/ATen.h>
 
@@ -6,11 +6,11 @@
 #include <set>
 
 #include "dtrain/base/hash.hpp"
-#include "dtrain/data/loader.hpp"
-#include "dtrain/data/packed_set.hpp"
-#include "dtrain/data/stored_sample.hpp"
-#include "dtrain/data/transform.hpp"
-#include "dtrain/io/file.hpp"
+#include "dtrain/data/batches/loader.hpp"
+#include "dtrain/data/pack/stored_sample.hpp"
+#include "dtrain/data/pixels/transform.hpp"
+#include "dtrain/data/store/packed_set.hpp"
+#include "dtrain/io/files/file.hpp"
 #include "unit/data/folder.hpp"
 
 using namespace dtrain;
@@ -42,14 +42,14 @@ Source opened(DataOptions options, int64_t side) {
 }
 
 PackJob job_of(const Source& source, const PackOptions& options) {
-  return PackJob(source.dataset, source.split, source.options, 1, options);
+  return PackJob(source.dataset, source.split, source.options, options);
 }
 
 // Packs, and opens what came of it.
 Source packed(const Source& source, const PackOptions& options, const std::string& folder) {
   pack_into(job_of(source, options), folder);
   DataOptions again = source.options;
-  again.format = DataFormat::packed;
+  again.format = format_named("packed");
   again.root = folder;
   again.split.given = false;
   return opened(again, source.options.image.height);
@@ -61,7 +61,7 @@ DataOptions make_folder(const TempFolder& root, int64_t side) {
     root.picture(
         std::string(i % 2 == 0 ? "cat" : "dog") + "/" + std::to_string(1000 + i / 2) + "_" + std::to_string(i) + ".png",
         random_image(side, side, i % 3 == 0 ? 3 : 1, static_cast<unsigned>(i)));
-  DataOptions options = options_for(DataFormat::image_folder, root.path());
+  DataOptions options = options_for("image_folder", root.path());
   options.split.given = true;
   options.split.valid = 0.3;
   options.split.test = 0.2;
@@ -75,7 +75,7 @@ DataOptions make_masks(const TempFolder& root, int64_t side) {
     root.picture("images/" + std::to_string(i) + ".png", random_image(side, side, 1, static_cast<unsigned>(i)));
     root.picture("masks/" + std::to_string(i) + ".png", mask);
   }
-  DataOptions options = options_for(DataFormat::image_mask, root.path());
+  DataOptions options = options_for("image_mask", root.path());
   options.image_mask.mask_values = {{10, 1}, {30, 2}};
   options.image.channels = 1;
   return options;
@@ -90,7 +90,7 @@ DataOptions make_labels(const TempFolder& root) {
              std::to_string(i / 3) + "\n";
   }
   root.text("labels.csv", table);
-  DataOptions options = options_for(DataFormat::csv, root.path());
+  DataOptions options = options_for("csv", root.path());
   options.labels = root / "labels.csv";
   options.csv.labels = {"a", "b", "c"};
   options.csv.group = "who";
@@ -115,11 +115,11 @@ void check_same(const Source& a, const Source& b) {
     for (size_t k = 0; k < x.labels.size(); ++k)
       CHECK((x.labels[k] == y.labels[k] || (std::isnan(x.labels[k]) && std::isnan(y.labels[k]))));
     const auto index = static_cast<int64_t>(i);
-    const Image p = read_picture(a.dataset, a.options, index, 1);
-    const Image q = read_picture(b.dataset, b.options, index, 1);
+    const Image p = read_picture(a.dataset, index);
+    const Image q = read_picture(b.dataset, index);
     CHECK((p.bytes == q.bytes && p.words == q.words && p.channels == q.channels));
     if (a.dataset.task == Task::segmentation)
-      CHECK(read_mask(a.dataset, a.options, index, 1).bytes == read_mask(b.dataset, b.options, index, 1).bytes);
+      CHECK(read_mask(a.dataset, index).bytes == read_mask(b.dataset, index).bytes);
   }
 }
 
@@ -203,7 +203,7 @@ TEST_CASE("only training samples are enlarged, each copy under a name of its own
                                        PackTurn::rot270};
   const Source again = packed(source, {.samples_per_shard = 7, .expand = turns}, folder.path());
   DataOptions another = source.options;  // with a split of its own: copies would cross it
-  another.format = DataFormat::packed;
+  another.format = format_named("packed");
   another.root = folder.path();
   CHECK(holds(error_of(78, [&] { open_dataset(another, Task::from_format, 1); }), "leave data.split out"));
   CHECK(training_digits(again.dataset, again.split) == training_digits(source.dataset, source.split));
@@ -225,14 +225,13 @@ TEST_CASE("only training samples are enlarged, each copy under a name of its own
       ImageOptions size = again.options.image;
       std::vector<float> turned(12 * 12 * 3);
       std::vector<float> stored(12 * 12 * 3);
-      transform_image(read_picture(again.dataset, again.options, static_cast<int64_t>(from), 1), size,
-                      {.quarter_turns = 1}, turned);
-      transform_image(read_picture(again.dataset, again.options, static_cast<int64_t>(i), 1), size, {}, stored);
+      transform_image(read_picture(again.dataset, static_cast<int64_t>(from)), size, {.quarter_turns = 1}, turned);
+      transform_image(read_picture(again.dataset, static_cast<int64_t>(i)), size, {}, stored);
       REQUIRE(turned == stored);
     }
   DataOptions broad = source.options;
   broad.image.width = 14;
-  CHECK(holds(error_of(78, [&] { PackJob(source.dataset, source.split, broad, 1, {.expand = {PackTurn::rot90}}); }),
+  CHECK(holds(error_of(78, [&] { PackJob(source.dataset, source.split, broad, {.expand = {PackTurn::rot90}}); }),
               "square"));
   CHECK(holds(error_of(64, [&] { turn_named("rot9"); }), "did you mean 'rot90'"));
 }
@@ -263,7 +262,7 @@ TEST_CASE("classes of packed masks are not chosen among") {
   const TempFolder root;
   const TempFolder folder;
   pack_into(job_of(opened(make_masks(root, 12), 12), {.samples_per_shard = 4, .expand = {}}), folder.path());
-  DataOptions options = options_for(DataFormat::packed, folder.path());
+  DataOptions options = options_for("packed", folder.path());
   options.classes = {"2", "1"};
   CHECK(holds(error_of(78, [&] { open_dataset(options, Task::segmentation, 1); }), "packed masks"));
 }
@@ -314,7 +313,7 @@ TEST_CASE("a set that is not what its manifest says is refused") {
   const Source source = opened(make_folder(root, 12), 12);
   const PackJob job = job_of(source, {.samples_per_shard = 4, .expand = {}});
   pack_into(job, folder.path());
-  DataOptions options = options_for(DataFormat::packed, folder.path());
+  DataOptions options = options_for("packed", folder.path());
   const auto refused = [&](int code) { return error_of(code, [&] { open_dataset(options, Task::from_format, 1); }); };
   CHECK(holds(error_of(78, [&] { open_dataset(options, Task::multilabel, 1); }), "set task: multiclass"));
   const std::string text = read_text(folder / "manifest.json");
@@ -347,9 +346,9 @@ TEST_CASE("a damaged record is named when it is read, and the others are read al
   stream.seekp(hit.place.offset + 5);
   stream.put('!');
   stream.close();
-  const std::string told = error_of(65, [&] { read_picture(again.dataset, again.options, again.split.train[2], 1); });
+  const std::string told = error_of(65, [&] { read_picture(again.dataset, again.split.train[2]); });
   CHECK(holds(told, file + ": record 2 (" + hit.path + ") at byte "));
-  CHECK(read_picture(again.dataset, again.options, again.split.train[1], 1).height == 12);
+  CHECK(read_picture(again.dataset, again.split.train[1]).height == 12);
 }
 
 TEST_CASE("pictures are stored in data.image.size, 16 bits as 16 bits, rounded to their own depth") {
@@ -358,18 +357,18 @@ TEST_CASE("pictures are stored in data.image.size, 16 bits as 16 bits, rounded t
   std::string pgm = "P5\n9 9\n65535\n";
   for (int i = 0; i < 81 * 2; ++i) pgm += static_cast<char>(i * 37);
   for (const char* name : {"a/1.pgm", "a/2.pgm", "b/3.pgm", "b/4.pgm"}) root.text(name, pgm);
-  DataOptions options = options_for(DataFormat::image_folder, root.path());
+  DataOptions options = options_for("image_folder", root.path());
   options.image.range_high = 4095;
   const Source exact = opened(options, 9);
-  const StoredSample same = stored_sample(exact.dataset, exact.options, 0, 1);
-  CHECK(same.picture.words == read_picture(exact.dataset, exact.options, 0, 1).words);
+  const StoredSample same = stored_sample(exact.dataset, exact.options, 0);
+  CHECK(same.picture.words == read_picture(exact.dataset, 0).words);
   Source small = opened(options, 5);
-  const StoredSample stored = stored_sample(small.dataset, small.options, 0, 1);
+  const StoredSample stored = stored_sample(small.dataset, small.options, 0);
   CHECK(stored.picture.bits == 16);
   CHECK(stored.picture.words.size() == 25);
   ImageOptions plain = small.options.image;
   plain.range_high = 0;
-  const std::vector<float> expected = resized_pixels(read_picture(small.dataset, small.options, 0, 1), plain);
+  const std::vector<float> expected = resized_pixels(read_picture(small.dataset, 0), plain);
   for (size_t i = 0; i < 25; ++i) CHECK(std::abs(expected[i] * 65535 - stored.picture.words[i]) <= 0.51F);
   small.options.split.valid = 0.25;
   small.split = split_dataset(small.dataset, small.options.split);
@@ -389,8 +388,7 @@ TEST_CASE("what is packed for other programs is read back by dtrain's own reader
       const TempFolder folder;
       const PackJob job = job_of(source, {.to = to, .samples_per_shard = 4, .expand = {}});
       pack_into(job, folder.path());
-      DataOptions options =
-          options_for(to == PackTo::tfrecord ? DataFormat::tfrecord : DataFormat::webdataset, folder.path());
+      DataOptions options = options_for(to == PackTo::tfrecord ? "tfrecord" : "webdataset", folder.path());
       options.image = source.options.image;
       const bool masks = source.dataset.task == Task::segmentation;
       const bool groups = source.dataset.task == Task::multilabel;
@@ -418,9 +416,8 @@ TEST_CASE("what is packed for other programs is read back by dtrain's own reader
         for (size_t k = 0; k < from.labels.size(); ++k)
           CHECK((from.labels[k] == found.labels[k] || (std::isnan(from.labels[k]) && std::isnan(found.labels[k]))));
         if (groups) CHECK(from.group == found.group);
-        CHECK(read_picture(source.dataset, source.options, x, 1).bytes == read_picture(again, options, y, 1).bytes);
-        if (masks)
-          CHECK(read_mask(source.dataset, source.options, x, 1).bytes == read_mask(again, options, y, 1).bytes);
+        CHECK(read_picture(source.dataset, x).bytes == read_picture(again, y).bytes);
+        if (masks) CHECK(read_mask(source.dataset, x).bytes == read_mask(again, y).bytes);
       }
     }
 }

@@ -1,12 +1,12 @@
-#include "dtrain/data/raw_pictures.hpp"
+#include "dtrain/data/pixels/raw_pictures.hpp"
 
 #include <ATen/ATen.h>
 
 #include <chrono>
 #include <thread>
 
-#include "dtrain/data/device_batches.hpp"
-#include "dtrain/data/loader.hpp"
+#include "dtrain/data/batches/device_batches.hpp"
+#include "dtrain/data/batches/loader.hpp"
 #include "unit/data/folder.hpp"
 
 using namespace dtrain;
@@ -35,7 +35,7 @@ void make_pictures(const TempFolder& root, int n, int larger, int coloured) {
   }
 }
 
-DataOptions small(DataFormat format, const TempFolder& root, int64_t prefetch = 2) {
+DataOptions small(const std::string& format, const TempFolder& root, int64_t prefetch = 2) {
   DataOptions options = options_for(format, root.path());
   options.image.height = options.image.width = 16;
   options.image.window_height = options.image.window_width = 13;
@@ -100,7 +100,8 @@ void check_raw(const Dataset& data, const DataOptions& options, int64_t samples)
         CHECK_FALSE(found[i].raw.has_value());
       }
       const bool read_before = (cached || shared) && epoch != std::optional<int64_t>(0);
-      // A thread that still made a sample of a batch that was begun anew tells what it has read when it is done with it.
+      // A thread that still made a sample of a batch that was begun anew tells what it has read when it is done with
+      // it.
       const int64_t least = read_before ? 0 : plain.figures().bytes_read;
       for (int tries = 0; tries < 5000 && batches.figures().bytes_read < least; ++tries)
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -173,7 +174,7 @@ TEST_CASE("a batch finished on the device has the bits of one that the loader fi
       INFO("every " << larger << ". larger, every " << coloured << ". coloured");
       const TempFolder root;
       make_pictures(root, 17, larger, coloured);
-      const DataOptions options = small(DataFormat::image_folder, root, 1 + larger % 3);
+      const DataOptions options = small("image_folder", root, 1 + larger % 3);
       check_raw(open_dataset(options, Task::from_format, 1), options, 17);
     }
 }
@@ -186,11 +187,11 @@ TEST_CASE("masks are finished with their pictures, cached or not, also those of 
     root.picture("images/" + std::to_string(i) + ".png", random_image(16, 16 + i % 2, 1, 70));
     root.picture("masks/" + std::to_string(i) + ".png", mask);
   }
-  DataOptions options = small(DataFormat::image_mask, root);
+  DataOptions options = small("image_mask", root);
   options.image.channels = 1;
   options.image_mask.mask_values = {{1, 1}, {2, 2}};
   check_raw(open_dataset(options, Task::from_format, 1), options, 9);
-  DataOptions made = options_for(DataFormat::synthetic, "");
+  DataOptions made = options_for("synthetic", "");
   made.synthetic = {11, 3};
   made.image.height = made.image.width = 32;
   made.augment.hflip = made.augment.rot90 = 0.5;
@@ -204,7 +205,7 @@ TEST_CASE("what the cache holds needs no file any more, and its size is that of 
     root.picture("images/" + std::to_string(i) + ".png", random_image(16, 16, 1, static_cast<unsigned>(i)));
     root.picture("masks/" + std::to_string(i) + ".png", random_image(16, 16, 1, 1));
   }
-  const DataOptions options = small(DataFormat::image_mask, root);
+  const DataOptions options = small("image_mask", root);
   const Dataset data = open_dataset(options, Task::from_format, 1);
   PictureCache cache(6);
   Loader loader(data, options, 9, at::MemoryFormat::ChannelsLast, no_trace, Delivery{.raw = true, .cache = &cache});
@@ -227,7 +228,7 @@ TEST_CASE("what the cache holds needs no file any more, and its size is that of 
 TEST_CASE("a start drops raw batches of any kind, and the end never hangs") {
   const TempFolder root;
   make_pictures(root, 17, 6, 9);
-  const DataOptions options = small(DataFormat::image_folder, root, 3);
+  const DataOptions options = small("image_folder", root, 3);
   const Dataset data = open_dataset(options, Task::from_format, 1);
   for (int round = 0; round < 40; ++round) {
     PictureCache cache(17);

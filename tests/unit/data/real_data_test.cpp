@@ -3,8 +3,8 @@
 #include <filesystem>
 
 #include "dtrain/base/time.hpp"
-#include "dtrain/data/split.hpp"
-#include "dtrain/io/csv.hpp"
+#include "dtrain/data/order/split.hpp"
+#include "dtrain/io/files/csv.hpp"
 #include "unit/data/folder.hpp"
 
 using namespace dtrain;
@@ -22,7 +22,7 @@ static std::string real_folder(const std::string& name) {
 TEST_CASE("the 64-pixel NIH folders share patients, 7, 3 and 1, and say so") {
   const std::string root = real_folder("nih_cxr14_64");
   if (root.empty()) return;
-  const Dataset data = open_dataset(options_for(DataFormat::image_folder, root), Task::from_format, 1);
+  const Dataset data = open_dataset(options_for("image_folder", root), Task::from_format, 1);
   CHECK(data.classes == std::vector<std::string>{"0_normal", "1_abnormal"});
   CHECK(data.samples.size() == 427);
   const Split split = split_dataset(data, {});
@@ -35,7 +35,7 @@ TEST_CASE("the 64-pixel NIH folders share patients, 7, 3 and 1, and say so") {
 TEST_CASE("the NIH table of the 64-pixel set gives its counted labels, and the folders' parts") {
   const std::string root = real_folder("nih_cxr14_64");
   if (root.empty()) return;
-  DataOptions options = options_for(DataFormat::nih_cxr14, root);
+  DataOptions options = options_for("nih_cxr14", root);
   options.labels = root + "/labels_subset.csv";
   const Dataset data = open_dataset(options, Task::from_format, 1);
   REQUIRE(data.samples.size() == 427);
@@ -52,14 +52,14 @@ TEST_CASE("the NIH table of the 64-pixel set gives its counted labels, and the f
 TEST_CASE("nuclei unite their masks, membranes take zero as a class") {
   const std::string nuclei = real_folder("dsb2018_nuclei");
   if (nuclei.empty()) return;
-  DataOptions options = options_for(DataFormat::image_mask, nuclei);
+  DataOptions options = options_for("image_mask", nuclei);
   const Dataset data = open_dataset(options, Task::from_format, 1);
   CHECK(data.samples.size() == 60);
   size_t masks = 0;
   for (const Sample& sample : data.samples) masks += sample.masks.size();
   CHECK(masks == 2567);
-  const Image mask = read_mask(data, options, 0, 1);
-  const Image picture = read_picture(data, options, 0, 1);
+  const Image mask = read_mask(data, 0);
+  const Image picture = read_picture(data, 0);
   CHECK_NOTHROW(require_same_size(data, 0, picture, mask));
   const auto covered =
       static_cast<double>(std::count(mask.bytes.begin(), mask.bytes.end(), 1)) / static_cast<double>(mask.bytes.size());
@@ -67,12 +67,12 @@ TEST_CASE("nuclei unite their masks, membranes take zero as a class") {
 
   const std::string membrane = real_folder("isbi2012_membrane");
   if (membrane.empty()) return;
-  options = options_for(DataFormat::image_mask, membrane);
+  options = options_for("image_mask", membrane);
   options.image_mask = {"image", "label", {{0, 1}}};
   const Dataset slices = open_dataset(options, Task::from_format, 1);
   REQUIRE(slices.samples.size() == 20);
   CHECK(slices.samples[2].path == "image/2.png");
-  const Image walls = read_mask(slices, options, 2, 1);
+  const Image walls = read_mask(slices, 2);
   const double share = static_cast<double>(std::count(walls.bytes.begin(), walls.bytes.end(), 1)) /
                        static_cast<double>(walls.bytes.size());
   CHECK((share > 0.15 && share < 0.3));
@@ -81,7 +81,7 @@ TEST_CASE("nuclei unite their masks, membranes take zero as a class") {
 TEST_CASE("a csv that names pictures the folder lacks lists them, or does without") {
   const std::string root = real_folder("covid_chestxray");
   if (root.empty()) return;
-  DataOptions options = options_for(DataFormat::csv, root);
+  DataOptions options = options_for("csv", root);
   options.labels = root + "/metadata.csv";
   options.csv.path = "filename";
   options.csv.label = "finding";

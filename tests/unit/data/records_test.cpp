@@ -5,8 +5,8 @@
 #include <thread>
 
 #include "dtrain/base/error.hpp"
-#include "dtrain/data/record_set.hpp"
-#include "dtrain/data/split.hpp"
+#include "dtrain/data/formats/record_labels.hpp"
+#include "dtrain/data/order/split.hpp"
 #include "folder.hpp"
 #include "tiff_stack.hpp"
 
@@ -43,7 +43,7 @@ DataOptions tfrecord_set(const TempFolder& root) {
     root.text(file == 1 ? name + ".gz" : name, file == 1 ? gzip(text) : text);
   }
   root.text("README.md", "no record file");
-  return options_for(DataFormat::tfrecord, root.path());
+  return options_for("tfrecord", root.path());
 }
 
 }  // namespace
@@ -68,13 +68,12 @@ TEST_CASE("records of several TFRecord files are samples, read in any order by a
   for (std::thread& thread : threads) thread.join();
   CHECK(good == std::vector<int>(4, 12));
   for (size_t i = 0; i < 12; ++i) CHECK(data.samples[i].class_index == static_cast<int64_t>(i % 3));
-  CHECK(read_picture(data, options_for(DataFormat::tfrecord, root.path()), 7, 1).bytes ==
-        random_image(6, 5, 1, 7).bytes);
+  CHECK(read_picture(data, 7).bytes == random_image(6, 5, 1, 7).bytes);
 }
 
 TEST_CASE("labels in TFRecords are numbers, names, flags or lists of names") {
   const TempFolder root;
-  DataOptions options = options_for(DataFormat::tfrecord, root.path());
+  DataOptions options = options_for("tfrecord", root.path());
   const auto write = [&](const std::vector<std::string>& labels) {
     std::string text;
     for (size_t i = 0; i < labels.size(); ++i) text += record(static_cast<unsigned>(i), labels[i]);
@@ -116,7 +115,7 @@ TEST_CASE("labels in TFRecords are numbers, names, flags or lists of names") {
 
 TEST_CASE("a record without what the configuration names, or damaged, is named with file, number and offset") {
   const TempFolder root;
-  DataOptions options = options_for(DataFormat::tfrecord, root.path());
+  DataOptions options = options_for("tfrecord", root.path());
   const std::string first = record(1, int64_feature({1}));
   root.text("a.tfrecord", first + tfrecord(example({{"label", int64_feature({1})}})));
   const std::string place = "a.tfrecord: record 1 at byte ";
@@ -142,10 +141,10 @@ TEST_CASE("a record without what the configuration names, or damaged, is named w
   root.text(
       "a.tfrecord",
       tfrecord(example({{"image/class/label", int64_feature({0})}, {"image/encoded", bytes_feature({"GIF89a"})}})));
-  CHECK(holds(error_of(65, [&] { read_picture(open(options), options, 0, 1); }), "record 0 at byte 0"));
+  CHECK(holds(error_of(65, [&] { read_picture(open(options), 0); }), "record 0 at byte 0"));
   const TempFolder empty;
-  CHECK(holds(error_of(65, [&] { open(options_for(DataFormat::tfrecord, empty.path())); }), "no TFRecord file"));
-  CHECK(holds(error_of(65, [&] { open(options_for(DataFormat::webdataset, empty.path())); }), "no tar archive"));
+  CHECK(holds(error_of(65, [&] { open(options_for("tfrecord", empty.path())); }), "no TFRecord file"));
+  CHECK(holds(error_of(65, [&] { open(options_for("webdataset", empty.path())); }), "no tar archive"));
 }
 
 TEST_CASE("a record file that changes after it was opened is told, not read") {
@@ -161,7 +160,7 @@ TEST_CASE("of more record files than may be open each is still read") {
   const unsigned count = RecordSet::kMostOpen + 40;
   for (unsigned i = 0; i < count; ++i)
     root.text(std::to_string(1000 + i) + ".tfrecords", record(i, int64_feature({i % 2})));
-  const Dataset data = open(options_for(DataFormat::tfrecord, root.path()));
+  const Dataset data = open(options_for("tfrecord", root.path()));
   REQUIRE(data.samples.size() == count);
   for (unsigned i = 0; i < 2 * count; ++i) CHECK(read_text_of(data, i * 7 % count) == picture_text(i * 7 % count));
   int64_t open_files = 0;
@@ -177,7 +176,7 @@ TEST_CASE("names of record files tell the parts where there are training and val
   for (const char* name :
        {"train-00000-of-00002", "train-00001-of-00002", "validation-00000-of-00001", "test.tfrecord"})
     root.text(name, record(1, int64_feature({0})) + record(2, int64_feature({1})));
-  DataOptions options = options_for(DataFormat::tfrecord, root.path());
+  DataOptions options = options_for("tfrecord", root.path());
   const Split split = split_dataset(open(options), options.split);
   CHECK(split.train.size() == 4);
   CHECK(split.valid.size() == 2);
@@ -202,7 +201,7 @@ TEST_CASE("patients in records are groups of the split") {
                               {"image/encoded", bytes_feature({picture_text(i)})},
                               {"patient", int64_feature({INT64_MAX - i / 4})}}));
   root.text("a.tfrecord", text);
-  DataOptions options = options_for(DataFormat::tfrecord, root.path());
+  DataOptions options = options_for("tfrecord", root.path());
   options.tfrecord.group = "patient";
   options.split.valid = 0.2;
   options.split.by = SplitOptions::By::patient;
@@ -219,7 +218,7 @@ TEST_CASE("compressed record files are held up to data.loader.decompressed_mb, a
   for (const char* name : {"a.tar.gz", "b.tar.gz"})
     root.text(name, gzip(tar_member("1.png", std::string(600'000, 'x')) + tar_member("1.cls", "0") +
                          std::string(1024, '\0')));
-  DataOptions options = options_for(DataFormat::webdataset, root.path());
+  DataOptions options = options_for("webdataset", root.path());
   CHECK(open(options).samples.size() == 2);
   options.loader.decompressed_mb = 1;
   const std::string sentence = error_of(65, [&] { open(options); });
@@ -229,7 +228,7 @@ TEST_CASE("compressed record files are held up to data.loader.decompressed_mb, a
 
 TEST_CASE("the manifest of record files changes with any byte of a record and any label") {
   const TempFolder root;
-  const DataOptions options = options_for(DataFormat::tfrecord, root.path());
+  const DataOptions options = options_for("tfrecord", root.path());
   const auto manifest = [&](unsigned seed, int64_t label) {
     root.text("a.tfrecord", record(seed, int64_feature({label})) + record(5, int64_feature({1})));
     return open(options).manifest_sha256;
@@ -248,17 +247,17 @@ TEST_CASE("masks in TFRecords and archives make a segmentation set") {
       "a.tfrecord",
       tfrecord(example({{"m", bytes_feature({png_of(mask)})}, {"image/encoded", bytes_feature({png_of(picture)})}})));
   root.text("a.tar", tar_member("x/1.seg.png", png_of(mask)) + tar_member("x/1.png", png_of(picture)) + tar_end());
-  DataOptions options = options_for(DataFormat::tfrecord, root.path());
+  DataOptions options = options_for("tfrecord", root.path());
   options.tfrecord.mask = "m";
-  DataOptions tar = options_for(DataFormat::webdataset, root.path());
+  DataOptions tar = options_for("webdataset", root.path());
   tar.webdataset.mask = "seg.png";
   for (DataOptions* format : {&options, &tar}) {
     const Dataset data = open(*format);
     CHECK(data.task == Task::segmentation);
     CHECK(data.classes == std::vector<std::string>{"foreground"});
-    CHECK(read_mask(data, *format, 0, 1).bytes == std::vector<uint8_t>{0, 1, 0, 0, 1, 0});
-    CHECK(read_picture(data, *format, 0, 1).bytes == picture.bytes);
-    CHECK(mask_values_found(data, *format, 0) == std::vector<int64_t>{0, 7, 255});
+    CHECK(read_mask(data, 0).bytes == std::vector<uint8_t>{0, 1, 0, 0, 1, 0});
+    CHECK(read_picture(data, 0).bytes == picture.bytes);
+    CHECK(mask_values_found(data, 0) == std::vector<int64_t>{0, 7, 255});
     CHECK(read_sample_files(data, 0).masks.size() == 1);
   }
 }
@@ -268,7 +267,7 @@ TEST_CASE("a thousand files of one key are no sample") {
   std::string archive;
   for (int i = 0; i <= 1000; ++i) archive += tar_member("scan." + std::to_string(i) + ".png", "x");
   root.text("a.tar", archive + tar_end());
-  CHECK(holds(error_of(65, [&] { open(options_for(DataFormat::webdataset, root.path())); }), "up to the first dot"));
+  CHECK(holds(error_of(65, [&] { open(options_for("webdataset", root.path())); }), "up to the first dot"));
 }
 
 TEST_CASE("members of an archive with one key are one sample, wherever they stand") {
@@ -276,7 +275,7 @@ TEST_CASE("members of an archive with one key are one sample, wherever they stan
   root.text("a.tgz", gzip(tar_member("x/1.png", picture_text(1)) + tar_member("x/1.json", R"({"label":"cat","p":7})") +
                           tar_member("notes.txt", "about this set") + tar_member("x/1.cls", "2\n") +
                           tar_member("x/2.cls", "0") + tar_end()));
-  DataOptions options = options_for(DataFormat::webdataset, root.path());
+  DataOptions options = options_for("webdataset", root.path());
   CHECK(holds(error_of(65, [&] { open(options); }), "a.tgz: the sample 'x/2' at byte"));
   CHECK(holds(error_of(65, [&] { open(options); }), "has no .png or .jpg or .jpeg"));
   root.text("a.tgz", "");
@@ -305,7 +304,7 @@ TEST_CASE("members of an archive with one key are one sample, wherever they stan
   CHECK(holds(error_of(65, [&] { open(options); }), "holds '1.png' twice"));
   root.text("b.tar", tar_member("1.png", "no picture") + tar_member("1.cls", "0") + tar_end());
   options.webdataset = {};
-  CHECK(holds(error_of(65, [&] { read_picture(open(options), options, 0, 1); }), "b.tar/1.png at byte 512"));
+  CHECK(holds(error_of(65, [&] { read_picture(open(options), 0); }), "b.tar/1.png at byte 512"));
 }
 
 TEST_CASE("data.root may be one record file, whose samples are those of its folder") {
@@ -313,29 +312,28 @@ TEST_CASE("data.root may be one record file, whose samples are those of its fold
   root.text("one.tfrecord", record(1, int64_feature({0})) + record(2, int64_feature({1})));
   root.text("one.tar", tar_member("x/1.png", picture_text(1)) + tar_member("x/1.cls", "0") +
                            tar_member("x/2.png", picture_text(2)) + tar_member("x/2.cls", "1") + tar_end());
-  for (const auto& [format, name] :
-       {std::pair{DataFormat::tfrecord, "one.tfrecord"}, {DataFormat::webdataset, "one.tar"}}) {
+  for (const auto& [format, name] : {std::pair{"tfrecord", "one.tfrecord"}, {"webdataset", "one.tar"}}) {
     const DataOptions folder = options_for(format, root.path());
     const DataOptions file = options_for(format, root / name);
     const Dataset data = open(file);
     CHECK(paths_of(data) == paths_of(open(folder)));
     CHECK(data.manifest_sha256 == open(folder).manifest_sha256);
-    CHECK(read_picture(data, file, 1, 1).bytes == random_image(6, 5, 1, 2).bytes);
+    CHECK(read_picture(data, 1).bytes == random_image(6, 5, 1, 2).bytes);
     CHECK(picture_name(data, 1).starts_with(root / name));
   }
   std::filesystem::copy(root / "one.tar", root / "other");
-  CHECK(paths_of(open(options_for(DataFormat::webdataset, root / "other")))[0] == "other/x/1.png");
-  CHECK(holds(error_of(66, [&] { open(options_for(DataFormat::tfrecord, root / "none.tfrecord")); }), "data.root"));
+  CHECK(paths_of(open(options_for("webdataset", root / "other")))[0] == "other/x/1.png");
+  CHECK(holds(error_of(66, [&] { open(options_for("tfrecord", root / "none.tfrecord")); }), "data.root"));
 }
 
 TEST_CASE("a stack in an archive is refused with what can be done there") {
   const TempFolder root;
   const std::string stack = tiff_stack(std::vector<Image>(3, Image{2, 2, 1, 8, {1, 2, 3, 4}, {}}));
   root.text("a.tar", tar_member("0.tif", stack) + tar_member("0.cls", "1") + tar_end());
-  DataOptions options = options_for(DataFormat::webdataset, root.path());
+  DataOptions options = options_for("webdataset", root.path());
   options.webdataset.image = {"tif"};
   const Dataset data = open(options);
-  const std::string sentence = error_of(65, [&] { read_picture(data, options, 0, 1); });
+  const std::string sentence = error_of(65, [&] { read_picture(data, 0); });
   CHECK(holds(sentence, "a.tar/0.tif at byte 512 is a stack of 3 pages"));
   CHECK(holds(sentence, "write its pages as members (records) of their own"));
   CHECK(!holds(sentence, "512#1"));
@@ -345,7 +343,7 @@ TEST_CASE("archives whose names have dots before their endings are refused with 
   const TempFolder root;
   root.text("a.tar", tar_member("img.v0.png", picture_text(1)) + tar_member("img.v0.cls", "0") +
                          tar_member("README", "") + tar_end());
-  DataOptions options = options_for(DataFormat::webdataset, root.path());
+  DataOptions options = options_for("webdataset", root.path());
   const std::string sentence = error_of(65, [&] { open(options); });
   CHECK(holds(sentence, "a key ends at the first dot of a name"));
   CHECK(

@@ -1,12 +1,12 @@
-#include "dtrain/data/sample_set.hpp"
+#include "dtrain/data/generated/sample_set.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
 
-#include "dtrain/data/split.hpp"
-#include "dtrain/io/file.hpp"
+#include "dtrain/data/order/split.hpp"
+#include "dtrain/io/files/file.hpp"
 #include "unit/data/folder.hpp"
 
 using namespace dtrain;
@@ -47,7 +47,7 @@ TEST_CASE("the xray set loads as NIH's, patients and all 14 findings included") 
   const SampleSetReport report = write_sample_set("xray", root / "new", 0, 1);
   CHECK(report.pictures == 256);
   CHECK(holds(report.next_command, "data.root=" + (root / "new")));
-  DataOptions options = options_for(DataFormat::nih_cxr14, root / "new");
+  DataOptions options = options_for("nih_cxr14", root / "new");
   options.labels = root / "new/Data_Entry_2017_v2020.csv";
   const Dataset data = open_dataset(options, Task::from_format, 1);
   CHECK(data.samples.size() == 256);
@@ -61,7 +61,7 @@ TEST_CASE("the xray set loads as NIH's, patients and all 14 findings included") 
     ++patients[sample.group];
     for (size_t k = 0; k < 14; ++k) positives[k] += sample.labels[k] == 1 ? 1 : 0;
     const bool any = std::count(sample.labels.begin(), sample.labels.end(), 1.0F) > 0;
-    const Image picture = read_picture(data, options, static_cast<int64_t>(i), 1);
+    const Image picture = read_picture(data, static_cast<int64_t>(i));
     REQUIRE((picture.height == 256 && picture.width == 256 && picture.channels == 1));
     (any ? with : without).push_back(roughness(picture, 0));
   }
@@ -76,7 +76,7 @@ TEST_CASE("the xray set loads as NIH's, patients and all 14 findings included") 
 TEST_CASE("the chips set loads as an image folder of two classes that differ") {
   const TempFolder root;
   CHECK(write_sample_set("chips", root.path(), 60, 1).pictures == 60);
-  const DataOptions options = options_for(DataFormat::image_folder, root.path());
+  const DataOptions options = options_for("image_folder", root.path());
   const Dataset data = open_dataset(options, Task::from_format, 1);
   CHECK(data.classes == std::vector<std::string>{"defect", "good"});
   REQUIRE(data.samples.size() == 60);
@@ -84,7 +84,7 @@ TEST_CASE("the chips set loads as an image folder of two classes that differ") {
   std::vector<double> with;
   std::vector<double> without;
   for (size_t i = 0; i < 60; ++i) {
-    const Image picture = read_picture(data, options, static_cast<int64_t>(i), 1);
+    const Image picture = read_picture(data, static_cast<int64_t>(i));
     REQUIRE((picture.height == 128 && picture.width == 128 && picture.channels == 3));
     (data.samples[i].class_index == 0 ? with : without).push_back(roughness(picture, 1));
     ++kinds[{data.samples[i].class_index, data.samples[i].path.substr(data.samples[i].path.size() - 3)}];
@@ -98,12 +98,12 @@ TEST_CASE("the chips set loads as an image folder of two classes that differ") {
 TEST_CASE("the cells set loads as images and masks, bright where the mask says so") {
   const TempFolder root;
   CHECK(write_sample_set("cells", root / "a/b", 6, 1).pictures == 6);
-  const DataOptions options = options_for(DataFormat::image_mask, root / "a/b");
+  const DataOptions options = options_for("image_mask", root / "a/b");
   const Dataset data = open_dataset(options, Task::from_format, 1);
   REQUIRE(data.samples.size() == 6);
   for (int64_t i = 0; i < 6; ++i) {
-    const Image picture = read_picture(data, options, i, 1);
-    const Image mask = read_mask(data, options, i, 1);
+    const Image picture = read_picture(data, i);
+    const Image mask = read_mask(data, i);
     REQUIRE((picture.height == 128 && picture.width == 160 && picture.channels == 1));
     std::vector<double> cell;
     std::vector<double> ground;

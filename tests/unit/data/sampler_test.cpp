@@ -1,4 +1,4 @@
-#include "dtrain/data/sampler.hpp"
+#include "dtrain/data/order/sampler.hpp"
 
 #include <ATen/ops/ones.h>
 
@@ -7,8 +7,8 @@
 #include <random>
 
 #include "dtrain/base/error.hpp"
-#include "dtrain/data/batch_source.hpp"
-#include "dtrain/data/device_batches.hpp"
+#include "dtrain/data/batches/batch_source.hpp"
+#include "dtrain/data/batches/device_batches.hpp"
 #include "support/catch.hpp"
 
 using namespace dtrain;

@@ -1,10 +1,10 @@
-#include "dtrain/data/shared_pictures.hpp"
+#include "dtrain/data/batches/shared_pictures.hpp"
 
 #include <sys/wait.h>
 
 #include <thread>
 
-#include "dtrain/data/raw_pictures.hpp"
+#include "dtrain/data/pixels/raw_pictures.hpp"
 #include "unit/data/folder.hpp"
 
 using namespace dtrain;

@@ -1,4 +1,4 @@
-#include "dtrain/data/split.hpp"
+#include "dtrain/data/order/split.hpp"
 
 #include <array>
 #include <cmath>
@@ -15,7 +15,7 @@ using namespace dtrain::test;
 static Dataset patients(int64_t groups, int64_t per_group) {
   Dataset data;
   data.task = Task::multilabel;
-  data.format = DataFormat::nih_cxr14;
+  data.format = format_named("nih_cxr14");
   data.root = "/data";
   for (int64_t g = 0; g < groups; ++g)
     for (int64_t i = 0; i < per_group; ++i) {
@@ -161,13 +161,13 @@ TEST_CASE("a part with a share that stays empty is an error that names its key")
 TEST_CASE("an image folder whose file names tell no patients is not split by patient") {
   const TempFolder root;
   for (const char* name : {"a/img_1.png", "a/img_2.png", "b/0001.png", "b/0002.png"}) root.picture(name);
-  const Dataset data = open_dataset(options_for(DataFormat::image_folder, root.path()), Task::from_format, 1);
+  const Dataset data = open_dataset(options_for("image_folder", root.path()), Task::from_format, 1);
   SplitOptions options;
   options.by = SplitOptions::By::patient;
   CHECK(holds(error_of(78, [&] { split_dataset(data, options); }), "the file names tell no patients"));
   root.picture("b/0003_1.png");
   root.picture("b/0003_2.png");
-  const Dataset told = open_dataset(options_for(DataFormat::image_folder, root.path()), Task::from_format, 1);
+  const Dataset told = open_dataset(options_for("image_folder", root.path()), Task::from_format, 1);
   CHECK_FALSE(split_dataset(told, options).train.empty());
 }
 
@@ -217,7 +217,7 @@ TEST_CASE("parts by folder hold what lies beneath them, and a shared patient is 
   const TempFolder root;
   for (const char* name : {"train/a/00001_1.png", "train/a/00002_1.png", "valid/a/00002_2.png", "valid/a/00003_1.png"})
     root.picture(name);
-  const Dataset data = open_dataset(options_for(DataFormat::image_folder, root.path()), Task::from_format, 1);
+  const Dataset data = open_dataset(options_for("image_folder", root.path()), Task::from_format, 1);
   const Split told = split_dataset(data, {});
   CHECK(told.train == std::vector<int64_t>{0, 1});
   CHECK(told.valid == std::vector<int64_t>{2, 3});
@@ -244,13 +244,13 @@ TEST_CASE("names of image folders that tell no patient are no leak") {
   for (const char* name : {"train/n01/img_1.png", "valid/n01/img_2.png", "train/n01/n01_7.png", "valid/n01/n01_8.png",
                            "train/n01/0001.png", "valid/n01/0001.png"})
     root.picture(name);
-  const Dataset data = open_dataset(options_for(DataFormat::image_folder, root.path()), Task::from_format, 1);
+  const Dataset data = open_dataset(options_for("image_folder", root.path()), Task::from_format, 1);
   CHECK(split_dataset(data, {}).warnings.empty());
 }
 
 TEST_CASE("the name of a stack tells a patient on its first page as on every other") {
   Dataset data;
-  data.format = DataFormat::image_folder;
+  data.format = format_named("image_folder");
   data.classes = {"n01"};
   const auto tells = [&](const std::string& path, const std::string& group) {
     Sample sample;

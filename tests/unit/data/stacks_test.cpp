@@ -1,6 +1,6 @@
 // TIFF stacks as data sets, and pictures of 16 bits.
-#include "dtrain/data/split.hpp"
-#include "dtrain/data/transform.hpp"
+#include "dtrain/data/order/split.hpp"
+#include "dtrain/data/pixels/transform.hpp"
 #include "unit/data/folder.hpp"
 #include "unit/data/tiff_stack.hpp"
 
@@ -26,16 +26,16 @@ TEST_CASE("every page of a stack is a sample beside the pictures of other files"
   root.text("a/p2.TIFF", stack_of({40}));
   root.text("b/p3.pgm", std::string("P5\n2 1\n65535\n\x01\x02\x03\x04", 17));
   root.text("b/p4.bmp", "whatever");
-  const DataOptions options = options_for(DataFormat::image_folder, root.path());
+  const DataOptions options = options_for("image_folder", root.path());
   const Dataset data = open(options);
   CHECK(paths_of(data) ==
         std::vector<std::string>{"a/p1_x.tif#1", "a/p1_x.tif#2", "a/p1_x.tif#3", "a/p2.TIFF", "b/p3.pgm", "b/p4.bmp"});
   for (int i = 0; i < 4; ++i) {
     INFO(data.samples[static_cast<size_t>(i)].path);
-    CHECK(read_picture(data, options, i, 1).bytes == std::vector<uint8_t>(24, static_cast<uint8_t>(10 * (i + 1))));
+    CHECK(read_picture(data, i).bytes == std::vector<uint8_t>(24, static_cast<uint8_t>(10 * (i + 1))));
     CHECK(read_sample_files(data, i).bytes() < 200);  // not the whole stack
   }
-  CHECK(read_picture(data, options, 4, 1).words == std::vector<uint16_t>{0x0102, 0x0304});
+  CHECK(read_picture(data, 4).words == std::vector<uint16_t>{0x0102, 0x0304});
   CHECK(data.samples[0].group == "p1");
   CHECK(data.samples[2].group == "p1");
   CHECK(data.samples[0].id != data.samples[1].id);
@@ -45,7 +45,7 @@ TEST_CASE("more than ten pages keep their order, and a longer stack is another d
   const TempFolder root;
   root.text("a/s.tif", stack_of(std::vector<uint8_t>(11, 1)));
   root.picture("b/1.png");
-  const DataOptions options = options_for(DataFormat::image_folder, root.path());
+  const DataOptions options = options_for("image_folder", root.path());
   const Dataset data = open(options);
   CHECK(data.samples[1].path == "a/s.tif#2");
   CHECK(data.samples[10].path == "a/s.tif#11");
@@ -59,14 +59,14 @@ TEST_CASE("stacks of pictures and masks are paired page by page") {
   root.text("masks/v.tif", stack_of({0, 255, 0}));
   root.text("images/w.tif", stack_of({4}));
   root.picture("masks/w.png", Image{4, 6, 1, 8, std::vector<uint8_t>(24, 255), {}});
-  const DataOptions options = options_for(DataFormat::image_mask, root.path());
+  const DataOptions options = options_for("image_mask", root.path());
   const Dataset data = open(options);
   REQUIRE(paths_of(data) ==
           std::vector<std::string>{"images/v.tif#1", "images/v.tif#2", "images/v.tif#3", "images/w.tif"});
   CHECK(data.samples[1].masks == std::vector<std::string>{"masks/v.tif#2"});
-  CHECK(read_mask(data, options, 0, 1).bytes == std::vector<uint8_t>(24, 0));
-  CHECK(read_mask(data, options, 1, 1).bytes == std::vector<uint8_t>(24, 1));
-  CHECK(read_picture(data, options, 1, 1).bytes == std::vector<uint8_t>(24, 2));
+  CHECK(read_mask(data, 0).bytes == std::vector<uint8_t>(24, 0));
+  CHECK(read_mask(data, 1).bytes == std::vector<uint8_t>(24, 1));
+  CHECK(read_picture(data, 1).bytes == std::vector<uint8_t>(24, 2));
 }
 
 TEST_CASE("the slices of a volume stay in one part where there are several volumes") {
@@ -76,7 +76,7 @@ TEST_CASE("the slices of a volume stay in one part where there are several volum
     root.text("masks/" + name + ".tif", stack_of({0, 255, 0, 255}));
   };
   volume("a");
-  DataOptions options = options_for(DataFormat::image_mask, root.path());
+  DataOptions options = options_for("image_mask", root.path());
   options.split.given = true;
   options.split.by = SplitOptions::By::patient;
   options.split.valid = 0.3;
@@ -98,7 +98,7 @@ TEST_CASE("stacks and masks of unequal pages are refused with both numbers") {
   root.text("masks/v.tif", stack_of({0, 255}));
   root.text("images/w.tif", stack_of({1}));
   root.text("masks/w.tif", stack_of({0, 255}));
-  const std::string sentence = error_of(65, [&] { open(options_for(DataFormat::image_mask, root.path())); });
+  const std::string sentence = error_of(65, [&] { open(options_for("image_mask", root.path())); });
   CHECK(holds(sentence, "v: 3 pages, its mask has 2"));
   CHECK(holds(sentence, "w: 1 page, its mask has 2"));
 }
@@ -106,7 +106,7 @@ TEST_CASE("stacks and masks of unequal pages are refused with both numbers") {
 TEST_CASE("a label file names pages; the stack as a whole is no picture") {
   const TempFolder root;
   root.text("s.tif", stack_of({1, 2}));
-  DataOptions options = options_for(DataFormat::csv, root.path());
+  DataOptions options = options_for("csv", root.path());
   options.labels = root / "labels.csv";
   options.csv.path = "file";
   options.csv.label = "kind";
@@ -120,10 +120,10 @@ TEST_CASE("a damaged stack is told when it is read, by its name") {
   const TempFolder root;
   root.text("a/s.tif", stack_of({1, 2, 3}).substr(0, 150));
   root.picture("b/1.png");
-  const DataOptions options = options_for(DataFormat::image_folder, root.path());
+  const DataOptions options = options_for("image_folder", root.path());
   const Dataset data = open(options);
   REQUIRE(data.samples[0].path == "a/s.tif");
-  CHECK(holds(error_of(65, [&] { read_picture(data, options, 0, 1); }), "a/s.tif is a damaged TIFF"));
+  CHECK(holds(error_of(65, [&] { read_picture(data, 0); }), "a/s.tif is a damaged TIFF"));
 }
 
 TEST_CASE("data.image.range maps sample values to 0 and 1, whatever the depth, and clamps") {

@@ -1,4 +1,4 @@
-#include "dtrain/data/thread_tuner.hpp"
+#include "dtrain/data/batches/thread_tuner.hpp"
 
 #include <algorithm>
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "dtrain/io/image.hpp"
+#include "dtrain/io/pictures/image.hpp"
 
 namespace dtrain::test {
 

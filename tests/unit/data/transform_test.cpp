@@ -1,4 +1,4 @@
-#include "dtrain/data/transform.hpp"
+#include "dtrain/data/pixels/transform.hpp"
 
 #include <ATen/ATen.h>
 

@@ -2,7 +2,7 @@
 #include <map>
 
 #include "dtrain/base/error.hpp"
-#include "dtrain/io/image.hpp"
+#include "dtrain/io/pictures/image.hpp"
 #include "support/catch.hpp"
 #include "unit/io/picture_damage.hpp"
 #include "unit/io/temp_folder.hpp"

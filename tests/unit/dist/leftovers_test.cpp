@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "dtrain/dist/launch.hpp"
+#include "dtrain/base/host.hpp"
 #include "support/catch.hpp"
 #include "support/temporary_folder.hpp"
 

@@ -1,6 +1,6 @@
 // BMP files are put together byte by byte, as the format's description has them.
 #include "dtrain/base/error.hpp"
-#include "dtrain/io/image.hpp"
+#include "dtrain/io/pictures/image.hpp"
 #include "picture_damage.hpp"
 #include "support/catch.hpp"
 #include "temp_folder.hpp"

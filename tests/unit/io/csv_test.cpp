@@ -1,7 +1,7 @@
-#include "dtrain/io/csv.hpp"
+#include "dtrain/io/files/csv.hpp"
 
 #include "dtrain/base/error.hpp"
-#include "dtrain/io/file.hpp"
+#include "dtrain/io/files/file.hpp"
 #include "support/catch.hpp"
 #include "temp_folder.hpp"
 
@@ -157,6 +157,8 @@ TEST_CASE("columns are found by name, and an absent one is answered with those t
   CHECK_FALSE(table.find_column("lable").has_value());
   const std::string sentence = error_of<DataError>([&] { (void)table.column("lable"); });
   CHECK(sentence == "t.csv has no column 'lable' (did you mean 'label'?); its columns are: path, label, label");
+  const std::string of_key = error_of<DataError>([&] { (void)table.column("lable", "data.csv.label"); });
+  CHECK(of_key.starts_with("t.csv has no column 'lable', which data.csv.label names (did you mean 'label'?); its "));
   CHECK_THROWS_AS(table.at(0, 0), InternalError);
 }
 
@@ -172,7 +174,8 @@ TEST_CASE("what csv_field writes is read back") {
 
 TEST_CASE("no field begins a formula in a spreadsheet, numbers stay numbers, and the true text can be had back") {
   for (const std::string number : {"-0.5", "0.25", "-1e-05", "12", "-3"}) CHECK(csv_field(number) == number);
-  for (const std::string text : {"=cmd|'/c calc'!A1", "+1-2", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "'quoted", "-x.png", "="}) {
+  for (const std::string text :
+       {"=cmd|'/c calc'!A1", "+1-2", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "'quoted", "-x.png", "="}) {
     CAPTURE(text);
     const std::string read = rows_of("a\n" + csv_field(text) + "\n")[1][0];
     CHECK(read == "'" + text);

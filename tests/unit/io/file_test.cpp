@@ -1,4 +1,4 @@
-#include "dtrain/io/file.hpp"
+#include "dtrain/io/files/file.hpp"
 
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -8,12 +8,12 @@
 #include <span>
 
 #include "dtrain/base/error.hpp"
-#include "dtrain/io/csv.hpp"
-#include "dtrain/io/mapped_file.hpp"
-#include "dtrain/io/packed_shard.hpp"
-#include "dtrain/io/record_file.hpp"
-#include "dtrain/io/safetensors.hpp"
-#include "dtrain/io/tiff_pages.hpp"
+#include "dtrain/io/files/csv.hpp"
+#include "dtrain/io/files/mapped_file.hpp"
+#include "dtrain/io/files/safetensors.hpp"
+#include "dtrain/io/packed/packed_shard.hpp"
+#include "dtrain/io/pictures/tiff_pages.hpp"
+#include "dtrain/io/records/record_file.hpp"
 #include "support/catch.hpp"
 #include "temp_folder.hpp"
 

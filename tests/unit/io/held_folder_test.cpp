@@ -1,4 +1,4 @@
-#include "dtrain/io/held_folder.hpp"
+#include "dtrain/io/files/held_folder.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "dtrain/base/error.hpp"
-#include "dtrain/io/file.hpp"
+#include "dtrain/io/files/file.hpp"
 #include "support/catch.hpp"
 #include "support/temporary_folder.hpp"
 

@@ -1,10 +1,10 @@
-#include "dtrain/io/image.hpp"
+#include "dtrain/io/pictures/image.hpp"
 
 #include <cstdlib>
 #include <functional>
 
 #include "dtrain/base/error.hpp"
-#include "dtrain/io/file.hpp"
+#include "dtrain/io/files/file.hpp"
 #include "picture_damage.hpp"
 #include "support/catch.hpp"
 #include "temp_folder.hpp"

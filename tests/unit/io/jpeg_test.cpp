@@ -12,7 +12,7 @@
 #include <functional>
 
 #include "dtrain/base/error.hpp"
-#include "dtrain/io/image.hpp"
+#include "dtrain/io/pictures/image.hpp"
 #include "support/catch.hpp"
 #include "temp_folder.hpp"
 

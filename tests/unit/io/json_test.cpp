@@ -1,7 +1,7 @@
-#include "dtrain/io/json.hpp"
+#include "dtrain/io/files/json.hpp"
 
 #include "dtrain/base/error.hpp"
-#include "dtrain/io/field_values.hpp"
+#include "dtrain/io/records/field_values.hpp"
 #include "support/catch.hpp"
 #include "unit/io/temp_folder.hpp"
 

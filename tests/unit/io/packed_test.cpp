@@ -13,9 +13,9 @@
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/text.hpp"
-#include "dtrain/io/file.hpp"
-#include "dtrain/io/packed_shard.hpp"
-#include "dtrain/io/packed_writer.hpp"
+#include "dtrain/io/files/file.hpp"
+#include "dtrain/io/packed/packed_shard.hpp"
+#include "dtrain/io/packed/packed_writer.hpp"
 #include "support/catch.hpp"
 #include "support/packed_seal.hpp"
 #include "unit/io/temp_folder.hpp"
@@ -143,7 +143,7 @@ TEST_CASE("every changed bit of a shard is found, and named by record and offset
       std::vector<std::byte> bytes = whole;
       bytes[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
       const std::string told = verdict(bytes);
-      if (told.empty()) FAIL("bit " << bit << " of " << codec_name(codec) << " was missed");
+      if (told.empty()) FAIL("bit " << bit << " of " << name_of(codec) << " was missed");
       for (int64_t record = 0; record < shard.records(); ++record) {
         const PackedEntry entry = shard.entry(record);
         const auto at = static_cast<int64_t>(bit / 8);
@@ -227,7 +227,7 @@ TEST_CASE("a shard that becomes shorter while it is open is named by every reade
     write_packed_shard(path, {codec, 0, 1, 0, {}}, records);
     const auto size = static_cast<int64_t>(std::filesystem::file_size(path));
     for (const int64_t left : {int64_t{0}, int64_t{100}, int64_t{4096}, size / 2}) {
-      CAPTURE(codec_name(codec), left);
+      CAPTURE(name_of(codec), left);
       write_packed_shard(path, {codec, 0, 1, 0, {}}, records);
       const MappedFile plain(path);
       const PackedShard shard{MappedFile(path)};

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "dtrain/base/error.hpp"
-#include "dtrain/io/image.hpp"
+#include "dtrain/io/pictures/image.hpp"
 #include "support/catch.hpp"
 #include "support/memory_watch.hpp"
 

@@ -1,6 +1,6 @@
 // The own way of decoding PNG pixels against plain libpng: every kind and size of picture, and files damaged behind
 // right checksums. DTRAIN_PNG_DAMAGES sets the number of damaged files.
-#include "dtrain/io/png_pixels.hpp"
+#include "dtrain/io/pictures/png_pixels.hpp"
 
 #include <zlib.h>
 
@@ -15,8 +15,8 @@
 #include <string>
 
 #include "dtrain/base/error.hpp"
-#include "dtrain/io/image.hpp"
-#include "dtrain/io/png_filters.hpp"
+#include "dtrain/io/pictures/image.hpp"
+#include "dtrain/io/pictures/png_filters.hpp"
 #include "made_png.hpp"
 #include "plain_libpng.hpp"
 #include "support/catch.hpp"

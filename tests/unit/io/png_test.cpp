@@ -6,7 +6,7 @@
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/random.hpp"
-#include "dtrain/io/image.hpp"
+#include "dtrain/io/pictures/image.hpp"
 #include "made_png.hpp"
 #include "support/catch.hpp"
 #include "temp_folder.hpp"

@@ -1,7 +1,7 @@
 // PBM, PGM, PPM and PAM: the files are short enough to be written out.
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/random.hpp"
-#include "dtrain/io/image.hpp"
+#include "dtrain/io/pictures/image.hpp"
 #include "picture_damage.hpp"
 #include "support/catch.hpp"
 #include "temp_folder.hpp"

@@ -1,6 +1,6 @@
-#include "dtrain/io/record_writer.hpp"
+#include "dtrain/io/records/record_writer.hpp"
 
-#include "dtrain/io/tf_example.hpp"
+#include "dtrain/io/records/tf_example.hpp"
 #include "support/catch.hpp"
 #include "unit/io/records.hpp"
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "dtrain/io/record_file.hpp"
-#include "dtrain/io/tar.hpp"
-#include "dtrain/io/tfrecord.hpp"
+#include "dtrain/io/records/record_file.hpp"
+#include "dtrain/io/records/tar.hpp"
+#include "dtrain/io/records/tfrecord.hpp"
 #include "support/records.hpp"
 
 namespace dtrain::test {

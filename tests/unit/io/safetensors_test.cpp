@@ -1,9 +1,9 @@
-#include "dtrain/io/safetensors.hpp"
+#include "dtrain/io/files/safetensors.hpp"
 
 #include <cstring>
 
 #include "dtrain/base/error.hpp"
-#include "dtrain/io/file.hpp"
+#include "dtrain/io/files/file.hpp"
 #include "support/catch.hpp"
 #include "temp_folder.hpp"
 

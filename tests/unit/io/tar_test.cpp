@@ -1,4 +1,4 @@
-#include "dtrain/io/tar.hpp"
+#include "dtrain/io/records/tar.hpp"
 
 #include <iostream>
 #include <map>

@@ -1,10 +1,10 @@
-#include "dtrain/io/tfrecord.hpp"
+#include "dtrain/io/records/tfrecord.hpp"
 
 #include <iostream>
 #include <set>
 
 #include "dtrain/base/error.hpp"
-#include "dtrain/io/tf_example.hpp"
+#include "dtrain/io/records/tf_example.hpp"
 #include "records.hpp"
 #include "support/catch.hpp"
 #include "support/memory_file_system.hpp"

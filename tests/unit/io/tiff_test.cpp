@@ -7,8 +7,8 @@
 #include <functional>
 
 #include "dtrain/base/error.hpp"
-#include "dtrain/io/image.hpp"
-#include "dtrain/io/tiff_pages.hpp"
+#include "dtrain/io/pictures/image.hpp"
+#include "dtrain/io/pictures/tiff_pages.hpp"
 #include "picture_damage.hpp"
 #include "support/catch.hpp"
 #include "temp_folder.hpp"

@@ -15,8 +15,8 @@ static std::string text_of_file(const std::string& path) {
 
 TEST_CASE("convert_weights turns a training script's file into one that loads whole") {
   if (!test::python()) return test::skip("no Python with torch, torchvision and safetensors (DTRAIN_PYTHON)");
-  const auto name = GENERATE(NetworkName::densenet121, NetworkName::small_cnn);
-  const std::string model = test::text_of(name);
+  const auto name = GENERATE(network_kind("densenet121"), network_kind("small_cnn"));
+  const std::string model = name->name;
   INFO(model);
   const test::TemporaryFolder folder;
   const std::string place = (folder.path() / model).string(), out = place + ".converted.safetensors";

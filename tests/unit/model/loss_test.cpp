@@ -173,8 +173,8 @@ TEST_CASE("frequencies of one set judge another, and a class that the first neve
 
 TEST_CASE("a loss that does not fit its task is a configuration error") {
   LossOptions bce_options, entropy_options, smooth;
-  bce_options.name = LossName::bce;
-  entropy_options.name = LossName::cross_entropy;
+  bce_options.kind = loss_kind("bce");
+  entropy_options.kind = loss_kind("cross_entropy");
   smooth.label_smoothing = 0.1;
   CHECK_THROWS_AS(Loss(bce_options, Task::multiclass, {}), ConfigError);
   CHECK_THROWS_AS(Loss(entropy_options, Task::multilabel, {}), ConfigError);

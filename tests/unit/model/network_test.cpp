@@ -13,9 +13,9 @@
 
 using namespace dtrain;
 
-static std::shared_ptr<Network> make(NetworkName name, const NetworkShape& shape, uint64_t seed = 1) {
+static std::shared_ptr<Network> make(const NetworkKind* name, const NetworkShape& shape, uint64_t seed = 1) {
   ModelOptions options;
-  options.name = name;
+  options.kind = name;
   return make_network(options, shape, seed);
 }
 
@@ -29,8 +29,8 @@ static double deviation(const at::Tensor& tensor) { return tensor.to(at::kDouble
 static double largest(const at::Tensor& tensor) { return tensor.abs().max().item<double>(); }
 
 TEST_CASE("initial weights are a function of the seed and the tensor's name alone") {
-  const auto name = GENERATE(NetworkName::densenet121, NetworkName::unet, NetworkName::small_cnn);
-  INFO(test::text_of(name));
+  const auto name = GENERATE(network_kind("densenet121"), network_kind("unet"), network_kind("small_cnn"));
+  INFO(name->name);
   NetworkShape shape = test::reference_shape(name);
   const auto first = by_name(*make(name, shape));
   const auto again = by_name(*make(name, shape));
@@ -47,7 +47,7 @@ TEST_CASE("initial weights are a function of the seed and the tensor's name alon
 }
 
 TEST_CASE("initial weights have the distributions of torchvision and PyTorch") {
-  const auto dense = by_name(*make(NetworkName::densenet121, test::reference_shape(NetworkName::densenet121)));
+  const auto dense = by_name(*make(network_kind("densenet121"), test::reference_shape(network_kind("densenet121"))));
   // Normal, deviation √(2 ÷ fan in) = √(2 ÷ (128·9)); 36,864 draws know their deviation to 0.4 %.
   const at::Tensor& normal = dense.at("features.denseblock1.denselayer1.conv2.weight");
   CHECK(deviation(normal) == Approx(std::sqrt(2.0 / (128 * 9))).epsilon(0.02));
@@ -58,12 +58,12 @@ TEST_CASE("initial weights have the distributions of torchvision and PyTorch") {
   CHECK(test::same_bits(dense.at("features.norm5.weight"), at::ones({1024})));
   CHECK(largest(dense.at("features.norm5.bias")) == 0);
 
-  const auto residual = by_name(*make(NetworkName::resnet50, test::reference_shape(NetworkName::resnet50)));
+  const auto residual = by_name(*make(network_kind("resnet50"), test::reference_shape(network_kind("resnet50"))));
   // Fan out: 64 filters of 7·7, where fan in would be 3·7·7.
   CHECK(deviation(residual.at("conv1.weight")) == Approx(std::sqrt(2.0 / (64 * 49))).epsilon(0.03));
   CHECK(largest(residual.at("fc.bias")) > 0);
 
-  const auto unet = by_name(*make(NetworkName::unet, test::reference_shape(NetworkName::unet)));
+  const auto unet = by_name(*make(network_kind("unet"), test::reference_shape(network_kind("unet"))));
   const double bound = 1 / std::sqrt(64.0 * 4);  // up.0: weight [128, 64, 2, 2], inputs counted as PyTorch does
   CHECK(largest(unet.at("up.0.weight")) == Approx(bound).epsilon(0.01));
   CHECK(deviation(unet.at("up.0.weight")) == Approx(bound / std::sqrt(3.0)).epsilon(0.02));
@@ -73,16 +73,18 @@ TEST_CASE("initial weights have the distributions of torchvision and PyTorch") {
 
 TEST_CASE("the layer list has the network's parameters, shapes and multiply-adds") {
   struct Anchor {
-    NetworkName name;
+    const NetworkKind* name;
     NetworkShape shape;
     double giga_multiply_adds;
     std::vector<int64_t> output;
   };
-  const auto anchor = GENERATE(Anchor{NetworkName::resnet50, {3, 224, 224, 1000}, 4.089, {1000}},
-                               Anchor{NetworkName::densenet121, {3, 224, 224, 14}, 2.833, {14}},
-                               Anchor{NetworkName::unet, {1, 768, 1024, 1}, 9.07, {1, 768, 1024}},
-                               Anchor{NetworkName::small_cnn, {3, 64, 64, 2}, 0.03729, {2}});
-  INFO(test::text_of(anchor.name));
+  const auto anchor = GENERATE(Anchor{network_kind("resnet18"), {3, 224, 224, 1000}, 1.814, {1000}},
+                               Anchor{network_kind("resnet50"), {3, 224, 224, 1000}, 4.089, {1000}},
+                               Anchor{network_kind("densenet121"), {3, 224, 224, 14}, 2.833, {14}},
+                               Anchor{network_kind("densenet169"), {3, 224, 224, 1000}, 3.360, {1000}},
+                               Anchor{network_kind("unet"), {1, 768, 1024, 1}, 9.07, {1, 768, 1024}},
+                               Anchor{network_kind("small_cnn"), {3, 64, 64, 2}, 0.03729, {2}});
+  INFO(anchor.name->name);
   const auto network = make(anchor.name, anchor.shape);
   const auto layers = network->layers(anchor.shape);
   int64_t parameters = 0, listed = 0, flop = 0;
@@ -98,8 +100,8 @@ TEST_CASE("the layer list has the network's parameters, shapes and multiply-adds
 }
 
 TEST_CASE("the layer list ends in the shape that a forward pass has, odd sizes too") {
-  const auto name = GENERATE(NetworkName::densenet121, NetworkName::resnet50, NetworkName::small_cnn);
-  INFO(test::text_of(name));
+  const auto name = GENERATE(network_kind("densenet121"), network_kind("resnet50"), network_kind("small_cnn"));
+  INFO(name->name);
   const NetworkShape shape{.channels = 2, .height = 45, .width = 71, .outputs = 5};
   const auto network = make(name, shape);
   network->eval();
@@ -110,13 +112,12 @@ TEST_CASE("the layer list ends in the shape that a forward pass has, odd sizes t
 }
 
 TEST_CASE("the same pass twice gives the same bits") {
-  const auto name =
-      GENERATE(NetworkName::densenet121, NetworkName::resnet50, NetworkName::unet, NetworkName::small_cnn);
-  INFO(test::text_of(name));
+  const auto name = GENERATE(from_range(networks()));
+  INFO(name->name);
   at::set_num_threads(1);
   const NetworkShape shape = test::reference_shape(name);
   const at::Tensor images =
-      test::keyed_normal({2, shape.channels, 64, 64}, 3).contiguous(memory_format_for(name, at::kCPU));
+      test::keyed_normal({2, shape.channels, 64, 64}, 3).contiguous(memory_format_for(*name, at::kCPU));
   std::vector<at::Tensor> results[2];
   for (auto& result : results) {
     const auto network = make(name, shape);
@@ -133,8 +134,8 @@ TEST_CASE("the same pass twice gives the same bits") {
 
 // What the trainer does: parameters, gradients and float buffers become slices of flat tensors.
 TEST_CASE("layers compute with the tensors that parameters and buffers were last bound to") {
-  const auto name = GENERATE(NetworkName::resnet50, NetworkName::unet, NetworkName::small_cnn);
-  INFO(test::text_of(name));
+  const auto name = GENERATE(network_kind("resnet50"), network_kind("unet"), network_kind("small_cnn"));
+  INFO(name->name);
   const NetworkShape shape = test::reference_shape(name);
   const at::Tensor images = test::keyed_normal({2, shape.channels, 64, 64}, 3);
   const auto plain = test::reference_network(name), bound = test::reference_network(name);
@@ -175,12 +176,12 @@ TEST_CASE("layers compute with the tensors that parameters and buffers were last
 }
 
 TEST_CASE("the head and the kernels are found by name") {
-  const auto unet = test::reference_network(NetworkName::unet);
+  const auto unet = test::reference_network(network_kind("unet"));
   CHECK(unet->head() == std::vector<std::string>{"head.weight", "head.bias"});
   CHECK(kernel_names(*unet).size() == 2 * 4 + 2 + 4 + 2 * 4 + 1);
-  const auto residual = test::reference_network(NetworkName::resnet50);
+  const auto residual = test::reference_network(network_kind("resnet50"));
   CHECK(kernel_names(*residual).size() == 53);
-  for (const auto name : {NetworkName::densenet121, NetworkName::resnet50, NetworkName::unet, NetworkName::small_cnn}) {
+  for (const NetworkKind* name : networks()) {
     const auto network = test::reference_network(name);
     const auto parameters = by_name(*network);
     for (const std::string& part : network->head())
@@ -189,26 +190,26 @@ TEST_CASE("the head and the kernels are found by name") {
 }
 
 TEST_CASE("a picture size that a network cannot work on is a configuration error that says so") {
-  CHECK_THROWS_WITH(make(NetworkName::unet, {1, 100, 128, 1}),
-                    Catch::Contains("multiples of 16") && Catch::Contains("100 x 128"));
-  CHECK_THROWS_AS(make(NetworkName::unet, {1, 64, 0, 1}), ConfigError);
-  CHECK_THROWS_AS(make(NetworkName::small_cnn, {3, 15, 64, 2}), ConfigError);
-  CHECK_THROWS_AS(make(NetworkName::densenet121, {3, 28, 64, 2}), ConfigError);
-  CHECK_THROWS_AS(make(NetworkName::resnet50, {3, 0, 64, 2}), ConfigError);
-  CHECK_NOTHROW(make(NetworkName::small_cnn, {3, 16, 16, 2}));
+  CHECK_THROWS_WITH(make(network_kind("unet"), {1, 100, 128, 1}),
+                    Catch::Contains("multiples of 16") && Catch::Contains("100 × 128"));
+  CHECK_THROWS_AS(make(network_kind("unet"), {1, 64, 0, 1}), ConfigError);
+  CHECK_THROWS_AS(make(network_kind("small_cnn"), {3, 15, 64, 2}), ConfigError);
+  CHECK_THROWS_AS(make(network_kind("densenet121"), {3, 28, 64, 2}), ConfigError);
+  CHECK_THROWS_AS(make(network_kind("resnet50"), {3, 0, 64, 2}), ConfigError);
+  CHECK_NOTHROW(make(network_kind("small_cnn"), {3, 16, 16, 2}));
 }
 
 TEST_CASE("the smallest picture of densenet121 goes through it") {
   const NetworkShape shape{3, 29, 29, 2};
-  const auto network = make(NetworkName::densenet121, shape);
+  const auto network = make(network_kind("densenet121"), shape);
   network->eval();
   const at::NoGradGuard no_grad;
   CHECK(network->forward(at::zeros({1, 3, 29, 29})).isfinite().all().item<bool>());
 }
 
 TEST_CASE("all networks compute channels-last on CPU and CUDA") {
-  for (const auto name : {NetworkName::densenet121, NetworkName::resnet50, NetworkName::unet, NetworkName::small_cnn}) {
-    CHECK(memory_format_for(name, at::kCPU) == at::MemoryFormat::ChannelsLast);
-    CHECK(memory_format_for(name, at::kCUDA) == at::MemoryFormat::ChannelsLast);
+  for (const NetworkKind* name : networks()) {
+    CHECK(memory_format_for(*name, at::kCPU) == at::MemoryFormat::ChannelsLast);
+    CHECK(memory_format_for(*name, at::kCUDA) == at::MemoryFormat::ChannelsLast);
   }
 }

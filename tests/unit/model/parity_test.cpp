@@ -26,8 +26,11 @@ const std::vector<ReferenceNumbers> kNumbers{
 #include "unit/model/reference_numbers.inc"
 };
 
-const ReferenceNumbers& numbers_of(NetworkName name) {
-  return *std::ranges::find(kNumbers, test::text_of(name), &ReferenceNumbers::model);
+const ReferenceNumbers& numbers_of(const NetworkKind* name) {
+  const auto found = std::ranges::find(kNumbers, name->name, &ReferenceNumbers::model);
+  INFO("for " << name->name << ": reference_tensors.py --numbers");
+  REQUIRE(found != kNumbers.end());
+  return *found;
 }
 
 // The twin of formula() in tests/support/reference/reference_tensors.py.
@@ -74,27 +77,26 @@ double projection(const std::string& name, const at::Tensor& tensor) {
   return (tensor.detach() * formula("probe " + name, tensor.sizes())).sum().item<double>();
 }
 
-at::Tensor targets_for(NetworkName name, at::IntArrayRef logits_shape) {
-  if (name == NetworkName::small_cnn) return at::arange(2, at::kLong);
+at::Tensor targets_for(const NetworkKind* name, at::IntArrayRef logits_shape) {
+  if (name == network_kind("small_cnn")) return at::arange(2, at::kLong);
   return (formula("target", logits_shape) > 0).to(at::kDouble);
 }
 
-Task task_of(NetworkName name) {
-  if (name == NetworkName::small_cnn) return Task::multiclass;
-  return name == NetworkName::unet ? Task::segmentation : Task::multilabel;
+Task task_of(const NetworkKind* name) {
+  if (name == network_kind("small_cnn")) return Task::multiclass;
+  return name->per_pixel ? Task::segmentation : Task::multilabel;
 }
 
 }  // namespace
 
 TEST_CASE("names, shapes and number of the tensors are torchvision's") {
-  const auto name =
-      GENERATE(NetworkName::densenet121, NetworkName::resnet50, NetworkName::unet, NetworkName::small_cnn);
+  const auto name = GENERATE(from_range(networks()));
   const ReferenceNumbers& expected = numbers_of(name);
   INFO(expected.model);
   NetworkShape shape = test::reference_shape(name);
   shape.outputs = expected.outputs;
   ModelOptions options;
-  options.name = name;
+  options.kind = name;
   const auto network = make_network(options, shape, 1);
 
   int64_t parameters = 0;
@@ -118,8 +120,7 @@ TEST_CASE("names, shapes and number of the tensors are torchvision's") {
 }
 
 TEST_CASE("forward, loss, gradient and running statistics are PyTorch's in float64") {
-  const auto name =
-      GENERATE(NetworkName::densenet121, NetworkName::resnet50, NetworkName::unet, NetworkName::small_cnn);
+  const auto name = GENERATE(from_range(networks()));
   const auto format = GENERATE(at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast);
   const ReferenceNumbers& expected = numbers_of(name);
   INFO(expected.model << (format == at::MemoryFormat::ChannelsLast ? ", channels-last" : ", NCHW"));

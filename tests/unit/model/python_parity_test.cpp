@@ -14,9 +14,9 @@ using namespace dtrain;
 using test::relative_error;
 using test::tensor_of;
 
-static Task task_of(NetworkName name) {
-  if (name == NetworkName::small_cnn) return Task::multiclass;
-  return name == NetworkName::unet ? Task::segmentation : Task::multilabel;
+static Task task_of(const NetworkKind* name) {
+  if (name == network_kind("small_cnn")) return Task::multiclass;
+  return name->per_pixel ? Task::segmentation : Task::multilabel;
 }
 
 static void compare_float32(Network& network, const SafetensorsFile& reference, at::MemoryFormat format) {
@@ -35,7 +35,7 @@ static void compare_float32(Network& network, const SafetensorsFile& reference, 
   if (format == at::MemoryFormat::Contiguous) CHECK(relative_error(logits, tensor_of(reference, "train32")) < 1e-5);
 }
 
-static void compare_float64(Network& network, NetworkName name, const SafetensorsFile& reference) {
+static void compare_float64(Network& network, const NetworkKind* name, const SafetensorsFile& reference) {
   test::to_float64(network);
   const at::Tensor images = tensor_of(reference, "input").to(at::kDouble);
   network.eval();
@@ -61,9 +61,8 @@ static void compare_float64(Network& network, NetworkName name, const Safetensor
 
 TEST_CASE("logits, loss, every gradient and every buffer are Python's") {
   if (!test::python()) return test::skip("no Python with torch, torchvision and safetensors (DTRAIN_PYTHON)");
-  const auto name =
-      GENERATE(NetworkName::densenet121, NetworkName::resnet50, NetworkName::unet, NetworkName::small_cnn);
-  const std::string text = test::text_of(name);
+  const auto name = GENERATE(from_range(networks()));
+  const std::string text = name->name;
   INFO(text);
   at::set_num_threads(1);
   const test::TemporaryFolder folder;

@@ -25,28 +25,14 @@ TemporaryFolder::~TemporaryFolder() {
   std::filesystem::remove_all(path_, ignored);
 }
 
-std::string text_of(NetworkName name) {
-  switch (name) {
-    case NetworkName::densenet121:
-      return "densenet121";
-    case NetworkName::resnet50:
-      return "resnet50";
-    case NetworkName::unet:
-      return "unet";
-    case NetworkName::small_cnn:
-      return "small_cnn";
-  }
-  return "";
+NetworkShape reference_shape(const NetworkKind* name) {
+  if (name->per_pixel) return {.channels = 1, .height = 64, .width = 64, .outputs = 1};
+  return {.channels = 3, .height = 64, .width = 64, .outputs = name == network_kind("small_cnn") ? 2 : 14};
 }
 
-NetworkShape reference_shape(NetworkName name) {
-  if (name == NetworkName::unet) return {.channels = 1, .height = 64, .width = 64, .outputs = 1};
-  return {.channels = 3, .height = 64, .width = 64, .outputs = name == NetworkName::small_cnn ? 2 : 14};
-}
-
-std::shared_ptr<Network> reference_network(NetworkName name) {
+std::shared_ptr<Network> reference_network(const NetworkKind* name) {
   ModelOptions options;
-  options.name = name;
+  options.kind = name;
   options.dropout = 0;
   return make_network(options, reference_shape(name), 1);
 }

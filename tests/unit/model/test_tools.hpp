@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "dtrain/io/safetensors.hpp"
+#include "dtrain/io/files/safetensors.hpp"
 #include "dtrain/model/network.hpp"
 
 namespace dtrain::test {
@@ -24,12 +24,9 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-/// "densenet121", … as in configurations.
-std::string text_of(NetworkName name);
-
 /// The network at 64 x 64 with the channels and outputs of the references, without dropout.
-NetworkShape reference_shape(NetworkName name);
-std::shared_ptr<Network> reference_network(NetworkName name);
+NetworkShape reference_shape(const NetworkKind* name);
+std::shared_ptr<Network> reference_network(const NetworkKind* name);
 
 /// Parameters and floating-point buffers become float64; BatchNorm's counters stay as they are.
 void to_float64(Network& network);

@@ -14,9 +14,9 @@ using namespace dtrain;
 
 namespace {
 
-std::shared_ptr<Network> make(NetworkName name, const NetworkShape& shape, uint64_t seed) {
+std::shared_ptr<Network> make(const NetworkKind* name, const NetworkShape& shape, uint64_t seed) {
   ModelOptions options;
-  options.name = name;
+  options.kind = name;
   return make_network(options, shape, seed);
 }
 
@@ -82,13 +82,13 @@ void check_equal(const Network& network, const Contents& expected) {
 
 TEST_CASE("weights that fit are loaded whole, statistics and counters too") {
   const test::TemporaryFolder folder;
-  const auto source = make(NetworkName::small_cnn, kSmall, 1), target = make(NetworkName::small_cnn, kSmall, 2);
+  const auto source = make(network_kind("small_cnn"), kSmall, 1), target = make(network_kind("small_cnn"), kSmall, 2);
   const std::string line = load_weights(*target, write(folder, contents_of(*source)));
   CHECK(line == "weights start.safetensors: 14 of 14 tensors loaded");
   check_equal(*target, contents_of(*source));
 
-  const NetworkShape shape = test::reference_shape(NetworkName::unet);
-  const auto trained = make(NetworkName::unet, shape, 1), fresh = make(NetworkName::unet, shape, 2);
+  const NetworkShape shape = test::reference_shape(network_kind("unet"));
+  const auto trained = make(network_kind("unet"), shape, 1), fresh = make(network_kind("unet"), shape, 2);
   trained->forward(test::keyed_normal({2, 1, 64, 64}, 1));
   CHECK(load_weights(*fresh, write(folder, contents_of(*trained))) ==
         "weights start.safetensors: 118 of 118 tensors loaded");
@@ -99,7 +99,7 @@ TEST_CASE("a head of another size is left at its start, and the report says so")
   const test::TemporaryFolder folder;
   NetworkShape many = kSmall;
   many.outputs = 1000;
-  const auto source = make(NetworkName::small_cnn, many, 1), target = make(NetworkName::small_cnn, kSmall, 2);
+  const auto source = make(network_kind("small_cnn"), many, 1), target = make(network_kind("small_cnn"), kSmall, 2);
   const at::Tensor head = find(*target, "18.weight");
   CHECK(load_weights(*target, write(folder, contents_of(*source))) ==
         "weights start.safetensors: 12 of 14 tensors loaded; left at random: 18.weight, 18.bias (1000 → 4)");
@@ -109,7 +109,7 @@ TEST_CASE("a head of another size is left at its start, and the report says so")
 
 TEST_CASE("any other disagreement is an error that lists the tensors and changes nothing") {
   const test::TemporaryFolder folder;
-  const auto source = make(NetworkName::small_cnn, kSmall, 1), target = make(NetworkName::small_cnn, kSmall, 2);
+  const auto source = make(network_kind("small_cnn"), kSmall, 1), target = make(network_kind("small_cnn"), kSmall, 2);
   Contents file = contents_of(*source);
   const Contents before = contents_of(*target);
   std::string message;
@@ -149,7 +149,7 @@ TEST_CASE("any other disagreement is an error that lists the tensors and changes
 
 TEST_CASE("a weights file that is absent or no safetensors file is refused") {
   const test::TemporaryFolder folder;
-  const auto network = make(NetworkName::small_cnn, kSmall, 1);
+  const auto network = make(network_kind("small_cnn"), kSmall, 1);
   CHECK_THROWS_AS(load_weights(*network, (folder.path() / "absent.safetensors").string()), MissingError);
   const std::string path = (folder.path() / "text.safetensors").string();
   std::ofstream(path) << "this is a text, not a model";
@@ -159,7 +159,7 @@ TEST_CASE("a weights file that is absent or no safetensors file is refused") {
 TEST_CASE("half, bfloat16 and float64 files are converted") {
   const auto dtype = GENERATE(at::kHalf, at::kBFloat16, at::kDouble);
   const test::TemporaryFolder folder;
-  const auto source = make(NetworkName::small_cnn, kSmall, 1), target = make(NetworkName::small_cnn, kSmall, 2);
+  const auto source = make(network_kind("small_cnn"), kSmall, 1), target = make(network_kind("small_cnn"), kSmall, 2);
   Contents file = contents_of(*source);
   for (auto& [name, tensor] : file) tensor = tensor.to(dtype);
   load_weights(*target, write(folder, file));
@@ -170,8 +170,8 @@ TEST_CASE("half, bfloat16 and float64 files are converted") {
 
 TEST_CASE("old DenseNet names and absent counters are understood") {
   const test::TemporaryFolder folder;
-  const NetworkShape shape = test::reference_shape(NetworkName::densenet121);
-  const auto source = make(NetworkName::densenet121, shape, 1), target = make(NetworkName::densenet121, shape, 2);
+  const NetworkShape shape = test::reference_shape(network_kind("densenet121"));
+  const auto source = make(network_kind("densenet121"), shape, 1), target = make(network_kind("densenet121"), shape, 2);
   Contents file = contents_of(*source);
   std::erase_if(file, [](const auto& item) { return item.first.ends_with("num_batches_tracked"); });
   size_t renamed = 0;
@@ -192,7 +192,7 @@ TEST_CASE("a first convolution for another number of channels is of another shap
   const test::TemporaryFolder folder;
   NetworkShape grey = kSmall;
   grey.channels = 1;
-  const auto three = make(NetworkName::small_cnn, kSmall, 1), one = make(NetworkName::small_cnn, grey, 2);
+  const auto three = make(network_kind("small_cnn"), kSmall, 1), one = make(network_kind("small_cnn"), grey, 2);
   const std::string first = "of another shape: 0.weight ";
   CHECK_THROWS_WITH(load_weights(*one, write(folder, contents_of(*three))),
                     Catch::Contains(first + "[16, 3, 3, 3], the network has [16, 1, 3, 3]"));

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "dtrain/base/error.hpp"
@@ -15,20 +16,30 @@ static bool step(Optimizer& optimizer, const at::Tensor& gradients, double rate)
   return optimizer.all_finite();
 }
 
-// Every loop there is.
+// Every formula there is.
 static std::vector<OptimizerOptions> all_kinds() {
-  std::vector<OptimizerOptions> kinds(7);
-  const OptimizerName names[] = {OptimizerName::sgd,     OptimizerName::sgd,   OptimizerName::sgd,
-                                 OptimizerName::adam,    OptimizerName::adamw, OptimizerName::adagrad,
-                                 OptimizerName::adadelta};
-  for (size_t i = 0; i < kinds.size(); ++i) {
-    kinds[i].name = names[i];
-    kinds[i].weight_decay = 0.1;
+  std::vector<OptimizerOptions> all;
+  for (const OptimizerKind* kind : optimizers()) {
+    OptimizerOptions options;
+    options.kind = kind;
+    options.weight_decay = 0.1;
+    all.push_back(options);
+    if (!reads(*kind, "momentum")) continue;
+    options.momentum = 0.9;
+    for (const bool nesterov : {false, true}) {
+      options.nesterov = nesterov;
+      all.push_back(options);
+    }
   }
-  kinds[1].momentum = kinds[2].momentum = 0.9;
-  kinds[2].nesterov = true;
-  return kinds;
+  return all;
 }
+
+static std::vector<float> gradient_of(int update) {
+  const auto f = static_cast<float>(update);
+  return {0.1F * (f + 1), -0.3F, 0.05F * f * f - 0.2F, 0.01F};
+}
+
+static double rate_of(int update) { return update < 3 ? 0.1 : 0.05; }
 
 // Five updates of four parameters, the rate halved after three: the same as in the numbers below, which
 // torch.optim 2.11 gave.
@@ -36,8 +47,8 @@ static std::vector<float> five_updates(const OptimizerOptions& options) {
   at::Tensor w = at::tensor({1.0F, -2.0F, 0.5F, 0.0F});
   Optimizer optimizer(options, w);
   for (int i = 0; i < 5; ++i) {
-    const auto f = static_cast<float>(i);
-    step(optimizer, at::tensor({0.1F * (f + 1), -0.3F, 0.05F * f * f - 0.2F, 0.01F}), i < 3 ? 0.1 : 0.05);
+    const std::vector<float> gradient = gradient_of(i);
+    step(optimizer, at::tensor(gradient), rate_of(i));
   }
   CHECK(optimizer.updates() == 5);
   return {w.const_data_ptr<float>(), w.const_data_ptr<float>() + 4};
@@ -50,7 +61,7 @@ static void check_against(const OptimizerOptions& options, const std::vector<flo
 
 TEST_CASE("sgd, with momentum, Nesterov and weight decay, updates as PyTorch does") {
   OptimizerOptions sgd;
-  sgd.name = OptimizerName::sgd;
+  sgd.kind = optimizer_kind("sgd");
   check_against(sgd, {0.89500004F, -1.88000011F, 0.49249998F, -0.004F});
   sgd.momentum = 0.9;
   check_against(sgd, {0.79393452F, -1.71868849F, 0.55434346F, -0.00937705F});
@@ -67,20 +78,90 @@ TEST_CASE("adam and adamw update as PyTorch does") {
   adam.beta2 = 0.99;
   check_against(adam, {0.59959608F, -1.60016119F, 0.72771686F, -0.39258185F});
   OptimizerOptions adamw;
-  adamw.name = OptimizerName::adamw;
+  adamw.kind = optimizer_kind("adamw");
   adamw.weight_decay = 0.01;
   check_against(adamw, {0.6079179F, -1.59263706F, 0.75016856F, -0.39937505F});
 }
 
 TEST_CASE("adagrad and adadelta update as PyTorch does") {
   OptimizerOptions adagrad;
-  adagrad.name = OptimizerName::adagrad;
+  adagrad.kind = optimizer_kind("adagrad");
   adagrad.eps = 1e-10;
   check_against(adagrad, {0.66015404F, -1.72419357F, 0.58156723F, -0.2758064F});
   OptimizerOptions adadelta;
-  adadelta.name = OptimizerName::adadelta;
+  adadelta.kind = optimizer_kind("adadelta");
   adadelta.eps = 1e-6;
   check_against(adadelta, {0.99818635F, -1.99869299F, 0.5001328F, -0.00124442F});
+}
+
+// Algorithm 2 of the paper, in float64.
+static std::vector<float> lion_of_the_paper(const OptimizerOptions& o) {
+  std::vector<double> w = {1.0, -2.0, 0.5, 0.0}, m(4, 0.0);
+  for (int update = 0; update < 5; ++update) {
+    const std::vector<float> gradient = gradient_of(update);
+    for (size_t i = 0; i < 4; ++i) {
+      const double g = gradient[i], c = o.beta1 * m[i] + (1 - o.beta1) * g;
+      const double sign = c > 0 ? 1 : c < 0 ? -1 : 0;
+      w[i] -= rate_of(update) * (sign + o.weight_decay * w[i]);
+      m[i] = o.beta2 * m[i] + (1 - o.beta2) * g;
+    }
+  }
+  return {w.begin(), w.end()};
+}
+
+TEST_CASE("lion updates as its paper does") {
+  OptimizerOptions lion;
+  lion.kind = optimizer_kind("lion");
+  lion.beta2 = lion.kind->beta2;
+  check_against(lion, {0.6F, -1.6F, 0.7F, -0.4F});  // the third gradient changes its sign after three updates
+  check_against(lion, lion_of_the_paper(lion));
+  lion.weight_decay = 0.1;
+  check_against(lion, lion_of_the_paper(lion));
+  lion.beta1 = 0.99;
+  lion.beta2 = 0.9;
+  check_against(lion, lion_of_the_paper(lion));
+}
+
+TEST_CASE("an optimizer reads the keys of its row and no others, and has the states that it names") {
+  const std::vector<std::pair<std::string, void (*)(OptimizerOptions&)>> changes = {
+      {"momentum", [](OptimizerOptions& o) { o.momentum = 0.5; }},
+      {"nesterov", [](OptimizerOptions& o) { o.nesterov = true; }},
+      {"betas", [](OptimizerOptions& o) { o.beta1 = 0.999; }},  // moves a sign, all that some take of it
+      {"betas", [](OptimizerOptions& o) { o.beta2 = 0.5; }},
+      {"eps", [](OptimizerOptions& o) { o.eps = 0.1; }},
+      {"rho", [](OptimizerOptions& o) { o.rho = 0.5; }}};
+  for (const OptimizerKind* kind : optimizers()) {
+    OptimizerOptions plain;
+    plain.kind = kind;
+    plain.eps = kind->eps;
+    plain.beta2 = kind->beta2;
+    plain.momentum = 0.9;  // that Nesterov's form is another
+    const std::vector<float> before = five_updates(plain);
+    for (const auto& [key, change] : changes) {
+      OptimizerOptions changed = plain;
+      change(changed);
+      INFO(kind->name << ", " << key);
+      CHECK((five_updates(changed) != before) == reads(*kind, key));
+    }
+    for (const std::string& key : kind->keys)
+      CHECK(std::any_of(changes.begin(), changes.end(), [&](const auto& change) { return change.first == key; }));
+    const Optimizer optimizer(plain, at::zeros({4}));
+    REQUIRE(optimizer.state().size() == state_names(plain).size());
+    for (size_t i = 0; i < optimizer.state().size(); ++i) CHECK(optimizer.state()[i].name == state_names(plain)[i]);
+  }
+}
+
+TEST_CASE("weight decay is added to the gradient, or shrinks the weights where the row says so") {
+  for (const OptimizerKind* kind : optimizers()) {
+    INFO(kind->name);
+    OptimizerOptions options;
+    options.kind = kind;
+    options.weight_decay = 0.5;
+    at::Tensor w = at::ones({1});
+    Optimizer optimizer(options, w);
+    step(optimizer, at::full({1}, -0.5F), 0.1);  // the two cancel each other where they are added up
+    CHECK((w.item<float>() == 1) == !kind->decoupled_decay);
+  }
 }
 
 TEST_CASE("an element's update does not depend on its neighbours, and zeros stay zero") {

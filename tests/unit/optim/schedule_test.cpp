@@ -92,7 +92,7 @@ TEST_CASE(
   CHECK(other.end_epoch(90, 0.45));
   CHECK(other.rate(90) == Approx(0.002));
 
-  options.decay.monitor = "valid.auroc";
+  options.decay.monitor_is_max = true;
   Schedule rising(options, 0.1, 1, 10, 10);
   CHECK_FALSE(rising.end_epoch(20, 0.5));
   CHECK_FALSE(rising.end_epoch(30, 0.6));
@@ -101,10 +101,10 @@ TEST_CASE(
 }
 
 TEST_CASE("on a plateau a tie is no improvement, whichever way is up") {
-  for (const char* monitor : {"valid.loss", "valid.auroc"}) {
+  for (const bool larger_is_better : {false, true}) {
     ScheduleOptions options;
     options.decay.name = DecayName::plateau;
-    options.decay.monitor = monitor;
+    options.decay.monitor_is_max = larger_is_better;
     options.decay.patience = 1;
     Schedule schedule(options, 0.1, 1, 10, 10);
     CHECK_FALSE(schedule.end_epoch(10, 0.5));

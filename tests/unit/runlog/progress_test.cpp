@@ -29,7 +29,15 @@ TEST_CASE("fields go by their weight as the terminal becomes narrower") {
 }
 
 TEST_CASE("the line is narrower than any terminal, and the bar full at the end") {
-  Progress progress{1000, 1000000, 123456, 123456, 1.9e33, 1e-10, 1234567, 1, 1e7};
+  Progress progress{.epoch = 1000,
+                    .epochs = 1000000,
+                    .step = 123456,
+                    .steps = 123456,
+                    .loss = 1.9e33,
+                    .learning_rate = 1e-10,
+                    .images_per_s = 1234567,
+                    .data_wait = 1,
+                    .eta_s = 1e7};
   for (int columns = 1; columns <= 250; ++columns) {
     CHECK(shown_columns(at(columns)) < columns);
     CHECK(shown_columns(at(columns, progress)) < columns);

@@ -12,8 +12,8 @@
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/text.hpp"
-#include "dtrain/io/csv.hpp"
-#include "dtrain/io/file.hpp"
+#include "dtrain/io/files/csv.hpp"
+#include "dtrain/io/files/file.hpp"
 #include "dtrain/runlog/run_folder.hpp"
 #include "dtrain/runlog/run_lock.hpp"
 #include "support/catch.hpp"
@@ -28,7 +28,7 @@ static EpochRow row_of(int64_t epoch) {
   row.samples = 100;
   row.train_loss = 0.5;
   row.valid_loss = 0.25;
-  row.epoch_seconds = 2;
+  row.timing.epoch_seconds = 2;
   row.figures = {{"valid_auroc", 0.75}, {"valid_auroc_Hernia", std::nullopt}};
   return row;
 }

@@ -13,10 +13,11 @@
 #include "dtrain/base/text.hpp"
 #include "dtrain/config/checks.hpp"
 #include "dtrain/config/schema.hpp"
-#include "dtrain/data/loader.hpp"
-#include "dtrain/data/sampler.hpp"
-#include "dtrain/data/split.hpp"
-#include "dtrain/io/file.hpp"
+#include "dtrain/data/batches/loader.hpp"
+#include "dtrain/data/formats/formats.hpp"
+#include "dtrain/data/order/sampler.hpp"
+#include "dtrain/data/order/split.hpp"
+#include "dtrain/io/files/file.hpp"
 #include "dtrain/model/loss.hpp"
 #include "dtrain/model/network.hpp"
 #include "dtrain/optim/optimizer.hpp"
@@ -171,7 +172,7 @@ std::vector<Row> all_rows() {
   const std::string gpu = "tests/e2e/device_test.py: test_a_gpu_that_is_asked_for_and_not_there";
   const std::string other_ranks = "tests/unit/train/trainer_test.cpp: other reductions train as well";
   const std::string mixed = "tests/unit/train/trainer_test.cpp: mixed pictures and labels have the same bits";
-  const std::string limits = "tests/unit/dist/watchdog_test.cpp: a stall is noticed and told with section and step";
+  const std::string limits = "tests/unit/watch/watchdog_test.cpp: a stall is noticed and told with section and step";
   const Lines sgd = {"optimizer.name=sgd"};
   const Lines cosine = {"schedule.decay.name=cosine"};
   const Lines plateau = {"schedule.decay={name: plateau, patience: 0}"};

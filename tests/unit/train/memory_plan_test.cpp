@@ -39,7 +39,7 @@ static int64_t most_held_by_a_step(const ModelOptions& options, const NetworkSha
     at::Tensor(parameter.tensor).mutable_grad() = at::zeros_like(parameter.tensor);
   const auto held = std::make_shared<HeldByTensors>();
   const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, held);
-  const bool pixels = options.name == NetworkName::unet;
+  const bool pixels = options.kind->per_pixel;
   const at::Tensor images =
       at::zeros({pictures, shape.channels, shape.height, shape.width}, at::MemoryFormat::ChannelsLast);
   const at::Tensor targets =
@@ -51,18 +51,18 @@ static int64_t most_held_by_a_step(const ModelOptions& options, const NetworkSha
 }
 
 TEST_CASE("a step holds what the plan says, for every network") {
-  const auto [name, shape, pictures] = GENERATE(std::tuple{NetworkName::densenet121, NetworkShape{3, 64, 64, 14}, 4},
-                                                std::tuple{NetworkName::resnet50, NetworkShape{3, 96, 64, 5}, 4},
-                                                std::tuple{NetworkName::unet, NetworkShape{1, 64, 80, 2}, 2},
-                                                std::tuple{NetworkName::small_cnn, NetworkShape{3, 50, 70, 2}, 3});
-  INFO(static_cast<int>(name));
+  const auto [name, shape, pictures] = GENERATE(std::tuple{network_kind("densenet121"), NetworkShape{3, 64, 64, 14}, 4},
+                                                std::tuple{network_kind("resnet50"), NetworkShape{3, 96, 64, 5}, 4},
+                                                std::tuple{network_kind("unet"), NetworkShape{1, 64, 80, 2}, 2},
+                                                std::tuple{network_kind("small_cnn"), NetworkShape{3, 50, 70, 2}, 3});
+  INFO(name->name);
   ModelOptions options;
-  options.name = name;
+  options.kind = name;
   options.base_width = 8;
   options.dropout = 0.25;
   MemoryNeeds needs;
   needs.pictures = pictures;
-  needs.target_values = shape.outputs * (name == NetworkName::unet ? shape.height * shape.width : 1);
+  needs.target_values = shape.outputs * (name->per_pixel ? shape.height * shape.width : 1);
   needs.batches_ahead = 0;
   const MemoryPlan plan = plan_memory(make_network(options, shape, 1)->tape(shape), needs);
   const double measured = static_cast<double>(most_held_by_a_step(options, shape, pictures)) / 1e6;
@@ -96,7 +96,7 @@ TEST_CASE("weights, gradients, state, batches ahead and checkpoints are counted"
 TEST_CASE("a pass in 16 bits holds little more than half") {
   const NetworkShape shape{3, 64, 64, 14};
   ModelOptions options;
-  options.name = NetworkName::resnet50;
+  options.kind = network_kind("resnet50");
   MemoryNeeds needs;
   needs.pictures = 64;  // beside which the weights' copies weigh little
   needs.batches_ahead = 0;

@@ -30,7 +30,7 @@ TEST_CASE("lambda is drawn from Beta(alpha, alpha), however small or large alpha
 }
 
 TEST_CASE("a mix is keyed by seed, pass and logical rank; with both kinds each gets its half") {
-  const MixOptions both{0.4, 1};
+  const MixOptions both{.mixup = 0.4, .cutmix = 1};
   CHECK(draw_mix(both, 1, 2, 3).share == draw_mix(both, 1, 2, 3).share);
   CHECK(draw_mix(both, 1, 2, 3).share != draw_mix(both, 2, 2, 3).share);
   CHECK(draw_mix(both, 1, 2, 3).share != draw_mix(both, 1, 3, 3).share);

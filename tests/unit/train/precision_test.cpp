@@ -29,7 +29,7 @@ Setting plain_sgd(Precision precision, double first_scale = LossScale::kFirst) {
   Setting setting;
   setting.precision = precision;
   setting.first_scale = first_scale;
-  setting.optimizer = OptimizerName::sgd;
+  setting.optimizer = optimizer_kind("sgd");
   return setting;
 }
 
@@ -44,7 +44,7 @@ TEST_CASE("16-bit training has the same bits on 1, 2, 3 and 4 ranks, skipped upd
     std::vector<bool> skipped;
     double valid_loss = 0;
   };
-  for (const NetworkName network : {NetworkName::small_cnn, NetworkName::unet})
+  for (const NetworkKind* network : {network_kind("small_cnn"), network_kind("unet")})
     for (const Precision precision : {Precision::bf16, Precision::fp16}) {
       Setting setting;
       setting.network = network;
@@ -67,11 +67,11 @@ TEST_CASE("16-bit training has the same bits on 1, 2, 3 and 4 ranks, skipped upd
         return outcomes[0];
       };
       const Outcome one = train_on(1);
-      INFO("network " << static_cast<int>(network) << ", precision " << static_cast<int>(precision));
+      INFO(network->name << ", precision " << static_cast<int>(precision));
       CHECK(one.skipped.front() == (precision == Precision::fp16));
       CHECK_FALSE(one.skipped.back());
       // Half a second a step where the processor has no float16 products: the UNet's on 3 ranks alone.
-      const bool slow = network == NetworkName::unet && precision == Precision::fp16;
+      const bool slow = network->per_pixel && precision == Precision::fp16;
       for (const int ranks : slow ? std::vector<int>{3} : std::vector<int>{2, 3, 4}) {
         const Outcome more = train_on(ranks);
         CHECK(more.weights == one.weights);

@@ -23,7 +23,7 @@ Seen after(int64_t steps, const std::vector<double>& seconds_of_ranks, int64_t e
   std::mutex mutex;
   run_ranks(static_cast<int>(seconds_of_ranks.size()), [&](Communicator& comm) {
     ModelOptions model;
-    model.name = NetworkName::small_cnn;
+    model.kind = network_kind("small_cnn");
     Replica replica(make_network(model, {3, 16, 16, 2}, 1), at::MemoryFormat::ChannelsLast, OptimizerOptions{});
     ReplicaCheck check(replica, comm, every);
     for (int64_t i = 0; i < steps; ++i) {

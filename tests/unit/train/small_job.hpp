@@ -5,7 +5,8 @@
 
 #include <numeric>
 
-#include "dtrain/data/loader.hpp"
+#include "dtrain/data/batches/loader.hpp"
+#include "dtrain/data/formats/formats.hpp"
 #include "dtrain/train/evaluate.hpp"
 #include "dtrain/train/trainer.hpp"
 
@@ -16,10 +17,10 @@ inline constexpr double kRate = 0.01;
 
 /// What a test varies.
 struct Setting {
-  NetworkName network = NetworkName::small_cnn;
+  const NetworkKind* network = network_kind("small_cnn");
   Precision precision = Precision::fp16;
   double first_scale = LossScale::kFirst;
-  OptimizerName optimizer = OptimizerName::adam;
+  const OptimizerKind* optimizer = optimizer_kind("adam");
   double clip_norm = 0;
   double l2_kernels = 0;
   double pos_weight = 1;
@@ -48,10 +49,24 @@ class SmallJob {
     std::iota(samples_.begin(), samples_.end(), 0);
     replica_.loss_scale().scale = setting.first_scale;
     trainer_ = std::make_unique<Trainer>(
-        Trainer::Parts{replica_, loss_, schedule_, loader_, comm, watchdog_, dataset_, samples_, trace_},
-        Trainer::Options{task_of(setting), 5, setting.logical_ranks, DistributedOptions{.bucket_mb = 0.05},
-                         setting.l2_kernels, setting.clip_norm, BatchOptions{2, 0, setting.accumulate, false},
-                         Distribute::samples, false, setting.recorder != nullptr, setting.mix},
+        Trainer::Parts{.replica = replica_,
+                       .loss = loss_,
+                       .schedule = schedule_,
+                       .loader = loader_,
+                       .comm = comm,
+                       .watchdog = watchdog_,
+                       .dataset = dataset_,
+                       .train = samples_,
+                       .trace = trace_},
+        Trainer::Options{.task = task_of(setting),
+                         .seed = 5,
+                         .logical_ranks = setting.logical_ranks,
+                         .distributed = DistributedOptions{.bucket_mb = 0.05},
+                         .l2_kernels = setting.l2_kernels,
+                         .clip_norm = setting.clip_norm,
+                         .batch = BatchOptions{.per_rank = 2, .accumulate = setting.accumulate},
+                         .cuda_graphs = setting.recorder != nullptr,
+                         .mix = setting.mix},
         comm.duplicate());
     trainer_->begin_epoch(state_);
   }
@@ -65,7 +80,16 @@ class SmallJob {
   }
 
   double valid_loss(Task task) {
-    return mean_loss(evaluate(replica_, loss_, task, loader_, samples_, 3, comm_, watchdog_, state_.step).value());
+    return mean_loss(evaluate({.replica = replica_,
+                               .loss = loss_,
+                               .task = task,
+                               .loader = loader_,
+                               .samples = samples_,
+                               .batch = 3,
+                               .comm = comm_,
+                               .watchdog = watchdog_,
+                               .step = state_.step})
+                         .value());
   }
 
   Replica& replica() { return replica_; }
@@ -73,18 +97,18 @@ class SmallJob {
   const TrainingState& state() const { return state_; }
 
   static Task task_of(const Setting& setting) {
-    return setting.network == NetworkName::unet ? Task::segmentation : Task::multilabel;
+    return setting.network->per_pixel ? Task::segmentation : Task::multilabel;
   }
 
  private:
-  static int64_t side_of(const Setting& setting) { return setting.network == NetworkName::unet ? 32 : 16; }
+  static int64_t side_of(const Setting& setting) { return setting.network->per_pixel ? 32 : 16; }
 
   static DataOptions data_of(const Setting& setting) {
     DataOptions data;
-    data.format = DataFormat::synthetic;
+    data.format = format_named("synthetic");
     data.synthetic = {kSamples, 1};
     data.image.height = data.image.width = side_of(setting);
-    data.image.channels = setting.network == NetworkName::unet ? 1 : 3;
+    data.image.channels = setting.network->image_channels;
     data.image.mean = data.image.std = std::vector<double>(static_cast<size_t>(data.image.channels), 0.5);
     data.loader.threads = 1;
     return data;
@@ -92,16 +116,16 @@ class SmallJob {
 
   static std::shared_ptr<Network> network_of(const Setting& setting) {
     ModelOptions model;
-    model.name = setting.network;
+    model.kind = setting.network;
     model.dropout = setting.dropout;
     model.base_width = 4;
     const int64_t side = side_of(setting);
-    return make_network(model, {setting.network == NetworkName::unet ? 1 : 3, side, side, 1}, 7);
+    return make_network(model, {setting.network->image_channels, side, side, 1}, 7);
   }
 
   static OptimizerOptions optimizer_of(const Setting& setting) {
     OptimizerOptions optimizer;
-    optimizer.name = setting.optimizer;
+    optimizer.kind = setting.optimizer;
     return optimizer;
   }
 

@@ -7,9 +7,9 @@ using namespace dtrain;
 // An epoch of 100 s that is all compute but `data_wait_s`; the loader's threads are busy throughout.
 static TimeShares waiting(double data_wait_s, double read_s, double decode_s) {
   TimeShares t;
-  t.epoch_s = 100;
-  t.data_wait_s = data_wait_s;
-  t.compute_s = 100 - data_wait_s;
+  t.timing.epoch_seconds = 100;
+  t.timing.data_wait_s = data_wait_s;
+  t.timing.compute_s = 100 - data_wait_s;
   t.read_s = read_s;
   t.decode_s = decode_s;
   t.loader_threads = 3;
@@ -46,11 +46,11 @@ TEST_CASE("an epoch that is all waiting has a sentence too") {
 
 TEST_CASE("a loader that reads too slowly is told the rate, and that threads would not help") {
   TimeShares t = waiting(38, 200, 100);
-  t.read_mb_per_s = 85.2;
+  t.timing.bytes_read = 8'520'000'000;
   CHECK(time_sentence(t) ==
         "loader-bound: data wait 38 %, reading at 85 MB/s; a faster volume, data on a local disk, or a cache would "
         "help, more threads would not");
-  t.read_mb_per_s = 2.34;
+  t.timing.bytes_read = 234'000'000;
   CHECK(time_sentence(t).find("reading at 2.3 MB/s") != std::string::npos);
 }
 
@@ -64,17 +64,21 @@ TEST_CASE("waiting for a loader whose threads are idle asks for a longer queue")
 
 TEST_CASE("an all-reduce that backward does not hide is named") {
   TimeShares t = waiting(5, 0, 10);
-  t.allreduce_s = 31;
-  t.imbalance_s = 20;
+  t.timing.allreduce_s = 31;
+  t.timing.imbalance_s = 20;
   CHECK(
       time_sentence(t) ==
       "communication-bound: all-reduce 31 % not hidden behind backward; larger batches per rank, fewer ranks per host "
       "or a faster network would help");
+  t.processes = 1;
+  CHECK(time_sentence(t) ==
+        "sums: 31 % adding up gradients within this process, not hidden behind backward; larger batches per rank, or a "
+        "core that is free for it, would help");
 }
 
 TEST_CASE("imbalance names the slow rank, or says that there is none") {
   TimeShares t = waiting(5, 0, 10);
-  t.imbalance_s = 18;
+  t.timing.imbalance_s = 18;
   t.slowest_rank = 3;
   t.slowest_compute_ratio = 1.42;
   CHECK(time_sentence(t) ==
@@ -88,21 +92,21 @@ TEST_CASE("imbalance names the slow rank, or says that there is none") {
 
 TEST_CASE("an update that takes long is named") {
   TimeShares t = waiting(2, 0, 10);
-  t.update_s = 12;
+  t.timing.update_s = 12;
   CHECK(time_sentence(t) ==
         "update-bound: the optimizer takes 12 %; larger batches per rank make fewer updates an epoch");
 }
 
 TEST_CASE("of an epoch that went into forward and backward there is nothing to say") {
   TimeShares t = waiting(1, 10, 290);
-  t.compute_s = 93;
-  t.allreduce_s = 3;
-  t.imbalance_s = 2;
-  t.update_s = 1;
+  t.timing.compute_s = 93;
+  t.timing.allreduce_s = 3;
+  t.timing.imbalance_s = 2;
+  t.timing.update_s = 1;
   CHECK(time_sentence(t).empty());
-  t.allreduce_s = 9.99;
+  t.timing.allreduce_s = 9.99;
   CHECK(time_sentence(t).empty());
-  t.allreduce_s = 10.01;
+  t.timing.allreduce_s = 10.01;
   CHECK(time_sentence(t).starts_with("communication-bound: all-reduce 10 %"));
   CHECK(time_sentence({}).empty());
 }

@@ -10,7 +10,8 @@
 #include <set>
 
 #include "dtrain/base/error.hpp"
-#include "dtrain/data/loader.hpp"
+#include "dtrain/data/batches/loader.hpp"
+#include "dtrain/data/formats/formats.hpp"
 #include "dtrain/dist/collectives.hpp"
 #include "dtrain/dist/thread_communicator.hpp"
 #include "dtrain/train/evaluate.hpp"
@@ -21,15 +22,15 @@ using namespace dtrain;
 namespace {
 
 struct Setting {
-  NetworkName network = NetworkName::small_cnn;
+  const NetworkKind* network = network_kind("small_cnn");
   Task task = Task::multiclass;
   int64_t logical_ranks = 4;
-  BatchOptions batch{2, 0, 1, false};
+  BatchOptions batch{.per_rank = 2};
   double l2_kernels = 0;
   double clip_norm = 0;
   double dropout = 0.5;
   double learning_rate = 0.01;
-  OptimizerName optimizer = OptimizerName::adam;
+  const OptimizerKind* optimizer = optimizer_kind("adam");
   DistributedOptions distributed{.bucket_mb = 0.05, .check_every = 2};
   bool skip_not_finite = false;
   std::set<int64_t> poisoned = {};  // samples whose pictures are not a number
@@ -67,10 +68,10 @@ class PoisonedBatches final : public BatchSource {
 
 DataOptions synthetic_data(const Setting& setting) {
   DataOptions data;
-  data.format = DataFormat::synthetic;
+  data.format = format_named("synthetic");
   data.synthetic = {21, setting.task == Task::segmentation ? 1 : 3};
   data.image.height = data.image.width = 32;
-  data.image.channels = setting.network == NetworkName::unet ? 1 : 3;
+  data.image.channels = setting.network->image_channels;
   data.image.mean = std::vector<double>(static_cast<size_t>(data.image.channels), 0.5);
   data.image.std = data.image.mean;
   data.augment.hflip = data.augment.rot90 = 0.5;
@@ -88,13 +89,13 @@ Outcome train(const Setting& setting, Communicator& comm) {
   std::vector<int64_t> valid_part;
   for (int64_t i = 0; i < 21; ++i) (i < 17 ? train_part : valid_part).push_back(i);
   ModelOptions model;
-  model.name = setting.network;
+  model.kind = setting.network;
   model.dropout = setting.dropout;
   model.base_width = 4;
   const NetworkShape shape{data.image.channels, 32, 32, static_cast<int64_t>(dataset.classes.size())};
   OptimizerOptions optimizer;
-  optimizer.name = setting.optimizer;
-  optimizer.momentum = setting.optimizer == OptimizerName::sgd ? 0.9 : 0;
+  optimizer.kind = setting.optimizer;
+  optimizer.momentum = setting.optimizer == optimizer_kind("sgd") ? 0.9 : 0;
   optimizer.learning_rate = setting.learning_rate;
   // Every rank starts from other weights; the broadcast must make them one.
   Replica replica(make_network(model, shape, 100 + static_cast<uint64_t>(comm.rank())), at::MemoryFormat::ChannelsLast,
@@ -121,8 +122,16 @@ Outcome train(const Setting& setting, Communicator& comm) {
     }
     outcome.last_train_loss = trainer.end_epoch(state).train_loss;
   }
-  outcome.valid_loss =
-      mean_loss(evaluate(replica, loss, setting.task, loader, valid_part, 3, comm, watchdog, state.step).value());
+  outcome.valid_loss = mean_loss(evaluate({.replica = replica,
+                                           .loss = loss,
+                                           .task = setting.task,
+                                           .loader = loader,
+                                           .samples = valid_part,
+                                           .batch = 3,
+                                           .comm = comm,
+                                           .watchdog = watchdog,
+                                           .step = state.step})
+                                     .value());
   outcome.weights = replica.sha256();
   outcome.tracked = replica.steps_tracked();
   return outcome;
@@ -138,10 +147,10 @@ Outcome train_on(int ranks, const Setting& setting) {
 }  // namespace
 
 TEST_CASE("training has the same bits on 1, 2, 3 and 4 ranks, with a short last batch") {
-  for (const NetworkName network : {NetworkName::small_cnn, NetworkName::unet}) {
+  for (const NetworkKind* network : {network_kind("small_cnn"), network_kind("unet")}) {
     Setting setting;
     setting.network = network;
-    setting.task = network == NetworkName::unet ? Task::segmentation : Task::multiclass;
+    setting.task = network->per_pixel ? Task::segmentation : Task::multiclass;
     const Outcome one = train_on(1, setting);
     CHECK(one.losses.size() == 4);  // 17 samples in batches of 8, the last 9 together
     for (int ranks = 2; ranks <= 4; ++ranks) {
@@ -152,18 +161,19 @@ TEST_CASE("training has the same bits on 1, 2, 3 and 4 ranks, with a short last 
       CHECK(more.valid_loss == one.valid_loss);
       CHECK(more.tracked == one.tracked);
     }
-    if (network == NetworkName::unet) CHECK(one.tracked == 4);
+    if (network->per_pixel) CHECK(one.tracked == 4);
   }
 }
 
 TEST_CASE("mixed pictures and labels have the same bits on any number of ranks, and others than unmixed ones") {
   for (const Task task : {Task::multiclass, Task::multilabel, Task::segmentation}) {
     Setting setting;
-    setting.network = task == Task::segmentation ? NetworkName::unet : NetworkName::small_cnn;
+    setting.network = task == Task::segmentation ? network_kind("unet") : network_kind("small_cnn");
     setting.task = task;
     setting.batch.per_rank = 3;
     const std::string plain = train_on(1, setting).weights;
-    for (const MixOptions& mix : {MixOptions{0.4, 0}, MixOptions{0, 1}, MixOptions{0.4, 1}}) {
+    for (const MixOptions& mix :
+         {MixOptions{.mixup = 0.4}, MixOptions{.cutmix = 1}, MixOptions{.mixup = 0.4, .cutmix = 1}}) {
       setting.mix = mix;
       const Outcome one = train_on(1, setting);
       CHECK(one.weights != plain);
@@ -205,7 +215,7 @@ TEST_CASE("a loss that is no number ends training on all ranks alike") {
 // Finite all the way: what NaN alone would not end.
 TEST_CASE("a loss that runs away ends training in the same step on any number of ranks, whatever on_nan says") {
   Setting setting;
-  setting.optimizer = OptimizerName::sgd;
+  setting.optimizer = optimizer_kind("sgd");
   setting.learning_rate = 3;
   setting.epochs = 40;
   std::string sentence;
@@ -259,9 +269,9 @@ TEST_CASE("training that skips step after step ends all the same") {
 
 TEST_CASE("accumulation, clipping and momentum keep the bits on any number of ranks") {
   Setting setting;
-  setting.network = NetworkName::unet;
+  setting.network = network_kind("unet");
   setting.task = Task::segmentation;
-  setting.optimizer = OptimizerName::sgd;
+  setting.optimizer = optimizer_kind("sgd");
   setting.batch = {1, 0, 2, false};
   setting.clip_norm = 0.05;
   setting.l2_kernels = 1e-3;
@@ -305,26 +315,27 @@ TEST_CASE("other reductions train as well, with replicas that stay equal") {
 
 TEST_CASE("the labels of what was judged are counted, and a prediction without a pixel is seen") {
   Predictions labels;
-  labels.loss = at::zeros({3}, at::kDouble);
-  labels.labels = at::tensor({1.0F, 0.0F, 1.0F, std::numeric_limits<float>::quiet_NaN(), 0.0F, 0.0F}).view({3, 2});
+  labels.outputs = 2;
+  labels.loss = {0, 0, 0};
+  labels.labels = {1, 0, 1, std::numeric_limits<float>::quiet_NaN(), 0, 0};
   const LabelCounts counted = label_counts(labels, 0);
   CHECK(counted.positive == std::vector<double>{2, 0});
   CHECK(counted.negative == std::vector<double>{1, 2});
   CHECK(counted.samples == 3);
   CHECK_FALSE(nothing_predicted(labels));
 
-  Predictions masks;  // two pictures of 8 pixels, two classes: in both, predicted, in the mask
-  masks.loss = at::zeros({2}, at::kDouble);
-  masks.pixels = at::tensor({0, 0, 3, 0, 0, 1, 0, 0, 2, 0, 0, 0}, at::kLong).view({2, 2, 3});
+  Predictions masks;  // two pictures of 8 pixels, two classes
+  masks.outputs = 2;
+  masks.loss = {0, 0};
+  masks.pixels = {{0, 0, 3}, {0, 0, 1}, {0, 0, 2}, {0, 0, 0}};
   const LabelCounts pixels = label_counts(masks, 8);
   CHECK(pixels.positive == std::vector<double>{5, 1});
   CHECK(pixels.negative == std::vector<double>{11, 15});
   CHECK(pixels.samples == 16);
   CHECK(nothing_predicted(masks));
   Predictions some = masks;
-  some.pixels = masks.pixels.clone();
-  some.pixels[1][0][1] = 1;
+  some.pixels[2].predicted = 1;
   CHECK_FALSE(nothing_predicted(some));
-  masks.pixels = at::zeros({2, 2, 3}, at::kLong);  // nothing to find
+  masks.pixels.assign(4, {});  // nothing to find
   CHECK_FALSE(nothing_predicted(masks));
 }

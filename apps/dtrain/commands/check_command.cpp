@@ -1,0 +1,220 @@
+#include <cstdio>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "commands/check_advice.hpp"
+#include "commands/check_sections.hpp"
+#include "commands/commands.hpp"
+#include "commands/picture_scan.hpp"
+#include "commands/preview.hpp"
+#include "dtrain/base/error.hpp"
+#include "dtrain/base/printable.hpp"
+#include "dtrain/base/shell_word.hpp"
+#include "dtrain/base/text.hpp"
+#include "dtrain/base/time.hpp"
+#include "dtrain/io/files/file.hpp"
+#include "dtrain/io/files/own_output.hpp"
+#include "job/epoch_columns.hpp"
+#include "job/planned_parts.hpp"
+
+namespace dtrain {
+namespace {
+
+// Samples by the names that the data set gives them.
+CheckJson sample_paths(const Plan& plan, const std::vector<int64_t>& samples) {
+  CheckJson names = CheckJson::array();
+  for (const int64_t index : samples) names.push_back(plan.dataset.samples[static_cast<size_t>(index)].path);
+  return names;
+}
+
+std::vector<std::string> shown_each(std::vector<std::string> messages) {
+  for (std::string& message : messages) message = shown(message);
+  return messages;
+}
+
+// Paths may be no UTF-8.
+std::string dump(const CheckJson& json, int indent = -1) {
+  return json.dump(indent, ' ', false, CheckJson::error_handler_t::replace);
+}
+
+// What trains with the same configuration.
+std::string training_line(const CheckCommand& command) {
+  std::string line = "mpirun -np " + std::to_string(command.world_size) + " --bind-to none dtrain";
+  for (const std::string& file : command.config.sources.files) line += " --config " + shell_word(file);
+  for (const std::string& word : command.config.sources.overrides) line += " " + shell_word(word);
+  return line;
+}
+
+// For the file: each sample that is counted by name.
+CheckJson with_names(CheckJson json, const Plan& plan, const PictureFacts& pictures) {
+  json["bad"] = CheckJson::array();
+  for (const auto& [index, error] : pictures.bad)
+    json["bad"].push_back({{"path", plan.dataset.samples[static_cast<size_t>(index)].path},
+                           {"code", error.code()},
+                           {"error", shown(error.what())}});
+  std::map<int64_t, CheckJson> duplicates;  // by the first of them
+  for (const auto& [content, samples] : pictures.by_content)
+    if (samples.size() > 1) duplicates[samples.front()] = sample_paths(plan, samples);
+  json["duplicates"] = CheckJson::array();
+  for (const auto& [first, names] : duplicates) json["duplicates"].push_back(names);
+  return json;
+}
+
+constexpr const char* kCheckReport = "dtrain-check-1";
+
+/// Of what is known so far; `written`: the file holds all of it.
+struct CheckReport {
+  CheckJson json = {{"report", kCheckReport}, {"version", DTRAIN_VERSION}};
+  bool written = false;
+};
+
+int64_t logical_ranks_of(const CheckCommand& command, const Experiment& e) {
+  const int64_t v = e.distributed.logical_ranks > 0 ? e.distributed.logical_ranks : command.world_size;
+  if (command.world_size > v)
+    throw ConfigError("--world-size " + std::to_string(command.world_size) +
+                      " is more than distributed.logical_ranks " + std::to_string(v) +
+                      "; set distributed.logical_ranks to that or more, or start fewer processes");
+  return v;
+}
+
+void tell_data(const Experiment& e, const Plan& plan, CheckJson& json) {
+  json["data_sha256"] = plan.dataset.manifest_sha256;
+  json["split_sha256"] = plan.split.sha256;
+  json["notes"] = plan.dataset.notes;
+  for (const std::string& note : plan.split.notes) json["notes"].push_back(note);
+  std::printf("data: %s, %s, manifest %s\n", printable(e.data.root.empty() ? e.data.format->name : e.data.root).c_str(),
+              count_of(static_cast<int64_t>(plan.dataset.samples.size()), "sample").c_str(),
+              plan.dataset.manifest_sha256.substr(0, 12).c_str());
+  for (const std::string& note : plan.dataset.notes) std::printf("  %s\n", shown(note).c_str());
+  std::printf("split %s\n", plan.split.sha256.substr(0, 12).c_str());
+  for (const std::string& note : plan.split.notes) std::printf("  %s\n", shown(note).c_str());
+}
+
+PictureFacts look_at_data(const CheckCommand& command, const Experiment& e, const Plan& plan, const Log& log,
+                          CheckJson& json) {
+  std::fflush(stdout);  // so that messages stand in their place where both streams go into one file
+  log.info((command.quick ? "reading the headers of " : "decoding ") +
+           count_of(static_cast<int64_t>(plan.dataset.samples.size()), "picture") + " …");
+  const Stopwatch looking;
+  PictureFacts pictures = look_at_pictures(e, plan, command.quick, command.progress, log);
+  tell_pictures(plan, pictures, command.quick, looking.seconds(), json);
+  if (e.task == Task::segmentation && !command.quick && pictures.bad.empty()) {
+    tell_mask_shares(plan, pictures, json);
+    require_foreground(e, plan);
+  }
+  return pictures;
+}
+
+/// What stands against the job: leaks, and what else is an error or is not.
+struct Judgement {
+  std::vector<std::string> leaks;
+  std::vector<Finding> findings;
+  bool good = false;
+};
+
+Judgement judge(const CheckedJob& job, CheckJson& json) {
+  Judgement judgement;
+  judgement.leaks = content_leaks(job.plan, job.pictures);
+  std::vector<std::string> warnings = contradictions(job.plan, job.pictures);
+  for (const std::string& warning : job.plan.split.warnings)
+    (shown(warning).starts_with("split leak") ? judgement.leaks : warnings).push_back(warning);
+  judgement.findings = all_findings(job);
+  judgement.good = job.pictures.bad.empty() && judgement.leaks.empty();
+  json["leaks"] = shown_each(judgement.leaks);
+  json["warnings"] = shown_each(warnings);
+  tell_findings(judgement.findings, json);
+  return judgement;
+}
+
+// The line that trains stands last.
+void tell_what_is_next(const CheckCommand& command, const Plan& plan, const Judgement& judgement) {
+  if (!judgement.good) return;
+  const auto found = static_cast<int64_t>(judgement.findings.size());
+  const std::string rest = found == 0   ? "nothing stands against"
+                           : found == 1 ? "look at the one thing above before"
+                                        : "look at the " + std::to_string(found) + " things above before";
+  std::printf("all %s can be read; %s: %s\n",
+              count_of(static_cast<int64_t>(plan.dataset.samples.size()), "picture").c_str(), rest.c_str(),
+              printable(training_line(command)).c_str());
+}
+
+[[noreturn]] void refuse(const PictureFacts& pictures, const Judgement& judgement, std::vector<Error> errors) {
+  for (const auto& [index, error] : pictures.bad) errors.push_back(error);
+  for (const std::string& leak : judgement.leaks) errors.push_back(DataError(leak));
+  const Error all = merge_errors(errors);
+  throw Error(all.code(), with_list(count_of(static_cast<int64_t>(errors.size()), "finding") +
+                                        " against this data set; mend or take out:",
+                                    lines_of(all.what())));
+}
+
+int look_and_tell(const CheckCommand& command, const Config& config, const Log& log, CheckReport& report) {
+  CheckJson& json = report.json;
+  const Experiment& e = config.experiment;
+  const int64_t v = logical_ranks_of(command, e);
+  json["format"] = config.values.at("data.format").text;
+  json["root"] = e.data.root;
+  const Plan plan = make_plan(e, v);
+  tell_data(e, plan, json);
+  tell_parts(plan, json);
+  std::string weights_line;
+  const auto network = make_planned_network(e, plan, true, weights_line);
+  tell_network(e, plan, *network, weights_line, json);
+  tell_schedule(e, plan, command.world_size, json);
+  make_planned_loss(e, plan);
+  require_partners(e, plan);
+  require_monitors(e, plan);
+  const PictureFacts pictures = look_at_data(command, e, plan, log, json);
+  const JobMemory memory = job_memory(e, plan, *network, pictures, command.world_size);
+  tell_memory(memory, json);
+  tell_cache(e, plan, pictures.kind, static_cast<int>(command.world_size), json);
+  const Judgement judgement = judge({e, plan, pictures, memory, command.quick}, json);
+  tell_what_is_next(command, plan, judgement);
+  std::vector<Error> errors;
+  const auto attempt = [&](const auto& write) {  // what was found is told all the same
+    try {
+      write();
+    } catch (const Error& error) {
+      errors.push_back(error);
+    }
+  };
+  report.written = true;
+  attempt([&] {
+    write_file_atomically(command.output, dump(with_names(json, plan, pictures), 2) + "\n");
+    std::fflush(stdout);
+    log.info("written: " + command.output);
+  });
+  attempt([&] {
+    if (command.preview.empty()) return;
+    write_preview(config, plan, pictures, command.preview);
+    std::printf("preview: %s\n", printable(command.preview).c_str());
+  });
+  if (command.json) std::printf("%s\n", printable(dump(json)).c_str());
+  std::fflush(stdout);
+  if (!judgement.good) refuse(pictures, judgement, errors);
+  if (!errors.empty()) throw errors.front();
+  return exit_code::kDone;
+}
+
+}  // namespace
+
+int run_check(const CheckCommand& command, const Config& config, const Log& log) {
+  require_own_output(command.output, "report of a check",
+                     {std::string("\"report\": \"") + kCheckReport, "\"data_sha256\": \""});
+  if (!command.preview.empty()) require_own_output(command.preview, "contact sheet", {kContactSheetMark});
+  CheckReport report;
+  try {
+    return look_and_tell(command, config, log, report);
+  } catch (const Error& error) {
+    if (report.written) throw;
+    report.json["code"] = error.code();
+    report.json["error"] = shown(error.what());
+    try {
+      write_file_atomically(command.output, dump(report.json, 2) + "\n");
+    } catch (const Error&) {
+      // what is wrong with the data comes first
+    }
+    throw;
+  }
+}
+
+}  // namespace dtrain

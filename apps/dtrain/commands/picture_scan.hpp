@@ -1,0 +1,36 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "dtrain/advice/mask_advice.hpp"
+#include "dtrain/advice/pixel_advice.hpp"
+#include "dtrain/base/error.hpp"
+#include "dtrain/base/log.hpp"
+#include "dtrain/data/pixels/raw_pictures.hpp"
+#include "dtrain/runlog/progress.hpp"
+#include "job/plan.hpp"
+
+namespace dtrain {
+
+/// What a look at every file found.
+struct PictureFacts {
+  std::map<int64_t, Error> bad;                            ///< sample → why it cannot be used
+  std::vector<std::vector<int64_t>> mask_pixels;           ///< segmentation: pixels of each class by sample, background
+                                                           ///< first; of samples that were decoded
+  std::map<std::string, std::vector<int64_t>> by_content;  ///< hash of the pixels → samples, ascending
+  int64_t blank = 0;                                       ///< pictures of one value throughout, not in by_content
+  PixelFacts pixels;                                       ///< of pictures that were decoded from files
+  MaskFacts masks;                                         ///< likewise; `listed` is the data set's
+  int64_t largest_bytes = 0;                               ///< of a decoded picture
+  double hash_s = 0;                                       ///< of all cores: what hashing pixels cost
+  PixelKind kind;                                          ///< that holds every picture
+};
+
+/// Looks at every picture and mask on all cores: decodes them, or with `quick` reads the headers alone. What is wrong
+/// with a sample is a finding; throws what has nothing to do with one.
+PictureFacts look_at_pictures(const Experiment& experiment, const Plan& plan, bool quick, ProgressMode progress,
+                              const Log& log);
+
+}  // namespace dtrain

@@ -1,0 +1,19 @@
+#pragma once
+#include <string>
+
+#include "commands/picture_scan.hpp"
+#include "dtrain/config/config.hpp"
+#include "job/plan.hpp"
+
+namespace dtrain {
+
+/// Stands in every contact sheet, as the PNG's text "Software".
+inline constexpr const char* kContactSheetMark = "dtrain contact sheet";
+
+/// Writes a contact sheet of the training part as the network will see it, normalisation undone, to the PNG file
+/// `path`: a row for each of up to six samples, of different classes where there are, first as evaluation sees it, then
+/// as five epochs would, with labels and masks. Mixed (mixup, cutmix) they are among themselves. Throws DataError where
+/// no sample can be shown, else as the loader and AtomicFile.
+void write_preview(const Config& config, const Plan& plan, const PictureFacts& pictures, const std::string& path);
+
+}  // namespace dtrain

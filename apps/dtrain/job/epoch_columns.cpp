@@ -1,0 +1,42 @@
+#include "job/epoch_columns.hpp"
+
+#include "dtrain/base/error.hpp"
+#include "dtrain/base/text.hpp"
+
+namespace dtrain {
+
+void require_monitors(const Experiment& e, const Plan& plan) {
+  EpochRow row;
+  for (const std::string& column : figure_columns(e, plan)) row.figures.emplace_back(column, std::nullopt);
+  monitored(row, e.checkpoint.best_monitor);
+  if (e.schedule.decay.name == DecayName::plateau) monitored(row, e.schedule.decay.monitor);
+}
+
+std::vector<std::string> figure_columns(const Experiment& e, const Plan& plan) {
+  return metric_columns(e.task, plan.outputs.size()).with(plan.outputs);
+}
+
+FigureList figures_of_epoch(const Experiment& e, const Plan& plan, const TrainingCounts& counts,
+                            const Predictions& predictions) {
+  std::vector<std::optional<double>> values;
+  for (const Metric& metric : all_metrics())
+    if (metric.use(e.task) != nullptr && metric.of_training != nullptr) values.push_back(metric.of_training(counts));
+  for (const NamedValue& one : measure(e.task, plan.outputs, predictions)) values.push_back(one.measured.value);
+  const std::vector<std::string> columns = figure_columns(e, plan);
+  check(columns.size() == values.size(), "each column of a metric has a value");
+  FigureList list;
+  for (size_t i = 0; i < columns.size(); ++i) list.emplace_back(columns[i], values[i]);
+  return list;
+}
+
+std::string shown_figures(const Experiment& e, const EpochRow& row) {
+  std::string text;
+  for (const Metric& metric : all_metrics()) {
+    if (metric.use(e.task) == nullptr) continue;
+    const std::optional<double> value = monitored(row, "valid." + metric.name);
+    text += "  valid " + metric.name + " " + (value ? fixed(*value, metric.digits) : "undefined");
+  }
+  return text;
+}
+
+}  // namespace dtrain

@@ -1,0 +1,26 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "dtrain/metrics/measure.hpp"
+#include "dtrain/runlog/run_log.hpp"
+#include "job/plan.hpp"
+
+namespace dtrain {
+
+/// Throws ConfigError when checkpoint.best or a plateau watches a column that this run will not have.
+void require_monitors(const Experiment& experiment, const Plan& plan);
+
+/// Columns of epochs.csv after the fixed ones: those of the metrics.
+std::vector<std::string> figure_columns(const Experiment& experiment, const Plan& plan);
+
+/// An epoch's values for these columns: what training has counted, and the predictions for the validation part, of
+/// which those of an empty one have no values.
+FigureList figures_of_epoch(const Experiment& experiment, const Plan& plan, const TrainingCounts& counts,
+                            const Predictions& predictions);
+
+/// The validation part's values over all classes, as an epoch's line shows them: "  valid auroc 0.8123"; those of
+/// single classes are in epochs.csv.
+std::string shown_figures(const Experiment& experiment, const EpochRow& row);
+
+}  // namespace dtrain

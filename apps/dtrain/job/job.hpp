@@ -1,0 +1,101 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dtrain/base/log.hpp"
+#include "dtrain/base/time.hpp"
+#include "dtrain/config/experiment.hpp"
+#include "dtrain/dist/communicator.hpp"
+#include "dtrain/dist/launch.hpp"
+#include "dtrain/dist/mpi_session.hpp"
+#include "dtrain/watch/watchdog.hpp"
+#include "job/device_choice.hpp"
+
+namespace dtrain {
+
+/// This process as a rank of its job: how it was started, MPI when there is any, and who may speak.
+class Job {
+ public:
+  Job(const Launch& launch, LogLevel level);
+
+  /// Starts the watchdog, then MPI where the configuration and the launcher ask for it; sets the intra-op threads and
+  /// chooses the device. Without a launcher MPI is not touched: the job has one rank. Throws CommError; ConfigError
+  /// for `backend: mpi` without a launcher, for processes that their launcher does not connect, and for a device that
+  /// cannot be had.
+  void start(const Experiment& experiment);
+  /// Each rank of the job will come to start(), or fail on the way there. Without that word one that fails does not
+  /// meet_others(): they may have left, as for a command that rank 0 does alone.
+  void expect_all_ranks() { all_ranks_come_ = true; }
+  /// All ranks together, at the end of their work, with the code that they return. Does not return where mpirun would
+  /// add its own words to that code.
+  void finish(int code);
+  /// This rank fails with that sentence: it and the others leave their flight records, where a run keeps them.
+  void note_failure(const std::string& sentence);
+  /// True where this failing rank is to tell what happened: rank 0 at once, another when within 3 s neither rank 0 has
+  /// ended the job nor a lower rank has failed. All ranks that fail call it, any number of them.
+  bool may_tell_failure();
+  /// For a rank that has failed before start(): starts MPI, where mpirun started the ranks and all of them are
+  /// expected, so that abort() can end the job without mpirun's ten lines about a rank that left. Waits for the others
+  /// for 5 s at most.
+  void meet_others();
+  /// Ends all ranks with `code`.
+  [[noreturn]] void abort(int code);
+
+  /// Between all ranks, for host memory.
+  Communicator& comm() { return *comm_; }
+  /// A new channel for sums of gradients in that way: NCCL between GPUs, else comm()'s kind. All ranks call it
+  /// together.
+  std::unique_ptr<Communicator> gradient_comm(Reduction reduction);
+  const Device& device() const { return device_.device; }
+  /// Of this rank's GPU; "" on a CPU.
+  const std::string& gpu_uuid() const { return device_.gpu_uuid; }
+  /// What of the device the result depends on: {"device", "cpu" or the GPU's name}, on a GPU CUDA's and NCCL's
+  /// versions.
+  std::map<std::string, std::string> device_facts() const;
+  /// Why the CPU computes although the configuration leaves the choice, one clause; "" otherwise.
+  const std::string& why_cpu() const { return device_.why_cpu; }
+  /// Ends the job with one rank's last line and 76 when it stands still for distributed.watchdog.abort.
+  Watchdog& watchdog() { return *watchdog_; }
+  bool is_root() const { return rank() == 0; }
+  int rank() const { return comm_ ? comm_->rank() : launch_.rank; }
+  int size() const { return comm_ ? comm_->size() : launch_.size; }
+  bool launched() const { return launch_.launched; }
+  const Launch& launch() const { return launch_; }
+  /// MPI has been started here, or is being started: the process ends by finish() or abort() alone.
+  bool uses_mpi() const { return mpi_ != nullptr || mpi_begins_; }
+  /// Seconds since this object was made, at the program's start.
+  double seconds() const { return since_start_.seconds(); }
+  /// mpirun started this process, and gives it a second between TERM and KILL.
+  bool under_mpirun() const { return launch_.by_mpirun; }
+  Log& log() { return log_; }
+  const Log& log() const { return log_; }
+  /// "rank 2 @ node17"
+  std::string name() const;
+
+  /// Cores that this rank may count on: those it is bound to, shared with the ranks bound to the same ones; at least 1.
+  int64_t cores() const { return cores_; }
+
+  /// One row per rank: rank, host, local rank, device, cores.
+  std::vector<std::map<std::string, std::string>> table();
+
+ private:
+  void take_device(const Experiment& experiment, int local_rank);
+  [[noreturn]] void end_stalled();
+
+  Stopwatch since_start_;
+  Launch launch_;
+  Log log_;
+  std::unique_ptr<Watchdog> watchdog_;
+  std::unique_ptr<MpiSession> mpi_;
+  std::unique_ptr<Communicator> comm_;
+  DistributedOptions options_;
+  ChosenDevice device_;
+  int64_t cores_ = 1;
+  bool all_ranks_come_ = false;
+  bool mpi_begins_ = false;  // in meet_others()
+};
+
+}  // namespace dtrain

@@ -1,0 +1,64 @@
+// What is told where nothing can catch it: of memory that ends while the libraries set themselves up before main, on a
+// thread of a library or in a destructor, and of a working directory that is not there.
+#include <cxxabi.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <exception>
+#include <new>
+#include <string_view>
+#include <system_error>
+
+#include "dtrain/base/error.hpp"
+#include "dtrain/base/terminal.hpp"
+#include "job/failure.hpp"
+
+namespace dtrain {
+
+static bool memory_ended() {
+  const std::exception_ptr failure = std::current_exception();
+  if (!failure) return false;
+  try {
+    std::rethrow_exception(failure);
+  } catch (const std::bad_alloc&) {
+    return true;
+  } catch (const std::system_error& error) {
+    return tells_of_memory(error);
+  } catch (...) {
+    return false;
+  }
+}
+
+// Nothing here takes memory.
+static void tell(std::string_view line) {
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+}
+
+static void tell_last_words() {
+  if (!memory_ended()) __gnu_cxx::__verbose_terminate_handler();  // a crash, with its core file
+  constexpr std::string_view kLine =
+      "dtrain: error 71: out of memory; lower batch.per_rank, data.image.size or data.loader.prefetch, or raise the "
+      "limit (ulimit -v)\n";
+  remove_bar();
+  tell(kLine);
+  _exit(exit_code::kOutOfMemory);
+}
+
+static void before_the_libraries(int, char**, char**) {
+  std::set_terminate(tell_last_words);
+  // oneMKL, which LibTorch brings along, asks for the working directory while it sets itself up, and where there is
+  // none it ends the process as if a library were missing.
+  char here[PATH_MAX];
+  if (::getcwd(here, sizeof here) != nullptr || errno != ENOENT) return;
+  tell("dtrain: error 66: the working directory was removed; cd to one that is there\n");
+  _exit(exit_code::kMissingInput);
+}
+
+// The dynamic linker calls these before any library's own initialisation, the only place that comes early enough:
+// LibTorch registers thousands of operators then.
+[[gnu::section(".preinit_array"), gnu::used]] static void (*const kBeforeTheLibraries)(int, char**,
+                                                                                       char**) = before_the_libraries;
+
+}  // namespace dtrain

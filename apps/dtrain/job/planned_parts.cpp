@@ -1,0 +1,92 @@
+#include "job/planned_parts.hpp"
+
+#include <cmath>
+
+#include "dtrain/base/error.hpp"
+#include "dtrain/base/text.hpp"
+#include "dtrain/model/weights.hpp"
+
+namespace dtrain {
+
+std::shared_ptr<Network> make_planned_network(const Experiment& e, const Plan& plan, bool load_weights_file,
+                                              std::string& weights_line) {
+  auto network = make_network(e.model, plan.shape, e.seed);
+  weights_line = e.model.weights.empty() ? "random start (seed " + std::to_string(e.seed) + ")"
+                                         : "weights from " + e.model.weights;
+  if (!e.model.weights.empty() && load_weights_file) weights_line = load_weights(*network, e.model.weights);
+  return network;
+}
+
+Loss make_planned_loss(const Experiment& e, const Plan& plan, c10::Device device) {
+  std::vector<double> pos_weight;
+  if (e.loss.pos_weight_kind == LossOptions::PosWeight::list) {
+    pos_weight = e.loss.pos_weight;
+    if (static_cast<int64_t>(pos_weight.size()) != plan.shape.outputs)
+      throw ConfigError("loss.pos_weight has " + count_of(static_cast<int64_t>(pos_weight.size()), "factor") +
+                        ", but the network has " + count_of(plan.shape.outputs, "output"));
+  } else if (e.loss.pos_weight_kind == LossOptions::PosWeight::balanced) {
+    if (e.task != Task::multilabel)
+      throw ConfigError(
+          "loss.pos_weight: balanced counts labels per picture and needs task multilabel; give a list of factors");
+    std::vector<std::vector<float>> targets;
+    for (int64_t sample : plan.split.train) targets.push_back(plan.dataset.samples[static_cast<size_t>(sample)].labels);
+    pos_weight = balanced_pos_weight(targets, plan.shape.outputs);
+  }
+  return Loss(e.loss, e.task, pos_weight, device);
+}
+
+LabelCounts training_labels(const Experiment& e, const Plan& plan) {
+  const auto outputs = static_cast<size_t>(plan.shape.outputs);
+  if (e.task == Task::segmentation) return {std::vector<double>(outputs, 1), std::vector<double>(outputs, 1), 2};
+  LabelCounts counts{std::vector<double>(outputs, 0), std::vector<double>(outputs, 0),
+                     static_cast<double>(plan.split.train.size())};
+  for (const int64_t index : plan.split.train) {
+    const Sample& sample = plan.dataset.samples[static_cast<size_t>(index)];
+    if (e.task == Task::multiclass) {
+      ++counts.positive[static_cast<size_t>(sample.class_index)];
+      continue;
+    }
+    for (size_t k = 0; k < outputs; ++k)
+      if (!std::isnan(sample.labels[k])) ++(sample.labels[k] > 0.5F ? counts.positive : counts.negative)[k];
+  }
+  return counts;
+}
+
+bool keeps_raw(const Experiment& e) { return pixel_augmentations(e.data.augment).empty(); }
+
+Delivery planned_delivery(const Experiment& e, const Plan& plan, bool on_gpu, const PictureStores& stores) {
+  Delivery delivery;
+  delivery.pinned = on_gpu;
+  delivery.raw = stores.device != nullptr || (on_gpu && keeps_raw(e));
+  delivery.cache = stores.device;
+  delivery.shared = stores.shared;
+  delivery.substitutes = &plan.split.train;
+  delivery.tune_threads = e.data.loader.threads == 0;
+  return delivery;
+}
+
+std::unique_ptr<Loader> make_planned_loader(const Experiment& e, const Plan& plan, const Replica& replica, Trace& trace,
+                                            int64_t cores, const PictureStores& stores) {
+  DataOptions data = e.data;
+  data.loader.threads = loader_threads(e.data.loader, e.distributed.threads, cores);
+  const bool on_gpu = !replica.device().place.is_cpu();
+  return std::make_unique<Loader>(plan.dataset, data, e.seed, replica.memory_format(), trace,
+                                  planned_delivery(e, plan, on_gpu, stores));
+}
+
+Trainer::Options planned_trainer(const Experiment& e, int64_t logical_ranks) {
+  return {.task = e.task,
+          .seed = e.seed,
+          .logical_ranks = logical_ranks,
+          .distributed = e.distributed,
+          .l2_kernels = e.loss.l2_kernels,
+          .clip_norm = e.optimizer.clip_norm,
+          .batch = e.batch,
+          .distribute = e.data.distribute,
+          .skip_not_finite = e.skip_not_finite,
+          .cuda_graphs = e.cuda_graphs,
+          .mix = {.mixup = e.data.augment.mixup, .cutmix = e.data.augment.cutmix},
+          .loader = e.data.loader};
+}
+
+}  // namespace dtrain

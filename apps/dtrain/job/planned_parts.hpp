@@ -1,0 +1,51 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "dtrain/data/batches/loader.hpp"
+#include "dtrain/model/loss.hpp"
+#include "dtrain/model/network.hpp"
+#include "dtrain/train/replica.hpp"
+#include "dtrain/train/trainer.hpp"
+#include "job/plan.hpp"
+
+// From a plan to what training, evaluation and benchmarks are made of.
+
+namespace dtrain {
+
+/// The network of the plan with its initial weights, or those of model.weights on rank 0; `weights_line` tells which.
+std::shared_ptr<Network> make_planned_network(const Experiment& experiment, const Plan& plan, bool load_weights_file,
+                                              std::string& weights_line);
+
+/// The loss, with pos_weight resolved from the training part.
+Loss make_planned_loss(const Experiment& experiment, const Plan& plan, c10::Device device = c10::kCPU);
+
+/// The labels of the training part, as Loss::of_frequencies wants them. Segmentation: masks are not read for this; as
+/// many pixels in each class as outside of it, which no frequency makes harder to tell.
+LabelCounts training_labels(const Experiment& experiment, const Plan& plan);
+
+/// True where data.augment leaves a picture of data.image.size as it is but for flips and quarter turns, which can come
+/// later.
+bool keeps_raw(const Experiment& experiment);
+
+/// Where decoded pictures are kept; null: nowhere.
+struct PictureStores {
+  const PictureCache* device = nullptr;
+  SharedPictures* shared = nullptr;
+};
+
+/// How the loader hands pictures over: raw for a GPU, and for a store on the device, where augmentation permits. `plan`
+/// and `stores` outlive what is made of it.
+Delivery planned_delivery(const Experiment& experiment, const Plan& plan, bool on_gpu,
+                          const PictureStores& stores = {});
+
+/// The loader, with its threads resolved for the `cores` of this rank (Job::cores). `plan`, `trace` and `stores`
+/// outlive it.
+std::unique_ptr<Loader> make_planned_loader(const Experiment& experiment, const Plan& plan, const Replica& replica,
+                                            Trace& trace, int64_t cores, const PictureStores& stores = {});
+
+/// What the configuration asks of a trainer; frequencies_loss, which only the data tell, is left open.
+Trainer::Options planned_trainer(const Experiment& experiment, int64_t logical_ranks);
+
+}  // namespace dtrain

@@ -1,0 +1,125 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "dtrain/base/log.hpp"
+#include "dtrain/config/config.hpp"
+#include "dtrain/data/pack/pack.hpp"
+#include "dtrain/runlog/progress.hpp"
+
+namespace dtrain {
+
+/// Options of every command.
+struct CommonOptions {
+  LogLevel log_level = LogLevel::info;
+};
+
+/// Options of the commands that take a configuration.
+struct ConfigOptions {
+  ConfigSources sources;
+  std::optional<std::string> print_config;  ///< "full" or "minimal"
+  std::optional<std::string> print_schema;  ///< "json" or "markdown"
+};
+
+/// A help page, the version, a completion: printed, and that is all.
+struct PrintCommand {
+  std::string text;
+};
+
+/// --resume: what a start goes on from.
+struct ResumeFrom {
+  enum class Kind { newest, nothing, path };
+  Kind kind = Kind::newest;  ///< newest: the newest valid checkpoint of the run folder, if it has one
+  std::string path;          ///< Kind::path: of a checkpoint or a run folder
+
+  /// auto | never | PATH
+  static ResumeFrom of(const std::string& text);
+  /// As it was typed.
+  std::string text() const;
+};
+
+struct TrainCommand {
+  std::vector<std::string> words;  ///< the command line as typed
+  ConfigOptions config;
+  std::string run_dir;  ///< "" = output.dir/name
+  ResumeFrom resume;
+  std::vector<std::string> resume_with;
+  bool dry_run = false;
+  int64_t limit_steps = 0;  ///< 0 = no limit
+  double max_time_s = 0;    ///< of this start; 0 = no limit
+  std::string trace;        ///< file for a timeline; "" = none
+  ProgressMode progress = ProgressMode::automatic;
+};
+struct CheckCommand {
+  ConfigOptions config;
+  int64_t world_size = 1;
+  bool quick = false;
+  bool json = false;
+  std::string output = "check.json";  ///< what was found, for programs
+  std::string preview;                ///< PNG file for a contact sheet; "" = none
+  ProgressMode progress = ProgressMode::automatic;
+};
+struct EvalCommand {
+  ConfigOptions config;
+  std::string checkpoint;  ///< a file, or a run folder
+  std::string split = "valid";
+  std::string output;          ///< "" = the run folder
+  bool allow_trained = false;  ///< evaluate samples of whom the file says that it was trained on them
+  bool json = false;
+};
+struct PackCommand {
+  ConfigOptions config;
+  std::string output;
+  PackOptions options;
+  ProgressMode progress = ProgressMode::automatic;
+};
+struct SampleCommand {
+  std::string kind;
+  std::string output;
+  int64_t count = 0;  ///< 0 = the kind's default
+  uint64_t seed = 1;
+};
+struct InfoCommand {
+  bool json = false;
+};
+
+struct VerifyCommand {
+  std::string path;  ///< a checkpoint, a weights file, a run folder, a folder of checkpoints, packed data
+  bool json = false;
+};
+
+struct BenchStepCommand {
+  ConfigOptions config;
+  int64_t steps = 10;  ///< measured, beside the warm-up
+  bool json = false;
+};
+struct BenchInputCommand {
+  ConfigOptions config;
+  int64_t steps = 20;   ///< measured, beside the warm-up
+  double load_ms = 0;   ///< above 0: instead of reading and decoding, of a full batch on one thread
+  double train_ms = 0;  ///< of forward and backward of a batch, assumed
+  bool json = false;
+};
+struct BenchCommCommand {
+  ConfigOptions config;
+  std::vector<int64_t> bytes;  ///< empty: 4 B to 256 MB
+  int64_t repeat = 0;          ///< calls per size and algorithm; 0: by size
+  bool json = false;
+};
+
+using Command = std::variant<PrintCommand, TrainCommand, CheckCommand, EvalCommand, PackCommand, SampleCommand,
+                             InfoCommand, VerifyCommand, BenchStepCommand, BenchInputCommand, BenchCommCommand>;
+
+/// What the user typed.
+struct CommandLine {
+  CommonOptions common;
+  Command command;
+};
+
+/// Reads the command line. Throws UsageError with a suggestion for a misspelt command or option.
+CommandLine read_command_line(int argc, const char* const* argv);
+
+}  // namespace dtrain

@@ -1,0 +1,96 @@
+#pragma once
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dtrain/base/text.hpp"
+#include "dtrain/base/words.hpp"
+#include "line/command_line.hpp"
+#include "line/help_page.hpp"
+
+namespace dtrain {
+
+/// A validator whose name CLI11 does not put behind the type of the value.
+CLI::Validator unnamed(CLI::Validator validator);
+/// An option with a few words to choose from; help pages and completions take them from its type: a|b|c.
+CLI::Option* add_choice(CLI::App& app, const std::string& name, std::string& field,
+                        const std::vector<std::string>& words, const std::string& doc);
+/// The words of an enumeration (base/words.hpp), which has one for `field` as it is.
+template <class Enum>
+CLI::Option* add_choice(CLI::App& app, const std::string& name, Enum& field, const std::string& doc) {
+  const auto take = [&field](const std::string& word) { field = value_of<Enum>(word).value(); };
+  return app.add_option_function<std::string>(name, take, doc)
+      ->type_name(join(words_of<Enum>(), "|"))
+      ->check(unnamed(CLI::IsMember(words_of<Enum>())))
+      ->default_str(name_of(field));
+}
+
+/// The commands and their options, each bound to the field that it fills. From this one table the command line is read,
+/// misspelt words are set right, and help pages and completions are made.
+class CommandTable {
+ public:
+  CommandTable();
+  CommandTable(const CommandTable&) = delete;
+  CommandTable& operator=(const CommandTable&) = delete;
+
+  const CLI::App& app() const { return app_; }
+
+  /// Reads the words, the program's name first. Throws UsageError.
+  CommandLine read(const std::vector<std::string>& words);
+
+ private:
+  /// As typed, before it is checked.
+  struct Typed {
+    LogLevel log_level = LogLevel::info;
+    bool quiet = false;
+    ProgressMode progress = ProgressMode::automatic;
+    std::vector<std::string> expand;
+    std::vector<std::string> words;  // overrides, a configuration, and what was meant as a command
+    std::vector<std::string> all;    // the whole command line
+    std::string shell;
+  };
+  using Filled = std::function<Command()>;
+
+  /// A command below `parent`; usage: what stands behind its name; filled: the command as it was typed.
+  CLI::App& command(CLI::App& parent, const std::string& name, const std::string& does, const std::string& usage,
+                    const HelpPage::Examples& examples, Filled filled);
+  void add_common(CLI::App& app);
+  void add_config(CLI::App& app, ConfigOptions& options);
+  void add_progress(CLI::App& app);
+  void add_train();
+  void add_check();
+  void add_eval();
+  void add_pack();
+  void add_sample();
+  void add_info();
+  void add_verify();
+  void add_bench();
+  void add_bench_step(CLI::App& bench);
+  void add_bench_input(CLI::App& bench);
+  void add_bench_comm(CLI::App& bench);
+  void add_completion();
+  void add_help();
+
+  void refuse_options_before_the_command() const;
+  ConfigOptions with_words(ConfigOptions options, bool needs_file);
+  ProgressMode progress() const { return typed_.quiet ? ProgressMode::none : typed_.progress; }
+  PackCommand packed_as_typed(const CLI::App& app);
+
+  CLI::App app_;
+  Typed typed_;
+  TrainCommand train_;
+  CheckCommand check_;
+  EvalCommand eval_;
+  PackCommand pack_;
+  SampleCommand sample_;
+  InfoCommand info_;
+  VerifyCommand verify_;
+  BenchStepCommand bench_step_;
+  BenchInputCommand bench_input_;
+  BenchCommCommand bench_comm_;
+  std::vector<std::pair<const CLI::App*, Filled>> filled_;
+};
+
+}  // namespace dtrain

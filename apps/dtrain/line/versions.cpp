@@ -1,0 +1,28 @@
+#include "line/versions.hpp"
+
+#include <cstdlib>
+
+#include "dtrain/dist/mpi_session.hpp"
+
+namespace dtrain {
+
+// A bundle's launcher names the LibTorch that it found where that is another than the build's: results depend on it.
+static std::string torch_version() {
+  const char* found = std::getenv("DTRAIN_TORCH_FOUND");
+  return found != nullptr ? found : DTRAIN_TORCH_VERSION;
+}
+
+std::map<std::string, std::string> library_versions() {
+  return {{"dtrain", DTRAIN_VERSION},
+          {"build", DTRAIN_BUILD_TYPE},
+          {"compiler", DTRAIN_COMPILER},
+          {"libtorch", torch_version()},
+          {"mpi", MpiSession::library_version()}};
+}
+
+std::string version_text() {
+  return std::string("dtrain ") + DTRAIN_VERSION + " (" + DTRAIN_BUILD_TYPE + ", " + DTRAIN_COMPILER + ", LibTorch " +
+         library_versions().at("libtorch") + ")";
+}
+
+}  // namespace dtrain

@@ -1,0 +1,211 @@
+#include "line/word_hints.hpp"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+
+#include "dtrain/base/error.hpp"
+#include "dtrain/base/text.hpp"
+#include "dtrain/config/habits.hpp"
+
+namespace dtrain {
+namespace {
+
+struct Meant {
+  const char* typed;
+  const char* meant;
+};
+
+// Options of other programs; the first that the command has.
+constexpr std::array kOptions = {
+    Meant{"--cfg", "--config"},
+    Meant{"--conf", "--config"},
+    Meant{"--config-file", "--config"},
+    Meant{"-f", "--config"},
+    Meant{"--checkpoint", "--resume"},
+    Meant{"--ckpt", "--checkpoint"},
+    Meant{"--ckpt", "--resume"},
+    Meant{"--ckpt-path", "--checkpoint"},
+    Meant{"--ckpt-path", "--resume"},
+    Meant{"--weights", "--checkpoint"},
+    Meant{"--resume-from", "--resume"},
+    Meant{"--resume_from_checkpoint", "--resume"},
+    Meant{"--max-steps", "--limit-steps"},
+    Meant{"--max_steps", "--limit-steps"},
+    Meant{"--steps", "--limit-steps"},
+    Meant{"--verbose", "--log-level debug"},
+    Meant{"--debug", "--log-level debug"},
+    Meant{"-v", "--log-level debug"},
+    Meant{"-q", "--quiet"},
+    Meant{"-V", "--version"},
+    Meant{"--dryrun", "--dry-run"},
+    Meant{"--fast-dev-run", "--dry-run"},
+    Meant{"--fast_dev_run", "--dry-run"},
+};
+
+// Commands of other programs.
+constexpr const char* kTrains = "dtrain trains where no command is given, as in dtrain --config FILE";
+constexpr const char* kJudges = "dtrain eval --checkpoint PATH judges weights";
+constexpr const char* kNoPrediction =
+    "this version has no prediction of unlabelled pictures; dtrain eval writes the scores of a labelled part";
+constexpr const char* kNotThere = "this version has no such command; dtrain --help lists those it has";
+constexpr std::array kCommands = {
+    Meant{"fit", kTrains},
+    Meant{"train", kTrains},
+    Meant{"training", kTrains},
+    Meant{"run", kTrains},
+    Meant{"start", kTrains},
+    Meant{"resume", kTrains},
+    Meant{"test", kJudges},
+    Meant{"evaluate", kJudges},
+    Meant{"validate", kJudges},
+    Meant{"val", kJudges},
+    Meant{"predict", kNoPrediction},
+    Meant{"inference", kNoPrediction},
+    Meant{"infer", kNoPrediction},
+    Meant{"export", kNotThere},
+    Meant{"sweep", kNotThere},
+    Meant{"report", kNotThere},
+    Meant{"compare", kNotThere},
+    Meant{"init", kNotThere},
+    Meant{"simulate", kNotThere},
+    Meant{"benchmark", "dtrain bench measures"},
+    Meant{"version", "dtrain --version prints it"},
+};
+
+// What training is called by those who look for a command of that name.
+bool is_training(const std::string& word) {
+  return std::any_of(kCommands.begin(), kCommands.end(),
+                     [&](const Meant& one) { return word == one.typed && one.meant == kTrains; });
+}
+
+const CLI::App* command_named(const CLI::App& app, const std::string& word) {
+  for (const CLI::App* command : app.get_subcommands({}))
+    if (command->get_name() == word) return command;
+  return nullptr;
+}
+
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  return names;
+}
+
+std::vector<std::string> option_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  return names;
+}
+
+std::string before_equals(const std::string& word) { return word.substr(0, word.find('=')); }
+
+// The option that the word begins; null where it is none. -cFILE is -c with its value.
+const CLI::Option* option_of(const CLI::App& app, const std::string& word) {
+  if (word.starts_with("--")) return app.get_option_no_throw(before_equals(word));
+  if (app.get_option_no_throw("-" + before_equals(word)) != nullptr) return nullptr;  // -config is meant as --config
+  return app.get_option_no_throw(word.substr(0, 2));
+}
+
+bool is_number(const std::string& word) {
+  return word.size() > 1 && (word[1] == '.' || (word[1] >= '0' && word[1] <= '9'));
+}
+
+std::string meant_option(const CLI::App& app, const std::string& name) {
+  if (app.get_option_no_throw("-" + name) != nullptr) return "-" + name;
+  for (const Meant& one : kOptions)
+    if (name == one.typed)
+      if (const std::string meant = one.meant; app.get_option_no_throw(meant.substr(0, meant.find(' '))) != nullptr)
+        return meant;
+  return "";
+}
+
+// `value`: what stands behind the option.
+std::string of_unknown_option(const CLI::App& app, const std::string& name, const std::string& value) {
+  const std::string head = "unknown option " + name;
+  const auto meant = [&](const std::string& option) { return head + " (did you mean '" + option + "'?)"; };
+  if (const std::string option = meant_option(app, name); !option.empty()) return meant(option);
+  const bool has_keys = app.get_option_no_throw("--config") != nullptr;
+  const auto as_key = [&](bool misspelt) {
+    const std::string key = has_keys ? option_as_key(name, value, misspelt) : "";
+    if (key.empty() || key.starts_with("this version")) return key;
+    return "keys are written without dashes: " + key;
+  };
+  if (const std::string key = as_key(false); !key.empty()) return head + "; " + key;
+  if (const std::string near = nearest_word(name, option_names(app)); !near.empty()) return meant(near);
+  if (const std::string key = as_key(true); !key.empty()) return head + "; " + key;
+  return head + "; see " + command_words(app) + " --help";
+}
+
+}  // namespace
+
+std::string command_words(const CLI::App& app) {
+  return (app.get_parent() == nullptr ? "" : command_words(*app.get_parent()) + " ") + app.get_name();
+}
+
+std::vector<std::string> words_after_help(const std::vector<std::string>& words, const CLI::App& app) {
+  std::vector<std::string> left(words.begin() + std::min<std::ptrdiff_t>(1, std::ssize(words)), words.end());
+  if (left.empty() || left[0] != "help") return left;
+  left.erase(left.begin());
+  if (!left.empty() && is_training(left[0])) left.erase(left.begin());  // its page is that of the whole program
+  const CLI::App* at = &app;
+  for (const std::string& word : left) {
+    if (word.starts_with("-")) continue;
+    at = command_named(*at, word);
+    if (at == nullptr) throw UsageError(hint_for_word(word, app));
+  }
+  left.emplace_back("--help");
+  return left;
+}
+
+void refuse_unknown_options(const CLI::App& app, const std::vector<std::string>& words) {
+  const CLI::App* active = &app;
+  for (size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    const std::string next = i + 1 < words.size() ? words[i + 1] : "";
+    const bool has_value = word.find('=') != std::string::npos;
+    if (const CLI::App* command = command_named(*active, word)) {
+      active = command;
+      continue;
+    }
+    if (word.size() < 2 || word[0] != '-' || is_number(word)) {
+      const bool wants_command = active->get_require_subcommand_min() > 0;
+      if (wants_command) throw UsageError(hint_for_word(word, *active));
+      continue;
+    }
+    const CLI::Option* option = option_of(*active, word);
+    if (option == nullptr) {
+      const bool follows = !next.starts_with("-") && next.find('=') == std::string::npos;
+      const std::string value = has_value ? word.substr(word.find('=') + 1) : follows ? next : "";
+      throw UsageError(of_unknown_option(*active, before_equals(word), value));
+    }
+    const bool has_all = has_value ? !word.ends_with('=') : !word.starts_with("--") && word.size() > 2;  // -cFILE
+    if (option->get_items_expected_min() == 0 || has_all) continue;
+    const bool option_follows = next.starts_with("-") && active->get_option_no_throw(before_equals(next)) != nullptr;
+    if (option_follows || has_value)
+      throw UsageError(before_equals(word) + " lacks its value (" + option->get_type_name() + ")" +
+                       (option_follows ? ": " + next + " is the next option" : ""));
+    ++i;
+  }
+}
+
+std::string hint_for_word(const std::string& word, const CLI::App& app) {
+  const bool has_keys = app.get_option_no_throw("--config") != nullptr;
+  const std::string head = "'" + word + "' is " + (has_keys ? "neither a command nor key=value" : "no command");
+  for (const Meant& one : kCommands)
+    if (word == one.typed && app.get_parent() == nullptr) return head + "; " + one.meant;
+  const auto meant = [&](const std::string& what) { return head + " (did you mean '" + what + "'?)"; };
+  std::vector<std::string> known = command_names(app);
+  for (const std::string& option : option_names(app)) known.push_back(option);
+  if (const std::string near = nearest_word(lower_case(word), known); !near.empty()) return meant(near);
+  std::error_code unread;
+  if (has_keys && std::filesystem::is_directory(word, unread)) return meant("data.root=" + word);
+  if (word.ends_with(".safetensors"))
+    for (const char* option : {"--checkpoint", "--resume"})
+      if (app.get_option_no_throw(option) != nullptr) return meant(option + (" " + word));
+  if (const std::string key = has_keys ? option_as_key(word, "", true) : ""; !key.empty())
+    return key.starts_with("this version") ? head + "; " + key : meant(key);
+  return head + "; see " + command_words(app) + " --help";
+}
+
+}  // namespace dtrain

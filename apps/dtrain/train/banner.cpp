@@ -1,0 +1,109 @@
+#include "train/banner.hpp"
+
+#include <ATen/core/Tensor.h>
+
+#include <algorithm>
+#include <set>
+
+#include "dtrain/base/host.hpp"
+#include "dtrain/base/text.hpp"
+#include "dtrain/dist/launch.hpp"
+#include "line/versions.hpp"
+
+namespace dtrain {
+
+// What `precision` means here.
+static std::string precision_text(Replica& replica) {
+  switch (replica.precision()) {
+    case Precision::fp32:
+      break;
+    case Precision::tf32:
+      return replica.device().place.is_cpu() ? "tf32, which a CPU computes as fp32" : "tf32";
+    case Precision::bf16:
+      return "bf16 with fp32 weights and sums";
+    case Precision::fp16:
+      return "fp16 with fp32 weights and sums, loss scale " + shortest(replica.loss_scale().scale);
+  }
+  return "fp32";
+}
+
+static void tell_about_cores(const RunContext& run, const Plan& plan, const RanksTable& table) {
+  const Experiment& e = run.experiment;
+  const Log& log = run.job.log();
+  const auto cores = static_cast<int64_t>(bound_cores().size());
+  for (const auto& row : table) {
+    const auto bound = static_cast<int64_t>(read_core_ranges(row.at("cores")).size());
+    const std::string rank = "rank " + row.at("rank") + " on " + row.at("host");
+    const std::string warning = binding_warning(run.job.launch(), rank, bound, e.distributed.threads + 1);
+    if (warning.empty()) continue;
+    log.warning(warning);
+    break;  // the first speaks for all
+  }
+  if (!run.job.device().place.is_cpu()) return;
+  if (run.job.size() == 1 && cores > e.distributed.threads && plan.logical_ranks == 1)
+    log.info("one process uses " + std::to_string(e.distributed.threads) + " of " + std::to_string(cores) +
+             " cores for training; mpirun -np " + std::to_string(cores) + " --bind-to none dtrain … would use all");
+  std::map<std::string, std::set<int>> cores_of;
+  std::map<std::string, int64_t> ranks_of;
+  for (const auto& row : table) {
+    for (const int core : read_core_ranges(row.at("cores"))) cores_of[row.at("host")].insert(core);
+    ++ranks_of[row.at("host")];
+  }
+  for (const auto& [host, ranks] : ranks_of) {
+    const auto here = static_cast<int64_t>(cores_of[host].size());
+    const int64_t fit = std::max<int64_t>(1, here / e.distributed.threads);
+    if (ranks > fit)
+      log.warning(
+          count_of(ranks, "rank") + " on " + host + " take turns on " + count_of(here, "core") + "; " +
+          count_of(fit, "rank") + " there wait less" +
+          (e.distributed.reduction == Reduction::canonical
+               ? ", and with distributed.logical_ranks=" + std::to_string(plan.logical_ranks) + " give the same result"
+               : ""));
+  }
+}
+
+void tell_beginning(const RunContext& run, const Plan& plan, const TrainingParts& built, const TrainingState& state,
+                    const Resume& resume, const RanksTable& table) {
+  const Experiment& e = run.experiment;
+  const Log& log = run.job.log();
+  const auto count = [](const std::vector<int64_t>& part) { return with_commas(static_cast<int64_t>(part.size())); };
+  int64_t parameters = 0;
+  for (const at::Tensor& parameter : built.replica->parameters()) parameters += parameter.numel();
+  log.info(version_text());
+  log.info("rank  host  local rank  device  cores");
+  for (const auto& row : table)
+    log.info(row.at("rank") + "  " + row.at("host") + "  " + row.at("local_rank") + "  " + row.at("device") + "  " +
+             row.at("cores"));
+  if (!run.job.why_cpu().empty()) log.debug("the CPU computes: " + run.job.why_cpu());
+  log.info("data   " + (e.data.root.empty() ? e.data.format->name : e.data.root) + ": " + count(plan.split.train) +
+           " train, " + count(plan.split.valid) + " valid, " + count(plan.split.test) + " test; " +
+           count_of(static_cast<int64_t>(plan.outputs.size()), "class", "classes") + "; split " +
+           plan.split.sha256.substr(0, 12));
+  for (const auto* notes : {&plan.dataset.notes, &plan.split.notes})
+    for (const std::string& note : *notes) log.info("       " + note);
+  for (const std::string& warning : plan.split.warnings) log.warning(warning);
+  log.info("model  " + run.experiment.model.kind->name + ": " + with_commas(parameters) + " parameters, " +
+           count_of(plan.shape.outputs, "output") + "; " + built.weights_line + "; " + precision_text(*built.replica));
+  const int64_t global = full_global_batch(e.batch, plan.logical_ranks);
+  const std::string passes = e.batch.accumulate > 1 ? " x " + std::to_string(e.batch.accumulate) + " passes" : "";
+  log.info("batch  " + std::to_string(plan.local_batch) + " per rank x " +
+           count_of(plan.logical_ranks, "logical rank") + passes + " = " + std::to_string(global) + " global; " +
+           count_of(built.steps_per_epoch, "step") + " per epoch, " + count_of(e.epochs, "epoch") + "; learning rate " +
+           shortest(built.schedule->base_rate()) + " -> " + shortest(built.schedule->scaled_rate()));
+  const GradientReducer& reducer = built.trainer->reducer();
+  log.info("sums   " + run.config.values.at("distributed.reduction").text + " over " + reducer.transport() + "; " +
+           count_of(static_cast<int64_t>(reducer.bucket_count()), "bucket") + " of up to " +
+           fixed(reducer.cost().bucket_mb, 1) + " MB");
+  if (!built.cache_line.empty()) log.info(built.cache_line);
+  if (e.data.loader.pipeline == Pipeline::sequential)
+    log.info(
+        "loader sequential: one sample after the other, when its batch is wanted, and each process reads and decodes "
+        "those of all; the same batches as parallel, for comparison alone");
+  tell_about_cores(run, plan, table);
+  if (resume.resumed)
+    log.info("resume " + resume.path + ": " + count_of(state.epoch, "epoch") + " finished, step " +
+             std::to_string(state.step));
+  for (const std::string& skipped : resume.skipped) log.warning("skipped a damaged checkpoint: " + skipped);
+}
+
+}  // namespace dtrain

@@ -1,0 +1,21 @@
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "dtrain/checkpoint/state.hpp"
+#include "job/plan.hpp"
+#include "train/resume.hpp"
+#include "train/run_context.hpp"
+#include "train/training_parts.hpp"
+
+namespace dtrain {
+
+using RanksTable = std::vector<std::map<std::string, std::string>>;
+
+/// Rank 0's lines before the first step: what runs where, on which data, with which network, and what of that is worth
+/// a warning. `table`: Job::table().
+void tell_beginning(const RunContext& run, const Plan& plan, const TrainingParts& built, const TrainingState& state,
+                    const Resume& resume, const RanksTable& table);
+
+}  // namespace dtrain

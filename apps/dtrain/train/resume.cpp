@@ -1,0 +1,158 @@
+#include "train/resume.hpp"
+
+#include <algorithm>
+
+#include "dtrain/base/error.hpp"
+#include "dtrain/base/printable.hpp"
+#include "dtrain/base/text.hpp"
+#include "dtrain/checkpoint/checkpoint_folder.hpp"
+#include "dtrain/config/config.hpp"
+#include "dtrain/dist/collectives.hpp"
+#include "job/named_checkpoint.hpp"
+
+namespace dtrain {
+
+static ConfigDifferences differences(const TrainCommand& command, const Config& config, const TrainingState& then) {
+  std::vector<std::string> may_differ = command.resume_with;
+  may_differ.emplace_back("distributed.logical_ranks");  // auto or their number: the state's own is compared
+  for (const std::string& key : idle_keys(config)) may_differ.push_back(key);
+  return config_differences(then.config, fingerprint_values(config), may_differ);
+}
+
+static void require_known(const ConfigDifferences& differ, const std::string& path) {
+  if (!differ.unknown.empty())
+    throw ConfigError(with_list(path + " was saved by a newer dtrain than this one, with keys that this one does not "
+                                       "have; go on with the newer one, or start afresh with --resume never:",
+                                differ.unknown));
+}
+
+static void require_same_ranks(int64_t now, int64_t then, const std::string& path) {
+  if (now == then) return;
+  throw ConfigError("distributed.logical_ranks is " + std::to_string(now) + ", but " + path + " was trained with " +
+                    std::to_string(then) +
+                    "; the result depends on it, so set it back, leave it auto, or start afresh with --resume never");
+}
+
+static std::string manifest_text(const TrainingState& state) { return state.manifest_sha256.substr(0, 12); }
+
+void require_same_run(const TrainCommand& command, const Config& config, const TrainingState& now,
+                      const TrainingState& then, const std::string& path) {
+  const ConfigDifferences differ = differences(command, config, then);
+  require_known(differ, "the checkpoint " + path);
+  if (!differ.changed.empty())
+    throw ConfigError(with_list("the checkpoint " + path +
+                                    " belongs to another configuration; set the keys back, allow them with "
+                                    "--resume-with KEY, or start afresh with --resume never:",
+                                differ.changed));
+  require_same_ranks(now.logical_ranks, then.logical_ranks, path);
+  if (then.manifest_sha256 != now.manifest_sha256)
+    throw ConfigError("the data set has changed since " + path + " was saved (manifest " + manifest_text(now) +
+                      " against " + manifest_text(then) + "); restore it or start afresh with --resume never");
+  if (then.split_sha256 != now.split_sha256)
+    throw ConfigError("the split into training and validation has changed since " + path +
+                      " was saved; restore the list files or start afresh with --resume never");
+}
+
+void require_same_finished_run(const TrainCommand& command, const Config& config, const TrainingState& now,
+                               const TrainingState& then, const std::string& folder) {
+  ConfigDifferences differ = differences(command, config, then);
+  require_known(differ, "the finished run " + folder);
+  std::vector<std::string>& list = differ.changed;
+  if (now.logical_ranks != then.logical_ranks)
+    list.push_back("distributed.logical_ranks was " + std::to_string(then.logical_ranks) + " and is now " +
+                   std::to_string(now.logical_ranks) +
+                   (config.experiment.distributed.logical_ranks > 0 ? "" : ", the number of processes"));
+  if (now.manifest_sha256 != then.manifest_sha256)
+    list.push_back("the data had the manifest " + manifest_text(then) + " and now have " + manifest_text(now) +
+                   ": files were added, removed, renamed or changed in size, or labels changed");
+  else if (now.split_sha256 != then.split_sha256)
+    list.push_back("the split into training, validation and test was another");
+  if (list.empty()) return;
+  throw ConfigError(with_list(folder +
+                                  " holds a finished run that differs from what this start asks for; a run beside it: "
+                                  "name=NEW or --run-dir DIR; in its place, while it is moved aside: --resume never; "
+                                  "what differs:",
+                              list));
+}
+
+void require_step_boundary(const Experiment& e, const Plan& plan, const TrainingState& state, const std::string& path) {
+  const EpochPlan epoch = planned_epoch(e, plan, state.epoch);
+  for (int64_t step = 0; step <= epoch.steps(); ++step)
+    if (epoch.cursor(step) == state.cursor) return;
+  throw ConfigError(
+      path + " stands inside an epoch, after " + count_of(state.cursor, "sample") +
+      "; batch and data keys can change only at the end of an epoch: set them back, or resume from a checkpoint there");
+}
+
+bool step_is_left(const Experiment& e, const Plan& plan, const TrainingState& state) {
+  if (state.epoch >= e.epochs) return false;
+  const EpochPlan epoch = planned_epoch(e, plan, state.epoch);
+  return state.cursor < epoch.cursor(epoch.steps());
+}
+
+std::string finished_text(const TrainingState& state, const std::string& folder) {
+  return folder + " is finished with this configuration, after " + count_of(state.epoch, "epoch") +
+         "; nothing to do. More epochs: add epochs=N; a run beside it: name=NEW; afresh: --resume never";
+}
+
+// Rank 0's part: reads what there is.
+static Resume look(const TrainCommand& command, const RunFolder& folder, FileSystem& files) {
+  Resume resume;
+  std::optional<CheckpointFolder::Found> found;
+  switch (command.resume.kind) {
+    case ResumeFrom::Kind::nothing:
+      break;
+    case ResumeFrom::Kind::newest:
+      found = CheckpointFolder(folder.checkpoints(), files).newest();
+      break;
+    case ResumeFrom::Kind::path:
+      require_named("--resume", command.resume.path);
+      found = checkpoint_at(command.resume.path);
+      break;
+  }
+  if (!found) return resume;
+  resume.resumed = true;
+  resume.path = found->path;
+  resume.state = std::move(found->state);
+  resume.file = std::move(found->file);
+  resume.skipped = std::move(found->skipped);
+  return resume;
+}
+
+// Of a run that goes on V cannot change. For a finished one, and a dry run, it is one more difference to list.
+static int64_t choose_logical_ranks(const TrainCommand& command, const Resume& resume,
+                                    const DistributedOptions& options, const Job& job) {
+  const int64_t asked = options.logical_ranks;
+  if (!resume.resumed) return asked > 0 ? asked : job.size();
+  const int64_t then = resume.state.logical_ranks;
+  if (resume.finished || command.dry_run) return asked > 0 ? asked : std::max<int64_t>(then, job.size());
+  if (asked > 0) require_same_ranks(asked, then, resume.path);
+  return then;
+}
+
+Resume find_resume(const TrainCommand& command, const Config& config, const RunFolder& folder, FileSystem& files,
+                   Job& job) {
+  for (const std::string& key : command.resume_with)
+    if (!config.values.contains(key)) {
+      std::vector<std::string> keys;
+      for (const auto& [known, value] : config.values) keys.push_back(known);
+      const std::string near = nearest_word(key, keys);
+      throw UsageError("--resume-with " + key + " names no key of this configuration" +
+                       (near.empty() ? "" : " (did you mean '" + near + "'?)"));
+    }
+  Resume resume;
+  if (job.is_root()) resume = look(command, folder, files);
+  if (job.is_root())
+    resume.finished = resume.resumed && folder.done() && resume.state.epoch >= config.experiment.epochs;
+  resume.finished = any(job.comm(), resume.finished);
+  resume.resumed = any(job.comm(), resume.resumed);
+  resume.path = broadcast_text(job.comm(), resume.path);
+  if (resume.resumed) {
+    const std::string state = broadcast_text(job.comm(), job.is_root() ? to_json(resume.state) : "");
+    resume.state = training_state_from_json(state, resume.path);
+  }
+  resume.logical_ranks = choose_logical_ranks(command, resume, config.experiment.distributed, job);
+  return resume;
+}
+
+}  // namespace dtrain

@@ -1,0 +1,45 @@
+#pragma once
+#include <algorithm>
+#include <cstdint>
+
+#include "dtrain/base/time.hpp"
+#include "dtrain/config/config.hpp"
+#include "job/job.hpp"
+#include "line/command_line.hpp"
+
+namespace dtrain {
+
+/// What this start was asked for, and this process of its job. Every part of a training run refers to them; they
+/// outlive it.
+struct RunContext {
+  const TrainCommand& command;
+  const Config& config;
+  const Experiment& experiment;  ///< that of `config`
+  Job& job;
+};
+
+/// How long this start has been going on, and its run.
+class RunClock {
+ public:
+  /// The run's earlier starts took `seconds`.
+  void go_on_from(double seconds) { earlier_s_ = seconds; }
+  void step_took(double seconds) {
+    ++steps_;
+    longest_step_s_ = std::max(longest_step_s_, seconds);
+  }
+  /// Of the run, over all its starts.
+  double run_s() const { return earlier_s_ + start_.seconds(); }
+  /// Of this start.
+  int64_t steps() const { return steps_; }
+  double longest_step_s() const { return longest_step_s_; }
+  /// All that this start did, building and evaluating too, spread over its steps, of which there must be one.
+  double seconds_a_step() const { return start_.seconds() / static_cast<double>(steps_); }
+
+ private:
+  Stopwatch start_;
+  double earlier_s_ = 0;
+  int64_t steps_ = 0;
+  double longest_step_s_ = 0;
+};
+
+}  // namespace dtrain

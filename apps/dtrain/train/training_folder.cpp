@@ -1,0 +1,123 @@
+#include "train/training_folder.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+
+#include "dtrain/base/error.hpp"
+#include "dtrain/base/host.hpp"
+#include "dtrain/base/text.hpp"
+#include "dtrain/checkpoint/checkpoint_folder.hpp"
+#include "dtrain/dist/launch.hpp"
+#include "dtrain/io/files/file.hpp"
+#include "dtrain/watch/flight_records.hpp"
+#include "train/save_beside.hpp"
+
+namespace dtrain {
+
+// Keeps other jobs out of the run folder, which is there; names in the log a job that was ended before it could give it
+// back.
+static std::unique_ptr<RunLock> lock_run_folder(const RunFolder& folder, const Job& job) {
+  const char* slurm_job = std::getenv("SLURM_JOB_ID");
+  auto lock = std::make_unique<RunLock>(
+      folder.path(), "process " + std::to_string(getpid()) + " on " + host_name() +
+                         (slurm_job != nullptr ? ", Slurm job " + std::string(slurm_job) : "") + ", since " +
+                         utc_now());
+  if (!lock->held())
+    job.log().warning("the file system of " + folder.path() + " has no locks: see to it that no second job uses it");
+  if (!lock->left_by().empty())
+    job.log().info("taking over " + folder.path() + ": the job before did not end properly (" + lock->left_by() + ")");
+  return lock;
+}
+
+TrainingFolder::TrainingFolder(const RunContext& run)
+    : run_(run),
+      folder_(run.command.run_dir.empty() ? run.experiment.output_dir + "/" + run.experiment.name
+                                          : run.command.run_dir) {
+  if (!run.job.is_root()) return;
+  folder_.require_ours();
+  if (run.command.dry_run || !folder_.is_folder()) return;
+  try {
+    lock_ = lock_run_folder(folder_, run.job);
+  } catch (const PermissionError&) {  // it may still be looked at: a finished run says so
+  }
+}
+
+void TrainingFolder::open(const Beginning& beginning) {
+  Log& log = run_.job.log();
+  const TrainingState& state = beginning.state;
+  const bool afresh = run_.command.resume.kind == ResumeFrom::Kind::nothing;
+  if (afresh && folder_.used()) {
+    log.info("the earlier run was moved to " + folder_.move_aside());
+    lock_.reset();
+  }
+  folder_.make();
+  if (!lock_) {
+    lock_ = lock_run_folder(folder_, run_.job);
+    if (folder_.used() && !beginning.resumed && !afresh)
+      throw ConfigError("another job has begun in " + path() + " meanwhile; start again to go on from there");
+  }
+  folder_.prove_writable(files());
+  if (!beginning.resumed && std::filesystem::exists(path() + ".rescued"))
+    log.warning("this run begins afresh, and " + path() +
+                ".rescued holds what an earlier one could save of itself; --run-dir goes on from there");
+  // Later checkpoints first: rows are never cut before the checkpoints that they belong to.
+  for (const std::string& aside : CheckpointFolder(folder_.checkpoints(), files()).begin_after(state.step, state.epoch))
+    log.warning("a checkpoint of a later step was set aside as " + aside);
+  log_ = std::make_unique<RunLog>(path(), beginning.figures, state.epoch, state.step, files());
+  const std::string log_file = file("log.txt");
+  const int descriptor = files().open(log_file, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0640);
+  if (descriptor < 0) throw_errno("write", log_file, -descriptor);
+  log.attach_file(descriptor);
+  write_file_atomically(file("config.yaml"), config_yaml(run_.config, false, true), files());
+  if (const int failed = files().unlink(file("DONE")); failed < 0 && failed != -ENOENT)
+    throw_errno("remove", file("DONE"), -failed);
+  remove_flight_records(path(), files());
+  started_ = beginning.resumed ? run_json_text(file("run.json"), "started", utc_now()) : utc_now();
+  log_->event(beginning.resumed ? "resume" : "start", state.step, state.epoch,
+              {{"fingerprint", beginning.fingerprint}});
+  belongings_ = beginning.belongings;
+}
+
+bool TrainingFolder::look_is_due() const {
+  constexpr double kBetweenLooks = 1;  // seconds
+  return since_look_.seconds() > kBetweenLooks;
+}
+
+void TrainingFolder::require() {
+  since_look_.restart();
+  if (stands()) return;
+  const Belongings left = belongings_();
+  save_beside({folder_, *lock_, *log_}, left.state, left.tensors, config_yaml(run_.config, false, true), left.facts);
+}
+
+void TrainingFolder::require_finished(bool has_best, const std::string& newest_checkpoint) {
+  require();
+  std::vector<std::string> missing = folder_.missing_of_finished(has_best);
+  FileSystem::Status status;
+  if (files().status(newest_checkpoint, false, status) != 0) missing.push_back("its newest checkpoint");
+  if (missing.empty()) return;
+  files().unlink(file("DONE"));
+  throw IoError("the run folder " + path() + " has lost " + join(missing, ", ") +
+                " while it was in use; the run has ended, but somebody removed a part of what it wrote");
+}
+
+// Rank 0 has made the folder by now. Another host may see it a little later.
+void TrainingFolder::keep_flight_records() const {
+  const std::string path = folder_.path();
+  std::shared_ptr<HeldFolder> held;
+  try {
+    held = std::make_shared<HeldFolder>(path);
+  } catch (const Error&) {
+  }
+  run_.job.watchdog().keep_records([path, held](const FlightRecord& record) {
+    if (held) return write_flight_record(path, record, *held);
+    HeldFolder late(path);
+    write_flight_record(path, record, late);
+  });
+}
+
+}  // namespace dtrain

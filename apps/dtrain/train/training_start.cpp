@@ -1,0 +1,133 @@
+// How a training run begins: from its data and a checkpoint to parts that can take a step.
+#include "dtrain/base/error.hpp"
+#include "dtrain/base/text.hpp"
+#include "dtrain/checkpoint/tensors.hpp"
+#include "dtrain/dist/collectives.hpp"
+#include "job/epoch_columns.hpp"
+#include "line/versions.hpp"
+#include "train/training_run.hpp"
+
+namespace dtrain {
+
+static Plan plan_of(const RunContext& run, int64_t logical_ranks) {
+  require_ranks_fit(run.job.size(), logical_ranks);
+  return make_plan(run.experiment, logical_ranks);
+}
+
+// In which a run of this plan begins: by it a run that was found is known to be the same.
+static TrainingState first_state(const Config& config, const Plan& plan) {
+  TrainingState state;
+  state.logical_ranks = plan.logical_ranks;
+  state.split_sha256 = plan.split.sha256;
+  state.manifest_sha256 = plan.dataset.manifest_sha256;
+  state.trained_on = training_digits(plan.dataset, plan.split);
+  state.classes = plan.outputs;
+  state.config = fingerprint_values(config);
+  state.versions = library_versions();
+  return state;
+}
+
+TrainingRun::TrainingRun(const TrainCommand& command, const Config& config, Job& job)
+    : run_{.command = command, .config = config, .experiment = config.experiment, .job = job},
+      folder_(run_),
+      timeline_(command.trace, job),
+      resume_(find_resume(command, config, folder_.place(), folder_.files(), job)),
+      plan_(plan_of(run_, resume_.logical_ranks)),
+      state_(first_state(config, plan_)) {
+  if (resume_.finished && !command.dry_run) {
+    require_same_finished_run(command, config, state_, resume_.state, folder_.path());
+    return;
+  }
+  if (job.is_root()) timeline_.require_own();
+  build();
+  restore();
+  if (!command.dry_run) open();
+  report_->banner(resume_);
+  if (!command.dry_run) folder_.keep_flight_records();
+}
+
+void TrainingRun::build() {
+  const int64_t epochs = run_.experiment.epochs;
+  const int64_t epochs_left = resume_.finished ? epochs : epochs - resume_.state.epoch;
+  parts_ = std::make_unique<TrainingParts>(run_, plan_, epochs_left, timeline_.trace());
+  report_ = std::make_unique<TrainingReport>(TrainingReport::Parts{
+      .run = run_, .plan = plan_, .built = *parts_, .folder = folder_, .state = state_, .clock = clock_});
+  keeper_ = std::make_unique<Keeper>(Keeper::Parts{.run = run_,
+                                                   .plan = plan_,
+                                                   .built = *parts_,
+                                                   .folder = folder_,
+                                                   .state = state_,
+                                                   .clock = clock_,
+                                                   .trace = timeline_.trace()});
+  if (plan_.split.valid.empty() && run_.job.is_root())
+    run_.job.log().warning(
+        "the data have no validation part: no validation figures, no best.safetensors; set data.split.valid");
+}
+
+// A dry run takes a step whatever the folder holds: the next one of the run there, or the first of this configuration
+// where that run is another one, which it then tells, or has none left.
+bool TrainingRun::rehearses_afresh() {
+  const RunContext& r = run_;
+  try {
+    if (resume_.finished) {
+      require_same_finished_run(r.command, r.config, state_, resume_.state, folder_.path());
+    } else {
+      require_same_run(r.command, r.config, state_, resume_.state, resume_.path);
+      require_step_boundary(r.experiment, plan_, resume_.state, resume_.path);
+    }
+  } catch (const ConfigError& refusal) {
+    refusal_ = refusal.what();
+    return true;
+  }
+  return !step_is_left(r.experiment, plan_, resume_.state);
+}
+
+// A run of its own that begins where another has ended would train nothing and be called done.
+void TrainingRun::require_work() const {
+  const RunContext& r = run_;
+  const bool of_its_own = any(r.job.comm(), r.job.is_root() && !folder_.place().used());
+  if (r.command.resume.kind != ResumeFrom::Kind::path || !of_its_own || resume_.state.epoch < r.experiment.epochs)
+    return;
+  throw ConfigError(resume_.path + " has finished " + count_of(resume_.state.epoch, "epoch") + ", and epochs is " +
+                    std::to_string(r.experiment.epochs) + ", so that nothing is left to train in " + folder_.path() +
+                    "; set epochs to the number of all epochs, those that are done included");
+}
+
+void TrainingRun::restore() {
+  if (!resume_.resumed) return;
+  if (run_.command.dry_run && rehearses_afresh()) {
+    resume_.resumed = false;
+    return;
+  }
+  const TrainingState now = state_;
+  require_same_run(run_.command, run_.config, now, resume_.state, resume_.path);
+  require_step_boundary(run_.experiment, plan_, resume_.state, resume_.path);
+  if (!run_.command.dry_run) require_work();
+  state_ = resume_.state;
+  state_.config = now.config;
+  state_.versions = now.versions;
+  Replica& replica = *parts_->replica;
+  if (run_.job.is_root()) {
+    fill_tensors(resume_.file, resume_.path, checkpoint_tensors(replica));
+    replica.optimizer().set_updates(state_.optimizer_updates);
+    replica.loss_scale() = state_.loss_scale;
+    resume_.file = {};  // as large as a checkpoint
+  }
+  replica.broadcast_from(run_.job.comm(), 0);
+  parts_->schedule->restore(state_.schedule);
+  clock_.go_on_from(state_.elapsed_s);
+}
+
+void TrainingRun::open() {
+  if (run_.job.is_root())
+    folder_.open({.state = state_,
+                  .resumed = resume_.resumed,
+                  .figures = figure_columns(run_.experiment, plan_),
+                  .fingerprint = parts_->fingerprint,
+                  .belongings = [this]() -> TrainingFolder::Belongings {
+                    return {state_, checkpoint_tensors(*parts_->replica), report_->facts("")};
+                  }});
+  keeper_->open(resume_.path);
+}
+
+}  // namespace dtrain

@@ -1,0 +1,18 @@
+#pragma once
+#include <string>
+#include <vector>
+
+namespace dtrain {
+
+/// Numbers of the cores this process may run on, ascending; at least one.
+std::vector<int> bound_cores();
+
+/// "0-3,8": core numbers as ranges.
+std::string core_ranges(const std::vector<int>& cores);
+/// The way back: the numbers in such a text, ascending.
+std::vector<int> read_core_ranges(const std::string& text);
+
+/// This machine's host name.
+std::string host_name();
+
+}  // namespace dtrain

@@ -1,0 +1,32 @@
+#pragma once
+#include <string>
+
+#include "dtrain/data/options.hpp"
+
+namespace dtrain {
+
+// What documentation and messages say of data.format, from the rows of data_formats().
+
+/// A question about a format.
+using FormatTest = bool (*)(const DataFormat& format);
+bool has_label_file(const DataFormat& format);
+bool has_record_files(const DataFormat& format);
+/// Samples have masks, whatever the options say.
+bool always_masks(const DataFormat& format);
+
+/// "a, b and c": the formats of which `test` is true.
+std::string formats_text(FormatTest test, const std::string& last);
+/// "`data.format` is a, b or c"
+std::string when_format(FormatTest test);
+/// "`data.format` is not a": the pictures are read, not made.
+std::string when_not_generated();
+/// All of them, for a message; those that are made in memory last.
+std::string all_formats();
+
+/// "a multiclass; b and c multilabel; …": what `task` is where it is not given. `any`: of formats that are for any
+/// task.
+std::string default_tasks(const std::string& any);
+/// "; for a …": what data.labels is where it is not given.
+std::string default_label_files();
+
+}  // namespace dtrain

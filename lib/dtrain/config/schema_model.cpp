@@ -1,0 +1,89 @@
+// The keys of the network and its loss.
+#include <algorithm>
+
+#include "dtrain/config/schema.hpp"
+
+namespace dtrain {
+
+namespace {
+
+std::string network_doc() {
+  const bool one = std::ranges::count_if(networks(), &NetworkKind::per_pixel) == 1;
+  return "The network; " + per_pixel_networks() +
+         (one ? " is for segmentation and the only one that is." : " are for segmentation and the only ones that are.");
+}
+
+// `auto` is the first loss but for the tasks that it does not serve.
+std::string loss_doc() {
+  const LossKind& first = *losses().front();
+  std::string out = "auto: ";
+  for (const Task task : {Task::multilabel, Task::multiclass, Task::segmentation})
+    if (const LossKind& natural = natural_loss(task); &natural != &first)
+      out += natural.name + " for " + name_of(task) + ", ";
+  out += "else " + first.name + " (" + first.long_name + ").";
+  for (const LossKind* kind : losses())
+    if (kind->doc != nullptr) out += " " + kind->doc();
+  return out;
+}
+
+class ModelDescription {
+ public:
+  explicit ModelDescription(Experiment& e) : e_(e) {}
+
+  std::vector<Key> all() {
+    model();
+    loss();
+    return std::move(keys_);
+  }
+
+ private:
+  Key& add(const std::string& name, Codec codec, const std::string& doc) {
+    return keys_.emplace_back(name, std::move(codec), doc);
+  }
+
+  void model() {
+    ModelOptions& m = e_.model;
+    add("model.name", row_codec(m.kind, networks()), network_doc());
+    add("model.outputs", optional_whole_codec(m.outputs, {.min = 1, .max = 1000000}),
+        "Logits per picture, for " + per_pixel_networks() + " per pixel; must equal the number of classes in the data.")
+        .default_is("the number of classes in the data");
+    add("model.weights", path_codec(m.weights, PathRule::beside_file),
+        "safetensors file to start from (`scripts/convert_weights` makes one from torchvision's); relative to the file "
+        "that names it.")
+        .default_is("none: a random start");
+    add("model.base_width", whole_codec(m.base_width, {.min = 1, .max = 1024}),
+        "Channels of the first block; 16 times as many at the bridge.")
+        .only_of(*m.kind, networks());
+    add("model.dropout", real_codec(m.dropout, {.max = 1, .max_open = true}),
+        "Probability of dropping a feature before the dense layer.")
+        .only_of(*m.kind, networks());
+  }
+
+  void loss() {
+    LossOptions& l = e_.loss;
+    const LossKind& in_use = loss_in_use(l, e_.task);
+    const auto when = [](const std::string& key) {
+      return "the loss is " + join_last(readers_of(losses(), key), "or");
+    };
+    const std::vector<std::string> by = {"loss.name", "task", "data.format", "model.name"};
+    add("loss.name", row_codec(l.kind, losses(), "auto"), loss_doc());
+    add("loss.pos_weight", pos_weight_codec(l),
+        "Factor on the positive term of each output; balanced: negatives ÷ positives of each label in the training "
+        "part.")
+        .only(reads(in_use, "pos_weight"), when("pos_weight"), by);
+    add("loss.l2_kernels", real_codec(l.l2_kernels, {}),
+        "λ of λ·Σw² over the convolution kernels alone, added to the loss.");
+    add("loss.label_smoothing", real_codec(l.label_smoothing, {.max = 1, .max_open = true}),
+        "Share of the target spread evenly over all classes.")
+        .only(reads(in_use, "label_smoothing"), when("label_smoothing"), by);
+  }
+
+  Experiment& e_;
+  std::vector<Key> keys_;
+};
+
+}  // namespace
+
+std::vector<Key> describe_model(Experiment& experiment) { return ModelDescription(experiment).all(); }
+
+}  // namespace dtrain

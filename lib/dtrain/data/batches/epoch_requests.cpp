@@ -1,0 +1,33 @@
+#include "dtrain/data/batches/epoch_requests.hpp"
+
+namespace dtrain {
+
+// What the other logical ranks take in a step goes with this process's last batch of it, or of a step before where it
+// has none.
+static void add_foreign(const EpochPlan& plan, const std::vector<int64_t>& part, const EpochShare& share, int64_t step,
+                        std::vector<BatchRequest>& requests) {
+  if (requests.empty()) return;
+  for (int64_t v = 0; v < plan.logical_ranks(); ++v)
+    if (v < share.logical_ranks.begin || v >= share.logical_ranks.end)
+      for (const int64_t place : plan.places(step, v))
+        requests.back().foreign.push_back(part[static_cast<size_t>(place)]);
+}
+
+std::vector<BatchRequest> epoch_requests(const EpochPlan& plan, const std::vector<int64_t>& part,
+                                         const EpochShare& share) {
+  std::vector<BatchRequest> requests;
+  for (int64_t step = share.first_step; step < plan.steps(); ++step) {
+    for (int64_t v = share.logical_ranks.begin; v < share.logical_ranks.end; ++v) {
+      const std::vector<int64_t> places = plan.places(step, v);
+      auto place = places.begin();
+      for (const int64_t size : plan.micro_batches(step, v)) {
+        requests.push_back({{}, share.epoch, share.may_replace});
+        for (int64_t i = 0; i < size; ++i) requests.back().samples.push_back(part[static_cast<size_t>(*place++)]);
+      }
+    }
+    if (share.reads_everything) add_foreign(plan, part, share, step, requests);
+  }
+  return requests;
+}
+
+}  // namespace dtrain

@@ -1,0 +1,40 @@
+#include <algorithm>
+
+#include "dtrain/base/error.hpp"
+#include "dtrain/data/format.hpp"
+
+namespace dtrain {
+
+// Each beside its reader; a new one is named here and in the list below.
+const DataFormat& nih_cxr14_format();
+const DataFormat& chexpert_format();
+const DataFormat& csv_format();
+const DataFormat& image_mask_format();
+const DataFormat& synthetic_format();
+const DataFormat& tfrecord_format();
+const DataFormat& webdataset_format();
+const DataFormat& packed_format();
+
+const std::vector<const DataFormat*>& data_formats() {
+  static const std::vector<const DataFormat*> kAll = {&image_folder_format(), &nih_cxr14_format(),  &chexpert_format(),
+                                                      &csv_format(),          &image_mask_format(), &synthetic_format(),
+                                                      &tfrecord_format(),     &webdataset_format(), &packed_format()};
+  return kAll;
+}
+
+template <typename Test>
+static const DataFormat* first_format(Test test) {
+  const auto found = std::find_if(data_formats().begin(), data_formats().end(), test);
+  check(found != data_formats().end(), "there is such a format");
+  return *found;
+}
+
+const DataFormat* format_named(const std::string& name) {
+  return first_format([&](const DataFormat* format) { return format->name == name; });
+}
+
+const DataFormat* generated_format() {
+  return first_format([](const DataFormat* format) { return format->generated; });
+}
+
+}  // namespace dtrain

@@ -1,0 +1,192 @@
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "dtrain/base/error.hpp"
+#include "dtrain/base/printable.hpp"
+#include "dtrain/base/text.hpp"
+#include "dtrain/data/formats/formats.hpp"
+#include "dtrain/data/formats/scan.hpp"
+
+namespace dtrain {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// One part of the data set: its class folders and their pictures.
+struct Part {
+  std::string name;               // "train" …; "" for what lies in no folder of a part: all of it, or what trains
+  std::string folder;             // relative to root
+  std::set<std::string> folders;  // all class folders
+  std::set<std::string> classes;  // of these, the ones that data.classes wants
+  FolderScan scan;
+};
+
+std::string whole_path(const std::string& root, const std::string& folder) {
+  return folder.empty() ? root : (fs::path(root) / folder).string();
+}
+
+bool is_wanted(const DataOptions& options, const std::string& name) {
+  return std::count(options.classes.begin(), options.classes.end(), name) > 0;
+}
+
+// Folders called like parts where the layout has classes, or within these; relative to the part's folder.
+std::vector<std::string> parts_among_classes(const DataOptions& options, const Part& part) {
+  std::set<std::string> found;
+  for (const std::string& name : part.classes)
+    if (!is_wanted(options, name) && !part_called(name).empty()) found.insert(name);
+  std::string last;
+  for (const std::string& picture : part.scan.pictures) {
+    const std::string folder = picture.substr(0, picture.rfind('/') + 1);
+    if (folder == last || !part.classes.contains(folder.substr(0, folder.find('/')))) continue;
+    last = folder;
+    for (size_t begin = folder.find('/') + 1, end = 0; begin < folder.size(); begin = end + 1) {
+      end = folder.find('/', begin);
+      if (!part_called(std::string_view(folder).substr(begin, end - begin)).empty())
+        found.insert(folder.substr(0, end));
+    }
+  }
+  return {found.begin(), found.end()};
+}
+
+// Without data.split nobody can tell what they are for.
+void judge_parts_among_classes(const DataOptions& options, const Part& part, Dataset& dataset) {
+  const std::vector<std::string> found = parts_among_classes(options, part);
+  if (found.empty()) return;
+  const std::string whole = whole_path(options.root, part.folder);
+  if (options.split.given) {
+    dataset.notes.push_back(
+        with_list("folders called like parts within classes are split like all others, by data.split:", found, 5));
+    return;
+  }
+  const std::string move = part.classes.size() == 1 ? "set data.root to '" + whole_path(whole, *part.classes.begin()) +
+                                                          "' if the parts lie there; else "
+                                                    : "";
+  throw DataError(with_list("'" + whole +
+                                "' holds folders called like parts where format image_folder has classes, "
+                                "root/CLASS/… or root/PART/CLASS/…; " +
+                                move + "rename them, or split with data.split:",
+                            found));
+}
+
+Part read_part(const DataOptions& options, const std::string& name, const std::string& folder,
+               const PartFolders& all_parts) {
+  Part part{name, folder, {}, {}, {}};
+  const std::string whole = whole_path(options.root, folder);
+  if (!is_folder(whole))
+    throw MissingError("the folder '" + whole + "' of the part '" + name +
+                       "' does not exist; name the folders that are there with data.split.folders");
+  for (const std::string& found : folders_in(whole)) {
+    const bool holds_part = std::any_of(all_parts.begin(), all_parts.end(), [&](const auto& other) {
+      return other.second != folder && lies_in(other.second, folder.empty() ? found : folder + "/" + found);
+    });
+    if (holds_part) continue;
+    part.folders.insert(found);
+    if (!options.classes.empty() && !is_wanted(options, found)) continue;
+    require_plain_name(found, "the name of a class folder in '" + whole + "',",
+                       "rename it, or leave it out with data.classes");
+    part.classes.insert(found);
+  }
+  part.scan = scan_beneath(options.root, folder, options.allow_links);
+  std::erase_if(part.scan.foreign,
+                [&](const std::string& file) { return !part.classes.contains(file.substr(0, file.find('/'))); });
+  refuse_lost(part.scan, whole);
+  if (part.folders.empty() && !name.empty())
+    throw DataError("the folder '" + whole + "' of the part '" + name + "' holds " +
+                    (part.scan.pictures.empty() ? "no picture" : "pictures, but in no class folder") +
+                    "; fill it, move it away, or name the folders that count with data.split.folders");
+  return part;
+}
+
+// Adds the samples of `part`; `all` is the sorted list of classes.
+void add_samples(const Part& part, const std::vector<std::string>& all, Dataset& dataset) {
+  std::vector<int64_t> counts(all.size(), 0);
+  SampleTable table(dataset);
+  const std::string prefix = part.folder.empty() ? "" : part.folder + "/";
+  for (const std::string& picture : part.scan.pictures) {
+    const size_t slash = picture.find('/');
+    if (slash == std::string::npos) continue;  // beside the class folders
+    const auto place = std::lower_bound(all.begin(), all.end(), picture.substr(0, slash));
+    if (place == all.end() || *place != picture.substr(0, slash)) continue;  // a class that data.classes leaves out
+    Sample sample;
+    sample.path = prefix + picture;
+    sample.part = part.name;
+    sample.group = group_of_name(picture);
+    sample.class_index = place - all.begin();
+    ++counts[static_cast<size_t>(sample.class_index)];
+    table.add(std::move(sample));
+  }
+  for (size_t i = 0; i < all.size(); ++i)
+    if (part.classes.contains(all[i]) && counts[i] == 0)
+      throw DataError("the class folder '" + whole_path(dataset.root, prefix + all[i]) +
+                      "' holds no picture; fill it, remove it, or leave it out with data.classes");
+}
+
+// A class that is validated but never trained is a mistake; one that only lacks validation pictures is worth a note.
+void compare_parts(const std::vector<Part>& parts, const std::vector<std::string>& all, Dataset& dataset) {
+  for (const Part& part : parts)
+    for (const std::string& name : all) {
+      if (part.classes.contains(name)) continue;
+      const std::string where = whole_path(dataset.root, part.folder);
+      if (part.name == "train" || part.name.empty())
+        throw DataError("'" + where + "' lacks the class folder '" + name +
+                        "', which another part has; add it, rename that one, or leave the class out with data.classes");
+      dataset.notes.push_back("class '" + name + "' has no folder in '" + part.folder + "'");
+    }
+}
+
+void note_leftovers(const std::vector<Part>& parts, Dataset& dataset) {
+  int64_t others = 0;
+  int64_t beside = 0;
+  for (const Part& part : parts) {
+    others += part.scan.others;
+    for (const std::string& picture : part.scan.pictures) beside += picture.find('/') == std::string::npos ? 1 : 0;
+  }
+  if (beside > 0) dataset.notes.push_back(count_of(beside, "picture") + " beside the class folders left out");
+  if (others > 0) dataset.notes.push_back(count_of(others, "file") + " left out: no picture by name");
+}
+
+void read_image_folder(const DataOptions& options, uint64_t /*seed*/, Dataset& dataset) {
+  PartFolders places = part_folders(options);
+  dataset.own_parts = told_by_folders(places);
+  const bool trains = !places.empty() && places.front().first == "train";
+  if (!trains) places.insert(places.begin(), {"", ""});
+  std::vector<Part> parts;
+  std::set<std::string> folders;
+  std::set<std::string> classes;
+  for (const auto& [name, folder] : places) {
+    parts.push_back(read_part(options, name, folder, places));
+    folders.insert(parts.back().folders.begin(), parts.back().folders.end());
+    classes.insert(parts.back().classes.begin(), parts.back().classes.end());
+  }
+  if (folders.empty())
+    throw DataError("data.root '" + options.root +
+                    "' holds no class folders; format image_folder wants one folder of "
+                    "pictures per class, or train/ and valid/ with such folders in each");
+  places_of(options.classes, {folders.begin(), folders.end()});  // here all of them are known
+  dataset.classes.assign(classes.begin(), classes.end());
+  for (const Part& part : parts) judge_parts_among_classes(options, part, dataset);
+  for (const Part& part : parts) add_samples(part, dataset.classes, dataset);
+  compare_parts(parts, dataset.classes, dataset);
+  note_leftovers(parts, dataset);
+}
+
+}  // namespace
+
+/// root/CLASS/…/picture, or root/PART/CLASS/…; classes sorted by name (bytes, as torchvision does). Group: the file
+/// name up to its first '_' or '.'.
+const DataFormat& image_folder_format() {
+  static const DataFormat kFormat = {
+      .name = "image_folder",
+      .task_default = "multiclass",
+      .tasks = [](const DataOptions&) { return std::vector{Task::multiclass}; },
+      .open = read_image_folder,
+      .classes_told_by = "the names of the class folders",
+      .folders = DataFormat::Folders::classes,
+      .guesses_groups = true,
+  };
+  return kFormat;
+}
+
+}  // namespace dtrain

@@ -1,0 +1,263 @@
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "dtrain/base/error.hpp"
+#include "dtrain/base/printable.hpp"
+#include "dtrain/base/text.hpp"
+#include "dtrain/data/formats/formats.hpp"
+#include "dtrain/data/formats/scan.hpp"
+#include "dtrain/io/pictures/tiff_pages.hpp"
+
+namespace dtrain {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Pictures and masks that belong together, by what pairs them: a stem, or a sample's folder.
+struct Pair {
+  std::vector<std::string> images;  // relative to root
+  std::vector<std::string> masks;
+};
+using Pairs = std::map<std::string, Pair>;
+
+std::string slashed(const std::string& folder) { return folder.empty() ? "" : folder + "/"; }
+
+bool holds_folder(const std::string& root, const std::string& relative) {
+  return is_folder((fs::path(root) / relative).string());
+}
+
+FolderScan scan(const DataOptions& options, const std::string& folder) {
+  return scan_beneath(options.root, folder, options.allow_links);
+}
+
+/// Last pages of the stacks among pictures, by their names without ending; 0 for a picture of one page.
+std::map<std::string, int64_t> last_pages(const std::vector<std::string>& pictures) {
+  std::map<std::string, int64_t> pages;
+  for (const std::string& name : pictures) pages[std::string(without_ending(name))] = picture_path(name).page;
+  return pages;
+}
+
+void require_equal_stacks(const std::vector<std::string>& images, const std::vector<std::string>& masks) {
+  std::vector<std::string> problems;
+  const std::map<std::string, int64_t> of_masks = last_pages(masks);
+  for (const auto& [name, page] : last_pages(images)) {
+    const auto mask = of_masks.find(name);
+    if (mask == of_masks.end() || mask->second == page) continue;
+    problems.push_back(name + ": " + count_of(std::max<int64_t>(page, 1), "page") + ", its mask has " +
+                       std::to_string(std::max<int64_t>(mask->second, 1)));
+  }
+  if (!problems.empty())
+    throw DataError(with_list("stacks and their masks differ in their number of pages:", problems));
+}
+
+// What pairs a picture with its mask: the stem, and of a stack the page.
+std::string stem_of(const std::string& name) {
+  const int64_t page = picture_path(name).page;
+  return std::string(without_ending(name)) + (page > 0 ? "#" + std::to_string(page) : "");
+}
+
+// root/IMAGES/name with root/MASKS/name.
+void pair_by_stem(const DataOptions& options, const std::string& images, const std::string& masks, Pairs& pairs) {
+  if (!holds_folder(options.root, masks))
+    throw MissingError("the folder of masks '" + (fs::path(options.root) / masks).lexically_normal().string() +
+                       "' does not exist; name it with data.image_mask.masks");
+  const FolderScan found = scan(options, images);
+  const std::vector<std::string>& of_images = found.pictures;
+  const std::vector<std::string> of_masks = scan(options, masks).pictures;
+  refuse_lost(found, options.root + "/" + images);
+  require_equal_stacks(of_images, of_masks);
+  for (const std::string& name : of_images)
+    pairs[slashed(images) + stem_of(name)].images.push_back(slashed(images) + name);
+  for (const std::string& name : of_masks)
+    pairs[slashed(images) + stem_of(name)].masks.push_back(slashed(masks) + name);
+}
+
+// root/SAMPLE/IMAGES/name with all of root/SAMPLE/MASKS.
+void pair_by_folder(const DataOptions& options, const std::string& base, Pairs& pairs) {
+  FolderScan found = scan(options, base);
+  std::erase_if(found.foreign, [&](const std::string& name) {
+    return !lies_in(name.substr(name.find('/') + 1), options.image_mask.images);
+  });
+  refuse_lost(found, options.root + "/" + base);
+  for (const std::string& name : found.pictures) {
+    const size_t slash = name.find('/');
+    if (slash == std::string::npos) continue;
+    const std::string inner = name.substr(slash + 1);
+    const std::string key = slashed(base) + name.substr(0, slash);
+    if (lies_in(inner, options.image_mask.images)) pairs[key].images.push_back(slashed(base) + name);
+    if (lies_in(inner, options.image_mask.masks)) pairs[key].masks.push_back(slashed(base) + name);
+  }
+}
+
+// What the names of masks have behind those of their images, as a0_mask.png beside a0.png: the same of each mask
+// without an image that begins like an image without mask; "" where they differ, or there is none.
+std::string suffix_of_masks(const Pairs& pairs) {
+  const auto wants_mask = [&](const std::string& key) {
+    const auto found = pairs.find(key);
+    return found != pairs.end() && found->second.masks.empty();
+  };
+  std::set<std::string> suffixes;
+  for (const auto& [key, pair] : pairs) {
+    if (!pair.images.empty()) continue;
+    size_t length = key.empty() ? 0 : key.size() - 1;
+    while (length > 0 && !wants_mask(key.substr(0, length))) --length;
+    if (length > 0) suffixes.insert(key.substr(length));
+  }
+  return suffixes.size() == 1 ? *suffixes.begin() : "";
+}
+
+// Every pair has one picture, and masks that kept their values: one, or several where the sample has a folder of its
+// own.
+void check_pairs(const Pairs& pairs, bool one_mask) {
+  std::vector<std::string> problems;
+  for (const auto& [key, pair] : pairs) {
+    if (pair.images.empty()) problems.push_back("mask without image: " + pair.masks[0]);
+    if (pair.masks.empty()) problems.push_back("image without mask: " + pair.images[0]);
+    if (pair.images.size() > 1) problems.push_back("two images of one name: " + pair.images[0] + ", " + pair.images[1]);
+    if (one_mask && pair.masks.size() > 1)
+      problems.push_back("two masks of one name: " + pair.masks[0] + ", " + pair.masks[1]);
+    for (const std::string& mask : pair.masks)
+      if (const std::string name = lower_case(mask); name.ends_with(".jpg") || name.ends_with(".jpeg"))
+        problems.push_back("mask is a JPEG, which changes pixel values: " + mask);
+  }
+  if (problems.empty()) return;
+  const std::string suffix = suffix_of_masks(pairs);
+  std::string rule;
+  if (!suffix.empty()) {
+    rule = "masks have '" + suffix + "' behind the names of their pictures; rename them without it";
+  } else if (one_mask) {
+    rule = "a mask has the name of its picture but for the ending; rename, add or take out";
+  } else {
+    rule = "rename, add or take out";
+  }
+  throw DataError(with_list("images and masks do not pair (" +
+                                count_of(static_cast<int64_t>(problems.size()), "problem") + "); " + rule + ":",
+                            problems));
+}
+
+void read_pairs(const DataOptions& options, const std::string& base, Dataset& dataset) {
+  const std::string images = beneath_root(options.root, slashed(base) + options.image_mask.images);
+  const std::string masks = beneath_root(options.root, slashed(base) + options.image_mask.masks);
+  if (images == masks)
+    throw ConfigError("data.image_mask.images and data.image_mask.masks name the same folder, '" +
+                      options.image_mask.images +
+                      "', so that each picture would be its own mask; put the masks into a folder of their own, each "
+                      "called like its picture");
+  const bool paired = holds_folder(options.root, images);
+  Pairs pairs;
+  if (paired) {
+    pair_by_stem(options, images, masks, pairs);
+  } else {
+    pair_by_folder(options, base, pairs);
+  }
+  if (pairs.empty())
+    throw MissingError("'" + (fs::path(options.root) / base).string() + "' holds neither pictures in " +
+                       options.image_mask.images + "/ nor folders with " + options.image_mask.images + "/ and " +
+                       options.image_mask.masks + "/ in them; name them with data.image_mask.images and .masks");
+  check_pairs(pairs, paired);
+  SampleTable table(dataset);
+  for (auto& [key, pair] : pairs) {
+    Sample sample;
+    sample.path = pair.images[0];
+    sample.masks = std::move(pair.masks);
+    table.add(std::move(sample));
+  }
+}
+
+}  // namespace
+
+void set_mask_values(const std::map<int64_t, int64_t>& given, Dataset& dataset) {
+  const std::map<int64_t, int64_t> mask_values = given.empty() ? std::map<int64_t, int64_t>{{255, 1}} : given;
+  int64_t most = 0;
+  for (const auto& [value, number] : mask_values) most = std::max(most, number);
+  if (most > 255) throw ConfigError("data.image_mask.mask_values: a class is 1 … 255, not " + std::to_string(most));
+  for (int64_t wanted = 1; wanted <= std::max<int64_t>(most, 1); ++wanted)
+    if (std::none_of(mask_values.begin(), mask_values.end(), [&](const auto& entry) { return entry.second == wanted; }))
+      throw ConfigError("data.image_mask.mask_values gives no pixel value to class " + std::to_string(wanted) +
+                        "; classes are numbered 1, 2, … without a gap");
+  dataset.classes = mask_class_names(most);
+  dataset.mask_values = mask_values;
+}
+
+std::vector<std::string> mask_class_names(int64_t classes) {
+  if (classes == 1) return {"foreground"};
+  std::vector<std::string> names;
+  for (int64_t i = 1; i <= classes; ++i) names.push_back(std::to_string(i));
+  return names;
+}
+
+void group_stacks(Dataset& dataset) {
+  std::set<std::string> files;
+  for (const Sample& sample : dataset.samples) files.insert(picture_path(sample.path).file);
+  if (files.size() < 2) return;
+  for (Sample& sample : dataset.samples)
+    if (const PicturePath path = picture_path(sample.path); path.page > 0) sample.group = path.file;
+}
+
+std::optional<std::vector<std::string>> mask_classes_told(const DataOptions& options) {
+  if (options.image_mask.mask_values.empty()) return std::nullopt;  // the data tell
+  std::set<std::string> numbers;
+  for (const auto& [pixel, number] : options.image_mask.mask_values) numbers.insert(std::to_string(number));
+  return std::vector<std::string>(numbers.begin(), numbers.end());
+}
+
+std::optional<int64_t> mask_classes_count(const DataOptions& options) {
+  int64_t most = 0;
+  for (const auto& [pixel, number] : options.image_mask.mask_values) most = std::max(most, number);
+  return most > 0 ? std::optional(most) : std::nullopt;
+}
+
+void check_mask_values(const DataOptions& options, KeyReport& report) {
+  if (!report.sound({"data.image_mask.mask_values"})) return;
+  std::set<int64_t> numbers;
+  for (const auto& [pixel, number] : options.image_mask.mask_values) numbers.insert(number);
+  if (static_cast<int64_t>(numbers.size()) != mask_classes_count(options).value_or(0))
+    report.wrong({"data.image_mask.mask_values"},
+                 "data.image_mask.mask_values must number its classes 1, 2, … without a gap");
+}
+
+static void read_image_mask(const DataOptions& options, uint64_t /*seed*/, Dataset& dataset) {
+  const std::string images = beneath_root(options.root, options.image_mask.images);
+  if (is_nnunet(options)) {
+    read_nnunet(options, dataset);
+    part_folders(options, images);  // its folders are no parts, and none may be called like one
+    return;
+  }
+  set_mask_values(options.image_mask.mask_values, dataset);
+  const PartFolders parts = part_folders(options, images);
+  dataset.own_parts = told_by_folders(parts);
+  const bool at_root = holds_folder(options.root, images);
+  if (at_root || parts.empty() || parts.front().first != "train") read_pairs(options, "", dataset);
+  for (const auto& [part, folder] : parts)
+    if (!at_root || !lies_in(folder, images)) read_pairs(options, folder, dataset);
+  set_parts(parts, dataset.samples);
+  group_stacks(dataset);
+}
+
+/// root/IMAGES/name + root/MASKS/name paired by stem, or one folder per sample, each with its own IMAGES/ (one
+/// picture) and MASKS/ whose union is the mask; either of them also beneath PART/. A stack is paired with a stack of
+/// as many pages, page by page. Masks are no JPEG, which changes pixel values. Classes: "foreground", or "1", "2" …
+/// where mask_values has several. Or nnU-Net's layout, where root holds dataset.json and imagesTr/ but no IMAGES/:
+/// imagesTr/CASE_0000.png and labelsTr/CASE.png, stacks page by page; classes and pixel values are the `labels` of
+/// dataset.json unless mask_values is given. NIfTI, cases of several channel files, regions and an ignore label are
+/// refused.
+const DataFormat& image_mask_format() {
+  static const DataFormat kFormat = {
+      .name = "image_mask",
+      .task_default = "segmentation",
+      .tasks = [](const DataOptions&) { return std::vector{Task::segmentation}; },
+      .open = read_image_mask,
+      .check = [](const DataOptions& options, Task, KeyReport& report) { check_mask_values(options, report); },
+      .class_names = mask_classes_told,
+      .class_count = mask_classes_count,
+      .class_keys = {"data.image_mask.mask_values"},
+      .folders = DataFormat::Folders::masks,
+      .has_masks = [](const DataOptions&) { return true; },
+  };
+  return kFormat;
+}
+
+}  // namespace dtrain

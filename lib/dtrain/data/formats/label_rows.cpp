@@ -1,0 +1,218 @@
+#include "dtrain/data/formats/label_rows.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+
+#include "dtrain/data/formats/formats.hpp"
+#include "dtrain/data/formats/text_files.hpp"
+
+namespace dtrain {
+
+namespace fs = std::filesystem;
+
+int64_t find_base_name(const PathIndex& index, const std::string& name) { return index.find_name(name); }
+
+int64_t find_path(const PathIndex& index, const std::string& name) {
+  return index.find(name.starts_with("./") ? name.substr(2) : name);
+}
+
+int64_t find_beneath_dropped_folders(const PathIndex& index, const std::string& name) {
+  std::string_view rest = name;
+  for (size_t slash = rest.find('/'); slash != std::string_view::npos; slash = rest.find('/')) {
+    if (const int64_t found = index.find(rest); found != PathIndex::kNone) return found;
+    rest.remove_prefix(slash + 1);
+  }
+  return PathIndex::kNone;
+}
+
+namespace {
+
+CsvTable read_table(const DataOptions& options, const std::string& path) {
+  std::error_code error;
+  if (!path.empty() && fs::status(path, error).type() == fs::file_type::not_found)
+    throw MissingError("data.labels '" + path + "' does not exist; set data.labels to the label file");
+  refuse_link_out(options, path);
+  return CsvTable::read(path, kMostTableBytes);
+}
+
+bool leaves_root(const std::string& name) {
+  return name.starts_with('/') || name == ".." || name.starts_with("../") || name.find("/../") != std::string::npos;
+}
+
+bool beyond_ascii(const std::string& name) {
+  return std::any_of(name.begin(), name.end(), [](char letter) { return (letter & 0x80) != 0; });
+}
+
+/// Rows for which no picture was found, and why.
+class AbsentRows {
+ public:
+  AbsentRows(const DataOptions& options, const std::vector<std::string>& pictures, const CsvTable& table)
+      : options_(options), pictures_(pictures), table_(table) {}
+
+  void add(const std::string& text, const std::string& name) {
+    unicode_ = unicode_ || beyond_ascii(name);
+    const bool there = !name.empty() && is_file((fs::path(options_.root) / name).string());
+    const bool stack = there && has_image_extension(name);
+    const bool backslash = name.find('\\') != std::string::npos;
+    const std::string why = stack       ? " (a stack: name its pages as " + name + "#1)"
+                            : there     ? " (no picture by its name)"
+                            : backslash ? " (write / between folders, not \\)"
+                                        : "";
+    if (options_.on_missing == OnMissing::fail || there || backslash) {
+      wrong_.lines.push_back(text + why);
+    } else {
+      skipped_.lines.push_back(text);
+      names_.push_back(name.starts_with("./") ? name.substr(2) : name);
+    }
+  }
+
+  /// Throws what must be, tells `dataset` of the others.
+  void settle(Dataset& dataset) {
+    const int64_t wrong = count(wrong_);
+    const int64_t skipped = count(skipped_);
+    const std::string root = "data.root '" + options_.root + "'";
+    if (table_.rows() > 0 && wrong + skipped == table_.rows()) {
+      const Problems& all = wrong > 0 ? wrong_ : skipped_;
+      all.raise<MissingError>(root + " holds no picture that " + table_.name() + " names in " +
+                              count_of(table_.rows(), "row") + " (is it the folder where these paths begin?)" + hint());
+    }
+    const std::string what_to_do =
+        options_.on_missing == OnMissing::fail
+            ? "remove the rows, add the files, or set data.on_missing: skip to do without"
+            : "mend or remove the rows; data.on_missing: skip is for files that are not there";
+    wrong_.raise<MissingError>(table_.name() + " names " + count_of(wrong, "picture") + " that " + root +
+                               " does not hold (" + what_to_do + ")" + hint());
+    if (skipped == 0) return;
+    dataset.notes.push_back(count_of(skipped, "row") + " of " + std::string(base_name(table_.name())) +
+                            " left out, whose pictures data.root does not hold (data.on_missing: skip), as in " +
+                            skipped_.lines.front() + hint());
+    dataset.left_out.insert(dataset.left_out.end(), names_.begin(), names_.end());
+  }
+
+ private:
+  static int64_t count(const Problems& problems) { return static_cast<int64_t>(problems.lines.size()); }
+
+  // Unicode has two spellings of é, which print the same: one letter (NFC), or e and an accent (NFD, as macOS writes).
+  std::string hint() const {
+    if (!unicode_ || std::none_of(pictures_.begin(), pictures_.end(), beyond_ascii)) return "";
+    return "; names with letters beyond ASCII may be there, composed differently (NFC, NFD): bring both to NFC, the "
+           "files with convmv -r -f utf8 -t utf8 --nfc --notest DIR, the list with Python's unicodedata.normalize";
+  }
+
+  const DataOptions& options_;
+  const std::vector<std::string>& pictures_;
+  const CsvTable& table_;
+  Problems wrong_;
+  Problems skipped_;
+  std::vector<std::string> names_;  // of the skipped ones
+  bool unicode_ = false;
+};
+
+}  // namespace
+
+LabelFile match_rows(const DataOptions& options, const std::string& path, std::vector<std::string> pictures,
+                     const std::string& column, const std::string& key, Finder find, Dataset& dataset) {
+  LabelFile file{read_table(options, path), std::move(pictures), {}};
+  PathIndex index;
+  for (size_t i = 0; i < file.pictures.size(); ++i) index.add(file.pictures[i], static_cast<int64_t>(i));
+  file.row_of.assign(file.pictures.size(), -1);
+  const CsvTable& table = file.table;
+  const int64_t names = table.column(column, key);
+  AbsentRows absent(options, file.pictures, table);
+  Problems twice, several, outside;
+  for (int64_t row = 0; row < table.rows(); ++row) {
+    const std::string name(trimmed(table.at(row, names)));
+    const std::string text = "line " + std::to_string(table.line(row)) + ": '" + name + "'";
+    if (leaves_root(name)) {
+      outside.lines.push_back(text);
+      continue;
+    }
+    const int64_t picture = find(index, name);
+    if (picture == PathIndex::kNone) {
+      absent.add(text, name);
+    } else if (picture == PathIndex::kSeveral) {
+      several.lines.push_back(text);
+    } else if (int64_t& taken = file.row_of[static_cast<size_t>(picture)]; taken >= 0) {
+      twice.lines.push_back(text + ", as in line " + std::to_string(table.line(taken)));
+    } else {
+      taken = row;
+    }
+  }
+  outside.raise<DataError>(table.name() + " names paths outside data.root; write them as seen from there");
+  absent.settle(dataset);
+  several.raise<DataError>("data.root '" + options.root + "' holds several pictures of one base name that " +
+                           table.name() + " names");
+  twice.raise<DataError>(table.name() + " has two rows for one picture; keep one of them");
+  return file;
+}
+
+std::vector<std::string> pictures_beneath(const DataOptions& options) {
+  return scan_folder(options.root, options.root, options.allow_links).pictures;
+}
+
+std::string text_at(const CsvTable& table, int64_t row, int64_t column) {
+  return std::string(trimmed(table.at(row, column)));
+}
+
+void add_pictures_with_rows(const LabelFile& file, Dataset& dataset,
+                            const std::function<void(int64_t row, Sample&)>& fill) {
+  SampleTable table(dataset);
+  for (size_t i = 0; i < file.pictures.size(); ++i) {
+    if (file.row_of[i] < 0) continue;
+    Sample sample;
+    sample.path = file.pictures[i];
+    fill(file.row_of[i], sample);
+    table.add(std::move(sample));
+  }
+}
+
+void note_unnamed(size_t pictures, const std::string& tables, Dataset& dataset) {
+  const auto unnamed = static_cast<int64_t>(pictures - dataset.samples.size());
+  if (unnamed > 0)
+    dataset.notes.push_back(count_of(unnamed, "picture") + " beneath data.root named by no row of " + tables +
+                            " left out");
+}
+
+void note_unknown(const std::string& why, Dataset& dataset) {
+  int64_t unknown = 0;
+  int64_t silent = 0;
+  for (const Sample& sample : dataset.samples) {
+    const auto nan = std::count_if(sample.labels.begin(), sample.labels.end(), [](float x) { return std::isnan(x); });
+    unknown += nan;
+    silent += nan == static_cast<int64_t>(sample.labels.size()) ? 1 : 0;
+  }
+  if (unknown > 0)
+    dataset.notes.push_back(count_of(unknown, "label") + " unknown (" + why + "), left out of loss and metrics");
+  if (silent > 0) dataset.notes.push_back(count_of(silent, "picture") + " without any known label");
+}
+
+float known_or_nan(const std::string& text, bool& good) {
+  good = true;
+  if (text == "0" || text == "0.0") return 0;
+  if (text == "1" || text == "1.0") return 1;
+  good = text.empty();
+  return std::numeric_limits<float>::quiet_NaN();
+}
+
+JoinedLabels::JoinedLabels(const std::vector<std::string>& classes, char separator)
+    : separator_(separator), count_(classes.size()) {
+  for (size_t i = 0; i < classes.size(); ++i) places_.emplace(classes[i], i);
+}
+
+std::vector<float> JoinedLabels::read(const std::string& field, std::vector<std::string>& unknown) const {
+  std::vector<float> labels(count_, 0);
+  for (const std::string& part : split_text(field, separator_)) {
+    const std::string name(trimmed(part));
+    const auto place = places_.find(name);
+    if (place != places_.end()) {
+      labels[place->second] = 1;
+    } else if (!name.empty()) {
+      unknown.push_back(name);
+    }
+  }
+  return labels;
+}
+
+}  // namespace dtrain

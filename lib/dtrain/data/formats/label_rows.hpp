@@ -1,0 +1,85 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "dtrain/base/error.hpp"
+#include "dtrain/base/printable.hpp"
+#include "dtrain/base/text.hpp"
+#include "dtrain/data/formats/scan.hpp"
+#include "dtrain/data/store/dataset.hpp"
+#include "dtrain/io/files/csv.hpp"
+
+namespace dtrain {
+
+/// A label file, the pictures beneath root, and which row tells of which picture.
+struct LabelFile {
+  CsvTable table;
+  std::vector<std::string> pictures;  ///< natural order
+  std::vector<int64_t> row_of;        ///< of each picture, -1 for none
+};
+
+/// Problems of many rows, thrown as one error with its list capped.
+struct Problems {
+  std::vector<std::string> lines;
+  template <typename Thrown>
+  void raise(const std::string& sentence) const {
+    if (!lines.empty()) throw Thrown(with_list(sentence + ":", lines));
+  }
+};
+
+/// How the names in a label file become pictures: a value of the index, or as PathIndex::find() says.
+using Finder = int64_t (*)(const PathIndex& index, const std::string& name);
+
+int64_t find_base_name(const PathIndex& index, const std::string& name);
+/// As the path stands, or a base name.
+int64_t find_path(const PathIndex& index, const std::string& name);
+/// As the path stands, or without as many leading folders as it takes; never by a base name alone.
+int64_t find_beneath_dropped_folders(const PathIndex& index, const std::string& name);
+
+/// The row of the label file at `path` that names, in `column`, each of `pictures`; `key`: of the configuration, where
+/// that tells the column's name, else "". Rows without a picture, where
+/// data.on_missing says skip, are told in the notes of `dataset`, their names kept in its left_out.
+///
+/// Throws MissingError for a file that is not there, for rows without a picture, or where skipping leaves none or a row
+/// names a file that is there but no picture by its name, a stack without its page, or folders parted by \;
+/// DataError for paths outside root, base names of several pictures and two rows for one picture; as CsvTable::read().
+LabelFile match_rows(const DataOptions& options, const std::string& path, std::vector<std::string> pictures,
+                     const std::string& column, const std::string& key, Finder find, Dataset& dataset);
+
+/// All pictures beneath options.root, natural order.
+std::vector<std::string> pictures_beneath(const DataOptions& options);
+
+/// A field without the spaces around it.
+std::string text_at(const CsvTable& table, int64_t row, int64_t column);
+
+/// One sample for each picture that has a row; `fill` adds its labels.
+void add_pictures_with_rows(const LabelFile& file, Dataset& dataset,
+                            const std::function<void(int64_t row, Sample&)>& fill);
+
+/// A note where of so many `pictures` beneath root some are no sample, as `tables` do not name them.
+void note_unnamed(size_t pictures, const std::string& tables, Dataset& dataset);
+
+/// A note on labels that are unknown, for the reason `why`.
+void note_unknown(const std::string& why, Dataset& dataset);
+
+/// 0 or 1; NaN for an empty text, and for any other, which is not `good`.
+float known_or_nan(const std::string& text, bool& good);
+
+/// Names to places, for labels joined in one field.
+class JoinedLabels {
+ public:
+  JoinedLabels(const std::vector<std::string>& classes, char separator);
+  /// 1 for each name in `field`, 0 else; names that are no class go to `unknown`.
+  std::vector<float> read(const std::string& field, std::vector<std::string>& unknown) const;
+
+ private:
+  char separator_;
+  size_t count_;
+  std::unordered_map<std::string, size_t> places_;
+};
+
+}  // namespace dtrain

@@ -1,0 +1,72 @@
+#include "dtrain/base/error.hpp"
+#include "dtrain/base/text.hpp"
+#include "dtrain/data/formats/formats.hpp"
+#include "dtrain/data/formats/text_files.hpp"
+#include "dtrain/data/store/packed_set.hpp"
+
+namespace dtrain {
+
+// What the manifest and a record promise each other.
+static void require_record(const PackedShard& shard, int64_t record, const PackedEntry& entry, const Dataset& dataset) {
+  const auto classes = static_cast<int64_t>(dataset.classes.size());
+  const bool good = dataset.task == Task::multiclass     ? entry.class_index >= 0 && entry.class_index < classes
+                    : dataset.task == Task::segmentation ? entry.mask_bytes > 0
+                                                         : shard.info().labels == classes;
+  if (!good)
+    throw DataError(shard.name_of(record) + " does not hold what the task of " + PackedManifest::kFile + " needs");
+}
+
+static void read_packed(const DataOptions& options, uint64_t /*seed*/, Dataset& dataset) {
+  refuse_link_out(options, options.root + "/" + PackedManifest::kFile);
+  const auto set = std::make_shared<const PackedSet>(options.root);
+  const PackedManifest& manifest = set->manifest();
+  if (dataset.task != Task::from_format && dataset.task != manifest.task)
+    throw ConfigError("'" + options.root + "' was packed for another task; set task: " + name_of(manifest.task));
+  if (options.split.given && !manifest.expand.empty())
+    throw ConfigError("'" + options.root +
+                      "' holds turned copies (dtrain pack --expand), which another split would part from their "
+                      "originals; leave data.split out: the split that it was packed with counts");
+  if (!options.classes.empty() && manifest.task == Task::segmentation)
+    throw ConfigError("data.classes cannot choose among the classes of packed masks; leave it out, or pack with it");
+  dataset.task = manifest.task;
+  dataset.classes = manifest.classes;
+  dataset.mask_values = manifest.mask_values;
+  dataset.turns = manifest.expand;
+  dataset.store = set;
+  dataset.own_parts = {OwnParts::By::names, "the packed set", true};
+  int64_t bytes = 0;
+  SampleTable table(dataset);
+  for (size_t i = 0; i < set->shards().size(); ++i) {
+    const PackedShard& shard = set->shards()[i];
+    refuse_link_out(options, options.root + "/" + manifest.shards[i].file);
+    bytes += shard.bytes();
+    for (int64_t record = 0; record < shard.records(); ++record) {
+      const PackedEntry entry = shard.entry(record);
+      require_record(shard, record, entry, dataset);
+      Sample sample;
+      sample.path = entry.path;
+      sample.group = entry.group;
+      sample.part = name_of(entry.part);
+      sample.labels = shard.labels(record);
+      sample.class_index = entry.class_index;
+      sample.place = {static_cast<int64_t>(i), record, entry.offset, entry.bytes(), entry.checksum};
+      table.add(std::move(sample));
+    }
+  }
+  dataset.notes.push_back(count_of(static_cast<int64_t>(set->shards().size()), "packed shard") + ", " +
+                          with_commas(static_cast<int64_t>(dataset.samples.size())) + " records, " +
+                          with_commas(bytes) + " bytes");
+}
+
+/// The shards that manifest.json lists (store/packed_set.hpp), written by pack/pack.hpp: samples, names, labels, groups
+/// and parts as the packed set had them; no file is opened for a sample. Masks hold class numbers.
+const DataFormat& packed_format() {
+  static const DataFormat kFormat = {
+      .name = "packed",
+      .tasks = [](const DataOptions&) { return std::vector<Task>(); },
+      .open = read_packed,
+  };
+  return kFormat;
+}
+
+}  // namespace dtrain

@@ -1,0 +1,222 @@
+#include <algorithm>
+#include <set>
+#include <unordered_map>
+
+#include "dtrain/base/error.hpp"
+#include "dtrain/base/text.hpp"
+#include "dtrain/data/formats/formats.hpp"
+#include "dtrain/data/formats/record_labels.hpp"
+#include "dtrain/io/records/tar.hpp"
+
+namespace dtrain {
+
+namespace {
+
+/// The members of one archive that share a key.
+struct Group {
+  std::string key;
+  std::vector<std::pair<std::string, TarMember>> members;  // by extension
+
+  const TarMember* find(const std::string& extension) const {
+    for (const auto& [name, member] : members)
+      if (name == extension) return &member;
+    return nullptr;
+  }
+};
+
+std::vector<Group> member_groups(ByteWindow& bytes) {
+  constexpr size_t kMost = 1000;  // of one sample; more are many samples
+  TarWalk walk(bytes);
+  std::vector<Group> groups;
+  std::unordered_map<std::string, size_t> places;
+  MemoryDraw memory("the index of " + bytes.path(), "cut it into several archives");
+  while (const auto member = walk.next()) {
+    const auto name = webdataset_name(member->name);
+    if (!name) continue;
+    const auto [place, first] = places.emplace(name->key, groups.size());
+    if (first) groups.push_back({name->key, {}});
+    memory.take(static_cast<int64_t>((first ? 2 * name->key.size() + 200 : 0) + member->name.size() + 160));
+    Group& group = groups[place->second];
+    if (const TarMember* other = group.find(name->extension); other != nullptr)
+      throw DataError(bytes.path() + " holds '" + member->name + "' twice, at bytes " + with_commas(other->offset) +
+                      " and " + with_commas(member->offset));
+    if (group.members.size() == kMost)
+      throw DataError(
+          bytes.path() + " holds more than 1,000 files of the key '" + group.key + "', '" + member->name +
+          "' at byte " + with_commas(member->offset) +
+          " among them; a sample's key is its name up to the first dot, so its number must stand before that");
+    group.members.emplace_back(name->extension, *member);
+  }
+  return groups;
+}
+
+/// "json:label" → extension and field; "cls" → extension alone.
+struct Source {
+  explicit Source(const std::string& text)
+      : extension(lower_case(text.substr(0, text.find(':')))),
+        field(text.find(':') == std::string::npos ? "" : text.substr(text.find(':') + 1)) {}
+  std::string extension;
+  std::string field;
+};
+
+/// One archive while it is read.
+class Archive {
+ public:
+  Archive(const RecordFile& file, std::string name, int64_t number)
+      : bytes_(file), name_(std::move(name)), number_(number) {}
+
+  ByteWindow& bytes() { return bytes_; }
+  RecordPlace place(const TarMember& member) const { return {number_, 0, member.offset, member.size, 0}; }
+  std::string path(const TarMember& member) const { return name_ + "/" + member.name; }
+
+  const TarMember& member(const Group& group, const std::string& extension, const std::string& key) const {
+    if (const TarMember* found = group.find(extension); found != nullptr) return *found;
+    std::vector<std::string> extensions;
+    for (const auto& [name, member] : group.members) extensions.push_back("." + name);
+    throw DataError(bytes_.path() + ": the sample '" + group.key + "' at byte " +
+                    with_commas(group.members[0].second.header) + " has no ." + extension + ", which data.webdataset." +
+                    key + " names; it has " + join(extensions, ", "));
+  }
+
+  FieldValues values(const Group& group, const Source& source, const std::string& key) {
+    constexpr int64_t kMost = int64_t{1} << 20;
+    const TarMember& found = member(group, source.extension, key);
+    const std::string name = bytes_.path() + "/" + found.name + " at byte " + with_commas(found.offset);
+    if (found.size > kMost) throw DataError(name + " has more than the 1 MiB that are read of a label or a group");
+    const auto raw = bytes_.at(found.offset, found.size);
+    const std::string text(reinterpret_cast<const char*>(raw.data()), raw.size());
+    if (!source.field.empty()) return json_field(text, source.field, name);
+    FieldValues values;
+    for (const std::string& line : split_text(text, '\n'))
+      if (const auto word = trimmed(line); !word.empty()) values.texts.emplace_back(word);
+    return values;
+  }
+
+ private:
+  ByteWindow bytes_;
+  std::string name_;
+  int64_t number_;
+};
+
+const TarMember* picture_of(const Group& group, const std::vector<std::string>& extensions) {
+  for (const std::string& extension : extensions)
+    if (const TarMember* found = group.find(lower_case(extension)); found != nullptr) return found;
+  return nullptr;
+}
+
+/// The archives as a store: a picture and a mask are members of one.
+class TarSet final : public RecordSet {
+ public:
+  using RecordSet::RecordSet;
+
+ private:
+  RecordFile open_file(const std::string& path, int64_t room) const override { return open_tar_file(path, room); }
+
+  std::vector<std::byte> bytes_of(const StoredFile& stored) const override {
+    std::vector<std::byte> bytes(static_cast<size_t>(stored.place.size));
+    open(stored.place.file)->read(stored.place.offset, bytes);
+    return bytes;
+  }
+
+  std::string name_of(const StoredFile& stored) const override {
+    return whole_path(stored.path) + " at byte " + with_commas(stored.place.offset);
+  }
+};
+
+bool is_tar_name(const std::string& file) {
+  const std::string name = lower_case(file);
+  return name.ends_with(".tar") || name.ends_with(".tar.gz") || name.ends_with(".tgz");
+}
+
+constexpr size_t kMostEndings = 8;  // that are named
+
+// Of archives whose members do not go by the names that are configured.
+[[noreturn]] void refuse_endings(const DataOptions& options, const std::string& label,
+                                 const std::set<std::string>& endings) {
+  const WebDatasetOptions& names = options.webdataset;
+  throw DataError("data.root '" + options.root + "' holds no sample: a key ends at the first dot of a name, and no ." +
+                  join(names.image, ", .") + " or ." + label + " follows one; the members end in " +
+                  join({endings.begin(), endings.end()}, ", ") + (endings.size() == kMostEndings ? " …" : "") +
+                  ": name such endings with data.webdataset.image and ." + (names.mask.empty() ? "label" : "mask") +
+                  ", or write names without a dot before them");
+}
+
+void read_webdataset(const DataOptions& options, uint64_t /*seed*/, Dataset& dataset) {
+  const WebDatasetOptions& names = options.webdataset;
+  const Source label(names.mask.empty() ? names.label : names.mask);
+  const Source group_source(names.group);
+  const auto records = std::make_shared<const TarSet>(
+      options, find_record_files(options, is_tar_name, "tar archive: their names end in .tar, .tar.gz or .tgz"));
+  dataset.store = records;
+  std::vector<FieldValues> labels;
+  SampleTable table(dataset);
+  int64_t others = 0;
+  std::set<std::string> endings;  // of these, some
+  int64_t bytes_of_archives = 0;
+  for (size_t number = 0; number < records->files().size(); ++number) {
+    const std::shared_ptr<const RecordFile> file = records->open(static_cast<int64_t>(number));
+    Archive archive(*file, records->files()[number], static_cast<int64_t>(number));
+    bytes_of_archives += file->size();
+    for (const Group& group : member_groups(archive.bytes())) {
+      const TarMember* picture = picture_of(group, names.image);
+      if (picture == nullptr && group.find(label.extension) == nullptr) {
+        ++others;
+        for (const auto& [extension, member] : group.members)
+          if (endings.size() < kMostEndings) endings.insert("." + extension);
+        continue;
+      }
+      if (picture == nullptr) picture = &archive.member(group, join(names.image, " or ."), "image");
+      Sample sample;
+      sample.path = archive.path(*picture);
+      sample.place = archive.place(*picture);
+      if (names.mask.empty()) {
+        labels.push_back(archive.values(group, label, "label"));
+      } else {
+        const TarMember& mask = archive.member(group, label.extension, "mask");
+        sample.masks = {archive.path(mask)};
+        sample.mask_places = {archive.place(mask)};
+      }
+      if (!names.group.empty()) {
+        const FieldValues values = archive.values(group, group_source, "group");
+        if (values.texts.size() != 1)
+          throw DataError(archive.path(*picture) + ": data.webdataset.group wants one value, and there are " +
+                          std::to_string(values.texts.size()));
+        sample.group = values.texts[0];
+      }
+      table.add(std::move(sample), names.mask.empty() ? bytes_of(labels.back()) : 0);
+    }
+  }
+  if (dataset.samples.empty() && others > 0) refuse_endings(options, label.extension, endings);
+  dataset.notes.push_back(count_of(static_cast<int64_t>(records->files().size()), "tar archive") + ", " +
+                          with_commas(static_cast<int64_t>(dataset.samples.size())) + " samples, " +
+                          with_commas(bytes_of_archives) + " bytes");
+  if (others > 0) dataset.notes.push_back(count_of(others, "group") + " without picture and label left out");
+  finish_records(options, names.names, labels, records->files(), dataset);
+}
+
+}  // namespace
+
+/// *.tar, *.tar.gz and *.tgz at any depth; members with one key (their name up to the first dot of its last part)
+/// are one sample, wherever they stand in the archive; a sample's path is FILE/MEMBER. Root may be one such file, of
+/// any name. Files whose names begin with train and with val, valid, validation or test tell the parts, like
+/// folders.
+const DataFormat& webdataset_format() {
+  static const DataFormat kFormat = {
+      .name = "webdataset",
+      .task_default = "segmentation with a `mask`, else multiclass",
+      .tasks = tasks_of_records,
+      .open = read_webdataset,
+      .check = [](const DataOptions& options, Task, KeyReport& report) { check_records(options, report); },
+      .class_names = [](const DataOptions& options) { return record_classes(options, options.webdataset.names); },
+      .class_count = [](const DataOptions& options) { return record_class_count(options, options.webdataset.names); },
+      .class_keys = {"data.webdataset.names"},
+      .classes_told_by = "the record files",
+      .record_files = true,
+      .has_masks = [](const DataOptions& options) { return !options.webdataset.mask.empty(); },
+      .masks_key = "data.webdataset.mask",
+      .group_key = "data.webdataset.group",
+  };
+  return kFormat;
+}
+
+}  // namespace dtrain

@@ -1,0 +1,135 @@
+#include "dtrain/data/store/file_store.hpp"
+
+#include <filesystem>
+
+#include "dtrain/base/error.hpp"
+#include "dtrain/io/files/file.hpp"
+#include "dtrain/io/pictures/tiff_pages.hpp"
+
+namespace dtrain {
+
+namespace fs = std::filesystem;
+
+static StoredFile own_picture(const Sample& sample) { return {sample.path, sample.place, false}; }
+
+static StoredFile own_mask(const Sample& sample, size_t mask) {
+  return {sample.masks[mask], sample.mask_places.empty() ? RecordPlace{} : sample.mask_places[mask], true};
+}
+
+SampleFiles PictureFiles::read(const Sample& sample, Wanted wanted) const {
+  SampleFiles files;
+  if (wanted != Wanted::masks) files.picture = bytes_of(own_picture(sample));
+  for (size_t i = 0; i < sample.masks.size() && wanted != Wanted::picture; ++i)
+    files.masks.push_back(bytes_of(own_mask(sample, i)));
+  return files;
+}
+
+Image PictureFiles::decode_picture(const Sample& sample, const SampleFiles& files) const {
+  return decode_image(files.picture, picture_name(sample));
+}
+
+// Class of every pixel value.
+static std::vector<uint8_t> class_table(const Dataset& dataset, int bits) {
+  std::vector<uint8_t> table(size_t{1} << bits, 0);
+  for (const auto& [value, number] : dataset.mask_values)
+    if (value >= 0 && value < static_cast<int64_t>(table.size()))
+      table[static_cast<size_t>(value)] = static_cast<uint8_t>(number);
+  return table;
+}
+
+template <typename Value>
+static void add_classes(const std::vector<Value>& values, int64_t channels, const std::vector<uint8_t>& table,
+                        const std::string& path, std::vector<uint8_t>& out) {
+  const auto stride = static_cast<size_t>(channels);
+  for (size_t pixel = 0; pixel < out.size(); ++pixel) {
+    const Value value = values[pixel * stride];
+    for (size_t c = 1; c < stride; ++c)
+      if (values[pixel * stride + c] != value)
+        throw DataError("the mask '" + path +
+                        "' is coloured; a mask must be grey, or a PNG with a palette, its values or the indices into "
+                        "the palette as in mask_values");
+    if (const uint8_t found = table[value]; found != 0) out[pixel] = found;
+  }
+}
+
+static std::string size_text(const Image& image) {
+  return std::to_string(image.height) + " × " + std::to_string(image.width);
+}
+
+Image PictureFiles::decode_mask(const Dataset& dataset, const Sample& sample, const SampleFiles& files) const {
+  Image united;
+  united.channels = 1;
+  for (size_t i = 0; i < sample.masks.size(); ++i) {
+    const std::string& path = sample.masks[i];
+    const Image mask = decode_mask_image(files.masks[i], name_of(own_mask(sample, i)));
+    if (united.height == 0) {
+      united.height = mask.height;
+      united.width = mask.width;
+      united.bytes.assign(static_cast<size_t>(mask.height * mask.width), 0);
+    }
+    if (mask.height != united.height || mask.width != united.width)
+      throw DataError("the masks '" + sample.masks[0] + "' (" + size_text(united) + ") and '" + path + "' (" +
+                      size_text(mask) + ") of '" + sample.path + "' differ in size; make them anew at one size");
+    const std::vector<uint8_t> table = class_table(dataset, mask.bits);
+    if (mask.bits == 8) add_classes(mask.bytes, mask.channels, table, path, united.bytes);
+    if (mask.bits == 16) add_classes(mask.words, mask.channels, table, path, united.bytes);
+  }
+  return united;
+}
+
+std::vector<Image> PictureFiles::raw_masks(const Sample& sample, const SampleFiles& files) const {
+  std::vector<Image> masks;
+  for (size_t i = 0; i < files.masks.size(); ++i)
+    masks.push_back(decode_mask_image(files.masks[i], name_of(own_mask(sample, i))));
+  return masks;
+}
+
+ImageHeader PictureFiles::header(const Sample& sample) const {
+  const ImageHeader picture = header_of(own_picture(sample));
+  for (size_t i = 0; i < sample.masks.size(); ++i) {
+    const ImageHeader mask = header_of(own_mask(sample, i));
+    if (mask.height != picture.height || mask.width != picture.width)
+      throw DataError(sample.path + " is " + std::to_string(picture.height) + "x" + std::to_string(picture.width) +
+                      ", but its mask " + sample.masks[i] + " is " + std::to_string(mask.height) + "x" +
+                      std::to_string(mask.width));
+  }
+  return picture;
+}
+
+std::string PictureFiles::picture_name(const Sample& sample) const { return name_of(own_picture(sample)); }
+
+std::string PictureFiles::manifest_text(const Sample& sample) const {
+  constexpr char kEnd = '\0';
+  std::string text = size_of(own_picture(sample)) + kEnd;
+  for (size_t i = 0; i < sample.masks.size(); ++i) text += sample.masks[i] + kEnd + size_of(own_mask(sample, i)) + kEnd;
+  return text;
+}
+
+// --- files of their own
+
+std::string FileStore::name_of(const StoredFile& file) const {
+  return (fs::path(root_) / file.path).lexically_normal().string();
+}
+
+std::vector<std::byte> FileStore::bytes_of(const StoredFile& file) const { return read_picture_file(name_of(file)); }
+
+// The first bytes of a file tell its header, unless long profiles stand before it.
+ImageHeader FileStore::header_of(const StoredFile& file) const {
+  const std::string path = root_ + "/" + file.path;
+  if (picture_path(path).page > 0) return read_image_header(read_picture_file(path), path);
+  try {
+    return read_image_header(read_file_start(path, 1 << 16), path);
+  } catch (const DataError&) {
+    return read_image_header(read_file(path), path);
+  }
+}
+
+std::string FileStore::size_of(const StoredFile& file) const {
+  std::error_code error;
+  const std::string whole = root_ + "/" + picture_path(file.path).file;
+  const auto bytes = fs::file_size(whole, error);
+  if (error) throw_errno("read the size of", whole, error.value());
+  return std::to_string(bytes);
+}
+
+}  // namespace dtrain

@@ -1,0 +1,221 @@
+#include "dtrain/io/files/file.hpp"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "dtrain/base/error.hpp"
+#include "dtrain/base/memory.hpp"
+#include "dtrain/base/text.hpp"
+
+namespace dtrain {
+
+namespace {
+
+/// A call that a signal interrupted before it did anything is made again.
+template <typename Call>
+auto repeated(const Call& call) {
+  auto result = call();
+  while (result == -EINTR) result = call();
+  return result;
+}
+
+/// A descriptor that is closed whatever happens. For reading: errors of close() tell nothing then.
+class InputDescriptor {
+ public:
+  InputDescriptor(const std::string& path, FileSystem& files) : files_(files), path_(path) {
+    descriptor_ = open_to_read(path, files);  // what it is, size() tells
+    if (descriptor_ == -ENXIO) refuse();
+    if (descriptor_ < 0) throw_errno("open", path, -descriptor_);
+  }
+  ~InputDescriptor() { files_.close(descriptor_); }
+  InputDescriptor(const InputDescriptor&) = delete;
+  InputDescriptor& operator=(const InputDescriptor&) = delete;
+
+  /// Bytes of a regular file; everything else is refused.
+  int64_t size() const {
+    FileSystem::Status status;
+    if (const int failed = files_.status(descriptor_, status); failed < 0) throw_errno("inspect", path_, -failed);
+    if (status.is_folder) throw DataError(path_ + " is a folder where a file is expected");
+    if (!status.is_file) refuse();
+    return status.bytes;
+  }
+
+  /// Fills `out` as far as the file reaches; how many bytes that were.
+  size_t read(std::span<std::byte> out) const {
+    size_t done = 0;
+    while (done < out.size()) {
+      const ssize_t got = repeated([&] { return files_.read(descriptor_, out.subspan(done)); });
+      if (got < 0) throw_errno("read", path_, static_cast<int>(-got));
+      if (got == 0) break;
+      done += static_cast<size_t>(got);
+    }
+    return done;
+  }
+
+  int descriptor() const { return descriptor_; }
+
+ private:
+  [[noreturn]] void refuse() const {
+    throw DataError(path_ + " is a pipe, a socket or a device where a file is expected");
+  }
+
+  FileSystem& files_;
+  const std::string& path_;
+  int descriptor_ = -1;
+};
+
+constexpr int64_t kLargeFile = int64_t{64} << 20;
+
+[[noreturn]] void too_large(const std::string& path, int64_t max_bytes) {
+  throw DataError(path + " is larger than " + with_commas(max_bytes) + " bytes, the most that is read of such a file");
+}
+
+/// Appends the whole file to `out`, a vector of std::byte or a string.
+template <typename Bytes>
+void read_all(const std::string& path, int64_t max_bytes, FileSystem& files, Bytes& out) {
+  const InputDescriptor input(path, files);
+  const int64_t expected = input.size();
+  if (expected > max_bytes) too_large(path, max_bytes);
+  if (expected > kLargeFile) MemoryDraw("reading " + path, "take a smaller file").take(expected);
+  size_t done = 0;
+  // One byte more than expected shows the end in the first read; a file of /proc or one that grows takes more rounds.
+  for (size_t room = static_cast<size_t>(expected) + 1;; room = out.size() + (size_t{1} << 16)) {
+    out.resize(room);
+    done += input.read(std::as_writable_bytes(std::span(out.data() + done, out.size() - done)));
+    if (static_cast<int64_t>(done) > max_bytes) too_large(path, max_bytes);
+    if (done < out.size()) break;
+  }
+  out.resize(done);
+}
+
+std::string folder_of(const std::string& path) {
+  const size_t slash = path.find_last_of('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+bool is_folder(const std::string& path, FileSystem& files) {
+  FileSystem::Status status;
+  return files.status(path, true, status) == 0 && status.is_folder;
+}
+
+}  // namespace
+
+void sync_folder(const std::string& folder, FileSystem& files) {
+  const InputDescriptor input(folder, files);
+  const int failed = files.sync(input.descriptor());
+  if (failed < 0 && failed != -EINVAL && failed != -ENOTSUP) throw_errno("sync folder", folder, -failed);
+}
+
+std::vector<std::byte> read_file(const std::string& path, int64_t max_bytes, FileSystem& files) {
+  std::vector<std::byte> out;
+  read_all(path, max_bytes, files, out);
+  return out;
+}
+
+std::string read_text(const std::string& path, int64_t max_bytes) {
+  std::string out;
+  read_all(path, max_bytes, real_file_system(), out);
+  return out;
+}
+
+std::vector<std::byte> read_file_start(const std::string& path, int64_t bytes) {
+  const InputDescriptor input(path, real_file_system());
+  std::vector<std::byte> out(static_cast<size_t>(std::min(bytes, input.size())));
+  out.resize(input.read(out));
+  return out;
+}
+
+int64_t file_bytes(const std::string& path) { return InputDescriptor(path, real_file_system()).size(); }
+
+AtomicFile::AtomicFile(std::string path, FileSystem& files)
+    : files_(files), path_(std::move(path)), temporary_(path_ + ".tmp") {
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+  const int removed = files_.unlink(temporary_);
+  if (removed < 0 && removed != -ENOENT && removed != -ENOTDIR)
+    throw_errno("remove the left-over", temporary_, -removed);
+  descriptor_ = repeated([&] { return files_.open(temporary_, kFlags, 0640); });
+  if (descriptor_ < 0) throw_errno("create", temporary_, -descriptor_);
+}
+
+AtomicFile::~AtomicFile() { discard(); }
+
+void AtomicFile::write(std::span<const std::byte> bytes) {
+  check(descriptor_ >= 0, "an AtomicFile is written before it is committed or has failed");
+  while (!bytes.empty()) {
+    const ssize_t done = repeated([&] { return files_.write(descriptor_, bytes); });
+    if (done <= 0) give_up("write", done < 0 ? static_cast<int>(-done) : EIO);
+    bytes = bytes.subspan(static_cast<size_t>(done));
+  }
+}
+
+void AtomicFile::write(const std::string& text) { write(std::as_bytes(std::span(text.data(), text.size()))); }
+
+void AtomicFile::commit() {
+  check(descriptor_ >= 0, "an AtomicFile is committed once, and not after it has failed");
+  if (const int failed = files_.sync(descriptor_); failed < 0) give_up("sync", -failed);
+  if (!temporary_is_ours()) {
+    files_.close(std::exchange(descriptor_, -1));
+    throw IoError("cannot publish " + path_ + ": another process is writing it too; give each run its own folder");
+  }
+  if (const int failed = files_.close(std::exchange(descriptor_, -1)); failed < 0 && failed != -EINTR) {
+    files_.unlink(temporary_);
+    throw_errno("close", path_, -failed);
+  }
+  if (const int failed = files_.rename(temporary_, path_); failed < 0) {
+    files_.unlink(temporary_);
+    throw_errno("publish", path_, -failed);
+  }
+  sync_folder(folder_of(path_), files_);
+}
+
+void AtomicFile::give_up(const std::string& doing, int error_number) {
+  discard();
+  throw_errno(doing, path_, error_number);
+}
+
+void AtomicFile::discard() {
+  if (descriptor_ < 0) return;
+  if (temporary_is_ours()) files_.unlink(temporary_);
+  files_.close(std::exchange(descriptor_, -1));
+}
+
+/// False when another process has replaced the temporary file by its own: renaming it would publish a torn file.
+bool AtomicFile::temporary_is_ours() const {
+  FileSystem::Status opened;
+  FileSystem::Status named;
+  return files_.status(descriptor_, opened) == 0 && files_.status(temporary_, false, named) == 0 &&
+         opened.device == named.device && opened.inode == named.inode;
+}
+
+void write_file_atomically(const std::string& path, const std::string& text, FileSystem& files) {
+  AtomicFile file(path, files);
+  file.write(text);
+  file.commit();
+}
+
+void make_folders(const std::string& path, FileSystem& files) {
+  std::string whole = path;
+  while (whole.size() > 1 && whole.ends_with('/')) whole.pop_back();
+  for (size_t end = 0; end != std::string::npos;) {
+    end = whole.find('/', end + 1);
+    const std::string folder = whole.substr(0, end);
+    if (folder.empty() || folder.ends_with('/')) continue;
+    const bool there = is_folder(folder, files);
+    // Another process may make it between the look and the attempt.
+    if (!there)
+      if (const int failed = files.make_folder(folder, 0750);
+          failed < 0 && !(failed == -EEXIST && is_folder(folder, files)))
+        throw_errno("make folder", folder, -failed);
+    if (there && end != std::string::npos) continue;
+    try {  // the last one even if it was there: who made it may have been killed before this
+      sync_folder(folder_of(folder), files);
+    } catch (const PermissionError&) {
+    }
+  }
+}
+
+}  // namespace dtrain

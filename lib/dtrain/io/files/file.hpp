@@ -1,0 +1,72 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "dtrain/io/files/file_system.hpp"
+
+namespace dtrain {
+
+// `files`, wherever it stands, must outlive the call or the object that it is given to.
+
+/// The whole file. Throws like throw_errno ("cannot open PATH: …"), DataError if it is larger than `max_bytes` or no
+/// regular file: nothing waits for what a pipe or a device may give.
+std::vector<std::byte> read_file(const std::string& path, int64_t max_bytes = int64_t{1} << 40,
+                                 FileSystem& files = real_file_system());
+
+/// The same as text.
+std::string read_text(const std::string& path, int64_t max_bytes = int64_t{1} << 32);
+
+/// The first `bytes` bytes, fewer if the file is shorter. Throws as read_file().
+std::vector<std::byte> read_file_start(const std::string& path, int64_t bytes);
+
+/// Size of a regular file in bytes. Throws like throw_errno, DataError for anything else.
+int64_t file_bytes(const std::string& path);
+
+/// Writes a file that exists whole or not at all: PATH.tmp → write(2) → fsync → close → rename → fsync of the folder.
+/// Whatever fails before the rename, an older file of that name stays as it was and the temporary one is removed. An
+/// error of the last step alone (fsync of the folder) leaves the new file, whole, in place of the old one.
+/// Mode 0640 less the umask. A link at PATH is replaced, not followed; a PATH.tmp left by a killed process is removed.
+///
+/// A failed write or fsync is final: the kernel may have dropped the data, and asking again may succeed without it
+/// (PostgreSQL's "fsyncgate", 2018). The object is spent then; the caller begins a new one.
+class AtomicFile {
+ public:
+  explicit AtomicFile(std::string path, FileSystem& files = real_file_system());  ///< throws like throw_errno
+  ~AtomicFile();  ///< removes the temporary file unless committed
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  /// All of the bytes: short writes and EINTR are carried on. Throws like throw_errno ("cannot write PATH: …").
+  void write(std::span<const std::byte> bytes);
+  void write(const std::string& text);
+  /// Publishes the file. After it returns the file survives a power cut. Throws like throw_errno, IoError if another
+  /// process has begun to write the same file.
+  void commit();
+
+ private:
+  [[noreturn]] void give_up(const std::string& doing, int error_number);
+  void discard();
+  bool temporary_is_ours() const;
+
+  FileSystem& files_;
+  std::string path_;
+  std::string temporary_;
+  int descriptor_ = -1;
+};
+
+/// AtomicFile in one call.
+void write_file_atomically(const std::string& path, const std::string& text, FileSystem& files = real_file_system());
+
+/// Makes what was renamed or made in `folder` survive a power cut. Some network file systems cannot do it and say
+/// EINVAL: they order such operations themselves. Throws like throw_errno.
+void sync_folder(const std::string& folder, FileSystem& files = real_file_system());
+
+/// Makes the folder and its parents, mode 0750 less the umask; those that are there already stay as they are. After it
+/// returns the folder survives a power cut: its parent and the parents of what was made are synced (one that may not be
+/// opened, mode -wx, is left to itself). Throws like throw_errno.
+void make_folders(const std::string& path, FileSystem& files = real_file_system());
+
+}  // namespace dtrain

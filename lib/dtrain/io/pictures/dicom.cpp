@@ -1,0 +1,94 @@
+#include <dlfcn.h>
+
+#include <array>
+#include <memory>
+#include <new>
+#include <string_view>
+
+#include "dtrain/base/error.hpp"
+#include "dtrain/base/module_file.hpp"
+#include "dtrain/io/pictures/codecs.hpp"
+#include "dtrain/io/pictures/dicom_module.hpp"
+
+namespace dtrain {
+
+namespace {
+
+/// The module, or why there is none.
+struct Loaded {
+  const DicomModule* module = nullptr;
+  std::string why;
+  int code = exit_code::kBadData;  ///< without it a DICOM file is one that this program does not read
+};
+
+Loaded loaded_module() {
+  if (module_path(kDicomModuleFile).empty())
+    return {nullptr, std::string(kDicomModuleFile) +
+                         ", which reads such, is not in lib/ of the program's folder: it is built where DCMTK is "
+                         "installed"};
+  try {
+    void* handle = load_module(kDicomModuleFile, DTRAIN_DICOM_STAMP);
+    const auto* module = static_cast<const DicomModule*>(dlsym(handle, kDicomModuleEntry));
+    check(module != nullptr, "the DICOM module is what its stamp says");
+    return {module, ""};
+  } catch (const Error& error) {
+    return {nullptr, error.what(), error.code()};
+  }
+}
+
+/// Loaded at the first DICOM file, for the life of the process.
+const Loaded& loaded() {
+  static const Loaded result = loaded_module();
+  return result;
+}
+
+class OpenDicom {
+ public:
+  OpenDicom(std::span<const std::byte> bytes, const std::string& name, const ImageLimits& limits)
+      : name_(name), file_(nullptr, nullptr) {
+    if (loaded().module == nullptr) {
+      const std::string sentence = name + " is a DICOM file, and " + loaded().why;
+      if (loaded().code == exit_code::kBadData) throw DataError(sentence);
+      throw Error(loaded().code, sentence);  // no fault of the file, which nothing may take the place of
+    }
+    DicomHeader header{};
+    file_ = {module().open(bytes.data(), bytes.size(), &header, why_.data(), why_.size()), module().close};
+    if (file_ == nullptr) refuse();
+    header_ = {header.height, header.width, header.channels, static_cast<int>(header.bits)};
+    check_pixels(header_, name, limits);
+  }
+
+  const ImageHeader& header() const { return header_; }
+
+  Image decode() {
+    Image image = allocate_image(header_);
+    void* samples = header_.bits == 16 ? static_cast<void*>(image.words.data()) : image.bytes.data();
+    const size_t size = image.words.size() * sizeof(uint16_t) + image.bytes.size();
+    if (!module().decode(file_.get(), samples, size, why_.data(), why_.size())) refuse();
+    return image;
+  }
+
+ private:
+  static const DicomModule& module() { return *loaded().module; }
+  [[noreturn]] void refuse() const {
+    if (std::string_view(why_.data()) == kDicomOutOfMemory) throw std::bad_alloc();
+    throw DataError(name_ + ": DICOM: " + why_.data());
+  }
+
+  const std::string& name_;
+  std::array<char, 512> why_{};
+  std::unique_ptr<DicomFile, void (*)(DicomFile*)> file_;
+  ImageHeader header_;
+};
+
+}  // namespace
+
+ImageHeader read_dicom_header(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits) {
+  return OpenDicom(file, name, limits).header();
+}
+
+Image decode_dicom(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits) {
+  return OpenDicom(file, name, limits).decode();
+}
+
+}  // namespace dtrain

@@ -1,0 +1,362 @@
+#include "dtrain/io/pictures/tiff_pages.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <set>
+
+#include "dtrain/base/error.hpp"
+#include "dtrain/base/text.hpp"
+#include "dtrain/io/files/file.hpp"
+#include "dtrain/io/files/file_system.hpp"
+
+namespace dtrain {
+
+namespace {
+
+constexpr size_t kMostPages = 65'535;
+constexpr uint64_t kMostValues = uint64_t{16} << 20;     // bytes of all lists of a page: two million strips
+constexpr uint64_t kMostPixelBytes = uint64_t{2} << 30;  // more than ImageLimits permits of pixels, uncompressed
+
+enum Tag : uint16_t {
+  kNewSubfileType = 254,
+  kStripOffsets = 273,
+  kStripBytes = 279,
+  kTileOffsets = 324,
+  kTileBytes = 325,
+};
+
+/// What pixels depend on; the rest (descriptions, profiles, private data) does not go with a page.
+constexpr uint16_t kPixelTags[] = {256,          257,         258, 259, 262, 266, kStripOffsets, 274, 277,
+                                   278,          kStripBytes, 284, 292, 293, 317, 320,           322, 323,
+                                   kTileOffsets, kTileBytes,  338, 339, 347, 529, 530,           531, 532};
+
+/// Bytes of a file, wherever they are.
+class Source {
+ public:
+  virtual ~Source() = default;
+  virtual uint64_t size() const = 0;
+  /// Fills `out` from `offset`; false where the file does not reach.
+  virtual bool read(uint64_t offset, std::span<std::byte> out) const = 0;
+};
+
+class MemorySource : public Source {
+ public:
+  explicit MemorySource(std::span<const std::byte> bytes) : bytes_(bytes) {}
+  uint64_t size() const override { return bytes_.size(); }
+  bool read(uint64_t offset, std::span<std::byte> out) const override {
+    if (offset > bytes_.size() || bytes_.size() - offset < out.size()) return false;
+    std::memcpy(out.data(), bytes_.data() + offset, out.size());
+    return true;
+  }
+
+ private:
+  std::span<const std::byte> bytes_;
+};
+
+class DiskSource : public Source {
+ public:
+  explicit DiskSource(const std::string& path) : path_(path) {
+    size_ = static_cast<uint64_t>(file_bytes(path));
+    descriptor_ = open_to_read(path, real_file_system());
+    if (descriptor_ < 0) throw_errno("open", path, -descriptor_);
+  }
+  ~DiskSource() override { ::close(descriptor_); }
+  DiskSource(const DiskSource&) = delete;
+  DiskSource& operator=(const DiskSource&) = delete;
+
+  uint64_t size() const override { return size_; }
+  bool read(uint64_t offset, std::span<std::byte> out) const override {
+    if (offset > size_ || size_ - offset < out.size()) return false;
+    while (!out.empty()) {
+      const ssize_t got = ::pread(descriptor_, out.data(), out.size(), static_cast<off_t>(offset));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) throw_errno("read", path_, errno);
+      if (got == 0) return false;  // it has become shorter
+      out = out.subspan(static_cast<size_t>(got));
+      offset += static_cast<uint64_t>(got);
+    }
+    return true;
+  }
+
+  /// Which bytes these are: another file, or another version of it, has other numbers.
+  using Identity = std::array<int64_t, 5>;
+  Identity identity() const {
+    struct stat found {};
+    if (::fstat(descriptor_, &found) != 0) throw_errno("inspect", path_, errno);
+    return {static_cast<int64_t>(found.st_dev), static_cast<int64_t>(found.st_ino), found.st_size, found.st_mtim.tv_sec,
+            found.st_mtim.tv_nsec};
+  }
+
+ private:
+  std::string path_;
+  uint64_t size_ = 0;
+  int descriptor_ = -1;
+};
+
+struct Entry {
+  uint16_t tag = 0;
+  uint16_t type = 0;
+  uint64_t count = 0;
+  std::vector<std::byte> values;  // as stored; empty where they were not asked for
+};
+
+struct Directory {
+  std::vector<Entry> entries;
+  uint64_t next = 0;
+
+  const Entry* find(uint16_t tag) const {
+    for (const Entry& entry : entries)
+      if (entry.tag == tag) return &entry;
+    return nullptr;
+  }
+};
+
+uint64_t bytes_of_type(uint16_t type) {
+  constexpr uint8_t kBytes[] = {0, 1, 1, 2, 4, 8, 1, 1, 2, 4, 8, 4, 8, 4, 0, 0, 8, 8, 8};
+  return type < std::size(kBytes) ? kBytes[type] : 0;
+}
+
+/// Reads directories, classic and BigTIFF, in either byte order.
+class Tiff {
+ public:
+  Tiff(const Source& source, const std::string& name) : source_(source), name_(name) {
+    std::byte start[16];
+    take(0, {start, 8});
+    little_ = start[0] == std::byte{'I'};
+    big_ = number({start + 2, 2}) == 43;
+    if (big_) take(0, start);
+    first_ = big_ ? number({start + 8, 8}) : number({start + 4, 4});
+  }
+
+  static bool begins(const Source& source) {
+    std::byte start[4];
+    if (!source.read(0, start)) return false;
+    const std::string_view text(reinterpret_cast<const char*>(start), 4);
+    using namespace std::string_view_literals;
+    return text == "II*\0"sv || text == "MM\0*"sv || text == "II+\0"sv || text == "MM\0+"sv;
+  }
+
+  std::vector<uint64_t> pages() const {
+    std::vector<uint64_t> pages;
+    std::set<uint64_t> seen;
+    for (uint64_t at = first_; at != 0;) {
+      if (!seen.insert(at).second) refuse("its chain of pages leads back to itself");
+      if (seen.size() > kMostPages) refuse("it has more than " + with_commas(kMostPages) + " pages");
+      const Directory directory = read_directory(at, {});
+      if (!beside_a_page(directory)) pages.push_back(at);
+      at = directory.next;
+    }
+    if (pages.empty() && first_ == 0) refuse("it holds no page");
+    if (pages.empty()) pages.push_back(first_);
+    return pages;
+  }
+
+  /// A TIFF file of the page whose directory lies at `offset`.
+  std::vector<std::byte> page_alone(uint64_t offset) const {
+    Directory directory = read_directory(offset, kPixelTags);
+    std::erase_if(directory.entries, [](const Entry& entry) { return entry.values.empty(); });
+    const bool tiles = directory.find(kTileOffsets) != nullptr;
+    const Entry* offsets = directory.find(tiles ? kTileOffsets : kStripOffsets);
+    const Entry* lengths = directory.find(tiles ? kTileBytes : kStripBytes);
+    if (offsets == nullptr || lengths == nullptr || offsets->count != lengths->count)
+      refuse("it does not tell where its pixels lie (old-style JPEG is not read from stacks)");
+    const std::vector<uint64_t> from = numbers(*offsets);
+    const std::vector<uint64_t> bytes = numbers(*lengths);
+    uint64_t sum = 0;
+    for (const uint64_t length : bytes) {
+      if (length > source_.size() - std::min(sum, source_.size())) refuse("its pixels do not lie in the file");
+      sum += length;
+      if (sum > kMostPixelBytes) refuse("a page of more than 2 GiB");
+    }
+    return assemble(directory, tiles ? kTileOffsets : kStripOffsets, from, bytes);
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& why) const { throw DataError(name_ + " is a damaged TIFF: " + why); }
+
+  void take(uint64_t offset, std::span<std::byte> out) const {
+    if (!source_.read(offset, out)) refuse("it ends too early");
+  }
+
+  uint64_t number(std::span<const std::byte> bytes) const {
+    uint64_t value = 0;
+    for (size_t i = 0; i < bytes.size(); ++i)
+      value = value << 8 | std::to_integer<uint64_t>(bytes[little_ ? bytes.size() - 1 - i : i]);
+    return value;
+  }
+
+  void put(uint64_t value, size_t bytes, std::byte* out) const {
+    for (size_t i = 0; i < bytes; ++i) out[little_ ? i : bytes - 1 - i] = static_cast<std::byte>(value >> 8 * i);
+  }
+
+  size_t entry_bytes() const { return big_ ? 20 : 12; }
+  size_t word() const { return big_ ? 8 : 4; }
+
+  /// The values of `wanted` entries, and of NewSubfileType.
+  Directory read_directory(uint64_t at, std::span<const uint16_t> wanted) const {
+    std::byte head[8];
+    const size_t head_bytes = big_ ? 8 : 2;
+    take(at, {head, head_bytes});
+    const uint64_t count = number({head, head_bytes});
+    if (count > 4096) refuse("a directory of " + with_commas(static_cast<int64_t>(count)) + " entries");
+    std::vector<std::byte> table(count * entry_bytes() + word());
+    take(at + head_bytes, table);
+    Directory directory;
+    uint64_t held = 0;
+    for (uint64_t i = 0; i < count; ++i) {
+      const std::byte* raw = table.data() + i * entry_bytes();
+      Entry entry;
+      entry.tag = static_cast<uint16_t>(number({raw, 2}));
+      if (entry.tag != kNewSubfileType && std::ranges::count(wanted, entry.tag) == 0) continue;
+      if (directory.find(entry.tag) != nullptr) continue;  // the first one counts
+      entry.type = static_cast<uint16_t>(number({raw + 2, 2}));
+      entry.count = number({raw + 4, word()});
+      if (entry.tag == kNewSubfileType && entry.count != 1) continue;
+      read_values(raw + 4 + word(), entry, held);
+      directory.entries.push_back(std::move(entry));
+    }
+    directory.next = number({table.data() + count * entry_bytes(), word()});
+    return directory;
+  }
+
+  void read_values(const std::byte* place, Entry& entry, uint64_t& held) const {
+    const uint64_t unit = bytes_of_type(entry.type);
+    if (unit == 0) return;
+    if (entry.count > source_.size() / unit) refuse("a list of values is longer than the file");
+    if (entry.count * unit > kMostValues - held) refuse("its lists of values have more than 16 MiB");
+    held += entry.count * unit;
+    entry.values.resize(entry.count * unit);
+    if (entry.values.size() <= word()) {
+      std::copy_n(place, entry.values.size(), entry.values.begin());
+    } else {
+      take(number({place, word()}), entry.values);
+    }
+  }
+
+  std::vector<uint64_t> numbers(const Entry& entry) const {
+    const size_t unit = bytes_of_type(entry.type);
+    std::vector<uint64_t> values;
+    for (size_t at = 0; at < entry.values.size(); at += unit)
+      values.push_back(number({entry.values.data() + at, unit}));
+    return values;
+  }
+
+  static bool beside_a_page(const Directory& directory) {
+    const Entry* type = directory.find(kNewSubfileType);
+    if (type == nullptr || type->values.empty()) return false;
+    constexpr std::byte kPreviewOrMask{1 | 4};  // in the last byte, or the first: the others are 0
+    return ((type->values.front() | type->values.back()) & kPreviewOrMask) != std::byte{0};
+  }
+
+  /// Header, directory, long values, pixels. The places of the pixels become `word` sized numbers.
+  std::vector<std::byte> assemble(Directory& directory, uint16_t place_tag, const std::vector<uint64_t>& from,
+                                  const std::vector<uint64_t>& bytes) const {
+    Entry& places = *std::find_if(directory.entries.begin(), directory.entries.end(),
+                                  [&](const Entry& entry) { return entry.tag == place_tag; });
+    places.type = big_ ? 16 : 4;
+    places.values.resize(from.size() * word());
+    const size_t header = big_ ? 16 : 8;
+    const size_t head_bytes = big_ ? 8 : 2;
+    size_t values_at = header + head_bytes + directory.entries.size() * entry_bytes() + word();
+    size_t pixels_at = values_at;
+    for (const Entry& entry : directory.entries)
+      if (entry.values.size() > word()) pixels_at += entry.values.size() + entry.values.size() % 2;
+    size_t size = pixels_at;
+    for (size_t i = 0; i < from.size(); ++i) {
+      put(size, word(), places.values.data() + i * word());
+      size += bytes[i];
+    }
+    if (!big_ && size > UINT32_MAX) refuse("a page of more than 4 GB");
+    std::vector<std::byte> out(size);
+    take(0, {out.data(), header});
+    put(header, word(), out.data() + (big_ ? 8 : 4));
+    put(directory.entries.size(), head_bytes, out.data() + header);
+    std::byte* slot = out.data() + header + head_bytes;
+    for (const Entry& entry : directory.entries) {
+      put(entry.tag, 2, slot);
+      put(entry.type, 2, slot + 2);
+      put(entry.count, word(), slot + 4);
+      std::byte* target = slot + 4 + word();
+      if (entry.values.size() > word()) {
+        put(values_at, word(), target);
+        target = out.data() + values_at;
+        values_at += entry.values.size() + entry.values.size() % 2;
+      }
+      std::copy(entry.values.begin(), entry.values.end(), target);
+      slot += entry_bytes();
+    }
+    for (size_t i = 0; i < from.size(); ++i) {
+      take(from[i], {out.data() + pixels_at, bytes[i]});
+      pixels_at += bytes[i];
+    }
+    return out;
+  }
+
+  const Source& source_;
+  const std::string& name_;
+  bool little_ = true;
+  bool big_ = false;
+  uint64_t first_ = 0;
+};
+
+/// The pages of the stack that this thread has read from last are kept: whoever reads a stack page by page would walk
+/// over all directories before each page, which for some ten thousand pages takes an hour. Half a megabyte at most.
+const std::vector<uint64_t>& pages_once(const Tiff& tiff, const DiskSource& source) {
+  struct Walked {
+    DiskSource::Identity identity{};
+    std::vector<uint64_t> pages;
+  };
+  thread_local Walked last;
+  const DiskSource::Identity identity = source.identity();
+  if (last.pages.empty() || last.identity != identity) last = {identity, tiff.pages()};
+  return last.pages;
+}
+
+}  // namespace
+
+PicturePath picture_path(const std::string& path) {
+  const size_t mark = path.rfind('#');
+  if (mark == std::string::npos) return {path, 0};
+  const std::string file = lower_case(path.substr(0, mark));
+  int64_t page = 0;
+  const char* const end = path.data() + path.size();
+  const auto [stopped, error] = std::from_chars(path.data() + mark + 1, end, page);
+  const bool paged = error == std::errc() && stopped == end && page > 0 && path[mark + 1] != '0';
+  if (!paged || !(file.ends_with(".tif") || file.ends_with(".tiff"))) return {path, 0};
+  return {path.substr(0, mark), page};
+}
+
+int64_t count_tiff_pages(const std::string& path) {
+  const DiskSource source(path);
+  if (!Tiff::begins(source)) return 1;
+  try {
+    return static_cast<int64_t>(Tiff(source, path).pages().size());
+  } catch (const DataError&) {
+    return 1;
+  }
+}
+
+std::vector<uint64_t> tiff_pages(std::span<const std::byte> file, const std::string& name) {
+  return Tiff(MemorySource(file), name).pages();
+}
+
+std::vector<std::byte> read_picture_file(const std::string& path) {
+  const PicturePath place = picture_path(path);
+  if (place.page == 0) return read_file(path, static_cast<int64_t>(kMostPixelBytes));
+  const DiskSource source(place.file);
+  if (!Tiff::begins(source)) throw DataError(path + ": " + place.file + " is no TIFF file");
+  const Tiff tiff(source, path);
+  const std::vector<uint64_t>& pages = pages_once(tiff, source);
+  if (place.page > static_cast<int64_t>(pages.size()))
+    throw DataError(path + ": the file has " + count_of(static_cast<int64_t>(pages.size()), "page"));
+  return tiff.page_alone(pages[static_cast<size_t>(place.page - 1)]);
+}
+
+}  // namespace dtrain

@@ -1,0 +1,70 @@
+#include <ATen/ATen.h>
+
+#include <cmath>
+
+#include "dtrain/base/error.hpp"
+#include "dtrain/model/loss.hpp"
+
+namespace dtrain {
+
+namespace {
+
+// One factor per output, shaped to meet the logits [n, K] or [n, K, H, W]; nothing when there are none.
+std::optional<at::Tensor> broadcast_weight(const at::Tensor& factors, const at::Tensor& logits) {
+  if (!factors.defined()) return std::nullopt;
+  if (factors.numel() != logits.size(1))
+    throw ConfigError("loss.pos_weight has " + std::to_string(factors.numel()) + " factors, and the network has " +
+                      std::to_string(logits.size(1)) + " outputs; give one factor per output");
+  std::vector<int64_t> shape(static_cast<size_t>(logits.dim() - 1), 1);
+  shape[0] = logits.size(1);
+  return factors.to(logits.scalar_type()).view(shape);
+}
+
+at::Tensor bce_per_sample(const LossTerms& terms, const at::Tensor& logits, const at::Tensor& targets) {
+  check(targets.sizes() == logits.sizes(), "targets have the shape of the logits");
+  at::Tensor labels = targets.to(logits.scalar_type());
+  at::Tensor unknown;
+  if (terms.task == Task::multilabel) {
+    unknown = labels.isnan();
+    labels = labels.masked_fill(unknown, 0);
+  }
+  at::Tensor parts = at::binary_cross_entropy_with_logits(
+      logits, labels, {}, broadcast_weight(terms.pos_weight, logits), at::Reduction::None);
+  if (unknown.defined()) parts = parts.masked_fill(unknown, 0);
+  return parts.flatten(1).mean(1);
+}
+
+double bce_of_frequencies(const LossTerms& terms, const LabelCounts& known, const LabelCounts& judged) {
+  const size_t outputs = known.positive.size();
+  double loss = 0;
+  for (size_t k = 0; k < outputs; ++k) {
+    const double weight = terms.pos_weight.defined() ? terms.pos_weight[static_cast<int64_t>(k)].item<double>() : 1;
+    const double answer = cautious_share(weight * known.positive[k], known.negative[k], known.samples);
+    loss -= (weight * judged.positive[k] * std::log(answer) + judged.negative[k] * std::log(1 - answer)) /
+            (judged.samples * static_cast<double>(outputs));
+  }
+  return loss;
+}
+
+}  // namespace
+
+/// multilabel    logits [n, K], targets float [n, K] of 0, 1 or NaN (unknown: no loss, no gradient): binary
+///               cross-entropy with logits, mean over the K outputs (unknown ones count as 0).
+/// segmentation  logits [n, K, H, W], targets float [n, K, H, W] of 0 and 1: the same, mean over K, H, W.
+extern const LossKind kBce = {
+    .name = "bce",
+    .long_name = "binary cross-entropy with logits",
+    .doc =
+        [] {
+          return "bce of a picture is the mean over all outputs, for " + per_pixel_networks() +
+                 " over all pixels too; an unknown label adds 0 to it and no gradient.";
+        },
+    .tasks = {Task::multilabel, Task::segmentation},
+    .keys = {"pos_weight"},
+    .also_called = {"bce_with_logits"},
+    .per_sample = bce_per_sample,
+    .probabilities = [](const at::Tensor& logits) { return logits.sigmoid(); },
+    .of_frequencies = bce_of_frequencies,
+};
+
+}  // namespace dtrain

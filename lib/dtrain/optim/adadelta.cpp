@@ -1,0 +1,21 @@
+#include "dtrain/optim/options.hpp"
+
+namespace dtrain {
+
+/// Zeiler, "ADADELTA: an adaptive learning rate method", 2012, as torch.optim.Adadelta.
+extern const OptimizerKind kAdadelta = {
+    .name = "adadelta",
+    .keys = {"eps", "rho"},
+    .eps = 1e-6,
+    .plan = [](const OptimizerOptions&) -> UpdatePlan {
+      return {UpdateRule::adadelta, {"square_avg", "acc_delta"}};
+    },
+    .factors = [](const OptimizerOptions& o, double rate, int64_t) -> UpdateFactors {
+      return {.rate = static_cast<float>(rate),
+              .square_keep = static_cast<float>(o.rho),
+              .square_in = static_cast<float>(1 - o.rho),
+              .eps = static_cast<float>(o.eps)};
+    },
+};
+
+}  // namespace dtrain

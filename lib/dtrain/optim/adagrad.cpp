@@ -1,0 +1,18 @@
+#include "dtrain/optim/options.hpp"
+
+namespace dtrain {
+
+/// Duchi, Hazan and Singer, "Adaptive subgradient methods", JMLR 2011, as torch.optim.Adagrad.
+extern const OptimizerKind kAdagrad = {
+    .name = "adagrad",
+    .keys = {"eps"},
+    .eps = 1e-10,
+    .plan = [](const OptimizerOptions&) -> UpdatePlan {
+      return {UpdateRule::adagrad, {"sum"}};
+    },
+    .factors = [](const OptimizerOptions& o, double rate, int64_t) -> UpdateFactors {
+      return {.rate = static_cast<float>(rate), .eps = static_cast<float>(o.eps)};
+    },
+};
+
+}  // namespace dtrain

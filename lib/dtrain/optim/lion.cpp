@@ -1,0 +1,22 @@
+#include "dtrain/optim/options.hpp"
+
+namespace dtrain {
+
+/// Chen et al., "Symbolic discovery of optimization algorithms", NeurIPS 2023, as their own code. Each weight moves by
+/// the whole rate, so the paper advises a rate 3 to 10 times smaller than is usual, and a weight decay as much larger.
+extern const OptimizerKind kLion = {
+    .name = "lion",
+    .keys = {"betas"},
+    .beta2 = 0.99,
+    .decoupled_decay = true,
+    .plan = [](const OptimizerOptions&) -> UpdatePlan {
+      return {UpdateRule::lion, {"exp_avg"}};
+    },
+    .factors = [](const OptimizerOptions& o, double rate, int64_t) -> UpdateFactors {
+      return {.rate = static_cast<float>(rate),
+              .mean_in = static_cast<float>(1 - o.beta2),
+              .direction_in = static_cast<float>(1 - o.beta1)};
+    },
+};
+
+}  // namespace dtrain

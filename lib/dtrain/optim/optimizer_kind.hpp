@@ -1,0 +1,38 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "dtrain/base/rows.hpp"
+#include "dtrain/device/update_rules.hpp"
+
+namespace dtrain {
+
+struct OptimizerOptions;
+
+/// What an optimizer does to each element, and what it remembers of it.
+struct UpdatePlan {
+  UpdateRule rule;                       ///< its formula, for CPU and GPU alike (device/update_rules.hpp)
+  std::vector<std::string> states = {};  ///< PyTorch's names of UpdateSlices::first and second, as far as it uses them
+};
+
+/// An optimizer as the rest of the program knows it. Its file defines one, optimizers.cpp lists them, and
+/// configuration, checks, documentation and checkpoints follow.
+struct OptimizerKind {
+  std::string name;                    ///< as optimizer.name has it
+  std::vector<std::string> keys = {};  ///< of optimizer.*, beside those that every optimizer has
+  double eps = 1e-8;                   ///< default of optimizer.eps, where it is one of the keys
+  double beta2 = 0.999;                ///< default of the second of optimizer.betas, where they are one of the keys
+  bool decoupled_decay = false;        ///< weight decay shrinks the weights; else it is added to the gradient
+  UpdatePlan (*plan)(const OptimizerOptions& options) = nullptr;
+  /// The factors of update number `updates`, the first being 1, but for scale, decay and keep, which Optimizer sets.
+  UpdateFactors (*factors)(const OptimizerOptions& options, double learning_rate, int64_t updates) = nullptr;
+};
+
+/// All of them, in the order in which they are offered.
+const RowList<OptimizerKind>& optimizers();
+const OptimizerKind& default_optimizer();
+/// Never null: throws InternalError where no optimizer has that name.
+inline const OptimizerKind* optimizer_kind(const std::string& name) { return row_named(optimizers(), name); }
+
+}  // namespace dtrain

@@ -1,0 +1,18 @@
+#include "dtrain/optim/options.hpp"
+
+namespace dtrain {
+
+/// Stochastic gradient descent, with momentum where it is above 0, as torch.optim.SGD.
+extern const OptimizerKind kSgd = {
+    .name = "sgd",
+    .keys = {"momentum", "nesterov"},
+    .plan = [](const OptimizerOptions& o) -> UpdatePlan {
+      if (o.momentum == 0) return {UpdateRule::sgd};
+      return {o.nesterov ? UpdateRule::nesterov : UpdateRule::momentum, {"momentum_buffer"}};
+    },
+    .factors = [](const OptimizerOptions& o, double rate, int64_t) -> UpdateFactors {
+      return {.rate = static_cast<float>(rate), .momentum = static_cast<float>(o.momentum)};
+    },
+};
+
+}  // namespace dtrain
