@@ -242,8 +242,7 @@ class Description {
         .effective_when(any, when_any, any_by);
     add("data.split.fold", fold_codec(s.fold, s.folds),
         "`K of N`: all but the test part is cut into N folds, of which the K-th validates and the others train; "
-        "instead "
-        "of `data.split.valid`.")
+        "instead of `data.split.valid`.")
         .only(open && (!told || s.folds > 0), when, parts("valid"));
     add("data.split.stratify", flag_codec(s.stratify),
         "Parts and folds of the exact size, with the same share of every class or label. Otherwise who belongs where "
@@ -251,6 +250,11 @@ class Description {
         .only(dealt && s.by != SplitOptions::By::order, when_dealt + ", and `data.split.by` is not order", seed_by)
         .effective_when(any && from_files, when_any + ", and " + when_not_generated() + ", whose shares are exact",
                         {"data.split.valid", "data.split.test", "data.split.fold", "data.format"});
+    split_parts(from_files);
+  }
+
+  void split_parts(bool from_files) {
+    SplitOptions& s = e_.data.split;
     for (const char* part : {"train", "valid", "test"})
       add(std::string("data.split.files.") + part, part_path_codec(s.files, part, PathRule::under_root),
           std::string("List file of the ") + part + " part, one path or base name a line; under `data.root`.")

@@ -1,8 +1,6 @@
 #include <tiffio.h>
 
 #include <algorithm>
-#include <array>
-#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -10,6 +8,7 @@
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/io/pictures/codecs.hpp"
+#include "dtrain/io/pictures/tiff_form.hpp"
 #include "dtrain/io/pictures/tiff_input.hpp"
 #include "dtrain/io/pictures/tiff_pages.hpp"
 
@@ -17,146 +16,8 @@ namespace dtrain {
 
 namespace {
 
-[[noreturn]] void refuse(const std::string& name, const std::string& why) {
-  throw DataError(name + " is a damaged TIFF: " + why);
-}
-
-[[noreturn]] void refuse(const TiffInput& input, const std::string& name) {
-  refuse(name, input.error.empty() ? "the file ends too early" : input.error);
-}
-
-[[noreturn]] void refuse_kind(const std::string& name, const std::string& kind) {
-  throw DataError(name + " is a TIFF " + kind +
-                  "; grey, RGB, YCbCr and palette of 1, 2, 4, 8 and 16 bits are read: convert it first");
-}
-
-/// What the directory says, as far as pixels depend on it.
-struct TiffForm {
-  int64_t height = 0;
-  int64_t width = 0;
-  uint16_t bits = 1;
-  uint16_t samples = 1;  // per pixel as stored
-  uint16_t photometric = 0;
-  uint16_t compression = COMPRESSION_NONE;
-  uint16_t planar = PLANARCONFIG_CONTIG;
-  uint16_t orientation = ORIENTATION_TOPLEFT;
-  bool premultiplied = false;  // the colours, by an alpha that follows them
-  bool by_library = false;     // libtiff itself turns it to RGB: YCbCr that is no JPEG of today
-
-  int64_t colours() const { return photometric == PHOTOMETRIC_RGB || photometric == PHOTOMETRIC_YCBCR ? 3 : 1; }
-  /// Samples of a pixel that are needed, the first ones.
-  int64_t kept() const { return colours() + (premultiplied ? 1 : 0); }
-  bool turned() const { return orientation >= ORIENTATION_LEFTTOP; }  // rows and columns change places
-
-  ImageHeader header() const {
-    ImageHeader header{height, width, colours(), bits == 16 ? 16 : 8};
-    if (photometric == PHOTOMETRIC_PALETTE) header.channels = 3;
-    if (photometric == PHOTOMETRIC_PALETTE) header.bits = 8;
-    if (turned()) std::swap(header.height, header.width);
-    return header;
-  }
-};
-
-template <typename Value>
-Value tiff_field(TIFF* tiff, uint32_t tag, Value otherwise) {
-  Value value = otherwise;
-  return TIFFGetFieldDefaulted(tiff, tag, &value) == 1 ? value : otherwise;
-}
-
-bool is_fax(uint16_t compression) {
-  return compression == COMPRESSION_CCITTRLE || compression == COMPRESSION_CCITTFAX3 ||
-         compression == COMPRESSION_CCITTFAX4;
-}
-
-void check_compression(uint16_t compression, const std::string& name) {
-  switch (compression) {
-    case COMPRESSION_NONE:
-    case COMPRESSION_CCITTRLE:
-    case COMPRESSION_CCITTFAX3:
-    case COMPRESSION_CCITTFAX4:
-    case COMPRESSION_LZW:
-    case COMPRESSION_OJPEG:
-    case COMPRESSION_JPEG:
-    case COMPRESSION_ADOBE_DEFLATE:
-    case COMPRESSION_DEFLATE:
-    case COMPRESSION_PACKBITS:
-      return;
-    default:
-      const TIFFCodec* codec = TIFFFindCODEC(compression);
-      throw DataError(name + " is a TIFF compressed by " +
-                      (codec != nullptr ? codec->name : "scheme " + std::to_string(compression)) +
-                      "; LZW, deflate, packbits, JPEG, CCITT and none are read: convert it first");
-  }
-}
-
-void check_samples(TIFF* tiff, const TiffForm& form, const std::string& name) {
-  const auto format = tiff_field<uint16_t>(tiff, TIFFTAG_SAMPLEFORMAT, SAMPLEFORMAT_UINT);
-  if (format == SAMPLEFORMAT_IEEEFP) refuse_kind(name, "of floats");
-  if (format != SAMPLEFORMAT_UINT && format != SAMPLEFORMAT_VOID) refuse_kind(name, "of signed or complex samples");
-  if (form.samples > 8) refuse_kind(name, "of " + std::to_string(form.samples) + " channels");
-  switch (form.photometric) {
-    case PHOTOMETRIC_MINISWHITE:
-    case PHOTOMETRIC_MINISBLACK:
-      if (form.samples > 2) refuse_kind(name, "of " + std::to_string(form.samples) + " grey channels");
-      break;
-    case PHOTOMETRIC_PALETTE:
-      if (form.bits > 8) refuse_kind(name, "with a palette of " + std::to_string(form.bits) + " bits");
-      break;
-    case PHOTOMETRIC_RGB:
-    case PHOTOMETRIC_YCBCR:
-      if (form.samples < 3) refuse(name, "colour needs three samples a pixel");
-      if (form.bits != 8 && (form.bits != 16 || form.photometric == PHOTOMETRIC_YCBCR))
-        refuse_kind(name, "of " + std::to_string(form.bits) + "-bit colour");
-      break;
-    case PHOTOMETRIC_SEPARATED:
-      refuse_kind(name, "of CMYK inks");
-    case PHOTOMETRIC_CIELAB:
-    case PHOTOMETRIC_ICCLAB:
-    case PHOTOMETRIC_ITULAB:
-      refuse_kind(name, "of L*a*b* colours");
-    default:
-      refuse_kind(name, "of photometric interpretation " + std::to_string(form.photometric));
-  }
-  if (std::ranges::count(std::array{1, 2, 4, 8, 16}, form.bits) == 0)
-    refuse_kind(name, "of " + std::to_string(form.bits) + " bits");
-}
-
-/// ImageJ writes a stack of more than 4 GB as one picture with the others' pixels behind it.
-void check_description(TIFF* tiff, const std::string& name) {
-  char* text = nullptr;
-  if (TIFFGetField(tiff, TIFFTAG_IMAGEDESCRIPTION, &text) != 1 || text == nullptr) return;
-  const char* images = std::strncmp(text, "ImageJ=", 7) == 0 ? std::strstr(text, "\nimages=") : nullptr;
-  if (images != nullptr && std::atoll(images + 8) > 1)
-    throw DataError(name + " is a stack of " + std::to_string(std::atoll(images + 8)) +
-                    " pictures that only ImageJ knows of; save it with a directory for each (Bio-Formats, BigTIFF)");
-}
-
-TiffForm read_form(TIFF* tiff, const std::string& name, const ImageLimits& limits) {
-  TiffForm form;
-  form.width = tiff_field<uint32_t>(tiff, TIFFTAG_IMAGEWIDTH, 0);
-  form.height = tiff_field<uint32_t>(tiff, TIFFTAG_IMAGELENGTH, 0);
-  check_pixels({form.height, form.width, 1, 8}, name, limits);
-  form.bits = tiff_field<uint16_t>(tiff, TIFFTAG_BITSPERSAMPLE, 1);
-  form.samples = tiff_field<uint16_t>(tiff, TIFFTAG_SAMPLESPERPIXEL, 1);
-  form.compression = tiff_field<uint16_t>(tiff, TIFFTAG_COMPRESSION, COMPRESSION_NONE);
-  form.planar = tiff_field<uint16_t>(tiff, TIFFTAG_PLANARCONFIG, PLANARCONFIG_CONTIG);
-  form.orientation = tiff_field<uint16_t>(tiff, TIFFTAG_ORIENTATION, ORIENTATION_TOPLEFT);
-  if (form.orientation < 1 || form.orientation > 8) form.orientation = ORIENTATION_TOPLEFT;
-  const bool fax = is_fax(form.compression);  // where the field is missing, libtiff's guess
-  const uint16_t unnamed = form.samples >= 3 ? PHOTOMETRIC_RGB : fax ? PHOTOMETRIC_MINISWHITE : PHOTOMETRIC_MINISBLACK;
-  form.photometric = tiff_field<uint16_t>(tiff, TIFFTAG_PHOTOMETRIC, unnamed);
-  check_compression(form.compression, name);
-  check_samples(tiff, form, name);
-  check_description(tiff, name);
-  const bool jpeg = form.compression == COMPRESSION_JPEG && form.planar == PLANARCONFIG_CONTIG;
-  form.by_library = form.photometric == PHOTOMETRIC_YCBCR && !jpeg;
-  if (form.photometric == PHOTOMETRIC_YCBCR && jpeg) TIFFSetField(tiff, TIFFTAG_JPEGCOLORMODE, JPEGCOLORMODE_RGB);
-  uint16_t extras = 0;
-  uint16_t* kinds = nullptr;
-  const bool has_more = form.photometric != PHOTOMETRIC_PALETTE && form.samples > form.colours();
-  if (has_more && !form.by_library && TIFFGetField(tiff, TIFFTAG_EXTRASAMPLES, &extras, &kinds) == 1 && extras > 0)
-    form.premultiplied = kinds[0] == EXTRASAMPLE_ASSOCALPHA;
-  return form;
+[[noreturn]] void refuse_input(const TiffInput& input, const std::string& name) {
+  refuse_damaged_tiff(name, input.error.empty() ? "the file ends too early" : input.error);
 }
 
 /// The file's only page, checked.
@@ -166,8 +27,8 @@ TiffForm begin(TiffInput& input, const std::string& name, const ImageLimits& lim
     throw DataError(name + " is a stack of " + count_of(static_cast<int64_t>(pages.size()), "page") +
                     ", where one picture is read; of a file name one as FILE#1, in an archive or record file write its "
                     "pages as members (records) of their own");
-  if (!input.open(name, pages[0])) refuse(input, name);
-  return read_form(input.tiff, name, limits);
+  if (!input.open(name, pages[0])) refuse_input(input, name);
+  return read_tiff_form(input.tiff, name, limits);
 }
 
 /// Bytes of unpacked rows of `width` pixels.
@@ -184,8 +45,8 @@ void check_tiff_plausible(const TiffForm& form, int64_t unpacked, int64_t rows, 
   if (form.compression == COMPRESSION_NONE) most = 1;
   if (form.compression == COMPRESSION_PACKBITS) most = 64;
   if (form.compression == COMPRESSION_ADOBE_DEFLATE || form.compression == COMPRESSION_DEFLATE) most = 1032;
-  if (is_fax(form.compression) ? rows / 8 > bytes : unpacked / most > bytes)  // a fax needs a bit for a row
-    refuse(name, "the file is too short for the picture that its header promises");
+  if (form.fax() ? rows / 8 > bytes : unpacked / most > bytes)  // a fax needs a bit for a row
+    refuse_damaged_tiff(name, "the file is too short for the picture that its header promises");
 }
 
 /// The samples of one row of a strip or tile, from `row` to every `step`-th value of `out`.
@@ -246,7 +107,7 @@ class Blocks {
     height_ = tiled_
                   ? tiff_field<uint32_t>(input.tiff, TIFFTAG_TILELENGTH, 0)
                   : std::min<int64_t>(form.height, tiff_field<uint32_t>(input.tiff, TIFFTAG_ROWSPERSTRIP, UINT32_MAX));
-    if (width_ < 1 || height_ < 1) refuse(name, "its strips or tiles hold nothing");
+    if (width_ < 1 || height_ < 1) refuse_damaged_tiff(name, "its strips or tiles hold nothing");
     check_pixels({height_, width_, 1, 8}, name, {});
     check_tiff_plausible(form, plane_bytes(form, width_, height_), height_, input.file.size(), name);
     planes_ = form.planar == PLANARCONFIG_CONTIG ? 1 : form.kept();
@@ -270,7 +131,7 @@ class Blocks {
     const auto size = static_cast<tmsize_t>(plane_bytes(form_, block.width, block.height));
     const tmsize_t got = tiled_ ? TIFFReadEncodedTile(input_.tiff, block.number, out.data(), size)
                                 : TIFFReadEncodedStrip(input_.tiff, block.number, out.data(), size);
-    if (got != size || !input_.error.empty()) refuse(input_, name_);
+    if (got != size || !input_.error.empty()) refuse_input(input_, name_);
   }
 
   TiffInput& input_;
@@ -288,7 +149,7 @@ void read_by_library(TiffInput& input, const TiffForm& form, const std::string& 
   if (TIFFReadRGBAImageOriented(input.tiff, static_cast<uint32_t>(form.width), static_cast<uint32_t>(form.height),
                                 raster.data(), form.orientation, 1) != 1 ||
       !input.error.empty())
-    refuse(input, name);
+    refuse_input(input, name);
   auto out = image.bytes.begin();
   for (const uint32_t pixel : raster) {
     *out++ = static_cast<uint8_t>(TIFFGetR(pixel));
@@ -300,7 +161,8 @@ void read_by_library(TiffInput& input, const TiffForm& form, const std::string& 
 /// Numbers to colours.
 Image expand_palette(TIFF* tiff, const TiffForm& form, const Image& numbers, const std::string& name) {
   uint16_t* maps[3] = {};
-  if (TIFFGetField(tiff, TIFFTAG_COLORMAP, &maps[0], &maps[1], &maps[2]) != 1) refuse(name, "it has no palette");
+  if (TIFFGetField(tiff, TIFFTAG_COLORMAP, &maps[0], &maps[1], &maps[2]) != 1)
+    refuse_damaged_tiff(name, "it has no palette");
   const size_t entries = size_t{1} << form.bits;
   // Entries have 16 bits; some writers fill the lower 8 alone.
   const bool low = std::all_of(maps, maps + 3, [&](const uint16_t* map) {
