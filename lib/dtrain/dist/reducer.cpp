@@ -121,44 +121,54 @@ struct GradientReducer::Impl {
   std::unique_ptr<Communicator> comm;
   std::unique_ptr<BucketSum> sum;
   SideStream side;
-  BucketCost cost;
-  std::vector<Range> buckets;
-  std::vector<size_t> bucket_of;               // of each place in the layout
   std::vector<std::vector<at::Tensor>> views;  // views[buffer][place]
 
-  // One step.
-  OnSummed on_summed;
-  size_t next_pass = 0;          // of the plan
-  bool filling = false;          // the pass that runs is this process's last: what it finishes may be summed
-  std::vector<int64_t> missing;  // parameters of each bucket that the running pass has not reached
-  size_t next_bucket = 0;        // buckets before it were handed to the thread
-  std::vector<size_t> ready;     // places, in the order of the running pass
+  struct Buckets {
+    BucketCost cost;
+    std::vector<Range> ranges;  // of the layout and the extra floats behind it
+    std::vector<size_t> of;     // of each place in the layout
+  };
+  Buckets buckets;
 
-  // Between the two threads.
-  std::mutex mutex;
-  std::condition_variable changed;
+  // One step. The reducer's thread calls on_summed; all else belongs to those that train.
+  struct Step {
+    OnSummed on_summed;
+    size_t next_pass = 0;          // of the plan
+    bool filling = false;          // the pass that runs is this process's last: what it finishes may be summed
+    std::vector<int64_t> missing;  // parameters of each bucket that the running pass has not reached
+    size_t next_bucket = 0;        // buckets before it were handed to the thread
+    std::vector<size_t> ready;     // places, in the order of the running pass
+  };
+  Step step;
+
   struct Filled {
     size_t bucket;
     Mark ready;
   };
-  std::deque<Filled> queue;
-  size_t summed = 0;  // buckets done in this step; on a GPU: issued
-  bool leaving = false;
-  std::exception_ptr failure;
-  std::vector<std::pair<Clock::time_point, Clock::time_point>> handling;  // on_summed's calls of this step
+  // Between the two threads.
+  struct Shared {
+    std::mutex mutex;  // guards all below
+    std::condition_variable changed;
+    std::deque<Filled> queue;
+    size_t summed = 0;  // buckets done in this step; on a GPU: issued
+    bool leaving = false;
+    std::exception_ptr failure;
+    std::vector<std::pair<Clock::time_point, Clock::time_point>> handling;  // on_summed's calls of this step
+  };
+  Shared shared;
   double exposed_s = 0;
   double exposed_update_s = 0;
   std::thread thread;
 
-  const FoldPlan::Pass& pass() const { return sum->plan().passes[next_pass]; }
-  bool is_last() const { return next_pass + 1 == sum->plan().passes.size(); }
+  const FoldPlan::Pass& pass() const { return sum->plan().passes[step.next_pass]; }
+  bool is_last() const { return step.next_pass + 1 == sum->plan().passes.size(); }
 
   void lay_out() {
-    buckets = cut_buckets(layout, extra_numel, cost.bucket_mb);
-    bucket_of.clear();
+    buckets.ranges = cut_buckets(layout, extra_numel, buckets.cost.bucket_mb);
+    buckets.of.clear();
     for (size_t place = 0, bucket = 0; place < layout.size(); ++place) {
-      while (layout.range(place).begin >= buckets[bucket].end) ++bucket;
-      bucket_of.push_back(bucket);
+      while (layout.range(place).begin >= buckets.ranges[bucket].end) ++bucket;
+      buckets.of.push_back(bucket);
     }
     views.clear();
     for (size_t place = 0; place < parameters.size(); ++place)
@@ -178,20 +188,20 @@ struct GradientReducer::Impl {
   }
 
   void on_ready(size_t place) {
-    ready.push_back(place);
-    if (--missing[bucket_of[place]] == 0 && filling) hand_over();
+    step.ready.push_back(place);
+    if (--step.missing[buckets.of[place]] == 0 && step.filling) hand_over();
   }
 
   void hand_over() {  // in bucket order, so that all ranks sum the same bucket at the same time
     if (!sum->overlaps_backward()) return;
-    while (next_bucket < missing.size() && missing[next_bucket] <= 0) enqueue(next_bucket++);
+    while (step.next_bucket < step.missing.size() && step.missing[step.next_bucket] <= 0) enqueue(step.next_bucket++);
   }
 
   void enqueue(size_t bucket) {
     const Mark filled = side.mark();
-    const std::lock_guard lock(mutex);
-    queue.push_back({bucket, filled});
-    changed.notify_all();
+    const std::lock_guard lock(shared.mutex);
+    shared.queue.push_back({bucket, filled});
+    shared.changed.notify_all();
   }
 
   void run() {
@@ -202,12 +212,12 @@ struct GradientReducer::Impl {
       if (!options.device.place.is_cpu()) own.emplace(options.device.place);
       if (options.on_thread_start) options.on_thread_start();
       const at::NoGradGuard no_grad;
-      for (std::unique_lock lock(mutex);;) {
-        changed.wait(lock, [&] { return leaving || !queue.empty(); });
-        if (leaving) return;
-        const Filled filled = queue.front();
-        const Range bucket = buckets[filled.bucket];
-        queue.pop_front();
+      for (std::unique_lock lock(shared.mutex);;) {
+        shared.changed.wait(lock, [&] { return shared.leaving || !shared.queue.empty(); });
+        if (shared.leaving) return;
+        const Filled filled = shared.queue.front();
+        const Range bucket = buckets.ranges[filled.bucket];
+        shared.queue.pop_front();
         lock.unlock();
         SideStream::Scope scope;
         side.enter(filled.ready, scope);
@@ -217,16 +227,16 @@ struct GradientReducer::Impl {
           sum->sum(bucket);
         }
         const Clock::time_point handed = Clock::now();
-        if (on_summed && bucket.begin < layout.numel()) on_summed(bucket);
+        if (step.on_summed && bucket.begin < layout.numel()) step.on_summed(bucket);
         lock.lock();
-        handling.emplace_back(handed, Clock::now());
-        ++summed;
-        changed.notify_all();
+        shared.handling.emplace_back(handed, Clock::now());
+        ++shared.summed;
+        shared.changed.notify_all();
       }
     } catch (...) {
-      const std::lock_guard lock(mutex);
-      failure = std::current_exception();
-      changed.notify_all();
+      const std::lock_guard lock(shared.mutex);
+      shared.failure = std::current_exception();
+      shared.changed.notify_all();
     }
   }
 };
@@ -237,12 +247,12 @@ GradientReducer::GradientReducer(std::vector<at::Tensor> parameters, int64_t ext
   Impl& r = *impl_;
   check(!r.parameters.empty(), "a network has parameters");
   if (r.options.bucket_mb > 0) {
-    r.cost.bucket_mb = r.options.bucket_mb;
+    r.buckets.cost.bucket_mb = r.options.bucket_mb;
   } else if (r.options.reduction != Reduction::canonical) {
-    r.cost.bucket_mb = 4;  // a measured size would give other bits each time
+    r.buckets.cost.bucket_mb = 4;  // a measured size would give other bits each time
   } else {
-    r.cost = measure_cost(*r.sum, *r.comm, r.options.device.place, r.side, r.options.logical_ranks);
-    r.cost.bucket_mb = best_bucket_mb(r.cost, r.layout.numel() * 4);
+    r.buckets.cost = measure_cost(*r.sum, *r.comm, r.options.device.place, r.side, r.options.logical_ranks);
+    r.buckets.cost.bucket_mb = best_bucket_mb(r.buckets.cost, r.layout.numel() * 4);
   }
   r.lay_out();
   r.thread = std::thread([&r] { r.run(); });
@@ -254,19 +264,19 @@ GradientReducer::~GradientReducer() {
     parameter.mutable_grad().reset();
   }
   {
-    const std::lock_guard lock(impl_->mutex);
-    impl_->leaving = true;
-    impl_->changed.notify_all();
+    const std::lock_guard lock(impl_->shared.mutex);
+    impl_->shared.leaving = true;
+    impl_->shared.changed.notify_all();
   }
   impl_->thread.join();
 }
 
 const FlatLayout& GradientReducer::layout() const { return impl_->layout; }
-size_t GradientReducer::bucket_count() const { return impl_->buckets.size(); }
+size_t GradientReducer::bucket_count() const { return impl_->buckets.ranges.size(); }
 double GradientReducer::exposed_s() const { return impl_->exposed_s; }
 double GradientReducer::exposed_update_s() const { return impl_->exposed_update_s; }
 std::string GradientReducer::transport() const { return impl_->sum->transport(); }
-const BucketCost& GradientReducer::cost() const { return impl_->cost; }
+const BucketCost& GradientReducer::cost() const { return impl_->buckets.cost; }
 at::Tensor GradientReducer::gradients() const { return impl_->sum->buffer(0).slice(0, 0, impl_->layout.numel()); }
 at::Tensor GradientReducer::extra() const {
   return impl_->sum->buffer(0).slice(0, impl_->layout.numel(), impl_->sum->numel());
@@ -275,19 +285,19 @@ at::Tensor GradientReducer::extra() const {
 void GradientReducer::begin_step(const CanonicalTree& tree, OnSummed on_summed) {
   Impl& r = *impl_;
   r.sum->begin(tree);
-  r.on_summed = std::move(on_summed);
-  r.next_pass = 0;
-  r.next_bucket = 0;
-  r.filling = false;
-  r.ready.clear();
-  const std::lock_guard lock(r.mutex);
-  r.summed = 0;
-  r.handling.clear();
+  r.step.on_summed = std::move(on_summed);
+  r.step.next_pass = 0;
+  r.step.next_bucket = 0;
+  r.step.filling = false;
+  r.step.ready.clear();
+  const std::lock_guard lock(r.shared.mutex);
+  r.shared.summed = 0;
+  r.shared.handling.clear();
 }
 
 void GradientReducer::begin_leaf(int64_t logical_rank) {
   Impl& r = *impl_;
-  check(r.next_pass < r.sum->plan().passes.size() && r.pass().leaf == logical_rank,
+  check(r.step.next_pass < r.sum->plan().passes.size() && r.pass().leaf == logical_rank,
         "a process runs the present logical ranks that it carries, in order");
   r.sum->buffer(r.pass().buffer).zero_();
   r.point_gradients_to(r.pass().buffer);
@@ -299,11 +309,11 @@ at::Tensor GradientReducer::leaf_gradients() const {
 
 void GradientReducer::begin_pass(bool last_of_leaf) {
   Impl& r = *impl_;
-  r.filling = last_of_leaf && r.is_last();
-  r.ready.clear();
-  r.missing.assign(r.buckets.size(), 0);
-  for (size_t bucket : r.bucket_of) ++r.missing[bucket];
-  if (r.extra_numel > 0) r.missing.back() = 1;
+  r.step.filling = last_of_leaf && r.is_last();
+  r.step.ready.clear();
+  r.step.missing.assign(r.buckets.ranges.size(), 0);
+  for (size_t bucket : r.buckets.of) ++r.step.missing[bucket];
+  if (r.extra_numel > 0) r.step.missing.back() = 1;
 }
 
 void GradientReducer::end_leaf(const at::Tensor& extra_floats) {
@@ -311,35 +321,37 @@ void GradientReducer::end_leaf(const at::Tensor& extra_floats) {
   const at::NoGradGuard no_grad;
   if (r.extra_numel > 0) r.sum->buffer(r.pass().buffer).slice(0, r.layout.numel(), r.sum->numel()).copy_(extra_floats);
   for (const FoldPlan::Add& add : r.pass().adds) r.sum->add(add.into, add.from);
-  ++r.next_pass;
+  ++r.step.next_pass;
 }
 
 void GradientReducer::finish() {
   Impl& r = *impl_;
-  check(r.next_pass == r.sum->plan().passes.size(), "a process ends a step after all its passes");
+  check(r.step.next_pass == r.sum->plan().passes.size(), "a process ends a step after all its passes");
   const Clock::time_point began = Clock::now();
-  while (r.next_bucket < r.buckets.size()) r.enqueue(r.next_bucket++);  // also where this process had no pass
-  std::unique_lock lock(r.mutex);
-  r.changed.wait(lock, [&] { return r.failure != nullptr || r.summed == r.buckets.size(); });
-  if (r.failure == nullptr) {
+  while (r.step.next_bucket < r.buckets.ranges.size())
+    r.enqueue(r.step.next_bucket++);  // also where this process had no pass
+  std::unique_lock lock(r.shared.mutex);
+  r.shared.changed.wait(lock,
+                        [&] { return r.shared.failure != nullptr || r.shared.summed == r.buckets.ranges.size(); });
+  if (r.shared.failure == nullptr) {
     wait_for(r.side, *r.comm);
     r.side.join();
   }
   double update_s = 0;
-  for (const auto& [begin, end] : r.handling)
+  for (const auto& [begin, end] : r.shared.handling)
     if (end > began) update_s += std::chrono::duration<double>(end - std::max(begin, began)).count();
   r.exposed_s += std::chrono::duration<double>(Clock::now() - began).count() - update_s;
   r.exposed_update_s += update_s;
-  if (r.failure != nullptr) std::rethrow_exception(r.failure);
+  if (r.shared.failure != nullptr) std::rethrow_exception(r.shared.failure);
   r.point_gradients_to(0);
 }
 
 std::vector<size_t> GradientReducer::ready_order() const {
   const Impl& r = *impl_;
-  std::vector<size_t> order = r.ready;
+  std::vector<size_t> order = r.step.ready;
   if (order.empty()) return order;
   for (size_t place = 0; place < r.parameters.size(); ++place)
-    if (std::find(r.ready.begin(), r.ready.end(), place) == r.ready.end()) order.push_back(place);
+    if (std::find(r.step.ready.begin(), r.step.ready.end(), place) == r.step.ready.end()) order.push_back(place);
   return order;
 }
 
