@@ -33,25 +33,26 @@ Replica::Replica(std::shared_ptr<Network> network, at::MemoryFormat format, cons
   const at::NoGradGuard no_grad;
   for (const NamedTensor& parameter : network_->named_parameters()) {
     if (parameter.tensor.dim() == 4) at::Tensor(parameter.tensor).set_data(parameter.tensor.contiguous(format));
-    parameter_names_.push_back(parameter.name);
-    parameters_.push_back(parameter.tensor);
+    parameters_.names.push_back(parameter.name);
+    parameters_.tensors.push_back(parameter.tensor);
   }
   std::vector<at::Tensor> buffers;
   for (const NamedTensor& buffer : network_->named_buffers()) {
     if (buffer.tensor.is_floating_point()) {
       buffers.push_back(buffer.tensor);
-      buffers_.push_back(buffer);
+      buffers_.named.push_back(buffer);
     } else {
-      counters_.push_back(buffer.tensor);
+      buffers_.counters.push_back(buffer.tensor);
     }
   }
-  for (size_t i = 0; i < parameters_.size(); ++i) place_of_.push_back(parameters_.size() - 1 - i);
-  layout_ = std::make_unique<FlatLayout>(parameters_in_layout());
-  const at::TensorOptions flat = parameters_.front().options().device(device.place);
-  flat_parameters_ = flatten(*layout_, parameters_in_layout(), flat);
-  buffer_layout_ = std::make_unique<FlatLayout>(buffers);
-  flat_buffers_ = flatten(*buffer_layout_, buffers, flat);
-  optimizer_ = std::make_unique<Optimizer>(optimizer, flat_parameters_, device);
+  for (size_t i = 0; i < parameters_.tensors.size(); ++i)
+    parameters_.place_of.push_back(parameters_.tensors.size() - 1 - i);
+  parameters_.layout = std::make_unique<FlatLayout>(parameters_in_layout());
+  const at::TensorOptions flat = parameters_.tensors.front().options().device(device.place);
+  parameters_.flat = flatten(*parameters_.layout, parameters_in_layout(), flat);
+  buffers_.layout = std::make_unique<FlatLayout>(buffers);
+  buffers_.flat = flatten(*buffers_.layout, buffers, flat);
+  optimizer_ = std::make_unique<Optimizer>(optimizer, parameters_.flat, device);
 }
 
 at::Tensor Replica::forward(const at::Tensor& images) {
@@ -60,41 +61,43 @@ at::Tensor Replica::forward(const at::Tensor& images) {
 }
 
 std::vector<at::Tensor> Replica::parameters_in_layout() const {
-  std::vector<at::Tensor> ordered(parameters_.size());
-  for (size_t i = 0; i < parameters_.size(); ++i) ordered[place_of_[i]] = parameters_[i];
+  std::vector<at::Tensor> ordered(parameters_.tensors.size());
+  for (size_t i = 0; i < parameters_.tensors.size(); ++i) ordered[parameters_.place_of[i]] = parameters_.tensors[i];
   return ordered;
 }
 
 void Replica::reorder(const std::vector<size_t>& order) {
   const at::NoGradGuard no_grad;
-  const FlatLayout old = *layout_;
+  const FlatLayout old = *parameters_.layout;
   std::vector<size_t> new_place(order.size());
   for (size_t k = 0; k < order.size(); ++k) new_place[order[k]] = k;
-  for (size_t& place : place_of_) place = new_place[place];
-  layout_ = std::make_unique<FlatLayout>(parameters_in_layout());
+  for (size_t& place : parameters_.place_of) place = new_place[place];
+  parameters_.layout = std::make_unique<FlatLayout>(parameters_in_layout());
   const auto moved = [&](const at::Tensor& flat) {
     at::Tensor result = at::zeros_like(flat);
     for (size_t place = 0; place < order.size(); ++place)
-      layout_->view(result, new_place[place]).copy_(old.view(flat, place));
+      parameters_.layout->view(result, new_place[place]).copy_(old.view(flat, place));
     return result;
   };
   for (const Optimizer::State& state : optimizer_->state()) at::Tensor(state.values).copy_(moved(state.values));
   // In place, so that everybody who holds the flat tensors still holds them.
-  flat_parameters_.copy_(moved(flat_parameters_));
-  for (size_t i = 0; i < parameters_.size(); ++i)
-    parameters_[i].set_data(layout_->view(flat_parameters_, place_of_[i]));
+  parameters_.flat.copy_(moved(parameters_.flat));
+  for (size_t i = 0; i < parameters_.tensors.size(); ++i)
+    parameters_.tensors[i].set_data(parameters_.layout->view(parameters_.flat, parameters_.place_of[i]));
 }
 
-int64_t Replica::steps_tracked() const { return counters_.empty() ? 0 : counters_.front().item<int64_t>(); }
+int64_t Replica::steps_tracked() const {
+  return buffers_.counters.empty() ? 0 : buffers_.counters.front().item<int64_t>();
+}
 
 void Replica::set_steps_tracked(int64_t steps) {
   const at::NoGradGuard no_grad;
-  for (at::Tensor& counter : counters_) counter.fill_(steps);
+  for (at::Tensor& counter : buffers_.counters) counter.fill_(steps);
 }
 
 void Replica::broadcast_from(Communicator& comm, int root) {
-  broadcast(comm, flat_parameters_, root);
-  if (flat_buffers_.numel() > 0) broadcast(comm, flat_buffers_, root);
+  broadcast(comm, parameters_.flat, root);
+  if (buffers_.flat.numel() > 0) broadcast(comm, buffers_.flat, root);
   for (const Optimizer::State& state : optimizer_->state()) {
     at::Tensor values = state.values;
     broadcast(comm, values, root);
@@ -119,9 +122,15 @@ std::vector<FileTensor> Replica::model_tensors(const std::string& prefix) const 
 std::vector<FileTensor> Replica::optimizer_tensors() const {
   std::vector<FileTensor> tensors;
   for (const Optimizer::State& state : optimizer_->state())
-    for (size_t i = 0; i < parameters_.size(); ++i)
-      tensors.push_back(
-          {"optimizer." + parameter_names_[i] + "." + state.name, layout_->view(state.values, place_of(i))});
+    for (size_t i = 0; i < parameters_.tensors.size(); ++i)
+      tensors.push_back({"optimizer." + parameters_.names[i] + "." + state.name,
+                         parameters_.layout->view(state.values, place_of(i))});
+  return tensors;
+}
+
+std::vector<FileTensor> Replica::checkpoint_tensors() const {
+  std::vector<FileTensor> tensors = model_tensors("model.");
+  for (FileTensor& tensor : optimizer_tensors()) tensors.push_back(std::move(tensor));
   return tensors;
 }
 
@@ -135,9 +144,9 @@ static uint32_t hash_count(int64_t count) { return crc32c(std::as_bytes(std::spa
 
 std::vector<uint32_t> Replica::hash_buffers() const {
   std::vector<uint32_t> hashes;
-  const at::Tensor host = flat_buffers_.cpu();
-  for (size_t i = 0; i < buffers_.size(); ++i) hashes.push_back(hash_range(host, buffer_layout_->range(i)));
-  for (const at::Tensor& counter : counters_) hashes.push_back(hash_count(*counter.const_data_ptr<int64_t>()));
+  const at::Tensor host = buffers_.flat.cpu();
+  for (size_t i = 0; i < buffers_.named.size(); ++i) hashes.push_back(hash_range(host, buffers_.layout->range(i)));
+  for (const at::Tensor& counter : buffers_.counters) hashes.push_back(hash_count(*counter.const_data_ptr<int64_t>()));
   hashes.push_back(hash_count(optimizer_->updates()));
   const std::array<int64_t, 2> scale{std::bit_cast<int64_t>(loss_scale_.scale), loss_scale_.good_steps};
   hashes.push_back(crc32c(std::as_bytes(std::span(scale))));
@@ -146,7 +155,7 @@ std::vector<uint32_t> Replica::hash_buffers() const {
 
 std::vector<std::string> Replica::buffer_names() const {
   std::vector<std::string> names;
-  for (const NamedTensor& buffer : buffers_) names.push_back("model." + buffer.name);
+  for (const NamedTensor& buffer : buffers_.named) names.push_back("model." + buffer.name);
   for (const NamedTensor& buffer : network_->named_buffers())
     if (!buffer.tensor.is_floating_point()) names.push_back("model." + buffer.name);
   names.push_back("optimizer.updates");
@@ -158,16 +167,17 @@ std::vector<uint32_t> Replica::hash_weights() const {
   std::vector<uint32_t> hashes;
   const auto hash_parts = [&](const at::Tensor& flat) {
     const at::Tensor host = flat.cpu();
-    for (const size_t place : place_of_) hashes.push_back(hash_range(host, layout_->range(place)));
+    for (const size_t place : parameters_.place_of)
+      hashes.push_back(hash_range(host, parameters_.layout->range(place)));
   };
-  hash_parts(flat_parameters_);
+  hash_parts(parameters_.flat);
   for (const Optimizer::State& state : optimizer_->state()) hash_parts(state.values);
   return hashes;
 }
 
 std::vector<std::string> Replica::weight_names() const {
   std::vector<std::string> names;
-  for (const std::string& name : parameter_names_) names.push_back("model." + name);
+  for (const std::string& name : parameters_.names) names.push_back("model." + name);
   for (const FileTensor& state : optimizer_tensors()) names.push_back(state.name);
   return names;
 }

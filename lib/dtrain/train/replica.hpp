@@ -19,6 +19,9 @@ namespace dtrain {
 /// This process's copy of everything that training changes: the network, the optimizer's state, the loss scale.
 /// Parameters lie in one flat tensor, floating-point buffers (BatchNorm's statistics) in another; the network's own
 /// tensors are views of them. Between steps all replicas of a job are equal bit for bit.
+///
+/// A further tensor that training changes has its place in each of these: broadcast_from(), reorder() where it lies as
+/// the parameters do, checkpoint_tensors(), and hash_weights() with weight_names().
 class Replica {
  public:
   /// Takes the network over, puts it into `format` and on `device` (but for BatchNorm's counters). The flat layout
@@ -35,17 +38,17 @@ class Replica {
   LossScale& loss_scale() { return loss_scale_; }
   Optimizer& optimizer() { return *optimizer_; }
   /// Leaf tensors that require gradients, in registration order.
-  const std::vector<at::Tensor>& parameters() const { return parameters_; }
-  const std::vector<std::string>& parameter_names() const { return parameter_names_; }
+  const std::vector<at::Tensor>& parameters() const { return parameters_.tensors; }
+  const std::vector<std::string>& parameter_names() const { return parameters_.names; }
   /// Of the flat parameters: parameter i lies at place place_of(i).
-  const FlatLayout& layout() const { return *layout_; }
-  size_t place_of(size_t parameter) const { return place_of_[parameter]; }
+  const FlatLayout& layout() const { return *parameters_.layout; }
+  size_t place_of(size_t parameter) const { return parameters_.place_of[parameter]; }
   /// parameters() in the order of the layout.
   std::vector<at::Tensor> parameters_in_layout() const;
   /// Moves parameters and optimizer state to another layout: place k becomes what place order[k] was. Changes no value.
   void reorder(const std::vector<size_t>& order);
-  const at::Tensor& flat_parameters() const { return flat_parameters_; }
-  const at::Tensor& flat_buffers() const { return flat_buffers_; }
+  const at::Tensor& flat_parameters() const { return parameters_.flat; }
+  const at::Tensor& flat_buffers() const { return buffers_.flat; }
   at::MemoryFormat memory_format() const { return format_; }
   const Device& device() const { return device_; }
 
@@ -60,6 +63,8 @@ class Replica {
   std::vector<FileTensor> model_tensors(const std::string& prefix) const;
   /// optimizer.<parameter>.<state>
   std::vector<FileTensor> optimizer_tensors() const;
+  /// What a checkpoint holds: model_tensors("model.") and optimizer_tensors(). A resumed run fills these.
+  std::vector<FileTensor> checkpoint_tensors() const;
   /// The contract's result_sha256 of the model.
   std::string sha256() const;
 
@@ -73,19 +78,26 @@ class Replica {
   std::vector<std::string> weight_names() const;
 
  private:
+  struct Parameters {  // in registration order
+    std::vector<std::string> names;
+    std::vector<at::Tensor> tensors;  // views of `flat`
+    std::vector<size_t> place_of;     // of each in the layout
+    std::unique_ptr<FlatLayout> layout;
+    at::Tensor flat;
+  };
+  struct Buffers {
+    std::vector<NamedTensor> named;  // views of `flat`
+    std::unique_ptr<FlatLayout> layout;
+    at::Tensor flat;
+    std::vector<at::Tensor> counters;  // num_batches_tracked, which are whole numbers
+  };
+
   std::shared_ptr<Network> network_;
   at::MemoryFormat format_;
   Device device_;
   Precision precision_;
-  std::vector<std::string> parameter_names_;
-  std::vector<at::Tensor> parameters_;
-  std::vector<NamedTensor> buffers_;  // views of flat_buffers_
-  std::vector<at::Tensor> counters_;  // num_batches_tracked
-  std::vector<size_t> place_of_;      // of each parameter
-  std::unique_ptr<FlatLayout> layout_;
-  std::unique_ptr<FlatLayout> buffer_layout_;
-  at::Tensor flat_parameters_;
-  at::Tensor flat_buffers_;
+  Parameters parameters_;
+  Buffers buffers_;
   std::unique_ptr<Optimizer> optimizer_;
   LossScale loss_scale_;
 };

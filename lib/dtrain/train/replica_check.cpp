@@ -39,18 +39,18 @@ ReplicaCheck::Hashes ReplicaCheck::take() {
   Hashes hashes;
   buffer_hashes_ = replica_.hash_buffers();
   hashes.buffers = one_number(buffer_hashes_);
-  buffers_s_ += watch.seconds();
+  spent_.buffers_s += watch.seconds();
   weight_hashes_.clear();
   if (every_ == 0 ? taken_ <= 1 : taken_ >= next_) {
     const Stopwatch weights;
     weight_hashes_ = replica_.hash_weights();
     hashes.weights = one_number(weight_hashes_);
-    weights_s_ += weights.seconds();
+    spent_.weights_s += weights.seconds();
     ++weights_taken_;
     next_ = taken_ + every_;
   }
   ++taken_;
-  seconds_ += watch.seconds();
+  spent_.checks_s += watch.seconds();
   return hashes;
 }
 
@@ -58,7 +58,7 @@ void ReplicaCheck::compare(const std::vector<Hashes>& of_ranks, int64_t step) {
   const Stopwatch watch;
   for (const Hashes& hashes : of_ranks)
     if (hashes.buffers != of_ranks[0].buffers || hashes.weights != of_ranks[0].weights) name_difference(step);
-  seconds_ += watch.seconds();
+  spent_.checks_s += watch.seconds();
 }
 
 void ReplicaCheck::compare_now(int64_t step) {
@@ -72,13 +72,13 @@ void ReplicaCheck::compare_now(int64_t step) {
 
 void ReplicaCheck::step_took(double seconds) {
   if (!automatic_) return;
-  if (taken_ > 1) steps_s_ += seconds;
+  if (taken_ > 1) spent_.steps_s += seconds;
   if (every_ == 0 ? taken_ < kStepsToMeasure : weight_hashes_.empty()) return;
-  const double step_s = steps_s_ / static_cast<double>(taken_ - 1);
+  const double step_s = spent_.steps_s / static_cast<double>(taken_ - 1);
   // Where the buffers alone take all of the share, a tenth of it is left to the weights: they are never forgotten.
   const double allowed_s =
-      std::max(kShare * step_s - buffers_s_ / static_cast<double>(taken_), std::max(kShare * step_s / 10, 1e-9));
-  const double wanted = std::ceil(weights_s_ / static_cast<double>(weights_taken_) / allowed_s);
+      std::max(kShare * step_s - spent_.buffers_s / static_cast<double>(taken_), std::max(kShare * step_s / 10, 1e-9));
+  const double wanted = std::ceil(spent_.weights_s / static_cast<double>(weights_taken_) / allowed_s);
   at::Tensor agreed = at::full({1}, static_cast<int64_t>(std::clamp(wanted, 1.0, 10'000.0)), at::kLong);
   broadcast(comm_, agreed);
   every_ = agreed.item<int64_t>();

@@ -34,9 +34,15 @@ class ReplicaCheck {
 
   int64_t every() const { return every_; }                  ///< the interval now; 0: not yet agreed
   int64_t weights_taken() const { return weights_taken_; }  ///< how often the weights were hashed
-  double seconds() const { return seconds_; }               ///< spent in take() and compare(), since construction
+  double seconds() const { return spent_.checks_s; }        ///< spent in take() and compare(), since construction
 
  private:
+  struct Spent {           // since construction
+    double checks_s = 0;   // take() and compare()
+    double buffers_s = 0;  // hashing the buffers, all steps
+    double weights_s = 0;  // hashing the weights, weights_taken_ times
+    double steps_s = 0;    // all steps but the first
+  };
   [[noreturn]] void name_difference(int64_t step);
 
   const Replica& replica_;
@@ -46,10 +52,7 @@ class ReplicaCheck {
   int64_t taken_ = 0;  // steps since construction
   int64_t next_ = 0;   // step that takes the weights, counted likewise
   int64_t weights_taken_ = 0;
-  double seconds_ = 0;
-  double buffers_s_ = 0;  // hashing the buffers, all steps
-  double weights_s_ = 0;  // hashing the weights, weights_taken_ times
-  double steps_s_ = 0;    // all steps but the first
+  Spent spent_;
   std::vector<uint32_t> buffer_hashes_;
   std::vector<uint32_t> weight_hashes_;  // empty: not taken in this step
 };

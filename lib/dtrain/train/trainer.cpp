@@ -55,6 +55,11 @@ static GradientReducer::Options reducer_options(const Device& device, int64_t lo
           .on_sum = [&watchdog] { watchdog.begin_sum(); }};
 }
 
+// As a tensor: [], float32.
+static at::Tensor one_on(const Device& device) {
+  return at::ones({}, at::TensorOptions(at::kFloat).device(device.place));
+}
+
 Trainer::Trainer(const Parts& parts, const Options& options, std::unique_ptr<Communicator> gradient_comm)
     : parts_(parts),
       options_(options),
@@ -65,12 +70,11 @@ Trainer::Trainer(const Parts& parts, const Options& options, std::unique_ptr<Com
                reducer_options(parts.replica.device(), options.logical_ranks, options.distributed, parts.watchdog),
                parts.trace),
       check_(parts.replica, parts.comm, options.distributed.check_every),
-      loss_divisor_(at::ones({}, at::TensorOptions(at::kFloat).device(parts.replica.device().place))),
-      mix_share_(at::ones_like(loss_divisor_)) {
+      loss_factors_{.divisor = one_on(parts.replica.device()), .mix_share = one_on(parts.replica.device())} {
   parts_.replica.network().train();
 }
 
-int64_t Trainer::steps_left() const { return plan_->steps() - at_; }
+int64_t Trainer::steps_left() const { return epoch_.plan->steps() - epoch_.at; }
 
 // Forward and backward of the logical ranks that this process carries; their sums over all ranks, and where nothing
 // stands against it the update of each bucket, go on beside it. Rows: loss (its bits), correct, coverage, and places
@@ -91,8 +95,8 @@ at::Tensor Trainer::run_passes(const CanonicalTree& tree, int64_t step) {
     }
     reducer_.begin_leaf(v);
     Pass sum;
-    const auto replaced_before = static_cast<int64_t>(replaced_.size());
-    const auto micro_batches = static_cast<int64_t>(plan_->micro_batches(at_, v).size());
+    const auto replaced_before = static_cast<int64_t>(epoch_.replaced.size());
+    const auto micro_batches = static_cast<int64_t>(epoch_.plan->micro_batches(epoch_.at, v).size());
     for (int64_t micro = 0; micro < micro_batches; ++micro) {
       const Pass pass = run_micro_batch(v, step, micro, micro + 1 == micro_batches);
       sum.loss_sum += pass.loss_sum;
@@ -103,7 +107,7 @@ at::Tensor Trainer::run_passes(const CanonicalTree& tree, int64_t step) {
     row[v - mine_.begin][kLoss] = std::bit_cast<int64_t>(sum.loss_sum);
     row[v - mine_.begin][kCorrect] = sum.correct;
     row[v - mine_.begin][kCoverage] = std::bit_cast<int64_t>(sum.coverage);
-    row[v - mine_.begin][kReplaced] = static_cast<int64_t>(replaced_.size()) - replaced_before;
+    row[v - mine_.begin][kReplaced] = static_cast<int64_t>(epoch_.replaced.size()) - replaced_before;
   }
   parts_.watchdog.enter(Section::reduce, step);
   const double exposed_before = reducer_.exposed_s();
@@ -112,7 +116,7 @@ at::Tensor Trainer::run_passes(const CanonicalTree& tree, int64_t step) {
     const auto span = parts_.trace.span("wait for sums", step);
     reducer_.finish();
   }
-  spent_.update_s += reducer_.exposed_update_s() - update_before;
+  epoch_.spent.update_s += reducer_.exposed_update_s() - update_before;
   rows.select(1, kWaited).fill_(std::bit_cast<int64_t>(reducer_.exposed_s() - exposed_before));
   return rows;
 }
@@ -139,8 +143,8 @@ Trainer::Sums Trainer::agree(const CanonicalTree& tree, at::Tensor rows, const R
   }
   check_.compare(of_ranks, step);
   // The rank that came last waits for nothing but the sum itself.
-  spent_.allreduce_s += least + agree_s;
-  spent_.imbalance_s += sum_of_waits / static_cast<double>(parts_.comm.size()) - least;
+  epoch_.spent.allreduce_s += least + agree_s;
+  epoch_.spent.imbalance_s += sum_of_waits / static_cast<double>(parts_.comm.size()) - least;
   Sums sums;
   const at::Tensor losses = all.slice(1, kLoss, kLoss + 1).contiguous().view(at::kDouble);
   sums.loss = canonical_row_sum(tree, losses)[0].item<double>();
@@ -162,7 +166,7 @@ Trainer::Sums Trainer::agree(const CanonicalTree& tree, at::Tensor rows, const R
 // Files of a logical rank's samples in this step, the first of them.
 std::string Trainer::some_samples(int64_t logical_rank) const {
   constexpr size_t kMost = 4;
-  const std::vector<int64_t> places = plan_->places(at_, logical_rank);
+  const std::vector<int64_t> places = epoch_.plan->places(epoch_.at, logical_rank);
   std::vector<std::string> names;
   for (const int64_t place : places) {
     const Sample& sample = parts_.dataset.samples[static_cast<size_t>(parts_.train[static_cast<size_t>(place)])];
@@ -177,14 +181,14 @@ std::string Trainer::some_samples(int64_t logical_rank) const {
 // instead: the gradients inside the network, which must fit float16, are then the same whatever V is, and the rest of
 // the division is done in the update, in float32.
 void Trainer::divide_loss() {
-  const auto count = static_cast<double>(plan_->count(at_));
+  const auto count = static_cast<double>(epoch_.plan->count(epoch_.at));
   const auto local_batch = static_cast<double>(largest_batch(options_.batch, options_.logical_ranks));
   const double divisor = scales_loss() ? local_batch / parts_.replica.loss_scale().scale : count;
-  gradient_scale_ = divisor / count;
-  loss_divisor_.fill_(divisor);
+  loss_factors_.gradients = divisor / count;
+  loss_factors_.divisor.fill_(divisor);
 }
 
-// λ·Σw² over convolution kernels adds 2λ·w to their gradients, which are still to be multiplied by gradient_scale_.
+// λ·Σw² over convolution kernels adds 2λ·w to their gradients, which are still to be multiplied by their loss factor.
 void Trainer::add_kernel_penalty(Range range) {
   const at::NoGradGuard no_grad;
   const Replica& replica = parts_.replica;
@@ -193,7 +197,8 @@ void Trainer::add_kernel_penalty(Range range) {
     if (const Range at = replica.layout().range(place); at.begin < range.begin || at.end > range.end) continue;
     replica.layout()
         .view(reducer_.gradients(), place)
-        .add_(replica.layout().view(replica.flat_parameters(), place), 2 * options_.l2_kernels / gradient_scale_);
+        .add_(replica.layout().view(replica.flat_parameters(), place),
+              2 * options_.l2_kernels / loss_factors_.gradients);
   }
 }
 
@@ -236,9 +241,9 @@ bool Trainer::move_loss_scale(int64_t step) {
 void Trainer::update_at_once(double learning_rate) {
   const Range all{0, parts_.replica.layout().numel()};
   add_kernel_penalty(all);
-  double scale = gradient_scale_;
+  double scale = loss_factors_.gradients;
   if (options_.clip_norm > 0) {
-    const double norm = gradient_scale_ * gradient_norm();
+    const double norm = loss_factors_.gradients * gradient_norm();
     if (norm > options_.clip_norm) scale *= options_.clip_norm / norm;
   }
   Optimizer& optimizer = parts_.replica.optimizer();
@@ -284,7 +289,7 @@ void Trainer::require_finite(int64_t step) {
 void Trainer::watch_loss(TrainingState& state, double loss) const {
   LossWatch& watch = state.loss_watch;
   const int64_t waiting = watch.steps + 1;
-  const std::optional<double> mean = watch.note(loss, options_.frequencies_loss, plan_->steps());
+  const std::optional<double> mean = watch.note(loss, options_.frequencies_loss, epoch_.plan->steps());
   if (!mean) return;
   throw DivergedError("by step " + std::to_string(state.step + 1) + " the loss has run away: its mean over " +
                       count_of(waiting, "step") + " is " + short_number(*mean, 4) + ", above " +
@@ -311,7 +316,7 @@ void Trainer::adopt_ready_order() {
 // Over the logical ranks that take part in this step.
 CanonicalTree Trainer::tree_of_step() const {
   std::vector<bool> present;
-  for (int64_t v = 0; v < options_.logical_ranks; ++v) present.push_back(plan_->count(at_, v) > 0);
+  for (int64_t v = 0; v < options_.logical_ranks; ++v) present.push_back(epoch_.plan->count(epoch_.at, v) > 0);
   return CanonicalTree(present);
 }
 
@@ -336,9 +341,9 @@ StepReport Trainer::step(TrainingState& state, StopRequest request) {
   report.skipped = !finish_update(tree, report.learning_rate, state.step, sums.not_finite);
   parts_.replica.set_steps_tracked(tracked + 1);
   if (!order_known_) adopt_ready_order();
-  spent_.update_s += updating.seconds();
+  epoch_.spent.update_s += updating.seconds();
 
-  report.loss = sums.loss / static_cast<double>(plan_->count(at_));
+  report.loss = sums.loss / static_cast<double>(epoch_.plan->count(epoch_.at));
   report.not_finite = sums.not_finite;
   report.request = sums.request;
   count_step(state, sums, report);
@@ -352,25 +357,25 @@ void Trainer::count_step(TrainingState& state, const Sums& sums, const StepRepor
     state.loss_sum += sums.loss;
     watch_loss(state, report.loss);
   } else {
-    state.without_loss += plan_->count(at_);
+    state.without_loss += epoch_.plan->count(epoch_.at);
   }
   state.correct += sums.correct;
   state.skipped_steps += report.skipped ? 1 : 0;
   state.coverage_sum += sums.coverage;
   state.replaced_samples += sums.replaced;
-  require_few_replaced(parts_.comm, state.replaced_samples, options_.loader.max_bad, replaced_);
+  require_few_replaced(parts_.comm, state.replaced_samples, options_.loader.max_bad, epoch_.replaced);
   ++state.step;
-  state.cursor = plan_->cursor(++at_);
+  state.cursor = epoch_.plan->cursor(++epoch_.at);
   state.optimizer_updates = parts_.replica.optimizer().updates();
   state.loss_scale = parts_.replica.loss_scale();
 }
 
 void Trainer::count_time(TrainingState& state, double seconds) {
   const BatchSource::Figures loaded = parts_.loader.figures();
-  spent_.epoch_seconds += seconds;
-  spent_.data_wait_s = loaded.wait_s;
-  spent_.bytes_read = loaded.bytes_read;
-  state.timing = before_ + spent_;
+  epoch_.spent.epoch_seconds += seconds;
+  epoch_.spent.data_wait_s = loaded.wait_s;
+  epoch_.spent.bytes_read = loaded.bytes_read;
+  state.timing = epoch_.before + epoch_.spent;
   check_.step_took(seconds);
 }
 

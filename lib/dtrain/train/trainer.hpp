@@ -79,8 +79,8 @@ class Trainer {
   void begin_epoch(const TrainingState& state);
   int64_t steps_left() const;
   /// Steps of the epoch that is running, and how many of them are done.
-  int64_t steps() const { return plan_->steps(); }
-  int64_t steps_done() const { return at_; }
+  int64_t steps() const { return epoch_.plan->steps(); }
+  int64_t steps_done() const { return epoch_.at; }
 
   /// One update. Counts it in `state`. `request`: what this process's signals ask for; the answer is agreed. With fp16
   /// or skip_not_finite an update may be skipped: then weights and optimizer stay, and all else goes on as after any
@@ -111,17 +111,31 @@ class Trainer {
   /// Compares all of the replicas now; throws as step().
   void require_equal_replicas(int64_t step) { check_.compare_now(step); }
   /// What this process replaced since begin_epoch().
-  const std::vector<Replaced>& replaced() const { return replaced_; }
+  const std::vector<Replaced>& replaced() const { return epoch_.replaced; }
   const GradientReducer& reducer() const { return reducer_; }
   const ReplicaCheck& replica_check() const { return check_; }
   /// Of this process since begin_epoch(), up to the last step.
-  const Timing& spent() const { return spent_; }
+  const Timing& spent() const { return epoch_.spent; }
 
  private:
   struct Pass {  ///< forward and backward of one logical rank
     double loss_sum = 0;
     int64_t correct = 0;
     uint64_t coverage = 0;
+  };
+  struct RunningEpoch {
+    std::unique_ptr<EpochPlan> plan;
+    int64_t at = 0;                  // next step of the plan
+    std::vector<Replaced> replaced;  // by this process, since begin_epoch()
+    Timing spent;                    // likewise
+    Timing before;                   // what the state said when the epoch began here: its earlier starts' share
+  };
+  /// From samples' losses to the loss that backward begins with, and from summed gradients to those of the mean loss.
+  /// Recorded passes read the tensors, which therefore stay where they are: [], float32, on the device.
+  struct LossFactors {
+    at::Tensor divisor;    // of this step: what the samples' losses are divided by
+    at::Tensor mix_share;  // of this pass: its own targets' share of the loss
+    double gradients = 1;  // of this step: what makes summed gradients those of the mean loss
   };
   /// What all logical ranks' passes came to; equal on all ranks.
   struct Sums {
@@ -165,18 +179,12 @@ class Trainer {
   std::vector<size_t> kernels_;  // parameters that loss.l2_kernels acts on
   GradientReducer reducer_;
   ReplicaCheck check_;
-  std::unique_ptr<EpochPlan> plan_;
-  int64_t at_ = 0;  // next step of the plan
+  RunningEpoch epoch_;
   bool order_known_ = false;
   std::map<const void*, GraphedPass> graphs_;  // one for each buffer that gradients go to, by its address
   at::Tensor buffers_before_;                  // BatchNorm's statistics before this step
-  std::vector<Replaced> replaced_;
-  int64_t not_finite_ = 0;     // steps skipped for values that are not finite, one after another
-  at::Tensor loss_divisor_;    // of this step: what the samples' losses are divided by; [], float32, on the device
-  at::Tensor mix_share_;       // of this pass: its own targets' share of the loss; likewise
-  double gradient_scale_ = 1;  // of this step: what makes summed gradients those of the mean loss
-  Timing spent_;               // since begin_epoch()
-  Timing before_;              // what the state said when the epoch began here: its earlier starts' share
+  int64_t not_finite_ = 0;                     // steps skipped for values that are not finite, one after another
+  LossFactors loss_factors_;
 };
 
 }  // namespace dtrain

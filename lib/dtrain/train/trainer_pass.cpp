@@ -15,14 +15,14 @@ at::Tensor Trainer::losses_of(const at::Tensor& logits, const at::Tensor& target
   const int64_t n = logits.size(0);
   const at::Tensor own = parts_.loss.per_sample(logits, targets.slice(0, 0, n));
   const at::Tensor partners = parts_.loss.per_sample(logits, targets.slice(0, n));
-  return own * mix_share_ + partners * (1 - mix_share_);
+  return own * loss_factors_.mix_share + partners * (1 - loss_factors_.mix_share);
 }
 
 GraphedPass::Result Trainer::forward_backward(const at::Tensor& images, const at::Tensor& targets) {
   auto span = parts_.trace.span("forward");
   const at::Tensor logits = parts_.replica.forward(images);
   const at::Tensor losses = losses_of(logits, targets);
-  const at::Tensor loss = losses.sum().div(loss_divisor_);
+  const at::Tensor loss = losses.sum().div(loss_factors_.divisor);
   span.end();
   const auto backward = parts_.trace.span("backward");
   loss.backward();
@@ -62,7 +62,7 @@ Trainer::Pass Trainer::run_micro_batch(int64_t logical_rank, int64_t step, int64
                                        options_.task == Task::segmentation);
     images = mixed.images;
     targets = mixed.targets;
-    mix_share_.fill_(mixed.share);
+    loss_factors_.mix_share.fill_(mixed.share);
   }
   GraphedPass* const graph = graph_for(images, targets);
   reducer_.begin_pass(last && graph == nullptr);  // a replay tells nobody which gradients are ready
@@ -73,8 +73,8 @@ Trainer::Pass Trainer::run_micro_batch(int64_t logical_rank, int64_t step, int64
   pass.loss_sum = result.losses.sum(at::kDouble).item<double>();
   if (options_.task == Task::multiclass) pass.correct = result.logits.argmax(1).eq(own_targets).sum().item<int64_t>();
   for (int64_t sample : batch->samples) pass.coverage += parts_.dataset.samples[static_cast<size_t>(sample)].id;
-  replaced_.insert(replaced_.end(), batch->replaced.begin(), batch->replaced.end());
-  spent_.compute_s += computing.seconds();
+  epoch_.replaced.insert(epoch_.replaced.end(), batch->replaced.begin(), batch->replaced.end());
+  epoch_.spent.compute_s += computing.seconds();
   return pass;
 }
 
