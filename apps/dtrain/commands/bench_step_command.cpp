@@ -127,19 +127,11 @@ Result measured(const BenchStepCommand& command, const Experiment& e, const Plan
   const auto loader = make_planned_loader(e, plan, replica, trace, job.cores());
   DeviceBatches on_device(*loader, job.device());
   RepeatedBatches batches(on_device);
-  Trainer::Options options = planned_trainer(e, v);
+  Trainer::Options options = planned_trainer_options(e, v);
   options.loader = {};  // generated pictures: none is bad, and each rank makes its own alone
-  Trainer trainer(Trainer::Parts{.replica = replica,
-                                 .loss = loss,
-                                 .schedule = schedule,
-                                 .loader = batches,
-                                 .comm = job.comm(),
-                                 .watchdog = job.watchdog(),
-                                 .dataset = plan.dataset,
-                                 .train = plan.split.train,
-                                 .trace = trace},
-                  options, job.gradient_comm(e.distributed.reduction));
-  Result result = run_steps(trainer, e, command.steps, job);
+  const std::unique_ptr<Trainer> trainer = make_planned_trainer(
+      options, plan, job, {.replica = replica, .loss = loss, .schedule = schedule, .batches = batches, .trace = trace});
+  Result result = run_steps(*trainer, e, command.steps, job);
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   for (const at::Tensor& rank :
@@ -148,7 +140,7 @@ Result measured(const BenchStepCommand& command, const Experiment& e, const Plan
     result.memory_mb = std::max(result.memory_mb, rank[1].item<double>());
   }
   result.gflop = gflop;
-  result.bucket_mb = trainer.reducer().cost().bucket_mb;
+  result.bucket_mb = trainer->reducer().cost().bucket_mb;
   if (GpuModule* gpu = job.device().module) result.gpu_memory_mb = gpu->memory_peak_mb();
   return result;
 }

@@ -74,7 +74,7 @@ std::unique_ptr<Loader> make_planned_loader(const Experiment& e, const Plan& pla
                                   planned_delivery(e, plan, on_gpu, stores));
 }
 
-Trainer::Options planned_trainer(const Experiment& e, int64_t logical_ranks) {
+Trainer::Options planned_trainer_options(const Experiment& e, int64_t logical_ranks) {
   return {.task = e.task,
           .seed = e.seed,
           .logical_ranks = logical_ranks,
@@ -87,6 +87,20 @@ Trainer::Options planned_trainer(const Experiment& e, int64_t logical_ranks) {
           .cuda_graphs = e.cuda_graphs,
           .mix = {.mixup = e.data.augment.mixup, .cutmix = e.data.augment.cutmix},
           .loader = e.data.loader};
+}
+
+std::unique_ptr<Trainer> make_planned_trainer(const Trainer::Options& options, const Plan& plan, Job& job,
+                                              const TrainerTools& tools) {
+  return std::make_unique<Trainer>(Trainer::Parts{.replica = tools.replica,
+                                                  .loss = tools.loss,
+                                                  .schedule = tools.schedule,
+                                                  .loader = tools.batches,
+                                                  .comm = job.comm(),
+                                                  .watchdog = job.watchdog(),
+                                                  .dataset = plan.dataset,
+                                                  .train = plan.split.train,
+                                                  .trace = tools.trace},
+                                   options, job.gradient_comm(options.distributed.reduction));
 }
 
 }  // namespace dtrain

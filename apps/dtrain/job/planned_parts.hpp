@@ -8,6 +8,7 @@
 #include "dtrain/model/network.hpp"
 #include "dtrain/train/replica.hpp"
 #include "dtrain/train/trainer.hpp"
+#include "job/job.hpp"
 #include "job/plan.hpp"
 
 // From a plan to what training, evaluation and benchmarks are made of.
@@ -46,6 +47,18 @@ std::unique_ptr<Loader> make_planned_loader(const Experiment& experiment, const 
                                             Trace& trace, int64_t cores, const PictureStores& stores = {});
 
 /// What the configuration asks of a trainer; frequencies_loss, which only the data tell, is left open.
-Trainer::Options planned_trainer(const Experiment& experiment, int64_t logical_ranks);
+Trainer::Options planned_trainer_options(const Experiment& experiment, int64_t logical_ranks);
+
+/// What a trainer works with beside its plan and its job; all outlive it.
+struct TrainerTools {
+  Replica& replica;
+  const Loss& loss;
+  const Schedule& schedule;
+  BatchSource& batches;
+  Trace& trace;
+};
+/// A trainer for the plan's training part on all ranks of the job, which construct it together. `plan` outlives it.
+std::unique_ptr<Trainer> make_planned_trainer(const Trainer::Options& options, const Plan& plan, Job& job,
+                                              const TrainerTools& tools);
 
 }  // namespace dtrain

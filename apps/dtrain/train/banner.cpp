@@ -94,7 +94,7 @@ void tell_beginning(const RunContext& run, const Plan& plan, const TrainingParts
   log.info("sums   " + run.config.values.at("distributed.reduction").text + " over " + reducer.transport() + "; " +
            count_of(static_cast<int64_t>(reducer.bucket_count()), "bucket") + " of up to " +
            fixed(reducer.cost().bucket_mb, 1) + " MB");
-  if (!built.cache_line.empty()) log.info(built.cache_line);
+  if (!built.kept.line.empty()) log.info(built.kept.line);
   if (e.data.loader.pipeline == Pipeline::sequential)
     log.info(
         "loader sequential: one sample after the other, when its batch is wanted, and each process reads and decodes "

@@ -22,7 +22,7 @@ static double slow_save_s(const std::vector<FileTensor>& tensors) {
   return 0.1 + bytes / 100e6;
 }
 
-Keeper::Keeper(const Parts& parts) : p_(parts), first_save_s_(slow_save_s(checkpoint_tensors(*parts.built.replica))) {}
+Keeper::Keeper(const Parts& parts) : p_(parts), first_save_s_(slow_save_s(parts.built.replica->checkpoint_tensors())) {}
 
 void Keeper::open(const std::string& standing_at) {
   Job& job = p_.run.job;
@@ -105,13 +105,13 @@ void Keeper::save() {
   const auto span = p_.trace.span("save", p_.state.step);
   if (!saves_) return;
   p_.folder.require();
-  saves_->begin(p_.state, checkpoint_tensors(*p_.built.replica));
+  saves_->begin(p_.state, p_.built.replica->checkpoint_tensors());
 }
 
-void Keeper::note() {
+void Keeper::tell_saves() {
   if (!saves_) return;
   try {
-    saves_->note();
+    saves_->tell_ended();
   } catch (const Error&) {
     p_.folder.require();  // where it is gone, that is the reason
     throw;
@@ -121,7 +121,7 @@ void Keeper::note() {
 std::string Keeper::way_on() {
   if (!saves_) return "";
   try {
-    saves_->note();
+    saves_->tell_ended();
   } catch (const Error&) {  // a save that failed is not what ends this run
   }
   if (newest().empty()) return "; no checkpoint is saved, so the next start begins afresh";

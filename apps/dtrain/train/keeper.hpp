@@ -56,10 +56,10 @@ class Keeper {
   bool note_best(const ClosedEpoch& epoch);
 
   // Rank 0; the others have no saves.
-  /// Tells how saves have ended since, as Saves::note().
-  void note();
+  /// As Saves::tell_ended().
+  void tell_saves();
   /// As Saves::finish().
-  void finish() { saves_->finish(p_.state, checkpoint_tensors(*p_.built.replica)); }
+  void finish() { saves_->finish(p_.state, p_.built.replica->checkpoint_tensors()); }
   /// Path of the newest checkpoint that is saved; "": none.
   const std::string& newest() const { return saves_->newest(); }
   /// What a run that has diverged goes on from, the end of a sentence; "" on other ranks.

@@ -52,12 +52,12 @@ std::string Saves::newest_text() const {
   return saved_.empty() ? "no checkpoint is saved yet" : "the newest checkpoint is " + saved_;
 }
 
-void Saves::note() {
-  for (const CheckpointWriter::Outcome& outcome : writer_.outcomes()) note(outcome, true);
+void Saves::tell_ended() {
+  for (const CheckpointWriter::Outcome& outcome : writer_.outcomes()) tell(outcome, true);
 }
 
 // A save that fails does not end training: a later one may find room again.
-void Saves::note(const CheckpointWriter::Outcome& outcome, bool goes_on) {
+void Saves::tell(const CheckpointWriter::Outcome& outcome, bool goes_on) {
   longest_s_ = longest_s_ == options_.first_s ? outcome.seconds : std::max(longest_s_, outcome.seconds);
   std::string& unsaved = outcome.checkpoint ? unsaved_ : unsaved_best_;
   if (outcome.failed == 0) {
@@ -83,10 +83,10 @@ void Saves::note(const CheckpointWriter::Outcome& outcome, bool goes_on) {
 }
 
 void Saves::finish(const TrainingState& state, const std::vector<FileTensor>& tensors) {
-  for (const CheckpointWriter::Outcome& outcome : writer_.finish()) note(outcome, false);
+  for (const CheckpointWriter::Outcome& outcome : writer_.finish()) tell(outcome, false);
   if (!unsaved_.empty()) begin(state, tensors);
   if (!unsaved_best_.empty()) writer_.try_best_again();
-  for (const CheckpointWriter::Outcome& outcome : writer_.finish()) note(outcome, false);
+  for (const CheckpointWriter::Outcome& outcome : writer_.finish()) tell(outcome, false);
   if (!unsaved_.empty()) throw IoError("the last checkpoint could not be saved: " + unsaved_ + "; " + newest_text());
   if (!unsaved_best_.empty())
     throw IoError("best.safetensors could not be saved: " + unsaved_best_ + "; " + newest_text());

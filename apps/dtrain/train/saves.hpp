@@ -38,7 +38,7 @@ class Saves {
   void begin_best(const std::string& path, const TrainingState& state, const std::vector<FileTensor>& tensors,
                   const std::map<std::string, std::string>& metadata);
   /// Tells how saves have ended since. Throws IoError after max_failed in a row.
-  void note();
+  void tell_ended();
   /// Waits until all is on the disk: checkpoint of `state`, best.safetensors, metrics. What failed is tried once more.
   /// Throws IoError.
   void finish(const TrainingState& state, const std::vector<FileTensor>& tensors);
@@ -48,7 +48,7 @@ class Saves {
 
  private:
   bool can_end() const;
-  void note(const CheckpointWriter::Outcome& outcome, bool goes_on);
+  void tell(const CheckpointWriter::Outcome& outcome, bool goes_on);
   std::string newest_text() const;
 
   std::string folder_;

@@ -14,6 +14,31 @@
 
 namespace dtrain {
 
+// data.loader.cache: all ranks together.
+static KeptPictures keep_pictures(const RunContext& run, const Plan& plan, int64_t epochs_left) {
+  const Experiment& e = run.experiment;
+  Job& job = run.job;
+  KeptPictures kept;
+  if (e.data.loader.cache == PictureKeep::none) return kept;
+  if (e.data.loader.cache == PictureKeep::ram) {
+    RamCache cache = make_ram_cache(e, plan, job);
+    if (job.is_root() && !cache.note.empty()) job.log().warning(cache.note);
+    kept.in_host_memory = std::move(cache.pictures);
+    kept.line = cache.line;
+    return kept;
+  }
+  kept.on_device = std::make_unique<PictureCache>(static_cast<int64_t>(plan.dataset.samples.size()));
+  const std::vector<std::string> hosts = all_gather_text(job.comm(), host_name());
+  const bool own_gpu = !job.device().place.is_cpu() && !e.distributed.share_device;
+  const auto sharers = own_gpu ? 1 : std::count(hosts.begin(), hosts.end(), host_name());
+  const CachePlan cache = plan_cache(e, plan, first_kind(e, plan), job.size(), job.rank(), epochs_left);
+  const double free_mb = memory_for_cache(job.device(), sharers);
+  require_cache_fits(e, cache, job.device(), free_mb);
+  kept.line = "cache  " + cache_text(e, cache) + " in each process, which can have " +
+              with_commas(static_cast<int64_t>(free_mb)) + " MB";
+  return kept;
+}
+
 TrainingParts::TrainingParts(const RunContext& run, const Plan& plan, int64_t epochs_left, Trace& trace) {
   const Experiment& e = run.experiment;
   Job& job = run.job;
@@ -32,50 +57,15 @@ TrainingParts::TrainingParts(const RunContext& run, const Plan& plan, int64_t ep
   steps_per_epoch = planned_epoch(e, plan, 0).steps();
   schedule =
       std::make_unique<Schedule>(e.schedule, e.optimizer.learning_rate, plan.logical_ranks, steps_per_epoch, e.epochs);
-  make_cache(run, plan, epochs_left);
+  kept = keep_pictures(run, plan, epochs_left);
   loader = make_planned_loader(e, plan, *replica, trace, job.cores(),
-                               {.device = device_cache.get(), .shared = shared_pictures.get()});
-  batches = std::make_unique<DeviceBatches>(*loader, job.device(), device_cache.get());
-  Trainer::Options options = planned_trainer(e, plan.logical_ranks);
+                               {.device = kept.on_device.get(), .shared = kept.in_host_memory.get()});
+  batches = std::make_unique<DeviceBatches>(*loader, job.device(), kept.on_device.get());
+  Trainer::Options options = planned_trainer_options(e, plan.logical_ranks);
   options.frequencies_loss = loss->of_frequencies(trained_labels, trained_labels);
-  trainer = std::make_unique<Trainer>(Trainer::Parts{.replica = *replica,
-                                                     .loss = *loss,
-                                                     .schedule = *schedule,
-                                                     .loader = *batches,
-                                                     .comm = job.comm(),
-                                                     .watchdog = job.watchdog(),
-                                                     .dataset = plan.dataset,
-                                                     .train = plan.split.train,
-                                                     .trace = trace},
-                                      options, job.gradient_comm(e.distributed.reduction));
-}
-
-void TrainingParts::make_cache(const RunContext& run, const Plan& plan, int64_t epochs_left) {
-  const Experiment& e = run.experiment;
-  Job& job = run.job;
-  if (e.data.loader.cache == PictureKeep::none) return;
-  if (e.data.loader.cache == PictureKeep::ram) {
-    RamCache cache = make_ram_cache(e, plan, job);
-    shared_pictures = std::move(cache.pictures);
-    cache_line = cache.line;
-    if (job.is_root() && !cache.note.empty()) job.log().warning(cache.note);
-    return;
-  }
-  device_cache = std::make_unique<PictureCache>(static_cast<int64_t>(plan.dataset.samples.size()));
-  const std::vector<std::string> hosts = all_gather_text(job.comm(), host_name());
-  const bool own_gpu = !job.device().place.is_cpu() && !e.distributed.share_device;
-  const auto sharers = own_gpu ? 1 : std::count(hosts.begin(), hosts.end(), host_name());
-  const CachePlan cache = plan_cache(e, plan, first_kind(e, plan), job.size(), job.rank(), epochs_left);
-  const double free_mb = memory_for_cache(job.device(), sharers);
-  require_cache_fits(e, cache, job.device(), free_mb);
-  cache_line = "cache  " + cache_text(e, cache) + " in each process, which can have " +
-               with_commas(static_cast<int64_t>(free_mb)) + " MB";
-}
-
-std::vector<FileTensor> checkpoint_tensors(Replica& replica) {
-  std::vector<FileTensor> tensors = replica.model_tensors("model.");
-  for (FileTensor& tensor : replica.optimizer_tensors()) tensors.push_back(tensor);
-  return tensors;
+  trainer = make_planned_trainer(
+      options, plan, job,
+      {.replica = *replica, .loss = *loss, .schedule = *schedule, .batches = *batches, .trace = trace});
 }
 
 }  // namespace dtrain

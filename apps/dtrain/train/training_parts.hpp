@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "dtrain/base/trace.hpp"
-#include "dtrain/checkpoint/tensors.hpp"
 #include "dtrain/data/batches/device_batches.hpp"
 #include "dtrain/data/batches/loader.hpp"
 #include "dtrain/data/batches/shared_pictures.hpp"
@@ -18,6 +17,13 @@
 
 namespace dtrain {
 
+/// data.loader.cache: which decoded pictures are kept, and where.
+struct KeptPictures {
+  std::string line;                                ///< for people; "": none are kept
+  std::unique_ptr<PictureCache> on_device;         ///< null: none there
+  std::unique_ptr<SharedPictures> in_host_memory;  ///< null: none there
+};
+
 /// What a training run is built of, once, before its first step. The later ones refer to the earlier ones, so it stays
 /// where it is; `plan` and `trace` outlive it.
 struct TrainingParts {
@@ -29,24 +35,16 @@ struct TrainingParts {
 
   std::string fingerprint;     ///< of all that the result depends on
   std::string weights_line;    ///< which weights the network begins with, for people
-  std::string cache_line;      ///< what of the pictures is kept, for people; "": nothing
   LabelCounts trained_labels;  ///< of the training part
   int64_t steps_per_epoch = 0;
 
   std::unique_ptr<Replica> replica;
   std::unique_ptr<Loss> loss;
   std::unique_ptr<Schedule> schedule;
-  std::unique_ptr<PictureCache> device_cache;       ///< null: none
-  std::unique_ptr<SharedPictures> shared_pictures;  ///< null: none
+  KeptPictures kept;
   std::unique_ptr<Loader> loader;
   std::unique_ptr<DeviceBatches> batches;  ///< the loader's, on the device
   std::unique_ptr<Trainer> trainer;
-
- private:
-  void make_cache(const RunContext& run, const Plan& plan, int64_t epochs_left);
 };
-
-/// What a checkpoint holds of a replica: the network's tensors, as "model.NAME", and the optimizer's.
-std::vector<FileTensor> checkpoint_tensors(Replica& replica);
 
 }  // namespace dtrain

@@ -83,7 +83,7 @@ void TrainingReport::nothing_found(const EpochRow& row) const {
 
 // After the first epoch of this start, which meets every sample of the training part.
 void TrainingReport::tell_of_cache(const EpochRow& row) {
-  const SharedPictures* cache = p_.built.shared_pictures.get();
+  const SharedPictures* cache = p_.built.kept.in_host_memory.get();
   if (cache == nullptr || std::exchange(told_of_cache_, true)) return;
   const auto samples = static_cast<int64_t>(p_.plan.split.train.size() + p_.plan.split.valid.size());
   const std::string sentence = "cache: " + with_commas(cache->kept()) + " of " + count_of(samples, "picture") + ", " +

@@ -60,7 +60,7 @@ std::optional<int> TrainingRun::train_epoch() {
     const StepReport step = trainer.step(state_, request());
     clock_.step_took(stepping.seconds());
     report_->step(step);
-    keeper_->note();
+    keeper_->tell_saves();
     if (step.request != StopRequest::none || keeper_->due_after_step()) keeper_->save();
     if (step.request == StopRequest::stop) return end_early(exit_code::kStopped);
     const bool limit_reached = clock_.steps() == run_.command.limit_steps;
@@ -100,24 +100,30 @@ std::optional<ClosedEpoch> TrainingRun::close_epoch(GpuMeter& gpu_meter) {
   return epoch;
 }
 
+// For the validation part, by the weights that the replica holds now; without such a part there are none in it. Nothing
+// where a stop was asked for meanwhile.
+std::optional<Predictions> TrainingRun::predict_validation() {
+  if (plan_.split.valid.empty()) return Predictions();
+  const auto span = timeline_.trace().span("evaluate", state_.epoch);
+  return evaluate({.replica = *parts_->replica,
+                   .loss = *parts_->loss,
+                   .task = run_.experiment.task,
+                   .loader = *parts_->batches,
+                   .samples = plan_.split.valid,
+                   .batch = plan_.local_batch,
+                   .comm = run_.job.comm(),
+                   .watchdog = run_.job.watchdog(),
+                   .step = state_.step,
+                   .stop = [this] { return stop_is_due(); }});
+}
+
 // False where a stop was asked for meanwhile. Without a validation part its figures are undefined.
 bool TrainingRun::validate(const TrainingCounts& counts, ClosedEpoch& epoch) {
   const Experiment& e = run_.experiment;
   EpochRow& row = epoch.row;
-  std::optional<Predictions> predictions = Predictions();
+  const std::optional<Predictions> predictions = predict_validation();
+  if (!predictions) return false;
   if (!plan_.split.valid.empty()) {
-    const auto span = timeline_.trace().span("evaluate", row.epoch);
-    predictions = evaluate({.replica = *parts_->replica,
-                            .loss = *parts_->loss,
-                            .task = e.task,
-                            .loader = *parts_->batches,
-                            .samples = plan_.split.valid,
-                            .batch = plan_.local_batch,
-                            .comm = run_.job.comm(),
-                            .watchdog = run_.job.watchdog(),
-                            .step = state_.step,
-                            .stop = [this] { return stop_is_due(); }});
-    if (!predictions) return false;
     row.valid_loss = mean_loss(*predictions);
     const LabelCounts labels = label_counts(*predictions, plan_.shape.height * plan_.shape.width);
     epoch.frequencies_loss =

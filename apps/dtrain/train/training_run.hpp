@@ -7,6 +7,7 @@
 
 #include "dtrain/device/gpu_meter.hpp"
 #include "dtrain/metrics/measure.hpp"
+#include "dtrain/metrics/predictions.hpp"
 #include "train/keeper.hpp"
 #include "train/resume.hpp"
 #include "train/run_context.hpp"
@@ -39,6 +40,7 @@ class TrainingRun {
   int train();
   std::optional<int> train_epoch();
   std::optional<ClosedEpoch> close_epoch(GpuMeter& gpu_meter);
+  std::optional<Predictions> predict_validation();
   bool validate(const TrainingCounts& counts, ClosedEpoch& epoch);
   void finish_epoch(const ClosedEpoch& epoch);
   bool time_is_up() const;

@@ -108,7 +108,7 @@ void TrainingRun::restore() {
   state_.versions = now.versions;
   Replica& replica = *parts_->replica;
   if (run_.job.is_root()) {
-    fill_tensors(resume_.file, resume_.path, checkpoint_tensors(replica));
+    fill_tensors(resume_.file, resume_.path, replica.checkpoint_tensors());
     replica.optimizer().set_updates(state_.optimizer_updates);
     replica.loss_scale() = state_.loss_scale;
     resume_.file = {};  // as large as a checkpoint
@@ -125,7 +125,7 @@ void TrainingRun::open() {
                   .figures = figure_columns(run_.experiment, plan_),
                   .fingerprint = parts_->fingerprint,
                   .belongings = [this]() -> TrainingFolder::Belongings {
-                    return {state_, checkpoint_tensors(*parts_->replica), report_->facts("")};
+                    return {state_, parts_->replica->checkpoint_tensors(), report_->facts("")};
                   }});
   keeper_->open(resume_.path);
 }
