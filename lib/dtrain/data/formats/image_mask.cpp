@@ -120,8 +120,8 @@ void check_pairs(const Pairs& pairs, bool one_mask) {
     if (one_mask && pair.masks.size() > 1)
       problems.push_back("two masks of one name: " + pair.masks[0] + ", " + pair.masks[1]);
     for (const std::string& mask : pair.masks)
-      if (const std::string name = lower_case(mask); name.ends_with(".jpg") || name.ends_with(".jpeg"))
-        problems.push_back("mask is a JPEG, which changes pixel values: " + mask);
+      if (const std::string format = inexact_format(mask); !format.empty())
+        problems.push_back("mask is a " + format + ", which changes pixel values: " + mask);
   }
   if (problems.empty()) return;
   const std::string suffix = suffix_of_masks(pairs);

@@ -144,8 +144,8 @@ void add_masks(const DataOptions& options, std::map<std::string, Case>& cases, s
   for (const std::string& picture : scan_beneath(options.root, kLabels, options.allow_links).pictures) {
     const std::string mask = std::string(kLabels) + "/" + picture;
     add_page(cases[std::string(without_ending(picture))].masks, mask, "masks", problems);
-    if (const std::string name = lower_case(picture); name.ends_with(".jpg") || name.ends_with(".jpeg"))
-      problems.push_back("mask is JPEG, which changes pixel values: " + mask);
+    if (const std::string format = inexact_format(picture); !format.empty())
+      problems.push_back("mask is " + format + ", which changes pixel values: " + mask);
   }
 }
 

@@ -61,9 +61,7 @@ class Walk {
   }
 
   void add_pages(const std::string& path, const std::string& name) {
-    const std::string lower = lower_case(name);
-    const bool tiff = lower.ends_with(".tif") || lower.ends_with(".tiff");
-    const int64_t pages = tiff ? count_tiff_pages(path) : 1;
+    const int64_t pages = may_have_pages(name) ? count_tiff_pages(path) : 1;
     if (pages == 1) return scan_.pictures.push_back(name);
     for (int64_t page = 1; page <= pages; ++page) scan_.pictures.push_back(name + "#" + std::to_string(page));
   }

@@ -207,8 +207,6 @@ void place_row(const BmpFile& file, const BmpHeader& header, const uint8_t* row,
   }
 }
 
-}  // namespace
-
 ImageHeader read_bmp_header(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits) {
   return read_header(BmpFile(file, name), name, limits).picture;
 }
@@ -233,5 +231,16 @@ Image decode_bmp(std::span<const std::byte> bytes, const std::string& name, cons
   }
   return image;
 }
+
+}  // namespace
+
+/// Of Windows and OS/2: 1, 4, 8, 16, 24 and 32 bits, colour masks, RLE4, RLE8, top-down and bottom-up.
+extern const PictureFormat kBmp = {
+    .name = "BMP",
+    .endings = {".bmp"},
+    .begins = [](std::string_view bytes) { return bytes.starts_with("BM"); },
+    .decode = decode_bmp,
+    .read_header = read_bmp_header,
+};
 
 }  // namespace dtrain

@@ -2,37 +2,34 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "dtrain/io/pictures/image.hpp"
 
 namespace dtrain {
 
-// The decoders behind decode_image(); nobody else includes this. Each gets a file of its own type (told by the
-// first bytes) and throws DataError naming `name` for whatever is wrong with it.
+/// A picture format as the rest of the program knows it. Its file defines one at its end, image.cpp lists them, and
+/// folder scans and error texts follow; no other code may know its endings (repo.picture_formats).
+struct PictureFormat {
+  /// Gets a whole file that begins() holds for, or the name tells. Throws DataError naming `name` for whatever is wrong
+  /// with it; checks every length before it takes memory (check_pixels(), allocate_image()). Thread-safe.
+  using Decode = Image (*)(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits);
 
-Image decode_png(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits);
-/// For decode_mask_image().
-Image decode_png_mask(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits);
-ImageHeader read_png_header(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits);
+  std::string name;                  ///< as sentences have it: "PNG"
+  std::vector<std::string> endings;  ///< of files, in small letters: ".png"; what a folder scan takes for pictures
+  bool (*begins)(std::string_view bytes) = nullptr;  ///< told by the first bytes, of which there is at least one
+  Decode decode = nullptr;
+  /// The same checks from the header alone; the file may be cut behind it.
+  ImageHeader (*read_header)(std::span<const std::byte> file, const std::string& name,
+                             const ImageLimits& limits) = nullptr;
+  Decode decode_mask = nullptr;  ///< for decode_mask_image(); null: as decode
+  bool exact = true;             ///< false: writing it changes pixel values, so masks of it are refused
+  bool bare = false;  ///< a file may lack what begins() looks for: it is told by its ending where no format begins so
+};
 
+/// For packed shards, which hold such files too.
 Image decode_jpeg(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits);
-ImageHeader read_jpeg_header(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits);
-
-/// Of one page: DataError for a file of several.
-Image decode_tiff(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits);
-ImageHeader read_tiff_header(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits);
-
-Image decode_bmp(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits);
-ImageHeader read_bmp_header(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits);
-
-/// PBM, PGM, PPM and PAM, which begin with "P1" to "P7".
-Image decode_pnm(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits);
-ImageHeader read_pnm_header(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits);
-
-/// Where libdtrain_dicom.so cannot be loaded (base/module_file.hpp), a DataError that says why.
-Image decode_dicom(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits);
-ImageHeader read_dicom_header(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits);
 
 /// Throws DataError if the header promises no pixel or more than allowed.
 void check_pixels(const ImageHeader& header, const std::string& name, const ImageLimits& limits);

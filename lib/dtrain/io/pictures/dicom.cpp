@@ -81,8 +81,6 @@ class OpenDicom {
   ImageHeader header_;
 };
 
-}  // namespace
-
 ImageHeader read_dicom_header(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits) {
   return OpenDicom(file, name, limits).header();
 }
@@ -90,5 +88,20 @@ ImageHeader read_dicom_header(std::span<const std::byte> file, const std::string
 Image decode_dicom(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits) {
   return OpenDicom(file, name, limits).decode();
 }
+
+}  // namespace
+
+/// Where libdtrain_dicom.so is beside the program (base/module_file.hpp; else a DataError says why): one frame of grey,
+/// palette or colour; uncompressed, deflated, RLE, JPEG, JPEG-LS; also without the leading 132 bytes, as old files are.
+/// Grey becomes 8 bits, or 16 where more than 8 are stored: rescaled as the file says, its first window (else darkest
+/// to brightest pixel) spread from 0 to white, MONOCHROME1 inverted.
+extern const PictureFormat kDicom = {
+    .name = "DICOM",
+    .endings = {".dcm", ".dicom"},
+    .begins = [](std::string_view bytes) { return bytes.size() >= 132 && bytes.substr(128, 4) == "DICM"; },
+    .decode = decode_dicom,
+    .read_header = read_dicom_header,
+    .bare = true,
+};
 
 }  // namespace dtrain

@@ -5,27 +5,24 @@
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/memory.hpp"
+#include "dtrain/base/rows.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/io/pictures/codecs.hpp"
 
 namespace dtrain {
 
+// Each at the end of its own file.
+extern const PictureFormat kPng, kJpeg, kDicom, kTiff, kBmp, kPnm;
+
 namespace {
 
 using namespace std::string_view_literals;
 
-/// A type of file that is read.
-struct Format {
-  Image (*decode)(std::span<const std::byte>, const std::string&, const ImageLimits&);
-  ImageHeader (*read_header)(std::span<const std::byte>, const std::string&, const ImageLimits&);
-};
-
-constexpr Format kPng = {decode_png, read_png_header};
-constexpr Format kJpeg = {decode_jpeg, read_jpeg_header};
-constexpr Format kTiff = {decode_tiff, read_tiff_header};
-constexpr Format kBmp = {decode_bmp, read_bmp_header};
-constexpr Format kPnm = {decode_pnm, read_pnm_header};
-constexpr Format kDicom = {decode_dicom, read_dicom_header};
+/// In the order in which a file's first bytes are asked: those of a DICOM file may be anything, a TIFF's too.
+const RowList<PictureFormat>& picture_formats() {
+  static const RowList<PictureFormat> all = {&kPng, &kJpeg, &kDicom, &kTiff, &kBmp, &kPnm};
+  return all;
+}
 
 /// What lies in data folders beside pictures that are read, so that a message can name it.
 struct ForeignType {
@@ -69,36 +66,28 @@ std::string_view title_of(std::string_view bytes) {
   return "none of them, by its first bytes, or its first bytes are damaged";
 }
 
-bool is_tiff(std::string_view bytes) {
-  return bytes.starts_with("II*\0"sv) || bytes.starts_with("MM\0*"sv) || bytes.starts_with("II+\0"sv) ||
-         bytes.starts_with("MM\0+"sv);
+template <typename Test>
+const PictureFormat* first_format(const Test& test) {
+  const auto found =
+      std::ranges::find_if(picture_formats(), [&](const PictureFormat* format) { return test(*format); });
+  return found == picture_formats().end() ? nullptr : *found;
 }
 
-bool is_pnm(std::string_view bytes) {
-  if (bytes.size() < 3 || bytes[0] != 'P' || bytes[1] < '1' || bytes[1] > '7') return false;
-  return bytes[2] == '\n' || (bytes[1] != '7' && " \t\r#"sv.find(bytes[2]) != std::string_view::npos);
+/// By the ending of a file's name; null where it is none of a picture.
+const PictureFormat* format_by_name(const std::string& path) {
+  const std::string lower = lower_case(path);
+  return first_format([&](const PictureFormat& format) {
+    return std::ranges::any_of(format.endings, [&](const std::string& ending) { return lower.ends_with(ending); });
+  });
 }
 
-// Before these four letters anything may stand, a TIFF's first bytes too.
-bool is_dicom(std::string_view bytes) { return bytes.size() >= 132 && bytes.substr(128, 4) == "DICM"; }
-
-// Old files lack the first 132 bytes.
-bool has_dicom_name(const std::string& name) {
-  const std::string lower = lower_case(name);
-  return lower.ends_with(".dcm") || lower.ends_with(".dicom");
-}
-
-const Format& format_of(std::span<const std::byte> file, const std::string& name) {
+const PictureFormat& format_of(std::span<const std::byte> file, const std::string& name) {
   const std::string_view bytes(reinterpret_cast<const char*>(file.data()), file.size());
   if (bytes.empty()) throw DataError(name + " is empty (0 bytes); a picture is expected");
-  if (bytes.starts_with("\x89PNG\r\n\x1A\n")) return kPng;
-  if (bytes.starts_with("\xFF\xD8\xFF")) return kJpeg;
-  if (is_dicom(bytes)) return kDicom;
-  if (is_tiff(bytes)) return kTiff;
-  if (bytes.starts_with("BM")) return kBmp;
-  if (is_pnm(bytes)) return kPnm;
-  if (has_dicom_name(name)) return kDicom;
-  throw DataError(name + ": only PNG, JPEG, TIFF, BMP, PNM and DICOM pictures are read, and this is " +
+  if (const auto* format = first_format([&](const PictureFormat& one) { return one.begins(bytes); })) return *format;
+  if (const PictureFormat* format = format_by_name(name); format != nullptr && format->bare) return *format;
+  const auto all = names_where(picture_formats(), [](const PictureFormat&) { return true; });
+  throw DataError(name + ": only " + join_last(all, "and") + " pictures are read, and this is " +
                   std::string(title_of(bytes)));
 }
 
@@ -120,20 +109,20 @@ Image decode_image(std::span<const std::byte> file, const std::string& name, con
 }
 
 Image decode_mask_image(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits) {
-  const Format& format = format_of(file, name);
-  return with_name(
-      name, [&] { return &format == &kPng ? decode_png_mask(file, name, limits) : format.decode(file, name, limits); });
+  const PictureFormat& format = format_of(file, name);
+  const PictureFormat::Decode decode = format.decode_mask != nullptr ? format.decode_mask : format.decode;
+  return with_name(name, [&] { return decode(file, name, limits); });
 }
 
 ImageHeader read_image_header(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits) {
   return format_of(file, name).read_header(file, name, limits);
 }
 
-bool has_image_extension(const std::string& path) {
-  static constexpr std::string_view kEndings[] = {".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp",  ".pbm",
-                                                  ".pgm", ".ppm", ".pnm",  ".pam", ".dcm",  ".dicom"};
-  const std::string lower = lower_case(path);
-  return std::ranges::any_of(kEndings, [&](std::string_view ending) { return lower.ends_with(ending); });
+bool has_image_extension(const std::string& path) { return format_by_name(path) != nullptr; }
+
+std::string inexact_format(const std::string& path) {
+  const PictureFormat* format = format_by_name(path);
+  return format != nullptr && !format->exact ? format->name : "";
 }
 
 std::string foreign_image_extension(const std::string& path) {

@@ -31,21 +31,8 @@ struct ImageLimits {
   int64_t max_pixels = int64_t{1} << 28;  ///< height × width, 268 million
 };
 
-/// Decodes a picture. The type is told by the file's first bytes, not by its name:
-///
-/// PNG   every colour type and depth, interlaced too; an animated one gives its default picture.
-/// JPEG  baseline, extended 8-bit, progressive; grey, YCbCr, RGB; CMYK and YCCK, which are turned into RGB as
-///       (1 − C)(1 − K), without a colour profile; with an Adobe marker the stored values count as inverted, which is
-///       how Adobe's programs write them. EXIF orientation is not applied.
-/// TIFF  classic and BigTIFF, one page (see tiff_pages.hpp); strips and tiles; grey of 1, 2, 4, 8 and 16 bits, black or
-///       white as zero, RGB of 8 and 16 bits, palette, YCbCr; planes apart or together; uncompressed, LZW, deflate,
-///       packbits, JPEG, CCITT. The Orientation field is applied. Colours multiplied by their alpha are divided by it.
-/// BMP   of Windows and OS/2: 1, 4, 8, 16, 24 and 32 bits, colour masks, RLE4, RLE8, top-down and bottom-up.
-/// PNM   PBM, PGM, PPM, plain and raw, and PAM, of one picture; the value of white is spread to 255 or 65535.
-/// DICOM where libdtrain_dicom.so is beside the program: one frame of grey, palette or colour; uncompressed, deflated,
-///       RLE, JPEG, JPEG-LS; also without the leading 132 bytes, when the name ends in .dcm or .dicom. Grey becomes 8
-///       bits, or 16 where more than 8 are stored: rescaled as the file says, its first window (else darkest to
-///       brightest pixel) spread from 0 to white, MONOCHROME1 inverted.
+/// Decodes a picture. The format is told by the file's first bytes, not by its name; where a format's decoder ends, a
+/// comment says what it reads (`extern const PictureFormat` in png.cpp, jpeg.cpp …), docs/data.md says it to users.
 ///
 /// Gamma chunks and embedded profiles are ignored, alpha is dropped. 1-, 2- and 4-bit grey is spread to 0…255.
 /// `name` is the file's name for messages. Thread-safe.
@@ -73,9 +60,12 @@ std::vector<std::byte> encode_png(const Image& image);
 /// Throws InternalError unless the picture is such a one, not empty and at most 65,500 pixels a side.
 std::vector<std::byte> encode_jpeg(const Image& image, int quality = 90);
 
-/// True for .png, .jpg, .jpeg, .tif, .tiff, .bmp, .pbm, .pgm, .ppm, .pnm, .pam, .dcm and .dicom in any case: what a
-/// folder scan takes for a picture.
+/// True for names with an ending of a format that is read (".png"), in any case: what a folder scan takes for a
+/// picture.
 bool has_image_extension(const std::string& path);
+/// The format of a picture of that name, where writing it changes pixel values, so that it is none for masks: "JPEG".
+/// "" for all other names.
+std::string inexact_format(const std::string& path);
 /// The ending, in small letters, of a picture or volume of a format that decode_image() does not read (".gif", ".webp",
 /// ".jp2", ".nii.gz" …); "" for all other names.
 std::string foreign_image_extension(const std::string& path);

@@ -156,12 +156,12 @@ void cmyk_to_rgb(const std::vector<uint8_t>& cmyk, bool inverted, uint8_t* rgb) 
     }
 }
 
-}  // namespace
-
 ImageHeader read_jpeg_header(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits) {
   JpegInput input;
   return begin_jpeg(input, file, name, limits);
 }
+
+}  // namespace
 
 Image decode_jpeg(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits) {
   JpegInput input;
@@ -215,5 +215,17 @@ std::vector<std::byte> encode_jpeg(const Image& image, int quality) {
   const auto* bytes = reinterpret_cast<const std::byte*>(output.bytes);
   return {bytes, bytes + output.size};
 }
+
+/// Baseline, extended 8-bit, progressive; grey, YCbCr, RGB; CMYK and YCCK, which are turned into RGB as (1 − C)(1 − K),
+/// without a colour profile; with an Adobe marker the stored values count as inverted, which is how Adobe's programs
+/// write them. EXIF orientation is not applied.
+extern const PictureFormat kJpeg = {
+    .name = "JPEG",
+    .endings = {".jpg", ".jpeg"},
+    .begins = [](std::string_view bytes) { return bytes.starts_with("\xFF\xD8\xFF"); },
+    .decode = decode_jpeg,
+    .read_header = read_jpeg_header,
+    .exact = false,
+};
 
 }  // namespace dtrain

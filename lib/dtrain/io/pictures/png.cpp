@@ -165,8 +165,6 @@ Image decode(std::span<const std::byte> file, const std::string& name, const Ima
   return image;
 }
 
-}  // namespace
-
 ImageHeader read_png_header(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits) {
   PngInput input(file);
   return begin_png(input, name, limits);
@@ -179,6 +177,8 @@ Image decode_png(std::span<const std::byte> file, const std::string& name, const
 Image decode_png_mask(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits) {
   return decode(file, name, limits, true);
 }
+
+}  // namespace
 
 std::vector<std::byte> encode_png(const Image& image) {
   check_encodable(image);
@@ -194,5 +194,16 @@ std::vector<std::byte> encode_png(const Image& image) {
   file.resize(size);
   return file;
 }
+
+/// Every colour type and depth, interlaced too; an animated one gives its default picture. As a mask, one with a
+/// palette that has a colour in it gives the indices into the palette.
+extern const PictureFormat kPng = {
+    .name = "PNG",
+    .endings = {".png"},
+    .begins = [](std::string_view bytes) { return bytes.starts_with("\x89PNG\r\n\x1A\n"); },
+    .decode = decode_png,
+    .read_header = read_png_header,
+    .decode_mask = decode_png_mask,
+};
 
 }  // namespace dtrain

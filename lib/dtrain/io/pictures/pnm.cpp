@@ -187,7 +187,10 @@ void read_raster(PnmText& text, const PnmHeader& header, std::vector<Value>& out
   text.at_end();
 }
 
-}  // namespace
+bool begins_pnm(std::string_view bytes) {
+  if (bytes.size() < 3 || bytes[0] != 'P' || bytes[1] < '1' || bytes[1] > '7') return false;
+  return bytes[2] == '\n' || (bytes[1] != '7' && std::string_view(" \t\r#").find(bytes[2]) != std::string_view::npos);
+}
 
 ImageHeader read_pnm_header(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits) {
   PnmText text(file, name);
@@ -206,5 +209,16 @@ Image decode_pnm(std::span<const std::byte> file, const std::string& name, const
   }
   return image;
 }
+
+}  // namespace
+
+/// PBM, PGM, PPM, plain and raw, and PAM, of one picture; the value of white is spread to 255 or 65535.
+extern const PictureFormat kPnm = {
+    .name = "PNM",
+    .endings = {".pbm", ".pgm", ".ppm", ".pnm", ".pam"},
+    .begins = begins_pnm,
+    .decode = decode_pnm,
+    .read_header = read_pnm_header,
+};
 
 }  // namespace dtrain

@@ -229,7 +229,11 @@ void orient(const TiffForm& form, Image& image) {
   if (form.turned()) std::swap(image.height, image.width);
 }
 
-}  // namespace
+bool begins_tiff(std::string_view bytes) {
+  using namespace std::string_view_literals;
+  return bytes.starts_with("II*\0"sv) || bytes.starts_with("MM\0*"sv) || bytes.starts_with("II+\0"sv) ||
+         bytes.starts_with("MM\0+"sv);
+}
 
 ImageHeader read_tiff_header(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits) {
   TiffInput input(file);
@@ -267,5 +271,19 @@ Image decode_tiff(std::span<const std::byte> file, const std::string& name, cons
   orient(form, image);
   return image;
 }
+
+}  // namespace
+
+/// Classic and BigTIFF, one page (see tiff_pages.hpp; DataError for several); strips and tiles; grey of 1, 2, 4, 8 and
+/// 16 bits, black or white as zero, RGB of 8 and 16 bits, palette, YCbCr; planes apart or together; uncompressed, LZW,
+/// deflate, packbits, JPEG, CCITT. The Orientation field is applied. Colours multiplied by their alpha are divided by
+/// it.
+extern const PictureFormat kTiff = {
+    .name = "TIFF",
+    .endings = {".tif", ".tiff"},
+    .begins = begins_tiff,
+    .decode = decode_tiff,
+    .read_header = read_tiff_header,
+};
 
 }  // namespace dtrain

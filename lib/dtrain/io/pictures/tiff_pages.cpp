@@ -321,15 +321,19 @@ const std::vector<uint64_t>& pages_once(const Tiff& tiff, const DiskSource& sour
 
 }  // namespace
 
+bool may_have_pages(const std::string& file) {
+  const std::string lower = lower_case(file);
+  return lower.ends_with(".tif") || lower.ends_with(".tiff");
+}
+
 PicturePath picture_path(const std::string& path) {
   const size_t mark = path.rfind('#');
   if (mark == std::string::npos) return {path, 0};
-  const std::string file = lower_case(path.substr(0, mark));
   int64_t page = 0;
   const char* const end = path.data() + path.size();
   const auto [stopped, error] = std::from_chars(path.data() + mark + 1, end, page);
   const bool paged = error == std::errc() && stopped == end && page > 0 && path[mark + 1] != '0';
-  if (!paged || !(file.ends_with(".tif") || file.ends_with(".tiff"))) return {path, 0};
+  if (!paged || !may_have_pages(path.substr(0, mark))) return {path, 0};
   return {path.substr(0, mark), page};
 }
 

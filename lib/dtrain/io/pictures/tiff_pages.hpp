@@ -20,6 +20,9 @@ struct PicturePath {
 /// "a/b.tif#7" is page 7 of a/b.tif; every other name, "b.png#7" too, is a file's.
 PicturePath picture_path(const std::string& path);
 
+/// True for the names that TIFF files have: only these have pages.
+bool may_have_pages(const std::string& file);
+
 /// Pages of the TIFF file at `path`, from its directories alone: a few small reads a page. 1 for a file that is no TIFF
 /// or whose directories are damaged: decoding it tells. Throws like throw_errno.
 int64_t count_tiff_pages(const std::string& path);
