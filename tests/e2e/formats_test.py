@@ -1,4 +1,4 @@
-"""Pictures of other kinds than PNG and JPEG, from file to weights: TIFF stacks, 16 bits, BMP, PNM."""
+"""Pictures of other kinds than PNG and JPEG, from file to weights: TIFF stacks, 16 bits, BMP, PNM, NumPy arrays."""
 
 import random
 import struct
@@ -34,6 +34,15 @@ def pgm(rows, white):
     return f"P2\n{len(rows[0])} {len(rows)}\n{white}\n".encode() + "\n".join(" ".join(map(str, row)) for row in rows).encode()
 
 
+def npy(kind, rows, fortran=False):
+    """Grey, as numpy.save writes it."""
+    order = [column for column in zip(*rows)] if fortran else rows
+    header = f"{{'descr': '{kind}', 'fortran_order': {fortran}, 'shape': ({len(rows)}, {len(rows[0])}), }}"
+    header += " " * (63 - (10 + len(header)) % 64) + "\n"
+    code = {"|u1": "B", "|b1": "?", "<u2": "<H", ">u2": ">H"}[kind]
+    return b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header.encode() + b"".join(struct.pack(code, value) for line in order for value in line)
+
+
 def bmp(rows):
     data = b"".join(bytes(value for value in row for _ in range(3)) for row in reversed(rows))  # rows of 32 need no padding
     return b"BM" + struct.pack("<IIIIiiHHIIIIII", 54 + len(data), 0, 54, 40, SIDE, SIDE, 1, 24, 0, len(data), 0, 0, 0, 0) + data
@@ -60,6 +69,7 @@ class Formats(program.ProgramTest):
             for i in range(8):
                 rows = rows_of(dice, bright, 256)
                 (cls.folder / "bytes" / name / f"{i}.bmp").write_bytes(bmp(rows))
+        cls.make_arrays(dice)
         for part in ("images", "masks"):
             (cls.folder / "volume" / part).mkdir(parents=True)
         slices = [rows_of(dice, True, 65536) for _ in range(12)]
@@ -69,6 +79,23 @@ class Formats(program.ProgramTest):
         cls.write_config("mixed", COMMON, {"data": {"format": "image_folder", "root": "mixed", "image": {"range": [0, 4095]}}})
         cls.write_config("bytes", COMMON, {"data": {"format": "image_folder", "root": "bytes"}})
         cls.write_config("volume", COMMON, {"model": {"name": "unet", "base_width": 2}, "data": {"format": "image_mask", "root": "volume"}})
+
+    @classmethod
+    def make_arrays(cls, dice):
+        """The same pixels twice, under the same names: as NumPy arrays and as PGM, since the first bytes tell the format."""
+        for number in range(16):
+            top, kind = (65536, ("<u2", ">u2")[number // 2 % 2]) if number % 4 < 2 else (256, "|u1")
+            rows = rows_of(dice, number % 2, top)
+            mask = [[value > top // 4 for value in row] for row in rows]
+            for root, picture, bits in (("arrays", npy(kind, rows, number % 8 < 4), npy("|b1", mask)), ("drawn", pgm(rows, top - 1), pgm(
+                    [[255 * value for value in row] for row in mask], 255))):
+                for place, content in ((("dark", "light")[number % 2], picture), ("pairs/images", picture), ("pairs/masks", bits)):
+                    folder = cls.folder / (root + "-" + place if "/" in place else root + "/" + place)
+                    folder.mkdir(parents=True, exist_ok=True)
+                    (folder / f"{number}.npy").write_bytes(content)
+        for root in ("arrays", "drawn"):
+            cls.write_config(root, COMMON, {"data": {"format": "image_folder", "root": root}})
+            cls.write_config(root + "-pairs", COMMON, {"model": {"name": "unet", "base_width": 2}, "data": {"format": "image_mask", "root": root + "-pairs"}})
 
     def alone(self, name):
         """The run by one process; made once."""
@@ -80,6 +107,18 @@ class Formats(program.ProgramTest):
             with self.subTest(name):
                 self.good("--config", f"{name}.yaml", "--run-dir", f"{name}-cached", "data.loader.cache=device", ranks=ranks, timeout=120)
                 self.assertEqual(self.alone(name).hash(), self.run_at(f"{name}-cached").hash())
+
+    def test_arrays_are_the_pictures_that_they_hold(self):
+        for ending, task in (("", "multiclass"), ("-pairs", "segmentation")):
+            with self.subTest(ending):
+                self.assertEqual(self.alone("arrays" + ending).hash(), self.alone("drawn" + ending).hash())
+                packed = f"packed{ending}"
+                self.good("pack", "--config", f"arrays{ending}.yaml", "--output", packed, "--progress", "none")
+                self.good("--config", f"arrays{ending}.yaml", f"task={task}", "data.format=packed", f"data.root={packed}", "--run-dir", f"{packed}-1",
+                          timeout=120)
+                self.assertEqual(self.run_at(f"{packed}-1").hash(), self.alone("drawn" + ending).hash())
+        json = self.good("check", "--config", "arrays.yaml", "--json").json()
+        self.assertEqual(sum(part["samples"] for part in json["parts"].values()), 16)
 
     def test_the_range_changes_what_the_network_sees(self):
         self.good("--config", "mixed.yaml", "--run-dir", "narrow", "data.image.range=[0, 2047]", timeout=120)
@@ -101,7 +140,8 @@ class Formats(program.ProgramTest):
             masks.write_bytes(whole)
         alien = self.folder / "bytes/dark/9.tif"
         for content, word in ((b"RIFF1234WEBPVP8 ", "a WebP picture"), (tiff([[[0] * SIDE] * SIDE], 8)[:-20], "damaged TIFF"),
-                              (b"P5 60000 60000 255 x", "allowed"), (b"P5 9000 9000 255 x", "too short")):
+                              (b"P5 60000 60000 255 x", "allowed"), (b"P5 9000 9000 255 x", "too short"),
+                              (npy("|u1", [[0] * SIDE] * SIDE).replace(b"(32, 32)", b"(4,8,32)"), "no picture of a stack can be chosen")):
             alien.write_bytes(content)
             try:
                 self.fails(self.call("--config", "bytes.yaml", "--run-dir", "alien"), 65, "9.tif", word)

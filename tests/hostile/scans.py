@@ -1,4 +1,4 @@
-"""TIFF and its stacks, BMP, PNM and DICOM."""
+"""TIFF and its stacks, BMP, PNM, NumPy arrays and DICOM."""
 
 import struct
 import zlib
@@ -131,6 +131,48 @@ for what, content in {
     bad_picture("pnm", what, ".pnm" if not content.startswith(b"P7") else ".pam", lambda dice, content=content: content)
 bad_picture("pnm", "bomb/comment", ".pgm", lambda dice: b"P5\n#" + b"x" * (8 << 20))
 bad_picture("pnm", "bomb/spaces", ".pgm", lambda dice: b"P5" + b" " * (8 << 20))
+
+# --- NumPy arrays
+
+
+def npy(kind="|u1", shape="(32, 32)", order="False", data=bytes(1024), version=b"\1\0", length=None, header=None):
+    header = (f"{{'descr': '{kind}', 'fortran_order': {order}, 'shape': {shape}, }}\n" if header is None else header).encode("latin-1")
+    length = len(header) if length is None else length
+    return b"\x93NUMPY" + version + struct.pack("<H" if version == b"\1\0" else "<I", length) + header + data
+
+
+PICKLED = b"\x80\x04\x95\x1b\0\0\0\0\0\0\0\x8c\x05posix\x8c\x06system\x93\x8c\x04true\x85R."  # numpy.load would run it if allowed to
+for what, content in {
+        "bomb/size": npy(shape="(100000, 100000)"),
+        "bomb/size-within-limits": npy("<u2", "(8000, 8000, 4)"),
+        "bomb/zero-by-huge": npy(shape="(0, 999999999999999999)"),
+        "bomb/dimensions": npy(header="{'descr': '|u1', 'fortran_order': False, 'shape': (" + "1, " * 3_000 + "), }"),
+        "overflow/product": npy(shape="(4294967296, 4294967296, 4)"),
+        "overflow/side": npy(shape="(18446744073709551617, 1)"),
+        "overflow/side-2-63": npy(shape="(9223372036854775808, 1)"),
+        "overflow/header-length": npy(version=b"\2\0", length=0xFFFFFFFF),
+        "overflow/header-into-data": npy(length=1_100),
+        "overflow/negative": npy(shape="(-32, -32)"),
+        "depth/parentheses": npy(header="(" * 9_000),
+        "depth/lists": npy(header="{'descr': " + "[" * 9_000),
+        "truncation/magic": b"\x93NUMPY",
+        "truncation/length": b"\x93NUMPY\2\0\x10\0",
+        "truncation/header": npy()[:40],
+        "truncation/values": npy(data=bytes(1_023)),
+        "truncation/no-values": npy(data=b""),
+        "structure/objects": npy("|O", data=PICKLED),
+        "structure/stack": npy(shape="(30, 32, 32)", data=bytes(30 * 1024)),
+        "structure/fields": npy(header="{'descr': [('a', '|u1')], 'fortran_order': False, 'shape': (32, 32), }"),
+        "structure/expression": npy(header="__import__('os').system('true')"),
+        "structure/sum": npy(header="{'descr': '|u1', 'fortran_order': False, 'shape': (16 + 16, 32), }"),
+        "structure/two-shapes": npy(header="{'descr': '|u1', 'shape': (9, 9), 'fortran_order': False, 'shape': (32, 32), }"),
+        "structure/two-arrays": npy() + npy(),
+        "structure/version-9": npy(version=b"\x09\0"),
+        "structure/kind-escapes": npy("\x1b[2J\n"),
+        "structure/bool-2": npy("|b1", data=b"\2" * 1024),
+}.items():
+    bad_picture("npy", what, ".npy", lambda dice, content=content: content)
+bad_picture("npy", "structure/noise", ".npy", lambda dice: npy()[:10] + dice.randbytes(1_100))
 
 # --- DICOM, explicit VR, little endian
 

@@ -39,7 +39,7 @@ TEST_CASE("files of other types are refused by their type's name, whatever they 
   for (const auto& [bytes, title] : cases) {
     const std::string sentence = refusal(bytes);
     INFO(sentence);
-    CHECK(sentence.find("x.png: only PNG, JPEG, DICOM, TIFF, BMP and PNM pictures are read") == 0);
+    CHECK(sentence.find("x.png: only PNG, JPEG, DICOM, TIFF, BMP, PNM and NPY pictures are read") == 0);
     CHECK(sentence.find(title) != std::string::npos);
   }
   CHECK(refusal("").find("x.png is empty (0 bytes)") == 0);
@@ -53,11 +53,11 @@ TEST_CASE("the type is told by the first bytes, not by the name") {
 
 TEST_CASE("picture names are known by their extension") {
   for (const char* name : {"a.png", "a.PNG", "b/c.jpg", "x.Jpeg", "a.tif", "a.TIFF", "a.bmp", "a.pbm", "a.pgm", "a.ppm",
-                           "a.pnm", "a.pam", "a.dcm"})
+                           "a.pnm", "a.pam", "a.npy", "a.dcm"})
     CHECK(has_image_extension(name));
   for (const char* name : {"a.tif#1", "png", "a.png.txt", "", "a.gif"}) CHECK_FALSE(has_image_extension(name));
   for (const char* name : {"a.jpg", "b/c.JPEG"}) CHECK(inexact_format(name) == "JPEG");
-  for (const char* name : {"a.png", "jpg", "a.gif"}) CHECK(inexact_format(name).empty());
+  for (const char* name : {"a.png", "a.npy", "jpg", "a.gif"}) CHECK(inexact_format(name).empty());
 }
 
 TEST_CASE("a picture that cannot be encoded is our own error") {

@@ -12,7 +12,7 @@
 namespace dtrain {
 
 // Each at the end of its own file.
-extern const PictureFormat kPng, kJpeg, kDicom, kTiff, kBmp, kPnm;
+extern const PictureFormat kPng, kJpeg, kDicom, kTiff, kBmp, kPnm, kNpy;
 
 namespace {
 
@@ -20,7 +20,7 @@ using namespace std::string_view_literals;
 
 /// In the order in which a file's first bytes are asked: those of a DICOM file may be anything, a TIFF's too.
 const RowList<PictureFormat>& picture_formats() {
-  static const RowList<PictureFormat> all = {&kPng, &kJpeg, &kDicom, &kTiff, &kBmp, &kPnm};
+  static const RowList<PictureFormat> all = {&kPng, &kJpeg, &kDicom, &kTiff, &kBmp, &kPnm, &kNpy};
   return all;
 }
 
@@ -44,7 +44,6 @@ constexpr ForeignType kForeignTypes[] = {
     {0, "DDS "sv, "a DDS texture"},
     {0, "qoif"sv, "a QOI picture"},
     {0, "SIMPLE  ="sv, "a FITS file"},
-    {0, "\x93NUMPY"sv, "a NumPy array"},
     {0, "\x89HDF"sv, "an HDF5 file"},
     {344, "n+1\0"sv, "a NIfTI volume"},
     {0, "%PDF"sv, "a PDF document"},
