@@ -33,7 +33,7 @@ def violations(root):
 
 
 class MetricRows(tree.RuleTest):
-    ROWS = {f"{FOLDER}/dice.cpp": 'return {\n      .name = "dice",\n};\n', LIST: "Metric dice_metric();\n",
+    ROWS = {f"{FOLDER}/dice.cpp": 'extern const Metric kDice = {\n    .name = "dice",\n};\n', LIST: "names.push_back(dice);\n",
             f"{FOLDER}/dice_share.hpp": "double dice(int x);\n"}
 
     def judge(self, path, line):

@@ -65,8 +65,8 @@ std::string classification_csv(const Plan& plan, const std::vector<int64_t>& sam
 // The table of masks: a column for each metric that one picture has, over all its classes together.
 std::string segmentation_head() {
   std::string head = "path";
-  for (const Metric& metric : all_metrics())
-    if (metric.of_sample != nullptr) head += "," + metric.name;
+  for (const Metric* metric : all_metrics())
+    if (metric->of_sample != nullptr) head += "," + metric->name;
   return head;
 }
 
@@ -76,8 +76,8 @@ std::string segmentation_csv(const Plan& plan, const std::vector<int64_t>& sampl
     PixelCounts counts;
     for (size_t k = 0; k < p.outputs; ++k) counts += p.counts(i, k);
     text += csv_field(plan.dataset.samples[static_cast<size_t>(samples[i])].path);
-    for (const Metric& metric : all_metrics())
-      if (metric.of_sample != nullptr) text += "," + shortest(metric.of_sample(counts));
+    for (const Metric* metric : all_metrics())
+      if (metric->of_sample != nullptr) text += "," + shortest(metric->of_sample(counts));
     text += "\n";
   }
   return text;

@@ -41,8 +41,6 @@ void fill_defaults(Experiment& e, const std::set<std::string>& given) {
   if (!given.contains("data.image.channels")) image.channels = e.model.kind->image_channels;
   if (image.mean.empty()) image.mean = usual_mean(image.channels);
   if (image.std.empty()) image.std = usual_std(image.channels);
-  if (!given.contains("optimizer.eps")) e.optimizer.eps = e.optimizer.kind->eps;
-  if (!given.contains("optimizer.betas")) e.optimizer.beta2 = e.optimizer.kind->beta2;
   if (!given.contains("schedule.scale_with_ranks") && e.batch.global > 0)
     e.schedule.scale_with_ranks = RankScaling::none;
   CheckpointOptions& best = e.checkpoint;

@@ -9,8 +9,8 @@
 
 namespace dtrain {
 
-/// Sets what follows from other keys: task, channels, mean and standard deviation, eps, scaling rule, best.*,
-/// output.dir, split.given. `given`: the keys that the configuration sets; these stay.
+/// Sets what follows from other keys: task, channels, mean and standard deviation, scaling rule, best.*, output.dir,
+/// split.given. `given`: the keys that the configuration sets; these stay.
 void fill_defaults(Experiment& experiment, const std::set<std::string>& given);
 
 /// The keys that the configuration sets in vain (Key::only, Key::effective_when). Arguments as of find_conflicts().

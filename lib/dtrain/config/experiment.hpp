@@ -26,7 +26,7 @@ struct Experiment {
   LossOptions loss;
   DataOptions data;
   BatchOptions batch;
-  OptimizerOptions optimizer;
+  OptimizerOptions optimizer = optimizer_defaults(default_optimizer());
   ScheduleOptions schedule;
   DistributedOptions distributed;
   CheckpointOptions checkpoint;

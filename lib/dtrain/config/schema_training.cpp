@@ -10,27 +10,74 @@ namespace dtrain {
 
 namespace {
 
-// The default of each optimizer that reads the key, those with one value together.
-std::string optimizer_defaults(const std::string& key,
-                               const std::function<std::string(const OptimizerKind&)>& value_of) {
-  std::vector<std::pair<std::string, std::vector<std::string>>> values;
+// Sets the other keys to the defaults of the one that is chosen: what else a configuration sets is read after it.
+Codec optimizer_codec(OptimizerOptions& o) {
+  Codec codec = row_codec(o.kind, optimizers());
+  codec.read = [&o, read = codec.read](const YamlNode& node, const PathBases& bases) {
+    const std::string wrong = read(node, bases);
+    if (wrong.empty()) o = optimizer_defaults(*o.kind);
+    return wrong;
+  };
+  return codec;
+}
+
+// All but the name.
+std::vector<Key> optimizer_keys(OptimizerOptions& o) {
+  std::vector<Key> keys;
+  const auto add = [&keys](const std::string& name, Codec codec, const std::string& doc) -> Key& {
+    return keys.emplace_back("optimizer." + name, std::move(codec), doc);
+  };
+  add("learning_rate", real_codec(o.learning_rate, {.min_open = true}),
+      "Base rate, before it is scaled with the logical ranks.");
+  add("weight_decay", real_codec(o.weight_decay, {}),
+      join_last(names_where(optimizers(), std::mem_fn(&OptimizerKind::decoupled_decay)), "and") +
+          ": decoupled from the gradient; others: times the weight, added to the gradient.");
+  add("clip_norm", real_codec(o.clip_norm, {.min_open = true, .word = "none"}),
+      "Largest norm of the gradient over all parameters; a larger one is scaled down to it.");
+  add("momentum", real_codec(o.momentum, {.max = 1, .max_open = true}),
+      "u ← momentum · u + gradient, weight ← weight − rate · u.")
+      .only_of(*o.kind, optimizers());
+  add("nesterov", flag_codec(o.nesterov), "Nesterov's form of momentum; needs `optimizer.momentum` > 0.")
+      .only_of(*o.kind, optimizers());
+  add("betas", two_reals_codec(o.beta1, o.beta2, {.max = 1, .max_open = true}),
+      "β1 and β2 of the optimizer's paper: what its running means of the gradient, or of its square, keep.")
+      .only_of(*o.kind, optimizers());
+  add("eps", real_codec(o.eps, {.min_open = true}), "Added to the denominator.").only_of(*o.kind, optimizers());
+  add("rho", real_codec(o.rho, {.max = 1, .max_open = true}), "Decay of the running mean of squared gradients.")
+      .only_of(*o.kind, optimizers());
+  return keys;
+}
+
+// Of optimizer_keys(): "1 for a and b, 2 for c" where the defaults of those that read the key differ, "" where not.
+std::vector<std::string> optimizer_default_texts() {
+  using Readers = std::pair<std::string, std::vector<std::string>>;  // of one value
+  std::vector<std::vector<Readers>> values;
   for (const OptimizerKind* kind : optimizers()) {
-    if (!reads(*kind, key)) continue;
-    const std::string own = value_of(*kind);
-    auto same = std::find_if(values.begin(), values.end(), [&](const auto& value) { return value.first == own; });
-    if (same == values.end()) same = values.insert(same, {own, {}});
-    same->second.push_back(kind->name);
+    OptimizerOptions own = optimizer_defaults(*kind);
+    const std::vector<Key> keys = optimizer_keys(own);
+    values.resize(keys.size());
+    for (size_t i = 0; i < keys.size(); ++i) {
+      if (!keys[i].has_effect) continue;
+      const std::string text = keys[i].codec.print();
+      auto same = std::ranges::find(values[i], text, &Readers::first);
+      if (same == values[i].end()) same = values[i].insert(same, {text, {}});
+      same->second.push_back(kind->name);
+    }
   }
-  std::vector<std::string> parts;
-  for (const auto& [value, names] : values) parts.push_back(value + " for " + join_last(names, "and"));
-  return join(parts, ", ");
+  std::vector<std::string> texts;
+  for (const std::vector<Readers>& of_key : values) {
+    std::vector<std::string> parts;
+    for (const auto& [value, names] : of_key) parts.push_back(value + " for " + join_last(names, "and"));
+    texts.push_back(parts.size() > 1 ? join(parts, ", ") : "");
+  }
+  return texts;
 }
 
 // Of those that are better when smaller, beside the loss: " or NAME" each.
 std::string smaller_metrics() {
   std::string names;
-  for (const Metric& metric : all_metrics())
-    if (!metric.larger_is_better) names += " or " + metric.name;
+  for (const Metric* metric : all_metrics())
+    if (!metric->larger_is_better) names += " or " + metric->name;
   return names;
 }
 
@@ -52,32 +99,10 @@ class TrainingDescription {
   }
 
   void optimizer() {
-    OptimizerOptions& o = e_.optimizer;
-    add("optimizer.name", row_codec(o.kind, optimizers()), "The rule that turns gradients into updates.");
-    add("optimizer.learning_rate", real_codec(o.learning_rate, {.min_open = true}),
-        "Base rate, before it is scaled with the logical ranks.");
-    add("optimizer.weight_decay", real_codec(o.weight_decay, {}),
-        join_last(names_where(optimizers(), std::mem_fn(&OptimizerKind::decoupled_decay)), "and") +
-            ": decoupled from the gradient; others: times the weight, added to the gradient.");
-    add("optimizer.clip_norm", real_codec(o.clip_norm, {.min_open = true, .word = "none"}),
-        "Largest norm of the gradient over all parameters; a larger one is scaled down to it.");
-    add("optimizer.momentum", real_codec(o.momentum, {.max = 1, .max_open = true}),
-        "u ← momentum · u + gradient, weight ← weight − rate · u.")
-        .only_of(*o.kind, optimizers());
-    add("optimizer.nesterov", flag_codec(o.nesterov), "Nesterov's form of momentum; needs `optimizer.momentum` > 0.")
-        .only_of(*o.kind, optimizers());
-    add("optimizer.betas", two_reals_codec(o.beta1, o.beta2, {.max = 1, .max_open = true}),
-        "β1 and β2 of the optimizer's paper: what its running means of the gradient, or of its square, keep.")
-        .only_of(*o.kind, optimizers())
-        .default_is(optimizer_defaults("betas", [&o](const OptimizerKind& kind) {
-          return "[" + shortest(o.beta1) + ", " + shortest(kind.beta2) + "]";
-        }));
-    add("optimizer.eps", real_codec(o.eps, {.min_open = true}), "Added to the denominator.")
-        .only_of(*o.kind, optimizers())
-        .default_is(optimizer_defaults("eps", [](const OptimizerKind& kind) { return shortest(kind.eps); }));
-    add("optimizer.rho", real_codec(o.rho, {.max = 1, .max_open = true}),
-        "Decay of the running mean of squared gradients.")
-        .only_of(*o.kind, optimizers());
+    static const std::vector<std::string> kDefaults = optimizer_default_texts();
+    add("optimizer.name", optimizer_codec(e_.optimizer), "The rule that turns gradients into updates.");
+    std::vector<Key> keys = optimizer_keys(e_.optimizer);
+    for (size_t i = 0; i < keys.size(); ++i) keys_.push_back(std::move(keys[i].default_is(kDefaults[i])));
   }
 
   void schedule() {

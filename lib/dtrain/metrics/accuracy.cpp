@@ -23,16 +23,14 @@ static MetricValues accuracy_of(const Predictions& p, bool, const Groups* groups
   return values;
 }
 
-Metric accuracy_metric() {
-  return {
-      .name = "accuracy",
-      .uses = {{Task::multiclass}},
-      .of_part = accuracy_of,
-      .of_training =
-          [](const TrainingCounts& counts) {
-            return static_cast<double>(counts.correct) / static_cast<double>(counts.samples);
-          },
-  };
-}
+extern const Metric kAccuracy = {
+    .name = "accuracy",
+    .uses = {{Task::multiclass}},
+    .of_part = accuracy_of,
+    .of_training =
+        [](const TrainingCounts& counts) {
+          return static_cast<double>(counts.correct) / static_cast<double>(counts.samples);
+        },
+};
 
 }  // namespace dtrain

@@ -2,18 +2,12 @@
 
 namespace dtrain {
 
-// Each in the file of its name, and called from here alone.
-Metric accuracy_metric();
-Metric auroc_metric();
-Metric iou_metric();
-Metric iou_image_metric();
-Metric dice_metric();
-Metric average_precision_metric();
+// Each is defined in its own file.
+extern const Metric kAccuracy, kAuroc, kIou, kIouImage, kDice, kAveragePrecision;
 
 const Metrics& all_metrics() {
-  static const Metrics kAll = {accuracy_metric(),  auroc_metric(), iou_metric(),
-                               iou_image_metric(), dice_metric(),  average_precision_metric()};
-  return kAll;
+  static const Metrics all = {&kAccuracy, &kAuroc, &kIou, &kIouImage, &kDice, &kAveragePrecision};
+  return all;
 }
 
 }  // namespace dtrain

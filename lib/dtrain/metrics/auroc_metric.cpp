@@ -41,13 +41,11 @@ MetricValues auroc_of(const Predictions& p, bool each_class, const Groups* group
 
 }  // namespace
 
-Metric auroc_metric() {
-  return {
-      .name = "auroc",
-      .uses = {{Task::multilabel, 1}, {Task::multiclass, 3}},
-      .undefined = "this part lacks positive or negative samples",
-      .of_part = auroc_of,
-  };
-}
+extern const Metric kAuroc = {
+    .name = "auroc",
+    .uses = {{Task::multilabel, 1}, {Task::multiclass, 3}},
+    .undefined = "this part lacks positive or negative samples",
+    .of_part = auroc_of,
+};
 
 }  // namespace dtrain

@@ -203,13 +203,11 @@ MetricValues average_precision_of(const Predictions& p, bool each_class, const G
 
 }  // namespace
 
-Metric average_precision_metric() {
-  return {
-      .name = "average_precision",
-      .uses = {{Task::multilabel, 1}, {Task::multiclass, 3}},
-      .undefined = "this part lacks positive samples",
-      .of_part = average_precision_of,
-  };
-}
+extern const Metric kAveragePrecision = {
+    .name = "average_precision",
+    .uses = {{Task::multilabel, 1}, {Task::multiclass, 3}},
+    .undefined = "this part lacks positive samples",
+    .of_part = average_precision_of,
+};
 
 }  // namespace dtrain

@@ -6,14 +6,12 @@ static GroupShare dice_share(const PixelCounts& counts) {
   return {2.0 * static_cast<double>(counts.both), static_cast<double>(counts.predicted + counts.wanted)};
 }
 
-Metric dice_metric() {
-  return {
-      .name = "dice",
-      .uses = {{Task::segmentation}},
-      .of_part = [](const Predictions& p, bool each_class,
-                    const Groups* groups) { return overlaps_of(p, each_class, groups, dice_share); },
-      .of_sample = [](const PixelCounts& counts) { return overlap(dice_share, counts); },
-  };
-}
+extern const Metric kDice = {
+    .name = "dice",
+    .uses = {{Task::segmentation}},
+    .of_part = [](const Predictions& p, bool each_class,
+                  const Groups* groups) { return overlaps_of(p, each_class, groups, dice_share); },
+    .of_sample = [](const PixelCounts& counts) { return overlap(dice_share, counts); },
+};
 
 }  // namespace dtrain

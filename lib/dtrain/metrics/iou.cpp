@@ -25,22 +25,18 @@ MetricValues iou_image_of(const Predictions& p, bool, const Groups* groups) {
 
 }  // namespace
 
-Metric iou_metric() {
-  return {
-      .name = "iou",
-      .uses = {{Task::segmentation, 2}},
-      .of_part = [](const Predictions& p, bool each_class,
-                    const Groups* groups) { return overlaps_of(p, each_class, groups, iou_share); },
-      .of_sample = iou_of,
-  };
-}
+extern const Metric kIou = {
+    .name = "iou",
+    .uses = {{Task::segmentation, 2}},
+    .of_part = [](const Predictions& p, bool each_class,
+                  const Groups* groups) { return overlaps_of(p, each_class, groups, iou_share); },
+    .of_sample = iou_of,
+};
 
-Metric iou_image_metric() {
-  return {
-      .name = "iou_image",
-      .uses = {{Task::segmentation}},
-      .of_part = iou_image_of,
-  };
-}
+extern const Metric kIouImage = {
+    .name = "iou_image",
+    .uses = {{Task::segmentation}},
+    .of_part = iou_image_of,
+};
 
 }  // namespace dtrain

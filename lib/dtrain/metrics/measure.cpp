@@ -8,15 +8,15 @@ std::vector<NamedValue> measure(Task task, const std::vector<std::string>& class
                                 const std::optional<Groups>& groups, const Metrics& metrics) {
   std::vector<NamedValue> of_all;
   std::vector<NamedValue> of_classes;
-  for (const Metric& metric : metrics) {
-    if (metric.use(task) == nullptr) continue;
-    const bool each_class = metric.has_classes(task, classes.size());
+  for (const Metric* metric : metrics) {
+    if (metric->use(task) == nullptr) continue;
+    const bool each_class = metric->has_classes(task, classes.size());
     MetricValues values{{}, std::vector<Measured>(each_class ? classes.size() : 0)};
-    if (predictions.samples() > 0) values = metric.of_part(predictions, each_class, groups ? &*groups : nullptr);
+    if (predictions.samples() > 0) values = metric->of_part(predictions, each_class, groups ? &*groups : nullptr);
     check(values.classes.size() == (each_class ? classes.size() : 0),
           "a metric has a value for each class or for none");
-    of_all.push_back({"", values.all, &metric});
-    for (const Measured& one : values.classes) of_classes.push_back({"", one, &metric});
+    of_all.push_back({"", values.all, metric});
+    for (const Measured& one : values.classes) of_classes.push_back({"", one, metric});
   }
   of_all.insert(of_all.end(), of_classes.begin(), of_classes.end());
   const std::vector<std::string> names = metric_names(task, classes.size(), metrics).with(classes);

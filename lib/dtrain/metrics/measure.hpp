@@ -33,7 +33,7 @@ struct NamedValue {
 /// classes   names of the outputs
 /// groups    of the samples, in their order: with them each value has its confidence, without them, as in training,
 ///           none is computed
-/// docs/metrics.md has the formulas. `metrics` outlives what comes back.
+/// docs/metrics.md has the formulas.
 std::vector<NamedValue> measure(Task task, const std::vector<std::string>& classes, const Predictions& predictions,
                                 const std::optional<Groups>& groups = std::nullopt,
                                 const Metrics& metrics = all_metrics());

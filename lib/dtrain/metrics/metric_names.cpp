@@ -24,9 +24,9 @@ std::vector<std::string> MetricNames::with(const std::vector<std::string>& class
 
 MetricNames metric_names(Task task, std::optional<size_t> classes, const Metrics& metrics) {
   MetricNames names;
-  for (const Metric& metric : metrics) {
-    if (metric.use(task) != nullptr) names.of_all_classes.push_back(metric.name);
-    if (metric.has_classes(task, classes)) names.class_stems.push_back(metric.name + "_");
+  for (const Metric* metric : metrics) {
+    if (metric->use(task) != nullptr) names.of_all_classes.push_back(metric->name);
+    if (metric->has_classes(task, classes)) names.class_stems.push_back(metric->name + "_");
   }
   return names;
 }
@@ -34,9 +34,9 @@ MetricNames metric_names(Task task, std::optional<size_t> classes, const Metrics
 // The training part's, then the validation part's; `mark` parts the name of the part from the metric's.
 static MetricNames names_in_parts(Task task, std::optional<size_t> classes, const Metrics& metrics, const char* mark) {
   MetricNames names;
-  for (const Metric& metric : metrics)
-    if (metric.use(task) != nullptr && metric.of_training != nullptr)
-      names.of_all_classes.push_back(std::string("train") + mark + metric.name);
+  for (const Metric* metric : metrics)
+    if (metric->use(task) != nullptr && metric->of_training != nullptr)
+      names.of_all_classes.push_back(std::string("train") + mark + metric->name);
   const MetricNames valid = metric_names(task, classes, metrics);
   for (const std::string& name : valid.of_all_classes)
     names.of_all_classes.push_back(std::string("valid") + mark + name);
@@ -49,14 +49,14 @@ MetricNames metric_columns(Task task, std::optional<size_t> classes, const Metri
 }
 
 MetricNames metric_monitors(Task task, std::optional<size_t> classes, const Metrics& metrics) {
-  Metrics watched = {loss_metric()};
+  Metrics watched = {&loss_metric()};
   watched.insert(watched.end(), metrics.begin(), metrics.end());
   return names_in_parts(task, classes, watched, ".");
 }
 
 std::string default_monitor(Task task, const Metrics& metrics) {
-  for (const Metric& metric : metrics)
-    if (metric.use(task) != nullptr) return "valid." + metric.name;
+  for (const Metric* metric : metrics)
+    if (metric->use(task) != nullptr) return "valid." + metric->name;
   throw InternalError("no metric is for this task");
 }
 
@@ -64,12 +64,12 @@ bool larger_is_better(const std::string& monitor, const Metrics& metrics) {
   const std::string name = monitor.substr(monitor.find('.') + 1);
   if (name == loss_metric().name) return loss_metric().larger_is_better;
   const Metric* best = nullptr;  // whose name is the longest: a class of one metric may be called as another ends
-  for (const Metric& metric : metrics) {
-    if (name == metric.name) return metric.larger_is_better;
-    const bool of_class = name.starts_with(metric.name + "_") &&
-                          std::any_of(metric.uses.begin(), metric.uses.end(),
+  for (const Metric* metric : metrics) {
+    if (name == metric->name) return metric->larger_is_better;
+    const bool of_class = name.starts_with(metric->name + "_") &&
+                          std::any_of(metric->uses.begin(), metric->uses.end(),
                                       [](const Metric::Use& use) { return use.each_class_from > 0; });
-    if (of_class && (best == nullptr || best->name.size() < metric.name.size())) best = &metric;
+    if (of_class && (best == nullptr || best->name.size() < metric->name.size())) best = metric;
   }
   return best == nullptr || best->larger_is_better;
 }

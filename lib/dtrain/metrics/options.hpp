@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "dtrain/base/rows.hpp"
 #include "dtrain/base/task.hpp"
 
 namespace dtrain {
@@ -20,9 +21,9 @@ struct TrainingCounts {
   double mean_loss = 0;  ///< over the samples
 };
 
-/// A metric: everything that the program knows of it, in one row that stands beside its code. From the rows follow the
-/// columns of epochs.csv, the names that a monitor may have, which of them decides by default which weights are best
-/// and which way is up, eval's table and JSON, and the columns of predictions_<split>.csv for masks.
+/// A metric as the rest of the program knows it. Its file defines one, all_metrics.cpp lists them. From the rows follow
+/// the columns of epochs.csv, the names that a monitor may have, which of them decides by default which weights are
+/// best and which way is up, eval's table and JSON, and the columns of predictions_<split>.csv for masks.
 struct Metric {
   /// A task that it is for.
   struct Use {
@@ -32,7 +33,7 @@ struct Metric {
   };
 
   /// Its column is valid_<name>, that of a class valid_<name>_<class>, that of the training part train_<name>.
-  std::string name = "";
+  std::string name;
   std::vector<Use> uses = {};
   bool larger_is_better = true;
   int digits = 4;              ///< after the point, where people read it; files have all digits
@@ -53,10 +54,10 @@ struct Metric {
   bool has_classes(Task task, std::optional<size_t> classes) const;
 };
 
-using Metrics = std::vector<Metric>;
+using Metrics = RowList<Metric>;
 
 /// All of them. Of those that a task uses the order is that of its columns, and the first one decides by default which
-/// weights are best. A new metric is a file of its own and its name in all_metrics.cpp.
+/// weights are best.
 const Metrics& all_metrics();
 
 /// The loss is watched like a metric, in both parts and for every task. Its two columns stand among the fixed ones of

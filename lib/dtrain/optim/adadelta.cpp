@@ -6,7 +6,7 @@ namespace dtrain {
 extern const OptimizerKind kAdadelta = {
     .name = "adadelta",
     .keys = {"eps", "rho"},
-    .eps = 1e-6,
+    .defaults = [](OptimizerOptions& o) { o.eps = 1e-6; },
     .plan = [](const OptimizerOptions&) -> UpdatePlan {
       return {UpdateRule::adadelta, {"square_avg", "acc_delta"}};
     },

@@ -6,7 +6,7 @@ namespace dtrain {
 extern const OptimizerKind kAdagrad = {
     .name = "adagrad",
     .keys = {"eps"},
-    .eps = 1e-10,
+    .defaults = [](OptimizerOptions& o) { o.eps = 1e-10; },
     .plan = [](const OptimizerOptions&) -> UpdatePlan {
       return {UpdateRule::adagrad, {"sum"}};
     },

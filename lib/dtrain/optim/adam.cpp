@@ -24,7 +24,6 @@ UpdateFactors adam_factors(const OptimizerOptions& o, double rate, int64_t updat
 extern const OptimizerKind kAdam = {
     .name = "adam",
     .keys = {"betas", "eps"},
-    .eps = 1e-8,
     .plan = adam_plan,
     .factors = adam_factors,
 };
@@ -33,7 +32,6 @@ extern const OptimizerKind kAdam = {
 extern const OptimizerKind kAdamW = {
     .name = "adamw",
     .keys = {"betas", "eps"},
-    .eps = 1e-8,
     .decoupled_decay = true,
     .plan = adam_plan,
     .factors = adam_factors,

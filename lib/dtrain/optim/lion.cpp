@@ -7,7 +7,7 @@ namespace dtrain {
 extern const OptimizerKind kLion = {
     .name = "lion",
     .keys = {"betas"},
-    .beta2 = 0.99,
+    .defaults = [](OptimizerOptions& o) { o.beta2 = 0.99; },
     .decoupled_decay = true,
     .plan = [](const OptimizerOptions&) -> UpdatePlan {
       return {UpdateRule::lion, {"exp_avg"}};

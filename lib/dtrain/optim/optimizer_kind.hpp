@@ -21,9 +21,9 @@ struct UpdatePlan {
 struct OptimizerKind {
   std::string name;                    ///< as optimizer.name has it
   std::vector<std::string> keys = {};  ///< of optimizer.*, beside those that every optimizer has
-  double eps = 1e-8;                   ///< default of optimizer.eps, where it is one of the keys
-  double beta2 = 0.999;                ///< default of the second of optimizer.betas, where they are one of the keys
-  bool decoupled_decay = false;        ///< weight decay shrinks the weights; else it is added to the gradient
+  /// Sets the defaults of optimizer.* that are its own; absent: all are those of OptimizerOptions.
+  void (*defaults)(OptimizerOptions& options) = nullptr;
+  bool decoupled_decay = false;  ///< weight decay shrinks the weights; else it is added to the gradient
   UpdatePlan (*plan)(const OptimizerOptions& options) = nullptr;
   /// The factors of update number `updates`, the first being 1, but for scale, decay and keep, which Optimizer sets.
   UpdateFactors (*factors)(const OptimizerOptions& options, double learning_rate, int64_t updates) = nullptr;

@@ -9,8 +9,8 @@
 
 namespace dtrain {
 
-/// `optimizer:` of the configuration. Defaults are PyTorch's where the key is not set. Which optimizer reads what, from
-/// momentum on, stands in its row.
+/// `optimizer:` of the configuration. Defaults are PyTorch's where the key is not set; those that one optimizer has of
+/// its own, and which reads what from momentum on, stand in its row: begin with optimizer_defaults().
 struct OptimizerOptions {
   const OptimizerKind* kind = &default_optimizer();  ///< optimizer.name; never null
   double learning_rate = 0.001;                      ///< base rate, before scaling with the ranks
@@ -19,10 +19,18 @@ struct OptimizerOptions {
   double momentum = 0;    ///< share of the last update that is kept, [0, 1)
   bool nesterov = false;  ///< needs momentum > 0
   double beta1 = 0.9;     ///< as the optimizer's paper has it, [0, 1)
-  double beta2 = 0.999;   ///< the same, [0, 1); a configuration's default is OptimizerKind::beta2
-  double eps = 1e-8;      ///< added to the denominator; a configuration's default is OptimizerKind::eps
+  double beta2 = 0.999;   ///< the same, [0, 1)
+  double eps = 1e-8;      ///< added to the denominator
   double rho = 0.9;       ///< decay of the running mean of squared gradients, [0, 1)
 };
+
+/// Of this kind, with the defaults of its keys.
+inline OptimizerOptions optimizer_defaults(const OptimizerKind& kind) {
+  OptimizerOptions options;
+  options.kind = &kind;
+  if (kind.defaults != nullptr) kind.defaults(options);
+  return options;
+}
 
 enum class RankScaling { linear, sqrt, two_thirds, none };
 

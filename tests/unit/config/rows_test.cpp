@@ -69,8 +69,6 @@ TEST_CASE("a key that only some networks, optimizers or losses read is one with 
   for (const OptimizerKind* kind : optimizers()) {
     const auto chosen = with(base, "optimizer.name=" + kind->name);
     check_keys(chosen, *kind, optimizers(), "optimizer.");
-    if (reads(*kind, "eps")) CHECK(from_overrides(chosen).experiment.optimizer.eps == kind->eps);
-    if (reads(*kind, "betas")) CHECK(from_overrides(chosen).experiment.optimizer.beta2 == kind->beta2);
   }
   for (const LossKind* kind : losses())
     for (const Task task : {Task::multilabel, Task::multiclass}) {
@@ -78,6 +76,28 @@ TEST_CASE("a key that only some networks, optimizers or losses read is one with 
       CHECK(errors_with(chosen).empty() == kind->serves(task));
       if (kind->serves(task)) check_keys(chosen, *kind, losses(), "loss.");
     }
+}
+
+TEST_CASE("what is not set of an optimizer has its own default, and what is set holds") {
+  for (const OptimizerKind* kind : optimizers()) {
+    INFO(kind->name);
+    const std::vector<std::string> chosen = {"data.format=synthetic", "optimizer.name=" + kind->name};
+    const OptimizerOptions wanted = optimizer_defaults(*kind), found = from_overrides(chosen).experiment.optimizer;
+    CHECK(found.kind == kind);
+    CHECK(found.learning_rate == wanted.learning_rate);
+    CHECK(found.weight_decay == wanted.weight_decay);
+    CHECK(found.momentum == wanted.momentum);
+    CHECK(std::pair(found.beta1, found.beta2) == std::pair(wanted.beta1, wanted.beta2));
+    CHECK(found.eps == wanted.eps);
+    CHECK(found.rho == wanted.rho);
+    // The order of the two does not matter.
+    const auto later = from_overrides({"data.format=synthetic", "optimizer.learning_rate=0.7", chosen[1]}).experiment;
+    CHECK(later.optimizer.learning_rate == 0.7);
+    if (!reads(*kind, "eps")) continue;
+    CHECK(from_overrides({chosen[0], "optimizer.eps=0.3", chosen[1]}).experiment.optimizer.eps == 0.3);
+  }
+  CHECK(from_overrides({"data.format=synthetic"}).experiment.optimizer.eps ==
+        optimizer_defaults(default_optimizer()).eps);
 }
 
 TEST_CASE("a loss is suggested to those who call it by another program's name") {

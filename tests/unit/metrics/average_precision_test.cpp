@@ -5,6 +5,7 @@
 #include "dtrain/base/random.hpp"
 #include "dtrain/metrics/measure.hpp"
 #include "support/catch.hpp"
+#include "unit/metrics/test_tools.hpp"
 
 using namespace dtrain;
 
@@ -20,9 +21,7 @@ Predictions one_output(const std::vector<double>& scores, const std::vector<floa
 }
 
 Measured average_precision_of_one(const Predictions& p, const std::optional<Groups>& groups = std::nullopt) {
-  for (const NamedValue& value : measure(Task::multilabel, {"Mass"}, p, groups))
-    if (value.name == "average_precision_Mass") return value.measured;
-  return {};
+  return test::named(measure(Task::multilabel, {"Mass"}, p, groups), "average_precision_Mass").measured;
 }
 
 // scikit-learn's definition, a threshold at each score: sum of (recall - recall before) x precision.
@@ -90,13 +89,7 @@ TEST_CASE("average precision of four samples is that in scikit-learn's manual") 
 
 TEST_CASE("average precision equals the sum over thresholds, with many ties and unknown labels") {
   for (uint64_t seed = 0; seed < 20; ++seed) {
-    KeyedRandom random(seed, Purpose::synthetic_data);
-    std::vector<double> scores;
-    std::vector<float> labels;
-    for (int i = 0; i < 200; ++i) {
-      scores.push_back(static_cast<double>(random.below(20)) / 20);
-      labels.push_back(i % 2 == 1 && random.chance(0.2) ? std::nanf("") : random.chance(0.3) ? 1.0F : 0.0F);
-    }
+    const auto [scores, labels] = test::tied_scores(seed);
     INFO("seed " << seed);
     CHECK(average_precision_of_one(one_output(scores, labels)).value.value() ==
           Approx(by_thresholds(scores, labels)).epsilon(1e-12));

@@ -6,8 +6,10 @@
 #include "dtrain/metrics/measure.hpp"
 #include "dtrain/metrics/share.hpp"
 #include "support/catch.hpp"
+#include "unit/metrics/test_tools.hpp"
 
 using namespace dtrain;
+using test::named;
 
 // All pairs, ties counted half: the definition, in quadratic time.
 static double auroc_by_pairs(const std::vector<double>& scores, const std::vector<float>& labels) {
@@ -30,13 +32,7 @@ TEST_CASE("AUROC counts ties half (the number is scikit-learn's)") {
 
 TEST_CASE("AUROC equals the count over all pairs on random data with many ties and unknown labels") {
   for (uint64_t seed = 0; seed < 20; ++seed) {
-    KeyedRandom random(seed, Purpose::synthetic_data);
-    std::vector<double> scores;
-    std::vector<float> labels;
-    for (int i = 0; i < 200; ++i) {
-      scores.push_back(static_cast<double>(random.below(20)) / 20);
-      labels.push_back(i % 2 == 1 && random.chance(0.2) ? std::nanf("") : random.chance(0.3) ? 1.0F : 0.0F);
-    }
+    const auto [scores, labels] = test::tied_scores(seed);
     INFO("seed " << seed);
     CHECK(auroc(scores, labels).value() == Approx(auroc_by_pairs(scores, labels)).epsilon(1e-12));
   }
@@ -56,13 +52,10 @@ TEST_CASE("multilabel: the mean is over defined classes, undefined ones are name
   p.scores = {0.1, 0.5, 0.9, 0.5, 0.4, 0.5, 0.3, 0.5};
   p.labels = {0, 0, 1, 0, 1, 0, 0, 0};
   const auto values = measure(Task::multilabel, {"Mass", "Hernia"}, p);
-  REQUIRE(values.size() == 6);
-  CHECK(values[0].name == "auroc");
-  CHECK(values[0].measured.value == 1);
-  CHECK(values[2].name == "auroc_Mass");
-  CHECK(values[3].name == "auroc_Hernia");
-  CHECK_FALSE(values[3].measured.value);
-  CHECK_FALSE(values[3].metric->undefined.empty());
+  CHECK(named(values, "auroc").measured.value == 1);
+  CHECK(named(values, "auroc_Mass").measured.value == 1);
+  CHECK_FALSE(named(values, "auroc_Hernia").measured.value);
+  CHECK_FALSE(named(values, "auroc_Hernia").metric->undefined.empty());
   CHECK(mean_loss(p) == Approx(0.25));
 }
 
@@ -73,11 +66,8 @@ TEST_CASE("multiclass: accuracy, and the AUROC of the second of two classes") {
   p.scores = {0.9, 0.1, 0.2, 0.8, 0.6, 0.4, 0.7, 0.3};
   p.labels = {1, 0, 0, 1, 0, 1, 1, 0};
   const auto values = measure(Task::multiclass, {"good", "bad"}, p);
-  REQUIRE(values.size() == 3);
-  CHECK(values[0].name == "accuracy");
-  CHECK(values[0].measured.value == 0.75);
-  CHECK(values[1].name == "auroc");
-  CHECK(values[1].measured.value == 1);
+  CHECK(named(values, "accuracy").measured.value == 0.75);
+  CHECK(named(values, "auroc").measured.value == 1);
 }
 
 TEST_CASE("of equal probabilities the first is the answer") {
@@ -86,7 +76,7 @@ TEST_CASE("of equal probabilities the first is the answer") {
   p.loss = {0, 0};
   p.scores = {0.4, 0.4, 0.2, 0.2, 0.4, 0.4};
   p.labels = {1, 0, 0, 0, 0, 1};
-  CHECK(measure(Task::multiclass, {"a", "b", "c"}, p)[0].measured.value == 0.5);
+  CHECK(named(measure(Task::multiclass, {"a", "b", "c"}, p), "accuracy").measured.value == 0.5);
 }
 
 TEST_CASE("segmentation: pooled and per image, an empty union counts as 1") {
@@ -95,12 +85,11 @@ TEST_CASE("segmentation: pooled and per image, an empty union counts as 1") {
   p.loss = {0, 0, 0};
   p.pixels = {{10, 20, 30}, {0, 0, 0}, {5, 5, 5}};
   const auto values = measure(Task::segmentation, {"foreground"}, p);
-  REQUIRE(values.size() == 3);
-  CHECK(values[0].measured.value.value() == Approx(15.0 / 45));
-  CHECK(values[1].measured.value.value() == Approx((0.25 + 1 + 1) / 3));
-  CHECK(values[2].measured.value.value() == Approx(30.0 / 60));
-  const Metric& iou = *values[0].metric;
-  const Metric& dice = *values[2].metric;
+  CHECK(named(values, "iou").measured.value.value() == Approx(15.0 / 45));
+  CHECK(named(values, "iou_image").measured.value.value() == Approx((0.25 + 1 + 1) / 3));
+  CHECK(named(values, "dice").measured.value.value() == Approx(30.0 / 60));
+  const Metric& iou = *named(values, "iou").metric;
+  const Metric& dice = *named(values, "dice").metric;
   CHECK(iou.of_sample(p.counts(0, 0)) == 0.25);
   CHECK(dice.of_sample(p.counts(0, 0)) == Approx(0.4));
   CHECK(dice.of_sample(p.counts(1, 0)) == 1);
@@ -112,14 +101,14 @@ TEST_CASE("several classes of masks: the mean of their overlaps, and the IoU of 
   p.loss = {0, 0};
   p.pixels = {{2, 4, 4}, {1, 1, 1}, {1, 1, 1}, {1, 3, 2}};
   const auto values = measure(Task::segmentation, {"nucleus", "wall"}, p);
-  REQUIRE(values.size() == 5);
-  CHECK(values[0].measured.value.value() == Approx((3.0 / 7 + 2.0 / 5) / 2));
-  CHECK(values[1].measured.value.value() == Approx((2.0 / 6 + 1 + 1 + 1.0 / 4) / 4));
-  CHECK(values[2].measured.value.value() == Approx((6.0 / 10 + 4.0 / 7) / 2));
-  CHECK(values[3].name == "iou_nucleus");
-  CHECK(values[3].measured.value.value() == Approx(3.0 / 7));
-  CHECK(values[4].name == "iou_wall");
-  CHECK(values[4].measured.value.value() == Approx(2.0 / 5));
+  const auto is = [&](const std::string& name, double value) {
+    CHECK(named(values, name).measured.value.value() == Approx(value));
+  };
+  is("iou", (3.0 / 7 + 2.0 / 5) / 2);
+  is("iou_image", (2.0 / 6 + 1 + 1 + 1.0 / 4) / 4);
+  is("dice", (6.0 / 10 + 4.0 / 7) / 2);
+  is("iou_nucleus", 3.0 / 7);
+  is("iou_wall", 2.0 / 5);
 }
 
 TEST_CASE("a part without samples has names and no values, one with a single sample has both") {
@@ -131,8 +120,8 @@ TEST_CASE("a part without samples has names and no values, one with a single sam
   p.scores = {0.1, 0.9};
   p.labels = {0, 1};
   const auto single = measure(Task::multiclass, {"good", "bad"}, p);
-  CHECK(single[0].measured.value == 1);
-  CHECK_FALSE(single[1].measured.value);  // no pair
+  CHECK(named(single, "accuracy").measured.value == 1);
+  CHECK_FALSE(named(single, "auroc").measured.value);  // no pair
 }
 
 // 40 patients with two samples each, scores of two outputs and their labels, some unknown.
@@ -163,15 +152,15 @@ TEST_CASE("with groups each value has its interval, and is the same as without")
     CHECK(plain[i].measured.value == sure[i].measured.value);
     CHECK_FALSE(plain[i].measured.confidence.interval);
     REQUIRE(sure[i].measured.confidence.interval);
-    if (sure[i].metric->name == "auroc") CHECK(sure[i].measured.confidence.interval->method == "Obuchowski");
     CHECK(sure[i].measured.confidence.groups == 40);
   }
-  const auto width = [&](size_t i) {
-    const Interval& interval = *sure[i].measured.confidence.interval;
+  const auto width = [&](const std::string& name) {
+    const Interval& interval = *named(sure, name).measured.confidence.interval;
+    CHECK(interval.method == "Obuchowski");
     return interval.high - interval.low;
   };
-  CHECK(width(0) < width(2));  // the mean of two is surer than either
-  CHECK(width(0) < width(3));
+  CHECK(width("auroc") < width("auroc_Mass"));  // the mean of two is surer than either
+  CHECK(width("auroc") < width("auroc_Hernia"));
 }
 
 TEST_CASE("accuracy, IoU and Dice have the intervals of their groups' shares") {
@@ -182,8 +171,8 @@ TEST_CASE("accuracy, IoU and Dice have the intervals of their groups' shares") {
     p.labels[2 * i] = 1 - second;
     p.labels[2 * i + 1] = second;
   }
-  const auto accuracy = measure(Task::multiclass, {"good", "bad"}, p, groups)[0];
-  CHECK(accuracy.measured.confidence.interval->method == "clustered Wilson");
+  const auto classified = measure(Task::multiclass, {"good", "bad"}, p, groups);
+  CHECK(named(classified, "accuracy").measured.confidence.interval->method == "clustered Wilson");
 
   KeyedRandom random(5, Purpose::synthetic_data);
   std::vector<GroupShare> iou(40);
@@ -203,10 +192,10 @@ TEST_CASE("accuracy, IoU and Dice have the intervals of their groups' shares") {
     add(image[i / 2], in_both / united, 1);
   }
   const auto values = measure(Task::segmentation, {"foreground"}, p, groups);
-  const std::vector<GroupShare>* shares[] = {&iou, &image, &dice};
-  for (size_t i = 0; i < 3; ++i) {
-    const Measured& measured = values[i].measured;
-    const Interval wanted = *share_confidence(*measured.value, {shares[i], 1}, "patient").interval;
+  for (const auto& [name, shares] : {std::pair{"iou", &iou}, {"iou_image", &image}, {"dice", &dice}}) {
+    INFO(name);
+    const Measured& measured = named(values, name).measured;
+    const Interval wanted = *share_confidence(*measured.value, {shares, 1}, "patient").interval;
     CHECK(measured.confidence.interval->low == Approx(wanted.low));
     CHECK(measured.confidence.interval->high == Approx(wanted.high));
   }

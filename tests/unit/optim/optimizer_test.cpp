@@ -20,8 +20,7 @@ static bool step(Optimizer& optimizer, const at::Tensor& gradients, double rate)
 static std::vector<OptimizerOptions> all_kinds() {
   std::vector<OptimizerOptions> all;
   for (const OptimizerKind* kind : optimizers()) {
-    OptimizerOptions options;
-    options.kind = kind;
+    OptimizerOptions options = optimizer_defaults(*kind);
     options.weight_decay = 0.1;
     all.push_back(options);
     if (!reads(*kind, "momentum")) continue;
@@ -84,13 +83,11 @@ TEST_CASE("adam and adamw update as PyTorch does") {
 }
 
 TEST_CASE("adagrad and adadelta update as PyTorch does") {
-  OptimizerOptions adagrad;
-  adagrad.kind = optimizer_kind("adagrad");
-  adagrad.eps = 1e-10;
+  const OptimizerOptions adagrad = optimizer_defaults(*optimizer_kind("adagrad"));
+  CHECK(adagrad.eps == 1e-10);
   check_against(adagrad, {0.66015404F, -1.72419357F, 0.58156723F, -0.2758064F});
-  OptimizerOptions adadelta;
-  adadelta.kind = optimizer_kind("adadelta");
-  adadelta.eps = 1e-6;
+  const OptimizerOptions adadelta = optimizer_defaults(*optimizer_kind("adadelta"));
+  CHECK(adadelta.eps == 1e-6);
   check_against(adadelta, {0.99818635F, -1.99869299F, 0.5001328F, -0.00124442F});
 }
 
@@ -110,9 +107,8 @@ static std::vector<float> lion_of_the_paper(const OptimizerOptions& o) {
 }
 
 TEST_CASE("lion updates as its paper does") {
-  OptimizerOptions lion;
-  lion.kind = optimizer_kind("lion");
-  lion.beta2 = lion.kind->beta2;
+  OptimizerOptions lion = optimizer_defaults(*optimizer_kind("lion"));
+  CHECK(lion.beta2 == 0.99);
   check_against(lion, {0.6F, -1.6F, 0.7F, -0.4F});  // the third gradient changes its sign after three updates
   check_against(lion, lion_of_the_paper(lion));
   lion.weight_decay = 0.1;
@@ -131,10 +127,7 @@ TEST_CASE("an optimizer reads the keys of its row and no others, and has the sta
       {"eps", [](OptimizerOptions& o) { o.eps = 0.1; }},
       {"rho", [](OptimizerOptions& o) { o.rho = 0.5; }}};
   for (const OptimizerKind* kind : optimizers()) {
-    OptimizerOptions plain;
-    plain.kind = kind;
-    plain.eps = kind->eps;
-    plain.beta2 = kind->beta2;
+    OptimizerOptions plain = optimizer_defaults(*kind);
     plain.momentum = 0.9;  // that Nesterov's form is another
     const std::vector<float> before = five_updates(plain);
     for (const auto& [key, change] : changes) {
