@@ -27,7 +27,7 @@ import standard
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--backend", choices=("gloo", "nccl"), default="gloo", help="gloo: CPU (default); nccl: one GPU a rank")
-    parser.add_argument("--model", choices=models.NAMES, default="densenet121")
+    parser.add_argument("--model", choices=standard.JOBS, default="densenet121")
     for name in ("batch", "height", "width", "channels", "outputs", "steps"):
         parser.add_argument(f"--{name}", type=int, metavar="N", help="default: the model's in standard.py")
     parser.add_argument("--warmup-steps", type=int, default=2, metavar="N", help="before the measured ones (default 2)")

@@ -1,12 +1,10 @@
 """The networks of dtrain in plain PyTorch: what its C++ ones are measured and checked against.
 
-Those that are not defined here are torchvision's own. UNet and SmallCNN define the parameter names that dtrain's weights
-files use for those two: load_state_dict() of these classes takes a best.safetensors as it is.
+Those that are not defined here are torchvision's own, found by name. UNet and SmallCNN define the parameter names that
+dtrain's weights files use for those two: load_state_dict() of these classes takes a best.safetensors as it is.
 """
 import torch
 from torch import nn
-
-NAMES = ("densenet121", "densenet169", "resnet18", "resnet50", "unet", "small_cnn")
 
 
 def double_conv(inputs, outputs):

@@ -113,6 +113,12 @@ class Scripts(tree.RuleTest):
                                   check=False)
             self.assertEqual((told.returncode, told.stdout.split()[:2]), (0, ["usage:", f"scripts/{name}"]), told.stderr)
 
+    def test_weights_are_converted_without_a_network_s_name(self):
+        told = subprocess.run([tree.ROOT / "scripts/convert_weights", "resnet50", "a.pth", "b.safetensors"], capture_output=True,
+                              text=True, timeout=20, check=False)
+        self.assertEqual(told.returncode, 2)
+        self.assertIn("FILE.pth and OUT.safetensors alone, no network's name", told.stderr)
+
 
 class Setup(tree.RuleTest):
     def ends(self, result, code, *words):

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/printable.hpp"
@@ -55,6 +56,25 @@ void require_no_checkpoint(const SafetensorsFile& file, const std::string& path)
                     shell_word(path) + ", model.weights starts one from weights alone" + best_of(folder.parent_path()));
 }
 
+// The network whose tensors have these names, counters apart, which old files lack; "" where none has.
+std::string network_of(const std::vector<std::string>& names) {
+  for (const NetworkKind* kind : networks()) {
+    ModelOptions options;
+    options.kind = kind;
+    const NetworkShape shape{
+        .channels = kind->image_channels, .height = kind->least_side, .width = kind->least_side, .outputs = 1};
+    const auto network = kind->make(options, shape);
+    std::set<std::string> given, wanted;
+    for (const std::string& name : names)
+      if (!ends_with_counter(name)) given.insert(network->current_name(name));
+    for (const NamedTensor& tensor : network->named_parameters()) wanted.insert(tensor.name);
+    for (const NamedTensor& tensor : network->named_buffers())
+      if (!ends_with_counter(tensor.name)) wanted.insert(tensor.name);
+    if (given == wanted) return kind->name;
+  }
+  return "";
+}
+
 // Matches a file with a network, then copies: nothing is written before all of it is known to fit.
 class Loader {
  public:
@@ -71,10 +91,9 @@ class Loader {
     for (const NamedTensor& tensor : tensors_) match(tensor);
     for (const auto& [name, entry] : entries_) wrong_.push_back("unexpected: " + name + " " + shape_text(entry->shape));
     if (!wrong_.empty())
-      throw DataError(
-          with_list("weights " + path_ + " do not fit the network in " + count_of(std::ssize(wrong_), "tensor") +
-                        "; give the file of this network under torchvision's names (scripts/convert_weights makes it):",
-                    wrong_));
+      throw DataError(with_list("weights " + path_ + " do not fit the network in " +
+                                    count_of(std::ssize(wrong_), "tensor") + "; " + advice() + ":",
+                                wrong_));
     std::vector<at::Tensor> values;
     for (const Pair& pair : pairs_) values.push_back(value_of(pair));
     const at::NoGradGuard no_grad;
@@ -106,6 +125,7 @@ class Loader {
         ++counters_absent_;
       } else {
         wrong_.push_back("missing: " + tensor.name + " " + shape_text(tensor.tensor.sizes()));
+        missing_.push_back(tensor.name);
       }
       return;
     }
@@ -121,6 +141,22 @@ class Loader {
       wrong_.push_back("of another shape: " + tensor.name + " " + shape_text(have) + ", the network has " +
                        shape_text(want));
     }
+  }
+
+  // What the file is instead, as far as names tell, or what to do. Once all tensors have been matched: entries_ has the
+  // unexpected ones.
+  std::string advice() const {
+    std::vector<std::string> names;
+    for (const TensorEntry& entry : file_.entries()) names.push_back(entry.name);
+    const size_t of_names = entries_.size() + missing_.size();
+    if (const std::string other = of_names > 0 ? network_of(names) : ""; !other.empty())
+      return "its tensors have the names of " + other + "'s, set model.name=" + other + " or give another file";
+    if (of_names == wrong_.size() && entries_.empty())
+      return missing_ == head_ ? "save the network with its last layer"
+                               : "the file holds only a part of this network, or one with fewer layers";
+    if (of_names == wrong_.size() && missing_.empty())
+      return "the file holds more than this network, or one with more layers";
+    return "give the file of this network under torchvision's names (scripts/convert_weights makes it)";
   }
 
   at::Tensor value_of(const Pair& pair) const {
@@ -152,6 +188,7 @@ class Loader {
   std::string head_change_;  // "1000 → 14", empty when the head fits
   std::vector<Pair> pairs_;
   std::vector<std::string> wrong_;
+  std::vector<std::string> missing_;  // names of those among them
   int64_t counters_absent_ = 0;
 };
 

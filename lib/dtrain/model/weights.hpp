@@ -14,8 +14,8 @@ namespace dtrain {
 /// Older files without `num_batches_tracked`, and the names of Network::current_name(), are understood.
 /// F64, F16 and BF16 are converted. Nothing is written before all of the file is known to fit.
 /// Throws MissingError, ConfigError for a folder or a checkpoint of a training, saying what to take instead, DataError
-/// listing (capped) the tensors that are missing, unexpected or of another shape or type, or naming one that holds NaN
-/// or Inf.
+/// listing (capped) the tensors that are missing, unexpected or of another shape or type, with the network whose names
+/// they have or what else their names tell, or naming one that holds NaN or Inf.
 std::string load_weights(Network& network, const std::string& path);
 
 /// Of model.weights: throws ConfigError where `path` is a folder. Before the file is read as a whole.

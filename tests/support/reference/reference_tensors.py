@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Reference results of PyTorch for the networks of dtrain.
 
-    reference_tensors.py --out DIR [--model NAME ...]
+    reference_tensors.py --out DIR --model NAME ...
         MODEL.weights.safetensors    random weights with random BatchNorm statistics, float32
         MODEL.reference.safetensors  input, target (float32, int64) and for them
                                      eval32, train32            logits in float32
@@ -9,8 +9,9 @@
                                      grad64.NAME, after64.NAME  every gradient; every buffer after the training pass
         MODEL.pth                    the same weights with --pth, as training scripts save them: under "state_dict",
                                      with "module." before each name, DenseNet's in their old form, no counters
-    reference_tensors.py --numbers tests/unit/model/reference_numbers.inc
-        A few float64 numbers per model, for weights made by a formula that C++ repeats: parity without Python.
+    reference_tensors.py --numbers tests/unit/model/reference_numbers.inc --model NAME ...
+        A few float64 numbers per model, for weights made by a formula that C++ repeats: parity without Python. Those of
+        the others stay as they are in the file: the last digits change from machine to machine.
     reference_tensors.py --check
         Exit status 0 when everything needed can be imported.
 
@@ -32,10 +33,14 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "scripts/pe
 import models  # noqa: E402
 
 SIDE = 64
-# As reference_shape() of tests/unit/model/test_tools.cpp has them.
-CHANNELS = {name: 1 if name == "unet" else 3 for name in models.NAMES}
-OUTPUTS = {name: {"unet": 1, "small_cnn": 2}.get(name, 14) for name in models.NAMES}
-LISTED_OUTPUTS = {name: {"unet": 1, "small_cnn": 2}.get(name, 1000) for name in models.NAMES}  # whose names are hashed
+# Where they are not these: three channels and 14 outputs, as reference_shape() of tests/unit/model/test_tools.cpp has
+# them, and 1000 outputs of the network whose names are hashed.
+CHANNELS = {"unet": 1}
+OUTPUTS = {"unet": 1, "small_cnn": 2}
+
+
+def built(name, outputs=14):
+    return models.build(name, CHANNELS.get(name, 3), OUTPUTS.get(name, outputs), SIDE, SIDE, dropout=0)
 
 
 def passes(name, net, x, y):
@@ -49,10 +54,11 @@ def passes(name, net, x, y):
 
 
 def batch(name, n, draw):
-    x = draw("input", (n, CHANNELS[name], SIDE, SIDE))
+    x = draw("input", (n, CHANNELS.get(name, 3), SIDE, SIDE))
+    outputs = OUTPUTS.get(name, 14)
     if name == "small_cnn":
-        return x, torch.arange(n) % OUTPUTS[name]
-    shape = (n, OUTPUTS[name], SIDE, SIDE) if name == "unet" else (n, OUTPUTS[name])
+        return x, torch.arange(n) % outputs
+    shape = (n, outputs, SIDE, SIDE) if name == "unet" else (n, outputs)
     return x, (draw("target", shape) > 0).to(x.dtype)
 
 
@@ -63,8 +69,8 @@ def write_pth(weights, path):
 
 
 def write_tensors(name, out, with_pth):
-    torch.manual_seed(models.NAMES.index(name))
-    net = models.build(name, CHANNELS[name], OUTPUTS[name], SIDE, SIDE, dropout=0)
+    torch.manual_seed(1)
+    net = built(name)
     for module in net.modules():
         if isinstance(module, nn.BatchNorm2d):
             nn.init.uniform_(module.weight, 0.5, 1.5)
@@ -123,9 +129,9 @@ def projected(named):
 
 
 def numbers_of(name):
-    listed = models.build(name, CHANNELS[name], LISTED_OUTPUTS[name], SIDE, SIDE, dropout=0)
+    listed = built(name, outputs=1000)
     lines = sorted(f"{key} {','.join(map(str, t.shape))}\n" for key, t in listed.state_dict().items())
-    net = models.build(name, CHANNELS[name], OUTPUTS[name], SIDE, SIDE, dropout=0).double()
+    net = built(name).double()
     fill_by_formula(net)
     x, y = batch(name, 2, formula)
     evaluated, trained, loss = passes(name, net, x, y)
@@ -133,38 +139,46 @@ def numbers_of(name):
     statistics = [(key, b) for key, b in net.named_buffers() if b.is_floating_point()]
     values = [loss.item(), projected([("eval", evaluated)]), projected([("train", trained)]),
               sum((g**2).sum().item() for _, g in gradients) ** 0.5, projected(gradients), projected(statistics)]
-    return (f'    {{"{name}", {LISTED_OUTPUTS[name]}, {len(lines)}, {sum(p.numel() for p in listed.parameters())},\n'
+    return (f'    {{"{name}", {OUTPUTS.get(name, 1000)}, {len(lines)}, {sum(p.numel() for p in listed.parameters())},\n'
             f'     "{hashlib.sha256("".join(lines).encode()).hexdigest()}",\n'
             f'     {", ".join(float(v).hex() for v in values[:3])},\n     {", ".join(float(v).hex() for v in values[3:])}}},\n')
 
 
-def write_numbers(path):
+def write_numbers(path, names):
+    """Each in the place of its older ones, new ones last."""
+    rows = {}
+    if os.path.exists(path):
+        with open(path) as old:
+            rows = {name: row for row, name in re.findall(r'^( *{"(\w+)"[^}]*},\n)', old.read(), re.MULTILINE)}
+    rows |= {name: numbers_of(name) for name in names}
     with open(path, "w") as out:
         out.write("// Written by tests/support/reference/reference_tensors.py --numbers with torch "
                   f"{torch.__version__.split('+')[0]}. Do not edit.\n"
                   "// Model, outputs of the listed tensors, tensors, parameters, SHA-256 of the sorted lines \"name shape\";\n"
                   "// training loss, projections of the logits in evaluation and training mode; norm and projection of the\n"
                   "// gradient, projection of the running statistics after the pass.\n")
-        out.writelines(numbers_of(name) for name in models.NAMES)
+        out.writelines(rows.values())
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", metavar="DIR", help="folder, made if absent")
-    parser.add_argument("--model", choices=models.NAMES, action="append", help="default: all")
+    parser.add_argument("--model", metavar="NAME", action="append", default=[], help="one of dtrain's; may be repeated")
     parser.add_argument("--pth", action="store_true", help="with --out")
     parser.add_argument("--numbers", metavar="FILE")
     parser.add_argument("--check", action="store_true")
     args = parser.parse_args()
+    if not args.check and not args.model:
+        parser.error("wants --model NAME")
     torch.set_num_threads(1)
     if args.check:
         import torchvision  # noqa: F401
     if args.out:
         os.makedirs(args.out, exist_ok=True)
-        for name in args.model or models.NAMES:
+        for name in args.model:
             write_tensors(name, args.out, args.pth)
     if args.numbers:
-        write_numbers(args.numbers)
+        write_numbers(args.numbers, args.model)
     return 0
 
 

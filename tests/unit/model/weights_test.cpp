@@ -20,6 +20,13 @@ std::shared_ptr<Network> make(const NetworkKind* name, const NetworkShape& shape
   return make_network(options, shape, seed);
 }
 
+// On its smallest picture; drawing weights takes longer than all else.
+std::shared_ptr<Network> make_unfilled(const NetworkKind* kind) {
+  ModelOptions options;
+  options.kind = kind;
+  return kind->make(options, {.channels = kind->image_channels, .height = kind->least_side, .width = kind->least_side});
+}
+
 constexpr NetworkShape kSmall{.channels = 3, .height = 32, .width = 32, .outputs = 4};
 
 // Name and tensor of everything in the network, after `change` (which may rename, replace, drop or add).
@@ -135,7 +142,19 @@ TEST_CASE("any other disagreement is an error that lists the tensors and changes
   }
   SECTION("without a head") {
     std::erase_if(file, [](const auto& item) { return item.first.starts_with("18."); });
-    message = "missing: 18.weight";
+    message = "in 2 tensors; save the network with its last layer:\n  missing: 18.weight";
+  }
+  SECTION("a part") {
+    std::erase_if(file, [](const auto& item) { return item.first.starts_with("1"); });
+    message = "the file holds only a part of this network, or one with fewer layers:\n  missing: 11.weight";
+  }
+  SECTION("more") {
+    file.emplace_back("20.weight", at::zeros({3}));
+    message = "the file holds more than this network, or one with more layers:\n  unexpected: 20.weight";
+  }
+  SECTION("another's names") {
+    for (auto& [name, tensor] : file) name.insert(0, "net.");
+    message = "give the file of this network under torchvision's names (scripts/convert_weights makes it):";
   }
   SECTION("not a number") {
     find(file, "11.bias")[3] = std::numeric_limits<float>::quiet_NaN();
@@ -145,6 +164,26 @@ TEST_CASE("any other disagreement is an error that lists the tensors and changes
   CHECK_THROWS_AS(load_weights(*target, path), DataError);
   CHECK_THROWS_WITH(load_weights(*target, path), Catch::Contains(message) && Catch::Contains(path));
   check_equal(*target, before);
+}
+
+TEST_CASE("weights of another network are refused with its name") {
+  const test::TemporaryFolder folder;
+  for (const NetworkKind* theirs : networks()) {
+    Contents file;  // one number each: names are what tells
+    for (const auto& [name, tensor] : contents_of(*make_unfilled(theirs)))
+      if (!name.ends_with("num_batches_tracked")) file.emplace_back(name, at::zeros({1}));
+    const std::string path = write(folder, file);
+    for (const NetworkKind* ours : networks()) {
+      INFO(theirs->name << " for " << ours->name);
+      const auto hint =
+          Catch::Contains("have the names of " + theirs->name + "'s, set model.name=" + theirs->name + " or");
+      if (ours == theirs) {
+        CHECK_THROWS_WITH(load_weights(*make_unfilled(ours), path), !hint);
+      } else {
+        CHECK_THROWS_WITH(load_weights(*make_unfilled(ours), path), hint);
+      }
+    }
+  }
 }
 
 TEST_CASE("a weights file that is absent or no safetensors file is refused") {
