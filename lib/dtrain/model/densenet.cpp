@@ -161,4 +161,13 @@ extern const NetworkKind kDenseNet169 = {
     .on_cpu = PixelLayout::channels_last,  // as densenet121, of whose layers it has more
 };
 
+/// DenseNet-201 of the same paper, as torchvision's densenet201.
+extern const NetworkKind kDenseNet201 = {
+    .name = "densenet201",
+    .make = make_densenet<6, 12, 48, 32>,
+    .start = kDenseNetStart,
+    .least_side = kDenseNetLeastSide,
+    .on_cpu = PixelLayout::channels_last,  // likewise
+};
+
 }  // namespace dtrain

@@ -6,10 +6,11 @@
 namespace dtrain {
 
 // Each is defined in its own file.
-extern const NetworkKind kDenseNet121, kDenseNet169, kResNet18, kResNet50, kUNet, kSmallCnn;
+extern const NetworkKind kDenseNet121, kDenseNet169, kDenseNet201, kResNet18, kResNet34, kResNet50, kUNet, kSmallCnn;
 
 const RowList<NetworkKind>& networks() {
-  static const RowList<NetworkKind> all = {&kDenseNet121, &kDenseNet169, &kResNet18, &kResNet50, &kUNet, &kSmallCnn};
+  static const RowList<NetworkKind> all = {&kDenseNet121, &kDenseNet169, &kDenseNet201, &kResNet18,
+                                           &kResNet34,    &kResNet50,    &kUNet,        &kSmallCnn};
   return all;
 }
 

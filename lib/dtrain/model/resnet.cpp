@@ -139,6 +139,14 @@ extern const NetworkKind kResNet18 = {
     .on_cpu = PixelLayout::channels_last,  // as resnet50; not measured apart
 };
 
+/// ResNet-34 of the same paper, as torchvision's resnet34.
+extern const NetworkKind kResNet34 = {
+    .name = "resnet34",
+    .make = make_resnet<BasicBlock, 3, 4, 6, 3>,
+    .start = {.kernels = KernelStart::normal_fan_out},
+    .on_cpu = PixelLayout::channels_last,  // as resnet50; not measured apart
+};
+
 /// ResNet-50 of the same paper in the variant 1.5 of torchvision's resnet50: the stride lies in the 3x3 convolution of
 /// a block.
 extern const NetworkKind kResNet50 = {
