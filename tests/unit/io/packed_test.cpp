@@ -18,6 +18,7 @@
 #include "dtrain/io/packed/packed_writer.hpp"
 #include "support/catch.hpp"
 #include "support/packed_seal.hpp"
+#include "support/sanitized.hpp"
 #include "unit/io/temp_folder.hpp"
 
 using namespace dtrain;
@@ -217,6 +218,9 @@ TEST_CASE("stored bytes that are no picture of their index's size are refused be
 }
 
 TEST_CASE("a shard that becomes shorter while it is open is named by every reader, and nothing crashes") {
+  if (dtrain::test::kThreadSanitized)
+    return dtrain::test::skip(
+        "the handler is left by a jump, which leaves signals blocked here: the second bus error kills");
   for (const PackedCodec codec : {PackedCodec::raw, PackedCodec::jpeg, PackedCodec::deflate}) {
     const TempFolder folder;
     std::vector<PackedRecord> records;

@@ -118,7 +118,7 @@ void write_page(TIFF* tiff, const Kind& kind) {
     TIFFSetField(tiff, TIFFTAG_EXTRASAMPLES, 1, &kind.extra);
   std::vector<uint16_t> maps[3];
   for (int c = 0; c < 3; ++c)
-    for (uint32_t i = 0; i < 1u << std::min<int>(kind.bits, 8); ++i) maps[c].push_back(palette_at(i, c));
+    for (uint32_t i = 0; i < 1u << kind.bits; ++i) maps[c].push_back(palette_at(i, c));
   if (kind.photometric == PHOTOMETRIC_PALETTE)
     TIFFSetField(tiff, TIFFTAG_COLORMAP, maps[0].data(), maps[1].data(), maps[2].data());
   const uint32_t w = kind.tiled ? 16 : kind.width, h = kind.tiled ? 16 : 8;
