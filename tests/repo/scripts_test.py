@@ -10,7 +10,7 @@ import tempfile
 
 import tree
 
-SCRIPT_FOLDERS = ["scripts", ".ci", "cmake/bundle"]
+SCRIPT_FOLDERS = ["scripts", ".ci", "cmake/bundle", "tests/mutation"]
 COMMANDS = ["setup", "quickstart", "test", "bench_peers", "chaos", "hosts", "plot_curves", "bundle", "read_packed", "slurm/cluster"]  # usage: scripts/NAME …
 
 

@@ -1,0 +1,176 @@
+"""Imported by tests/mutation/mutate: which small changes of a C++ source are possible, and where.
+
+It knows tokens, not the language; .clang-format does the rest: a comparison and an arithmetic operator have white space on
+both sides, the < of a template, the * of a pointer and the - of a negative number do not.
+"""
+import collections
+import itertools
+import re
+
+# `before` stands at `offset` of the file, on line `line`; each of `after` may stand there instead.
+Place = collections.namedtuple("Place", "kind offset line before after")
+
+TOKEN = re.compile(r"""
+    (?P<skipped>  ^[ \t]*\#(?:\\\n|[^\n])* | //[^\n]* | /\*.*?\*/ | \s+ )
+  | (?P<text>     (?:u8|[uUL])?R"(?P<mark>[^\s()\\]*)\(.*?\)(?P=mark)" | (?:u8|[uUL])?"(?:\\.|[^"\\\n])*" | (?:u8|[uUL])?'(?:\\.|[^'\\\n])+' )
+  | (?P<number>   \.?\d(?:[eEpP][+-]|'[0-9a-fA-F]|[\w.])* )
+  | (?P<word>     [A-Za-z_]\w* )
+  | (?P<sign>     <=>|<<=|>>=|->\*|\.\.\.|::|->|\+\+|--|&&|\|\||[-+*/%&|^=!<>]=|<<|>>|. )
+""", re.VERBOSE | re.MULTILINE | re.DOTALL)
+
+OTHERS = {
+    "<": ("<=", ">="), "<=": ("<", ">"), ">": (">=", "<="), ">=": (">", "<"), "==": ("!=",), "!=": ("==",),
+    "&&": ("||",), "||": ("&&",), "+": ("-",), "-": ("+",), "*": ("/",), "/": ("*",), "%": ("/",), "&": ("|",), "|": ("&",),
+    "^": ("&",), "<<": (">>",), ">>": ("<<",), "+=": ("-=",), "-=": ("+=",), "*=": ("/=",), "/=": ("*=",), "|=": ("&=",), "&=": ("|=",),
+}
+STEPS = {"++": "--", "--": "++"}
+WHOLE = re.compile(r"(0[xX][\da-fA-F']+|0[bB][01']+|\d[\d']*)([uUlLzZ]*)")
+FRACTION = re.compile(r"(\d*\.?\d*(?:[eE][+-]?\d+)?)([fFlL]?)")
+NOTHING = {"std::nullopt", "nullptr", "0", "false", "{}"}  # as a result the same as {}
+# A statement that is one expression begins with a name and goes on to a call, an assignment or a step. Two names side by side
+# declare something.
+STATEMENT = re.compile(r"throw\b|(?:\+\+|--)\*?\w|\*?[\w:]+(?:(?:\.|->|::)\w+|\[[^\[\]]*\]|\([^()]*\))*(?:\(|\+\+|--|\s*(?:[-+*/%&|^]|<<|>>)?=[^=])")
+NO_EXPRESSION = {"return", "using", "if", "for", "while", "switch", "do", "else", "break", "continue", "case", "default", "goto", "co_return", "new",
+                 "static_assert", "sizeof", "decltype", "alignas", "operator", "template", "public", "private", "protected"}
+
+
+class Token:
+    def __init__(self, match, line):
+        self.kind, self.text, self.start, self.end, self.line = match.lastgroup, match[0], match.start(), match.end(), line
+
+
+def tokens(source):
+    """What the compiler sees, without comments, directives and static assertions."""
+    line, kept = 1, []
+    for match in TOKEN.finditer(source):
+        token = Token(match, line)
+        line += token.text.count("\n")
+        if token.kind != "skipped":
+            kept.append(token)
+    return list(without_assertions(kept))
+
+
+def without_assertions(found):
+    rest = iter(found)
+    for token in rest:
+        if token.text != "static_assert":
+            yield token
+            continue
+        depth = 0
+        for token in rest:
+            depth += {"(": 1, ")": -1}.get(token.text, 0)
+            if token.text == ";" and depth == 0:
+                break
+
+
+def other_number(text):
+    """Other values for a constant: one more and one less, or the double of a fraction."""
+    if whole := WHOLE.fullmatch(text):
+        value = int(whole[1].replace("'", ""), 8 if re.fullmatch(r"0[0-7']+", whole[1]) else 0)
+        return tuple(f"{other}{whole[2]}" for other in (value + 1, value - 1) if other >= 0)
+    if (fraction := FRACTION.fullmatch(text)) and re.search(r"\d", fraction[1]):
+        return (f"(2 * {text})",) if float(fraction[1]) else ("1.0" + fraction[2],)
+    return ()
+
+
+def spaced(source, token):
+    return source[token.start - 1].isspace() and source[token.end].isspace()
+
+
+def of_token(source, before, token, after):
+    """The changes of this token alone: (kind, other texts)."""
+    if token.kind == "number":
+        return "constant", other_number(token.text)
+    if token.text in ("true", "false"):
+        return "constant", ("false" if token.text == "true" else "true",)
+    if token.text == "!" and token.kind == "sign":
+        return "operator", ("",)
+    if token.text in STEPS:
+        return "operator", (STEPS[token.text],)
+    beside_text = "text" in (before.kind, after.kind)  # a sentence for people is put together
+    if token.kind == "sign" and token.text in OTHERS and spaced(source, token) and not beside_text:
+        return "operator", OTHERS[token.text]
+    return "", ()
+
+
+def statement_end(found, first):
+    """Where the statement that begins here ends: the index of its `;`, or None where it is none, or has a body."""
+    depth = 0
+    for i in range(first, len(found)):
+        text = found[i].text
+        depth += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(text, 0)
+        if depth < 0:
+            return None
+        if text == ";":
+            return i if depth == 0 else None
+    return None
+
+
+def begins_statement(found, i):
+    """Behind `;`, `{`, `}`, `else` or the parenthesis that an `if`, `for` or `while` closes."""
+    if i == 0 or found[i - 1].text in (";", "{", "}", "else"):
+        return True
+    if found[i - 1].text != ")":
+        return False
+    depth = 0
+    for j in range(i - 1, 0, -1):
+        depth += {")": 1, "(": -1}.get(found[j].text, 0)
+        if depth == 0:
+            return found[j - 1].text in ("if", "for", "while") or (found[j - 1].text == "constexpr" and found[j - 2].text == "if")
+    return False
+
+
+def of_statement(source, found, i):
+    """The changes of the statement that begins at this token: (kind, its end, other texts)."""
+    first = found[i]
+    if not begins_statement(found, i) or (end := statement_end(found, i)) is None:
+        return "", None, ()
+    text = source[first.start:found[end].end]
+    if first.text == "return":
+        result = text[len("return"):-1].strip()
+        return ("result", end, ("return {};",)) if result and result not in NOTHING and result[0] != "{" else ("", None, ())
+    # What check() asks for holds always; what can be wrong is refused by an error of its own.
+    if first.text in NO_EXPRESSION or first.text == "check" or not STATEMENT.match(text):
+        return "", None, ()
+    return "statement", end, ("{}",)
+
+
+def places(source):
+    """All places of a source where it can be changed, in their order."""
+    found, result = tokens(source), []
+    for i in range(1, len(found) - 1):
+        token = found[i]
+        kind, others = of_token(source, found[i - 1], token, found[i + 1])
+        if others:
+            result.append(Place(kind, token.start, token.line, token.text, others))
+        kind, end, others = of_statement(source, found, i)
+        if others:
+            result.append(Place(kind, token.start, token.line, source[token.start:found[end].end], others))
+    return result
+
+
+def draw(sources, count, random):
+    """`count` changes of {path: text}, each at another place: one of its kinds where a place has several."""
+    all_places = [(path, place) for path, source in sorted(sources.items()) for place in places(source)]
+    return [{"file": path, "line": place.line, "kind": place.kind, "offset": place.offset, "before": place.before,
+             "after": random.choice(place.after)} for path, place in random.sample(all_places, min(count, len(all_places)))]
+
+
+def applied(source, change):
+    """The source with this change in it."""
+    at, before = change["offset"], change["before"]
+    if source[at:at + len(before)] != before:
+        raise ValueError(f"{change['file']}:{change['line']}: '{before}' is not there any more")
+    return source[:at] + change["after"] + source[at + len(before):]
+
+
+def in_words(change):
+    """One line of the change for people."""
+    before, after = (" ".join(text.split()) for text in (change["before"], change["after"]))
+    told = f"without {before}" if change["kind"] == "statement" else f"{before} becomes {after or 'nothing'}"
+    return f"{change['file']}:{change['line']}: {told}"
+
+
+def tally(kinds):
+    """{kind: how many}"""
+    return {kind: len(list(same)) for kind, same in itertools.groupby(sorted(kinds))}
