@@ -378,6 +378,25 @@ TEST_CASE("of what failed only the best weights are tried again, and only once")
   CHECK(writer.finish().empty());
 }
 
+TEST_CASE("best weights that failed outlast a checkpoint, and newer ones take their place") {
+  const test::TemporaryFolder folder;
+  const TrainingState state = some_state();
+  const std::vector<FileTensor> tensors = {{"w", at::ones({3})}};
+  const std::string best = folder / "absent/best.safetensors";
+  CheckpointWriter writer(CheckpointFolder(folder / "checkpoints"), 2);
+  writer.save_tensors(best, state, tensors, {});
+  CHECK(writer.finish().at(0).failed != 0);
+  writer.save(state, tensors);
+  CHECK(writer.finish().at(0).failed == 0);
+  writer.try_best_again();
+  CHECK(writer.finish().at(0).path == best);  // the folder is still absent
+  std::filesystem::create_directory(folder / "absent");
+  writer.save_tensors(best, state, {{"w", at::zeros({3})}}, {});
+  CHECK(writer.finish().at(0).failed == 0);
+  writer.try_best_again();
+  CHECK(writer.finish().empty());
+}
+
 TEST_CASE("what begins while the writer goes is written before it is gone") {
   const test::TemporaryFolder folder;
   {

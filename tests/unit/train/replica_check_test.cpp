@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "dtrain/base/time.hpp"
 #include "dtrain/dist/thread_communicator.hpp"
 #include "dtrain/model/network.hpp"
 #include "support/catch.hpp"
@@ -53,6 +54,21 @@ TEST_CASE("where hashing costs more than steps, weights are compared seldom, but
   CHECK(seen.every[0] > 50);
   CHECK(seen.every[0] <= 10'000);
   CHECK(seen.taken == std::vector<int64_t>{2, 2});
+}
+
+TEST_CASE("the interval follows from what a step takes, however many there were") {
+  double hashing = 1;  // the quickest of several: a busy machine can only make the interval longer
+  run_ranks(1, [&](Communicator&) {
+    ModelOptions model;
+    model.kind = network_kind("small_cnn");
+    const Replica replica(make_network(model, {3, 16, 16, 2}, 1), at::MemoryFormat::ChannelsLast, OptimizerOptions{});
+    for (int i = 0; i < 20; ++i) {
+      const Stopwatch watch;
+      replica.hash_weights();
+      hashing = std::min(hashing, watch.seconds());
+    }
+  });
+  CHECK(after(400, {hashing / 0.3}).every[0] >= 40);  // 0.3 % of a step are a hundredth of hashing
 }
 
 TEST_CASE("an interval that is given is kept") {

@@ -212,6 +212,13 @@ TEST_CASE("a loss that is no number ends training on all ranks alike") {
   for (int ranks : {1, 3}) CHECK_THROWS_AS(train_on(ranks, setting), DivergedError);
 }
 
+TEST_CASE("a weight that an update has made infinite ends training in that step, by its name") {
+  Setting setting;
+  setting.learning_rate = 1e39;  // more than a float holds
+  for (const int ranks : {1, 2})
+    CHECK_THROWS_WITH(train_on(ranks, setting), Catch::Contains("after the update 0.weight is not finite in step 0;"));
+}
+
 // Finite all the way: what NaN alone would not end.
 TEST_CASE("a loss that runs away ends training in the same step on any number of ranks, whatever on_nan says") {
   Setting setting;
