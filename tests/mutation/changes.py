@@ -56,10 +56,8 @@ def without_assertions(found):
         if token.text != "static_assert":
             yield token
             continue
-        depth = 0
-        for token in rest:
-            depth += {"(": 1, ")": -1}.get(token.text, 0)
-            if token.text == ";" and depth == 0:
+        for of_assertion in rest:
+            if of_assertion.text == ";":
                 break
 
 
