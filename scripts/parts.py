@@ -164,4 +164,3 @@ def try_parts(parts, report, total_s, env=None):
             report.set(part, state, attempt)
         common.say(f"{part.name}: {state} after {attempt.seconds():.1f} s")
     return left_over
-

@@ -23,8 +23,9 @@ KINDS = {
     "chips": {"data": {"format": "image_folder", "root": "chips", "image": {"size": [32, 32]}}},
     "xray": {"data": {"format": "nih_cxr14", "root": "xray", "labels": "Data_Entry_2017_v2020.csv",
                       "image": {"size": [32, 32], "resize": "crop"}}},
-    "cells": {"model": {"name": "unet", "base_width": 2}, "data": {"format": "image_mask", "root": "cells",
-                                                                  "image": {"size": [64, 64], "resize": "pad"}}},
+    "cells": {"model": {"name": "unet", "base_width": 2},
+              "data": {"format": "image_mask", "root": "cells",
+                       "image": {"size": [64, 64], "resize": "pad"}}},
 }
 # What each key is set to so that it does nothing.
 OFF = {"random_crop": "none", "random_crop_aspect": "[0.1, 0.11]", "elastic_grid": "2"}

@@ -282,6 +282,7 @@ class BadInput(program.ProgramTest):
         (lists / "train.txt").write_text("\n".join(names[:12] + ["good/ghost.png"]))
         (lists / "valid.txt").write_text("\n".join(names[12:]))
         (lists / "right.txt").write_text("\n".join(names[:12]))
+
         def options(train, valid):
             return (f"data.split.files={{train: {lists}/{train}, valid: {lists}/{valid}}}",)
         for ended in self.check_cases(("small", 66, "data.split", options("train.txt", "valid.txt"))):
@@ -343,6 +344,7 @@ class BadInput(program.ProgramTest):
             shutil.copytree(self.folder / "chips", lists / folder, dirs_exist_ok=True)
             (lists / folder / "train.txt").write_text("\n".join(names[:cut]))
             (lists / folder / "valid.txt").write_text("\n".join(names[cut:]))
+
         def options(folder):
             root = lists / folder
             return (f"data.root={root}", f"data.split.files={{train: {root}/train.txt, valid: {root}/valid.txt}}")

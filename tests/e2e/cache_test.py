@@ -23,9 +23,10 @@ KINDS = {
                         "augment": {"random_window": True, "rot90": 0}}},
     "resized": {"data": {"format": "image_folder", "root": "chips", "image": {"size": [48, 48]}}},
     "grey": {"data": {"format": "nih_cxr14", "root": "xray", "labels": "Data_Entry_2017_v2020.csv", "image": {"size": [32, 32]}}},
-    "masks": {"model": {"name": "unet", "base_width": 2}, "data": {"format": "image_mask", "root": "cells",
-                                                                  "image": {"size": [160, 160], "resize": "pad", "window": [48, 48]},
-                                                                  "augment": {"random_window": True}}},
+    "masks": {"model": {"name": "unet", "base_width": 2},
+              "data": {"format": "image_mask", "root": "cells",
+                       "image": {"size": [160, 160], "resize": "pad", "window": [48, 48]},
+                       "augment": {"random_window": True}}},
 }
 
 

@@ -135,6 +135,7 @@ class Commands(program.ProgramTest):
     def test_later_sources_win(self):
         self.write_config("site", {"optimizer": {"learning_rate": 0.5}, "epochs": 7})
         files = ("--config", "chips.yaml", "--config", "site.yaml")
+
         def values(*words, env=None):
             text = self.good(*files, *words, "--print-config", env=env).out
             return [re.search(rf"^ *{key}: (\S+)", text, re.M).group(1) for key in ("seed", "epochs", "learning_rate")]
@@ -569,6 +570,7 @@ class Commands(program.ProgramTest):
     def test_a_run_folder_stands_for_its_weights_and_its_newest_checkpoint(self):
         run = self.run_of("chips")[1]
         folder = shutil.copytree(run.folder, self.folder / "named run")
+
         def judged(*words):
             return self.good("eval", "chips.yaml", *words, "--json", "--output", "judged")
         best = judged("--checkpoint", folder)

@@ -3,9 +3,7 @@ variables that it sets; tests/slurm has the real one."""
 
 import os
 import re
-import shutil
 import subprocess
-import unittest
 
 import program
 

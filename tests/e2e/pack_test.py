@@ -106,7 +106,7 @@ class Pack(program.ProgramTest):
         self.assertGreater(len(list(self.folder.glob("killed/*.dtpack"))), 3)
         self.fails(self.call("check", "--config", "packed.yaml", "data.root=killed"), 65, "not packed to its end")
         again = self.good(*words, ranks=2)
-        self.assertRegex(again.err, rf"[1-9]\d* were there already")
+        self.assertRegex(again.err, r"[1-9]\d* were there already")
         self.good("pack", "--config", "source.yaml", "--output", "whole", "--samples-per-shard", "1")
         self.assertEqual(self.bytes_of("killed"), self.bytes_of("whole"))
         self.assertIn(f"; {COUNT} were there already", self.good(*words).err)
@@ -128,7 +128,7 @@ class Pack(program.ProgramTest):
         self.assertEqual(ended.code, 75, ended)
         self.assertIn("stopped; whole shards are kept, and the same line goes on from there", ended.err)
         self.assertLess(len(list(self.folder.glob("stopped/*.dtpack"))), COUNT)
-        self.assertRegex(self.good(*words).err, rf"[1-9]\d* were there already")
+        self.assertRegex(self.good(*words).err, r"[1-9]\d* were there already")
 
     def test_a_stop_in_the_middle_of_a_shard_is_heeded(self):
         words = ["pack", "--config", "source.yaml", "--output", "midway", "--samples-per-shard", COUNT, "--codec", "deflate", "data.image.size=[1500, 1500]"]

@@ -88,6 +88,7 @@ class Stop(program.ProgramTest):
 
     def test_time_between_checkpoints(self):
         job, run = self.begun("timed", "epochs=1000000", "checkpoint.every=0.3 s", "checkpoint.keep=2", ranks=2)
+
         def saved():
             return (run.folder / "metrics.jsonl").read_text().count('"event":"checkpoint"')
         try:

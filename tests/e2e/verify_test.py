@@ -1,6 +1,5 @@
 """dtrain verify looks at every byte that a run has written, says what is damaged, and changes nothing."""
 
-import json
 import pathlib
 import shutil
 

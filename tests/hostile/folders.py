@@ -45,6 +45,7 @@ for name in ("epochs.csv", "run.json", "DONE", "metrics.jsonl", "best.safetensor
     for kind in ("fifo", "zero"):
         if (kind == "zero") == (len(name) % 2 == 0):
             continue
+
         def verified(site, name=name, kind=kind):
             folder = site.trained()
             odd_file(folder / name, kind)
@@ -183,6 +184,7 @@ for what, (command, option) in OUTPUTS.items():
     for target, content in {"text": "years of work\n", "json": '{"mine": 1}\n', "picture": "\x89PNG\r\n\x1a\n"}.items():
         if what == "preview" and target == "picture":
             continue  # a picture is replaced by a picture
+
         def over(site, command=command, option=option, content=content):
             site.write("foreign.out", content)
             if command == "check":
@@ -319,6 +321,7 @@ for name, content in DAMAGES.items():
     for command in ("verify", "resume"):
         if name == "log.txt" and command == "verify":
             continue
+
         def damaged(site, name=name, content=content, command=command):
             (site.trained() / name).write_bytes(content)
             return ("verify", "run") if command == "verify" else site.train("epochs=2")
@@ -331,6 +334,7 @@ def lock_mode(site):
     """Whoever may not write must not be able to lock either."""
     site.pictures()
     site.config()
+
     def look(watched):
         mode = stat.S_IMODE((site.work / "run/.lock").stat().st_mode)
         return "" if mode & 0o077 == 0 else f".lock has the mode {mode:o}"
@@ -412,6 +416,7 @@ for name in ("log.txt", "epochs.csv", "metrics.jsonl", "best.safetensors", "chec
 @case("run/swaps/checkpoints-removed", (74, 75), long=True)
 def checkpoints_removed(site):
     call = while_training(site, lambda folder: shutil.rmtree(folder / "checkpoints"))
+
     def look(watched):
         there = list((site.work / "run/checkpoints").glob("*.safetensors"))
         return "ended with 75 and there is no checkpoint" if watched.code == 75 and not there else ""

@@ -206,6 +206,7 @@ def quotes(site):
     os.rename(site.data / "good", site.data / 'go"o,d')
     site.config()
     site.fixtures.good(site, *site.train().words)
+
     def look(watched):
         with open(site.work / "out/predictions_valid.csv", newline="", encoding="utf-8") as file:
             return "" if len({len(cells) for cells in csv.reader(file)}) == 1 else "rows of predictions_valid.csv differ in length"

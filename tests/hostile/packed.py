@@ -143,7 +143,6 @@ for what, change in {
     case(f"manifest/{what}", (65, 66), "packed")(changed_manifest)
 
 
-
 @case("manifest/bomb/classes", (0, 65, 78), why="names cost a line each")
 def many_classes(site):
     return manifest(site, key("classes", ["bad", "good", *(f"class{number}" for number in range(20_000))]))
@@ -268,6 +267,7 @@ for what, act in {
         """While epochs are trained from mapped shards."""
         folder = site.copy("packed")
         site.config({**PACKED, "epochs": 400, "checkpoint": {"every": "1000 epochs"}})
+
         def change():
             for path in sorted(folder.glob("*.dtpack")):
                 act(path)

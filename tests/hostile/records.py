@@ -327,6 +327,7 @@ for ground, maker, ending, content in (("tfrecord", tfrecord, ".tfrecord", GOOD)
         """The file is cut while records of it are read."""
         maker(site, content, "other" + ending)
         os.rename(site.data / ("other" + ending), site.work / ("hostile" + ending))
+
         def begin(started):
             def cut_it():
                 time.sleep(site.random.uniform(0.1, 0.5))

@@ -107,6 +107,7 @@ for kind in ("fifo", "zero", "full", "folder", "socket", "loop", "dangling"):
     for number, command in enumerate(COMMANDS):
         if kind not in ("fifo", "zero") and number != sum(map(ord, kind)) % 3:
             continue
+
         def odd(site, kind=kind, command=command):
             odd_file(site.work / "hostile.safetensors", kind)
             return command_on(site, "hostile.safetensors", command)
@@ -199,6 +200,7 @@ for what, stored, codes in (
 def vanishes(site):
     folder = site.trained()
     whole = (folder / "best.safetensors").read_bytes()
+
     def change(path, turn):
         vanish(path, 1) if turn % 2 else path.write_bytes(whole)
     words = ("eval", "--config", "c.yaml", "--checkpoint", "run/best.safetensors", "--output", "out")
@@ -209,6 +211,7 @@ def vanishes(site):
 def is_cut(site):
     folder = site.trained()
     whole = (folder / "best.safetensors").read_bytes()
+
     def change(path, turn):
         if turn % 2:
             os.truncate(path, 3_000)

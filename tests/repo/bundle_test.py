@@ -314,7 +314,6 @@ class Rules(tree.RuleTest):
             self.assertTrue(any("the limit" in reason for reason in found), found)
             self.holds([reason for reason in found if "needs" in reason])
 
-
     @unittest.skipUnless(shutil.which("gcc"), "no compiler")
     def test_no_file_of_a_bundle_looks_into_the_working_directory_or_out_of_the_bundle(self):
         with tempfile.TemporaryDirectory(prefix="dtrain-repo-") as folder:

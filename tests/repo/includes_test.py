@@ -1,7 +1,6 @@
 """A header includes the standard header of each common name that it uses, instead of relying on what others include."""
 
 import re
-import unittest
 
 import tree
 

@@ -1,7 +1,6 @@
 """A module includes only the modules and libraries that its row in docs/architecture.md names, a folder only the folders."""
 
 import re
-import unittest
 
 import tree
 

@@ -1,7 +1,6 @@
 """What there are several of is known in its own file alone: the name of a network, an optimizer or a loss stands nowhere else."""
 
 import re
-import unittest
 
 import tree
 

@@ -149,7 +149,7 @@ mkdir -p "$session/pmix_dstor_ds21_$$" "$TMPDIR/ompi.$host.$UID/pid.1"
 touch "$session/pmix_dstor_ds21_$$/smlockseg-NUMBER" "$session/contact.txt"
 touch /dev/shm/vader_segment.$host.$UID.HEX.{0,1} /dev/shm/vader_segment.$host.$UID.HEX1.0
 kill -9 $$""".replace("NUMBER", str(number)).replace("HEX", f"{number:x}")
-        segments = lambda: sorted(path.name for path in pathlib.Path("/dev/shm").glob(f"vader_segment.*.{number:x}*"))
+        segments = lambda: sorted(path.name for path in pathlib.Path("/dev/shm").glob(f"vader_segment.*.{number:x}*"))  # noqa: E731
         with self.node(mpirun=leave) as start:
             try:
                 told = self.run_job(start, code=137)

@@ -20,8 +20,8 @@ std::string module_path(const std::string& name, const std::string& program = "/
 /// folder and what is wrong with it).
 void* load_module(const std::string& name, const std::string& stamp, const std::string& program = "/proc/self/exe");
 
-/// The text of the ModuleStamp in an ELF file that is open for reading; "" where there is none or the file was cut short,
-/// whatever its bytes are.
+/// The text of the ModuleStamp in an ELF file that is open for reading; "" where there is none or the file was cut
+/// short, whatever its bytes are.
 std::string stamp_of_module(int file);
 
 }  // namespace dtrain

@@ -11,10 +11,10 @@ enum class StopRequest : int {
 };
 
 /// Installs handlers for USR1, USR2, TERM, HUP and INT that do nothing but set a flag; a second INT ends the process at
-/// once, and removes a progress bar first (base/terminal.hpp). HUP stays ignored where it was at the start, as nohup leaves it. For training and packing, which go on where
-/// they stopped: other commands end at the first signal, as programs do. Signals reach ranks at different steps, or
-/// only some of them: agree over ranks before acting. The flags are statics, because a signal handler can
-/// reach nothing else.
+/// once, and removes a progress bar first (base/terminal.hpp). HUP stays ignored where it was at the start, as nohup
+/// leaves it. For training and packing, which go on where they stopped: other commands end at the first signal, as
+/// programs do. Signals reach ranks at different steps, or only some of them: agree over ranks before acting. The flags
+/// are statics, because a signal handler can reach nothing else.
 void install_stop_handlers();
 
 /// Ignores SIGXFSZ and SIGPIPE, so that writes past a limit report an error instead of killing the process.

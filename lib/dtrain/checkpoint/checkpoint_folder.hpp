@@ -46,8 +46,8 @@ class CheckpointFolder {
   /// Of all checkpoint files in the folder, valid or not, newest first; none where there is no such folder.
   std::vector<std::string> paths() const;
 
-  /// Reads one file wherever it lies. Throws MissingError, DataError: damaged, no checkpoint, a state that no run leaves,
-  /// or another place than the file's name tells.
+  /// Reads one file wherever it lies. Throws MissingError, DataError: damaged, no checkpoint, a state that no run
+  /// leaves, or another place than the file's name tells.
   static Found read(const std::string& path, FileSystem& files = real_file_system());
 
  private:

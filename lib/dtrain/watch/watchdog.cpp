@@ -215,8 +215,7 @@ struct Watchdog::Impl {
     for (size_t r = 0; r < view.states.size(); ++r) {
       const RankState& state = view.states[r];
       record.peers.push_back({view.states.size() > 1 ? static_cast<int>(r) : options.rank, view.hosts[r], view.pids[r],
-                              name_of(state.section), state.step, state.sums, verdict.progress_s[r],
-                              verdict.alive[r]});
+                              name_of(state.section), state.step, state.sums, verdict.progress_s[r], verdict.alive[r]});
     }
     record.events = flights.recent();
     if (reason != "failure") record.stack = stack_of(training, 0.5);  // a failing thread has left its place

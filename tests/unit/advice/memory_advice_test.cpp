@@ -41,7 +41,8 @@ TEST_CASE("processes of a host add up, and the key of the batch is the one that 
   facts.shared_mb = 400;
   const auto found = memory_advice(facts);
   REQUIRE(found.size() == 1);
-  CHECK(holds(found[0].sentence, "4 processes need about 14,200 MB of memory on one host (3,450 MB each, 400 MB besides)"));
+  CHECK(holds(found[0].sentence,
+              "4 processes need about 14,200 MB of memory on one host (3,450 MB each, 400 MB besides)"));
   CHECK(holds(found[0].sentence, "the control group /job has 8,000 MB"));
   CHECK(holds(found[0].sentence, "batch.global=56 fits"));  // 0.9 × 7,600 ÷ 4 = 250 + 14.6 × 100
 }

@@ -59,7 +59,8 @@ TEST_CASE("a pipe into which nobody writes is a sentence after 3 seconds, one th
   const std::string pipe = pipe_in(folder);
   const auto began = std::chrono::steady_clock::now();
   CHECK(refusal(pipe) == pipe + " is a pipe into which nobody has written a configuration for 3 s");
-  CHECK(std::chrono::steady_clock::now() - began < std::chrono::seconds(40));  // less than what somebody writes may take
+  CHECK(std::chrono::steady_clock::now() - began <
+        std::chrono::seconds(40));  // less than what somebody writes may take
   void (*const before)(int) = std::signal(SIGPIPE, SIG_IGN);
   {
     const std::jthread writes = writer(pipe, std::vector<std::string>(1000, std::string(65536, '#')), {});

@@ -27,7 +27,7 @@ struct DicomModule {
   void (*close)(DicomFile* file);
 };
 
-inline constexpr const char* kDicomOutOfMemory = "out of memory";  ///< as `why`: no fault of the file
+inline constexpr const char* kDicomOutOfMemory = "out of memory";        ///< as `why`: no fault of the file
 inline constexpr const char* kDicomModuleEntry = "dtrain_dicom_module";  ///< extern "C" const DicomModule
 inline constexpr const char* kDicomModuleFile = "libdtrain_dicom.so";
 
