@@ -222,7 +222,7 @@ Codec texts_codec(std::vector<std::string>& field, const std::string& word) {
 Codec words_codec(const std::vector<std::string>& words, std::function<int()> get, std::function<void(int)> set) {
   const Json json{{"anyOf", Json::array({Json{{"enum", words}}, Json{{"type", "string"}, {"pattern", "\\$\\{"}}})}};
   return {join_last(words, "or"), json.dump(),
-          [words, set](const YamlNode& node, const PathBases&) -> std::string {
+          [words, set = std::move(set)](const YamlNode& node, const PathBases&) -> std::string {
             for (size_t i = 0; i < words.size(); ++i)
               if (is_scalar(node) && node.text == words[i]) {
                 set(static_cast<int>(i));
@@ -232,7 +232,7 @@ Codec words_codec(const std::vector<std::string>& words, std::function<int()> ge
             if (near.empty() && is_scalar(node)) near = nearest_word(lower_case(node.text), words);
             return wants(join_last(words, "or"), node) + (near.empty() ? "" : " (did you mean '" + near + "'?)");
           },
-          [words, get] {
+          [words, get = std::move(get)] {
             const int place = get();
             return place < 0 ? "" : words.at(static_cast<size_t>(place));
           }};
@@ -245,7 +245,7 @@ Codec word_map_codec(const std::vector<std::string>& keys, const std::vector<std
   Json json{{"type", "object"}, {"properties", Json::object()}, {"additionalProperties", false}};
   for (const std::string& key : keys) json["properties"][key] = Json{{"enum", words}};
   return {type, json.dump(),
-          [keys, words, type, set](const YamlNode& node, const PathBases&) -> std::string {
+          [keys, words, type, set = std::move(set)](const YamlNode& node, const PathBases&) -> std::string {
             if (node.kind != YamlNode::Kind::map) return wants(type, node);
             std::map<std::string, int> values;
             for (const YamlNode::Entry& entry : node.entries) {
@@ -262,7 +262,7 @@ Codec word_map_codec(const std::vector<std::string>& keys, const std::vector<std
             set(values);
             return "";
           },
-          [words, get] {
+          [words, get = std::move(get)] {
             std::vector<std::string> parts;
             for (const auto& [key, word] : get())
               parts.push_back(yaml_text(key) + ": " + words.at(static_cast<size_t>(word)));

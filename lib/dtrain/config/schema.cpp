@@ -213,13 +213,13 @@ class Description {
     const bool from_files = !e_.data.format->generated;
     const RealRange share{.max = 1, .max_open = true};
     std::vector<std::string> valid_by = parts("valid");
-    valid_by.push_back("data.split.fold");
+    valid_by.emplace_back("data.split.fold");
     std::vector<std::string> test_by = parts("valid");
     for (const std::string& key : parts("test")) test_by.push_back(key);
     std::vector<std::string> dealt_by = valid_by;
     for (const char* key : {"data.split.valid", "data.split.test"}) dealt_by.emplace_back(key);
     std::vector<std::string> seed_by = dealt_by;
-    seed_by.push_back("data.split.by");
+    seed_by.emplace_back("data.split.by");
     const std::string when_dealt = "a share or fold is dealt: " + when;
     const bool any = s.valid > 0 || s.test > 0 || s.folds > 0;
     const std::string when_any = "`data.split.valid` or `data.split.test` is above 0 or `data.split.fold` is given";

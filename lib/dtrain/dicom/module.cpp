@@ -154,6 +154,7 @@ struct DicomFile {
     OFString meaning;
     if (data.findAndGetOFString(DCM_PhotometricInterpretation, meaning).bad())
       refuse("it holds no picture: PhotometricInterpretation is missing");
+    // NOLINTNEXTLINE(readability-redundant-string-cstr): some builds of DCMTK have strings of their own
     meaning_ = meaning.c_str();
     Sint32 frames = 1;
     if (data.tagExists(DCM_NumberOfFrames) && (data.findAndGetSint32(DCM_NumberOfFrames, frames).bad() || frames < 1))

@@ -227,7 +227,7 @@ void read_nnunet(const DataOptions& options, Dataset& dataset) {
     }
   group_stacks(dataset);
   if (is_folder(options.root + "/imagesTs"))
-    dataset.notes.push_back("imagesTs/ left out: nnU-Net's test images; data.split.test makes a test part");
+    dataset.notes.emplace_back("imagesTs/ left out: nnU-Net's test images; data.split.test makes a test part");
 }
 
 }  // namespace dtrain

@@ -76,7 +76,7 @@ static void forget_lone_part(const DataOptions& options, Dataset& dataset) {
     return;
   for (Sample& sample : dataset.samples) sample.part.clear();
   if (!options.split.given)
-    dataset.notes.push_back(
+    dataset.notes.emplace_back(
         "the label file tells of the training part alone: data.split makes the others, by sample unless data.split.by: "
         "patient keeps patients whole");
 }

@@ -75,7 +75,8 @@ void add_lungs(Canvas& chest, KeyedRandom& body) {
   }
   const double spacing = body.uniform(17, 21);
   for (int64_t i = 0; i < chest.height * chest.width; ++i) {
-    const double y = static_cast<double>(i / chest.width);
+    const int64_t row = i / chest.width;
+    const auto y = static_cast<double>(row);
     const double x = std::abs(static_cast<double>(i % chest.width) - 128);
     chest.light[static_cast<size_t>(i)] +=
         static_cast<float>(6 * std::cos(2 * std::numbers::pi * (y - 0.3 * x) / spacing) - 0.12 * x);
@@ -156,7 +157,8 @@ Image chip_picture(uint64_t seed, int64_t number, bool defect) {
   const double shift_y = random.uniform(0, pitch);
   const double shift_x = random.uniform(0, pitch);
   for (int64_t i = 0; i < chip.height * chip.width; ++i) {
-    const double y = std::fmod(static_cast<double>(i / chip.width) + shift_y, pitch) - pitch / 2;
+    const int64_t row = i / chip.width;
+    const double y = std::fmod(static_cast<double>(row) + shift_y, pitch) - pitch / 2;
     const double x = std::fmod(static_cast<double>(i % chip.width) + shift_x, pitch) - pitch / 2;
     chip.light[static_cast<size_t>(i)] +=
         static_cast<float>(28 * soft_edge(std::max(std::abs(y), std::abs(x)) - pitch / 3.5, 2));
@@ -182,9 +184,11 @@ CellPicture cell_picture(uint64_t seed, int64_t number) {
   Canvas mask(128, 160, 0);
   const double tilt_y = random.uniform(-30, 30);
   const double tilt_x = random.uniform(-30, 30);
-  for (int64_t i = 0; i < field.height * field.width; ++i)
-    field.light[static_cast<size_t>(i)] += static_cast<float>(tilt_y * static_cast<double>(i / field.width) / 128 +
+  for (int64_t i = 0; i < field.height * field.width; ++i) {
+    const int64_t row = i / field.width;
+    field.light[static_cast<size_t>(i)] += static_cast<float>(tilt_y * static_cast<double>(row) / 128 +
                                                               tilt_x * static_cast<double>(i % field.width) / 160);
+  }
   const uint64_t cells = 6 + random.below(8);
   for (uint64_t i = 0; i < cells; ++i) {
     const double y = random.uniform(0, 128);

@@ -35,7 +35,7 @@ std::vector<bool> labels_of(Task task, int64_t classes, uint64_t seed, int64_t n
   if (task == Task::multiclass) {
     labels[random.below(labels.size())] = true;
   } else {
-    for (size_t k = 0; k < labels.size(); ++k) labels[k] = random.chance(0.25);
+    for (auto&& label : labels) label = random.chance(0.25);
   }
   return labels;
 }

@@ -62,7 +62,7 @@ void put(Image& onto, int64_t y, int64_t x, const Image& picture) {
                 onto.bytes.begin() + ((y + row) * onto.width + x) * 3);
 }
 
-std::string cut(std::string text, size_t letters) {
+std::string cut(const std::string& text, size_t letters) {
   return text.size() <= letters ? text : text.substr(0, letters - std::min<size_t>(letters, 2)) + "..";
 }
 

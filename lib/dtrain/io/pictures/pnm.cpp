@@ -105,7 +105,8 @@ void read_pam_header(PnmText& text, PnmHeader& header) {
                                     : key == "MAXVAL" ? &most
                                                       : nullptr;
     if (field == nullptr) continue;  // TUPLTYPE says nothing that DEPTH does not
-    const bool digits = !value.empty() && value.size() <= 10 && value.find_first_not_of("0123456789") == value.npos;
+    const bool digits =
+        !value.empty() && value.size() <= 10 && value.find_first_not_of("0123456789") == std::string::npos;
     if (!digits) text.refuse(std::string(key) + " is no number that can be");
     *field = std::stoll(value);
   }
