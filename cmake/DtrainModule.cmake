@@ -53,26 +53,6 @@ function(dtrain_unity target)
   endforeach()
 endfunction()
 
-# dtrain_headers(TARGET): the target `headers` compiles each header of the folder alone and without a precompiled header: does
-# it include what it uses? Not part of a build, because a header that sees LibTorch takes 10 s.
-add_custom_target(headers)
-function(dtrain_headers target)
-  file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} *.hpp)
-  set(sources)
-  foreach(header ${headers})
-    set(source ${CMAKE_CURRENT_BINARY_DIR}/headers/${header}.cpp)
-    file(CONFIGURE OUTPUT ${source} CONTENT "#include \"${CMAKE_CURRENT_SOURCE_DIR}/${header}\"\n")
-    list(APPEND sources ${source})
-  endforeach()
-  add_library(${target}_headers OBJECT EXCLUDE_FROM_ALL ${sources})
-  target_include_directories(${target}_headers PRIVATE $<TARGET_PROPERTY:${target},INCLUDE_DIRECTORIES>)
-  target_compile_definitions(${target}_headers PRIVATE $<TARGET_PROPERTY:${target},COMPILE_DEFINITIONS>)
-  target_compile_options(${target}_headers PRIVATE $<TARGET_PROPERTY:${target},COMPILE_OPTIONS> -O0)
-  target_link_libraries(${target}_headers PRIVATE $<TARGET_PROPERTY:${target},LINK_LIBRARIES> LibTorch::cpu)
-  set_property(TARGET ${target}_headers PROPERTY JOB_POOL_COMPILE torch_compile)
-  add_dependencies(headers ${target}_headers)
-endfunction()
-
 # dtrain_module(NAME SOURCES a.cpp … TORCH b.cpp … [USES module …] [LIBS target …] [COLD])
 #   One static library per folder of lib/dtrain. TORCH: the files that see LibTorch's headers. USES names the lower modules
 #   it may include (tests/repo checks the #include lines against the table in docs/architecture.md). LIBS stay private.
@@ -91,7 +71,6 @@ function(dtrain_module name)
   endif()
   dtrain_sources(dtrain_${name} code ${cold} TORCH ${arg_TORCH})
   dtrain_unity(dtrain_${name})
-  dtrain_headers(dtrain_${name})
 endfunction()
 
 # The build tree finds LibTorch and the CUDA runtime it needs by RUNPATH. A bundle's own search path is written over it

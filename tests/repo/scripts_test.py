@@ -11,7 +11,7 @@ import tempfile
 import tree
 
 SCRIPT_FOLDERS = ["scripts", ".ci", "cmake/bundle", "tests/mutation"]
-COMMANDS = ["setup", "quickstart", "test", "bench_peers", "chaos", "hosts", "plot_curves", "bundle", "read_packed", "slurm/cluster"]  # usage: scripts/NAME …
+COMMANDS = ["setup", "quickstart", "test", "lint", "bench_peers", "chaos", "hosts", "plot_curves", "bundle", "read_packed", "slurm/cluster"]  # usage: scripts/NAME …
 
 
 def first_line(path):
@@ -149,7 +149,7 @@ class Setup(tree.RuleTest):
             self.ends(run(), 69, "apt-get update failed")
 
     def test_packages_for_tests_are_tried_as_root_and_never_make_it_fail(self):
-        have = 'for name in "${@:4}"; do [[ $name == slurm* || $name == munge ]] || printf "installed=%s " "$name"; done'
+        have = 'for name in "${@:4}"; do [[ $name == slurm* || $name == munge || $name == clang* ]] || printf "installed=%s " "$name"; done'
         for user, tried in (("0", True), ("1000", False)):
             with machine({"dpkg-query": have, "apt-get": "echo apt-get was run >&2; exit 1", "id": f"echo {user}"}) as run:
                 (run.home / ".cache/dtrain/torch-2.11.0").mkdir(parents=True)
@@ -157,7 +157,8 @@ class Setup(tree.RuleTest):
                 self.ends(result, 0, "ready")
                 self.assertEqual("apt-get was run" in result.stderr, tried)
                 self.assertIn("tests labelled slurm will be skipped: they need slurmctld", result.stderr)
-                self.assertNotIn("slurm", run().stderr)
+                self.assertIn("tests labelled lint will be skipped: they need clang-format-14 clang-tidy-16\n", result.stderr)
+                self.assertNotIn("labelled", run().stderr)
 
     def test_a_given_libtorch_is_used_and_nothing_is_fetched(self):
         with machine({"python3": "exit 9"}) as run:
