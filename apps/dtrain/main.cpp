@@ -37,7 +37,7 @@ static std::optional<Config> configuration(const ConfigOptions& options, const J
 
 static ConfigOptions config_options(const auto& command, const Log&) { return command.config; }
 
-// Without a configuration that of the run whose weights are judged.
+// Without a configuration, that of the run whose weights are evaluated.
 static ConfigOptions config_options(const EvalCommand& command, const Log& log) {
   ConfigOptions options = command.config;
   ConfigSources& sources = options.sources;
@@ -47,7 +47,7 @@ static ConfigOptions config_options(const EvalCommand& command, const Log& log) 
   return options;
 }
 
-// Benchmarks of steps and sums need no configuration: without one they take generated data.
+// Benchmarks of steps and sums need no configuration: without one they use generated data.
 static ConfigOptions or_generated_data(ConfigOptions options) {
   std::vector<std::string>& overrides = options.sources.overrides;
   if (options.sources.files.empty()) overrides.insert(overrides.begin(), "data.format=synthetic");
@@ -97,7 +97,7 @@ class Dispatch {
     const std::optional<Config> config = configuration(config_options(command, job_.log()), job_);
     if (!config) return exit_code::kDone;
     constexpr bool packs = std::is_same_v<Its, PackCommand>;
-    if (packs || std::is_same_v<Its, TrainCommand>) install_stop_handlers();  // heeded before the first step, too
+    if (packs || std::is_same_v<Its, TrainCommand>) install_stop_handlers();  // obeyed even before the first step
     Experiment started = config->experiment;
     if (packs) started.device = DeviceChoice::cpu;  // packing computes nothing that a GPU does
     job_.start(started);
@@ -109,12 +109,12 @@ class Dispatch {
   Job& job_;
 };
 
-// A training step frees and asks for the same large pieces of memory again and again. By default the C library gives
-// them back to the kernel, which then clears every page anew: an eighth of a step's time (docs/performance.md). So keep
+// A training step frees and allocates the same large blocks of memory again and again. By default the C library returns
+// them to the kernel, which then clears every page again: an eighth of a step's time (docs/performance.md). So keep
 // them.
 static void keep_freed_memory() {
   constexpr int kGigabyte = 1 << 30;
-  constexpr int kMostElsewhere = 32 << 20;  // what older C libraries take
+  constexpr int kMostElsewhere = 32 << 20;  // the most that older C libraries accept
   if (mallopt(M_MMAP_THRESHOLD, kGigabyte) == 0) mallopt(M_MMAP_THRESHOLD, kMostElsewhere);
   mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
 }

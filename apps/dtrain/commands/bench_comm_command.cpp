@@ -106,7 +106,7 @@ int run_bench_comm(const BenchCommCommand& command, const Config& config, Job& j
     for (const int64_t bytes : sizes) {
       const auto all_reduce = [&] {
         sum->sum({0, bytes / 4});
-        if (!job.device().place.is_cpu()) sum->buffer(0)[0].item<float>();  // waits for it
+        if (!job.device().place.is_cpu()) sum->buffer(0)[0].item<float>();  // waits for the device
       };
       require_right_sum(job, name, sum->buffer(0).slice(0, 0, bytes / 4), all_reduce);
       const Row row = measure(job, bytes, repeats(bytes, command.repeat), all_reduce);

@@ -11,18 +11,18 @@
 
 namespace dtrain {
 
-/// What a job's processes are expected to take, in megabytes (1e6 bytes).
+/// What a job's processes are expected to need, in megabytes (1e6 bytes).
 struct JobMemory {
   int64_t processes = 1;
   int64_t pictures = 1;         ///< of a pass: a full batch, unless the training part has less
-  bool on_gpu = false;          ///< then of the GPU's memory, without what CUDA itself takes
+  bool on_gpu = false;          ///< the GPU's memory then, without what CUDA itself takes
   double program_mb = 0;        ///< program, libraries, loader threads and the table of samples
   double weights_mb = 0;        ///< parameters, gradients, optimizer
   double pass_mb = 0;           ///< batches, activations and what backward makes
   double cache_mb = 0;          ///< data.loader.cache: of each process with device, of the host with ram
   bool shares_cache = false;    ///< ram
   double saving_mb = 0;         ///< more in rank 0 while a checkpoint is saved
-  double peers_mb = 0;          ///< of the gradients of other processes of the host: counted here too, there once
+  double peers_mb = 0;          ///< gradients of the host's other processes: counted here too, present once
   double picture_mb = 0;        ///< of pass_mb what each picture of a pass takes
   std::vector<double> gpus_mb;  ///< of the GPUs here
   MemoryBudget host;
@@ -40,13 +40,13 @@ struct CheckedJob {
   const JobMemory& memory;
   bool quick = false;  ///< pixels were not looked at
 };
-/// Everything that is worth a look, the weightiest first.
+/// Everything that is worth a look, most important first.
 std::vector<Finding> all_findings(const CheckedJob& job);
 
-/// Pictures of equal pixels in more than one part, a sentence each: what was trained on would be judged.
+/// Pictures with equal pixels in more than one part, a sentence each: training data would be evaluated.
 std::vector<std::string> content_leaks(const Plan& plan, const PictureFacts& pictures);
 
-/// Pictures that stand there more than once, labelled differently: one of the labels is wrong. Masks are not compared.
+/// Pictures that occur more than once with different labels: one of the labels is wrong. Masks are not compared.
 std::vector<std::string> contradictions(const Plan& plan, const PictureFacts& pictures);
 
 }  // namespace dtrain

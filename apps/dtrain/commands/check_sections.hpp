@@ -10,7 +10,7 @@
 
 namespace dtrain {
 
-/// The sections of a check, in the order in which they stand: each prints itself on stdout and adds its part to `json`.
+/// The sections of a check, in order: each prints itself on stdout and adds its part to `json`.
 using CheckJson = nlohmann::ordered_json;
 
 void tell_parts(const Plan& plan, CheckJson& json);
@@ -19,7 +19,7 @@ void tell_network(const Experiment& experiment, const Plan& plan, const Network&
 void tell_schedule(const Experiment& experiment, const Plan& plan, int64_t processes, CheckJson& json);
 /// `look_s`: what looking took.
 void tell_pictures(const Plan& plan, const PictureFacts& pictures, bool quick, double look_s, CheckJson& json);
-/// Share of the pixels of each class; of masks that were all decoded.
+/// Share of the pixels of each class, once all masks were decoded.
 void tell_mask_shares(const Plan& plan, const PictureFacts& pictures, CheckJson& json);
 void tell_memory(const JobMemory& memory, CheckJson& json);
 void tell_cache(const Experiment& experiment, const Plan& plan, const PixelKind& kind, int processes, CheckJson& json);

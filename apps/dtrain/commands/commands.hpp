@@ -19,7 +19,7 @@ int run_bench_step(const BenchStepCommand& command, const Config& config, Job& j
 int run_bench_input(const BenchInputCommand& command, const Config& config, Job& job);
 int run_bench_comm(const BenchCommCommand& command, const Config& config, Job& job);
 
-/// The share of run_verify() in packed data: a folder that dtrain pack wrote, or one shard.
+/// The part of run_verify() for packed data: a folder that dtrain pack wrote, or one shard.
 bool is_packed(const std::string& path);
 int verify_packed(const VerifyCommand& command);
 

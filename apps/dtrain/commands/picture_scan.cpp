@@ -45,7 +45,7 @@ Extent extent_of(const Image& picture) {
   return picture.bits == 8 ? extent_of(picture.bytes) : extent_of(picture.words);
 }
 
-// The same for the same picture, however its file is written, grey in three channels too. Takes the picture apart.
+// The same for the same picture, whatever its file format, also for grey in three channels. Changes the picture.
 std::string hash_of_pixels(Image& picture) {
   if (picture.channels == 3 && is_grey(picture.bytes) && is_grey(picture.words)) {
     picture.channels = 1;
@@ -122,7 +122,7 @@ class PictureScan {
         std::max(facts_.largest_bytes, picture.height * picture.width * picture.channels * (picture.bits / 8));
   }
 
-  // Those of one value, as empty slices of a volume, are no duplicates of each other.
+  // Pictures of a single value, such as empty slices of a volume, do not count as duplicates of each other.
   void note_pixels(int64_t index, Image& picture) {
     const Extent extent = extent_of(picture);
     const int bits = picture.bits;
@@ -140,7 +140,7 @@ class PictureScan {
   const Experiment& e_;
   const Plan& plan_;
   const bool quick_;
-  std::mutex mutex_;  // guards facts_, but for mask_pixels: each sample has a place of its own
+  std::mutex mutex_;  // guards facts_ except mask_pixels, where each sample has its own entry
   PictureFacts facts_;
 };
 

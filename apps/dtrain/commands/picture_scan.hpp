@@ -20,7 +20,7 @@ struct PictureFacts {
   std::vector<std::vector<int64_t>> mask_pixels;           ///< segmentation: pixels of each class by sample, background
                                                            ///< first; of samples that were decoded
   std::map<std::string, std::vector<int64_t>> by_content;  ///< hash of the pixels → samples, ascending
-  int64_t blank = 0;                                       ///< pictures of one value throughout, not in by_content
+  int64_t blank = 0;                                       ///< pictures of a single value, not in by_content
   PixelFacts pixels;                                       ///< of pictures that were decoded from files
   MaskFacts masks;                                         ///< likewise; `listed` is the data set's
   int64_t largest_bytes = 0;                               ///< of a decoded picture
@@ -28,8 +28,8 @@ struct PictureFacts {
   PixelKind kind;                                          ///< that holds every picture
 };
 
-/// Looks at every picture and mask on all cores: decodes them, or with `quick` reads the headers alone. What is wrong
-/// with a sample is a finding; throws what has nothing to do with one.
+/// Looks at every picture and mask on all cores: decodes them, or with `quick` reads only the headers. What is wrong
+/// with a sample is a finding; errors unrelated to a sample are thrown.
 PictureFacts look_at_pictures(const Experiment& experiment, const Plan& plan, bool quick, ProgressMode progress,
                               const Log& log);
 

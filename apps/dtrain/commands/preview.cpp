@@ -22,7 +22,7 @@ namespace {
 constexpr size_t kRows = 6;
 constexpr int64_t kDraws = 5;
 
-// What a sample shows, for telling samples apart: its classes.
+// What a sample shows, to choose different ones: its classes.
 std::set<int64_t> classes_of(const Sample& sample) {
   std::set<int64_t> classes;
   if (sample.class_index >= 0) classes.insert(sample.class_index);
@@ -31,7 +31,7 @@ std::set<int64_t> classes_of(const Sample& sample) {
   return classes;
 }
 
-// In the order of the first epoch, those that show a class which none before them did first.
+// In the order of the first epoch, but first those that show a class not seen before.
 std::vector<int64_t> choose_samples(const Experiment& e, const Plan& plan, const PictureFacts& pictures) {
   const auto count = static_cast<int64_t>(plan.split.train.size());
   std::vector<int64_t> usable;

@@ -7,13 +7,13 @@
 
 namespace dtrain {
 
-/// Stands in every contact sheet, as the PNG's text "Software".
+/// In every contact sheet, as the PNG's text "Software".
 inline constexpr const char* kContactSheetMark = "dtrain contact sheet";
 
 /// Writes a contact sheet of the training part as the network will see it, normalisation undone, to the PNG file
-/// `path`: a row for each of up to six samples, of different classes where there are, first as evaluation sees it, then
-/// as five epochs would, with labels and masks. Mixed (mixup, cutmix) they are among themselves. Throws DataError where
-/// no sample can be shown, else as the loader and AtomicFile.
+/// `path`: a row for each of up to six samples, of different classes if possible, first as evaluation sees it, then as
+/// five epochs would, with labels and masks. mixup and cutmix mix these samples with each other. Throws DataError if no
+/// sample can be shown, otherwise like the loader and AtomicFile.
 void write_preview(const Config& config, const Plan& plan, const PictureFacts& pictures, const std::string& path);
 
 }  // namespace dtrain

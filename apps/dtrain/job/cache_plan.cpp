@@ -65,7 +65,7 @@ double ram_cache_mb(const Experiment& e, const Plan& plan) {
 double free_host_mb() { return static_cast<double>(memory_budget().free_bytes) / 1e6; }
 
 double memory_for_cache(const Device& device, int64_t sharers) {
-  // Gradients, activations and what cuDNN works in come on top.
+  // Gradients, activations and cuDNN's workspace come on top.
   constexpr double kForPictures = 0.7;
   if (device.module != nullptr) return kForPictures * device.module->memory_free_mb() / static_cast<double>(sharers);
   return free_host_mb() / static_cast<double>(sharers);

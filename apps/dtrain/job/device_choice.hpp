@@ -12,13 +12,13 @@ struct ChosenDevice {
   Device device;
   std::string name = "cpu";  ///< "cuda:0 NVIDIA H100 80GB HBM3"
   std::string gpu_uuid;      ///< Gpu::uuid; "" on a CPU
-  std::string why_cpu;       ///< one clause; "" on a GPU and where the configuration asks for the CPU
+  std::string why_cpu;       ///< one clause; "" on a GPU and if the configuration asks for the CPU
   bool gpu_idle = false;     ///< some rank sees a GPU that this job could not use
 };
 
-/// GPUs for all ranks or for none, one for each (or shared, where the configuration says so), made ready for use. With
-/// device: auto the CPU computes where any rank cannot load the GPU module. All ranks call it together. Throws
-/// ConfigError with the sentence that cures it.
+/// GPUs for all ranks or for none, one each (or shared, if the configuration says so), made ready for use. With device:
+/// auto the CPU computes if any rank cannot load the GPU module. All ranks call it together. Throws ConfigError that
+/// says what to do.
 ChosenDevice choose_device(const Experiment& experiment, Communicator& comm, int local_rank);
 
 }  // namespace dtrain

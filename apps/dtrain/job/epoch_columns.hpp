@@ -14,8 +14,8 @@ void require_monitors(const Experiment& experiment, const Plan& plan);
 /// Columns of epochs.csv after the fixed ones: those of the metrics.
 std::vector<std::string> figure_columns(const Experiment& experiment, const Plan& plan);
 
-/// An epoch's values for these columns: what training has counted, and the predictions for the validation part, of
-/// which those of an empty one have no values.
+/// An epoch's values for these columns: what training has counted, and the metrics of the validation part, undefined if
+/// that is empty.
 FigureList figures_of_epoch(const Experiment& experiment, const Plan& plan, const TrainingCounts& counts,
                             const Predictions& predictions);
 

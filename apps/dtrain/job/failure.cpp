@@ -19,7 +19,7 @@
 
 namespace dtrain {
 
-// A layer that it has chosen how to compute, but cannot set up: the type of its error is not for others to catch.
+// oneDNN has chosen how to compute a layer, but cannot set it up: the type of its error is not public.
 constexpr std::string_view kOneDnnOutOfMemory = "could not create a primitive";
 
 bool tells_of_memory(const std::system_error& error) {
@@ -36,8 +36,8 @@ static Error out_of_gpu_memory(const c10::Error& error) {
                "out of memory on the GPU; lower batch.per_rank or data.image.size (" + first_line(error) + ")");
 }
 
-// LibTorch has a type for the GPU allocator's end of memory alone. The host's allocator, CUDA's calls and cuBLAS tell
-// of theirs in words.
+// LibTorch has an error type only for the GPU allocator's lack of memory. The host's allocator, CUDA's calls and cuBLAS
+// say it in words.
 static Error of_libtorch(const c10::Error& error) {
   const std::string line = first_line(error);
   const auto holds = [&](std::string_view words) { return line.find(words) != std::string::npos; };
@@ -75,17 +75,17 @@ static Error as_error(const std::exception_ptr& failure) {
   }
 }
 
-// What stands above the last line, and that line, in its colour.
+// What is above the last line, and that line in its colour.
 static void print_error(const std::string& text) {
-  const size_t last = text.rfind('\n') + 1;  // 0 where there is but one line
+  const size_t last = text.rfind('\n') + 1;  // 0 if there is only one line
   remove_bar();
   std::fprintf(stderr, "%s%s\n", text.substr(0, last).c_str(),
                coloured(text.substr(last), kErrorColour, STDERR_FILENO).c_str());
   std::fflush(stderr);
 }
 
-// One error whose sentence ends in a list (its lines are indented), or several errors, one a line: the list comes
-// first, so that dtrain's last line tells what happened.
+// One error whose sentence ends in a list (its lines are indented), or several errors, one per line: the list comes
+// first, so that dtrain's last line says what happened.
 static std::string head_last(const std::string& sentence, const std::string& head) {
   const std::vector<std::string> lines = lines_of(sentence);
   const auto errors =
@@ -101,9 +101,9 @@ static std::string head_last(const std::string& sentence, const std::string& hea
 int end_in_failure(std::exception_ptr failure, Job& job) {
   const Error error = as_error(failure);
   job.note_failure(shown(error.what()));
-  const bool may_meet = error.code() != exit_code::kOutOfMemory;  // MPI wants memory too
+  const bool may_meet = error.code() != exit_code::kOutOfMemory;  // MPI needs memory too
   if (may_meet && job.rank() != 0) job.meet_others();
-  if (!job.may_tell_failure()) std::this_thread::sleep_for(std::chrono::seconds(10));  // ended by the one that tells
+  if (!job.may_tell_failure()) std::this_thread::sleep_for(std::chrono::seconds(10));  // ended by the one that reports
   const std::string rank = job.size() > 1 ? " [" + job.name() + "]" : "";
   const std::string head = "dtrain: error " + std::to_string(error.code()) + rank + ": ";
   print_error(head_last(error.what(), head));

@@ -7,7 +7,7 @@
 
 namespace dtrain {
 
-/// SHA-256 of the file model.weights; "" where none is named. Throws MissingError.
+/// SHA-256 of the file model.weights; "" if none is named. Throws MissingError.
 std::string weights_sha256(const Experiment& experiment);
 
 /// Hash of everything a run's result depends on; equal fingerprints give equal results.

@@ -21,61 +21,61 @@ class Job {
  public:
   Job(const Launch& launch, LogLevel level);
 
-  /// Starts the watchdog, then MPI where the configuration and the launcher ask for it; sets the intra-op threads and
-  /// chooses the device. Without a launcher MPI is not touched: the job has one rank. Throws CommError; ConfigError
-  /// for `backend: mpi` without a launcher, for processes that their launcher does not connect, and for a device that
-  /// cannot be had.
+  /// Starts the watchdog, then MPI if the configuration and the launcher ask for it; sets the intra-op threads and
+  /// chooses the device. Without a launcher MPI is not touched: the job has one rank. Throws CommError; ConfigError for
+  /// `backend: mpi` without a launcher, for processes that their launcher does not connect, and for a device that is
+  /// not available.
   void start(const Experiment& experiment);
-  /// Each rank of the job will come to start(), or fail on the way there. Without that word one that fails does not
-  /// meet_others(): they may have left, as for a command that rank 0 does alone.
+  /// Promises that each rank of the job will reach start(), or fail on the way. Without this promise a failing rank
+  /// does not meet_others(): they may have left, as in a command that rank 0 does alone.
   void expect_all_ranks() { all_ranks_come_ = true; }
-  /// All ranks together, at the end of their work, with the code that they return. Does not return where mpirun would
-  /// add its own words to that code.
+  /// All ranks together, at the end of their work, with the code that they return. Does not return if mpirun would add
+  /// its own message to that code.
   void finish(int code);
-  /// This rank fails with that sentence: it and the others leave their flight records, where a run keeps them.
+  /// This rank fails with that sentence: it and the others leave their flight records, if a run keeps them.
   void note_failure(const std::string& sentence);
-  /// True where this failing rank is to tell what happened: rank 0 at once, another when within 3 s neither rank 0 has
+  /// True if this failing rank is to report what happened: rank 0 at once, another one if within 3 s neither rank 0 has
   /// ended the job nor a lower rank has failed. All ranks that fail call it, any number of them.
   bool may_tell_failure();
-  /// For a rank that has failed before start(): starts MPI, where mpirun started the ranks and all of them are
-  /// expected, so that abort() can end the job without mpirun's ten lines about a rank that left. Waits for the others
-  /// for 5 s at most.
+  /// For a rank that has failed before start(): starts MPI, if mpirun started the ranks and all of them are expected,
+  /// so that abort() can end the job without mpirun's ten lines about a rank that left. Waits for the others for 5 s at
+  /// most.
   void meet_others();
   /// Ends all ranks with `code`.
   [[noreturn]] void abort(int code);
 
   /// Between all ranks, for host memory.
   Communicator& comm() { return *comm_; }
-  /// A new channel for sums of gradients in that way: NCCL between GPUs, else comm()'s kind. All ranks call it
+  /// A new channel for sums of gradients: NCCL between GPUs, otherwise comm()'s kind. All ranks call it
   /// together.
   std::unique_ptr<Communicator> gradient_comm(Reduction reduction);
   const Device& device() const { return device_.device; }
   /// Of this rank's GPU; "" on a CPU.
   const std::string& gpu_uuid() const { return device_.gpu_uuid; }
-  /// What of the device the result depends on: {"device", "cpu" or the GPU's name}, on a GPU CUDA's and NCCL's
+  /// Facts of the device on which the result depends: {"device", "cpu" or the GPU's name}, on a GPU CUDA's and NCCL's
   /// versions.
   std::map<std::string, std::string> device_facts() const;
-  /// Why the CPU computes although the configuration leaves the choice, one clause; "" otherwise.
+  /// Why the CPU computes although the configuration would allow a GPU, one clause; "" otherwise.
   const std::string& why_cpu() const { return device_.why_cpu; }
-  /// Ends the job with one rank's last line and 76 when it stands still for distributed.watchdog.abort.
+  /// Ends the job with one rank's last line and 76 when it has stalled for distributed.watchdog.abort.
   Watchdog& watchdog() { return *watchdog_; }
   bool is_root() const { return rank() == 0; }
   int rank() const { return comm_ ? comm_->rank() : launch_.rank; }
   int size() const { return comm_ ? comm_->size() : launch_.size; }
   bool launched() const { return launch_.launched; }
   const Launch& launch() const { return launch_; }
-  /// MPI has been started here, or is being started: the process ends by finish() or abort() alone.
+  /// MPI has been started here, or is being started: the process may end only by finish() or abort().
   bool uses_mpi() const { return mpi_ != nullptr || mpi_begins_; }
   /// Seconds since this object was made, at the program's start.
   double seconds() const { return since_start_.seconds(); }
-  /// mpirun started this process, and gives it a second between TERM and KILL.
+  /// mpirun started this process and leaves it one second between TERM and KILL.
   bool under_mpirun() const { return launch_.by_mpirun; }
   Log& log() { return log_; }
   const Log& log() const { return log_; }
   /// "rank 2 @ node17"
   std::string name() const;
 
-  /// Cores that this rank may count on: those it is bound to, shared with the ranks bound to the same ones; at least 1.
+  /// Cores that this rank can use: those it is bound to, divided among the ranks bound to the same ones; at least 1.
   int64_t cores() const { return cores_; }
 
   /// One row per rank: rank, host, local rank, device, cores.

@@ -11,7 +11,7 @@
 
 namespace dtrain {
 
-/// What a configuration stands for once its data have been looked at: the same on every rank.
+/// What a configuration means once its data have been read: the same on every rank.
 struct Plan {
   Dataset dataset;
   Split split;
@@ -21,11 +21,11 @@ struct Plan {
   std::vector<std::string> outputs;  ///< names of the network's outputs
 };
 
-/// Opens the data set, splits it, and checks what only both together can tell: outputs against classes, ranks against
-/// V. Throws ConfigError, DataError, MissingError.
+/// Opens the data set, splits it, and checks configuration against data: outputs against classes, ranks against V.
+/// Throws ConfigError, DataError, MissingError.
 Plan make_plan(const Experiment& experiment, int64_t logical_ranks);
 
-/// Throws ConfigError where data.augment mixes the pictures of a batch and full batches have one picture.
+/// Throws ConfigError if data.augment mixes the pictures of a batch and full batches have one picture.
 void require_partners(const Experiment& experiment, const Plan& plan);
 
 /// Throws ConfigError when there are more processes than logical ranks.
@@ -37,7 +37,7 @@ EpochPlan planned_epoch(const Experiment& experiment, const Plan& plan, int64_t 
 /// Indices into Dataset::samples of one part.
 const std::vector<int64_t>& part_of_split(const Split& split, const std::string& part);
 
-/// Segmentation: throws DataError when no training mask holds any class, naming the pixel values that are there.
+/// Segmentation: throws DataError when no training mask holds any class, naming the pixel values that occur.
 void require_foreground(const Experiment& experiment, const Plan& plan);
 
 }  // namespace dtrain

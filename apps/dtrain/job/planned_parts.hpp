@@ -15,19 +15,18 @@
 
 namespace dtrain {
 
-/// The network of the plan with its initial weights, or those of model.weights on rank 0; `weights_line` tells which.
+/// The network of the plan with its initial weights, or those of model.weights on rank 0; `weights_line` says which.
 std::shared_ptr<Network> make_planned_network(const Experiment& experiment, const Plan& plan, bool load_weights_file,
                                               std::string& weights_line);
 
 /// The loss, with pos_weight resolved from the training part.
 Loss make_planned_loss(const Experiment& experiment, const Plan& plan, c10::Device device = c10::kCPU);
 
-/// The labels of the training part, as Loss::of_frequencies wants them. Segmentation: masks are not read for this; as
-/// many pixels in each class as outside of it, which no frequency makes harder to tell.
+/// The labels of the training part, for Loss::of_frequencies. Segmentation: masks are not read for this; it assumes as
+/// many pixels in each class as outside it, the frequency with the largest loss.
 LabelCounts training_labels(const Experiment& experiment, const Plan& plan);
 
-/// True where data.augment leaves a picture of data.image.size as it is but for flips and quarter turns, which can come
-/// later.
+/// True if data.augment does nothing to a picture of data.image.size but flips and quarter turns, which can come later.
 bool keeps_raw(const Experiment& experiment);
 
 /// Where decoded pictures are kept; null: nowhere.
@@ -36,7 +35,7 @@ struct PictureStores {
   SharedPictures* shared = nullptr;
 };
 
-/// How the loader hands pictures over: raw for a GPU, and for a store on the device, where augmentation permits. `plan`
+/// How the loader delivers pictures: raw for a GPU, and for a cache on the device, if augmentation permits. `plan`
 /// and `stores` outlive what is made of it.
 Delivery planned_delivery(const Experiment& experiment, const Plan& plan, bool on_gpu,
                           const PictureStores& stores = {});
@@ -46,7 +45,7 @@ Delivery planned_delivery(const Experiment& experiment, const Plan& plan, bool o
 std::unique_ptr<Loader> make_planned_loader(const Experiment& experiment, const Plan& plan, const Replica& replica,
                                             Trace& trace, int64_t cores, const PictureStores& stores = {});
 
-/// What the configuration asks of a trainer; frequencies_loss, which only the data tell, is left open.
+/// What the configuration asks of a trainer; frequencies_loss, which depends on the data, is not set.
 Trainer::Options planned_trainer_options(const Experiment& experiment, int64_t logical_ranks);
 
 /// What a trainer works with beside its plan and its job; all outlive it.

@@ -29,7 +29,7 @@ struct PrintCommand {
   std::string text;
 };
 
-/// --resume: what a start goes on from.
+/// --resume: what a start resumes from.
 struct ResumeFrom {
   enum class Kind { newest, nothing, path };
   Kind kind = Kind::newest;  ///< newest: the newest valid checkpoint of the run folder, if it has one
@@ -67,7 +67,7 @@ struct EvalCommand {
   std::string checkpoint;  ///< a file, or a run folder
   std::string split = "valid";
   std::string output;          ///< "" = the run folder
-  bool allow_trained = false;  ///< evaluate samples of whom the file says that it was trained on them
+  bool allow_trained = false;  ///< evaluate samples that the weights file lists as trained on
   bool json = false;
 };
 struct PackCommand {
@@ -99,7 +99,7 @@ struct BenchStepCommand {
 struct BenchInputCommand {
   ConfigOptions config;
   int64_t steps = 20;   ///< measured, beside the warm-up
-  double load_ms = 0;   ///< above 0: instead of reading and decoding, of a full batch on one thread
+  double load_ms = 0;   ///< above 0: sleep instead of reading and decoding, per full batch on one thread
   double train_ms = 0;  ///< of forward and backward of a batch, assumed
   bool json = false;
 };

@@ -12,12 +12,12 @@
 
 namespace dtrain {
 
-/// A validator whose name CLI11 does not put behind the type of the value.
+/// A validator whose name CLI11 does not append to the type of the value.
 CLI::Validator unnamed(CLI::Validator validator);
 /// An option with a few words to choose from; help pages and completions take them from its type: a|b|c.
 CLI::Option* add_choice(CLI::App& app, const std::string& name, std::string& field,
                         const std::vector<std::string>& words, const std::string& doc);
-/// The words of an enumeration (base/words.hpp), which has one for `field` as it is.
+/// The words of an enumeration (base/words.hpp); `field` must have one of them.
 template <class Enum>
 CLI::Option* add_choice(CLI::App& app, const std::string& name, Enum& field, const std::string& doc) {
   const auto take = [&field](const std::string& word) { field = value_of<Enum>(word).value(); };
@@ -27,8 +27,8 @@ CLI::Option* add_choice(CLI::App& app, const std::string& name, Enum& field, con
       ->default_str(name_of(field));
 }
 
-/// The commands and their options, each bound to the field that it fills. From this one table the command line is read,
-/// misspelt words are set right, and help pages and completions are made.
+/// The commands and their options, each bound to the field that it fills. This one table serves to read the command
+/// line, correct misspelt words, and make help pages and completions.
 class CommandTable {
  public:
   CommandTable();
@@ -47,13 +47,13 @@ class CommandTable {
     bool quiet = false;
     ProgressMode progress = ProgressMode::automatic;
     std::vector<std::string> expand;
-    std::vector<std::string> words;  // overrides, a configuration, and what was meant as a command
+    std::vector<std::string> words;  // overrides, a configuration, and words meant as a command
     std::vector<std::string> all;    // the whole command line
     std::string shell;
   };
   using Filled = std::function<Command()>;
 
-  /// A command below `parent`; usage: what stands behind its name; filled: the command as it was typed.
+  /// A command below `parent`; usage: what follows its name; filled: the command as it was typed.
   CLI::App& command(CLI::App& parent, const std::string& name, const std::string& does, const std::string& usage,
                     const HelpPage::Examples& examples, Filled filled);
   void add_common(CLI::App& app);

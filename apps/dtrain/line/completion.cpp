@@ -11,13 +11,13 @@
 namespace dtrain {
 namespace {
 
-/// One word that may stand somewhere, and what it is.
+/// One word that may be typed somewhere, and what it is.
 struct Offer {
   std::string word;
   std::string doc;
 };
 
-/// What may stand behind an option.
+/// What may follow an option.
 struct Values {
   bool any = false;    ///< it takes a value
   bool files = false;  ///< files and folders
@@ -30,7 +30,7 @@ struct OptionOffer {
   Values values;
 };
 
-/// All that can be typed behind the words `at`: "dtrain bench step".
+/// All that can be typed after the words `at`: "dtrain bench step".
 struct CommandOffer {
   std::string at;
   std::vector<Offer> words;  ///< commands, or the words of an argument
@@ -60,7 +60,7 @@ void collect_offers(const CLI::App& app, std::vector<CommandOffer>& all) {
     const Values values = values_of(*option);
     if (option->get_positional()) {
       offer.keys = offer.keys || option->get_type_name() == "KEY=VALUE";
-      offer.files = offer.files || values.files || offer.keys;  // a configuration may stand alone
+      offer.files = offer.files || values.files || offer.keys;  // a configuration may be given without an option
       for (const std::string& word : values.words) offer.words.push_back({word, option->get_description()});
       continue;
     }

@@ -4,7 +4,7 @@
 
 namespace dtrain {
 
-/// What makes `shell` (bash, zsh or fish) complete commands, options, their values where these are words or files, and
+/// The script that makes `shell` (bash, zsh or fish) complete commands, options, their values (words or files), and
 /// keys: all from the table of commands and the schema of the configuration.
 std::string completion_script(const CLI::App& app, const std::string& shell);
 

@@ -24,7 +24,7 @@ std::string wrapped(const std::string& text, int indent) {
   return lines;
 }
 
-// A name, and beside it what it is.
+// A name and its description beside it.
 std::string help_row(const std::string& name, const std::string& doc) {
   constexpr int kNames = 34;
   const std::string head = "  " + name;

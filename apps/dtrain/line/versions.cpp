@@ -6,7 +6,7 @@
 
 namespace dtrain {
 
-// A bundle's launcher names the LibTorch that it found where that is another than the build's: results depend on it.
+// A bundle's launcher names the LibTorch that it found if that is not the build's: results depend on it.
 static std::string torch_version() {
   const char* found = std::getenv("DTRAIN_TORCH_FOUND");
   return found != nullptr ? found : DTRAIN_TORCH_VERSION;

@@ -13,8 +13,8 @@ namespace dtrain {
 
 using RanksTable = std::vector<std::map<std::string, std::string>>;
 
-/// Rank 0's lines before the first step: what runs where, on which data, with which network, and what of that is worth
-/// a warning. `table`: Job::table().
+/// Rank 0's lines before the first step: what runs where, on which data, with which network, and warnings about these.
+/// `table`: Job::table().
 void tell_beginning(const RunContext& run, const Plan& plan, const TrainingParts& built, const TrainingState& state,
                     const Resume& resume, const RanksTable& table);
 

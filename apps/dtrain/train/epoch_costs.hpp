@@ -13,12 +13,12 @@
 
 namespace dtrain {
 
-/// What one rank tells of an epoch. It travels as it lies in memory: all ranks are one build.
+/// What one rank reports about an epoch. It is sent as it is in memory: all ranks are one build.
 struct RankCost {
   Timing epoch;                 ///< over all starts of the epoch
   Timing here;                  ///< of this start
   BatchSource::Figures loaded;  ///< of this start
-  double memory_mb = 0;         ///< the most that was resident so far, 1e6 bytes
+  double memory_mb = 0;         ///< largest resident memory so far, 1e6 bytes
   double gpu_util_percent = 0;  ///< NaN: not known
   double gpu_memory_mb = 0;     ///< the most so far, 1e6 bytes; NaN: not known
 };
@@ -26,16 +26,16 @@ struct RankCost {
 /// What the ranks spent on an epoch: the same on all of them.
 class EpochCosts {
  public:
-  /// Of no epoch.
+  /// For no epoch.
   EpochCosts() = default;
   /// All ranks together, each with its own. Throws CommError.
   EpochCosts(Communicator& comm, const Trainer::Finished& finished, const GpuUse& gpu);
 
-  /// The row's columns of time, memory and reading: means over the ranks, but the largest memory.
+  /// The row's columns of time, memory and reading: means over the ranks, except memory, where it is the largest.
   void fill(EpochRow& row) const;
   /// Of this start: its own clocks, not those of earlier starts of the epoch.
   TimeShares shares(int64_t loader_threads, int64_t spare_cores) const;
-  /// For run.json: where the time of each rank went in `epoch`; nothing of no epoch.
+  /// For run.json: where the time of each rank went in `epoch`; empty for no epoch.
   std::vector<std::map<std::string, double>> rank_times(int64_t epoch) const;
 
  private:

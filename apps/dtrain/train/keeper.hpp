@@ -18,11 +18,11 @@ namespace dtrain {
 /// An epoch that training and validation have finished.
 struct ClosedEpoch {
   EpochRow row;
-  double frequencies_loss = 0;  ///< valid loss that the classes' frequencies alone would have had; 0: none
+  double frequencies_loss = 0;  ///< valid loss of predicting only the class frequencies; 0: none
 };
 
-/// What a run keeps of its work: checkpoints, when they are due, and the weights of the best epoch. All ranks have one
-/// and call it together; rank 0 writes.
+/// What a run saves: checkpoints when they are due, and the weights of the best epoch. All ranks have one and call it
+/// together; rank 0 writes.
 class Keeper {
  public:
   struct Parts {  ///< all outlive this object
@@ -36,23 +36,23 @@ class Keeper {
   };
   explicit Keeper(const Parts& parts);
 
-  /// Once the folder is open. `standing_at`: path of the checkpoint that the run goes on with, "": none.
-  /// best.safetensors is written beside the checkpoints: after a failure, or a resume from an older or another run's
-  /// checkpoint, it may be none, or of an epoch that this run has not seen. Its weights cannot be had again: it is set
-  /// aside, and the best of what is still to come counts.
+  /// Once the folder is open. `standing_at`: path of the checkpoint that the run resumes from, "": none.
+  /// best.safetensors is written separately from the checkpoints: after a failure, or a resume from an older or another
+  /// run's checkpoint, it may be missing, or from an epoch that this run has not seen. The right weights cannot be
+  /// recovered: the file is set aside, and the best of the epochs still to come counts.
   void open(const std::string& standing_at);
 
-  /// What rank 0's clock asks for: save, where checkpoint.every is a time.
+  /// What rank 0's clock asks for: save, if checkpoint.every is a time.
   StopRequest request() const;
   bool due_after_step() const;
   bool due_after_epoch() const;
-  /// Seconds that a save is expected to take while none was measured.
+  /// Seconds that a save is expected to take until one was measured.
   double expected_save_s() const { return first_save_s_; }
 
-  /// Begins a checkpoint, unless that of this place is saved or on its way. Throws Error with kReplicasDiffer, IoError
-  /// where the folder is lost.
+  /// Begins a checkpoint, unless the one of this step is saved or on its way. Throws Error with kReplicasDiffer,
+  /// IoError if the folder is lost.
   void save();
-  /// Keeps the weights where the epoch is better than all before; returns that.
+  /// Keeps the weights if the epoch is better than all before; returns whether it is.
   bool note_best(const ClosedEpoch& epoch);
 
   // Rank 0; the others have no saves.
@@ -62,7 +62,7 @@ class Keeper {
   void finish() { saves_->finish(p_.state, p_.built.replica->checkpoint_tensors()); }
   /// Path of the newest checkpoint that is saved; "": none.
   const std::string& newest() const { return saves_->newest(); }
-  /// What a run that has diverged goes on from, the end of a sentence; "" on other ranks.
+  /// What a run that has diverged can resume from, as the end of a sentence; "" on other ranks.
   std::string way_on();
 
  private:

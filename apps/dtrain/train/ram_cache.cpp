@@ -11,16 +11,16 @@
 
 namespace dtrain {
 
-// Of a host's free memory: networks, gradients and what the loader works in come on top.
+// Share of a host's free memory: networks, gradients and the loader's buffers come on top.
 constexpr double kForPictures = 0.8;
-// Bytes beyond what is expected, as that comes from a few pictures.
+// Bytes beyond the expected size, which is estimated from a few pictures.
 constexpr double kSpare = 64 << 20;
 
 static std::string megabytes(double mb) {
   return (mb < 100 ? fixed(mb, 1) : with_commas(static_cast<int64_t>(mb + 0.5))) + " MB";
 }
 
-// The first rank of a host. The size is what may be taken: pictures may be larger than those that were looked at.
+// The first rank of a host. The size is the most it may use: pictures may be larger than those that were looked at.
 static std::unique_ptr<SharedPictures> memory_of_host(const Experiment& e, const Plan& plan, double need_mb) {
   const double free_mb = kForPictures * free_host_mb();
   if (need_mb > free_mb)

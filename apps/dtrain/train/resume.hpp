@@ -12,7 +12,7 @@
 
 namespace dtrain {
 
-/// How a run starts, decided by rank 0 and told to all.
+/// How a run starts, decided by rank 0 and sent to all.
 struct Resume {
   bool finished = false;  ///< DONE, and no more epochs are asked for: nothing to do if it is the same run
   bool resumed = false;
@@ -24,29 +24,29 @@ struct Resume {
 };
 
 /// Looks into the run folder on rank 0, by `files`, for what --resume asks for. Throws MissingError, DataError,
-/// ConfigError (another V than the checkpoint's, where a run is to go on).
+/// ConfigError (a V other than the checkpoint's, when resuming).
 Resume find_resume(const TrainCommand& command, const Config& config, const RunFolder& folder, FileSystem& files,
                    Job& job);
 
 /// Compares key by key what the checkpoint was trained with and what this start asks for. Throws ConfigError listing
 /// each key of the fingerprint that differs with both values, unless --resume-with names it or it has no effect here;
-/// likewise V, data and split.
+/// the same for V, data and split.
 void require_same_run(const TrainCommand& command, const Config& config, const TrainingState& now,
                       const TrainingState& then, const std::string& path);
 
-/// The same of the finished run in `folder`, of which a start without a further epoch makes nothing new: throws
-/// ConfigError with all that differs at once, V included, and how to have a run of its own.
+/// The same for the finished run in `folder`, to which a start without more epochs adds nothing: throws ConfigError
+/// with all differences at once, V included, and how to start a separate run.
 void require_same_finished_run(const TrainCommand& command, const Config& config, const TrainingState& now,
                                const TrainingState& then, const std::string& folder);
 
-/// Throws ConfigError when a checkpoint inside an epoch does not stand between two steps of this plan.
+/// Throws ConfigError when a checkpoint inside an epoch is not between two steps of this plan.
 void require_step_boundary(const Experiment& experiment, const Plan& plan, const TrainingState& state,
                            const std::string& path);
 
-/// Whether a run in this state, between two steps of this plan, has a step left in the epoch that it stands in.
+/// Whether a run in this state, between two steps of this plan, has a step left in its epoch.
 bool step_is_left(const Experiment& experiment, const Plan& plan, const TrainingState& state);
 
-/// What is told of it where nothing differs.
+/// The message about it if nothing differs.
 std::string finished_text(const TrainingState& state, const std::string& folder);
 
 }  // namespace dtrain

@@ -18,7 +18,7 @@ struct RunContext {
   Job& job;
 };
 
-/// How long this start has been going on, and its run.
+/// How long this start, and its run, have been going on.
 class RunClock {
  public:
   /// The run's earlier starts took `seconds`.
@@ -32,7 +32,7 @@ class RunClock {
   /// Of this start.
   int64_t steps() const { return steps_; }
   double longest_step_s() const { return longest_step_s_; }
-  /// All that this start did, building and evaluating too, spread over its steps, of which there must be one.
+  /// The time of this start, building and evaluating included, per step; there must be at least one step.
   double seconds_a_step() const { return start_.seconds() / static_cast<double>(steps_); }
 
  private:

@@ -10,7 +10,7 @@
 
 namespace dtrain {
 
-/// What a run has of its folder when the folder's name leads elsewhere.
+/// What a run still has of its folder when the folder's path leads elsewhere.
 struct LostFolder {
   const RunFolder& folder;
   RunLock& lock;
@@ -18,9 +18,9 @@ struct LostFolder {
 };
 
 /// Rank 0's last act for a run whose folder was removed, moved or replaced: everything that is still in memory or
-/// behind open descriptors goes into RUN.rescued, a run folder that training can go on from: a checkpoint of `state`
+/// behind open descriptors goes into RUN.rescued, a run folder that training can resume from: a checkpoint of `state`
 /// and `tensors`, the configuration, run.json of `facts`, the rows and events, and best.safetensors and log.txt if the
-/// old folder still has them. Always throws IoError: what happened to the folder, and where to go on or why nothing
+/// old folder still has them. Always throws IoError: what happened to the folder, and where to resume or why nothing
 /// could be saved.
 [[noreturn]] void save_beside(const LostFolder& lost, const TrainingState& state,
                               const std::vector<FileTensor>& tensors, const std::string& config, const RunFacts& facts);

@@ -13,8 +13,8 @@
 
 namespace dtrain {
 
-/// What a training run saves, on rank 0 alone, without a word to other ranks: begins saves beside training, tells how
-/// they ended, and decides when failed ones end the run.
+/// What a training run saves, on rank 0 only, without communication: begins saves in the background, reports how they
+/// ended, and decides when failed ones end the run.
 class Saves {
  public:
   struct Parts {  ///< all outlive this object
@@ -25,19 +25,19 @@ class Saves {
   struct Options {
     int64_t keep = 3;           ///< checkpoints
     int64_t max_failed = 3;     ///< one after another
-    bool under_mpirun = false;  ///< a second after TERM comes KILL
-    double first_s = 0;         ///< what the first save is taken to last, until one was measured
+    bool under_mpirun = false;  ///< KILL comes a second after TERM
+    double first_s = 0;         ///< how long the first save is assumed to take, until one was measured
   };
-  /// folder: of checkpoints; newest: path of the checkpoint in it that the run stands at, "" = none
+  /// folder: of checkpoints; newest: path of the checkpoint in it that the run resumes from, "" = none
   Saves(const std::string& folder, const Parts& parts, const Options& options, std::string newest);
 
-  /// Begins a checkpoint, unless that of this place is saved or on its way. Waits before where TERM has come and the
+  /// Begins a checkpoint, unless the one of this step is saved or on its way. Waits first if TERM has come and the
   /// write could not end before KILL.
   void begin(const TrainingState& state, const std::vector<FileTensor>& tensors);
   /// Begins best.safetensors.
   void begin_best(const std::string& path, const TrainingState& state, const std::vector<FileTensor>& tensors,
                   const std::map<std::string, std::string>& metadata);
-  /// Tells how saves have ended since. Throws IoError after max_failed in a row.
+  /// Reports how saves have ended since. Throws IoError after max_failed in a row.
   void tell_ended();
   /// Waits until all is on the disk: checkpoint of `state`, best.safetensors, metrics. What failed is tried once more.
   /// Throws IoError.

@@ -15,17 +15,18 @@
 namespace dtrain {
 
 /// The folder of a training run. All ranks know where it is; rank 0 locks it, opens it for a run that can start, and
-/// sees to it that its name still leads to what is being written.
+/// checks that its path still leads to what is being written.
 class TrainingFolder {
  public:
-  /// Rank 0 locks a folder that is there, unless nothing is to be written. Throws as RunFolder::require_ours() and
+  /// Rank 0 locks an existing folder, unless nothing is to be written. Throws as RunFolder::require_ours() and
   /// RunLock.
   explicit TrainingFolder(const RunContext& run);
 
   const RunFolder& place() const { return folder_; }
   const std::string& path() const { return folder_.path(); }
   std::string file(const std::string& name) const { return folder_.file(name); }
-  /// Everything is read and written by this: it lands in the folder that was locked, whatever its name leads to by now.
+  /// Everything is read and written through this: it lands in the folder that was locked, whatever its path leads to by
+  /// now.
   FileSystem& files() const { return lock_ ? lock_->files() : real_file_system(); }
 
   /// What a run has in memory, to be saved beside a folder that is lost.
@@ -34,16 +35,16 @@ class TrainingFolder {
     std::vector<FileTensor> tensors;
     RunFacts facts;
   };
-  /// What a start says about itself.
+  /// What a start records about itself.
   struct Beginning {
     const TrainingState& state;        ///< in which it begins
-    bool resumed = false;              ///< it goes on with a checkpoint
+    bool resumed = false;              ///< it resumes from a checkpoint
     std::vector<std::string> figures;  ///< the columns of metrics in epochs.csv
     std::string fingerprint;
     std::function<Belongings()> belongings;  ///< asked when the folder is lost
   };
-  /// Rank 0, once everything that can be refused has been: an older run moves aside only for one that can start. Cuts
-  /// rows and checkpoints back to the state, opens the logs, writes config.yaml. Throws ConfigError where another job
+  /// Rank 0, once everything that can be refused has been: an older run is moved aside only for one that can start.
+  /// Cuts rows and checkpoints back to the state, opens the logs, writes config.yaml. Throws ConfigError if another job
   /// was faster, PermissionError, IoError.
   void open(const Beginning& beginning);
 
@@ -55,11 +56,11 @@ class TrainingFolder {
   bool stands() const { return lock_->stands() && log_->stands(); }
   /// A second has passed since require().
   bool look_is_due() const;
-  /// Before a save and at the end: what is written lands in the folder that was opened, wherever it is by now, so
-  /// somebody must see to it that its name still leads there. Throws as save_beside() where it does not.
+  /// Before a save and at the end: what is written lands in the folder that was opened, wherever it is by now, so this
+  /// checks that its path still leads there. Throws like save_beside() if not.
   void require();
-  /// require(), and of a run that has ended that all its files are there: those that every run has, best.safetensors if
-  /// `has_best`, and the checkpoint. Else takes DONE away and throws IoError.
+  /// require(), and for a run that has ended, that all its files exist: those that every run has, best.safetensors if
+  /// `has_best`, and the checkpoint. Otherwise removes DONE and throws IoError.
   void require_finished(bool has_best, const std::string& newest_checkpoint);
 
   /// All ranks, once rank 0 has opened it: the watchdog leaves its flight records here.

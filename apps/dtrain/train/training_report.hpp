@@ -17,8 +17,8 @@
 
 namespace dtrain {
 
-/// What a training run says of itself while it goes on: on the console, in metrics.jsonl and epochs.csv, in run.json.
-/// All ranks have one and call it; rank 0 speaks.
+/// What a training run reports while it runs: on the console, in metrics.jsonl and epochs.csv, in run.json. All ranks
+/// have one and call it; rank 0 prints.
 class TrainingReport {
  public:
   struct Parts {  ///< all outlive this object
@@ -49,7 +49,7 @@ class TrainingReport {
   /// What run.json holds; `result`: result_sha256, "" while it is not known.
   RunFacts facts(const std::string& result) const;
   void write_run_json(const std::string& result) const;
-  /// run.json and the rows that wait. While training goes on a disk without room is no reason to end.
+  /// run.json and the rows that wait. While training goes on a disk without room is not a reason to end.
   void update_files() const;
   /// The end's lines: the best epoch and result_sha256, which is returned; into run.json too.
   std::string result() const;

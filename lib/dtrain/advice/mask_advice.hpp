@@ -20,15 +20,15 @@ struct MaskFacts {
   std::map<int64_t, Seen> unlisted;   ///< by value; 0, the background, left out
   std::map<int64_t, int64_t> listed;  ///< mask_values: value → class
 
-  /// Of one sample: its pixels, and those of each unlisted value; `file`: for messages, where there are such.
+  /// For one sample: its pixels, and those of each unlisted value; `file`: for messages, if there are any.
   void add(int64_t all_pixels, const std::map<int64_t, int64_t>& pixels_of_value, const std::string& file);
 };
 
-/// Values that fall away, with the mask_values that would take them in.
+/// Values that are ignored, with the mask_values that would include them.
 std::vector<Finding> mask_advice(const MaskFacts& facts);
 
-/// "'data.image_mask.mask_values={1: 1, 2: 2}'", as a shell takes it: each of `values` but 0 a class of its own; "" for
-/// none, or for 15 and more, which are no classes.
+/// "'data.image_mask.mask_values={1: 1, 2: 2}'", quoted for a shell: each of `values` except 0 a separate class; "" for
+/// none, or for 15 and more, which cannot be classes.
 std::string mask_values_text(const std::vector<int64_t>& values);
 
 }  // namespace dtrain

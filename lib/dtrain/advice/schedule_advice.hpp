@@ -18,7 +18,7 @@ struct ScheduleFacts {
   double warmup_epochs = 0;
 };
 
-/// So few updates that little can be learnt; a rate scaled with the ranks that begins at its full height (Goyal et al.,
+/// Too few updates to learn much; a rate scaled with the ranks that starts at its full value (Goyal et al.,
 /// "Accurate, large minibatch SGD", 2017, found warmup to be needed there).
 std::vector<Finding> schedule_advice(const ScheduleFacts& facts);
 

@@ -7,7 +7,7 @@
 
 namespace dtrain {
 
-/// What the process returns, after sysexits.h where a code there fits. docs/errors.md tells each in full.
+/// What the process returns, after sysexits.h where a code there fits. docs/errors.md explains each.
 /// Codes 1 and 128–255 are left to mpirun and the shell.
 namespace exit_code {
 inline constexpr int kDone = 0;             ///< finished; the last checkpoint and metrics are on disk
@@ -18,7 +18,7 @@ inline constexpr int kPeerFailed = 69;      ///< a peer or the network failed
 inline constexpr int kInternal = 70;        ///< our bug
 inline constexpr int kOutOfMemory = 71;     ///< host or device
 inline constexpr int kIo = 74;              ///< the newest checkpoint could not be saved, an older one is intact
-inline constexpr int kStopped = 75;         ///< stopped by a signal, checkpoint saved; start again to go on
+inline constexpr int kStopped = 75;         ///< stopped by a signal, checkpoint saved; start again to continue
 inline constexpr int kStalled = 76;         ///< a wait passed its limit
 inline constexpr int kPermission = 77;      ///< permission refused
 inline constexpr int kConfig = 78;          ///< bad configuration, or ranks disagree on it
@@ -65,12 +65,12 @@ struct IoError : Error {
 struct CommError : Error {
   explicit CommError(const std::string& sentence) : Error(exit_code::kPeerFailed, sentence) {}
 };
-/// A GPU failed under work that is right.
+/// A GPU failed on correct work.
 struct DeviceError : Error {
   explicit DeviceError(const std::string& sentence) : Error(exit_code::kPeerFailed, sentence) {}
 };
 
-/// Ours: something that the code promises itself did not hold.
+/// Ours: an internal check failed.
 struct InternalError : Error {
   explicit InternalError(const std::string& sentence) : Error(exit_code::kInternal, sentence) {}
 };

@@ -35,7 +35,7 @@ class Sha256 {
   std::unique_ptr<Impl> impl_;
 };
 
-/// First 8 bytes of SHA-256 of `text`, little-endian: a name for `text` that is the same on every machine.
+/// First 8 bytes of SHA-256 of `text`, little-endian: a number for `text` that is the same on every machine.
 uint64_t hash64(std::string_view text);
 
 /// SHA-256 of `text` as 64 lowercase hex digits.

@@ -9,7 +9,7 @@ std::vector<int> bound_cores();
 
 /// "0-3,8": core numbers as ranges.
 std::string core_ranges(const std::vector<int>& cores);
-/// The way back: the numbers in such a text, ascending.
+/// The inverse: the numbers in such a text, ascending.
 std::vector<int> read_core_ranges(const std::string& text);
 
 /// This machine's host name.

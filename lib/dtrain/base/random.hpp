@@ -16,19 +16,19 @@ enum class Purpose : uint32_t {
   synthetic_data = 6,
   sample_set = 7,
   bootstrap = 8,
-  augmentation_field = 9,  ///< numbers of one sample's pixels; the seed is one that `augmentation` drew
+  augmentation_field = 9,  ///< numbers for one sample's pixels; the seed was drawn from `augmentation`
   mixing = 10,
   substitute = 11,
 };
 
 /// A stream of random numbers that is a pure function of its key (seed, purpose, a, b): counter-based, Philox 4x32-10
 /// (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011). Nothing is saved because nothing is stored:
-/// whoever knows the key has the numbers, in any order, on any process or thread.
+/// the key gives the numbers, in any order, on any process or thread.
 ///
 /// The same on every machine: no standard-library distribution is used (they differ between libraries).
 class KeyedRandom {
  public:
-  /// `a` and `b` are free for the purpose: epoch or step, sample id or logical rank.
+  /// `a` and `b` depend on the purpose: epoch or step, sample id or logical rank.
   KeyedRandom(uint64_t seed, Purpose purpose, uint64_t a = 0, uint64_t b = 0);
 
   uint32_t next32();

@@ -7,14 +7,14 @@
 
 namespace dtrain {
 
-// What there are several of (networks, optimizers, losses) stands in rows: one constant beside its code that says all
-// that the rest of the program knows of it, and one list of pointers to them. A row has a `name`, as configurations
-// write it, and `keys`, those of its group that it reads and others of its kind do not. Nobody else asks for a name.
+// Networks, optimizers and losses are rows: one constant beside the code of each that says all that the rest of the
+// program knows about it, and one list of pointers to them. A row has a `name`, as configurations write it, and `keys`,
+// those of its group that it reads and others of its kind do not. No other code compares names.
 
 template <class Row>
 using RowList = std::vector<const Row*>;
 
-/// The row of that name; throws InternalError where there is none.
+/// The row of that name; throws InternalError if there is none.
 template <class Row>
 const Row* row_named(const RowList<Row>& rows, const std::string& name) {
   const auto found = std::find_if(rows.begin(), rows.end(), [&](const Row* row) { return row->name == name; });

@@ -14,7 +14,7 @@ struct Range {
 };
 
 /// Part `i` of `parts` of 0 … total-1: [⌊i·total/parts⌋, ⌊(i+1)·total/parts⌋). The parts are contiguous, in order, and
-/// differ in size by one at most. This one rule shares out logical ranks over processes and bucket slices over ranks.
+/// differ in size by at most one. This one rule distributes logical ranks over processes and bucket slices over ranks.
 Range part_of(int64_t total, int64_t parts, int64_t i);
 
 /// One node of the binary tree over logical ranks 0 … V-1 padded to a power of two: `level` 0 are the leaves, node
@@ -49,11 +49,11 @@ class CanonicalTree {
   int64_t present_count() const { return before_.back(); }
   bool present(int64_t leaf) const { return present_[static_cast<size_t>(leaf)]; }
 
-  /// The largest subtrees that lie wholly inside `leaves` and hold a present leaf, from left to right: what the process
-  /// that carries these logical ranks can add up on its own. Leaves beyond V count as inside (they are absent), so the
+  /// The largest subtrees that lie entirely inside `leaves` and have a present leaf, from left to right: what the
+  /// process with these logical ranks can add up on its own. Leaves beyond V count as inside (they are absent), so the
   /// last process may own a subtree that reaches past V.
   std::vector<TreeNode> owned_subtrees(Range leaves) const { return owned_subtrees(std::vector{leaves}); }
-  /// The same for several disjoint ranges together, ascending: the leaves of one host, say.
+  /// The same for several disjoint ranges together, ascending: for example the leaves of one host.
   std::vector<TreeNode> owned_subtrees(const std::vector<Range>& leaves) const;
 
  private:

@@ -3,7 +3,7 @@
 
 namespace dtrain {
 
-/// A figure for people: `digits` after the point as fixed() has them, but from a million on 1.9e33, so that no number
+/// A figure for people: `digits` after the point like fixed(), but like 1.9e33 from a million on, so that no number
 /// fills a line.
 std::string short_number(double value, int digits);
 

@@ -6,12 +6,11 @@
 
 namespace dtrain {
 
-/// Names that are equal but for case (of ASCII letters) and spaces, no-break ones too: one text for each such set, as
-/// "'CAT', 'cat'", in the order of `names`; nothing where all differ otherwise.
+/// Names that are equal except for case (of ASCII letters) and spaces, no-break ones included: one text for each such
+/// set, like "'CAT', 'cat'", in the order of `names`; empty if there are none.
 std::vector<std::string> spelled_alike(const std::vector<std::string>& names);
 
-/// The one character that `text` holds beside spaces; of a single space the space; nothing where there are none or
-/// several.
+/// The only character of `text` besides spaces; for a single space the space; nothing if there are none or several.
 std::optional<char> lone_character(std::string_view text);
 
 }  // namespace dtrain

@@ -3,10 +3,10 @@
 
 namespace dtrain {
 
-/// What a signal has asked for, in rising order; the larger of two requests holds.
+/// What a signal has asked for, in rising order; the larger of two requests counts.
 enum class StopRequest : int {
   none = 0,
-  save = 1,  ///< USR2: write a checkpoint, go on
+  save = 1,  ///< USR2: write a checkpoint, continue
   stop = 2,  ///< USR1, TERM, HUP, first INT: write a checkpoint, leave with 75
 };
 
@@ -24,8 +24,8 @@ void ignore_write_signals();
 StopRequest pending_stop_request();
 inline bool stop_is_pending() { return pending_stop_request() == StopRequest::stop; }
 
-/// Seconds since the first TERM, HUP or INT, on the monotonic clock; nothing while there was none. mpirun sends TERM to
-/// its ranks and a second later KILL.
+/// Seconds since the first TERM, HUP or INT, on the monotonic clock; nothing if there was none. mpirun sends TERM to
+/// its ranks and KILL a second later.
 std::optional<double> seconds_since_term();
 
 /// Reads the request and clears a `save`; `stop` stays pending.

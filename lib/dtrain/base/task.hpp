@@ -3,9 +3,8 @@
 
 namespace dtrain {
 
-/// What a network is asked: several labels at once, one class of several, or a class per pixel.
-/// `from_format` stands in a configuration until the data's format has decided; data, losses and metrics never see it,
-/// and it has no word.
+/// What a network predicts: several labels at once, one class of several, or a class per pixel. `from_format` is in a
+/// configuration until the data's format has decided; data, losses and metrics never see it, and it has no word.
 enum class Task { from_format, multilabel, multiclass, segmentation };
 
 template <>

@@ -3,12 +3,12 @@
 #include <string_view>
 #include <vector>
 
-// What a terminal is to the lines that go there: how wide it is, what a text takes of that, whether it shows colours,
-// and whether a progress bar stands on its last line. Texts have passed printable().
+// What the lines on a terminal depend on: how wide it is, how wide a text is there, whether it shows colours, and
+// whether a progress bar is on its last line. Texts have passed printable().
 
 namespace dtrain {
 
-/// Columns of the terminal behind `descriptor` at this moment; 0 where there is none, or where it does not tell.
+/// Columns of the terminal behind `descriptor` at this moment; 0 if there is none, or if it does not say.
 int terminal_columns(int descriptor);
 
 /// Columns that `text` takes on a terminal: 2 for a wide character of East Asia, none for one that combines with the
@@ -16,7 +16,7 @@ int terminal_columns(int descriptor);
 /// that locale counts characters). A byte that is not UTF-8 takes 1.
 int shown_columns(std::string_view text);
 
-/// `text` where it takes no more than `columns`, else its beginning and "…", which fit. "" where `columns` < 1.
+/// `text` if it takes no more than `columns`, else as much of its beginning as fits with "…". "" if `columns` < 1.
 std::string cut_to(std::string_view text, int columns);
 
 /// A cell of a table: `text`, cut or filled up with spaces on the right to exactly `columns`.
@@ -29,14 +29,14 @@ int cell_columns(const std::vector<std::string>& names, int least);
 inline constexpr const char* kErrorColour = "\033[31m\033[1m";
 inline constexpr const char* kWarningColour = "\033[33m\033[1m";
 inline constexpr const char* kNoColour = "\033[m";
-/// Whether `descriptor` is a terminal, NO_COLOR is not set and TERM is not `dumb`. Takes no memory.
+/// Whether `descriptor` is a terminal, NO_COLOR is not set and TERM is not `dumb`. Allocates no memory.
 bool shows_colour(int descriptor);
-/// `line` in `colour`, where `descriptor` shows colours.
+/// `line` in `colour`, if `descriptor` shows colours.
 std::string coloured(const std::string& line, const char* colour, int descriptor);
 
-/// Notes that a progress bar stands on the last line of stderr's terminal, with the cursor at its beginning.
+/// Notes that a progress bar is on the last line of stderr's terminal, with the cursor at its beginning.
 void note_bar();
-/// Removes it, if one stands there, so that another line can take its place. Safe in a signal handler.
+/// Removes it, if there is one, so that another line can take its place. Safe in a signal handler.
 void remove_bar();
 
 }  // namespace dtrain

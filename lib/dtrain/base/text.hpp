@@ -6,7 +6,7 @@
 
 namespace dtrain {
 
-/// The candidate that alone begins with `word`, else the nearest to it (edits, transpositions counted as one), or ""
+/// The only candidate that begins with `word`, else the nearest to it (edits, transpositions counted as one), or ""
 /// when none is near enough to be meant.
 std::string nearest_word(std::string_view word, const std::vector<std::string>& candidates);
 
@@ -34,7 +34,7 @@ std::string fixed(double value, int digits);
 /// The first `cap` of `items`, one per line with two spaces before, then "… and 17 more" if there are more.
 std::string capped_list(const std::vector<std::string>& items, size_t cap = 20);
 
-/// Natural order: digits compare as numbers, so that slice2 stands before slice10.
+/// Natural order: digits compare as numbers, so that slice2 comes before slice10.
 bool natural_less(std::string_view a, std::string_view b);
 
 }  // namespace dtrain

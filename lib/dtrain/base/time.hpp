@@ -7,7 +7,7 @@
 
 namespace dtrain {
 
-/// Seconds since construction, on the monotonic clock: a wall clock that jumps decides nothing.
+/// Seconds since construction, on the monotonic clock: a wall clock that jumps has no effect.
 class Stopwatch {
  public:
   double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
@@ -32,7 +32,7 @@ struct Duration {
   std::string text() const;
 };
 
-/// Nothing when `text` is no duration (a unit is required; the amount is finite and not negative).
+/// Nothing when `text` is not a duration (a unit is required; the amount is finite and not negative).
 std::optional<Duration> parse_duration(std::string_view text);
 
 /// 45600 s as "12:40:00".

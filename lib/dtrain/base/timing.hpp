@@ -5,13 +5,13 @@
 namespace dtrain {
 
 /// What one process spent on training in an epoch, or in a part of one: seconds of the training thread, and bytes. All
-/// but epoch_seconds are shares of it, which add up to about that.
+/// seconds but epoch_seconds are shares of it, which add up to about that.
 struct Timing {
   double epoch_seconds = 0;  ///< in training steps; evaluation is not in it
   double data_wait_s = 0;    ///< waiting for the loader
   double allreduce_s = 0;    ///< waiting for sums after backward was done, without imbalance_s: what is not hidden
   double compute_s = 0;      ///< forward and backward
-  double update_s = 0;       ///< what of the update was not hidden behind backward
+  double update_s = 0;       ///< the part of the update that backward did not hide
   double imbalance_s = 0;    ///< waiting for ranks that came later: the mean over ranks, and so the same on each
   int64_t bytes_read = 0;    ///< from files
 };
@@ -21,7 +21,7 @@ struct TimingField {
   const char* name;
   double Timing::*seconds;
 };
-/// Whoever adds, writes or reads a Timing walks these.
+/// Code that adds, writes or reads a Timing loops over these.
 inline constexpr std::array<TimingField, 6> kTimingFields = {{{"data_wait_s", &Timing::data_wait_s},
                                                               {"allreduce_s", &Timing::allreduce_s},
                                                               {"compute_s", &Timing::compute_s},

@@ -14,7 +14,7 @@ namespace dtrain {
 
 /// What each thread of this process did when: spans for the timeline of Perfetto or chrome://tracing (Trace Event
 /// Format). Any thread may record; a span costs well below a microsecond, a disabled trace one branch. Each thread has
-/// a lane of the picture; spans of one lane nest as they were opened and closed.
+/// a lane in the timeline; spans of one lane nest as they were opened and closed.
 ///
 ///   const auto span = trace.span("forward", step);
 class Trace {
@@ -24,7 +24,7 @@ class Trace {
   Trace(const Trace&) = delete;
   Trace& operator=(const Trace&) = delete;
 
-  /// A stretch of the calling thread's time: from span() to the end of its life. The trace outlives it.
+  /// An interval of the calling thread's time: from span() to the object's destruction. The trace outlives it.
   class Span {
    public:
     Span(Span&& other) noexcept
@@ -34,7 +34,7 @@ class Trace {
           start_(other.start_) {}
     Span& operator=(Span&&) = delete;
     ~Span() { end(); }
-    /// Ends it before its life does.
+    /// Ends it before destruction.
     void end();
 
    private:
@@ -51,8 +51,8 @@ class Trace {
   /// Names the calling thread's lane ("train", "reducer", "loader 2"); threads of one name share it. A thread that
   /// records without a name gets "thread 1", "thread 2" …, or the lane of an ended thread whose id it was given.
   void name_thread(const std::string& name);
-  /// Time zero is now, and what was recorded before is forgotten. For all ranks to call right after a barrier, so that
-  /// their lanes can be laid under each other.
+  /// Time zero is now, and what was recorded before is forgotten. All ranks call it right after a barrier, so that
+  /// their lanes can be aligned.
   void begin();
 
   /// All spans that have ended, as comma-separated JSON objects: complete events ("X", microseconds) and the names of
@@ -83,7 +83,7 @@ class Trace {
   int64_t dropped_ = 0;
 };
 
-/// Stands at the start of every document, so that a timeline of ours is known from another program's.
+/// At the start of every document, to tell our timelines from another program's.
 inline constexpr const char* kTraceMark = "\"program\":\"dtrain\"";
 /// One JSON document from the events_json() of every rank.
 std::string trace_document(const std::vector<std::string>& ranks);

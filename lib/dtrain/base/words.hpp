@@ -15,14 +15,13 @@ struct Word {
 };
 
 /// The words of an enumeration, in the order in which they are offered. Each enumeration has its own beside it, for
-/// which this header brings <array>:
+/// which this header includes <array>:
 ///
 ///   enum class Pipeline { parallel, sequential };
 ///   template <>
 ///   inline constexpr auto kWordsOf<Pipeline> =
 ///       std::to_array<Word<Pipeline>>({{Pipeline::parallel, "parallel"}, {Pipeline::sequential, "sequential"}});
-///
-/// A value without a word is one that nobody types. tests/unit/config/words_test.cpp holds each list to be complete.
+/// A value without a word is one that nobody types. tests/unit/config/words_test.cpp checks that each list is complete.
 template <typename E>
 inline constexpr auto kWordsOf = nullptr;
 
@@ -34,7 +33,7 @@ constexpr const char* name_of(E value) {
   return "";
 }
 
-/// Its place among the words; -1 for a value without one.
+/// Its index among the words; -1 for a value without one.
 template <typename E>
 constexpr int word_index(E value) {
   int place = 0;
@@ -45,7 +44,7 @@ constexpr int word_index(E value) {
   return -1;
 }
 
-/// Nothing for what is none of the words.
+/// Nothing if it is none of the words.
 template <typename E>
 constexpr std::optional<E> value_of(std::string_view text) {
   for (const Word<E>& word : kWordsOf<E>)

@@ -10,8 +10,8 @@
 
 namespace dtrain {
 
-/// The checkpoints/ folder of a run, on rank 0. Nothing in it is trusted but files that verify: no `latest` pointer, no
-/// times; the newest valid file is found by scanning.
+/// The checkpoints/ folder of a run, on rank 0. Only files that verify are trusted: no `latest` pointer, no times; the
+/// newest valid file is found by scanning.
 class CheckpointFolder {
  public:
   /// `files` must outlive this object.
@@ -22,9 +22,9 @@ class CheckpointFolder {
   /// "epoch-0003-step-00000420.safetensors": 3 epochs finished, 420 updates since the start.
   static std::string file_name(const TrainingState& state);
 
-  /// Before a run writes that stands at `step` with `epoch` epochs finished: leftover temporary files are removed, and
-  /// files of a later place, which this run will write anew or which are damaged, are set aside as NAME.aside, the
-  /// newest first. Returns their new names.
+  /// Before a run at `step` with `epoch` epochs finished writes: leftover temporary files are removed, and files of a
+  /// later step, which this run will write again or which are damaged, are set aside as NAME.aside, the newest first.
+  /// Returns their new names.
   std::vector<std::string> begin_after(int64_t step, int64_t epoch) const;
 
   /// Writes model.* and optimizer.* tensors with the state, verifies the file by reading it again, then removes all but
@@ -43,7 +43,7 @@ class CheckpointFolder {
   /// Throws DataError when there are files but none is valid, and like throw_errno when the folder cannot be read.
   std::optional<Found> newest() const;
 
-  /// Of all checkpoint files in the folder, valid or not, newest first; none where there is no such folder.
+  /// All checkpoint files in the folder, valid or not, newest first; none if there is no such folder.
   std::vector<std::string> paths() const;
 
   /// Reads one file wherever it lies. Throws MissingError, DataError: damaged, no checkpoint, a state that no run

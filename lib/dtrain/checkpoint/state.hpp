@@ -12,7 +12,7 @@
 
 namespace dtrain {
 
-/// Where a run stands: everything beside tensors that its next step depends on. Small, plain, written as JSON into
+/// Where a run is: everything besides tensors that its next step depends on. Small, plain, written as JSON into
 /// every checkpoint (docs/checkpoint_format.md); doubles keep every bit.
 struct TrainingState {
   int64_t epoch = 0;   ///< epochs finished
@@ -21,13 +21,13 @@ struct TrainingState {
 
   /// Of the epoch that is running, over all logical ranks: what its row in epochs.csv will need.
   double loss_sum = 0;           ///< sum of the samples' losses
-  int64_t without_loss = 0;      ///< samples that are not in it: the loss of their step was not finite (on_nan: skip)
-  int64_t correct = 0;           ///< multiclass: samples answered rightly
+  int64_t without_loss = 0;      ///< samples not included in it: the loss of their step was not finite (on_nan: skip)
+  int64_t correct = 0;           ///< multiclass: samples classified correctly
   int64_t skipped_steps = 0;     ///< steps whose update was skipped
-  int64_t replaced_samples = 0;  ///< samples that could not be decoded, and others took their places
+  int64_t replaced_samples = 0;  ///< samples that could not be decoded and were replaced
   uint64_t coverage_sum = 0;     ///< receipt: sum of the hashed sample ids seen, modulo 2^64
   Timing timing;                 ///< over all starts of the epoch; in a checkpoint that of rank 0
-  double elapsed_s = 0;          ///< since the first start of the run, time between starts left out
+  double elapsed_s = 0;          ///< since the first start of the run, without the time between starts
 
   ScheduleState schedule;
   int64_t optimizer_updates = 0;
@@ -35,7 +35,7 @@ struct TrainingState {
   double best_value = std::numeric_limits<double>::quiet_NaN();  ///< of checkpoint.best.monitor; NaN: none yet
   int64_t best_epoch = 0;                                        ///< epochs finished when it was reached
   double best_loss = std::numeric_limits<double>::quiet_NaN();   ///< validation loss of that epoch; NaN: not known
-  /// What the classes' frequencies alone would have had there (Loss::of_frequencies); NaN: not known.
+  /// The same for predicting only the class frequencies (Loss::of_frequencies); NaN: not known.
   double best_frequencies_loss = std::numeric_limits<double>::quiet_NaN();
   LossWatch loss_watch;
 
@@ -52,9 +52,9 @@ struct TrainingState {
 };
 
 std::string to_json(const TrainingState& state);
-/// Throws DataError naming `file` and the field: one that is absent, of another kind or out of its range
-/// (state_fields.hpp), or counts that no run can have left together; ConfigError naming a field that this program does
-/// not have: a newer one wrote it. So a resume, eval and verify refuse the same.
+/// Throws DataError naming `file` and the field: one that is absent, of the wrong type or out of range
+/// (state_fields.hpp), or counts that are inconsistent; ConfigError naming a field that this program does not have: a
+/// newer one wrote it. So a resume, eval and verify refuse the same files.
 TrainingState training_state_from_json(const std::string& json, const std::string& file);
 
 }  // namespace dtrain

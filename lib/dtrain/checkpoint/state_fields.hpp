@@ -10,16 +10,16 @@ inline constexpr int64_t kMostCount = int64_t{1} << 53;
 inline constexpr int64_t kMostEpochs = 1'000'000'000;
 inline constexpr int64_t kMostLogicalRanks = 65536;
 
-/// Names every field of a state once, with what it may be, to a visitor that writes, reads or judges them. A name with
-/// a dot lies in a group of the JSON object. The visitor's functions: count(name, number, least, most); sum(name,
-/// number) of 64 bits modulo 2^64; real(name, value), finite; real_or_none(name, value), NaN where there is none;
+/// Passes every field of a state once, with its allowed values, to a visitor that writes, reads or checks them. A name
+/// with a dot is in a group of the JSON object. The visitor's functions: count(name, number, least, most); sum(name,
+/// number) of 64 bits modulo 2^64; real(name, value), finite; real_or_none(name, value), NaN if there is none;
 /// seconds(name, value); hash(name, text), a SHA-256 or nothing; digits(name, text) of training_digits(); list(name,
-/// texts); table(name, texts by name); has(name), false for a field that the state that is read does not have.
+/// texts); table(name, texts by name); has(name), false for a field that the state being read does not have.
 ///
-/// These are the fields of the first release, without which a state is refused. One that comes later is visited where
-/// there is one, so that older runs go on:
+/// These are the fields of the first release, without which a state is refused. A later one is visited only if present,
+/// so that older runs can be resumed:
 ///   if (v.has("name")) v.count("name", s.name, 0, kMostCount);
-/// A state without it keeps the value that TrainingState begins with, which must be the one from before the field.
+/// A state without it keeps TrainingState's initial value, which must be the one from before the field existed.
 template <class Visitor, class State>
 void visit_fields(Visitor& v, State& s) {
   v.count("epoch", s.epoch, 0, kMostEpochs);

@@ -24,8 +24,8 @@ struct StateWriter {
   void table(const char* name, const std::map<std::string, std::string>& texts);
 };
 
-/// The one that reads each field, and refuses what no run can have left there. Throws DataError naming `file` and the
-/// field, nlohmann's exceptions where a field is absent that has() was not asked for. Both arguments outlive it.
+/// The one that reads each field and refuses impossible values. Throws DataError naming `file` and the field,
+/// nlohmann's exceptions if a field is absent for which has() was not called. Both arguments outlive it.
 class StateReader {
  public:
   StateReader(const nlohmann::json& object, const std::string& file) : object_(object), file_(file) {}
@@ -42,7 +42,7 @@ class StateReader {
   void table(const char* name, std::map<std::string, std::string>& texts);
 
   /// Throws ConfigError when the object has a field that was not visited: a newer dtrain wrote it. That file is not
-  /// damaged, and no older one may take its place unasked.
+  /// damaged, and no older one may be used instead unasked.
   void require_no_others() const;
   [[noreturn]] void refuse(const std::string& name, const std::string& wanted) const;
 

@@ -13,13 +13,13 @@ namespace dtrain {
 /// split.given. `given`: the keys that the configuration sets; these stay.
 void fill_defaults(Experiment& experiment, const std::set<std::string>& given);
 
-/// The keys that the configuration sets in vain (Key::only, Key::effective_when). Arguments as of find_conflicts().
+/// The keys that are set but have no effect (Key::only, Key::effective_when). Arguments as for find_conflicts().
 std::vector<Problem> keys_without_effect(Experiment& experiment, const std::map<std::string, Place>& given,
                                          const std::set<std::string>& bad);
 
 /// Everything that is wrong between keys: keys without effect, keys missing, values that do not fit each other. A key
-/// of `bad` (its own value was refused already) is not held against others. `given`: key → where it is set. `nowhere`:
-/// the place of what is missing.
+/// of `bad` (its own value was already refused) causes no conflicts with others. `given`: key → where it is set.
+/// `nowhere`: the place of what is missing.
 std::vector<Problem> find_conflicts(Experiment& experiment, const std::map<std::string, Place>& given,
                                     const std::set<std::string>& bad, const Place& nowhere);
 

@@ -26,7 +26,7 @@ struct PathBases {
 struct Codec {
   std::string type;         ///< "number > 0": for the documentation and for "wants a …"
   std::string json_schema;  ///< fragment, JSON text
-  /// Sets the field; "" or what is wrong, to stand after the key: "wants a number > 0, not 'fast'".
+  /// Sets the field; "" or what is wrong, to follow the key: "wants a number > 0, not 'fast'".
   std::function<std::string(const YamlNode&, const PathBases&)> read;
   /// The field as YAML flow text; "" while it is unset.
   std::function<std::string()> print;
@@ -39,7 +39,7 @@ std::string wants(const std::string& type, const YamlNode& node);
 /// `text` as a YAML scalar that reads back as the same string, `${` included; quoted where it must be.
 std::string yaml_text(const std::string& text);
 
-// Numbers (numbers.cpp). Whole-valued reals as 1e3 pass for integers; NaN and infinity never pass.
+// Numbers (numbers.cpp). Whole-valued reals such as 1e3 are accepted as integers; NaN and infinity never are.
 struct WholeRange {
   int64_t min = 0;
   int64_t max = std::numeric_limits<int64_t>::max();
@@ -85,10 +85,10 @@ Codec seconds_codec(double& field, bool none = false);
 Codec flag_codec(bool& field);
 Codec text_codec(std::string& field);
 Codec texts_codec(std::vector<std::string>& field, const std::string& word_for_empty = "");
-/// One of `words`, which `get` and `set` know by their place; `get` gives -1 for none of them.
+/// One of `words`, which `get` and `set` know by index; `get` gives -1 for none of them.
 Codec words_codec(const std::vector<std::string>& words, std::function<int()> get, std::function<void(int)> set);
 
-/// {key: word, …} with each key one of `keys`; `get` and `set` know words by their place in `words`.
+/// {key: word, …} with each key one of `keys`; `get` and `set` know words by their index in `words`.
 Codec word_map_codec(const std::vector<std::string>& keys, const std::vector<std::string>& words,
                      std::function<std::map<std::string, int>()> get,
                      std::function<void(const std::map<std::string, int>&)> set);

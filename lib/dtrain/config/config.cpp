@@ -46,8 +46,8 @@ Error as_error(std::vector<Problem> problems) {
   return merge_errors(errors);
 }
 
-/// Reads the settings into an Experiment. The last setting of a key holds; earlier ones are read too, into a scratch
-/// copy, so that what is wrong in any file is told.
+/// Reads the settings into an Experiment. The last setting of a key counts; earlier ones are read too, into a scratch
+/// copy, so that errors in any file are reported.
 class Reader {
  public:
   explicit Reader(Settings& settings) : settings_(settings) {
@@ -62,7 +62,7 @@ class Reader {
     }
   }
 
-  /// In the schema's order, so that data.root is known where paths lie under it.
+  /// In the schema's order, so that data.root is known before the paths under it.
   void read(Experiment& experiment) {
     std::vector<Key> keys = describe(experiment);
     for (const Key& key : keys) read_key(key, experiment.data.root);
@@ -98,7 +98,7 @@ class Reader {
     if (settings_.problems.size() != before) bad_.insert(key.name);
   }
 
-  /// The parser has told what is wrong with this very value.
+  /// The parser has already reported what is wrong with this value.
   bool refused_already(const Place& place) const {
     return std::any_of(settings_.problems.begin(), settings_.problems.end(), [&](const Problem& problem) {
       const Place& other = problem.place;
@@ -106,7 +106,7 @@ class Reader {
     });
   }
 
-  // A variable that is not set does no harm where another value holds.
+  // An unset variable does no harm if another value is used.
   void read_overridden(const Key& key, YamlNode value) {
     std::vector<Problem> ignored;
     expand_variables(value, ignored);
@@ -130,7 +130,8 @@ std::map<std::string, Config::Value> values_of(Experiment& experiment, const std
     if (!key.has_effect || text.empty()) continue;
     if (key.name == "batch.global" && experiment.batch.global == 0) continue;
     const SplitOptions& split = experiment.data.split;
-    if (key.name == "data.split.valid" && split.names("train") && split.valid == 0) continue;  // as before it had a say
+    if (key.name == "data.split.valid" && split.names("train") && split.valid == 0)
+      continue;  // as before it had an effect
     // Without a split in the configuration the folders decide; a printed one would take that away.
     if (key.name.starts_with("data.split.") && !experiment.data.split.given) continue;
     const auto place = given.find(key.name);

@@ -52,11 +52,11 @@ bool key_in_fingerprint(const std::string& key);
 /// (data, lists, model.weights) have hashes of their own.
 std::map<std::string, std::string> fingerprint_values(const Config& config);
 
-/// Keys of the fingerprint and beside it that have no effect in this configuration (Key::effective_when), whatever
-/// their values: in these it may differ from that of the run that it goes on with.
+/// Keys, of the fingerprint or not, that have no effect in this configuration (Key::effective_when), whatever their
+/// values: in these it may differ from the run that it resumes.
 std::vector<std::string> idle_keys(const Config& config);
 
-/// What stands against going on with a run, of the configurations it had and is to have.
+/// What prevents resuming a run: differences between the configuration it had and the new one.
 struct ConfigDifferences {
   std::vector<std::string> unknown;  ///< keys that this program does not have: a newer one wrote the checkpoint
   std::vector<std::string> changed;  ///< "seed was 1 and is now 2"
@@ -64,8 +64,8 @@ struct ConfigDifferences {
 };
 
 /// Compares two maps of fingerprint_values(), `then` as a checkpoint holds it. A key that came after the checkpoint
-/// counts as the value that does what was done before there was the key (Key::older_runs_had), any other that is in one
-/// map alone as "not set". Keys outside the fingerprint and those in `may_differ` are passed over.
+/// counts as the value that does what was done before the key existed (Key::older_runs_had), any other that is in only
+/// one map as "not set". Keys outside the fingerprint and those in `may_differ` are ignored.
 ConfigDifferences config_differences(const std::map<std::string, std::string>& then,
                                      const std::map<std::string, std::string>& now,
                                      const std::vector<std::string>& may_differ);

@@ -9,7 +9,7 @@ namespace {
 
 using Given = std::map<std::string, Place>;
 
-// By the configuration that a run has stored: whatever makes the key idle stands there too, or nowhere.
+// For the configuration that a run has stored: whatever makes the key idle is in it too, or nowhere.
 bool was_accepted_before(const Key& key, const Given& given) {
   const auto stored = [&](const std::string& name) {
     const auto place = given.find(name);
@@ -38,7 +38,7 @@ std::vector<Problem> keys_without_effect(Experiment& experiment, const Given& gi
     const auto place = given.find(key.name);
     if (place == given.end()) continue;
     if (!key.has_effect) {
-      // Of batch.per_rank beside batch.global the conflict of the two is told.
+      // batch.per_rank beside batch.global is reported as a conflict of the two.
       if (sound(key.selectors) && key.name != "batch.per_rank")
         problems.push_back(without_effect(key, place->second, key.only_when));
     } else if (key.idle && sound({key.name}) && sound(key.idle_selectors) && !was_accepted_before(key, given) &&

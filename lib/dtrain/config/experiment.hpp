@@ -20,7 +20,7 @@ struct Experiment {
   int64_t epochs = 1;
   Precision precision = Precision::fp32;
   DeviceChoice device = DeviceChoice::automatic;
-  bool deterministic = true;  ///< on a GPU: the same bits for any number of processes, at the price of speed
+  bool deterministic = true;  ///< on a GPU: the same bits for any number of processes, at the cost of speed
   bool cuda_graphs = false;   ///< on a GPU: passes run as recorded graphs
   ModelOptions model;
   LossOptions loss;

@@ -7,7 +7,7 @@ namespace dtrain {
 
 // What documentation and messages say of data.format, from the rows of data_formats().
 
-/// A question about a format.
+/// A predicate on formats.
 using FormatTest = bool (*)(const DataFormat& format);
 bool has_label_file(const DataFormat& format);
 bool has_record_files(const DataFormat& format);
@@ -20,13 +20,12 @@ std::string formats_text(FormatTest test, const std::string& last);
 std::string when_format(FormatTest test);
 /// "`data.format` is not a": the pictures are read, not made.
 std::string when_not_generated();
-/// All of them, for a message; those that are made in memory last.
+/// All of them, for a message; generated ones last.
 std::string all_formats();
 
-/// "a multiclass; b and c multilabel; …": what `task` is where it is not given. `any`: of formats that are for any
-/// task.
+/// "a multiclass; b and c multilabel; …": what `task` is if not given. `any`: for formats that are for any task.
 std::string default_tasks(const std::string& any);
-/// "; for a …": what data.labels is where it is not given.
+/// "; for a …": what data.labels is if not given.
 std::string default_label_files();
 
 }  // namespace dtrain

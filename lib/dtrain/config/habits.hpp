@@ -3,32 +3,32 @@
 #include <vector>
 
 // What people write who come from other programs (PyTorch's scripts, Lightning, Keras, timm, Hugging Face, nnU-Net,
-// Ultralytics): other names for keys that are here, and names of what this version has not.
+// Ultralytics): other names for existing keys, and names of things that this version does not have.
 
 namespace dtrain {
 
 /// One such name. `name` is in lower case, with `_` for `-`, and may have dots.
 struct Habit {
   const char* name;
-  const char* key;      ///< the key here; "" where there is none
-  const char* instead;  ///< then: what this version has not, and what it has
+  const char* key;      ///< the key here; "" if there is none
+  const char* instead;  ///< in that case: what this version lacks, and what it has
 };
 const std::vector<Habit>& habits();
 
 /// The habit that an unknown key comes from, by the whole key ("scheduler.gamma") or one of its words ("lr",
-/// "early_stopping.patience", "trainer.max_epochs"); null where none is known.
+/// "early_stopping.patience", "trainer.max_epochs"); null if none is known.
 const Habit* habit_behind(const std::string& key);
 
-/// The key that `group=value` most likely means ("model.name" for "model"); "" where none does. Of a value that is no
+/// The key that `group=value` most likely means ("model.name" for "model"); "" if none does. For a value that is not a
 /// group of keys.
 std::string key_of_group(const std::string& group);
 
-/// What a value of another program is called here, where that is among `offers`: "gpu" is cuda. "" where none is.
+/// What another program's value is called here, if that is among `offers`: "gpu" is cuda. Otherwise "".
 std::string value_here(const std::string& value, const std::vector<std::string>& offers);
 
-/// What to write instead of an option that is no option, as for ("--lr", "0.1"): "optimizer.learning_rate=0.1".
-/// `value`: what stood behind it, "" where nothing did. "" where the option is no key; a sentence that begins with
-/// "this version" where this version has no such thing. `misspelt`: a key that is near will do.
+/// What to write instead of an unknown option, e.g. for ("--lr", "0.1"): "optimizer.learning_rate=0.1". `value`: what
+/// followed it, or "". "" if the option is not a key; a sentence that begins with "this version" if this version has no
+/// such thing. `misspelt`: accept a similar key.
 std::string option_as_key(const std::string& option, const std::string& value, bool misspelt = false);
 
 }  // namespace dtrain

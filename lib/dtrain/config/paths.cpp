@@ -40,7 +40,8 @@ std::string place(const std::string& path, PathRule rule, const PathBases& bases
 std::string read_path(const YamlNode& node, std::string& out, PathRule rule, const PathBases& bases) {
   if (node.kind != YamlNode::Kind::scalar) return "wants a path, not " + node.what();
   if (node.text.empty()) return "wants a path, not an empty text";
-  for (char c : node.text)  // a message that begins with a path begins with a letter of it (base/printable.hpp)
+  for (char c :
+       node.text)  // a message may begin with the path, so its first character must be printable (base/printable.hpp)
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F)
       return "wants a path without control characters, not " + node.what();
   out = place(node.text, rule, bases);

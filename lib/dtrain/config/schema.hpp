@@ -27,25 +27,25 @@ struct Key {
   bool idle = false;
   std::vector<std::string> idle_selectors;
   bool in_fingerprint = true;
-  /// What the key counts as in a checkpoint that does not hold it: the value, as it is printed, that does what was done
-  /// before there was the key. "": the key is of the first release (tests/support/reference/first_release_keys.txt),
-  /// and a checkpoint without it is refused.
+  /// What the key counts as in a checkpoint that does not have it: the value, as it is printed, that does what was done
+  /// before the key existed. "": the key is of the first release (tests/support/reference/first_release_keys.txt), and
+  /// a checkpoint without it is refused.
   std::string in_older_runs;
 
   Key(std::string key, Codec its_codec, std::string its_doc)
       : name(std::move(key)), codec(std::move(its_codec)), doc(std::move(its_doc)) {}
-  /// Where it has no effect the key is refused, and neither printed nor in the fingerprint.
+  /// If it has no effect the key is refused, and neither printed nor in the fingerprint.
   Key& only(bool effect, const std::string& when, std::vector<std::string> by);
-  /// The same of a key that some rows read and others do not; `chosen` is the one that GROUP.name names.
+  /// The same for a key that only some rows read; `chosen` is the row that GROUP.name names.
   template <class Row>
   Key& only_of(const Row& chosen, const RowList<Row>& rows) {
     const size_t dot = name.find('.');
     const std::string own = name.substr(dot + 1), selector = name.substr(0, dot) + ".name";
     return only(reads(chosen, own), "`" + selector + "` is " + join_last(readers_of(rows, own), "or"), {selector});
   }
-  /// Where it has no effect any value but its default is refused. Its default is accepted and printed, as it was in the
-  /// configurations of runs from before this was asked for: they load as they are, and keep their fingerprint. Not for
-  /// a matter of ranks or of the machine: one file serves a laptop and a cluster.
+  /// If it has no effect any value but its default is refused. Its default is accepted and printed, as in
+  /// configurations of runs from before this rule: they load as they are, and keep their fingerprint. Not for keys
+  /// about ranks or the machine: one file serves a laptop and a cluster.
   Key& effective_when(bool effect, const std::string& when, std::vector<std::string> by);
   Key& default_is(const std::string& text);
   Key& outside_fingerprint();
@@ -66,7 +66,7 @@ std::vector<Key> describe_formats(DataOptions& data);
 /// Of these data.augment.
 std::vector<Key> describe_augmentation(AugmentOptions& augment, const ImageOptions& image);
 
-/// A group and the sentence that opens its part of the documentation, in order.
+/// A group and the sentence that introduces it in the documentation, in order.
 struct Group {
   std::string name;  ///< "" for the top level
   std::string doc;

@@ -10,18 +10,18 @@
 
 namespace dtrain {
 
-/// One source sets one key, or takes back what earlier ones set (a null value).
+/// One source sets one key, or undoes what earlier ones set (a null value).
 struct Setting {
   std::string key;  ///< a key of the schema
   YamlNode value;
 };
 
-/// What all sources say, in rising precedence, keys checked against the schema and not yet their values.
+/// What all sources say, in rising precedence; keys are checked against the schema, values not yet.
 struct Settings {
   std::deque<YamlSource> sources;  ///< places point into it
   std::vector<Setting> all;
   std::vector<Problem> problems;
-  bool complete = true;  ///< false when a source could not be read or parsed: what is missing may stand there
+  bool complete = true;  ///< false when a source could not be read or parsed: what is missing may be there
 };
 
 /// Reads files, environment and overrides. Throws nothing for their content: everything lands in `problems`.
@@ -31,7 +31,7 @@ Settings collect_settings(const ConfigSources& from, const std::vector<Key>& key
 /// (unset without default, not closed, no name) is appended to `problems`.
 void expand_variables(YamlNode& node, std::vector<Problem>& problems);
 
-/// Reads one value as the command line would: YAML, but `|` and `>` alone are texts, not the heads of empty blocks.
+/// Reads one value like the command line: YAML, but a lone `|` or `>` is a text, not the head of an empty block.
 std::optional<YamlNode> parse_value(const std::string& text, const YamlSource& source, std::vector<Problem>& problems);
 
 }  // namespace dtrain

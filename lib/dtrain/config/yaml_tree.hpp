@@ -15,11 +15,11 @@ struct YamlSource {
   std::string origin;     ///< beside a value: "chexnet.yaml", "DTRAIN_CONFIG__SEED", "command line"
   std::string base_dir;   ///< absolute folder that its relative paths start from
   int order = 0;          ///< precedence: later ones win
-  bool positions = true;  ///< a file: errors tell line and column
+  bool positions = true;  ///< a file: errors give line and column
   bool of_a_run = false;  ///< the config.yaml that a run has stored in its folder
 };
 
-/// Where something stands. Line and column count from 1, columns in characters. The source must outlive it.
+/// A place in a source. Line and column count from 1, columns in characters. The source must outlive it.
 struct Place {
   const YamlSource* source = nullptr;
   int line = 0;
@@ -36,7 +36,7 @@ struct Problem {
   int code = exit_code::kConfig;
 };
 
-/// A value of YAML with its place; aliases are already replaced by what they stand for.
+/// A YAML value with its place; aliases are already replaced by their values.
 struct YamlNode {
   enum class Kind { null, scalar, list, map };
   struct Entry;
@@ -62,9 +62,9 @@ inline constexpr size_t kYamlMaxBytes = size_t{1} << 20;
 inline constexpr int kYamlMaxDepth = 32;
 inline constexpr size_t kYamlMaxNodes = 100000;  ///< with aliases expanded
 
-/// Reads one YAML document; an empty one is null. What is wrong is appended to `problems`; nothing comes back where
-/// reading could not go on to the end. Refused, with a sentence each: more than kYaml… above, anything but UTF-8 text,
-/// a second document, `<<` merges, tags, duplicate keys, keys that are no plain word, aliases that form a cycle,
+/// Reads one YAML document; an empty one is null. What is wrong is appended to `problems`; nothing is returned if
+/// reading could not reach the end. Refused, with a sentence each: more than kYaml… above, anything but UTF-8 text, a
+/// second document, `<<` merges, tags, duplicate keys, keys that are not plain words, aliases that form a cycle,
 /// integers with leading zeros, quotes that are not closed.
 std::optional<YamlNode> parse_yaml(std::string_view text, const YamlSource& source, std::vector<Problem>& problems);
 

@@ -24,7 +24,7 @@ inline const std::vector<std::string>& chexpert_observations() {
   return kObservations;
 }
 
-/// What a label that CheXpert's radiologists were not sure of (-1) counts as (Irvin et al. 2019: U-Ignore, U-Ones,
+/// How a label that CheXpert's radiologists were not sure of (-1) counts (Irvin et al. 2019: U-Ignore, U-Ones,
 /// U-Zeros).
 enum class Uncertain {
   ignore,  ///< unknown: in no loss and no metric
@@ -37,10 +37,10 @@ inline constexpr auto kWordsOf<Uncertain> = std::to_array<Word<Uncertain>>({{Unc
                                                                             {Uncertain::ones, "ones"},
                                                                             {Uncertain::zeros, "zeros"}});
 
-/// What becomes of the rows of a label file whose pictures data.root does not hold.
+/// What to do with rows of a label file whose pictures are not under data.root.
 enum class OnMissing {
   fail,
-  skip,  ///< left out and counted; an error where none is left
+  skip,  ///< left out and counted; an error if none is left
 };
 
 template <>
@@ -51,7 +51,7 @@ inline constexpr auto kWordsOf<OnMissing> = std::to_array<Word<OnMissing>>({{OnM
 struct ChexpertOptions {
   Uncertain uncertain = Uncertain::ignore;            ///< for every label that `uncertain_labels` does not name
   std::map<std::string, Uncertain> uncertain_labels;  ///< name of an observation → its own policy
-  bool unmentioned_unknown = false;  ///< an empty cell, of which the report says nothing: unknown; else 0
+  bool unmentioned_unknown = false;                   ///< an empty cell (not mentioned in the report): unknown; else 0
 };
 
 /// `data.csv:`, for format csv.
@@ -76,16 +76,16 @@ struct ImageMaskOptions {
 struct TfRecordOptions {
   std::string image = "image/encoded";      ///< the bytes of a picture file
   std::string label = "image/class/label";  ///< a class, by number or name; multilabel: 0 or 1 for each class, or names
-  std::vector<std::string> names;           ///< of the classes, in the order of numbers; empty = as they stand there
-  std::string group;                        ///< the patient or group; "" = none
-  std::string mask;                         ///< segmentation: the bytes of a mask's PNG file; "" = no masks
+  std::vector<std::string> names;  ///< of the classes, in the order of numbers; empty = as found in the records
+  std::string group;               ///< the patient or group; "" = none
+  std::string mask;                ///< segmentation: the bytes of a mask's PNG file; "" = no masks
 };
 
 /// `data.webdataset:`, for format webdataset: extensions of a sample's files, "json:field" for a field of one.
 struct WebDatasetOptions {
   std::vector<std::string> image = {"png", "jpg", "jpeg"};  ///< the picture: the first of these that a sample has
-  std::string label = "cls";                                ///< as TfRecordOptions::label; a text file: one name a line
-  std::vector<std::string> names;                           ///< as TfRecordOptions::names
+  std::string label = "cls";       ///< as TfRecordOptions::label; a text file: one name per line
+  std::vector<std::string> names;  ///< as TfRecordOptions::names
   std::string group;
   std::string mask;
 };
@@ -99,19 +99,18 @@ struct SyntheticOptions {
 /// `data.split:`
 struct SplitOptions {
   enum class By { sample, patient, order };
-  double valid = 0.1;  ///< share of all samples, or of those that train where `files`, `folders` or the data tell no
+  double valid = 0.1;  ///< share of all samples, or of the training samples if `files`, `folders` or the data have no
                        ///< validation part, [0, 1); without effect with `folds`
   double test = 0;     ///< share likewise, [0, 1)
-  By by = By::sample;  ///< patient: all samples of a group fall in one part; order: the last ones of the
+  By by = By::sample;  ///< patient: all samples of a group are in one part; order: the last ones of the
                        ///< natural order
   uint64_t seed = 1;
-  bool stratify = false;  ///< shares exact, of every class too, instead of fixed places (split.hpp); not by order
+  bool stratify = false;  ///< shares exact, of every class too, instead of hashes (split.hpp); not by order
   int64_t fold = 0;       ///< K of `fold: K of N`, 1 … N: that fold validates, the others train
   int64_t folds = 0;      ///< N >= 2; 0: no folds
-  std::map<std::string, std::string> files;    ///< part → list file, one path or base name a line
+  std::map<std::string, std::string> files;    ///< part → list file, one path or base name per line
   std::map<std::string, std::string> folders;  ///< part → folder under data.root
-  bool given =
-      false;  ///< the configuration names a split; otherwise the data's own parts are used, where they tell any
+  bool given = false;  ///< the configuration names a split; otherwise the data's own parts are used, if they have any
 
   bool names(const std::string& part) const { return files.contains(part) || folders.contains(part); }
 };
@@ -130,11 +129,11 @@ inline constexpr auto kWordsOf<Resize> =
 struct ImageOptions {
   int64_t height = 224;
   int64_t width = 224;
-  int64_t channels = 3;  ///< 1 or 3; a grey picture is repeated, a coloured one turned to grey (ITU-R 601)
+  int64_t channels = 3;  ///< 1 or 3; a grey picture is repeated, a coloured one converted to grey (ITU-R 601)
   Resize resize = Resize::squash;
   int64_t window_height = 0;  ///< what the network sees of height × width: the middle, with augment.random_window
   int64_t window_width = 0;   ///< any part; both 0: all of it
-  /// Sample values that become 0 and 1, as they are in the file, 8-bit or 16-bit; what lies beyond is clamped. Both 0:
+  /// Pixel values in the file, 8-bit or 16-bit, that become 0 and 1; what lies beyond is clamped. Both 0:
   /// from 0 to white, 255 or 65535 by the picture's own depth.
   double range_low = 0;
   double range_high = 0;
@@ -146,7 +145,7 @@ struct ImageOptions {
   int64_t seen_width() const { return window_width > 0 ? window_width : width; }
 };
 
-/// Mean and standard deviation where none are given: ImageNet's for 3 channels, as torchvision's networks expect.
+/// Mean and standard deviation if none are given: ImageNet's for 3 channels, as torchvision's networks expect.
 inline std::vector<double> usual_mean(int64_t channels) {
   return channels == 3 ? std::vector<double>{0.485, 0.456, 0.406} : std::vector<double>{0.5};
 }
@@ -154,13 +153,13 @@ inline std::vector<double> usual_std(int64_t channels) {
   return channels == 3 ? std::vector<double>{0.229, 0.224, 0.225} : std::vector<double>{0.5};
 }
 
-/// `data.augment:`, for the training part alone. Everything is off by default; docs/data.md tells sensible values.
-/// "[-x, x]" and the like: each sample draws its own value, evenly, in every epoch.
+/// `data.augment:`, for the training part only. Everything is off by default; docs/data.md gives sensible values.
+/// "[-x, x]" and the like: each sample draws its own value, uniformly, in every epoch.
 struct AugmentOptions {
   double hflip = 0;            ///< probability of mirroring left to right
   double vflip = 0;            ///< probability of mirroring top to bottom
   double rot90 = 0;            ///< probability of a turn by 90, 180 or 270 degrees (square images)
-  bool random_window = false;  ///< the window of data.image lies anywhere, not in the middle
+  bool random_window = false;  ///< the window of data.image is at a random place, not in the middle
   double random_crop_low = 0;  ///< share of the picture's area that is shown, (0, 1]; both 0: no random crop
   double random_crop_high = 0;
   double crop_aspect_low = 3.0 / 4;  ///< stretch of the crop, > 0, beyond what data.image.resize does to the picture
@@ -169,19 +168,19 @@ struct AugmentOptions {
   double scale = 0;          ///< s: enlarged by a factor from [1-s, 1+s], [0, 1)
   double translate = 0;      ///< t: moved by [-t, t] of height and of width, [0, 1]
   double elastic = 0;        ///< standard deviation of the displacements in pixels of data.image.size
-  int64_t elastic_grid = 3;  ///< n × n points are displaced, what lies between follows; >= 2
+  int64_t elastic_grid = 3;  ///< n × n points are displaced, the rest is interpolated; >= 2
   double blur = 0;           ///< b: Gaussian blur with a standard deviation from [0, b], in pixels of data.image.size
   double brightness = 0;     ///< b: pixels × uniform [1-b, 1+b], [0, 1]
   double contrast = 0;       ///< c: distance from the picture's mean × uniform [1-c, 1+c], [0, 1]
-  double gamma = 0;          ///< g: pixels to the power of a number from [1/(1+g), 1+g], evenly in its logarithm
+  double gamma = 0;          ///< g: pixels to the power of a number from [1/(1+g), 1+g], uniform in its logarithm
   double noise = 0;          ///< n: Gaussian noise with a standard deviation from [0, n], white is 1; [0, 1]
-  double cutout = 0;  ///< c: a rectangle of c × height by c × width becomes data.image.mean, of a grey file under
+  double cutout = 0;  ///< c: a rectangle of c × height by c × width becomes data.image.mean, for a grey file with
                       ///< channels 3 the mean of the three; [0, 1)
   double mixup = 0;   ///< alpha of Beta(alpha, alpha), from which the share of a picture in its mixture is drawn
-  double cutmix = 0;  ///< alpha likewise, of the share that is left when a rectangle of another picture is put in
+  double cutmix = 0;  ///< alpha likewise, for the share that is left when a rectangle of another picture is pasted in
 };
 
-/// Keys that are on and act on the pixels of a decoded picture, which bytes that wait on a device cannot follow.
+/// Keys that are on and change the pixels of a decoded picture, which is impossible for bytes kept on a device.
 inline std::vector<std::string> pixel_augmentations(const AugmentOptions& a) {
   const std::pair<const char*, bool> all[] = {{"random_crop", a.random_crop_high > 0},
                                               {"rotate", a.rotate > 0},
@@ -212,8 +211,8 @@ inline constexpr auto kWordsOf<PictureKeep> = std::to_array<Word<PictureKeep>>({
                                                                                 {PictureKeep::ram, "ram"},
                                                                                 {PictureKeep::device, "device"}});
 
-/// What happens to a training sample that cannot be decoded. One of the validation or test part always fails: a metric
-/// over other samples than those of its set is another metric.
+/// What to do with a training sample that cannot be decoded. In the validation or test part it is always an error: a
+/// metric over a different set of samples would be a different metric.
 enum class BadSample {
   fail,
   replace,  ///< another sample of the training part takes its place
@@ -226,8 +225,8 @@ inline constexpr auto kWordsOf<BadSample> = std::to_array<Word<BadSample>>({{Bad
 /// How samples become batches. Both ways give the same bits.
 enum class Pipeline {
   parallel,    ///< each process makes its own samples, on threads beside the one that computes
-  sequential,  ///< for comparison, as it was done: one sample after the other when a batch is wanted, and each process
-               ///< reads and decodes those of all others too
+  sequential,  ///< for comparison, the traditional way: one sample after another when a batch is needed, and each
+               ///< process reads and decodes those of all others too
 };
 
 template <>
@@ -238,10 +237,10 @@ inline constexpr auto kWordsOf<Pipeline> = std::to_array<Word<Pipeline>>({{Pipel
 struct LoaderOptions {
   int64_t threads = 0;      ///< decoding threads per process; 0 = auto: the cores this process may use, less those that
                             ///< compute, at least 1; tuned during the first epoch (thread_tuner.hpp)
-  int64_t prefetch = 2;     ///< batches held ready ahead of the one in use, >= 1
-  int64_t interleave = 10;  ///< records that are asked of the disk at once, >= 1; record files alone
+  int64_t prefetch = 2;     ///< batches kept ready ahead of the one in use, >= 1
+  int64_t interleave = 10;  ///< records requested from the disk at once, >= 1; only for record files
   PictureKeep cache = PictureKeep::none;  ///< device: not with pixel_augmentations()
-  int64_t decompressed_mb = 2148;         ///< 1e6 bytes that a process holds of compressed record files at most, >= 1
+  int64_t decompressed_mb = 2148;         ///< most memory for compressed record files per process, 1e6 bytes, >= 1
   BadSample on_bad_sample = BadSample::fail;
   int64_t max_bad = 100;  ///< most samples that are replaced in an epoch, over all processes, >= 1
   Pipeline pipeline = Pipeline::parallel;
@@ -258,7 +257,7 @@ struct DataOptions {
   const DataFormat* format = &image_folder_format();  ///< one of data_formats(), never null
   std::string root;                                   ///< absolute
   std::string labels;                                 ///< absolute; of formats with a label file
-  OnMissing on_missing = OnMissing::fail;             ///< of formats with a label file alone
+  OnMissing on_missing = OnMissing::fail;             ///< only for formats with a label file
   ChexpertOptions chexpert;
   CsvOptions csv;
   ImageMaskOptions image_mask;
@@ -279,8 +278,8 @@ inline bool has_mask_files(const DataOptions& data) {
   return data.format->has_masks != nullptr && data.format->has_masks(data);
 }
 
-/// The task that the samples are for, as far as the configuration tells. None where the data tell (packed shards), or
-/// where it is as one likes (generated pictures).
+/// The task that the samples are for, as far as the configuration says. None if it is in the data (packed shards), or
+/// free (generated pictures).
 inline std::optional<Task> natural_task(const DataOptions& data) {
   const std::vector<Task> tasks = data.format->tasks(data);
   return tasks.empty() ? std::nullopt : std::optional(tasks.front());

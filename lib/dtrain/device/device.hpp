@@ -11,7 +11,7 @@
 
 namespace dtrain {
 
-/// Where a process computes: handed by value to all who own tensors.
+/// Where a process computes: passed by value to everything that owns tensors.
 struct Device {
   c10::Device place = c10::kCPU;
   const FlatMath* math = &host_math();  ///< of this kind of device; never null
@@ -27,17 +27,17 @@ struct GpuView {
 };
 
 /// The number of the GPU for the rank `mine` of all ranks' views: its local rank's, or the one that it sees. With
-/// `share` ranks take the GPUs in turn. Throws ConfigError with the line that cures it where a host has more ranks than
-/// GPUs, or a rank sees none.
+/// `share` ranks take the GPUs in turn. Throws ConfigError that says what to do if a host has more ranks than GPUs, or
+/// a rank sees none.
 int choose_gpu(const std::vector<GpuView>& views, size_t mine, bool share);
 
 /// Throws ConfigError naming the first two ranks that have the same GPU, by host and UUID, rank by rank.
 void require_own_gpus(const std::vector<std::string>& hosts, const std::vector<std::string>& uuids);
 
-/// Why no GPU is used, one clause, "" where one can be: no module, no driver, no device, one too old for the build.
+/// Why no GPU is used, one clause, "" if one can be: no module, no driver, no device, one too old for the build.
 std::string no_gpu_reason(const GpuDriver& driver);
 
-/// Sets LibTorch's switches for the kind of bits promised. deterministic: the same
+/// Sets LibTorch's switches for the promised bits. deterministic: the same
 /// bits for the same work on one kind of GPU: no search for the fastest algorithm, and none that adds in the order of
 /// arrival. Before any work is issued.
 void set_deterministic(bool deterministic);

@@ -10,8 +10,9 @@
 namespace dtrain {
 
 /// The loops over flat float32 memory and over pictures that training needs, on the CPU or on a GPU: pointers are to
-/// memory of that device. On a GPU work goes to the calling thread's current stream and the call returns at once, but
-/// for sums_of_squares(). add(), sum() and update() give an element the same bits however calls cut the memory.
+/// memory of that device. On a GPU work goes to the calling thread's current stream and the call returns at once,
+/// except for sums_of_squares(). add(), sum() and update() give an element the same bits however calls divide the
+/// memory.
 class FlatMath {
  public:
   virtual ~FlatMath() = default;
@@ -21,18 +22,18 @@ class FlatMath {
 
   /// Step of a sum: the number of an input to put on the stack, or kAdd for the two on top of it to become their sum.
   static constexpr int kAdd = -1;
-  /// Runs `program`, postfix, for each of `numel` elements; what is left on the stack goes to every output. `depth`: of
-  /// the stack. An output may be one of the inputs, but overlap none otherwise.
+  /// Runs `program`, postfix, for each of `numel` elements; the result on the stack goes to every output. `depth`: of
+  /// the stack. An output may be one of the inputs, but must not overlap any otherwise.
   virtual void sum(std::span<const int> program, int depth, const std::vector<const float*>& inputs,
                    const std::vector<float*>& outputs, int64_t numel) const = 0;
 
   /// Applies the rule to each element, reading and writing every float once. Sets *not_finite (memory of the device)
   /// to 1 when a gradient or an updated weight is not finite, and leaves it alone otherwise; all elements are updated
-  /// all the same.
+  /// in any case.
   virtual void update(UpdateRule rule, const UpdateSlices& slices, const UpdateFactors& factors,
                       int32_t* not_finite) const = 0;
 
-  /// Σx² in double of each range, in an order of additions that the size of the range alone decides: what clipping by
+  /// Σx² in double of each range, in an order of additions that depends only on the size of the range: what clipping by
   /// the global norm needs. Not finite exactly when an element is not. Waits for the device.
   virtual std::vector<double> sums_of_squares(const float* values, const std::vector<Range>& ranges) const = 0;
 

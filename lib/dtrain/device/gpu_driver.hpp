@@ -14,15 +14,15 @@ struct Gpu {
   int64_t memory_mb = 0;  ///< 1e6 bytes
 };
 
-/// What the NVIDIA driver tells.
+/// What the NVIDIA driver reports.
 struct GpuDriver {
   std::string version;    ///< newest CUDA that it runs, "13.0"; "" without a driver
   std::vector<Gpu> gpus;  ///< may be empty
   std::string problem;    ///< why `gpus` is empty, one clause; "" when it is not
 };
 
-/// Asks the driver, found at run time: a machine without one pays for a failed dlopen. Makes no CUDA context, so that
-/// no memory of a device is taken. `library`: the driver's file name.
+/// Asks the driver, found at run time: a machine without one pays for a failed dlopen. Creates no CUDA context, so no
+/// device memory is used. `library`: the driver's file name.
 GpuDriver ask_gpu_driver(const std::string& library = "libcuda.so.1");
 
 }  // namespace dtrain

@@ -9,9 +9,10 @@
 
 namespace dtrain {
 
-/// Everything that needs the CUDA toolkit or NCCL to be built, behind one door: libdtrain_cuda.so. Loading it brings in
-/// LibTorch's CUDA half, which costs time and memory, so it happens only where there is a GPU to use. Streams, events,
-/// copies and pinned memory need nothing from here: LibTorch has them for any device, once its CUDA half is loaded.
+/// Everything that needs the CUDA toolkit or NCCL at build time, behind one interface: libdtrain_cuda.so. Loading it
+/// brings in LibTorch's CUDA half, which costs time and memory, so it happens only if there is a GPU to use. Streams,
+/// events, copies and pinned memory need nothing from here: LibTorch has them for any device, once its CUDA half is
+/// loaded.
 class GpuModule {
  public:
   virtual ~GpuModule() = default;
@@ -21,12 +22,12 @@ class GpuModule {
   /// An empty one, for this thread's device. At most one is being recorded at a time; all share their memory.
   virtual std::unique_ptr<DeviceGraph> make_graph() = 0;
 
-  /// Makes `device` this thread's, and tries whether it can be used at all. Throws ConfigError with the driver's words
-  /// (out of memory, exclusive to another process …).
+  /// Makes `device` this thread's, and tests whether it can be used at all. Throws ConfigError with the driver's
+  /// message (out of memory, exclusive to another process …).
   virtual void use_device(int device) = 0;
   /// The most that LibTorch has held of this thread's device so far, in 1e6 bytes.
   virtual double memory_peak_mb() const = 0;
-  /// Of this thread's device, in 1e6 bytes: what no program holds.
+  /// Free memory of this thread's device, in 1e6 bytes.
   virtual double memory_free_mb() const = 0;
   /// "13.0"
   virtual std::string cuda_version() const = 0;
@@ -40,12 +41,12 @@ struct GpuModuleEntry {
 };
 inline constexpr const char* kGpuModuleEntry = "dtrain_gpu_module_entry";  ///< extern "C" const GpuModuleEntry
 
-/// Loads libdtrain_cuda.so, which then stays for the life of the process; base/module_file.hpp tells from where, and
-/// what is refused. Throws MissingError where there is none, it is of another build or the loader refuses it, and
-/// PermissionError where somebody else could have put it there.
+/// Loads libdtrain_cuda.so, which then stays for the life of the process; base/module_file.hpp says from where, and
+/// what is refused. Throws MissingError if there is none, it is of another build or the loader refuses it, and
+/// PermissionError if somebody else could have put it there.
 GpuModule& load_gpu_module();
 
-/// Where load_gpu_module() would find it, "" where there is none: the program was built without CUDA.
+/// Where load_gpu_module() would find it, "" if there is none: the program was built without CUDA.
 std::string gpu_module_path();
 
 }  // namespace dtrain

@@ -13,7 +13,7 @@ class LateLibrary {
 
   bool loaded() const { return handle_ != nullptr; }
 
-  /// The result of a call; -1 where the library is too old to know the function.
+  /// The result of a call; -1 if the library is too old to have the function.
   template <typename... Arguments>
   int call(const char* name, Arguments... arguments) const {
     const auto function = reinterpret_cast<int (*)(Arguments...)>(dlsym(handle_, name));

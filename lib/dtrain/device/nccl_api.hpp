@@ -19,10 +19,10 @@ enum class NcclResult {
   in_progress = 7,
 };
 
-/// The calls of NCCL that dtrain makes, one to one and nothing else: what is thought about them is in
-/// dist/nccl_communicator.cpp, which tests run over a recording stand-in. Communicators are non-blocking: a call may
-/// return in_progress, and async_error() then tells when it has been carried out. Work goes to the calling thread's
-/// current CUDA stream. No call throws.
+/// The calls of NCCL that dtrain makes, one to one and nothing else: the logic is in dist/nccl_communicator.cpp, which
+/// tests run over a recording stand-in. Communicators are non-blocking: a call may return in_progress, and
+/// async_error() then says when it has completed. Work goes to the calling thread's current CUDA stream. No call
+/// throws.
 class NcclApi {
  public:
   using Handle = void*;  ///< ncclComm_t
@@ -32,7 +32,7 @@ class NcclApi {
 
   virtual ~NcclApi() = default;
 
-  /// Of the memory that sends, receives and sums may be given: NCCL does not look before it reads.
+  /// Memory that sends, receives and sums may use: NCCL does not check it before reading.
   virtual c10::DeviceType memory() const = 0;
 
   virtual NcclResult get_unique_id(Id& id) = 0;
@@ -45,12 +45,12 @@ class NcclApi {
   virtual NcclResult receive(void* data, size_t bytes, int peer, Handle comm) = 0;
   /// In place, float32, sum.
   virtual NcclResult all_reduce(float* data, size_t numel, Handle comm) = 0;
-  /// In place: `all` has room for `bytes` from each rank, and this rank's lie at rank × bytes.
+  /// In place: `all` has room for `bytes` from each rank, and this rank's are at rank × bytes.
   virtual NcclResult all_gather(void* all, size_t bytes, int rank, Handle comm) = 0;
   virtual NcclResult finalize(Handle comm) = 0;
   virtual NcclResult destroy(Handle comm) = 0;
   virtual NcclResult abort(Handle comm) = 0;
-  /// NCCL's words on the last failure; `comm` may be null.
+  /// NCCL's message about the last failure; `comm` may be null.
   virtual std::string last_error(Handle comm) = 0;
   /// "2.28.9"
   virtual std::string version() = 0;

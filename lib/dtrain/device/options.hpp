@@ -5,7 +5,7 @@ namespace dtrain {
 
 /// `device:` of the configuration.
 enum class DeviceChoice {
-  automatic,  ///< a GPU where this build, a driver and a device can be had, else the CPU
+  automatic,  ///< a GPU if this build, a driver and a device allow it, else the CPU
   cpu,
   cuda,  ///< a GPU, or an error that says why not
 };

@@ -3,10 +3,10 @@
 
 namespace dtrain {
 
-// From a raw picture to what a network reads, one pixel at a time, for the CPU's loop and the GPU's kernel alike. Each
-// operation is rounded to float32 on its own, as in update_rules.hpp, so both give the same bits.
+// From a raw picture to the network's input, one pixel at a time, for the CPU's loop and the GPU's kernel alike. Each
+// operation is rounded to float32 separately, as in update_rules.hpp, so both give the same bits.
 
-/// A window, flips and turns as a walk over the source: pixel (y, x) of the result lies at start + y·down + x·right,
+/// A window, flips and turns as a walk over the source: pixel (y, x) of the result comes from start + y·down + x·right,
 /// counted in pixels.
 struct PictureWalk {
   int64_t start = 0;
@@ -23,7 +23,7 @@ struct PictureForm {
   float factor[3] = {};  ///< 1 ÷ standard deviation
 };
 
-/// One picture or mask as it was kept, of the form's height and width or more, in memory of the device that works on
+/// One picture or mask as it was stored, of the form's height and width or more, in memory of the device that works on
 /// it.
 struct RawPicture {
   const void* pixels = nullptr;  ///< HWC; a mask: uint8 class numbers, one channel, 0 = background

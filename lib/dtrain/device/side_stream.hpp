@@ -11,8 +11,8 @@ namespace dtrain {
 /// A point in the work that a thread has issued to its device.
 using Mark = std::shared_ptr<c10::Event>;  // null on a CPU, where work is done when it is issued
 
-/// A queue of work beside the one that training issues to, for a second thread. On a GPU it is a CUDA stream, and
-/// orders between the two are given to the device by events: no thread waits. On a CPU all of it is nothing.
+/// A second queue of work beside training's, for a second thread. On a GPU it is a CUDA stream, and the order between
+/// the two is given to the device by events: no thread waits. On a CPU all of this does nothing.
 ///
 ///   const Mark ready = side.mark();                                  // one thread: all that it has issued so far
 ///   { SideStream::Scope scope; side.enter(ready, scope); …work… }    // another: runs on the device after that
@@ -31,7 +31,7 @@ class SideStream {
 
   /// True when the device has done all work that has been issued to the side stream.
   bool idle() const;
-  /// What the calling thread issues from now on runs after all that has been issued to the side stream.
+  /// What the calling thread issues from now on runs after everything issued to the side stream so far.
   void join() const;
   /// For a tensor that was made on the side stream and is read on the calling thread's from now on: its memory is not
   /// used again before that thread's work on it is done.

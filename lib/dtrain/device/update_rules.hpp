@@ -7,7 +7,7 @@ namespace dtrain {
 
 // The arithmetic of every optimizer, one element at a time, for the CPU's loop and the GPU's kernel alike. Each
 // operation is rounded to float32 on its own (both compilers are told not to fuse products with sums), so that an
-// element's bits are those of any vector width, of any cut into ranges and of either kind of device.
+// element's bits do not depend on vector width, division into ranges or kind of device.
 
 /// What an update reads and changes: `count` floats behind each pointer, none overlapping another.
 struct UpdateSlices {

@@ -36,7 +36,7 @@ class BucketSum {
   /// Adds buffer `from` to buffer `into`, whole.
   void add(int into, int from);
   /// Adds up elements `range` of the buffers. All ranks call it with the same ranges in the same order; each returns
-  /// when its own buffer(0) is complete there and no rank reads or writes its buffers any more; on a GPU the work has
+  /// when its own buffer(0) is complete there and no rank reads or writes its buffers any longer; on a GPU the work has
   /// then been issued to the calling thread's stream. Throws CommError.
   virtual void sum(Range range) = 0;
 
@@ -60,7 +60,7 @@ class BucketSum {
   FoldPlan plan_;
 };
 
-/// `comm` outlives it and is used by the thread that calls sum() alone. All ranks call it together.
+/// `comm` outlives it and is used only by the thread that calls sum(). All ranks call it together.
 std::unique_ptr<BucketSum> make_bucket_sum(Reduction reduction, Communicator& comm, const Device& device,
                                            int64_t logical_ranks, int64_t numel);
 

@@ -9,7 +9,7 @@
 #include "dtrain/dist/communicator.hpp"
 
 // Collectives on top of Communicator::exchange. All ranks call them together, in the same order. With one rank each is
-// the identity: nobody asks for the size first.
+// the identity: no caller checks the size first.
 
 namespace dtrain {
 
@@ -26,11 +26,11 @@ std::vector<at::Tensor> all_gather(Communicator& comm, const at::Tensor& mine);
 /// Every rank's text, in order of rank.
 std::vector<std::string> all_gather_text(Communicator& comm, const std::string& mine);
 
-/// The same on the root alone; nothing on the others.
+/// The same on the root only; nothing on the others.
 std::vector<std::string> gather_text(Communicator& comm, const std::string& mine, int root = 0);
 
-/// Rows of all logical ranks, [V, k], from the rows [own, k] of those that this rank carries. No sizes travel: each
-/// rank knows which rows the others carry (part_of).
+/// Rows of all logical ranks, [V, k], from the rows [own, k] of this rank's. No sizes are sent: each rank knows which
+/// rows the others have (part_of).
 at::Tensor gather_logical_rows(Communicator& comm, int64_t logical_ranks, const at::Tensor& own_rows);
 
 /// True on every rank if it is true on any.
@@ -44,7 +44,7 @@ void barrier(Communicator& comm);
 /// known to all → row sums [k] by the tree.
 at::Tensor canonical_row_sum(const CanonicalTree& tree, const at::Tensor& rows);
 
-/// Logical ranks that this rank carries.
+/// This rank's logical ranks.
 Range carried(const Communicator& comm, int64_t logical_ranks);
 
 }  // namespace dtrain

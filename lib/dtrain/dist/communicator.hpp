@@ -39,9 +39,9 @@ class Communicator {
 
   /// The transport's own all-reduce: `tensor` (contiguous, float32) becomes the sum over all ranks, in an order that
   /// the transport chooses and that may differ with the number of ranks. With one rank nothing happens. limit_waits()
-  /// holds for NCCL; of MPI's a peer that stalls is left to the watchdog. Throws CommError.
+  /// applies to NCCL; with MPI a stalled peer is left to the watchdog. Throws CommError.
   virtual void all_reduce(at::Tensor& tensor) = 0;
-  /// True where all_reduce() goes around a ring of neighbours by itself.
+  /// True if all_reduce() uses a ring of neighbours by itself.
   virtual bool rings() const { return false; }
   /// How all_reduce() travels, for people.
   virtual std::string all_reduce_transport() const { return "messages"; }
@@ -51,28 +51,28 @@ class Communicator {
   virtual void gather_slices(at::Tensor& tensor);
 
   /// Memory on `device` that the ranks of one host share, a segment of `numel` floats each. All ranks call it together.
-  /// Where it cannot be had (GPUs, no room for it, or told not to), all ranks get segments of their own and a note why;
-  /// whether ranks of one host still stand together there is up to the transport. Throws CommError.
+  /// If that is not possible (GPUs, no room, or told not to), all ranks get separate segments and a note why; whether
+  /// ranks of one host are still grouped is up to the transport. Throws CommError.
   virtual HostMemory share(int64_t numel, c10::Device device) = 0;
 
   /// A second, independent channel between the same ranks, for another thread. All ranks call it together. Must not
   /// outlive the session it came from.
   virtual std::unique_ptr<Communicator> duplicate() = 0;
 
-  /// From now on an exchange() that is not done after `seconds` throws CommError; the communicator is of no more use
-  /// then. Duplicates begin without: a wait ends when its peers do (threads: 60 s), and the watchdog ends a rank.
+  /// From now on an exchange() that is not done after `seconds` throws CommError; the communicator is then unusable.
+  /// Duplicates start without a limit: a wait ends when its peers do (threads: 60 s), and the watchdog ends a rank.
   virtual void limit_waits(double seconds) = 0;
 
-  /// Throws CommError when the transport has met a failure since its last call returned. Only one that works on beside
-  /// the caller has such failures: NCCL.
+  /// Throws CommError when the transport has failed since its last call returned. Only one that works in the background
+  /// can fail like this: NCCL.
   virtual void require_healthy() {}
 };
 
-/// What rank `rank` of `ranks` has of `length` elements in gather_slices(): pieces of one size, ⌈length ÷ ranks⌉, the
+/// The share of rank `rank` of `ranks` in `length` elements in gather_slices(): equal pieces, ⌈length ÷ ranks⌉, the
 /// last ones shorter or empty.
 Range slice_of_rank(int64_t length, int ranks, int rank);
 
-/// The only rank of a job of one.
+/// The only rank of a job with one rank.
 std::unique_ptr<Communicator> make_serial_communicator();
 
 }  // namespace dtrain

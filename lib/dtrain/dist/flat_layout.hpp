@@ -8,7 +8,7 @@
 
 namespace dtrain {
 
-/// Where each of many tensors lies in one flat buffer. Parameters, gradients and optimizer state share one layout, so
+/// Where each of many tensors is in one flat buffer. Parameters, gradients and optimizer state share one layout, so
 /// that an update, a sum or a hash is one pass over memory, and `.grad` is a view: nothing is copied in or out.
 /// Each tensor keeps its shape and strides (channels-last kernels stay so) and begins on a 64-byte boundary; the
 /// gaps hold zeros, which every optimizer keeps at zero.

@@ -8,7 +8,7 @@ namespace dtrain {
 
 /// In which of a process's buffers each backward pass leaves its gradients, and what is added up between passes: the
 /// carries of a binary counter, so that the passes of k logical ranks need about log2(k) + 1 buffers. A pure function
-/// of the tree and the range: every rank knows where the others' sums lie.
+/// of the tree and the range: every rank knows where the others' sums are.
 struct FoldPlan {
   struct Add {
     int into;  ///< buffer += buffer
@@ -16,7 +16,7 @@ struct FoldPlan {
   };
   struct Pass {
     int64_t leaf;           ///< logical rank
-    int buffer;             ///< that its gradients go to
+    int buffer;             ///< for its gradients
     std::vector<Add> adds;  ///< after this pass, before the next; none after the last one
   };
   struct Sum {
@@ -24,7 +24,7 @@ struct FoldPlan {
     int buffer;
   };
   std::vector<Pass> passes;  ///< the present leaves, ascending
-  std::vector<Sum> sums;     ///< what there is after the last pass: the tree below `leaves` is made of these
+  std::vector<Sum> sums;     ///< the result of the last pass: the tree below `leaves` is made of these
   int buffers = 1;           ///< how many are used; the first is buffer 0
 };
 

@@ -10,20 +10,20 @@
 
 namespace dtrain {
 
-/// One rank's word in a HostBarrier, alone on its cache line. All zero to begin with.
+/// One rank's word in a HostBarrier, alone on its cache line. Initially zero.
 struct alignas(64) BarrierWord {
   std::atomic<uint32_t> arrived{0};  ///< barriers that this rank has reached
   std::atomic<uint32_t> sleepers{0};
 };
 
-/// Where the ranks of one host wait for each other without a message: words in memory that all of them see, in one
-/// process or several. A wait looks for some 50 µs, then sleeps in the kernel (futex), because compute and loader
-/// threads want the core. What a rank wrote before a barrier is visible to the others after it.
+/// Where the ranks of one host wait for each other without messages: words in memory that all of them see, in one
+/// process or several. A wait spins for some 50 µs, then sleeps in the kernel (futex), because compute and loader
+/// threads need the core. What a rank wrote before a barrier is visible to the others after it.
 class HostBarrier {
  public:
   HostBarrier() = default;
   /// `words`: one per rank of the host, shared; `mine`: this rank's place among them. `given_up`: becomes true when a
-  /// rank has failed and will not come; null where a failing rank ends the others.
+  /// rank has failed and will not come; null if a failing rank ends the others.
   HostBarrier(std::vector<BarrierWord*> words, size_t mine, const std::atomic<bool>* given_up = nullptr)
       : words_(std::move(words)), mine_(mine), given_up_(given_up) {}
   /// Throws CommError when a rank has given up.
@@ -38,8 +38,8 @@ class HostBarrier {
   uint32_t reached_ = 0;
 };
 
-/// How the ranks lie on hosts, and float memory that the ranks of one host share: each has a segment, and reads and
-/// writes those of the others. Where memory cannot be shared `note` says why, and every rank has its own alone.
+/// How the ranks are distributed over hosts, and float memory that the ranks of one host share: each has a segment, and
+/// reads and writes those of the others. If memory cannot be shared, `note` says why, and every rank has only its own.
 /// Made by Communicator::share().
 struct HostMemory {
   std::vector<std::vector<int>> hosts;  ///< ranks of each host, ascending; hosts in the order of their first rank
@@ -47,14 +47,14 @@ struct HostMemory {
   size_t local = 0;                     ///< this rank's place among hosts[host]
   std::vector<at::Tensor> segments;     ///< of the ranks hosts[host], float32 [numel], zero at first; with a note
                                         ///< this rank's alone
-  HostBarrier barrier;                  ///< of the ranks hosts[host]; with a note it waits for nobody
+  HostBarrier barrier;                  ///< of the ranks hosts[host]; with a note it does not wait
   std::string note;                     ///< why ranks of one host do not share memory; "" = they do
-  std::shared_ptr<void> keep_alive;     ///< owns the memory behind `segments`, where anything does
+  std::shared_ptr<void> keep_alive;     ///< owns the memory behind `segments`, if anything does
 
   const std::vector<int>& ranks() const { return hosts[host]; }
 };
 
-/// Each of `ranks` ranks alone, with memory of its own on `device`.
+/// Each of `ranks` ranks alone, with its own memory on `device`.
 HostMemory unshared_memory(int rank, int ranks, int64_t numel, c10::Device device);
 
 }  // namespace dtrain

@@ -27,10 +27,10 @@ inline constexpr auto kWordsOf<Reduction> = std::to_array<Word<Reduction>>({{Red
                                                                             {Reduction::fastest, "fastest"},
                                                                             {Reduction::root_cpu, "root_cpu"}});
 
-/// How ranks of one host reach each other.
+/// How ranks of one host communicate.
 enum class IntraHost {
-  automatic,  ///< shared memory where there is room for it
-  network,    ///< every byte through MPI's network transport, as if each rank had a host of its own
+  automatic,  ///< shared memory if there is room for it
+  network,    ///< every byte through MPI's network transport, as if each rank were on a separate host
 };
 
 template <>
@@ -42,12 +42,12 @@ struct DistributedOptions {
   int64_t logical_ranks = 0;             ///< V: what the result depends on; 0 = auto: the number of processes
   int64_t threads = 1;                   ///< intra-op threads per process: part of what the bits depend on
   Backend backend = Backend::automatic;  ///< auto: under a launcher nccl between GPUs and mpi between CPUs, else serial
-  bool share_device = false;             ///< ranks of one host may share its GPUs; with Backend::mpi alone
+  bool share_device = false;             ///< ranks of one host may share its GPUs; only with Backend::mpi
   Reduction reduction = Reduction::canonical;
   IntraHost intra_host = IntraHost::automatic;
   double bucket_mb = 0;       ///< size of a gradient bucket in 1e6 bytes; 0 = auto: from measured costs
   int64_t check_every = 0;    ///< steps between comparisons of replica hashes; 0 = auto: < 0.5 % of the time
-  WatchLimits watchdog = {};  ///< after how much time without progress a job is warned of and ends
+  WatchLimits watchdog = {};  ///< how long without progress until a warning, and until the job ends
 };
 
 }  // namespace dtrain

@@ -28,13 +28,12 @@ struct BucketCost {
 double best_bucket_mb(const BucketCost& cost, int64_t bytes);
 
 /// Sums gradients over logical ranks while backward is still running.
-///
-/// Gradients lie flat; a parameter's `.grad` is a view into the buffer of the pass that runs. LibTorch's
+/// Gradients are flat; a parameter's `.grad` is a view into the buffer of the running pass. LibTorch's
 /// post-accumulate-grad hook counts the parameters of each bucket; when the last pass of this process in a step has
 /// filled a bucket, a thread of the reducer sums it over the ranks (BucketSum), in bucket order, and hands it to
-/// `on_summed`, while backward goes on. Buckets follow the order of `parameters`, best the one in which gradients
+/// `on_summed`, while backward goes on. Buckets follow the order of `parameters`, ideally the one in which gradients
 /// become ready (ready_order); another order costs time, never a bit. On a GPU "ready" and "summed" are points in the
-/// work issued to the device: sums run on a stream of their own, ordered against backward's by events (SideStream).
+/// work issued to the device: sums run on their own stream, ordered against backward's by events (SideStream).
 ///
 /// One step:
 ///   begin_step(tree, on_summed);                          // which logical ranks take part
@@ -57,18 +56,18 @@ class GradientReducer {
   using OnSummed = std::function<void(Range)>;
 
   /// `parameters`: leaf tensors that require a gradient, in the order of the layout; kept alive, their `.grad` is set
-  /// here. `extra_numel`: floats summed beside the gradients (BatchNorm's buffers), handed to end_leaf(). `comm` is
-  /// used by the reducer's thread alone from now on. `trace` gets a span for each bucket and outlives the reducer. All
-  /// ranks construct it together.
+  /// here. `extra_numel`: floats summed along with the gradients (BatchNorm's buffers), passed to end_leaf(). From now
+  /// on only the reducer's thread uses `comm`. `trace` gets a span for each bucket and outlives the reducer. All ranks
+  /// construct it together.
   GradientReducer(std::vector<at::Tensor> parameters, int64_t extra_numel, std::unique_ptr<Communicator> comm,
                   Options options, Trace& trace);
   ~GradientReducer();  ///< clears the hooks, stops and joins the thread
 
-  /// Parameter i of the list lies at place i.
+  /// Parameter i of the list is at place i.
   const FlatLayout& layout() const;
 
   /// on_summed: called on the reducer's thread (on a GPU: issuing to a stream of its own) for each range of the layout
-  /// (whole tensors) as soon as gradients() holds its sums; may be empty. What it throws, finish() throws.
+  /// (whole tensors) as soon as gradients() holds its sums; may be empty. finish() rethrows what it throws.
   void begin_step(const CanonicalTree& tree, OnSummed on_summed);
   /// Zeroes the gradients of logical rank v.
   void begin_leaf(int64_t logical_rank);
@@ -79,7 +78,7 @@ class GradientReducer {
   void begin_pass(bool last_of_leaf);
   /// extra: this leaf's floats, [extra_numel]. A parameter that backward did not reach counts as zero.
   void end_leaf(const at::Tensor& extra);
-  /// Waits for all sums. Rethrows what the reducer's thread met.
+  /// Waits for all sums. Rethrows errors of the reducer's thread.
   void finish();
 
   /// After finish(): the sums over all present logical ranks.
@@ -89,7 +88,7 @@ class GradientReducer {
   /// Places in the order in which the last pass of the step made their gradients ready, those it did not reach at the
   /// end; empty if this process had no pass.
   std::vector<size_t> ready_order() const;
-  /// Between steps: lays the gradients out anew, for the same parameters in another order, the same on all ranks.
+  /// Between steps: lays out the gradients again, for the same parameters in another order, the same on all ranks.
   void reorder(std::vector<at::Tensor> parameters);
 
   /// Seconds that finish() waited after backward, since construction: for sums, and for on_summed.

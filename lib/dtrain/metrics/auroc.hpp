@@ -25,13 +25,13 @@ struct AurocGroup {
 /// What the interval of an AUROC is made of.
 struct AurocParts {
   double value = 0;  ///< as auroc()
-  /// The area over pairs of different groups alone. Pairs of one patient differ from those of two, and their share in a
-  /// large population is nil: where patients are few they shift `value`, never this.
+  /// The area over pairs of different groups only. Pairs within one patient differ from pairs of two, and in a large
+  /// population there are hardly any: with few patients they shift `value`, but never this.
   double apart = 0;
   std::vector<AurocGroup> groups;  ///< one for each group of the set
 };
 
-/// Nothing where auroc() gives nothing. O(n log n).
+/// Nothing if auroc() gives nothing. O(n log n).
 std::optional<AurocParts> auroc_parts(std::span<const double> scores, std::span<const float> labels,
                                       const Groups& groups);
 
@@ -40,9 +40,9 @@ std::optional<AurocParts> auroc_parts(std::span<const double> scores, std::span<
 double obuchowski_variance(const AurocParts& parts);
 
 /// Interval of the AUROC of one output, or of the mean over several of the same set: on the logit scale, by Student's t
-/// (degrees_of()), around `apart`; at 0 or 1, and at least as wide where few groups tell otherwise, newcombe_edge().
-/// None, with the reason, with fewer than kLeastGroups groups, where all positives or all negatives of an output are of
-/// one group, or where nothing varies.
+/// (degrees_of()), around `apart`; at 0 or 1 newcombe_edge(), and at least that wide if only few groups speak against a
+/// perfect area. None, with the reason, with fewer than kLeastGroups groups, if all positives or all negatives of an
+/// output are in one group, or if nothing varies.
 Confidence auroc_confidence(std::span<const AurocParts> outputs, const std::string& noun);
 
 }  // namespace dtrain

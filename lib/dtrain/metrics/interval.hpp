@@ -7,11 +7,11 @@
 
 namespace dtrain {
 
-/// Which samples belong together: pictures of one patient resemble each other, groups are independent of each other.
+/// Which samples belong together: pictures of one patient resemble each other; groups are independent of each other.
 struct Groups {
   std::vector<int64_t> of;  ///< the group of each sample, 0 … count-1
   int64_t count = 0;
-  std::string noun;  ///< what a group is: "patient", or "sample" where each is its own, or "group" where there are both
+  std::string noun;  ///< what a group is: "patient", or "sample" if each is its own, or "group" if there are both
 };
 
 /// A 95 % confidence interval within 0 … 1; docs/metrics.md has formula, source and assumption of each method.
@@ -21,16 +21,16 @@ struct Interval {
   std::string method;  ///< "DeLong", "Obuchowski", "Newcombe", "Wilson", "clustered Wilson", "infinitesimal jackknife"
 };
 
-/// How sure a figure is.
+/// How certain a figure is.
 struct Confidence {
   int64_t groups = 0;  ///< that the figure rests on: those with a known label, or with pixels that count
   std::optional<Interval> interval;
-  std::string no_interval;  ///< why there is none, "3 patients, fewer than 10"; "" where none was asked for
+  std::string no_interval;  ///< why there is none, "3 patients, fewer than 10"; "" if none was asked for
 };
 
-/// With fewer groups there is no interval. Where fewer groups hold all that speaks against a figure of 1 (or, for one
-/// near 0, all that speaks for it), how much it varies cannot be estimated either, and the interval is about as wide as
-/// that of a perfect figure, or wider.
+/// With fewer groups there is no interval. If fewer groups hold all the evidence against a figure of 1 (or, for one
+/// near 0, all the evidence for it), its variance cannot be estimated either, and the interval is about as wide as that
+/// of a perfect figure, or wider.
 inline constexpr int64_t kLeastGroups = 10;
 
 /// The 0.975 quantile of the normal distribution.
@@ -42,15 +42,15 @@ double t_quantile(int64_t degrees);
 /// How many groups of equal weight are worth as much as these: (sum of weights)² / sum of squares (Kish 1965).
 double effective_number(std::span<const double> weights);
 
-/// Degrees of freedom of a variance that is a sum over groups, each with this share of it as far as sizes tell: the
-/// number of groups - 1 where all weigh alike, fewer where some outweigh the rest (Satterthwaite 1946); at least 1.
+/// Degrees of freedom of a variance that is a sum over groups, each with this share of it judging by sizes: the number
+/// of groups - 1 if all weigh the same, fewer if some outweigh the rest (Satterthwaite 1946); at least 1.
 int64_t degrees_of(std::span<const double> shares);
 
 /// Wilson's score interval (1927) for a share of so many independent trials, `quantile` from the normal or Student's
-/// distribution; it holds `share`.
+/// distribution; it contains `share`.
 Interval wilson(double share, double trials, double quantile);
 
-/// Symmetrical on the logit scale around `centre`, within 0 … 1 and neither: centre's logit ± quantile · √variance ÷
+/// Symmetrical on the logit scale around `centre`, strictly within 0 … 1: centre's logit ± quantile · √variance ÷
 /// (centre · (1 − centre)). `method` is left empty.
 Interval logit_interval(double centre, double variance, double quantile);
 

@@ -9,16 +9,16 @@
 
 namespace dtrain {
 
-/// A value and how sure it is.
+/// A value and how certain it is.
 struct Measured {
   std::optional<double> value;  ///< nothing: undefined (a class without both labels)
-  Confidence confidence;        ///< of the value; empty where no groups were given
+  Confidence confidence;        ///< of the value; empty if no groups were given
 };
 
 /// What Metric::of_part gives.
 struct MetricValues {
   Measured all;                   ///< of all classes together
-  std::vector<Measured> classes;  ///< of each output, or none where they were not asked for
+  std::vector<Measured> classes;  ///< of each output, or none if they were not asked for
 };
 
 /// A value under its name of metric_names(): accuracy, auroc, auroc_Mass …

@@ -28,7 +28,7 @@ struct Metric {
   /// A task that it is for.
   struct Use {
     Task task;
-    /// From so many classes on each class has a value, and a column, of its own beside the one of all; 0: never.
+    /// From this many classes on, each class has its own value and column besides the one for all; 0: never.
     size_t each_class_from = 0;
   };
 
@@ -36,44 +36,45 @@ struct Metric {
   std::string name;
   std::vector<Use> uses = {};
   bool larger_is_better = true;
-  int digits = 4;              ///< after the point, where people read it; files have all digits
-  std::string undefined = "";  ///< why there may be no value, as "this part lacks …"; "" where there always is one
+  int digits = 4;              ///< after the point, for people; files have all digits
+  std::string undefined = "";  ///< why there may be no value, such as "this part lacks …"; "" if there always is one
 
-  /// Its values over a whole part, which has a sample. each_class: those of the single classes are asked for, else
+  /// Its values over a whole part, which is not empty. each_class: those of the single classes are wanted, else
   /// MetricValues::classes stays empty. groups: of the samples, with which each value gets its confidence; null, as in
-  /// training, where nobody asks how sure it is.
+  /// training, if no confidence is wanted.
   MetricValues (*of_part)(const Predictions&, bool each_class, const Groups* groups) = nullptr;
   /// Its value over the training part, which is never predicted as a whole; null: training has no column of it.
   double (*of_training)(const TrainingCounts&) = nullptr;
   /// Segmentation: its value for one sample, all classes together; null: predictions_<split>.csv has no column of it.
   double (*of_sample)(const PixelCounts&) = nullptr;
 
-  /// How it is used for this task; null where it is not.
+  /// How it is used for this task; null if it is not.
   const Use* use(Task task) const;
-  /// Whether single classes have values of their own. Of an unknown number of classes: whether they may have.
+  /// Whether single classes have their own values. For an unknown number of classes: whether they may have.
   bool has_classes(Task task, std::optional<size_t> classes) const;
 };
 
 using Metrics = RowList<Metric>;
 
-/// All of them. Of those that a task uses the order is that of its columns, and the first one decides by default which
-/// weights are best.
+/// All of them. For a task their order is that of its columns, and the first one decides by default which weights are
+/// best.
 const Metrics& all_metrics();
 
-/// The loss is watched like a metric, in both parts and for every task. Its two columns stand among the fixed ones of
+/// The loss is watched like a metric, in both parts and for every task. Its two columns are among the fixed ones of
 /// epochs.csv (runlog/run_log.hpp), so it is not one of all_metrics().
 const Metric& loss_metric();
 
 /// Names of a task's values: first those of all classes together, then those of single classes.
 struct MetricNames {
   std::vector<std::string> of_all_classes;  ///< auroc
-  std::vector<std::string> class_stems;     ///< auroc_, of each metric whose classes have values; a class comes behind
+  std::vector<std::string> class_stems;     ///< auroc_, of each metric whose classes have values; the class follows
 
   /// All of them: auroc, auroc_Mass, auroc_Hernia.
   std::vector<std::string> with(const std::vector<std::string>& classes) const;
 };
 
-/// In eval's table and JSON. classes: their number; nothing: not known yet, so that all stems that may be are there.
+/// In eval's table and JSON. classes: their number; nothing: not known yet, so all stems that are possible are
+/// included.
 MetricNames metric_names(Task task, std::optional<size_t> classes, const Metrics& metrics = all_metrics());
 
 /// In epochs.csv: train_accuracy, valid_accuracy, valid_auroc; valid_auroc_.
@@ -85,7 +86,7 @@ MetricNames metric_monitors(Task task, std::optional<size_t> classes, const Metr
 /// The monitor that decides which weights are best where the configuration names none: valid.auroc.
 std::string default_monitor(Task task, const Metrics& metrics = all_metrics());
 
-/// Which way is up for a monitor of metric_monitors(), that of a class included; true for what is none of them.
+/// Whether larger is better for a monitor of metric_monitors(), classes included; true for anything else.
 bool larger_is_better(const std::string& monitor, const Metrics& metrics = all_metrics());
 
 }  // namespace dtrain

@@ -71,7 +71,7 @@ class Linear : public Module {
   at::Tensor weight, bias;
 };
 
-/// In training mode sets each feature to 0 with probability p and divides the others by 1 - p; the identity else.
+/// In training mode sets each feature to 0 with probability p and divides the others by 1 - p; otherwise the identity.
 /// The mask is a pure function of the key and the place in the batch [n, features], drawn on the host, so that it is
 /// the same on every device, process and thread count. Throws InternalError in training mode without a key, unless
 /// p = 0.

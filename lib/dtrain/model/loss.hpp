@@ -9,14 +9,14 @@
 
 namespace dtrain {
 
-/// How often labels are what, over a set.
+/// How often each label value occurs in a set.
 struct LabelCounts {
   std::vector<double> positive;  ///< per output: its label is 1; multiclass: samples of that class
   std::vector<double> negative;  ///< per output: its label is 0
-  double samples = 0;            ///< with those whose label is unknown; segmentation: pixels
+  double samples = 0;            ///< including those whose label is unknown; segmentation: pixels
 };
 
-/// What the formulas of a loss (LossKind) know besides logits and labels.
+/// What the formulas of a loss (LossKind) need besides logits and labels.
 struct LossTerms {
   Task task = Task::multilabel;
   double label_smoothing = 0;
@@ -26,25 +26,25 @@ struct LossTerms {
 /// The loss of each sample, so that any grouping of samples into batches, ranks and steps sums to the same thing.
 /// Shapes follow from the task: multilabel: logits [n, K], targets float [n, K] of 0, 1 or NaN (unknown); multiclass:
 /// logits [n, K], targets int64 [n]; segmentation: logits [n, K, H, W], targets float [n, K, H, W] of 0 and 1. The
-/// formula is that of the loss in use, whose file has it.
+/// formula is in the file of the loss in use.
 class Loss {
  public:
-  /// `task` is not from_format. `pos_weight` has one factor per output or is empty. Logits will lie on `device`.
+  /// `task` is not from_format. `pos_weight` has one factor per output or is empty. Logits will be on `device`.
   /// Throws ConfigError for a loss, or an option of one, that does not fit the task. loss.l2_kernels is the trainer's.
   Loss(const LossOptions& options, Task task, const std::vector<double>& pos_weight, c10::Device device = c10::kCPU);
 
   /// [n], in the dtype of `logits`; differentiable. The mean over a batch is what PyTorch's loss gives with its default
-  /// reduction. Throws ConfigError when pos_weight has not one factor per output.
+  /// reduction. Throws ConfigError unless pos_weight has one factor per output.
   at::Tensor per_sample(const at::Tensor& logits, const at::Tensor& targets) const;
 
-  /// Probabilities in the shape of `logits`: each for itself, or of one class of several over dimension 1.
+  /// Probabilities in the shape of `logits`: independent ones, or for one class of several over dimension 1.
   at::Tensor probabilities(const at::Tensor& logits) const;
 
-  /// Mean loss over a set with the labels of `judged` where every sample gets one answer: the frequencies of the
-  /// classes in `known`, as this loss weighs them (pos_weight, label_smoothing). The least that any one answer has
-  /// where both are one set: the entropy of its labels. A network that has learnt something of the pictures is below
-  /// it. A class that `known` has never, or always, counts as half a sample; one of which it knows nothing as 1/2. 0
-  /// for an empty set.
+  /// Mean loss over a set with the labels of `judged` if every sample gets the same prediction: the class frequencies
+  /// in `known`, as this loss weights them (pos_weight, label_smoothing). If both are the same set, this is the lowest
+  /// loss of any constant prediction: the entropy of its labels. A network that has learnt something from the pictures
+  /// is below it. A class that `known` never or always has counts as half a sample; one without any known label as 1/2.
+  /// 0 for an empty set.
   double of_frequencies(const LabelCounts& known, const LabelCounts& judged) const;
 
  private:
@@ -52,10 +52,10 @@ class Loss {
   LossTerms terms_;
 };
 
-/// part ÷ (part + others) of a set of so many samples, kept half a sample away from 0 and 1; 1/2 where both are 0.
+/// part ÷ (part + others) of a set of so many samples, kept half a sample away from 0 and 1; 1/2 if both are 0.
 double cautious_share(double part, double others, double samples);
 
-/// negatives ÷ positives per label over `targets` [n, K] with NaN for unknown, as `pos_weight: balanced` wants it;
+/// negatives ÷ positives per label over `targets` [n, K] with NaN for unknown, for `pos_weight: balanced`;
 /// 1 for a label without positives.
 std::vector<double> balanced_pos_weight(const std::vector<std::vector<float>>& targets, int64_t outputs);
 

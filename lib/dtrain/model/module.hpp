@@ -15,9 +15,8 @@ struct NamedTensor {
 /// A part of a network: its own parameters and buffers, and the parts inside it, each under a name. Names of the whole
 /// tree are joined by dots, and everything is listed in the order of registration, a part's own tensors before those
 /// of its children: the names and the order of a Python module's state_dict.
-///
-/// It stands in for torch::nn::Module, of which the networks use no more than this and whose header costs four times
-/// what all other headers of a network's file cost to compile.
+/// It replaces torch::nn::Module, of which the networks need no more than this and whose header takes four times as
+/// long to compile as all other headers of a network's file.
 class Module {
  public:
   Module() = default;
@@ -34,7 +33,7 @@ class Module {
   /// Of this module and all below.
   std::vector<NamedTensor> named_parameters() const;
   std::vector<NamedTensor> named_buffers() const;
-  /// This module's alone.
+  /// This module's only.
   const std::vector<NamedTensor>& own_parameters() const { return parameters_; }
 
   /// Training mode, in which a module starts, or evaluation mode, for this module and all below.

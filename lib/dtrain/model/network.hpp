@@ -12,22 +12,22 @@
 
 namespace dtrain {
 
-/// What the data ask of a network.
+/// What the data require of a network.
 struct NetworkShape {
   int64_t channels = 3;  ///< of the input picture
   int64_t height = 224;
   int64_t width = 224;
-  int64_t outputs = 1;  ///< logits per picture, or per pixel where the network answers for each
+  int64_t outputs = 1;  ///< logits per picture, or per pixel if the network predicts per pixel
 };
 
 /// One of the networks (network_kind.hpp). Parameters and buffers have torchvision's names (docs/architecture.md lists
 /// the sources).
 ///
 /// forward(): float32 (or float64 after to(kDouble)) pictures [n, C, H, W] in any memory format → logits [n, outputs],
-/// [n, outputs, H, W] of one that answers for each pixel; 16-bit logits inside an AutocastScope that asks for them. The
+/// [n, outputs, H, W] if it predicts per pixel; 16-bit logits inside an AutocastScope that asks for them. The
 /// format is kept, not chosen: callers lay pictures out as memory_format_for() says. Training and evaluation mode as in
-/// Module::train() and eval(). In training mode BatchNorm takes the statistics of the batch: a norm that sees
-/// one value per channel gives NaN, so that such a batch must not be made.
+/// Module::train() and eval(). In training mode BatchNorm uses the statistics of the batch: a norm that sees one value
+/// per channel gives NaN, so callers must not pass such a batch.
 ///
 /// Layers read the registered tensors at every pass: parameters, gradients and buffers may be rebound by set_data().
 class Network : public Module {
@@ -45,24 +45,24 @@ class Network : public Module {
     std::string kind;             ///< conv, conv_transpose, norm, pool, concat, dropout, linear
     std::vector<int64_t> output;  ///< shape without the batch dimension
     int64_t parameters = 0;
-    int64_t flop = 0;  ///< of one forward pass: multiply-adds of conv and linear, each counted as 2; 0 else
+    int64_t flop = 0;  ///< of one forward pass: multiply-adds of conv and linear, each counted as 2; otherwise 0
   };
   virtual std::vector<Layer> layers(const NetworkShape& shape) const = 0;
 
   /// The operators of that pass, what works in place included. Computes nothing.
   virtual PassTape tape(const NetworkShape& shape) const = 0;
 
-  /// Names of the parameters of the last layer, whose shape follows from `outputs`: the only ones that a weights file
-  /// may disagree on.
+  /// Names of the parameters of the last layer, whose shape follows from `outputs`: the only ones in which a weights
+  /// file may differ.
   virtual std::vector<std::string> head() const = 0;
 
-  /// What a tensor is called here that a file calls `name`: another name where older files have one.
+  /// The name here of the tensor that a file calls `name`; they differ for names in older files.
   virtual std::string current_name(const std::string& name) const { return name; }
 };
 
 /// Builds the network options.kind with its initial weights, drawn as its row says (torchvision's or PyTorch's
 /// distributions), but from KeyedRandom(seed, initial_weights, hash64(parameter name)): the same on every machine and
-/// rank. On the CPU, in training mode; `shape.outputs` counts, options.outputs and options.weights are not looked at.
+/// rank. On the CPU, in training mode; `shape.outputs` counts, options.outputs and options.weights are ignored.
 /// Throws ConfigError with wrong_size() for a picture that the network cannot work on.
 std::shared_ptr<Network> make_network(const ModelOptions& options, const NetworkShape& shape, uint64_t seed);
 

@@ -15,7 +15,7 @@ struct NetworkShape;
 
 /// How the kernels of convolutions start.
 enum class KernelStart {
-  normal_fan_in,   ///< normal, deviation √(2 ÷ fan in) (He et al. 2015), as torchvision's DenseNet
+  normal_fan_in,   ///< normal, deviation √(2 ÷ fan in) (He et al. 2015), as in torchvision's DenseNet
   normal_fan_out,  ///< normal, deviation √(2 ÷ fan out), as torchvision's ResNet
   uniform,         ///< uniform in ±1 ÷ √(fan in), PyTorch's default of a convolution
 };
@@ -25,22 +25,23 @@ struct InitialWeights {
   bool zero_dense_bias = false;  ///< else uniform in ±1 ÷ √(fan in), PyTorch's default
 };
 
-/// Whether a pixel's channels lie side by side in memory (NHWC) or each channel is a plane (NCHW).
+/// Whether a pixel's channels are adjacent in memory (NHWC) or each channel is a plane (NCHW).
 enum class PixelLayout { channels_last, channels_first };
 
-/// A network as the rest of the program knows it. Its file defines one beside its layers, networks.cpp lists them, and
-/// configuration, checks, documentation and memory format follow. Knows no LibTorch, so that all may read it.
+/// A network as the rest of the program sees it. Its file defines one beside its layers, networks.cpp lists them, and
+/// configuration, checks, documentation and memory format follow. Does not include LibTorch, so that everything may
+/// read it.
 struct NetworkKind {
   std::string name;  ///< as model.name has it
-  /// The network with uninitialised weights, for a shape that wrong_size() has nothing against.
+  /// The network with uninitialised weights, for a shape that wrong_size() accepts.
   std::shared_ptr<Network> (*make)(const ModelOptions& options, const NetworkShape& shape) = nullptr;
   InitialWeights start = {};           ///< how its first weights are drawn
   int64_t least_side = 1;              ///< of a picture, in pixels
   int64_t side_multiple = 1;           ///< height and width are multiples of this
-  bool per_pixel = false;              ///< logits for each pixel: what segmentation wants, and no other task
+  bool per_pixel = false;              ///< logits for each pixel: for segmentation, and no other task
   int64_t image_channels = 3;          ///< default of data.image.channels, 1 or 3
-  std::vector<std::string> keys = {};  ///< of model.*, beside those that every network has
-  /// The key that makes a pass in training draw random numbers, nullptr while none does. Absent: it never draws any.
+  std::vector<std::string> keys = {};  ///< of model.*, besides those that every network has
+  /// The key that makes a pass in training draw random numbers, nullptr if none does. Absent: it never draws any.
   const char* (*random_by)(const ModelOptions& options) = nullptr;
   /// Fixed, never found by a probe: the bits depend on them.
   PixelLayout on_cpu = PixelLayout::channels_last;
@@ -51,7 +52,7 @@ struct NetworkKind {
 
 /// All of them, in the order in which they are offered. The first is the default.
 const RowList<NetworkKind>& networks();
-/// Never null: throws InternalError where no network has that name.
+/// Never null: throws InternalError if no network has that name.
 inline const NetworkKind* network_kind(const std::string& name) { return row_named(networks(), name); }
 
 /// What is wrong with pictures of this size for the network, as a sentence that names `key`; "" when nothing is.
@@ -60,7 +61,7 @@ std::string wrong_size(const NetworkKind& kind, int64_t height, int64_t width, c
 /// The key of ModelOptions::kind that makes a pass in training draw random numbers; "" when it draws none.
 std::string random_key_of(const ModelOptions& options);
 
-/// Those that answer for each pixel, as a sentence names them: "the a and b".
+/// Those that predict per pixel, as a sentence names them: "the a and b".
 std::string per_pixel_networks();
 
 }  // namespace dtrain

@@ -10,8 +10,8 @@
 
 namespace dtrain {
 
-/// `precision:` of the configuration: the numbers in which the network computes. Weights, their gradients, the loss and
-/// all sums are float32 with each of them.
+/// `precision:` of the configuration: the number format in which the network computes. Weights, their gradients, the
+/// loss and all sums are float32 with each of them.
 enum class Precision {
   fp32,
   tf32,  ///< on a GPU operands of convolutions and matrix products are rounded to TF32; on a CPU the same as fp32
@@ -23,10 +23,10 @@ template <>
 inline constexpr auto kWordsOf<Precision> = std::to_array<Word<Precision>>(
     {{Precision::fp32, "fp32"}, {Precision::tf32, "tf32"}, {Precision::bf16, "bf16"}, {Precision::fp16, "fp16"}});
 
-/// `model:` of the configuration. Which network reads base_width and dropout stands in its row.
+/// `model:` of the configuration. A network's row says whether it reads base_width and dropout.
 struct ModelOptions {
   const NetworkKind* kind = networks().front();  ///< model.name; never null
-  /// Logits per picture, or per pixel where the network answers for each; default: the number of classes in the data.
+  /// Logits per picture, or per pixel if the network predicts per pixel; default: the number of classes in the data.
   std::optional<int64_t> outputs;
   std::string weights;     ///< safetensors file to start from; "" = random start
   int64_t base_width = 8;  ///< channels of the first block, at least 1

@@ -5,7 +5,7 @@
 
 namespace dtrain {
 
-/// What one forward pass reads and makes, operator by operator: enough to tell what it and its backward pass hold in
+/// What one forward pass reads and makes, operator by operator: enough to compute what it and its backward pass hold in
 /// memory (train/memory_plan.hpp). The template that computes a network writes it (sketch.hpp).
 struct PassTape {
   enum class Op {

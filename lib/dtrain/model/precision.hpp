@@ -7,11 +7,10 @@
 namespace dtrain {
 
 /// While it lives, the operators that the calling thread runs on tensors of `device` compute as `precision` asks: with
-/// bf16 and fp16 LibTorch's autocast takes convolutions and matrix products of float32 operands in that type and hands
-/// their results on in it; with fp32 and tf32 autocast is off. The end of the scope brings back what was before,
-/// exceptions included. Scopes nest. Leave it before backward, which takes each operator's type from its forward pass.
-///
-/// Weights are rounded anew by each pass, without autocast's cache: a pass uses each weight once, so that the cache
+/// bf16 and fp16 LibTorch's autocast takes convolutions and matrix products of float32 operands in that type and passes
+/// their results on in it; with fp32 and tf32 autocast is off. The end of the scope restores what was before, also on
+/// exceptions. Scopes nest. Leave it before backward, which takes each operator's type from its forward pass.
+/// Weights are rounded again in each pass, without autocast's cache: a pass uses each weight once, so that the cache
 /// would save nothing, and a cache that all threads share could outlive an update.
 class AutocastScope {
  public:

@@ -38,7 +38,7 @@ class LayerList {
   std::vector<Network::Layer> layers_;
 };
 
-/// Stands in for a tensor in a forward pass that computes shapes alone. A network's forward pass is written once, as a
+/// Stands in for a tensor in a forward pass that computes only shapes. A network's forward pass is written once, as a
 /// template over the kind of value that flows through it, so that what `dtrain check` prints cannot drift from what
 /// is trained. Every layer and function of layers.hpp takes both kinds.
 struct Sketch {
@@ -46,7 +46,7 @@ struct Sketch {
   LayerList* list = nullptr;   ///< outlives the pass
   size_t value = 0;            ///< its number on the list's tape
 
-  /// What `op` makes of this one alone.
+  /// What `op` makes of only this one.
   Sketch through(PassTape::Op op, const std::vector<int64_t>& to, int64_t weights = 0) const {
     return list->make(op, {*this}, to, weights);
   }

@@ -7,18 +7,18 @@ namespace dtrain {
 
 /// Fills parameters and buffers of `network` in place (bindings and memory layout stay) from a safetensors file under
 /// torchvision's names: scripts/convert_weights makes them, best.safetensors is one. A head with another number of
-/// outputs is left at its start; every other disagreement is an error, a first convolution for another number of
-/// channels too. Returns the one line to print, as in
+/// outputs keeps its initial weights; every other difference is an error, including a first convolution for another
+/// number of channels. Returns the one line to print, such as
 ///   weights imagenet.safetensors: 725 of 727 tensors loaded; left at random: classifier.weight, classifier.bias
 ///   (1000 → 14)
 /// Older files without `num_batches_tracked`, and the names of Network::current_name(), are understood.
-/// F64, F16 and BF16 are converted. Nothing is written before all of the file is known to fit.
-/// Throws MissingError, ConfigError for a folder or a checkpoint of a training, saying what to take instead, DataError
+/// F64, F16 and BF16 are converted. Nothing is written before the whole file is known to fit.
+/// Throws MissingError, ConfigError for a folder or a training checkpoint, saying what to use instead, DataError
 /// listing (capped) the tensors that are missing, unexpected or of another shape or type, with the network whose names
 /// they have or what else their names tell, or naming one that holds NaN or Inf.
 std::string load_weights(Network& network, const std::string& path);
 
-/// Of model.weights: throws ConfigError where `path` is a folder. Before the file is read as a whole.
+/// For model.weights: throws ConfigError if `path` is a folder. Called before the whole file is read.
 void require_weights_file(const std::string& path);
 
 }  // namespace dtrain

@@ -5,15 +5,14 @@ namespace dtrain {
 
 /// Dynamic loss scaling (Micikevicius et al. 2018) by the rule and with the constants of PyTorch's
 /// torch.amp.GradScaler. float16 ends at 6e-8 below and 65504 above: the loss is multiplied by `scale` before backward,
-/// so that small gradients are not lost, and the gradients are divided by it before the update. Where one of them is
-/// not finite the scale was too large: that update is skipped and the scale halved; after 2000 steps without such a one
-/// it doubles.
-///
-/// Plain values, part of a checkpoint. Equal on all ranks, because what it depends on is.
+/// so that small gradients are not lost, and the gradients are divided by it before the update. If one of them is not
+/// finite the scale was too large: that update is skipped and the scale halved; after 2000 steps without overflow it
+/// doubles.
+/// Plain values, part of a checkpoint. Equal on all ranks, because its inputs are.
 struct LossScale {
   static constexpr double kFirst = 65536;
   static constexpr int64_t kGrowAfter = 2000;  ///< steps
-  static constexpr double kLeast = 1;          ///< gradients that overflow even then are not mended by scaling
+  static constexpr double kLeast = 1;          ///< scaling cannot help gradients that overflow even then
   static constexpr double kMost = 0x1p32;      ///< keeps gradients that are all zero from driving it out of float32
 
   double scale = kFirst;   ///< a power of two, kLeast … kMost
@@ -21,7 +20,7 @@ struct LossScale {
 
   /// After a step whose gradients were finite.
   void good_step();
-  /// After one whose gradients were not. False: the scale is the least already, nothing changed.
+  /// After one whose gradients were not. False: the scale is already the least, nothing changed.
   bool overflow();
 };
 

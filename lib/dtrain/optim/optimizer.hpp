@@ -13,7 +13,7 @@ namespace dtrain {
 
 /// Updates the parameters: parameters, gradients and state are flat tensors of one layout, and an update is one pass
 /// over memory, in whatever ranges the gradients become known. Every update is PyTorch's formula for the optimizer of
-/// that name in float32, element by element, hence independent of ranks, devices' count, layout and ranges. Values at
+/// that name in float32, element by element, hence independent of ranks, devices' count, layout and ranges. Values in
 /// gaps stay zero.
 ///
 ///   optimizer.begin_update(rate);
@@ -27,23 +27,24 @@ class Optimizer {
   /// Begins an update: counts it and fixes its rate. Then update() for ranges that together cover the parameters once.
   void begin_update(double learning_rate);
   /// Updates the elements [range.begin, range.end) of the parameters and of the state. `gradients`: as the parameters;
-  /// only the range is read, each value multiplied by `gradient_scale` first. May be called by another thread than
+  /// only the range is read, each value multiplied by `gradient_scale` first. May be called on a different thread from
   /// begin_update(), one at a time, ordered by the caller. Runs no LibTorch operator: tensors' version counters stay.
   /// On a GPU the work is issued to the calling thread's stream.
   void update(Range range, const at::Tensor& gradients, float gradient_scale = 1);
 
   /// False when a gradient or an updated parameter of any update() since begin_update() is not finite; all elements are
-  /// updated all the same. Waits for the device.
+  /// updated in any case. Waits for the device.
   bool all_finite() const;
 
-  /// State beside the parameters, each flat and of their size, in the order of UpdatePlan::states. Names are PyTorch's.
+  /// State besides the parameters, each flat and of their size, in the order of UpdatePlan::states. Names are
+  /// PyTorch's.
   struct State {
     std::string name;
     at::Tensor values;
   };
   const std::vector<State>& state() const { return state_; }
 
-  /// Updates done, which corrections of a running mean's start count. Part of a checkpoint beside state().
+  /// Number of updates done, which bias corrections need. Part of a checkpoint beside state().
   int64_t updates() const { return updates_; }
   void set_updates(int64_t updates) { updates_ = updates; }
 

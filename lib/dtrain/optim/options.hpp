@@ -55,7 +55,7 @@ struct DecayOptions {
   Duration every{30, Duration::Unit::epochs};  ///< step
   std::vector<Duration> at;                    ///< multistep: ascending
   double final = 0;                            ///< cosine: share of the scaled rate reached at the end
-  int64_t patience = 1;                        ///< plateau: epochs without improvement that are borne
+  int64_t patience = 1;                        ///< plateau: epochs without improvement before the rate falls
   std::string monitor = "valid.loss";          ///< plateau
   bool monitor_is_max = false;                 ///< plateau: a larger value is better; follows from monitor
 };

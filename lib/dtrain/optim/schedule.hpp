@@ -17,7 +17,7 @@ struct ScheduleState {
 
 /// The learning rate of each update: warmup from the base to the scaled rate (Goyal et al., "Accurate, large minibatch
 /// SGD", 2017), then decay of the scaled rate. A pure function of the step and ScheduleState, so that ranks cannot
-/// disagree and a resumed run goes on exactly.
+/// disagree and a resumed run continues exactly.
 class Schedule {
  public:
   /// V = logical_ranks; steps_per_epoch counts full epochs of this run. Throws ConfigError: warmup in seconds, or
@@ -33,7 +33,7 @@ class Schedule {
   /// lr(e) = base · (1 + e·(k − 1)/W), k the factor of scaled_rate(), W the warmup in epochs.
   double rate(int64_t steps_done) const;
 
-  /// Closes an epoch: plateau looks at the monitored value (nothing: undefined, not counted). Epochs that end within
+  /// Closes an epoch: plateau checks the monitored value (nothing: undefined, not counted). Epochs that end within
   /// warmup do not count. Returns true when the rate was reduced.
   bool end_epoch(int64_t steps_done, std::optional<double> monitored);
 

@@ -18,15 +18,15 @@ inline constexpr auto kWordsOf<ProgressMode> = std::to_array<Word<ProgressMode>>
                                                                                   {ProgressMode::plain, "plain"},
                                                                                   {ProgressMode::none, "none"}});
 
-/// A piece of the line that people watch. Where a line is too long for its terminal, the pieces of least weight go
-/// first, of equal ones the last.
+/// A field of the progress line. If a line is too long for its terminal, the fields of least weight are dropped first,
+/// of equal ones the last.
 struct ProgressField {
   std::string text;
   int weight = 0;
 };
 using ProgressFields = std::vector<ProgressField>;
 
-/// Where training stands.
+/// How far training is.
 struct Progress {
   int64_t epoch = 0;  ///< the one that is running, from 1
   int64_t epochs = 0;
@@ -44,16 +44,16 @@ ProgressFields progress_fields(const Progress& progress);
 std::string plain_line(const ProgressFields& fields);
 
 /// A bar of 10 cells, 20 from 120 columns on, `share` (0…1) of them full, and as many fields as a terminal of `columns`
-/// has room for; its last column stays free, because some begin a new line once that is written. What is left of one
-/// field that is too long is cut.
+/// has room for; its last column stays free, because some terminals begin a new line once it is written. A single field
+/// that is too long is cut.
 std::string bar_line(double share, ProgressFields fields, int columns);
 
-/// A bar where stderr is a terminal and no launcher stands between; elsewhere one plain line every 10 s.
+/// A bar if stderr is a terminal and there is no launcher in between; elsewhere one plain line every 10 s.
 ///
-/// The bar is one line, as wide as the terminal is at that moment. The cursor waits at its beginning: where the window
-/// becomes narrower and the terminal breaks the line, everything that is left of it stands behind the cursor, and the
-/// next update clears that. Log, dtrain's last line and a second Ctrl-C remove the bar by themselves
-/// (base/terminal.hpp), and so does the end of this object; who prints on stdout meanwhile does not.
+/// The bar is one line, as wide as the terminal is at that moment. The cursor waits at its beginning: if the window
+/// becomes narrower and the terminal breaks the line, all of it is after the cursor, and the next update clears it.
+/// Log, dtrain's last line and a second Ctrl-C remove the bar by themselves (base/terminal.hpp), and so does this
+/// object's destructor; printing on stdout meanwhile does not.
 class ProgressLine {
  public:
   /// `launched`: started by mpirun or srun, which make every output look like a terminal or hide one.
@@ -63,7 +63,7 @@ class ProgressLine {
   ProgressLine& operator=(const ProgressLine&) = delete;
 
   void show(const Progress& progress);
-  /// Of any work: `done` of `total`; `fields` is asked where a line is due, and tells the two numbers itself.
+  /// Of any work: `done` of `total`; `fields` is called when a line is due, and includes the two numbers itself.
   void show(int64_t done, int64_t total, const std::function<ProgressFields()>& fields);
 
  private:

@@ -11,17 +11,16 @@ namespace dtrain {
 /// best.safetensors, predictions_<split>.csv, DONE), on rank 0.
 class RunFolder {
  public:
-  /// `path` is made plain: no slash at the end, no "." or ".." on the way, absolute where it would be nothing else than
-  /// those.
+  /// `path` is normalised: no slash at the end, no "." or ".." in it, absolute if it would consist only of these.
   explicit RunFolder(const std::string& path);
 
   const std::string& path() const { return path_; }
   std::string file(const std::string& name) const { return path_ + "/" + name; }
   std::string checkpoints() const { return file("checkpoints"); }
 
-  /// Refuses what a run must not write into: PermissionError for something that is no folder; ConfigError for a folder
-  /// that holds things but no run's mark (.lock or run.json), and, by name, for anything in the place of a run's own
-  /// files and folders that is not one: links above all, which would lead elsewhere. A folder that is not there is
+  /// Refuses what a run must not write into: PermissionError for something that is not a folder; ConfigError for a
+  /// folder that is not empty but has no run's mark (.lock or run.json), and, by name, for anything in the place of a
+  /// run's own files and folders that is not one, especially links, which would lead elsewhere. A missing folder is
   /// fine.
   void require_ours() const;
   bool is_folder() const;
@@ -29,17 +28,17 @@ class RunFolder {
   bool used() const;
   bool done() const;
 
-  /// Makes the folder and its parents. Throws PermissionError, IoError.
+  /// Creates the folder and its parents. Throws PermissionError, IoError.
   void make() const;
-  /// Proves with a test file that the folder can be written. `files`: that of the lock (RunLock::files). Throws
+  /// Checks with a test file that the folder is writable. `files`: that of the lock (RunLock::files). Throws
   /// PermissionError, IoError.
   void prove_writable(FileSystem& files) const;
   /// Moves a used folder to NAME.1 (or .2 …) and returns the new name.
   std::string move_aside() const;
-  /// The first of NAME.ENDING, NAME.ENDING.2 … that is not there.
+  /// The first of NAME.ENDING, NAME.ENDING.2 … that does not exist.
   std::string free_name(const std::string& ending) const;
 
-  /// The files of a finished run that are not there, by name: those that every run has, and best.safetensors if
+  /// The missing files of a finished run, by name: those that every run has, and best.safetensors if
   /// `has_best`.
   std::vector<std::string> missing_of_finished(bool has_best) const;
 
@@ -58,7 +57,7 @@ struct RunFacts {
   std::vector<std::map<std::string, double>> rank_times;  ///< where each rank's time went in the last epoch
   std::map<std::string, long long> counts;                ///< ranks, logical_ranks, steps, parameters …
 };
-/// Writes it whole or not at all. Throws as AtomicFile.
+/// Writes it completely or not at all. Throws as AtomicFile.
 void write_run_json(const std::string& path, const RunFacts& facts, FileSystem& files = real_file_system());
 
 /// One text of an earlier run.json, or `otherwise` when there is none.

@@ -8,37 +8,37 @@
 namespace dtrain {
 
 /// One job in a run folder: an advisory lock (flock) on RUN/.lock, held by rank 0 while its process lives. The kernel
-/// lets go of it when the process ends, however it ends. What the file says is for people, host, process and job, and
-/// marks the folder as a run's (is_mark).
+/// releases it when the process ends, however it ends. The file's text (host, process and job) is for people, and marks
+/// the folder as a run's (is_mark).
 ///
 /// The folder is held open with it: what is written through files() lands in the folder that was locked, or nowhere,
-/// whatever happens to its name. The file is nobody else's to read (0600): who can open it can lock it.
+/// whatever happens to its path. Nobody else may read the file (0600): whoever can open it can lock it.
 class RunLock {
  public:
-  /// What is done between two tries at a lock that another holds, told the seconds since the first one. False: no more.
+  /// Called between two attempts at a lock that another holds, with the seconds since the first one. False: give up.
   using Patience = std::function<bool(double waited_s)>;
-  /// Sleeps a little, up to 5 s in all: what the processes of an ended job may take to be gone.
+  /// Sleeps a little, up to 5 s in all: how long the processes of an ended job may take to disappear.
   static bool wait_a_little(double waited_s);
 
-  /// Takes the lock of the folder, which is there, for `holder`, one line for people: "process 4711 on node17". Waits
-  /// with `patience` for a holder that is about to end. Throws ConfigError naming the holder that stays, and like
-  /// throw_errno when the file cannot be made. On file systems without locks the lock is not held.
+  /// Takes the lock of the existing folder for `holder`, one line for people: "process 4711 on node17". Waits
+  /// with `patience` for a holder that is about to end. Throws ConfigError naming the holder if it stays, and like
+  /// throw_errno when the file cannot be created. On file systems without locks the lock is not held.
   RunLock(const std::string& folder, const std::string& holder, const Patience& patience = wait_a_little);
-  ~RunLock();  ///< says in the file that nobody holds it, and lets go
+  ~RunLock();  ///< writes into the file that nobody holds it, and releases it
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;
 
-  /// False where the file system has no locks: nothing keeps a second job out then.
+  /// False if the file system has no locks: then nothing keeps a second job out.
   bool held() const { return held_; }
-  /// Who held it before and ended without a word; "" = nobody.
+  /// Who held it before and ended without releasing it; "" = nobody.
   const std::string& left_by() const { return left_by_; }
 
   /// The folder that was locked. Lives as long as this object.
   HeldFolder& files() { return *folder_; }
-  /// True while the folder's name leads to this lock: false where the folder was removed, moved or replaced, or its
-  /// .lock was. May be called from any thread.
+  /// True while the folder's path leads to this lock: false if the folder or its .lock was removed, moved or replaced.
+  /// May be called from any thread.
   bool stands() const;
-  /// What became of the folder where it does not stand, one clause: "was removed", "was moved to …".
+  /// What happened to the folder if stands() is false, one clause: "was removed", "was moved to …".
   std::string what_happened() const;
 
   /// Whether what a .lock holds was written by this class, of this or an earlier version.

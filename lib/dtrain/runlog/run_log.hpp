@@ -25,15 +25,16 @@ struct EpochRow {
   Timing timing;             ///< over all starts of the epoch: means over the ranks; epoch_seconds: of rank 0
   double elapsed_s = 0;      ///< since the run's first start, without the time between starts
   double valid_seconds = 0;
-  double queue_fill = 0;                     ///< mean over ranks: share of prefetched batches that stood ready, 0…1
-  double read_mb_per_s = 0;                  ///< all ranks together, 1e6 bytes
-  double memory_peak_mb = 0;                 ///< largest of all ranks: resident memory
-  std::optional<double> gpu_util_percent;    ///< mean over ranks, training alone, as GpuMeter samples it; empty on CPUs
-  std::optional<double> gpu_memory_peak_mb;  ///< largest of all ranks so far: memory taken on the GPU; empty on CPUs
+  double queue_fill = 0;      ///< mean over ranks: share of prefetched batches that were ready, 0…1
+  double read_mb_per_s = 0;   ///< all ranks together, 1e6 bytes
+  double memory_peak_mb = 0;  ///< largest of all ranks: resident memory
+  std::optional<double>
+      gpu_util_percent;  ///< mean over ranks, only during training, as GpuMeter samples it; empty on CPUs
+  std::optional<double> gpu_memory_peak_mb;  ///< largest of all ranks so far: memory used on the GPU; empty on CPUs
   int64_t ranks = 1;
   int64_t logical_ranks = 1;
   int64_t skipped_steps = 0;     ///< of `steps`, those whose update was skipped
-  int64_t replaced_samples = 0;  ///< of `samples`, those that others took the places of
+  int64_t replaced_samples = 0;  ///< of `samples`, those that were replaced by others
   FigureList figures;            ///< train_accuracy, valid_auroc … in the order of the header
 
   double images_per_s() const {
@@ -42,20 +43,20 @@ struct EpochRow {
 };
 
 /// Value of a column of epochs.csv as `monitor` names it: "valid.loss" = valid_loss. Nothing when the value is
-/// undefined. Throws ConfigError naming the columns there are when the column does not exist.
+/// undefined. Throws ConfigError naming the existing columns when the column does not exist.
 std::optional<double> monitored(const EpochRow& row, const std::string& monitor);
 
 /// The columns of epochs.csv: the fixed ones, then `figures`, then compute_s, imbalance_s, update_s,
 /// skipped_steps, replaced_samples and gpu_memory_peak_mb.
 std::vector<std::string> epoch_columns(const std::vector<std::string>& figures);
 
-/// epochs.csv and metrics.jsonl of a run, on rank 0: appended, flushed, never rewritten while the run goes on. A line
-/// that finds no room on the disk waits in memory and is written before the next one: training goes on meanwhile.
+/// epochs.csv and metrics.jsonl of a run, on rank 0: appended, flushed, never rewritten during the run. A line for
+/// which the disk has no room waits in memory and is written before the next one: training continues meanwhile.
 class RunLog {
  public:
-  /// Opens or makes both files. Rows after `epochs_done` and events after `steps_done` are cut off, as is a torn last
-  /// line, so that a resumed run has each epoch and step once. Where epochs.csv lacks columns that this run writes, an
-  /// older program began it: it gets them, empty in its rows. Throws like throw_errno; ConfigError when it has other
+  /// Opens or creates both files. Rows after `epochs_done` and events after `steps_done` are cut off, as is a torn last
+  /// line, so that a resumed run has each epoch and step once. If epochs.csv lacks columns that this run writes, an
+  /// older program began it: they are added, empty in its rows. Throws like throw_errno; ConfigError when it has other
   /// columns, DataError when a row does not fit its header. `files`, by which both are opened, outlives this object.
   RunLog(const std::string& folder, const std::vector<std::string>& figures, int64_t epochs_done, int64_t steps_done,
          FileSystem& files = real_file_system());
@@ -69,18 +70,18 @@ class RunLog {
   void epoch(const EpochRow& row, int64_t step);
   /// start, resume, checkpoint, end, with more named texts.
   void event(const std::string& name, int64_t step, int64_t epoch, const std::map<std::string, std::string>& texts);
-  /// Writes what waits; what stood against it, one sentence, or "" when all is in the files.
+  /// Writes the waiting lines; returns why it failed, one sentence, or "" when everything is in the files.
   std::string flush();
-  /// What was written reaches the disk before it returns. May be called beside the other functions, from any thread.
-  /// Throws IoError.
+  /// Returns when what was written has reached the disk. May be called concurrently with the other functions, from any
+  /// thread. Throws IoError.
   void sync() const;
 
-  /// True while both files still stand where they were opened. From any thread.
+  /// True while both files are still where they were opened. From any thread.
   bool stands() const;
-  /// From now on lines wait in memory: the files are not this job's any more.
+  /// From now on lines wait in memory: the files no longer belong to this job.
   void keep_back() { kept_back_ = true; }
-  /// Writes both, with the lines that wait, into another folder: they can be had as long as they are open, even if they
-  /// were removed. Throws like throw_errno.
+  /// Writes both, with the waiting lines, into another folder: open files can be read even if they were removed. Throws
+  /// like throw_errno.
   void copy_to(const std::string& folder) const;
 
  private:

@@ -13,7 +13,7 @@
 
 namespace dtrain {
 
-/// What is evaluated, by whom. What it names outlives the call.
+/// What is evaluated, and by what. Everything it refers to outlives the call.
 struct Evaluation {
   Replica& replica;
   const Loss& loss;
@@ -24,22 +24,22 @@ struct Evaluation {
   Communicator& comm;
   Watchdog& watchdog;
   int64_t step = 0;  ///< whose weights these are, for the watchdog and for errors
-  /// Asked before each batch, on every rank for itself.
+  /// Asked before each batch, on every rank separately.
   std::function<bool()> stop = [] { return false; };
 };
 
 /// Runs the network in evaluation mode, in the replica's precision, over the samples, each exactly once over all ranks.
 /// A collective: all ranks call it together, and each gets the whole set's predictions, in the order of `samples`. The
 /// set is cut into batches of `batch` whatever the number of ranks, because a convolution's bits may depend on the
-/// batch: batch j goes to rank j mod n. Nothing comes back, on all ranks, when `stop` was true on one.
+/// batch: batch j goes to rank j mod n. Returns nothing, on all ranks, when `stop` was true on one.
 ///
 /// Throws DivergedError, on all ranks, when the loss is not finite.
 std::optional<Predictions> evaluate(const Evaluation& evaluation);
 
-/// The labels of the set that was judged. pixels: of a picture, for segmentation.
+/// The labels of the evaluated set. pixels: per picture, for segmentation.
 LabelCounts label_counts(const Predictions& predictions, int64_t pixels);
 
-/// Segmentation: true where no pixel of the whole set was called any class, though masks hold some.
+/// Segmentation: true if no pixel of the whole set was predicted as any class, although masks have some.
 bool nothing_predicted(const Predictions& predictions);
 
 }  // namespace dtrain

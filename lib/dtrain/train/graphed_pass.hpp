@@ -11,15 +11,14 @@ namespace dtrain {
 
 /// Forward and backward of one micro-batch, as a recorded graph of the device's work. The launches of a small batch
 /// cost the host more time than the device needs for them; the graph is one launch.
-///
-/// A graph that misses something goes wrong in silence: a value that was drawn on the host stands in it for ever,
-/// memory is read that something else uses by now. So it is proved before it is used: the first pass runs as always and
-/// is then recorded, the second one runs both ways, on another batch than the recorded one, and must give the same
-/// bits. From the third on the graph alone runs; but the first time that another graph has run in between, in the
-/// memory that all graphs have in common, it is proved once more.
+/// A graph that misses something goes wrong silently: a value drawn on the host stays in it forever, memory is read
+/// that is now used for something else. So it is proved before it is used: the first pass runs as always and is then
+/// recorded, the second one runs both ways, on a different batch from the recorded one, and must give the same bits.
+/// From the third on only the graph runs; but the first time that another graph has run in between, in the memory that
+/// all graphs share, it is proved once more.
 class GraphedPass {
  public:
-  /// Valid until any graph of the process runs next, this one or another: read it or copy it before.
+  /// Valid until any graph of the process runs next, this one or another: read or copy it before then.
   struct Result {
     at::Tensor logits;  ///< both detached: a kept autograd graph would tie later passes to the recording's stream
     at::Tensor losses;  ///< [n]
@@ -27,9 +26,9 @@ class GraphedPass {
   using Work = std::function<Result(const at::Tensor& images, const at::Tensor& targets)>;
 
   /// `work`: what is recorded; see DeviceGraph::record for what it may not do. `changed`: all tensors whose values it
-  /// changes in place (gradients, BatchNorm's statistics); their memory stays where it is.
+  /// changes in place (gradients, BatchNorm's statistics); their memory must not move.
   GraphedPass(std::unique_ptr<DeviceGraph> graph, Work work, std::vector<at::Tensor> changed);
-  GraphedPass(const GraphedPass&) = delete;  // the recording knows where it lies
+  GraphedPass(const GraphedPass&) = delete;  // the recording holds its address
   GraphedPass& operator=(const GraphedPass&) = delete;
 
   /// True for a batch of the shapes of the first one: others cannot run here.

@@ -5,18 +5,17 @@
 
 namespace dtrain {
 
-/// Where the C library puts pieces of memory that are asked for and given back, one after another: in the smallest gap
-/// that is wider (an aligned piece does not fit a gap of its own size), else at the end. Nothing goes back to the
-/// kernel (main() sees to that), so what a process takes is how far the end has ever been. That is glibc's
-/// posix_memalign for large pieces, without mmap (D. Lea, "A memory allocator", 2000), to within its headers.
+/// Where the C library puts blocks of memory as they are allocated and freed, one after another: in the smallest gap
+/// that is wider (an aligned block does not fit a gap of its own size), else at the end. Nothing goes back to the
+/// kernel (main() ensures that), so a process uses as much as the end has ever reached. That is glibc's posix_memalign
+/// for large blocks, without mmap (D. Lea, "A memory allocator", 2000), except for the bytes of its block headers.
 ///
-/// Gaps that touch become one. Small objects, which settle between the pieces, can keep them apart as long as they
-/// live: with `pinned` gaps become one at join() alone. The truth lies between the two.
-///
-/// Computes with addresses; no memory is taken.
+/// Gaps that touch become one. Small objects, which settle between the blocks, can keep them apart as long as they
+/// live: with `pinned` gaps merge only at join(). The truth lies between the two.
+/// Computes with addresses; no memory is allocated.
 class HeapModel {
  public:
-  /// A piece, given back when its last holder is gone. The model outlives it.
+  /// A block, freed when its last holder is gone. The model outlives it.
   class Piece {
    public:
     Piece(HeapModel& heap, int64_t bytes);
@@ -39,10 +38,10 @@ class HeapModel {
   /// The small objects are gone.
   void join();
 
-  /// Bytes that pieces hold now, and the most that they held at one time.
+  /// Bytes in blocks now, and the most at any time.
   int64_t held() const { return held_; }
   int64_t most_held() const { return most_held_; }
-  /// How far the end has been: most_held() and the gaps.
+  /// How far the end has reached: most_held() and the gaps.
   int64_t reach() const { return reach_; }
 
  private:

@@ -16,8 +16,8 @@ struct MixOptions {
   bool on() const { return mixup > 0 || cutmix > 0; }
 };
 
-/// How one batch is mixed: each sample with the one before it, the first with the last. One draw for all of a batch;
-/// the order of samples is random already, so that neighbours are random partners.
+/// How one batch is mixed: each sample with the one before it, the first with the last. One draw for the whole batch;
+/// the order of samples is random already, so neighbours are random partners.
 struct MixDraw {
   double share = 1;  ///< λ: of a picture itself; 1 - λ is its partner's
   bool cut = false;  ///< cutmix: a rectangle is the partner's; else every pixel is a weighted mean
@@ -33,12 +33,12 @@ MixDraw draw_mix(const MixOptions& options, uint64_t seed, int64_t pass, int64_t
 struct MixedBatch {
   at::Tensor images;   ///< [n, C, H, W]
   at::Tensor targets;  ///< [2n, …]: the samples' own, then their partners'
-  double share = 1;    ///< of the first ones in the loss; of cutmix the area that is really left
+  double share = 1;    ///< of the first ones in the loss; for cutmix the area that is actually left
 };
 
 /// mixup (Zhang et al. 2018): λ·image + (1 − λ)·partner. cutmix (Yun et al. 2019): a rectangle with sides √(1 − λ) of
-/// the picture's, cut at the edges, is the partner's. Of segmentation (`masks`: targets [n, K, H, W]) cutmix puts the
-/// partner's mask in along with the picture: `share` is then 1. A batch of one is not changed. The arguments stay as
+/// the picture's, cut at the edges, is the partner's. For segmentation (`masks`: targets [n, K, H, W]) cutmix pastes
+/// the partner's mask along with the picture: `share` is then 1. A batch of one is not changed. The arguments stay as
 /// they are.
 MixedBatch mix_batch(const MixDraw& draw, const at::Tensor& images, const at::Tensor& targets, bool masks);
 

@@ -17,21 +17,21 @@
 namespace dtrain {
 
 /// This process's copy of everything that training changes: the network, the optimizer's state, the loss scale.
-/// Parameters lie in one flat tensor, floating-point buffers (BatchNorm's statistics) in another; the network's own
+/// Parameters are in one flat tensor, floating-point buffers (BatchNorm's statistics) in another; the network's own
 /// tensors are views of them. Between steps all replicas of a job are equal bit for bit.
 ///
 /// A further tensor that training changes has its place in each of these: broadcast_from(), reorder() where it lies as
 /// the parameters do, checkpoint_tensors(), and hash_weights() with weight_names().
 class Replica {
  public:
-  /// Takes the network over, puts it into `format` and on `device` (but for BatchNorm's counters). The flat layout
-  /// begins with the parameters in reverse order, the one in which backward usually reaches them.
+  /// Takes over the network, converts it to `format` and moves it to `device` (except BatchNorm's counters). The flat
+  /// layout begins with the parameters in reverse order, the one in which backward usually reaches them.
   Replica(std::shared_ptr<Network> network, at::MemoryFormat format, const OptimizerOptions& optimizer,
           const Device& device = {}, Precision precision = Precision::fp32);
 
   Network& network() { return *network_; }
-  /// The network's float32 logits for float32 `images`, computed in precision(). Everything that runs the network for
-  /// its logits does it here.
+  /// The network's float32 logits for float32 `images`, computed in precision(). Everything that needs the network's
+  /// logits gets them here.
   at::Tensor forward(const at::Tensor& images);
   Precision precision() const { return precision_; }
   /// In use with Precision::fp16.
@@ -40,19 +40,19 @@ class Replica {
   /// Leaf tensors that require gradients, in registration order.
   const std::vector<at::Tensor>& parameters() const { return parameters_.tensors; }
   const std::vector<std::string>& parameter_names() const { return parameters_.names; }
-  /// Of the flat parameters: parameter i lies at place place_of(i).
+  /// Of the flat parameters: parameter i is at place place_of(i).
   const FlatLayout& layout() const { return *parameters_.layout; }
   size_t place_of(size_t parameter) const { return parameters_.place_of[parameter]; }
   /// parameters() in the order of the layout.
   std::vector<at::Tensor> parameters_in_layout() const;
-  /// Moves parameters and optimizer state to another layout: place k becomes what place order[k] was. Changes no value.
+  /// Moves parameters and optimizer state to another layout: place k gets what was at place order[k]. Changes no value.
   void reorder(const std::vector<size_t>& order);
   const at::Tensor& flat_parameters() const { return parameters_.flat; }
   const at::Tensor& flat_buffers() const { return buffers_.flat; }
   at::MemoryFormat memory_format() const { return format_; }
   const Device& device() const { return device_; }
 
-  /// Number of training forward passes that BatchNorm has counted (num_batches_tracked): one a step, whatever V is.
+  /// Number of training forward passes that BatchNorm has counted (num_batches_tracked): one per step, whatever V is.
   int64_t steps_tracked() const;
   void set_steps_tracked(int64_t steps);
 
@@ -69,7 +69,7 @@ class Replica {
   std::string sha256() const;
 
   /// CRC32C of each tensor that all replicas must agree on, in a fixed order, its gap in the flat layout included;
-  /// names as in a checkpoint. hash_buffers(): what takes no time, BatchNorm's statistics and counters, the
+  /// names as in a checkpoint. hash_buffers(): what is cheap, BatchNorm's statistics and counters, the
   /// optimizer's count ("optimizer.updates") and the loss scale ("loss_scale"); hash_weights(): parameters and
   /// optimizer state.
   std::vector<uint32_t> hash_buffers() const;

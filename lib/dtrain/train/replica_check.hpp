@@ -12,8 +12,8 @@ namespace dtrain {
 /// spread a wrong one evenly, and counters, because they cost nothing; parameters and optimizer state every few steps.
 class ReplicaCheck {
  public:
-  /// every: steps between comparisons of parameters and optimizer state; 0: so many that they cost less than 0.5 % of
-  /// the time, as measured on rank 0.
+  /// every: steps between comparisons of parameters and optimizer state; 0: as often as costs less than 0.5 % of the
+  /// time, as measured on rank 0.
   ReplicaCheck(const Replica& replica, Communicator& comm, int64_t every);
 
   /// One number each for a rank's hashes; 0: not taken.
@@ -23,13 +23,13 @@ class ReplicaCheck {
   };
   /// Before the passes of a step.
   Hashes take();
-  /// All ranks, with every rank's hashes. Where they differ, all throw Error with kReplicasDiffer, naming the rank that
-  /// stands against the most others, and the tensor.
+  /// All ranks, with every rank's hashes. If they differ, all throw Error with kReplicasDiffer, naming the rank that
+  /// disagrees with most others, and the tensor.
   void compare(const std::vector<Hashes>& of_ranks, int64_t step);
   /// Takes and compares everything now.
   void compare_now(int64_t step);
-  /// After each step: its seconds, from which all ranks agree on the interval, anew each time it has passed, because
-  /// what a few steps cost on a busy machine says little.
+  /// After each step: its seconds, from which all ranks agree on the interval, again each time it has passed, because
+  /// the cost of a few steps on a busy machine says little.
   void step_took(double seconds);
 
   int64_t every() const { return every_; }                  ///< the interval now; 0: not yet agreed

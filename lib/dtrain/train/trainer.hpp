@@ -27,17 +27,17 @@
 
 namespace dtrain {
 
-/// What one update tells; equal on all ranks.
+/// The outcome of one update; equal on all ranks.
 struct StepReport {
   double loss = 0;  ///< mean over the step's samples
   double learning_rate = 0;
   bool skipped = false;              ///< the update was left out
-  std::string not_finite;            ///< on_nan: skip: what the update was left out for, else ""
+  std::string not_finite;            ///< on_nan: skip: why the update was left out, else ""
   std::optional<double> loss_scale;  ///< fp16: the step's; halved where a gradient overflowed and the step was skipped
   StopRequest request = StopRequest::none;  ///< the strongest that any rank's signals asked for
 };
 
-/// Training steps over the logical ranks that this process carries. Knows steps: no files, no YAML, no MPI.
+/// Training steps over the logical ranks of this process. Knows only steps: no files, no YAML, no MPI.
 ///
 ///   trainer.begin_epoch(state);
 ///   while (trainer.steps_left() > 0) trainer.step(state, pending_request);
@@ -60,7 +60,7 @@ class Trainer {
     uint64_t seed = 0;
     int64_t logical_ranks = 1;
     DistributedOptions distributed;
-    double l2_kernels = 0;  ///< λ of loss.l2_kernels: λ·Σw² over convolution kernels joins the loss; 0: off
+    double l2_kernels = 0;  ///< λ of loss.l2_kernels: λ·Σw² over convolution kernels is added to the loss; 0: off
     double clip_norm = 0;   ///< largest norm of all gradients together, beyond which they are scaled down; 0: off
     BatchOptions batch;
     Distribute distribute = Distribute::samples;
@@ -70,7 +70,7 @@ class Trainer {
     LoaderOptions loader = {};     ///< on_bad_sample, max_bad and pipeline
     double frequencies_loss = 0;   ///< Loss::of_frequencies of the training part; 0: not known
   };
-  static constexpr int64_t kMostNotFinite = 10;  ///< steps skipped one after another under skip_not_finite
+  static constexpr int64_t kMostNotFinite = 10;  ///< steps skipped in a row under skip_not_finite
 
   /// `gradient_comm`: carries the sums of gradients, between the ranks of parts.comm.
   Trainer(const Parts& parts, const Options& options, std::unique_ptr<Communicator> gradient_comm);
@@ -83,18 +83,17 @@ class Trainer {
   int64_t steps_done() const { return epoch_.at; }
 
   /// One update. Counts it in `state`. `request`: what this process's signals ask for; the answer is agreed. With fp16
-  /// or skip_not_finite an update may be skipped: then weights and optimizer stay, and all else goes on as after any
-  /// step; BatchNorm's statistics stay too where they are not finite.
-  /// Throws on all ranks: DivergedError when the loss, an updated weight or a summed gradient (fp16: at the least loss
-  /// scale; skip_not_finite: kMostNotFinite times in a row) is not finite, naming what was first, and when the loss has
-  /// run away (LossWatch); DataError when more
-  /// than loader.max_bad samples of the epoch were replaced; Error with kReplicasDiffer when replicas have drifted
-  /// apart.
+  /// or skip_not_finite an update may be skipped: then weights and optimizer stay, and everything else proceeds as
+  /// after any step; BatchNorm's statistics stay too if the new ones are not finite. Throws on all ranks: DivergedError
+  /// when the loss, an updated weight or a summed gradient (fp16: at the least loss scale; skip_not_finite:
+  /// kMostNotFinite times in a row) is not finite, naming the first such value, and when the loss has run away
+  /// (LossWatch); DataError when more than loader.max_bad samples of the epoch were replaced; Error with
+  /// kReplicasDiffer when replicas have drifted apart.
   StepReport step(TrainingState& state, StopRequest request);
 
   /// Closes the receipt: every sample of the plan was seen exactly once over all ranks, or another in its place, which
-  /// `replaced_samples` counts; else InternalError. The state then stands before the next epoch; what the epoch's row
-  /// needs is in `finished`.
+  /// `replaced_samples` counts; otherwise InternalError. The state is then the one before the next epoch; what the
+  /// epoch's row needs is in `finished`.
   struct Finished {
     double train_loss = 0;  ///< mean over the epoch's samples
     int64_t samples = 0;
@@ -137,17 +136,17 @@ class Trainer {
     at::Tensor mix_share;  // of this pass: its own targets' share of the loss
     double gradients = 1;  // of this step: what makes summed gradients those of the mean loss
   };
-  /// What all logical ranks' passes came to; equal on all ranks.
+  /// The combined result of all logical ranks' passes; equal on all ranks.
   struct Sums {
     double loss = 0;
     int64_t correct = 0;
     uint64_t coverage = 0;
     int64_t replaced = 0;
     StopRequest request = StopRequest::none;
-    std::string not_finite;  ///< whose loss, on which samples; "" where all are finite
+    std::string not_finite;  ///< whose loss, on which samples; "" if all are finite
   };
   bool scales_loss() const { return parts_.replica.precision() == Precision::fp16; }
-  /// Something needs the whole gradient before the first update, so that no bucket is updated on its own.
+  /// Something needs the whole gradient before the first update, so no bucket is updated on its own.
   bool updates_at_once() const { return options_.clip_norm > 0 || scales_loss() || options_.skip_not_finite; }
   at::Tensor losses_of(const at::Tensor& logits, const at::Tensor& targets) const;
   GraphedPass::Result forward_backward(const at::Tensor& images, const at::Tensor& targets);
@@ -183,7 +182,7 @@ class Trainer {
   bool order_known_ = false;
   std::map<const void*, GraphedPass> graphs_;  // one for each buffer that gradients go to, by its address
   at::Tensor buffers_before_;                  // BatchNorm's statistics before this step
-  int64_t not_finite_ = 0;                     // steps skipped for values that are not finite, one after another
+  int64_t not_finite_ = 0;                     // steps skipped in a row for values that are not finite
   LossFactors loss_factors_;
 };
 

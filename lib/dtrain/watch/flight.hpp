@@ -9,7 +9,7 @@
 
 namespace dtrain {
 
-/// What one rank writes down of itself and of what it knows when the job stalls or fails.
+/// What one rank records about itself and the others when the job stalls or fails.
 struct FlightRecord {
   struct Event {
     double ago_s = 0;  ///< before the record was made
@@ -43,7 +43,7 @@ struct FlightRecord {
 class FlightRecorder {
  public:
   void note(bool is_sum, Section section, int64_t step, int64_t sums);
-  /// Oldest first. One that is being noted meanwhile may be told wrongly.
+  /// Oldest first. One that is being written at that moment may be wrong.
   std::vector<FlightRecord::Event> recent() const;
 
  private:

@@ -28,7 +28,7 @@ inline constexpr auto kWordsOf<Section> = std::to_array<Word<Section>>({{Section
 /// How a rank ends, once it is about to.
 enum class Ending : int32_t { none, stalled, failed };
 
-/// What is known of one rank. Plain bytes: it travels between hosts of one kind as it lies in memory.
+/// What is known about one rank. Plain bytes: it is sent between hosts of one kind as it is in memory.
 struct RankState {
   Section section = Section::start;
   Ending ending = Ending::none;
@@ -37,7 +37,7 @@ struct RankState {
   uint64_t progress = 0;  ///< grows with every section, all-reduce and exchange of the training thread
   uint64_t beat = 0;      ///< grows while the process runs at all, whatever its training thread does
   int32_t waiting = 0;    ///< 1: the training thread waits for messages of other ranks
-  int32_t told = 0;       ///< 1: this rank has told why the job ends
+  int32_t told = 0;       ///< 1: this rank has reported why the job ends
   int32_t recorded = 0;   ///< 1: its flight record is written, or cannot be
   int32_t same_host = 0;  ///< 1: seen in memory, not by messages
 };
@@ -45,8 +45,8 @@ struct RankState {
 /// Where a rank is, for people: "all-reduce 4812 (step 601)", "start-up".
 std::string place_of(const RankState& state);
 
-/// One rank's state as it lies in memory, for other processes to read while this one writes: separate words, no lock.
-/// Reading needs nothing of the writer, which may be stopped or gone.
+/// One rank's state in memory, for other processes to read while this one writes: separate words, no lock.
+/// Reading does not depend on the writer, which may be stopped or gone.
 struct alignas(64) RankWords {
   std::atomic<uint64_t> token{0};
   std::atomic<uint64_t> progress{0};
@@ -62,8 +62,9 @@ struct alignas(64) RankWords {
   RankState read() const;
 };
 
-/// A page of memory with this rank's words that other processes of this host can map: an anonymous file, which ends
-/// with the last of them and needs no room in /dev/shm. Where the kernel gives none it is memory of this process alone.
+/// A page of memory with this rank's words that other processes of this host can map: an anonymous file, which goes
+/// away with the last of them and needs no room in /dev/shm. If the kernel gives none, it is private memory of this
+/// process.
 class RankPage {
  public:
   RankPage();
@@ -83,8 +84,8 @@ class RankPage {
 /// The states of all ranks as this one sees them: those of its host in memory, the others as last heard. Thread-safe.
 class RankTable {
  public:
-  /// `own` outlives the table. `offers`: RankPage::offer() of every rank, in order of rank. A page that cannot be
-  /// mapped (another host, no right) makes its rank one that is heard of by messages.
+  /// `own` outlives the table. `offers`: RankPage::offer() of every rank, in order of rank. If a page cannot be mapped
+  /// (another host, no permission), its rank is followed by messages.
   RankTable(int rank, const RankWords& own, const std::vector<std::string>& offers);
   ~RankTable();
   RankTable(const RankTable&) = delete;
@@ -98,8 +99,8 @@ class RankTable {
 
   std::vector<RankState> states() const;
 
-  /// The states of this host's ranks, to be sent to other hosts, and what is made of such a message. One that does
-  /// not fit is ignored.
+  /// The states of this host's ranks, to be sent to other hosts, and the reader of such a message. One that does not
+  /// fit is ignored.
   std::vector<std::byte> message() const;
   void heard(std::span<const std::byte> message);
 

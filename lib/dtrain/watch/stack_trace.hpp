@@ -10,9 +10,10 @@ namespace dtrain {
 /// before stack_of().
 void install_stack_signal();
 
-/// The calls in which a thread of this process is, innermost first: "file(function+offset) [address]"; what is no
-/// exported function has an address in its file, for addr2line. Waits at most `patience_s`; empty where the thread does
-/// not answer, as in a disk's uninterruptible wait. Slow calls of the thread are interrupted and taken up again.
+/// The calls in which a thread of this process is, innermost first: "file(function+offset) [address]"; other functions
+/// than exported ones have an address in their file, for addr2line. Waits at most `patience_s`; empty if the thread
+/// does not answer, for example in a disk's uninterruptible wait. Slow calls of the thread are interrupted and
+/// restarted.
 std::vector<std::string> stack_of(pthread_t thread, double patience_s);
 
 }  // namespace dtrain

@@ -16,10 +16,10 @@
 
 namespace dtrain {
 
-// How the loader makes one batch; who makes which sample when is loader.cpp's.
+// How the loader makes one batch; loader.cpp decides which thread makes which sample when.
 
-/// A batch in the making. Threads take its samples one by one and write into its memory; nobody else touches a place
-/// that is claimed. A slot lives as long as a thread works on it, even when start() has dropped it.
+/// A batch in the making. Threads take its samples one by one and write into its memory; nothing else touches a claimed
+/// place. A slot lives as long as a thread works on it, even when start() has dropped it.
 struct BatchSlot {
   Batch batch;
   int64_t number = 0;  // of the batch, since start()
@@ -34,7 +34,7 @@ struct BatchSlot {
   float* masks = nullptr;    // segmentation: the targets' memory
   std::byte* raw = nullptr;  // or the memory of raw pictures
   uint8_t* raw_masks = nullptr;
-  PixelKind needed;    // by the raw pictures made so far: where it is not held, the batch is made anew
+  PixelKind needed;    // by the raw pictures made so far: if the memory cannot hold it, the batch is made again
   size_t claimed = 0;  // of `places`, then of `foreign`
   size_t finished = 0;
   std::exception_ptr error;  // of the first sample, in batch order, that failed
@@ -57,7 +57,7 @@ struct BatchRecipe {
   int64_t plane;  // pixels of one channel of what the network sees
 };
 
-/// What making samples took, summed over them.
+/// What making samples cost, summed over them.
 struct SampleCost {
   int64_t bytes = 0;
   double read_s = 0;
@@ -66,12 +66,12 @@ struct SampleCost {
   std::optional<Replaced> replaced = std::nullopt;  // of one sample
 };
 
-/// Memory for a batch, whose samples are to be made. `kind`: of the pictures, where they stay raw.
+/// Memory for a batch, whose samples are to be made. `kind`: of the pictures, if they stay raw.
 std::shared_ptr<BatchSlot> make_slot(const BatchRecipe& recipe, const PixelKind& kind, BatchRequest request);
 
 /// Makes number `number` of what the slot is to have made: a sample of its own, read, decoded and transformed into its
-/// place, or a foreign one. Runs no LibTorch operator; several threads at once may make samples of one slot. Throws as
-/// read_sample_files(), decode_picture() and decode_mask().
+/// place, or a foreign one. Runs no LibTorch operator; several threads at once may make samples of one slot. Throws
+/// like read_sample_files(), decode_picture() and decode_mask().
 SampleCost make_sample(const BatchRecipe& recipe, const BatchSlot& slot, size_t number, Trace& trace);
 
 /// Gives place `place` of the targets the class or labels of sample `index`.

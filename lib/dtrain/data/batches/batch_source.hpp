@@ -10,7 +10,7 @@
 
 namespace dtrain {
 
-/// What a batch's images, and segmentation's targets, are to be made of on the device (DeviceBatches does it).
+/// What DeviceBatches turns into a batch's images, and segmentation's targets, on the device.
 struct RawPictures {
   PictureForm form;
   int64_t classes = 0;             ///< planes of a mask
@@ -24,17 +24,17 @@ struct RawPictures {
 /// A sample that cannot be decoded, and the one in its place.
 struct Replaced {
   int64_t sample = 0;      ///< the bad one's index in Dataset::samples
-  int64_t substitute = 0;  ///< the other's, of which picture, mask and label are
+  int64_t substitute = 0;  ///< the other's, which gives picture, mask and label
   std::string reason;      ///< the sentence of its DataError: file, record and offset
 };
 
 /// Samples that go through the network together.
 struct Batch {
-  at::Tensor images;             ///< float32 [n, C, H, W], normalised; strides channels-last where asked for
+  at::Tensor images;             ///< float32 [n, C, H, W], normalised; strides channels-last if asked for
   at::Tensor targets;            ///< multilabel float32 [n, K], NaN = unknown; multiclass int64 [n]; segmentation
                                  ///< float32 [n, K, H, W] of 0 and 1, contiguous; K = dataset.classes.size()
   std::vector<int64_t> samples;  ///< indices into Dataset::samples, as asked for
-  /// Instead of `images`, and of `targets` for segmentation, where the loader leaves pictures raw.
+  /// Instead of `images`, and of `targets` for segmentation, if the loader leaves pictures raw.
   std::optional<RawPictures> raw = std::nullopt;
   std::vector<Replaced> replaced = {};  ///< of `samples`, in their order
 };
@@ -44,7 +44,7 @@ struct BatchRequest {
   std::vector<int64_t> samples;
   std::optional<int64_t> augment_epoch;  ///< keys the augmentation; nothing: no augmentation
   bool may_replace = false;              ///< others take the places of samples that cannot be decoded
-  std::vector<int64_t> foreign = {};     ///< samples of other processes, to be read and decoded and thrown away
+  std::vector<int64_t> foreign = {};     ///< samples of other processes, to be read, decoded and discarded
 };
 
 /// Where training and evaluation get their batches: the loader, or the same batches again and again to measure a step
@@ -66,7 +66,7 @@ class BatchSource {
     double queue_fill = 0;   ///< batches ready each time next() was called ÷ prefetch (mean, 0…1)
     int64_t bytes_read = 0;  ///< from files
     double read_s = 0;       ///< reading them, summed over the threads
-    double decode_s = 0;     ///< all else of a sample: decoding, resizing, augmenting, normalising; summed likewise
+    double decode_s = 0;     ///< everything else: decoding, resizing, augmenting, normalising; summed likewise
   };
   virtual Figures figures() const = 0;
 };

@@ -13,9 +13,8 @@ namespace dtrain {
 /// Brings batches to a device, one step ahead: while the device works on one batch, the next is copied there on a
 /// stream of its own, as soon as it is made. Raw batches are flipped, turned and normalised there. On a CPU nothing is
 /// copied, and finished batches are handed through. `source` makes them, best in pinned memory (Loader).
-///
-/// `cache`, where there is one, is the source's: it gets the pictures that the source had to make, and gives the
-/// others. Source and cache outlive this.
+/// `cache`, if any, is the source's: it receives the pictures that the source had to make, and provides the others.
+/// Source and cache outlive this.
 class DeviceBatches final : public BatchSource {
  public:
   DeviceBatches(BatchSource& source, const Device& device, PictureCache* cache = nullptr);

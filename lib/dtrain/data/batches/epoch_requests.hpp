@@ -10,7 +10,7 @@ namespace dtrain {
 
 /// Which part of an epoch a process asks its loader for.
 struct EpochShare {
-  Range logical_ranks;       ///< that the process carries
+  Range logical_ranks;       ///< of the process
   int64_t first_step = 0;    ///< of the plan
   int64_t epoch = 0;         ///< keys the augmentation
   bool may_replace = false;  ///< BatchRequest::may_replace

@@ -9,7 +9,7 @@ namespace dtrain {
 
 /// data.loader.cache: device. The raw pictures and masks of the samples that this process has seen, in the memory of
 /// the device that computes, so that later epochs neither read nor decode them again. It keeps the tensors in which
-/// they came there: nothing is copied. Augmentation is fresh each time, as it comes after.
+/// they arrived: nothing is copied. Augmentation comes afterwards and so is fresh each time.
 ///
 /// One thread uses it: the one that calls Loader::start() and next(), and DeviceBatches.
 class PictureCache {
@@ -18,10 +18,10 @@ class PictureCache {
   explicit PictureCache(int64_t samples) : places_(static_cast<size_t>(samples)) {}
 
   bool holds(int64_t sample) const { return places_[static_cast<size_t>(sample)].block >= 0; }
-  /// Keeps the pictures of `raw`, which lie on the device; those at raw.places of `samples`. Throws as
-  /// MemoryDraw::take() where the device is the host.
+  /// Keeps the pictures of `raw`, which are on the device; those at raw.places of `samples`. Throws like
+  /// MemoryDraw::take() if the device is the host.
   void keep(const std::vector<int64_t>& samples, const RawPictures& raw);
-  /// A picture and a mask that are held; the walk is the caller's to set.
+  /// A picture and a mask from the cache; the caller sets the walk.
   RawPicture picture(int64_t sample) const;
   RawPicture mask(int64_t sample) const;
   /// Of all pictures and masks held, in 1e6 bytes.
@@ -48,7 +48,7 @@ class PictureCache {
 /// Row `row` of raw pictures [m, H, W, C] of this kind, or of masks [m, H, W].
 RawPicture raw_row(const at::Tensor& pixels, const PixelKind& kind, int64_t row);
 
-/// Bytes of one sample that is kept: its picture, and its mask where there are masks.
+/// Bytes of one cached sample: its picture, and its mask if there are masks.
 int64_t kept_bytes(const PixelKind& kind, const ImageOptions& size, bool masks);
 
 }  // namespace dtrain

@@ -14,11 +14,11 @@
 
 namespace dtrain {
 
-/// A picture that is kept, and its mask; it points into the memory of SharedPictures.
+/// A cached picture and its mask; it points into the memory of SharedPictures.
 struct KeptPicture {
   bool raw = false;    ///< of data.image.size, as raw_image() and raw_mask() give them, of `kind`; else as decoded
-  PixelKind kind;      ///< raw alone
-  ImageHeader header;  ///< as decoded alone
+  PixelKind kind;      ///< only if raw
+  ImageHeader header;  ///< only as decoded
   const std::byte* pixels = nullptr;
   const uint8_t* mask = nullptr;  ///< of as many pixels; null where there are no masks
 
@@ -28,29 +28,28 @@ struct KeptPicture {
 
 /// data.loader.cache: ram. Decoded pictures and masks in memory that the processes of a host share, put there by
 /// whichever decodes a sample first, so that none of them reads or decodes it again. A sample changes its process from
-/// epoch to epoch: shared, the set is held once, where each process of its own would come to hold all of it.
-///
-/// What is kept gives the same bits as the file: raw where augmentation is left to flips and quarter turns and that is
-/// smaller (bytes where nothing is resized, else floats of data.image.size), else as decoded, 8 or 16 bits of the
+/// epoch to epoch: shared memory holds the set once, whereas separate caches would each come to hold all of it.
+/// A cached picture gives the same bits as the file: raw if the only augmentation is flips and quarter turns and raw is
+/// smaller (bytes if nothing is resized, else floats of data.image.size), else as decoded, 8 or 16 bits in the
 /// picture's own size. Any number of threads and processes may use it at once; no lock is held, so that one that is
 /// killed stops nobody.
 class SharedPictures {
  public:
-  /// Memory for a data set of `samples` samples, whose pictures take up to `bytes`. The processes of a host make one
-  /// object so, the others by its address(). `may_be_raw`: augmentation flips and turns alone. Throws IoError.
+  /// Memory for a data set of `samples` samples, whose pictures take up to `bytes`. One process of a host creates the
+  /// object like this, the others by its address(). `may_be_raw`: augmentation only flips and turns. Throws IoError.
   SharedPictures(int64_t samples, int64_t bytes, const ImageOptions& image, bool may_be_raw);
   SharedPictures(const std::string& address, int64_t samples, const ImageOptions& image, bool may_be_raw);
   const std::string& address() const { return memory_.address(); }
 
   std::optional<KeptPicture> find(int64_t sample) const;
-  /// Keeps a decoded picture and its mask (empty: none) unless they are there, or the memory is full; false where they
-  /// are not there afterwards.
+  /// Keeps a decoded picture and its mask (empty: none) unless they are there already, or the memory is full; false if
+  /// they are not there afterwards.
   bool keep(int64_t sample, const Image& picture, const Image& mask);
 
   /// On this host, so far: samples and 1e6 bytes.
   int64_t kept() const;
   double megabytes() const;
-  /// A sample found no room: in what may be taken, or the process's memory budget.
+  /// A sample found no room: in the size limit, or in the process's memory budget.
   bool full() const;
 
   /// Bytes that a picture with this header takes, with its mask.

@@ -15,7 +15,7 @@
 
 namespace dtrain {
 
-/// A label file, the pictures beneath root, and which row tells of which picture.
+/// A label file, the pictures under root, and which row belongs to which picture.
 struct LabelFile {
   CsvTable table;
   std::vector<std::string> pictures;  ///< natural order
@@ -35,22 +35,21 @@ struct Problems {
 using Finder = int64_t (*)(const PathIndex& index, const std::string& name);
 
 int64_t find_base_name(const PathIndex& index, const std::string& name);
-/// As the path stands, or a base name.
+/// The path as written, or a base name.
 int64_t find_path(const PathIndex& index, const std::string& name);
-/// As the path stands, or without as many leading folders as it takes; never by a base name alone.
+/// The path as written, or without as many leading folders as necessary; never a base name alone.
 int64_t find_beneath_dropped_folders(const PathIndex& index, const std::string& name);
 
-/// The row of the label file at `path` that names, in `column`, each of `pictures`; `key`: of the configuration, where
-/// that tells the column's name, else "". Rows without a picture, where
-/// data.on_missing says skip, are told in the notes of `dataset`, their names kept in its left_out.
-///
-/// Throws MissingError for a file that is not there, for rows without a picture, or where skipping leaves none or a row
-/// names a file that is there but no picture by its name, a stack without its page, or folders parted by \;
-/// DataError for paths outside root, base names of several pictures and two rows for one picture; as CsvTable::read().
+/// The row of the label file at `path` that names, in `column`, each of `pictures`; `key`: the configuration key that
+/// gives the column's name, else "". With data.on_missing skip, rows without a picture are reported in the notes of
+/// `dataset` and their names kept in its left_out.
+/// Throws MissingError for a missing file, for rows without a picture, or if skipping leaves none or a row names a file
+/// that exists but is not named like a picture, a stack without a page, or folders separated by \; DataError for paths
+/// outside root, base names of several pictures and two rows for one picture; like CsvTable::read().
 LabelFile match_rows(const DataOptions& options, const std::string& path, std::vector<std::string> pictures,
                      const std::string& column, const std::string& key, Finder find, Dataset& dataset);
 
-/// All pictures beneath options.root, natural order.
+/// All pictures under options.root, natural order.
 std::vector<std::string> pictures_beneath(const DataOptions& options);
 
 /// A field without the spaces around it.
@@ -60,7 +59,7 @@ std::string text_at(const CsvTable& table, int64_t row, int64_t column);
 void add_pictures_with_rows(const LabelFile& file, Dataset& dataset,
                             const std::function<void(int64_t row, Sample&)>& fill);
 
-/// A note where of so many `pictures` beneath root some are no sample, as `tables` do not name them.
+/// A note if some of this many `pictures` under root are not samples because `tables` do not name them.
 void note_unnamed(size_t pictures, const std::string& tables, Dataset& dataset);
 
 /// A note on labels that are unknown, for the reason `why`.
@@ -73,7 +72,7 @@ float known_or_nan(const std::string& text, bool& good);
 class JoinedLabels {
  public:
   JoinedLabels(const std::vector<std::string>& classes, char separator);
-  /// 1 for each name in `field`, 0 else; names that are no class go to `unknown`.
+  /// 1 for each name in `field`, otherwise 0; names that are not classes go to `unknown`.
   std::vector<float> read(const std::string& field, std::vector<std::string>& unknown) const;
 
  private:

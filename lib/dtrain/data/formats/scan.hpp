@@ -8,41 +8,41 @@
 
 namespace dtrain {
 
-/// What lies beneath a data folder.
+/// What is under a data folder.
 struct FolderScan {
   /// Relative to the folder, '/' between folders, natural order; a TIFF file of several pages as FILE#1, FILE#2 …
   std::vector<std::string> pictures;
-  int64_t others = 0;                ///< files that are no pictures by their name
+  int64_t others = 0;                ///< files that are not pictures by their name
   std::vector<std::string> foreign;  ///< of these the pictures of formats that are not read (GIF, WebP, NIfTI …)
 };
 
-/// Throws DataError that counts `foreign` by their endings, unless each stands beside a picture of the same name that
-/// is read, its conversion: left out they would be lost silently.
+/// Throws DataError that counts `foreign` by their endings, unless each is beside a picture of the same name that is
+/// read, its conversion: otherwise they would be lost silently.
 void refuse_lost(const FolderScan& scan, const std::string& folder);
 
-/// Tells by its name that a file is wanted.
+/// Whether a file is wanted, by its name.
 using NameTest = bool (*)(const std::string& name);
 
-/// Walks `folder` to any depth, pictures (or what else is wanted) by name; hidden files and folders are left out. Of
-/// TIFF files the pages are counted (count_tiff_pages), no other file is opened. Links (`folder` itself may be one) are
-/// followed while they stay beneath `root`, or everywhere with `allow_links`. Throws DataError for a link that leads
-/// out of root or back into a folder that holds it, MissingError for a link to a picture that leads nowhere, else like
-/// throw_errno.
+/// Walks `folder` to any depth, pictures (or whatever is wanted) by name; hidden files and folders are left out. The
+/// pages of TIFF files are counted (count_tiff_pages); no other file is opened. Links (`folder` itself may be one) are
+/// followed while they stay under `root`, or everywhere with `allow_links`. Throws DataError for a link that leads out
+/// of root or back into a folder that contains it, MissingError for a link to a picture that leads nowhere, otherwise
+/// like throw_errno.
 FolderScan scan_folder(const std::string& root, const std::string& folder, bool allow_links,
                        NameTest wanted = has_image_extension);
 
-/// The same for a folder named relative to root (beneath_root()). One that the configuration names outside of root
+/// The same for a folder named relative to root (beneath_root()). A folder that the configuration names outside root
 /// ("../more") bounds its own links.
 FolderScan scan_beneath(const std::string& root, const std::string& relative, bool allow_links);
 
 /// Class names go into JSON, safetensors, tables and onto terminals. Throws DataError "WHAT 'NAME' is not UTF-8; DO",
-/// or that it holds characters that steer a terminal, shown as printable() does, unless `name` is printable UTF-8.
+/// or that it holds characters that control a terminal, shown as printable() does, unless `name` is printable UTF-8.
 void require_plain_name(const std::string& name, const std::string& what, const std::string& advice);
 
 /// Names of the folders in `folder`, hidden ones left out, natural order.
 std::vector<std::string> folders_in(const std::string& folder);
 
-/// Throws MissingError naming `data.root` if `root` is not there, DataError if it is no folder.
+/// Throws MissingError naming `data.root` if `root` does not exist, DataError if it is not a folder.
 void require_root(const std::string& root);
 
 }  // namespace dtrain

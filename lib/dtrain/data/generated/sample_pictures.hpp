@@ -13,7 +13,7 @@ namespace dtrain {
 /// numbers 0 … 13, each shown as its own mark: seven shapes, small and large.
 Image xray_picture(uint64_t seed, int64_t patient, int64_t visit, const std::vector<int64_t>& findings);
 
-/// A chip of 128 × 128 RGB pixels: a grid of pads, with a scratch or a blot where `defect`.
+/// A chip of 128 × 128 RGB pixels: a grid of pads, with a scratch or a blot if `defect`.
 Image chip_picture(uint64_t seed, int64_t number, bool defect);
 
 struct CellPicture {

@@ -14,15 +14,15 @@ struct SampleSetReport {
 /// (on machines with the same libjpeg, for chips).
 ///
 /// xray   format nih_cxr14: images/PATIENT_VISIT.png, 256 × 256 grey, and Data_Entry_2017_v2020.csv with the official
-///        header. Several pictures of each patient, who keeps a body; each of the 14 findings is a mark of its own in
-///        the lungs; three pictures of five have none. Default 256 pictures.
+///        header. Several pictures of each patient, all with the same body; each of the 14 findings is a different
+///        mark in the lungs; three pictures of five have none. Default 256 pictures.
 /// chips  format image_folder: good/ and defect/, 128 × 128 colour, JPEG and PNG; a scratch or a blot marks a defect.
 ///        Default 400.
 /// cells  format image_mask: images/ and masks/ (255 = cell), 128 × 160 grey PNG; bright round cells on uneven light.
 ///        Default 48.
 ///
-/// `count` 0: the default. The folder is made if it is not there.
-/// Throws UsageError for an unknown kind, a negative count or a folder that holds something, else like throw_errno.
+/// `count` 0: the default. The folder is created if necessary.
+/// Throws UsageError for an unknown kind, a negative count or a folder that is not empty, otherwise like throw_errno.
 SampleSetReport write_sample_set(const std::string& kind, const std::string& folder, int64_t count, uint64_t seed);
 
 }  // namespace dtrain

@@ -9,7 +9,7 @@ namespace dtrain {
 /// Samples of one full backward pass of a logical rank, the remainder of batch.global rounded up.
 int64_t largest_batch(const BatchOptions& batch, int64_t logical_ranks);
 
-/// Throws ConfigError when a training part of `samples` samples, or batch.global, has less than one for each logical
+/// Throws ConfigError when a training part of `samples` samples, or batch.global, has fewer than one for each logical
 /// rank.
 void require_enough_samples(int64_t samples, const BatchOptions& batch, int64_t logical_ranks);
 
@@ -38,9 +38,9 @@ class EpochPlan {
   int64_t count(int64_t step) const;
   /// Samples of logical rank v in `step`; 0: it takes no part.
   int64_t count(int64_t step, int64_t logical_rank) const;
-  /// The same count, cut into the batches that go through the network one after the other: batch.accumulate of them in
-  /// a full step, as many as their size asks for in a short one; sizes differ by one at most, and none is a single
-  /// sample unless a full one is.
+  /// The same count, cut into the batches that go through the network one after another: batch.accumulate of them in a
+  /// full step, as many as their size requires in a short one; sizes differ by at most one, and none is a single sample
+  /// unless a full one is.
   std::vector<int64_t> micro_batches(int64_t step, int64_t logical_rank) const;
   /// Places (0 … samples-1, into Split::train) that logical rank v takes in `step`, in order.
   std::vector<int64_t> places(int64_t step, int64_t logical_rank) const;

@@ -18,9 +18,9 @@ bool holds(const Parts& parts, int part);
 /// Every sample by its share or fold; split_dataset() says how. Throws ConfigError as described there.
 Parts all_by_share(const Dataset& dataset, const SplitOptions& options);
 
-/// The same for those of `parts` that train, or where none does, for those left out; all others stay where they are.
-/// Patients stay whole where samples tell them (tells_patient()) and there are enough for all parts, whatever `by`
-/// says but order: who names parts means that.
+/// The same for the training samples of `parts`, or if there are none, for those left out; all others stay where they
+/// are. Each patient stays in one part if samples identify patients (tells_patient()) and there are enough for all
+/// parts, whatever `by` says except order: naming parts implies it.
 Parts deal_rest(const Dataset& dataset, const SplitOptions& options, Parts parts);
 
 }  // namespace dtrain

@@ -11,7 +11,7 @@ namespace dtrain {
 /// be bad themselves, and one may come twice.
 class Substitutes {
  public:
-  /// Tries before it is given up: in a part of which half is bad none of them helps once in 2^kMost times.
+  /// Number of tries: in a part of which half is bad, all of them fail once in 2^kMost times.
   static constexpr int kMost = 64;
 
   /// `part`: indices of the training part, not empty; it outlives the object.

@@ -24,7 +24,7 @@ class ExchangeRecords {
 
   /// `number`: of the record in its part, from 0.
   std::vector<std::byte> make(const StoredSample& stored, const PackShard::Item& item, int64_t number) const;
-  /// What stands behind the last record of a file.
+  /// What follows the last record of a file.
   std::vector<std::byte> end() const;
 
  private:
@@ -32,7 +32,7 @@ class ExchangeRecords {
   std::vector<std::byte> members(const StoredSample& stored, const PackShard::Item& item, int64_t number) const;
   std::vector<std::byte> encoded(const Image& picture, const std::string& path) const;
   bool is_jpeg() const { return options_.codec == PackedCodec::jpeg; }
-  /// Empty where the data tell none.
+  /// Empty if the data have none.
   std::string group_of(const Sample& sample) const;
 
   const Dataset& dataset_;

@@ -29,7 +29,7 @@ inline constexpr auto kWordsOf<PackTurn> = std::to_array<Word<PackTurn>>({{PackT
                                                                           {PackTurn::rot180, "rot180"},
                                                                           {PackTurn::rot270, "rot270"}});
 
-/// Throws UsageError for a name that is no turn's.
+/// Throws UsageError for an unknown name.
 PackTurn turn_named(const std::string& name);
 
 struct PackedRecord;
@@ -43,7 +43,7 @@ struct PackOptions {
   int jpeg_quality = 95;                 ///< 1 … 100; of codec jpeg
 };
 
-/// One shard that is to be: which records, in order.
+/// One shard to be written: which records, in order.
 struct PackShard {
   struct Item {
     int64_t sample = 0;  ///< index into Dataset::samples
@@ -54,14 +54,14 @@ struct PackShard {
   std::vector<Item> items;
 };
 
-/// A data set on its way into shards: decoded, resized and stored once. Which bytes a shard gets depends on data,
-/// split and options alone, never on who writes it: processes and threads may share the shards as they like.
+/// A data set on its way into shards: decoded, resized and stored once. The bytes of a shard depend only on data, split
+/// and options, never on who writes it: processes and threads may divide the shards as they like.
 ///
 /// Stored is what data.image makes of a picture before range, augmentation and normalisation: `size`, `resize` and
-/// `channels` (colour is turned to grey where that is 1, a grey picture keeps its one channel). A picture that needs
-/// neither resizing nor grey is stored as it is, sample for sample; another one rounded to its own depth, 8 or 16 bits.
-/// Masks are resized to the nearest pixel and hold class numbers, 0 = background. A group that tells no patient
-/// (tells_patient()) is left out.
+/// `channels` (colour is converted to grey if that is 1; a grey picture keeps its one channel). A picture that needs
+/// neither resizing nor conversion to grey is stored value for value; others are rounded to their own depth, 8 or 16
+/// bits. Masks are resized to the nearest pixel and hold class numbers, 0 = background. A group that does not identify
+/// a patient (tells_patient()) is left out.
 ///
 /// `dataset` must outlive the object.
 class PackJob {
@@ -70,7 +70,7 @@ class PackJob {
   PackJob(const Dataset& dataset, const Split& split, const DataOptions& data, const PackOptions& options);
 
   /// Training shards first, then those for validation, for testing, and of the samples in no part; samples in the order
-  /// of the data set. Each has samples_per_shard records but the last of a part.
+  /// of the data set. Each has samples_per_shard records except the last of a part.
   const std::vector<PackShard>& shards() const { return shards_; }
   int64_t records() const { return records_; }
   /// Every sample tells its patient or group.
@@ -78,13 +78,13 @@ class PackJob {
   /// Without shards, not complete; what is not known here is left empty (source_format, config_sha256).
   const PackedManifest& manifest() const { return manifest_; }
 
-  /// What is there of shard `number` if an earlier start of this very job wrote it; nothing where there is no such file
-  /// or it is not whole. Of a packed shard header and index are looked at, of another file all records.
+  /// Shard `number`, if an earlier start of this same job wrote it; nothing if there is no such file or it is
+  /// incomplete. For a packed shard header and index are checked, for another file all records.
   std::optional<PackedManifest::Shard> find(size_t number, const std::string& folder) const;
 
-  /// Writes shard `number` into `folder`, which is there, on `threads` threads. `tick` is called now and then, on the
-  /// calling thread, with the records made so far; what it throws ends the shard before anything is written of it. All
-  /// of a shard is held in memory meanwhile. Throws DataError for a picture that cannot be read, and for what the
+  /// Writes shard `number` into the existing `folder`, on `threads` threads. `tick` is called now and then, on the
+  /// calling thread, with the number of records made so far; if it throws, the shard ends before anything is written. A
+  /// whole shard is held in memory meanwhile. Throws DataError for a picture that cannot be read, and for what the
   /// format cannot hold (16 bits in JPEG, or for other programs).
   PackedManifest::Shard write(size_t number, const std::string& folder, int threads,
                               const std::function<void(int64_t done)>& tick) const;

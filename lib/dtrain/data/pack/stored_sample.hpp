@@ -19,7 +19,7 @@ StoredSample stored_sample(const Dataset& dataset, const DataOptions& data, int6
 /// The sample mirrored or turned, its mask with it.
 StoredSample turned(const StoredSample& sample, PackTurn turn);
 
-/// The sample's name; a copy has its turn behind it: "a/b.png@rot90".
+/// The sample's name; for a copy with its turn appended: "a/b.png@rot90".
 std::string stored_path(const Sample& sample, PackTurn turn);
 
 }  // namespace dtrain

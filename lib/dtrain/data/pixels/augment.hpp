@@ -15,14 +15,14 @@ struct AugmentDraw {
   int quarter_turns = 0;  ///< counter-clockwise, 0…3
   float brightness = 1;
   float contrast = 1;
-  bool window = false;  ///< data.image.window lies at the place below, instead of in the middle
-  double window_y = 0;  ///< share of the places that there are, [0, 1)
+  bool window = false;  ///< data.image.window is at the position below, instead of in the middle
+  double window_y = 0;  ///< share of the possible positions, [0, 1)
   double window_x = 0;
 
   bool crop = false;       ///< the canvas shows a part of the picture, instead of what data.image.resize would
-  double crop_area = 1;    ///< share of the picture, (0, 1]; less where it does not fit at its shape
+  double crop_area = 1;    ///< share of the picture, (0, 1]; less if it does not fit in its shape
   double crop_aspect = 1;  ///< width ÷ height against the undistorted, of `resize: squash` against the squashed one
-  double crop_y = 0.5;     ///< its place, 0…1 of the room that it has
+  double crop_y = 0.5;     ///< its position, 0…1 of the available room
   double crop_x = 0.5;
   double rotate = 0;       ///< degrees about the middle of the canvas, counter-clockwise
   double scale = 1;        ///< enlargement, > 0
@@ -40,12 +40,12 @@ struct AugmentDraw {
   double cutout_y = 0.5;
   double cutout_x = 0.5;  ///< its centre, share of the canvas
 
-  /// Taking a window, flips and quarter turns are all that it does.
+  /// It does nothing but take a window, flip and turn by quarters.
   bool moves_alone() const;
 };
 
 /// Keyed by (seed, epoch, sample id): the same on whatever process, thread or order. Each kind draws its own numbers:
-/// switching one on leaves the others as they were.
+/// switching one on leaves the others unchanged.
 AugmentDraw draw_augmentation(const AugmentOptions& options, uint64_t seed, int64_t epoch, uint64_t sample_id);
 
 }  // namespace dtrain

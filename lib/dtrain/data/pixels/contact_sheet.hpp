@@ -36,8 +36,8 @@ Image contact_sheet(const std::vector<std::string>& heading, const std::vector<s
 /// The colour in which class 1, 2 … of a mask is drawn.
 Colour class_colour(int64_t number);
 
-/// Tints the pixels of an 8-bit RGB picture by their class, 0 = background, one number a pixel; borders of a class are
-/// drawn in its full colour.
+/// Tints the pixels of an 8-bit RGB picture by their class, 0 = background, one number per pixel; borders of a class
+/// are drawn in its full colour.
 void overlay_mask(Image& picture, std::span<const uint8_t> classes);
 
 }  // namespace dtrain

@@ -16,18 +16,18 @@ struct PixelField {
   int64_t channels = 1;
 };
 
-/// The draw's blur, brightness, contrast, gamma, noise and cutout, in this order, on pixels in [0, 1], which they stay
-/// in. Brightness and contrast are torchvision's adjust_brightness and adjust_contrast; what is cut out becomes `fill`,
-/// one value for each channel.
+/// The draw's blur, brightness, contrast, gamma, noise and cutout, in this order, on pixels in [0, 1]; they stay in
+/// this range. Brightness and contrast are torchvision's adjust_brightness and adjust_contrast; what is cut out becomes
+/// `fill`, one value for each channel.
 void apply_effects(const AugmentDraw& draw, const PixelField& picture, const std::array<float, 3>& fill);
 
 // Its parts.
 
-/// Gaussian blur with a standard deviation of `sigma` pixels, as far as 3·sigma; the edges' pixels are repeated beyond.
+/// Gaussian blur with a standard deviation of `sigma` pixels, up to 3·sigma; edge pixels are repeated beyond the edges.
 void blur_picture(const PixelField& picture, float sigma);
 /// pixel^gamma, within 1e-6 of std::pow.
 void adjust_gamma(std::span<float> pixels, float gamma);
-/// Adds Gaussian noise and clamps to [0, 1]; `key` tells which.
+/// Adds Gaussian noise keyed by `key` and clamps to [0, 1].
 void add_noise(std::span<float> pixels, float sigma, uint64_t key);
 
 }  // namespace dtrain

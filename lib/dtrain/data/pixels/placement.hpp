@@ -11,23 +11,22 @@
 namespace dtrain {
 
 // Where the pixels of the canvas (data.image.size) come from: resizing, random crop, scale, translation, rotation and
-// elastic bending are one map from the canvas to the picture, and pixels are sampled once. What lies outside of the
-// picture is black, of a mask background.
-//
-// Crop, scale and translation are the resize itself, to another place and size, antialiased and with all of the file's
-// resolution. Rotation and bending follow as a bilinear look at a picture that was resized to just the scale at which
-// it is seen.
+// elastic bending are one map from the canvas to the picture, and pixels are sampled once. What lies outside the
+// picture is black, for a mask background.
+// Crop, scale and translation are the resize itself, to another position and size, antialiased and with the file's full
+// resolution. Rotation and bending follow as bilinear sampling of a picture that was resized to the scale at which it
+// is shown.
 
 /// The fit of a picture of that size under the draw's crop, scale and translation, without rotation and bending;
-/// fit_picture() where it has none.
+/// fit_picture() if it has none.
 Fit placed_fit(int64_t height, int64_t width, const ImageOptions& options, const AugmentDraw& draw);
 
 /// Decoded picture → floats in [0, 1], HWC [options.height × options.width × the lesser of both numbers of channels]:
-/// colour is turned to grey where options.channels is 1. Bilinear.
+/// colour is converted to grey if options.channels is 1. Bilinear.
 std::vector<float> place_picture(const Image& picture, const ImageOptions& options, const AugmentDraw& draw);
 
 /// Mask of class numbers → one byte for each pixel of the canvas, in `out`: the class at its centre, by the same map;
-/// no value that the mask has not. Throws InternalError for a class above `classes`.
+/// no value that is not in the mask. Throws InternalError for a class above `classes`.
 void place_mask(const Image& mask, const ImageOptions& options, const AugmentDraw& draw, int64_t classes,
                 std::span<uint8_t> out);
 

@@ -10,15 +10,15 @@
 namespace dtrain {
 
 /// How the values of raw pictures are kept: pictures of data.image's size, before augmentation and normalisation.
-/// Bytes where they lose nothing, so that kinds never change a result, only its cost.
+/// Bytes if that loses nothing, so that kinds never change a result, only its cost.
 struct PixelKind {
   bool bytes = true;     ///< uint8, white is 255; false: float32 in [0, 1]
   int64_t channels = 1;  ///< 1 or 3; grey pictures need one, whatever data.image.channels is
 
   bool operator==(const PixelKind&) const = default;
-  /// True where pictures of `other` can be kept as these.
+  /// True if pictures of `other` can be kept as this kind.
   bool holds(const PixelKind& other) const { return channels >= other.channels && (!bytes || other.bytes); }
-  /// The least kind that holds both.
+  /// The smallest kind that holds both.
   PixelKind with(const PixelKind& other) const {
     return {bytes && other.bytes, channels > other.channels ? channels : other.channels};
   }
@@ -27,13 +27,13 @@ struct PixelKind {
   int64_t picture_bytes(const ImageOptions& size) const { return size.height * size.width * channels * value_bytes(); }
 };
 
-/// The least kind for a picture with this header: bytes where it has 8 bits and is neither resized nor turned from
-/// colour to grey nor spread by data.image.range.
+/// The smallest kind for a picture with this header: bytes if it has 8 bits and is neither resized nor converted from
+/// colour to grey nor mapped by data.image.range.
 PixelKind pixel_kind(const ImageHeader& picture, const ImageOptions& options);
 
 /// Decoded picture → raw, HWC in `out` (options.height × options.width pixels of `kind`, which holds pixel_kind() of
-/// it): what finish_pictures() of device/flat_math.hpp makes of it are transform_image()'s bits, where augmentation
-/// flips and turns alone.
+/// it): what finish_pictures() of device/flat_math.hpp makes of it are transform_image()'s bits, if augmentation only
+/// flips and turns.
 void raw_image(const Image& picture, const ImageOptions& options, const PixelKind& kind, std::span<std::byte> out);
 
 /// A raw picture of kind `from`, of `pixels` pixels, as one of kind `to`, which holds it: the same values.

@@ -15,7 +15,7 @@ struct StoredFile {
   bool is_mask = false;
 };
 
-/// What stores of picture files have in common, wherever these lie: a picture and any number of masks, each a file of
+/// What stores of picture files have in common, wherever these are: a picture and any number of masks, each a file of
 /// one of the formats of io/pictures.
 class PictureFiles : public SampleStore {
  public:
@@ -31,11 +31,11 @@ class PictureFiles : public SampleStore {
   virtual std::vector<std::byte> bytes_of(const StoredFile& file) const = 0;
   virtual ImageHeader header_of(const StoredFile& file) const = 0;
   virtual std::string name_of(const StoredFile& file) const = 0;
-  /// Of the manifest: changes with the file's content as far as that can be told without reading it.
+  /// For the manifest: changes with the file's content as far as that is visible without reading it.
   virtual std::string size_of(const StoredFile& file) const = 0;
 };
 
-/// Files of their own beneath a folder.
+/// Separate files under a folder.
 class FileStore final : public PictureFiles {
  public:
   explicit FileStore(std::string root) : root_(std::move(root)) {}

@@ -10,7 +10,7 @@ namespace dtrain {
 
 /// manifest.json of a folder that `dtrain pack` wrote: what its shards have in common, and which they are. It is
 /// written twice: before the first shard, so that the folder is known to be this job's, and after the last.
-/// docs/packed_format.md tells its fields.
+/// docs/packed_format.md describes its fields.
 struct PackedManifest {
   static constexpr const char* kFile = "manifest.json";
 
@@ -43,11 +43,11 @@ struct PackedManifest {
   std::vector<Shard> shards;  ///< once complete
 };
 
-/// Reads FOLDER/manifest.json. Throws MissingError where there is none, DataError for a damaged one (it carries its own
+/// Reads FOLDER/manifest.json. Throws MissingError if there is none, DataError for a damaged one (it has its own
 /// checksum) or one of another version.
 PackedManifest read_packed_manifest(const std::string& folder);
 
-/// Writes it, whole or not at all. Throws like throw_errno.
+/// Writes it completely or not at all. Throws like throw_errno.
 void write_packed_manifest(const PackedManifest& manifest, const std::string& folder);
 
 }  // namespace dtrain

@@ -8,14 +8,15 @@ namespace dtrain {
 
 // How the files and samples of a data set are named: relative to data.root, with '/' between folders.
 
-/// False where nothing of that name is, or can be (a name too long). Throws like throw_errno where it cannot be told.
+/// False if nothing has that name, or can have it (a name too long). Throws like throw_errno if this cannot be
+/// determined.
 bool is_folder(const std::string& path);
 bool is_file(const std::string& path);
 
 /// `path` (relative to root, or absolute) as a path relative to root without `.` and `..` where that is possible.
 std::string beneath_root(const std::string& root, const std::string& path);
 
-/// True for the folder itself and for all beneath it.
+/// True for the folder itself and for everything under it.
 bool lies_in(std::string_view path, std::string_view folder);
 
 /// The name after the last '/'.
@@ -32,7 +33,7 @@ class PathIndex {
   static constexpr int64_t kSeveral = -2;
 
   void add(std::string_view path, int64_t value);
-  /// The value of that path; where there is none and `name` holds no '/', of the one path with that base name;
+  /// The value of that path; if there is none and `name` has no '/', of the one path with that base name;
   /// kSeveral if more than one has it, kNone if none.
   int64_t find(std::string_view name) const;
   /// By base name alone.
@@ -46,7 +47,7 @@ class PathIndex {
 /// The most that is read of a label table or a split list: some ten million rows.
 inline constexpr int64_t kMostTableBytes = int64_t{1} << 30;
 
-/// Where a list of data.split.files lies: beneath root unless it begins with /, ./ or ../.
+/// Where a list of data.split.files is: under root unless it begins with /, ./ or ../.
 std::string list_path(const std::string& root, const std::string& file);
 
 }  // namespace dtrain

@@ -10,20 +10,19 @@
 
 namespace dtrain {
 
-/// The record files of a data set, from which any sample is read by its place; what a record is, the format says that
-/// derives from it. At most kMostOpen of them are open at once, closed and opened again as they are needed; those that
-/// were compressed stay in memory. Several threads may use it; a sample is read by one pread(2), so they do not wait
-/// for each other.
+/// The record files of a data set, from which any sample is read by its place; the derived format defines what a record
+/// is. At most kMostOpen of them are open at once, closed and reopened as needed; compressed ones stay in memory.
+/// Several threads may use it; a sample is read by one pread(2), so they do not wait for each other.
 class RecordSet : public PictureFiles {
  public:
   static constexpr size_t kMostOpen = 128;
 
-  /// `files`: relative to options.root, or to its folder where it is a file itself; in the order of their numbers.
+  /// `files`: relative to options.root, or to its folder if it is itself a file; in the order of their numbers.
   RecordSet(const DataOptions& options, std::vector<std::string> files);
   ~RecordSet() override;
 
   const std::vector<std::string>& files() const { return files_; }
-  /// The open file. Throws as open_file(); IoError if its size has changed since it was opened first; DataError if
+  /// The open file. Throws as open_file(); IoError if its size has changed since it was first opened; DataError if
   /// compressed files hold more than data.loader.decompressed_mb.
   std::shared_ptr<const RecordFile> open(int64_t file) const;
 
@@ -33,10 +32,10 @@ class RecordSet : public PictureFiles {
  protected:
   /// `room`: bytes that a compressed file may hold.
   virtual RecordFile open_file(const std::string& path, int64_t room) const = 0;
-  /// The path of a record file, or of what is named like one, as messages show it.
+  /// The path of a record file, or of something named like one, as messages show it.
   std::string whole_path(const std::string& name) const;
 
-  /// A record is read whole, because its checksum is over all of it.
+  /// A record is read completely, because its checksum covers all of it.
   ImageHeader header_of(const StoredFile& file) const override;
   std::string size_of(const StoredFile& file) const override;
 

@@ -15,7 +15,7 @@ namespace dtrain {
 ///
 /// A row has a field for every column. Columns without a name at the end of the header may be missing from a row, and a
 /// row may have more fields than the header as long as those are empty: both come from a trailing comma.
-/// Messages name file and line, never what stands there: rows may hold patients' data.
+/// Messages name file and line, never the contents: rows may hold patients' data.
 class CsvTable {
  public:
   /// Reads the whole file, at most `max_bytes`. Throws MissingError, DataError with file and line: no header, one that
@@ -46,10 +46,10 @@ class CsvTable {
   std::vector<int64_t> lines_;
 };
 
-/// `field` as a CSV field: quoted where it holds a comma, a quote or a line break, or a semicolon or tab, which part
-/// columns for spreadsheets of many countries. Spreadsheets run what begins with =, +, -, @, a tab or a carriage return
-/// as a formula: such a field, unless it is a number, and one that begins with an apostrophe gets an apostrophe before
-/// it. So the true text of any field that begins with an apostrophe is what follows that.
+/// `field` as a CSV field: quoted where it holds a comma, a quote or a line break, or a semicolon or tab, which
+/// separate columns in spreadsheets of many countries. Spreadsheets run what begins with =, +, -, @, a tab or a
+/// carriage return as a formula: such a field, unless it is a number, and one that begins with an apostrophe gets an
+/// apostrophe before it. So the true text of any field that begins with an apostrophe is what follows it.
 std::string csv_field(const std::string& field);
 
 }  // namespace dtrain

@@ -9,7 +9,7 @@
 
 namespace dtrain {
 
-// `files`, wherever it stands, must outlive the call or the object that it is given to.
+// Any argument `files` must outlive the call or the object that it is given to.
 
 /// The whole file. Throws like throw_errno ("cannot open PATH: …"), DataError if it is larger than `max_bytes` or no
 /// regular file: nothing waits for what a pipe or a device may give.
@@ -25,13 +25,13 @@ std::vector<std::byte> read_file_start(const std::string& path, int64_t bytes);
 /// Size of a regular file in bytes. Throws like throw_errno, DataError for anything else.
 int64_t file_bytes(const std::string& path);
 
-/// Writes a file that exists whole or not at all: PATH.tmp → write(2) → fsync → close → rename → fsync of the folder.
-/// Whatever fails before the rename, an older file of that name stays as it was and the temporary one is removed. An
-/// error of the last step alone (fsync of the folder) leaves the new file, whole, in place of the old one.
+/// Writes a file that exists completely or not at all: PATH.tmp → write(2) → fsync → close → rename → fsync of the
+/// folder. Whatever fails before the rename, an older file of that name stays as it was and the temporary one is
+/// removed. An error only in the last step (fsync of the folder) leaves the complete new file in place of the old one.
 /// Mode 0640 less the umask. A link at PATH is replaced, not followed; a PATH.tmp left by a killed process is removed.
 ///
-/// A failed write or fsync is final: the kernel may have dropped the data, and asking again may succeed without it
-/// (PostgreSQL's "fsyncgate", 2018). The object is spent then; the caller begins a new one.
+/// A failed write or fsync is final: the kernel may have dropped the data, and repeating the call may then succeed
+/// without it (PostgreSQL's "fsyncgate", 2018). The object is then unusable; the caller starts a new one.
 class AtomicFile {
  public:
   explicit AtomicFile(std::string path, FileSystem& files = real_file_system());  ///< throws like throw_errno
@@ -39,7 +39,7 @@ class AtomicFile {
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
-  /// All of the bytes: short writes and EINTR are carried on. Throws like throw_errno ("cannot write PATH: …").
+  /// Writes all bytes: short writes and EINTR are continued. Throws like throw_errno ("cannot write PATH: …").
   void write(std::span<const std::byte> bytes);
   void write(const std::string& text);
   /// Publishes the file. After it returns the file survives a power cut. Throws like throw_errno, IoError if another
@@ -60,11 +60,11 @@ class AtomicFile {
 /// AtomicFile in one call.
 void write_file_atomically(const std::string& path, const std::string& text, FileSystem& files = real_file_system());
 
-/// Makes what was renamed or made in `folder` survive a power cut. Some network file systems cannot do it and say
+/// Makes what was renamed or created in `folder` survive a power cut. Some network file systems cannot do it and return
 /// EINVAL: they order such operations themselves. Throws like throw_errno.
 void sync_folder(const std::string& folder, FileSystem& files = real_file_system());
 
-/// Makes the folder and its parents, mode 0750 less the umask; those that are there already stay as they are. After it
+/// Creates the folder and its parents, mode 0750 less the umask; existing ones stay as they are. After it
 /// returns the folder survives a power cut: its parent and the parents of what was made are synced (one that may not be
 /// opened, mode -wx, is left to itself). Throws like throw_errno.
 void make_folders(const std::string& path, FileSystem& files = real_file_system());

@@ -10,13 +10,13 @@
 
 namespace dtrain {
 
-/// The system calls that files are written and read by, one function each: what makes the difference between a file
-/// that is whole and one that is not can so be made to fail, and a power cut be simulated (tests/support).
-/// Paths and descriptors are those of the same object. Each function returns what the call of that name returns, but
-/// -errno where it failed, and tries nothing twice; who calls decides what an interrupted or short call means.
+/// The system calls that files are written and read by, one function each: so tests can make each of them fail, and
+/// simulate a power cut (tests/support). Paths and descriptors are those of the same object. Each function returns what
+/// the call of that name returns, but -errno if it failed, and repeats nothing; the caller decides what an interrupted
+/// or short call means.
 class FileSystem {
  public:
-  /// What stat(2) tells, as far as anybody asks.
+  /// What is needed of stat(2).
   struct Status {
     bool is_folder = false;
     bool is_file = false;  ///< a regular one
@@ -29,7 +29,7 @@ class FileSystem {
   virtual int open(const std::string& path, int flags, unsigned mode) = 0;
   virtual ssize_t read(int descriptor, std::span<std::byte> out) = 0;
   virtual ssize_t read_at(int descriptor, int64_t offset, std::span<std::byte> out) = 0;  ///< pread(2)
-  /// posix_fadvise(2), POSIX_FADV_WILLNEED: begins to read a range ahead. No file is other for it.
+  /// posix_fadvise(2), POSIX_FADV_WILLNEED: begins to read a range ahead. Does not change any file.
   virtual int will_need(int /*descriptor*/, int64_t /*offset*/, int64_t /*bytes*/) { return 0; }
   virtual ssize_t write(int descriptor, std::span<const std::byte> bytes) = 0;
   virtual int sync(int descriptor) = 0;  ///< fsync(2), of a file or a folder
@@ -48,12 +48,12 @@ class FileSystem {
 FileSystem::Status status_of(const struct stat& found);
 int list_open_folder(int descriptor, std::vector<std::string>& names);
 
-/// Opens what should be a regular file, to be read: a descriptor, or -errno. What it is the caller asks then; opening a
-/// FIFO does not wait for a writer (its reads would not either). A file that another program holds a lease on, as Samba
+/// Opens what should be a regular file for reading: a descriptor, or -errno. The caller then checks what it is; opening
+/// a FIFO does not wait for a writer (nor would its reads). A file that another program holds a lease on, as Samba
 /// does, is waited for until the kernel takes the lease away.
 int open_to_read(const std::string& path, FileSystem& files);
 
-/// The kernel's. Holds nothing, and is there as long as the program.
+/// The kernel's. Has no state, and lives as long as the program.
 FileSystem& real_file_system();
 
 }  // namespace dtrain

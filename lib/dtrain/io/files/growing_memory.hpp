@@ -5,8 +5,8 @@
 
 namespace dtrain {
 
-/// Memory of its own mapping. It grows without being copied, so that never more than its bytes are taken, and goes back
-/// to the system whole. What was not written yet reads as zero and takes no page.
+/// Memory of its own mapping. It grows without being copied, so that never more than its bytes are used, and goes back
+/// to the system completely. What was not written yet reads as zero and takes no page.
 class GrowingMemory {
  public:
   GrowingMemory() = default;
@@ -20,7 +20,7 @@ class GrowingMemory {
   std::span<std::byte> bytes() { return {first_, static_cast<size_t>(size_)}; }
   std::span<const std::byte> bytes() const { return {first_, static_cast<size_t>(size_)}; }
 
-  /// Larger or smaller, >= 0. The bytes may move. Throws std::bad_alloc, and is as it was.
+  /// Larger or smaller, >= 0. The bytes may move. Throws std::bad_alloc, and is then unchanged.
   void resize(int64_t bytes);
 
  private:

@@ -10,23 +10,23 @@
 namespace dtrain {
 
 /// A folder that is held open. Paths that begin with path() lead into the folder that was opened, by openat(2) and its
-/// kin, even where somebody has moved it, removed it or put another one at its name since: what is written lands in
-/// that folder or nowhere. No symbolic link inside of it is followed, on the way or at the end: such a call fails with
+/// kin, even if somebody has since moved it, removed it or put another one at its path: what is written lands in
+/// that folder or nowhere. No symbolic link inside it is followed, on the way or at the end: such a call fails with
 /// ELOOP. Paths outside fail with EXDEV; the folders above count as there, so that make_folders() can be given a path
 /// inside.
 ///
 /// Calls may be made from several threads at once.
 class HeldFolder : public FileSystem {
  public:
-  /// `path`: a folder that is there; links on the way to it are followed, once, here. Throws like throw_errno.
+  /// `path`: an existing folder; links on the way to it are followed once, here. Throws like throw_errno.
   explicit HeldFolder(std::string path);
   ~HeldFolder() override;
   HeldFolder(const HeldFolder&) = delete;
   HeldFolder& operator=(const HeldFolder&) = delete;
 
   const std::string& path() const { return path_; }
-  /// Where the folder is now, as the kernel names it: path() made absolute, another name where it was moved, "" where
-  /// it was removed or the kernel does not tell.
+  /// Where the folder is now, as the kernel names it: path() made absolute, another name if it was moved, "" if it was
+  /// removed or the kernel does not say.
   std::string place_now() const;
 
   int open(const std::string& path, int flags, unsigned mode) override;

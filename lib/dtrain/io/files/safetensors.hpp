@@ -27,7 +27,7 @@ struct TensorBytes {
   std::string dtype;
   std::vector<int64_t> shape;
   std::span<const std::byte> bytes;
-  std::optional<uint32_t> checksum = std::nullopt;  ///< their CRC32C where it is known; else it is computed
+  std::optional<uint32_t> checksum = std::nullopt;  ///< their CRC32C if known; else it is computed
 };
 
 /// Size of one element of `dtype`; 0 if the format has no such type.
@@ -52,7 +52,7 @@ class SafetensorsFile {
   /// In the order in which the header names them: for files written here, that of write_safetensors().
   const std::vector<TensorEntry>& entries() const { return entries_; }
   const TensorEntry* find(const std::string& name) const;  ///< nullptr when absent
-  /// Valid as long as this object. Aligned to the element size where the file was written here.
+  /// Valid as long as this object. Aligned to the element size if the file was written here.
   /// Precondition: `entry` is one of entries(), and the file came from read().
   std::span<const std::byte> bytes(const TensorEntry& entry) const;
   /// `__metadata__` without the checksums.
@@ -68,15 +68,14 @@ class SafetensorsFile {
   std::vector<TensorEntry> entries_;
   std::map<std::string, size_t> places_;  // name → index in entries_
   std::map<std::string, std::string> metadata_;
-  std::map<std::string, std::string> checksums_;  // what stands after "crc32c." → 8 hex digits
+  std::map<std::string, std::string> checksums_;  // what follows "crc32c." → 8 hex digits
   std::vector<std::byte> file_;
   int64_t data_begin_ = 0;
 };
 
-/// Writes atomically (AtomicFile) with checksums. The order of `tensors` is kept in the header; their bytes lie by
-/// falling element size, so that each tensor is aligned for readers that map the file.
-/// Names in `metadata` that begin with "crc32c." are refused: they are this function's own; so are the tensor names
-/// `__metadata__` and `header`.
+/// Writes atomically (AtomicFile) with checksums. The order of `tensors` is kept in the header; their bytes are stored
+/// by decreasing element size, so that each tensor is aligned for readers that map the file. Names in `metadata` that
+/// begin with "crc32c." are refused: they are this function's own; so are the tensor names `__metadata__` and `header`.
 /// Throws like throw_errno, DataError for a name or value that is not UTF-8, InternalError for tensors that break the
 /// format (a name twice, an unknown dtype, bytes ≠ shape × dtype) or a header over 100 MB.
 void write_safetensors(const std::string& path, const std::vector<TensorBytes>& tensors,

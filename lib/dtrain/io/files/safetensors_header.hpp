@@ -12,8 +12,8 @@
 
 namespace dtrain {
 
-// The grammar of a safetensors header, apart from files: SafetensorsFile and write_safetensors() stand on it and nobody
-// else. A file is 8 length bytes (little-endian), the header (JSON, padded with spaces), the data part.
+// The grammar of a safetensors header, apart from files: used only by SafetensorsFile and write_safetensors(). A file
+// is 8 length bytes (little-endian), the header (JSON, padded with spaces), the data part.
 
 inline constexpr int64_t kLengthBytes = 8;
 /// The format's own cap on the header.

@@ -12,7 +12,7 @@ class SharedMemory {
  public:
   /// `bytes` of address space, > 0; pages are taken by reserve(). Throws like throw_errno.
   explicit SharedMemory(int64_t bytes);
-  /// The memory whose address() another process of this host tells, while that process holds it. Throws IoError where
+  /// The memory at the address() given by another process of this host, while that process holds it. Throws IoError if
   /// it cannot be reached: another container or user.
   explicit SharedMemory(const std::string& address);
   ~SharedMemory();
@@ -24,8 +24,8 @@ class SharedMemory {
   std::byte* data() const { return data_; }
   int64_t size() const { return size_; }
 
-  /// Takes the pages of a range, which must be done before it is touched. False where the kernel has none left. Any
-  /// process and thread may call it, for any range and again.
+  /// Allocates the pages of a range; must be called before it is touched. False if the kernel has none left. Any
+  /// process and thread may call it, for any range and repeatedly.
   bool reserve(int64_t offset, int64_t bytes) const;
 
  private:

@@ -1,7 +1,7 @@
 #pragma once
 #include <cstdint>
 
-// Where every number of a packed shard stands, as docs/packed_format.md tells; packed_shard.cpp and packed_writer.cpp
+// Where every number of a packed shard is, as in docs/packed_format.md; packed_shard.cpp and packed_writer.cpp
 // alone include this.
 
 namespace dtrain {

@@ -13,7 +13,7 @@
 
 namespace dtrain {
 
-// The packed shard: samples with pictures of one size, in a file that is mapped into memory and read at any place.
+// The packed shard: samples with pictures of one size, in a file that is mapped into memory and read at any offset.
 // docs/packed_format.md has every byte; packed_writer.hpp writes it.
 
 /// How the pictures of a shard are stored. Masks are raw in a raw shard and deflated in the others, never JPEG.
@@ -28,7 +28,7 @@ inline constexpr auto kWordsOf<PackedCodec> = std::to_array<Word<PackedCodec>>({
                                                                                 {PackedCodec::jpeg, "jpeg"},
                                                                                 {PackedCodec::deflate, "deflate"}});
 
-/// What a shard says of itself.
+/// What a shard says about itself.
 struct PackedShardInfo {
   PackedCodec codec = PackedCodec::raw;
   int64_t number = 0;             ///< of the shard in its set, from 0
@@ -57,14 +57,14 @@ struct PackedEntry {
   PackedPart part = PackedPart::none;
   int64_t class_index = -1;
   std::string path;   ///< the sample's name
-  std::string group;  ///< "" where the data tell none
+  std::string group;  ///< "" if the data have none
 
   /// Of the whole record, what fills it up to a multiple of 64 included.
   int64_t bytes() const;
 };
 
-/// Where the stored bytes of one record lie in the shard. They are for picture() and mask(): who touches them himself
-/// ends the process where the file has become shorter meanwhile.
+/// Where the stored bytes of one record lie in the shard. They are for picture() and mask(): touching them directly
+/// ends the process if the file has become shorter meanwhile.
 struct PackedBytes {
   std::span<const std::byte> picture;
   std::span<const std::byte> mask;
@@ -96,7 +96,7 @@ class PackedShard {
   /// Compares the record with its checksum. Throws DataError naming file, record and offset.
   PackedBytes read(int64_t record) const;
   /// Pictures and masks of what read() gave; a mask has one channel of 8 bits, its classes' numbers. Throw DataError
-  /// for bytes that are no picture of the size that the index tells.
+  /// for bytes that are not a picture of the size given in the index.
   Image picture(int64_t record, const PackedBytes& stored) const;
   Image mask(int64_t record, const PackedBytes& stored) const;
 

@@ -31,7 +31,7 @@ struct ImageLimits {
   int64_t max_pixels = int64_t{1} << 28;  ///< height × width, 268 million
 };
 
-/// Decodes a picture. The format is told by the file's first bytes, not by its name; where a format's decoder ends, a
+/// Decodes a picture. The format is recognised by the file's first bytes, not by its name; where a format's decoder ends, a
 /// comment says what it reads (`extern const PictureFormat` in png.cpp, jpeg.cpp …), docs/data.md says it to users.
 ///
 /// Gamma chunks and embedded profiles are ignored, alpha is dropped. 1-, 2- and 4-bit grey is spread to 0…255.
@@ -39,7 +39,7 @@ struct ImageLimits {
 /// Throws DataError, naming the file, for anything else: truncated, a wrong checksum, 12-bit or arithmetic-coded JPEG,
 /// TIFF of floats, signed samples, CMYK or other depths, DICOM of several frames, of JPEG 2000 or of floats, an unknown
 /// type (the type is named where it is recognised: GIF, WebP …), more than max_pixels, a progressive JPEG of more than
-/// 500 scans. A file too small for what its header promises is refused before memory is taken for it. Stricter than
+/// 500 scans. A file too small for what its header promises is refused before memory is allocated for it. Stricter than
 /// most viewers: damaged data, or data that end early, are refused, not filled with grey.
 Image decode_image(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits = {});
 

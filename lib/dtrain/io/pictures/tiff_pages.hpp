@@ -23,8 +23,8 @@ PicturePath picture_path(const std::string& path);
 /// True for the names that TIFF files have: only these have pages.
 bool may_have_pages(const std::string& file);
 
-/// Pages of the TIFF file at `path`, from its directories alone: a few small reads a page. 1 for a file that is no TIFF
-/// or whose directories are damaged: decoding it tells. Throws like throw_errno.
+/// Pages of the TIFF file at `path`, from its directories alone: a few small reads a page. 1 for a file that is not a
+/// TIFF or whose directories are damaged: decoding it tells. Throws like throw_errno.
 int64_t count_tiff_pages(const std::string& path);
 
 /// The bytes of the picture of that name: the whole file, or for FILE#PAGE a TIFF file of that page alone (what its

@@ -20,8 +20,8 @@ inline int64_t bytes_of(const FieldValues& values) {
 }
 
 /// A field of a JSON object: a text, a number, true (1), false (0), null, or a list of texts or of the others. Throws
-/// DataError, `name` before the sentence, for text that is no JSON object, that lacks the field (those there are, are
-/// named), or anything else in it.
+/// DataError, `name` before the sentence, for text that is not a JSON object, that lacks the field (those there are,
+/// are named), or anything else in it.
 FieldValues json_field(std::string_view text, const std::string& field, const std::string& name);
 
 }  // namespace dtrain

@@ -29,10 +29,10 @@ class RecordFile {
   int64_t size() const { return size_; }  ///< when it was opened; of what was compressed: decompressed
   bool in_memory() const { return descriptor_ < 0; }
 
-  /// Fills `out` with the bytes from `offset` on. Throws IoError where the file ends before (it was cut after it was
-  /// opened), like throw_errno for what the disk says. 0 <= offset, and the range ends within size().
+  /// Fills `out` with the bytes from `offset` on. Throws IoError if the file ends earlier (it was cut after it was
+  /// opened), like throw_errno for disk errors. 0 <= offset, and the range ends within size().
   void read(int64_t offset, std::span<std::byte> out) const;
-  /// Has the kernel begin to read a range that read() will be asked for, and returns at once.
+  /// Makes the kernel start reading a range that read() will be asked for, and returns at once.
   void ask_ahead(int64_t offset, int64_t bytes) const;
 
  private:
@@ -70,8 +70,7 @@ template <>
 inline constexpr auto kWordsOf<Compression> = std::to_array<Word<Compression>>({{Compression::gzip, "gzip"},
                                                                                 {Compression::zlib, "zlib"}});
 
-/// By the first two bytes. Two bytes are little: whoever knows a better sign that a file is not compressed asks for
-/// that first.
+/// By the first two bytes. Two bytes are weak evidence: check any better sign that a file is not compressed first.
 Compression compression_of(std::span<const std::byte> start);
 
 /// The bytes of a whole gzip file (RFC 1952; several members one after the other too) or zlib stream (RFC 1950).

@@ -18,7 +18,7 @@ struct TarMember {
 };
 
 /// Goes from member to member of a tar archive: the old format, POSIX ustar and pax (path and size), GNU (long names,
-/// base-256 sizes). Folders, links and devices are passed over. Contents are left alone: tar has no checksum for them.
+/// base-256 sizes). Folders, links and devices are skipped. Contents are not read: tar has no checksum for them.
 class TarWalk {
  public:
   explicit TarWalk(ByteWindow& bytes) : bytes_(bytes) {}

@@ -37,7 +37,7 @@ class TfRecordWalk {
   /// The next record, nothing at the end of the file. Throws DataError naming file, record and offset for a length with
   /// a wrong checksum, of more than 1 GiB, or that reaches beyond the file.
   std::optional<TfRecordPlace> next();
-  /// The masked CRC32C of a record's data as the file tells it. It lies beside the next record's length.
+  /// The masked CRC32C of a record's data from the file. It is beside the next record's length.
   uint32_t told_checksum(const TfRecordPlace& place);
 
  private:
@@ -51,9 +51,9 @@ class TfRecordWalk {
 std::vector<std::byte> read_tfrecord(const RecordFile& file, int64_t number, int64_t offset, int64_t size);
 
 /// Opens a TFRecord file. One that is compressed as a whole (gzip or zlib, as TensorFlow writes it with
-/// TFRecordOptions) is decompressed into memory: it has no places to enter it at, and gains nothing on pictures that
-/// are compressed themselves. Throws like RecordFile() and decompressed(), which is where `max_decompressed` is
-/// explained.
+/// TFRecordOptions) is decompressed into memory: it cannot be read from the middle, and compression gains nothing on
+/// pictures that are already compressed. Throws like RecordFile() and decompressed(), which is where `max_decompressed`
+/// is explained.
 RecordFile open_tfrecord_file(const std::string& path, int64_t max_decompressed);
 
 }  // namespace dtrain
