@@ -63,7 +63,7 @@ def ends(main):
 def count(text):
     """argparse type: a whole number above 0."""
     if not text.isdecimal() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"'{text}' is no whole number above 0")
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number above 0")
     return int(text)
 
 

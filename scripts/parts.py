@@ -93,7 +93,7 @@ class Report:
         if self.path is None or not self.path.exists():
             return None
         if not self.path.is_file():  # it is going to be replaced
-            raise common.Refused(f"{self.path} is no file", 78)
+            raise common.Refused(f"{self.path} is not a file", 78)
         if self.path.stat().st_size == 0:
             return None
         try:

@@ -89,7 +89,7 @@ class Augmentation(program.ProgramTest):
         ended = self.call("--config", "kept.yaml", "data.loader.cache=device", *(f"data.augment.{key}={v}" for key, v in others.items()))
         self.assertEqual(ended.code, 78, ended)
         for key in others:  # each of them is told, in a line of its own
-            self.assertEqual(sum(line.endswith(f"where data.augment.{key} acts; leave one of the two out") and "data.loader.cache" in line
+            self.assertEqual(sum(line.endswith(f"where data.augment.{key} is applied; leave one of the two out") and "data.loader.cache" in line
                                  for line in ended.err.splitlines()), 1, (key, ended.err))
 
     def test_values_out_of_bounds_are_refused(self):

@@ -89,7 +89,7 @@ class BadInput(program.ProgramTest):
             (("--config", "small.yaml", "--early-stopping"), ("this version has no early stopping",)),
             (("-config", "small.yaml"), ("'--config'",)),
             (("fit", "--config", "small.yaml"), ("'fit'", "dtrain --config FILE")),
-            (("predict", "small.yaml"), ("'predict'", "this version has no prediction")),
+            (("predict", "small.yaml"), ("'predict'", "this version cannot predict")),
             (("check", "small.yaml", "xray.yaml"), ("'xray.yaml'", "--config A --config B")),
             (("check", "small.yaml", "chips"), ("'chips'", "'data.root=chips'")),
             (("check", "small.yaml", "epochs", "5"), ("'epochs'", "'epochs=VALUE'")),
@@ -231,7 +231,7 @@ class BadInput(program.ProgramTest):
     def test_a_label_table_that_is_wrong(self):
         table = self.copy("xray", "wrong_table") / "Data_Entry_2017_v2020.csv"
         table.write_text(table.read_text().replace("No Finding", "Flu", 1))
-        for ended in self.check_cases(("xray", 65, "wrong_table", "none of the 14 findings", ("data.root=wrong_table",))):
+        for ended in self.check_cases(("xray", 65, "wrong_table", "neither of the 14 findings", ("data.root=wrong_table",))):
             self.assertIn("line 2: 'Flu'", ended.err)
 
     def test_pictures_that_are_damaged(self):

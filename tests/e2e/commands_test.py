@@ -102,7 +102,7 @@ class Commands(program.ProgramTest):
         self.assertTrue(0 < facts["memory_free_mb"] <= facts["memory_limit_mb"], facts)
         limit = 3 << 30
         bound = self.good("info", "--json", through=program.limited("data", limit))
-        self.assertIn("that ulimit -d has as its limit", bound.out)
+        self.assertIn("that ulimit -d has", bound.out)
         self.assertEqual((bound.json()["memory_bound"], bound.json()["memory_limit_mb"]), ("ulimit -d", limit / 1e6))
         self.assertIn(facts["libtorch"], ended.out.splitlines()[0])
         self.assertNotIn("{", self.good("info").out)
@@ -367,14 +367,14 @@ class Commands(program.ProgramTest):
         self.assertNotEqual(best, tied[0], "the first of them would have been kept too")
 
     def test_a_best_that_is_worse_than_the_frequencies_of_the_classes_is_a_warning(self):
-        said = r"the validation loss of this best, [\d.e]+, is above [\d.]+, which answering every picture with the classes'"
+        said = r"the validation loss of this best, [\d.e]+, is above [\d.]+, the loss of predicting the class frequencies"
         ended = self.good("--config", "chips.yaml", "--run-dir", "worse", "epochs=1", "optimizer.name=sgd", "optimizer.learning_rate=1")
         self.assertRegex(ended.err, said)
         ended = self.good("--config", "chips.yaml", "--run-dir", "better", "epochs=8")
         self.assertNotRegex(ended.err, said)
 
     def test_a_segmentation_that_calls_nothing_foreground_says_so_in_every_epoch(self):
-        said = "not one pixel of the validation part was called foreground"
+        said = "not one pixel of the validation part was predicted as foreground"
         ended = self.good("--config", "cells.yaml", "--run-dir", "nothing", "model.base_width=2", "epochs=2", "loss.pos_weight=[1e-5]")
         for epoch in (1, 2):
             self.assertIn(f"epoch {epoch}: {said}", ended.err)
@@ -534,7 +534,7 @@ class Commands(program.ProgramTest):
         self.assertEqual(facts["accuracy"]["method"], "Wilson")
         few = self.good("eval", "--config", "chips.yaml", "--checkpoint", self.run_of("chips")[1].folder / "best.safetensors",
                         "--output", "few", "--json", "data.split.valid=0.1", "--allow-trained")
-        self.assertIn("the data tell no patients", few.err)
+        self.assertIn("the data do not identify patients", few.err)
         figure = few.json()["accuracy"]
         self.assertEqual((figure["low"], figure["high"], figure["method"]), (None, None, None))
         self.assertRegex(figure["no_interval"], r"^\d samples, fewer than 10$")
@@ -577,7 +577,7 @@ class Commands(program.ProgramTest):
         self.assertEqual(best.json(), judged("--checkpoint", folder / "best.safetensors").json())
         (folder / "best.safetensors").unlink()
         newest = judged("--checkpoint", folder)
-        self.assertRegex(newest.err, f"named run has no best.safetensors; its newest checkpoint is taken: .*{run.checkpoints()[-1].name}")
+        self.assertRegex(newest.err, f"named run has no best.safetensors; using its newest checkpoint: .*{run.checkpoints()[-1].name}")
         self.assertEqual(newest.json(), judged("--checkpoint", folder / "checkpoints" / run.checkpoints()[-1].name).json())
         own = self.good("eval", "--checkpoint", run.folder, "--json", "--output", "judged")
         self.assertEqual(own.json(), best.json())

@@ -95,7 +95,7 @@ class Data(program.ProgramTest):
         self.fails(self.call("check", "--config", "nnunet.yaml"), 65, "dataset.json", "NIfTI")
         deep = json.dumps({**description, "numTraining": "DEEP"}).replace('"DEEP"', "[" * 200_000 + "]" * 200_000)
         (root / "dataset.json").write_text(deep)
-        self.fails(self.call("check", "--config", "nnunet.yaml"), 65, "dataset.json", "deeper than the 64 levels")
+        self.fails(self.call("check", "--config", "nnunet.yaml"), 65, "dataset.json", "deeper than 64 levels")
 
     def test_a_pipe_or_a_device_for_a_file_is_a_sentence_and_for_the_configuration_a_pipe_will_do(self):
         os.mkfifo(self.folder / "pipe")
@@ -104,7 +104,7 @@ class Data(program.ProgramTest):
         for words in (("verify", pipe), ("eval", "--config", "pipes.yaml", "--checkpoint", pipe),
                       ("check", "--config", "pipes.yaml", f"data.split.files={{train: {pipe}, valid: {pipe}}}")):
             with self.subTest(words=words):
-                self.fails(self.call(*words, timeout=20), 65, "pipe", "where a file is expected")
+                self.fails(self.call(*words, timeout=20), 65, "pipe", "not a file")
         started = self.start("check", "--quick", "--config", pipe)
         (self.folder / "pipe").write_text((self.folder / "pipes.yaml").read_text().replace("chips", str(self.chips)))
         self.assertEqual(started.wait(30).code, 0)

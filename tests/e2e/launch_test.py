@@ -79,7 +79,7 @@ class LastWord(program.ProgramTest):
 
     def test_a_stop_is_no_failure(self):
         ended = self.call("--config", "long.yaml", "--run-dir", "stopped", "--max-time", "1 s", "--progress", "none", ranks=2)
-        self.assertRegex(self.last_line(ended, 75), "^stopped at step .*goes on from there")
+        self.assertRegex(self.last_line(ended, 75), "^stopped at step .*continues from there")
         self.assertIn(self.run_at("stopped").checkpoints()[-1].name, self.last_line(ended, 75))
         self.assertIn("stopped at step", (self.folder / "stopped/log.txt").read_text().splitlines()[-1])
 

@@ -127,7 +127,7 @@ class Loader(program.ProgramTest):
             ended, many = fail.wait(60), many.wait(60)
             self.assertEqual(ended.code, 65, ended)
             self.assertEqual(many.code, 65, many)
-            self.assertIn("4 samples of this epoch cannot be decoded so far, more than data.loader.max_bad (3)", many.err)
+            self.assertIn("4 samples of this epoch could not be decoded so far, more than data.loader.max_bad (3)", many.err)
             lines = many.err.splitlines()
             told = next(i for i, line in enumerate(lines) if line.startswith("dtrain: error 65"))
             self.assertIn("damaged/train/", "\n".join(lines[:told]))

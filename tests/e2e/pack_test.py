@@ -104,12 +104,12 @@ class Pack(program.ProgramTest):
                 started.kill()
         started.ended()
         self.assertGreater(len(list(self.folder.glob("killed/*.dtpack"))), 3)
-        self.fails(self.call("check", "--config", "packed.yaml", "data.root=killed"), 65, "not packed to its end")
+        self.fails(self.call("check", "--config", "packed.yaml", "data.root=killed"), 65, "not completely packed")
         again = self.good(*words, ranks=2)
-        self.assertRegex(again.err, r"[1-9]\d* were there already")
+        self.assertRegex(again.err, r"[1-9]\d* already existed")
         self.good("pack", "--config", "source.yaml", "--output", "whole", "--samples-per-shard", "1")
         self.assertEqual(self.bytes_of("killed"), self.bytes_of("whole"))
-        self.assertIn(f"; {COUNT} were there already", self.good(*words).err)
+        self.assertIn(f"; {COUNT} already existed", self.good(*words).err)
 
     def test_a_pack_that_is_stopped_says_so_and_goes_on(self):
         pictures = shutil.copytree(self.folder / "chips", self.folder / "held_chips")
@@ -126,9 +126,9 @@ class Pack(program.ProgramTest):
                 raise
         ended = started.wait(60)
         self.assertEqual(ended.code, 75, ended)
-        self.assertIn("stopped; whole shards are kept, and the same line goes on from there", ended.err)
+        self.assertIn("stopped; finished shards are kept, and the same command continues from there", ended.err)
         self.assertLess(len(list(self.folder.glob("stopped/*.dtpack"))), COUNT)
-        self.assertRegex(self.good(*words).err, r"[1-9]\d* were there already")
+        self.assertRegex(self.good(*words).err, r"[1-9]\d* already existed")
 
     def test_a_stop_in_the_middle_of_a_shard_is_heeded(self):
         words = ["pack", "--config", "source.yaml", "--output", "midway", "--samples-per-shard", COUNT, "--codec", "deflate", "data.image.size=[1500, 1500]"]

@@ -295,7 +295,7 @@ class Resume(program.ProgramTest):
         for ranks in (None, 2):
             ended = self.good(*dry, "epochs=1", ranks=ranks)
             self.assertIn("dry run: one step taken", ended.err)
-            self.assertIn("a start without --dry-run trains nothing: ", ended.err)
+            self.assertIn("a start without --dry-run would train nothing: ", ended.err)
             self.assertIn("is finished with this configuration, after 1 epoch;", ended.err)
         self.assertIn("one step taken", self.good(*dry, "epochs=2").err)  # the next epoch's
         self.fails(self.call(*dry, "epochs=1", "data.root=/does/not/exist"), 66, "/does/not/exist")

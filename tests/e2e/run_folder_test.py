@@ -160,7 +160,7 @@ class RunFolder(program.ProgramTest):
         # Those of one group are found in one folder.
         for number, damages in enumerate((
             {"epochs.csv ends with epoch 3, but the run has finished 2": with_one_row_more, "step 4 follows step 2": without_a_step},
-            {"epochs.csv, line 2: epoch 2 stands where epoch 1": without_first_row},
+            {"epochs.csv, line 2: epoch 2 follows where epoch 1": without_first_row},
             {"epochs.csv ends with epoch 1, but the run has finished 2": without_last_row, **without("run.json", "log.txt")},
             without("config.yaml", "epochs.csv", "metrics.jsonl", "best.safetensors"),
             {"holds no valid checkpoint": lambda run: shutil.rmtree(run / "checkpoints")},
@@ -200,13 +200,13 @@ class RunFolder(program.ProgramTest):
         train = ("--config", "small.yaml", "--run-dir", "traced", "--limit-steps", "1", "--resume", "never")
         for ended in (self.call(*check, "--output", "notes.json"), self.call(*check, "--preview", "notes.json"),
                       self.call(*train, "--trace", "notes.json")):
-            self.fails(ended, 78, "notes.json is there and is no ")
-        self.fails(self.call(*check, "--output", "link.json"), 78, "link.json is no regular file")
+            self.fails(ended, 78, "notes.json exists and is not a ")
+        self.fails(self.call(*check, "--output", "link.json"), 78, "link.json is not a regular file")
         self.assertEqual(foreign.read_text(), '{"mine": 1}\n')
         (self.folder / "judged").mkdir()
         (self.folder / "judged/predictions_valid.csv").write_text("my,own\n")
         judge = ("eval", "--config", "whole/config.yaml", "--checkpoint", "whole/best.safetensors", "--output", "judged")
-        self.fails(self.call(*judge), 78, "predictions_valid.csv is there and is no table of predictions")
+        self.fails(self.call(*judge), 78, "predictions_valid.csv exists and is not a table of predictions")
         (self.folder / "judged/predictions_valid.csv").unlink()
         for _ in range(2):  # their own kind they do replace
             self.good(*judge)

@@ -66,7 +66,7 @@ class Stop(program.ProgramTest):
             refused = [self.start(*common, *words) for words in ((), ("--resume", "never"))]  # each waits 5 s for the first one
             self.good(*common, "--dry-run")
             for second in refused:
-                self.fails(second.wait(60), 78, "another job trains in", f"process {job.process.pid} on ", "--run-dir")
+                self.fails(second.wait(60), 78, "another job is training in", f"process {job.process.pid} on ", "--run-dir")
         finally:
             job.send(signal.SIGCONT)
             job.send(signal.SIGUSR1)
@@ -114,7 +114,7 @@ class Stop(program.ProgramTest):
         self.assertEqual(run.steps_logged(), 32)
         self.assertEqual((run.done(), run.checkpoints(), list(run.folder.rglob("*.tmp"))), (False, [], []))
         ended = self.no_room("no_room_3", "checkpoint.every=2 steps", "data.split.valid=0")
-        self.fails(ended, 74, "3 checkpoints one after another could not be saved", "no checkpoint is saved yet")
+        self.fails(ended, 74, "3 checkpoints in a row could not be saved", "no checkpoint is saved yet")
         self.assertLess(self.run_at("no_room_3").steps_logged(), 32)
         self.goes_on(run, "small", "data.split.valid=0")
 
@@ -143,7 +143,7 @@ class Stop(program.ProgramTest):
         job.send(signal.SIGUSR1)
         ended = job.wait(30)
         self.assertEqual(ended.code, 75, ended)
-        self.assertIn("with --resume auto goes on from there", ended.err)
+        self.assertIn("with --resume auto continues from there", ended.err)
         self.good("--config", "small.yaml", "--run-dir", "here")
         self.assertEqual(self.run_at("here").hash(), self.straight("small").hash())
         self.good("verify", "here")

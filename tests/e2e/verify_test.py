@@ -59,7 +59,7 @@ class Verify(program.ProgramTest):
         self.fails(ended, 65, run.checkpoints()[-1].name, "tensor 'optimizer.", "bytes", "of the file")
         found = ended.json()
         self.assertEqual([file["ok"] for file in found["files"]].count(False), 1)
-        self.assertIn("cannot be computed anew", ended.out)
+        self.assertIn("cannot be recomputed", ended.out)
         self.assertFalse(found["ok"])
 
     def test_a_file_without_its_checksums_is_no_checkpoint_of_ours(self):

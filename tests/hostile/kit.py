@@ -113,7 +113,7 @@ def crc32c(data, crc=0):
 
 
 def odd_file(path, kind):
-    """Something that is no regular file, at `path`."""
+    """Something that is not a regular file, at `path`."""
     path = pathlib.Path(path)
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
@@ -340,7 +340,7 @@ def run(site, call, seconds):
 
 
 def unprintable(text):
-    for what, pattern in (("control or bidirectional character", CONTROL), ("byte that is no UTF-8", NOT_TEXT)):
+    for what, pattern in (("control or bidirectional character", CONTROL), ("byte that is not UTF-8", NOT_TEXT)):
         if found := pattern.search(text):
             return f"{what} {found.group()!r} in …{text[max(0, found.start() - 40):found.end() + 20]!r}"
     return ""

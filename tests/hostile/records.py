@@ -148,7 +148,7 @@ def three_hundred(site):
     return tfrecord(site, b"".join(pieces) + packer.compress(b"abcd") + packer.flush(), "hostile.tfrecord.gz")
 
 
-@case("gzip/bomb/tar-of-300-MB", 0, why="it is a whole archive, with a member that is no picture", memory_mb=1.2 * 300 + 60)
+@case("gzip/bomb/tar-of-300-MB", 0, why="it is a whole archive, with a member that is not a picture", memory_mb=1.2 * 300 + 60)
 def three_hundred_of_tar(site):
     packer = zlib.compressobj(1, zlib.DEFLATED, 31)
     info = tarfile.TarInfo("notes.txt")
@@ -308,7 +308,7 @@ for ground, maker, ending, content in (("tfrecord", tfrecord, ".tfrecord", GOOD)
             words = maker(site, content, "good" + ending)
             odd_file(site.data / ("hostile" + ending), kind)
             return words
-        case(f"{ground}/odd-files/{kind}", (0, 65, 66, 74), why="what is no regular file may be left out, with a note", seconds=8)(odd)
+        case(f"{ground}/odd-files/{kind}", (0, 65, 66, 74), why="what is not a regular file may be left out, with a note", seconds=8)(odd)
 
     def odd_root(site, ending=ending, maker=maker, content=content):
         maker(site, content, "good" + ending)

@@ -96,7 +96,7 @@ for kind in ("fifo", "zero", "full", "folder", "socket", "loop", "dangling"):
         odd_file(site.data / "good/hostile.png", kind)
         site.config()
         return "check", "--config", "c.yaml"
-    case(f"picture/odd-files/{kind}", (0, 65, 66, 74), why="what is no regular file may be left out, with a note", seconds=8)(odd_picture)
+    case(f"picture/odd-files/{kind}", (0, 65, 66, 74), why="what is not a regular file may be left out, with a note", seconds=8)(odd_picture)
 
     def odd_root(site, kind=kind):
         odd_file(site.work / "hostile", kind)

@@ -168,7 +168,7 @@ class Reports(tree.RuleTest):
         for self.path in (self.folder, pathlib.Path("/dev/null")):
             with self.assertRaises(common.Refused) as refused:
                 self.tried(Part("one", 5, ["true"]))
-            self.assertIn("is no file", str(refused.exception))
+            self.assertIn("is not a file", str(refused.exception))
 
     def test_a_report_that_cannot_be_written_ends_it(self):
         self.path = self.folder / "none/report.json"

@@ -102,7 +102,7 @@ class BenchPeers(Tools):
         with self.machine(PROGRAMS | {"pictures/b/1.PNG": "", "pictures/2,3.jpg": "", "pictures/notes.txt": ""}) as run:
             words = (*self.WORDS, "--what", "input", "--pairs", "3")
             self.ends(run(*words), 64, "--pictures DIR")
-            self.ends(run(*words, "--pictures", "nowhere"), 66, "nowhere is no folder")
+            self.ends(run(*words, "--pictures", "nowhere"), 66, "nowhere is not a folder")
             self.ends(run(*words, "--pictures", "bin"), 66, "no PNG or JPEG file")
             result = run(*words, "--pictures", "pictures")
             self.ends(result, 0)

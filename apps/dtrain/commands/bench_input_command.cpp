@@ -56,19 +56,19 @@ Work first_steps(const Experiment& e, const Plan& plan, Job& job, size_t steps, 
   return work;
 }
 
-/// Of a picture and its mask, on one core; means over the ranks, which all work at once.
+/// Per picture and mask, on one core; means over the ranks, which all work at the same time.
 struct Stages {
   double read_ms = 0;
   double decode_ms = 0;
   double transform_ms = 0;  // resize, augment, normalise
-  double batch_ms = 0;      // what else a loader of one thread takes: memory, locks, labels
+  double batch_ms = 0;      // what a loader of one thread needs besides: memory, locks, labels
   double bytes = 0;         // read
   int64_t pictures = 0;     // measured, of all ranks
 
   double sum_ms() const { return read_ms + decode_ms + transform_ms + batch_ms; }
 };
 
-// The loader's own functions, one after the other.
+// The loader's own functions, one after another.
 Stages stages_of_samples(const Experiment& e, const Plan& plan, const std::vector<int64_t>& samples) {
   Stages sum;
   const ImageOptions& size = e.data.image;
@@ -122,7 +122,7 @@ Stages measure_stages(const Experiment& e, const Plan& plan, const Work& work, J
     loader.start(requests);
     while (loader.next()) continue;
   };
-  drain();  // from here on files come from the page cache, as far as it reaches
+  drain();  // from here on files come from the page cache, as far as they fit
   barrier(job.comm());
   Stages stages = stages_of_samples(e, plan, samples);
   const Stopwatch whole;
@@ -157,7 +157,7 @@ void sleep_ms(double ms) { std::this_thread::sleep_for(std::chrono::duration<dou
 enum class Way {
   sequential,
   parallel,
-  bytes,  // as parallel, but batches end on the host as raw pictures, for a device that finishes them
+  bytes,  // like parallel, but batches stay on the host as raw pictures, for a device to finish
 };
 
 }  // namespace
@@ -168,7 +168,7 @@ constexpr auto kWordsOf<Way> =
 
 namespace {
 
-// Training without a network: a batch, a sleep, and the ranks wait for each other after each step.
+// Training without a network: a batch, a sleep, and a barrier after each step.
 Rate measure_pipeline(const BenchInputCommand& command, const Experiment& e, const Plan& plan, Job& job, Way way) {
   const bool sequential = way == Way::sequential;
   const auto steps = static_cast<size_t>(command.steps + kWarmUpBatches);
@@ -227,9 +227,9 @@ Rate measure_pipeline(const BenchInputCommand& command, const Experiment& e, con
 std::string rate_text(double images_per_s) { return fixed(images_per_s, images_per_s < 100 ? 1 : 0); }
 
 void print_stages(const Stages& stages) {
-  std::printf("stages on one core, of %s whose files lie in the page cache\n",
+  std::printf("stages on one core, of %s with their files in the page cache\n",
               count_of(stages.pictures, "picture").c_str());
-  std::printf("  %-12s %14s %14s %10s\n", "", "ms a picture", "images/s", "MB/s");
+  std::printf("  %-12s %14s %14s %10s\n", "", "ms/picture", "images/s", "MB/s");
   const auto row = [](const char* name, double ms, double bytes) {
     std::printf("  %-12s %14.3f %14s %10s\n", name, ms, ms > 0 ? rate_text(1e3 / ms).c_str() : "-",
                 bytes > 0 && ms > 0 ? fixed(bytes / 1e3 / ms, 1).c_str() : "");
@@ -268,7 +268,7 @@ Json rate_json(const Rate& rate) {
 
 void print_head(const BenchInputCommand& command, const Config& config, const Plan& plan, const Job& job) {
   const ImageOptions& size = config.experiment.data.image;
-  std::printf("input of %s: %s, %s; %s x %s x %s, %s x %s of %s, %s a rank\n",
+  std::printf("input of %s: %s, %s; %s x %s x %s, %s x %s of %s, %s per rank\n",
               printable(config.experiment.name).c_str(), config.values.at("data.format").text.c_str(),
               count_of(static_cast<int64_t>(plan.split.train.size()), "training sample").c_str(),
               std::to_string(size.seen_height()).c_str(), std::to_string(size.seen_width()).c_str(),
@@ -276,7 +276,7 @@ void print_head(const BenchInputCommand& command, const Config& config, const Pl
               count_of(plan.logical_ranks, "logical rank").c_str(), std::to_string(plan.local_batch).c_str(),
               count_of(job.cores(), "core").c_str());
   if (config.experiment.data.loader.cache != PictureKeep::none)
-    std::printf("  data.loader.cache is left out here: it would be read, not the files\n");
+    std::printf("  data.loader.cache is not used here: it would be read instead of the files\n");
   if (command.load_ms > 0)
     std::printf("  no file is read: each picture sleeps %s ms, a full batch %s ms on one thread\n",
                 fixed(command.load_ms / static_cast<double>(plan.local_batch), 3).c_str(),

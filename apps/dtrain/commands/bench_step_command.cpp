@@ -1,4 +1,4 @@
-// dtrain bench step: real training steps on pictures that lie in memory.
+// dtrain bench step: real training steps on pictures in memory.
 #include <ATen/ATen.h>
 #include <sys/resource.h>
 
@@ -23,8 +23,8 @@ namespace {
 
 constexpr int64_t kWarmUpSteps = 4;  // the first ones choose layout and intervals
 
-// Matrix products of this process per second, on its device, in the precision of the job, with the others at work too:
-// best of several, in GFLOP/s.
+// Speed of matrix products in this process, on its device, in the job's precision, while the others work too: best of
+// several, in GFLOP/s.
 double matrix_peak(const Device& device, Precision precision) {
   const int64_t side = device.place.is_cpu() ? 1024 : 8192;
   const auto type = precision == Precision::bf16   ? at::kBFloat16
@@ -43,7 +43,7 @@ double matrix_peak(const Device& device, Precision precision) {
   return 2e-9 * std::pow(static_cast<double>(side), 3) / best_s;
 }
 
-// The configured job on generated pictures: as many full steps as are wanted, nothing else.
+// The configured job on generated pictures: the requested number of full steps, nothing else.
 Experiment benched(const Experiment& configured, int64_t logical_ranks, int64_t steps) {
   Experiment e = configured;
   if (!e.data.format->generated) {
@@ -110,7 +110,7 @@ Result run_steps(Trainer& trainer, const Experiment& e, int64_t steps, Job& job)
   return result;
 }
 
-// Builds the parts of a training, takes its steps, and gathers what all ranks found.
+// Builds the parts of a training run, takes its steps, and gathers what all ranks measured.
 Result measured(const BenchStepCommand& command, const Experiment& e, const Plan& plan, Job& job) {
   const int64_t v = plan.logical_ranks;
   std::string weights_line;
@@ -128,7 +128,7 @@ Result measured(const BenchStepCommand& command, const Experiment& e, const Plan
   DeviceBatches on_device(*loader, job.device());
   RepeatedBatches batches(on_device);
   Trainer::Options options = planned_trainer_options(e, v);
-  options.loader = {};  // generated pictures: none is bad, and each rank makes its own alone
+  options.loader = {};  // generated pictures: none is bad, and each rank makes only its own
   const std::unique_ptr<Trainer> trainer = make_planned_trainer(
       options, plan, job, {.replica = replica, .loss = loss, .schedule = schedule, .batches = batches, .trace = trace});
   Result result = run_steps(*trainer, e, command.steps, job);
@@ -154,7 +154,7 @@ void print_result(const BenchStepCommand& command, const Config& config, const P
               count_of(plan.logical_ranks, "logical rank").c_str(), fixed(result.images_per_s, 3).c_str());
   std::printf("  step           median %s ms, p95 %s ms over %s\n", fixed(result.median_ms(), 1).c_str(),
               fixed(result.p95_ms(), 1).c_str(), count_of(command.steps, "step").c_str());
-  std::printf("  matrix peak    %s %% of %s GFLOP/s, %s GFLOP a picture\n", fixed(100 * result.peak_share(), 1).c_str(),
+  std::printf("  matrix peak    %s %% of %s GFLOP/s, %s GFLOP/picture\n", fixed(100 * result.peak_share(), 1).c_str(),
               fixed(result.peak_gflops, 1).c_str(), fixed(result.gflop, 1).c_str());
   std::printf("  not hidden     all-reduce %s %%, imbalance %s %%, replica hashes %s %%\n",
               fixed(100 * result.allreduce_share, 2).c_str(), fixed(100 * result.imbalance_share, 2).c_str(),

@@ -49,8 +49,8 @@ MemoryNeeds needs_of(const Experiment& e, const Plan& plan, const Network& netwo
   return needs;
 }
 
-// Of the loader's threads, each with a picture as decoded, its file and its floats before and after they are placed;
-// and of the table of samples.
+// Memory of the loader's threads, each with a decoded picture, its file and its floats before and after placement; and
+// of the table of samples.
 double data_mb(const Experiment& e, const Plan& plan, const PictureFacts& pictures, int64_t processes) {
   const auto cores = static_cast<int64_t>(bound_cores().size());
   const int64_t threads = loader_threads(e.data.loader, e.distributed.threads, std::max<int64_t>(1, cores / processes));
@@ -75,7 +75,7 @@ std::vector<Finding> memory_findings(const CheckedJob& job) {
   const JobMemory& memory = job.memory;
   MemoryFacts facts;
   facts.processes = memory.processes;
-  const double apart = memory.peers_mb + (memory.shares_cache ? memory.cache_mb : 0);  // there once a host
+  const double apart = memory.peers_mb + (memory.shares_cache ? memory.cache_mb : 0);  // once per host
   facts.process_mb = memory.process_mb() - apart;
   facts.saving_mb = memory.saving_mb;
   facts.picture_mb = memory.picture_mb;
@@ -115,7 +115,7 @@ std::vector<Finding> schedule_findings(const Experiment& e, const Plan& plan) {
 
 // --- classes and patients
 
-// Patients, as far as the data tell them.
+// Patients, as far as the data identify them.
 std::map<std::string, int64_t> patients_of(const Plan& plan, const std::vector<int64_t>& samples) {
   std::map<std::string, int64_t> patients;
   for (const int64_t index : samples)
@@ -203,16 +203,16 @@ std::vector<Finding> gpu_findings(const Experiment& e) {
                ": start the job where there is a GPU, or set " + (wants ? "device=auto" : "distributed.backend=auto")}};
 }
 
-// --- sentences that are told already
+// --- sentences that are printed already
 
 std::vector<Finding> contradiction_findings(const CheckedJob& job) {
   std::vector<Finding> found;
   for (const std::string& sentence : contradictions(job.plan, job.pictures))
-    found.push_back({weight::kWrong, "contradictory_labels", sentence + ": mend the labels, or take them out"});
+    found.push_back({weight::kWrong, "contradictory_labels", sentence + ": correct the labels, or take them out"});
   return found;
 }
 
-bool deals_anew(const std::string& warning) { return warning.starts_with("data.split of the configuration deals"); }
+bool deals_anew(const std::string& warning) { return warning.starts_with("data.split of the configuration splits"); }
 
 std::vector<Finding> split_findings(const CheckedJob& job) {
   std::vector<Finding> found;
@@ -285,15 +285,15 @@ std::vector<std::string> content_leaks(const Plan& plan, const PictureFacts& pic
       }
     if (parts.size() > 1)
       leaks.push_back(
-          "split leak: the same picture stands in several parts (" + join(names, ", ") + "); take all but one out" +
-          (by_share ? ", or keep them together with data.split.by=patient where they are one patient's" : ""));
+          "split leak: the same picture is in several parts (" + join(names, ", ") + "); take all but one out" +
+          (by_share ? ", or keep them together with data.split.by=patient if they belong to one patient" : ""));
   }
   std::sort(leaks.begin(), leaks.end());
   return leaks;
 }
 
-// Two of `samples`, pictures of equal pixels, that contradict each other in their class or in a label that both know;
-// the first twice where there are none.
+// Two of `samples`, pictures with equal pixels, that contradict each other in their class or in a label that both know;
+// if there are none, the first one twice.
 static std::pair<int64_t, int64_t> contradiction(const Plan& plan, const std::vector<int64_t>& samples) {
   for (const int64_t index : samples)
     if (sample_of(plan, index).class_index != sample_of(plan, samples[0]).class_index) return {samples[0], index};
@@ -318,8 +318,8 @@ std::vector<std::string> contradictions(const Plan& plan, const PictureFacts& pi
     if (count++ == 0 || pair < first) first = pair;
   }
   if (count == 0) return {};
-  return {count_of(count, "picture") + (count == 1 ? " stands" : " stand") +
-          " there more than once with different labels, as " + first};
+  return {count_of(count, "picture") + (count == 1 ? " occurs" : " occur") +
+          " more than once with different labels, such as " + first};
 }
 
 }  // namespace dtrain

@@ -32,12 +32,12 @@ std::vector<std::string> shown_each(std::vector<std::string> messages) {
   return messages;
 }
 
-// Paths may be no UTF-8.
+// Paths may not be UTF-8.
 std::string dump(const CheckJson& json, int indent = -1) {
   return json.dump(indent, ' ', false, CheckJson::error_handler_t::replace);
 }
 
-// What trains with the same configuration.
+// The command that trains with the same configuration.
 std::string training_line(const CheckCommand& command) {
   std::string line = "mpirun -np " + std::to_string(command.world_size) + " --bind-to none dtrain";
   for (const std::string& file : command.config.sources.files) line += " --config " + shell_word(file);
@@ -45,7 +45,7 @@ std::string training_line(const CheckCommand& command) {
   return line;
 }
 
-// For the file: each sample that is counted by name.
+// For the file: the name of each sample that is counted.
 CheckJson with_names(CheckJson json, const Plan& plan, const PictureFacts& pictures) {
   json["bad"] = CheckJson::array();
   for (const auto& [index, error] : pictures.bad)
@@ -62,7 +62,7 @@ CheckJson with_names(CheckJson json, const Plan& plan, const PictureFacts& pictu
 
 constexpr const char* kCheckReport = "dtrain-check-1";
 
-/// Of what is known so far; `written`: the file holds all of it.
+/// What is known so far; `written`: the file holds all of it.
 struct CheckReport {
   CheckJson json = {{"report", kCheckReport}, {"version", DTRAIN_VERSION}};
   bool written = false;
@@ -92,7 +92,7 @@ void tell_data(const Experiment& e, const Plan& plan, CheckJson& json) {
 
 PictureFacts look_at_data(const CheckCommand& command, const Experiment& e, const Plan& plan, const Log& log,
                           CheckJson& json) {
-  std::fflush(stdout);  // so that messages stand in their place where both streams go into one file
+  std::fflush(stdout);  // so that messages are in the right place when both streams go into one file
   log.info((command.quick ? "reading the headers of " : "decoding ") +
            count_of(static_cast<int64_t>(plan.dataset.samples.size()), "picture") + " …");
   const Stopwatch looking;
@@ -105,7 +105,7 @@ PictureFacts look_at_data(const CheckCommand& command, const Experiment& e, cons
   return pictures;
 }
 
-/// What stands against the job: leaks, and what else is an error or is not.
+/// What speaks against the job: leaks, and other errors and findings.
 struct Judgement {
   std::vector<std::string> leaks;
   std::vector<Finding> findings;
@@ -126,11 +126,11 @@ Judgement judge(const CheckedJob& job, CheckJson& json) {
   return judgement;
 }
 
-// The line that trains stands last.
+// The command that trains comes last.
 void tell_what_is_next(const CheckCommand& command, const Plan& plan, const Judgement& judgement) {
   if (!judgement.good) return;
   const auto found = static_cast<int64_t>(judgement.findings.size());
-  const std::string rest = found == 0   ? "nothing stands against"
+  const std::string rest = found == 0   ? "nothing speaks against"
                            : found == 1 ? "look at the one thing above before"
                                         : "look at the " + std::to_string(found) + " things above before";
   std::printf("all %s can be read; %s: %s\n",
@@ -143,7 +143,7 @@ void tell_what_is_next(const CheckCommand& command, const Plan& plan, const Judg
   for (const std::string& leak : judgement.leaks) errors.push_back(DataError(leak));
   const Error all = merge_errors(errors);
   throw Error(all.code(), with_list(count_of(static_cast<int64_t>(errors.size()), "finding") +
-                                        " against this data set; mend or take out:",
+                                        " against this data set; repair or take out:",
                                     lines_of(all.what())));
 }
 
@@ -170,7 +170,7 @@ int look_and_tell(const CheckCommand& command, const Config& config, const Log& 
   const Judgement judgement = judge({e, plan, pictures, memory, command.quick}, json);
   tell_what_is_next(command, plan, judgement);
   std::vector<Error> errors;
-  const auto attempt = [&](const auto& write) {  // what was found is told all the same
+  const auto attempt = [&](const auto& write) {  // what was found is reported all the same
     try {
       write();
     } catch (const Error& error) {

@@ -104,7 +104,7 @@ void tell_network(const Experiment& e, const Plan& plan, const Network& network,
   }
   const auto states = static_cast<double>(state_names(e.optimizer).size());
   const double checkpoint_mb = static_cast<double>(parameters) * 4 / 1e6 * (1 + states);
-  std::printf("  %s parameters; forward %.2f GFLOP an image, training about %.2f; checkpoint %.1f MB\n",
+  std::printf("  %s parameters; forward %.2f GFLOP per image, training about %.2f; checkpoint %.1f MB\n",
               with_commas(parameters).c_str(), static_cast<double>(flop) / 1e9, 3 * static_cast<double>(flop) / 1e9,
               checkpoint_mb);
   json["parameters"] = parameters;
@@ -115,7 +115,7 @@ void tell_network(const Experiment& e, const Plan& plan, const Network& network,
 void tell_schedule(const Experiment& e, const Plan& plan, int64_t processes, CheckJson& json) {
   const EpochPlan epoch = planned_epoch(e, plan, 0);
   const Schedule schedule(e.schedule, e.optimizer.learning_rate, plan.logical_ranks, epoch.steps(), e.epochs);
-  std::printf("job: %s, %s; batch %lld a rank, %lld global; %s an epoch, last batch %lld; %s\n",
+  std::printf("job: %s, %s; batch %lld per rank, %lld global; %s per epoch, last batch %lld; %s\n",
               count_of(processes, "process", "processes").c_str(), count_of(plan.logical_ranks, "logical rank").c_str(),
               static_cast<long long>(plan.local_batch), static_cast<long long>(epoch.global_batch()),
               count_of(epoch.steps(), "step").c_str(), static_cast<long long>(epoch.count(epoch.steps() - 1)),
@@ -149,7 +149,8 @@ void tell_pictures(const Plan& plan, const PictureFacts& pictures, bool quick, d
 
 void tell_memory(const JobMemory& memory, CheckJson& json) {
   const auto mb = [](double value) { return with_commas(std::llround(value)); };
-  std::printf("memory: about %s MB a process%s (", mb(memory.process_mb()).c_str(), memory.on_gpu ? " on its GPU" : "");
+  std::printf("memory: about %s MB per process%s (", mb(memory.process_mb()).c_str(),
+              memory.on_gpu ? " on its GPU" : "");
   if (!memory.on_gpu) std::printf("program and loader %s, ", mb(memory.program_mb).c_str());
   std::printf("weights, gradients and optimizer %s, passes of %s %s)", mb(memory.weights_mb + memory.peers_mb).c_str(),
               count_of(memory.pictures, "picture").c_str(), mb(memory.pass_mb).c_str());
@@ -184,7 +185,7 @@ void tell_cache(const Experiment& e, const Plan& plan, const PixelKind& kind, in
 
 void tell_findings(const std::vector<Finding>& findings, CheckJson& json) {
   json["worth_a_look"] = CheckJson::array();
-  if (!findings.empty()) std::printf("worth a look, the weightiest first:\n");
+  if (!findings.empty()) std::printf("worth a look, most important first:\n");
   for (size_t i = 0; i < findings.size(); ++i) {
     const std::string sentence = shown(findings[i].sentence);
     std::printf("  %zu. %s\n", i + 1, sentence.c_str());

@@ -28,14 +28,14 @@
 namespace dtrain {
 namespace {
 
-// What was trained on is no judge of how well it was learnt. The run's own split is one that it has told the leaks of.
+// Training data cannot show how well a network has learnt. For the run's own split, its leaks have been reported.
 void require_unseen(const EvalCommand& command, const Plan& plan, const WeightsOrigin& origin,
                     const std::vector<int64_t>& samples, const Log& log) {
   if (command.split == "train" || command.allow_trained || origin.split_sha256 == plan.split.sha256) return;
   if (!origin.split_sha256.empty() && origin.trained_on.empty())
     log.warning(command.checkpoint +
-                " was trained on another split, of too many samples to keep a list: whether it has seen any of these "
-                "cannot be told");
+                " was trained on another split, with too many samples to keep a list: whether it has seen any of these "
+                "is not known");
   const std::vector<int64_t> seen = samples_among(origin.trained_on, plan.dataset, samples);
   if (seen.empty()) return;
   std::vector<std::string> paths;
@@ -43,8 +43,8 @@ void require_unseen(const EvalCommand& command, const Plan& plan, const WeightsO
   throw DataError(with_list(
       command.checkpoint + " was trained on " + with_commas(static_cast<int64_t>(seen.size())) + " of the " +
           count_of(static_cast<int64_t>(samples.size()), "sample") + " of the " + command.split +
-          " part, or on other pictures of the same patients; take the split of its training, which holds without "
-          "--config and data keys, or --allow-trained if these are other patients who only share a number:",
+          " part, or on other pictures of the same patients; use the split of its training, which is the default "
+          "without --config and data keys, or --allow-trained if these are other patients who only share a number:",
       paths, 3));
 }
 
@@ -62,7 +62,7 @@ std::string classification_csv(const Plan& plan, const std::vector<int64_t>& sam
   return text;
 }
 
-// The table of masks: a column for each metric that one picture has, over all its classes together.
+// The table for masks: a column for each metric that a single picture has, over all its classes together.
 std::string segmentation_head() {
   std::string head = "path";
   for (const Metric* metric : all_metrics())
@@ -83,7 +83,7 @@ std::string segmentation_csv(const Plan& plan, const std::vector<int64_t>& sampl
   return text;
 }
 
-// Samples of one patient are a group; one of which the data tell no patient is a group of its own.
+// Samples of one patient are a group; a sample without a known patient is a group of its own.
 Groups groups_of(const Dataset& dataset, const std::vector<int64_t>& samples) {
   Groups groups;
   std::unordered_map<std::string, int64_t> patients;
@@ -152,7 +152,7 @@ void print_values(const EvalCommand& command, const Predictions& predictions, co
   std::printf("%s\n", printable(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)).c_str());
 }
 
-// The folder of the run that wrote the checkpoint, whatever its name; else, or where that may not be written, the one
+// The folder of the run that wrote the checkpoint, whatever its name; otherwise, or if that is not writable, the one
 // that a run with this configuration has.
 std::string run_folder(const std::string& checkpoint, const Experiment& e) {
   const std::filesystem::path folder = std::filesystem::absolute(checkpoint).lexically_normal().parent_path();
@@ -161,7 +161,7 @@ std::string run_folder(const std::string& checkpoint, const Experiment& e) {
   return e.output_dir + "/" + e.name;
 }
 
-// All ranks together: the network that the file holds, asked for these samples.
+// All ranks together: predictions of the network in the file for these samples.
 Predictions predictions_by(const SafetensorsFile& file, const std::string& path, const WeightsOrigin& origin,
                            const Experiment& e, const Plan& plan, const std::vector<int64_t>& samples, Job& job) {
   std::string weights_line;
@@ -228,7 +228,7 @@ int run_eval(const EvalCommand& typed, const Config& config, Job& job) {
                                                           : classification_csv(plan, samples, predictions));
   const Groups groups = groups_of(plan.dataset, samples);
   if (groups.noun == "sample")
-    job.log().info("the data tell no patients: each sample counts as independent of the others");
+    job.log().info("the data do not identify patients: each sample counts as independent of the others");
   print_values(command, predictions, measure(e.task, plan.outputs, predictions, groups), groups, plan.split.sha256,
                csv);
   return exit_code::kDone;

@@ -60,7 +60,7 @@ void print_gpu_facts(const nlohmann::ordered_json& facts) {
               facts["nccl"].get<std::string>().c_str());
 }
 
-// Only what this user may remove and no process uses: the line can be copied as it stands.
+// Only what this user may remove and no process uses, so that the line can be copied as it is.
 void print_leftovers(const std::vector<Leftover>& leftovers) {
   if (leftovers.empty()) return;
   double bytes = 0;
@@ -69,7 +69,7 @@ void print_leftovers(const std::vector<Leftover>& leftovers) {
     bytes += static_cast<double>(one.bytes);
     words += " " + shell_word(one.path);
   }
-  std::printf("  %-10s %s MB of yours that a killed mpirun has left here and no process uses; to remove: rm -r%s\n",
+  std::printf("  %-10s %s MB of yours, left here by a killed mpirun and used by no process; to remove: rm -r%s\n",
               "leftovers", fixed(bytes / 1e6, 1).c_str(), printable(words).c_str());
 }
 
@@ -83,7 +83,7 @@ int run_info(const InfoCommand& command) {
               host_name().c_str(), cores.size(), sysconf(_SC_NPROCESSORS_ONLN), core_ranges(cores).c_str(),
               at::get_cpu_capability().c_str());
   const MemoryBudget memory = memory_budget();
-  std::printf("  %-10s %s MB can be had by this process, of %s MB that %s has as its limit\n", "memory",
+  std::printf("  %-10s %s MB available to this process, of the limit of %s MB that %s has\n", "memory",
               with_commas(memory.free_bytes / 1'000'000).c_str(), with_commas(memory.limit_bytes / 1'000'000).c_str(),
               printable(memory.bound).c_str());
   const nlohmann::ordered_json gpu = gpu_facts();
@@ -94,7 +94,8 @@ int run_info(const InfoCommand& command) {
     std::printf("One rank for each GPU: mpirun -np %zu --bind-to none dtrain --config …\n", gpu["gpus"].size());
   else
     std::printf(
-        "Ranks of one thread fill a machine better than one rank of many: mpirun -np %zu --bind-to none dtrain "
+        "Several single-threaded ranks use a machine better than one rank of many threads: mpirun -np %zu --bind-to "
+        "none dtrain "
         "--config …\n",
         cores.size());
   if (command.json) {

@@ -33,7 +33,7 @@ PackedManifest manifest_of(const PackJob& pack, const Config& config) {
 bool is_empty(const std::string& folder) {
   std::vector<std::string> names;
   if (const int failed = real_file_system().list(folder, names); failed < 0) throw_errno("list", folder, -failed);
-  const std::string begun = std::string(PackedManifest::kFile) + ".tmp";  // left by a start that was killed at once
+  const std::string begun = std::string(PackedManifest::kFile) + ".tmp";  // left by a start that was killed immediately
   return std::all_of(names.begin(), names.end(), [&](const std::string& name) { return name == begun; });
 }
 
@@ -43,7 +43,8 @@ void take_folder(const std::string& folder, const PackedManifest& manifest) {
   make_folders(folder);
   if (real_file_system().status(folder + "/" + PackedManifest::kFile, true, status) < 0) {
     if (!is_empty(folder))
-      throw UsageError("--output '" + folder + "' is not empty; name a folder that is new, empty or begun by this job");
+      throw UsageError("--output '" + folder +
+                       "' is not empty; name a folder that is new, empty or was begun by this job");
     return write_packed_manifest(manifest, folder);
   }
   const PackedManifest there = read_packed_manifest(folder);
@@ -53,7 +54,7 @@ void take_folder(const std::string& folder, const PackedManifest& manifest) {
                      "folder that is new or empty");
 }
 
-/// Lines about what this rank has done, for people.
+/// Progress lines of this rank, for people.
 class Telling {
  public:
   Telling(const PackCommand& command, const PackJob& pack, Job& job, int64_t own)
@@ -64,7 +65,7 @@ class Telling {
 
   // `done` of this rank's records; the others are about as far.
   void show(int64_t done) {
-    if (done > seen_) job_.watchdog().enter(Section::load, done);  // a disk that hangs makes no progress
+    if (done > seen_) job_.watchdog().enter(Section::load, done);  // a hanging disk makes no progress
     seen_ = done;
     const int64_t all = own_ == 0 ? all_ : done * all_ / own_;
     const double rate = static_cast<double>(all) / std::max(watch_.seconds(), 1e-3);
@@ -88,10 +89,10 @@ class Telling {
 
 using Json = nlohmann::ordered_json;
 
-struct Stopped {};  // in the middle of a shard, of which nothing is written yet
+struct Stopped {};  // in the middle of a shard, none of which is written yet
 
-// Writes this rank's shards, those left out that are there already, until it is asked to stop; a row for each: number,
-// file, records, bytes, checksum, and whether it was there.
+// Writes this rank's shards, except those that exist already, until it is asked to stop; a row for each: number, file,
+// records, bytes, checksum, and whether it existed.
 Json write_shards(const PackCommand& command, const PackJob& pack, const Experiment& e, Job& job) {
   const auto mine = [&](size_t number) {
     return static_cast<int>(number % static_cast<size_t>(job.size())) == job.rank();
@@ -134,15 +135,15 @@ void warn_of_sizes(const PackCommand& command, const PackJob& pack, const Experi
   const int64_t ranks = e.distributed.logical_ranks > 0 ? e.distributed.logical_ranks : job.size();
   const int64_t batch = largest_batch(e.batch, ranks);
   if (per_shard % batch != 0)
-    job.log().warning("--samples-per-shard " + std::to_string(per_shard) + " is no multiple of the local batch of " +
-                      std::to_string(batch) + "; dtrain does not mind, programs that read shard by shard may");
+    job.log().warning("--samples-per-shard " + std::to_string(per_shard) + " is not a multiple of the local batch of " +
+                      std::to_string(batch) + "; dtrain does not mind, but programs that read shard by shard may");
   std::vector<std::string> smaller;
   for (const PackShard& shard : pack.shards())
     if (const auto records = static_cast<int64_t>(shard.items.size()); records != per_shard)
       smaller.push_back(shard.file + " " + std::to_string(records));
   if (!smaller.empty())
     job.log().info("shards have " + count_of(per_shard, "record") +
-                   ", the last of a part what is left: " + join(smaller, ", "));
+                   ", the last of each part the rest: " + join(smaller, ", "));
 }
 
 // The lines that train from what was packed, as YAML.
@@ -190,7 +191,7 @@ void finish(const PackCommand& command, const PackJob& pack, PackedManifest mani
   write_packed_manifest(manifest, command.output);
   log.info("packed " + count_of(static_cast<int64_t>(pack.shards().size()), "shard") + " of " +
            with_commas(pack.records()) + " records, " + with_commas(bytes) + " bytes, in " + fixed(seconds, 1) + " s" +
-           (kept > 0 ? "; " + with_commas(kept) + " were there already" : ""));
+           (kept > 0 ? "; " + with_commas(kept) + " already existed" : ""));
   log.info("next: put these lines into the configuration; dtrain verify " + shell_word(command.output) +
            " reads every byte again");
   std::fputs(config_lines(command, manifest, std::filesystem::absolute(command.output).lexically_normal().string(),
@@ -207,8 +208,8 @@ int run_pack(const PackCommand& command, const Config& config, Job& job) {
   const Stopwatch watch;
   if (e.data.loader.on_bad_sample == BadSample::replace)
     throw ConfigError(
-        "dtrain pack keeps every sample, and none in the place of another; set data.loader.on_bad_sample=fail, and see "
-        "with dtrain check which are bad");
+        "dtrain pack keeps every sample and replaces none; set data.loader.on_bad_sample=fail, and find the bad ones "
+        "with dtrain check");
   const Dataset dataset = open_dataset(e.data, e.task, e.seed);
   const Split split = split_dataset(dataset, e.data.split);
   const PackJob pack(dataset, split, e.data, command.options);
@@ -227,7 +228,7 @@ int run_pack(const PackCommand& command, const Config& config, Job& job) {
   const std::vector<std::string> all = gather_text(job.comm(), rows);
   job.watchdog().enter(Section::finish, 0);
   if (any(job.comm(), stop_is_pending())) {
-    if (job.is_root()) job.log().info("stopped; whole shards are kept, and the same line goes on from there");
+    if (job.is_root()) job.log().info("stopped; finished shards are kept, and the same command continues from there");
     return exit_code::kStopped;
   }
   if (job.is_root()) finish(command, pack, manifest, all, watch.seconds(), job.log());

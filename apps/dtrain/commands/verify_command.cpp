@@ -24,7 +24,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// What was found out: one line for each file as it is looked at, errors for the end.
+/// What was found: one line for each file as it is checked, errors at the end.
 class Findings {
  public:
   /// `facts` completes the file's object of --json.
@@ -38,13 +38,13 @@ class Findings {
     std::printf("note: %s\n", printable(sentence).c_str());
     notes_.push_back(sentence);
   }
-  /// Runs `look` at a file, and keeps its error; the other files are looked at all the same. True: it was good.
+  /// Runs `look` at a file, and keeps its error; the other files are still checked. True: it was good.
   bool look_at(const std::string& path, const std::function<void()>& look) {
     try {
       look();
       return true;
     } catch (const Error& error) {
-      // A configuration that does not load is, here, a file that does not hold what it should.
+      // A configuration that does not load counts here as a file with the wrong contents.
       const int code = error.code() == exit_code::kConfig ? exit_code::kBadData : error.code();
       errors_.emplace_back(code, error.what());
       std::printf("%s: %s\n", printable(path).c_str(), code == exit_code::kBadData ? "damaged" : "cannot be read");
@@ -69,7 +69,7 @@ class Findings {
   std::vector<Error> errors_;
 };
 
-/// A checkpoint, read whole: where it stands and what its weights hash to.
+/// A checkpoint, read completely: its position and the hash of its weights.
 struct Checked {
   TrainingState state;
   std::string result;
@@ -111,7 +111,7 @@ std::map<std::string, std::string> check_weights(const std::string& path, bool o
   if (ours) weights_origin(file.metadata(), path);
   findings.good(path, tensors_and_bytes(file), facts_of(file));
   if (!file.has_checksums())
-    findings.note(path + " carries no checksums: its structure is right, its values cannot be checked");
+    findings.note(path + " has no checksums: its structure is correct, its values cannot be checked");
   return file.metadata();
 }
 
@@ -131,7 +131,7 @@ std::string check_file(const std::string& path, Findings& findings) {
   return kind;
 }
 
-/// The whole lines of a file that is appended to; a torn last one, as a kill leaves it, is told.
+/// The complete lines of a file that is appended to; a torn last one, as a kill leaves it, is reported.
 std::string whole_lines(const std::string& path, Findings& findings) {
   std::string text = read_text(path);
   const size_t end = text.rfind('\n');
@@ -158,7 +158,7 @@ struct Beginning {
   int64_t step = 0;
 };
 
-/// As the first event says; of files that are not there or damaged, which check_metrics() names, a fresh start.
+/// From the first event; for missing or damaged files, which check_metrics() reports, a fresh start.
 Beginning beginning_of(const std::string& metrics) {
   try {
     const std::vector<std::byte> start = read_file_start(metrics, 1 << 16);
@@ -171,7 +171,7 @@ Beginning beginning_of(const std::string& metrics) {
   return {};
 }
 
-/// epochs.csv has a row for every epoch from the run's beginning on, up to `last` or, in a run that goes on, further:
+/// epochs.csv has a row for every epoch from the run's beginning on, up to `last` or, in a running one, further:
 /// rows are written before the checkpoint that they belong to.
 void check_epochs_csv(const std::string& path, int64_t begins_after, int64_t last, bool finished, Findings& findings) {
   const std::string text = whole_lines(path, findings);
@@ -188,12 +188,12 @@ void check_epochs_csv(const std::string& path, int64_t begins_after, int64_t las
       char* end = nullptr;
       std::strtod(field.c_str(), &end);
       if (end != field.c_str() + field.size())
-        throw DataError(where + ": '" + table.columns()[static_cast<size_t>(column)] + "' is no number");
+        throw DataError(where + ": '" + table.columns()[static_cast<size_t>(column)] + "' is not a number");
     }
     const int64_t epoch = std::atoll(table.at(row, 0).c_str());
     if (epoch != before + 1)
-      throw DataError(where + ": epoch " + std::to_string(epoch) + " stands where epoch " + std::to_string(before + 1) +
-                      " is expected; rows are missing");
+      throw DataError(where + ": epoch " + std::to_string(epoch) + " follows where epoch " +
+                      std::to_string(before + 1) + " is expected; rows are missing");
     before = epoch;
   }
   if (before < last || (finished && before > last))
@@ -213,10 +213,10 @@ void check_metrics(const std::string& path, int64_t begins_after, int64_t last, 
     begin = end + 1;
     const std::string where = path + ", line " + std::to_string(++number);
     if (!is_text(event, "event") || !is_integer(event, "step"))
-      throw DataError(where + ": no JSON object with 'event' and 'step'; the file is damaged");
+      throw DataError(where + ": not a JSON object with 'event' and 'step'; the file is damaged");
     const auto step = event["step"].get<int64_t>();
     if (number == 1 && event["event"] != "start" && event["event"] != "resume")
-      throw DataError(where + ": the run's first event is no start; earlier lines are missing");
+      throw DataError(where + ": the run's first event is not a start; earlier lines are missing");
     if (event["event"] != "step") continue;
     if (step != steps + 1)
       throw DataError(where + ": step " + std::to_string(step) + " follows step " + std::to_string(steps));
@@ -233,8 +233,8 @@ bool there(const std::string& path) {
   return std::filesystem::exists(path, error);
 }
 
-/// A run folder, file by file. What is not there yet, as in a run that goes on, is no error; what must be there beside
-/// a checkpoint or DONE is.
+/// A run folder, file by file. What does not exist yet, as in a running one, is not an error; what must exist beside a
+/// checkpoint or DONE is.
 class RunCheck {
  public:
   RunCheck(const std::string& path, Findings& findings) : folder_(path), findings_(findings) {}
@@ -264,7 +264,7 @@ class RunCheck {
     if (there(path)) findings_.look_at(path, [&] { look(path); });
   }
 
-  // Everything that a run has written before its first checkpoint, and before DONE.
+  // Everything that a run writes before its first checkpoint, and before DONE.
   void require_all() {
     const bool finished = folder_.done();
     if (!finished && newest_.result.empty()) return;
@@ -289,7 +289,7 @@ class RunCheck {
     for (const std::string& path : paths)
       findings_.look_at(path, [&] {
         const Checked checked = check_checkpoint(path, findings_);
-        // A save after an epoch's last step, and one after its evaluation, are of one step.
+        // A save after an epoch's last step, and one after its evaluation, have the same step.
         const auto place = [](const TrainingState& state) { return std::pair(state.step, state.epoch); };
         if (newest_.result.empty() || place(checked.state) > place(newest_.state)) newest_ = checked;
       });
@@ -303,7 +303,7 @@ class RunCheck {
     const int64_t best = newest_.state.best_epoch;
     findings_.note(path + " is of epoch " + epoch + ", but the newest checkpoint knows " +
                    (best == 0 ? "of no best" : "epoch " + std::to_string(best) + " as the best") +
-                   "; a start that goes on from there sets the file aside");
+                   "; a start that resumes from there sets the file aside");
   }
 
   void config(const std::string& path) {
@@ -314,20 +314,21 @@ class RunCheck {
     findings_.good(path, "loads");
   }
 
-  // The hash of the result is that of the checkpoint of the run's last step, computed here anew.
+  // The hash of the result is that of the checkpoint of the run's last step, recomputed here.
   void run_json(const std::string& path) {
     const auto json = try_parse_json(read_text(path, kMostJson));
-    if (!json.is_object()) throw DataError(path + " is no JSON object; the file is damaged");
+    if (!json.is_object()) throw DataError(path + " is not a JSON object; the file is damaged");
     for (const char* key : {"ranks", "logical_ranks", "steps"})
       if (!json.contains(key) || !json[key].is_number_integer())
         throw DataError(path + " has no number '" + key + "'; the file is damaged");
     steps_ = json["steps"].get<int64_t>();
     if (!json.contains("result_sha256")) return findings_.good(path, "no result yet");
-    if (!json["result_sha256"].is_string()) throw DataError(path + ": 'result_sha256' is no text; the file is damaged");
+    if (!json["result_sha256"].is_string())
+      throw DataError(path + ": 'result_sha256' is not a text; the file is damaged");
     result_ = json["result_sha256"].get<std::string>();
     if (newest_.result.empty() || newest_.state.step != json["steps"].get<int64_t>())
-      return findings_.good(path, "its result cannot be computed anew: no valid checkpoint of step " +
-                                      std::to_string(json["steps"].get<int64_t>()) + " is there");
+      return findings_.good(path, "its result cannot be recomputed: there is no valid checkpoint of step " +
+                                      std::to_string(json["steps"].get<int64_t>()) + "");
     if (newest_.result != result_)
       throw DataError(path + ": result_sha256 is " + result_ + ", but the checkpoint of step " +
                       std::to_string(newest_.state.step) + " gives " + newest_.result);
@@ -349,9 +350,9 @@ class RunCheck {
     for (const std::string& name : names) {
       const std::string path = folder + "/" + name;
       if (name.ends_with(".tmp"))
-        findings_.note(path + " is the left-over of a write that did not end; the next start removes or replaces it");
+        findings_.note(path + " is left over from an unfinished write; the next start removes or replaces it");
       if (name.ends_with(".aside"))
-        findings_.note(path + " was set aside by a run that went on from an older step; nothing reads it");
+        findings_.note(path + " was set aside by a run that resumed from an older step; nothing reads it");
     }
   }
 

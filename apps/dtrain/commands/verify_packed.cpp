@@ -24,7 +24,7 @@ struct Verdict {
   std::vector<Error> errors;
 };
 
-// Every record, so that all that are damaged are named.
+// Every record, so that all damaged ones are named.
 void read_records(const PackedShard& shard, Verdict& verdict) {
   verdict.records = shard.records();
   verdict.bytes = shard.bytes();
@@ -52,14 +52,14 @@ Verdict look_at(const std::string& path, const PackedManifest* manifest, size_t 
     verdict.records = listed.records;
     verdict.bytes = file.size();
     if (file.size() != listed.bytes || file.checksum(file.bytes()) != listed.checksum)
-      throw DataError(path + " has other bytes than " + PackedManifest::kFile + " lists under its name");
+      throw DataError(path + " does not have the bytes that " + PackedManifest::kFile + " lists under its name");
   } catch (const Error& error) {
     verdict.errors.push_back(error);
   }
   return verdict;
 }
 
-/// Prints a line for each file, in order, and keeps all for the end.
+/// Prints a line for each file, in order, and keeps the errors for the end.
 class Report {
  public:
   void add(const std::string& path, const Verdict& verdict) {
@@ -101,7 +101,7 @@ class Report {
   std::vector<Error> errors_;
 };
 
-// Files of which the manifest does not speak.
+// Files that the manifest does not list.
 void note_others(const std::string& folder, const PackedManifest& manifest, Report& report) {
   std::vector<std::string> names;
   real_file_system().list(folder, names);
@@ -139,7 +139,7 @@ int verify_packed(const VerifyCommand& command) {
   const PackedManifest manifest = read_packed_manifest(folder);
   if (!manifest.complete)
     throw DataError("'" + folder +
-                    "' is not packed to its end; start the same dtrain pack again, it goes on from there");
+                    "' is not completely packed; run the same dtrain pack again, it continues from there");
   look_at_all(folder, manifest, report);
   note_others(folder, manifest, report);
   return report.end(command);

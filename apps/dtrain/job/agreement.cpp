@@ -18,10 +18,10 @@ namespace dtrain {
 constexpr const char* kSameStart = "be started with the same command line and configuration";
 constexpr const char* kSameBuild = "run the same build of dtrain";
 constexpr const char* kSameProcessor =
-    "run on processors of one kind (or with ATEN_CPU_CAPABILITY set to the least of them)";
+    "run on processors of one kind (or with ATEN_CPU_CAPABILITY set to the lowest of them)";
 constexpr const char* kSameFiles = "see the same files";
 
-// Keys that each rank may have for itself: where its files lie, how it loads them, and what rank 0 alone looks at.
+// Keys that may differ between ranks: where a rank's files are, how it loads them, and what only rank 0 uses.
 static bool own_key(const std::string& key) {
   const std::vector<std::string> own = {"name",
                                         "output.dir",
@@ -41,7 +41,7 @@ static Fact option(const std::string& name, const std::string& value) {
 
 static Fact given(const std::string& name, bool is) { return option(name, is ? "given" : ""); }
 
-// Of an option that nobody needs to give, 0 stands for its absence.
+// For an optional option, 0 stands for its absence.
 static Fact count_if_given(const std::string& name, int64_t count) {
   return option(name, count == 0 ? "" : std::to_string(count));
 }
@@ -119,7 +119,7 @@ std::vector<Fact> facts_of_plan(const Plan& plan, const Network& network, const 
           {"file of model.weights", weights_sha256, kSameFiles}};
 }
 
-// Facts as they travel: host, then names and values, each ended by NUL, which none of them can hold.
+// Facts as they are sent: host, then names and values, each ended by NUL, which none of them can contain.
 static std::string packed(const std::vector<Fact>& facts) {
   std::string text = host_name();
   for (const Fact& fact : facts) text += '\0' + fact.name + '\0' + fact.value;
@@ -136,7 +136,7 @@ static std::string shown(const std::string& value) {
   return text;
 }
 
-// Rank `rank`'s difference from rank 0 as a sentence; "" where there is none.
+// How rank `rank` differs from rank 0, as a sentence; "" if it does not.
 static std::string difference(const std::vector<Fact>& facts, int rank, const std::vector<std::string>& zero,
                               const std::vector<std::string>& other) {
   std::map<std::string, std::string> theirs;

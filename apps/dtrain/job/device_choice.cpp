@@ -30,7 +30,7 @@ Views gather_views(Communicator& comm, int local_rank, const std::vector<Gpu>& g
   return views;
 }
 
-// All ranks look at all choices, so that all find the same fault.
+// All ranks check all choices, so that all find the same fault.
 int agreed_gpu(const Views& views, int rank, bool share) {
   std::vector<int> chosen;
   std::vector<std::string> hosts;
@@ -44,7 +44,7 @@ int agreed_gpu(const Views& views, int rank, bool share) {
   return chosen[static_cast<size_t>(rank)];
 }
 
-// The GPU module where every rank can load it, else null and the first reason.
+// The GPU module if every rank can load it, else null and the first reason.
 GpuModule* loaded_module(Communicator& comm, std::string& why_not) {
   GpuModule* module = nullptr;
   std::string mine;
@@ -61,10 +61,10 @@ GpuModule* loaded_module(Communicator& comm, std::string& why_not) {
 void require_cpu_will_do(const Experiment& e, const std::string& why_no_gpu) {
   const bool has_cure = why_no_gpu.find("device: cpu") != std::string::npos;
   if (e.device == DeviceChoice::cuda)
-    throw ConfigError("device is cuda, but " + why_no_gpu + (has_cure ? "" : "; device: cpu does without it"));
+    throw ConfigError("device is cuda, but " + why_no_gpu + (has_cure ? "" : "; device: cpu needs no GPU"));
   if (e.distributed.backend == Backend::nccl)
     throw ConfigError("distributed.backend is nccl, which connects GPUs, but " + why_no_gpu +
-                      "; distributed.backend: auto takes what is there");
+                      "; distributed.backend: auto uses what is available");
 }
 
 }  // namespace

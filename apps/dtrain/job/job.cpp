@@ -37,7 +37,7 @@ static void require_connected_tasks(const Launch& launch) {
 static void require_world(const Launch& launch, int world_size) {
   if (world_size == 1 && launch.size > 1)
     throw ConfigError("the launcher started " + std::to_string(launch.size) +
-                      " processes, but MPI connects none of them: it belongs to another MPI than " +
+                      " processes, but MPI connects none of them: it belongs to a different MPI than " +
                       MpiSession::library_version() + "; start with this one's mpirun, or srun --mpi=pmix");
 }
 
@@ -87,8 +87,8 @@ void Job::start(const Experiment& experiment) {
 }
 
 // On the watchdog's thread. srun takes the highest code of its tasks, and those that it kills itself have 137: only
-// what MPI_Abort says comes through; and mpirun says nothing to it. It may hang where a peer does, so it is not waited
-// for.
+// what MPI_Abort says comes through; and mpirun does not comment on it. It may hang if a peer does, so nothing waits
+// for it.
 void Job::end_stalled() {
   constexpr auto kPatience = std::chrono::seconds(1);
   if (mpi_ && (launch_.by_srun || launch_.by_mpirun)) {
@@ -113,11 +113,11 @@ std::map<std::string, std::string> Job::device_facts() const {
 
 std::unique_ptr<Communicator> Job::gradient_comm(Reduction reduction) {
   const bool wanted = options_.backend == Backend::automatic || options_.backend == Backend::nccl;
-  // root_cpu adds up in rank 0's host memory, to which NCCL does not reach.
+  // root_cpu adds up in rank 0's host memory, which NCCL cannot reach.
   if (device_.device.module == nullptr || !wanted || size() == 1 || reduction == Reduction::root_cpu)
     return comm_->duplicate();
-  setenv("NCCL_RAS_ENABLE", "0", 0);  // or every process listens on a port of its own accord
-  // The watchdog names the rank that is behind; NCCL's own limit is for the case that it cannot.
+  setenv("NCCL_RAS_ENABLE", "0", 0);  // otherwise every process listens on a port
+  // The watchdog names the rank that is behind; NCCL's own limit is for when it cannot.
   return make_nccl_communicator(device_.device.module->nccl(), *comm_, 3 * options_.watchdog.abort_s + 30,
                                 reduction == Reduction::ring);
 }
@@ -127,7 +127,7 @@ void Job::finish(int code) {
   watchdog_->enter(Section::finish, 0);
   barrier(*comm_);
   watchdog_->disconnect();
-  if (code != exit_code::kDone && launch_.by_mpirun) {  // 75 has been told; mpirun would make a failure of it
+  if (code != exit_code::kDone && launch_.by_mpirun) {  // 75 has been reported; mpirun would call it a failure
     std::fflush(nullptr);
     mpi_->abort(code);
   }
@@ -149,7 +149,7 @@ void Job::meet_others() {
     }
   };
   try {
-    std::thread(start).detach();  // left behind where a rank never comes
+    std::thread(start).detach();  // left behind if a rank never comes
   } catch (const std::system_error&) {
     return;  // no room for a thread
   }

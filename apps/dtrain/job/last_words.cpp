@@ -1,5 +1,5 @@
-// What is told where nothing can catch it: of memory that ends while the libraries set themselves up before main, on a
-// thread of a library or in a destructor, and of a working directory that is not there.
+// Messages for what nothing can catch: memory that runs out while the libraries initialise before main, on a library's
+// thread or in a destructor, and a working directory that does not exist.
 #include <cxxabi.h>
 #include <unistd.h>
 
@@ -31,7 +31,7 @@ static bool memory_ended() {
   }
 }
 
-// Nothing here takes memory.
+// Nothing here allocates memory.
 static void tell(std::string_view line) {
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
 }
@@ -48,11 +48,11 @@ static void tell_last_words() {
 
 static void before_the_libraries(int, char**, char**) {
   std::set_terminate(tell_last_words);
-  // oneMKL, which LibTorch brings along, asks for the working directory while it sets itself up, and where there is
-  // none it ends the process as if a library were missing.
+  // oneMKL, which comes with LibTorch, asks for the working directory while it initialises; without one it ends the
+  // process as if a library were missing.
   char here[PATH_MAX];
   if (::getcwd(here, sizeof here) != nullptr || errno != ENOENT) return;
-  tell("dtrain: error 66: the working directory was removed; cd to one that is there\n");
+  tell("dtrain: error 66: the working directory was removed; cd to one that exists\n");
   _exit(exit_code::kMissingInput);
 }
 

@@ -17,7 +17,7 @@ void require_named(const std::string& option, const std::string& path) {
   std::error_code unread;
   if (std::filesystem::status(path, unread).type() == std::filesystem::file_type::not_found)
     throw MissingError(option + ": " + path +
-                       " does not exist; name a run's folder, as runs/NAME, or a .safetensors file in it");
+                       " does not exist; name a run's folder, such as runs/NAME, or a .safetensors file in it");
 }
 
 CheckpointFolder::Found checkpoint_at(const std::string& path) {
@@ -36,7 +36,7 @@ NamedWeights weights_at(const std::string& path) {
   std::error_code unread;
   if (std::filesystem::exists(best, unread)) return {best.string(), ""};
   const std::string newest = checkpoint_at(path).path;
-  return {newest, path + " has no best.safetensors; its newest checkpoint is taken: " + newest};
+  return {newest, path + " has no best.safetensors; using its newest checkpoint: " + newest};
 }
 
 void add_own_configuration(const std::string& path, ConfigSources& sources) {
@@ -50,7 +50,7 @@ void add_own_configuration(const std::string& path, ConfigSources& sources) {
   const SafetensorsFile file = SafetensorsFile::read_header(weights);
   const auto stored = file.metadata().find("config");
   if (stored == file.metadata().end() || stored->second.empty())
-    throw UsageError(weights + " lies in no run folder and holds no configuration: add --config FILE");
+    throw UsageError(weights + " is not in a run folder and holds no configuration: add --config FILE");
   sources.stored = stored->second;
   sources.stored_in = weights;
 }

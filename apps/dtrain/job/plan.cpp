@@ -83,7 +83,7 @@ void require_foreground(const Experiment& e, const Plan& plan) {
   for (const auto& [value, name] : plan.dataset.mask_values) listed.push_back(std::to_string(value));
   const std::string fitting = mask_values_text(values);
   const std::string cure = !fitting.empty()    ? "set " + fitting
-                           : values.size() > 1 ? "write masks with the values of classes alone, as PNG files"
+                           : values.size() > 1 ? "write masks as PNG files with only the values of classes"
                                                : "name the folder of the right masks with data.image_mask.masks";
   throw DataError("no training mask holds any class: " + mask_file(plan.dataset, *first) + " has the pixel values " +
                   join(found, ", ") + ", and data.image_mask.mask_values lists " + join(listed, ", ") + "; " + cure);

@@ -15,7 +15,7 @@ namespace dtrain {
 void open_standard_streams() {
   for (int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (fcntl(number, F_GETFD) < 0 && errno == EBADF) [[maybe_unused]]
-      const int opened = ::open("/dev/null", O_RDONLY);  // the lowest free one, which is this
+      const int opened = ::open("/dev/null", O_RDONLY);  // takes the lowest free number, which is this one
 }
 
 void flush_output() {
@@ -29,9 +29,9 @@ void flush_output() {
     reason = errno;
   }
   if (lost)
-    throw IoError("standard output was not written to its end" +
+    throw IoError("standard output was not written completely" +
                   (reason == 0 ? std::string() : ": " + std::string(std::strerror(reason))) +
-                  "; what stands there is not complete");
+                  "; what is there is incomplete");
 }
 
 }  // namespace dtrain

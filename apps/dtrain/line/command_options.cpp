@@ -1,4 +1,4 @@
-// What each command can be told. What the options mean to the program stands beside their fields (command_line.hpp).
+// The options of each command. What they mean to the program is described beside their fields (command_line.hpp).
 #include <algorithm>
 
 #include "dtrain/base/error.hpp"
@@ -15,7 +15,7 @@ static const CLI::Validator kCount(
     [](std::string& word) {
       const bool good = word.size() < 19 && word.find_first_not_of("0123456789") == std::string::npos &&
                         word.find_first_not_of('0') != std::string::npos;
-      return good ? std::string() : "'" + word + "' is no whole number above 0";
+      return good ? std::string() : "'" + word + "' is not a whole number above 0";
     },
     "");
 
@@ -32,9 +32,9 @@ void CommandTable::add_train() {
           {"dtrain check --config configs/chexnet.yaml", "what can be known before queueing"},
           {"mpirun -np 8 --bind-to none dtrain --config configs/chexnet.yaml", "train on 8 processes"},
           {"dtrain -c a.yaml -c site.yaml epochs=3", "later files and key=value win"},
-          {"dtrain eval --checkpoint runs/chexnet", "judge the best weights of a run"},
+          {"dtrain eval --checkpoint runs/chexnet", "evaluate the best weights of a run"},
           {"dtrain pack -c configs/chexnet.yaml --output packed", "decode and resize once, then train from there"},
-          {"dtrain verify runs/chexnet", "is everything that a run wrote whole?"}},
+          {"dtrain verify runs/chexnet", "is everything that a run wrote intact?"}},
       true));
   add_common(app);
   add_config(app, train_.config);
@@ -43,8 +43,8 @@ void CommandTable::add_train() {
       ->type_name("DIR");
   app.add_option_function<std::string>(
          "--resume", [this](const std::string& text) { train_.resume = ResumeFrom::of(text); },
-         "auto: go on from the newest valid checkpoint of the run's folder; never: move a used folder aside; "
-         "or a checkpoint, or a run's folder for its newest one")
+         "auto: resume from the newest valid checkpoint in the run's folder; never: move a used folder aside; or a "
+         "checkpoint, or a run's folder for its newest one")
       ->default_str(train_.resume.text())
       ->type_name("auto|never|PATH");
   app.add_option("--resume-with", train_.resume_with,
@@ -60,10 +60,11 @@ void CommandTable::add_train() {
          [this](const std::string& text) {
            const std::optional<Duration> time = parse_duration(text);
            if (!time || time->unit != Duration::Unit::seconds || time->amount <= 0)
-             throw CLI::ValidationError("--max-time", "'" + text + "' is no time; write it as 3h55m or 90 minutes");
+             throw CLI::ValidationError("--max-time",
+                                        "'" + text + "' is not a time; write it like 3h55m or 90 minutes");
            train_.max_time_s = time->amount;
          },
-         "stop in time to be done after this long, with a checkpoint and exit code 75, as 3h55m")
+         "stop in time to be done after this long, with a checkpoint and exit code 75, such as 3h55m")
       ->type_name("TIME");
   app.add_option("--trace", train_.trace,
                  "write a timeline of steps, buckets and loader threads of all ranks (for ui.perfetto.dev)")
@@ -87,7 +88,7 @@ void CommandTable::add_check() {
       "--config FILE [KEY=VALUE …] [options]",
       {{"dtrain check configs/chexnet.yaml", "the whole data set, every picture decoded"},
        {"dtrain check -c configs/chexnet.yaml data.root=/nih --world-size 8", "as the job of 8 processes will see it"},
-       {"dtrain check -c configs/chexnet.yaml --quick", "in seconds: headers of the pictures alone"},
+       {"dtrain check -c configs/chexnet.yaml --quick", "in seconds: only the pictures' headers"},
        {"dtrain check -c configs/chexnet.yaml --preview sheet.png", "what the network will see, as a picture"}},
       [this] {
         check_.progress = typed_.quiet ? ProgressMode::none : ProgressMode::automatic;
@@ -96,12 +97,12 @@ void CommandTable::add_check() {
       });
   add_config(app, check_.config);
   add_count(app, "--world-size", check_.world_size, "processes that the job will have")->capture_default_str();
-  app.add_flag("--quick", check_.quick, "read the pictures' headers alone");
+  app.add_flag("--quick", check_.quick, "read only the pictures' headers");
   app.add_option("--preview", check_.preview,
                  "write a contact sheet of what the network will see: training pictures after augmentation, with "
                  "labels and masks (PNG)")
       ->type_name("FILE");
-  app.add_option("--output", check_.output, "what was found, as JSON, every bad sample and duplicate in it")
+  app.add_option("--output", check_.output, "file for what was found, as JSON, with every bad sample and duplicate")
       ->capture_default_str()
       ->type_name("FILE");
   app.add_flag("--json", check_.json, kJson);
@@ -110,7 +111,7 @@ void CommandTable::add_check() {
 void CommandTable::add_eval() {
   CLI::App& app = command(
       app_, "eval",
-      "metrics of a checkpoint or weights file over a whole set, with 95 % intervals; writes predictions_SPLIT.csv",
+      "metrics of a checkpoint or weights file over a whole part, with 95 % intervals; writes predictions_SPLIT.csv",
       "--checkpoint PATH [--config FILE] [KEY=VALUE …] [options]",
       {{"dtrain eval --checkpoint runs/chexnet", "the best weights of a run, on its validation part"},
        {"dtrain eval --checkpoint runs/chexnet --split test", "on its test part"},
@@ -120,7 +121,7 @@ void CommandTable::add_eval() {
         eval_.config = with_words(eval_.config, false);
         const bool prints = eval_.config.print_config && !eval_.config.sources.files.empty();
         if (eval_.checkpoint.empty() && !prints && !eval_.config.print_schema)
-          throw UsageError("dtrain eval needs --checkpoint PATH, as in runs/NAME or runs/NAME/best.safetensors");
+          throw UsageError("dtrain eval needs --checkpoint PATH, such as runs/NAME or runs/NAME/best.safetensors");
         return eval_;
       });
   add_config(app, eval_.config);
@@ -128,10 +129,10 @@ void CommandTable::add_eval() {
                  "checkpoint, best.safetensors, or a run's folder for its best.safetensors; without --config its own "
                  "configuration holds")
       ->type_name("PATH");
-  add_choice(app, "--split", eval_.split, {"train", "valid", "test"}, "the part that is judged");
+  add_choice(app, "--split", eval_.split, {"train", "valid", "test"}, "the part to evaluate");
   app.add_flag("--allow-trained", eval_.allow_trained,
-               "go on although the part holds patients or pictures that the weights' file lists as trained on; --split "
-               "train never needs it");
+               "evaluate even if the part holds patients or pictures that the weights file lists as trained on; "
+               "--split train never needs it");
   app.add_option("--output", eval_.output, "folder of predictions_SPLIT.csv (default: the run's folder)")
       ->type_name("DIR");
   app.add_flag("--json", eval_.json, kJson);
@@ -139,13 +140,13 @@ void CommandTable::add_eval() {
 
 void CommandTable::add_pack() {
   CLI::App& app = command(
-      app_, "pack", "decode and resize a data set once, into shards that any number of ranks reads at any place",
+      app_, "pack", "decode and resize a data set once, into shards that any number of ranks can read at any offset",
       "--config FILE --output DIR [KEY=VALUE …] [options]",
       {{"dtrain pack -c configs/chexnet.yaml --output packed", "then train with the lines that it prints"},
        {"mpirun -np 8 --bind-to none dtrain pack -c configs/chexnet.yaml --output packed",
-        "by 8 processes, to the same bytes"},
+        "by 8 processes, the same bytes"},
        {"dtrain pack -c configs/unet_microscopy.yaml --output more --expand hflip,vflip",
-        "with two copies more of each training sample"},
+        "with two more copies of each training sample"},
        {"dtrain pack -c configs/chexnet.yaml --output tars --to webdataset", "for other programs"}},
       nullptr);
   filled_.emplace_back(&app, [this, &app] { return packed_as_typed(app); });
@@ -154,19 +155,19 @@ void CommandTable::add_pack() {
       ->type_name("DIR");
   add_choice(app, "--to", pack_.options.to,
              "packed: dtrain's own shards; tfrecord, webdataset: PNG or JPEG pictures for other programs");
-  add_count(app, "--samples-per-shard", pack_.options.samples_per_shard, "records of a shard; the last has the rest")
+  add_count(app, "--samples-per-shard", pack_.options.samples_per_shard, "records per shard; the last has the rest")
       ->capture_default_str();
-  app.add_option(
-         "--expand", typed_.expand,
-         "copies of each training sample: vflip, hflip, rot180; of square pictures rot90, rot270 (counter-clockwise)")
+  app.add_option("--expand", typed_.expand,
+                 "copies of each training sample: vflip, hflip, rot180; for square pictures also rot90, rot270 "
+                 "(counter-clockwise)")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("T,T…");
   add_choice(app, "--codec", pack_.options.codec,
-             "packed: raw, samples as they are, fastest; jpeg: smaller, not exact; deflate: smaller, exact, slower; "
+             "packed: raw, pixels as they are, fastest; jpeg: smaller, not exact; deflate: smaller, exact, slower; "
              "others: PNG, or jpeg. Masks are "
              "always exact");
-  app.add_option("--quality", pack_.options.jpeg_quality, "of JPEG")
+  app.add_option("--quality", pack_.options.jpeg_quality, "JPEG quality")
       ->check(unnamed(CLI::Range(1, 100)))
       ->capture_default_str()
       ->type_name("1…100");
@@ -211,7 +212,7 @@ void CommandTable::add_sample() {
 
 void CommandTable::add_info() {
   CLI::App& app = command(app_, "info", "build, library versions, devices, MPI, cores", "[options]",
-                          {{"dtrain info", "what this machine has, and what of it dtrain uses"},
+                          {{"dtrain info", "what this machine has, and what dtrain uses of it"},
                            {"dtrain info --json | tail -1", "the same for a script"}},
                           [this] { return info_; });
   app.add_flag("--json", info_.json, kJson);
@@ -226,7 +227,7 @@ void CommandTable::add_verify() {
       [this] {
         if (verify_.path.empty())
           throw UsageError(
-              "dtrain verify needs a PATH: a checkpoint, best.safetensors or a run folder, as in runs/NAME");
+              "dtrain verify needs a PATH: a checkpoint, best.safetensors or a run folder, such as runs/NAME");
         return verify_;
       });
   app.add_option("path", verify_.path,
@@ -238,8 +239,8 @@ void CommandTable::add_verify() {
 void CommandTable::add_bench() {
   CLI::App& bench = command(app_, "bench", "how fast training steps, the loader and all-reduces are on these ranks",
                             "COMMAND [options]",
-                            {{"dtrain bench step model.name=resnet50 batch.per_rank=8", "images/s of training alone"},
-                             {"dtrain bench input configs/chexnet.yaml", "images/s of the loader alone"},
+                            {{"dtrain bench step model.name=resnet50 batch.per_rank=8", "images/s of training only"},
+                             {"dtrain bench input configs/chexnet.yaml", "images/s of the loader only"},
                              {"mpirun -np 4 --bind-to none dtrain bench comm", "all-reduce, by algorithm and size"}},
                             nullptr);
   bench.require_subcommand(1);
@@ -269,14 +270,15 @@ void CommandTable::add_bench_step(CLI::App& bench) {
 void CommandTable::add_bench_input(CLI::App& bench) {
   CLI::App& app = command(
       bench, "input",
-      "the loader without a network: read, decode, transform and batch one by one, then whole epochs' order by the "
-      "sequential pipeline and the parallel one, and the latter up to the bytes that a GPU is given",
+      "the loader without a network: read, decode, transform and batch one by one, then batches in an epoch's order "
+      "through the sequential and the parallel pipeline, and the latter up to the bytes that a GPU is given",
       "--config FILE [KEY=VALUE …] [options]",
       {{"dtrain bench input configs/chexnet.yaml", "images/s of each stage and of both pipelines"},
-       {"dtrain bench input -c configs/chexnet.yaml --train-ms 180", "with training in between: who waits for whom?"},
+       {"dtrain bench input -c configs/chexnet.yaml --train-ms 180",
+        "with training in between: which waits for which?"},
        {"mpirun -np 4 --bind-to none dtrain bench input -c configs/chexnet.yaml --load-ms 50 --train-ms 50 "
         "data.loader.threads=1",
-        "the pipelines alone, whatever the cores can do"}},
+        "only the pipelines, however fast the cores are"}},
       [this] {
         bench_input_.config = with_words(bench_input_.config, true);
         return bench_input_;
@@ -305,13 +307,13 @@ void CommandTable::add_bench_comm(CLI::App& bench) {
         return bench_comm_;
       });
   add_config(app, bench_comm_.config);
-  app.add_option("--bytes", bench_comm_.bytes, "sizes in bytes, as in 4,1000000 (default: 4 B to 256 MB)")
+  app.add_option("--bytes", bench_comm_.bytes, "sizes in bytes, such as 4,1000000 (default: 4 B to 256 MB)")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(kCount)
       ->type_name("N,N…");
   add_count(app, "--limit-steps", bench_comm_.repeat,
-            "calls per size and algorithm (default: 1000 to 4 KB, else 30 or 10)");
+            "calls per size and algorithm (default: 1000 up to 4 KB, else 30 or 10)");
   app.add_flag("--json", bench_comm_.json, kJson);
 }
 

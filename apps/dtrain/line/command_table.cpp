@@ -15,7 +15,7 @@ namespace {
 
 bool is_yaml(const std::string& word) { return word.ends_with(".yaml") || word.ends_with(".yml"); }
 
-// The command that was typed, the last one of those in each other.
+// The command that was typed: the innermost one.
 const CLI::App& typed_command(const CLI::App& app) {
   const std::vector<CLI::App*> typed = app.get_subcommands();
   return typed.empty() ? app : typed_command(*typed.front());
@@ -23,7 +23,7 @@ const CLI::App& typed_command(const CLI::App& app) {
 
 }  // namespace
 
-// CLI11 would put what a validator takes behind the type of the value.
+// CLI11 would append what a validator accepts to the type of the value.
 CLI::Validator unnamed(CLI::Validator validator) {
   validator.description("");
   return validator;
@@ -39,7 +39,7 @@ CLI::Option* add_choice(CLI::App& app, const std::string& name, std::string& fie
 
 CommandTable::CommandTable()
     : app_(
-          "dtrain trains image networks on any number of processes: with distributed.logical_ranks set, to the same "
+          "dtrain trains image networks on any number of processes: with distributed.logical_ranks set, with the same "
           "bits on 1 or 8.",
           "dtrain") {
   add_train();
@@ -66,21 +66,20 @@ CLI::App& CommandTable::command(CLI::App& parent, const std::string& name, const
 
 void CommandTable::add_common(CLI::App& app) {
   app.get_help_ptr()->description("print this page and end")->group(kSharedOptions);
-  add_choice(app, "--log-level", typed_.log_level, "messages from this level on")->group(kSharedOptions);
-  app.add_flag("--quiet", typed_.quiet, "no messages but errors; results are printed all the same")
-      ->group(kSharedOptions);
+  add_choice(app, "--log-level", typed_.log_level, "print messages of this level and above")->group(kSharedOptions);
+  app.add_flag("--quiet", typed_.quiet, "no messages except errors; results are still printed")->group(kSharedOptions);
   app.set_version_flag("--version", version_text(), "print the version and end")->group(kSharedOptions);
 }
 
 void CommandTable::add_config(CLI::App& app, ConfigOptions& options) {
   app.add_option("-c,--config", options.sources.files,
-                 "YAML file; may be repeated, later ones win; a single FILE.yaml may stand without --config")
+                 "YAML file; may be repeated, later ones win; a single FILE.yaml needs no --config")
       ->expected(1)
       ->allow_extra_args(false)
       ->take_all()
       ->type_name("FILE")
       ->group(kSharedOptions);
-  app.add_option("overrides", typed_.words, "a key, as in optimizer.learning_rate=0.0005; wins over the files")
+  app.add_option("overrides", typed_.words, "a key, such as optimizer.learning_rate=0.0005; overrides the files")
       ->type_name("KEY=VALUE")
       ->group(kSharedOptions);
   app.add_flag("--print-config{full}", options.print_config,
@@ -99,32 +98,33 @@ void CommandTable::add_progress(CLI::App& app) {
 }
 
 void CommandTable::add_completion() {
-  CLI::App& app =
-      command(app_, "completion", "print what makes a shell complete commands, options and keys", "bash|zsh|fish",
-              {{"source <(dtrain completion bash)", "in this shell; in every one: a line of ~/.bashrc"},
-               {"source <(dtrain completion zsh)", "in ~/.zshrc, after compinit"},
-               {"dtrain completion fish | source", "in ~/.config/fish/config.fish"}},
-              [this] {
-                if (typed_.shell.empty()) throw UsageError("dtrain completion needs the shell: bash, zsh or fish");
-                return PrintCommand{completion_script(app_, typed_.shell)};
-              });
+  CLI::App& app = command(app_, "completion", "print the script that makes a shell complete commands, options and keys",
+                          "bash|zsh|fish",
+                          {{"source <(dtrain completion bash)", "in this shell; in every one: a line of ~/.bashrc"},
+                           {"source <(dtrain completion zsh)", "in ~/.zshrc, after compinit"},
+                           {"dtrain completion fish | source", "in ~/.config/fish/config.fish"}},
+                          [this] {
+                            if (typed_.shell.empty())
+                              throw UsageError("dtrain completion needs the shell: bash, zsh or fish");
+                            return PrintCommand{completion_script(app_, typed_.shell)};
+                          });
   add_choice(app, "shell", typed_.shell, {"bash", "zsh", "fish"}, "the shell");
 }
 
-// Its words never come to CLI11 (read).
+// Its words never reach CLI11 (read).
 void CommandTable::add_help() {
   CLI::App& app = command(app_, "help", "print the page of a command", "[COMMAND …]",
                           {{"dtrain help check", "the same as dtrain check --help"}}, nullptr);
-  app.add_option("command", typed_.words, "a command, as in check or bench step")->type_name("COMMAND");
+  app.add_option("command", typed_.words, "a command, such as check or bench step")->type_name("COMMAND");
 }
 
-// What stands before the command's name would be of no effect.
+// Anything before the command's name would have no effect.
 void CommandTable::refuse_options_before_the_command() const {
   if (app_.get_subcommands().empty()) return;
   for (const CLI::Option* option : app_.get_options())
     if (option->count() > 0 && option->get_name() != "--log-level" && option->get_name() != "--quiet")
       throw UsageError((option->get_positional() ? option->results().front() : option->get_name()) +
-                       " stands before the command; keys and options go after the command, as in dtrain " +
+                       " comes before the command; keys and options go after it, as in dtrain " +
                        app_.get_subcommands().front()->get_name() + " --config FILE");
 }
 
@@ -136,9 +136,8 @@ ConfigOptions CommandTable::with_words(ConfigOptions options, bool needs_file) {
     } else if (is_yaml(word) && files.empty()) {
       files.push_back(word);
     } else if (is_yaml(word)) {
-      throw UsageError(
-          "'" + word +
-          "' stands beside another configuration; several are given as --config A --config B, of which the later wins");
+      throw UsageError("'" + word +
+                       "' is a second configuration; give several as --config A --config B, of which the later wins");
     } else {
       throw UsageError(hint_for_word(word, typed_command(app_)));
     }

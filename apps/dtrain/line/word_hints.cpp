@@ -45,9 +45,9 @@ constexpr std::array kOptions = {
 
 // Commands of other programs.
 constexpr const char* kTrains = "dtrain trains where no command is given, as in dtrain --config FILE";
-constexpr const char* kJudges = "dtrain eval --checkpoint PATH judges weights";
+constexpr const char* kJudges = "dtrain eval --checkpoint PATH evaluates weights";
 constexpr const char* kNoPrediction =
-    "this version has no prediction of unlabelled pictures; dtrain eval writes the scores of a labelled part";
+    "this version cannot predict unlabelled pictures; dtrain eval writes the scores of a labelled part";
 constexpr const char* kNotThere = "this version has no such command; dtrain --help lists those it has";
 constexpr std::array kCommands = {
     Meant{"fit", kTrains},
@@ -73,7 +73,7 @@ constexpr std::array kCommands = {
     Meant{"version", "dtrain --version prints it"},
 };
 
-// What training is called by those who look for a command of that name.
+// Names under which people look for a training command.
 bool is_training(const std::string& word) {
   return std::any_of(kCommands.begin(), kCommands.end(),
                      [&](const Meant& one) { return word == one.typed && one.meant == kTrains; });
@@ -100,7 +100,7 @@ std::vector<std::string> option_names(const CLI::App& app) {
 
 std::string before_equals(const std::string& word) { return word.substr(0, word.find('=')); }
 
-// The option that the word begins; null where it is none. -cFILE is -c with its value.
+// The option that the word begins with; null if it is none. -cFILE is -c with its value.
 const CLI::Option* option_of(const CLI::App& app, const std::string& word) {
   if (word.starts_with("--")) return app.get_option_no_throw(before_equals(word));
   if (app.get_option_no_throw("-" + before_equals(word)) != nullptr) return nullptr;  // -config is meant as --config
@@ -120,7 +120,7 @@ std::string meant_option(const CLI::App& app, const std::string& name) {
   return "";
 }
 
-// `value`: what stands behind the option.
+// `value`: what follows the option.
 std::string of_unknown_option(const CLI::App& app, const std::string& name, const std::string& value) {
   const std::string head = "unknown option " + name;
   const auto meant = [&](const std::string& option) { return head + " (did you mean '" + option + "'?)"; };

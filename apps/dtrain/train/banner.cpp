@@ -97,8 +97,8 @@ void tell_beginning(const RunContext& run, const Plan& plan, const TrainingParts
   if (!built.kept.line.empty()) log.info(built.kept.line);
   if (e.data.loader.pipeline == Pipeline::sequential)
     log.info(
-        "loader sequential: one sample after the other, when its batch is wanted, and each process reads and decodes "
-        "those of all; the same batches as parallel, for comparison alone");
+        "loader sequential: one sample after another, when its batch is needed, and each process reads and decodes "
+        "those of all; the same batches as parallel, only for comparison");
   tell_about_cores(run, plan, table);
   if (resume.resumed)
     log.info("resume " + resume.path + ": " + count_of(state.epoch, "epoch") + " finished, step " +

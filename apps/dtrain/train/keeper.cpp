@@ -15,7 +15,7 @@ namespace dtrain {
 
 constexpr double kNoValue = std::numeric_limits<double>::quiet_NaN();
 
-// What a save may take while none was measured: a slow disk's 100 MB/s.
+// How long a save may take before one was measured: a slow disk's 100 MB/s.
 static double slow_save_s(const std::vector<FileTensor>& tensors) {
   double bytes = 0;
   for (const FileTensor& tensor : tensors) bytes += static_cast<double>(tensor.tensor.nbytes());
@@ -43,7 +43,7 @@ void Keeper::open(const std::string& standing_at) {
   p_.state.best_epoch = 0;
 }
 
-// best.safetensors is what the state says of it: of its best epoch, with its best value; not there where the state has
+// Whether best.safetensors is what the state says: from its best epoch, with its best value; absent if the state has
 // none yet. A damaged file is not.
 bool Keeper::best_file_is_ours() const {
   const TrainingState& state = p_.state;
@@ -74,7 +74,7 @@ void Keeper::set_best_aside() const {
   const std::string wanted = std::isnan(p_.state.best_value) ? "none" : "epoch " + std::to_string(p_.state.best_epoch);
   p_.run.job.log().warning((there ? "best.safetensors is of another epoch than this run's best (" + wanted +
                                         ") and was set aside as " + aside
-                                  : "best.safetensors (" + wanted + ") is not there") +
+                                  : "best.safetensors (" + wanted + ") is missing") +
                            "; the best epoch from here on will be kept");
 }
 
@@ -113,7 +113,7 @@ void Keeper::tell_saves() {
   try {
     saves_->tell_ended();
   } catch (const Error&) {
-    p_.folder.require();  // where it is gone, that is the reason
+    p_.folder.require();  // if it is gone, that is the reason
     throw;
   }
 }
@@ -122,13 +122,13 @@ std::string Keeper::way_on() {
   if (!saves_) return "";
   try {
     saves_->tell_ended();
-  } catch (const Error&) {  // a save that failed is not what ends this run
+  } catch (const Error&) {  // it is not the failed save that ends this run
   }
-  if (newest().empty()) return "; no checkpoint is saved, so the next start begins afresh";
-  return "; newest checkpoint: " + newest() + " (to go on: --resume-with KEY)";
+  if (newest().empty()) return "; no checkpoint is saved, so the next start begins from scratch";
+  return "; newest checkpoint: " + newest() + " (to resume: --resume-with KEY)";
 }
 
-// Of two epochs that are equally good, the one with the lower loss.
+// Of two equally good epochs, the one with the lower loss.
 bool Keeper::is_better(double value, const std::optional<double>& valid_loss) const {
   const TrainingState& state = p_.state;
   if (std::isnan(state.best_value)) return true;

@@ -14,7 +14,7 @@ namespace dtrain {
 
 static ConfigDifferences differences(const TrainCommand& command, const Config& config, const TrainingState& then) {
   std::vector<std::string> may_differ = command.resume_with;
-  may_differ.emplace_back("distributed.logical_ranks");  // auto or their number: the state's own is compared
+  may_differ.emplace_back("distributed.logical_ranks");  // auto or a number: the state's own is compared
   for (const std::string& key : idle_keys(config)) may_differ.push_back(key);
   return config_differences(then.config, fingerprint_values(config), may_differ);
 }
@@ -22,15 +22,16 @@ static ConfigDifferences differences(const TrainCommand& command, const Config& 
 static void require_known(const ConfigDifferences& differ, const std::string& path) {
   if (!differ.unknown.empty())
     throw ConfigError(with_list(path + " was saved by a newer dtrain than this one, with keys that this one does not "
-                                       "have; go on with the newer one, or start afresh with --resume never:",
+                                       "have; resume with the newer one, or start from scratch with --resume never:",
                                 differ.unknown));
 }
 
 static void require_same_ranks(int64_t now, int64_t then, const std::string& path) {
   if (now == then) return;
-  throw ConfigError("distributed.logical_ranks is " + std::to_string(now) + ", but " + path + " was trained with " +
-                    std::to_string(then) +
-                    "; the result depends on it, so set it back, leave it auto, or start afresh with --resume never");
+  throw ConfigError(
+      "distributed.logical_ranks is " + std::to_string(now) + ", but " + path + " was trained with " +
+      std::to_string(then) +
+      "; the result depends on it, so set it back, leave it auto, or start from scratch with --resume never");
 }
 
 static std::string manifest_text(const TrainingState& state) { return state.manifest_sha256.substr(0, 12); }
@@ -42,15 +43,15 @@ void require_same_run(const TrainCommand& command, const Config& config, const T
   if (!differ.changed.empty())
     throw ConfigError(with_list("the checkpoint " + path +
                                     " belongs to another configuration; set the keys back, allow them with "
-                                    "--resume-with KEY, or start afresh with --resume never:",
+                                    "--resume-with KEY, or start from scratch with --resume never:",
                                 differ.changed));
   require_same_ranks(now.logical_ranks, then.logical_ranks, path);
   if (then.manifest_sha256 != now.manifest_sha256)
     throw ConfigError("the data set has changed since " + path + " was saved (manifest " + manifest_text(now) +
-                      " against " + manifest_text(then) + "); restore it or start afresh with --resume never");
+                      " against " + manifest_text(then) + "); restore it or start from scratch with --resume never");
   if (then.split_sha256 != now.split_sha256)
     throw ConfigError("the split into training and validation has changed since " + path +
-                      " was saved; restore the list files or start afresh with --resume never");
+                      " was saved; restore the list files or start from scratch with --resume never");
 }
 
 void require_same_finished_run(const TrainCommand& command, const Config& config, const TrainingState& now,
@@ -64,15 +65,15 @@ void require_same_finished_run(const TrainCommand& command, const Config& config
                    (config.experiment.distributed.logical_ranks > 0 ? "" : ", the number of processes"));
   if (now.manifest_sha256 != then.manifest_sha256)
     list.push_back("the data had the manifest " + manifest_text(then) + " and now have " + manifest_text(now) +
-                   ": files were added, removed, renamed or changed in size, or labels changed");
+                   ": files were added, removed, renamed or resized, or labels changed");
   else if (now.split_sha256 != then.split_sha256)
-    list.push_back("the split into training, validation and test was another");
+    list.push_back("the split into training, validation and test was different");
   if (list.empty()) return;
-  throw ConfigError(with_list(folder +
-                                  " holds a finished run that differs from what this start asks for; a run beside it: "
-                                  "name=NEW or --run-dir DIR; in its place, while it is moved aside: --resume never; "
-                                  "what differs:",
-                              list));
+  throw ConfigError(
+      with_list(folder + " holds a finished run that differs from what this start asks for; for a separate run: "
+                         "name=NEW or --run-dir DIR; to move it aside and take its place: --resume never; "
+                         "what differs:",
+                list));
 }
 
 void require_step_boundary(const Experiment& e, const Plan& plan, const TrainingState& state, const std::string& path) {
@@ -80,7 +81,7 @@ void require_step_boundary(const Experiment& e, const Plan& plan, const Training
   for (int64_t step = 0; step <= epoch.steps(); ++step)
     if (epoch.cursor(step) == state.cursor) return;
   throw ConfigError(
-      path + " stands inside an epoch, after " + count_of(state.cursor, "sample") +
+      path + " is inside an epoch, after " + count_of(state.cursor, "sample") +
       "; batch and data keys can change only at the end of an epoch: set them back, or resume from a checkpoint there");
 }
 
@@ -92,10 +93,10 @@ bool step_is_left(const Experiment& e, const Plan& plan, const TrainingState& st
 
 std::string finished_text(const TrainingState& state, const std::string& folder) {
   return folder + " is finished with this configuration, after " + count_of(state.epoch, "epoch") +
-         "; nothing to do. More epochs: add epochs=N; a run beside it: name=NEW; afresh: --resume never";
+         "; nothing to do. More epochs: add epochs=N; a separate run: name=NEW; from scratch: --resume never";
 }
 
-// Rank 0's part: reads what there is.
+// Rank 0's part: reads what exists.
 static Resume look(const TrainCommand& command, const RunFolder& folder, FileSystem& files) {
   Resume resume;
   std::optional<CheckpointFolder::Found> found;
@@ -119,7 +120,7 @@ static Resume look(const TrainCommand& command, const RunFolder& folder, FileSys
   return resume;
 }
 
-// Of a run that goes on V cannot change. For a finished one, and a dry run, it is one more difference to list.
+// V cannot change in a run that is resumed. For a finished one, and a dry run, it is one more difference to list.
 static int64_t choose_logical_ranks(const TrainCommand& command, const Resume& resume,
                                     const DistributedOptions& options, const Job& job) {
   const int64_t asked = options.logical_ranks;
@@ -137,7 +138,7 @@ Resume find_resume(const TrainCommand& command, const Config& config, const RunF
       std::vector<std::string> keys;
       for (const auto& [known, value] : config.values) keys.push_back(known);
       const std::string near = nearest_word(key, keys);
-      throw UsageError("--resume-with " + key + " names no key of this configuration" +
+      throw UsageError("--resume-with " + key + " is not a key of this configuration" +
                        (near.empty() ? "" : " (did you mean '" + near + "'?)"));
     }
   Resume resume;

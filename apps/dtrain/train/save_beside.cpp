@@ -47,7 +47,7 @@ void save_beside(const LostFolder& lost, const TrainingState& state, const std::
   } catch (const std::exception& error) {  // memory may have ended too
     throw IoError(head + "could not be saved beside it: " + error.what());
   }
-  throw IoError(head + "is saved in " + place + "; go on from there with --run-dir " + place);
+  throw IoError(head + "is saved in " + place + "; resume from there with --run-dir " + place);
 }
 
 }  // namespace dtrain

@@ -11,7 +11,7 @@
 namespace dtrain {
 
 // Before each save. Metrics reach the disk before the checkpoint that they belong to: a power cut leaves no checkpoint
-// without its rows. And a folder that is not this job's any more gets none.
+// without its rows. And a folder that no longer belongs to this job gets none.
 static void prepare_save(const RunLog& log, const RunLock& lock) {
   if (!lock.stands()) throw IoError("the run folder " + lock.what_happened());
   log.sync();
@@ -26,7 +26,7 @@ Saves::Saves(const std::string& folder, const Parts& parts, const Options& optio
       writer_(CheckpointFolder(folder, parts.lock.files()), options.keep,
               [parts] { prepare_save(parts.run_log, parts.lock); }) {}
 
-// mpirun gives its ranks one second between TERM and KILL: a write that it would cut off is not begun. Where KILL does
+// mpirun gives its ranks one second between TERM and KILL: a write that this would cut off is not begun. If KILL does
 // not come, somebody else has sent TERM, and there is time.
 bool Saves::can_end() const {
   constexpr double kLast = 0.9;
@@ -76,9 +76,9 @@ void Saves::tell(const CheckpointWriter::Outcome& outcome, bool goes_on) {
     parts_.run_log.event("checkpoint", outcome.step, outcome.epoch, {{"path", outcome.path}, {"failed", outcome.why}});
   }
   parts_.log.error(outcome.path + " is NOT SAVED (step " + std::to_string(outcome.step) + "): " + outcome.why + "; " +
-                   (goes_on ? "training goes on, " : "") + newest_text());
+                   (goes_on ? "training continues, " : "") + newest_text());
   if (failed_ >= options_.max_failed)
-    throw IoError(count_of(failed_, "checkpoint") + " one after another could not be saved (" + outcome.why + "); " +
+    throw IoError(count_of(failed_, "checkpoint") + " in a row could not be saved (" + outcome.why + "); " +
                   newest_text());
 }
 

@@ -18,8 +18,7 @@
 
 namespace dtrain {
 
-// Keeps other jobs out of the run folder, which is there; names in the log a job that was ended before it could give it
-// back.
+// Keeps other jobs out of the existing run folder; names in the log a job that was killed before it could release it.
 static std::unique_ptr<RunLock> lock_run_folder(const RunFolder& folder, const Job& job) {
   const char* slurm_job = std::getenv("SLURM_JOB_ID");
   auto lock = std::make_unique<RunLock>(
@@ -27,9 +26,10 @@ static std::unique_ptr<RunLock> lock_run_folder(const RunFolder& folder, const J
                          (slurm_job != nullptr ? ", Slurm job " + std::string(slurm_job) : "") + ", since " +
                          utc_now());
   if (!lock->held())
-    job.log().warning("the file system of " + folder.path() + " has no locks: see to it that no second job uses it");
+    job.log().warning("the file system of " + folder.path() + " has no locks: make sure that no second job uses it");
   if (!lock->left_by().empty())
-    job.log().info("taking over " + folder.path() + ": the job before did not end properly (" + lock->left_by() + ")");
+    job.log().info("taking over " + folder.path() + ": the previous job did not end properly (" + lock->left_by() +
+                   ")");
   return lock;
 }
 
@@ -42,7 +42,7 @@ TrainingFolder::TrainingFolder(const RunContext& run)
   if (run.command.dry_run || !folder_.is_folder()) return;
   try {
     lock_ = lock_run_folder(folder_, run.job);
-  } catch (const PermissionError&) {  // it may still be looked at: a finished run says so
+  } catch (const PermissionError&) {  // it can still be read: a finished run says so
   }
 }
 
@@ -58,12 +58,12 @@ void TrainingFolder::open(const Beginning& beginning) {
   if (!lock_) {
     lock_ = lock_run_folder(folder_, run_.job);
     if (folder_.used() && !beginning.resumed && !afresh)
-      throw ConfigError("another job has begun in " + path() + " meanwhile; start again to go on from there");
+      throw ConfigError("another job has begun in " + path() + " meanwhile; start again to resume from there");
   }
   folder_.prove_writable(files());
   if (!beginning.resumed && std::filesystem::exists(path() + ".rescued"))
-    log.warning("this run begins afresh, and " + path() +
-                ".rescued holds what an earlier one could save of itself; --run-dir goes on from there");
+    log.warning("this run begins from scratch, and " + path() +
+                ".rescued holds what an earlier one could save of itself; --run-dir resumes from there");
   // Later checkpoints first: rows are never cut before the checkpoints that they belong to.
   for (const std::string& aside : CheckpointFolder(folder_.checkpoints(), files()).begin_after(state.step, state.epoch))
     log.warning("a checkpoint of a later step was set aside as " + aside);

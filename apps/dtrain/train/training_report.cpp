@@ -52,7 +52,7 @@ void TrainingReport::show_progress(const StepReport& step) {
                            .eta_s = left * p_.clock.seconds_a_step()});
 }
 
-// The first one, then one every 10 s at most; the epoch's line counts them all.
+// The first one, then at most one every 10 s; the epoch's line counts them all.
 void TrainingReport::tell_of_skip(const StepReport& step) {
   constexpr double kBetween = 10;  // seconds
   if (since_told_of_skip_ && since_told_of_skip_->seconds() < kBetween) return;
@@ -67,7 +67,7 @@ void TrainingReport::tell_of_skip(const StepReport& step) {
 
 void TrainingReport::replaced(const EpochRow& row) const {
   const std::string sentence = "epoch " + std::to_string(row.epoch) + ": " + count_of(row.replaced_samples, "sample") +
-                               " could not be decoded, others of the training part took their places";
+                               " could not be decoded and were replaced by others of the training part";
   const std::string told =
       tell_replaced(p_.run.job.comm(), sentence, row.replaced_samples, p_.built.trainer->replaced());
   if (!p_.run.job.is_root()) return;
@@ -77,8 +77,8 @@ void TrainingReport::replaced(const EpochRow& row) const {
 void TrainingReport::nothing_found(const EpochRow& row) const {
   if (!p_.run.job.is_root()) return;
   log().warning("epoch " + std::to_string(row.epoch) +
-                ": not one pixel of the validation part was called foreground (a probability above 0.5); where "
-                "that lasts, classes may be rare (loss.pos_weight) or optimizer.learning_rate too high");
+                ": not one pixel of the validation part was predicted as foreground (a probability above 0.5); if that "
+                "persists, classes may be rare (loss.pos_weight) or optimizer.learning_rate too high");
 }
 
 // After the first epoch of this start, which meets every sample of the training part.
@@ -90,7 +90,7 @@ void TrainingReport::tell_of_cache(const EpochRow& row) {
                                fixed(cache->megabytes(), 1) + " MB of this host's memory after epoch " +
                                std::to_string(row.epoch);
   if (cache->full())
-    log().warning(sentence + "; it is full, the others are decoded in every epoch");
+    log().warning(sentence + "; it is full, and the others are decoded in every epoch");
   else
     log().info("  " + sentence);
 }
@@ -120,7 +120,7 @@ void TrainingReport::epoch(const EpochRow& row, bool best) {
   tell_of_cache(row);
 }
 
-// A sentence that differs from the last one in its figures alone is no news.
+// A sentence that differs from the last one only in its figures is not news.
 void TrainingReport::tell_where_time_went() {
   const int64_t spare = std::max<int64_t>(0, p_.run.job.cores() - p_.run.experiment.distributed.threads);
   const std::string sentence = time_sentence(costs_.shares(p_.built.loader->threads(), spare));
@@ -130,7 +130,7 @@ void TrainingReport::tell_where_time_went() {
   told_of_time_ = words;
 }
 
-// Rank 0's variables that NCCL, CUDA's libraries and LibTorch act on, so that none changes a run unseen.
+// Rank 0's environment variables that NCCL, CUDA's libraries and LibTorch read, so that none changes a run unnoticed.
 static std::string gpu_environment() {
   std::vector<std::string> settings;
   for (char** variable = environ; *variable != nullptr; ++variable)
@@ -192,12 +192,11 @@ std::string TrainingReport::result() const {
     log().info("best " + p_.run.experiment.checkpoint.best_monitor + " " + short_number(p_.state.best_value, 4) +
                " in epoch " + std::to_string(p_.state.best_epoch) + ": " + p_.folder.file("best.safetensors"));
   if (p_.state.best_frequencies_loss > 0 && p_.state.best_loss > p_.state.best_frequencies_loss)
-    log().warning(
-        "the validation loss of this best, " + short_number(p_.state.best_loss, 4) + ", is above " +
-        short_number(p_.state.best_frequencies_loss, 4) +
-        ", which answering every picture with the classes' frequencies gives: its probabilities are not to be "
-        "trusted; more epochs where epochs.csv shows it falling, fewer where it was lower before, or a lower "
-        "optimizer.learning_rate");
+    log().warning("the validation loss of this best, " + short_number(p_.state.best_loss, 4) + ", is above " +
+                  short_number(p_.state.best_frequencies_loss, 4) +
+                  ", the loss of predicting the class frequencies for every picture: do not trust its probabilities; "
+                  "train more epochs if epochs.csv shows it falling, fewer if it was lower before, or set a lower "
+                  "optimizer.learning_rate");
   log().info("result " + hash + "  (" + count_of(p_.state.step, "step") + ", " + clock_text(p_.state.elapsed_s) + ")");
   return hash;
 }

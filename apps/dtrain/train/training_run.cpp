@@ -33,7 +33,7 @@ int TrainingRun::train() {
   if (job.is_root()) report_->write_run_json("");
   timeline_.begin();
   GpuMeter gpu_meter(job.gpu_uuid());
-  // A stop that came while all this was built.
+  // A stop that came during construction.
   if (any(job.comm(), stop_is_pending())) return save_and_leave(exit_code::kStopped);
   while (state_.epoch < run_.experiment.epochs) {
     gpu_meter.take();  // what was sampled in the last evaluation
@@ -47,11 +47,12 @@ int TrainingRun::train() {
     if (stop && state_.epoch < run_.experiment.epochs) return end_early(exit_code::kStopped);
     if (limit_reached) return end_early(exit_code::kDone);
   }
-  keeper_->save();  // does nothing after the last epoch, but a run that began with another's last checkpoint has none
+  keeper_->save();  // does nothing after the last epoch, except in a run that began with another's last checkpoint and
+                    // has none of its own
   return end();
 }
 
-// The steps of the running epoch that are left. An exit code where the run ends among them.
+// The remaining steps of the running epoch. An exit code if the run ends among them.
 std::optional<int> TrainingRun::train_epoch() {
   Trainer& trainer = *parts_->trainer;
   trainer.begin_epoch(state_);
@@ -70,7 +71,7 @@ std::optional<int> TrainingRun::train_epoch() {
 }
 
 // Validation, and the epoch's row. Everything but times and memory is equal on all ranks. Nothing when a stop was asked
-// for meanwhile: the state then stands before the validation, after the epoch's last step.
+// for meanwhile: the state is then the one before the validation, after the epoch's last step.
 std::optional<ClosedEpoch> TrainingRun::close_epoch(GpuMeter& gpu_meter) {
   const TrainingState before = state_;
   ClosedEpoch epoch;
@@ -117,7 +118,7 @@ std::optional<Predictions> TrainingRun::predict_validation() {
                    .stop = [this] { return stop_is_due(); }});
 }
 
-// False where a stop was asked for meanwhile. Without a validation part its figures are undefined.
+// False if a stop was asked for meanwhile. Without a validation part its figures are undefined.
 bool TrainingRun::validate(const TrainingCounts& counts, ClosedEpoch& epoch) {
   const Experiment& e = run_.experiment;
   EpochRow& row = epoch.row;
@@ -151,7 +152,7 @@ void TrainingRun::finish_epoch(const ClosedEpoch& epoch) {
   report_->epoch(row, best);
 }
 
-// --max-time: what is still to come must end before: a step, the save, the hash of the result.
+// --max-time: what is still to come must fit in: a step, the save, the hash of the result.
 bool TrainingRun::time_is_up() const {
   const double still_to_come = clock_.longest_step_s() + 2 * keeper_->expected_save_s();
   return run_.command.max_time_s > 0 && run_.job.seconds() + still_to_come >= run_.command.max_time_s;
@@ -159,7 +160,7 @@ bool TrainingRun::time_is_up() const {
 
 bool TrainingRun::stop_is_due() const { return stop_is_pending() || time_is_up(); }
 
-// What this rank asks for at a step's end: its signals, its clocks.
+// What this rank asks for at the end of a step: its signals, its clocks.
 StopRequest TrainingRun::request() const {
   const StopRequest signalled = take_stop_request();
   return time_is_up() ? StopRequest::stop : std::max(signalled, keeper_->request());
@@ -172,7 +173,7 @@ int TrainingRun::dry_run() {
     const Log& log = run_.job.log();
     log.info("dry run: one step taken, loss " + short_number(step.loss, 4) + ", nothing written");
     if (resume_.finished && refusal_.empty())
-      log.info("a start without --dry-run trains nothing: " + finished_text(resume_.state, folder_.path()));
+      log.info("a start without --dry-run would train nothing: " + finished_text(resume_.state, folder_.path()));
   }
   if (!refusal_.empty()) throw ConfigError(refusal_);
   return exit_code::kDone;
@@ -215,7 +216,7 @@ int TrainingRun::save_and_leave(int code) {
 // What the same command does after a start that ended early.
 std::string TrainingRun::what_goes_on(int code) const {
   if (state_.epoch >= run_.experiment.epochs) return "takes no more steps and marks the run as done";
-  std::string next = "goes on from there";
+  std::string next = "continues from there";
   if (code == exit_code::kDone)
     next += ", by " + count_of(run_.command.limit_steps, "step") + ", and to the end without --limit-steps";
   return next + (plan_.logical_ranks == 1

@@ -14,7 +14,7 @@ static Plan plan_of(const RunContext& run, int64_t logical_ranks) {
   return make_plan(run.experiment, logical_ranks);
 }
 
-// In which a run of this plan begins: by it a run that was found is known to be the same.
+// The state in which a run of this plan begins: it shows whether a run that was found is the same.
 static TrainingState first_state(const Config& config, const Plan& plan) {
   TrainingState state;
   state.logical_ranks = plan.logical_ranks;
@@ -65,7 +65,7 @@ void TrainingRun::build() {
 }
 
 // A dry run takes a step whatever the folder holds: the next one of the run there, or the first of this configuration
-// where that run is another one, which it then tells, or has none left.
+// if that run is a different one (which is then reported) or has none left.
 bool TrainingRun::rehearses_afresh() {
   const RunContext& r = run_;
   try {
@@ -82,15 +82,15 @@ bool TrainingRun::rehearses_afresh() {
   return !step_is_left(r.experiment, plan_, resume_.state);
 }
 
-// A run of its own that begins where another has ended would train nothing and be called done.
+// A new run that begins where another has ended would train nothing and be called done.
 void TrainingRun::require_work() const {
   const RunContext& r = run_;
   const bool of_its_own = any(r.job.comm(), r.job.is_root() && !folder_.place().used());
   if (r.command.resume.kind != ResumeFrom::Kind::path || !of_its_own || resume_.state.epoch < r.experiment.epochs)
     return;
   throw ConfigError(resume_.path + " has finished " + count_of(resume_.state.epoch, "epoch") + ", and epochs is " +
-                    std::to_string(r.experiment.epochs) + ", so that nothing is left to train in " + folder_.path() +
-                    "; set epochs to the number of all epochs, those that are done included");
+                    std::to_string(r.experiment.epochs) + ", so nothing is left to train in " + folder_.path() +
+                    "; set epochs to the number of all epochs, including those already done");
 }
 
 void TrainingRun::restore() {

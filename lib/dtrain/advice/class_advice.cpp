@@ -32,7 +32,7 @@ std::string larger_part(const ClassFacts& facts, const std::string& part) {
 
 // What brings more of a class into a part.
 std::string deal_better(const ClassFacts& facts, const std::string& part) {
-  return facts.by_share && !facts.stratified ? "data.split.stratify=true deals every class out by its share"
+  return facts.by_share && !facts.stratified ? "data.split.stratify=true distributes every class by its share"
                                              : larger_part(facts, part);
 }
 
@@ -44,14 +44,14 @@ void not_taught(const ClassFacts& facts, const Part& train, std::vector<Finding>
                                  first_names(none), none.size(),
                                  count_of(static_cast<int64_t>(facts.classes.size()), "class", "classes"),
                                  facts.by_share && !facts.stratified && facts.task != Task::segmentation
-                                     ? "data.split.stratify=true may deal some in, data.classes leaves them out"
+                                     ? "data.split.stratify=true may put some in, data.classes leaves them out"
                                      : "add some, or leave them out with data.classes")});
   if (facts.task != Task::multilabel) return;
   const auto all = classes_where(facts, [&](size_t k) { return train.positives[k] > 0 && train.negatives[k] == 0; });
   if (!all.empty())
     found.push_back({weight::kWrong, "class_without_negatives",
                      "every training sample whose label is known has " + first_names(all) +
-                         ": nothing tells what it looks like without; add samples without, or leave them out with "
+                         ": nothing shows what its absence looks like; add samples without it, or leave them out with "
                          "data.classes"});
 }
 
@@ -62,7 +62,7 @@ void not_judged(const ClassFacts& facts, const Part& train, const Part& part, st
       facts, [&](size_t k) { return taught(k) && (part.positives[k] == 0 || (!masks && part.negatives[k] == 0)); });
   if (!none.empty())
     found.push_back({weight::kPoor + 5, "class_without_metric",
-                     std::string(masks ? "IoU" : "AUROC") + " of " + first_names(none) + " cannot be had: the " +
+                     std::string(masks ? "IoU" : "AUROC") + " of " + first_names(none) + " cannot be computed: the " +
                          part.name + " part has no " + thing(facts) +
                          (masks ? " with it" : " with it, or none without it") + "; " + deal_better(facts, part.name) +
                          ", data.classes chooses others"});
@@ -71,7 +71,7 @@ void not_judged(const ClassFacts& facts, const Part& train, const Part& part, st
   if (!few.empty())
     found.push_back(
         {weight::kPoor - 10, "class_with_few",
-         fmt::format("the {} part has fewer than {} {}s of {}, so that one of them decides the figure: {}", part.name,
+         fmt::format("the {} part has fewer than {} {}s of {}, so a single one can decide the figure:  {}", part.name,
                      kFewPositives, thing(facts), first_names(few), larger_part(facts, part.name))});
 }
 
@@ -85,8 +85,7 @@ void too_small(const ClassFacts& facts, const Part& part, std::vector<Finding>& 
   } else if (part.samples < kFewSamples) {
     found.push_back({weight::kPoor - 8, "few_samples",
                      "the " + part.name + " part has " + count_of(part.samples, "sample") +
-                         ", so that each moves its "
-                         "figures by " +
+                         ", so each of them moves its figures by " +
                          fixed(100.0 / static_cast<double>(part.samples), 0) + " %: " + more});
   }
 }

@@ -66,14 +66,14 @@ std::vector<Finding> mask_advice(const MaskFacts& facts) {
   const std::string where = " of the masks' pixels, in " + count_of(masks, "mask") + (one ? "" : " or more") + " of " +
                             with_commas(facts.masks) + ") " + (one ? "counts" : "count") +
                             " as background, since data.image_mask.mask_values lists " + join(listed, ", ") +
-                            " alone; " + facts.example + " holds such: ";
+                            " only; " + facts.example + " has some: ";
   const double share = 100.0 * static_cast<double>(pixels) / static_cast<double>(std::max<int64_t>(facts.pixels, 1));
   const std::string amount = " (" + (share < 0.1 ? std::string("less than 0.1") : fixed(share, 1)) + " %";
   if (facts.unlisted.size() + facts.listed.size() > kMostClasses)
     return {{weight::kWrong, "mask_values",
              count_of(static_cast<int64_t>(values.size()), "pixel value") + " between " + values.front() + " and " +
                  values.back() + amount + where +
-                 "so many values come from resizing or compression; write masks with their class values alone"}};
+                 "so many values come from resizing or compression; write masks with only their class values"}};
   return {{weight::kWrong + 5, "mask_values",
            std::string(one ? "the pixel value " : "the pixel values ") + join(values, ", ") + amount + where +
                cure(facts)}};

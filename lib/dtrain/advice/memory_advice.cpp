@@ -16,7 +16,7 @@ static std::string megabytes(double mb) { return with_commas(std::llround(mb)) +
 static std::string smaller_batch(const MemoryFacts& facts, double room_mb, const std::string& other) {
   const double apart_from_pictures = facts.process_mb - facts.picture_mb * static_cast<double>(facts.pictures);
   const double fit = facts.picture_mb > 0 ? std::floor((0.9 * room_mb - apart_from_pictures) / facts.picture_mb) : 0;
-  if (fit < 1) return "even one picture a pass would not fit: " + other;
+  if (fit < 1) return "not even one picture per pass would fit: " + other;
   const auto most = std::min(static_cast<int64_t>(fit), facts.pictures);
   return fmt::format("{}={} fits (batch.accumulate keeps a step as large), or {}", facts.batch_key,
                      most * facts.batch_factor, other);
@@ -36,9 +36,9 @@ std::vector<Finding> memory_advice(const MemoryFacts& facts) {
     return {{weight::kPoor, "memory",
              text + ", and " + facts.bound + " can give " + megabytes(facts.free_mb) + " of its " +
                  megabytes(facts.limit_mb) + " now: start the job where that much is free, or " +
-                 smaller_batch(facts, (facts.free_mb - apart) / processes, "take fewer processes a host")}};
-  const std::string other = facts.processes > 1 ? "take fewer processes a host or a smaller data.image.size"
-                                                : "take a smaller data.image.size";
+                 smaller_batch(facts, (facts.free_mb - apart) / processes, "use fewer processes per host")}};
+  const std::string other = facts.processes > 1 ? "use fewer processes per host or a smaller data.image.size"
+                                                : "use a smaller data.image.size";
   return {{weight::kStops, "memory",
            text + ", and " + facts.bound + " has " + megabytes(facts.limit_mb) +
                " in all: " + smaller_batch(facts, (facts.limit_mb - apart) / processes, other)}};
@@ -51,7 +51,7 @@ std::vector<Finding> gpu_memory_advice(const MemoryFacts& facts, const std::vect
   return {{weight::kStops, "gpu_memory",
            "a process needs about " + megabytes(facts.process_mb) +
                " of its GPU's memory, and the smallest GPU here has " + megabytes(least) + ": " +
-               smaller_batch(facts, least, "take precision=bf16 or a smaller data.image.size")}};
+               smaller_batch(facts, least, "use precision=bf16 or a smaller data.image.size")}};
 }
 
 std::vector<Finding> cache_advice(double need_mb, double free_mb) {
@@ -60,8 +60,8 @@ std::vector<Finding> cache_advice(double need_mb, double free_mb) {
   return {{weight::kSmall + 5, "cache",
            "data.loader.cache=ram needs about " + megabytes(need_mb) + ", and a job takes four fifths of the " +
                megabytes(free_mb) +
-               " that are free at most, so that it would train without: take a smaller "
-               "data.image.size or more memory, or leave the cache out"}};
+               " that are free at most, so it would train without: use a smaller data.image.size or more memory, or "
+               "leave the cache out"}};
 }
 
 }  // namespace dtrain

@@ -50,8 +50,8 @@ static void narrow_depths(const PixelFacts& facts, std::vector<Finding>& found) 
     if (facts.has_range() || share > kNarrow || depth.highest == depth.lowest) continue;
     const auto [low, high] = fitting_range(bits, depth);
     found.push_back({bits > 8 ? weight::kWrong + 5 : weight::kPoor, "pixel_range",
-                     fmt::format("the pixels of {} of {} bits lie between {} and {} of {}, so that the network would "
-                                 "see {} % of the range from black to white: {} shows them",
+                     fmt::format("the pixels of {} of {} bits lie between {} and {} of {}, so the network would see {} "
+                                 "% of the range from black to white: {} shows them",
                                  depth.pictures == 1 ? "the one picture" : "all " + count_of(depth.pictures, "picture"),
                                  bits, with_commas(depth.lowest), with_commas(depth.highest), with_commas(white),
                                  fixed(100 * share, share < 0.1 ? 1 : 0),
@@ -63,12 +63,12 @@ static void single_values(const PixelFacts& facts, std::vector<Finding>& found) 
   constexpr double kMany = 0.1;
   for (const auto& [some, what] : {std::pair<const PixelFacts::Some&, std::string>{facts.black, "black throughout"},
                                    {facts.white, "white throughout"},
-                                   {facts.flat, "of one value throughout"}}) {
+                                   {facts.flat, "of a single value"}}) {
     if (some.pictures == 0) continue;
     const bool many = static_cast<double>(some.pictures) > kMany * static_cast<double>(facts.pictures());
     found.push_back({many ? weight::kPoor + 5 : weight::kSmall, "pictures_of_one_value",
-                     count_of(some.pictures, "picture") + (some.pictures == 1 ? " is " : " are ") + what + ", as " +
-                         some.first + ": look at them, and take those out that show nothing"});
+                     count_of(some.pictures, "picture") + (some.pictures == 1 ? " is " : " are ") + what +
+                         ", such as " + some.first + ": look at them, and take out those that show nothing"});
   }
 }
 
@@ -77,15 +77,15 @@ static void range_given(const PixelFacts& facts, std::vector<Finding>& found) {
   const std::string range = "data.image.range [" + shortest(facts.range_low) + ", " + shortest(facts.range_high) + "]";
   if (facts.beyond_range.pictures > 0)
     found.push_back({weight::kWrong + 5, "beyond_range",
-                     range + " leaves nothing of " + count_of(facts.beyond_range.pictures, "picture") + ", as " +
+                     range + " leaves nothing of " + count_of(facts.beyond_range.pictures, "picture") + ", such as " +
                          facts.beyond_range.first +
                          ", whose pixels all lie beyond it: give the values as they are in "
                          "the files, or leave it out"});
   if (facts.depths.size() > 1)
     found.push_back(
         {weight::kPoor, "range_over_depths",
-         fmt::format("{} holds for the {} of {} bits and for the {} of {} bits alike, which rarely mean the "
-                     "same by a value: bring them to one depth",
+         fmt::format("{} holds for the {} of {} bits and for the {} of {} bits alike, in which a value rarely means "
+                     "the same: convert them to one depth",
                      range, count_of(facts.depths.begin()->second.pictures, "picture"), facts.depths.begin()->first,
                      count_of(facts.depths.rbegin()->second.pictures, "picture"), facts.depths.rbegin()->first)});
 }

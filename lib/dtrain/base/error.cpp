@@ -16,9 +16,8 @@ void check(bool holds, std::string_view promise, std::source_location where) {
 }
 
 void throw_errno(const std::string& doing, const std::string& path, int error_number) {
-  const std::string why = error_number == ELOOP
-                              ? "a symbolic link on the way is not followed, or links lead in a circle"
-                              : std::strerror(error_number);
+  const std::string why = error_number == ELOOP ? "a symbolic link on the way is not followed, or links form a loop"
+                                                : std::strerror(error_number);
   const std::string sentence = "cannot " + doing + " " + path + ": " + why;
   switch (error_number) {
     case ENOENT:

@@ -93,8 +93,8 @@ class Trust {
     const std::string why = objection(facts);
     if (!why.empty())
       throw PermissionError(path + " " + why +
-                            ", so somebody else could have put a module there: it is not loaded; take it away, or mend "
-                            "owner and rights of the folder that dtrain lies in");
+                            ", so somebody else could have put a module there: it is not loaded; remove it, or correct "
+                            "owner and permissions of the folder that dtrain is in");
   }
 
  private:
@@ -125,11 +125,12 @@ int open_trusted(const Place& place, const Trust& trust) {
     const int kind = last ? O_RDONLY | O_NONBLOCK : O_PATH | O_DIRECTORY;
     const int next = ::openat(at.number(), step.c_str(), kind | O_NOFOLLOW | O_CLOEXEC);
     if (next < 0 && (errno == ELOOP || errno == ENOTDIR))
-      throw PermissionError(path.string() + " is a link or no folder: no module is loaded from there");
+      throw PermissionError(path.string() + " is a link or not a folder: no module is loaded from there");
     if (next < 0) throw_errno("open", path.string(), errno);
     at.replace(next);
     const struct stat facts = facts_of(next, path.string());
-    if (last && !S_ISREG(facts.st_mode)) throw PermissionError(path.string() + " is no plain file: it is not loaded");
+    if (last && !S_ISREG(facts.st_mode))
+      throw PermissionError(path.string() + " is not a plain file: it is not loaded");
     trust.require(facts, path.string());
   }
   return at.keep();
@@ -206,7 +207,7 @@ void* load_module(const std::string& name, const std::string& stamp, const std::
   Descriptor file(open_trusted(*place, Trust(program)));
   const std::string found = stamp_of_module(file.number());
   if (found != stamp)
-    throw MissingError(path + " belongs to another build (" + (found.empty() ? "it tells none" : found) +
+    throw MissingError(path + " belongs to another build (" + (found.empty() ? "it names none" : found) +
                        ", this program is " + stamp + "); build or install both together");
   // The loader takes a name that it has seen for the library that it has: so this one must not be given away again.
   void* handle = ::dlopen(("/proc/self/fd/" + std::to_string(file.number())).c_str(), RTLD_NOW | RTLD_LOCAL);

@@ -75,12 +75,13 @@ CheckpointFolder::Found CheckpointFolder::read(const std::string& path, FileSyst
   const auto state = file.metadata().find("state");
   if (state == file.metadata().end())
     throw DataError(
-        path + " is no checkpoint: it holds weights but no training state; use it with model.weights or dtrain eval");
+        path +
+        " is not a checkpoint: it holds weights but no training state; use it with model.weights or dtrain eval");
   TrainingState training = training_state_from_json(state->second, path);
   const auto place = place_of(path.substr(path.rfind('/') + 1));
   if (place && *place != std::pair(training.step, training.epoch))
     throw DataError(path + " holds the state of step " + std::to_string(training.step) + " with " +
-                    std::to_string(training.epoch) + " epochs finished, which is not what its name tells");
+                    std::to_string(training.epoch) + " epochs finished, which does not match its name");
   return {path, std::move(training), std::move(file), {}};
 }
 
@@ -105,7 +106,7 @@ std::optional<CheckpointFolder::Found> CheckpointFolder::newest() const {
   }
   if (skipped.empty()) return std::nullopt;
   throw DataError(with_list(
-      "no checkpoint in " + path_ + " is valid; start afresh with --resume never, which keeps this folder aside:",
+      "no checkpoint in " + path_ + " is valid; start from scratch with --resume never, which moves this folder aside:",
       skipped));
 }
 

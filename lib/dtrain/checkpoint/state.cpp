@@ -20,7 +20,7 @@ void require_fitting(const TrainingState& s, const StateReader& reader) {
     if (!holds) reader.refuse(name, wanted);
   };
   const bool inside = s.cursor > 0;
-  require(s.step >= s.epoch + (inside ? 1 : 0), "step", "must be at least a step for each epoch that was begun");
+  require(s.step >= s.epoch + (inside ? 1 : 0), "step", "must be at least one step for each epoch begun");
   require(s.without_loss <= s.cursor, "without_loss", "must not exceed 'cursor'");
   require(s.correct <= s.cursor, "correct", "must not exceed 'cursor'");
   require(s.skipped_steps <= s.cursor && s.skipped_steps <= s.step - s.epoch, "skipped_steps",
@@ -38,7 +38,7 @@ void require_fitting(const TrainingState& s, const StateReader& reader) {
   int exponent = 0;
   require(s.loss_scale.scale >= LossScale::kLeast && s.loss_scale.scale <= LossScale::kMost &&
               std::frexp(s.loss_scale.scale, &exponent) == 0.5,
-          "loss_scale.scale", "must be a power of two that a step can have left");
+          "loss_scale.scale", "must be a power of two that a step can leave");
   require(s.loss_scale.good_steps <= s.step, "loss_scale.good_steps", "must not exceed 'step'");
 }
 

@@ -101,7 +101,7 @@ void StateReader::list(const char* name, std::vector<std::string>& texts) {
   texts.clear();
   for (const json& text : found) {
     texts.push_back(text_of(name, text));
-    if (!is_printable(texts.back())) refuse(name, "must hold no characters that steer a terminal");
+    if (!is_printable(texts.back())) refuse(name, "must hold no characters that control a terminal");
   }
 }
 
@@ -116,7 +116,7 @@ void StateReader::require_no_others() const {
   const auto require_known = [&](const std::string& name) {
     if (!visited_.contains(name))
       throw ConfigError(file_ + " was saved by a newer dtrain than this one: its state has '" + name +
-                        "', of which this one knows nothing; go on with the newer one");
+                        "', which this one does not know; resume with the newer one");
   };
   const auto is_group = [&](const std::string& name) {
     const auto first = visited_.lower_bound(name + ".");

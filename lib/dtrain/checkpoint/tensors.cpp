@@ -56,8 +56,7 @@ void save_tensors(const std::string& path, const HostCopy& tensors, const std::m
     SafetensorsFile::read(path, true, files);
   } catch (const DataError& damage) {
     files.unlink(path);
-    throw IoError(std::string("what was read again is not what was written, so the file was removed: ") +
-                  damage.what());
+    throw IoError(std::string("what was read back is not what was written, so the file was removed: ") + damage.what());
   }
 }
 

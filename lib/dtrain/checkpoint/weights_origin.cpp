@@ -27,13 +27,13 @@ void require_training_digits(const std::string& digits, const std::string& file)
     right = digits.compare(at - kEach, kEach, digits, at, kEach) < 0;
   if (!right)
     throw DataError(file +
-                    ": 'trained_on' is no list of what was trained on, so that nothing could be told from it: groups "
-                    "of 12 hex digits, ascending, each once; the file was changed, take another copy");
+                    ": 'trained_on' is not a valid list of training samples (groups of 12 hex digits, ascending, each "
+                    "once); the file was changed, use another copy");
 }
 
 [[noreturn]] static void refuse(const std::string& file, const std::string& key, const std::string& wanted) {
   throw DataError(file + ": '" + key + "' in its metadata is no " + wanted +
-                  "; the file was changed, take another copy");
+                  "; the file was changed, use another copy");
 }
 
 static std::vector<std::string> names_in(const std::string& text, const std::string& file, bool ours) {
@@ -48,7 +48,7 @@ static std::vector<std::string> names_in(const std::string& text, const std::str
   return names;
 }
 
-/// 0 for what is no whole number from 1 to `most`.
+/// 0 for what is not a whole number from 1 to `most`.
 static int64_t number_in(const std::string& text, int64_t most) {
   int64_t number = 0;
   const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number);

@@ -19,14 +19,14 @@ Task task_of_format(const Experiment& e) {
   return natural_task(e.data).value_or(e.model.kind->per_pixel ? Task::segmentation : Task::multilabel);
 }
 
-// The classes as far as the configuration tells them: their names are columns.
+// The classes, as far as the configuration names them: their names are columns.
 std::optional<std::vector<std::string>> class_names(const Experiment& e) {
   const DataOptions& d = e.data;
   if (!has_mask_files(d) && !d.classes.empty()) return d.classes;
   return d.format->class_names == nullptr ? std::nullopt : d.format->class_names(d);
 }
 
-// The keys that decide the classes of this format or that, and `more`.
+// The keys that decide the classes of the various formats, and `more`.
 std::vector<std::string> class_keys(std::vector<std::string> more) {
   for (const DataFormat* format : data_formats())
     more.insert(more.end(), format->class_keys.begin(), format->class_keys.end());
@@ -108,7 +108,7 @@ class Checker final : public KeyReport {
     if (name.find('/') != std::string::npos || name == "." || name == "..")
       wrong({"name"}, "name wants a plain name, not '" + name + "': it becomes a folder under output.dir");
     if (!is_printable(name))
-      wrong({"name"}, "name holds characters that steer a terminal or turn the direction of writing: '" + name + "'");
+      wrong({"name"}, "name holds characters that control a terminal or the direction of writing: '" + name + "'");
   }
 
   void required() {
@@ -146,7 +146,7 @@ class Checker final : public KeyReport {
     const auto names = names_where(networks(), [](const NetworkKind& kind) { return kind.per_pixel; });
     wrong({"model.name", "task", "data.format"},
           "segmentation needs model.name " + join_last(names, "or") +
-              (names.size() == 1 ? ", the only network that answers per pixel" : ", which answer per pixel"));
+              (names.size() == 1 ? ", the only network that predicts per pixel" : ", which predict per pixel"));
   }
 
   void loss() {
@@ -155,7 +155,7 @@ class Checker final : public KeyReport {
     if (!text.empty()) wrong({"loss.name"}, text);
   }
 
-  // What only the format knows of its keys.
+  // Checks that only the format knows for its keys.
   void own_keys() {
     if (sound({"data.format"}) && e_.data.format->check != nullptr) e_.data.format->check(e_.data, e_.task, *this);
   }
@@ -164,11 +164,11 @@ class Checker final : public KeyReport {
     const SplitOptions& s = e_.data.split;
     if (!s.files.empty() && !s.folders.empty())
       wrong({"data.split.folders.train", "data.split.folders.valid", "data.split.folders.test"},
-            "data.split.folders and data.split.files exclude each other; keep one");
+            "data.split.folders and data.split.files cannot be combined; keep one");
     if (sound({"data.split.valid", "data.split.test"}) && s.valid + s.test >= 1)
       wrong({"data.split.test", "data.split.valid"}, "data.split.valid " + shortest(s.valid) + " and data.split.test " +
                                                          shortest(s.test) +
-                                                         " leave nothing for training; their sum must be below 1");
+                                                         " leave nothing for training; their sum must be less than 1");
   }
 
   void image() {
@@ -198,7 +198,7 @@ class Checker final : public KeyReport {
     if (!unfit.empty()) wrong({key, "model.name"}, unfit);
   }
 
-  // What is drawn anew for each step is drawn on the host, and a recorded step is proved bit by bit.
+  // Random numbers for each step are drawn on the host, and a recorded step is proved bit by bit.
   void graphs() {
     if (!e_.cuda_graphs || !sound({"cuda_graphs"})) return;
     if (sound({"deterministic"}) && !e_.deterministic)
@@ -206,19 +206,19 @@ class Checker final : public KeyReport {
     const std::string random = random_key_of(e_.model), key = "model." + random;
     if (!random.empty() && sound({"model.name", key}))
       wrong({"cuda_graphs", key},
-            "cuda_graphs cannot record " + random + ", which is drawn anew for every step; set " + key + ": 0");
+            "cuda_graphs cannot record " + random + ", which is drawn again for every step; set " + key + ": 0");
   }
 
-  // What is kept can be flipped, turned, normalised and mixed, and no more.
+  // Cached pictures can be flipped, turned, normalised and mixed, and nothing else.
   void cache() {
     if (e_.data.loader.cache != PictureKeep::device || !sound({"data.loader.cache"})) return;
     for (const std::string& key : pixel_augmentations(e_.data.augment))
       if (sound({key}))
-        wrong({"data.loader.cache", key}, "data.loader.cache: device keeps pictures beyond the place where " + key +
-                                              " acts; leave one of the two out");
+        wrong({"data.loader.cache", key}, "data.loader.cache: device keeps pictures after the point where " + key +
+                                              " is applied; leave one of the two out");
   }
 
-  /// Number of classes, where the configuration alone tells it.
+  /// Number of classes, if it follows from the configuration alone.
   std::optional<int64_t> classes() const {
     const DataOptions& d = e_.data;
     if (!sound(class_keys({"data.format", "data.classes", "task"}))) return std::nullopt;
@@ -258,7 +258,7 @@ class Checker final : public KeyReport {
     if (given("batch.per_rank"))
       wrong({"batch.global"},
             "batch.global and batch.per_rank (" + where("batch.per_rank") +
-                ") exclude each other; keep one (`batch.per_rank=` after the command takes back what a file sets)");
+                ") cannot be combined; keep one (`batch.per_rank=` after the command undoes what a file sets)");
     if (e_.schedule.scale_with_ranks != RankScaling::none && sound({"schedule.scale_with_ranks"}))
       wrong({"schedule.scale_with_ranks"},
             "schedule.scale_with_ranks must be none with batch.global: the global batch does not grow with the ranks");
@@ -303,12 +303,12 @@ class Checker final : public KeyReport {
     std::string shown = join(monitors.of_all_classes, ", ");
     for (const std::string& stem : monitors.class_stems) {
       shown += ", " + stem + "CLASS";
-      if (!classes && name.starts_with(stem) && name.size() > stem.size()) return;  // the data will tell
+      if (!classes && name.starts_with(stem) && name.size() > stem.size()) return;  // known once the data are read
     }
     const std::vector<std::string> names = monitors.with(classes.value_or(std::vector<std::string>{}));
     if (std::find(names.begin(), names.end(), name) != names.end()) return;
     const std::string near = nearest_word(name, names);
-    wrong({key}, key + " '" + name + "' is no column of epochs.csv for task " + name_of(e_.task) +
+    wrong({key}, key + " '" + name + "' is not a column of epochs.csv for task " + name_of(e_.task) +
                      (near.empty() ? "" : " (did you mean '" + near + "'?)") + "; there are " + shown);
   }
 

@@ -27,10 +27,10 @@ std::string unprintable(const YamlNode& node) {
   std::string text = node.text;
   std::replace(text.begin(), text.end(), '\t', ' ');
   if (is_printable(text)) return "";
-  return "wants a text without characters that steer a terminal or turn the direction of writing, not " + node.what();
+  return "wants a text without characters that control a terminal or the direction of writing, not " + node.what();
 }
 
-// Plain where nobody can take it for anything else; what is not sure is quoted.
+// Plain if it cannot be mistaken for anything else; otherwise quoted.
 bool plain_is_safe(const std::string& text) {
   const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
   if (text.empty() || !(letter(text[0]) || text[0] == '/' || text.starts_with("./") || text.starts_with("../")))
@@ -65,9 +65,9 @@ std::string quoted(const std::string& text) {
 }
 
 std::string length_type(const LengthRange& range) {
-  std::string type = "a length in epochs or steps, as '5 epochs' or '400 steps'";
-  if (range.whole) type = "a whole length >= 1 in epochs or steps, as '1 epoch' or '400 steps'";
-  if (range.time) type += ", or a time as '30 minutes'";
+  std::string type = "a length in epochs or steps, such as '5 epochs' or '400 steps'";
+  if (range.whole) type = "a whole length >= 1 in epochs or steps, such as '1 epoch' or '400 steps'";
+  if (range.time) type += ", or a time such as '30 minutes'";
   if (range.none) type += ", or none";
   return type;
 }
@@ -118,7 +118,7 @@ Codec length_codec(Duration& field, const LengthRange& range) {
 }
 
 Codec lengths_codec(std::vector<Duration>& field) {
-  const std::string type = "a list of lengths > 0 in epochs or steps, as [30 epochs, 60 epochs]";
+  const std::string type = "a list of lengths > 0 in epochs or steps, such as [30 epochs, 60 epochs]";
   const Json json{{"type", "array"}, {"items", length_schema()}, {"minItems", 1}};
   return {type, json.dump(),
           [&field, type](const YamlNode& node, const PathBases&) {
@@ -141,7 +141,7 @@ Codec lengths_codec(std::vector<Duration>& field) {
 
 Codec seconds_codec(double& field, bool none) {
   const std::string type =
-      std::string("a time > 0 with its unit, as '30 s' or '10 minutes'") + (none ? ", or none" : "");
+      std::string("a time > 0 with its unit, such as '30 s' or '10 minutes'") + (none ? ", or none" : "");
   Json json = time_schema();
   if (none) json = Json{{"anyOf", Json::array({json, Json{{"const", "none"}}})}};
   return {type, json.dump(),

@@ -22,7 +22,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// What there is beside the one that is absent: chips.yaml for chips.yml.
+// What exists beside the missing one: chips.yaml for chips.yml.
 std::string what_is_there(const std::string& path) {
   const std::filesystem::path wanted(path);
   std::vector<std::string> names;
@@ -50,7 +50,7 @@ class ConfigFile {
  public:
   // Opening a FIFO waits for a writer, opening some devices for a carrier, unless it is told not to.
   explicit ConfigFile(const std::string& path) : path_(path), descriptor_(opened(path, O_NONBLOCK)) {
-    if (descriptor_ < 0 && errno == EWOULDBLOCK) descriptor_ = opened(path, 0);  // another program's lease, on a file
+    if (descriptor_ < 0 && errno == EWOULDBLOCK) descriptor_ = opened(path, 0);  // a file with another program's lease
     if (descriptor_ < 0 && errno == ENXIO) refuse();
     if (descriptor_ < 0 && errno == ENOENT)
       throw MissingError("cannot open the configuration " + path + ": No such file or directory" + what_is_there(path));
@@ -76,7 +76,7 @@ class ConfigFile {
         text.append(buffer.data(), static_cast<size_t>(got));
       } else if (pipe && got < 0 && error == EAGAIN) {
         wait(kForText);
-      } else if (pipe && got == 0 && text.empty()) {  // nobody writes: not yet, or not any more
+      } else if (pipe && got == 0 && text.empty()) {  // no writer: not yet, or no longer
         ended = !wait(kForWriter);
       } else if (error != EINTR) {
         if (error != 0) throw_errno("read the configuration", path_, error);
@@ -88,12 +88,12 @@ class ConfigFile {
 
  private:
   static int opened(const std::string& path, int flags) { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | flags); }
-  /// Until there is something to read. False where the writer went away without a word.
+  /// Waits until there is something to read. False if the writer went away without writing.
   bool wait(std::chrono::seconds limit) const {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(began_ + limit - Clock::now());
     pollfd pipe{descriptor_, POLLIN, 0};
     if (left.count() <= 0 || ::poll(&pipe, 1, static_cast<int>(left.count())) == 0)
-      throw ConfigError(path_ + " is a pipe into which nobody has written a configuration for " +
+      throw ConfigError(path_ + " is a pipe to which nothing has written a configuration for " +
                         std::to_string(limit.count()) + " s");
     return (pipe.revents & (POLLHUP | POLLIN)) != POLLHUP;
   }

@@ -25,8 +25,8 @@ ConfigDifferences config_differences(const std::vector<Key>& keys, const Values&
     const std::string before = came_later ? key.in_older_runs : value_or_not_set(then, key.name);
     const std::string after = value_or_not_set(now, key.name);
     if (before != after)
-      differences.changed.push_back(key.name + " was " + before +
-                                    (came_later ? ", as before there was this key," : "") + " and is now " + after);
+      differences.changed.push_back(key.name + " was " + before + (came_later ? ", as before this key existed," : "") +
+                                    " and is now " + after);
   }
   for (const auto& [name, value] : then)
     if (!known.contains(name)) differences.unknown.push_back(name);

@@ -25,27 +25,27 @@ epochs: 20
 ```
 
 **Sources.** Defaults < files in the order of `--config` < variables of the environment < the command line; the later
-one holds. A variable `DTRAIN_CONFIG__OPTIMIZER__LEARNING_RATE` sets `optimizer.learning_rate` (`__` is the dot);
-other names that begin with `DTRAIN_` are no keys. On the command line write `optimizer.learning_rate=0.0005`, or a
-group as in `'batch={per_rank: 4}'`; values are YAML. Groups merge key by key; lists, `data.image_mask.mask_values` and
-`data.chexpert.uncertain_labels` are replaced whole. An empty value takes back what an earlier source set: `batch.per_rank= batch.global=512`.
+one wins. A variable `DTRAIN_CONFIG__OPTIMIZER__LEARNING_RATE` sets `optimizer.learning_rate` (`__` is the dot);
+other names that begin with `DTRAIN_` are not keys. On the command line write `optimizer.learning_rate=0.0005`, or a
+group such as `'batch={per_rank: 4}'`; values are YAML. Groups merge key by key; lists, `data.image_mask.mask_values` and
+`data.chexpert.uncertain_labels` are replaced completely. An empty value undoes what an earlier source set: `batch.per_rank= batch.global=512`.
 
 **Errors.** All of them are found at once, each with file, line and column, before anything starts; the exit code is
-78, or 66 where a file is absent. Unknown keys, duplicate keys, `<<` merges, tags, aliases that form a cycle, numbers
+78, or 66 if a file is missing. Unknown keys, duplicate keys, `<<` merges, tags, aliases that form a cycle, numbers
 with leading zeros and files above 1 MiB or 32 levels are errors. Plain anchors and aliases are allowed.
 
-**Keys without effect** are errors: one that is marked "only when" below wherever it is set in vain, as
-`schedule.decay.patience` under cosine; one that "has an effect only when", where it is set to anything but its default. What
-is a matter of ranks or of the machine (`schedule.warmup` with one logical rank, `cuda_graphs` on a CPU) is accepted
+**Keys without effect** are errors: a key marked "only when" below must not be set where it has no effect, such as
+`schedule.decay.patience` under cosine; one that "has an effect only when" must then keep its default. Whatever
+depends on ranks or on the machine (`schedule.warmup` with one logical rank, `cuda_graphs` on a CPU) is accepted
 everywhere: one file serves a laptop and a cluster.
 
-**Variables.** `${NAME}` and `${NAME:-default}` stand for variables of the environment anywhere in a value, plain or
+**Variables.** `${NAME}` and `${NAME:-default}` stand for environment variables anywhere in a value, plain or
 quoted (inside `{…}` and `[…]` it must be quoted: `"${NIH:-data/nih}"`). Without a default, a variable that is not set
-is an error. An empty variable counts as not set where there is a default. `$${` is a literal `${`.
+is an error. An empty variable counts as not set if there is a default. `$${` is a literal `${`.
 
 **Paths.** A relative path in a file starts from that file; on the command line and in the environment, and for
 `output.dir` everywhere, from the working directory. `data.labels`, `data.image_mask.images`, `data.image_mask.masks`,
-`data.split.files` and `data.split.folders` lie under `data.root` unless they begin with `/`, `./` or `../`.
+`data.split.files` and `data.split.folders` are under `data.root` unless they begin with `/`, `./` or `../`.
 
 **Lengths.** A number with its unit: `5 epochs`, `400 steps`, `0.5 epochs`; times as `30 s`, `10 minutes`, `3h55m`;
 `none` where it is offered.
@@ -73,7 +73,7 @@ std::string meaning_of(const Key& key) {
   return meaning;
 }
 
-// Puts `leaf` where the dotted name says, opening objects on the way.
+// Puts `leaf` at its dotted name, creating objects on the way.
 void place_in(OrderedJson& root, const std::string& name, OrderedJson leaf) {
   OrderedJson* at = &root;
   const std::vector<std::string> parts = split_text(name, '.');

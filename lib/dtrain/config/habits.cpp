@@ -13,14 +13,14 @@ namespace {
 
 constexpr const char* kNoStopping =
     "this version has no early stopping; best.safetensors keeps the weights of the best epoch";
-constexpr const char* kNoFreezing = "this version cannot freeze layers; leave the key out, all of them are trained";
+constexpr const char* kNoFreezing = "this version cannot freeze layers; leave the key out, all layers are trained";
 constexpr const char* kNoSuffix =
-    "this version pairs each mask with the image of the same name; rename masks without what stands behind it";
+    "this version pairs each mask with the image of the same name; rename the masks so that nothing follows that name";
 constexpr const char* kNoAverage = "this version keeps no moving average of the weights";
 constexpr const char* kNoTracking =
-    "this version writes for no tracking program; epochs.csv and metrics.jsonl in the run folder hold every figure";
+    "this version supports no tracking service; epochs.csv and metrics.jsonl in the run folder have every figure";
 constexpr const char* kNoSampling =
-    "this version draws every sample once an epoch; loss.pos_weight: balanced weighs them";
+    "this version uses every sample once per epoch; loss.pos_weight: balanced weights them";
 constexpr const char* kOneRate = "this version has one learning rate for all layers, optimizer.learning_rate";
 constexpr const char* kLauncher =
     "this version leaves processes to the launcher, as in mpirun -np 4 dtrain --config FILE";
@@ -191,8 +191,7 @@ const Habit* habit_named(const std::string& name) {
 
 std::string last_word(const std::string& key) { return key.substr(key.rfind('.') + 1); }
 
-// The key of this name, or the only or first one whose last word it is; lists of files by part are nobody's first
-// thought.
+// The key of this name, or the only or first one whose last word it is; nobody means the list files of a part first.
 std::string key_named(const std::string& name) {
   Experiment defaults;
   std::string found;
@@ -216,7 +215,7 @@ std::string key_near(const std::string& name) {
 
 const std::vector<Habit>& habits() {
   static const std::string no_class_weights =
-      "this version has no weights of classes; loss.pos_weight weighs the positives of each label of " +
+      "this version has no class weights; loss.pos_weight weights the positives of each label of " +
       join_last(readers_of(losses(), "pos_weight"), "or");
   static const std::vector<Habit> all = [] {
     std::vector<Habit> habits(std::begin(kHabits), std::end(kHabits));
@@ -229,10 +228,12 @@ const std::vector<Habit>& habits() {
 const Habit* habit_behind(const std::string& key) {
   const std::string name = plain_name(key);
   if (const Habit* whole = habit_named(name)) return whole;
-  const Habit* found = nullptr;  // of the last word that is one, unless another says that there is no such thing
+  const Habit* found =
+      nullptr;  // the last word that is a habit, unless another one says that this version has no such thing
   const std::vector<std::string> words = split_text(name, '.');
   for (size_t i = words.size(); i-- > 0;) {
-    const Habit* habit = words[i].size() < 2 ? nullptr : habit_named(words[i]);  // a letter is an option's name alone
+    const Habit* habit =
+        words[i].size() < 2 ? nullptr : habit_named(words[i]);  // a single letter can only be an option
     if (habit != nullptr && (found == nullptr || *habit->key == '\0')) found = habit;
   }
   return found;

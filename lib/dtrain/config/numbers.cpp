@@ -37,7 +37,7 @@ std::optional<int64_t> parse_whole(const std::string& scalar) {
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error == std::errc() && end == text.data() + text.size()) return value;
-  constexpr double kExact = 9007199254740992.0;  // 2^53: beyond, a real no longer names one integer
+  constexpr double kExact = 9007199254740992.0;  // 2^53: beyond it, a double no longer stands for one integer
   const std::optional<double> real = parse_real(scalar);
   if (!real || *real != std::floor(*real) || std::abs(*real) > kExact) return std::nullopt;
   return static_cast<int64_t>(*real);
@@ -129,7 +129,7 @@ std::optional<std::vector<double>> reals_in(const YamlNode& node, const RealRang
   return values;
 }
 
-// Names the item that is wrong where the list as such is right.
+// Names the wrong item of a list that is right otherwise.
 std::string wants_items(const std::string& type, const std::string& item_type, const YamlNode& node,
                         const std::function<bool(const YamlNode&)>& fits) {
   if (node.kind == YamlNode::Kind::list)
@@ -183,7 +183,7 @@ Codec seed_codec(uint64_t& field) {
           [&field] { return std::to_string(field); }};
 }
 
-// 20 and "20%" where a share is wanted.
+// 20 and "20%" instead of a share.
 static std::string share_meant(const YamlNode& node, const RealRange& range) {
   if (!is_scalar(node) || range.min != 0 || range.max != 1) return "";
   const std::string text = node.text.ends_with('%') ? node.text.substr(0, node.text.size() - 1) : node.text;
@@ -312,7 +312,7 @@ Codec mask_values_codec(std::map<int64_t, int64_t>& field) {
               const std::optional<int64_t> label = whole_in(entry.value, {.min = 1, .max = 255});
               if (!pixel || *pixel < 0 || *pixel > 65535 || !label)
                 return "wants " + type + "; '" + entry.key + ": …' is none" +
-                       (entry.key.find(':') == std::string::npos ? "" : ": YAML wants a space behind the colon");
+                       (entry.key.find(':') == std::string::npos ? "" : ": YAML wants a space after the colon");
               if (!values.emplace(*pixel, *label).second)
                 return "names the pixel value " + std::to_string(*pixel) + " twice";
             }
@@ -328,7 +328,7 @@ Codec mask_values_codec(std::map<int64_t, int64_t>& field) {
 }
 
 Codec fold_codec(int64_t& fold, int64_t& folds) {
-  const std::string type = "a fold, as '2 of 5', or none";
+  const std::string type = "a fold, such as '2 of 5', or none";
   const Json json{{"type", "string"}, {"pattern", "^([0-9]+ of [0-9]+|none)$|\\$\\{"}};
   return {type, json.dump(),
           [&fold, &folds, type](const YamlNode& node, const PathBases&) -> std::string {

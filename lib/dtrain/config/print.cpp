@@ -21,7 +21,7 @@ void read_back(const Key& key, const std::string& text) {
   expand_variables(value, problems);
   const std::string wrong = key.codec.read(value, {"/", ""});
   check(problems.empty() && wrong.empty(),
-        "the configuration cannot read its own " + key.name + ": " + text + " " + wrong);
+        "the configuration cannot read back its own " + key.name + ": " + text + " " + wrong);
 }
 
 /// What `key` would be if the configuration did not set it.
@@ -43,7 +43,7 @@ std::string text_without(const Config& config, const std::string& name) {
 bool differs_from_default(const Config& config, const std::string& name, const Config::Value& value) {
   if (name == "name" || name == "data.format") return true;
   if (value.origin == "default") return false;
-  if (name.starts_with("data.split.")) return true;  // that a split is given matters in itself
+  if (name.starts_with("data.split.")) return true;  // it matters that a split is given at all
   return value.text != text_without(config, name);
 }
 
@@ -53,7 +53,7 @@ std::string one_line(std::string text) {
   return text;
 }
 
-// Opens the groups of `parts` that `open` does not stand in already.
+// Opens the groups of `parts` that are not open yet.
 std::string group_lines(const std::vector<std::string>& parts, const std::vector<std::string>& open) {
   std::string lines;
   size_t same = 0;
@@ -72,7 +72,7 @@ std::string config_yaml(const Config& config, bool minimal, bool origins) {
     const auto value = config.values.find(key.name);
     if (value == config.values.end()) {
       if (key.name == "data.split.valid" && !minimal && !config.experiment.data.split.given)
-        out += "  # split: the folders of parts that data.root holds, as train/ and valid/, else " + key.codec.print() +
+        out += "  # split: the folders of parts under data.root, such as train/ and valid/, else " + key.codec.print() +
                " of the samples for validation\n";
       continue;
     }

@@ -37,9 +37,8 @@ const std::vector<Group>& groups() {
   static const std::vector<Group> all = {
       {"", "The run as a whole."},
       {"model", "The network and where its weights come from."},
-      {"loss",
-       "What training makes small. Every loss is a mean over all samples of a step, whatever their number per rank."},
-      {"data", "Which pictures, which labels, and what they become before the network sees them."},
+      {"loss", "What training minimises. Every loss is a mean over all samples of a step, however many each rank has."},
+      {"data", "Which pictures and labels, and how they are prepared for the network."},
       {"batch", "How many samples make one step."},
       {"optimizer", "How gradients change the weights. The formulas and defaults are PyTorch's."},
       {"schedule",
@@ -47,7 +46,7 @@ const std::vector<Group>& groups() {
       {"distributed",
        "Logical ranks, on which the result depends, and how processes work together, on which it does not."},
       {"checkpoint", "When the state is saved and which weights are kept as the best."},
-      {"output", "Where the run folder goes."},
+      {"output", "Where the run folder is created."},
   };
   return all;
 }
@@ -84,7 +83,7 @@ class Description {
         .default_is("the first file's name without its ending")
         .outside_fingerprint();
     add("task", choice_codec(e_.task),
-        "What is asked of the network: several labels at once, one class of several, or a class per pixel.")
+        "What the network predicts: several labels at once, one class of several, or a class per pixel.")
         .default_is("from `data.format`: " +
                     default_tasks("multilabel, with " + per_pixel_networks() + " segmentation"));
     add("seed", seed_codec(e_.seed),
@@ -93,25 +92,25 @@ class Description {
         words_codec(
             {"stop", "skip"}, [&e = e_] { return e.skip_not_finite ? 1 : 0; },
             [&e = e_](int i) { e.skip_not_finite = i == 1; }),
-        "What a loss or a gradient that is NaN or infinite does. stop: the run ends with exit code 79, naming the "
-        "first such value and its samples; skip: the step changes no weight, on any rank, and training goes on; after "
-        "ten such steps in a row it ends all the same, and so it does where the loss runs away (docs/errors.md).");
+        "What to do when a loss or a gradient is NaN or infinite. stop: the run ends with exit code 79, naming the "
+        "first such value and its samples; skip: the step changes no weight on any rank, and training continues; after "
+        "ten such steps in a row it ends all the same, and so it does if the loss runs away (docs/errors.md).");
     add("epochs", whole_codec(e_.epochs, {.min = 1, .max = 1000000000}), "Passes over the training part.")
         .outside_fingerprint();
     add("precision", choice_codec(e_.precision),
-        "Numbers in which the network computes; weights, gradients, loss and sums are float32 with all of them. tf32: "
+        "Number format in which the network computes; weights, gradients, loss and sums are always float32. tf32: "
         "convolutions and matrix products in TF32 on a GPU, on a CPU as fp32; bf16, fp16: in 16 bits, fp16 with a "
         "scaled loss (a step whose gradients overflow is skipped).");
     add("device", choice_codec(e_.device),
-        "Where the network runs, one GPU for each rank. auto: on a GPU where this build, the driver and a device allow "
-        "it, else on the CPU; `dtrain info` tells why not.");
+        "Where the network runs, one GPU per rank. auto: on a GPU if this build, the driver and a device allow it, "
+        "else on the CPU; `dtrain info` says why.");
     add("deterministic", flag_codec(e_.deterministic),
         "On a GPU: kernels that give the same bits every time, without a search for the fastest; false trades the "
         "promise of the same bits for speed.");
     add("cuda_graphs", flag_codec(e_.cuda_graphs),
         "On a GPU: forward and backward of a full batch are recorded once and issued as one launch, for batches so "
-        "small that the GPU waits for the host. Same bits, a pass's memory once more, however many logical ranks a "
-        "process has. Needs `deterministic: true` and no dropout.")
+        "small that the GPU waits for the host. Same bits; needs the memory of one more pass, however many logical "
+        "ranks a process has. Needs `deterministic: true` and no dropout.")
         .outside_fingerprint();
   }
 
@@ -135,20 +134,21 @@ class Description {
         .only(labels, when_labels, by)
         .default_is("must be given" + default_label_files());
     add("data.on_missing", choice_codec(d.on_missing),
-        "Rows of the label file whose pictures `data.root` does not hold. fail: the run ends with 66 and lists them; "
-        "skip: they are left out and counted, and the run ends only where none is left.")
+        "What to do with rows of the label file whose pictures are not under `data.root`. fail: the run ends with 66 "
+        "and lists them; "
+        "skip: they are left out and counted, and the run ends only if none is left.")
         .only(labels, when_labels, by)
         .outside_fingerprint();
     add("data.classes", texts_codec(d.classes, "all"), "The classes to train, in this order: one output each.")
         .only(e_.task != Task::segmentation, "the task is not segmentation", {"task", "data.format", "model.name"});
     add("data.allow_links", flag_codec(d.allow_links),
-        "Follow links that lead out of `data.root`, of pictures, record files, shards, label files and lists beneath "
-        "it; links that stay beneath it are always followed.")
+        "Follow links under `data.root` (pictures, record files, shards, label files and lists) that lead out of it; "
+        "links that stay under it are always followed.")
         .only(!f.generated, when_files, by)
         .outside_fingerprint();
     add("data.distribute", choice_codec(d.distribute),
-        "How a step's samples are dealt to logical ranks. samples: every V-th of the shuffled order; batches: whole "
-        "batches in turn.");
+        "How a step's samples are distributed to logical ranks. samples: every V-th of the shuffled order; batches: "
+        "whole batches in turn.");
     loader();
   }
 
@@ -160,32 +160,33 @@ class Description {
     const std::vector<std::string> by_pipeline = {"data.loader.pipeline"};
     const std::vector<std::string> by_format = {"data.format"};
     add("data.loader.threads", whole_codec(loader.threads, {.min = 1, .max = 1024, .word = "auto", .word_value = 0}),
-        "Decoding threads per process; auto: the cores this process may use, less those that compute, at least 1, and "
-        "from there more or fewer by what training waits.")
+        "Decoding threads per process; auto: the cores this process may use, minus those that compute, at least 1, "
+        "then more or fewer depending on how long training waits.")
         .effective_when(parallel, when_parallel, by_pipeline)
         .outside_fingerprint();
     add("data.loader.prefetch", whole_codec(loader.prefetch, {.min = 1, .max = 1024}),
-        "Batches held ready ahead of the one in use.")
+        "Batches kept ready ahead of the one in use.")
         .effective_when(parallel, when_parallel, by_pipeline)
         .outside_fingerprint();
     add("data.loader.interleave", whole_codec(loader.interleave, {.min = 1, .max = 1024}),
-        "Records that a process asks the disk for at once, each of whichever file it lies in: the one that is read and "
-        "those that come after it, as far as the batches reach that are being made. 1: one after the other.")
+        "Records that a process requests from the disk at once, whichever files they are in: the one being read and "
+        "those that follow it, as far as the batches being prepared reach. 1: one after another.")
         .effective_when(has_record_files(*e_.data.format), when_records, by_format)
         .outside_fingerprint();
     add("data.loader.decompressed_mb", whole_codec(loader.decompressed_mb, {.min = 1, .max = 1'000'000'000}),
-        "1e6 bytes that each process holds of record files that are compressed as a whole, all of them together, "
-        "decompressed; more is refused.")
+        "Most memory, in 1e6 bytes, for the decompressed contents of record files that are compressed as a whole, all "
+        "of them together, per process; more is refused.")
         .effective_when(has_record_files(*e_.data.format), when_records, by_format)
         .outside_fingerprint();
     add("data.loader.cache", choice_codec(loader.cache),
-        "ram: decoded pictures and masks are kept in memory that the training processes of a host share, and read no "
-        "more; device: each process keeps the pictures and masks it has seen, decoded and resized, in memory of the "
-        "device that computes, a GPU's or its own, and reads them no more; of `data.augment` only random_window, "
-        "hflip, vflip, rot90, mixup and cutmix go with it.")
+        "ram: decoded pictures and masks are kept in memory that the training processes of a host share, and not read "
+        "again; device: each process keeps the pictures and masks it has seen, decoded and resized, in memory of the "
+        "device that computes, a GPU's or its own, and does not read them again; of `data.augment` it allows only "
+        "random_window, hflip, vflip, rot90, mixup and cutmix.")
         .outside_fingerprint();
     add("data.loader.on_bad_sample", choice_codec(loader.on_bad_sample),
-        "A training sample that cannot be decoded. fail: the run ends with 65; replace: another training sample takes "
+        "What to do with a training sample that cannot be decoded. fail: the run ends with 65; replace: another "
+        "training sample takes "
         "its place, the same for any number of processes.")
         .effective_when(!e_.data.format->generated, when_not_generated(), by_format)
         .outside_fingerprint();
@@ -195,14 +196,14 @@ class Description {
                         {"data.loader.on_bad_sample"})
         .outside_fingerprint();
     add("data.loader.pipeline", choice_codec(loader.pipeline),
-        "sequential: for comparison, as programs without a parallel loader do it: one sample after the other when its "
-        "batch is wanted, and each process reads and decodes the samples of all. The same batches, bit for bit.")
+        "sequential, for comparison with programs without a parallel loader: samples are loaded one at a time when "
+        "their batch is needed, and each process reads and decodes the samples of all. The same batches, bit for bit.")
         .outside_fingerprint();
   }
 
   void split() {
     SplitOptions& s = e_.data.split;
-    // Lists or folders that name the validation part leave nothing to deal; what they do not name is.
+    // If lists or folders name the validation part, nothing is left to split; otherwise what they do not name is.
     const bool open = !s.names("valid");
     const bool told = !s.files.empty() || !s.folders.empty();
     const bool dealt = open && (!told || s.valid > 0 || s.test > 0 || s.folds > 0);
@@ -220,24 +221,25 @@ class Description {
     for (const char* key : {"data.split.valid", "data.split.test"}) dealt_by.emplace_back(key);
     std::vector<std::string> seed_by = dealt_by;
     seed_by.emplace_back("data.split.by");
-    const std::string when_dealt = "a share or fold is dealt: " + when;
+    const std::string when_dealt = "a share or fold is used: " + when;
     const bool any = s.valid > 0 || s.test > 0 || s.folds > 0;
     const std::string when_any = "`data.split.valid` or `data.split.test` is above 0 or `data.split.fold` is given";
     const std::vector<std::string> any_by = {"data.split.valid", "data.split.test", "data.split.fold"};
     add("data.split.valid", real_codec(s.valid, share),
-        "Share of all samples for validation; where lists, folders or a column name other parts alone, of those that "
-        "train. Without any `data.split` key, a root that holds folders of parts (train/ and valid/, say) uses those.")
+        "Share of all samples for validation; if lists, folders or a column name only other parts, of the training "
+        "samples. Without any `data.split` key, a root that has folders of parts (such as train/ and valid/) uses "
+        "those.")
         .only(open && s.folds == 0, when + ", nor `data.split.fold`", valid_by);
     add("data.split.test", real_codec(s.test, share), "Share of all samples for the test part, likewise.")
         .only(open && !s.names("test") && (!told || s.test > 0),
               when + ", nor `data.split.files.test` nor `data.split.folders.test`", test_by);
     add("data.split.by", choice_codec(s.by),
-        "patient: all samples of a group fall in one part; order: the last ones of the natural order of names. Where "
-        "the data, lists or folders tell parts, sample keeps patients whole too.")
+        "patient: all samples of a group are in one part; order: the last ones in the natural order of names. Where "
+        "the data, lists or folders name parts, sample keeps each patient in one part too.")
         .only(dealt, when_dealt, dealt_by)
         .effective_when(any, when_any, any_by);
     add("data.split.seed", seed_codec(s.seed),
-        "Another seed, another split; apart from the run's `seed`, so that runs can be compared on one split.")
+        "Another seed gives another split; separate from the run's `seed`, so that runs can be compared on one split.")
         .only(dealt && s.by != SplitOptions::By::order, when_dealt + ", and `data.split.by` is not order", seed_by)
         .effective_when(any, when_any, any_by);
     add("data.split.fold", fold_codec(s.fold, s.folds),
@@ -245,8 +247,8 @@ class Description {
         "instead of `data.split.valid`.")
         .only(open && (!told || s.folds > 0), when, parts("valid"));
     add("data.split.stratify", flag_codec(s.stratify),
-        "Parts and folds of the exact size, with the same share of every class or label. Otherwise who belongs where "
-        "follows from the hash of the name alone: adding data moves nobody, and sizes are met on average.")
+        "Parts and folds of exact size, with the same share of every class or label. Otherwise the part of a sample "
+        "follows from the hash of its name alone: adding data moves no sample, and sizes are met on average.")
         .only(dealt && s.by != SplitOptions::By::order, when_dealt + ", and `data.split.by` is not order", seed_by)
         .effective_when(any && from_files, when_any + ", and " + when_not_generated() + ", whose shares are exact",
                         {"data.split.valid", "data.split.test", "data.split.fold", "data.format"});
@@ -257,7 +259,7 @@ class Description {
     SplitOptions& s = e_.data.split;
     for (const char* part : {"train", "valid", "test"})
       add(std::string("data.split.files.") + part, part_path_codec(s.files, part, PathRule::under_root),
-          std::string("List file of the ") + part + " part, one path or base name a line; under `data.root`.")
+          std::string("List file of the ") + part + " part, one path or base name per line; under `data.root`.")
           .only(from_files, when_not_generated(), {"data.format"})
           .default_is("none");
     for (const char* part : {"train", "valid", "test"})
@@ -272,29 +274,29 @@ class Description {
     const RealRange any{.min = -std::numeric_limits<double>::infinity()};
     add("data.image.size", size_codec(i.height, i.width, {.min = 1, .max = 65536}),
         "Height and width in pixels that pictures are resized to, and that the network sees unless `data.image.window` "
-        "is less.");
+        "is smaller.");
     Codec window = size_codec(i.window_height, i.window_width, {.min = 1, .max = 65536});
     window.print = [&i, print = window.print] { return i.window_height > 0 ? print() : std::string(); };
     add("data.image.window", window,
-        "Height and width of what the network sees of it: the middle, in training any part of it with "
-        "`data.augment.random_window`. No pixel is computed anew.")
+        "Height and width of the part that the network sees: the middle, or in training any part with "
+        "`data.augment.random_window`. No pixel is resampled.")
         .default_is("`data.image.size`");
     Codec channels = words_codec(
         {"1", "3"}, [&i] { return i.channels == 1 ? 0 : 1; }, [&i](int n) { i.channels = n == 0 ? 1 : 3; });
     channels.json_schema = R"({"enum":[1,3]})";
     add("data.image.channels", channels,
-        "Channels that the network sees: a grey picture is repeated, a coloured one turned to grey (ITU-R 601).")
+        "Channels that the network sees: a grey picture is repeated, a coloured one converted to grey (ITU-R 601).")
         .default_is(channels_default());
     add("data.image.resize", choice_codec(i.resize),
         "squash: to size, aspect lost; pad: to fit inside, the rest filled with zero; crop: to cover, centre cut.")
         .effective_when(!e_.data.format->generated, when_not_generated() + ", whose pictures are made in this size",
                         {"data.format"});
     add("data.image.range", range_codec(i.range_low, i.range_high),
-        "Sample values of the file that become 0 and 1, those beyond are clamped: [0, 4095] for 12 bits kept in 16.")
+        "Pixel values of the file that become 0 and 1; those beyond are clamped: [0, 4095] for 12 bits stored in 16.")
         .default_is("by the picture's depth: [0, 255] or [0, 65535]");
     add("data.image.mean", reals_codec(i.mean, any), "Subtracted from pixels in [0, 1], one per channel.")
         .default_is("ImageNet's [0.485, 0.456, 0.406] for 3 channels, [0.5] for 1");
-    add("data.image.std", reals_codec(i.std, {.min_open = true}), "Divides them then, one per channel.")
+    add("data.image.std", reals_codec(i.std, {.min_open = true}), "Pixels are then divided by it, one per channel.")
         .default_is("ImageNet's [0.229, 0.224, 0.225] for 3 channels, [0.5] for 1");
     for (Key& key : describe_augmentation(e_.data.augment, i)) keys_.push_back(std::move(key));
   }
@@ -305,15 +307,16 @@ class Description {
         "Samples per logical rank and backward pass.")
         .only(b.global == 0, "`batch.global` is not given", {"batch.global"});
     add("batch.global", whole_codec(b.global, {.min = 1, .max = 1000000000}),
-        "Samples per step of all logical ranks together, the remainder spread; instead of `batch.per_rank`.")
+        "Samples per step of all logical ranks together, the remainder spread over them; instead of `batch.per_rank`.")
         .default_is("none");
     add("batch.accumulate", whole_codec(b.accumulate, {.min = 1, .max = 65536}),
-        "Backward passes of each logical rank in a step, whose gradients add up: a larger batch in the same memory. "
+        "Backward passes of each logical rank per step, whose gradients add up: a larger batch in the same memory. "
         "Does not scale the learning rate.");
     add("batch.last",
         words_codec(
             {"short", "drop"}, [&b] { return b.drop_last ? 1 : 0; }, [&b](int i) { b.drop_last = i == 1; }),
-        "What becomes of the samples left for the last step of an epoch: a smaller batch, or nothing.");
+        "What to do with the samples left for the last step of an epoch. short: a smaller batch; drop: leave them "
+        "out.");
   }
 
   Experiment& e_;

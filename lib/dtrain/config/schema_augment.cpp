@@ -11,18 +11,19 @@ std::vector<Key> describe_augmentation(AugmentOptions& a, const ImageOptions& i)
   const RealRange below_one{.max = 1, .max_open = true};
   const RealRange pixels{.max = 1000};
   const RealRange alpha{.max = 100};
-  add("hflip", real_codec(a.hflip, share), "Probability of mirroring left to right, in training alone.");
+  add("hflip", real_codec(a.hflip, share), "Probability of mirroring left to right, only in training.");
   add("vflip", real_codec(a.vflip, share), "Probability of mirroring top to bottom.");
   add("rot90", real_codec(a.rot90, share), "Probability of a turn by 90, 180 or 270 degrees; needs a square picture.");
   add("random_window", flag_codec(a.random_window),
-      "The window of `data.image.window` lies anywhere in the picture, anew in each epoch, instead of in its middle.")
+      "The window of `data.image.window` is at a random place in the picture, a new one in each epoch, instead of in "
+      "the middle.")
       .only(i.window_height > 0, "`data.image.window` is given", {"data.image.window"});
   add("random_crop", range_codec(a.random_crop_low, a.random_crop_high, {.max = 1, .min_open = true, .word = "none"}),
-      "Share of the picture's area that is cut out anywhere and stretched to `data.image.size`, instead of what "
-      "`data.image.resize` does: [0.08, 1] as for ImageNet.");
+      "Share of the picture's area that is cut out at a random place and stretched to `data.image.size`, instead of "
+      "`data.image.resize`: [0.08, 1] as for ImageNet.");
   add("random_crop_aspect", range_codec(a.crop_aspect_low, a.crop_aspect_high, {.max = 100, .min_open = true}),
       "Width over height of the crop, beyond the stretch of `data.image.resize` (squash: that of the whole picture; "
-      "pad, crop: none); evenly in its logarithm.")
+      "pad, crop: none); uniform in its logarithm.")
       .only(a.random_crop_high > 0, "`data.augment.random_crop` is given", {"data.augment.random_crop"});
   add("rotate", real_codec(a.rotate, {.max = 180}), "r: a turn by [-r, r] degrees about the middle.");
   add("scale", real_codec(a.scale, below_one), "s: enlarged by a factor from [1 - s, 1 + s] about the middle.");
@@ -40,13 +41,13 @@ std::vector<Key> describe_augmentation(AugmentOptions& a, const ImageOptions& i)
   add("contrast", real_codec(a.contrast, share),
       "c: distance from the picture's mean times a factor from [1 - c, 1 + c].");
   add("gamma", real_codec(a.gamma, {.max = 10}),
-      "g: pixels in [0, 1] to the power of a number from [1 / (1 + g), 1 + g], evenly in its logarithm.");
+      "g: pixels in [0, 1] to the power of a number from [1 / (1 + g), 1 + g], uniform in its logarithm.");
   add("noise", real_codec(a.noise, share),
       "n: Gaussian noise with a standard deviation from [0, n], where black is 0 and white 1; each channel of "
       "a coloured picture has its own.");
   add("cutout", real_codec(a.cutout, below_one),
-      "c: a rectangle of c times height and width, its centre anywhere, becomes `data.image.mean`, of a grey file "
-      "under `data.image.channels` 3 the mean of the three; in the picture alone, not in its mask.");
+      "c: a rectangle of c times height and width, its centre anywhere, becomes `data.image.mean`, for a grey file "
+      "with `data.image.channels` 3 the mean of the three; only in the picture, not in its mask.");
   add("mixup", real_codec(a.mixup, alpha),
       "alpha: all pictures of a logical rank's batch are mixed with their neighbours, λ to 1 - λ with λ from "
       "Beta(alpha, alpha), and so are their losses. With `cutmix` too, each batch gets one of the two, either with "

@@ -5,7 +5,7 @@ namespace dtrain {
 
 namespace {
 
-/// The keys of one format, data.NAME.*, which have an effect with it alone.
+/// The keys of one format, data.NAME.*, which have an effect only with it.
 class FormatKeys {
  public:
   FormatKeys(const std::string& format, const DataOptions& data, std::vector<Key>& keys)
@@ -23,7 +23,7 @@ class FormatKeys {
     return keys_.back().only(in_use_, when(), {"data.format"});
   }
 
-  /// A key about labels, which masks do without.
+  /// A key about labels, which masks do not need.
   Key& add_of_labels(const std::string& name, Codec codec, const std::string& doc) {
     return add(name, std::move(codec), doc)
         .only(in_use_ && !with_masks_, when() + " without `" + prefix_ + "mask`", {"data.format", prefix_ + "mask"});
@@ -41,12 +41,12 @@ void describe_chexpert(ChexpertOptions& o, FormatKeys keys) {
   keys.add("uncertain", choice_codec(o.uncertain),
            "What a label of -1 counts as. ignore: unknown, in no loss and no metric; ones: 1; zeros: 0.");
   keys.add("uncertain_labels", choice_map_codec(o.uncertain_labels, chexpert_observations()),
-           "The same for single labels, as `{Atelectasis: ones, Edema: ones}`. Replaced whole by later sources.");
+           "The same for single labels, such as `{Atelectasis: ones, Edema: ones}`. Replaced whole by later sources.");
   keys.add("unmentioned",
            words_codec(
                {"zeros", "ignore"}, [&o] { return o.unmentioned_unknown ? 1 : 0; },
                [&o](int i) { o.unmentioned_unknown = i == 1; }),
-           "What an empty cell counts as, of which the report says nothing. zeros: 0; ignore: unknown.");
+           "What an empty cell (not mentioned in the report) counts as. zeros: 0; ignore: unknown.");
 }
 
 void describe_csv(DataOptions& data, FormatKeys keys) {
@@ -58,13 +58,13 @@ void describe_csv(DataOptions& data, FormatKeys keys) {
   keys.add("label", text_codec(o.label), "One column with the class, or with several joined by `data.csv.separator`.")
       .default_is("none");
   keys.add("separator", text_codec(o.separator),
-           "What stands between several labels in one field, as \"|\"; spaces around it do not count; goes with "
+           "What separates several labels in one field, such as \"|\"; spaces around it are ignored; goes with "
            "`data.csv.label`.")
       .default_is("none: one class per field");
   keys.add("group", text_codec(o.group), "Column with the patient or another group.").default_is("none");
   keys.add("split", text_codec(o.split),
-           "Column with the part of each row: train, valid or test, or another usual word for them; "
-           "`data.split.valid` or `.fold` comes from what trains where it names no validation row.")
+           "Column with the part of each row: train, valid or test, or another usual word for them; if it names no "
+           "validation row, `data.split.valid` or `.fold` is taken from the training part.")
       .only(keys.in_use() && data.split.files.empty() && data.split.folders.empty(),
             keys.when() + " and neither `data.split.files` nor `data.split.folders` is given",
             {"data.format", "data.split.files.train", "data.split.files.valid", "data.split.files.test",
@@ -82,7 +82,7 @@ void describe_image_mask(DataOptions& data, FormatKeys keys) {
            "Folder of pictures under `data.root`, or under each sample's folder.");
   keys.add(
       "masks", path_codec(o.masks, PathRule::name_under_root),
-      "Folder of masks: paired with the pictures by name without ending, or all masks of a sample's folder, united.");
+      "Folder of masks: paired with the pictures by name without ending, or all masks of a sample's folder, merged.");
   keys.add("mask_values", mask_values_codec(o.mask_values),
            "Class 1, 2, … of each pixel value of a mask; values not listed are background. Replaced whole by later "
            "sources.")
@@ -100,7 +100,7 @@ const std::string kLabel =
     ": a class by its number or name; for task multilabel a number for each class, 0, 1 or NaN (unknown), or the names "
     "of those that are present.";
 const std::string kNames = "Names of the classes, in the order of the numbers 0, 1, … that labels use.";
-const std::string kAsFound = "what stands in the records, in natural order";
+const std::string kAsFound = "what the records contain, in natural order";
 
 void describe_tfrecord(TfRecordOptions& o, FormatKeys keys) {
   keys.add("image", text_codec(o.image), "Feature with the bytes of a picture file.");
@@ -112,15 +112,15 @@ void describe_tfrecord(TfRecordOptions& o, FormatKeys keys) {
 }
 
 void describe_webdataset(WebDatasetOptions& o, FormatKeys keys) {
-  keys.add("image", texts_codec(o.image), "Extensions of pictures; of several in a sample the first counts.");
+  keys.add("image", texts_codec(o.image), "Extensions of pictures; if a sample has several, the first is used.");
   keys.add_of_labels(
       "label", text_codec(o.label),
-      "Extension of the file with the label (text, one name a line), or json:FIELD for a field of a JSON file" +
+      "Extension of the file with the label (text, one name per line), or json:FIELD for a field of a JSON file" +
           kLabel);
   keys.add_of_labels("names", texts_codec(o.names), kNames).default_is(kAsFound);
   keys.add("group", text_codec(o.group), "Extension of the file with the patient or another group, or json:FIELD.")
       .default_is("none");
-  keys.add("mask", text_codec(o.mask), "Extension of masks, as seg.png, for segmentation.").default_is("none");
+  keys.add("mask", text_codec(o.mask), "Extension of masks, such as seg.png, for segmentation.").default_is("none");
 }
 
 }  // namespace

@@ -10,10 +10,10 @@ namespace {
 std::string network_doc() {
   const bool one = std::ranges::count_if(networks(), &NetworkKind::per_pixel) == 1;
   return "The network; " + per_pixel_networks() +
-         (one ? " is for segmentation and the only one that is." : " are for segmentation and the only ones that are.");
+         (one ? " is for segmentation, the only one." : " are for segmentation, the only ones.");
 }
 
-// `auto` is the first loss but for the tasks that it does not serve.
+// `auto` is the first loss, except for tasks that it does not serve.
 std::string loss_doc() {
   const LossKind& first = *losses().front();
   std::string out = "auto: ";
@@ -72,7 +72,7 @@ class ModelDescription {
         "part.")
         .only(reads(in_use, "pos_weight"), when("pos_weight"), by);
     add("loss.l2_kernels", real_codec(l.l2_kernels, {}),
-        "λ of λ·Σw² over the convolution kernels alone, added to the loss.");
+        "λ of λ·Σw² over only the convolution kernels, added to the loss.");
     add("loss.label_smoothing", real_codec(l.label_smoothing, {.max = 1, .max_open = true}),
         "Share of the target spread evenly over all classes.")
         .only(reads(in_use, "label_smoothing"), when("label_smoothing"), by);

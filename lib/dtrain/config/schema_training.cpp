@@ -1,4 +1,4 @@
-// The keys of how a network is trained; what is trained on what is in schema.cpp.
+// The keys for how a network is trained; the network and the data are in schema.cpp.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -73,7 +73,7 @@ std::vector<std::string> optimizer_default_texts() {
   return texts;
 }
 
-// Of those that are better when smaller, beside the loss: " or NAME" each.
+// " or NAME" for each metric besides the loss for which smaller is better.
 std::string smaller_metrics() {
   std::string names;
   for (const Metric* metric : all_metrics())
@@ -116,13 +116,14 @@ class TrainingDescription {
         "Scaled rate = base × V, × √V, × V^(2/3) or × 1 for V logical ranks. With `batch.global` only none.")
         .default_is("linear with `batch.per_rank`, none with `batch.global`");
     add("schedule.warmup", length_codec(s.warmup, {.none = true}),
-        "Way from the base to the scaled rate, linear in fractional epochs (Goyal et al. 2017); decay begins after it.")
+        "Ramp from the base to the scaled rate, linear in fractional epochs (Goyal et al. 2017); decay begins after "
+        "it.")
         .effective_when(s.scale_with_ranks != RankScaling::none || d.name != DecayName::constant,
                         "`schedule.scale_with_ranks` is not none or `schedule.decay.name` is not constant",
                         {"schedule.scale_with_ranks", "schedule.decay.name", "batch.global"});
     add("schedule.decay.name", choice_codec(d.name), "How the scaled rate falls.");
     add("schedule.decay.factor", real_codec(d.factor, {.max = 1, .min_open = true}),
-        "The rate times this at each step, milestone or plateau.")
+        "The rate is multiplied by this at each step, milestone or plateau.")
         .only(step || multistep || plateau, "`schedule.decay.name` is step, multistep or plateau", by);
     add("schedule.decay.every", length_codec(d.every, {.above_zero = true}), "Distance between steps.")
         .only(step, "`schedule.decay.name` is step", by);
@@ -132,7 +133,7 @@ class TrainingDescription {
     add("schedule.decay.final", real_codec(d.final, {.max = 1}), "Share of the scaled rate that is left at the end.")
         .only(d.name == DecayName::cosine, "`schedule.decay.name` is cosine", by);
     add("schedule.decay.patience", whole_codec(d.patience, {.min = 0, .max = 1000000}),
-        "Epochs without improvement that are borne; those of the warmup do not count.")
+        "Epochs without improvement before the rate falls; those of the warmup do not count.")
         .only(plateau, "`schedule.decay.name` is plateau", by);
     add("schedule.decay.monitor", text_codec(d.monitor),
         "Column of epochs.csv that should improve, `valid_loss` written valid.loss.")
@@ -143,9 +144,9 @@ class TrainingDescription {
     DistributedOptions& d = e_.distributed;
     add("distributed.logical_ranks",
         whole_codec(d.logical_ranks, {.min = 1, .max = 65536, .word = "auto", .word_value = 0}),
-        "V: what the result depends on, whatever number of processes carries them; auto: the number of processes.");
+        "V, on which the result depends, whatever the number of processes; auto: the number of processes.");
     add("distributed.threads", whole_codec(d.threads, {.min = 1, .max = 1024}),
-        "Threads per process inside one operation; part of what the bits depend on, so never derived from the "
+        "Threads per process inside one operation; the bits depend on it, so it is never derived from the "
         "machine.");
     add("distributed.backend", choice_codec(d.backend),
         "What carries gradients between ranks. auto: under a launcher nccl between GPUs and mpi between CPUs, else "
@@ -157,20 +158,20 @@ class TrainingDescription {
         .outside_fingerprint();
     add("distributed.reduction", choice_codec(d.reduction),
         "How gradients are added up over ranks. canonical: one fixed tree over logical ranks, the same bits on any "
-        "number of processes; ring: neighbours only; fastest: the own all-reduce of MPI or NCCL; root_cpu: by rank 0 "
-        "after backward, the baseline. The last three give other bits with another number of processes.");
+        "number of processes; ring: neighbours only; fastest: MPI's or NCCL's own all-reduce; root_cpu: by rank 0 "
+        "after backward, the baseline. The last three give different bits with a different number of processes.");
     add("distributed.intra_host", choice_codec(d.intra_host),
-        "How ranks of one host reach each other. auto: shared memory where /dev/shm has room; network: through MPI's "
+        "How ranks of one host communicate. auto: shared memory if /dev/shm has room; network: through MPI's "
         "TCP, to rehearse a cluster on one host.")
         .outside_fingerprint();
     add("distributed.bucket_mb", real_codec(d.bucket_mb, {.max = 1e6, .min_open = true, .word = "auto"}),
-        "Size of a gradient bucket in 1e6 bytes; auto: from costs measured at the start, 4 with ring, fastest and "
+        "Size of a gradient bucket in 1e6 bytes; auto: from costs measured at the start, but 4 with ring, fastest and "
         "root_cpu, whose bits depend on it.")
         .outside_fingerprint();
     add("distributed.check_every",
         whole_codec(d.check_every, {.min = 1, .max = 1000000000, .word = "auto", .word_value = 0}),
-        "Steps between comparisons of the replicas' parameters and optimizer state; auto: so many that they cost less "
-        "than 0.5 % of the time.")
+        "Steps between comparisons of the replicas' parameters and optimizer state; auto: as often as costs less than "
+        "0.5 % of the time.")
         .outside_fingerprint();
     add("distributed.watchdog.warn", seconds_codec(d.watchdog.warn_s, true),
         "Time without progress of any rank after which one warning names the rank that is behind.")
@@ -185,17 +186,18 @@ class TrainingDescription {
   void checkpoint() {
     CheckpointOptions& c = e_.checkpoint;
     add("checkpoint.every", length_codec(c.every, {.whole = true, .time = true}),
-        "Distance between checkpoints. They are written beside training, which waits for a copy in memory alone.")
+        "Distance between checkpoints. They are written in the background; training waits only for a copy in memory.")
         .outside_fingerprint();
-    add("checkpoint.keep", whole_codec(c.keep, {.min = 1, .max = 1000000}), "Newest checkpoints that are kept.")
+    add("checkpoint.keep", whole_codec(c.keep, {.min = 1, .max = 1000000}),
+        "How many of the newest checkpoints are kept.")
         .outside_fingerprint();
     add("checkpoint.max_failed", whole_codec(c.max_failed, {.min = 1, .max = 1000000}),
-        "Saves that may fail one after another, for want of room say, while training goes on; then the run ends with "
-        "exit code 74.")
+        "Saves that may fail in a row, for lack of disk space for example, while training continues; then the run ends "
+        "with exit code 74.")
         .outside_fingerprint();
     add("checkpoint.best.monitor", text_codec(c.best_monitor),
-        "Column of epochs.csv that decides which weights become best.safetensors; of epochs with one value the lowest "
-        "validation loss does.")
+        "Column of epochs.csv that decides which weights become best.safetensors; among epochs with equal values the "
+        "lowest validation loss does.")
         .default_is("by task: " + default_monitor(Task::multilabel) + ", " + default_monitor(Task::multiclass) +
                     " (multiclass) or " + default_monitor(Task::segmentation) + " (segmentation)");
     add("checkpoint.best.mode",

@@ -52,12 +52,12 @@ class Collector {
     } catch (const Error& error) {
       out_.complete = false;
       source.positions = false;
-      source.label.clear();  // the sentence names the file
+      source.label.clear();  // the message names the file
       out_.problems.push_back({{&source, 0, 0}, error.what(), error.code()});
     }
   }
 
-  /// `path`: of the file of weights that holds it.
+  /// `path`: the weights file that holds it.
   void stored(const std::string& yaml, const std::string& path) {
     text(yaml, new_source({"configuration in " + path, path, fs::absolute(path).parent_path().string()}));
   }
@@ -85,7 +85,7 @@ class Collector {
     const size_t equals = text.find('=');
     if (equals == 0 || equals == std::string::npos) {
       out_.problems.push_back(
-          {{&source, 0, 0}, "not of the form key=value, as optimizer.learning_rate=0.0005", exit_code::kUsage});
+          {{&source, 0, 0}, "not of the form key=value, such as optimizer.learning_rate=0.0005", exit_code::kUsage});
       return;
     }
     assign(text.substr(0, equals), text.substr(equals + 1), source);
@@ -119,7 +119,7 @@ class Collector {
     entry(key, *value, {&source, 0, 0});
   }
 
-  /// `key` is complete; sets it, or opens the group that it names.
+  /// `key` is complete: sets it, or opens the group that it names.
   void entry(const std::string& key, const YamlNode& value, const Place& place) {
     if (leaves_.contains(key)) {
       out_.all.push_back({key, value});
@@ -151,7 +151,7 @@ class Collector {
     }
   }
 
-  /// A group without a value takes back every key of it that earlier sources set.
+  /// A group without a value undoes every key of it that earlier sources set.
   void take_back(const std::string& prefix, const YamlNode& null) {
     std::set<std::string> set_below;
     for (const Setting& setting : out_.all)
@@ -174,9 +174,9 @@ class Collector {
     const std::string word = key.substr(begin, end == std::string::npos ? end : end - begin);
     const std::string head = "unknown key '" + shown(key) + "'";
     if (const size_t colon = word.find(':'); colon != std::string::npos)  // {a:1} is one word of YAML
-      return head + "; YAML wants a space behind the colon: '" +
+      return head + "; YAML wants a space after the colon: '" +
              shown(key.substr(begin, colon) + ": " + key.substr(begin + colon + 1)) + "'";
-    constexpr size_t kLongest = 256;  // beyond, it is nobody's habit
+    constexpr size_t kLongest = 256;  // longer ones are nobody's habit
     if (key.size() > kLongest || word.size() > 64) return head;
     if (const Habit* habit = habit_behind(key))
       return head + (*habit->key == '\0' ? std::string("; ") + habit->instead
@@ -192,7 +192,7 @@ class Collector {
     }
     std::vector<std::string> ends;
     for (const std::string& leaf : leaves_) ends.push_back(last_of(leaf));
-    const bool too_short = word.size() < 4;  // to be near anything by more than chance
+    const bool too_short = word.size() < 4;  // to be similar to anything except by chance
     const std::string near = too_short ? "" : nearest_word(word, ends);
     for (const std::string& leaf : leaves_)
       if (!near.empty() && last_of(leaf) == near) return " (did you mean '" + leaf + "'?)";
@@ -209,7 +209,7 @@ bool name_character(char c, bool first) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (!first && c >= '0' && c <= '9');
 }
 
-// The value of what stands between `${` and `}`; "" and a sentence in `wrong` where there is none.
+// The value of what is between `${` and `}`; if there is none, "" and a sentence in `wrong`.
 std::string variable_value(const std::string& inside, std::string& wrong) {
   size_t length = 0;
   while (length < inside.size() && name_character(inside[length], length == 0)) ++length;

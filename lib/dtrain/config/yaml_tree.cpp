@@ -44,14 +44,14 @@ std::string YamlNode::what() const {
 
 namespace {
 
-/// Thrown where reading on makes no sense.
+/// Thrown when it makes no sense to read on.
 struct Stop {
   size_t offset;
   std::string sentence;
 };
 
 void require_text(std::string_view text) {
-  if (text.size() > kYamlMaxBytes) throw Stop{0, "is larger than 1 MiB, which no configuration needs"};
+  if (text.size() > kYamlMaxBytes) throw Stop{0, "is larger than 1 MiB, more than any configuration needs"};
   for (size_t at = 0; at < text.size();) {
     const size_t length = utf8_length(text.substr(at));
     const auto c = static_cast<unsigned char>(text[at]);
@@ -69,7 +69,7 @@ bool leading_zero(std::string_view text) {
 }
 
 /// Builds the tree from yaml-cpp's events. Its own tree is never used: it keeps duplicate keys silently and a walker
-/// over it runs for ever on cyclic aliases.
+/// over it would run forever on cyclic aliases.
 class TreeBuilder : public YAML::EventHandler {
  public:
   TreeBuilder(std::string_view text, const YamlSource& source, std::vector<Problem>& problems)
@@ -113,7 +113,8 @@ class TreeBuilder : public YAML::EventHandler {
 
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     const auto known = anchors_.find(anchor);
-    if (known == anchors_.end()) throw Stop{offset_of(mark), "this alias stands inside what it stands for: a cycle"};
+    if (known == anchors_.end())
+      throw Stop{offset_of(mark), "this alias is inside the value that it refers to: a cycle"};
     count(known->second.second, mark);
     YamlNode copy = known->second.first;
     copy.place = place_at(offset_of(mark));
@@ -196,7 +197,7 @@ class TreeBuilder : public YAML::EventHandler {
   void count(size_t nodes, const YAML::Mark& mark) {
     nodes_ += nodes;
     if (nodes_ > kYamlMaxNodes)
-      throw Stop{offset_of(mark), "more than 100,000 values, aliases included, which no configuration needs"};
+      throw Stop{offset_of(mark), "more than 100,000 values, aliases included, more than any configuration needs"};
   }
 
   void open(YamlNode::Kind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
@@ -235,7 +236,7 @@ class TreeBuilder : public YAML::EventHandler {
       take_key(parent, node);
     } else {
       parent.has_key = false;
-      if (node.kind == YamlNode::Kind::null) node.place = parent.key_place;  // nothing stands nowhere
+      if (node.kind == YamlNode::Kind::null) node.place = parent.key_place;  // null has no place of its own
       if (!parent.key.empty()) parent.node.entries.push_back({parent.key, parent.key_place, std::move(node)});
     }
   }
@@ -251,7 +252,7 @@ class TreeBuilder : public YAML::EventHandler {
       problems_.push_back(
           {node.place, "'<<' merges are refused; write the keys out, or use an alias for a whole value"});
     } else if (const auto [first, fresh] = parent.seen.emplace(node.text, node.place); !fresh) {
-      problems_.push_back({node.place, "duplicate key '" + node.text + "', which stands at " + first->second.text() +
+      problems_.push_back({node.place, "duplicate key '" + node.text + "', already set at " + first->second.text() +
                                            " already; keep one"});
     } else {
       parent.key = node.text;
@@ -269,8 +270,8 @@ class TreeBuilder : public YAML::EventHandler {
   int documents_ = 0;
 };
 
-// The innermost `bracket` that is open at the end of the text, beyond quotes and comments; none: `otherwise`, which is
-// where the parser noticed, often the last line.
+// The innermost `bracket` that is open at the end of the text, outside quotes and comments; if none, `otherwise`, where
+// the parser noticed, often the last line.
 size_t open_bracket(std::string_view text, char bracket, size_t otherwise) {
   const auto begins_word = [&](size_t i) {
     return i == 0 || std::string_view(" \t\r\n[{,:").find(text[i - 1]) != std::string_view::npos;
@@ -303,10 +304,10 @@ std::string syntax_sentence(const YAML::Exception& error, bool tab) {
   if (error.msg == "bad file") return sentence + "a bracket or brace is not closed";
   if (error.msg == kOpenList) return sentence + "this '[' is not closed by ']'; comments begin with '#'";
   if (error.msg == kOpenGroup) return sentence + "this '{' is not closed by '}'; comments begin with '#'";
-  if (error.msg == "illegal flow end") return sentence + "nothing that is open ends here; look at the brackets before";
+  if (error.msg == "illegal flow end") return sentence + "nothing open ends here; look at the brackets before it";
   if (error.msg == "illegal EOF in scalar") return sentence + "the quote before is not closed";
   if (error.msg == "illegal map value")
-    return sentence + "a ':' where none can stand; quote a text that holds ': ', and check the indentation";
+    return sentence + "a ':' is not allowed here; quote a text that contains ': ', and check the indentation";
   if (error.msg == "unknown token") return sentence + "this cannot begin a value; quote it if it is a text";
   return sentence + error.msg;
 }

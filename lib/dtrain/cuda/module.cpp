@@ -110,7 +110,7 @@ class CudaGraph final : public DeviceGraph {
     } catch (const c10::Error& error) {
       const std::string words = error.what_without_backtrace();
       throw DeviceError("recording a step as a CUDA graph failed: " + words.substr(0, words.find('\n')) +
-                        "; cuda_graphs: false trains without");
+                        "; cuda_graphs: false trains without graphs");
     }
   }
 
@@ -153,7 +153,7 @@ class CudaModule final : public GpuModule {
                                                "); another program holds it: see nvidia-smi");
     throw ConfigError("GPU " + std::to_string(device) + " cannot be used: " + words +
                       (code == cudaErrorDevicesUnavailable
-                           ? "; another program holds it alone (compute mode exclusive): see nvidia-smi"
+                           ? "; another program uses it exclusively (compute mode): see nvidia-smi"
                            : "; does the driver run CUDA " + cuda_version() + "? See dtrain info and nvidia-smi"));
   }
 

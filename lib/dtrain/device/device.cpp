@@ -27,7 +27,7 @@ int choose_gpu(const std::vector<GpuView>& views, size_t mine, bool share) {
   throw ConfigError(view.host + " has " + std::to_string(ranks_here) + " ranks but shows " + std::to_string(view.gpus) +
                     " GPUs; start one rank per GPU (mpirun --map-by ppr:" + std::to_string(view.gpus) +
                     ":node, or --ntasks-per-node=" + std::to_string(view.gpus) +
-                    "); distributed.logical_ranks gives a job of more ranks on fewer, and device: cpu uses none");
+                    "); distributed.logical_ranks lets a job of more ranks run on fewer, and device: cpu uses none");
 }
 
 void require_own_gpus(const std::vector<std::string>& hosts, const std::vector<std::string>& uuids) {
@@ -36,7 +36,7 @@ void require_own_gpus(const std::vector<std::string>& hosts, const std::vector<s
       if (hosts[a] == hosts[b] && uuids[a] == uuids[b] && !uuids[a].empty())
         throw ConfigError("ranks " + std::to_string(a) + " and " + std::to_string(b) + " on " + hosts[a] +
                           " have the same GPU (" + uuids[a] +
-                          "); under mpirun ask Slurm for GPUs by node (--gpus-per-node or --gres=gpu:N, not "
+                          "); under mpirun request GPUs from Slurm per node (--gpus-per-node or --gres=gpu:N, not "
                           "--gpus-per-task) and start one rank per GPU; to rehearse on one GPU set "
                           "distributed.share_device: true with distributed.backend: mpi; device: cpu uses none");
 }
@@ -49,7 +49,7 @@ std::string no_gpu_reason(const GpuDriver& driver) {
   const Gpu& gpu = driver.gpus.front();
   if (gpu.compute_major * 10 + gpu.compute_minor < kOldestCompute)
     return gpu.name + " has compute capability " + std::to_string(gpu.compute_major) + "." +
-           std::to_string(gpu.compute_minor) + ", and this build begins at 7.5";
+           std::to_string(gpu.compute_minor) + ", and this build needs 7.5";
   return "";
 }
 

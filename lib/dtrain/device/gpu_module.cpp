@@ -20,7 +20,7 @@ GpuModule& load_gpu_module() {
     try {
       return load_module(kFile, DTRAIN_BUILD_STAMP);
     } catch (const MissingError& error) {
-      throw MissingError(std::string(error.what()) + "; device: cpu does without it");
+      throw MissingError(std::string(error.what()) + "; device: cpu needs no GPU");
     }
   };
   const auto* entry = static_cast<const GpuModuleEntry*>(dlsym(open(), kGpuModuleEntry));

@@ -88,7 +88,7 @@ void require_small_inflated(const unsigned char* bytes, size_t size, size_t most
     items.look_at(scratch.data(), scratch.size() - stream.avail_out);
   }
   inflateEnd(&stream);
-  if (made > most) refuse("its elements are deflated and have more than " + std::to_string(most) + " bytes");
+  if (made > most) refuse("its elements inflate to more than " + std::to_string(most) + " bytes");
 }
 
 }  // namespace
@@ -114,7 +114,7 @@ struct DicomFile {
     DcmDataset& data = *file_.getDataset();
     const DcmXfer packing(data.getOriginalXfer());
     if (packing.isEncapsulated() && data.chooseRepresentation(EXS_LittleEndianExplicit, nullptr).bad())
-      refuse(std::string("its pixels cannot be unpacked (") + packing.getXferName() + ")");
+      refuse(std::string("its pixels cannot be decoded (") + packing.getXferName() + ")");
     const E_TransferSyntax now = packing.isEncapsulated() ? EXS_LittleEndianExplicit : data.getOriginalXfer();
     check_pixel_bytes(data);
     DicomImage picture(&data, now, 0UL, 0UL, 1UL);
@@ -123,10 +123,10 @@ struct DicomFile {
     if (static_cast<int64_t>(picture.getHeight()) != header_.height ||
         static_cast<int64_t>(picture.getWidth()) != header_.width ||
         (picture.isMonochrome() != 0) != (header_.channels == 1))
-      refuse("its pixels are not what its header tells");
+      refuse("its pixels do not match its header");
     if (header_.channels == 1) choose_window(picture);
     if (picture.getOutputData(samples, static_cast<unsigned long>(size), static_cast<int>(header_.bits)) == 0)
-      refuse("its pixels cannot be turned into grey or RGB");
+      refuse("its pixels cannot be converted to grey or RGB");
   }
 
  private:
@@ -150,7 +150,7 @@ struct DicomFile {
     header_.width = number(DCM_Columns, "Columns");
     allocated_ = number(DCM_BitsAllocated, "BitsAllocated");
     samples_ = number(DCM_SamplesPerPixel, "SamplesPerPixel");
-    if (samples_ != 1 && samples_ != 3) refuse("it has " + std::to_string(samples_) + " samples a pixel, not 1 or 3");
+    if (samples_ != 1 && samples_ != 3) refuse("it has " + std::to_string(samples_) + " samples per pixel, not 1 or 3");
     OFString meaning;
     if (data.findAndGetOFString(DCM_PhotometricInterpretation, meaning).bad())
       refuse("it holds no picture: PhotometricInterpretation is missing");
@@ -158,8 +158,8 @@ struct DicomFile {
     meaning_ = meaning.c_str();
     Sint32 frames = 1;
     if (data.tagExists(DCM_NumberOfFrames) && (data.findAndGetSint32(DCM_NumberOfFrames, frames).bad() || frames < 1))
-      refuse("NumberOfFrames is no number");
-    if (frames > 1) refuse("it holds " + std::to_string(frames) + " frames; only files of one are read");
+      refuse("NumberOfFrames is not a number");
+    if (frames > 1) refuse("it holds " + std::to_string(frames) + " frames; only files with one are read");
     if (!data.tagExists(DCM_PixelData)) refuse("it holds no pixels that are whole numbers (PixelData is missing)");
     header_.channels = meaning_.starts_with("MONOCHROME") ? 1 : 3;
     header_.bits = header_.channels == 1 && number(DCM_BitsStored, "BitsStored") > 8 ? 16 : 8;

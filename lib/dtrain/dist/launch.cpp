@@ -45,10 +45,10 @@ std::string binding_warning(const Launch& launch, const std::string& rank, int64
   const int64_t given = launch.slurm_cpus_per_task.value_or(0);
   if (!launch.launched || cores >= std::max(wanted, given)) return "";
   return rank + " is bound to " + count_of(cores, "core") +
-         (given > cores ? ", although Slurm was asked for " + std::to_string(given) + " a task" : "") +
-         ": training, loading and sums share what there is; " +
+         (given > cores ? ", although Slurm was asked for " + std::to_string(given) + " per task" : "") +
+         ": training, loading and sums share these; " +
          (launch.by_srun ? "srun --cpus-per-task=" + std::to_string(std::max(wanted, given)) +
-                               " gives more, --cpu-bind=none lets ranks use what is idle"
+                               " gives more, --cpu-bind=none lets ranks use idle cores"
                          : "mpirun --bind-to none is faster");
 }
 

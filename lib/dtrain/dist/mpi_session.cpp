@@ -145,7 +145,7 @@ class MpiCommunicator final : public Communicator {
       memory = unshared_memory(rank_, size_, numel, device);
       if (!alone)
         memory.note =
-            network ? "distributed.intra_host is network" : "/dev/shm of a host is missing or has too little room";
+            network ? "distributed.intra_host is network" : "/dev/shm on a host is missing or has too little room";
       return memory;
     }
     map_window(memory, bytes, numel);
@@ -250,7 +250,7 @@ static void ask_for_network() {
       !btl.empty() && (btl[0] == '^' || btl.find("tcp") == std::string::npos ||
                        btl.find("vader") != std::string::npos || btl.find("sm") != std::string::npos);
   if (other_btl || (!pml.empty() && pml != "ob1"))
-    throw ConfigError("distributed.intra_host network needs Open MPI's TCP alone, but " +
+    throw ConfigError("distributed.intra_host network needs Open MPI to use only TCP, but " +
                       (other_btl ? "OMPI_MCA_btl is " + btl : "OMPI_MCA_pml is " + pml) + "; unset it");
   setenv("OMPI_MCA_pml", "ob1", 0);
   setenv("OMPI_MCA_btl", "tcp,self", 0);

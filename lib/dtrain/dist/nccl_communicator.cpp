@@ -206,7 +206,7 @@ class NcclCommunicator final : public Communicator {
     const std::string sentence =
         std::string(call) + " failed: " + meaning(result) + (words.empty() ? "" : " (" + words + ")");
     if (result == NcclResult::invalid_argument) throw InternalError(sentence);
-    throw CommError(sentence + "; NCCL_DEBUG=INFO tells more");
+    throw CommError(sentence + "; NCCL_DEBUG=INFO says more");
   }
 
   // Ways out: a healthy communicator is finished with its peers, a failed one, or one whose thread is leaving by

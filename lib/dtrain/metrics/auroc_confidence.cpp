@@ -109,7 +109,7 @@ std::string one_sided(const std::vector<Output>& facts, const std::string& noun)
     for (const auto& [groups, name] :
          {std::pair(output.with_positives, "positives"), std::pair(output.with_negatives, "negatives")})
       if (groups < 2)
-        return std::string("all ") + name + (facts.size() > 1 ? " of an output" : "") + " are of one " + noun;
+        return std::string("all ") + name + (facts.size() > 1 ? " of an output" : "") + " are in one " + noun;
   return "";
 }
 

@@ -44,7 +44,7 @@ bool same_but_for_first(at::IntArrayRef a, at::IntArrayRef b) {
 std::string best_of(const std::filesystem::path& run) {
   const std::filesystem::path best = run / "best.safetensors";
   std::error_code unread;
-  return std::filesystem::exists(best, unread) ? "; take the best weights of that run, model.weights=" + best.string()
+  return std::filesystem::exists(best, unread) ? "; use the best weights of that run, model.weights=" + best.string()
                                                : "";
 }
 
@@ -52,7 +52,7 @@ std::string best_of(const std::filesystem::path& run) {
 void require_no_checkpoint(const SafetensorsFile& file, const std::string& path) {
   if (!file.metadata().contains("state")) return;
   const std::filesystem::path folder = std::filesystem::absolute(path).lexically_normal().parent_path();
-  throw ConfigError("model.weights " + path + " is a checkpoint: a training goes on from it with --resume " +
+  throw ConfigError("model.weights " + path + " is a checkpoint: a run resumes from it with --resume " +
                     shell_word(path) + ", model.weights starts one from weights alone" + best_of(folder.parent_path()));
 }
 
@@ -165,7 +165,7 @@ class Loader {
     if (!bytes.empty()) std::memcpy(value.data_ptr(), bytes.data(), bytes.size());
     if (value.is_floating_point() && !value.isfinite().all().item<bool>())
       throw DataError("weights " + path_ + ": tensor '" + pair.entry->name +
-                      "' holds NaN or Inf; the run that wrote it had diverged, take an older file");
+                      "' holds NaN or Inf; the run that wrote it had diverged, use an older file");
     return value;
   }
 

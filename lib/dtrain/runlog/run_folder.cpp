@@ -59,7 +59,7 @@ static void require_type(const std::string& path, fs::file_type wanted) {
                                                                : "a pipe, a socket or a device";
   throw ConfigError(path + " is " + what + " where a run keeps a " +
                     (wanted == fs::file_type::directory ? "folder" : "file") +
-                    " of its own; move it away, or choose another folder with --run-dir or name");
+                    " ; move it away, or choose another folder with --run-dir or name");
 }
 
 static void require_all(const std::string& folder) {
@@ -108,7 +108,7 @@ void RunFolder::require_ours() const {
   throw ConfigError("the run folder " + path_ + " holds " + names.front() +
                     (names.size() > 1 ? " and " + count_of(static_cast<int64_t>(names.size()) - 1, "other") : "") +
                     ", but neither the .lock nor the run.json of a run: it is not overwritten; choose a new or empty "
-                    "folder with --run-dir, output.dir or name (--resume FILE goes on from a checkpoint anywhere)");
+                    "folder with --run-dir, output.dir or name (--resume FILE resumes from a checkpoint anywhere)");
 }
 
 bool RunFolder::is_folder() const {

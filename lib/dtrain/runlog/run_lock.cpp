@@ -76,7 +76,7 @@ RunLock::RunLock(const std::string& folder, const std::string& holder, const Pat
     const std::string other = holder_in(descriptor_);
     ::close(descriptor_);
     if (!patience(waiting.seconds()))
-      throw ConfigError("another job trains in " + folder + " (" + (other.empty() ? "its .lock is held" : other) +
+      throw ConfigError("another job is training in " + folder + " (" + (other.empty() ? "its .lock is held" : other) +
                         "); wait for it, end it, or choose another folder with --run-dir or name");
   }
   left_by_ = holder_in(descriptor_);
@@ -99,7 +99,7 @@ std::string RunLock::what_happened() const {
   const bool same = folder_->status(folder_->path(), false, held) == 0 &&
                     real_file_system().status(folder_->path(), true, named) == 0 && held.device == named.device &&
                     held.inode == named.inode;
-  return same ? "has lost its .lock, as where somebody removes the folder or another job has taken its place,"
+  return same ? "has lost its .lock, because somebody removed the folder or another job took its place,"
               : "was moved to " + place;
 }
 

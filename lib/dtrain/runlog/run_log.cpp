@@ -73,7 +73,7 @@ std::optional<double> monitored(const EpochRow& row, const std::string& monitor)
     if (cell.first == column) return cell.second && std::isfinite(*cell.second) ? cell.second : std::nullopt;
     names.push_back(cell.first);
   }
-  throw ConfigError("monitor '" + monitor + "' is no column of epochs.csv that training can watch; this run has " +
+  throw ConfigError("monitor '" + monitor + "' is not a column of epochs.csv that training can watch; this run has " +
                     join(names, ", "));
 }
 
@@ -124,7 +124,7 @@ static std::string widened(const std::string& row, const std::vector<bool>& ther
   if (fields.size() != static_cast<size_t>(std::count(there.begin(), there.end(), true)))
     throw DataError(
         path + " has a row with " + std::to_string(fields.size()) +
-        " fields, which is not what its header tells; start with --resume never, which keeps the old folder aside");
+        " fields, which does not match its header; start with --resume never, which moves the old folder aside");
   std::vector<std::string> all;
   auto next = fields.begin();
   for (const bool here : there) all.push_back(here ? *next++ : "");
@@ -154,7 +154,7 @@ RunLog::RunLog(const std::string& folder, const std::vector<std::string>& figure
       there = columns_in(line, columns_);
       if (there.empty())
         throw ConfigError(csv_path +
-                          " has other columns than this run would write; start with --resume never, which keeps the "
+                          " has other columns than this run would write; start with --resume never, which moves the "
                           "old folder aside");
       return header.substr(0, header.size() - 1);
     }

@@ -96,8 +96,9 @@ std::optional<Predictions> evaluate(const Evaluation& e) {
   all.outputs = static_cast<size_t>(outputs);
   const at::Tensor losses = whole(&Rows::loss, {0}, at::kDouble);
   if (!losses.isfinite().all().item<bool>())
-    throw DivergedError("the weights of step " + std::to_string(e.step) +
-                        " give a loss that is not finite; lower optimizer.learning_rate or start from other weights");
+    throw DivergedError(
+        "the weights of step " + std::to_string(e.step) +
+        " give a loss that is not finite; lower optimizer.learning_rate or start from different weights");
   all.loss = numbers<double>(losses);
   if (e.task == Task::segmentation) {
     all.pixels = pixel_counts(numbers<int64_t>(whole(&Rows::pixels, {0, outputs, 3}, at::kLong)));

@@ -61,7 +61,7 @@ void GraphedPass::prove() {
   const std::vector<at::Tensor> got = values(result_);
   for (size_t i = 0; i < wanted.size(); ++i)
     check(same_bits(got[i], wanted[i]),
-          "a recorded pass gives the bits of one that was not recorded; cuda_graphs: false trains without");
+          "a recorded pass gives the bits of one that was not recorded; cuda_graphs: false trains without graphs");
 }
 
 }  // namespace dtrain

@@ -28,11 +28,11 @@ std::string tell_replaced(Communicator& comm, const std::string& sentence, int64
 
 void require_few_replaced(Communicator& comm, int64_t replaced, int64_t max_bad, const std::vector<Replaced>& mine) {
   if (replaced <= max_bad) return;
-  throw DataError(tell_replaced(
-      comm,
-      count_of(replaced, "sample") + " of this epoch cannot be decoded so far, more than data.loader.max_bad (" +
-          with_commas(max_bad) + ") lets others take the places of (dtrain check lists all that are bad)",
-      replaced, mine));
+  throw DataError(tell_replaced(comm,
+                                count_of(replaced, "sample") +
+                                    " of this epoch could not be decoded so far, more than data.loader.max_bad (" +
+                                    with_commas(max_bad) + ") allows to be replaced (dtrain check lists all bad ones)",
+                                replaced, mine));
 }
 
 }  // namespace dtrain

@@ -113,7 +113,7 @@ void ReplicaCheck::name_difference(int64_t step) {
                 rank_list(others) + " and " + rank_list(most->second) + " hold different bits of " + names[i] +
                     " before step " + std::to_string(step) +
                     (others.size() < most->second.size() ? "; the fault lies with " + rank_list(others) : "") +
-                    ": memory or a processor has failed; start again on other hosts, from the newest checkpoint");
+                    ": memory or a processor has failed; start again on other hosts from the newest checkpoint");
   }
   throw Error(exit_code::kReplicasDiffer, "the replicas' hashes differ before step " + std::to_string(step) +
                                               " although every tensor's agree: a message was damaged on its way");

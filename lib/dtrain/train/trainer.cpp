@@ -295,7 +295,7 @@ void Trainer::watch_loss(TrainingState& state, double loss) const {
                       count_of(waiting, "step") + " is " + short_number(*mean, 4) + ", above " +
                       with_commas(static_cast<int64_t>(LossWatch::kFactor)) + " times both the first step's " +
                       short_number(watch.first, 4) + " and " + short_number(options_.frequencies_loss, 4) +
-                      " of the classes' frequencies" + kTheThreeKeys);
+                      " of predicting the class frequencies" + kTheThreeKeys);
 }
 
 // Gradients become ready in an order that the network's graph decides. After the first step that shows it, all ranks

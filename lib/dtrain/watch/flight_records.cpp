@@ -163,7 +163,7 @@ std::string about_own(const Read& read) {
   std::string text = fmt::format("rank {} on {}, {}", record.rank, record.host, read.time);
   if (record.reason == "failure") return text + ": " + record.sentence;
   if (own != nullptr && record.reason == "stopped")
-    return text + ": was stopped in " + place(*own) + ", and woken when the others had given up";
+    return text + ": was stopped in " + place(*own) + " and woken after the others had given up";
   if (own != nullptr) text += fmt::format(": {}, for {} s in {}", record.reason, fixed(own->still_s, 0), place(*own));
   const std::string call = innermost(record.stack);
   return text + (call.empty() ? "; its training thread gave no stack" : "; its training thread was in " + call);
@@ -176,10 +176,10 @@ std::string conclusion(const std::map<int, Read>& records) {
   std::map<std::vector<int>, int> votes;
   for (const auto& [rank, read] : records)
     if (read.record.reason == "stall") ++votes[read.record.waited_for];
-  if (votes.empty()) return "a rank failed without a record of its own";
+  if (votes.empty()) return "a rank failed without leaving a record";
   const auto most =
       std::max_element(votes.begin(), votes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-  if (most->first.empty()) return "the job stood still, and all ranks waited for each other: look at the network";
+  if (most->first.empty()) return "the job stalled with all ranks waiting for each other: look at the network";
   std::vector<std::string> behind;
   for (const int rank : most->first) {
     std::string text = fmt::format("rank {}", rank);
@@ -191,7 +191,7 @@ std::string conclusion(const std::map<int, Read>& records) {
       }
     behind.push_back(text);
   }
-  return "the job stood still and waited for " + join(behind, "; ");
+  return "the job stalled, waiting for " + join(behind, "; ");
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ TEST_CASE("a class that a part cannot judge, and one that it hardly can") {
   ClassFacts facts = ordinary();
   facts.parts[1].positives = {0, 4};
   const auto found = class_advice(facts);
-  CHECK(holds(sentence_of(found, "class_without_metric"), "AUROC of Mass cannot be had: the valid part"));
+  CHECK(holds(sentence_of(found, "class_without_metric"), "AUROC of Mass cannot be computed: the valid part"));
   CHECK(holds(sentence_of(found, "class_with_few"), "fewer than 5 samples of Edema"));
   CHECK(holds(sentence_of(found, "class_with_few"), "raise data.split.valid"));
   facts.by_share = false;  // folders train/ and test/: a share of the first validates
@@ -66,7 +66,7 @@ TEST_CASE("a class that a part cannot judge, and one that it hardly can") {
 TEST_CASE("a small part, few patients, no validation part") {
   ClassFacts facts = ordinary();
   facts.parts[1].samples = 4;
-  CHECK(holds(sentence_of(class_advice(facts), "few_samples"), "4 samples, so that each moves its figures by 25 %"));
+  CHECK(holds(sentence_of(class_advice(facts), "few_samples"), "4 samples, so each of them moves its figures by 25 %"));
   facts.parts[1] = {"valid", 200, 9, {25, 10}, {175, 190}};
   CHECK(holds(sentence_of(class_advice(facts), "few_patients"), "200 samples of 9 patients"));
   facts.parts[1].patients = 10;
@@ -98,13 +98,13 @@ TEST_CASE("patients with several samples in a split by sample are told, unless a
   unused.unused = "PatientID";
   unused.group_key = "data.csv.group";
   CHECK(holds(patient_advice(unused).at(0).sentence,
-              "'data.csv.group=\"PatientID\"' data.split.by=patient keeps them whole"));
+              "'data.csv.group=\"PatientID\"' data.split.by=patient keeps each in one part"));
   for (const PatientFacts& other : {whole, leaking, folders, single, none}) CHECK(patient_advice(other).empty());
 }
 
 TEST_CASE("labels in two spellings are a finding each") {
   const auto found = label_advice({"CAT", "cat", "dog"}, "the class folders");
   REQUIRE(found.size() == 1);
-  CHECK(holds(found[0].sentence, "'CAT', 'cat' differ in case or spaces alone"));
+  CHECK(holds(found[0].sentence, "'CAT', 'cat' differ only in case or spaces"));
   CHECK(holds(found[0].sentence, "one spelling in the class folders"));
 }

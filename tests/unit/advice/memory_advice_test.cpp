@@ -57,7 +57,7 @@ TEST_CASE("what is too much now but not for ever weighs less") {
 TEST_CASE("where not even one picture fits no batch is advised") {
   const auto found = memory_advice(facts_of(1, 100, 200));
   REQUIRE(found.size() == 1);
-  CHECK(holds(found[0].sentence, "even one picture a pass would not fit"));
+  CHECK(holds(found[0].sentence, "not even one picture per pass would fit"));
   CHECK_FALSE(holds(found[0].sentence, "batch.per_rank="));
 }
 

@@ -53,9 +53,9 @@ TEST_CASE("pictures of one value are told by kind, the first by name") {
   facts.add("g", 8, 7, 7);
   const auto found = pixel_advice(facts);
   REQUIRE(found.size() == 3);
-  CHECK(holds(found[0].sentence, "2 pictures are black throughout, as y"));
-  CHECK(holds(found[1].sentence, "1 picture is white throughout, as w"));
-  CHECK(holds(found[2].sentence, "1 picture is of one value throughout, as g"));
+  CHECK(holds(found[0].sentence, "2 pictures are black throughout, such as y"));
+  CHECK(holds(found[1].sentence, "1 picture is white throughout, such as w"));
+  CHECK(holds(found[2].sentence, "1 picture is of a single value, such as g"));
   for (const Finding& finding : found) CHECK(finding.weight == weight::kSmall);
 }
 
@@ -65,6 +65,6 @@ TEST_CASE("a range that leaves nothing, and one over two depths") {
   facts.add("a", 16, 100, 4000);
   facts.add("b", 8, 20, 90);
   const auto found = pixel_advice(facts);
-  CHECK(holds(sentence_of(found, "beyond_range"), "data.image.range [0, 100] leaves nothing of 1 picture, as a"));
+  CHECK(holds(sentence_of(found, "beyond_range"), "data.image.range [0, 100] leaves nothing of 1 picture, such as a"));
   CHECK(holds(sentence_of(found, "range_over_depths"), "1 picture of 8 bits and for the 1 picture of 16 bits"));
 }

@@ -103,7 +103,7 @@ TEST_CASE("a module of another build is refused before any of its code runs") {
   CHECK_THAT(tree.refusal("made-up-2"), Catch::Contains(path + " belongs to another build (made-up-1, this program is "
                                                                "made-up-2)"));
   std::ofstream(path) << "no library";
-  CHECK_THAT(tree.refusal(), Catch::Contains("belongs to another build (it tells none"));
+  CHECK_THAT(tree.refusal(), Catch::Contains("belongs to another build (it names none"));
 }
 
 TEST_CASE("a module that somebody else could have put there is refused by name before any of its code runs") {
@@ -152,7 +152,7 @@ TEST_CASE("no link leads to a module, and what is no plain file is none") {
   CHECK_THAT(tree.refusal(), Catch::Contains("a/lib/libx.so is a link"));
   fs::remove(path);
   REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
-  CHECK_THAT(tree.refusal(), Catch::Contains("is no plain file"));
+  CHECK_THAT(tree.refusal(), Catch::Contains("is not a plain file"));
   fs::remove_all(fs::path(path).parent_path());
   fs::create_directories(tree.folder / "other");
   tree.put("other/libx.so");

@@ -208,7 +208,7 @@ TEST_CASE("a checkpoint under a name that tells another place is refused") {
   CHECK(CheckpointFolder::read(folder / "kept.safetensors").state.step == 420);
   const std::string other = folder / "checkpoints/epoch-0003-step-00000421.safetensors";
   std::filesystem::copy(path, other);
-  CHECK_THROWS_WITH(CheckpointFolder::read(other), Catch::Contains("which is not what its name tells"));
+  CHECK_THROWS_WITH(CheckpointFolder::read(other), Catch::Contains("which does not match its name"));
   const auto newest = checkpoints.newest();
   REQUIRE(newest);
   CHECK(newest->path == path);

@@ -117,7 +117,7 @@ TEST_CASE("a state with a field that this program does not have was saved by a n
     CHECK_THROWS_MATCHES(training_state_from_json(newer.dump(), "f"), ConfigError,
                          Catch::Message(std::string("f was saved by a newer dtrain than this one: its state has '") +
                                         (field[1] == 'c' ? "colour" : "schedule.colour") +
-                                        "', of which this one knows nothing; go on with the newer one"));
+                                        "', which this one does not know; resume with the newer one"));
   }
 }
 

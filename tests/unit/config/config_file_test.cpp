@@ -58,7 +58,7 @@ TEST_CASE("a pipe into which nobody writes is a sentence after 3 seconds, one th
   const ScratchFolder folder;
   const std::string pipe = pipe_in(folder);
   const auto began = std::chrono::steady_clock::now();
-  CHECK(refusal(pipe) == pipe + " is a pipe into which nobody has written a configuration for 3 s");
+  CHECK(refusal(pipe) == pipe + " is a pipe to which nothing has written a configuration for 3 s");
   CHECK(std::chrono::steady_clock::now() - began <
         std::chrono::seconds(40));  // less than what somebody writes may take
   void (*const before)(int) = std::signal(SIGPIPE, SIG_IGN);

@@ -102,7 +102,7 @@ TEST_CASE("what a format needs must be there, and the task must fit") {
                  {{"model.outputs=2", "data.image_mask.mask_values={255: 1}"},
                   "model.outputs is 2, but the data have 1 class"},
                  {{"data.image.size=[100, 128]"}, "multiples of 16, not 100 × 128"}});
-  expect(kCsv, {{{"data.csv.labels=[a, b]"}, "data.csv.label and data.csv.labels (command line) exclude each other"},
+  expect(kCsv, {{{"data.csv.labels=[a, b]"}, "data.csv.label and data.csv.labels (command line) cannot be combined"},
                 {{"data.csv.label="}, "format csv needs data.csv.labels"},
                 {{"data.csv.label=", "data.csv={labels: [a], separator: ;}"},
                  "data.csv.separator has no effect here: it goes with data.csv.label"},
@@ -116,10 +116,10 @@ TEST_CASE("what a format needs must be there, and the task must fit") {
 TEST_CASE("names that steer a terminal or turn the direction of writing are refused, names in any script are not") {
   const std::string text = "data: {format: synthetic, synthetic: {samples: 8, classes: 2}, image: {size: [32, 32]}}\n";
   CHECK(contains(errors_of("name: \"a\\e[31m\"\n" + text),
-                 "t.yaml:1:7: name wants a text without characters that steer"));
+                 "t.yaml:1:7: name wants a text without characters that control"));
   CHECK(contains(errors_of("name: \"x\\ndtrain: error 0: all good\"\n" + text), "not 'x\\ndtrain: error 0"));
   CHECK(contains(errors_of("name: \"a\\u202eb\"\n" + text), "'a\\u202eb'"));
-  CHECK(contains(errors_of("name: \"a\\tb\"\n" + text), "name holds characters that steer"));
+  CHECK(contains(errors_of("name: \"a\\tb\"\n" + text), "name holds characters that control"));
   CHECK(contains(errors_of(text, {"data.classes=[a, \"b\\eb\"]"}), "data.classes wants a text without"));
   CHECK(
       contains(errors_of("output: {dir: \"a\\x1eb\"}\n" + text), "output.dir wants a path without control characters"));
@@ -133,13 +133,13 @@ TEST_CASE("values that contradict each other are told where one of them stands")
   expect(
       kSynthetic,
       {
-          {{"batch={per_rank: 4, global: 8}"}, "exclude each other"},
+          {{"batch={per_rank: 4, global: 8}"}, "cannot be combined"},
           {{"batch.global=8", "schedule.scale_with_ranks=linear"},
            "schedule.scale_with_ranks must be none with batch.global"},
           {{"batch.global=8", "distributed.logical_ranks=9"}, "less than one sample for each of 9 logical ranks"},
           {{"data.image.mean=[0.5]"}, "data.image.mean has 1 value for 3 channels"},
           {{"data.image.channels=1", "data.image.std=[1, 1, 1]"}, "data.image.std has 3 values for 1 channel"},
-          {{"data.split={valid: 0.5, test: 0.5}"}, "their sum must be below 1"},
+          {{"data.split={valid: 0.5, test: 0.5}"}, "their sum must be less than 1"},
           {{"data.augment.rot90=1", "data.image.size=[64, 32]"}, "needs a square data.image.size, not 64 × 32"},
           {{"data.image.size=[16, 16]"}, "densenet121 needs"},
           {{"data.image.size=[64, 64]", "data.image.window=[28, 64]"}, "data.image.window of at least 29 × 29"},
@@ -147,7 +147,7 @@ TEST_CASE("values that contradict each other are told where one of them stands")
           {{"data.augment.rot90=1", "data.image.window=[64, 32]"}, "needs a square data.image.window, not 64 × 32"},
           {{"data.augment.random_window=true"}, "only when data.image.window is given"},
           {{"data.loader.cache=device", "data.augment.contrast=0.1"}, "leave one of the two out"},
-          {{"data.loader.cache=device", "data.augment.rotate=5"}, "the place where data.augment.rotate acts"},
+          {{"data.loader.cache=device", "data.augment.rotate=5"}, "the point where data.augment.rotate is applied"},
           {{"data.augment.random_crop_aspect=[0.5, 2]"}, "only when data.augment.random_crop is given"},
           {{"data.augment.elastic_grid=4"}, "only when data.augment.elastic is above 0"},
           {{"data.augment.random_crop=[0, 1]"}, "data.augment.random_crop"},
@@ -160,11 +160,11 @@ TEST_CASE("values that contradict each other are told where one of them stands")
           {{"schedule.decay={name: multistep, at: [3 epochs, 2 epochs]}"}, "must ascend"},
           {{"schedule.decay={name: multistep, at: [3 epochs, 200 steps]}"}, "all in epochs or all in steps"},
           {{"checkpoint.best.monitor=valid.lss"}, "did you mean 'valid.loss'"},
-          {{"checkpoint.best.monitor=valid.iou"}, "is no column of epochs.csv for task multilabel"},
+          {{"checkpoint.best.monitor=valid.iou"}, "is not a column of epochs.csv for task multilabel"},
           {{"model.outputs=3"}, "but the data have 14 classes"},
       });
   expect(kFolder, {{{"data.split={files: {train: a}, folders: {valid: b}}"},
-                    "data.split.folders and data.split.files exclude each other"}});
+                    "data.split.folders and data.split.files cannot be combined"}});
   CHECK(errors_with(kSynthetic, {"checkpoint.best.monitor=valid.auroc_class3"}).empty());
   CHECK(errors_with(kSynthetic, {"batch.global=8", "schedule.scale_with_ranks=none"}).empty());
   CHECK(errors_with(kSynthetic, {"cuda_graphs=true", "model.name=small_cnn", "model.dropout=0"}).empty());
@@ -246,19 +246,19 @@ TEST_CASE("keys without effect are told, so that a resumed run does not compare 
 
 TEST_CASE("a monitor names a column that epochs.csv will have") {
   const std::vector<std::string> no_label = {"data.csv.label=", "data.csv.labels=[red, green]"};
-  expect(kNih, {{{"checkpoint.best.monitor=train.auroc"}, "'train.auroc' is no column of epochs.csv"},
+  expect(kNih, {{{"checkpoint.best.monitor=train.auroc"}, "'train.auroc' is not a column of epochs.csv"},
                 {{"checkpoint.best.monitor=valid.accuracy"}, "for task multilabel"},
                 {{"checkpoint.best.monitor=valid.auroc_Pneumonai"}, "did you mean 'valid.auroc_Pneumonia'"},
-                {{"checkpoint.best.monitor=valid.auroc_"}, "is no column"},
-                {{"data.classes=[Mass, Edema]", "checkpoint.best.monitor=valid.auroc_Hernia"}, "is no column"},
+                {{"checkpoint.best.monitor=valid.auroc_"}, "is not a column"},
+                {{"data.classes=[Mass, Edema]", "checkpoint.best.monitor=valid.auroc_Hernia"}, "is not a column"},
                 {{"schedule.decay={name: plateau, monitor: valid.los}"}, "schedule.decay.monitor 'valid.los'"}});
   expect(kFolder, {{{"checkpoint.best.monitor=train.acuracy"}, "did you mean 'train.accuracy'"},
-                   {{"data.classes=[a, b]", "checkpoint.best.monitor=valid.auroc_a"}, "is no column"},
+                   {{"data.classes=[a, b]", "checkpoint.best.monitor=valid.auroc_a"}, "is not a column"},
                    {{"checkpoint.best.monitor=valid.dice"}, "there are train.loss, train.accuracy, valid.loss"}});
   expect(kMask,
-         {{{"checkpoint.best.monitor=train.iou"}, "is no column of epochs.csv for task segmentation"},
-          {{"data.image_mask.mask_values={255: 1}", "checkpoint.best.monitor=valid.iou_1"}, "is no column"},
-          {{"data.image_mask.mask_values={1: 1, 2: 2}", "checkpoint.best.monitor=valid.iou_3"}, "is no column"}});
+         {{{"checkpoint.best.monitor=train.iou"}, "is not a column of epochs.csv for task segmentation"},
+          {{"data.image_mask.mask_values={255: 1}", "checkpoint.best.monitor=valid.iou_1"}, "is not a column"},
+          {{"data.image_mask.mask_values={1: 1, 2: 2}", "checkpoint.best.monitor=valid.iou_3"}, "is not a column"}});
   expect(kCsv, {{{no_label[0], no_label[1], "checkpoint.best.monitor=valid.auroc_gren"}, "valid.auroc_green"}});
   CHECK(errors_with(kNih, {"checkpoint.best.monitor=valid.auroc_Pleural_Thickening"}).empty());
   CHECK(errors_with(kCsv, {no_label[0], no_label[1], "checkpoint.best.monitor=valid.auroc_red"}).empty());
@@ -311,7 +311,7 @@ TEST_CASE("a fold is K of N") {
                    {{"data.split.fold=0 of 5"}, "wants 1 of N to N of N"},
                    {{"data.split.fold=1 of 1"}, "wants 1 of N to N of N"},
                    {{"data.split.fold=1 of 1001"}, "wants 1 of N to N of N"},
-                   {{"data.split.fold=2"}, "wants a fold, as '2 of 5', or none"},
+                   {{"data.split.fold=2"}, "wants a fold, such as '2 of 5', or none"},
                    {{"data.split.fold=two of five"}, "wants a fold"},
                    {{"data.split.fold=[2, 5]"}, "wants a fold"}});
 }

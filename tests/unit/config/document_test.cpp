@@ -92,7 +92,7 @@ TEST_CASE("docs/configuration.md is what the schema says") {
   std::ifstream file(source_folder() + "/docs/configuration.md");
   std::stringstream text;
   text << file.rdbuf();
-  INFO("write it anew with: dtrain --print-schema=markdown > docs/configuration.md");
+  INFO("regenerate it with: dtrain --print-schema=markdown > docs/configuration.md");
   CHECK((text.str() == config_markdown()));
 }
 

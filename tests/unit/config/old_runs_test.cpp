@@ -96,7 +96,7 @@ TEST_CASE("a key that a checkpoint does not hold counts as what older runs had, 
   CHECK(made.differences({{"group.old", "1"}}, {{"group.old", "1"}, {"group.later", "0"}}).none());
   const auto differ = made.differences({{"group.old", "1"}}, {{"group.old", "1"}, {"group.later", "0.5"}});
   CHECK(differ.unknown.empty());
-  CHECK(differ.changed == std::vector<std::string>{"group.later was 0, as before there was this key, and is now 0.5"});
+  CHECK(differ.changed == std::vector<std::string>{"group.later was 0, as before this key existed, and is now 0.5"});
   CHECK(made.differences({{"group.old", "1"}}, {{"group.old", "1"}, {"group.later", "0.5"}}, {"group.later"}).none());
   // A checkpoint that holds it is believed.
   CHECK(made.differences({{"group.old", "1"}, {"group.later", "0.5"}}, {{"group.old", "1"}, {"group.later", "0.5"}})

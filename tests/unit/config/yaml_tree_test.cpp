@@ -38,7 +38,7 @@ TEST_CASE("aliases stand for what they name, and not for themselves") {
   const auto tree = parse_yaml("a: &x [1, 2]\nb: *x\n", kSource, problems);
   REQUIRE(problems.empty());
   CHECK(tree->entries[1].value.items.size() == 2);
-  CHECK(contains(wrong_with("a: &x [*x]"), "t:1:8: this alias stands inside what it stands for"));
+  CHECK(contains(wrong_with("a: &x [*x]"), "t:1:8: this alias is inside the value that it refers to"));
   CHECK(contains(wrong_with("a: &x {b: *x}"), "cycle"));
   CHECK(contains(wrong_with("a: *x"), "anchor is not defined"));
 }
@@ -56,7 +56,7 @@ TEST_CASE("aliases that explode are stopped by the count of values") {
 
 TEST_CASE("duplicate keys are told with both places") {
   CHECK(wrong_with("a: 1\nb:\n  c: 1\n  c: 2\na: 3\n") ==
-        "t:4:3: duplicate key 'c', which stands at t:3:3 already; keep one\nt:5:1: duplicate key 'a', which stands at "
+        "t:4:3: duplicate key 'c', already set at t:3:3 already; keep one\nt:5:1: duplicate key 'a', already set at "
         "t:1:1 already; keep one\n");
 }
 
@@ -74,7 +74,7 @@ TEST_CASE("malformed YAML gives one sentence with its place") {
   CHECK(contains(wrong_with("a: [1"), "t:1:4: not valid YAML: this '[' is not closed by ']'"));
   CHECK(contains(wrong_with("a: '[' # {\nb: {c: [1, 2], // d\n"), "t:2:4: not valid YAML: this '{' is not closed"));
   CHECK(contains(wrong_with("{foo:"), "not valid YAML"));
-  CHECK(contains(wrong_with("a: {b: [1, 2}\n"), "t:1:13: not valid YAML: nothing that is open ends here"));
+  CHECK(contains(wrong_with("a: {b: [1, 2}\n"), "t:1:13: not valid YAML: nothing open ends here"));
   CHECK(contains(wrong_with("a: 1\nb: \"x\n"), "t:2:4: this quote is not closed"));
   CHECK(contains(wrong_with("a: &x 'it''s\n"), "t:1:7: this quote is not closed"));
   CHECK(wrong_with("a: &x 'it''s'\nb: \"\\\"\"\n").empty());

@@ -28,7 +28,7 @@ TEST_CASE("an image folder gives one class per folder, at any depth, in natural 
   CHECK(data.samples[2].group == "p10");
   CHECK(data.samples[0].id == hash64("cat/deep/x_1.JPEG"));
   REQUIRE(data.notes.size() == 1);
-  CHECK(holds(data.notes[0], "1 file left out: no picture by name"));
+  CHECK(holds(data.notes[0], "1 file left out: not pictures by name"));
 }
 
 TEST_CASE("pictures of formats that are not read are refused, never left out, unless their class is") {
@@ -122,7 +122,7 @@ TEST_CASE("a class folder whose name steers a terminal is refused by name, one i
   CHECK(open(options_for("image_folder", root.path())).samples.size() == 4);
 }
 
-TEST_CASE("what UTF-8 forbids is no UTF-8") {
+TEST_CASE("what UTF-8 forbids is not UTF-8") {
   for (const char* good :
        {"", "plain", "\xC2\xA0", "\xE0\xA0\x80", "\xED\x9F\xBF", "\xF0\x90\x80\x80", "\xF4\x8F\xBF\xBF"})
     CHECK_NOTHROW(require_plain_name(good, "x", "y"));

@@ -53,7 +53,7 @@ TEST_CASE("the official NIH table gives 14 labels, pictures at any depth, patien
   CHECK(data.samples[1].labels == std::vector<float>(14, 0));
   CHECK(data.samples[2].labels == std::vector<float>{1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1});
   REQUIRE(data.notes.size() == 1);
-  CHECK(holds(data.notes[0], "1 picture beneath data.root named by no row of labels.csv"));
+  CHECK(holds(data.notes[0], "1 picture under data.root named by no row of labels.csv"));
 
   DataOptions options = nih(root);
   options.classes = {"Hernia"};
@@ -186,12 +186,12 @@ TEST_CASE("a pipe or a device as label file or list is a sentence, at once") {
   options.csv.label = "kind";
   for (const std::string& labels : {root / "fifo", std::string("/dev/zero")}) {
     options.labels = labels;
-    CHECK(holds(error_of(65, [&] { open_dataset(options, Task::multiclass, 1); }), "where a file is expected"));
+    CHECK(holds(error_of(65, [&] { open_dataset(options, Task::multiclass, 1); }), "not a file"));
   }
   options.labels = root / "labels.csv";
   const Dataset data = open_dataset(options, Task::multiclass, 1);
   options.split.files = {{"train", "fifo"}, {"valid", "labels.csv"}};
-  CHECK(holds(error_of(65, [&] { split_dataset(data, options.split); }), "where a file is expected"));
+  CHECK(holds(error_of(65, [&] { split_dataset(data, options.split); }), "not a file"));
 }
 
 TEST_CASE("a label file that is not there names data.labels") {
@@ -373,7 +373,7 @@ TEST_CASE("one list of CheXpert is split like any other data, and may lie beside
   options.labels = root / "train.csv";
   const Dataset data = open(options);
   CHECK(data.samples.size() == 3);
-  CHECK(holds(data.notes[0], "1 picture beneath data.root named by no row of train.csv"));
+  CHECK(holds(data.notes[0], "1 picture under data.root named by no row of train.csv"));
   options.root = root / "train";  // two leading folders of the paths to drop
   const Dataset inner = open(options);
   CHECK(inner.samples[0].path == "patient00001/study1/view1_frontal.jpg");

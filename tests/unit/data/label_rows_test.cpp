@@ -86,7 +86,7 @@ TEST_CASE("skipping every row is an error, and so are names that only need mendi
   CHECK(holds(error_of(66, [&] { open(options); }), "line 3: 'b.gif' (no picture by its name)"));
 }
 
-TEST_CASE("a name that may be composed differently than the file's is hinted at") {
+TEST_CASE("a name that may be in another composition than the file's is hinted at") {
   const std::string composed = "caf\xC3\xA9.png";
   const std::string decomposed = "cafe\xCC\x81.png";
   const TempFolder root;
@@ -96,11 +96,11 @@ TEST_CASE("a name that may be composed differently than the file's is hinted at"
   CHECK_FALSE(holds(error_of(66, [&] { open(options); }), "NFC"));  // no file that it could be
   root.picture(composed);
   const std::string sentence = error_of(66, [&] { open(options); });
-  CHECK(holds(sentence, "composed differently (NFC, NFD)"));
+  CHECK(holds(sentence, "in another composition (NFC, NFD)"));
   CHECK(holds(sentence, "convmv"));
   CHECK(holds(sentence, "line 3: '" + decomposed + "'"));
   options.on_missing = OnMissing::skip;
-  CHECK(holds(open(options).notes.at(0), "composed differently (NFC, NFD)"));
+  CHECK(holds(open(options).notes.at(0), "in another composition (NFC, NFD)"));
   root.text("labels.csv", "path,kind\na.png,x\n" + composed + ",y\nb.png,y\n");
   CHECK_FALSE(holds(open(options).notes.at(0), "NFC"));
 }

@@ -331,7 +331,7 @@ TEST_CASE("a share, or a fold, of the training folder validates where folders na
   CHECK(judged.size() == 40);
   options.split.folds = 0;
   options.split.test = 0.1;  // wants a test part of its own
-  CHECK(holds(split_dataset(data, options.split).warnings[0], "deals all samples anew"));
+  CHECK(holds(split_dataset(data, options.split).warnings[0], "splits all samples again"));
 }
 
 TEST_CASE("a named test folder or list goes together with a share of the rest") {

@@ -75,8 +75,8 @@ TEST_CASE("what nnU-Net has and dtrain does not read is refused with what to do"
   CHECK(holds(refusal(R"({"modality": {"0": "MRI"}, "labels": {"0": "background", "1": "a"}})"),
               "nnU-Net's first version"));
   CHECK(holds(refusal(R"({"labels": {"background": 0, "a": 1}, "file_ending": ".mha"})"), "file_ending '.mha'"));
-  CHECK(holds(refusal("[1, 2]"), "is no JSON object"));
-  CHECK(holds(refusal("[1, 2"), "is no JSON (byte"));
+  CHECK(holds(refusal("[1, 2]"), "is not a JSON object"));
+  CHECK(holds(refusal("[1, 2"), "is not JSON (byte"));
   CHECK(holds(refusal(R"({"file_ending": ".png"})"), "has no labels"));
   CHECK(holds(refusal(with_labels(R"({"background": 0, "whole": [1, 2]})")), "'whole' is a region"));
   CHECK(holds(refusal(with_labels(R"({"background": 0, "a": 1, "ignore": 2})")), "ignore label"));
@@ -96,7 +96,7 @@ TEST_CASE("JSON of 200,000 levels in dataset.json is a sentence, and no message 
     return error_of(65, [&] { open(options); });
   };
   const std::string labels = R"("labels": {"background": 0, "a": 1})";
-  CHECK(holds(refusal(R"({"file_ending": )" + deep + ", " + labels + "}"), "deeper than the 64 levels"));
+  CHECK(holds(refusal(R"({"file_ending": )" + deep + ", " + labels + "}"), "deeper than 64 levels"));
   CHECK(holds(refusal(R"({"file_ending": ".png", "labels": {"background": )" + deep + "}}"), "deeper than"));
   CHECK(holds(refusal(R"({"file_ending": ".png", "numTraining": )" + deep + ", " + labels + "}"), "deeper than"));
   const std::string lists = "[[\"" + std::string(5000, 'x') + "\"]]";

@@ -300,7 +300,7 @@ TEST_CASE("a manifest with a valid checksum and impossible values is a sentence"
     return error_of(65, [&] { read_packed_manifest(folder.path()); });
   };
   const std::string deep = std::string(200'000, '[') + std::string(200'000, ']');
-  CHECK(holds(refusal("\"version\": 1", "\"version\": " + deep), "deeper than the 64 levels"));
+  CHECK(holds(refusal("\"version\": 1", "\"version\": " + deep), "deeper than 64 levels"));
   CHECK(holds(refusal("\"version\": 1", "\"version\": [[\"x\"]]"), "version a list"));
   CHECK(holds(refusal("\"samples_per_shard\": 4", "\"samples_per_shard\": 1e300"), "'samples_per_shard' is a number"));
   CHECK(holds(refusal("\"channels\": ", "\"channels\": -"), "'channels' is a number, where a whole number from 1"));
@@ -322,7 +322,7 @@ TEST_CASE("a set that is not what its manifest says is refused") {
   folder.text("manifest.json", changed);
   CHECK(holds(refused(65), "manifest.json is damaged"));
   write_packed_manifest(job.manifest(), folder.path());
-  CHECK(holds(refused(65), "not packed to its end"));
+  CHECK(holds(refused(65), "not completely packed"));
   folder.text("manifest.json", text);
   const std::string file = folder / job.shards()[1].file;
   const PackJob another = job_of(source, {.samples_per_shard = 4, .expand = {PackTurn::hflip}});
@@ -332,7 +332,7 @@ TEST_CASE("a set that is not what its manifest says is refused") {
   std::filesystem::remove(file);
   CHECK(holds(refused(66), job.shards()[1].file));
   std::filesystem::remove(folder / "manifest.json");
-  CHECK(holds(refused(66), "no folder that dtrain pack wrote"));
+  CHECK(holds(refused(66), "dtrain pack did not write this folder"));
 }
 
 TEST_CASE("a damaged record is named when it is read, and the others are read all the same") {

@@ -79,7 +79,7 @@ TEST_CASE("a split by sample that parts patients warns with counts and files, no
   REQUIRE(split.warnings.size() == 1);
   CHECK(holds(split.warnings[0], "split leak"));
   CHECK(holds(split.warnings[0], ".png"));
-  CHECK(holds(split.warnings[0], "data.split.by=patient keeps each whole"));
+  CHECK(holds(split.warnings[0], "data.split.by=patient keeps each in one part"));
   CHECK_FALSE(holds(split.warnings[0], "patient1"));
 }
 
@@ -164,14 +164,14 @@ TEST_CASE("an image folder whose file names tell no patients is not split by pat
   const Dataset data = open_dataset(options_for("image_folder", root.path()), Task::from_format, 1);
   SplitOptions options;
   options.by = SplitOptions::By::patient;
-  CHECK(holds(error_of(78, [&] { split_dataset(data, options); }), "the file names tell no patients"));
+  CHECK(holds(error_of(78, [&] { split_dataset(data, options); }), "the file names contain no patients"));
   root.picture("b/0003_1.png");
   root.picture("b/0003_2.png");
   const Dataset told = open_dataset(options_for("image_folder", root.path()), Task::from_format, 1);
   CHECK_FALSE(split_dataset(told, options).train.empty());
 }
 
-TEST_CASE("a byte-order mark before a list file is no part of the first name") {
+TEST_CASE("a byte-order mark before a list file is not a part of the first name") {
   const TempFolder root;
   Dataset data = patients(2, 1);
   data.root = root.path();

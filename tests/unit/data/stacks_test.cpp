@@ -103,7 +103,7 @@ TEST_CASE("stacks and masks of unequal pages are refused with both numbers") {
   CHECK(holds(sentence, "w: 1 page, its mask has 2"));
 }
 
-TEST_CASE("a label file names pages; the stack as a whole is no picture") {
+TEST_CASE("a label file names pages; the stack as a whole is not a picture") {
   const TempFolder root;
   root.text("s.tif", stack_of({1, 2}));
   DataOptions options = options_for("csv", root.path());

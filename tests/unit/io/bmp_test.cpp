@@ -166,7 +166,7 @@ TEST_CASE("RLE8 and RLE4: runs, plain stretches, jumps, ends of rows") {
   CHECK(refusal(bmp_of(kind, "\x05\x12\0\0"s)).find("ends too early") != std::string::npos);
   CHECK(refusal(bmp_of(kind, "\0\x02\x06\0\0\x01"s)).find("a jump leads out") != std::string::npos);
   kind.depth = 8;
-  CHECK(refusal(bmp_of(kind, rle4)).find("does not go with 8 bits") != std::string::npos);
+  CHECK(refusal(bmp_of(kind, rle4)).find("does not fit 8 bits") != std::string::npos);
 }
 
 TEST_CASE("what is wrong in a BMP is told") {
@@ -178,7 +178,7 @@ TEST_CASE("what is wrong in a BMP is told") {
   const std::pair<std::string, const char*> cases[] = {
       {patched({}, 14, 41, 4), "unknown kind (41 bytes)"},
       {patched({}, 26, 3, 2), "more than one plane"},
-      {patched({}, 28, 7, 2), "7 bits a pixel"},
+      {patched({}, 28, 7, 2), "7 bits per pixel"},
       {patched({}, 30, 5, 4), "that holds a PNG"},
       {patched({}, 30, 9, 4), "compression is unknown (9)"},
       {patched({}, 18, 0, 4), "holds nothing"},

@@ -83,7 +83,7 @@ TEST_CASE("pipes, sockets and devices are refused by every reader, and nothing w
   REQUIRE(::mknod(socket.c_str(), S_IFSOCK | 0600, 0) == 0);
   for (const std::string& path : {fifo, socket, std::string("/dev/zero"), std::string("/dev/null")}) {
     const auto is_refused = [&](const auto& read) {
-      return error_of<DataError>(read).starts_with(path + " is a pipe, a socket or a device where a file is expected");
+      return error_of<DataError>(read).starts_with(path + " is a pipe, a socket or a device, not a file");
     };
     CAPTURE(path);
     CHECK(is_refused([&] { read_file(path); }));
@@ -95,8 +95,8 @@ TEST_CASE("pipes, sockets and devices are refused by every reader, and nothing w
     CHECK(is_refused([&] { count_tiff_pages(path); }));
     CHECK(is_refused([&] { SafetensorsFile::read(path); }));
     CHECK(is_refused([&] { is_packed_shard(path); }));
-    CHECK(error_of<DataError>([&] { RecordFile file(path); }).starts_with(path + " is no regular file"));
-    CHECK(error_of<DataError>([&] { MappedFile file(path); }).starts_with(path + " is no regular file"));
+    CHECK(error_of<DataError>([&] { RecordFile file(path); }).starts_with(path + " is not a regular file"));
+    CHECK(error_of<DataError>([&] { MappedFile file(path); }).starts_with(path + " is not a regular file"));
   }
 }
 

@@ -19,7 +19,7 @@ static std::string refusal(const std::string& text) {
 TEST_CASE("JSON that nests deeper than 64 levels is refused, and brackets in texts are no levels") {
   CHECK(parse_json(nested(64), "a.json").is_array());
   for (const int levels : {65, 200'000})
-    CHECK(refusal(nested(levels)) == "a.json nests lists and objects deeper than the 64 levels that are read");
+    CHECK(refusal(nested(levels)) == "a.json nests lists and objects deeper than 64 levels, the most that is read");
   CHECK(refusal(std::string(200'000, '[')).find("deeper") != std::string::npos);
   CHECK(try_parse_json(nested(65)).is_discarded());
   const std::string brackets(1000, '[');
@@ -28,10 +28,10 @@ TEST_CASE("JSON that nests deeper than 64 levels is refused, and brackets in tex
 }
 
 TEST_CASE("what is no JSON is refused by the byte, and its text is not shown") {
-  CHECK(refusal("{\"a\": secret}") == "a.json is no JSON (byte 7)");
-  CHECK(refusal("") == "a.json is no JSON (byte 1)");
+  CHECK(refusal("{\"a\": secret}") == "a.json is not JSON (byte 7)");
+  CHECK(refusal("") == "a.json is not JSON (byte 1)");
   CHECK(refusal("[1e999]") == "a.json holds a number that is too large");
-  CHECK(refusal("[\"\xff\"]").find("no JSON") != std::string::npos);
+  CHECK(refusal("[\"\xff\"]").find("not JSON") != std::string::npos);
   CHECK(try_parse_json("{\"a\": secret}").is_discarded());
 }
 
@@ -54,5 +54,5 @@ TEST_CASE("a JSON field of a record is refused by a short sentence, however long
   CHECK(sentence.size() < 300);
   const std::string deep =
       error_of<DataError>([&] { json_field("{\"label\": " + nested(200'000) + "}", "label", "x"); });
-  CHECK(deep.find("deeper than the 64 levels") != std::string::npos);
+  CHECK(deep.find("deeper than 64 levels") != std::string::npos);
 }

@@ -182,24 +182,24 @@ TEST_CASE("an index whose checksum is right and whose numbers are not is refused
   const size_t row = 128 + 48;
   CHECK(changed(row + 28, uint8_t{3}).empty());  // as it is
   CHECK(holds(changed(8, uint32_t{2}), "version 2"));
-  CHECK(holds(changed(12, uint32_t{3}), "promises what cannot be"));
-  CHECK(holds(changed(16, uint32_t{0}), "promises what cannot be"));
-  CHECK(holds(changed(16, uint32_t{4'000'000'000}), "promises what cannot be"));
-  CHECK(holds(changed(20, uint32_t{4'000'000'000}), "promises what cannot be"));
+  CHECK(holds(changed(12, uint32_t{3}), "has impossible values"));
+  CHECK(holds(changed(16, uint32_t{0}), "has impossible values"));
+  CHECK(holds(changed(16, uint32_t{4'000'000'000}), "has impossible values"));
+  CHECK(holds(changed(20, uint32_t{4'000'000'000}), "has impossible values"));
   CHECK(holds(changed(16, uint32_t{2}), "the index at byte 128"));
-  CHECK(holds(changed(24, uint32_t{5}), "promises what cannot be"));
-  CHECK(holds(changed(32, uint64_t{1} << 62), "promises what cannot be"));
+  CHECK(holds(changed(24, uint32_t{5}), "has impossible values"));
+  CHECK(holds(changed(32, uint64_t{1} << 62), "has impossible values"));
   CHECK(holds(changed(40, uint64_t{1} << 40), "it was cut"));
   CHECK(holds(changed(row, uint64_t{64}), "record 1, whose row is at byte 176, does not follow"));
   CHECK(holds(changed(row + 8, uint32_t{4'000'000'000}), "reaches beyond"));
   CHECK(holds(changed(row + 12, uint32_t{4'000'000'000}), "reaches beyond"));
-  CHECK(holds(changed(row + 20, uint32_t{4'000'000'000}), "cannot be"));
+  CHECK(holds(changed(row + 20, uint32_t{4'000'000'000}), "impossible"));
   CHECK(holds(changed(row + 20, uint32_t{6}), "another length"));
-  CHECK(holds(changed(row + 24, uint32_t{0}), "cannot be"));
-  CHECK(holds(changed(row + 28, uint8_t{2}), "cannot be"));
-  CHECK(holds(changed(row + 29, uint8_t{12}), "cannot be"));
-  CHECK(holds(changed(row + 30, uint8_t{4}), "no meaning"));
-  CHECK(holds(changed(row + 32, int32_t{-2}), "no meaning"));
+  CHECK(holds(changed(row + 24, uint32_t{0}), "impossible"));
+  CHECK(holds(changed(row + 28, uint8_t{2}), "impossible"));
+  CHECK(holds(changed(row + 29, uint8_t{12}), "impossible"));
+  CHECK(holds(changed(row + 30, uint8_t{4}), "meaningless"));
+  CHECK(holds(changed(row + 32, int32_t{-2}), "meaningless"));
   CHECK(holds(changed(row + 36, uint32_t{1}), "beyond the index"));
   CHECK(holds(changed(row + 40, uint16_t{0xFFFF}), "beyond the index"));
 }

@@ -99,15 +99,15 @@ TEST_CASE("a damaged or truncated record is refused with file, number and offset
     changed[at] = static_cast<char>(changed[at] ^ 1);
     return refusal(changed);
   };
-  CHECK(
-      holds(with(0), "a.tfrecord: record 0 at byte 0: the length has a wrong checksum: damaged, or no TFRecord file"));
+  CHECK(holds(with(0),
+              "a.tfrecord: record 0 at byte 0: the length has a wrong checksum: damaged, or not a TFRecord file"));
   CHECK(holds(with(21), "record 1 at byte 21: the length has a wrong checksum"));
   CHECK(holds(with(30), "record 1 at byte 21: the length has a wrong checksum"));
   CHECK(holds(with(34), "record 1 at byte 21: the data have a wrong checksum"));
   CHECK(holds(with(text.size() - 1), "record 2 at byte 43: the data have a wrong checksum"));
   CHECK(holds(refusal(text.substr(0, 50)), "record 2 at byte 43: the file ends within the length"));
   CHECK(holds(refusal(text.substr(0, 60)), "record 2 at byte 43: its 5 bytes reach beyond the end"));
-  CHECK(holds(refusal("something quite different"), "no TFRecord file"));
+  CHECK(holds(refusal("something quite different"), "not a TFRecord file"));
 }
 
 TEST_CASE("a length of a terabyte with a right checksum is refused before anything is allocated") {
@@ -203,7 +203,7 @@ TEST_CASE("a file that is cut while it is open, and a disk that fails, are told"
   const RecordFile shrinking(folder.file("b"));
   std::filesystem::resize_file(folder.file("b"), 30);
   CHECK(holds(error_of<IoError>([&] { all_tfrecords(shrinking); }), "it was cut meanwhile"));
-  CHECK(holds(error_of<DataError>([&] { RecordFile(folder.path()); }), "no regular file"));
+  CHECK(holds(error_of<DataError>([&] { RecordFile(folder.path()); }), "not a regular file"));
   CHECK_FALSE(error_of<MissingError>([&] { RecordFile(folder.file("none")); }).empty());
 }
 
@@ -234,11 +234,11 @@ TEST_CASE("what is no Example is refused by name") {
   CHECK(holds(example_refusal(message_field(1, "") + message_field(2, "abc")), "SequenceExample"));
   CHECK(holds(example_refusal("\x0A\x7F"), "a length in it reaches beyond it"));
   CHECK(holds(example_refusal("\x0A"), "ends within a number"));
-  CHECK(holds(example_refusal("\x08\x01"), "no tf.train.Example"));
+  CHECK(holds(example_refusal("\x08\x01"), "not a tf.train.Example"));
   CHECK(holds(example_refusal("\x0B"), "unknown kind"));
   CHECK(holds(example_refusal(std::string(11, '\xFF')), "more than 64 bits"));
   CHECK(holds(example_refusal(example({{std::string(1025, 'n'), ""}})), "longer than 1 KiB"));
-  CHECK(holds(example_refusal(example({{"a", bytes_feature({std::string(1 << 20, 'x')})}})), "more than the 1 MiB"));
+  CHECK(holds(example_refusal(example({{"a", bytes_feature({std::string(1 << 20, 'x')})}})), "more than 1 MiB"));
 }
 
 TEST_CASE("the place of a picture in an Example is found without reading it") {
@@ -295,6 +295,6 @@ TEST_CASE("fields of JSON objects are read as texts or numbers") {
   CHECK(holds(refused(text, "none"), "big"));
   CHECK(holds(refused(text, "o"), "neither texts nor numbers"));
   CHECK(holds(refused(text, "m"), "mixes"));
-  CHECK(holds(refused("[1]", "a"), "no JSON object"));
-  CHECK(holds(refused("{", "a"), "is no JSON (byte"));
+  CHECK(holds(refused("[1]", "a"), "not a JSON object"));
+  CHECK(holds(refused("{", "a"), "is not JSON (byte"));
 }

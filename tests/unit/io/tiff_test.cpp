@@ -398,7 +398,7 @@ TEST_CASE("a chain of pages that has no end is refused") {
   CHECK_THROWS_AS(read_picture_file(folder.file("a.tif#1")), DataError);
   dtrain::test::write_plainly(folder.file("b.tif"), "no TIFF");
   CHECK(count_tiff_pages(folder.file("b.tif")) == 1);
-  CHECK(holds(error_of<DataError>([&] { read_picture_file(folder.file("b.tif#1")); }), "b.tif is no TIFF file"));
+  CHECK(holds(error_of<DataError>([&] { read_picture_file(folder.file("b.tif#1")); }), "b.tif is not a TIFF file"));
   CHECK_THROWS_AS(read_picture_file(folder.file("c.tif#1")), MissingError);
 }
 

@@ -410,7 +410,7 @@ TEST_CASE("every key of the schema is walked here, once, and those that may be w
     if (key.name != "batch.per_rank") CHECK(row->second->idle.empty() != conditional);  // its conflict has its own test
     rows.erase(row);
   }
-  for (const auto& [key, row] : rows) FAIL_CHECK(key + " is no key of the schema");
+  for (const auto& [key, row] : rows) FAIL_CHECK(key + " is not a key of the schema");
 }
 
 TEST_CASE("every key changes what it says it changes") {

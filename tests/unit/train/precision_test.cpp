@@ -157,7 +157,7 @@ TEST_CASE("the penalty on kernels is not scaled") {
   CHECK(distance(scaled, plain) < 1e-3);
 }
 
-TEST_CASE("gradients that overflow at the least scale, and a loss that is no number, end training on all ranks") {
+TEST_CASE("gradients that overflow at the least scale, and a loss that is not a number, end training on all ranks") {
   Setting setting;
   setting.pos_weight = 1e9;  // the loss stays finite in float32, its gradient is beyond float16
   setting.first_scale = LossScale::kLeast;

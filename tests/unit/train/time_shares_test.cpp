@@ -73,7 +73,7 @@ TEST_CASE("an all-reduce that backward does not hide is named") {
   t.processes = 1;
   CHECK(time_sentence(t) ==
         "sums: 31 % adding up gradients within this process, not hidden behind backward; larger batches per rank, or a "
-        "core that is free for it, would help");
+        "free core for it, would help");
 }
 
 TEST_CASE("imbalance names the slow rank, or says that there is none") {
@@ -83,11 +83,11 @@ TEST_CASE("imbalance names the slow rank, or says that there is none") {
   t.slowest_compute_ratio = 1.42;
   CHECK(time_sentence(t) ==
         "imbalance: 18 % waiting for rank 3, whose forward and backward take 1.4 times the others'; look for slower or "
-        "shared cores there, or more logical ranks than the others carry");
+        "shared cores there, or more logical ranks than the others have");
   t.slowest_compute_ratio = 1.04;
   CHECK(time_sentence(t) ==
-        "imbalance: 18 % waiting for the slowest rank of a step, which is another one each time; look for what else "
-        "runs on these cores");
+        "imbalance: 18 % waiting for the slowest rank of a step, which is a different one each time; look for what "
+        "else runs on these cores");
 }
 
 TEST_CASE("an update that takes long is named") {

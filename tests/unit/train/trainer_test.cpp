@@ -206,7 +206,7 @@ TEST_CASE("a global batch that V does not divide is shared out and weighted by c
   CHECK(train_on(1, setting).weights == train_on(2, setting).weights);
 }
 
-TEST_CASE("a loss that is no number ends training on all ranks alike") {
+TEST_CASE("a loss that is not a number ends training on all ranks alike") {
   Setting setting;
   setting.learning_rate = 1e30;
   for (int ranks : {1, 3}) CHECK_THROWS_AS(train_on(ranks, setting), DivergedError);

@@ -41,7 +41,7 @@ TEST_CASE("flight records of a stall tell who was behind, and which rank left no
   const std::vector<std::string> said = explain_flight_records(folder.path());
   REQUIRE(said.size() == 4);
   CHECK(said[0] ==
-        "the job stood still and waited for rank 2 (node18, pid 102), last seen in data loading, step 600, without a "
+        "the job stalled, waiting for rank 2 (node18, pid 102), last seen in data loading, step 600, without a "
         "sign of life");
   CHECK(has(said[1], "rank 2 (node18, pid 102) left no record: it was stopped, gone or cut off; last seen in data"));
   CHECK(has(said[2], "rank 0 on node17, 20"));
@@ -62,7 +62,7 @@ TEST_CASE("a failing rank's record speaks before those of the others") {
 TEST_CASE("a rank that waited for the network tells so") {
   const test::TemporaryFolder folder;
   write_flight_record(folder.path(), record_of(0, "stall", {}));
-  CHECK(has(explain_flight_records(folder.path())[0], "all ranks waited for each other: look at the network"));
+  CHECK(has(explain_flight_records(folder.path())[0], "all ranks waiting for each other: look at the network"));
 }
 
 TEST_CASE("no records are no sentences, and the next start removes old ones and nothing else") {
@@ -92,6 +92,6 @@ TEST_CASE("a damaged record is named, and the others are told") {
     const std::vector<std::string> said = explain_flight_records(folder.path());
     REQUIRE(said.size() == 5);
     CHECK(has(said.back(), "flight/rank-0001.json cannot be understood: "));
-    CHECK(has(said[0], "waited for rank 2"));
+    CHECK(has(said[0], "waiting for rank 2"));
   }
 }

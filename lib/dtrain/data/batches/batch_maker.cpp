@@ -126,8 +126,8 @@ Decoded decode_or_replace(const BatchRecipe& recipe, const BatchSlot& slot, int6
     if (!slot.may_replace)
       throw DataError(std::string(error.what()) +
                       (slot.augment_epoch
-                           ? "; mend it, or let data.loader.on_bad_sample=replace put others in such places"
-                           : "; mend it or take it out"));
+                           ? "; repair it, or let data.loader.on_bad_sample=replace use other samples instead"
+                           : "; repair it or take it out"));
     Substitutes substitutes(recipe.seed, recipe.dataset.samples[static_cast<size_t>(index)].id,
                             *recipe.delivery.substitutes);
     for (int i = 0; i < Substitutes::kMost; ++i) {
@@ -141,7 +141,7 @@ Decoded decode_or_replace(const BatchRecipe& recipe, const BatchSlot& slot, int6
       }
     }
     throw DataError(std::string(error.what()) + "; and none of " + std::to_string(Substitutes::kMost) +
-                    " other samples that might take its place can be decoded");
+                    " other samples that could replace it can be decoded");
   }
 }
 

@@ -28,7 +28,7 @@ void check_csv(const DataOptions& options, Task task, KeyReport& report) {
   if (!report.sound({"data.csv.labels", "data.csv.label", "data.csv.separator"})) return;
   if (!csv.labels.empty() && !csv.label.empty())
     return report.wrong({"data.csv.label"}, "data.csv.label and data.csv.labels (" + report.where("data.csv.labels") +
-                                                ") exclude each other; keep one");
+                                                ") cannot be combined; keep one");
   if (csv.labels.empty() && csv.label.empty())
     return report.wrong({"data.format"},
                         "format csv needs data.csv.labels (one column per label) or data.csv.label (one column)");
@@ -81,8 +81,7 @@ std::string joined_classes(const std::vector<std::string>& classes) {
       const std::vector<std::string> parts = split_text(name, separator);
       const auto is_class = [&](const std::string& part) { return known.contains(std::string(trimmed(part))); };
       if (parts.size() > 1 && std::all_of(parts.begin(), parts.end(), is_class))
-        return "'" + name +
-               "' is a class of its own beside those that it joins; where a picture may have several, set " +
+        return "'" + name + "' is a class besides those that it joins; if a picture may have several, set " +
                shell_word(std::string("data.csv.separator=\"") + separator + "\"");
     }
   return "";
@@ -173,7 +172,7 @@ void read_csv(const DataOptions& options, uint64_t /*seed*/, Dataset& dataset) {
   dataset.unused_patients = unused_patients(file.table, options.csv);
   if (!dataset.unused_patients.empty())
     dataset.notes.push_back("the column '" + dataset.unused_patients +
-                            "' is not used; where it tells patients, name it: " +
+                            "' is not used; if it identifies patients, name it: " +
                             shell_word("data.csv.group=\"" + dataset.unused_patients + "\""));
   if (!options.csv.split.empty()) part = file.table.column(options.csv.split, "data.csv.split");
   if (part) require_part_words(file, *part, options.csv.split);

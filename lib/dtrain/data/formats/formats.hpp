@@ -11,11 +11,11 @@
 
 namespace dtrain {
 
-/// Puts samples into a data set, and asks for the memory that its table takes. Throws as MemoryDraw::take().
+/// Puts samples into a data set, and asks for the memory of its table. Throws like MemoryDraw::take().
 class SampleTable {
  public:
   explicit SampleTable(Dataset& dataset)
-      : samples_(dataset.samples), memory_("the table of the samples of " + dataset.root, "take fewer samples") {}
+      : samples_(dataset.samples), memory_("the table of the samples of " + dataset.root, "use fewer samples") {}
   /// `beside`: bytes that the caller keeps with it.
   void add(Sample sample, int64_t beside = 0);
 
@@ -25,18 +25,16 @@ class SampleTable {
 };
 
 /// Reads folders and label files, decodes no picture. Throws MissingError (root, list, label file; pictures named in a
-/// label file but absent: all, or with data.on_missing skip where none is there: counted, 20 listed), DataError (empty
-/// class folder, a mask without image or an image without mask, an unknown label with row and value, a class name that
-/// is not UTF-8, two pictures of one base name where base names decide, a link that leads out of root), ConfigError
-/// (data.classes names a class that is not there; task and format that do not fit). Patients and other columns of a
-/// label file are never part of a message.
-///
-/// Hidden files are left out; what is a picture is told by its name (has_image_extension). Every page of a TIFF stack
-/// is a sample of its own, FILE#PAGE (io/tiff_pages.hpp), also in label and list files. Where root holds folders called
-/// like parts, or data.split.folders names folders, each sample knows its part (part_folders.hpp, DataError too). Label
-/// files that name pictures of the training part alone tell no part.
-///
-/// What each format's files look like stands beside its row, in its own file.
+/// label file but absent: all of them, or with data.on_missing skip if none exists: counted, 20 listed), DataError
+/// (empty class folder, a mask without image or an image without mask, an unknown label with row and value, a class
+/// name that is not UTF-8, two pictures with one base name where base names are used, a link that leads out of root),
+/// ConfigError (data.classes names a class that does not exist; task and format that do not fit). Patients and other
+/// columns of a label file are never part of a message.
+/// Hidden files are left out; pictures are recognised by name (has_image_extension). Every page of a TIFF stack
+/// is a sample of its own, FILE#PAGE (io/tiff_pages.hpp), also in label and list files. If root has folders named like
+/// parts, or data.split.folders names folders, each sample has a part (part_folders.hpp, also for DataError). Label
+/// files that name only pictures of the training part give no parts.
+/// What each format's files look like is described beside its row, in its own file.
 Dataset open_dataset(const DataOptions& options, Task task, uint64_t seed);
 
 // What the readers of formats (DataFormat::open) share.
@@ -51,21 +49,21 @@ void read_nnunet(const DataOptions& options, Dataset& dataset);
 /// The 14 labels of ChestX-ray14, in the usual order: their classes.
 const std::vector<std::string>& nih_findings();
 
-/// Where each name of data.classes stands in `classes`. Throws ConfigError for a name that is not there, with the names
-/// that are, and for one named twice.
+/// The index of each name of data.classes in `classes`. Throws ConfigError for an unknown name, with the known ones,
+/// and for one named twice.
 std::vector<int64_t> places_of(const std::vector<std::string>& wanted, const std::vector<std::string>& classes);
 
 /// Classes and mask_values of `dataset` from a map of pixel value → class 1, 2, … as the configuration gives it; empty:
 /// {255: 1}. Throws ConfigError unless the classes are 1 … n <= 255 without a gap.
 void set_mask_values(const std::map<int64_t, int64_t>& mask_values, Dataset& dataset);
 
-// The share of mask_values in a format's row: class names, their number, and the check that none is left out.
+// What a format's row needs of mask_values: class names, their number, and the check that none is left out.
 std::optional<std::vector<std::string>> mask_classes_told(const DataOptions& options);
 std::optional<int64_t> mask_classes_count(const DataOptions& options);
 void check_mask_values(const DataOptions& options, KeyReport& report);
 
-/// Pages of one stack are slices of one volume: their group is the stack's name. Not where all are of one stack, which
-/// no split could leave whole.
+/// Pages of one stack are slices of one volume: their group is the stack's name. Not if all are of one stack, which any
+/// split would have to cut.
 void group_stacks(Dataset& dataset);
 
 /// "foreground" for one class, else "1", "2" …

@@ -57,14 +57,14 @@ void judge_parts_among_classes(const DataOptions& options, const Part& part, Dat
   const std::string whole = whole_path(options.root, part.folder);
   if (options.split.given) {
     dataset.notes.push_back(
-        with_list("folders called like parts within classes are split like all others, by data.split:", found, 5));
+        with_list("folders named like parts inside classes are split like all others, by data.split:", found, 5));
     return;
   }
   const std::string move = part.classes.size() == 1 ? "set data.root to '" + whole_path(whole, *part.classes.begin()) +
-                                                          "' if the parts lie there; else "
+                                                          "' if the parts are there; else "
                                                     : "";
   throw DataError(with_list("'" + whole +
-                                "' holds folders called like parts where format image_folder has classes, "
+                                "' holds folders named like parts where format image_folder has classes, "
                                 "root/CLASS/… or root/PART/CLASS/…; " +
                                 move + "rename them, or split with data.split:",
                             found));
@@ -76,7 +76,7 @@ Part read_part(const DataOptions& options, const std::string& name, const std::s
   const std::string whole = whole_path(options.root, folder);
   if (!is_folder(whole))
     throw MissingError("the folder '" + whole + "' of the part '" + name +
-                       "' does not exist; name the folders that are there with data.split.folders");
+                       "' does not exist; name existing folders with data.split.folders");
   for (const std::string& found : folders_in(whole)) {
     const bool holds_part = std::any_of(all_parts.begin(), all_parts.end(), [&](const auto& other) {
       return other.second != folder && lies_in(other.second, folder.empty() ? found : folder + "/" + found);
@@ -94,8 +94,8 @@ Part read_part(const DataOptions& options, const std::string& name, const std::s
   refuse_lost(part.scan, whole);
   if (part.folders.empty() && !name.empty())
     throw DataError("the folder '" + whole + "' of the part '" + name + "' holds " +
-                    (part.scan.pictures.empty() ? "no picture" : "pictures, but in no class folder") +
-                    "; fill it, move it away, or name the folders that count with data.split.folders");
+                    (part.scan.pictures.empty() ? "no picture" : "pictures, but none in a class folder") +
+                    "; fill it, move it away, or name the folders to use with data.split.folders");
   return part;
 }
 
@@ -144,7 +144,7 @@ void note_leftovers(const std::vector<Part>& parts, Dataset& dataset) {
     for (const std::string& picture : part.scan.pictures) beside += picture.find('/') == std::string::npos ? 1 : 0;
   }
   if (beside > 0) dataset.notes.push_back(count_of(beside, "picture") + " beside the class folders left out");
-  if (others > 0) dataset.notes.push_back(count_of(others, "file") + " left out: no picture by name");
+  if (others > 0) dataset.notes.push_back(count_of(others, "file") + " left out: not pictures by name");
 }
 
 void read_image_folder(const DataOptions& options, uint64_t /*seed*/, Dataset& dataset) {

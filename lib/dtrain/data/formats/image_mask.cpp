@@ -127,11 +127,11 @@ void check_pairs(const Pairs& pairs, bool one_mask) {
   const std::string suffix = suffix_of_masks(pairs);
   std::string rule;
   if (!suffix.empty()) {
-    rule = "masks have '" + suffix + "' behind the names of their pictures; rename them without it";
+    rule = "masks have '" + suffix + "' after the names of their pictures; rename them without it";
   } else if (one_mask) {
-    rule = "a mask has the name of its picture but for the ending; rename, add or take out";
+    rule = "a mask has the name of its picture except for the ending; rename, add or remove";
   } else {
-    rule = "rename, add or take out";
+    rule = "rename, add or remove";
   }
   throw DataError(with_list("images and masks do not pair (" +
                                 count_of(static_cast<int64_t>(problems.size()), "problem") + "); " + rule + ":",
@@ -142,10 +142,9 @@ void read_pairs(const DataOptions& options, const std::string& base, Dataset& da
   const std::string images = beneath_root(options.root, slashed(base) + options.image_mask.images);
   const std::string masks = beneath_root(options.root, slashed(base) + options.image_mask.masks);
   if (images == masks)
-    throw ConfigError("data.image_mask.images and data.image_mask.masks name the same folder, '" +
-                      options.image_mask.images +
-                      "', so that each picture would be its own mask; put the masks into a folder of their own, each "
-                      "called like its picture");
+    throw ConfigError(
+        "data.image_mask.images and data.image_mask.masks name the same folder, '" + options.image_mask.images +
+        "', so each picture would be its own mask; put the masks into a separate folder, each named like its picture");
   const bool paired = holds_folder(options.root, images);
   Pairs pairs;
   if (paired) {

@@ -76,18 +76,20 @@ class AbsentRows {
     if (table_.rows() > 0 && wrong + skipped == table_.rows()) {
       const Problems& all = wrong > 0 ? wrong_ : skipped_;
       all.raise<MissingError>(root + " holds no picture that " + table_.name() + " names in " +
-                              count_of(table_.rows(), "row") + " (is it the folder where these paths begin?)" + hint());
+                              count_of(table_.rows(), "row") + " (is it the folder that these paths start from?)" +
+                              hint());
     }
     const std::string what_to_do =
         options_.on_missing == OnMissing::fail
-            ? "remove the rows, add the files, or set data.on_missing: skip to do without"
-            : "mend or remove the rows; data.on_missing: skip is for files that are not there";
+            ? "remove the rows, add the files, or set data.on_missing: skip to leave them out"
+            : "correct or remove the rows; data.on_missing: skip is for missing files";
     wrong_.raise<MissingError>(table_.name() + " names " + count_of(wrong, "picture") + " that " + root +
                                " does not hold (" + what_to_do + ")" + hint());
     if (skipped == 0) return;
-    dataset.notes.push_back(count_of(skipped, "row") + " of " + std::string(base_name(table_.name())) +
-                            " left out, whose pictures data.root does not hold (data.on_missing: skip), as in " +
-                            skipped_.lines.front() + hint());
+    dataset.notes.push_back(
+        count_of(skipped, "row") + " of " + std::string(base_name(table_.name())) +
+        " left out because data.root does not hold their pictures (data.on_missing: skip), such as " +
+        skipped_.lines.front() + hint());
     dataset.left_out.insert(dataset.left_out.end(), names_.begin(), names_.end());
   }
 
@@ -97,7 +99,7 @@ class AbsentRows {
   // Unicode has two spellings of é, which print the same: one letter (NFC), or e and an accent (NFD, as macOS writes).
   std::string hint() const {
     if (!unicode_ || std::none_of(pictures_.begin(), pictures_.end(), beyond_ascii)) return "";
-    return "; names with letters beyond ASCII may be there, composed differently (NFC, NFD): bring both to NFC, the "
+    return "; names with letters beyond ASCII may exist in another composition (NFC, NFD): convert both to NFC, the "
            "files with convmv -r -f utf8 -t utf8 --nfc --notest DIR, the list with Python's unicodedata.normalize";
   }
 
@@ -140,7 +142,7 @@ LabelFile match_rows(const DataOptions& options, const std::string& path, std::v
       taken = row;
     }
   }
-  outside.raise<DataError>(table.name() + " names paths outside data.root; write them as seen from there");
+  outside.raise<DataError>(table.name() + " names paths outside data.root; write them relative to it");
   absent.settle(dataset);
   several.raise<DataError>("data.root '" + options.root + "' holds several pictures of one base name that " +
                            table.name() + " names");
@@ -171,7 +173,7 @@ void add_pictures_with_rows(const LabelFile& file, Dataset& dataset,
 void note_unnamed(size_t pictures, const std::string& tables, Dataset& dataset) {
   const auto unnamed = static_cast<int64_t>(pictures - dataset.samples.size());
   if (unnamed > 0)
-    dataset.notes.push_back(count_of(unnamed, "picture") + " beneath data.root named by no row of " + tables +
+    dataset.notes.push_back(count_of(unnamed, "picture") + " under data.root named by no row of " + tables +
                             " left out");
 }
 

@@ -32,11 +32,11 @@ std::string description_path(const DataOptions& options) { return options.root +
 Json read_description(const std::string& path) {
   constexpr int64_t kMost = int64_t{16} << 20;
   Json json = parse_json(read_text(path, kMost), "'" + path + "'");
-  if (!json.is_object()) throw DataError("'" + path + "' is no JSON object, as nnU-Net's dataset.json is");
+  if (!json.is_object()) throw DataError("'" + path + "' is not a JSON object, as nnU-Net's dataset.json must be");
   return json;
 }
 
-// NIfTI and what else is no picture.
+// NIfTI and what else is not a picture.
 void require_picture_ending(const Json& json, const std::string& path) {
   const auto found = json.find("file_ending");
   if (found == json.end())
@@ -47,7 +47,7 @@ void require_picture_ending(const Json& json, const std::string& path) {
     throw DataError("'" + path + "': file_ending is " + kind_of(*found) + "; it wants a text, as in \".png\"");
   const auto ending = found->get<std::string>();
   if (lower_case(ending) == ".nii" || lower_case(ending) == ".nii.gz")
-    throw DataError("'" + path + "' tells of NIfTI volumes (" + ending +
+    throw DataError("'" + path + "' describes NIfTI volumes (" + ending +
                     "), which dtrain does not read; write their slices as PNG, images as CASE_0000.png");
   if (!has_image_extension("case" + ending))
     throw DataError("'" + path + "' has the file_ending '" + ending + "', which dtrain does not read; use .png");
@@ -64,7 +64,7 @@ std::map<int64_t, int64_t> read_labels(const Json& json, const std::string& path
       throw DataError("'" + path + "': the label '" + name +
                       "' is a region of several values; regions overlap, and dtrain gives each pixel one class");
     if (name == "ignore")
-      throw DataError("'" + path + "' has an ignore label, which dtrain does not know; give those pixels a class");
+      throw DataError("'" + path + "' has an ignore label, which dtrain does not support; give those pixels a class");
     if (!value.is_number_integer() || value.get<int64_t>() < 0 || value.get<int64_t>() > 65535)
       throw DataError("'" + path + "': the label '" + name + "' wants a pixel value from 0 to 65535, not " +
                       (value.is_number_integer() ? "another number" : kind_of(value)));
@@ -81,7 +81,7 @@ std::map<int64_t, int64_t> read_labels(const Json& json, const std::string& path
   }
   if (classes.empty() || classes.size() > 255)
     throw DataError("'" + path + "' has " + count_of(static_cast<int64_t>(classes.size()), "label") +
-                    " beside the background; dtrain takes 1 to 255");
+                    " besides the background; dtrain takes 1 to 255");
   return values;
 }
 
@@ -116,10 +116,10 @@ void add_page(std::vector<std::string>& pages, const std::string& path, const st
 std::string channels_problem(std::set<std::string> channels, const std::string& example) {
   channels.insert("0000");
   const auto count = static_cast<int64_t>(channels.size());
-  return "cases of " + count_of(count, "channel") + ", each in a file of its own (CASE_" +
+  return "cases of " + count_of(count, "channel") + ", each in a separate file (CASE_" +
          join({channels.begin(), channels.end()}, ", CASE_") + "; " + example +
-         "), where dtrain reads one picture a case: write the channels that you need, up to three, into one picture "
-         "CASE_0000 (as its red, green and blue) and take the other files away";
+         "), but dtrain reads one picture per case: write the channels that you need, up to three, into one picture "
+         "CASE_0000 (as its red, green and blue) and remove the other files";
 }
 
 void add_images(const DataOptions& options, std::map<std::string, Case>& cases, std::vector<std::string>& problems) {
@@ -202,7 +202,7 @@ static void require_own_folders(const DataOptions& options) {
   const ImageMaskOptions untouched;
   const ImageMaskOptions& named = options.image_mask;
   if (named.images != untouched.images && named.images != kImages)
-    refuse("data.image_mask.images", named.images, "a folder that is there");
+    refuse("data.image_mask.images", named.images, "a folder that exists");
   if (named.masks != untouched.masks && named.masks != kLabels)
     refuse("data.image_mask.masks", named.masks, "data.image_mask.images as well");
 }

@@ -37,7 +37,7 @@ std::vector<int64_t> places_of(const std::vector<std::string>& wanted, const std
     const auto found = std::find(classes.begin(), classes.end(), name);
     if (found == classes.end()) {
       const std::string near = nearest_word(name, classes);
-      throw ConfigError(with_list("data.classes names '" + name + "', which is no class of the data" +
+      throw ConfigError(with_list("data.classes names '" + name + "', which is not a class of the data" +
                                       (near.empty() ? "" : " (did you mean '" + near + "'?)") + "; there are:",
                                   classes));
     }
@@ -77,8 +77,8 @@ static void forget_lone_part(const DataOptions& options, Dataset& dataset) {
   for (Sample& sample : dataset.samples) sample.part.clear();
   if (!options.split.given)
     dataset.notes.emplace_back(
-        "the label file tells of the training part alone: data.split makes the others, by sample unless data.split.by: "
-        "patient keeps patients whole");
+        "the label file covers only the training part: data.split makes the others, by sample unless data.split.by: "
+        "patient keeps each patient in one part");
 }
 
 // Formats that are no layout of folders may lie in folders of parts all the same.
@@ -128,16 +128,15 @@ Dataset open_dataset(const DataOptions& options, Task task, uint64_t seed) {
   format.open(options, seed, dataset);
   if (!dataset.store) dataset.store = std::make_shared<const FileStore>(options.root);
   for (const std::string& name : dataset.classes)
-    require_plain_name(name, "the class", "the data in '" + options.root + "' must name it otherwise");
+    require_plain_name(name, "the class", "the data in '" + options.root + "' must use another name");
   if (!options.classes.empty()) choose_classes(dataset, options.classes);
   if (const std::vector<std::string> alike = spelled_alike(dataset.classes); !alike.empty())
-    dataset.notes.push_back("classes that differ in case or spaces alone, each an output of its own: " +
-                            join(alike, "; "));
+    dataset.notes.push_back("classes that differ only in case or spaces, each a separate output: " + join(alike, "; "));
   if (dataset.samples.empty())
     throw DataError("data.root '" + options.root + "' holds no sample: no picture with a label was found" +
                     (options.labels.empty()
                          ? ""
-                         : " in " + options.labels + "; each row below its header names a picture and its label"));
+                         : " in " + options.labels + "; each row after the header names a picture and its label"));
   const auto before = [](const Sample& a, const Sample& b) { return natural_less(a.path, b.path); };
   if (!std::is_sorted(dataset.samples.begin(), dataset.samples.end(), before))
     std::sort(dataset.samples.begin(), dataset.samples.end(), before);

@@ -24,8 +24,8 @@ static void read_packed(const DataOptions& options, uint64_t /*seed*/, Dataset& 
     throw ConfigError("'" + options.root + "' was packed for another task; set task: " + name_of(manifest.task));
   if (options.split.given && !manifest.expand.empty())
     throw ConfigError("'" + options.root +
-                      "' holds turned copies (dtrain pack --expand), which another split would part from their "
-                      "originals; leave data.split out: the split that it was packed with counts");
+                      "' holds turned copies (dtrain pack --expand), which another split would separate from their "
+                      "originals; leave data.split out: the split that it was packed with is used");
   if (!options.classes.empty() && manifest.task == Task::segmentation)
     throw ConfigError("data.classes cannot choose among the classes of packed masks; leave it out, or pack with it");
   dataset.task = manifest.task;

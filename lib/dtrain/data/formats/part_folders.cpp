@@ -71,8 +71,8 @@ std::vector<std::string> all_parts(const Seen& seen) {
 void refuse_two_spellings(const DataOptions& options, const Seen& seen) {
   for (const auto& [part, folders] : seen.parts)
     if (folders.size() > 1)
-      throw DataError("data.root '" + options.root + "' holds several folders of one part (" + shown(folders) +
-                      "); name the one that is meant with data.split.folders." + part + ", or join them");
+      throw DataError("data.root '" + options.root + "' has several folders for one part (" + shown(folders) +
+                      "); name the right one with data.split.folders." + part + ", or merge them");
 }
 
 void refuse_mixture(const DataOptions& options, const Seen& seen) {
@@ -80,17 +80,17 @@ void refuse_mixture(const DataOptions& options, const Seen& seen) {
   for (const std::string& folder : seen.others)
     if (!scan_beneath(options.root, folder, options.allow_links).pictures.empty()) classes.push_back(folder);
   if (!classes.empty())
-    throw DataError("data.root '" + options.root + "' holds folders called like parts (" + shown(all_parts(seen)) +
+    throw DataError("data.root '" + options.root + "' has folders named like parts (" + shown(all_parts(seen)) +
                     ") beside others with pictures (" + shown(classes) +
-                    "), so nobody can tell what is a part and what is a class; move one kind away, name the parts with "
-                    "data.split.folders, or list such a folder in data.classes if it is a class");
+                    "), so it is unclear which are parts and which are classes; move one kind away, name the parts "
+                    "with data.split.folders, or list such a folder in data.classes if it is a class");
 }
 
 void require_training(const DataOptions& options, const Seen& seen) {
   if (seen.parts.contains("train")) return;
   throw DataError("data.root '" + options.root + "' holds " + shown(all_parts(seen)) +
-                  " but no folder of the training part, as train/; name it with data.split.folders.train, or list such "
-                  "a folder in data.classes if it is a class");
+                  " but no folder for the training part, such as train/; name it with data.split.folders.train, or "
+                  "list such a folder in data.classes if it is a class");
 }
 
 /// A name with a part among its words: "seg_train" is train of "seg_".
@@ -123,7 +123,7 @@ void refuse_what_sounds_like_parts(const DataOptions& options, const Seen& seen)
       names.push_back(folder);
       words.push_back(part + ": " + printable(folder));
     }
-    throw DataError("data.root '" + options.root + "' holds folders that sound like parts (" + shown(names) +
+    throw DataError("data.root '" + options.root + "' has folders that sound like parts (" + shown(names) +
                     ") and would be trained as classes; name them, as in " +
                     shell_word("data.split.folders={" + join(words, ", ") + "}") +
                     ", or list them in data.classes if they are classes");

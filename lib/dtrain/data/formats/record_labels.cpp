@@ -64,7 +64,7 @@ class Labeller {
     const size_t count = names_.empty() ? labels_[0].numbers.size() : names_.size();
     sentence_ = "labels of records do not fit task multilabel, which wants " +
                 count_of(static_cast<int64_t>(count), "number") +
-                " (one for each class: 0, 1 or NaN for unknown), or texts alone";
+                " (one for each class: 0, 1 or NaN for unknown), or only texts";
     dataset_.classes = names_;
     for (size_t k = dataset_.classes.size(); k < count; ++k) dataset_.classes.push_back(std::to_string(k));
     for (size_t i = 0; i < labels_.size(); ++i) {

@@ -73,11 +73,11 @@ class Walk {
     if (error) throw MissingError("the link '" + link.string() + "' leads nowhere; remove it or restore its target");
     if (!allow_links_ && !lies_in(target.string(), canonical_root()))
       throw DataError("the link '" + link.string() + "' leads out of data.root to '" + target.string() +
-                      "'; set data.allow_links: true if that is meant");
+                      "'; set data.allow_links: true if this is intended");
     if (!folder) return;
     for (const std::string& above : open_)
       if (fs::equivalent(above, target, error) && !error)
-        throw DataError("the link '" + link.string() + "' leads back into a folder that holds it; remove it");
+        throw DataError("the link '" + link.string() + "' leads back into a folder that contains it; remove it");
   }
 
   const std::string& canonical_root() {
@@ -93,7 +93,7 @@ class Walk {
   NameTest wanted_;
   std::vector<std::string> open_;  // the folders from the start down to where the walk stands
   FolderScan scan_;
-  MemoryDraw memory_{"the list of files beneath " + root_, "take fewer files"};
+  MemoryDraw memory_{"the list of files under " + root_, "use fewer files"};
 };
 
 }  // namespace
@@ -122,7 +122,7 @@ void refuse_lost(const FolderScan& scan, const std::string& folder) {
   std::vector<std::string> kinds;
   for (const auto& [ending, count] : counts) kinds.push_back(with_commas(count) + " of " + ending);
   throw DataError("'" + folder + "' holds " + count_of(static_cast<int64_t>(foreign.size()), "picture") +
-                  " of formats that are not read (" + join(kinds, ", ") + "), as " + foreign.front() +
+                  " of formats that are not read (" + join(kinds, ", ") + "), such as " + foreign.front() +
                   "; convert them to PNG or TIFF, or move them out of data.root");
 }
 
@@ -134,7 +134,7 @@ void require_plain_name(const std::string& name, const std::string& what, const 
     utf8 = length > 0;
   }
   throw DataError(what + " '" + printable(name) + "' " +
-                  (utf8 ? "holds characters that steer a terminal or turn the direction of writing" : "is not UTF-8") +
+                  (utf8 ? "holds characters that control a terminal or the direction of writing" : "is not UTF-8") +
                   "; " + advice);
 }
 

@@ -23,7 +23,7 @@ void refuse_link_out(const DataOptions& options, const std::string& path) {
   const std::string target = fs::canonical(path, error).string();
   if (error || lies_in(target, root)) return;
   throw DataError("'" + path + "' leads by links out of data.root to '" + target +
-                  "'; set data.allow_links: true if that is meant");
+                  "'; set data.allow_links: true if this is intended");
 }
 
 }  // namespace dtrain

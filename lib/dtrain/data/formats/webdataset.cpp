@@ -44,7 +44,7 @@ std::vector<Group> member_groups(ByteWindow& bytes) {
       throw DataError(
           bytes.path() + " holds more than 1,000 files of the key '" + group.key + "', '" + member->name +
           "' at byte " + with_commas(member->offset) +
-          " among them; a sample's key is its name up to the first dot, so its number must stand before that");
+          " among them; a sample's key is its name up to the first dot, so its number must come before that");
     group.members.emplace_back(name->extension, *member);
   }
   return groups;
@@ -82,7 +82,7 @@ class Archive {
     constexpr int64_t kMost = int64_t{1} << 20;
     const TarMember& found = member(group, source.extension, key);
     const std::string name = bytes_.path() + "/" + found.name + " at byte " + with_commas(found.offset);
-    if (found.size > kMost) throw DataError(name + " has more than the 1 MiB that are read of a label or a group");
+    if (found.size > kMost) throw DataError(name + " has more than 1 MiB, the most that is read of a label or a group");
     const auto raw = bytes_.at(found.offset, found.size);
     const std::string text(reinterpret_cast<const char*>(raw.data()), raw.size());
     if (!source.field.empty()) return json_field(text, source.field, name);

@@ -152,7 +152,7 @@ SampleSetReport write_sample_set(const std::string& kind, const std::string& fol
                           known.overrides};
   }
   const std::string near = nearest_word(kind, names);
-  throw UsageError("--kind '" + kind + "' is none of xray, chips, cells" +
+  throw UsageError("--kind '" + kind + "' is not one of xray, chips, cells" +
                    (near.empty() ? "" : " (did you mean '" + near + "'?)"));
 }
 

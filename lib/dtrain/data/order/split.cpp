@@ -77,8 +77,8 @@ class ListReader {
   }
 
   Parts finish() {
-    raise<MissingError>(absent_, "data.split.files names pictures that are no samples of the data set");
-    raise<DataError>(several_, "data.split.files names base names that several pictures have; write their paths");
+    raise<MissingError>(absent_, "data.split.files names pictures that are not samples of the data set");
+    raise<DataError>(several_, "data.split.files has base names that several pictures share; write their paths");
     raise<DataError>(twice_, "data.split.files names pictures twice");
     return std::move(parts_);
   }
@@ -134,12 +134,12 @@ Parts parts_by_folders(const Dataset& dataset, const SplitOptions& options) {
     for (size_t i = 0; i < parts.size(); ++i) {
       if (!lies_in(dataset.samples[i].path, folder)) continue;
       if (parts[i] != kLeftOut)
-        throw DataError("data.split.folders: '" + dataset.samples[i].path + "' lies in two parts");
+        throw DataError("data.split.folders: '" + dataset.samples[i].path + "' is in two parts");
       parts[i] = number;
       any = true;
     }
     if (!any)
-      throw MissingError("data.split.folders." + part + ": no sample lies in '" + named + "' under '" + dataset.root +
+      throw MissingError("data.split.folders." + part + ": no sample is in '" + named + "' under '" + dataset.root +
                          "'");
   }
   return parts;
@@ -157,7 +157,7 @@ std::string rest_note(const SplitOptions& options, const std::string& what_names
                                 ? "fold " + std::to_string(options.fold) + " of " + std::to_string(options.folds)
                                 : "data.split.valid " + shortest(options.valid);
   return what_names + " no validation part: " + share +
-         " of what trains validates, patients whole where they are known";
+         " of the training part validates, each known patient in one part";
 }
 
 // --- which of these decides
@@ -190,7 +190,7 @@ Parts parts_by_column(const Dataset& dataset, const SplitOptions& options, const
 
 Parts parts_of(const Dataset& dataset, const SplitOptions& options, Split& split) {
   if (!options.files.empty() && !options.folders.empty())
-    throw ConfigError("data.split.files and data.split.folders exclude each other; keep one");
+    throw ConfigError("data.split.files and data.split.folders cannot be combined; keep one");
   Parts own(dataset.samples.size(), kLeftOut);
   if (!options.files.empty() || !options.folders.empty()) {
     Parts named = options.files.empty() ? parts_by_folders(dataset, options) : parts_by_files(dataset, options);
@@ -207,9 +207,9 @@ Parts parts_of(const Dataset& dataset, const SplitOptions& options, Split& split
     return deal_rest(dataset, options, own);
   }
   if (!options.given) return own;
-  split.warnings.push_back("data.split of the configuration deals all samples anew, also those of " +
+  split.warnings.push_back("data.split of the configuration splits all samples again, also those of " +
                            (holds(own, 2) ? std::string("the test part") : std::string("other parts")) + " that " +
-                           dataset.own_parts.what + (dataset.own_parts.one ? " tells" : " tell") +
+                           dataset.own_parts.what + (dataset.own_parts.one ? " gives" : " give") +
                            "; to use these, take data.split out of the configuration or write data.split=null");
   split.by_share = true;
   return all_by_share(dataset, options);
@@ -230,7 +230,7 @@ std::vector<std::string> leak_warnings(const Dataset& dataset, const Parts& part
     if (first == nullptr) first = &sample;
   }
   const std::string cure =
-      by_share ? "data.split.by=patient keeps each whole" : "put all pictures of a patient into one part";
+      by_share ? "data.split.by=patient keeps each in one part" : "put all pictures of a patient into one part";
   std::vector<std::string> warnings;
   for (const auto& [a, b] : {std::pair<size_t, size_t>{0, 1}, {0, 2}, {1, 2}}) {
     std::vector<std::string> pairs;
@@ -239,7 +239,7 @@ std::vector<std::string> leak_warnings(const Dataset& dataset, const Parts& part
         pairs.push_back(seen.first[a]->path + " and " + seen.first[b]->path);
     if (pairs.empty()) continue;
     warnings.push_back(with_list("split leak: " + count_of(static_cast<int64_t>(pairs.size()), "patient") +
-                                     " in both " + kParts[a] + " and " + kParts[b] + " (" + cure + "), as in",
+                                     " in both " + kParts[a] + " and " + kParts[b] + " (" + cure + "), such as",
                                  pairs, 3));
   }
   return warnings;

@@ -72,8 +72,8 @@ std::vector<SampleGroup> groups_of(const Dataset& dataset, const SplitOptions& o
   }
   if (whole == Whole::groups && !named && dataset.format->guesses_groups)
     throw ConfigError(
-        "data.split.by patient: the file names tell no patients (a patient is what stands before the first '_' or '.', "
-        "with a digit in it, as in 0012_3.png); use by: sample");
+        "data.split.by patient: the file names contain no patients (a patient is what comes before the first '_' or "
+        "'.', with a digit in it, as in 0012_3.png); use by: sample");
   if (whole == Whole::groups && !named)
     throw ConfigError("data.split.by patient: the data name no patients; use by: sample, or " + group_keys(false) +
                       " (of record files: " + group_keys(true) + ")");
@@ -131,7 +131,7 @@ int64_t last_samples(double share, int64_t samples, int64_t spare) {
 void require_parts(const SplitOptions& options, const Parts& parts, const std::string& what_there_is) {
   if (options.folds > 0 && !holds(parts, 1))
     throw ConfigError("data.split.fold " + std::to_string(options.fold) + " of " + std::to_string(options.folds) +
-                      " gets no sample: " + what_there_is + " cannot fill every fold; add data, or ask for fewer");
+                      " gets no sample: " + what_there_is + " cannot fill every fold; add data, or use fewer");
   for (const auto& [part, share] : {std::pair<int, double>{1, options.valid}, {2, options.test}}) {
     if (share <= 0 || holds(parts, part)) continue;
     const std::string key = std::string("data.split.") + kParts[static_cast<size_t>(part)];

@@ -62,7 +62,7 @@ PackTurn turn_named(const std::string& name) {
   if (const std::optional<PackTurn> turn = value_of<PackTurn>(name)) return *turn;
   const std::vector<std::string> names = words_of<PackTurn>();
   const std::string near = nearest_word(name, names);
-  throw UsageError("--expand '" + name + "' is none of " + join(names, ", ") +
+  throw UsageError("--expand '" + name + "' is not one of " + join(names, ", ") +
                    (near.empty() ? "" : " (did you mean '" + near + "'?)"));
 }
 
@@ -210,7 +210,7 @@ PackedRecord PackJob::packed_record(const PackShard& shard, const PackShard::Ite
                                     const StoredSample& stored) const {
   const Sample& sample = dataset_.samples[static_cast<size_t>(item.sample)];
   if (options_.codec == PackedCodec::jpeg && stored.picture.bits == 16)
-    throw DataError("'" + sample.path + "' has 16 bits, which JPEG cannot hold; take --codec raw or deflate");
+    throw DataError("'" + sample.path + "' has 16 bits, which JPEG cannot store; use --codec raw or deflate");
   PackedRecord record =
       make_packed_record(stored.picture, stored.mask ? &*stored.mask : nullptr, options_.codec, options_.jpeg_quality);
   record.entry.part = value_of<PackedPart>(shard.part).value_or(PackedPart::none);

@@ -246,7 +246,7 @@ std::vector<float> place_picture(const Image& picture, const ImageOptions& optio
   const auto [left, columns] = piece_of(fit.columns, bounds.left, bounds.right);
   const int64_t channels = std::min(picture.channels, options.channels);
   if (rows.canvas * columns.canvas * channels > std::numeric_limits<int32_t>::max())
-    throw ConfigError("data.augment.rotate and elastic cannot be had at so large a data.image.size");
+    throw ConfigError("data.augment.rotate and elastic are not possible with so large a data.image.size");
   const std::vector<float> piece = resized(picture, {rows, columns}, options);
   const auto width = static_cast<size_t>(options.width);
   std::vector<float> down(width), right(width);

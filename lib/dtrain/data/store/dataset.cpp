@@ -88,7 +88,7 @@ void require_same_size(const Dataset& dataset, int64_t index, const Image& pictu
   };
   throw DataError("the picture '" + sample_at(dataset, index).path + "' (" + size(picture) + ") and its mask '" +
                   mask_file(dataset, index) + "' (" + size(mask) +
-                  ") differ in size; make the mask anew at the picture's size");
+                  ") differ in size; make the mask again at the picture's size");
 }
 
 }  // namespace dtrain

@@ -69,7 +69,7 @@ Image PictureFiles::decode_mask(const Dataset& dataset, const Sample& sample, co
     }
     if (mask.height != united.height || mask.width != united.width)
       throw DataError("the masks '" + sample.masks[0] + "' (" + size_text(united) + ") and '" + path + "' (" +
-                      size_text(mask) + ") of '" + sample.path + "' differ in size; make them anew at one size");
+                      size_text(mask) + ") of '" + sample.path + "' differ in size; make them again at one size");
     const std::vector<uint8_t> table = class_table(dataset, mask.bits);
     if (mask.bits == 8) add_classes(mask.bytes, mask.channels, table, path, united.bytes);
     if (mask.bits == 16) add_classes(mask.words, mask.channels, table, path, united.bytes);

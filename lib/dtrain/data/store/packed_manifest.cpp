@@ -23,7 +23,7 @@ static constexpr std::string_view kNoDigits = "00000000";
 static uint32_t json_number(const std::string& digits) {
   uint32_t value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
-  if (error != std::errc() || end != digits.data() + digits.size()) throw DataError("a checksum is no number");
+  if (error != std::errc() || end != digits.data() + digits.size()) throw DataError("a checksum is not a number");
   return value;
 }
 
@@ -103,7 +103,7 @@ static PackedManifest parsed_manifest(const Json& json) {
         {shard.at("file"), count_in(shard, "records"), count_in(shard, "bytes"), json_number(shard.at("crc32c"))});
     const std::string& file = m.shards.back().file;
     if (file.empty() || file.starts_with('.') || file.find('/') != std::string::npos)
-      throw DataError("a shard is called '" + file + "', which is no plain name");
+      throw DataError("a shard is called '" + file + "', which is not a plain name");
   }
   return m;
 }
@@ -113,17 +113,17 @@ PackedManifest read_packed_manifest(const std::string& folder) {
   const std::string path = folder + "/" + PackedManifest::kFile;
   if (!is_file(path))
     throw MissingError("'" + folder + "' holds no " + PackedManifest::kFile +
-                       ", so it is no folder that dtrain pack wrote");
+                       ", so dtrain pack did not write this folder");
   std::string text = read_text(path, kMost);
   const size_t place = text.find(kChecksum);
   const std::string told = place == std::string::npos ? "" : text.substr(place + kChecksum.size(), kNoDigits.size());
   if (told.size() == kNoDigits.size()) text.replace(place + kChecksum.size(), kNoDigits.size(), kNoDigits);
   if (told != hex8(crc32c(std::as_bytes(std::span(text)))))
-    throw DataError(path + " is damaged: its checksum is wrong; dtrain pack with the same options writes it anew");
+    throw DataError(path + " is damaged: its checksum is wrong; dtrain pack with the same options writes it again");
   try {
     return parsed_manifest(parse_json(text, "it"));
   } catch (const Json::exception&) {
-    throw DataError(path + " is no manifest of dtrain pack");
+    throw DataError(path + " is not a manifest of dtrain pack");
   } catch (const DataError& error) {
     throw DataError(path + ": " + error.what());
   }

@@ -21,7 +21,7 @@ void require_listed(const PackedShard& shard, const PackedManifest& manifest, in
       info.number == number && info.count == static_cast<int64_t>(manifest.shards.size()) &&
       hex(info.job) == manifest.job)
     return;
-  throw DataError(shard.path() + " is another shard than " + PackedManifest::kFile +
+  throw DataError(shard.path() + " is not the shard that " + PackedManifest::kFile +
                   " lists under its name; pack again into a new folder");
 }
 
@@ -30,7 +30,7 @@ PackedSet::PackedSet(const std::string& folder) : folder_(folder), manifest_(rea
     throw DataError("'" + folder + "' was packed to " + manifest_.to + "; set data.format: " + manifest_.to);
   if (!manifest_.complete)
     throw DataError("'" + folder +
-                    "' is not packed to its end; start the same dtrain pack again, it goes on from there");
+                    "' is not completely packed; run the same dtrain pack again, it continues from there");
   for (size_t i = 0; i < manifest_.shards.size(); ++i) {
     shards_.emplace_back(MappedFile(folder + "/" + manifest_.shards[i].file));
     require_listed(shards_.back(), manifest_, static_cast<int64_t>(i));
@@ -67,7 +67,7 @@ std::string PackedSet::manifest_text(const Sample& sample) const {
 
 std::string PackedSet::why_background() const {
   return "those of the packed set '" + folder_ +
-         "' are background alone; mask_values of the configuration it is packed by decide that";
+         "' are all background; this depends on mask_values of the configuration that it was packed with";
 }
 
 }  // namespace dtrain

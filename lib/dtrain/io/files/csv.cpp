@@ -86,7 +86,7 @@ class CsvReader {
     if (at_ == text_.size()) return;
     if (text_[at_] == '\0') fail_nul();
     if (text_[at_] != ',' && text_[at_] != '\r' && text_[at_] != '\n')
-      fail("text after a closing quote; a quote inside a quoted field is written twice");
+      fail("text after a closing quote; write a quote inside a quoted field twice");
   }
 
   /// LF, CRLF and CR each end one line.
@@ -113,7 +113,7 @@ class CsvReader {
       fail("a row of more than 64 MiB; is this a CSV file, or is a quote not closed?");
   }
 
-  [[noreturn]] void fail_nul() const { fail("a NUL byte: this is no text file; save it as CSV in UTF-8"); }
+  [[noreturn]] void fail_nul() const { fail("a NUL byte: this is not a text file; save it as CSV in UTF-8"); }
 
   std::string_view text_;
   const std::string& name_;
@@ -130,7 +130,7 @@ void require_commas(std::string_view text, const std::string& name) {
   const size_t found = header.find_first_of(";\t");
   if (found != std::string_view::npos && header.find(',') == std::string_view::npos)
     throw DataError(name + " has " + (header[found] == ';' ? "semicolons" : "tabs") +
-                    " between its columns where commas belong; save it as CSV with commas");
+                    " between its columns instead of commas; save it as CSV with commas");
 }
 
 /// Number of fields up to the last column that has a name: what every row must have.
@@ -177,7 +177,7 @@ CsvTable CsvTable::parse(std::string_view text, const std::string& name) {
   const size_t needed = named_columns(table.columns_);
   if (needed == 0) reader.fail("no column has a name; the first line must name the columns");
   std::vector<std::string> fields;
-  MemoryDraw memory("the table of " + name, "leave out rows and columns that are not needed");
+  MemoryDraw memory("the table of " + name, "leave out unneeded rows and columns");
   while (reader.next(fields, line)) {
     fit_row(fields, table.columns_.size(), needed, reader);
     memory.take(bytes_of(fields));

@@ -38,7 +38,7 @@ class InputDescriptor {
   int64_t size() const {
     FileSystem::Status status;
     if (const int failed = files_.status(descriptor_, status); failed < 0) throw_errno("inspect", path_, -failed);
-    if (status.is_folder) throw DataError(path_ + " is a folder where a file is expected");
+    if (status.is_folder) throw DataError(path_ + " is a folder, not a file");
     if (!status.is_file) refuse();
     return status.bytes;
   }
@@ -58,9 +58,7 @@ class InputDescriptor {
   int descriptor() const { return descriptor_; }
 
  private:
-  [[noreturn]] void refuse() const {
-    throw DataError(path_ + " is a pipe, a socket or a device where a file is expected");
-  }
+  [[noreturn]] void refuse() const { throw DataError(path_ + " is a pipe, a socket or a device, not a file"); }
 
   FileSystem& files_;
   const std::string& path_;
@@ -70,7 +68,8 @@ class InputDescriptor {
 constexpr int64_t kLargeFile = int64_t{64} << 20;
 
 [[noreturn]] void too_large(const std::string& path, int64_t max_bytes) {
-  throw DataError(path + " is larger than " + with_commas(max_bytes) + " bytes, the most that is read of such a file");
+  throw DataError(path + " is larger than " + with_commas(max_bytes) +
+                  " bytes, the most that is read from such a file");
 }
 
 /// Appends the whole file to `out`, a vector of std::byte or a string.
@@ -79,7 +78,7 @@ void read_all(const std::string& path, int64_t max_bytes, FileSystem& files, Byt
   const InputDescriptor input(path, files);
   const int64_t expected = input.size();
   if (expected > max_bytes) too_large(path, max_bytes);
-  if (expected > kLargeFile) MemoryDraw("reading " + path, "take a smaller file").take(expected);
+  if (expected > kLargeFile) MemoryDraw("reading " + path, "use a smaller file").take(expected);
   size_t done = 0;
   // One byte more than expected shows the end in the first read; a file of /proc or one that grows takes more rounds.
   for (size_t room = static_cast<size_t>(expected) + 1;; room = out.size() + (size_t{1} << 16)) {

@@ -11,7 +11,7 @@ namespace dtrain {
 
 using nlohmann::json;
 
-/// Brackets that are open at once, at most. Of text that is no JSON any number will do.
+/// Brackets that are open at once, at most. Of text that is not JSON any number will do.
 static int levels_of(std::string_view text) {
   int open = 0;
   int most = 0;
@@ -35,11 +35,11 @@ static int levels_of(std::string_view text) {
 json parse_json(std::string_view text, const std::string& name) {
   if (levels_of(text) > kMostJsonLevels)
     throw DataError(
-        fmt::format("{} nests lists and objects deeper than the {} levels that are read", name, kMostJsonLevels));
+        fmt::format("{} nests lists and objects deeper than {} levels, the most that is read", name, kMostJsonLevels));
   try {
     return json::parse(text);
   } catch (const json::parse_error& error) {
-    throw DataError(fmt::format("{} is no JSON (byte {})", name, error.byte));
+    throw DataError(fmt::format("{} is not JSON (byte {})", name, error.byte));
   } catch (const json::exception&) {
     throw DataError(name + " holds a number that is too large");
   }

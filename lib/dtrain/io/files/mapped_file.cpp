@@ -48,7 +48,7 @@ void handle_bus_errors() {
 
 MappedFile::MappedFile(std::string path) : path_(std::move(path)) {
   const int descriptor = open_to_read(path_, real_file_system());
-  if (descriptor == -ENXIO) throw DataError(path_ + " is no regular file");  // a socket
+  if (descriptor == -ENXIO) throw DataError(path_ + " is not a regular file");  // a socket
   if (descriptor < 0) throw_errno("open", path_, -descriptor);
   struct stat status {};
   const int failed = fstat(descriptor, &status) == 0 ? 0 : errno;
@@ -58,7 +58,7 @@ MappedFile::MappedFile(std::string path) : path_(std::move(path)) {
   const int refused = first == MAP_FAILED ? errno : 0;
   close(descriptor);
   if (failed != 0) throw_errno("inspect", path_, failed);
-  if (!regular) throw DataError(path_ + " is no regular file");
+  if (!regular) throw DataError(path_ + " is not a regular file");
   if (refused != 0) throw_errno("map", path_, refused);
   handle_bus_errors();
   mapped_ = size > 0;
@@ -104,10 +104,10 @@ void MappedFile::touch(std::span<const std::byte> range, const Touch& touch) con
 void MappedFile::refuse() const {
   struct stat status {};
   const int failed = stat(path_.c_str(), &status) == 0 ? 0 : errno;
-  if (failed == 0 && status.st_size >= size()) throw IoError("cannot read " + path_ + ": its disk does not give it");
+  if (failed == 0 && status.st_size >= size()) throw IoError("cannot read " + path_ + ": the disk cannot read it");
   throw DataError(path_ + " became shorter while it was read: it had " + with_commas(size()) +
                   " bytes when it was opened" + (failed == 0 ? " and has " + with_commas(status.st_size) : "") +
-                  "; put a file in its place by rename, never by writing over it");
+                  "; replace files by rename, never by overwriting them");
 }
 
 void MappedFile::read(int64_t offset, std::span<std::byte> out) const {

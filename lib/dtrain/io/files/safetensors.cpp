@@ -52,7 +52,7 @@ SafetensorsFile SafetensorsFile::read(const std::string& path, bool require_chec
   const int64_t header = parse_header_length(file.first(std::min<size_t>(file.size(), kLengthBytes)), file_size, path);
   out.take_header(file.first(static_cast<size_t>(kLengthBytes + header)), file_size, path);
   if (require_checksums && !out.has_checksums())
-    throw DataError(path + " carries no checksums: it was not written by dtrain, or was rewritten by another program");
+    throw DataError(path + " has no checksums: it was not written by dtrain, or was rewritten by another program");
   out.check_tensors(path);
   return out;
 }

@@ -104,7 +104,7 @@ class HeaderEvents : public nlohmann::json_sax<json> {
   }
 
   bool parse_error(std::size_t position, const std::string&, const json::exception&) override {
-    throw DataError(path_ + " is no safetensors file, or damaged: its header is not valid JSON at byte " +
+    throw DataError(path_ + " is not a safetensors file, or damaged: its header is not valid JSON at byte " +
                     std::to_string(kLengthBytes + static_cast<int64_t>(position)));
   }
 
@@ -118,7 +118,7 @@ class HeaderEvents : public nlohmann::json_sax<json> {
   }
 
   [[noreturn]] void unexpected() const {
-    if (place_ == Place::metadata) fail("metadata " + shown(key_) + " that is no string");
+    if (place_ == Place::metadata) fail("metadata " + shown(key_) + " that is not a string");
     if (place_ == Place::top) fail("a value of " + shown(entry_.name) + " that describes no tensor");
     fail(place_ == Place::start ? "no object" : "a value of " + shown(key_) + " of the wrong kind");
   }
@@ -132,7 +132,8 @@ class HeaderEvents : public nlohmann::json_sax<json> {
 
   void take_entry() {
     if (fields_seen_ != 7) fail("no 'dtype', 'shape' or 'data_offsets'");
-    if (offsets_.size() != 2 || offsets_[0] > offsets_[1]) fail("'data_offsets' that are no pair of rising numbers");
+    if (offsets_.size() != 2 || offsets_[0] > offsets_[1])
+      fail("'data_offsets' that are not an ascending pair of numbers");
     if (bytes_per_element(entry_.dtype) == 0) fail("the unknown element type " + shown(entry_.dtype));
     entry_.begin = offsets_[0];
     entry_.bytes = offsets_[1] - offsets_[0];
@@ -216,12 +217,12 @@ int64_t parse_header_length(std::span<const std::byte> start, int64_t file_size,
   for (size_t i = start.size(); i-- > 0;) length = length << 8 | std::to_integer<uint64_t>(start[i]);
   if (start.size() < static_cast<size_t>(kLengthBytes) || length > static_cast<uint64_t>(kMaxHeaderBytes) ||
       static_cast<int64_t>(length) > file_size - kLengthBytes)
-    throw DataError(path + " is no safetensors file, or was cut: the header it announces does not fit in it");
+    throw DataError(path + " is not a safetensors file, or was cut: the header it announces does not fit in it");
   return static_cast<int64_t>(length);
 }
 
 SafetensorsHeader parse_header(std::string_view text, int64_t data_bytes, const std::string& path) {
-  if (!text.starts_with('{')) throw DataError(path + " is no safetensors file: its header does not begin with '{'");
+  if (!text.starts_with('{')) throw DataError(path + " is not a safetensors file: its header does not begin with '{'");
   SafetensorsHeader header;
   HeaderEvents events(header, path);
   json::sax_parse(text.begin(), text.end(), &events);

@@ -48,7 +48,7 @@ static void inflate_into(std::span<const std::byte> stored, const ImageHeader& h
   const int done = uncompress2(samples.data(), &made, reinterpret_cast<const Bytef*>(stored.data()), &taken);
   if (done == Z_MEM_ERROR) throw std::bad_alloc();
   if (done != Z_OK || made != samples.size() || taken != stored.size())
-    throw DataError(name + ": its zlib stream is no picture of the size that the index tells");
+    throw DataError(name + ": its zlib stream is not a picture of the size given in the index");
   const size_t row = row_bytes(header);
   for (size_t y = row; y < samples.size(); y += row) add_row(&samples[y - row], &samples[y], row);
 }
@@ -62,7 +62,7 @@ std::vector<std::byte> encode_packed(const Image& picture, PackedCodec codec, in
 
 Image raw_packed(size_t stored, const ImageHeader& header, const std::string& name) {
   if (stored != row_bytes(header) * static_cast<size_t>(header.height))
-    throw DataError(name + ": its bytes are no picture of the size that the index tells");
+    throw DataError(name + ": its bytes are not a picture of the size given in the index");
   return {header.height, header.width, header.channels, header.bits, {}, {}};
 }
 
@@ -72,7 +72,7 @@ Image decode_packed(std::span<const std::byte> stored, const ImageHeader& header
   if (codec == PackedCodec::jpeg) {
     Image image = decode_jpeg(stored, name, {.max_pixels = header.height * header.width});
     if (image.height != header.height || image.width != header.width || image.channels != header.channels)
-      throw DataError(name + ": its JPEG is no picture of the size that the index tells");
+      throw DataError(name + ": its JPEG is not a picture of the size given in the index");
     return image;
   }
   constexpr size_t kMostShrinking = 1032;  // of deflate

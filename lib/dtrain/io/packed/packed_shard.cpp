@@ -91,7 +91,7 @@ void PackedShard::read_header() {
                     index_bytes_ % kAlignment == 0 && records_ <= index_bytes_ / kRowBytes &&
                     info_.labels <= index_bytes_ / 4 && records_ * info_.labels <= index_bytes_ / 4 &&
                     all_zero(layout::kHeaderEnd, layout::kHeaderChecksum - layout::kHeaderEnd);
-  if (!good) refuse("the header at byte 0 promises what cannot be");
+  if (!good) refuse("the header at byte 0 has impossible values");
 }
 
 void PackedShard::check_index() const {
@@ -129,10 +129,10 @@ void PackedShard::check_row(int64_t record, const PackedEntry& found) const {
     wrong("reaches beyond the end of the file");
   if (found.height < 1 || found.width < 1 || found.width > limits.max_pixels / found.height ||
       (found.channels != 1 && found.channels != 3) || (found.bits != 8 && found.bits != 16))
-    wrong("promises a picture that cannot be");
+    wrong("promises an impossible picture");
   if (found.part > PackedPart::test || found.class_index < -1 || found.path.empty() ||
       load<uint8_t>(row_of(record), layout::kRowZero) != 0)
-    wrong("holds a value that has no meaning");
+    wrong("holds a meaningless value");
   const int64_t pixels = found.height * found.width;
   const bool raw = info_.codec == PackedCodec::raw;
   if (raw && (found.picture_bytes != pixels * found.channels * found.bits / 8 ||
@@ -179,7 +179,7 @@ PackedBytes PackedShard::read(int64_t record) const {
   // A file that was cut in the middle of a page reads as zeros up to the page's end.
   if (found.offset < kHeaderBytes + index_bytes_ || found.picture_bytes < 1 || found.height < 1 || found.width < 1 ||
       found.bytes() > file_.size() - found.offset)
-    refuse("the index has changed since it was opened; put a file in its place by rename, never by writing over it");
+    refuse("the index has changed since it was opened; replace files by rename, never by overwriting them");
   file_.prefetch(found.offset, found.bytes());
   const auto whole = file_.bytes().subspan(static_cast<size_t>(found.offset), static_cast<size_t>(found.bytes()));
   if (file_.checksum(whole) != found.checksum) throw DataError(name_of(record) + ": its bytes have a wrong checksum");

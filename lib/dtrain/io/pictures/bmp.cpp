@@ -61,7 +61,7 @@ class BmpFile {
   [[noreturn]] void refuse(const std::string& why) const { throw DataError(name_ + " is a damaged BMP: " + why); }
   [[noreturn]] void refuse_kind(const std::string& kind) const {
     throw DataError(name_ + " is a BMP " + kind +
-                    "; plain, RLE and masked ones of 1, 4, 8, 16, 24 and 32 bits are read: convert it first");
+                    "; only plain, RLE and masked ones of 1, 4, 8, 16, 24 and 32 bits are read: convert it first");
   }
 
  private:
@@ -99,13 +99,13 @@ void read_palette(const BmpFile& file, size_t begin, size_t entry_bytes, uint32_
 void check_kind(const BmpFile& file, const BmpHeader& header, bool os2) {
   const uint32_t how = header.compression;
   const int depth = header.depth;
-  if (os2 && how >= kMasks) file.refuse_kind("compressed as OS/2 alone does");
+  if (os2 && how >= kMasks) file.refuse_kind("compressed in a way that only OS/2 knows");
   if (how == 4 || how == 5) file.refuse_kind(how == 4 ? "that holds a JPEG" : "that holds a PNG");
   if (how > kAlphaMasks) file.refuse("its compression is unknown (" + std::to_string(how) + ")");
   if (std::ranges::count(std::array{1, 4, 8, 16, 24, 32}, depth) == 0)
-    file.refuse(std::to_string(depth) + " bits a pixel");
+    file.refuse(std::to_string(depth) + " bits per pixel");
   const bool fits = how == kRle8 ? depth == 8 : how == kRle4 ? depth == 4 : how == kPlain || depth == 16 || depth == 32;
-  if (!fits) file.refuse("its compression does not go with " + std::to_string(depth) + " bits");
+  if (!fits) file.refuse("its compression does not fit " + std::to_string(depth) + " bits");
 }
 
 BmpHeader read_header(const BmpFile& file, const std::string& name, const ImageLimits& limits) {

@@ -31,7 +31,7 @@ class PnmText {
   int64_t number(const std::string& what) {
     skip_space();
     const std::string_view digits = take([](unsigned char c) { return std::isdigit(c) != 0; });
-    if (digits.empty() || digits.size() > 10) refuse(what + " is no number that can be");
+    if (digits.empty() || digits.size() > 10) refuse(what + " is not a valid number");
     return std::stoll(std::string(digits));
   }
 
@@ -107,7 +107,7 @@ void read_pam_header(PnmText& text, PnmHeader& header) {
     if (field == nullptr) continue;  // TUPLTYPE says nothing that DEPTH does not
     const bool digits =
         !value.empty() && value.size() <= 10 && value.find_first_not_of("0123456789") == std::string::npos;
-    if (!digits) text.refuse(std::string(key) + " is no number that can be");
+    if (!digits) text.refuse(std::string(key) + " is not a valid number");
     *field = std::stoll(value);
   }
   if (!width || !height || !depth || !most) text.refuse("WIDTH, HEIGHT, DEPTH or MAXVAL is missing");

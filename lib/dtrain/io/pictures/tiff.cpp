@@ -25,8 +25,8 @@ TiffForm begin(TiffInput& input, const std::string& name, const ImageLimits& lim
   const std::vector<uint64_t> pages = tiff_pages(input.file, name);
   if (pages.size() > 1)
     throw DataError(name + " is a stack of " + count_of(static_cast<int64_t>(pages.size()), "page") +
-                    ", where one picture is read; of a file name one as FILE#1, in an archive or record file write its "
-                    "pages as members (records) of their own");
+                    ", but one picture is read; name one of a file as FILE#1, in an archive or record file write its "
+                    "pages as separate members (records)");
   if (!input.open(name, pages[0])) refuse_input(input, name);
   return read_tiff_form(input.tiff, name, limits);
 }
@@ -107,7 +107,7 @@ class Blocks {
     height_ = tiled_
                   ? tiff_field<uint32_t>(input.tiff, TIFFTAG_TILELENGTH, 0)
                   : std::min<int64_t>(form.height, tiff_field<uint32_t>(input.tiff, TIFFTAG_ROWSPERSTRIP, UINT32_MAX));
-    if (width_ < 1 || height_ < 1) refuse_damaged_tiff(name, "its strips or tiles hold nothing");
+    if (width_ < 1 || height_ < 1) refuse_damaged_tiff(name, "its strips or tiles are empty");
     check_pixels({height_, width_, 1, 8}, name, {});
     check_tiff_plausible(form, plane_bytes(form, width_, height_), height_, input.file.size(), name);
     planes_ = form.planar == PLANARCONFIG_CONTIG ? 1 : form.kept();

@@ -166,12 +166,12 @@ class Tiff {
     const Entry* offsets = directory.find(tiles ? kTileOffsets : kStripOffsets);
     const Entry* lengths = directory.find(tiles ? kTileBytes : kStripBytes);
     if (offsets == nullptr || lengths == nullptr || offsets->count != lengths->count)
-      refuse("it does not tell where its pixels lie (old-style JPEG is not read from stacks)");
+      refuse("it does not say where its pixels are (old-style JPEG is not read from stacks)");
     const std::vector<uint64_t> from = numbers(*offsets);
     const std::vector<uint64_t> bytes = numbers(*lengths);
     uint64_t sum = 0;
     for (const uint64_t length : bytes) {
-      if (length > source_.size() - std::min(sum, source_.size())) refuse("its pixels do not lie in the file");
+      if (length > source_.size() - std::min(sum, source_.size())) refuse("its pixels are not in the file");
       sum += length;
       if (sum > kMostPixelBytes) refuse("a page of more than 2 GiB");
     }
@@ -355,7 +355,7 @@ std::vector<std::byte> read_picture_file(const std::string& path) {
   const PicturePath place = picture_path(path);
   if (place.page == 0) return read_file(path, static_cast<int64_t>(kMostPixelBytes));
   const DiskSource source(place.file);
-  if (!Tiff::begins(source)) throw DataError(path + ": " + place.file + " is no TIFF file");
+  if (!Tiff::begins(source)) throw DataError(path + ": " + place.file + " is not a TIFF file");
   const Tiff tiff(source, path);
   const std::vector<uint64_t>& pages = pages_once(tiff, source);
   if (place.page > static_cast<int64_t>(pages.size()))

@@ -113,8 +113,8 @@ GrowingMemory decompressed(const RecordFile& packed, Compression compression, in
     const size_t made = before - room.size();
     if (full && made > 0)
       throw DataError(path + " holds more than " + with_commas(max_bytes) +
-                      " bytes when it is decompressed, which is what data.loader.decompressed_mb leaves; decompress it "
-                      "once on disk, or raise the key");
+                      " bytes when decompressed, the rest of data.loader.decompressed_mb; decompress it once on disk, "
+                      "or raise the key");
     done += static_cast<int64_t>(made);
     if (result == Z_STREAM_END) {
       in.fill();

@@ -30,7 +30,7 @@ static void add_value(const Json& value, const std::string& field, const std::st
 
 FieldValues json_field(std::string_view text, const std::string& field, const std::string& name) {
   const Json json = parse_json(text, name);
-  if (!json.is_object()) throw DataError(name + " is no JSON object");
+  if (!json.is_object()) throw DataError(name + " is not a JSON object");
   const auto found = json.find(field);
   if (found == json.end()) {
     std::vector<std::string> fields;

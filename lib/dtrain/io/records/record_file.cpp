@@ -20,7 +20,7 @@ RecordFile::RecordFile(std::string path, FileSystem& files) : path_(std::move(pa
   if (failed == 0 && status.is_file) return;
   if (const int open = std::exchange(descriptor_, -1); open >= 0) files.close(open);
   if (failed < 0) throw_errno("inspect", path_, -failed);
-  throw DataError(path_ + " is no regular file; a file of records is expected");
+  throw DataError(path_ + " is not a regular file; a file of records is expected");
 }
 
 RecordFile::RecordFile(std::string path, std::vector<std::byte> bytes)

@@ -86,7 +86,7 @@ bool TarWalk::at_end_mark() {
     const int64_t count = std::min<int64_t>(bytes_.size() - at, 1 << 16);
     if (!is_zero(bytes_.at(at, count)))
       throw DataError(bytes_.path() + ": something follows the end mark at byte " + with_commas(header_) +
-                      "; archives that were joined by cat must be given one by one");
+                      "; archives joined by cat must be given separately");
     at += count;
   }
   return true;
@@ -103,7 +103,7 @@ int64_t TarWalk::data_size(std::span<const std::byte> header, const std::optiona
   } else if (!size) {
     size = octal(text_in(raw));
   }
-  if (!size) refuse("has a size that is no number; the archive is damaged");
+  if (!size) refuse("has a size that is not a number; the archive is damaged");
   if (*size > bytes_.size() - header_ - kBlock)
     refuse("promises " + with_commas(std::min(*size, kMaxSize)) +
            " bytes, which reach beyond the end of the file; it was cut short");
@@ -136,7 +136,7 @@ void TarWalk::read_pax(int64_t size, Extended& extended) const {
     int64_t number = 0;
     const auto [end, wrong] = std::from_chars(value.data(), value.data() + value.size(), number);
     if (wrong != std::errc() || end != value.data() + value.size() || number < 0 || number > kMaxSize)
-      refuse("has a size that is no number; the archive is damaged");
+      refuse("has a size that is not a number; the archive is damaged");
     extended.size = number;
   }
 }
@@ -145,7 +145,7 @@ std::optional<TarMember> TarWalk::next() {
   for (Extended extended;;) {
     if (bytes_.size() - header_ < kBlock)
       throw DataError(bytes_.path() + ": the archive ends at byte " + with_commas(bytes_.size()) +
-                      " without its end mark; it was cut short, or is no tar archive");
+                      " without its end mark; it was cut short, or is not a tar archive");
     if (at_end_mark()) {
       if (extended.name || extended.size) refuse("is missing: the archive ends after a long name; it was cut short");
       return std::nullopt;
@@ -154,7 +154,8 @@ std::optional<TarMember> TarWalk::next() {
     std::array<std::byte, kBlock> header{};
     std::copy(window.begin(), window.end(), header.begin());
     if (!has_good_checksum(header))
-      refuse(header_ == 0 ? "has a wrong checksum: damaged, or no tar archive" : "has a wrong checksum: it is damaged");
+      refuse(header_ == 0 ? "has a wrong checksum: damaged, or not a tar archive"
+                          : "has a wrong checksum: it is damaged");
     const char type = static_cast<char>(header[156]);
     const bool notes = type == 'L' || type == 'K' || type == 'x' || type == 'g';
     const bool empty = type >= '1' && type <= '6';  // links, devices, folders: whatever their size says
@@ -175,7 +176,7 @@ std::optional<TarMember> TarWalk::next() {
     const bool regular = type == '0' || type == '\0' || type == '7';
     if (regular && (member.name.empty() || member.name.find('\0') != std::string::npos ||
                     static_cast<int64_t>(member.name.size()) > kMaxName))
-      refuse("has a name that cannot be one; the archive is damaged");
+      refuse("has an invalid name; the archive is damaged");
     header_ += kBlock + padded;
     if (!regular || member.name.ends_with('/')) continue;
     if (member.name.starts_with("./")) member.name.erase(0, 2);
@@ -191,7 +192,7 @@ RecordFile open_tar_file(const std::string& path, int64_t max_decompressed) {
       {{"BZh"sv, "bzip2"}, {"\xFD\x37zXZ"sv, "xz"}, {"\x28\xB5\x2F\xFD"sv, "zstd"}}};
   for (const auto& [magic, program] : kForeign)
     if (text_in(start).starts_with(magic))
-      throw DataError(path + " is packed by " + program + "; tar archives are read plain or packed by gzip");
+      throw DataError(path + " is compressed by " + program + "; tar archives are read plain or compressed by gzip");
   if (compression_of(start) != Compression::gzip) return plain;
   return {path, decompressed(plain, Compression::gzip, max_decompressed)};
 }

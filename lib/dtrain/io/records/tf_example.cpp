@@ -88,7 +88,7 @@ class Message {
 
   /// True for field `wanted`, which must be a message or a string.
   bool is_bytes(int64_t wanted) const {
-    if (number == wanted && wire != Wire::bytes) refuse("it is no tf.train.Example");
+    if (number == wanted && wire != Wire::bytes) refuse("it is not a tf.train.Example");
     return number == wanted;
   }
 
@@ -185,7 +185,7 @@ void read_list(ByteWindow& bytes, Kind kind, const ByteRange& range, const std::
     } else if (list.wire == single) {
       kind == Kind::floats ? add_float(list.fixed32(), out) : add_int64(list.varint(), out);
     } else {
-      list.refuse("it is no tf.train.Example");
+      list.refuse("it is not a tf.train.Example");
     }
   }
 }
@@ -222,7 +222,7 @@ std::vector<FeaturePlace> find_features(ByteWindow& bytes, int64_t offset, int64
 FieldValues read_feature(ByteWindow& bytes, const FeaturePlace& feature, const std::string& name) {
   if (feature.size > kMaxValues)
     throw DataError(name + ": its feature '" + feature.name + "' has " + with_commas(feature.size) +
-                    " bytes, more than the 1 MiB that are read of a label or a group");
+                    " bytes, more than 1 MiB, the most that is read of a label or a group");
   const Lists lists = lists_of(bytes, feature, name);
   FieldValues values;
   values.numeric = lists.kind == Kind::floats || lists.kind == Kind::int64s;

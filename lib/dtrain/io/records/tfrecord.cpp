@@ -46,7 +46,7 @@ std::optional<TfRecordPlace> TfRecordWalk::next() {
   if (left < kHeader) refuse("the file ends within the length of a record; it was cut short");
   const auto header = bytes_.at(offset_, kHeader);
   if (!has_good_length(header))
-    refuse(number_ == 0 ? "the length has a wrong checksum: damaged, or no TFRecord file"
+    refuse(number_ == 0 ? "the length has a wrong checksum: damaged, or not a TFRecord file"
                         : "the length has a wrong checksum: the file is damaged");
   const uint64_t size = little_endian(header.first(8));
   if (size > kMaxRecord)
