@@ -37,14 +37,20 @@ static std::optional<Config> configuration(const ConfigOptions& options, const J
 
 static ConfigOptions config_options(const auto& command, const Log&) { return command.config; }
 
-// Without a configuration, that of the run whose weights are evaluated.
-static ConfigOptions config_options(const EvalCommand& command, const Log& log) {
-  ConfigOptions options = command.config;
+// Without a configuration, that of the run whose weights these are.
+static ConfigOptions or_own(ConfigOptions options, const std::string& checkpoint, const Log& log) {
   ConfigSources& sources = options.sources;
   if (!sources.files.empty() || options.print_schema) return options;
-  add_own_configuration(command.checkpoint, sources);
+  add_own_configuration(checkpoint, sources);
   log.info("configuration " + (sources.files.empty() ? "in " + sources.stored_in : sources.files.front()));
   return options;
+}
+
+static ConfigOptions config_options(const EvalCommand& command, const Log& log) {
+  return or_own(command.config, command.checkpoint, log);
+}
+static ConfigOptions config_options(const PredictCommand& command, const Log& log) {
+  return or_own(command.config, command.checkpoint, log);
 }
 
 // Benchmarks of steps and sums need no configuration: without one they use generated data.
@@ -83,6 +89,7 @@ class Dispatch {
   // Commands of all ranks together.
   int operator()(const TrainCommand& command) const { return together(command, run_train); }
   int operator()(const EvalCommand& command) const { return together(command, run_eval); }
+  int operator()(const PredictCommand& command) const { return together(command, run_predict); }
   int operator()(const PackCommand& command) const { return together(command, run_pack); }
   int operator()(const BenchStepCommand& command) const { return together(command, run_bench_step); }
   int operator()(const BenchInputCommand& command) const { return together(command, run_bench_input); }
@@ -97,7 +104,8 @@ class Dispatch {
     const std::optional<Config> config = configuration(config_options(command, job_.log()), job_);
     if (!config) return exit_code::kDone;
     constexpr bool packs = std::is_same_v<Its, PackCommand>;
-    if (packs || std::is_same_v<Its, TrainCommand>) install_stop_handlers();  // obeyed even before the first step
+    if (packs || std::is_same_v<Its, TrainCommand> || std::is_same_v<Its, PredictCommand>)
+      install_stop_handlers();  // obeyed even before the first step
     Experiment started = config->experiment;
     if (packs) started.device = DeviceChoice::cpu;  // packing computes nothing that a GPU does
     job_.start(started);

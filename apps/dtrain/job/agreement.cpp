@@ -62,6 +62,15 @@ std::vector<Fact> facts_of_command(const EvalCommand& command, const Config&) {
           given("--allow-trained", command.allow_trained)};
 }
 
+std::vector<Fact> facts_of_command(const PredictCommand& command, const Config&) {
+  return {option("command", "predict"),
+          option("--checkpoint", command.checkpoint),
+          option("--output", command.output),
+          count_if_given("--batch", command.batch),
+          option("--threshold", command.threshold ? shortest(*command.threshold) : ""),
+          option("--on-bad", name_of(command.on_bad))};
+}
+
 std::vector<Fact> facts_of_command(const PackCommand& command, const Config&) {
   const PackOptions& options = command.options;
   std::vector<std::string> turns;

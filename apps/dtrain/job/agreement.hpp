@@ -18,6 +18,7 @@ struct Fact {
 /// A command of all ranks and its options, except those that may differ between ranks.
 std::vector<Fact> facts_of_command(const TrainCommand& command, const Config& config);
 std::vector<Fact> facts_of_command(const EvalCommand& command, const Config& config);
+std::vector<Fact> facts_of_command(const PredictCommand& command, const Config& config);
 std::vector<Fact> facts_of_command(const PackCommand& command, const Config& config);
 std::vector<Fact> facts_of_command(const BenchStepCommand& command, const Config& config);
 std::vector<Fact> facts_of_command(const BenchInputCommand& command, const Config& config);

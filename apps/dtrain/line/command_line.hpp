@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -70,6 +71,26 @@ struct EvalCommand {
   bool allow_trained = false;  ///< evaluate samples that the weights file lists as trained on
   bool json = false;
 };
+/// What becomes of a picture that cannot be read.
+enum class BadPicture {
+  skip,  ///< it is named, and the others are done
+  fail,
+};
+template <>
+inline constexpr auto kWordsOf<BadPicture> = std::to_array<Word<BadPicture>>({{BadPicture::skip, "skip"},
+                                                                              {BadPicture::fail, "fail"}});
+
+struct PredictCommand {
+  ConfigOptions config;
+  std::string checkpoint;  ///< a file, or a run folder
+  std::string input;       ///< a folder, a picture, a list
+  std::string output;
+  int64_t batch = 0;                ///< 0 = as evaluation has it
+  std::optional<double> threshold;  ///< of masks, 0…1
+  BadPicture on_bad = BadPicture::skip;
+  bool json = false;
+  ProgressMode progress = ProgressMode::automatic;
+};
 struct PackCommand {
   ConfigOptions config;
   std::string output;
@@ -110,8 +131,9 @@ struct BenchCommCommand {
   bool json = false;
 };
 
-using Command = std::variant<PrintCommand, TrainCommand, CheckCommand, EvalCommand, PackCommand, SampleCommand,
-                             InfoCommand, VerifyCommand, BenchStepCommand, BenchInputCommand, BenchCommCommand>;
+using Command =
+    std::variant<PrintCommand, TrainCommand, CheckCommand, EvalCommand, PredictCommand, PackCommand, SampleCommand,
+                 InfoCommand, VerifyCommand, BenchStepCommand, BenchInputCommand, BenchCommCommand>;
 
 /// What the user typed.
 struct CommandLine {

@@ -45,6 +45,7 @@ CommandTable::CommandTable()
   add_train();
   add_check();
   add_eval();
+  add_predict();
   add_pack();
   add_sample();
   add_info();

@@ -62,6 +62,7 @@ class CommandTable {
   void add_train();
   void add_check();
   void add_eval();
+  void add_predict();
   void add_pack();
   void add_sample();
   void add_info();
@@ -83,6 +84,7 @@ class CommandTable {
   TrainCommand train_;
   CheckCommand check_;
   EvalCommand eval_;
+  PredictCommand predict_;
   PackCommand pack_;
   SampleCommand sample_;
   InfoCommand info_;

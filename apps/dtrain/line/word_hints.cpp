@@ -46,8 +46,8 @@ constexpr std::array kOptions = {
 // Commands of other programs.
 constexpr const char* kTrains = "dtrain trains where no command is given, as in dtrain --config FILE";
 constexpr const char* kJudges = "dtrain eval --checkpoint PATH evaluates weights";
-constexpr const char* kNoPrediction =
-    "this version cannot predict unlabelled pictures; dtrain eval writes the scores of a labelled part";
+constexpr const char* kPredicts =
+    "dtrain predict --checkpoint PATH --input PATH --output DIR writes scores and masks of pictures";
 constexpr const char* kNotThere = "this version has no such command; dtrain --help lists those it has";
 constexpr std::array kCommands = {
     Meant{"fit", kTrains},
@@ -60,9 +60,8 @@ constexpr std::array kCommands = {
     Meant{"evaluate", kJudges},
     Meant{"validate", kJudges},
     Meant{"val", kJudges},
-    Meant{"predict", kNoPrediction},
-    Meant{"inference", kNoPrediction},
-    Meant{"infer", kNoPrediction},
+    Meant{"inference", kPredicts},
+    Meant{"infer", kPredicts},
     Meant{"export", kNotThere},
     Meant{"sweep", kNotThere},
     Meant{"report", kNotThere},

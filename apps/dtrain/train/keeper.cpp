@@ -152,16 +152,19 @@ bool Keeper::note_best(const ClosedEpoch& epoch) {
 void Keeper::write_best(const EpochRow& row, double value) {
   const nlohmann::json classes = p_.plan.outputs;
   const NetworkShape& shape = p_.plan.shape;
-  saves_->begin_best(best_path(), p_.state, p_.built.replica->model_tensors(""),
-                     {{"format", "dtrain-weights-1"},
-                      {"config", config_yaml(p_.run.config, false, false)},
-                      {"classes", classes.dump()},
-                      {"image_size", std::to_string(shape.height) + "," + std::to_string(shape.width)},
-                      {"logical_ranks", std::to_string(p_.plan.logical_ranks)},
-                      {"split_sha256", p_.state.split_sha256},
-                      {"trained_on", p_.state.trained_on},
-                      {"epoch", std::to_string(row.epoch)},
-                      {experiment().checkpoint.best_monitor, shortest(value)}});
+  std::map<std::string, std::string> metadata = {
+      {"format", "dtrain-weights-1"},
+      {"config", config_yaml(p_.run.config, false, false)},
+      {"classes", classes.dump()},
+      {"image_size", std::to_string(shape.height) + "," + std::to_string(shape.width)},
+      {"logical_ranks", std::to_string(p_.plan.logical_ranks)},
+      {"split_sha256", p_.state.split_sha256},
+      {"trained_on", p_.state.trained_on},
+      {"epoch", std::to_string(row.epoch)},
+      {experiment().checkpoint.best_monitor, shortest(value)}};
+  const nlohmann::json mask_values = p_.plan.dataset.mask_values;  // a list of pairs
+  if (!p_.plan.dataset.mask_values.empty()) metadata["mask_values"] = mask_values.dump();
+  saves_->begin_best(best_path(), p_.state, p_.built.replica->model_tensors(""), std::move(metadata));
 }
 
 }  // namespace dtrain

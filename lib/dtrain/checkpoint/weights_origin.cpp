@@ -48,6 +48,23 @@ static std::vector<std::string> names_in(const std::string& text, const std::str
   return names;
 }
 
+// [[0,0],[255,1]]
+static std::map<int64_t, int64_t> mask_values_in(const std::string& text, const std::string& file, size_t classes) {
+  const auto parsed = try_parse_json(text);
+  std::map<int64_t, int64_t> values;
+  const auto is_number = [](const nlohmann::json& one, int64_t most) {
+    return one.is_number_integer() && one.get<double>() >= 0 && one.get<double>() <= static_cast<double>(most);
+  };
+  const auto is_pair = [&](const nlohmann::json& one) {
+    return one.is_array() && one.size() == 2 && is_number(one[0], 65535) &&
+           is_number(one[1], static_cast<int64_t>(classes));
+  };
+  if (!parsed.is_array() || !std::all_of(parsed.begin(), parsed.end(), is_pair))
+    refuse(file, "mask_values", "list of pixel values and their classes");
+  for (const nlohmann::json& pair : parsed) values[pair[0].get<int64_t>()] = pair[1].get<int64_t>();
+  return values;
+}
+
 /// 0 for what is not a whole number from 1 to `most`.
 static int64_t number_in(const std::string& text, int64_t most) {
   int64_t number = 0;
@@ -58,7 +75,7 @@ static int64_t number_in(const std::string& text, int64_t most) {
 WeightsOrigin weights_origin(const std::map<std::string, std::string>& metadata, const std::string& file) {
   if (const auto state = metadata.find("state"); state != metadata.end()) {
     const TrainingState training = training_state_from_json(state->second, file);
-    return {"model.", training.logical_ranks, training.classes, training.split_sha256, training.trained_on};
+    return {"model.", training.logical_ranks, training.classes, training.split_sha256, training.trained_on, {}};
   }
   const auto text_of = [&](const std::string& key) {
     const auto found = metadata.find(key);
@@ -78,6 +95,8 @@ WeightsOrigin weights_origin(const std::map<std::string, std::string>& metadata,
   if (ours && metadata.contains("epoch") && number_in(text_of("epoch"), kMostEpochs) == 0)
     refuse(file, "epoch", "number from 1 to " + std::to_string(kMostEpochs));
   if (metadata.contains("classes")) origin.classes = names_in(text_of("classes"), file, ours);
+  if (ours && metadata.contains("mask_values"))
+    origin.mask_values = mask_values_in(text_of("mask_values"), file, origin.classes.size());
   return origin;
 }
 

@@ -13,6 +13,9 @@ struct WeightsOrigin {
   std::vector<std::string> classes;
   std::string split_sha256;
   std::string trained_on;  ///< training_digits() of its data
+  /// Segmentation: pixel value of a mask → class 1, 2 … of `classes`, 0: background. Of best.safetensors alone, and not
+  /// of one that was written before predictions were.
+  std::map<int64_t, int64_t> mask_values;
 };
 
 /// From the metadata of a checkpoint, of best.safetensors, or of a file from another program, in which only

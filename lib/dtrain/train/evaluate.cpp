@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/data/batches/epoch_requests.hpp"
 #include "dtrain/dist/collectives.hpp"
 #include "dtrain/train/gather.hpp"
 
@@ -63,16 +64,10 @@ std::optional<Predictions> evaluate(const Evaluation& e) {
   const at::NoGradGuard no_grad;
   Communicator& comm = e.comm;
   const auto total = static_cast<int64_t>(e.samples.size());
-  std::vector<BatchRequest> requests;
+  std::vector<BatchRequest> requests = dealt_requests(e.samples, e.batch, comm.rank(), comm.size());
   std::vector<int64_t> places;
-  for (int64_t begin = 0, j = 0; begin < total; begin += e.batch, ++j) {
-    if (j % comm.size() != comm.rank()) continue;
-    requests.push_back({});
-    for (int64_t place = begin; place < std::min(total, begin + e.batch); ++place) {
-      requests.back().samples.push_back(e.samples[static_cast<size_t>(place)]);
-      places.push_back(place);
-    }
-  }
+  for (int64_t begin = comm.rank() * e.batch; begin < total; begin += comm.size() * e.batch)
+    for (int64_t place = begin; place < std::min(total, begin + e.batch); ++place) places.push_back(place);
   e.replica.network().eval();
   e.loader.start(std::move(requests));
   std::vector<Rows> batches;

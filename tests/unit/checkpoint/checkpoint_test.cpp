@@ -176,11 +176,13 @@ TEST_CASE("the metadata of weights of ours are in order, and those of others nee
   const std::map<std::string, std::string> good = {
       {"format", "dtrain-weights-1"},         {"logical_ranks", "4"},
       {"classes", "[\"a\",\"b\"]"},           {"epoch", "2"},
-      {"split_sha256", std::string(64, '0')}, {"trained_on", "0123456789ab"}};
+      {"split_sha256", std::string(64, '0')}, {"trained_on", "0123456789ab"},
+      {"mask_values", "[[0,0],[255,2]]"}};
   const WeightsOrigin origin = weights_origin(good, "f");
   CHECK(origin.logical_ranks == 4);
   CHECK(origin.classes == std::vector<std::string>{"a", "b"});
   CHECK(origin.trained_on == "0123456789ab");
+  CHECK(origin.mask_values == std::map<int64_t, int64_t>{{0, 0}, {255, 2}});
   for (const auto& [key, wrong] :
        std::vector<std::pair<std::string, std::string>>{{"logical_ranks", "4x"},
                                                         {"logical_ranks", "-4"},
@@ -189,6 +191,10 @@ TEST_CASE("the metadata of weights of ours are in order, and those of others nee
                                                         {"classes", "[1]"},
                                                         {"epoch", "0"},
                                                         {"split_sha256", "x"},
+                                                        {"mask_values", "x"},
+                                                        {"mask_values", "[[1]]"},
+                                                        {"mask_values", "[[1,3]]"},
+                                                        {"mask_values", "[[-1,1]]"},
                                                         {"trained_on", "x"}}) {
     INFO(key << " " << wrong);
     auto changed = good;

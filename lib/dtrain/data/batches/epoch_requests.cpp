@@ -1,5 +1,7 @@
 #include "dtrain/data/batches/epoch_requests.hpp"
 
+#include <algorithm>
+
 namespace dtrain {
 
 // What the other logical ranks take in a step goes with this process's last batch of it, or of a step before where it
@@ -26,6 +28,17 @@ std::vector<BatchRequest> epoch_requests(const EpochPlan& plan, const std::vecto
       }
     }
     if (share.reads_everything) add_foreign(plan, part, share, step, requests);
+  }
+  return requests;
+}
+
+std::vector<BatchRequest> dealt_requests(std::span<const int64_t> samples, int64_t batch, int process, int processes) {
+  std::vector<BatchRequest> requests;
+  const auto whole = static_cast<size_t>(batch);
+  for (size_t begin = static_cast<size_t>(process) * whole; begin < samples.size();
+       begin += static_cast<size_t>(processes) * whole) {
+    const auto cut = samples.subspan(begin, std::min(whole, samples.size() - begin));
+    requests.push_back({{cut.begin(), cut.end()}, std::nullopt});
   }
   return requests;
 }

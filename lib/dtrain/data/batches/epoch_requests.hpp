@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "dtrain/base/shards.hpp"
@@ -22,5 +23,9 @@ struct EpochShare {
 /// `part`: the training part, whose places the plan permutes.
 std::vector<BatchRequest> epoch_requests(const EpochPlan& plan, const std::vector<int64_t>& part,
                                          const EpochShare& share);
+
+/// Samples that are judged, not learnt from: cut into batches of `batch` whatever the number of processes, because a
+/// convolution's bits may depend on the batch; batch j is for process j mod `processes`. Those of `process`, in order.
+std::vector<BatchRequest> dealt_requests(std::span<const int64_t> samples, int64_t batch, int process, int processes);
 
 }  // namespace dtrain

@@ -135,20 +135,13 @@ DTRAIN_VECTOR_CLONES void resize_bytes(const uint8_t* values, Job& job) { resize
 DTRAIN_VECTOR_CLONES void resize_words(const uint16_t* values, Job& job) { resize_values(values, job); }
 DTRAIN_VECTOR_CLONES void resize_floats(const float* values, Job& job) { resize_values(values, job); }
 
-Job resize_job(const Image& picture, const Fit& fit, float scale, float* out) {
-  Job job{weights_of(fit.rows),
-          weights_of(fit.columns),
-          fit.columns.canvas,
-          picture.width,
-          picture.channels,
-          scale,
-          out,
-          {},
-          {}};
-  const auto length = static_cast<size_t>(picture.width * picture.channels);
+Job resize_job(const Fit& fit, int64_t channels, float scale, float* out) {
+  const int64_t width = fit.columns.input;
+  Job job{weights_of(fit.rows), weights_of(fit.columns), fit.columns.canvas, width, channels, scale, out, {}, {}};
+  const auto length = static_cast<size_t>(width * channels);
   job.sums.resize(length * kRows);
   job.columns_of_sums.resize(length * kRows);
-  std::fill(out, out + fit.rows.canvas * fit.columns.canvas * picture.channels, 0.0F);
+  std::fill(out, out + fit.rows.canvas * fit.columns.canvas * channels, 0.0F);
   return job;
 }
 
@@ -206,7 +199,7 @@ bool has_range(const ImageOptions& options, int bits) {
 void resize_picture(const Image& picture, const Fit& fit, const ImageOptions& options, float* out) {
   const bool words = picture.bits == 16;
   const bool spread = has_range(options, picture.bits);
-  Job job = resize_job(picture, fit, spread ? 1.0F : 1.0F / (words ? 65535.0F : 255.0F), out);
+  Job job = resize_job(fit, picture.channels, spread ? 1.0F : 1.0F / (words ? 65535.0F : 255.0F), out);
   if (spread) {
     resize_floats((words ? ranged(picture.words, options) : ranged(picture.bytes, options)).data(), job);
   } else if (words) {
@@ -214,6 +207,11 @@ void resize_picture(const Image& picture, const Fit& fit, const ImageOptions& op
   } else {
     resize_bytes(picture.bytes.data(), job);
   }
+}
+
+void resize_plane(const std::vector<float>& values, const Fit& fit, float* out) {
+  Job job = resize_job(fit, 1, 1.0F, out);
+  resize_floats(values.data(), job);
 }
 
 }  // namespace dtrain

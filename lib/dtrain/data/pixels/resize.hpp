@@ -44,4 +44,7 @@ bool has_range(const ImageOptions& options, int bits);
 /// `fit` is of the picture's size.
 void resize_picture(const Image& picture, const Fit& fit, const ImageOptions& options, float* out);
 
+/// The same of one channel of floats, [rows.input × columns.input], whatever their range.
+void resize_plane(const std::vector<float>& values, const Fit& fit, float* out);
+
 }  // namespace dtrain

@@ -1,0 +1,104 @@
+#include "commands/predict_member.hpp"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+
+#include "dtrain/base/error.hpp"
+#include "dtrain/checkpoint/tensors.hpp"
+#include "dtrain/data/formats/formats.hpp"
+#include "dtrain/data/order/sampler.hpp"
+#include "dtrain/data/pixels/original_mask.hpp"
+#include "dtrain/model/network.hpp"
+
+namespace dtrain {
+
+PredictMember::PredictMember(const Experiment& experiment, const std::string& weights, PictureInput input, Job& job)
+    : experiment_(experiment), weights_(weights), input_(std::move(input)), job_(job) {
+  const SafetensorsFile file = SafetensorsFile::read(weights);
+  origin_ = weights_origin(file.metadata(), weights);
+  if (origin_.classes.empty())
+    throw DataError(weights +
+                    " does not name the classes of its network; take best.safetensors or a checkpoint of a run");
+  const ImageOptions& image = experiment.data.image;
+  const std::string size = std::to_string(image.seen_height()) + "," + std::to_string(image.seen_width());
+  if (const auto trained = file.metadata().find("image_size");
+      job.is_root() && trained != file.metadata().end() && trained->second != size)
+    job.log().warning(weights + " was trained on pictures of " + trained->second + " and predicts from pictures of " +
+                      size + "; see data.image.size and data.image.window");
+  const NetworkShape shape{.channels = image.channels,
+                           .height = image.seen_height(),
+                           .width = image.seen_width(),
+                           .outputs = static_cast<int64_t>(origin_.classes.size())};
+  replica_ = std::make_unique<Replica>(make_network(experiment.model, shape, experiment.seed),
+                                       memory_format_for(*experiment.model.kind, job.device().place.type()),
+                                       experiment.optimizer, job.device(), experiment.precision);
+  fill_tensors(file, weights, replica_->model_tensors(origin_.prefix));
+  replica_->network().eval();
+  LossOptions loss = experiment.loss;  // of which the way from logits to probabilities alone counts
+  loss.pos_weight_kind = LossOptions::PosWeight::none;
+  loss_ = std::make_unique<Loss>(loss, experiment.task, std::vector<double>{}, job.device().place);
+  DataOptions data = experiment.data;
+  data.augment = {};
+  data.loader.threads = loader_threads(experiment.data.loader, experiment.distributed.threads, job.cores());
+  Delivery delivery;
+  delivery.pinned = delivery.raw = !job.device().place.is_cpu();
+  loader_ =
+      std::make_unique<Loader>(input_.dataset, data, experiment.seed, replica_->memory_format(), untraced_, delivery);
+  batches_ = std::make_unique<DeviceBatches>(*loader_, job.device());
+}
+
+int64_t PredictMember::usual_batch() const {
+  const int64_t told = experiment_.distributed.logical_ranks;
+  return largest_batch(experiment_.batch, told > 0 ? told : std::max<int64_t>(1, origin_.logical_ranks));
+}
+
+// By the configuration where it names them, else by the file, else by the data that it was trained on.
+std::vector<int64_t> PredictMember::pixel_values() const {
+  const DataOptions& data = experiment_.data;
+  const auto count = static_cast<int64_t>(classes().size());
+  Dataset told;
+  if (!data.image_mask.mask_values.empty()) {
+    set_mask_values(data.image_mask.mask_values, told);
+  } else if (!origin_.mask_values.empty()) {
+    return pixel_values_of(origin_.mask_values, count);
+  } else {
+    try {
+      told = open_dataset(data, experiment_.task, experiment_.seed);
+    } catch (const Error& error) {
+      throw ConfigError(weights_ +
+                        " does not tell which pixel values masks have, and the data that it was trained on cannot be "
+                        "asked (" +
+                        error.what() + "); set data.image_mask.mask_values, as in \"{255: 1}\"");
+    }
+  }
+  std::map<int64_t, int64_t> values;  // by the file's classes, which may be some of those that were told
+  for (const auto& [value, number] : told.mask_values) {
+    const auto found =
+        number < 1 ? classes().end()
+                   : std::find(classes().begin(), classes().end(), told.classes.at(static_cast<size_t>(number - 1)));
+    if (found != classes().end()) values[value] = found - classes().begin() + 1;
+  }
+  return pixel_values_of(values, count);
+}
+
+std::optional<PredictMember::Said> PredictMember::next() {
+  const at::NoGradGuard no_grad;
+  const auto batch = batches_->next();
+  if (!batch) return std::nullopt;
+  Said said;
+  said.samples = batch->samples;
+  for (const int64_t index : batch->samples)
+    said.found.push_back(input_.pictures->take(input_.dataset.samples[static_cast<size_t>(index)]));
+  const at::Tensor logits = replica_->forward(batch->images.to(job_.device().place));
+  const bool masks = experiment_.task == Task::segmentation;
+  said.probabilities = loss_->probabilities(masks ? logits : logits.to(at::kDouble)).cpu().contiguous();
+  if (!said.probabilities.isfinite().all().item<bool>())
+    throw DivergedError(weights_ + " gives probabilities that are not finite, as for " +
+                        input_.dataset.samples[static_cast<size_t>(batch->samples.front())].path +
+                        " or the pictures after it; take other weights");
+  return said;
+}
+
+}  // namespace dtrain

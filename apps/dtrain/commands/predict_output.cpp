@@ -1,0 +1,154 @@
+#include "commands/predict_output.hpp"
+
+#include <fcntl.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "dtrain/base/error.hpp"
+#include "dtrain/base/text.hpp"
+#include "dtrain/data/store/paths.hpp"
+#include "dtrain/io/files/file.hpp"
+#include "dtrain/io/files/json.hpp"
+#include "dtrain/io/pictures/mask_png.hpp"
+
+namespace dtrain {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* kFormat = "dtrain-predict-1";
+constexpr int64_t kMostBytes = int64_t{1} << 40;
+
+bool is_there(const std::string& path) {
+  FileSystem::Status status;
+  const int failed = real_file_system().status(path, true, status);
+  if (failed < 0 && failed != -ENOENT && failed != -ENOTDIR) throw_errno("look at", path, -failed);
+  return failed >= 0;
+}
+
+// Empty but for what a start leaves that was killed at once.
+bool is_free(const std::string& folder) {
+  std::vector<std::string> names;
+  if (const int failed = real_file_system().list(folder, names); failed < 0) throw_errno("list", folder, -failed);
+  for (const std::string& name : names)
+    if (name != "predict.json.tmp" && name != "predictions.csv.part") return false;
+  return true;
+}
+
+// Appends, and has it on the disk when it returns.
+void append(const std::string& path, const std::string& text) {
+  FileSystem& files = real_file_system();
+  const int file = files.open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0640);
+  if (file < 0) throw_errno("open", path, -file);
+  int failed = 0;
+  for (std::span<const std::byte> left = std::as_bytes(std::span(text)); !left.empty() && failed == 0;) {
+    const ssize_t written = files.write(file, left);
+    if (written >= 0) left = left.subspan(static_cast<size_t>(written));
+    if (written < 0 && written != -EINTR) failed = static_cast<int>(-written);
+  }
+  if (failed == 0) failed = -files.sync(file);
+  files.close(file);
+  if (failed != 0) throw_errno("write", path, failed);
+}
+
+}  // namespace
+
+void PredictOutput::take() {
+  const std::string& folder = parts_.folder;
+  if (is_file(folder)) throw UsageError("--output '" + folder + "' is a file; name a folder that is new or empty");
+  make_folders(folder);
+  if (is_there(description())) {
+    if (resume()) return;
+  } else if (!is_free(folder)) {
+    throw UsageError("--output '" + folder +
+                     "' is not empty, and no prediction began it; name a folder that is new or empty");
+  }
+  begin();
+}
+
+void PredictOutput::begin() {
+  std::error_code ignored;
+  fs::remove(part(), ignored);
+  fs::remove(table(), ignored);
+  append(part(), parts_.head);
+  standing_ = {0, static_cast<int64_t>(parts_.head.size()), 0, false};
+  write_standing();
+}
+
+// False where there is nothing to go on from.
+bool PredictOutput::resume() {
+  const auto json = parse_json(read_text(description(), int64_t{16} << 20), description());
+  if (!json.is_object() || json.value("format", nlohmann::json()) != kFormat || !json.contains("made_of") ||
+      !json["made_of"].is_object())
+    throw DataError(description() + " was not written by dtrain predict; name another --output");
+  for (const auto& [name, value] : parts_.facts) {
+    const auto found = json["made_of"].find(name);
+    const std::string then =
+        found == json["made_of"].end() || !found->is_string() ? "unknown" : found->get<std::string>();
+    if (then != value)
+      throw ConfigError("--output '" + parts_.folder + "' holds a prediction of which " + name + " is " +
+                        then.substr(0, 40) + ", and now is " + value.substr(0, 40) + "; name another folder");
+  }
+  standing_.batches = whole_number(json, "batches", 0, parts_.batches, description());
+  standing_.rows_bytes = whole_number(json, "rows_bytes", 0, kMostBytes, description());
+  standing_.bad = whole_number(json, "unread", 0, kMostBytes, description());
+  const std::string& rows = is_there(part()) ? part() : table();
+  if (!is_there(rows) || file_bytes(rows) < standing_.rows_bytes) return false;
+  if (rows == table() && standing_.batches != parts_.batches) return false;
+  standing_.complete = json.value("complete", nlohmann::json()) == true && rows == table();
+  std::error_code failed;
+  if (!standing_.complete) fs::resize_file(rows, static_cast<uintmax_t>(standing_.rows_bytes), failed);
+  if (failed) throw_errno("shorten", rows, failed.value());
+  return true;
+}
+
+void PredictOutput::write_standing() const {
+  nlohmann::ordered_json made_of;
+  for (const auto& [name, value] : parts_.facts) made_of[name] = value;
+  const nlohmann::ordered_json json = {{"format", kFormat},
+                                       {"made_of", made_of},
+                                       {"batches", standing_.batches},
+                                       {"rows_bytes", standing_.rows_bytes},
+                                       {"unread", standing_.bad},
+                                       {"complete", standing_.complete}};
+  write_file_atomically(description(), json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+}
+
+void PredictOutput::add(const std::string& rows, int64_t batches, int64_t bad) {
+  append(part(), rows);
+  standing_.batches += batches;
+  standing_.rows_bytes += static_cast<int64_t>(rows.size());
+  standing_.bad += bad;
+  write_standing();
+}
+
+void PredictOutput::finish() {
+  check(standing_.batches == parts_.batches, "all batches are written when a prediction is finished");
+  if (is_there(part()))
+    if (const int failed = real_file_system().rename(part(), table()); failed < 0)
+      throw_errno("rename", part(), -failed);
+  standing_.complete = true;
+  write_standing();
+}
+
+void PredictOutput::write_mask(const std::string& stem, const Image& mask) const {
+  const std::string path = parts_.folder + "/masks/" + stem + ".png";
+  if (const std::string folder = fs::path(path).parent_path().string(); !is_folder(folder)) make_folders(folder);
+  AtomicFile file(path);
+  file.write(encode_mask_png(mask));
+  file.commit();
+}
+
+void require_apart(const std::string& input, const std::string& output) {
+  std::error_code failed;
+  const std::string in = fs::weakly_canonical(input, failed).string();
+  const std::string out = fs::weakly_canonical(output, failed).string();
+  if (lies_in(in, out))
+    throw UsageError("--output '" + output + (in == out ? "' is the input itself" : "' holds the input") +
+                     "; name a folder that is new or empty");
+}
+
+}  // namespace dtrain

@@ -1,0 +1,61 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dtrain/io/pictures/image.hpp"
+
+namespace dtrain {
+
+/// The folder that dtrain predict writes: predict.json says what it is made of and how far it is, so that a start that
+/// was killed goes on from there, by whole batches; predictions.csv is there once it is finished.
+class PredictOutput {
+ public:
+  /// All that the bytes of its files depend on, as name and value.
+  using Facts = std::vector<std::pair<std::string, std::string>>;
+  struct Parts {
+    std::string folder;
+    Facts facts;
+    std::string head;  ///< first line of the table
+    int64_t batches = 0;
+  };
+  explicit PredictOutput(Parts parts) : parts_(std::move(parts)) {}
+
+  /// How far it is: the first `batches` batches are written.
+  struct Standing {
+    int64_t batches = 0;
+    int64_t rows_bytes = 0;  ///< of the table
+    int64_t bad = 0;         ///< pictures among them that could not be read
+    bool complete = false;
+  };
+
+  /// On rank 0, before the others write: makes the folder, or finds out how far an earlier start came. Throws
+  /// UsageError for a file, and for a folder that is neither empty nor of predict; ConfigError naming what differs from
+  /// the start that it is of; like throw_errno.
+  void take();
+  /// On rank 0: adds the rows of the next batches, of which so many pictures could not be read.
+  void add(const std::string& rows, int64_t batches, int64_t bad);
+  /// On rank 0, when all batches are added.
+  void finish();
+  const Standing& standing() const { return standing_; }
+
+  std::string table() const { return parts_.folder + "/predictions.csv"; }
+  /// Writes a mask below masks/, whole or not at all. Several threads may call it, on any rank.
+  void write_mask(const std::string& stem, const Image& mask) const;
+
+ private:
+  bool resume();
+  void begin();
+  void write_standing() const;
+  std::string part() const { return table() + ".part"; }
+  std::string description() const { return parts_.folder + "/predict.json"; }
+
+  Parts parts_;
+  Standing standing_;
+};
+
+/// Throws UsageError where `output` is the folder `input`, or one that holds it.
+void require_apart(const std::string& input, const std::string& output);
+
+}  // namespace dtrain

@@ -1,0 +1,97 @@
+#include "dtrain/data/pixels/original_mask.hpp"
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "dtrain/base/error.hpp"
+#include "dtrain/data/pixels/augment.hpp"
+#include "dtrain/data/pixels/resize.hpp"
+#include "dtrain/data/pixels/transform.hpp"
+
+namespace dtrain {
+
+namespace {
+
+/// Along one axis: the pixels [begin, begin + back.input) of what the network saw show the picture, and `back` is their
+/// way to it.
+struct WayBack {
+  int64_t begin = 0;
+  AxisFit back;
+};
+
+// `fit` is of fit_picture(), so that its numbers are whole; the network saw `seen` pixels of the canvas from `first`
+// on.
+WayBack way_back(const AxisFit& fit, int64_t first, int64_t seen) {
+  const auto offset = static_cast<int64_t>(fit.offset);
+  const int64_t begin = std::max(fit.first(), first);
+  const int64_t end = std::min(fit.last(), first + seen);
+  const auto scaled = [&](int64_t pixels) {  // exact where nothing is scaled, or all of the picture is seen
+    return static_cast<double>(pixels * fit.input) / fit.resized;
+  };
+  return {begin - first, {end - begin, scaled(end - begin), scaled(begin - offset), fit.input}};
+}
+
+}  // namespace
+
+std::vector<float> at_picture_size(std::span<const float> seen, int64_t height, int64_t width,
+                                   const ImageOptions& options) {
+  check(static_cast<int64_t>(seen.size()) == options.seen_height() * options.seen_width(),
+        "all that was seen is there");
+  const Fit fit = fit_picture(height, width, options);
+  const int64_t start = walk_of({}, options).start;
+  const WayBack rows = way_back(fit.rows, start / options.width, options.seen_height());
+  const WayBack columns = way_back(fit.columns, start % options.width, options.seen_width());
+  std::vector<float> out(static_cast<size_t>(height * width), 0.0F);
+  if (rows.back.input <= 0 || columns.back.input <= 0) return out;
+  std::vector<float> shown(static_cast<size_t>(rows.back.input * columns.back.input));
+  for (int64_t y = 0; y < rows.back.input; ++y)
+    std::copy_n(seen.data() + (rows.begin + y) * options.seen_width() + columns.begin, columns.back.input,
+                shown.data() + y * columns.back.input);
+  resize_plane(shown, {rows.back, columns.back}, out.data());
+  return out;
+}
+
+std::vector<int64_t> pixel_values_of(const std::map<int64_t, int64_t>& mask_values, int64_t classes) {
+  std::vector<int64_t> values(static_cast<size_t>(classes) + 1, -1);
+  std::set<int64_t> taken;
+  for (const auto& [value, number] : mask_values) {
+    if (number < 1 || number > classes) continue;
+    taken.insert(value);
+    int64_t& of_class = values[static_cast<size_t>(number)];
+    if (of_class < 0) of_class = value;
+  }
+  for (size_t k = 1; k < values.size(); ++k)
+    if (values[k] < 0 || values[k] > 65535)
+      throw ConfigError("data.image_mask.mask_values gives no pixel value from 0 to 65535 to class " +
+                        std::to_string(k));
+  int64_t background = taken.contains(0) ? 255 : 0;
+  if (taken.contains(background)) background = 1;
+  while (taken.contains(background)) ++background;
+  values[0] = background;
+  return values;
+}
+
+Image called_mask(const std::vector<std::vector<float>>& probabilities, int64_t height, int64_t width, double threshold,
+                  const std::vector<int64_t>& values) {
+  check(values.size() == probabilities.size() + 1, "each class has a value, and so has the background");
+  const auto pixels = static_cast<size_t>(height * width);
+  const int bits = *std::max_element(values.begin(), values.end()) > 255 ? 16 : 8;
+  Image mask{height, width, 1, bits, {}, {}};
+  if (bits == 8) mask.bytes.resize(pixels);
+  if (bits == 16) mask.words.resize(pixels);
+  for (size_t i = 0; i < pixels; ++i) {
+    size_t called = 0;
+    double most = threshold;
+    for (size_t k = 0; k < probabilities.size(); ++k)
+      if (static_cast<double>(probabilities[k][i]) > most) {
+        most = static_cast<double>(probabilities[k][i]);
+        called = k + 1;
+      }
+    if (bits == 8) mask.bytes[i] = static_cast<uint8_t>(values[called]);
+    if (bits == 16) mask.words[i] = static_cast<uint16_t>(values[called]);
+  }
+  return mask;
+}
+
+}  // namespace dtrain

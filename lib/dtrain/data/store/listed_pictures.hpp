@@ -1,0 +1,48 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "dtrain/data/store/file_store.hpp"
+
+namespace dtrain {
+
+/// Picture files beneath a folder of which some may be missing or damaged: a black picture stands for one that cannot
+/// be read, so that the others of its batch are computed as if nothing were wrong, and what was wrong is kept to be
+/// asked for. There are no masks.
+class ListedPictures final : public SampleStore {
+ public:
+  /// `size`: of the black picture (options.height × options.width).
+  ListedPictures(const std::string& root, const ImageOptions& size);
+
+  /// What decoding a sample has found, kept until somebody takes it.
+  struct Found {
+    int64_t height = 0;  ///< of the file's picture; of the black one where it is bad
+    int64_t width = 0;
+    std::string bad;  ///< why it cannot be read, a sentence; "" = it was read
+  };
+  /// Of a sample whose batch is complete. Throws InternalError for one that was never decoded.
+  Found take(const Sample& sample) const;
+
+  SampleFiles read(const Sample& sample, Wanted wanted) const override;
+  Image decode_picture(const Sample& sample, const SampleFiles& files) const override;
+  Image decode_mask(const Dataset& dataset, const Sample& sample, const SampleFiles& files) const override;
+  std::vector<Image> raw_masks(const Sample&, const SampleFiles&) const override { return {}; }
+  ImageHeader header(const Sample& sample) const override { return files_.header(sample); }
+  std::string picture_name(const Sample& sample) const override { return files_.picture_name(sample); }
+  std::string manifest_text(const Sample& sample) const override;
+
+ private:
+  void note(const Sample& sample, Found found) const;
+  bool is_bad(const Sample& sample) const;
+
+  FileStore files_;
+  int64_t height_;
+  int64_t width_;
+  mutable std::mutex mutex_;
+  mutable std::map<std::string, Found> found_;  // by path
+};
+
+}  // namespace dtrain
