@@ -46,8 +46,8 @@ class CheckpointFolder {
   /// All checkpoint files in the folder, valid or not, newest first; none if there is no such folder.
   std::vector<std::string> paths() const;
 
-  /// Reads one file wherever it lies. Throws MissingError, DataError: damaged, no checkpoint, a state that no run
-  /// leaves, or another place than the file's name tells.
+  /// Reads one file wherever it is. Throws MissingError, DataError: damaged, not a checkpoint, an impossible state, or
+  /// another step than in the file's name.
   static Found read(const std::string& path, FileSystem& files = real_file_system());
 
  private:

@@ -25,8 +25,8 @@ class DeviceGraph {
   /// Whether another graph has run since this one did: its results are then gone.
   virtual bool overwritten() const = 0;
 
-  /// Frees the unused memory that is cached for work outside graphs. Waits for
-  /// the device; not while a graph is being recorded.
+  /// Frees the unused memory that is cached for work outside graphs. Waits for the device; not while a graph is
+  /// being recorded.
   virtual void give_back_memory() = 0;
 };
 

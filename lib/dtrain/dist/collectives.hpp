@@ -29,8 +29,8 @@ std::vector<std::string> all_gather_text(Communicator& comm, const std::string& 
 /// The same on the root only; nothing on the others.
 std::vector<std::string> gather_text(Communicator& comm, const std::string& mine, int root = 0);
 
-/// Rows of all logical ranks, [V, k], from the rows [own, k] of this rank's. No sizes are sent: each rank knows which
-/// rows the others have (part_of).
+/// Rows of all logical ranks, [V, k], from this rank's own rows [own, k]. No sizes are sent: each rank knows which rows
+/// the others have (part_of).
 at::Tensor gather_logical_rows(Communicator& comm, int64_t logical_ranks, const at::Tensor& own_rows);
 
 /// True on every rank if it is true on any.

@@ -28,8 +28,7 @@ struct MemoryPlan {
   double weights_mb = 0;  ///< parameters, gradients, state of the optimizer
   double pass_mb = 0;     ///< what batches and passes need beyond them
   double held_mb = 0;     ///< of both, the most that tensors hold at one time: the rest are gaps between them
-  double saving_mb =
-      0;  ///< what the saving process needs in addition while a checkpoint is copied, written and read back
+  double saving_mb = 0;   ///< what the process that saves needs in addition, until a checkpoint is read back
 };
 MemoryPlan plan_memory(const PassTape& tape, const MemoryNeeds& needs);
 

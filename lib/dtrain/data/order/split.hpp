@@ -13,10 +13,10 @@ struct Split {
   std::vector<int64_t> train;
   std::vector<int64_t> valid;
   std::vector<int64_t> test;
-  bool by_share = false;  ///< shares or folds of all samples make the parts, not lists, folders or the data ///<
-                          ///< themselves; for a share of what these leave, each patient is in one part anyway
-  std::string sha256;     ///< over part and path of every sample
-  std::vector<std::string> notes;     ///< one line each for the banner: what is split how
+  bool by_share = false;           ///< shares or folds of all samples make the parts, not lists, folders or the data
+                                   ///< themselves; for a share of what these leave, each patient is in one part anyway
+  std::string sha256;              ///< over part and path of every sample
+  std::vector<std::string> notes;  ///< one line each for the banner: what is split how
   std::vector<std::string> warnings;  ///< groups that are in two parts ("split leak: …": counts and file names, never
                                       ///< the groups); samples in no part
 };

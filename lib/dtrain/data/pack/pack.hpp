@@ -73,7 +73,7 @@ class PackJob {
   /// of the data set. Each has samples_per_shard records except the last of a part.
   const std::vector<PackShard>& shards() const { return shards_; }
   int64_t records() const { return records_; }
-  /// Every sample tells its patient or group.
+  /// Every sample has a known patient or group.
   bool has_groups() const;
   /// Without shards, not complete; what is not known here is left empty (source_format, config_sha256).
   const PackedManifest& manifest() const { return manifest_; }

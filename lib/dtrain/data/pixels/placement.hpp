@@ -11,7 +11,7 @@
 namespace dtrain {
 
 // Where the pixels of the canvas (data.image.size) come from: resizing, random crop, scale, translation, rotation and
-// elastic bending are one map from the canvas to the picture, and pixels are sampled once. What lies outside the
+// elastic bending are one map from the canvas to the picture, and pixels are sampled once. What is outside the
 // picture is black, for a mask background.
 // Crop, scale and translation are the resize itself, to another position and size, antialiased and with the file's full
 // resolution. Rotation and bending follow as bilinear sampling of a picture that was resized to the scale at which it

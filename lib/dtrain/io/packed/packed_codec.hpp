@@ -15,7 +15,7 @@ namespace dtrain {
 std::vector<std::byte> encode_packed(const Image& picture, PackedCodec codec, int quality);
 
 /// The picture that `header` promises, whose samples the `stored` bytes of a raw shard are, still without them. Throws
-/// DataError for another number of bytes; `name` stands before messages.
+/// DataError for another number of bytes; `name` begins messages.
 Image raw_packed(size_t stored, const ImageHeader& header, const std::string& name);
 
 /// Back to the picture that `header` promises, of a codec that is not raw. Throws DataError for bytes that are

@@ -8,7 +8,7 @@
 
 namespace dtrain {
 
-/// One record to be: what stands in its row, its labels, and its pixels as they will lie in the file.
+/// One record to be written: its row, its labels, and its pixels as they will be in the file.
 struct PackedRecord {
   PackedEntry entry;  ///< without path, group and offset; write_packed_shard() gives the offset
   std::string path;   ///< 1 … 65,535 bytes

@@ -18,7 +18,7 @@ inline constexpr int64_t kLineHeight = 11;
 std::string plain_text(const std::string& text);
 
 /// Writes plain_text() into an 8-bit picture, from (y, x), the upper left corner of the first letter; a pixel of a
-/// letter is scale × scale. What lies outside of the picture is left out.
+/// letter is scale × scale. What is outside the picture is left out.
 void draw_text(Image& image, int64_t y, int64_t x, const std::string& text, const Colour& colour, int64_t scale = 1);
 
 }  // namespace dtrain

@@ -12,8 +12,8 @@ namespace dtrain {
 /// A picture format as the rest of the program knows it. Its file defines one at its end, image.cpp lists them, and
 /// folder scans and error texts follow; no other code may know its endings (repo.picture_formats).
 struct PictureFormat {
-  /// Gets a whole file that begins() holds for, or the name tells. Throws DataError naming `name` for whatever is wrong
-  /// with it; checks every length before it takes memory (check_pixels(), allocate_image()). Thread-safe.
+  /// Gets a whole file that begins() recognises, or whose name decides. Throws DataError naming `name` for whatever is
+  /// wrong with it; checks every length before it allocates memory (check_pixels(), allocate_image()). Thread-safe.
   using Decode = Image (*)(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits);
 
   std::string name;                  ///< as sentences have it: "PNG"

@@ -31,8 +31,9 @@ struct ImageLimits {
   int64_t max_pixels = int64_t{1} << 28;  ///< height × width, 268 million
 };
 
-/// Decodes a picture. The format is recognised by the file's first bytes, not by its name; where a format's decoder ends, a
-/// comment says what it reads (`extern const PictureFormat` in png.cpp, jpeg.cpp …), docs/data.md says it to users.
+/// Decodes a picture. The format is recognised by the file's first bytes, not by its name; where a format's decoder
+/// ends, a comment says what it reads (`extern const PictureFormat` in png.cpp, jpeg.cpp …), docs/data.md says it to
+/// users.
 ///
 /// Gamma chunks and embedded profiles are ignored, alpha is dropped. 1-, 2- and 4-bit grey is spread to 0…255.
 /// `name` is the file's name for messages. Thread-safe.

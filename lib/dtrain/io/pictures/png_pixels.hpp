@@ -22,7 +22,7 @@ struct PngLayout {
   int64_t pixel_bytes() const { return samples * depth < 8 ? 1 : samples * depth / 8; }
 };
 
-/// Decodes what lies between the first IDAT chunk, with which `chunks` begins, and IEND into `image`, which has its
+/// Decodes what is between the first IDAT chunk, with which `chunks` begins, and IEND into `image`, which has its
 /// size and channels (of a palette, 3 for its colours or 1 for the indices): in a quarter of libpng's time on grey
 /// pictures, and to its samples. False if anything is out of the ordinary (damage, more or fewer bytes than pixels,
 /// other chunks between the IDATs, an index beyond the palette, more than 64 MiB of pixels, of which this would hold a

@@ -32,7 +32,7 @@ struct TiffForm {
   ImageHeader header() const;
 };
 
-/// Of the page that `tiff` stands at. Throws DataError, naming `name`, for a damaged directory, more pixels than
+/// Of the current page of `tiff`. Throws DataError, naming `name`, for a damaged directory, more pixels than
 /// `limits` allow, and kinds of pictures that are not read. Sets libtiff to give JPEG's YCbCr as RGB.
 TiffForm read_tiff_form(TIFF* tiff, const std::string& name, const ImageLimits& limits);
 

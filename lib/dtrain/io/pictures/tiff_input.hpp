@@ -22,7 +22,7 @@ struct TiffInput {
   TiffInput(const TiffInput&) = delete;
   TiffInput& operator=(const TiffInput&) = delete;
 
-  /// Sets `tiff` to the page whose directory lies at `directory`; false where it cannot be read.
+  /// Sets `tiff` to the page whose directory is at `directory`; false if it cannot be read.
   bool open(const std::string& name, uint64_t directory);
 };
 

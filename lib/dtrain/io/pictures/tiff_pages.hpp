@@ -24,7 +24,7 @@ PicturePath picture_path(const std::string& path);
 bool may_have_pages(const std::string& file);
 
 /// Pages of the TIFF file at `path`, from its directories alone: a few small reads a page. 1 for a file that is not a
-/// TIFF or whose directories are damaged: decoding it tells. Throws like throw_errno.
+/// TIFF or whose directories are damaged: decoding it reports that. Throws like throw_errno.
 int64_t count_tiff_pages(const std::string& path);
 
 /// The bytes of the picture of that name: the whole file, or for FILE#PAGE a TIFF file of that page alone (what its
@@ -32,7 +32,7 @@ int64_t count_tiff_pages(const std::string& path);
 /// the directories are damaged.
 std::vector<std::byte> read_picture_file(const std::string& path);
 
-/// Where the directories of the pages of a TIFF file in memory lie. Throws DataError naming `name` if their chain is
+/// Where the directories of the pages of a TIFF file in memory are. Throws DataError naming `name` if their chain is
 /// damaged: it leads out of the file, back to itself, or over more than 65,535.
 std::vector<uint64_t> tiff_pages(std::span<const std::byte> file, const std::string& name);
 

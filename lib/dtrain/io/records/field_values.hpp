@@ -6,7 +6,7 @@
 
 namespace dtrain {
 
-/// What stands in one field of a record: texts, or numbers.
+/// The contents of one field of a record: texts, or numbers.
 struct FieldValues {
   bool numeric = false;
   std::vector<std::string> texts;  ///< numbers as text too: integers in decimal, others in their shortest form

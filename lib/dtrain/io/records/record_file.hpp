@@ -45,7 +45,7 @@ class RecordFile {
   std::span<const std::byte> bytes_;  // of either
 };
 
-/// Looks at the bytes of a RecordFile a few kilobytes at a time, so that walking over headers leaves alone what lies
+/// Looks at the bytes of a RecordFile a few kilobytes at a time, so that walking over headers does not read what is
 /// between them. One thread uses it; the file must outlive it.
 class ByteWindow {
  public:

@@ -8,12 +8,12 @@
 namespace dtrain {
 
 // Record files for other programs: what tfrecord.hpp, tf_example.hpp and tar.hpp read, written. Equal input gives equal
-// bytes: no time, no user stands in them.
+// bytes: they contain no time and no user.
 
 /// Frames `data` as the next record of a TFRecord file.
 void append_tfrecord(std::span<const std::byte> data, std::vector<std::byte>& file);
 
-/// A tf.train.Example in the making. A name that is added twice stands there twice.
+/// A tf.train.Example in the making. A name that is added twice is in it twice.
 class ExampleWriter {
  public:
   void add_bytes(const std::string& name, std::span<const std::byte> value);
@@ -30,7 +30,7 @@ class ExampleWriter {
 
 /// A regular file of a tar archive (POSIX ustar), mode 0644, of 1970, owned by nobody. `name`: 1 … 100 bytes.
 void append_tar_member(const std::string& name, std::span<const std::byte> content, std::vector<std::byte>& archive);
-/// What stands behind the last member.
+/// What follows the last member.
 void append_tar_end(std::vector<std::byte>& archive);
 
 }  // namespace dtrain

@@ -24,7 +24,7 @@ class TarWalk {
   explicit TarWalk(ByteWindow& bytes) : bytes_(bytes) {}
   /// The next regular file, nothing after the end mark. Throws DataError naming file and offset for a header with a
   /// wrong checksum, a size that reaches beyond the file, a name with a NUL or over 64 KiB, sparse files, volumes of
-  /// several tapes, an archive without its end mark (it was cut) or that goes on after it (several were joined).
+  /// several tapes, an archive without its end mark (it was cut) or that continues after it (several were joined).
   std::optional<TarMember> next();
 
  private:
@@ -43,7 +43,7 @@ class TarWalk {
 /// DataError too for archives packed by other programs (bzip2, xz, zstd), which are named.
 RecordFile open_tar_file(const std::string& path, int64_t max_decompressed);
 
-/// A member's name cut as WebDataset does it: up to the first dot of its last part stands the key, behind it the
+/// A member's name cut as WebDataset does it: up to the first dot of its last part is the key, after it the
 /// extension, in lower case: "a/b.seg.PNG" gives "a/b" and "seg.png". Nothing for names without a key or without a
 /// dot, and for WebDataset's own notes ("__…__").
 struct WebDatasetName {

@@ -12,7 +12,7 @@ namespace dtrain {
 // strings, floats or int64s. It is read in place, so that finding a label does not read the picture beside it: hence no
 // protobuf library, which wants all bytes of a message in memory.
 
-/// Where a feature's value lies.
+/// Where a feature's value is.
 struct FeaturePlace {
   std::string name;
   int64_t offset = 0;  ///< of the Feature message
@@ -20,7 +20,7 @@ struct FeaturePlace {
 };
 
 /// The features of the Example of `size` bytes at `offset`, in the order of their names. Of several of one name the
-/// last counts, as protobuf has it. `name` stands before messages. Throws DataError for what is no Example (a
+/// last counts, as protobuf has it. `name` begins messages. Throws DataError for what is no Example (a
 /// SequenceExample is named), for lengths that reach beyond it, more than 10,000 features and names over 1 KiB.
 std::vector<FeaturePlace> find_features(ByteWindow& bytes, int64_t offset, int64_t size, const std::string& name);
 
@@ -28,7 +28,7 @@ std::vector<FeaturePlace> find_features(ByteWindow& bytes, int64_t offset, int64
 /// Throws DataError as find_features().
 FieldValues read_feature(ByteWindow& bytes, const FeaturePlace& feature, const std::string& name);
 
-/// Where the one byte string of a feature lies: offset and size. Throws DataError if it holds none, several, or
+/// Where the one byte string of a feature is: offset and size. Throws DataError if it holds none, several, or
 /// numbers.
 struct ByteRange {
   int64_t offset = 0;

@@ -17,7 +17,7 @@ namespace dtrain {
 /// How TFRecord stores CRC32C `crc`, so that the checksum of data that hold checksums is no special case.
 uint32_t masked_crc(uint32_t crc);
 
-/// Where one record lies in its (decompressed) file.
+/// Where one record is in its (decompressed) file.
 struct TfRecordPlace {
   int64_t number = 0;  ///< from 0
   int64_t offset = 0;  ///< of the frame; the data begin 12 bytes later
