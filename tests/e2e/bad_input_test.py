@@ -78,7 +78,7 @@ class BadInput(program.ProgramTest):
             (("sample", "--kind", "cats", "--output", "x"), ("cats",)),
             (("sample", "--kind", "chips"), ("--output",)),
             (("eval", "--config", "small.yaml"), ("--checkpoint",)),
-            (("--config", "small.yaml", "eval"), ("after the command", "dtrain eval --config")),
+            (("--config", "small.yaml", "eval"), ("comes before the command", "dtrain eval --config")),
             (("--config", "small.yaml", "--print-config=tiny"), ("--print-config", "tiny")),
             (("check", "--config", "small.yaml", "--world-size", "0"), ("--world-size",)),
             # What hands that know other programs type.
@@ -96,8 +96,8 @@ class BadInput(program.ProgramTest):
             (("check", "small.yaml", "epochs", "5"), ("'epochs'", "'epochs=VALUE'")),
             (("check", "small.yaml", "--output", "--quick"), ("--output", "lacks its value", "--quick")),
             (("small.yaml", "--run-dir="), ("--run-dir", "lacks its value")),
-            (("--run-dir", "x", "check", "small.yaml"), ("--run-dir", "after the command")),
-            (("epochs=3", "check", "small.yaml"), ("epochs=3", "after the command")),
+            (("--run-dir", "x", "check", "small.yaml"), ("--run-dir", "comes before the command")),
+            (("epochs=3", "check", "small.yaml"), ("epochs=3", "comes before the command")),
             (("bench", "stpe"), ("'stpe'", "'step'")),
             (("help", "chekc"), ("'chekc'", "'check'")),
             (("completion",), ("bash, zsh or fish",)),
@@ -232,7 +232,7 @@ class BadInput(program.ProgramTest):
     def test_a_label_table_that_is_wrong(self):
         table = self.copy("xray", "wrong_table") / "Data_Entry_2017_v2020.csv"
         table.write_text(table.read_text().replace("No Finding", "Flu", 1))
-        for ended in self.check_cases(("xray", 65, "wrong_table", "neither of the 14 findings", ("data.root=wrong_table",))):
+        for ended in self.check_cases(("xray", 65, "wrong_table", "neither among the 14 findings", ("data.root=wrong_table",))):
             self.assertIn("line 2: 'Flu'", ended.err)
 
     def test_pictures_that_are_damaged(self):
@@ -399,7 +399,7 @@ class BadInput(program.ProgramTest):
         self.fails(self.call("eval", "--config", "cells.yaml", "model.base_width=4", "--checkpoint", weights), 65, "best.safetensors")
         self.fails(self.call("eval", "--config", "small.yaml", "--checkpoint", weights), 78, "best.safetensors", "foreground", "defect, good")
         self.fails(self.call("eval", "--config", "small.yaml", "--checkpoint", "none.safetensors"), 66, "none.safetensors")
-        self.check_cases(("cells", 65, "no checkpoint", ("--resume", str(weights))))
+        self.check_cases(("cells", 65, "is not a checkpoint", ("--resume", str(weights))))
 
     def test_a_run_folder_that_cannot_be_written(self):
         locked = self.folder / "locked"

@@ -162,7 +162,7 @@ class Check(program.ProgramTest):
                                                                            "synthetic": {"samples": 400, "classes": 2}}})
         names, _, out = self.looked_at("plain", "--config", "plain.yaml")
         self.assertEqual(names, [])
-        self.assertIn("all 400 pictures can be read; nothing stands against: mpirun -np 1 ", out)
+        self.assertIn("all 400 pictures can be read; nothing speaks against: mpirun -np 1 ", out)
         limit = 1_500_000_000
         names, text, out = self.looked_at("large", "--config", "plain.yaml", "model={name: densenet121}", "data.image.size=[224, 224]",
                                           "data.synthetic.samples=60", "batch.per_rank=16", through=program.limited("data", limit))

@@ -42,7 +42,7 @@ class Launch(program.ProgramTest):
         one_core = ["taskset", "--cpu-list", str(min(os.sched_getaffinity(0)))]
         ended = self.good("--config", "small.yaml", "--dry-run", ranks=2, through=one_core, env={"SLURM_CPUS_PER_TASK": "8"})
         self.assertEqual(ended.err.count("is bound to"), 1, ended)
-        self.assertRegex(ended.err, r"rank 0 on \S+ is bound to 1 core, although Slurm was asked for 8 a task: .*mpirun --bind-to none")
+        self.assertRegex(ended.err, r"rank 0 on \S+ is bound to 1 core, although Slurm was asked for 8 per task: .*mpirun --bind-to none")
         if len(os.sched_getaffinity(0)) > 1:
             self.assertNotIn("is bound to", self.good("--config", "small.yaml", "--dry-run", ranks=2).err)
 

@@ -109,7 +109,7 @@ class Loader(program.ProgramTest):
             self.assertEqual([row["replaced_samples"] for row in self.run_at(f"halves-{steps}").rows()], ["4"] * EPOCHS)
             at = next(i for i, line in enumerate(lines) if "4 samples could not be decoded" in line)
             named = 0
-            if lines[at].endswith("took their places:"):
+            if lines[at].endswith("were replaced by others of the training part:"):
                 named = sum("damaged/train/" in line for line in lines[at + 1:at + 4])
                 named += sum(int(n) for n in re.findall(r"… and (\d+) more", lines[at + 4]))
                 before = re.findall(r"and (\d+) before this start", "\n".join(lines[at + 1:at + 6]))

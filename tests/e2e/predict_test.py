@@ -178,7 +178,7 @@ class Predict(program.ProgramTest):
         self.good(*words, "killed", ranks=2)
         self.assertEqual(files_in(self.folder / "killed"), whole)
         self.assertIn("nothing was left to do", self.good(*words, "killed").err)
-        for changed, difference in (("--threshold=0.6", "--threshold is 0.5, and now is 0.6"), ("data.image.size=[128,96]", "data.image.size is")):
+        for changed, difference in (("--threshold=0.6", "--threshold is 0.5, but now it is 0.6"), ("data.image.size=[128,96]", "data.image.size is")):
             self.fails(self.call(*words, "killed", changed), 78, difference)
         self.assertEqual(files_in(self.folder / "killed"), whole)
 
@@ -196,7 +196,7 @@ class Predict(program.ProgramTest):
         for mask in sorted((folder / "masks").iterdir())[6:]:
             mask.rename(mask.with_name(mask.name + ".tmp"))
         ended = self.good(*words, "begun", "--json", ranks=2)
-        self.assertIn("going on with 3 batches of 5", ended.err)
+        self.assertIn("continuing after 3 batches of 5", ended.err)
         self.assertEqual(ended.json()["computed"], 4)
         self.assertEqual(files_in(folder), whole)
         (folder / "predict.json").write_text("[]")

@@ -34,6 +34,7 @@ def commands(root, build):
         file = pathlib.Path(entry["file"])
         unity = file.parent.name == "Unity"
         for source in map(pathlib.Path, INCLUDE.findall(file.read_text(encoding="utf-8"))) if unity else [file]:
+            source = source.resolve()
             if source.suffix == ".cpp" and source.is_relative_to(root) and source.relative_to(root).parts[0] in FOLDERS:
                 found[source] = words_of(entry["command"])
     return found
@@ -65,5 +66,5 @@ def include_folders(root):
 
 def side_by_side(work, items):
     """Results of work(item), as many at a time as there are cores."""
-    with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+    with concurrent.futures.ThreadPoolExecutor(max_workers=len(os.sched_getaffinity(0))) as pool:
         return [line for lines in pool.map(work, items) for line in lines]

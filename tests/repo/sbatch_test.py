@@ -19,6 +19,7 @@ FOLDER = tree.ROOT / "scripts/slurm"
 LAUNCHER = r"""exec python3 - "${0##*/}" "$@" 3<&0 <<'PY'
 import os, signal, subprocess, sys, time
 print(*sys.argv[1:], flush=True)
+print("fence", os.environ.get("SLURM_PMIX_FENCE"), flush=True)
 time.sleep(float(os.environ.get("STUB_SLOW", "0")))
 rank = subprocess.Popen(sys.argv[sys.argv.index("sh"):])
 signal.signal(signal.SIGUSR1, lambda *_: rank.send_signal(signal.SIGUSR1))
@@ -103,6 +104,9 @@ class Sbatch(tree.RuleTest):
                 self.assertIn(f"mpirun {by_mpirun}", self.run_job(start, **variables))
                 told = self.run_job(start, DTRAIN_LAUNCHER="srun", **variables)
                 self.assertIn("srun --mpi=pmix --kill-on-bad-exit=0 --wait=5 " + by_srun, told)
+            self.assertIn("fence tree\n", told)
+            self.assertIn("fence ring\n", self.run_job(start, DTRAIN_LAUNCHER="srun", SLURM_PMIX_FENCE="ring"))
+            self.assertIn("fence None\n", self.run_job(start))
             told = self.run_job(start, DTRAIN_LAUNCHER="ibrun", code=64)
             self.assertIn("DTRAIN_LAUNCHER=ibrun is neither mpirun nor srun", told)
 

@@ -200,7 +200,7 @@ bool predict_batches(const PredictCommand& command, const Predicted& predicted, 
       const Told told = writer.write(*said);
       if (command.on_bad == BadPicture::fail && !told.unread.empty())
         throw DataError(told.unread.substr(0, told.unread.find('\n')) +
-                        "; mend it or take it out, or let --on-bad skip leave it out");
+                        "; repair or remove it, or leave it out with --on-bad skip");
       texts += told.rows + '\0' + told.unread + '\0';
       telling.show(std::min(all, (begin + j + job.size()) * predicted.batch));
     }
@@ -219,7 +219,7 @@ std::string what_was_written(const Predicted& predicted, const std::string& fold
   const std::string table = printable(folder) + "/predictions.csv";
   if (predicted.values.empty())
     return table + " has a row for each, with " +
-           (predicted.task == Task::multiclass ? "the probability of each class and the likeliest class"
+           (predicted.task == Task::multiclass ? "the probability of each class and the most probable class"
                                                : "the probability of each label");
   std::vector<std::string> values;
   for (size_t k = 1; k < predicted.values.size(); ++k)
@@ -238,8 +238,8 @@ void tell_end(const PredictCommand& command, const Predicted& predicted, int64_t
                     : with_commas(computed) + " in " + fixed(seconds, 1) + " s, " + fixed(rate, 1) + " pictures/s";
   job.log().info(
       "done: " + count_of(pictures, "picture") + " (" + how + "); " + what_was_written(predicted, command.output) +
-      (predicted.values.empty() ? "; next: open the table in a spreadsheet, or where labels are known judge: "
-                                : "; next: look at the masks beside the pictures, or where masks are known judge: ") +
+      (predicted.values.empty() ? "; next: open the table in a spreadsheet, or, if labels are known, evaluate: "
+                                : "; next: look at the masks beside the pictures, or, if masks are known, evaluate: ") +
       "dtrain eval --checkpoint " + shell_word(command.checkpoint));
   if (!command.json) return;
   const nlohmann::ordered_json json = {{"output", command.output}, {"pictures", pictures}, {"unread", bad},
@@ -265,7 +265,7 @@ Predicted predicted_by(const PredictCommand& command, const PredictMember& membe
     require_own_stems(member.dataset());
   } else if (command.threshold) {
     throw UsageError("--threshold is for masks, and " + command.checkpoint +
-                     " gives no masks; the table has the probabilities themselves");
+                     " predicts none; the table has the probabilities themselves");
   }
   predicted.threshold = command.threshold.value_or(kUsualThreshold);
   predicted.batch = command.batch > 0 ? command.batch : member.usual_batch();
@@ -297,11 +297,11 @@ int run_predict(const PredictCommand& command, const Config& config, Job& job) {
   if (job.is_root()) output.take();
   const PredictOutput::Standing before = shared(output.standing(), job);
   if (job.is_root() && before.batches > 0 && !before.complete)
-    job.log().info("going on with " + count_of(before.batches, "batch", "batches") + " of " +
+    job.log().info("continuing after " + count_of(before.batches, "batch", "batches") + " of " +
                    with_commas(predicted.batches) + " that an earlier start has written");
   const Stopwatch watch;
   if (!predict_batches(command, predicted, member, output, before.batches, job)) {
-    if (job.is_root()) job.log().info("stopped; whole batches are kept, and the same line goes on from there");
+    if (job.is_root()) job.log().info("stopped; finished batches are kept, and the same command continues from there");
     return exit_code::kStopped;
   }
   const double seconds = watch.seconds();

@@ -20,7 +20,7 @@ PredictMember::PredictMember(const Experiment& experiment, const std::string& we
   origin_ = weights_origin(file.metadata(), weights);
   if (origin_.classes.empty())
     throw DataError(weights +
-                    " does not name the classes of its network; take best.safetensors or a checkpoint of a run");
+                    " does not name the classes of its network; use best.safetensors or a checkpoint of a run");
   const ImageOptions& image = experiment.data.image;
   const std::string size = std::to_string(image.seen_height()) + "," + std::to_string(image.seen_width());
   if (const auto trained = file.metadata().find("image_size");
@@ -68,8 +68,8 @@ std::vector<int64_t> PredictMember::pixel_values() const {
       told = open_dataset(data, experiment_.task, experiment_.seed);
     } catch (const Error& error) {
       throw ConfigError(weights_ +
-                        " does not tell which pixel values masks have, and the data that it was trained on cannot be "
-                        "asked (" +
+                        " does not say which pixel values masks have, and the data that it was trained on cannot be "
+                        "read (" +
                         error.what() + "); set data.image_mask.mask_values, as in \"{255: 1}\"");
     }
   }
@@ -97,7 +97,7 @@ std::optional<PredictMember::Said> PredictMember::next() {
   if (!said.probabilities.isfinite().all().item<bool>())
     throw DivergedError(weights_ + " gives probabilities that are not finite, as for " +
                         input_.dataset.samples[static_cast<size_t>(batch->samples.front())].path +
-                        " or the pictures after it; take other weights");
+                        " or the pictures after it; use other weights");
   return said;
 }
 

@@ -64,7 +64,7 @@ void PredictOutput::take() {
     if (resume()) return;
   } else if (!is_free(folder)) {
     throw UsageError("--output '" + folder +
-                     "' is not empty, and no prediction began it; name a folder that is new or empty");
+                     "' is not empty and was not begun by dtrain predict; name a folder that is new or empty");
   }
   begin();
 }
@@ -89,8 +89,8 @@ bool PredictOutput::resume() {
     const std::string then =
         found == json["made_of"].end() || !found->is_string() ? "unknown" : found->get<std::string>();
     if (then != value)
-      throw ConfigError("--output '" + parts_.folder + "' holds a prediction of which " + name + " is " +
-                        then.substr(0, 40) + ", and now is " + value.substr(0, 40) + "; name another folder");
+      throw ConfigError("--output '" + parts_.folder + "' holds a prediction whose " + name + " is " +
+                        then.substr(0, 40) + ", but now it is " + value.substr(0, 40) + "; name another folder");
   }
   standing_.batches = whole_number(json, "batches", 0, parts_.batches, description());
   standing_.rows_bytes = whole_number(json, "rows_bytes", 0, kMostBytes, description());
@@ -135,7 +135,7 @@ void PredictOutput::finish() {
 }
 
 void PredictOutput::write_mask(const std::string& stem, const Image& mask) const {
-  const std::string path = parts_.folder + "/masks/" + stem + ".png";
+  const std::string path = parts_.folder + "/masks/" + stem + std::string(kMaskEnding);
   if (const std::string folder = fs::path(path).parent_path().string(); !is_folder(folder)) make_folders(folder);
   AtomicFile file(path);
   file.write(encode_mask_png(mask));

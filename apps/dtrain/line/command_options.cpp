@@ -33,7 +33,7 @@ void CommandTable::add_train() {
           {"mpirun -np 8 --bind-to none dtrain --config configs/chexnet.yaml", "train on 8 processes"},
           {"dtrain -c a.yaml -c site.yaml epochs=3", "later files and key=value win"},
           {"dtrain eval --checkpoint runs/chexnet", "evaluate the best weights of a run"},
-          {"dtrain predict --checkpoint runs/chexnet --input new --output scores", "what they say of new pictures"},
+          {"dtrain predict --checkpoint runs/chexnet --input new --output scores", "scores of new pictures"},
           {"dtrain pack -c configs/chexnet.yaml --output packed", "decode and resize once, then train from there"},
           {"dtrain verify runs/chexnet", "is everything that a run wrote intact?"}},
       true));
@@ -142,22 +142,21 @@ void CommandTable::add_eval() {
 void CommandTable::add_predict() {
   CLI::App& app = command(
       app_, "predict",
-      "what a trained network says of pictures without labels: a table of probabilities, for segmentation masks as PNG "
-      "of "
-      "each picture's own size",
+      "predictions of a trained network for pictures without labels: a table of probabilities, and for segmentation "
+      "masks as PNG of each picture's own size",
       "--checkpoint PATH --input PATH --output DIR [KEY=VALUE …] [options]",
-      {{"dtrain predict --checkpoint runs/chexnet --input new --output new_scores", "every picture beneath new/"},
+      {{"dtrain predict --checkpoint runs/chexnet --input new --output new_scores", "every picture under new/"},
        {"dtrain predict --checkpoint runs/cells/best.safetensors --input cell.tif --output cell",
-        "one picture; the file of weights alone suffices"},
+        "one picture; the weights file alone is enough"},
        {"mpirun -np 8 --bind-to none dtrain predict --checkpoint runs/cells --input list.txt --output masks",
-        "the pictures of a list, by 8 processes, to the same bytes"}},
+        "the pictures of a list, by 8 processes, with the same bytes"}},
       [this] {
         predict_.config = with_words(predict_.config, false);
         predict_.progress = progress();
         const bool prints = predict_.config.print_config && !predict_.checkpoint.empty();
         if (predict_.config.print_schema || prints) return predict_;
         if (predict_.checkpoint.empty())
-          throw UsageError("dtrain predict needs --checkpoint PATH, as in runs/NAME or runs/NAME/best.safetensors");
+          throw UsageError("dtrain predict needs --checkpoint PATH, such as runs/NAME or runs/NAME/best.safetensors");
         if (predict_.input.empty())
           throw UsageError("dtrain predict needs --input PATH: a folder of pictures, a picture, or a .txt list");
         if (predict_.output.empty())
@@ -170,16 +169,17 @@ void CommandTable::add_predict() {
          "a run's folder for its best.safetensors, that file itself, or a checkpoint; picture size, classes and "
          "all else come from there")
       ->type_name("PATH");
-  app.add_option("--input", predict_.input,
-                 "folder (all pictures beneath it), a picture, or a .txt list with a path a line, relative to itself")
+  app.add_option(
+         "--input", predict_.input,
+         "folder (all pictures under it), a picture, or a .txt list with one path per line, relative to the list")
       ->type_name("PATH");
   app.add_option("--output", predict_.output,
-                 "folder of predictions.csv and masks/: new, empty, or begun by the same command, which goes on then")
+                 "folder of predictions.csv and masks/: new, empty, or begun by the same command, which then continues")
       ->type_name("DIR");
   add_count(app, "--batch", predict_.batch,
             "pictures at a time (default: as in evaluation); the last bits depend on it");
   app.add_option("--threshold", predict_.threshold,
-                 "masks: a pixel is of the likeliest class whose probability is above T (default: 0.5)")
+                 "masks: a pixel is of the most probable class whose probability is above T (default: 0.5)")
       ->check(unnamed(CLI::Range(0.0, 1.0)))
       ->type_name("T");
   add_choice(

@@ -71,7 +71,7 @@ void not_judged(const ClassFacts& facts, const Part& train, const Part& part, st
   if (!few.empty())
     found.push_back(
         {weight::kPoor - 10, "class_with_few",
-         fmt::format("the {} part has fewer than {} {}s of {}, so a single one can decide the figure:  {}", part.name,
+         fmt::format("the {} part has fewer than {} {}s of {}, so a single one can decide the figure: {}", part.name,
                      kFewPositives, thing(facts), first_names(few), larger_part(facts, part.name))});
 }
 
@@ -109,7 +109,7 @@ std::vector<Finding> class_advice(const ClassFacts& facts) {
   }
   if (!validated)
     found.push_back({weight::kPoor + 8, "no_validation",
-                     "there is no validation part: no figure tells when to stop, and no best.safetensors is kept; " +
+                     "there is no validation part: no figure shows when to stop, and no best.safetensors is kept; " +
                          std::string(facts.by_share ? "set data.split.valid=0.1" : "name one beside the others")});
   return found;
 }

@@ -32,7 +32,7 @@ void require_training_digits(const std::string& digits, const std::string& file)
 }
 
 [[noreturn]] static void refuse(const std::string& file, const std::string& key, const std::string& wanted) {
-  throw DataError(file + ": '" + key + "' in its metadata is no " + wanted +
+  throw DataError(file + ": '" + key + "' in its metadata is not a valid " + wanted +
                   "; the file was changed, use another copy");
 }
 

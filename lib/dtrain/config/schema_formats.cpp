@@ -58,7 +58,7 @@ void describe_csv(DataOptions& data, FormatKeys keys) {
   keys.add("label", text_codec(o.label), "One column with the class, or with several joined by `data.csv.separator`.")
       .default_is("none");
   keys.add("separator", text_codec(o.separator),
-           "What separates several labels in one field, such as \"|\"; spaces around it are ignored; goes with "
+           "What separates several labels in one field, such as \";\"; spaces around it are ignored; goes with "
            "`data.csv.label`.")
       .default_is("none: one class per field");
   keys.add("group", text_codec(o.group), "Column with the patient or another group.").default_is("none");

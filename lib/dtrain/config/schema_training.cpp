@@ -40,7 +40,7 @@ std::vector<Key> optimizer_keys(OptimizerOptions& o) {
   add("nesterov", flag_codec(o.nesterov), "Nesterov's form of momentum; needs `optimizer.momentum` > 0.")
       .only_of(*o.kind, optimizers());
   add("betas", two_reals_codec(o.beta1, o.beta2, {.max = 1, .max_open = true}),
-      "β1 and β2 of the optimizer's paper: what its running means of the gradient, or of its square, keep.")
+      "β1 and β2 of the optimizer's paper: the decay of its running means of the gradient, or of its square.")
       .only_of(*o.kind, optimizers());
   add("eps", real_codec(o.eps, {.min_open = true}), "Added to the denominator.").only_of(*o.kind, optimizers());
   add("rho", real_codec(o.rho, {.max = 1, .max_open = true}), "Decay of the running mean of squared gradients.")

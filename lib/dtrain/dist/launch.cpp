@@ -46,7 +46,7 @@ std::string binding_warning(const Launch& launch, const std::string& rank, int64
   if (!launch.launched || cores >= std::max(wanted, given)) return "";
   return rank + " is bound to " + count_of(cores, "core") +
          (given > cores ? ", although Slurm was asked for " + std::to_string(given) + " per task" : "") +
-         ": training, loading and sums share these; " +
+         ": training, loading and sums have to share them; " +
          (launch.by_srun ? "srun --cpus-per-task=" + std::to_string(std::max(wanted, given)) +
                                " gives more, --cpu-bind=none lets ranks use idle cores"
                          : "mpirun --bind-to none is faster");

@@ -80,7 +80,9 @@ class Loader {
  public:
   Loader(Network& network, const std::string& path) : path_(path), file_(SafetensorsFile::read(path)) {
     require_no_checkpoint(file_, path);
-    for (const TensorEntry& entry : file_.entries()) entries_.emplace(network.current_name(entry.name), &entry);
+    for (const TensorEntry& entry : file_.entries())
+      if (!entries_.emplace(network.current_name(entry.name), &entry).second)
+        wrong_.push_back("twice, under an old and a new name: " + entry.name);
     tensors_ = network.named_parameters();
     for (NamedTensor& buffer : network.named_buffers()) tensors_.push_back(std::move(buffer));
     head_ = network.head();

@@ -59,7 +59,7 @@ static void require_type(const std::string& path, fs::file_type wanted) {
                                                                : "a pipe, a socket or a device";
   throw ConfigError(path + " is " + what + " where a run keeps a " +
                     (wanted == fs::file_type::directory ? "folder" : "file") +
-                    " ; move it away, or choose another folder with --run-dir or name");
+                    "; move it away, or choose another folder with --run-dir or name");
 }
 
 static void require_all(const std::string& folder) {

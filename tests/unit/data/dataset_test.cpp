@@ -38,7 +38,8 @@ TEST_CASE("pictures of formats that are not read are refused, never left out, un
     root.text(name, "x");  // dog/2.jp2 has its conversion beside it
   DataOptions options = options_for("image_folder", root.path());
   const std::string error = error_of(65, [&] { open(options); });
-  CHECK(holds(error, "3 pictures of formats that are not read (1 of .gif, 1 of .nii.gz, 1 of .webp), as dog/a.webp"));
+  CHECK(holds(error,
+              "3 pictures of formats that are not read (1 of .gif, 1 of .nii.gz, 1 of .webp), such as dog/a.webp"));
   options.classes = {"cat"};
   CHECK(open(options).samples.size() == 1);
 }
@@ -303,7 +304,7 @@ TEST_CASE("masks that have something behind the names of their images are told s
   }
   DataOptions options = options_for("image_mask", root.path());
   CHECK(holds(error_of(65, [&] { open(options); }),
-              "(6 problems); masks have '_mask' behind the names of their pictures; "
+              "(6 problems); masks have '_mask' after the names of their pictures; "
               "rename them without it"));
   root.picture("masks/2_seg.png");
   CHECK_FALSE(holds(error_of(65, [&] { open(options); }), "rename them"));

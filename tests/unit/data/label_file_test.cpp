@@ -244,7 +244,7 @@ TEST_CASE("one label column is a class, or several joined") {
   const Dataset joined = open(options);
   CHECK(joined.classes.size() == 3);
   REQUIRE(joined.notes.size() == 1);
-  CHECK(holds(joined.notes[0], "'red; blue' is a class of its own"));
+  CHECK(holds(joined.notes[0], "'red; blue' is a class besides those that it joins"));
   CHECK(holds(joined.notes[0], "set 'data.csv.separator=\";\"'"));
   root.text("labels.csv", "file,kind\na.png,red; blue\nb.png,\nc.png,blue\n");
   options.csv.separator = " ; ";

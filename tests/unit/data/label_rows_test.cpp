@@ -39,10 +39,10 @@ TEST_CASE("rows whose pictures are absent are an error that names the key, or le
   const Dataset data = open(options);
   CHECK(paths_of(data) == std::vector<std::string>{"images_001/1_0.png", "images_001/1_1.png", "images_001/2_0.png"});
   REQUIRE(data.notes.size() == 2);
-  CHECK(holds(data.notes[0], "2 rows of labels.csv left out, whose pictures data.root does not hold"));
+  CHECK(holds(data.notes[0], "2 rows of labels.csv left out because data.root does not hold their pictures"));
   CHECK(holds(data.notes[0], "line 5: '3_0.png'"));
   CHECK(data.left_out == std::vector<std::string>{"3_0.png", "4_0.png"});
-  CHECK(holds(data.notes[1], "1 picture beneath data.root named by no row"));
+  CHECK(holds(data.notes[1], "1 picture under data.root named by no row"));
 }
 
 TEST_CASE("what skipping leaves is the same data as a label file without the rows") {

@@ -83,7 +83,7 @@ TEST_CASE("what nnU-Net has and dtrain does not read is refused with what to do"
   CHECK(holds(refusal(with_labels(R"({"background": 0, "a": "1"})")), "wants a pixel value"));
   CHECK(holds(refusal(with_labels(R"({"background": 0, "a": 1, "b": 1})")), "the pixel value 1 two labels"));
   CHECK(holds(refusal(with_labels(R"({"a": 1})")), "the value 0, the background"));
-  CHECK(holds(refusal(with_labels(R"({"background": 0})")), "0 labels beside the background"));
+  CHECK(holds(refusal(with_labels(R"({"background": 0})")), "0 labels besides the background"));
   CHECK(holds(refusal(R"({"labels": {"background": 0, "a": 1}, "file_ending": ".png", "numTraining": 5})"),
               "numTraining 5, but imagesTr/ holds 2 cases"));
 }
@@ -116,7 +116,7 @@ TEST_CASE("cases of nnU-Net without a channel, with a second one or without a pa
   const std::string sentence = error_of(65, [&] { open(options); });
   CHECK(holds(sentence, "(4 problems)"));
   CHECK(holds(sentence, "image without mask: imagesTr/cell_013_0000.png"));
-  CHECK(holds(sentence, "cases of 2 channels, each in a file of its own (CASE_0000, CASE_0001; cell_007_0001.png)"));
+  CHECK(holds(sentence, "cases of 2 channels, each in a separate file (CASE_0000, CASE_0001; cell_007_0001.png)"));
   CHECK(holds(sentence, "as in CASE_0000.png: plain.png"));
   CHECK(holds(sentence, "mask without image: labelsTr/cell_020.png"));
   std::filesystem::remove_all(root / "labelsTr");

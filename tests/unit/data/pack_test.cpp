@@ -328,7 +328,7 @@ TEST_CASE("a set that is not what its manifest says is refused") {
   const PackJob another = job_of(source, {.samples_per_shard = 4, .expand = {PackTurn::hflip}});
   pack_into(another, other.path());
   std::filesystem::copy_file(other / another.shards()[1].file, file, std::filesystem::copy_options::overwrite_existing);
-  CHECK(holds(refused(65), "another shard than manifest.json lists"));
+  CHECK(holds(refused(65), "is not the shard that manifest.json lists"));
   std::filesystem::remove(file);
   CHECK(holds(refused(66), job.shards()[1].file));
   std::filesystem::remove(folder / "manifest.json");

@@ -31,7 +31,7 @@ TEST_CASE("a folder's pictures come in natural order, pages of a stack apart, th
   CHECK(paths_of(input.dataset) ==
         std::vector<std::string>{"a.jpg", "b/9.png", "b/10.png", "stack.tif#1", "stack.tif#2"});
   REQUIRE(input.notes.size() == 1);
-  CHECK(holds(input.notes[0], "1 picture of formats that are not read left out, as film.gif"));
+  CHECK(holds(input.notes[0], "1 picture of formats that are not read left out, such as film.gif"));
   CHECK(input.dataset.classes.empty());
   const std::string before = input.dataset.manifest_sha256;
   CHECK(opened(folder.path(), folder / "out").dataset.manifest_sha256 == before);

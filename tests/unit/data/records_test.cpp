@@ -143,8 +143,8 @@ TEST_CASE("a record without what the configuration names, or damaged, is named w
       tfrecord(example({{"image/class/label", int64_feature({0})}, {"image/encoded", bytes_feature({"GIF89a"})}})));
   CHECK(holds(error_of(65, [&] { read_picture(open(options), 0); }), "record 0 at byte 0"));
   const TempFolder empty;
-  CHECK(holds(error_of(65, [&] { open(options_for("tfrecord", empty.path())); }), "not a TFRecord file"));
-  CHECK(holds(error_of(65, [&] { open(options_for("webdataset", empty.path())); }), "not a tar archive"));
+  CHECK(holds(error_of(65, [&] { open(options_for("tfrecord", empty.path())); }), "holds no TFRecord file"));
+  CHECK(holds(error_of(65, [&] { open(options_for("webdataset", empty.path())); }), "holds no tar archive"));
 }
 
 TEST_CASE("a record file that changes after it was opened is told, not read") {

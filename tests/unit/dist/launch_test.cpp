@@ -96,7 +96,7 @@ TEST_CASE("a rank on fewer cores than it wants is named, with what frees it") {
   CHECK(plain.find("rank 0 on a is bound to 1 core: ") == 0);
   CHECK(plain.find("mpirun --bind-to none") != std::string::npos);
   launch.slurm_cpus_per_task = 8;
-  CHECK(binding_warning(launch, "rank 0 on a", 2, 2).find("2 cores, although Slurm was asked for 8 a task") !=
+  CHECK(binding_warning(launch, "rank 0 on a", 2, 2).find("2 cores, although Slurm was asked for 8 per task") !=
         std::string::npos);
   launch.by_srun = true;
   CHECK(binding_warning(launch, "rank 0 on a", 1, 2).find("srun --cpus-per-task=8") != std::string::npos);

@@ -111,8 +111,8 @@ TEST_CASE("arrays that are no pictures are refused, each with what to do") {
       {"(4,)", "of shape (4)"},
       {"(30, 64, 64)",
        "of shape (30, 64, 64); pictures are (height, width), or (height, width, 1, 3 or 4 channels): no "
-       "picture of a stack can be chosen, so save each to a file of its own"},
-      {"(3, 64, 64)", "own, or where the first are channels save numpy.moveaxis(array, 0, -1)"},
+       "picture of a stack can be chosen, so save each to a separate file"},
+      {"(3, 64, 64)", "file, or where the first are channels save numpy.moveaxis(array, 0, -1)"},
       {"(8, 8, 2)", "of shape (8, 8, 2)"},
       {"(1, 1, 1, 1)", "of shape (1, 1, 1, 1)"},
       {"(1, 1, 1, 1, 1, 1, 1)", "of shape (1, 1, 1, 1, 1, …)"}};
@@ -130,7 +130,7 @@ TEST_CASE("what is wrong in a NumPy array is told") {
   check_refused("\x93NUMPY\1\0\xFF"s, "the header ends too early");
   check_refused("\x93NUMPY\1\0\x10\x00{}"s, "the header ends too early");
   check_refused("\x93NUMPY\2\0\xFF\xFF\xFF\xFF{}"s, "its header has more than 10,000 bytes");
-  check_refused("\x93NUMPY\1\0\0\0"s, "no dict of descr, fortran_order and shape (at byte 0)");
+  check_refused("\x93NUMPY\1\0\0\0"s, "not a dict of descr, fortran_order and shape (at byte 0)");
 }
 
 TEST_CASE("a header of a NumPy array that is not that dict is refused, whatever Python would make of it") {
@@ -173,7 +173,7 @@ TEST_CASE("a header of a NumPy array that is not that dict is refused, whatever 
       "{" + order + shape + "'descr': b'|u1'}",
       "{" + order + shape + "'descr': None}",
   };
-  for (const std::string& header : headers) check_refused(npy_file(header, "1"), "its header is no dict of descr");
+  for (const std::string& header : headers) check_refused(npy_file(header, "1"), "its header is not a dict of descr");
 }
 
 TEST_CASE("a small NumPy array that promises a huge picture is refused before memory is taken") {

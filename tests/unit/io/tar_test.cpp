@@ -93,7 +93,7 @@ TEST_CASE("what cannot be read of a tar archive is refused with its offset") {
   CHECK(holds(refusal(tar_member("s", "", 'S') + tar_end()), "sparse"));
   CHECK(holds(refusal(tar_member("x", "22 GNU.sparse.major=1\n", 'x') + tar_end()), "sparse"));
   CHECK(holds(refusal(tar_member("x", "99 path=a\n", 'x') + tar_end()), "pax notes"));
-  CHECK(holds(refusal(tar_member("x", "12 size=-12\n", 'x') + tar_member("a", "") + tar_end()), "no number"));
+  CHECK(holds(refusal(tar_member("x", "12 size=-12\n", 'x') + tar_member("a", "") + tar_end()), "not a number"));
   CHECK(holds(refusal(tar_member("x", "10 path=a\n", 'x') + tar_end()), "ends after a long name"));
   CHECK(holds(refusal(tar_member("m", "", 'M') + tar_end()), "another volume"));
   const TempFolder folder;

@@ -370,7 +370,7 @@ TEST_CASE("pages of a stack are counted, and read one by one") {
       check_pixels_of(decode_image(alone, name), pages[i]);
     }
     CHECK(holds(error_of<DataError>([&] { read_picture_file(path + "#5"); }), "stack.tif#5: the file has 4 pages"));
-    CHECK(holds(refusal(file), "t.tif is a stack of 4 pages, where one picture is read; of a file name one as FILE#1"));
+    CHECK(holds(refusal(file), "t.tif is a stack of 4 pages, but one picture is read; name one of a file as FILE#1"));
   }
 }
 

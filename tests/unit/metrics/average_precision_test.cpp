@@ -120,10 +120,10 @@ TEST_CASE("an average precision has no interval where too few patients tell how 
     labels.push_back(i >= 12 ? 1.0F : 0.0F);
   }
   CHECK(reason(scores, labels, 9) == "9 patients, fewer than 10");
-  CHECK(reason(scores, labels, 24) == "samples out of order are of 0 patients, fewer than 10");
+  CHECK(reason(scores, labels, 24) == "samples out of order are in 0 patients, fewer than 10");
   std::fill(labels.begin(), labels.end(), 0.0F);
   labels[3] = 1;
-  CHECK(reason(scores, labels, 24) == "all positives are of one patient");
+  CHECK(reason(scores, labels, 24) == "all positives are in one patient");
 }
 
 TEST_CASE("the interval of an average precision has the width that leaving out each patient gives") {

@@ -76,6 +76,16 @@ TEST_CASE("epochs.csv has the columns that it has always had") {
   check_keeps(columns(Task::segmentation, {"cell"}), {"valid_iou", "valid_iou_image", "valid_dice"});
   check_keeps(columns(Task::segmentation, {"cell", "wall"}),
               {"valid_iou", "valid_iou_image", "valid_dice", "valid_iou_cell", "valid_iou_wall"});
+
+  // A class has a value of its own only where it says more than the whole.
+  const auto check_lacks = [](const Names& names, const Names& absent) {
+    for (const std::string& name : absent) CHECK(std::ranges::count(names, name) == 0);
+  };
+  check_lacks(columns(Task::multiclass, {"a", "b"}),
+              {"valid_auroc_a", "valid_average_precision_a", "valid_accuracy_a"});
+  check_lacks(columns(Task::multiclass, {"a", "b", "c"}), {"valid_accuracy_a"});
+  check_lacks(columns(Task::segmentation, {"cell"}), {"valid_iou_cell"});
+  check_lacks(columns(Task::segmentation, {"cell", "wall"}), {"valid_dice_cell", "valid_iou_image_cell"});
 }
 
 TEST_CASE("every column can be watched, and so can both losses") {

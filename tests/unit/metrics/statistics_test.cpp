@@ -174,7 +174,7 @@ TEST_CASE("where nothing can be said of an AUROC the reason is told") {
   labels[0] = labels[1] = 1;
   std::vector<int64_t> of(20);
   for (size_t i = 0; i < of.size(); ++i) of[i] = static_cast<int64_t>(i / 2);
-  CHECK(confidence_of(scores, labels, groups_of(of)).no_interval == "all positives are of one patient");
+  CHECK(confidence_of(scores, labels, groups_of(of)).no_interval == "all positives are in one patient");
   labels[2] = 1;
   CHECK(confidence_of(scores, labels, groups_of(of)).no_interval == "the scores do not vary");
   for (size_t i = 4; i < labels.size(); ++i) labels[i] = std::nanf("");  // unknown: such patients do not count

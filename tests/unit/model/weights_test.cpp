@@ -225,6 +225,11 @@ TEST_CASE("old DenseNet names and absent counters are understood") {
         "weights start.safetensors: 606 of 727 tensors loaded; num_batches_tracked absent, 121 counters left as they "
         "were");
   check_equal(*target, contents_of(*source));
+
+  const std::string new_name = "features.denseblock1.denselayer1.norm1.weight";
+  file.emplace_back(new_name, find(*source, new_name));
+  CHECK_THROWS_WITH(load_weights(*target, write(folder, file)),
+                    Catch::Contains("twice, under an old and a new name: features.denseblock1.denselayer1.norm"));
 }
 
 TEST_CASE("a first convolution for another number of channels is of another shape") {

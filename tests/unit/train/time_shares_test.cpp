@@ -94,7 +94,7 @@ TEST_CASE("an update that takes long is named") {
   TimeShares t = waiting(2, 0, 10);
   t.timing.update_s = 12;
   CHECK(time_sentence(t) ==
-        "update-bound: the optimizer takes 12 %; larger batches per rank make fewer updates an epoch");
+        "update-bound: the optimizer takes 12 %; larger batches per rank give fewer updates per epoch");
 }
 
 TEST_CASE("of an epoch that went into forward and backward there is nothing to say") {

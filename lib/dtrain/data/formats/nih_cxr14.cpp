@@ -35,9 +35,10 @@ static void read_nih_cxr14(const DataOptions& options, uint64_t /*seed*/, Datase
     }
   });
   note_unnamed(file.pictures.size(), std::string(base_name(table.name())), dataset);
-  bad.raise<DataError>(table.name() +
-                       " has labels that are neither of the 14 findings nor 'No Finding' alone; '|' separates several, "
-                       "and tables with other names are read by data.format=csv");
+  bad.raise<DataError>(
+      table.name() +
+      " has labels that are neither among the 14 findings nor 'No Finding' alone; '|' separates several, "
+      "and tables with other names are read by data.format=csv");
 }
 
 /// Labels: the official CSV (columns `Image Index`, `Finding Labels`; `Patient ID` is the group, without it the file

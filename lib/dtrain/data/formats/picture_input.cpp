@@ -10,6 +10,7 @@
 #include "dtrain/base/text.hpp"
 #include "dtrain/data/formats/scan.hpp"
 #include "dtrain/io/files/file.hpp"
+#include "dtrain/io/pictures/mask_png.hpp"
 #include "dtrain/io/pictures/tiff_pages.hpp"
 
 namespace dtrain {
@@ -24,11 +25,6 @@ struct Found {
   std::vector<std::string> notes;
 };
 
-bool is_tiff(const std::string& name) {
-  const std::string lower = lower_case(name);
-  return lower.ends_with(".tif") || lower.ends_with(".tiff");
-}
-
 // A stack that cannot be read is one picture here; decoding it tells why.
 int64_t pages_of(const std::string& path) {
   try {
@@ -40,7 +36,7 @@ int64_t pages_of(const std::string& path) {
 
 void add_file(const std::string& name, Found& found) {
   const std::string whole = (fs::path(found.root) / name).string();
-  const int64_t pages = is_tiff(name) ? pages_of(whole) : 1;
+  const int64_t pages = may_have_pages(name) ? pages_of(whole) : 1;
   if (pages == 1) return found.paths.push_back(name);
   for (int64_t page = 1; page <= pages; ++page) found.paths.push_back(name + "#" + std::to_string(page));
 }
@@ -71,7 +67,7 @@ Found in_folder(const std::string& folder, const std::string& left_out, bool all
                     "; see docs/data.md for the formats that are read");
   if (!scan.foreign.empty())
     found.notes.push_back(count_of(static_cast<int64_t>(scan.foreign.size()), "picture") +
-                          " of formats that are not read left out, as " + scan.foreign.front() +
+                          " of formats that are not read left out, such as " + scan.foreign.front() +
                           "; convert them to PNG or TIFF");
   return found;
 }
@@ -82,7 +78,7 @@ Found in_list(const std::string& list) {
     const std::string path(trimmed(line));
     if (!path.empty()) add_file(fs::path(path).lexically_normal().string(), found);
   }
-  if (found.paths.empty()) throw DataError("the list '" + list + "' names no picture; it wants a path a line");
+  if (found.paths.empty()) throw DataError("the list '" + list + "' names no picture; it needs one path per line");
   std::set<std::string_view> seen;
   for (const std::string& path : found.paths)
     if (!seen.insert(path).second) throw DataError("the list '" + list + "' names '" + path + "' twice");
@@ -150,14 +146,16 @@ void require_own_stems(const Dataset& dataset) {
     const auto [found, is_new] = owners.emplace(stem, &sample.path);
     if (!is_new)
       throw DataError("'" + *found->second + "' and '" + sample.path + "' would both be written as " + stem +
-                      ".png; rename one of them, or predict them one by one into folders of their own");
+                      std::string(kMaskEnding) +
+                      "; rename one of them, or predict them separately into different folders");
   }
   for (const auto& [stem, path] : owners)
     for (size_t at = stem.find('/'); at != std::string::npos; at = stem.find('/', at + 1))
       if (const std::string above = stem.substr(0, at);
-          above.ends_with(".png") && owners.contains(above.substr(0, above.size() - 4)))
-        throw DataError("'" + *owners.at(above.substr(0, above.size() - 4)) + "' would be written as " + above +
-                        ", which is the folder of '" + *path + "'; rename one of them");
+          above.ends_with(kMaskEnding) && owners.contains(above.substr(0, above.size() - kMaskEnding.size())))
+        throw DataError("'" + *owners.at(above.substr(0, above.size() - kMaskEnding.size())) +
+                        "' would be written as " + above + ", which is the folder of '" + *path +
+                        "'; rename one of them");
 }
 
 }  // namespace dtrain

@@ -90,7 +90,8 @@ class NpyText {
   }
 
   [[noreturn]] void refuse() const {
-    refuse_npy(name_, "its header is no dict of descr, fortran_order and shape (at byte " + std::to_string(at_) + ")");
+    refuse_npy(name_,
+               "its header is not a dict of descr, fortran_order and shape (at byte " + std::to_string(at_) + ")");
   }
 
  private:
@@ -180,11 +181,11 @@ void set_shape(const std::vector<int64_t>& shape, const std::string& name, NpyHe
   if (shape.size() != 2 && !(shape.size() == 3 && channels(shape[2]))) {
     std::vector<std::string> sides;
     for (size_t i = 0; i < std::min<size_t>(shape.size(), 5); ++i) sides.push_back(std::to_string(shape[i]));
-    if (shape.size() > 5) sides.push_back("…");
+    if (shape.size() > 5) sides.emplace_back("…");
     const bool first = shape.size() == 3 && channels(shape[0]);
     throw DataError(name + " is a NumPy array of shape (" + join(sides, ", ") +
                     "); pictures are (height, width), or (height, width, 1, 3 or 4 channels): no picture of a stack "
-                    "can be chosen, so save each to a file of its own" +
+                    "can be chosen, so save each to a separate file" +
                     (first ? ", or where the first are channels save numpy.moveaxis(array, 0, -1)" : ""));
   }
   header.picture.height = shape[0];
