@@ -68,7 +68,8 @@ TEST_CASE("the interval follows from what a step takes, however many there were"
       hashing = std::min(hashing, watch.seconds());
     }
   });
-  CHECK(after(400, {hashing / 0.3}).every[0] >= 40);  // 0.3 % of a step are a hundredth of hashing
+  // 0.3 % of a step are a hundredth of hashing. More steps than the longest interval, so that it is drawn up again.
+  CHECK(after(12'000, {hashing / 0.3}).every[0] >= 40);
 }
 
 TEST_CASE("an interval that is given is kept") {
