@@ -36,9 +36,7 @@ int64_t pages_of(const std::string& path) {
 
 void add_file(const std::string& name, Found& found) {
   const std::string whole = (fs::path(found.root) / name).string();
-  const int64_t pages = may_have_pages(name) ? pages_of(whole) : 1;
-  if (pages == 1) return found.paths.push_back(name);
-  for (int64_t page = 1; page <= pages; ++page) found.paths.push_back(name + "#" + std::to_string(page));
+  add_page_names(name, may_have_pages(name) ? pages_of(whole) : 1, found.paths);
 }
 
 std::string folder_of(const std::string& file) {

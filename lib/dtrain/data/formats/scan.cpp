@@ -53,17 +53,11 @@ class Walk {
     if (!entry.is_regular_file(error)) return;
     if (picture) {
       memory_.take(static_cast<int64_t>(sizeof(std::string) + prefix.size() + name.size()));
-      add_pages(entry.path().string(), prefix + name);
+      add_page_names(prefix + name, may_have_pages(name) ? count_tiff_pages(entry.path().string()) : 1, scan_.pictures);
     } else {
       ++scan_.others;
       if (!foreign_image_extension(name).empty()) scan_.foreign.push_back(prefix + name);
     }
-  }
-
-  void add_pages(const std::string& path, const std::string& name) {
-    const int64_t pages = may_have_pages(name) ? count_tiff_pages(path) : 1;
-    if (pages == 1) return scan_.pictures.push_back(name);
-    for (int64_t page = 1; page <= pages; ++page) scan_.pictures.push_back(name + "#" + std::to_string(page));
   }
 
   void follow(const fs::path& link, bool folder) {

@@ -337,6 +337,11 @@ PicturePath picture_path(const std::string& path) {
   return {path.substr(0, mark), page};
 }
 
+void add_page_names(const std::string& file, int64_t pages, std::vector<std::string>& names) {
+  if (pages == 1) return names.push_back(file);
+  for (int64_t page = 1; page <= pages; ++page) names.push_back(file + "#" + std::to_string(page));
+}
+
 int64_t count_tiff_pages(const std::string& path) {
   const DiskSource source(path);
   if (!Tiff::begins(source)) return 1;

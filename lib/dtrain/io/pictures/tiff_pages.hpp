@@ -27,6 +27,10 @@ bool may_have_pages(const std::string& file);
 /// TIFF or whose directories are damaged: decoding it reports that. Throws like throw_errno.
 int64_t count_tiff_pages(const std::string& path);
 
+/// The names of the pictures in a file of so many pages, appended to `names`: `file` itself where there is one page,
+/// else FILE#1, FILE#2 …
+void add_page_names(const std::string& file, int64_t pages, std::vector<std::string>& names);
+
 /// The bytes of the picture of that name: the whole file, or for FILE#PAGE a TIFF file of that page alone (what its
 /// pixels do not need is left out). Throws as read_file(); DataError, naming the picture, if there is no such page or
 /// the directories are damaged.
