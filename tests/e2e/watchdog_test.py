@@ -77,19 +77,22 @@ class Watchdog(program.ProgramTest):
     def test_a_rank_whose_disk_hangs_is_named_although_it_lives(self):
         pictures = self.sample("chips", 24, "pictures")
         self.write_config("disk", PICTURES)
-        reader = []
+        readers = []
         lease = program.Lease()
 
         def hang(pids, _):
             lease.take(next(path for path in pictures.rglob("*") if path.suffix == ".png"))
-            program.wait_until(lambda: any(map(program.waits_for_lease, pids)), 30, "a rank opens the picture")
-            reader.extend(rank for rank, pid in enumerate(pids) if program.waits_for_lease(pid))
+
+            def look():  # one look finds it and remembers it: a thread that stirs for a moment would escape a second one
+                readers[:] = [rank for rank, pid in enumerate(pids) if program.waits_for_lease(pid)]
+                return readers
+            program.wait_until(look, 30, "a rank opens the picture")
 
         with lease:
             ended = self.job("disk", hang, config="disk.yaml")
         self.assertEqual(ended.code, 76, ended)
         self.assertEqual(len(ended.errors), 1, ended)
-        self.assertRegex(ended.errors[0], named(*reader))
+        self.assertRegex(ended.errors[0], named(*readers))
         self.assertRegex(ended.errors[0], "in (data loading|evaluation) ")
 
     def test_a_slow_rank_is_warned_of_and_the_job_goes_on(self):
