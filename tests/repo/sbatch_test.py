@@ -193,6 +193,18 @@ kill -9 $$""".replace("NUMBER", str(number)).replace("HEX", f"{number:x}")
         with self.node() as start:  # another code is what it is
             self.run_job(start, "--run-dir", "r", STUB_DONE="r", STUB_CODE="70", code=70)
 
+    def test_a_rank_that_the_signal_ends_while_it_starts_costs_no_run(self):
+        ended = LAUNCHER.replace("sys.exit(rank.wait())", "sys.exit(138 if rank.wait() == 75 else 70)")
+        with self.node(mpirun=ended, srun=ended) as start:
+            for launcher in ("mpirun", "srun"):
+                process = start(STUB_DEAF="0.1", DTRAIN_LAUNCHER=launcher)
+                self.assertIn("start 1: 1 rank(s)", process.stdout.readline())
+                process.send_signal(signal.SIGUSR1)
+                told = process.communicate(timeout=50)[0]
+                self.assertEqual(process.returncode, 75, told)
+                self.assertIn(f"USR1 ended {launcher} or a rank that was only starting", told)
+                self.assertIn("scontrol requeue 7", told)
+
     def test_a_launcher_that_starts_nothing_and_calls_it_good_is_not_believed(self):
         with self.node(srun="echo srun: error: task 0 launch failed") as start:
             told = self.run_job(start, DTRAIN_LAUNCHER="srun", code=69)

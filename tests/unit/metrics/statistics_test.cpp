@@ -273,6 +273,10 @@ TEST_CASE("the interval of a ratio of pixels weighs each group by what it holds"
     variance += std::pow((share.part - value * share.whole) / sum.whole, 2) * 40 / 39;
   const Interval interval = *share_confidence(value, {&shares, 1}, "patient").interval;
   CHECK(interval.high - interval.low == Approx(2 * 2.05 * std::sqrt(variance)).epsilon(0.02));
+  std::vector<GroupShare> in_megapixels;
+  for (const GroupShare& share : shares) in_megapixels.push_back({share.part / 1e6, share.whole / 1e6});
+  const Interval same = *share_confidence(value, {&in_megapixels, 1}, "patient").interval;
+  CHECK(same.high - same.low == Approx(interval.high - interval.low).epsilon(1e-9));
   // A class that no pixel has, in prediction or mask, is perfect and says nothing.
   const std::vector<std::vector<GroupShare>> two = {shares, std::vector<GroupShare>(40)};
   const Interval mean = *share_confidence((value + 1) / 2, two, "patient").interval;
