@@ -252,6 +252,9 @@ TEST_CASE("a perfect accuracy has an interval by patients, and one mistake does 
   CHECK(perfect == Approx(wilson(1, 30, t_quantile(29)).low));
   shares[3].part = 19;
   CHECK(low(599.0 / 600) < perfect);
+  const double two_edges = low(599.0 / 600);
+  for (GroupShare& share : shares) share.part = share.whole - share.part;  // as sure of one success as of one mistake
+  CHECK(share_confidence(1.0 / 600, {&shares, 1}, "patient", true).interval->high == Approx(1 - two_edges));
   shares.resize(9);
   CHECK(share_confidence(0.9, {&shares, 1}, "patient", true).no_interval == "9 patients, fewer than 10");
   shares.resize(1);

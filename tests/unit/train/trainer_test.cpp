@@ -257,6 +257,10 @@ TEST_CASE(
   CHECK(std::isfinite(one.last_train_loss));
   CHECK(std::count_if(one.losses.begin(), one.losses.end(), [](double loss) { return std::isnan(loss); }) == 2);
   for (const int ranks : {2, 3}) CHECK(train_on(ranks, setting).weights == one.weights);
+  Setting norms = setting;
+  norms.network = network_kind("unet");
+  norms.task = Task::segmentation;
+  CHECK(std::isfinite(train_on(1, norms).valid_loss));  // running means and variances of the spoilt pass are dropped
   Setting clean = setting;
   clean.poisoned = {};
   const Outcome whole = train_on(1, clean);
