@@ -1,17 +1,14 @@
 #include "commands/predict_output.hpp"
 
-#include <fcntl.h>
-
-#include <cerrno>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/text.hpp"
+#include "dtrain/data/formats/picture_input.hpp"
 #include "dtrain/data/store/paths.hpp"
 #include "dtrain/io/files/file.hpp"
 #include "dtrain/io/files/json.hpp"
-#include "dtrain/io/pictures/mask_png.hpp"
 
 namespace dtrain {
 
@@ -22,13 +19,6 @@ namespace {
 constexpr const char* kFormat = "dtrain-predict-1";
 constexpr int64_t kMostBytes = int64_t{1} << 40;
 
-bool is_there(const std::string& path) {
-  FileSystem::Status status;
-  const int failed = real_file_system().status(path, true, status);
-  if (failed < 0 && failed != -ENOENT && failed != -ENOTDIR) throw_errno("look at", path, -failed);
-  return failed >= 0;
-}
-
 // Empty but for what a start leaves that was killed at once.
 bool is_free(const std::string& folder) {
   std::vector<std::string> names;
@@ -36,22 +26,6 @@ bool is_free(const std::string& folder) {
   for (const std::string& name : names)
     if (name != "predict.json.tmp" && name != "predictions.csv.part") return false;
   return true;
-}
-
-// Appends, and has it on the disk when it returns.
-void append(const std::string& path, const std::string& text) {
-  FileSystem& files = real_file_system();
-  const int file = files.open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0640);
-  if (file < 0) throw_errno("open", path, -file);
-  int failed = 0;
-  for (std::span<const std::byte> left = std::as_bytes(std::span(text)); !left.empty() && failed == 0;) {
-    const ssize_t written = files.write(file, left);
-    if (written >= 0) left = left.subspan(static_cast<size_t>(written));
-    if (written < 0 && written != -EINTR) failed = static_cast<int>(-written);
-  }
-  if (failed == 0) failed = -files.sync(file);
-  files.close(file);
-  if (failed != 0) throw_errno("write", path, failed);
 }
 
 }  // namespace
@@ -73,7 +47,7 @@ void PredictOutput::begin() {
   std::error_code ignored;
   fs::remove(part(), ignored);
   fs::remove(table(), ignored);
-  append(part(), parts_.head);
+  append_to_file(part(), parts_.head);
   standing_ = {0, static_cast<int64_t>(parts_.head.size()), 0, false};
   write_standing();
 }
@@ -118,7 +92,7 @@ void PredictOutput::write_standing() const {
 }
 
 void PredictOutput::add(const std::string& rows, int64_t batches, int64_t bad) {
-  append(part(), rows);
+  append_to_file(part(), rows);
   standing_.batches += batches;
   standing_.rows_bytes += static_cast<int64_t>(rows.size());
   standing_.bad += bad;
@@ -138,7 +112,7 @@ void PredictOutput::write_mask(const std::string& stem, const Image& mask) const
   const std::string path = parts_.folder + "/masks/" + stem + std::string(kMaskEnding);
   if (const std::string folder = fs::path(path).parent_path().string(); !is_folder(folder)) make_folders(folder);
   AtomicFile file(path);
-  file.write(encode_mask_png(mask));
+  file.write(encode_png(mask));
   file.commit();
 }
 
