@@ -1,5 +1,6 @@
 #include "commands/predict_output.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -23,9 +24,11 @@ constexpr int64_t kMostBytes = int64_t{1} << 40;
 bool is_free(const std::string& folder) {
   std::vector<std::string> names;
   if (const int failed = real_file_system().list(folder, names); failed < 0) throw_errno("list", folder, -failed);
-  for (const std::string& name : names)
-    if (name != "predict.json.tmp" && name != "predictions.csv.part") return false;
-  return true;
+  return std::all_of(names.begin(), names.end(), [&](const std::string& name) {
+    if (name != ".lock") return name == "predict.json.tmp" || name == "predictions.csv.part";
+    const std::string text = read_text(folder + "/.lock", 512);
+    return text.empty() || RunLock::is_mark(text, RunLock::kPrediction);
+  });
 }
 
 }  // namespace
@@ -34,13 +37,11 @@ void PredictOutput::take() {
   const std::string& folder = parts_.folder;
   if (is_file(folder)) throw UsageError("--output '" + folder + "' is a file; name a folder that is new or empty");
   make_folders(folder);
-  if (is_there(description())) {
-    if (resume()) return;
-  } else if (!is_free(folder)) {
+  if (!is_there(description()) && !is_free(folder))
     throw UsageError("--output '" + folder +
                      "' is not empty and was not begun by dtrain predict; name a folder that is new or empty");
-  }
-  begin();
+  lock_ = std::make_unique<RunLock>(folder, RunLock::this_process(), RunLock::wait_a_little, RunLock::kPrediction);
+  if (!is_there(description()) || !resume()) begin();
 }
 
 void PredictOutput::begin() {
