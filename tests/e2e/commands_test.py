@@ -562,7 +562,7 @@ class Commands(program.ProgramTest):
         self.good("eval", "--config", "chips.yaml", "--checkpoint", f"{best.parent}/checkpoints/./{name}", "name=mine")
         self.assertTrue((best.parent / "predictions_valid.csv").exists())
         resized = self.good("eval", "--config", "chips.yaml", "--checkpoint", best, "data.image.size=[40, 40]")
-        self.assertRegex(resized.err, "was trained on pictures of .* and is evaluated on pictures of 40,40")
+        self.assertRegex(resized.err, "was trained on pictures of .* and is used on pictures of 40,40")
         checkpoint = shutil.copy(best, self.folder / "elsewhere.safetensors")
         self.good("eval", "--config", "chips.yaml", "--checkpoint", checkpoint, "output.dir=there", "name=mine")
         self.assertTrue((self.folder / "there/mine/predictions_valid.csv").exists())

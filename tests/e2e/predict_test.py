@@ -1,6 +1,7 @@
 """What a trained network says of pictures without labels: tables and masks, the same bytes on any number of ranks."""
 
 import csv
+import fcntl
 import json
 import os
 import shutil
@@ -106,7 +107,7 @@ class Predict(program.ProgramTest):
             jobs = [lambda ranks=ranks: self.good(*words, f"{run}_{ranks}", ranks=ranks if ranks > 1 else None) for ranks in (1, 2, 3)]
             program.all_of(jobs)
             alone = files_in(self.folder / f"{run}_1")
-            self.assertEqual(len(alone), 2 + (10 if run == "small" else 0))
+            self.assertEqual(len(alone), 3 + (10 if run == "small" else 0))
             for ranks in (2, 3):
                 self.assertEqual(files_in(self.folder / f"{run}_{ranks}"), alone)
 
@@ -199,6 +200,9 @@ class Predict(program.ProgramTest):
         self.assertIn("continuing after 3 batches of 5", ended.err)
         self.assertEqual(ended.json()["computed"], 4)
         self.assertEqual(files_in(folder), whole)
+        with open(folder / ".lock", "rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self.fails(self.call(*words, "begun"), 78, "another job is predicting into begun")
         (folder / "predict.json").write_text("[]")
         self.fails(self.call(*words, "begun"), 65, "was not written by dtrain predict")
 

@@ -214,12 +214,9 @@ int run_eval(const EvalCommand& typed, const Config& config, Job& job) {
   if (job.is_root())
     for (const std::string& note : plan.dataset.notes) job.log().info(note);
   require_unseen(command, plan, origin, samples, job.log());
-  const std::string size = std::to_string(plan.shape.height) + "," + std::to_string(plan.shape.width);
-  if (const auto trained = file.metadata().find("image_size");
-      job.is_root() && trained != file.metadata().end() && trained->second != size)
-    job.log().warning(command.checkpoint + " was trained on pictures of " + trained->second +
-                      " and is evaluated on pictures of " + size + "; see data.image.size and data.image.window");
-
+  if (const std::string other = other_size(file.metadata(), command.checkpoint, plan.shape.height, plan.shape.width);
+      job.is_root() && !other.empty())
+    job.log().warning(other);
   const Predictions predictions = predictions_by(file, command.checkpoint, origin, e, plan, samples, job);
   job.watchdog().enter(Section::finish, 0);
   if (!job.is_root()) return exit_code::kDone;

@@ -295,6 +295,9 @@ int run_predict(const PredictCommand& command, const Config& config, Job& job) {
                         .head = head_of(predicted),
                         .batches = predicted.batches});
   if (job.is_root()) output.take();
+  if (job.is_root() && !output.locked())
+    job.log().warning("the file system of " + command.output +
+                      " has no locks: make sure that nothing else writes there");
   const PredictOutput::Standing before = shared(output.standing(), job);
   if (job.is_root() && before.batches > 0 && !before.complete)
     job.log().info("continuing after " + count_of(before.batches, "batch", "batches") + " of " +

@@ -3,8 +3,6 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
-#include <algorithm>
-
 #include "dtrain/base/error.hpp"
 #include "dtrain/checkpoint/tensors.hpp"
 #include "dtrain/data/formats/formats.hpp"
@@ -22,11 +20,9 @@ PredictMember::PredictMember(const Experiment& experiment, const std::string& we
     throw DataError(weights +
                     " does not name the classes of its network; use best.safetensors or a checkpoint of a run");
   const ImageOptions& image = experiment.data.image;
-  const std::string size = std::to_string(image.seen_height()) + "," + std::to_string(image.seen_width());
-  if (const auto trained = file.metadata().find("image_size");
-      job.is_root() && trained != file.metadata().end() && trained->second != size)
-    job.log().warning(weights + " was trained on pictures of " + trained->second + " and predicts from pictures of " +
-                      size + "; see data.image.size and data.image.window");
+  if (const std::string other = other_size(file.metadata(), weights, image.seen_height(), image.seen_width());
+      job.is_root() && !other.empty())
+    job.log().warning(other);
   const NetworkShape shape{.channels = image.channels,
                            .height = image.seen_height(),
                            .width = image.seen_width(),
@@ -57,12 +53,11 @@ int64_t PredictMember::usual_batch() const {
 // By the configuration where it names them, else by the file, else by the data that it was trained on.
 std::vector<int64_t> PredictMember::pixel_values() const {
   const DataOptions& data = experiment_.data;
-  const auto count = static_cast<int64_t>(classes().size());
   Dataset told;
   if (!data.image_mask.mask_values.empty()) {
     set_mask_values(data.image_mask.mask_values, told);
   } else if (!origin_.mask_values.empty()) {
-    return pixel_values_of(origin_.mask_values, count);
+    return pixel_values_of(origin_.mask_values, static_cast<int64_t>(classes().size()));
   } else {
     try {
       told = open_dataset(data, experiment_.task, experiment_.seed);
@@ -73,14 +68,7 @@ std::vector<int64_t> PredictMember::pixel_values() const {
                         error.what() + "); set data.image_mask.mask_values, as in \"{255: 1}\"");
     }
   }
-  std::map<int64_t, int64_t> values;  // by the file's classes, which may be some of those that were told
-  for (const auto& [value, number] : told.mask_values) {
-    const auto found =
-        number < 1 ? classes().end()
-                   : std::find(classes().begin(), classes().end(), told.classes.at(static_cast<size_t>(number - 1)));
-    if (found != classes().end()) values[value] = found - classes().begin() + 1;
-  }
-  return pixel_values_of(values, count);
+  return pixel_values_of(told.mask_values, told.classes, classes());
 }
 
 std::optional<PredictMember::Said> PredictMember::next() {

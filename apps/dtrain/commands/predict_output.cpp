@@ -1,17 +1,15 @@
 #include "commands/predict_output.hpp"
 
-#include <fcntl.h>
-
-#include <cerrno>
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/text.hpp"
+#include "dtrain/data/formats/picture_input.hpp"
 #include "dtrain/data/store/paths.hpp"
 #include "dtrain/io/files/file.hpp"
 #include "dtrain/io/files/json.hpp"
-#include "dtrain/io/pictures/mask_png.hpp"
 
 namespace dtrain {
 
@@ -22,36 +20,15 @@ namespace {
 constexpr const char* kFormat = "dtrain-predict-1";
 constexpr int64_t kMostBytes = int64_t{1} << 40;
 
-bool is_there(const std::string& path) {
-  FileSystem::Status status;
-  const int failed = real_file_system().status(path, true, status);
-  if (failed < 0 && failed != -ENOENT && failed != -ENOTDIR) throw_errno("look at", path, -failed);
-  return failed >= 0;
-}
-
 // Empty but for what a start leaves that was killed at once.
 bool is_free(const std::string& folder) {
   std::vector<std::string> names;
   if (const int failed = real_file_system().list(folder, names); failed < 0) throw_errno("list", folder, -failed);
-  for (const std::string& name : names)
-    if (name != "predict.json.tmp" && name != "predictions.csv.part") return false;
-  return true;
-}
-
-// Appends, and has it on the disk when it returns.
-void append(const std::string& path, const std::string& text) {
-  FileSystem& files = real_file_system();
-  const int file = files.open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0640);
-  if (file < 0) throw_errno("open", path, -file);
-  int failed = 0;
-  for (std::span<const std::byte> left = std::as_bytes(std::span(text)); !left.empty() && failed == 0;) {
-    const ssize_t written = files.write(file, left);
-    if (written >= 0) left = left.subspan(static_cast<size_t>(written));
-    if (written < 0 && written != -EINTR) failed = static_cast<int>(-written);
-  }
-  if (failed == 0) failed = -files.sync(file);
-  files.close(file);
-  if (failed != 0) throw_errno("write", path, failed);
+  return std::all_of(names.begin(), names.end(), [&](const std::string& name) {
+    if (name != ".lock") return name == "predict.json.tmp" || name == "predictions.csv.part";
+    const std::string text = read_text(folder + "/.lock", 512);
+    return text.empty() || RunLock::is_mark(text, RunLock::kPrediction);
+  });
 }
 
 }  // namespace
@@ -60,20 +37,18 @@ void PredictOutput::take() {
   const std::string& folder = parts_.folder;
   if (is_file(folder)) throw UsageError("--output '" + folder + "' is a file; name a folder that is new or empty");
   make_folders(folder);
-  if (is_there(description())) {
-    if (resume()) return;
-  } else if (!is_free(folder)) {
+  if (!is_there(description()) && !is_free(folder))
     throw UsageError("--output '" + folder +
                      "' is not empty and was not begun by dtrain predict; name a folder that is new or empty");
-  }
-  begin();
+  lock_ = std::make_unique<RunLock>(folder, RunLock::this_process(), RunLock::wait_a_little, RunLock::kPrediction);
+  if (!is_there(description()) || !resume()) begin();
 }
 
 void PredictOutput::begin() {
   std::error_code ignored;
   fs::remove(part(), ignored);
   fs::remove(table(), ignored);
-  append(part(), parts_.head);
+  append_to_file(part(), parts_.head);
   standing_ = {0, static_cast<int64_t>(parts_.head.size()), 0, false};
   write_standing();
 }
@@ -118,7 +93,7 @@ void PredictOutput::write_standing() const {
 }
 
 void PredictOutput::add(const std::string& rows, int64_t batches, int64_t bad) {
-  append(part(), rows);
+  append_to_file(part(), rows);
   standing_.batches += batches;
   standing_.rows_bytes += static_cast<int64_t>(rows.size());
   standing_.bad += bad;
@@ -138,7 +113,7 @@ void PredictOutput::write_mask(const std::string& stem, const Image& mask) const
   const std::string path = parts_.folder + "/masks/" + stem + std::string(kMaskEnding);
   if (const std::string folder = fs::path(path).parent_path().string(); !is_folder(folder)) make_folders(folder);
   AtomicFile file(path);
-  file.write(encode_mask_png(mask));
+  file.write(encode_png(mask));
   file.commit();
 }
 

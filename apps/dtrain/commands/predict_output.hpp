@@ -1,10 +1,12 @@
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "dtrain/io/pictures/image.hpp"
+#include "dtrain/runlog/run_lock.hpp"
 
 namespace dtrain {
 
@@ -30,10 +32,13 @@ class PredictOutput {
     bool complete = false;
   };
 
-  /// On rank 0, before the others write: makes the folder, or finds out how far an earlier start came. Throws
-  /// UsageError for a file, and for a folder that is neither empty nor of predict; ConfigError naming what differs from
-  /// the start that it is of; like throw_errno.
+  /// On rank 0, before the others write: makes the folder, or finds out how far an earlier start came. From here on it
+  /// is locked (RunLock) as long as this object lives. Throws UsageError for a file, and for a folder that is neither
+  /// empty nor of predict; ConfigError where another process has it, or naming what differs from the start that it is
+  /// of; like throw_errno.
   void take();
+  /// False where the file system has no locks.
+  bool locked() const { return lock_ && lock_->held(); }
   /// On rank 0: adds the rows of the next batches, of which so many pictures could not be read.
   void add(const std::string& rows, int64_t batches, int64_t bad);
   /// On rank 0, when all batches are added.
@@ -52,6 +57,7 @@ class PredictOutput {
   std::string description() const { return parts_.folder + "/predict.json"; }
 
   Parts parts_;
+  std::unique_ptr<RunLock> lock_;
   Standing standing_;
 };
 

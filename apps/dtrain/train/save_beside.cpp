@@ -1,9 +1,6 @@
 #include "train/save_beside.hpp"
 
-#include <unistd.h>
-
 #include "dtrain/base/error.hpp"
-#include "dtrain/base/host.hpp"
 #include "dtrain/checkpoint/checkpoint_folder.hpp"
 #include "dtrain/io/files/file.hpp"
 
@@ -26,7 +23,7 @@ static std::string rescue(const LostFolder& lost, const TrainingState& state, co
                           const std::string& config, const RunFacts& facts) {
   const RunFolder rescued(lost.folder.free_name("rescued"));
   rescued.make();
-  const RunLock lock(rescued.path(), "process " + std::to_string(getpid()) + " on " + host_name());
+  const RunLock lock(rescued.path(), RunLock::this_process());
   CheckpointFolder(rescued.checkpoints()).save(state, HostCopy(tensors), 1);
   write_file_atomically(rescued.file("config.yaml"), config);
   write_run_json(rescued.file("run.json"), facts);

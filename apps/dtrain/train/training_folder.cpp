@@ -1,14 +1,9 @@
 #include "train/training_folder.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <cerrno>
-#include <cstdlib>
 #include <filesystem>
 
 #include "dtrain/base/error.hpp"
-#include "dtrain/base/host.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/checkpoint/checkpoint_folder.hpp"
 #include "dtrain/dist/launch.hpp"
@@ -20,11 +15,7 @@ namespace dtrain {
 
 // Keeps other jobs out of the existing run folder; names in the log a job that was killed before it could release it.
 static std::unique_ptr<RunLock> lock_run_folder(const RunFolder& folder, const Job& job) {
-  const char* slurm_job = std::getenv("SLURM_JOB_ID");
-  auto lock = std::make_unique<RunLock>(
-      folder.path(), "process " + std::to_string(getpid()) + " on " + host_name() +
-                         (slurm_job != nullptr ? ", Slurm job " + std::string(slurm_job) : "") + ", since " +
-                         utc_now());
+  auto lock = std::make_unique<RunLock>(folder.path(), RunLock::this_process());
   if (!lock->held())
     job.log().warning("the file system of " + folder.path() + " has no locks: make sure that no second job uses it");
   if (!lock->left_by().empty())
@@ -68,10 +59,7 @@ void TrainingFolder::open(const Beginning& beginning) {
   for (const std::string& aside : CheckpointFolder(folder_.checkpoints(), files()).begin_after(state.step, state.epoch))
     log.warning("a checkpoint of a later step was set aside as " + aside);
   log_ = std::make_unique<RunLog>(path(), beginning.figures, state.epoch, state.step, files());
-  const std::string log_file = file("log.txt");
-  const int descriptor = files().open(log_file, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0640);
-  if (descriptor < 0) throw_errno("write", log_file, -descriptor);
-  log.attach_file(descriptor);
+  log.attach_file(open_to_append(file("log.txt"), files()));
   write_file_atomically(file("config.yaml"), config_yaml(run_.config, false, true), files());
   if (const int failed = files().unlink(file("DONE")); failed < 0 && failed != -ENOENT)
     throw_errno("remove", file("DONE"), -failed);

@@ -100,4 +100,13 @@ WeightsOrigin weights_origin(const std::map<std::string, std::string>& metadata,
   return origin;
 }
 
+std::string other_size(const std::map<std::string, std::string>& metadata, const std::string& file, int64_t height,
+                       int64_t width) {
+  const std::string size = std::to_string(height) + "," + std::to_string(width);
+  const auto trained = metadata.find("image_size");
+  if (trained == metadata.end() || trained->second == size) return "";
+  return file + " was trained on pictures of " + trained->second + " and is used on pictures of " + size +
+         "; see data.image.size and data.image.window";
+}
+
 }  // namespace dtrain

@@ -22,6 +22,11 @@ struct WeightsOrigin {
 /// `trained_on` must be valid. Throws DataError naming `file` and the key.
 WeightsOrigin weights_origin(const std::map<std::string, std::string>& metadata, const std::string& file);
 
+/// A warning where `file` was trained on pictures of another size than height × width, which the network gets now; ""
+/// where it was not, or does not say.
+std::string other_size(const std::map<std::string, std::string>& metadata, const std::string& file, int64_t height,
+                       int64_t width);
+
 /// Throws DataError naming `file` unless `digits` can come from training_digits(): they separate a part from the
 /// training data, so a damaged list would let everything pass. Groups of 12 hex digits, ascending, each once, at most
 /// 100,000; none at all is also valid.

@@ -8,16 +8,17 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <string_view>
 #include <thread>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/host.hpp"
 #include "dtrain/base/time.hpp"
 
 namespace dtrain {
 
 // What the file says: the mark, then who holds it.
-constexpr std::string_view kMark = "dtrain run folder, ";
 constexpr std::string_view kHeldBy = "held by ";
 constexpr std::string_view kFree = "free\n";
 constexpr std::string_view kHolderBefore = "process ";  // how version 0.1.0 began the line of a holder
@@ -29,12 +30,12 @@ static std::string text_in(int descriptor) {
 }
 
 // Who holds it or has ended without a word; "" = nobody.
-static std::string holder_in(int descriptor) {
+static std::string holder_in(int descriptor, const std::string& mark) {
   std::string line = text_in(descriptor);
   const size_t end = line.find('\n');
   if (end == std::string::npos) return "";
   line.resize(end);
-  const std::string held = std::string(kMark) + std::string(kHeldBy);
+  const std::string held = mark + std::string(kHeldBy);
   if (line.starts_with(held)) return line.substr(held.size());
   return line.starts_with(kHolderBefore) ? line : "";
 }
@@ -54,7 +55,15 @@ static bool is_at(const std::string& path, int descriptor) {
   return ::fstat(descriptor, &opened) != 0 || (opened.st_dev == named.st_dev && opened.st_ino == named.st_ino);
 }
 
-bool RunLock::is_mark(const std::string& text) { return text.starts_with(kMark) || text.starts_with(kHolderBefore); }
+bool RunLock::is_mark(const std::string& text, const Kind& kind) {
+  return text.starts_with(kind.mark) || (kind.mark == kTraining.mark && text.starts_with(kHolderBefore));
+}
+
+std::string RunLock::this_process() {
+  const char* slurm_job = std::getenv("SLURM_JOB_ID");
+  return "process " + std::to_string(::getpid()) + " on " + host_name() +
+         (slurm_job != nullptr ? ", Slurm job " + std::string(slurm_job) : "") + ", since " + utc_now();
+}
 
 bool RunLock::wait_a_little(double waited_s) {
   constexpr double kPatience = 5;  // seconds
@@ -63,8 +72,8 @@ bool RunLock::wait_a_little(double waited_s) {
   return true;
 }
 
-RunLock::RunLock(const std::string& folder, const std::string& holder, const Patience& patience)
-    : path_(folder + "/.lock") {
+RunLock::RunLock(const std::string& folder, const std::string& holder, const Patience& patience, const Kind& kind)
+    : path_(folder + "/.lock"), mark_(kind.mark) {
   const Stopwatch waiting;
   while (true) {
     folder_ = std::make_unique<HeldFolder>(folder);  // anew: it may have been moved aside meanwhile
@@ -73,19 +82,20 @@ RunLock::RunLock(const std::string& folder, const std::string& holder, const Pat
     held_ = ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0;
     const bool taken = !held_ && (errno == EWOULDBLOCK || errno == EINTR);
     if (!taken && stands()) break;
-    const std::string other = holder_in(descriptor_);
+    const std::string other = holder_in(descriptor_, mark_);
     ::close(descriptor_);
     if (!patience(waiting.seconds()))
-      throw ConfigError("another job is training in " + folder + " (" + (other.empty() ? "its .lock is held" : other) +
-                        "); wait for it, end it, or choose another folder with --run-dir or name");
+      throw ConfigError("another job is " + std::string(kind.doing) + " " + folder + " (" +
+                        (other.empty() ? "its .lock is held" : other) +
+                        "); wait for it, end it, or choose another folder with " + std::string(kind.options));
   }
-  left_by_ = holder_in(descriptor_);
+  left_by_ = holder_in(descriptor_, mark_);
   ::fchmod(descriptor_, 0600);  // earlier versions let the group read it
-  write_text(descriptor_, std::string(kMark) + std::string(kHeldBy) + holder + "\n");
+  write_text(descriptor_, mark_ + std::string(kHeldBy) + holder + "\n");
 }
 
 RunLock::~RunLock() {
-  write_text(descriptor_, std::string(kMark) + std::string(kFree));
+  write_text(descriptor_, mark_ + std::string(kFree));
   ::close(descriptor_);
 }
 

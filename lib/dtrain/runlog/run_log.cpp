@@ -1,7 +1,5 @@
 #include "dtrain/runlog/run_log.hpp"
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
@@ -137,12 +135,6 @@ static int64_t number_or_none(const nlohmann::json& event, const char* key) {
   return found != event.end() && found->is_number_integer() ? found->get<int64_t>() : 0;
 }
 
-// Readable too: see copy_to().
-void RunLog::open_to_append(File& file) {
-  file.descriptor = files_.open(file.path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0640);
-  if (file.descriptor < 0) throw_errno("write", file.path, -file.descriptor);
-}
-
 RunLog::RunLog(const std::string& folder, const std::vector<std::string>& figures, int64_t epochs_done,
                int64_t steps_done, FileSystem& files)
     : files_(files), csv_{folder + "/epochs.csv"}, jsonl_{folder + "/metrics.jsonl"}, columns_(epoch_columns(figures)) {
@@ -169,8 +161,8 @@ RunLog::RunLog(const std::string& folder, const std::vector<std::string>& figure
     if (is_epoch && number_or_none(event, "epoch") > epochs_done) return std::nullopt;
     return line;
   });
-  open_to_append(csv_);
-  open_to_append(jsonl_);
+  csv_.descriptor = open_to_append(csv_.path, files_);
+  jsonl_.descriptor = open_to_append(jsonl_.path, files_);
   FileSystem::Status status;
   if (files_.status(csv_.descriptor, status) == 0 && status.bytes == 0) append(csv_, header);
 }

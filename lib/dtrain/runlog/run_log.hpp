@@ -90,7 +90,6 @@ class RunLog {
     int descriptor = -1;
     std::string waiting = "";  ///< not yet written, possibly the rest of a line
   };
-  void open_to_append(File& file);
   std::string write_waiting(File& file);
   void append(File& file, const std::string& line);
   FileSystem& files_;

@@ -204,6 +204,9 @@ TEST_CASE("the metadata of weights of ours are in order, and those of others nee
     if (key != "trained_on") CHECK_NOTHROW(weights_origin(changed, "f"));
   }
   CHECK(weights_origin({}, "f").trained_on.empty());
+  CHECK(other_size({}, "f", 4, 6).empty());
+  CHECK(other_size({{"image_size", "4,6"}}, "f", 4, 6).empty());
+  CHECK(other_size({{"image_size", "6,4"}}, "f", 4, 6).starts_with("f was trained on pictures of 6,4 and is used on"));
 }
 
 TEST_CASE("a checkpoint under a name that tells another place is refused") {

@@ -91,6 +91,13 @@ TEST_CASE("classes get the pixel values that mask_values gave them, the backgrou
   CHECK(holds(error_of(78, [] { pixel_values_of({{255, 1}}, 2); }), "class 2"));
 }
 
+TEST_CASE("a network of some of the classes of a data set gets their values, in its own order") {
+  const std::map<int64_t, int64_t> values = {{0, 0}, {10, 1}, {20, 2}, {21, 2}, {30, 3}};
+  const std::vector<std::string> told = {"nerve", "vein", "artery"};
+  CHECK(pixel_values_of(values, told, {"artery", "vein"}) == std::vector<int64_t>{0, 30, 20});
+  CHECK(holds(error_of(78, [&] { pixel_values_of(values, told, {"vein", "bone"}); }), "class 2"));
+}
+
 TEST_CASE("the largest probability above the threshold wins, ties to the lower class") {
   const std::vector<std::vector<float>> planes = {{0.5F, 0.6F, 0.8F, 0.7F, 0.2F}, {0.5F, 0.9F, 0.8F, 0.6F, 0.4F}};
   CHECK(called_mask(planes, 1, 5, 0.5, {0, 9, 7}).bytes == std::vector<uint8_t>{0, 7, 9, 9, 0});

@@ -15,6 +15,7 @@
 #include "dtrain/io/pictures/tiff_pages.hpp"
 #include "dtrain/io/records/record_file.hpp"
 #include "support/catch.hpp"
+#include "support/memory_file_system.hpp"
 #include "temp_folder.hpp"
 
 using namespace dtrain;
@@ -64,6 +65,28 @@ TEST_CASE("a file is read as it was written") {
   CHECK(read_file_start(path, 400'000).size() == 300'000);
   write_file_atomically(path, "");
   CHECK(read_text(path).empty());
+}
+
+TEST_CASE("text is appended to a file that may not be there yet, and to no link") {
+  const TempFolder folder;
+  CHECK_FALSE(is_there(folder.file("a")));
+  append_to_file(folder.file("a"), "one\n");
+  append_to_file(folder.file("a"), "");
+  append_to_file(folder.file("a"), "two\n");
+  CHECK(is_there(folder.file("a")));
+  CHECK_FALSE(is_there(folder.file("a/b")));
+  CHECK(read_text(folder.file("a")) == "one\ntwo\n");
+  std::filesystem::create_symlink(folder.file("a"), folder.file("link"));
+  CHECK_THROWS_AS(append_to_file(folder.file("link"), "three\n"), Error);
+  CHECK(read_text(folder.file("a")) == "one\ntwo\n");
+  test::MemoryFileSystem disk(test::Image{{"/a", "one"}});
+  for (const test::Fault::Kind kind : {test::Fault::Kind::short_write, test::Fault::Kind::none}) {
+    disk.plan({kind, 0, 2});
+    append_to_file("/a", "more", disk);
+  }
+  CHECK(disk.power_cuts(100, [](const test::Image& left) { CHECK(left.at("/a") == "onemoremore"); }) == 1);
+  disk.plan({test::Fault::Kind::error, ENOSPC, 2});
+  CHECK_THROWS_AS(append_to_file("/a", "most", disk), Error);
 }
 
 TEST_CASE("an absent file, a folder and a file over the cap are told apart") {

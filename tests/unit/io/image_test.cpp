@@ -62,7 +62,8 @@ TEST_CASE("picture names are known by their extension") {
 
 TEST_CASE("a picture that cannot be encoded is our own error") {
   CHECK_THROWS_AS(encode_png({2, 2, 1, 8, {1, 2, 3}, {}}), InternalError);
-  CHECK_THROWS_AS(encode_png({1, 1, 1, 16, {}, {5}}), InternalError);
+  CHECK_THROWS_AS(encode_png({1, 2, 1, 16, {}, {5}}), InternalError);
+  CHECK_THROWS_AS(encode_jpeg({1, 1, 1, 16, {}, {5}}), InternalError);
   CHECK_THROWS_AS(encode_png({1, 1, 4, 8, {1, 2, 3, 4}, {}}), InternalError);
   CHECK_THROWS_AS(encode_jpeg({0, 0, 1, 8, {}, {}}), InternalError);
   CHECK_THROWS_AS(encode_jpeg({1, 1, 1, 8, {1}, {}}, 0), InternalError);

@@ -75,6 +75,8 @@ TEST_CASE("channels stand last in a NumPy array; alpha is dropped") {
   const Image rgba = decoded(npy("|u1", "(1, 2, 4)", "abc!def!"));
   CHECK(rgba.channels == 3);
   CHECK(rgba.bytes == std::vector<uint8_t>{'a', 'b', 'c', 'd', 'e', 'f'});
+  const Image flat = decoded(npy("|u1", "(2, 1, 3)", "abcdef"));  // and not two grey pictures of 1 × 3
+  CHECK((flat.height == 2 && flat.width == 1 && flat.channels == 3));
   CHECK(decoded(npy(">u2", "(1, 1, 4)", "\0\1\0\2\0\3\0\4"s)).words == std::vector<uint16_t>{1, 2, 3});
 }
 

@@ -126,14 +126,22 @@ TEST_CASE("every PNG filter is undone") {
 
 TEST_CASE("a picture written as PNG is read back the same") {
   for (int64_t channels : {1, 3})
-    for (int64_t width : {1, 2, 7, 300}) {
-      Image image{5, width, channels, 8, {}, {}};
-      KeyedRandom random(7, Purpose::synthetic_data, static_cast<uint64_t>(width));
-      for (int64_t i = 0; i < 5 * width * channels; ++i) image.bytes.push_back(static_cast<uint8_t>(random.next32()));
-      const Image back = decode_image(encode_png(image), "t.png");
-      CHECK(back.bytes == image.bytes);
-      CHECK((back.height == 5 && back.width == width && back.channels == channels && back.bits == 8));
-    }
+    for (int64_t width : {1, 2, 7, 300, 70'000})
+      for (const int bits : {8, 16}) {
+        Image image{5, width, channels, bits, {}, {}};
+        KeyedRandom random(7, Purpose::synthetic_data, static_cast<uint64_t>(width));
+        for (int64_t i = 0; i < 5 * width * channels; ++i) {
+          if (bits == 8) image.bytes.push_back(static_cast<uint8_t>(random.next32()));
+          if (bits == 16) image.words.push_back(static_cast<uint16_t>(random.next32()));
+        }
+        const auto file = encode_png(image);
+        for (const Image& back : {decode_image(file, "t.png"), decode_mask_image(file, "t.png")}) {
+          CHECK(back.bytes == image.bytes);
+          CHECK(back.words == image.words);
+          CHECK((back.height == 5 && back.width == width && back.channels == channels && back.bits == bits));
+        }
+        CHECK(encode_png(image) == file);
+      }
 }
 
 TEST_CASE("every single flipped bit of a PNG is noticed") {

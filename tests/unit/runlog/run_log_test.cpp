@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
@@ -337,6 +338,21 @@ TEST_CASE("a run folder is one job's; who ended without a word is named") {
   std::ofstream(folder / ".lock") << "process 4 on there\n";
   CHECK(RunLock(folder.path(), "process 5 on here").left_by() == "process 4 on there");
   CHECK_THROWS_AS(RunLock(folder / "absent", "process 6 on here"), MissingError);
+}
+
+TEST_CASE("the lock of a prediction's folder says so, and marks no run") {
+  const test::TemporaryFolder folder;
+  const auto at_once = [](double) { return false; };
+  {
+    const RunLock lock(folder.path(), RunLock::this_process(), at_once, RunLock::kPrediction);
+    CHECK_THROWS_WITH(RunLock(folder.path(), "process 2 on here", at_once, RunLock::kPrediction),
+                      Catch::Contains("is predicting into") &&
+                          Catch::Contains("process " + std::to_string(getpid()) + " on ") &&
+                          Catch::Contains("--output"));
+  }
+  const std::string text = read_text(folder / ".lock");
+  CHECK(RunLock::is_mark(text, RunLock::kPrediction));
+  CHECK_FALSE(RunLock::is_mark(text));
 }
 
 TEST_CASE("a lock that was waited for while its folder was moved aside is that of the new folder") {

@@ -10,7 +10,6 @@
 #include "dtrain/base/text.hpp"
 #include "dtrain/data/formats/scan.hpp"
 #include "dtrain/io/files/file.hpp"
-#include "dtrain/io/pictures/mask_png.hpp"
 #include "dtrain/io/pictures/tiff_pages.hpp"
 
 namespace dtrain {

@@ -1,6 +1,7 @@
 #pragma once
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "dtrain/data/store/dataset.hpp"
@@ -24,6 +25,9 @@ struct PictureInput {
 /// one twice, a file of another kind; as scan_folder() for links.
 PictureInput open_pictures(const std::string& input, const std::string& left_out, bool allow_links,
                            const ImageOptions& size);
+
+/// What the names of the masks that are written end in.
+inline constexpr std::string_view kMaskEnding = ".png";
 
 /// The picture's path without ending, to name what is written for it: below any folder, so without what leads out of
 /// one ("../", a leading "/"); a page of a stack as "slices#7".

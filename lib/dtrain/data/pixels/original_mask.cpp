@@ -72,6 +72,17 @@ std::vector<int64_t> pixel_values_of(const std::map<int64_t, int64_t>& mask_valu
   return values;
 }
 
+std::vector<int64_t> pixel_values_of(const std::map<int64_t, int64_t>& mask_values,
+                                     const std::vector<std::string>& told, const std::vector<std::string>& classes) {
+  std::map<int64_t, int64_t> values;
+  for (const auto& [value, number] : mask_values) {
+    if (number < 1) continue;
+    const auto found = std::find(classes.begin(), classes.end(), told.at(static_cast<size_t>(number - 1)));
+    if (found != classes.end()) values[value] = found - classes.begin() + 1;
+  }
+  return pixel_values_of(values, static_cast<int64_t>(classes.size()));
+}
+
 Image called_mask(const std::vector<std::vector<float>>& probabilities, int64_t height, int64_t width, double threshold,
                   const std::vector<int64_t>& values) {
   check(values.size() == probabilities.size() + 1, "each class has a value, and so has the background");

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <map>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "dtrain/data/options.hpp"
@@ -23,6 +24,11 @@ std::vector<float> at_picture_size(std::span<const float> seen, int64_t height, 
 /// lowest. Background is 0 unless that is a class's value, else the first of 255, 1, 2 … that is none. Throws
 /// ConfigError for a class without a value.
 std::vector<int64_t> pixel_values_of(const std::map<int64_t, int64_t>& mask_values, int64_t classes);
+
+/// The same for a network of `classes`, where mask_values speaks of those of a data set, `told`: of these classes may
+/// be some, in another order.
+std::vector<int64_t> pixel_values_of(const std::map<int64_t, int64_t>& mask_values,
+                                     const std::vector<std::string>& told, const std::vector<std::string>& classes);
 
 /// The mask: each pixel is the class of the largest probability above `threshold`, of equal ones the lower class, else
 /// background; each written with its value of pixel_values_of(). 16 bits where a value is above 255, else 8.

@@ -1,8 +1,6 @@
 #include "dtrain/data/store/listed_pictures.hpp"
 
 #include "dtrain/base/error.hpp"
-#include "dtrain/io/files/file.hpp"
-#include "dtrain/io/pictures/tiff_pages.hpp"
 
 namespace dtrain {
 
@@ -74,7 +72,7 @@ Image ListedPictures::decode_mask(const Dataset&, const Sample&, const SampleFil
 
 std::string ListedPictures::manifest_text(const Sample& sample) const {
   try {
-    return std::to_string(file_bytes(picture_path(files_.picture_name(sample)).file));
+    return files_.manifest_text(sample);
   } catch (const Error& error) {
     if (!is_of_the_file(error)) throw;
     return "unread";

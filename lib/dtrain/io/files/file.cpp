@@ -130,6 +130,33 @@ std::vector<std::byte> read_file_start(const std::string& path, int64_t bytes) {
 
 int64_t file_bytes(const std::string& path) { return InputDescriptor(path, real_file_system()).size(); }
 
+bool is_there(const std::string& path, FileSystem& files) {
+  FileSystem::Status status;
+  const int failed = files.status(path, true, status);
+  if (failed < 0 && failed != -ENOENT && failed != -ENOTDIR) throw_errno("look at", path, -failed);
+  return failed >= 0;
+}
+
+int open_to_append(const std::string& path, FileSystem& files) {
+  constexpr int kFlags = O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW;
+  const int descriptor = repeated([&] { return files.open(path, kFlags, 0640); });
+  if (descriptor < 0) throw_errno("write", path, -descriptor);
+  return descriptor;
+}
+
+void append_to_file(const std::string& path, const std::string& text, FileSystem& files) {
+  const int descriptor = open_to_append(path, files);
+  int failed = 0;
+  for (std::span<const std::byte> left = std::as_bytes(std::span(text)); !left.empty() && failed == 0;) {
+    const ssize_t done = repeated([&] { return files.write(descriptor, left); });
+    if (done > 0) left = left.subspan(static_cast<size_t>(done));
+    if (done <= 0) failed = done < 0 ? static_cast<int>(-done) : EIO;
+  }
+  if (failed == 0) failed = -files.sync(descriptor);
+  files.close(descriptor);
+  if (failed != 0) throw_errno("write", path, failed);
+}
+
 AtomicFile::AtomicFile(std::string path, FileSystem& files)
     : files_(files), path_(std::move(path)), temporary_(path_ + ".tmp") {
   constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;

@@ -25,6 +25,17 @@ std::vector<std::byte> read_file_start(const std::string& path, int64_t bytes);
 /// Size of a regular file in bytes. Throws like throw_errno, DataError for anything else.
 int64_t file_bytes(const std::string& path);
 
+/// Whether there is anything at `path`, links followed. Throws like throw_errno if that cannot be determined.
+bool is_there(const std::string& path, FileSystem& files = real_file_system());
+
+/// A descriptor that appends to the file, which is made (0640 less the umask) where there is none; the caller closes
+/// it. It reads, too. A link at `path` is not followed. Throws like throw_errno.
+int open_to_append(const std::string& path, FileSystem& files = real_file_system());
+
+/// Appends to the file as open_to_append() finds it. After it returns the bytes survive a power cut, once the file's
+/// folder is synced. Throws like throw_errno; some of the bytes may then be in the file.
+void append_to_file(const std::string& path, const std::string& text, FileSystem& files = real_file_system());
+
 /// Writes a file that exists completely or not at all: PATH.tmp → write(2) → fsync → close → rename → fsync of the
 /// folder. Whatever fails before the rename, an older file of that name stays as it was and the temporary one is
 /// removed. An error only in the last step (fsync of the folder) leaves the complete new file in place of the old one.

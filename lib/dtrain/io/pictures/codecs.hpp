@@ -37,7 +37,8 @@ void check_pixels(const ImageHeader& header, const std::string& name, const Imag
 /// An image of that size with its samples allocated.
 Image allocate_image(const ImageHeader& header);
 
-/// Throws InternalError unless `image` is 8-bit grey or RGB with all its samples: what the encoders take.
-void check_encodable(const Image& image);
+/// Throws InternalError unless `image` is grey or RGB of 8 bits, or with `most_bits` 16 of 8 or 16, with all its
+/// samples: what the encoders take.
+void check_encodable(const Image& image, int most_bits = 8);
 
 }  // namespace dtrain

@@ -156,11 +156,13 @@ Image allocate_image(const ImageHeader& header) {
   return image;
 }
 
-void check_encodable(const Image& image) {
-  check(image.bits == 8 && (image.channels == 1 || image.channels == 3),
-        "only 8-bit grey and RGB pictures are encoded");
+void check_encodable(const Image& image, int most_bits) {
+  check(
+      (image.bits == 8 || image.bits == 16) && image.bits <= most_bits && (image.channels == 1 || image.channels == 3),
+      "only grey and RGB pictures are encoded, of as many bits as the format has");
   check(image.height > 0 && image.width > 0 &&
-            image.bytes.size() == static_cast<size_t>(image.height * image.width * image.channels),
+            (image.bits == 16 ? image.words.size() : image.bytes.size()) ==
+                static_cast<size_t>(image.height * image.width * image.channels),
         "a picture to be encoded has all its samples");
 }
 

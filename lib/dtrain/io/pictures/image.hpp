@@ -53,7 +53,8 @@ Image decode_mask_image(std::span<const std::byte> file, const std::string& name
 /// whole header (a JPEG may carry megabytes of profiles before it).
 ImageHeader read_image_header(std::span<const std::byte> file, const std::string& name, const ImageLimits& limits = {});
 
-/// An 8-bit grey or RGB picture as a PNG file, for generated data and predicted masks.
+/// A grey or RGB picture of 8 or 16 bits as a PNG file, every sample as it is, for generated data and predictions. The
+/// bytes depend on the picture alone (and on the versions of libpng and zlib).
 /// Throws InternalError unless the picture is such a one and not empty.
 std::vector<std::byte> encode_png(const Image& image);
 

@@ -269,8 +269,8 @@ Image decode_npy(std::span<const std::byte> file, const std::string& name, const
 }  // namespace
 
 /// uint8, uint16 in either byte order, and bool, whose True is white; (height, width) or (height, width, channels) with
-/// 1, 3 or 4 channels; in C and Fortran order; format versions 1.0, 2.0 and 3.0. One array a file, and nothing behind
-/// it.
+/// 1, 3 or 4 channels, never a stack of pictures that are so narrow; in C and Fortran order; format versions 1.0, 2.0
+/// and 3.0. One array a file, and nothing behind it.
 extern const PictureFormat kNpy = {
     .name = "NPY",
     .endings = {".npy"},

@@ -15,23 +15,36 @@ namespace dtrain {
 
 namespace {
 
-/// libpng's two structures and what its callbacks need. libpng reports errors by longjmp: all calls go through
-/// guarded().
-struct PngInput {
+/// libpng's two structures. It reports errors by longjmp: all calls go through guarded().
+struct PngFile {
   png_structp png = nullptr;
   png_infop info = nullptr;
-  std::span<const std::byte> rest;
   char message[256] = "";
+
+  PngFile() = default;
+  PngFile(const PngFile&) = delete;
+  PngFile& operator=(const PngFile&) = delete;
+};
+
+/// A file that is read.
+struct PngInput : PngFile {
+  std::span<const std::byte> rest;
 
   explicit PngInput(std::span<const std::byte> file) : rest(file) {}
   ~PngInput() { png_destroy_read_struct(&png, &info, nullptr); }
-  PngInput(const PngInput&) = delete;
-  PngInput& operator=(const PngInput&) = delete;
+};
+
+/// A file that is written into memory that is there already: a callback of libpng may not throw.
+struct PngOutput : PngFile {
+  std::span<std::byte> room;  // what is left of it
+
+  explicit PngOutput(std::span<std::byte> all) : room(all) {}
+  ~PngOutput() { png_destroy_write_struct(&png, &info); }
 };
 
 [[noreturn]] void on_png_error(png_structp png, png_const_charp message) {
-  auto& input = *static_cast<PngInput*>(png_get_error_ptr(png));
-  std::strncpy(input.message, message, sizeof input.message - 1);
+  auto& file = *static_cast<PngFile*>(png_get_error_ptr(png));
+  std::strncpy(file.message, message, sizeof file.message - 1);
   png_longjmp(png, 1);
 }
 
@@ -45,11 +58,20 @@ void on_png_read(png_structp png, png_bytep out, size_t count) {
   input.rest = input.rest.subspan(count);
 }
 
+void on_png_write(png_structp png, png_bytep bytes, size_t count) {
+  auto& output = *static_cast<PngOutput*>(png_get_io_ptr(png));
+  if (count > output.room.size()) png_error(png, "no room is left");
+  std::memcpy(output.room.data(), bytes, count);
+  output.room = output.room.subspan(count);
+}
+
+void on_png_flush(png_structp) {}
+
 /// Runs `step`, which may call libpng; false if it jumped out. Neither `step` nor what it calls may own anything:
 /// a jump runs no destructors.
 template <typename Step>
-[[gnu::noinline]] bool guarded(PngInput& input, const Step& step) {
-  if (setjmp(png_jmpbuf(input.png)) != 0) return false;
+[[gnu::noinline]] bool guarded(PngFile& file, const Step& step) {
+  if (setjmp(png_jmpbuf(file.png)) != 0) return false;
   step();
   return true;
 }
@@ -134,7 +156,8 @@ bool decode_quickly(const PngInput& input, std::span<const std::byte> file, Imag
 
 /// The file's header, checked; leaves `input` before the first pixel.
 ImageHeader begin_png(PngInput& input, const std::string& name, const ImageLimits& limits) {
-  input.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &input, on_png_error, on_png_warning);
+  input.png =
+      png_create_read_struct(PNG_LIBPNG_VER_STRING, static_cast<PngFile*>(&input), on_png_error, on_png_warning);
   check(input.png != nullptr, "libpng's header and library are of one version");
   input.info = png_create_info_struct(input.png);
   check(input.info != nullptr, "libpng makes its info structure");
@@ -178,20 +201,41 @@ Image decode_png_mask(std::span<const std::byte> file, const std::string& name, 
   return decode(file, name, limits, true);
 }
 
+// 8-bit ones say that they are sRGB; nothing is said of 16-bit ones, whose values may mean anything.
+void write_png(PngOutput& output, const Image& image, png_bytepp rows) {
+  const int type = image.channels == 1 ? PNG_COLOR_TYPE_GRAY : PNG_COLOR_TYPE_RGB;
+  png_set_write_fn(output.png, &output, on_png_write, on_png_flush);
+  png_set_user_limits(output.png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
+  png_set_IHDR(output.png, output.info, static_cast<png_uint_32>(image.width), static_cast<png_uint_32>(image.height),
+               image.bits, type, PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_BASE, PNG_FILTER_TYPE_BASE);
+  if (image.bits == 8) png_set_sRGB(output.png, output.info, PNG_sRGB_INTENT_PERCEPTUAL);
+  png_write_info(output.png, output.info);
+  if constexpr (std::endian::native == std::endian::little)
+    if (image.bits == 16) png_set_swap(output.png);
+  png_write_image(output.png, rows);
+  png_write_end(output.png, output.info);
+}
+
 }  // namespace
 
 std::vector<std::byte> encode_png(const Image& image) {
-  check_encodable(image);
-  png_image out{};
-  out.version = PNG_IMAGE_VERSION;
-  out.width = static_cast<png_uint_32>(image.width);
-  out.height = static_cast<png_uint_32>(image.height);
-  out.format = image.channels == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB;
-  png_alloc_size_t size = PNG_IMAGE_PNG_SIZE_MAX(out);
-  std::vector<std::byte> file(size);
-  const int done = png_image_write_to_memory(&out, file.data(), &size, 0, image.bytes.data(), 0, nullptr);
-  check(done != 0, std::string("libpng encodes a picture: ") + out.message);
-  file.resize(size);
+  check_encodable(image, 16);
+  const auto row_bytes = static_cast<size_t>(image.width * image.channels * image.bits / 8);
+  const void* samples = image.bits == 16 ? static_cast<const void*>(image.words.data()) : image.bytes.data();
+  std::vector<png_bytep> rows(static_cast<size_t>(image.height));
+  for (size_t y = 0; y < rows.size(); ++y)  // libpng reads them alone, and says otherwise
+    rows[y] = const_cast<png_bytep>(static_cast<const png_byte*>(samples)) + y * row_bytes;
+  const size_t packed = PNG_ZLIB_MAX_SIZE((row_bytes + 1) * rows.size());
+  std::vector<std::byte> file(packed + packed / 256 + 256);  // and the frames of its chunks, each of some kilobytes
+  PngOutput output(file);
+  output.png =
+      png_create_write_struct(PNG_LIBPNG_VER_STRING, static_cast<PngFile*>(&output), on_png_error, on_png_warning);
+  check(output.png != nullptr, "libpng's header and library are of one version");
+  output.info = png_create_info_struct(output.png);
+  check(output.info != nullptr, "libpng makes its info structure");
+  const bool whole = guarded(output, [&] { write_png(output, image, rows.data()); });
+  check(whole, std::string("libpng encodes a picture: ") + output.message);
+  file.resize(file.size() - output.room.size());
   return file;
 }
 
