@@ -1,10 +1,14 @@
 """A run that stopped, by limit, signal or damage, goes on with any number of processes to the bits of one that never did."""
 
+import csv
 import json
 import os
 import shutil
 import signal
+import struct
+import subprocess
 
+import events
 import program
 
 # 44 training pictures, 6 steps an epoch: 9 steps are one epoch and a half.
@@ -27,6 +31,13 @@ SMALL = {
 PLATEAU = {"schedule": {"warmup": "0.5 epochs", "decay": {"name": "plateau", "patience": 0}}}
 # Ended by a signal alone, and saved by nothing else.
 ENDLESS = ("epochs=1000000", "data.image.size=[16, 16]", "checkpoint.every=1000000 epochs")
+PYTHON = os.environ.get("DTRAIN_PYTHON", "python3")
+SCALARS = """
+import json, sys
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+read = EventAccumulator(sys.argv[1]).Reload()
+print(json.dumps({tag: [(event.step, event.value) for event in read.Scalars(tag)] for tag in read.Tags()["scalars"]}))
+"""
 UNET = {
     "epochs": 3,
     "model": {"name": "unet"},
@@ -86,13 +97,50 @@ class Resume(program.ProgramTest):
         for config in ("plateau", "unet"):
             with self.subTest(config):
                 straight = self.never_stopped(config)
-                run = self.stopped(config, STEPS * 3 // 2, config, ranks=2)
+                run = self.stopped(config, STEPS * 3 // 2, config, ranks=2, words=("output.tensorboard=true",))
                 self.assertEqual(len(run.rows()), 1)
                 self.assertNotEqual(run.hash(), straight.hash())
-                self.train(config, config=config, ranks=3)
+                self.train(config, "output.tensorboard=true", config=config, ranks=3)
                 self.equal(run, straight)
+                self.events_are_complete(run)
+                self.each_rank_has_a_row(run)
                 self.assertEqual([row["ranks"] for row in run.rows()], ["2"] + ["3"] * (run.facts()["epochs"] - 1))
                 self.assertEqual([event["step"] for event in run.events("resume")], [STEPS * 3 // 2])
+
+    def events_are_complete(self, run):
+        """TensorBoard's file has each step and each epoch once, with the figures of the other files."""
+        single = lambda value: struct.unpack("<f", struct.pack("<f", value))[0]  # noqa: E731
+        first, *rest = events.of_run(run)
+        self.assertEqual((first.version, first.step), ("brain.Event:2", 0))
+        steps = [event for event in rest if "step/loss" in event.scalars]
+        told = run.events("step")
+        self.assertEqual([event.step for event in steps], [event["step"] for event in told])
+        self.assertEqual([event.scalars["step/loss"] for event in steps], [single(event["train_loss"]) for event in told])
+        self.assertTrue(all(event["step_s"] > 0 and event["images_per_s"] > 0 for event in told))
+        epochs = [event for event in rest if event not in steps]
+        self.assertEqual([event.scalars["epoch/epoch"] for event in epochs], list(range(1, run.facts()["epochs"] + 1)))
+        for event, row in zip(epochs, run.rows()):
+            self.assertEqual(event.scalars["valid/loss"], single(float(row["valid_loss"])))
+
+    def each_rank_has_a_row(self, run):
+        """One for each epoch and rank; of an epoch that two starts shared, those of the second."""
+        with open(run.folder / "ranks.csv", encoding="utf-8", newline="") as table:
+            rows = list(csv.DictReader(table))
+        self.assertEqual([(row["epoch"], row["rank"]) for row in rows],
+                         [(row["epoch"], str(rank)) for row in run.rows() for rank in range(int(row["ranks"]))])
+        self.assertTrue(all(0 < float(row["step_ms_median"]) <= float(row["step_ms_p95"]) for row in rows))
+        self.assertTrue(all(float(row["compute_s"]) > 0 and float(row["memory_peak_mb"]) > 0 for row in rows))
+
+    def test_tensorboard_reads_what_a_run_wrote(self):
+        if subprocess.run([PYTHON, "-c", "import tensorboard"], capture_output=True, check=False).returncode != 0:
+            self.skipTest("no Python with tensorboard (DTRAIN_PYTHON)")
+        _, run = self.train("shown", "output.tensorboard=true", "--limit-steps", STEPS + 1)
+        read = subprocess.run([PYTHON, "-c", SCALARS, run.folder / "tensorboard"], capture_output=True, text=True, check=True)
+        scalars = json.loads(read.stdout)
+        self.assertEqual([step for step, _ in scalars["step/loss"]], list(range(1, STEPS + 2)))
+        for (_, value), event in zip(scalars["step/loss"], run.events("step")):
+            self.assertAlmostEqual(value, event["train_loss"], delta=1e-6 * abs(value))
+        self.assertAlmostEqual(scalars["valid/accuracy"][0][1], float(run.rows()[0]["valid_accuracy"]), places=6)
 
     def test_float16_goes_on_with_its_loss_scale(self):
         # Slow learning: whether a loss jumps so high that its gradients overflow depends on the processor's rounding. Little of

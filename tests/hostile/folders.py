@@ -11,13 +11,14 @@ from kit import Call, case, merged, odd_file
 from packed import after_a_while
 
 REFUSED = (65, 66, 74, 77, 78)
-NAMES = ("log.txt", "epochs.csv", "metrics.jsonl", "run.json", "config.yaml", "DONE", "best.safetensors", ".lock", "checkpoints", "flight")
+FOLDERS = ("checkpoints", "flight", "tensorboard")
+NAMES = ("log.txt", "epochs.csv", "ranks.csv", "metrics.jsonl", "run.json", "config.yaml", "DONE", "best.safetensors", ".lock", *FOLDERS)
 
 # --- links and odd files in a run that goes on
 
 for name in NAMES:
-    targets = {"neighbour": f"../../neighbour/run/{name if name in ('checkpoints', 'flight') else 'log.txt'}"}
-    if name not in ("checkpoints", "flight"):
+    targets = {"neighbour": f"../../neighbour/run/{name if name in FOLDERS else 'log.txt'}"}
+    if name not in FOLDERS:
         targets["home"] = "../../home/.bashrc"
     targets["dangling"] = "../../home/made-by-dtrain"
     for what, target in targets.items():
@@ -33,7 +34,7 @@ for name in NAMES:
             return site.train("epochs=2")
         # A dangling link where only a new file is ever put is no danger, yet the rule is simple: no links.
         case(f"run/links/{name.strip('.')}-to-{what}", REFUSED, name)(linked)
-    for kind in ("fifo", "folder" if name not in ("checkpoints", "flight") else "zero"):
+    for kind in ("fifo", "folder" if name not in FOLDERS else "zero"):
         def odd(site, name=name, kind=kind):
             folder = site.trained()
             odd_file(folder / name, kind)

@@ -59,19 +59,30 @@ double largest_of(const std::vector<RankCost>& ranks, const Value& value) {
 
 std::optional<double> known(double value) { return std::isnan(value) ? std::nullopt : std::optional(value); }
 
+// The value below which that share of them lies; 0 of none.
+double quantile_ms(const std::vector<double>& ascending_s, double share) {
+  if (ascending_s.empty()) return 0;
+  const auto place = static_cast<size_t>(share * static_cast<double>(ascending_s.size()));
+  return 1e3 * ascending_s[std::min(place, ascending_s.size() - 1)];
+}
+
 double compute_s(const RankCost& rank) { return rank.here.compute_s; }
 
 }  // namespace
 
-EpochCosts::EpochCosts(Communicator& comm, const Trainer::Finished& finished, const GpuUse& gpu)
+EpochCosts::EpochCosts(Communicator& comm, const Trainer::Finished& finished, const GpuUse& gpu,
+                       std::vector<double> step_s)
     : mine_(finished.timing), mine_here_(finished.here) {
   constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  std::sort(step_s.begin(), step_s.end());
   ranks_ = gather(comm, {.epoch = finished.timing,
                          .here = finished.here,
                          .loaded = finished.loaded,
                          .memory_mb = resident_mb(),
                          .gpu_util_percent = gpu.util_percent.value_or(kUnknown),
-                         .gpu_memory_mb = gpu.memory_peak_mb.value_or(kUnknown)});
+                         .gpu_memory_mb = gpu.memory_peak_mb.value_or(kUnknown),
+                         .step_ms_median = quantile_ms(step_s, 0.5),
+                         .step_ms_p95 = quantile_ms(step_s, 0.95)});
 }
 
 Timing EpochCosts::mean(Timing RankCost::*timing) const {
@@ -110,6 +121,19 @@ TimeShares EpochCosts::shares(int64_t loader_threads, int64_t spare_cores) const
   const double others = (sum_of(ranks_, compute_s) - most) / static_cast<double>(std::max<int64_t>(1, count() - 1));
   shares.slowest_compute_ratio = count() > 1 && others > 0 ? most / others : 1;
   return shares;
+}
+
+std::vector<RankRow> EpochCosts::rank_rows(int64_t epoch) const {
+  std::vector<RankRow> rows;
+  for (const RankCost& rank : ranks_)
+    rows.push_back({.epoch = epoch,
+                    .rank = static_cast<int64_t>(rows.size()),
+                    .timing = rank.epoch,
+                    .memory_peak_mb = rank.memory_mb,
+                    .gpu_memory_peak_mb = known(rank.gpu_memory_mb),
+                    .step_ms_median = rank.step_ms_median,
+                    .step_ms_p95 = rank.step_ms_p95});
+  return rows;
 }
 
 std::vector<std::map<std::string, double>> EpochCosts::rank_times(int64_t epoch) const {

@@ -21,6 +21,8 @@ struct RankCost {
   double memory_mb = 0;         ///< largest resident memory so far, 1e6 bytes
   double gpu_util_percent = 0;  ///< NaN: not known
   double gpu_memory_mb = 0;     ///< the most so far, 1e6 bytes; NaN: not known
+  double step_ms_median = 0;    ///< of this start
+  double step_ms_p95 = 0;       ///< of this start
 };
 
 /// What the ranks spent on an epoch: the same on all of them.
@@ -28,13 +30,15 @@ class EpochCosts {
  public:
   /// For no epoch.
   EpochCosts() = default;
-  /// All ranks together, each with its own. Throws CommError.
-  EpochCosts(Communicator& comm, const Trainer::Finished& finished, const GpuUse& gpu);
+  /// All ranks together, each with its own; `step_s`: seconds of the epoch's steps in this start. Throws CommError.
+  EpochCosts(Communicator& comm, const Trainer::Finished& finished, const GpuUse& gpu, std::vector<double> step_s);
 
   /// The row's columns of time, memory and reading: means over the ranks, except memory, where it is the largest.
   void fill(EpochRow& row) const;
   /// Of this start: its own clocks, not those of earlier starts of the epoch.
   TimeShares shares(int64_t loader_threads, int64_t spare_cores) const;
+  /// For ranks.csv; empty for no epoch.
+  std::vector<RankRow> rank_rows(int64_t epoch) const;
   /// For run.json: where the time of each rank went in `epoch`; empty for no epoch.
   std::vector<std::map<std::string, double>> rank_times(int64_t epoch) const;
 

@@ -1,6 +1,8 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 #include "dtrain/base/time.hpp"
 #include "dtrain/config/config.hpp"
@@ -25,6 +27,7 @@ class RunClock {
   void go_on_from(double seconds) { earlier_s_ = seconds; }
   void step_took(double seconds) {
     ++steps_;
+    epoch_step_s_.push_back(seconds);
     longest_step_s_ = std::max(longest_step_s_, seconds);
   }
   /// Of the run, over all its starts.
@@ -32,6 +35,8 @@ class RunClock {
   /// Of this start.
   int64_t steps() const { return steps_; }
   double longest_step_s() const { return longest_step_s_; }
+  /// Of each step since this was last called: of the epoch that ends.
+  std::vector<double> take_epoch_step_s() { return std::exchange(epoch_step_s_, {}); }
   /// The time of this start, building and evaluating included, per step; there must be at least one step.
   double seconds_a_step() const { return start_.seconds() / static_cast<double>(steps_); }
 
@@ -40,6 +45,7 @@ class RunClock {
   double earlier_s_ = 0;
   int64_t steps_ = 0;
   double longest_step_s_ = 0;
+  std::vector<double> epoch_step_s_;
 };
 
 }  // namespace dtrain

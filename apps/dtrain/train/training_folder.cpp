@@ -58,7 +58,8 @@ void TrainingFolder::open(const Beginning& beginning) {
   // Later checkpoints first: rows are never cut before the checkpoints that they belong to.
   for (const std::string& aside : CheckpointFolder(folder_.checkpoints(), files()).begin_after(state.step, state.epoch))
     log.warning("a checkpoint of a later step was set aside as " + aside);
-  log_ = std::make_unique<RunLog>(path(), beginning.figures, state.epoch, state.step, files());
+  log_ = std::make_unique<RunLog>(path(), beginning.figures, state.epoch, state.step, files(),
+                                  run_.experiment.tensorboard);
   log.attach_file(open_to_append(file("log.txt"), files()));
   write_file_atomically(file("config.yaml"), config_yaml(run_.config, false, true), files());
   if (const int failed = files().unlink(file("DONE")); failed < 0 && failed != -ENOENT)

@@ -25,11 +25,18 @@ void TrainingReport::banner(const Resume& resume) {
   tell_beginning(p_.run, p_.plan, p_.built, p_.state, resume, table_);
 }
 
-void TrainingReport::step(const StepReport& step) {
+void TrainingReport::step(const StepReport& step, double seconds, int64_t samples) {
   if (!p_.run.job.is_root()) return;
   const bool look = p_.folder.look_is_due();
   if (look && !p_.folder.stands()) p_.folder.log().keep_back();
-  p_.folder.log().step(p_.state.step, p_.state.epoch, step.loss, step.learning_rate, step.loss_scale, step.skipped);
+  p_.folder.log().step({.step = p_.state.step,
+                        .epoch = p_.state.epoch,
+                        .loss = step.loss,
+                        .learning_rate = step.learning_rate,
+                        .loss_scale = step.loss_scale,
+                        .skipped = step.skipped,
+                        .seconds = seconds,
+                        .samples = samples});
   if (look) p_.folder.require();
   if (step.skipped) tell_of_skip(step);
   show_progress(step);

@@ -33,8 +33,9 @@ class TrainingReport {
 
   /// All ranks together, before the first step: what runs where, on which data, with which network.
   void banner(const Resume& resume);
-  /// After each step: its row, and once in a second whether the folder is still there.
-  void step(const StepReport& step);
+  /// After each step: its row, with the time that it took and its samples over all ranks, and once in a second whether
+  /// the folder is still there.
+  void step(const StepReport& step, double seconds, int64_t samples);
   /// After an epoch, whose costs were noted: its line on the console.
   void epoch(const EpochRow& row, bool best);
   /// All ranks together: which samples of the epoch were replaced. Those of this start are named; the count is of the
@@ -46,6 +47,8 @@ class TrainingReport {
   void note_costs(EpochCosts costs) { costs_ = std::move(costs); }
 
   // Rank 0.
+  /// Of ranks.csv, for the epoch whose costs were noted.
+  std::vector<RankRow> rank_rows(int64_t epoch) const { return costs_.rank_rows(epoch); }
   /// What run.json holds; `result`: result_sha256, "" while it is not known.
   RunFacts facts(const std::string& result) const;
   void write_run_json(const std::string& result) const;

@@ -58,9 +58,11 @@ std::optional<int> TrainingRun::train_epoch() {
   trainer.begin_epoch(state_);
   while (trainer.steps_left() > 0) {
     const Stopwatch stepping;
+    const int64_t samples_before = state_.cursor;
     const StepReport step = trainer.step(state_, request());
-    clock_.step_took(stepping.seconds());
-    report_->step(step);
+    const double step_s = stepping.seconds();
+    clock_.step_took(step_s);
+    report_->step(step, step_s, state_.cursor - samples_before);
     keeper_->tell_saves();
     if (step.request != StopRequest::none || keeper_->due_after_step()) keeper_->save();
     if (step.request == StopRequest::stop) return end_early(exit_code::kStopped);
@@ -95,7 +97,7 @@ std::optional<ClosedEpoch> TrainingRun::close_epoch(GpuMeter& gpu_meter) {
   }
   row.valid_seconds = validating.seconds();
   row.elapsed_s = state_.elapsed_s = clock_.run_s();
-  EpochCosts costs(run_.job.comm(), finished, gpu);
+  EpochCosts costs(run_.job.comm(), finished, gpu, clock_.take_epoch_step_s());
   costs.fill(row);
   report_->note_costs(std::move(costs));
   return epoch;
@@ -146,6 +148,7 @@ void TrainingRun::finish_epoch(const ClosedEpoch& epoch) {
   if (run_.job.is_root()) {
     if (!folder_.stands()) folder_.log().keep_back();  // the row goes into the folder that is saved beside
     folder_.log().epoch(row, state_.step);
+    folder_.log().ranks(report_->rank_rows(row.epoch));
     folder_.require();
     report_->update_files();
   }

@@ -32,6 +32,7 @@ struct Experiment {
   CheckpointOptions checkpoint;
   bool skip_not_finite = false;  ///< on_nan: skip; a step whose loss or gradient is not finite changes no weight
   std::string output_dir = "runs";
+  bool tensorboard = false;  ///< the run folder gets tensorboard/ too
 };
 
 }  // namespace dtrain

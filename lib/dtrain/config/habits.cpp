@@ -18,7 +18,8 @@ constexpr const char* kNoSuffix =
     "this version pairs each mask with the image of the same name; rename the masks so that nothing follows that name";
 constexpr const char* kNoAverage = "this version keeps no moving average of the weights";
 constexpr const char* kNoTracking =
-    "this version supports no tracking service; epochs.csv and metrics.jsonl in the run folder have every figure";
+    "this version supports no tracking service; epochs.csv and metrics.jsonl in the run folder have every figure, and "
+    "output.tensorboard: true writes them for TensorBoard";
 constexpr const char* kNoSampling =
     "this version uses every sample once per epoch; loss.pos_weight: balanced weights them";
 constexpr const char* kOneRate = "this version has one learning rate for all layers, optimizer.learning_rate";
@@ -160,7 +161,7 @@ constexpr Habit kHabits[] = {
     {"callbacks", "", kNoTracking},
     {"logger", "", kNoTracking},
     {"mlflow", "", kNoTracking},
-    {"tensorboard", "", kNoTracking},
+    {"tensorboard", "output.tensorboard", ""},
     {"wandb", "", kNoTracking},
     {"sampler", "", kNoSampling},
     {"oversample", "", kNoSampling},

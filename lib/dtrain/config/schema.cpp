@@ -46,7 +46,7 @@ const std::vector<Group>& groups() {
       {"distributed",
        "Logical ranks, on which the result depends, and how processes work together, on which it does not."},
       {"checkpoint", "When the state is saved and which weights are kept as the best."},
-      {"output", "Where the run folder is created."},
+      {"output", "Where the run folder is created, and what it holds besides."},
   };
   return all;
 }

@@ -209,6 +209,11 @@ class TrainingDescription {
         "Folder of run folders; relative to the working directory.")
         .default_is("runs")
         .outside_fingerprint();
+    add("output.tensorboard", flag_codec(e_.tensorboard),
+        "Writes `tensorboard/events.out.tfevents.*` into the run folder too: loss, learning rate, time and images/s of "
+        "each "
+        "step, and every column of epochs.csv.")
+        .outside_fingerprint();
   }
 
   Experiment& e_;

@@ -19,9 +19,9 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kMostJson = int64_t{64} << 20;
 // What a run writes, and nobody else may have put there as a link or a device.
-constexpr std::array kFiles = {"config.yaml",   "run.json", "log.txt",          "epochs.csv",
+constexpr std::array kFiles = {"config.yaml",   "run.json", "log.txt",          "epochs.csv", "ranks.csv",
                                "metrics.jsonl", ".lock",    "best.safetensors", "DONE"};
-constexpr std::array kFolders = {"checkpoints", "flight"};
+constexpr std::array kFolders = {"checkpoints", "flight", "tensorboard"};
 constexpr std::array kOfEval = {"predictions_train.csv", "predictions_valid.csv", "predictions_test.csv"};
 
 static bool there(const std::string& path) {

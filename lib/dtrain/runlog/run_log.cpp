@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -9,11 +10,13 @@
 #include <span>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/host.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/base/time.hpp"
 #include "dtrain/io/files/csv.hpp"
 #include "dtrain/io/files/file.hpp"
 #include "dtrain/io/files/json.hpp"
+#include "dtrain/runlog/event_file.hpp"
 
 namespace dtrain {
 
@@ -52,12 +55,16 @@ static std::vector<Cell> cells(const EpochRow& row) {
   return all;
 }
 
-std::vector<std::string> epoch_columns(const std::vector<std::string>& figures) {
+static std::vector<std::string> names_of(const std::vector<Cell>& cells) {
   std::vector<std::string> names;
+  for (const Cell& cell : cells) names.push_back(cell.first);
+  return names;
+}
+
+std::vector<std::string> epoch_columns(const std::vector<std::string>& figures) {
   EpochRow row;
   for (const std::string& figure : figures) row.figures.emplace_back(figure, std::nullopt);
-  for (const Cell& cell : cells(row)) names.push_back(cell.first);
-  return names;
+  return names_of(cells(row));
 }
 
 std::optional<double> monitored(const EpochRow& row, const std::string& monitor) {
@@ -135,24 +142,54 @@ static int64_t number_or_none(const nlohmann::json& event, const char* key) {
   return found != event.end() && found->is_number_integer() ? found->get<int64_t>() : 0;
 }
 
-RunLog::RunLog(const std::string& folder, const std::vector<std::string>& figures, int64_t epochs_done,
-               int64_t steps_done, FileSystem& files)
-    : files_(files), csv_{folder + "/epochs.csv"}, jsonl_{folder + "/metrics.jsonl"}, columns_(epoch_columns(figures)) {
-  const std::string& csv_path = csv_.path;
-  const std::string header = csv_line(columns_);
+// Rows begin with the number of their epoch.
+void RunLog::open_table(File& file, const std::vector<std::string>& columns, int64_t epochs_done) {
+  const std::string header = csv_line(columns);
   std::vector<bool> there;  // an older program had fewer columns
-  cut_back(csv_path, files, [&](const std::string& line) -> std::optional<std::string> {
+  cut_back(file.path, files_, [&](const std::string& line) -> std::optional<std::string> {
     if (there.empty()) {
-      there = columns_in(line, columns_);
+      there = columns_in(line, columns);
       if (there.empty())
-        throw ConfigError(csv_path +
+        throw ConfigError(file.path +
                           " has other columns than this run would write; start with --resume never, which moves the "
                           "old folder aside");
       return header.substr(0, header.size() - 1);
     }
     if (std::atoll(line.c_str()) > epochs_done) return std::nullopt;
-    return widened(line, there, csv_path);
+    return widened(line, there, file.path);
   });
+  file.descriptor = open_to_append(file.path, files_);
+  FileSystem::Status status;
+  if (files_.status(file.descriptor, status) == 0 && status.bytes == 0) append(file, header);
+}
+
+static std::vector<Cell> cells(const RankRow& row) {
+  std::vector<Cell> all = {{"epoch", static_cast<double>(row.epoch)}, {"rank", static_cast<double>(row.rank)}};
+  for (const TimingField& field : kTimingFields) all.emplace_back(field.name, row.timing.*field.seconds);
+  all.insert(all.end(), {{"memory_peak_mb", row.memory_peak_mb},
+                         {"gpu_memory_peak_mb", row.gpu_memory_peak_mb},
+                         {"step_ms_median", row.step_ms_median},
+                         {"step_ms_p95", row.step_ms_p95}});
+  return all;
+}
+
+// "" for what is not defined.
+static std::vector<std::string> values_of(const std::vector<Cell>& cells) {
+  std::vector<std::string> values;
+  for (const Cell& cell : cells)
+    values.push_back(cell.second && std::isfinite(*cell.second) ? shortest(*cell.second) : "");
+  return values;
+}
+
+RunLog::RunLog(const std::string& folder, const std::vector<std::string>& figures, int64_t epochs_done,
+               int64_t steps_done, FileSystem& files, bool tensorboard)
+    : files_(files),
+      csv_{folder + "/epochs.csv"},
+      ranks_{folder + "/ranks.csv"},
+      jsonl_{folder + "/metrics.jsonl"},
+      columns_(epoch_columns(figures)) {
+  open_table(csv_, columns_, epochs_done);
+  open_table(ranks_, names_of(cells(RankRow())), epochs_done);
   cut_back(jsonl_.path, files, [&](const std::string& line) -> std::optional<std::string> {
     const auto event = try_parse_json(line);
     if (!event.is_object() || number_or_none(event, "step") > steps_done) return std::nullopt;
@@ -161,16 +198,49 @@ RunLog::RunLog(const std::string& folder, const std::vector<std::string>& figure
     if (is_epoch && number_or_none(event, "epoch") > epochs_done) return std::nullopt;
     return line;
   });
-  csv_.descriptor = open_to_append(csv_.path, files_);
   jsonl_.descriptor = open_to_append(jsonl_.path, files_);
-  FileSystem::Status status;
-  if (files_.status(csv_.descriptor, status) == 0 && status.bytes == 0) append(csv_, header);
+  if (tensorboard) open_events(folder, epochs_done, steps_done);
+}
+
+static double seconds_since_1970() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+void RunLog::open_events(const std::string& folder, int64_t epochs_done, int64_t steps_done) {
+  const std::string place = folder + "/tensorboard/";
+  const std::string mark = "events.out.tfevents.";
+  if (const int failed = files_.make_folder(place, 0750); failed < 0 && failed != -EEXIST)
+    throw_errno("create", place, -failed);
+  std::vector<std::string> names;
+  if (const int failed = files_.list(place, names); failed < 0) throw_errno("list", place, -failed);
+  std::erase_if(names, [&](const std::string& name) { return !name.starts_with(mark); });
+  const double now = seconds_since_1970();
+  if (names.empty()) {
+    events_.path = place + mark + std::to_string(static_cast<int64_t>(now)) + "." + host_name();
+    events_.waiting = event_version(now);
+  } else {
+    events_.path = place + *std::max_element(names.begin(), names.end());
+    const std::string text = text_of(read_file(events_.path, kMostBytes, files_));
+    const std::string kept = events_until(text, steps_done, epochs_done);
+    if (kept != text) write_file_atomically(events_.path, kept, files_);
+    if (kept.empty()) events_.waiting = event_version(now);
+  }
+  events_.descriptor = open_to_append(events_.path, files_);
+}
+
+void RunLog::add_events(int64_t step, const std::vector<std::pair<std::string, double>>& scalars) {
+  constexpr double kBetweenWrites = 1;  // seconds
+  if (events_.path.empty()) return;
+  events_.waiting += event_of_scalars(seconds_since_1970(), step, scalars);
+  if (kept_back_ || since_events_.seconds() < kBetweenWrites) return;
+  since_events_.restart();
+  write_waiting(events_);
 }
 
 RunLog::~RunLog() {
   flush();
-  files_.close(csv_.descriptor);
-  files_.close(jsonl_.descriptor);
+  for (const File* file : {&csv_, &ranks_, &jsonl_, &events_})
+    if (file->descriptor >= 0) files_.close(file->descriptor);
 }
 
 // One write per line where the disk takes it: a line is either there or not, whatever kills the process.
@@ -186,7 +256,7 @@ std::string RunLog::write_waiting(File& file) {
 }
 
 void RunLog::sync() const {
-  for (const File* file : {&csv_, &jsonl_})
+  for (const File* file : {&csv_, &ranks_, &jsonl_})
     if (const int failed = files_.sync(file->descriptor); failed < 0 && failed != -EINVAL && failed != -ENOTSUP)
       throw_errno("sync", file->path, -failed);
 }
@@ -204,7 +274,7 @@ bool RunLog::stands() const {
 }
 
 void RunLog::copy_to(const std::string& folder) const {
-  for (const File* file : {&csv_, &jsonl_}) {
+  for (const File* file : {&csv_, &ranks_, &jsonl_}) {
     FileSystem::Status status;
     if (const int failed = files_.status(file->descriptor, status); failed < 0)
       throw_errno("inspect", file->path, -failed);
@@ -225,18 +295,26 @@ void RunLog::append(File& file, const std::string& line) {
 
 std::string RunLog::flush() {
   if (kept_back_) return "";
-  const std::string csv = write_waiting(csv_);
-  const std::string jsonl = write_waiting(jsonl_);
-  return csv.empty() ? jsonl : csv;
+  std::string failed;
+  for (File* file : {&csv_, &ranks_, &jsonl_, &events_})
+    if (const std::string why = write_waiting(*file); failed.empty()) failed = why;
+  return failed;
 }
 
-void RunLog::step(int64_t step, int64_t epoch, double loss, double learning_rate,
-                  const std::optional<double>& loss_scale, bool skipped) {
-  nlohmann::ordered_json event = {{"event", "step"}, {"time", utc_now()},  {"step", step},
-                                  {"epoch", epoch},  {"train_loss", loss}, {"learning_rate", learning_rate}};
-  if (loss_scale) event["loss_scale"] = *loss_scale;
-  if (skipped) event["skipped"] = true;
+void RunLog::step(const StepRow& row) {
+  nlohmann::ordered_json event = {{"event", "step"},        {"time", utc_now()},
+                                  {"step", row.step},       {"epoch", row.epoch},
+                                  {"train_loss", row.loss}, {"learning_rate", row.learning_rate},
+                                  {"step_s", row.seconds},  {"images_per_s", row.images_per_s()}};
+  if (row.loss_scale) event["loss_scale"] = *row.loss_scale;
+  if (row.skipped) event["skipped"] = true;
   append(jsonl_, event.dump() + "\n");
+  std::vector<std::pair<std::string, double>> scalars = {{"step/loss", row.loss},
+                                                         {"step/learning_rate", row.learning_rate},
+                                                         {"step/seconds", row.seconds},
+                                                         {"step/images_per_s", row.images_per_s()}};
+  if (row.loss_scale) scalars.emplace_back("step/loss_scale", *row.loss_scale);
+  add_events(row.step, scalars);
 }
 
 // Counts are whole numbers in JSON, measurements are not.
@@ -247,19 +325,29 @@ static nlohmann::ordered_json json_value(const Cell& cell) {
   return *cell.second;
 }
 
+// The panel of TensorBoard that a column goes into: "valid_auroc" is auroc in "valid".
+static std::string tag_of(const std::string& column) {
+  for (const std::string part : {"train", "valid"})
+    if (column.starts_with(part + "_") && column != "valid_seconds") return part + "/" + column.substr(part.size() + 1);
+  return "epoch/" + column;
+}
+
 void RunLog::epoch(const EpochRow& row, int64_t step) {
   nlohmann::ordered_json event = {{"event", "epoch"}, {"time", utc_now()}, {"step", step}};
-  std::vector<std::string> fields;
   const std::vector<Cell> all = cells(row);
-  check(all.size() == columns_.size(), "a row has the header's columns");
-  for (size_t i = 0; i < all.size(); ++i) {
-    check(all[i].first == columns_[i], "a row has the header's columns in its order");
-    const bool defined = all[i].second && std::isfinite(*all[i].second);
-    fields.push_back(defined ? shortest(*all[i].second) : "");
-    event[columns_[i]] = json_value(all[i]);
+  check(names_of(all) == columns_, "a row has the header's columns in its order");
+  std::vector<std::pair<std::string, double>> scalars;  // the epoch's number first: events_until() looks for it
+  for (const Cell& cell : all) {
+    event[cell.first] = json_value(cell);
+    if (cell.second && std::isfinite(*cell.second)) scalars.emplace_back(tag_of(cell.first), *cell.second);
   }
-  append(csv_, csv_line(fields));
+  append(csv_, csv_line(values_of(all)));
   append(jsonl_, event.dump() + "\n");
+  add_events(step, scalars);
+}
+
+void RunLog::ranks(const std::vector<RankRow>& rows) {
+  for (const RankRow& row : rows) append(ranks_, csv_line(values_of(cells(row))));
 }
 
 void RunLog::event(const std::string& name, int64_t step, int64_t epoch,

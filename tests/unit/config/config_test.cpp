@@ -206,7 +206,7 @@ TEST_CASE("every error of every source is told at once, in order, with its place
 }
 
 TEST_CASE("keys that dtrain does not have are unknown, never accepted and ignored") {
-  for (const char* key : {"output.tensorboard=true", "data.augment.hue=1"}) {
+  for (const char* key : {"output.wandb=true", "data.augment.hue=1"}) {
     INFO(key);
     CHECK(contains(errors_of("data: {format: synthetic}\n", {key}),
                    "unknown key '" + std::string(key, strchr(key, '=')) + "'"));

@@ -50,8 +50,8 @@ TEST_CASE("a row is written once, undefined values are empty in CSV and null in 
   const test::TemporaryFolder folder;
   {
     RunLog log(folder.path(), kFigures, 0, 0);
-    log.step(1, 0, 0.7, 0.01);
-    log.step(2, 0, 0.7, 0.01, 4096, true);
+    log.step({.step = 1, .loss = 0.7, .learning_rate = 0.01});
+    log.step({.step = 2, .loss = 0.7, .learning_rate = 0.01, .loss_scale = 4096, .skipped = true});
     EpochRow row = row_of(1);
     row.gpu_util_percent = 42.5;
     log.epoch(row, 10);
@@ -81,7 +81,7 @@ TEST_CASE("a resumed run cuts back what came after the checkpoint, torn lines to
   {
     RunLog log(folder.path(), kFigures, 0, 0);
     for (int64_t epoch = 1; epoch <= 3; ++epoch) {
-      log.step(epoch * 10, epoch - 1, 0.5, 0.1);
+      log.step({.step = epoch * 10, .epoch = epoch - 1, .loss = 0.5, .learning_rate = 0.1});
       log.epoch(row_of(epoch), epoch * 10);
     }
   }
@@ -101,7 +101,7 @@ TEST_CASE("an epoch that a checkpoint stood just before is not reported twice") 
   const test::TemporaryFolder folder;
   {
     RunLog log(folder.path(), kFigures, 0, 0);
-    log.step(10, 0, 0.5, 0.1);
+    log.step({.step = 10, .loss = 0.5, .learning_rate = 0.1});
     log.epoch(row_of(1), 10);
   }
   {
@@ -266,7 +266,7 @@ TEST_CASE(
     CHECK_THAT(lock.what_happened(), Catch::StartsWith("was removed"));
     CHECK_THROWS(write_run_json(run + "/run.json", {}, lock.files()));
     CHECK_FALSE(std::filesystem::exists(run));
-    log.step(1, 0, 0.7, 0.01);
+    log.step({.step = 1, .loss = 0.7, .learning_rate = 0.01});
     log.copy_to(folder.path());  // rows outlive their names
     CHECK_THAT(read_text(folder / "epochs.csv"), Catch::Contains("train_loss"));
     CHECK_THAT(read_text(folder / "metrics.jsonl"), Catch::Contains("\"step\":1"));
@@ -300,16 +300,16 @@ TEST_CASE("lines that find no room wait and are written before the next ones") {
   const auto ignored = signal(SIGXFSZ, SIG_IGN);
   {
     RunLog log(folder.path(), kFigures, 0, 0);
-    log.step(1, 0, 0.7, 0.01);
+    log.step({.step = 1, .loss = 0.7, .learning_rate = 0.01});
     CHECK(log.flush().empty());
     const rlimit little{static_cast<rlim_t>(std::filesystem::file_size(folder / "metrics.jsonl") + 20),
                         before.rlim_max};
     REQUIRE(setrlimit(RLIMIT_FSIZE, &little) == 0);
-    log.step(2, 0, 0.6, 0.01);  // torn: 20 bytes of it fit
-    log.step(3, 0, 0.5, 0.01);
+    log.step({.step = 2, .loss = 0.6, .learning_rate = 0.01});  // torn: 20 bytes of it fit
+    log.step({.step = 3, .loss = 0.5, .learning_rate = 0.01});
     CHECK_THAT(log.flush(), Catch::Contains("metrics.jsonl"));
     REQUIRE(setrlimit(RLIMIT_FSIZE, &before) == 0);
-    log.step(4, 0, 0.4, 0.01);
+    log.step({.step = 4, .loss = 0.4, .learning_rate = 0.01});
     CHECK(log.flush().empty());
   }
   signal(SIGXFSZ, ignored);

@@ -375,6 +375,7 @@ std::vector<Row> all_rows() {
       elsewhere("checkpoint.best.mode", "min", kPlain,
                 "tests/unit/config/conflicts_test.cpp: the best is the smallest of a loss and the largest of all else"),
       elsewhere("output.dir", "/elsewhere", kPlain, "tests/e2e/commands_test.py: output.dir="),
+      elsewhere("output.tensorboard", "true", kPlain, "tests/e2e/resume_test.py: output.tensorboard"),
   };
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <string_view>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/hash.hpp"
@@ -20,27 +21,12 @@ void append_value(Bytes& out, Value value) {
   append_bytes(out, std::as_bytes(std::span(&value, 1)));
 }
 
-void append_varint(Bytes& out, uint64_t value) {
-  for (; value >= 0x80; value >>= 7) out.push_back(static_cast<std::byte>((value & 0x7F) | 0x80));
-  out.push_back(static_cast<std::byte>(value));
-}
-
-// A protobuf field that holds bytes, a text or a message.
-void append_field(Bytes& out, int number, std::span<const std::byte> content) {
-  constexpr int kOfBytes = 2;
-  append_varint(out, static_cast<uint64_t>(number << 3 | kOfBytes));
-  append_varint(out, content.size());
-  append_bytes(out, content);
-}
-
-Bytes protobuf_field(int number, std::span<const std::byte> content) {
-  Bytes out;
-  append_field(out, number, content);
-  return out;
+std::string_view text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
 // Numbers of a Feature's kinds, each a message whose field 1 is the list.
-enum ListField : int { kBytesList = 1, kFloatList = 2, kInt64List = 3 };
+enum ListField : uint32_t { kBytesList = 1, kFloatList = 2, kInt64List = 3 };
 
 constexpr size_t kTarBlock = 512;
 
@@ -54,31 +40,32 @@ void append_tfrecord(std::span<const std::byte> data, std::vector<std::byte>& fi
   append_value(file, masked_crc(crc32c(data)));
 }
 
-void ExampleWriter::add(const std::string& name, const std::vector<std::byte>& feature) {
-  Bytes entry = protobuf_field(1, std::as_bytes(std::span(name)));
-  append_field(entry, 2, feature);
-  append_field(features_, 1, entry);
+// An entry of the map: its name and the Feature, a list of one kind.
+void ExampleWriter::add(const std::string& name, uint32_t kind, const ProtobufMessage& list) {
+  features_.message(1, ProtobufMessage().text(1, name).message(2, ProtobufMessage().message(kind, list)));
 }
 
 void ExampleWriter::add_bytes(const std::string& name, std::span<const std::byte> value) {
-  add(name, protobuf_field(kBytesList, protobuf_field(1, value)));
+  add(name, kBytesList, ProtobufMessage().text(1, text_of(value)));
 }
 
 void ExampleWriter::add_text(const std::string& name, const std::string& value) {
-  add_bytes(name, std::as_bytes(std::span(value)));
+  add(name, kBytesList, ProtobufMessage().text(1, value));
 }
 
 void ExampleWriter::add_number(const std::string& name, int64_t value) {
-  Bytes packed;
-  append_varint(packed, static_cast<uint64_t>(value));
-  add(name, protobuf_field(kInt64List, protobuf_field(1, packed)));
+  add(name, kInt64List, ProtobufMessage().text(1, ProtobufMessage().packed(value).bytes()));
 }
 
 void ExampleWriter::add_floats(const std::string& name, std::span<const float> values) {
-  add(name, protobuf_field(kFloatList, protobuf_field(1, std::as_bytes(values))));
+  add(name, kFloatList, ProtobufMessage().text(1, text_of(std::as_bytes(values))));
 }
 
-std::vector<std::byte> ExampleWriter::message() const { return protobuf_field(1, features_); }
+std::vector<std::byte> ExampleWriter::message() const {
+  const ProtobufMessage whole = ProtobufMessage().message(1, features_);
+  const auto bytes = std::as_bytes(std::span(whole.bytes()));
+  return {bytes.begin(), bytes.end()};
+}
 
 void append_tar_member(const std::string& name, std::span<const std::byte> content, std::vector<std::byte>& archive) {
   check(!name.empty() && name.size() <= 100, "a name fits a tar header");

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "dtrain/io/records/protobuf_message.hpp"
+
 namespace dtrain {
 
 // Record files for other programs: what tfrecord.hpp, tf_example.hpp and tar.hpp read, written. Equal input gives equal
@@ -24,8 +26,8 @@ class ExampleWriter {
   std::vector<std::byte> message() const;
 
  private:
-  void add(const std::string& name, const std::vector<std::byte>& feature);
-  std::vector<std::byte> features_;
+  void add(const std::string& name, uint32_t kind, const ProtobufMessage& list);
+  ProtobufMessage features_;
 };
 
 /// A regular file of a tar archive (POSIX ustar), mode 0644, of 1970, owned by nobody. `name`: 1 … 100 bytes.
