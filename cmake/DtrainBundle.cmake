@@ -1,9 +1,9 @@
 # cmake --install build/release --prefix DIR: a bundle, which runs wherever DIR is moved, on nodes that have LibTorch and
-# nothing else. docs/bundle.md shows what lies where. Tests come in by dtrain_bundle_test() (cmake/DtrainModule.cmake).
+# nothing else. docs/bundle.md shows its layout. Tests are added by dtrain_bundle_test() (cmake/DtrainModule.cmake).
 
 set(CMAKE_INSTALL_MESSAGE NEVER)
 
-# First of all: next to other software these libraries would be found by programs that want their own.
+# Checked first: in a folder with other software, programs there would find these libraries instead of their own.
 install(CODE [[
   get_filename_component(prefix "${CMAKE_INSTALL_PREFIX}" ABSOLUTE)
   if(prefix MATCHES "^/(usr(/local)?)?$")
@@ -27,10 +27,10 @@ install(DIRECTORY docs DESTINATION ${here} FILES_MATCHING PATTERN *.md PATTERN i
 install(FILES README.md LICENSE CHANGELOG.md DESTINATION ${here})
 install(DIRECTORY scripts DESTINATION ${here} USE_SOURCE_PERMISSIONS
         PATTERN __pycache__ EXCLUDE
-        PATTERN site.sh EXCLUDE  # of this site
+        PATTERN site.sh EXCLUDE  # this site's own
         REGEX "/scripts/(setup|test|quickstart|bundle)$" EXCLUDE)  # these need the sources
 
-# The marker, which also tells the launcher which LibTorch needs no trial.
+# The marker. The launcher reads there which LibTorch it need not try first.
 file(CONFIGURE OUTPUT bundle/bundle CONTENT "dtrain @PROJECT_VERSION@\nlibtorch @LibTorch_VERSION@\n" @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/bundle/bundle DESTINATION ${here})
 
@@ -47,7 +47,7 @@ if(BUILD_TESTING)
   install(DIRECTORY tests/support/reference DESTINATION ${here}/tests/support PATTERN __pycache__ EXCLUDE)
 endif()
 
-# Last, when everything else is there: the libraries.
+# The libraries come last, when everything that needs them is there.
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 string(CONFIGURE [[
   execute_process(COMMAND "@Python3_EXECUTABLE@" -B "@bundle@/libraries.py" fill "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}"

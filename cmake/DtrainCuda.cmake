@@ -1,4 +1,5 @@
-# The CUDA toolkit and NCCL, where both are present: DTRAIN_HAS_CUDA. Without them everything else is built the same.
+# Finds the CUDA toolkit and NCCL, and sets DTRAIN_HAS_CUDA if both are there. Everything else is built the same
+# without.
 option(DTRAIN_CUDA "Build the GPU module where a CUDA toolkit and NCCL are found" ON)
 set(DTRAIN_HAS_CUDA FALSE)
 set(DTRAIN_CUDA_WHY_NOT "switched off (DTRAIN_CUDA, or a sanitizer build)")
@@ -7,7 +8,7 @@ if(DTRAIN_CUDA AND NOT DTRAIN_SANITIZE)
   if(NOT CMAKE_CUDA_COMPILER AND EXISTS /usr/local/cuda/bin/nvcc)
     set(CMAKE_CUDA_COMPILER /usr/local/cuda/bin/nvcc)
   endif()
-  set(CMAKE_CUDA_ARCHITECTURES 80)  # of the check alone; the module names its own
+  set(CMAKE_CUDA_ARCHITECTURES 80)  # only for the check; the module sets its own
   check_language(CUDA)
   # LibTorch's own first: a process holds one libnccl.so.2, and LibTorch must be able to run on it.
   find_path(NCCL_INCLUDE nccl.h HINTS ${DTRAIN_TORCH}/../nvidia/nccl/include PATHS /usr/local/cuda/include)
@@ -30,5 +31,5 @@ if(DTRAIN_CUDA AND NOT DTRAIN_SANITIZE)
 endif()
 
 if(NOT DTRAIN_HAS_CUDA)
-  file(REMOVE ${CMAKE_BINARY_DIR}/lib/libdtrain_cuda.so)  # of an earlier configuration
+  file(REMOVE ${CMAKE_BINARY_DIR}/lib/libdtrain_cuda.so)  # left by an earlier configuration
 endif()

@@ -1,5 +1,5 @@
-# What costs time in a build is headers: LibTorch's take 10 s to parse, Catch2's and the standard library's nearly 1 s. Each
-# of four sets (cmake/precompiled) is parsed once, and every file starts from the one that fits it.
+# Headers are what makes a build slow: LibTorch's take 10 s to parse, Catch2's and the standard library's nearly 1 s.
+# Each of four sets (cmake/precompiled) is parsed once, and every file starts from the one that fits it.
 function(dtrain_precompiled name)
   add_library(dtrain_precompiled_${name} STATIC ${CMAKE_SOURCE_DIR}/cmake/precompiled/carrier.cpp)
   target_include_directories(dtrain_precompiled_${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
@@ -13,10 +13,10 @@ if(BUILD_TESTING)
   dtrain_precompiled(test_torch LibTorch::cpu $<TARGET_NAME_IF_EXISTS:Catch2::Catch2>)
 endif()
 
-# dtrain_sources(TARGET SET [COLD] [TORCH file …]): how a target's files are compiled. They start from the precompiled header
-# SET (code or test), those of TORCH from SET_torch: they alone see LibTorch's headers, and at most so many of them are
-# compiled at once as there is memory for. COLD: with half the optimiser's work, which is a third of the time to compile;
-# for what runs once, or seldom, and for what tests themselves do.
+# dtrain_sources(TARGET SET [COLD] [TORCH file …]): how a target's files are compiled. They start from the precompiled
+# header SET (code or test), those of TORCH from SET_torch: only they see LibTorch's headers, and only as many of them
+# are compiled at once as there is memory for. COLD: with -O1, which saves a third of the time to compile; for code that
+# runs once or seldom, and for the tests' own.
 function(dtrain_sources target set)
   cmake_parse_arguments(PARSE_ARGV 2 arg "COLD" "" "TORCH")
   if(arg_COLD OR set STREQUAL test)
@@ -37,9 +37,9 @@ function(dtrain_sources target set)
   endif()
 endfunction()
 
-# dtrain_unity(TARGET): the files of this target are compiled three at a time, as if they were one, so that what headers cost
-# is paid once for three. Not in debug builds, where a debugger or an editor wants the files as they are. No two files of a
-# module may give one name to things of their own (tests/repo/style_test.py).
+# dtrain_unity(TARGET): the files of this target are compiled three at a time as one, so that three files share the cost
+# of their headers. Not in debug builds, where debuggers and editors need the files as they are. No two files of a
+# module may use one name for two local things (tests/repo/style_test.py).
 set(DTRAIN_UNITY "" CACHE STRING "Compile three files of a module as one: ON, OFF, or empty: in Release builds alone")
 function(dtrain_unity target)
   set(unity "${DTRAIN_UNITY}")
@@ -56,7 +56,7 @@ endfunction()
 # dtrain_module(NAME SOURCES a.cpp … TORCH b.cpp … [USES module …] [LIBS target …] [COLD])
 #   One static library per folder of lib/dtrain. TORCH: the files that see LibTorch's headers. USES names the lower modules
 #   it may include (tests/repo checks the #include lines against the table in docs/architecture.md). LIBS stay private.
-#   COLD: none of its code is worth more than -O1 (dtrain_sources).
+#   COLD: -O1 is enough for all of its code (dtrain_sources).
 function(dtrain_module name)
   cmake_parse_arguments(arg "COLD" "" "SOURCES;TORCH;USES;LIBS" ${ARGN})
   add_library(dtrain_${name} STATIC ${arg_SOURCES})
@@ -74,9 +74,9 @@ function(dtrain_module name)
 endfunction()
 
 # The build tree finds LibTorch and the CUDA runtime it needs by RUNPATH. A bundle's own search path is written over it
-# (cmake/bundle/libraries.py), for which slashes make room; they change nothing. CMake, where it is to replace a path at
-# installation, makes room by colons, and what stands between two of them is the working directory: so no target is
-# installed by install(TARGETS), which would, and none has an INSTALL_RPATH.
+# (cmake/bundle/libraries.py); the slashes make room for it and change nothing. If CMake has to replace a path when it
+# installs, it makes room by colons, and an empty entry between two colons means the working directory. So no target has
+# an INSTALL_RPATH or is installed by install(TARGETS), which would replace the path.
 set(CMAKE_BUILD_RPATH ${LibTorch_RUNTIME_DIRS})
 string(LENGTH "${CMAKE_BUILD_RPATH}" length)
 if(length LESS 32)
@@ -85,16 +85,17 @@ if(length LESS 32)
 endif()
 
 # dtrain_bundle_test(NAME TARGET SECONDS RANKS [argument …]): a bundle runs this test too (share/dtrain/run_tests), under its
-# mpirun unless RANKS is 0. An exit code of 4 means that all of it was skipped.
+# mpirun unless RANKS is 0. The exit code 4 means that all of its tests were skipped.
 function(dtrain_bundle_test name target seconds ranks)
   list(JOIN ARGN " " arguments)
   set_property(GLOBAL APPEND PROPERTY DTRAIN_BUNDLE_TEST_PROGRAMS ${target})
   set_property(GLOBAL APPEND PROPERTY DTRAIN_BUNDLE_TESTS "${name} ${seconds} ${ranks} ${target} ${arguments}")
 endfunction()
 
-# dtrain_test(NAME SOURCES … TORCH … USES module … [TIMEOUT s] [COST s] [TIMING] [NOT_IN_BUNDLE]): a Catch2 program, one CTest
-# entry, label unit. COST: about what it takes, where that is long, so that it starts early. TIMING: label timing too, for what a
-# machine that stands still for seconds could upset. NOT_IN_BUNDLE: what it proves is the same on every machine.
+# dtrain_test(NAME SOURCES … TORCH … USES module … [TIMEOUT s] [COST s] [TIMING] [NOT_IN_BUNDLE]): a Catch2 program, one
+# CTest entry, label unit. COST: about how long it takes, if that is long, so that it starts early. TIMING: label timing
+# too, for tests that could fail on a machine that pauses for seconds. NOT_IN_BUNDLE: what it proves is the same on
+# every machine.
 function(dtrain_test name)
   cmake_parse_arguments(arg "TIMING;NOT_IN_BUNDLE" "TIMEOUT;COST" "SOURCES;TORCH;USES;LIBS" ${ARGN})
   if(NOT arg_TIMEOUT)
@@ -158,17 +159,17 @@ function(dtrain_mpi_test name)
   endforeach()
 endfunction()
 
-# dtrain_bounds_watched(FILE …): what takes bytes of strangers apart. The compiler's own warnings about bounds are on, which
-# need the file to be without a precompiled header (DtrainToolchain.cmake).
+# dtrain_bounds_watched(FILE …): for files that parse untrusted bytes. Switches on the compiler's warnings about bounds,
+# for which the file must not use a precompiled header (DtrainToolchain.cmake).
 function(dtrain_bounds_watched)
   set_source_files_properties(${ARGN} PROPERTIES SKIP_PRECOMPILE_HEADERS ON
     COMPILE_OPTIONS "-Warray-bounds;$<$<CXX_COMPILER_ID:GNU>:-Wrestrict;-Wstringop-overflow>")
 endfunction()
 
-# dtrain_vector_code(FILE): plain C++ loops over many floats, free of LibTorch, that the compiler vectorises. Functions
-# marked DTRAIN_VECTOR_CLONES are compiled once for each vector width, where it can be chosen at run time (x86-64 with
-# GNU ifunc; not under sanitizers, which are not yet awake when it is chosen). All give the same bits: nothing is fused.
-# A square root is an instruction only if it need not set errno.
+# dtrain_vector_code(FILE): for plain C++ loops over many floats, without LibTorch, which the compiler vectorises.
+# Functions marked DTRAIN_VECTOR_CLONES are compiled once for each vector width if one can be chosen at run time (x86-64
+# with GNU ifunc; not under sanitizers, whose runtime is not initialised when the choice is made). All give the same
+# bits, since nothing is fused. -fno-math-errno: a square root is a single instruction only if it need not set errno.
 include(CheckCXXSourceCompiles)
 set(DTRAIN_VECTOR_CLONES "__attribute__((target_clones(\"avx512f\", \"avx2\", \"default\")))")
 check_cxx_source_compiles("${DTRAIN_VECTOR_CLONES} int twice(int x) { return 2 * x; } int main() { return twice(0); }"

@@ -1,4 +1,4 @@
-# Every library dtrain stands on; docs/architecture.md says why each is here. scripts/setup installs them.
+# Every library that dtrain uses; docs/architecture.md says what each is for. scripts/setup installs them.
 
 include(FindPackageHandleStandardArgs)
 find_package(Threads REQUIRED)
@@ -12,9 +12,9 @@ find_package(PNG REQUIRED)
 find_package(JPEG REQUIRED)
 find_package(TIFF 4.5 REQUIRED)
 
-find_package(Catch2 3 QUIET)  # for tests alone, which say what to do where it is absent
+find_package(Catch2 3 QUIET)  # only for tests, which say what to do if it is missing
 
-# DICOM, where DCMTK is installed. Its own package file asks for more than these.
+# DICOM, if DCMTK is installed. Its own package file requires more than these libraries.
 set(DTRAIN_HAS_DCMTK TRUE)
 add_library(dtrain_dcmtk INTERFACE)
 find_path(DCMTK_INCLUDE dcmtk/dcmimgle/dcmimage.h)

@@ -1,5 +1,6 @@
-# What the modules are built as. The program and a module share these headers, and with the GPU module C++ classes: a stamp
-# names the state of what they share, so that one refuses the other of another build (lib/dtrain/base/module_file.hpp).
+# The stamps of the modules. A module shares these headers with the program, the GPU module also C++ classes. The stamp
+# identifies the state of what is shared, so that a module of another build is refused
+# (lib/dtrain/base/module_file.hpp).
 function(dtrain_stamp variable others)
   foreach(header ${ARGN})
     set(path ${CMAKE_SOURCE_DIR}/lib/dtrain/${header}.hpp)

@@ -1,10 +1,10 @@
-# Compiler, linker and flags. Everything here is about how our own code is built, nothing about what it uses.
+# Compiler, linker and flags: how our own code is built, not which libraries it uses.
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 # -fPIC by hand: CMake would give programs -fPIE, and a precompiled header fits only one of the two.
-set(of_cxx $<COMPILE_LANGUAGE:C,CXX>)  # nvcc has its own words for these
+set(of_cxx $<COMPILE_LANGUAGE:C,CXX>)  # nvcc has its own options for these
 add_compile_options($<${of_cxx}:-fPIC>)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
@@ -12,11 +12,11 @@ if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
 
-# -ffp-contract=off: a product and a sum are never fused behind our back, so that the same source gives the same bits
-# whatever the optimiser decides around it.
+# -ffp-contract=off: the compiler never fuses a product and a sum, so that the same source gives the same bits whatever
+# the optimiser decides.
 add_compile_options("$<${of_cxx}:-Wall;-Wextra;-Wshadow;-Wnon-virtual-dtor;-Woverloaded-virtual;-Werror;-ffp-contract=off>")
-# GCC 12 takes the inside of a std::string for too small where a header is precompiled (its PR 105329 and 105651); for files
-# that are without one dtrain_bounds_watched() switches these on again.
+# With a precompiled header GCC 12 wrongly finds the inside of a std::string too small (its PR 105329 and 105651); for
+# files without one dtrain_bounds_watched() switches these warnings on again.
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   add_compile_options($<${of_cxx}:-Wno-array-bounds> $<${of_cxx}:-Wno-restrict> $<${of_cxx}:-Wno-stringop-overflow>)
 endif()
@@ -24,13 +24,13 @@ set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 set(CMAKE_CXX_FLAGS_DEBUG "-O0 -g1 -D_GLIBCXX_ASSERTIONS")
 
 set(DTRAIN_SANITIZE "" CACHE STRING "Sanitizers for our own code, as in address,undefined")
-set(DTRAIN_PATIENCE 1)  # times every limit of time that a test has
+set(DTRAIN_PATIENCE 1)  # factor for all time limits of tests
 if(DTRAIN_SANITIZE)
   set(DTRAIN_PATIENCE 6)
   add_compile_options(-fsanitize=${DTRAIN_SANITIZE} -fno-omit-frame-pointer -O1)  # -O0 is ten times slower
   add_link_options(-fsanitize=${DTRAIN_SANITIZE})
   if(DTRAIN_SANITIZE MATCHES undefined)
-    add_compile_options(-fno-sanitize-recover=undefined)  # what only writes a line goes on, and the test passes
+    add_compile_options(-fno-sanitize-recover=undefined)  # by default it only prints a line, and the test passes
   endif()
 endif()
 

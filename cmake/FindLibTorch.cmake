@@ -2,10 +2,10 @@
 #
 # The wheel's own TorchConfig.cmake insists on a CUDA toolkit, so this module makes the targets itself:
 #   LibTorch::cpu      c10, torch_cpu and the headers
-#   LibTorch::cuda     its CUDA half too, where there is one: for the GPU module alone
-# Looked at, in this order: -DDTRAIN_TORCH=DIR or the environment's DTRAIN_TORCH (the folder that holds include/ and lib/),
-# then what scripts/setup unpacked into ${DTRAIN_CACHE:-~/.cache/dtrain}.
-# Sets LibTorch_VERSION, LibTorch_DIR. Accepts 2.6 and newer with the C++11 ABI; 2.11.0 is what is tested.
+#   LibTorch::cuda     its CUDA part too, if there is one: only for the GPU module
+# Where it looks, in this order: -DDTRAIN_TORCH=DIR or the environment's DTRAIN_TORCH (the folder with include/ and
+# lib/), then what scripts/setup unpacked into ${DTRAIN_CACHE:-~/.cache/dtrain}. Sets LibTorch_VERSION, LibTorch_DIR.
+# Accepts 2.6 and newer with the C++11 ABI; 2.11.0 is what is tested.
 
 if(NOT "$ENV{DTRAIN_TORCH}" STREQUAL "" AND NOT DTRAIN_TORCH)
   set(DTRAIN_TORCH $ENV{DTRAIN_TORCH})
@@ -62,7 +62,7 @@ if(LibTorch_VERSION VERSION_LESS 2.6)
                       "Debian's libtorch-dev is 1.13 and cannot be used. Run scripts/setup to fetch 2.11.0.")
 endif()
 
-# The wheel links libcudart and libcupti even for CPU work. They stand beside it (nvidia/*/lib of the wheels),
+# The wheel links libcudart and libcupti even for CPU work. They are beside it (nvidia/*/lib of the wheels),
 # or in a CUDA toolkit.
 set(LibTorch_RUNTIME_DIRS ${DTRAIN_TORCH}/lib)
 file(GLOB nvidia_dirs ${DTRAIN_TORCH}/../nvidia/*/lib)
@@ -95,7 +95,7 @@ if(NOT TARGET LibTorch::cpu)
   get_filename_component(lib_dir ${LibTorch_CPU} DIRECTORY)
   if(EXISTS ${lib_dir}/libtorch_cuda.so)
     add_library(LibTorch::cuda INTERFACE IMPORTED)
-    # Needed although no symbol asks for it: loading it is what gives LibTorch its GPU operators.
+    # Linked although no symbol of it is used: LibTorch gets its GPU operators when this library is loaded.
     target_link_libraries(LibTorch::cuda INTERFACE LibTorch::cpu -Wl,--no-as-needed ${lib_dir}/libtorch_cuda.so
                           ${lib_dir}/libc10_cuda.so -Wl,--as-needed)
   endif()

@@ -8,7 +8,7 @@ import common
 from chaos_jobs import Campaign, Failed, add_trials, epochs_of, events
 
 WAYS = ("moved", "removed", "link", "entered", "unlocked")
-TOLD = (66, 74)  # a folder that goes while the job starts may be told as absent
+TOLD = (66, 74)  # a folder that is taken away while the job starts may be reported as missing
 
 
 def complete(campaign, folder):
@@ -24,7 +24,8 @@ def complete(campaign, folder):
 
 
 def take(way, folder, campaign):
-    """Takes the folder away. The job that entered it, None for other ways; False: the folder was finished or not there."""
+    """Takes the folder away. Returns the job that entered it, None for other ways, False if the folder was finished or
+    absent."""
     away = folder.with_name(folder.name + "-away")
     if (folder / "DONE").exists():
         return False
@@ -35,7 +36,7 @@ def take(way, folder, campaign):
         if way == "removed":
             folder.stat()
             finished = folder.with_name(folder.name + "-removed")
-            folder.rename(finished)  # so that it can be seen whether DONE came meanwhile
+            folder.rename(finished)  # to see whether DONE was written meanwhile
             late = (finished / "DONE").exists()
             while finished.exists():  # the job may still be writing
                 shutil.rmtree(finished, ignore_errors=True)
@@ -71,7 +72,7 @@ def trial_of(campaign):
                 raise Failed(f"the job that entered the name ended with {second.process.returncode}: {second.told()}")
             if second is not None:
                 complete(campaign, folder)
-            elif code == 0:  # taken before it was locked: the job has made its own anew
+            elif code == 0:  # taken before it was locked: the job has made a new one
                 complete(campaign, folder)
             elif code not in TOLD or (trained and code != 74):
                 raise Failed(f"{way}, on {ranks} ranks: ended with {code}: {job.told()}")

@@ -27,18 +27,18 @@ JOB = {
              "split": {"valid": 12 / 60}, "augment": {"hflip": 0.5, "brightness": 0.2}},
 }
 STEPS_PER_EPOCH = 6
-FEW = 8  # trials: a test's, not a campaign's
-LAST_STEPS = 3  # a job that has no more than these left may end before a signal is heeded
-GONE_WITHIN = 5  # seconds after which no process of a job that lost one may be left
+FEW = 8  # trials in a test; a campaign has more
+LAST_STEPS = 3  # a job with so few steps left may end before it acts on a signal
+GONE_WITHIN = 5  # seconds after which a job that lost a process must have none left
 ENDS_WITHIN = 120  # seconds
 
 
 class Failed(Exception):
-    """A promise that did not hold, in a few words."""
+    """A promise that was broken, in a few words."""
 
 
 class Job:
-    """A call of dtrain in a folder of its own, on `ranks` processes under mpirun, or alone without it for 1."""
+    """A call of dtrain in its own folder, as `ranks` processes under mpirun, or without mpirun for 1."""
 
     def __init__(self, program, folder, ranks, words):
         start = common.launcher(ranks, "--oversubscribe") if ranks > 1 else []
@@ -98,14 +98,14 @@ def events(folder, kind):
         lines = (folder / "metrics.jsonl").read_text().splitlines()
         found = []
         for line in lines:
-            with contextlib.suppress(ValueError):  # the last line may be torn
+            with contextlib.suppress(ValueError):  # the last line may be incomplete
                 found.append(json.loads(line))
         return [event for event in found if event["event"] == kind]
     return []
 
 
 class Campaign:
-    """Trials against the run that nobody disturbed."""
+    """Trials, compared with the undisturbed run."""
 
     def __init__(self, args, name, epochs, save_every="1 step"):
         self.args, self.name, self.epochs = args, name, epochs
@@ -136,7 +136,7 @@ class Campaign:
         return json.loads((folder / "run.json").read_text())["result_sha256"]
 
     def undisturbed(self, ranks):
-        """Runs the job once on so many processes: how long it takes, and its result, which is the same on any number."""
+        """Runs the job once on so many processes, to learn how long it takes and its result, the same on any number."""
         with self.lock:
             if ranks in self.seconds:
                 return
@@ -150,13 +150,15 @@ class Campaign:
             common.say(f"undisturbed: {self.epochs * STEPS_PER_EPOCH} steps, result {self.hash[:16]}…, {seconds:.2f} s on {ranks}")
 
     def begin(self, folder, ranks):
-        """A job to be disturbed. Many trials learn how long it takes before the first of them, a few as they need it."""
+        """A job to be disturbed. How long it takes is measured before the first of many trials, or when few trials need
+        it."""
         for count in (ranks,) if self.few else (1, 2, 3, 4):
             self.undisturbed(count)
         return self.job(folder, ranks)
 
     def wait_for_moment(self, job, folder, ranks, draw):
-        """A fifth of the moments lie in the start, the others in the training and its end. False: the job has ended."""
+        """Waits for a random moment: a fifth of them during the start, the others during training and its end. Returns
+        False if the job has ended."""
         if draw.random() < 0.2:
             until = job.started + draw.uniform(0.05, 1) * (self.seconds[ranks] - self.training[ranks])
         else:
@@ -167,7 +169,8 @@ class Campaign:
         return job.process.poll() is None
 
     def too_late(self, folder, code):
-        """USR1 found no run that it could stop. mpirun no longer hands it on once its ranks are done, and dies of it."""
+        """Whether USR1 came too late to stop the run. Once its ranks are done mpirun no longer passes it on, and dies
+        of it."""
         if code not in (0, -signal.SIGUSR1) or not (folder / "DONE").exists():
             return False
         if self.result(folder) != self.hash:
@@ -178,7 +181,7 @@ class Campaign:
         return len(events(folder, "step")) >= self.epochs * STEPS_PER_EPOCH - LAST_STEPS
 
     def resumes(self, folder, draw):
-        """The run goes on from what it had last called saved, or later, to the undisturbed hash."""
+        """Checks that the run continues from what it last reported as saved, or later, to the undisturbed hash."""
         saved = max((event["step"] for event in events(folder, "checkpoint") if "failed" not in event), default=None)
         begun = len(events(folder, "resume"))
         ranks = draw.choice((1, 2, 3, 4))
@@ -196,7 +199,8 @@ class Campaign:
         return resumed[-1]["step"] if resumed else 0
 
     def run(self, trial):
-        """Trials until `count` of them have struck; `trial(folder, draw)` returns facts, or None where it came too late."""
+        """Makes trials until `count` of them have struck; `trial(folder, draw)` returns facts, or None if it came too
+        late."""
         numbers = iter([self.args.trial] if self.args.trial is not None else range(1, 100 * self.args.count))
         wanted = 1 if self.args.trial is not None else self.args.count
         facts, failures, late = [], [], 0
@@ -248,7 +252,7 @@ class Campaign:
 
 
 def epochs_of(args):
-    """A few trials have a job of half the length; so a trial that is repeated alone is told the count that it was one of."""
+    """Few trials use a job of half the length; so the command that repeats one trial alone names the original count."""
     return 6 if args.count <= FEW else 12
 
 
@@ -280,7 +284,7 @@ def kill(args):
                     return None
                 if code == 0:
                     raise Failed(f"kill -9 of {whom} of {ranks} ranks ended with 0")
-                if (folder / "DONE").exists():  # struck after the work was done
+                if (folder / "DONE").exists():  # the job was done before it was struck
                     if campaign.result(folder) != campaign.hash:
                         raise Failed("DONE beside another result")
                     return None

@@ -24,14 +24,14 @@ class Refused(Exception):
 
 
 class TimedOut(Refused):
-    """A program that did not end in time, and was ended."""
+    """A program that did not end in time and was killed."""
 
     def __init__(self, sentence):
         super().__init__(sentence, 76)
 
 
 class Parser(argparse.ArgumentParser):
-    """Shows the text it is given as it stands, and ends a bad command line with one sentence and 64."""
+    """Prints the help text as it is written, and ends a bad command line with one sentence and 64."""
 
     def __init__(self, **options):
         super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **options)
@@ -41,13 +41,13 @@ class Parser(argparse.ArgumentParser):
 
 
 def say(text):
-    """One line for the user; stdout stays free for results."""
+    """Prints one line on stderr, so that stdout has only results."""
     print(f"{NAME}: {text}", file=sys.stderr, flush=True)
 
 
 def ends(main):
     """Runs main() and ends the process with the code it returns, or with one sentence."""
-    # As an exception, so that what runs is ended and cleaned up. Under nohup a lost terminal stays ignored.
+    # As an exception, so that running programs are ended and cleaned up. Under nohup a lost terminal is still ignored.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda *_: sys.exit(129))
@@ -88,7 +88,7 @@ def built(folder, name, target):
 
 
 def launcher(ranks, slots="--use-hwthread-cpus"):
-    """The words that start `ranks` processes, one on each hardware thread at most; with slots="--oversubscribe" any number.
+    """The words that start `ranks` processes, at most one per hardware thread; with slots="--oversubscribe" any number.
     $DTRAIN_MPIEXEC names another mpirun."""
     mpirun = os.environ.get("DTRAIN_MPIEXEC", "mpirun")
     if not shutil.which(mpirun):
@@ -97,13 +97,13 @@ def launcher(ranks, slots="--use-hwthread-cpus"):
 
 
 def environment(**more):
-    """This environment without settings of dtrain that would hold for a measured run, and with leave to be root."""
+    """This environment without settings of dtrain that would affect a measured run; Open MPI may be started by root."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("DTRAIN_CONFIG__")}
     return {**kept, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", **more}
 
 
 def alive(pid):
-    """True unless the process is gone or only waits to be collected."""
+    """True unless the process is gone or is a zombie."""
     try:
         return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
@@ -122,7 +122,7 @@ def stop(process):
 
 
 def stop_group(process):
-    """The same for a program that began a session: what it started and left in its process group goes too."""
+    """The same for a program that began a session: processes left in its process group are ended, too."""
     stop(process)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
@@ -162,7 +162,8 @@ def run(words, env=None, timeout=1800):
 
 
 def rest_of(process):
-    """What a program said that was ended. One that it started may still hold the pipes: no waiting for that."""
+    """The output of a program that was ended. A process that it started may still hold the pipes, so this does not
+    wait."""
     try:
         return process.communicate(timeout=1)
     except subprocess.TimeoutExpired:
@@ -170,7 +171,7 @@ def rest_of(process):
 
 
 def last_json(text):
-    """The object on the last line of `text` that is one, else None."""
+    """The JSON object on the last line of `text` that is one, else None."""
     for line in reversed(text.splitlines()):
         if line.startswith("{"):
             try:

@@ -1,8 +1,8 @@
 # shellcheck shell=bash
-# Sourced by scripts/setup, quickstart, test and hosts: where the project lies, one voice, phases with their time.
+# Sourced by scripts/setup, quickstart, test and hosts: the project's folder, messages, and phases with their times.
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-# CMake reads the same variable; a relative path would mean another folder there.
+# CMake reads the same variable; there a relative path would mean another folder.
 if [[ -n ${DTRAIN_CACHE:-} ]]; then
   DTRAIN_CACHE=$(realpath -m -- "$DTRAIN_CACHE")
   export DTRAIN_CACHE
@@ -10,10 +10,10 @@ else
   unset DTRAIN_CACHE
 fi
 
-# say TEXT…: one line for the user; stdout stays free for results.
+# say TEXT…: prints one line on stderr, so that stdout has only results.
 say() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; }
 
-# die CODE TEXT…: the last line and the exit code (docs/errors.md).
+# die CODE TEXT…: prints the last line and ends with the exit code (docs/errors.md).
 die() {
   local code=$1
   shift
@@ -42,7 +42,7 @@ build() {
   phase build cmake --build --preset release --target "$1" --parallel "$(nproc)"
 }
 
-# report_phases: "set-up 0 s, configure 3 s, build 70 s (2 cores)".
+# report_phases: prints "set-up 0 s, configure 3 s, build 70 s (2 cores)".
 report_phases() {
   local line
   line=$(printf ', %s' "${phase_times[@]}")

@@ -14,7 +14,7 @@ import common
 class Part:
     name: str
     limit_s: float
-    work: object  # the words of a program that must end with 0, or a function that is called with an Attempt
+    work: object  # the command line of a program that must end with 0, or a function of an Attempt
 
 
 class Attempt:
@@ -46,13 +46,13 @@ class Attempt:
         common.say(f"WRONG: {sentence}")
 
     def good(self, words):
-        """The end of a program that must end with 0; another end is noted."""
+        """Runs a program that must end with 0; another exit code is noted as wrong."""
         ended = self.run(words)
         self.expect(ended.code == 0, f"{shlex.join(map(str, words))} {ended.how()}: {ended.last_words()}")
         return ended
 
     def work(self):
-        """Tries the part, and returns in one word how that went."""
+        """Tries the part, and returns the outcome in one word."""
         try:
             if callable(self.part.work):
                 self.part.work(self)
@@ -61,7 +61,7 @@ class Attempt:
         except common.TimedOut as late:
             self.note(f"{self.part.name} has {self.part.limit_s:g} s: {late}")
             return "timed out"
-        except Exception as error:  # a report that is not what it was last time, a full disk: the other parts can do without
+        except Exception as error:  # a report that changed meanwhile, a full disk: the other parts still run
             place = traceback.extract_tb(error.__traceback__)[-1]
             self.note(f"{self.part.name}: {type(error).__name__}: {error} ({os.path.basename(place.filename)}:{place.lineno})")
             return "broke off"
@@ -92,7 +92,7 @@ class Report:
     def earlier(self):
         if self.path is None or not self.path.exists():
             return None
-        if not self.path.is_file():  # it is going to be replaced
+        if not self.path.is_file():  # it will be replaced
             raise common.Refused(f"{self.path} is not a file", 78)
         if self.path.stat().st_size == 0:
             return None
@@ -120,7 +120,7 @@ class Report:
         self.save()
 
     def save(self):
-        """Whole or not at all, whatever ends this process or the machine."""
+        """Writes the file whole or not at all, whatever ends this process or the machine."""
         self.all["wrong"] = [sentence for part in self.parts.values() for sentence in part["wrong"]]
         if self.path is None:
             return
@@ -144,7 +144,7 @@ def try_parts(parts, report, total_s, env=None):
     began = time.monotonic()
     before = report.all["seconds"]
     left_over = []
-    for part in sorted(parts, key=lambda part: report.state(part.name) != "new"):  # a stable sort
+    for part in sorted(parts, key=lambda part: report.state(part.name) != "new"):  # stable: keeps the order otherwise
         if report.state(part.name) == "passed":
             common.say(f"{part.name}: passed before")
             continue

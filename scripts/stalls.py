@@ -1,4 +1,4 @@
-"""Imported by scripts/chaos: trainings that are made to stand still, or to be slow, at random moments."""
+"""Imported by scripts/chaos: training runs that are made to stall, or to be slow, at random moments."""
 import concurrent.futures
 import contextlib
 import fcntl
@@ -16,9 +16,9 @@ import common
 
 KINDS = ("stop", "disk", "link")
 HOSTS = str(common.TOP / "scripts/hosts")
-PATIENCE = 90  # seconds in which a trial must be over, above the limit of the watchdog
+PATIENCE = 90  # seconds beyond the watchdog's limit within which a trial must end
 PICTURES = 96
-# A small run that would last for days.
+# A small run that would take days.
 CONFIG = {
     "epochs": 1000000, "model": {"name": "small_cnn"}, "batch": {"per_rank": 2},
     "data": {"format": "image_folder", "root": "pictures", "image": {"size": [32, 32]}, "split": {"valid": 0.25}},
@@ -27,7 +27,7 @@ CONFIG = {
 
 
 def processes(folder):
-    """{rank: pid} of the processes that train in this folder, which is their working directory, the launcher left out."""
+    """{rank: pid} of the processes that train with this working directory, without the launcher."""
     found = {}
     for entry in pathlib.Path("/proc").iterdir():
         if not entry.name.isdigit():
@@ -42,14 +42,14 @@ def processes(folder):
 
 
 def leased(descriptor):
-    with contextlib.suppress(BlockingIOError):  # somebody reads the file at this moment
+    with contextlib.suppress(BlockingIOError):  # another process has the file open
         fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_WRLCK)
         return True
     return False
 
 
 def blocked(pid):
-    """A thread of the process waits for a file that somebody else has a lease on."""
+    """Whether a thread of the process waits for a file on which another process has a lease."""
     for place in pathlib.Path(f"/proc/{pid}/task").glob("*/wchan"):
         with contextlib.suppress(OSError):
             if place.read_text() == "__break_lease":
@@ -66,11 +66,11 @@ def until(condition, seconds, what):
 
 
 class Wrong(common.Refused):
-    """What a trial did that it must not."""
+    """What went wrong in a trial."""
 
 
 class Training:
-    """One job in a folder of its own."""
+    """One job in its own folder."""
 
     def __init__(self, folder, dtrain, ranks, warn, abort, hosts=0):
         self.folder, self.ranks = folder, ranks
@@ -81,11 +81,11 @@ class Training:
             common.launcher(ranks, "--oversubscribe")
         env = {name: value for name, value in common.environment(DTRAIN_CONFIG__DEVICE="cpu").items()
                if not name.startswith(("OMPI_COMM", "PMIX_"))}
-        self.said = open(folder / "said.txt", "w+", encoding="utf-8")  # ended with the object
+        self.said = open(folder / "said.txt", "w+", encoding="utf-8")  # closed with the object
         self.process = subprocess.Popen([*launch, *words], stdin=subprocess.DEVNULL, stdout=self.said, stderr=self.said,
                                         cwd=folder, env=env, start_new_session=True)
         self.pids = {}
-        self.leased = -1  # a picture that this process has to itself
+        self.leased = -1  # a picture on which this process has a lease
 
     def begin(self):
         """Waits for the third step."""
@@ -129,7 +129,7 @@ class Training:
 
 
 class Trial:
-    """What one seed and number stand for."""
+    """The trial that a seed and a number define."""
 
     def __init__(self, seed, number, kinds):
         draw = random.Random(f"{seed}/{number}")
@@ -140,13 +140,13 @@ class Trial:
         self.draw = draw
 
     def hang_disk(self, training, pictures):
-        """One picture is leased by this process: whoever opens it waits, as on a disk that hangs, for up to 45 s
-        (/proc/sys/fs/lease-break-time). The rank that does is the victim."""
+        """This process takes a lease on one picture: a process that opens it waits, as on a disk that hangs, for up to
+        45 s (/proc/sys/fs/lease-break-time). The rank that does is the victim."""
         training.leased = os.open(self.draw.choice(pictures), os.O_RDONLY)
         until(lambda: leased(training.leased), PATIENCE, "a lease on a picture")
         waiting = []
 
-        def seen():  # a thread is looked at once: it may have been told to go on by the next look
+        def seen():  # looks at each thread once: by a second look it may have been continued
             waiting.extend(rank for rank, pid in training.pids.items() if blocked(pid))
             return waiting
         until(seen, PATIENCE, "a rank opens the picture")
@@ -166,7 +166,7 @@ class Trial:
         return "ranks 2, 3" if self.kind == "link" else f"rank {self.victim}"
 
     def judge(self, code, errors):
-        """What host2 says does not come through a cut link."""
+        """Output of host2 does not come through a cut link."""
         if code != 76:
             raise Wrong(f"exit code {code}: {' '.join(errors)}")
         if len(errors) != 1:
@@ -195,12 +195,13 @@ def link(state):
 
 @contextlib.contextmanager
 def hosts_up(wanted):
-    """Two hosts out of this machine, where the trials need them."""
+    """Turns this machine into two hosts, if the trials need them."""
     if wanted:
         up = subprocess.run([HOSTS, "up", "2"], capture_output=True, text=True, check=False)
         if up.returncode != 0:
             raise common.Refused(f"{up.stderr.strip()}; without links: --kinds stop,disk", up.returncode)
-        # mpirun waits for its helper on a lost host until TCP gives it up: after 15 minutes, in these hosts some 13 s.
+        # mpirun waits for its helper on a lost host until TCP gives up: after 15 minutes, in these hosts after about 13
+        # s.
         for host in ("host1", "host2"):
             inside(host, "echo 5 >/proc/sys/net/ipv4/tcp_retries2")
     try:
@@ -212,7 +213,7 @@ def hosts_up(wanted):
 
 @contextlib.contextmanager
 def training_in(folder, dtrain, *how, **more):
-    """A training on pictures of its own, and the list of them."""
+    """A training run on its own pictures, and their list."""
     made = subprocess.run([dtrain, "sample", "--kind", "chips", "--count", str(PICTURES), "--output", "pictures"], cwd=folder,
                           env=common.environment(), capture_output=True, text=True, check=False)
     if made.returncode != 0:
@@ -247,7 +248,7 @@ def stalls(args):
     dtrain = common.built(args.build, "dtrain", "dtrain")
     trials = [args.trial] if args.trial is not None else range(args.count)
     rows = {kind: [] for kind in args.kinds}
-    signal.signal(signal.SIGIO, signal.SIG_IGN)  # the kernel tells of leases that somebody waits
+    signal.signal(signal.SIGIO, signal.SIG_IGN)  # the kernel's signal that somebody waits for a lease
 
     def attempt(number):
         trial = Trial(args.seed, number, args.kinds)
@@ -274,7 +275,7 @@ def stalls(args):
 
 
 def slow(args):
-    """One job after the other in which ranks stand still for less than the limit, again and again."""
+    """Runs one job after another in which ranks stall again and again, each time for less than the limit."""
     dtrain = common.built(args.build, "dtrain", "dtrain")
     end = time.monotonic() + 60 * args.minutes
     jobs = pauses = 0

@@ -23,7 +23,7 @@ namespace dtrain {
 
 static void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
 
-// Loads the configuration, or prints what was asked about it; nothing: the command is done.
+// Loads the configuration, or prints what was asked about it and returns none: the command is then done.
 static std::optional<Config> configuration(const ConfigOptions& options, const Job& job) {
   if (options.print_schema) {
     if (job.rank() == 0) print(*options.print_schema == "markdown" ? config_markdown() : config_json_schema());
@@ -37,7 +37,7 @@ static std::optional<Config> configuration(const ConfigOptions& options, const J
 
 static ConfigOptions config_options(const auto& command, const Log&) { return command.config; }
 
-// Without a configuration, that of the run whose weights these are.
+// Without a configuration, uses that of the run that saved the weights.
 static ConfigOptions or_own(ConfigOptions options, const std::string& checkpoint, const Log& log) {
   ConfigSources& sources = options.sources;
   if (!sources.files.empty() || options.print_schema) return options;
@@ -76,7 +76,7 @@ class Dispatch {
     return exit_code::kDone;
   }
 
-  // Commands of one process: under mpirun rank 0 does them.
+  // Commands of one process: under mpirun only rank 0 runs them.
   int operator()(const SampleCommand& command) const { return job_.rank() == 0 ? run_sample(command) : kElsewhere; }
   int operator()(const InfoCommand& command) const { return job_.rank() == 0 ? run_info(command) : kElsewhere; }
   int operator()(const VerifyCommand& command) const { return job_.rank() == 0 ? run_verify(command) : kElsewhere; }

@@ -1,10 +1,10 @@
 # shellcheck shell=sh
 # Sourced by the programs of a bundle, which first set _top to its folder: names the bundle's parts to Open MPI and finds
-# LibTorch. Every start of dtrain passes here, so it is made of shell built-ins alone and takes 2 ms. Names begin
-# with _, because a variable that the user has exported would reach the program changed.
+# LibTorch. Every start of dtrain runs this, so it uses only shell built-ins and takes 2 ms. Names begin with _, because
+# the program would otherwise get a changed value of a variable that the user has exported.
 
-# refuse CODE TEXT: the last line, in dtrain's form. One rank of a host speaks; the others wait, because a launcher that
-# sees a rank leave kills the rest, the one that speaks among them.
+# refuse CODE TEXT: prints the last line in dtrain's form, and ends. One rank of a host prints; the others wait, because
+# a launcher that sees a rank end kills the rest, perhaps before that one has printed.
 refuse() {
   _rank=${OMPI_COMM_WORLD_RANK:-${PMIX_RANK:-${PMI_RANK:-}}}
   if [ "${OMPI_COMM_WORLD_LOCAL_RANK:-${SLURM_LOCALID:-${MPI_LOCALRANKID:-0}}}" = 0 ]; then
@@ -25,8 +25,8 @@ without_empty() {
   done
 }
 
-# Many a profile says LIBRARIES=/mine:$LIBRARIES where there was nothing yet, and so does Open MPI on other hosts: whatever lies
-# in the folder where a job is started would then be loaded or run.
+# Many profiles set LIBRARIES=/mine:$LIBRARIES although it was empty, and so does Open MPI on other hosts: files in the
+# folder where a job is started would then be loaded or run.
 clean_search_paths() {
   if [ -n "${LD_LIBRARY_PATH:-}" ]; then
     without_empty "$LD_LIBRARY_PATH" '[:;]'
@@ -38,8 +38,8 @@ clean_search_paths() {
   fi
 }
 
-# Open MPI, PMIx and hwloc find their plugins and help texts by these, whatever folders they were built for: those of the node
-# may be of any version. They replace what a foreign mpirun above us has set for its own libmpi. hwloc needs no plugins.
+# By these Open MPI, PMIx and hwloc find their own plugins and help texts, and not the node's, which may be of any
+# version. They replace what another mpirun that started us has set for its own libmpi. hwloc needs no plugins.
 use_open_mpi() {
   : "${_top:?names the folder of the bundle}"
   clean_search_paths
@@ -52,8 +52,8 @@ use_open_mpi() {
   export OPAL_PREFIX OPAL_SYSCONFDIR PMIX_INSTALL_PREFIX PMIX_PKGLIBDIR PMIX_PKGDATADIR HWLOC_PLUGINS_PATH
 }
 
-# is_trusted TORCH: beside a bundle in /tmp anybody may have put one: what lies there counts where it belongs to root, to this
-# user or to who owns the bundle, and nobody else may write to it or replace it.
+# is_trusted TORCH: anybody may have put a LibTorch beside a bundle in /tmp. It is used only if it belongs to root, this
+# user or the owner of the bundle, and nobody else may write to it or replace it.
 is_trusted() {
   [ -z "$(find "$_top/.." "$1" "$1/lib" "$1/lib/libtorch_cpu.so" -maxdepth 0 \( \
     ! -user 0 ! -user "$(id -u)" ! -user "$(stat -c %u "$_top")" -o -perm -0002 ! -perm -1000 ! -type l \) 2>&1)" ]
@@ -75,7 +75,7 @@ find_torch() {
     case $_torch in "$_top/../"*) is_trusted "$_torch" || continue ;; esac
     return 0
   done
-  # Where a package lies can be asked without loading it, which would take seconds. The current folder does not count.
+  # Python can say where a package is without loading it, which would take seconds. The current folder does not count.
   if command -v python3 >/dev/null; then
     _torch=$(python3 -c 'import sys; sys.path.pop(0)
 import importlib.util; print(importlib.util.find_spec("torch").submodule_search_locations[0])' 2>/dev/null) &&
@@ -85,7 +85,7 @@ import importlib.util; print(importlib.util.find_spec("torch").submodule_search_
 pip install torch==$_built_with is one), or put that folder at $_top/torch"
 }
 
-# read_torch_version: sets _version from what lies in _torch, "" if nothing tells it.
+# read_torch_version: sets _version from the files in _torch, "" if none names it.
 read_torch_version() {
   _version='' _major='' _minor='' _patch=''
   if [ -r "$_torch/version.py" ]; then # pip's wheel
@@ -121,7 +121,7 @@ use_libtorch() {
     0.* | 1.* | 2.[0-5]) refuse 78 "LibTorch $_version in $_torch is too old: this build was made with $_built_with" ;;
   esac
 
-  # The wheels of NVIDIA stand beside torch; elsewhere a CUDA toolkit has what they have.
+  # NVIDIA's wheels are beside torch; otherwise a CUDA toolkit has the same libraries.
   _path='' _runtime=''
   for _folder in "$_torch"/lib "$_torch"/../nvidia/*/lib /usr/local/cuda/lib64 /usr/local/cuda/extras/CUPTI/lib64; do
     [ -d "$_folder" ] || continue
@@ -131,9 +131,9 @@ use_libtorch() {
   LD_LIBRARY_PATH=$_path${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
   export LD_LIBRARY_PATH
 
-  # LibTorch promises no fixed binary interface. The version that this build was made with needs no trial; another one is
-  # tried at every start (half a second): all names that dtrain takes from it must be there, not only those met first.
-  # The program tells and compares the version that it runs with: run.json, fingerprint, agreement of ranks.
+  # LibTorch has no stable binary interface. The version of this build needs no check; another one is checked at every
+  # start (half a second): all symbols that dtrain uses must be there, not only those needed first. The program reports
+  # and compares the version that it runs with: run.json, fingerprint, agreement of ranks.
   unset DTRAIN_TORCH_FOUND
   if [ "${_version%%+*}" != "$_built_with" ]; then
     DTRAIN_TORCH_FOUND=${_version:-unknown}

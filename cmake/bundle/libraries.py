@@ -20,23 +20,23 @@ import sys
 
 LARGEST = 60_000_000  # bytes, all files together
 
-# Libraries that a bundle finds on the node. Everything else that it needs must lie in its own lib/.
+# Libraries that a bundle finds on the node. Everything else that it needs must be in its own lib/.
 OF_THE_NODE = {
     "LibTorch": r"libtorch(_\w+)?\.so|libc10(_\w+)?\.so|libcaffe2_nvrtc\.so|libshm\.so|libgomp\.so\.1",
-    # Beside LibTorch, in NVIDIA's wheels or a toolkit. A module for GPUs may stand in lib/ and need these.
+    # Beside LibTorch, in NVIDIA's wheels or a toolkit. A GPU module in lib/ may need these.
     "CUDA": r"lib(cudart|cupti|cublas|cublasLt|cudnn\w*|cufft|cufftw|cufile|curand|cusolver|cusolverMg|cusparse|cusparseLt|nccl"
             r"|nvrtc|nvJitLink|nvshmem_host)\.so\.\d+",
     "driver": r"libcuda\.so\.1|libnvidia-ml\.so\.1",
-    # Of a process there can be only one C library, and it belongs to the kernel and the loader of the node. The compiler's
-    # libraries must be at least as new as the newest user wants, LibTorch among them. Every system whose glibc is new enough
-    # for a bundle has them from GCC 12 or newer; a copy in the bundle could only be older than what is there.
+    # A process can have only one C library, which belongs to the node's kernel and loader. The compiler's libraries
+    # must be as new as the newest of their users needs, LibTorch included. Every system whose glibc is new enough for a
+    # bundle has them from GCC 12 or newer; a copy in the bundle could only be older.
     "glibc": r"ld-linux[\w-]*\.so\.\d|lib(c|m|pthread|dl|rt|util|resolv|anl)\.so\.\d|libmvec\.so\.1",
     "compiler": r"libstdc\+\+\.so\.6|libgcc_s\.so\.1",
 }
 ALLOWED = re.compile("|".join(f"(?:{pattern})" for pattern in OF_THE_NODE.values()))
 
-# Plugins of Open MPI that need one of these stay out: drivers of network hardware that would have to fit the node's kernel
-# (Debian switches them off as well), and another programming model. Shared memory and TCP remain.
+# Plugins of Open MPI that need one of these are left out: drivers of network hardware, which would have to fit the
+# node's kernel (Debian switches them off as well), and another programming model. Shared memory and TCP remain.
 NOT_CARRIED = re.compile(r"lib(ucp|ucs|uct|ucm|fabric|psm2|psm_infinipath|ibverbs|rdmacm|oshmem|mca_common_(ofi|ucx|verbs))\.so")
 
 DT_NEEDED, DT_STRTAB, DT_SONAME, DT_RPATH, DT_RUNPATH = 1, 5, 14, 15, 29
@@ -60,7 +60,7 @@ class Elf:
         size, count = struct.unpack_from("<HH", self.data, 0x36)
         segments = [struct.unpack_from("<IIQQQQQQ", self.data, offset + i * size) for i in range(count)]
         self.loaded = [(start, address, length) for kind, _, start, address, _, length, _, _ in segments if kind == 1]
-        self.entries = []  # (place in the file, tag, value)
+        self.entries = []  # (offset in the file, tag, value)
         for kind, _, start, _, _, length, _, _ in segments:
             if kind == 2:
                 for place in range(start, start + length, 16):
@@ -87,19 +87,20 @@ class Elf:
         return [folder for _, place in self.texts(DT_RPATH, DT_RUNPATH) for folder in self.text(place).split(":")]
 
     def strange_folders(self):
-        """Entries of the search path that depend on the working directory, which an empty one is."""
+        """Entries of the search path that depend on the working directory; an empty entry means that directory."""
         return [folder for folder in self.search_path() if not re.match(r"/|\$ORIGIN(/|$)", folder)]
 
     def newest_glibc(self):
         return max((int(found) for found in re.findall(rb"\0GLIBC_2\.(\d+)\b", self.data)), default=0)
 
     def set_search_path(self, path):
-        """DT_RPATH, in the room of the path that is there: it holds for all that the program loads, plugins and what they
-        need included, and comes before LD_LIBRARY_PATH. DT_RUNPATH would hold for the program's own needs alone."""
+        """Sets DT_RPATH, in the room of the existing path: it applies to all that the program loads, also to plugins
+        and what they need, and precedes LD_LIBRARY_PATH. DT_RUNPATH would apply only to what the program itself
+        needs."""
         found = self.texts(DT_RPATH, DT_RUNPATH)
         if self.search_path() == [path] and self.data[found[0][0]] == DT_RPATH:
             return
-        # The last word stays, because a linker may have made it the end of another name too.
+        # The last word stays, because the linker may use it as the end of another name, too.
         room = self.text(found[0][1]).rfind("/") if found else -1
         if room < len(path):
             raise Wrong(f"{self.path} has no search path that could be replaced by {path}")
@@ -110,7 +111,7 @@ class Elf:
         self.path.write_bytes(self.data)
 
     def drop_search_path(self):
-        """A library without one takes that of the program; an empty one would stand against it."""
+        """Removes the search path: a library without one uses the program's, an empty one would prevent that."""
         dropped = {entry for entry, _ in self.texts(DT_RPATH, DT_RUNPATH)}
         if dropped:
             kept = [(tag, value) for place, tag, value in self.entries if place not in dropped]
@@ -121,7 +122,7 @@ class Elf:
 
 
 def elves(prefix, others=()):
-    """All programs and libraries beneath a folder, but for files that end in one of `others`."""
+    """All programs and libraries in a folder and its subfolders, except files that end in one of `others`."""
     found = []
     for path in sorted(pathlib.Path(prefix).rglob("*")):
         if path.is_file() and not path.is_symlink() and path.suffix not in others:
@@ -137,7 +138,7 @@ def output_of(*words):
 
 
 class Search:
-    """Where libraries lie on this machine: where the build found them, then where the system's loader looks."""
+    """Where libraries are on this machine: where the build found them, then where the system's loader looks."""
 
     def __init__(self, program):
         self.folders = [*Elf(program).search_path(), *os.environ.get("LD_LIBRARY_PATH", "").split(":")]
@@ -160,8 +161,8 @@ def copy(source, target):
 
 
 def take_open_mpi(prefix, mpirun):
-    """Open MPI's programs, plugins and help texts, laid out beneath lib/openmpi as beneath the folder it was built for:
-    OPAL_PREFIX then names them all. Returns the files that were copied."""
+    """Copies Open MPI's programs, plugins and help texts to lib/openmpi, laid out as in the folder it was built for, so
+    that OPAL_PREFIX names them all. Returns the files that were copied."""
     mpirun = pathlib.Path(mpirun).resolve()
     info, orted = mpirun.with_name("ompi_info"), mpirun.with_name("orted")
     if not info.exists() or not orted.exists():
@@ -186,7 +187,7 @@ def take_open_mpi(prefix, mpirun):
 
 
 def take_libraries(prefix, search):
-    """Until nothing is missing: what the files in the bundle need and the node does not have."""
+    """Copies what the files in the bundle need and the node does not have, until nothing is missing."""
     copied, todo = [], elves(prefix)
     while todo:
         elf = todo.pop()
@@ -197,7 +198,7 @@ def take_libraries(prefix, search):
             copy(source, prefix / "lib" / name)
             copied.append(source)
             todo.append(Elf(prefix / "lib" / name))
-            if name.startswith("libpmix.so"):  # Open MPI's way to its launcher has plugins and texts of its own
+            if name.startswith("libpmix.so"):  # PMIx, which connects Open MPI to its launcher, has its own plugins and texts
                 for text in sorted(source.resolve().parent.parent.glob("share/pmix/help-*.txt")):
                     copy(text, prefix / "lib/openmpi/share/pmix" / text.name)
                 for plugin in sorted(source.resolve().parent.glob("pmix/*.so")):
@@ -207,7 +208,7 @@ def take_libraries(prefix, search):
 
 
 def take_licences(prefix, sources):
-    """What the packages that the files came from say about their use; nothing where there are no Debian packages."""
+    """Copies the licences of the packages that the files came from; does nothing without Debian packages."""
     if not shutil.which("dpkg-query"):
         return
     paths = {str(spelt) for source in sources for real in (source, source.resolve())
@@ -268,7 +269,7 @@ def main():
     try:
         if words.step == "fill":
             fill(prefix, words.program, words.mpirun, words.strip)
-        # Debug builds may be larger; one that is to be carried elsewhere may not.
+        # Debug builds may be larger; bundles for other machines may not.
         found = list(violations(prefix, LARGEST if words.step == "check" else None))
         if found:
             print(*found, sep="\n", file=sys.stderr)

@@ -28,7 +28,7 @@ def time_of(size, repeat, warmup, rank, ranks):
     dist.all_reduce(buffer)
     if not bool((buffer == ranks * (ranks + 1) / 2).all()):
         sys.exit(f"allreduce.py: the sum of {size} bytes is wrong")
-    buffer.zero_()  # zeros stay zeros, however often they are added
+    buffer.zero_()  # zeros stay zeros, however often they are summed
     times = []
     for call in range(warmup + repeat):
         started = time.perf_counter()

@@ -12,7 +12,7 @@ import time
 
 entered = time.monotonic()
 
-import argparse  # noqa: E402  everything that is imported from here on is part of what is measured
+import argparse  # noqa: E402  all imports from here on are part of what is measured
 import os  # noqa: E402
 
 

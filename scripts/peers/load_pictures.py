@@ -79,7 +79,7 @@ def main():
 
     seconds_of_a_pass()
     seconds = [seconds_of_a_pass() for _ in range(args.passes)]
-    loader = None  # ends the workers, whose processor time counts
+    loader = None  # ends the workers, so that their processor time is counted
     processor = processor_seconds() - processor
     peer.report(program="load_pictures", **{**vars(args), "root": str(args.root)}, files=len(files),
                 images_per_s=round(len(files) * args.passes / sum(seconds), 2),

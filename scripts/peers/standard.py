@@ -6,7 +6,7 @@ import dataclasses
 
 LEARNING_RATE = 0.01
 MOMENTUM = 0.9
-INPUT_SIZE = 224  # pixels a side of what a network reads
+INPUT_SIZE = 224  # height and width in pixels of a network's input
 INPUT_BATCH = 32
 ALLREDUCE_BYTES = (4, 1_000_000, 28_000_000, 100_000_000)  # 28 MB: about the gradients of DenseNet-121
 
@@ -19,7 +19,7 @@ class Job:
     width: int
     channels: int
     outputs: int
-    steps: int  # measured ones: some ten seconds on two cores
+    steps: int  # measured ones: about ten seconds on two cores
 
 
 JOBS = {

@@ -1,8 +1,8 @@
 // chaos_damage: damages checkpoint files and best.safetensors at random (bits flipped, pages zeroed, exchanged,
-// doubled or filled with noise, files cut or with something behind them) and counts which damages are found, and named:
-// the file always, and one of the tensors that were hit where the header itself was spared.
+// doubled or filled with noise, files truncated or extended) and counts which damages are found, and named: always the
+// file, and if the header was not hit also one of the damaged tensors.
 //
-// The files lie in memory. Prints JSON objects, one a line: the counts so far every 10,000 damages, all figures at the
+// The files are in memory. Prints JSON objects, one a line: the counts so far every 10,000 damages, all figures at the
 // end. For a damage that was missed, or a crash, one line on stderr repeats it: --seed S --trial K. Exit codes: 0 every
 // damage was found and named, 1 one was not, 64 bad command line.
 #include <ATen/ATen.h>
@@ -49,7 +49,7 @@ struct Counts {
   }
 };
 
-/// A file as it was written, and where its tensors lie in it.
+/// A file as it was written, and the offsets of its tensors.
 struct Victim {
   std::string path;
   std::string bytes;
@@ -57,7 +57,7 @@ struct Victim {
   std::vector<TensorEntry> entries;
 };
 
-// A residual network in small, with many tensors.
+// A small residual network with many tensors.
 Image make_files() {
   MemoryFileSystem files;
   std::vector<FileTensor> model;
@@ -164,7 +164,7 @@ std::string sentence_of(const Victim& victim, const std::string& bytes) {
   return "";
 }
 
-// The file's path, and a tensor that was hit where the damage lies among the tensors.
+// Whether the sentence names the file, and a damaged tensor if the damage is among the tensors.
 bool is_named(const Victim& victim, const std::string& bytes, const std::string& sentence) {
   if (!sentence.starts_with(victim.path)) return false;
   if (bytes.compare(0, victim.data_begin, victim.bytes, 0, victim.data_begin) != 0) return true;
@@ -178,7 +178,7 @@ bool is_named(const Victim& victim, const std::string& bytes, const std::string&
   return false;
 }
 
-// What a crash would otherwise take with it.
+// The running trial, so that a crash can report it.
 volatile int64_t running_trial = 0;
 uint64_t running_seed = 0;
 void tell_crash(int number) {

@@ -1,5 +1,5 @@
 // chaos_flips: flips single bits of one rank's replica in the middle of a real training and counts which of them the
-// comparison of replicas finds, and puts down to the right tensor and rank. Start it with mpirun, or by scripts/chaos.
+// comparison of replicas finds and attributes to the right tensor and rank. Start it with mpirun, or by scripts/chaos.
 //
 // Prints JSON objects, one a line: the counts so far every 100 flips, all figures at the end. "check_share" is the
 // share of the time that the comparison takes in a training of ResNet-50 with the interval it chooses itself. Exit
@@ -44,7 +44,7 @@ void print(const Communicator& comm, const nlohmann::ordered_json& line) {
   std::fflush(stdout);
 }
 
-// The error's sentence, or "" where the step went through.
+// The error's sentence, or "" if the step succeeded.
 std::string sentence_of_step(Training& training) {
   try {
     training.step();
@@ -61,7 +61,7 @@ bool names(const std::string& sentence, const FlipTarget& target, const Flip& fl
          (ranks < 3 || has("; the fault lies with rank " + std::to_string(flip.rank) + ":"));
 }
 
-// Plants the flip before a step, lets all ranks take it, puts everything back as it was.
+// Flips the bit before a step, lets all ranks take the step, and restores everything.
 void plant(Training& training, Communicator& comm, const std::vector<FlipTarget>& targets, const Flip& flip,
            Counts& all, Counts& of_kind) {
   const FlipTarget& target = targets[flip.target];
@@ -117,7 +117,7 @@ bool run(const Campaign& campaign, Communicator& comm) {
   for (int64_t i = 0; i < campaign.count; ++i) {
     const Flip flip = draw_flip(targets, campaign.seed, i, comm.size());
     plant(training, comm, targets, flip, all, by_kind[static_cast<int>(targets[flip.target].kind)]);
-    training.step();  // an undisturbed one goes through
+    training.step();  // an undisturbed one succeeds
     if (all.planted % 100 == 0) print(comm, all.json());
   }
   nlohmann::ordered_json summary = all.json();

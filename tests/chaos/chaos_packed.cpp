@@ -1,11 +1,11 @@
 // chaos_packed: damages packed shards at random (bits flipped, blocks zeroed, exchanged, doubled or filled with noise,
-// files cut or with something behind them), opens them as a training or dtrain verify does, by mapping the file, and
-// counts which damages are found, and named: the file always, and a record that was hit, with its offset, where header
-// and index were spared.
+// files truncated or extended), opens them as a training run or dtrain verify does, by mapping the file, and counts
+// which damages are found, and named: always the file, and if header and index were not hit also a damaged record with
+// its offset.
 //
 // One JSON object at the end; scripts/chaos damage --what shards starts it.
 //
-// Exit codes: 0 every damage was found and named, 1 one was not (a line on stderr tells which), 64 bad command line.
+// Exit codes: 0 every damage was found and named, 1 one was not (a line on stderr says which), 64 bad command line.
 #include <unistd.h>
 
 #include <algorithm>
@@ -92,7 +92,7 @@ void write_plainly(const std::string& path, const Bytes& bytes) {
   std::fclose(file);
 }
 
-// What is told of the file: of every damaged record, or of the whole; "" where all is read as if nothing were wrong.
+// The errors about the file: of every damaged record, or of the whole; "" if all is read as if nothing were wrong.
 std::string sentences_of(const std::string& path) {
   std::string told;
   try {
@@ -110,7 +110,7 @@ std::string sentences_of(const std::string& path) {
   return told;
 }
 
-// Every record that was hit, where what stands before the records was not.
+// Whether every damaged record is named, if nothing before the records was damaged.
 bool is_named(const Bytes& whole, const Bytes& bytes, const std::string& path, const std::string& told) {
   if (!told.starts_with(path)) return false;
   const PackedShard shard(MappedFile(path, whole));

@@ -1,7 +1,7 @@
-// chaos_saves: a process of its own for every fault at every call of saving checkpoints, on a real file system. Each
-// process saves two checkpoints over two older ones and one call of it goes wrong (fault_shim.cpp); then this one looks
-// at what is there: the newest valid checkpoint is the last one reported as saved or a newer one, and the process ended
-// with 0 where its last save was reported, with 74 where not.
+// chaos_saves: starts a process for every fault at every call of saving checkpoints, on a real file system. Each
+// process saves two checkpoints beside two older ones, and one of its calls goes wrong (fault_shim.cpp). Then this one
+// checks what is there: the newest valid checkpoint must be the last one reported as saved or a newer one, and the
+// process must have ended with 0 if its last save was reported, else with 74.
 //
 // Prints one JSON object. A fault that was not survived has a line on stderr that repeats it: --fault KIND@N. Exit
 // codes: 0 all survived, 1 one was not, 64 bad command line.
@@ -48,7 +48,7 @@ struct Trial {
   int status = 0;        ///< of the process, as wait() gives it
 };
 
-/// Saves with the fault in a process of its own.
+/// Saves in another process, with the fault.
 Trial try_fault(const std::string& folder, const std::string& fault, long at) {
   int ends[2];
   if (::pipe(ends) != 0) throw_errno("make", "a pipe", errno);
@@ -103,7 +103,7 @@ class Campaign {
     for (int64_t step = 1; step <= kOld; ++step) save(before_, step);
   }
 
-  /// False when the fault lies beyond the last call.
+  /// Returns false if there is no such call any more.
   bool run(const std::string& kind, long at) {
     const bool stays = kind.ends_with('+');
     const std::string fault =

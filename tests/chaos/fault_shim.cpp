@@ -1,14 +1,13 @@
 // Makes one file system call of a process fail: linked into a test program, or put before any program by LD_PRELOAD.
 //
-//   DTRAIN_FAULT_FOLDER  absolute path; only calls on it and beneath it are counted and fail
-//   DTRAIN_FAULT         KIND@N, from the N-th such call (counted from 1): EIO ENOSPC EDQUOT EFBIG EINTR (the call
-//   fails),
-//                        short (a write takes half of its bytes), kill (the process dies before the call). KIND@N+:
-//                        every later call fails too
+//   DTRAIN_FAULT_FOLDER  absolute path; only calls on it and on paths below are counted and fail
+//   DTRAIN_FAULT         KIND@N, at the N-th such call (counted from 1): EIO ENOSPC EDQUOT EFBIG EINTR (the call
+//                        fails), short (a write takes half of its bytes), kill (the process dies before the call).
+//                        KIND@N+: every later call fails too
 //   DTRAIN_FAULT_TELL    file that the number of calls is written to when the process ends by itself
 //
 // Counted: open read write fsync close rename unlink mkdir, and openat renameat unlinkat mkdirat; not folders
-// that are opened to be listed or entered: such calls move no byte of a file.
+// that are opened to be listed or entered, since such calls transfer no byte of a file.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -60,7 +59,7 @@ bool is_ours(int descriptor) {
 
 enum class Effect { none, fails, is_short };
 
-/// Counts a call; `fails`: with errno set.
+/// Counts a call. If it must fail, errno is set.
 Effect count_call() {
   const long number = ++calls;
   const char* fault = std::getenv("DTRAIN_FAULT");

@@ -15,12 +15,12 @@ inline constexpr const char* kFlipKindNames[] = {"parameter", "optimizer", "buff
 struct FlipTarget {
   FlipKind kind;
   std::string name;
-  at::Tensor flat;    ///< where it lies; undefined: the optimizer's count of updates
+  at::Tensor flat;    ///< the flat tensor that holds it; undefined: the optimizer's count of updates
   int64_t begin = 0;  ///< first element
-  int64_t numel = 1;  ///< its gap in the flat layout included
+  int64_t numel = 1;  ///< with its gap in the flat layout
 };
 
-/// Every tensor of the replica that training changes, the counters too. For one layout: made again after a reorder().
+/// Every tensor of the replica that training changes, counters too. Valid for one layout: list again after a reorder().
 std::vector<FlipTarget> flip_targets(Replica& replica);
 
 /// One bit of one element, on one rank.
@@ -31,8 +31,8 @@ struct Flip {
   int rank = 0;
 };
 
-/// Flip number `number` of a seed. Each choice is even: first one of the three kinds, then one of its tensors whatever
-/// their sizes, then an element (or one of the gap behind the tensor), a bit and a rank.
+/// Flip number `number` of a seed. Each choice is uniform: first one of the three kinds, then one of its tensors
+/// whatever their sizes, then an element (or one of the gap after the tensor), a bit and a rank.
 Flip draw_flip(const std::vector<FlipTarget>& targets, uint64_t seed, int64_t number, int ranks);
 
 /// Flips the bit here.

@@ -16,14 +16,14 @@ class Options {
   Options(const Options&) = delete;
   Options& operator=(const Options&) = delete;
 
-  /// What follows `name` goes to `value`, which keeps its own where the option is not given.
+  /// What follows `name` is stored in `value`, which is unchanged if the option is not given.
   void number(const std::string& name, int64_t& value, const std::string& help, int64_t least);
   void seed(uint64_t& value);
   void text(const std::string& name, std::string& value, const std::string& help);
   /// One of these must be given; several may be.
   void require_any(const std::vector<std::string>& names);
 
-  /// Nothing if the program is to go on; else its exit code, after the help or the mistake was printed.
+  /// None if the program should continue; else its exit code, after the help or the error was printed.
   std::optional<int> read(int argc, char** argv);
 
  private:

@@ -5,22 +5,22 @@
 
 namespace dtrain {
 
-/// A small training on generated pictures, one logical rank a process: what faults are planted in.
+/// A small training run on generated pictures, one logical rank per process, in which faults are planted.
 class Training {
  public:
   struct Setting {
     const NetworkKind* network = network_kind("unet");
     int64_t base_width = 1;  ///< of the unet
     int64_t pixels = 16;     ///< height and width
-    int64_t per_rank = 2;    ///< pictures of a process in a step
-    int64_t steps = 8;       ///< of an epoch
+    int64_t per_rank = 2;    ///< pictures per process and step
+    int64_t steps = 8;       ///< per epoch
     int64_t check_every = 1;
   };
   Training(const Setting& setting, Communicator& comm);
 
-  /// One step, of the next epoch where this one has ended. Throws what Trainer::step() throws.
+  /// One step, of the next epoch if this one has ended. Throws what Trainer::step() throws.
   void step();
-  /// After a step() that threw, when the replica is whole again: the same step comes next.
+  /// Called after a step() that threw, once the replica is restored: the same step comes next.
   void again() { trainer_->begin_epoch(state_); }
 
   Replica& replica() { return *replica_; }

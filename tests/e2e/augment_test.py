@@ -1,4 +1,4 @@
-"""Augmentation changes the result, never its promise: one configuration, one result on any number of processes."""
+"""Augmentation changes the result, but one configuration still gives one result on any number of processes."""
 
 import itertools
 
@@ -27,7 +27,7 @@ KINDS = {
               "data": {"format": "image_mask", "root": "cells",
                        "image": {"size": [64, 64], "resize": "pad"}}},
 }
-# What each key is set to so that it does nothing.
+# The value with which each key does nothing.
 OFF = {"random_crop": "none", "random_crop_aspect": "[0.1, 0.11]", "elastic_grid": "2"}
 
 
@@ -88,12 +88,12 @@ class Augmentation(program.ProgramTest):
                   "contrast": 0.1, "gamma": 0.1, "noise": 0.1, "cutout": 0.1}
         ended = self.call("--config", "kept.yaml", "data.loader.cache=device", *(f"data.augment.{key}={v}" for key, v in others.items()))
         self.assertEqual(ended.code, 78, ended)
-        for key in others:  # each of them is told, in a line of its own
+        for key in others:  # each of them is reported, in its own line
             self.assertEqual(sum(line.endswith(f"where data.augment.{key} is applied; leave one of the two out") and "data.loader.cache" in line
                                  for line in ended.err.splitlines()), 1, (key, ended.err))
 
     def test_values_out_of_bounds_are_refused(self):
-        # In one call those that do not hide each other: a value is held against others only where it is sound.
+        # In one call, those that do not hide each other: a value is only compared with others if it is valid itself.
         for lines in (
             {"rotate=181": ("data.augment.rotate", "[0, 180]", "181"), "scale=1": ("data.augment.scale", "[0, 1)"),
              "random_crop=0.5": ("data.augment.random_crop", "a list of two", "(0, 1]"), "elastic=0": ("data.augment.elastic_grid has no effect",),

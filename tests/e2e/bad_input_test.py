@@ -1,4 +1,4 @@
-"""What users get wrong: one clear last line, the right exit code, no crash, no hang, alone and under mpirun."""
+"""Users' mistakes: one clear last line, the right exit code, no crash, no hang, alone and under mpirun."""
 
 import json
 import os
@@ -16,8 +16,8 @@ SMALL = {
 }
 XRAY = {"data": {"format": "nih_cxr14", "root": "xray", "labels": "Data_Entry_2017_v2020.csv"}}
 CELLS = {"model": {"name": "unet"}, "data": {"format": "image_mask", "root": "cells"}}
-SOON = 20  # seconds: before any waiting for ranks, data or time limits; a busy machine is no failure
-LINE_LIMIT = 400  # characters of a sentence that is still one
+SOON = 20  # seconds: less than any wait for ranks, data or time limits, but enough for a busy machine
+LINE_LIMIT = 400  # characters that a single sentence may have
 
 
 def huge_png(width, height):
@@ -28,8 +28,9 @@ def huge_png(width, height):
 
 
 class BadInput(program.ProgramTest):
-    """The sentences themselves are the unit tests' of the modules that say them (tests/unit/config, data, io, model). Here is what
-    the program makes of them: its codes and its last line, alone and, once for each way there, under mpirun."""
+    """The sentences themselves are tested by the unit tests of the modules that print them (tests/unit/config, data,
+    io, model). Here is how the program ends: its codes and its last line, alone and, once for each kind of error, under
+    mpirun."""
 
     @classmethod
     def setUpClass(cls):
@@ -81,7 +82,7 @@ class BadInput(program.ProgramTest):
             (("--config", "small.yaml", "eval"), ("comes before the command", "dtrain eval --config")),
             (("--config", "small.yaml", "--print-config=tiny"), ("--print-config", "tiny")),
             (("check", "--config", "small.yaml", "--world-size", "0"), ("--world-size",)),
-            # What hands that know other programs type.
+            # What users of other programs type.
             (("--config", "small.yaml", "--epochs", "5"), ("unknown option --epochs", "epochs=5")),
             (("--config", "small.yaml", "--lr=0.1"), ("optimizer.learning_rate=0.1",)),
             (("-c", "small.yaml", "-lr", "0.1"), ("unknown option -lr", "optimizer.learning_rate=0.1")),
@@ -299,7 +300,7 @@ class BadInput(program.ProgramTest):
 
     def check_ranks(self, *cases, **how):
         """Jobs of two ranks that are started with the words `first` and `second`; each ends with `code`, and the last line, which
-        `rank` says, holds `words`."""
+        `rank` prints, holds `words`."""
         def job(number, first, second):
             common = ("--config", "small.yaml", "--run-dir", f"unlike_{self.id().rpartition('.')[2]}_{number}", "--progress", "none")
             return lambda: self.call_ranks((*common, *first), (*common, *second), **how)
@@ -366,10 +367,10 @@ class BadInput(program.ProgramTest):
                          ((), ("data.root=nowhere",), 66, 1, "nowhere"))
 
     def test_a_rank_that_ends_well_before_the_others_have_joined_ends_the_job(self):
-        # mpirun notices it or not, by who came first. Where it does not, the watchdog ends the wait.
+        # Whether mpirun notices it depends on who came first. If it does not, the watchdog ends the wait.
         ended = self.call_ranks(("--config", "small.yaml", "--run-dir", "joined", "distributed.watchdog.abort=8 s"), ("info",))
         self.assertNotEqual(ended.code, 0, ended)
-        if ended.errors:  # which mpirun has a word on, or not, by the same chance
+        if ended.errors:  # mpirun may add a message to it, depending on the same chance
             super().fails(ended, 76, "in start-up", rank=0, last=False)
 
     def test_more_ranks_than_cores_are_a_warning(self):

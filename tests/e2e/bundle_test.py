@@ -1,5 +1,5 @@
 """A bundle of this build, moved after it was made, works in an environment that names nothing of this machine but LibTorch,
-and takes everything else from itself."""
+and takes everything else from its own folder."""
 
 import os
 import pathlib
@@ -14,8 +14,8 @@ import unittest
 import program
 
 BUILD = pathlib.Path(program.DTRAIN).resolve().parent.parent
-TORCH = os.environ.get("DTRAIN_TEST_TORCH")  # the one of this build
-# What a process of the bundle may have mapped from outside of it, beside LibTorch and what stands beside that.
+TORCH = os.environ.get("DTRAIN_TEST_TORCH")  # this build's LibTorch
+# What a process of the bundle may have mapped from outside of it, apart from LibTorch and the libraries beside that.
 OF_THE_SYSTEM = re.compile(r"(ld-linux[\w-]*|lib(c|m|pthread|dl|rt|util|stdc\+\+|gcc_s|nss_\w+|resolv))[-.\d]*\.so(\.\d+)*")
 JOB = ["device=cpu", "data.format=synthetic", "data.synthetic.samples=64", "data.synthetic.classes=2", "data.image.size=[16, 16]", "task=multiclass",
        "model.name=small_cnn", "batch.per_rank=2", "--progress", "none"]

@@ -6,7 +6,7 @@ import signal
 import program
 
 COUNT, EPOCHS = 20, 2
-MEMORY = 4 << 30  # bytes that a process may have where it is to have too little
+MEMORY = 4 << 30  # bytes that a process may have in tests of too little memory
 COMMON = {
     "seed": 4,
     "epochs": EPOCHS,
@@ -42,7 +42,7 @@ class Cache(program.ProgramTest):
             cls.write_config(name, COMMON, part)
 
     def train(self, name, *words, ranks=None, folder=None):
-        """In a folder of its own."""
+        """Runs in its own folder."""
         folder = folder or f"{name}-{next(self.runs)}"
         ended = self.good("--config", f"{name}.yaml", "--run-dir", folder, *words, ranks=ranks, timeout=120)
         return self.run_at(folder), ended

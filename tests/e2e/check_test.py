@@ -1,4 +1,4 @@
-"""dtrain check writes what it found, and shows what the network will see."""
+"""dtrain check writes down what it found, and shows what the network will see."""
 
 import json
 import shutil
@@ -40,7 +40,7 @@ def png_pixels(path):
 
 
 def rewritten(png):
-    """The same pixels in other bytes: one chunk of data, deflated anew, and a comment."""
+    """The same pixels in other bytes: one chunk of data, compressed again, and a comment."""
     def chunk(kind, body):
         return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
     at, packed, head = 8, b"", b""
@@ -101,7 +101,7 @@ class Check(program.ProgramTest):
         self.assertEqual([(bad["path"], bad["code"]) for bad in found["bad"]], [(names[3], 65)])
         self.assertIn(names[3], found["bad"][0]["error"])
         self.assertEqual(found["duplicates"], [sorted([names[5], str(twin.relative_to(self.folder / "spoilt"))])])
-        self.assertGreater(png_pixels(self.folder / "spoilt.png")[0], 200)  # of those that can be read
+        self.assertGreater(png_pixels(self.folder / "spoilt.png")[0], 200)  # a picture of those that can be read
 
     def test_the_same_picture_in_another_file_and_class_is_told(self):
         shutil.copytree(self.folder / "chips", self.folder / "twins")
@@ -115,7 +115,7 @@ class Check(program.ProgramTest):
         self.assertRegex(found["warnings"][0], "1 picture occurs more than once with different labels, such as ")
         self.assertIn(". 1 picture occurs more than once", ended.out)
         self.assertIn("contradictory_labels", [finding["name"] for finding in found["worth_a_look"]])
-        for seed in range(20):  # one seed or another parts them
+        for seed in range(20):  # with some seed they are in different parts
             ended = self.call("check", "--config", "chips.yaml", "data.root=twins", f"data.split={{valid: 0.5, seed: {seed}}}",
                               "--output", "parted.json")
             if ended.code == 65:

@@ -1,4 +1,4 @@
-"""Each command says what it promises, on stdout or stderr as promised, in forms that scripts can read."""
+"""Each command prints what it promises, on stdout or stderr as promised, in forms that scripts can read."""
 
 import csv
 import json
@@ -83,7 +83,7 @@ class Commands(program.ProgramTest):
 
     def test_output_that_finds_no_room_or_no_reader_ends_with_74(self):
         full = program.redirected(">/dev/full")
-        # main() looks at the stream at every end; check flushes it in the middle.
+        # main() checks the stream at every end; check flushes it in between.
         cases = ((("--help",), full), (("--help",), program.unread(1)), (("info", "--json"), full),
                  (("check", "--config", "chips.yaml", "--quick"), full), (("--config", "chips.yaml", "--print-config"), full),
                  (("sample", "--kind", "chips", "--count", "1", "--output", "unsaid"), full),
@@ -317,7 +317,7 @@ class Commands(program.ProgramTest):
     def test_metrics_jsonl_tells_every_event(self):
         run = self.run_of("chips")[1]
         kinds = [event["event"] for event in run.events()]
-        # A checkpoint is told when it is on the disk, beside training.
+        # A checkpoint is reported when it is on the disk, while training continues.
         self.assertEqual([kind for kind in kinds if kind != "checkpoint"], ["start"] + (["step"] * 5 + ["epoch"]) * 3 + ["end"])
         self.assertEqual([(event["step"], event["epoch"]) for event in run.events("checkpoint")], [(5, 1), (10, 2), (15, 3)])
         self.assertEqual(kinds[-2:], ["checkpoint", "end"])
@@ -428,7 +428,7 @@ class Commands(program.ProgramTest):
     # eval.
 
     def evaluate_best(self, name):
-        """What eval tells and writes of the best weights of that run, made once."""
+        """What eval prints and writes for the best weights of that run, made once."""
         return self.once(f"best {name}", lambda: self.evaluate(name, self.run_of(name)[1].folder / "best.safetensors", f"best_{name}"))
 
     def evaluate(self, name, checkpoint, output, *words, split="valid", ranks=None):
@@ -544,7 +544,7 @@ class Commands(program.ProgramTest):
         best = self.run_of("xray")[1].folder / "best.safetensors"
         names = ("train", "valid", "test")
         parts = {part: {row["path"] for row in self.evaluate("xray", best, "parts", split=part)[1]} for part in names}
-        for part in names:  # each in a table of its own, which the next evaluation leaves alone
+        for part in names:  # each in its own table, which the next evaluation does not change
             self.assertEqual({row["path"] for row in read_table(self.folder / f"parts/predictions_{part}.csv")}, parts[part])
         self.assertEqual(sum(map(len, parts.values())), 80)
         self.assertEqual(len(set.union(*parts.values())), 80)

@@ -1,4 +1,4 @@
-"""Data sets as others lay them out, folds, and weights that are not judged by what they were trained on."""
+"""Data sets in others' layouts, folds, and weights that must not be evaluated on what they were trained on."""
 
 import json
 import os

@@ -53,7 +53,7 @@ class DeviceTest(program.ProgramTest):
         told = self.good("info", "--json", env=with_gpus(2)).json()
         self.assertEqual([gpu["name"] for gpu in told["gpus"]], ["Stand-in GPU 0", "Stand-in GPU 1"])
         self.assertEqual(told["driver_cuda"], "13.1")
-        self.assertTrue(told["why_no_gpu"], told)  # no GPU code, or LibTorch's CUDA half that does not load here
+        self.assertTrue(told["why_no_gpu"], told)  # no GPU code, or LibTorch's CUDA part does not load here
         self.assertEqual(told["devices"], ["cpu"])
         old = self.good("info", "--json", env=with_gpus(1, STAND_IN_MAJOR="6")).json()
         self.assertRegex(old["why_no_gpu"], "compute capability 6.0|no GPU code")
@@ -74,7 +74,7 @@ class DeviceTest(program.ProgramTest):
         told = self.good("info", "--json", env=with_gpus(1)).json()["why_no_gpu"]
         if "no GPU code" in told:
             self.skipTest("this build has no GPU code")
-        if not told:  # LibTorch's CUDA half is there, and finds that the stand-in is no driver
+        if not told:  # LibTorch's CUDA part is there, and finds that the stand-in is not a driver
             self.fails(self.call("--config", "small.yaml", "--dry-run", env=with_gpus(1)), 78, "GPU 0 cannot be used")
             return
         for ranks in (None, 2):

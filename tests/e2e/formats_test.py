@@ -82,7 +82,8 @@ class Formats(program.ProgramTest):
 
     @classmethod
     def make_arrays(cls, dice):
-        """The same pixels twice, under the same names: as NumPy arrays and as PGM, since the first bytes tell the format."""
+        """The same pixels twice, under the same names, as NumPy arrays and as PGM: the format is known from the first
+        bytes."""
         for number in range(16):
             top, kind = (65536, ("<u2", ">u2")[number // 2 % 2]) if number % 4 < 2 else (256, "|u1")
             rows = rows_of(dice, number % 2, top)

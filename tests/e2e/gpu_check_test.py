@@ -1,4 +1,4 @@
-"""scripts/gpu_check, rehearsed on the CPU: every part runs as it would on a GPU, and says what is wrong."""
+"""scripts/gpu_check, rehearsed on the CPU: every part runs as it would on a GPU, and reports what is wrong."""
 
 import json
 import os
@@ -9,8 +9,8 @@ import sys
 import program
 
 CHECK = program.ROOT / "scripts/gpu_check"
-# dtrain with less to do. What is measured or compared is a small network's, two steps of a few small pictures where bits are
-# compared (same_bits_test.py has the deep networks): on a CPU rates mean nothing, and the rehearsal is the script's.
+# dtrain with less to do. A small network is measured and compared, with two steps of a few small pictures where bits
+# are compared (same_bits_test.py has the deep networks): on a CPU rates mean nothing, and only the script is rehearsed.
 LESS = f"""#!/bin/bash
 words=("$@")
 for ((i = 0; i < $#; ++i)); do
@@ -22,7 +22,7 @@ for ((i = 0; i < $#; ++i)); do
 done
 exec "{program.DTRAIN}" "${{words[@]}}"
 """
-# A program whose runs in bf16 end badly, and whose others leave what a run leaves for the script to compare.
+# A program whose runs in bf16 fail, and whose other runs leave the files that the script compares.
 BROKEN = f"""#!/bin/bash
 line="$*"
 case $line in

@@ -25,7 +25,7 @@ JOB = {
 class Hosts(program.ProgramTest):
     @classmethod
     def hosts(cls, *words, timeout=40):
-        """scripts/hosts, with hosts of its own: those of another TMPDIR are others."""
+        """scripts/hosts, with its own hosts: another TMPDIR has other hosts."""
         env = program.environment({"TMPDIR": str(cls.folder), "DTRAIN_MPIEXEC": program.MPIEXEC})
         return subprocess.run([HOSTS, *map(str, words)], cwd=cls.folder, env=env, capture_output=True, text=True, timeout=timeout,
                               check=False)
@@ -68,7 +68,7 @@ class Hosts(program.ProgramTest):
         full = "dd if=/dev/zero of=/dev/shm/filler bs=1M 2>/dev/null; test -f /dev/shm/filler"
         said = self.hosts("rsh", "host2", full)
         self.assertEqual(said.returncode, 0, said.stderr)
-        try:  # Open MPI's own transport gets by without /dev/shm: it keeps to its session folder or to TCP
+        try:  # Open MPI's own transport works without /dev/shm: it uses its session folder or TCP
             ended = self.hosts("run", "--hosts", 2, "-np", 4, "--", program.DTRAIN, "--config", "job.yaml", "--run-dir", "tight")
         finally:
             self.hosts("rsh", "host2", "rm /dev/shm/filler")
@@ -79,7 +79,7 @@ class Hosts(program.ProgramTest):
 
     def test_a_cut_link_ends_the_job_with_76_and_names_the_ranks_behind_it(self):
         self.write_config("long", JOB, {"epochs": 1000000, "distributed": {"watchdog": {"warn": "2 s", "abort": "5 s"}}})
-        # mpirun waits for its helper on a lost host until TCP gives it up: after 15 minutes, here some 9 s.
+        # mpirun waits for its helper on a lost host until TCP gives up: after 15 minutes, here after about 9 s.
         for host in ("host1", "host2"):
             self.assertEqual(self.hosts("rsh", host, "echo 4 >/proc/sys/net/ipv4/tcp_retries2").returncode, 0)
         env = program.environment({"TMPDIR": str(self.folder), "DTRAIN_MPIEXEC": program.MPIEXEC})

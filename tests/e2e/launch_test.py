@@ -1,5 +1,5 @@
-"""Launchers that do not do what was meant are found at the start, and the sentence says what cures it. Slurm is made up by the
-variables that it sets; tests/slurm has the real one."""
+"""Launchers that do not do what was meant are found at the start, and the sentence says how to correct it. Slurm is
+imitated by the variables that it sets; tests/slurm has the real one."""
 
 import os
 import re
@@ -48,7 +48,7 @@ class Launch(program.ProgramTest):
 
 
 class LastWord(program.ProgramTest):
-    """Under mpirun what dtrain says last stands last, and alone: Open MPI adds nothing to a rank that leaves, or that is stopped."""
+    """Under mpirun dtrain's last line is the last one: Open MPI adds nothing about a rank that ends or is stopped."""
 
     @classmethod
     def setUpClass(cls):
@@ -92,7 +92,7 @@ class LastWord(program.ProgramTest):
 
 
 class Strangers(program.ProgramTest):
-    """Files of others beside, above and beneath the program are not taken for its own."""
+    """Files of other users beside, above and below the program are not taken for its own."""
 
     def test_libraries_in_the_working_directory_are_not_loaded(self):
         lib = self.folder / "libraries"
@@ -107,7 +107,7 @@ class Strangers(program.ProgramTest):
     def test_a_module_above_the_program_s_folder_is_not_loaded(self):
         own = self.folder / "near/bundle/bin/dtrain"
         own.parent.mkdir(parents=True)
-        subprocess.run(["cp", program.DTRAIN, own], check=True)  # a copy of our own would be open in what another thread forks
+        subprocess.run(["cp", program.DTRAIN, own], check=True)  # shutil's copy would be open in a process that another thread forks
         stray = self.folder / "near/libdtrain_dicom.so"
         stray.write_text("no library")
         for part in ("a", "b"):

@@ -1,4 +1,4 @@
-"""data.loader: how samples are read changes neither which nor what they are."""
+"""data.loader: how samples are read changes neither their order nor their contents."""
 
 import itertools
 import pathlib
@@ -20,11 +20,11 @@ COMMON = {
              "augment": {"hflip": 0.5, "rot90": 0.5}},
 }
 REPLACE = "data.loader.on_bad_sample=replace"
-MEMORY = 4 << 30  # bytes that a process may have where it is to have too little
+MEMORY = 4 << 30  # bytes that a process may have in tests of too little memory
 
 
 def shared_memory():
-    """Bytes of our shared memory that each process has before it, by process id."""
+    """The bytes of our shared memory that each process has mapped, by process id."""
     found = {}
     for maps in pathlib.Path("/proc").glob("[0-9]*/maps"):
         try:
@@ -72,7 +72,7 @@ class Loader(program.ProgramTest):
         cls.write_config("records", COMMON, {"data": {"format": "webdataset", "root": "records", "split": {"valid": 0.2}}})
 
     def train(self, name, *words, ranks=None):
-        """In a folder of its own."""
+        """Runs in its own folder."""
         folder = f"run-{next(self.runs)}"
         ended = self.good("--config", f"{name}.yaml", "--run-dir", folder, *words, ranks=ranks, timeout=120)
         return self.run_at(folder), ended
@@ -165,7 +165,7 @@ class Loader(program.ProgramTest):
         ranks = job.ranks()
         self.assertEqual(len(ranks), 2)
         held = shared_memory()
-        for rank in ranks:  # what is expected, half as much again, 64 MiB, and the places of the samples
+        for rank in ranks:  # the expected size and half as much again, 64 MiB, and the table of the samples
             self.assertTrue(0 < held[rank] < 1.5 * COUNT * 32 * 32 * 3 * 4 + (64 << 20) + 1e5, held)
         job.kill()
         job.ended()

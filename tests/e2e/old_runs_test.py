@@ -45,7 +45,7 @@ class OldRuns(program.ProgramTest):
         self.assertAlmostEqual(float(got), float(wanted), delta=1e-5 * abs(float(wanted)))
 
     def begun_here(self, run, steps):
-        """The checkpoint that this program comes to on this machine, after the same steps from the same beginning."""
+        """The checkpoint that this program reaches on this machine, after the same steps from the same start."""
         fresh = self.run_at(run.folder.name + "-fresh")
         self.good("--config", run.folder / "config.yaml", "--run-dir", fresh.folder, "--limit-steps", steps)
         return fresh.checkpoints()[-1]
@@ -93,7 +93,7 @@ class OldRuns(program.ProgramTest):
     @of_each_old_run
     def test_it_goes_on_with_the_very_weights_of_the_file(self, old, run, checkpoint):
         before = program.tensor_checksums(checkpoint, "model.")
-        # A step so small that it moves no weight; BatchNorm's statistics move all the same.
+        # A step so small that no weight changes; BatchNorm's statistics still do.
         self.train(run, "optimizer.learning_rate=1e-30", "--resume-with", "optimizer.learning_rate", "--limit-steps", 1)
         (after,) = run.checkpoints()
         self.assertNotEqual(after.name, checkpoint.name)
@@ -111,7 +111,7 @@ class OldRuns(program.ProgramTest):
         self.assertLess(figures[checkpoint]["loss"], figures[file]["loss"])
 
     def resume_of(self, run, checkpoint, change):
-        """How a resume ends after change(state) was made to the checkpoint's state."""
+        """How a resume ends after change(state) was applied to the checkpoint's state."""
         state = json.loads(program.checkpoint_header(checkpoint)["__metadata__"]["state"])
         change(state)
         program.change_metadata(checkpoint, lambda metadata: metadata.update(state=json.dumps(state, separators=(",", ":"), sort_keys=True)))

@@ -1,5 +1,5 @@
-"""dtrain pack from end to end: the same bytes for any number of ranks, the same training bits as from the source, what is cut or
-killed goes on, damage is named, and Python reads what is written."""
+"""dtrain pack from end to end: the same bytes for any number of ranks, the same training bits as from the source,
+interrupted and killed packing continues, damage is named, and Python reads what is written."""
 
 import re
 import shutil
@@ -74,7 +74,7 @@ class Pack(program.ProgramTest):
         self.assertFalse((self.folder / "no").exists())
 
     def test_training_from_shards_has_the_bits_of_training_from_the_pictures(self):
-        part = ("data.image.window=[64, 64]", "data.augment.random_window=true")  # drawn anew for each picture
+        part = ("data.image.window=[64, 64]", "data.augment.random_window=true")  # drawn for each picture
         expected = self.trained("source", None, "run-source", *part)
         self.assertEqual(self.trained("packed", None, "run-packed", *part), expected)
         self.assertEqual(self.trained("packed", 2, "run-packed-2", "data.loader.threads=2", *part), expected)
@@ -114,7 +114,7 @@ class Pack(program.ProgramTest):
     def test_a_pack_that_is_stopped_says_so_and_goes_on(self):
         pictures = shutil.copytree(self.folder / "chips", self.folder / "held_chips")
         words = ["pack", "--config", "source.yaml", "data.root=held_chips", "--output", "stopped", "--samples-per-shard", "1"]
-        # One rank comes to this picture before others of its own, and goes no further; the other one writes its shards.
+        # One rank comes to this picture early and gets no further; the other one writes its shards.
         with program.Lease(min(pictures.rglob("*.*"))):
             started = self.start(*words, ranks=2)
             try:
@@ -218,7 +218,7 @@ class Pack(program.ProgramTest):
                 size = struct.unpack_from("<Q", data, at)[0]
                 self.assertEqual(data[at + 8:at + 12], masked_crc(data[at:at + 8]))
                 records.append(data[at + 12:at + 12 + size])
-                if len(records) % 8 == 1:  # in Python a checksum takes its time
+                if len(records) % 8 == 1:  # checksums in Python are slow
                     self.assertEqual(data[at + 12 + size:at + 16 + size], masked_crc(records[-1]))
                 at += size + 16
         self.assertEqual(len(records), len(keys))

@@ -25,20 +25,20 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DTRAIN = os.environ.get("DTRAIN_PROGRAM", str(ROOT / "build/release/bin/dtrain"))
 MPIEXEC = os.environ.get("DTRAIN_MPIEXEC", "mpirun")
-# Set by CMake where dtrain was built with a sanitizer: it is slower then, and takes address space by the terabyte.
+# Set by CMake if dtrain was built with a sanitizer: then it is slower, and takes terabytes of address space.
 SANITIZED = bool(os.environ.get("DTRAIN_SANITIZED"))
-PATIENCE = 6 if SANITIZED else 1  # times every limit of time
+PATIENCE = 6 if SANITIZED else 1  # factor for all time limits
 SKIPPED = 4  # CTest's SKIP_RETURN_CODE of these tests
-# Columns of epochs.csv that tell how long a process took or how many there were; all others belong to the result.
+# Columns of epochs.csv about times and the number of processes; all others belong to the result.
 OF_THE_MACHINE = {
     "compute_s", "imbalance_s", "update_s",
     "epoch_seconds", "elapsed_s", "images_per_s", "data_wait_s", "allreduce_s", "valid_seconds", "queue_fill",
     "read_mb_per_s", "gpu_util_percent", "memory_peak_mb", "gpu_memory_peak_mb", "ranks",
 }
-# Under nohup SIGHUP is ignored, and programs that are started inherit that. A handler they do not inherit.
+# Under nohup SIGHUP is ignored, and started programs inherit that. They do not inherit a handler.
 if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
     signal.signal(signal.SIGHUP, lambda *_: None)
-# Traces of an end that nobody meant.
+# Signs of a crash.
 CRASHES = ("terminate called", "Segmentation fault", "core dumped", "Backtrace", "frame #", "what():", "Aborted", "signal 6", "signal 11")
 
 
@@ -57,8 +57,8 @@ def command(words, ranks=None):
     return launcher + [DTRAIN] + [str(word) for word in words]
 
 
-# What may stand before a call (through=) whose process is to be unusual. What Python itself offers, preexec_fn, would run in a copy
-# of a process of many threads, in which a lock may be held for ever.
+# Command prefixes (through=) that set up a process before the call. Python's own way, preexec_fn, would run in a copy
+# of a process with many threads, in which a lock may be held for ever.
 def limited(what, most):
     """A limit by its name in prlimit, as in limited("data", 3 << 30)."""
     if SANITIZED and what in ("as", "data"):
@@ -72,12 +72,12 @@ def redirected(streams):
 
 
 def unread(descriptor):
-    """A pipe that nobody reads any more."""
+    """A pipe that is no longer read."""
     return ["sh", "-c", f'pipe=$(mktemp -u) && mkfifo "$pipe" && exec 9<>"$pipe" {descriptor}>"$pipe" 9<&- && rm "$pipe" && exec "$0" "$@"']
 
 
 def without_write_override():
-    """Root may write anywhere; without this capability the mode of a folder counts for root as well."""
+    """Root may write anywhere; without this capability a folder's permissions apply to root as well."""
     return ["setpriv", "--bounding-set=-dac_override"] if os.geteuid() == 0 else []
 
 
@@ -105,7 +105,7 @@ def children(pid):
 
 
 def alive(pid):
-    """True unless the process is gone or only waits to be collected."""
+    """True unless the process is gone or is a zombie."""
     with contextlib.suppress(OSError):
         return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     return False
@@ -120,8 +120,8 @@ def wait_until(condition, seconds, what):
 
 
 class Lease:
-    """A file that this process has to itself: whoever opens it waits, as on a disk that hangs, until the end of the with
-    statement or for up to 45 s (/proc/sys/fs/lease-break-time). The kernel tells by SIGIO that somebody waits; main() ignores it."""
+    """A lease on a file: a process that opens it waits, as on a disk that hangs, until the end of the with statement or
+    for up to 45 s (/proc/sys/fs/lease-break-time). The kernel then sends SIGIO to this process; main() ignores it."""
 
     def __init__(self, path=None):
         self.path, self.descriptor = path, -1
@@ -130,7 +130,7 @@ class Lease:
         self.descriptor = os.open(path, os.O_RDONLY)
 
         def taken():
-            with contextlib.suppress(BlockingIOError):  # somebody reads it at this moment
+            with contextlib.suppress(BlockingIOError):  # another process has it open
                 fcntl.fcntl(self.descriptor, fcntl.F_SETLEASE, fcntl.F_WRLCK)
                 return True
             return False
@@ -147,7 +147,7 @@ class Lease:
 
 
 def waits_for_lease(pid):
-    """A thread of the process waits for a file that somebody else has a lease on."""
+    """Whether a thread of the process waits for a file on which another process has a lease."""
     for place in pathlib.Path(f"/proc/{pid}/task").glob("*/wchan"):
         with contextlib.suppress(OSError):
             if place.read_text() == "__break_lease":
@@ -156,8 +156,8 @@ def waits_for_lease(pid):
 
 
 def in_status(pid, line, number):
-    """Whether a signal is among those that this line of the process's status lists: SigCgt, has a handler; ShdPnd, was sent and
-    has not come yet. False once the process is gone."""
+    """Whether a signal is among those that this line of the process's status lists: SigCgt, it has a handler; ShdPnd,
+    it was sent but not handled yet. False once the process is gone."""
     with contextlib.suppress(OSError):
         for text in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
             if text.startswith(line + ":"):
@@ -166,13 +166,13 @@ def in_status(pid, line, number):
 
 
 def signal_and_wait(pid, number):
-    """Sends a signal and waits until it has come, so that the next one is a second one."""
+    """Sends a signal and waits until it was delivered, so that the next one counts as a second one."""
     os.kill(pid, number)
     wait_until(lambda: not in_status(pid, "ShdPnd", number), 30, f"signal {number} to come")
 
 
 def stands_still(pid):
-    """Every thread of the process has been stopped."""
+    """Whether every thread of the process has been stopped."""
     states = []
     for path in pathlib.Path(f"/proc/{pid}/task").glob("*/stat"):
         with contextlib.suppress(OSError):
@@ -181,13 +181,13 @@ def stands_still(pid):
 
 
 def signal_through_mpirun(job, number):
-    """Sends a signal to mpirun and waits until it has come to every rank. The ranks stand still until mpirun has passed it on to
-    all of them."""
+    """Sends a signal to mpirun and waits until every rank has it. The ranks are stopped until mpirun has passed it on
+    to all of them."""
     ranks = job.ranks()
     for pid in ranks:
         os.kill(pid, signal.SIGSTOP)
     try:
-        wait_until(lambda: all(map(stands_still, ranks)), 30, "the ranks to stand still")  # a thread that runs would take the signal
+        wait_until(lambda: all(map(stands_still, ranks)), 30, "the ranks to stand still")  # a running thread would handle the signal
         job.send(number)
         wait_until(lambda: all(in_status(pid, "ShdPnd", number) for pid in ranks), 30, f"signal {number} to be passed on")
     finally:
@@ -225,7 +225,7 @@ class Started:
         self.process.send_signal(number)
 
     def said(self):
-        """What stands on stderr so far."""
+        """What was printed on stderr so far."""
         return os.pread(self.err.fileno(), 1 << 20, 0).decode()
 
     def ranks(self):
@@ -256,7 +256,7 @@ class Started:
 
 
 class Run:
-    """What a run folder holds."""
+    """A run folder's contents."""
 
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
@@ -280,7 +280,7 @@ class Run:
         return [event for event in map(json.loads, lines) if kind in (None, event["event"])]
 
     def steps_logged(self):
-        """Steps in metrics.jsonl, a line that is being written left out."""
+        """Steps in metrics.jsonl, without a line that is being written."""
         with contextlib.suppress(OSError):
             return (self.folder / "metrics.jsonl").read_text().count('"event":"step"')
         return 0
@@ -308,7 +308,7 @@ def crc32c(data):
 
 
 def change_metadata(path, change):
-    """Calls change(metadata) and writes the file anew, with a header whose checksum is right."""
+    """Calls change(metadata) and writes the file again, with a correct checksum in its header."""
     raw = pathlib.Path(path).read_bytes()
     start = 8 + struct.unpack("<Q", raw[:8])[0]
     header = json.loads(raw[8:start])
@@ -374,7 +374,7 @@ class ProgramTest(unittest.TestCase):
 
     @classmethod
     def once(cls, name, make):
-        """What make() gives, made for the first test that asks; others that ask meanwhile wait for it."""
+        """The result of make(), called for the first test that asks; others that ask meanwhile wait for it."""
         with cls.making:
             first = name not in cls.made
             made = cls.made.setdefault(name, concurrent.futures.Future())
@@ -387,7 +387,7 @@ class ProgramTest(unittest.TestCase):
 
     @classmethod
     def start(cls, *words, ranks=None, env=None, through=()):
-        """Each `check` that names no report writes one of its own: tests run side by side in this folder."""
+        """A `check` that names no report gets its own file, since tests run side by side in this folder."""
         if words[:1] == ("check",) and "--output" not in words:
             words += ("--output", f"check-{next(cls.reports)}.json")
         return Started(words, ranks, env, cls.folder, through)
@@ -412,7 +412,7 @@ class ProgramTest(unittest.TestCase):
 
     @classmethod
     def sample(cls, kind, count, name=None):
-        """A generated data set beneath the class's folder."""
+        """A generated data set in the class's folder."""
         cls.good("sample", "--kind", kind, "--count", count, "--output", name or kind)
         return cls.folder / (name or kind)
 
@@ -434,8 +434,8 @@ class ProgramTest(unittest.TestCase):
         return Run(self.folder / name)
 
     def fails(self, ended, code, *words, rank=None, last=True):
-        """It ended with `code`, without a crash, and the last line is dtrain's error and holds all these words. last=False: mpirun has
-        its say below it, as where it ends a rank that was never heard of."""
+        """Checks that it ended with `code`, without a crash, and that the last line is dtrain's error and holds all
+        these words. last=False: mpirun may print after it, as when it ends a rank that never reported to it."""
         self.assertEqual(ended.code, code, ended)
         for trace in CRASHES:
             self.assertNotIn(trace, ended.err, ended)
@@ -450,14 +450,14 @@ class ProgramTest(unittest.TestCase):
 
 
 def all_of(calls, most=3):
-    """What the calls give, in their order; `most` of them are made at a time."""
+    """The results of the calls, in their order; `most` of them run at a time."""
     with concurrent.futures.ThreadPoolExecutor(most) as pool:
         return [made.result() for made in [pool.submit(call) for call in calls]]
 
 
 class SideBySide(unittest.TestSuite):
-    """Runs `most` tests of a class at a time, because most of a test is waiting for programs to start and to end. Each is told in one
-    line when it is over."""
+    """Runs `most` tests of a class at a time, because tests mostly wait for programs to start and to end. Reports each
+    in one line when it is over."""
 
     most = 3
 
@@ -472,7 +472,7 @@ class SideBySide(unittest.TestSuite):
 
     @staticmethod
     def refuse_what_is_not_called(kind):
-        """unittest's own suite would call these; here they would be left out without a word."""
+        """Refuses what unittest's own suite would call and this one would silently leave out."""
         left_out = [name for name in ("setUpModule", "tearDownModule") if hasattr(sys.modules[kind.__module__], name)]
         if kind.tearDownClass.__func__ is not unittest.TestCase.tearDownClass.__func__:
             left_out.append("tearDownClass")

@@ -116,7 +116,8 @@ class Records(program.ProgramTest):
             self.assertIn(place + "the data have a wrong checksum", ended.err)
 
     def test_what_others_packed_is_unpacked_within_the_memory_there_is(self):
-        """256 MB of zeros take 256 KB of file: their memory, not three times that, and 71 with a sentence where it ends."""
+        """256 MB of zeros in a file of 256 KB take 256 MB of memory, not three times that, and 71 with a sentence if
+        that is too much."""
         (self.folder / "zeros").mkdir()
         with tarfile.open(self.folder / "zeros/a.tar.gz", "w:gz", compresslevel=1) as tar:
             for name, content in (("1.png", bytes(256 << 20)), ("1.cls", b"0"), ("2.png", b"x"), ("2.cls", b"1")):
@@ -125,7 +126,7 @@ class Records(program.ProgramTest):
                 tar.addfile(info, io.BytesIO(content))
         words = ("check", "--quick", "--config", "tar.yaml", "data.root=zeros", "data.split.valid=0.5")
         plain = self.peak_of("info")
-        self.assertLess(self.peak_of(*words) - plain, 1.3 * (256 << 20))  # 1.2, and pages of the program
+        self.assertLess(self.peak_of(*words) - plain, 1.3 * (256 << 20))  # 1.2 times, and pages of the program
         most = plain + (200 << 20)
         self.fails(self.call(*words, through=program.limited("data", most)), 71,
                    "decompressing", "a.tar.gz needs", "ulimit -d can give", "decompress it once on disk")

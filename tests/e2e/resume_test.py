@@ -1,4 +1,5 @@
-"""A run that stopped, by limit, signal or damage, goes on with any number of processes to the bits of one that never did."""
+"""A run that was stopped by a limit, a signal or damage continues with any number of processes to the bits of an
+undisturbed one."""
 
 import csv
 import json
@@ -29,7 +30,7 @@ SMALL = {
     },
 }
 PLATEAU = {"schedule": {"warmup": "0.5 epochs", "decay": {"name": "plateau", "patience": 0}}}
-# Ended by a signal alone, and saved by nothing else.
+# Ends only by a signal, and saves only then.
 ENDLESS = ("epochs=1000000", "data.image.size=[16, 16]", "checkpoint.every=1000000 epochs")
 PYTHON = os.environ.get("DTRAIN_PYTHON", "python3")
 SCALARS = """
@@ -143,8 +144,8 @@ class Resume(program.ProgramTest):
         self.assertAlmostEqual(scalars["valid/accuracy"][0][1], float(run.rows()[0]["valid_accuracy"]), places=6)
 
     def test_float16_goes_on_with_its_loss_scale(self):
-        # Slow learning: whether a loss jumps so high that its gradients overflow depends on the processor's rounding. Little of
-        # it and small pictures: a CPU convolves float16 slowly.
+        # A small learning rate: whether a loss jumps so high that its gradients overflow depends on the processor's
+        # rounding. Few steps and small pictures, since a CPU convolves float16 slowly.
         small = ("optimizer.learning_rate=0.0001", "data.image.size=[16, 16]", "epochs=2")
         words = ("precision=fp16", *small)
         straight = self.never_stopped("small", *words)
@@ -177,7 +178,7 @@ class Resume(program.ProgramTest):
         self.equal(run, self.never_stopped())
 
     def begun(self, folder, *words, ranks=None):
-        """A run that would go on for hours, after a few steps."""
+        """A run that would take hours, after a few steps."""
         started = self.start("--config", "small.yaml", "--run-dir", folder, *ENDLESS, *words, ranks=ranks)
         run = self.run_at(folder)
         try:
@@ -203,7 +204,7 @@ class Resume(program.ProgramTest):
         self.equal(run, self.never_stopped("small", *words))
 
     def saved_in_between(self, run):
-        """The step of the one checkpoint, which only a signal can have asked for."""
+        """The step of the only checkpoint, which only a signal can have asked for."""
         self.assertFalse(run.done())
         self.assertEqual(len(run.checkpoints()), 1)
         facts = run.facts()
@@ -234,7 +235,8 @@ class Resume(program.ProgramTest):
 
     def test_usr2_saves_and_goes_on(self):
         pictures = shutil.copytree(self.folder / "chips", self.folder / "held_chips")
-        # Each rank reads every picture, when it wants it: so both wait in the same step, and both hear of the signal in the next one.
+        # Each rank reads every picture only when it needs it: so both wait in the same step, and both see the signal in
+        # the next one.
         started, run = self.begun("usr2", "data.root=held_chips", "data.split={valid: 0, stratify: false}", "data.loader.pipeline=sequential", ranks=2)
         lease = program.Lease()
         try:
@@ -319,7 +321,7 @@ class Resume(program.ProgramTest):
         ended = self.call("--config", "small.yaml", "--run-dir", "finished", "epochs=2", "seed=6")
         self.fails(ended, 78, "holds a finished run that differs", "name=NEW", "--run-dir DIR", "--resume never")
         self.assertIn("seed was 5 and is now 6", ended.err)
-        # All that differs, at once.
+        # All differences are reported at once.
         shutil.copytree(self.folder / "chips", self.folder / "chips_fewer")
         next((self.folder / "chips_fewer/good").iterdir()).unlink()
         for ranks in (None, 2):

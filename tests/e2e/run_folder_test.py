@@ -1,5 +1,5 @@
-"""A run folder is one job's from its start to its end: what is not a run's is never overwritten, links are not followed, and a
-folder that is taken away while it is in use loses nothing without a word."""
+"""A run folder belongs to one job from its start to its end: what is not a run's is never overwritten, links are not
+followed, and if a folder is taken away while in use, nothing is lost unreported."""
 
 import json
 import os
@@ -65,7 +65,7 @@ class RunFolder(program.ProgramTest):
         run = self.copy("linked")
         shutil.rmtree(run / "checkpoints")
         (run / "DONE").unlink()
-        # Every name, by the function that both commands ask: tests/unit/runlog.
+        # tests/unit/runlog tries every name, with the function that both commands call.
         for name, to in (("log.txt", target / ".bashrc"), ("metrics.jsonl", target / "new"), ("checkpoints", target)):
             with self.subTest(name):
                 path = run / name
@@ -157,7 +157,7 @@ class RunFolder(program.ProgramTest):
         def without(*names):
             return {f"/{name} is missing": lambda run, name=name: (run / name).unlink() for name in names}
 
-        # Those of one group are found in one folder.
+        # Differences of one group are found in one folder.
         for number, damages in enumerate((
             {"epochs.csv ends with epoch 3, but the run has finished 2": with_one_row_more, "step 4 follows step 2": without_a_step},
             {"epochs.csv, line 2: epoch 2 follows where epoch 1": without_first_row},
@@ -208,7 +208,7 @@ class RunFolder(program.ProgramTest):
         judge = ("eval", "--config", "whole/config.yaml", "--checkpoint", "whole/best.safetensors", "--output", "judged")
         self.fails(self.call(*judge), 78, "predictions_valid.csv exists and is not a table of predictions")
         (self.folder / "judged/predictions_valid.csv").unlink()
-        for _ in range(2):  # their own kind they do replace
+        for _ in range(2):  # files of their own kind are replaced
             self.good(*judge)
             self.good(*check, "--output", "report.json", "--preview", "sheet.png")
             self.good(*train, "--trace", "timeline.json")

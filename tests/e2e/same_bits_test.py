@@ -21,8 +21,8 @@ ADAM = {"name": "adam", "learning_rate": 0.001}
 HEAVY = 100
 MOMENTUM = {"name": "sgd", "learning_rate": 0.01, "momentum": 0.9, "nesterov": True}
 SMALLER = {"data": {"image": {"size": [16, 16]}}}  # a CPU convolves float16 slowly
-# What a deep network adds to the others is its layers, which every step goes through: two steps, of 8 and of 4. The epochs,
-# the metrics of many pictures and the other numbers of processes are the small networks' to show.
+# A deep network adds only its layers, which every step uses: two steps, of 8 and of 4, are enough. The small networks
+# test epochs, the metrics of many pictures and the other numbers of processes.
 FEW = 12
 DEEP = {"epochs": 1, "data": {"split": {"valid": 4 / COUNT, "test": (COUNT - 4 - FEW) / COUNT}}}
 EVERY_STEP = ("checkpoint.every=1 steps", "checkpoint.keep=100")
@@ -49,7 +49,7 @@ class SameBits(program.ProgramTest):
         return run.hash()
 
     def joined_and_trained(self, run, ranks, epochs, samples):
-        """The processes were one job of `ranks`, and it went through all its samples in enough steps."""
+        """Checks that the processes were one job of `ranks`, and that it took all its samples in enough steps."""
         facts = run.facts()
         self.assertEqual((facts["ranks"], facts["logical_ranks"], len(facts["hosts"])), (ranks, 4, ranks))
         self.assertEqual([host["rank"] for host in facts["hosts"]], [str(rank) for rank in range(ranks)])

@@ -1,5 +1,5 @@
-"""A training whose disk fails or that is killed while it saves keeps its older checkpoint, says so with the right code,
-and goes on from there to the same bits."""
+"""A training run whose disk fails or that is killed while it saves keeps its older checkpoint, ends with the right
+code, and continues from there to the same bits."""
 
 import os
 import shutil
@@ -44,7 +44,7 @@ class SaveFaults(program.ProgramTest):
 
     def test_killed_at_any_call_of_a_save_the_run_goes_on_to_the_same_bits(self):
         self.assertGreater(self.calls, 30)
-        for part in range(4):  # chaos.saves takes every call, without a training
+        for part in range(4):  # chaos.saves tries every call, without training
             at = 1 + part * (self.calls - 1) // 3
             with self.subTest(f"kill@{at} of {self.calls}"):
                 name = f"killed_{part}"
@@ -97,7 +97,7 @@ class SaveFaults(program.ProgramTest):
 
     def test_a_limit_on_memory_ends_in_71_wherever_it_is_met(self):
         codes = []
-        for megabytes in range(320, 4000, 10):  # from where the dynamic linker finds no room (127) to where all is well
+        for megabytes in range(320, 4000, 10):  # from too little for the dynamic linker (127) to enough
             codes.append(self.call("check", "--config", "chips.yaml", through=program.limited("as", megabytes * 1_000_000)).code)
             if codes[-4:] == [0] * 4:
                 break

@@ -1,4 +1,4 @@
-"""The main job in a few seconds: check, two ranks that stop and one that goes on, the same bits, eval and verify."""
+"""The main job in a few seconds: check, two ranks that stop and one that continues, the same bits, eval and verify."""
 
 import program
 

@@ -1,4 +1,4 @@
-"""No run is lost: one job to a run folder, saves that fail, and stops that come at an awkward moment."""
+"""No run is lost: one job per run folder, saves that fail, and stops at an awkward moment."""
 
 import json
 import os
@@ -19,7 +19,7 @@ FOR_EVER = ("epochs=1000000", "checkpoint.every=1000000 epochs", "--progress", "
 
 
 def handles_usr1(pid):
-    """True once the process has asked for USR1: from then on it ends nothing by itself."""
+    """True once the process handles USR1, which from then on no longer kills it."""
     return program.in_status(pid, "SigCgt", signal.SIGUSR1)
 
 
@@ -60,7 +60,7 @@ class Stop(program.ProgramTest):
 
     def test_a_second_job_in_the_same_folder_is_refused_and_named(self):
         job, run = self.begun("shared", *FOR_EVER)
-        job.send(signal.SIGSTOP)  # it is there all the same, and takes no time
+        job.send(signal.SIGSTOP)  # it still exists, but uses no processor time
         try:
             common = ("--config", "small.yaml", "--run-dir", "shared")
             refused = [self.start(*common, *words) for words in ((), ("--resume", "never"))]  # each waits 5 s for the first one
@@ -150,7 +150,7 @@ class Stop(program.ProgramTest):
         ended = self.call("--config", "small.yaml", "--run-dir", "ended", "--resume", other, "epochs=2")
         self.fails(ended, 78, "has finished 2 epochs, and epochs is 2", "nothing is left to train in ", "set epochs")
         self.assertFalse((self.folder / "ended").exists())
-        # After the last step, but before its validation, there is something to do.
+        # After the last step, but before its validation, there is still something to do.
         self.good("--config", "small.yaml", "--run-dir", "steps", "epochs=1", "checkpoint.every=1 steps", "checkpoint.keep=99")
         last = max(path for path in self.run_at("steps").checkpoints() if path.name.startswith("epoch-0000-"))
         self.good("--config", "small.yaml", "--run-dir", "judged", "epochs=1", "checkpoint.every=1 steps", "--resume", last)
@@ -166,14 +166,14 @@ class Stop(program.ProgramTest):
         self.assertIn("stopped at step", ended.err)
         self.assertEqual(len(run.checkpoints()), 1)
         state = json.loads(program.checkpoint_header(run.checkpoints()[0])["__metadata__"]["state"])
-        self.assertLess(state["elapsed_s"], 3)  # of training; twice the time, for a machine that stands still meanwhile
+        self.assertLess(state["elapsed_s"], 3)  # of training; twice as long, for a machine that pauses meanwhile
         step = run.events("step")[-1]["step"]
         self.good(*words, "--limit-steps", 2)
         self.assertEqual([event["step"] for event in run.events("resume")], [step])
         self.assertEqual([event["step"] for event in run.events("step")], list(range(1, step + 3)))
         self.good("--config", "small.yaml", "--run-dir", "hours_straight", *FOR_EVER, "--limit-steps", step + 2)
         self.assertEqual(program.result_of(run.checkpoints()[-1]), program.result_of(self.run_at("hours_straight").checkpoints()[-1]))
-        for wrong in ("2 epochs", "0 s"):  # what is no time at all: tests/unit/base
+        for wrong in ("2 epochs", "0 s"):  # tests/unit/base has texts that are not times
             self.fails(self.call("--config", "small.yaml", "--max-time", wrong), 64, "--max-time")
 
     def test_a_stop_during_evaluation_keeps_the_epochs_steps(self):

@@ -26,10 +26,11 @@ BAR = "█░"
 
 
 class Screen:
-    """What a terminal shows that breaks its lines anew when the window's width changes, as far as dtrain steers it."""
+    """What a terminal shows that wraps its lines again when the window's width changes, for the sequences that dtrain
+    uses."""
 
     def __init__(self, columns):
-        self.columns, self.rows, self.row, self.column = columns, [["", False]], 0, 0  # [text, goes on in the next row]
+        self.columns, self.rows, self.row, self.column = columns, [["", False]], 0, 0  # [text, continues in the next row]
 
     def feed(self, text):
         for part in re.findall(r"\x1b\[[0-9;]*[A-Za-z]|[^\x1b]", text):
@@ -80,7 +81,7 @@ def stopped(pid):
 
 
 class OnTerminal:
-    """A call of dtrain that has a terminal of its own, as from a shell in a window."""
+    """A call of dtrain with its own terminal, as from a shell in a window."""
 
     def __init__(self, words, cwd, columns, env=None):
         self.master, slave = pty.openpty()
@@ -101,7 +102,7 @@ class OnTerminal:
         while True:
             try:
                 got = os.read(self.master, 65536)
-            except OSError:  # the last one who had it open is gone
+            except OSError:  # no process has it open any more
                 return
             if not got:
                 return
@@ -112,7 +113,7 @@ class OnTerminal:
                 self.said += whole
 
     def taken(self):
-        """What it has said since the last call, up to the end of a bar that is whole."""
+        """What it has printed since the last call, up to the end of a complete bar."""
         with self.lock:
             end = self.said.rfind("\r") + 1
             text, self.said = self.said[:end], self.said[end:]
@@ -199,7 +200,7 @@ class OnATerminal(program.ProgramTest):
             return what in "".join(said) + job.said
         try:
             program.wait_until(lambda: shows(BAR[1]), 60, "a bar")
-            # In the middle of the next step, which takes a second: a stop is heeded at its end.
+            # In the middle of the next step, which takes a second: the stop takes effect at its end.
             job.type(b"\x03")
             program.wait_until(lambda: shows("^C"), 30, "the first Ctrl-C")
             program.wait_until(lambda: not program.in_status(job.process.pid, "ShdPnd", signal.SIGINT), 30, "its signal to come")

@@ -1,4 +1,4 @@
-"""dtrain verify looks at every byte that a run has written, says what is damaged, and changes nothing."""
+"""dtrain verify checks every byte that a run has written, reports what is damaged, and changes nothing."""
 
 import pathlib
 import shutil
@@ -74,7 +74,7 @@ class Verify(program.ProgramTest):
         (run.folder / "DONE").unlink()
         newest = run.checkpoints()[-1]
         data = ("data.root=chips", "epochs=3")
-        # Each field, by the reader that all three have: tests/unit/checkpoint.
+        # tests/unit/checkpoint tries each field, with the reader that all three use.
         field = "schedule"
         program.change_state(newest, schedule={"bad_epochs": 0, "best": None, "reductions": -5})
         self.fails(self.call("verify", newest), 65, newest.name, field)

@@ -1,4 +1,4 @@
-"""Nothing waits for ever: a rank that stands still, or is gone, ends the job; one that is slow does not."""
+"""Nothing waits for ever: a rank that stalls, or is gone, ends the job; one that is slow does not."""
 
 import json
 import os
@@ -13,7 +13,7 @@ LONG = {
     "batch": {"per_rank": 2},
     "data": {"format": "synthetic", "synthetic": {"samples": 64, "classes": 2}, "image": {"size": [32, 32]}},
     "checkpoint": {"every": "1000000 epochs"},
-    # Above what a start takes where the host cannot resolve its own name.
+    # More than a start takes on a host that cannot resolve its own name.
     "distributed": {"watchdog": {"warn": "2 s", "abort": "8 s"}},
 }
 PICTURES = {**LONG, "data": {"format": "image_folder", "root": "pictures", "image": {"size": [32, 32]}}}
@@ -56,7 +56,7 @@ class Watchdog(program.ProgramTest):
         self.assertEqual(len(warnings), 1, ended)
         self.assertIn(f"waiting for rank {victim}, last seen in", warnings[0])
         records = self.records(name)
-        # mpirun wakes a stopped process to end it, which may be time enough to write.
+        # mpirun wakes a stopped process to end it, which may leave it enough time to write.
         woken = records.pop(f"rank-{victim:04}.json", {"reason": "stopped"})
         self.assertEqual(woken["reason"], "stopped")
         self.assertEqual(sorted(records), [f"rank-{rank:04}.json" for rank in range(3) if rank != victim])
@@ -120,7 +120,7 @@ class Watchdog(program.ProgramTest):
             for number, seconds in ((signal.SIGSTOP, 9.5), (signal.SIGCONT, 1), (signal.SIGUSR1, 0)):
                 for pid in pids:
                     os.kill(pid, number)
-                time.sleep(seconds)  # more than the limit; some looks of a watchdog that would find a stall
+                time.sleep(seconds)  # longer than the limit, by several checks of a watchdog that would find a stall
 
         ended = self.job("asleep", sleep)
         self.assertEqual(ended.code, 75, ended)
@@ -173,7 +173,7 @@ class Watchdog(program.ProgramTest):
 
 
 def named(rank):
-    """What an error's line holds that puts a stall down to this rank."""
+    """The words of an error's line that blame this rank for a stall."""
     return rf"waiting for rank {rank}, last seen in |\[rank {rank} @ .*the other ranks wait for this one"
 
 

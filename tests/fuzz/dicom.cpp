@@ -3,8 +3,8 @@
 
 using namespace dtrain;
 
-// A DICOM file, through the module as a run loads it. DCMTK itself is not instrumented: what it does wrong shows where
-// it crashes, or where our side of the module does.
+// A DICOM file, read through the module as a run loads it. DCMTK itself is not instrumented: its errors show only if it
+// crashes, or our side of the module does.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto bytes = fuzz::bytes_of(data, size);
   const ImageLimits limits{.max_pixels = 1 << 20};

@@ -1,5 +1,5 @@
 #pragma once
-// One function per format: whatever the bytes are, it is read or refused with a DataError, and nothing else happens.
+// One function per format: whatever the bytes are, they are read or refused with a DataError, and nothing else happens.
 // libFuzzer (preset fuzz, see docs/contributing.md) calls it with made-up bytes, replay.cpp with the seeds.
 #include <cstddef>
 #include <cstdint>
@@ -30,7 +30,7 @@ inline std::string_view text_of(const uint8_t* data, size_t size) {
   return {reinterpret_cast<const char*>(data), size};
 }
 
-/// Runs `read`; a refusal is what it should be.
+/// Runs `read`, which may refuse with a DataError.
 template <typename Read>
 int read_or_refuse(const Read& read) {
   try {
@@ -40,7 +40,7 @@ int read_or_refuse(const Read& read) {
   return 0;
 }
 
-/// The same where other errors of the user are right as well, as a configuration's; an error of ours never is.
+/// The same, if other errors of the user are right as well, such as a configuration's; an error of ours never is.
 template <typename Read>
 int read_or_tell(const Read& read) {
   try {
@@ -51,7 +51,7 @@ int read_or_tell(const Read& read) {
   return 0;
 }
 
-/// A file that readers by name are given: the bytes of each input in turn, in a folder of its own.
+/// A file in its own folder for readers that take a path; it gets the bytes of each input in turn.
 class InputFile {
  public:
   explicit InputFile(const std::string& name) : path_(folder_ / name) {}
@@ -59,7 +59,7 @@ class InputFile {
   const std::string& path() const { return path_; }
   std::string folder() const { return folder_.path(); }
   void write(std::string_view bytes) const {
-    std::filesystem::remove(path_);  // some file systems write to the disk at once where a file is cut and written anew
+    std::filesystem::remove(path_);  // some file systems write at once if a file is truncated and written again
     std::ofstream file(path_, std::ios::binary);
     file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
     check(file.good(), "an input can be written");

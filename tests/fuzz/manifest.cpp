@@ -4,8 +4,8 @@
 
 using namespace dtrain;
 
-// manifest.json of a packed set. The first byte chooses whether its checksum is set right first: it would keep most
-// bytes away from what lies behind it.
+// manifest.json of a packed set. The first byte chooses whether its checksum is corrected first: with a wrong one most
+// inputs would not reach the code behind it.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   static const fuzz::InputFile file(PackedManifest::kFile);

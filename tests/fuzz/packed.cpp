@@ -4,8 +4,8 @@
 
 using namespace dtrain;
 
-// The first byte chooses whether checksums, and the length that the header tells, are set right first: they would keep
-// most bytes away from what lies behind them.
+// The first byte chooses whether checksums and the length in the header are corrected first: with wrong ones most
+// inputs would not reach the code behind them.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   return fuzz::read_or_refuse([&] {

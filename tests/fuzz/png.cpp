@@ -1,4 +1,4 @@
-// What lies behind a PNG's checksums: they are made right first, or made-up bytes would never get there.
+// The code behind a PNG's checksums: they are corrected first, or made-up bytes would never get there.
 #include <span>
 #include <vector>
 
@@ -33,7 +33,7 @@ void make_checksums_right(std::vector<uint8_t>& file) {
   }
 }
 
-/// The first two bytes tell the length of a row and of a pixel; the filtered rows follow.
+/// The first two bytes are the length of a row and of a pixel; the filtered rows follow.
 void undo_filters(std::vector<uint8_t> data) {
   if (data.size() < 2) return;
   const int64_t row_bytes = 1 + data[0];

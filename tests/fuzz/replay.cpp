@@ -7,8 +7,8 @@
 
 #include "input.hpp"
 
-// Runs every file of the folders that are named through LLVMFuzzerTestOneInput(), and each of them cut and with single
-// bytes changed, so that builds without libFuzzer try more than the seeds.
+// Runs every file of the given folders through LLVMFuzzerTestOneInput(), also truncated and with single bytes changed,
+// so that builds without libFuzzer try more than the seeds.
 int main(int count, char** names) {
   int64_t inputs = 0;
   const auto run = [&](const std::string& bytes) {

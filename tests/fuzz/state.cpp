@@ -9,12 +9,12 @@
 using namespace dtrain;
 
 // The metadata that a resume and eval act on: 's' and the state of a checkpoint, or 'w' and a line for each value of
-// best.safetensors. A state that is accepted must be written again to the same bytes; its header has a target of its
-// own.
+// best.safetensors. A state that is accepted must be written again to the same bytes; the header has its own fuzz
+// target.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const std::string text(fuzz::text_of(data + 1, size - 1));
-  return fuzz::read_or_tell([&] {  // a field too many is that of a newer program, which no damaged file is
+  return fuzz::read_or_tell([&] {  // an unknown field is reported as a newer program's, which is not a DataError
     if (data[0] == 's') {
       const TrainingState state = training_state_from_json(text, "fuzz");
       const std::string again = to_json(state);

@@ -5,7 +5,7 @@
 
 using namespace dtrain;
 
-// Headers get their checksum first, which would keep most bytes away from what lies behind it.
+// Headers get a correct checksum first; without one most inputs would not reach the code behind it.
 static std::vector<std::byte> sealed(std::vector<std::byte> bytes) {
   for (size_t at = 0; at + 512 <= bytes.size(); at += 512) {
     if (bytes[at + 257] != std::byte{'u'}) continue;

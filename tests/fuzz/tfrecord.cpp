@@ -12,7 +12,7 @@ static void read_example(ByteWindow& bytes, int64_t offset, int64_t size) {
   }
 }
 
-// The first byte chooses: checksums would keep most bytes away from what lies behind them.
+// The first byte chooses whether checksums are corrected: with wrong ones most inputs would not reach the code behind.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   return fuzz::read_or_refuse([&] {

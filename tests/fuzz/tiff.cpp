@@ -13,7 +13,7 @@ using namespace dtrain;
 
 namespace {
 
-/// A file for every input in turn: pages are read from disk, without the bytes of the others.
+/// A file that gets every input in turn: pages are read from disk, without the bytes of the others.
 class ScratchFile {
  public:
   ScratchFile() { std::filesystem::create_directories(folder_); }

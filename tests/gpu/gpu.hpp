@@ -7,7 +7,7 @@
 
 namespace dtrain::test {
 
-/// The first GPU, or nothing after the test has been counted as skipped.
+/// The first GPU; none if there is none, and then the test has been counted as skipped.
 inline std::optional<Device> first_gpu() {
   if (const std::string reason = no_gpu_reason(ask_gpu_driver()); !reason.empty()) {
     skip(reason.c_str());

@@ -47,7 +47,7 @@ TEST_CASE("batches reach the GPU in order, whole, while it works on others, and 
       const at::Tensor busy = at::mm(heavy, heavy);  // the batch is read after this
       REQUIRE(batch->images.eq(static_cast<double>(k)).all().item<bool>());
       REQUIRE(batch->targets.eq(static_cast<double>(-k)).all().item<bool>());
-      if (start == 0 && k == 7) break;  // a start drops what is on its way
+      if (start == 0 && k == 7) break;  // start() drops batches that are being made
     }
     if (start == 1) {
       CHECK_THROWS_AS(batches.next(), DataError);

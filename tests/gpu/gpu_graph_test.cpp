@@ -14,7 +14,7 @@ using namespace dtrain;
 
 namespace {
 
-// A network on the GPU whose gradients add up in place, as in training.
+// A network on the GPU whose gradients are added in place, as in training.
 class Passes {
  public:
   Passes(const NetworkKind* name, Precision precision, const Device& gpu)
@@ -91,7 +91,7 @@ TEST_CASE("graphs on the GPU that work in one memory keep their bits, in whateve
   const auto gpu = test::first_gpu();
   if (!gpu) return;
   set_deterministic(true);
-  // Of different size, so that each lies across the other's results.
+  // Of different sizes, so that each overlaps the other's results.
   const std::vector<std::pair<const NetworkKind*, int64_t>> kinds = {
       {network_kind("small_cnn"), 8}, {network_kind("densenet121"), 4}, {network_kind("resnet50"), 2}};
   std::vector<std::unique_ptr<Passes>> plain;

@@ -4,8 +4,8 @@
 
 using namespace dtrain;
 
-// NCCL refuses two ranks on one GPU: one rank shows that it starts, sums and ends. gpu_check runs as many ranks as
-// there are GPUs.
+// NCCL refuses two ranks on one GPU, so this shows with one rank that it starts, sums and ends. gpu_check runs as many
+// ranks as there are GPUs.
 TEST_CASE("NCCL starts, adds up and ends with one rank") {
   const auto gpu = test::first_gpu();
   if (!gpu) return;

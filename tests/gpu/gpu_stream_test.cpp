@@ -22,7 +22,7 @@ TEST_CASE("work on a side stream comes after its mark and before what follows th
       side.enter(ready, scope);
       values.add_(1);
     }).join();
-    while (round % 2 == 0 && !side.idle()) std::this_thread::yield();  // the join alone must do
+    while (round % 2 == 0 && !side.idle()) std::this_thread::yield();  // in odd rounds the join must be enough
     side.join();
     REQUIRE(values.min().item<float>() == static_cast<float>(round + 1));
     REQUIRE(values.max().item<float>() == static_cast<float>(round + 1));

@@ -1,4 +1,4 @@
-"""Run folders that somebody else has prepared, folders that are no runs, and what the other commands write over."""
+"""Run folders that somebody else has prepared, folders that are not runs, and what the other commands overwrite."""
 
 import fcntl
 import json
@@ -14,7 +14,7 @@ REFUSED = (65, 66, 74, 77, 78)
 FOLDERS = ("checkpoints", "flight", "tensorboard")
 NAMES = ("log.txt", "epochs.csv", "ranks.csv", "metrics.jsonl", "run.json", "config.yaml", "DONE", "best.safetensors", ".lock", *FOLDERS)
 
-# --- links and odd files in a run that goes on
+# --- links and odd files in a run that is resumed
 
 for name in NAMES:
     targets = {"neighbour": f"../../neighbour/run/{name if name in FOLDERS else 'log.txt'}"}
@@ -32,7 +32,7 @@ for name in NAMES:
             path.unlink(missing_ok=True)
             path.symlink_to(target)
             return site.train("epochs=2")
-        # A dangling link where only a new file is ever put is no danger, yet the rule is simple: no links.
+        # A dangling link where only new files are written is not dangerous, but the rule is simple: no links.
         case(f"run/links/{name.strip('.')}-to-{what}", REFUSED, name)(linked)
     for kind in ("fifo", "folder" if name not in FOLDERS else "zero"):
         def odd(site, name=name, kind=kind):
@@ -79,7 +79,7 @@ def temporary_link(site):
     return site.train("epochs=2")
 
 
-# --- folders that are no runs of ours
+# --- folders that are not runs of ours
 
 
 def foreign(site, name="foreign", **files):
@@ -165,7 +165,7 @@ def long_name(site):
 
 @case("foreign/run-dir/configuration-of-a-run", 78, "foreign", untouched=("foreign",))
 def stray_configuration(site):
-    """A folder with a configuration of dtrain and somebody's notes is a project, no run."""
+    """A folder with a configuration of dtrain and somebody's notes is a project, not a run."""
     folder = foreign(site)
     shutil.copy(site.work / "c.yaml", folder / "config.yaml")
     return site.train("--resume", "never", run="foreign")
@@ -227,7 +227,7 @@ for kind in ("fifo", "folder", "link", "socket"):
 
 
 def twice(site, *words):
-    """The same call once before: its own kind may be replaced."""
+    """Makes the same call once before: files of its own kind may be replaced."""
     site.fixtures.good(site, *words)
     return words
 
@@ -291,7 +291,7 @@ def pack_links(site):
     return "pack", "--config", "c.yaml", "--output", "packed", "--samples-per-shard", "8", "--progress", "none"
 
 
-# --- what a run leaves, and what verify says of it
+# --- what a run leaves, and what verify reports about it
 
 FINISHED = ("epochs.csv", "metrics.jsonl", "run.json", "config.yaml", "best.safetensors", "checkpoints", "log.txt")
 for name in FINISHED:
@@ -304,7 +304,7 @@ for name in FINISHED:
 
 
 def epochs(site, change):
-    """The fixture's table with other rows: a finished run of three epochs by its own account."""
+    """The fixture's table with other rows: a finished run that claims to have three epochs."""
     path = site.trained() / "epochs.csv"
     header, row = path.read_text().splitlines()
     numbered = [f"{number}{row[row.index(','):]}" for number in range(1, 6)]
@@ -332,7 +332,7 @@ for name, content in DAMAGES.items():
 
 @case("run/lock/mode", 0, why="an ordinary run")
 def lock_mode(site):
-    """Whoever may not write must not be able to lock either."""
+    """Users who may not write must not be able to lock either."""
     site.pictures()
     site.config()
 
@@ -361,7 +361,7 @@ def lock_garbage(site):
 
 
 def while_training(site, act, *words):
-    """act(folder) once some steps are told."""
+    """Calls act(folder) once some steps are reported."""
     site.pictures()
     site.config({"epochs": 4000, "checkpoint": {"every": "50 steps", "keep": 2}})
     folder = site.work / "run"
@@ -388,7 +388,7 @@ def new_job(folder):
     (folder / "log.txt").write_text("of another job\n")
 
 
-# The end by --max-time saves; what it cannot save into the folder of the run must not end well.
+# The end by --max-time saves; if it cannot save into the run's folder, the exit code must not be 0.
 for what, act in {"moved": lambda folder: folder.rename(folder.with_name("moved")),
                   "removed": shutil.rmtree,
                   "link-to-a-neighbour": lambda folder: replace_by_link(folder, "../neighbour/run"),

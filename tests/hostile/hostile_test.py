@@ -46,7 +46,7 @@ TENTH = 30
 
 
 def spread(cases):
-    """The cases in an order whose every beginning differs by ground and attack; the same on every machine."""
+    """The cases in an order of which any first part is mixed by ground and attack; the same on every machine."""
     left = {}
     for case in random.Random(15).sample(cases, len(cases)):
         left.setdefault(case.ground, {}).setdefault(case.attack, []).append(case)
@@ -76,12 +76,12 @@ def chosen(args):
 class Campaign:
     def __init__(self, args):
         self.args, self.failures, self.skipped, self.ran, self.longest = args, [], [], 0, []
-        self.lock = threading.Lock()  # of what is counted and told
+        self.lock = threading.Lock()  # guards what is counted and printed
 
     def play(self, folder):
         fixtures = kit.Fixtures(folder / "fixtures")
         fixtures.get("run")
-        # Children that are done: the largest so far was the training above.
+        # Of children that have ended: the largest so far was the training above.
         baseline_mb = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
         since = time.monotonic()
         with concurrent.futures.ThreadPoolExecutor(self.args.jobs) as pool:

@@ -24,24 +24,24 @@ import zlib
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 import program  # noqa: E402
 
-SECONDS = 20  # that a call may take where its case says nothing else
+SECONDS = 20  # that a call may take unless its case says otherwise
 MEMORY_MB = 300  # above what a training of the same tiny network takes
 MOST_MEMORY_MB = 2000  # a call that takes more is killed
 MOST_OUTPUT = 16 << 20  # bytes on stdout or stderr
 REFUSALS = (64, 65, 66, 71, 74, 77, 78)
-# What a terminal would act upon, or show elsewhere than where it stands: C0 but tab and line feed, DEL, C1, bidirectional marks.
+# What a terminal would act upon, or show in another position: C0 but tab and line feed, DEL, C1, bidirectional marks.
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
-NOT_TEXT = re.compile("[\udc80-\udcff]")  # bytes that are no UTF-8, as Python hands them on
+NOT_TEXT = re.compile("[\udc80-\udcff]")  # bytes that are not UTF-8, as Python represents them
 
 CASES = []
 
 
 class Skip(Exception):
-    """This machine cannot play the case."""
+    """This machine cannot run the case."""
 
 
 class Call:
-    """One call of dtrain: its words, and what is unusual about it."""
+    """One call of dtrain: its arguments, and what is unusual about it."""
 
     def __init__(self, *words, env=None, through=(), meanwhile=None, line=None, after=None):
         self.words, self.env, self.through, self.meanwhile, self.line, self.after = words, env or {}, through, meanwhile, line, after
@@ -65,7 +65,7 @@ class Case:
 
 
 def case(name, codes, *says, **limits):
-    """Decorator of a function that takes a Site and gives back a Call, or the words of one."""
+    """Decorator of a function that takes a Site and returns a Call, or the arguments of one."""
     def add(make):
         CASES.append(Case(name, make, codes, says, **limits))
         return make
@@ -137,7 +137,7 @@ def odd_file(path, kind):
 
 
 def merged(under, over):
-    """A value of None takes the key away."""
+    """A value of None removes the key."""
     both = {key: value for key, value in {**under, **over}.items() if value is not None}
     return {key: merged(under[key], value) if isinstance(value, dict) and isinstance(under.get(key), dict) else value
             for key, value in both.items()}
@@ -150,7 +150,7 @@ SMALL = {
 
 
 class Fixtures:
-    """What is made once by dtrain and copied into the folders of many cases."""
+    """Files that dtrain makes once, copied into the folders of many cases."""
 
     def __init__(self, folder):
         self.folder, self.made, self.lock = pathlib.Path(folder), {}, threading.RLock()
@@ -239,7 +239,7 @@ class Site:
 
 
 def fingerprint(path):
-    """What must not change of a file, a link or whatever else."""
+    """What must not change about a file, a link or anything else."""
     status = os.lstat(path)
     facts = [stat.S_IFMT(status.st_mode), stat.S_IMODE(status.st_mode), status.st_ino, status.st_mtime_ns]
     if stat.S_ISLNK(status.st_mode):
@@ -273,7 +273,7 @@ def changes(before, after):
 
 
 class Watched:
-    """How one call ended, with what it took."""
+    """How one call ended, and what time and memory it took."""
 
     def __init__(self, words):
         self.words, self.code, self.killed, self.peak_mb, self.seconds = words, None, "", 0.0, 0.0
@@ -295,9 +295,9 @@ def text_of(stream):
 
 
 def run(site, call, seconds):
-    """Runs the call to its end, or kills it where it takes too long, too much memory, or says too much."""
+    """Runs the call to its end, or kills it if it takes too long or too much memory, or prints too much."""
     with contextlib.suppress(OSError):
-        pathlib.Path("/proc/self/clear_refs").write_text("5")  # our own peak begins anew
+        pathlib.Path("/proc/self/clear_refs").write_text("5")  # resets our own peak
     own_mb = megabytes(os.getpid(), "VmHWM")
     started = program.Started(call.words, line=call.line, env={**site.environment(), **call.env}, cwd=site.work, through=call.through)
     watched = Watched(started.words)
@@ -347,7 +347,7 @@ def unprintable(text):
 
 
 def judge_words(case_, watched):
-    """Complaints about what the call said."""
+    """Complaints about what the call printed."""
     for name, text in (("stdout", watched.out), ("stderr", watched.err)):
         if bad := unprintable(text):
             yield f"{name} has a {bad}"
@@ -385,7 +385,7 @@ def judge(case_, watched, baseline_mb):
 
 
 def play(case_, folder, seed, fixtures, baseline_mb):
-    """Plays one case; gives back how the call ended and the complaints, none if all was well."""
+    """Runs one case; returns how the call ended and the complaints, none if all was well."""
     site = Site(folder, random.Random(f"{seed}/{case_.name}"), fixtures)
     call = case_.make(site)
     if not isinstance(call, Call):

@@ -72,7 +72,7 @@ for what, name in ODD.items():
     case(f"names/class-in-a-table/{what}", (65, 78))(class_cell)
 
     def duplicates(site, name=name):
-        """Told on stdout, in check.json and with --json."""
+        """Reported on stdout, in check.json and with --json."""
         site.pictures()
         for number in range(2):
             (site.data / "good" / f"{name}{number}.png").write_bytes(picture(60))
@@ -155,12 +155,13 @@ for what, name in list(ODD.items())[:4]:
 # --- cells
 
 
-# The training part: the other may hold pictures of one class alone.
+# The training part: the other may have pictures of only one class.
 JUDGE_ALL = ("eval", "--config", "c.yaml", "--checkpoint", "run/best.safetensors", "--split", "train", "--output", "out")
 
 
 def cells_are_text(site, path):
-    """No cell of a table begins with what a spreadsheet runs. A table without one that would is a case that tries nothing."""
+    """Whether no cell of a table begins with what a spreadsheet runs. A table without such a name would test
+    nothing."""
     tried = path.name == "epochs.csv"
     with open(path, newline="", encoding="utf-8") as file:
         for cells in csv.reader(file):

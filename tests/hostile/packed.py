@@ -1,4 +1,5 @@
-"""nnU-Net's dataset.json, and what dtrain pack writes: manifests and shards, with right checksums where they are not the point."""
+"""nnU-Net's dataset.json, and what dtrain pack writes: manifests and shards, with correct checksums unless these are
+tested."""
 
 import json
 import os
@@ -72,7 +73,7 @@ for kind in ("zero", "loop", "dangling"):
 
 
 def with_sum(text):
-    """The manifest's own checksum made right; its first field as dtrain writes it."""
+    """Corrects the manifest's own checksum; its first field is as dtrain writes it."""
     at = text.index('"crc32c": "') + 11
     blank = text[:at] + "00000000" + text[at + 8:]
     return blank[:at] + f"{crc32c(blank.encode()):08x}" + blank[at + 8:]
@@ -152,7 +153,7 @@ def many_classes(site):
 
 
 def sealed(data):
-    """The index's and the header's checksums made right."""
+    """Corrects the index's and the header's checksums."""
     index = struct.unpack_from("<q", data, 32)[0]
     if 0 <= index <= len(data) - 128:
         struct.pack_into("<I", data, 80, crc32c(bytes(data[128:128 + index])))
@@ -264,7 +265,7 @@ for what, act in {
         "becomes-a-fifo": lambda path: odd_file(path, "fifo"),
 }.items():
     def swapping(site, act=act, what=what):
-        """While epochs are trained from mapped shards."""
+        """Changes shards while they are mapped and trained on."""
         folder = site.copy("packed")
         site.config({**PACKED, "epochs": 400, "checkpoint": {"every": "1000 epochs"}})
 

@@ -25,7 +25,7 @@ def on_pictures(site, name, content, command):
 
 
 def bad_picture(ground, attack, ending, make, codes=65, **limits):
-    """A case for each of the pictures; `make` takes dice and gives the file's bytes."""
+    """A case for each of the pictures; `make` takes a random generator and returns the file's bytes."""
     name = f"{ground}/{attack}"
     command = COMMANDS[sum(map(ord, name)) % len(COMMANDS)]
     says = () if codes == 0 or not isinstance(codes, int) else (f"hostile{ending}",)

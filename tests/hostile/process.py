@@ -1,4 +1,4 @@
-"""What surrounds a process: its streams, its limits, signals, its working directory, and libraries that lie in wait."""
+"""The environment of a process: its streams, its limits, signals, its working directory, and planted libraries."""
 
 import contextlib
 import os
@@ -39,7 +39,7 @@ CLOSED = "<&- >&- 2>&-"
 
 
 def table_is_a_table(site):
-    """Nothing that was meant for a stream stands in a file of the run."""
+    """Nothing that was meant for a stream is in a file of the run."""
     for folder in ("run", "new"):
         path = site.work / folder / "epochs.csv"
         if path.exists():
@@ -57,7 +57,7 @@ def stream(name, codes, words, through, **limits):
 
 
 for what, words in COMMANDS.items():
-    # Training prints nothing but its log, which is a file's too.
+    # Training prints only its log, which also goes to a file.
     codes = (0, 74) if what in ("train", "sample") else 74
     why = "what it says on stdout is beside its work" if codes != 74 else ""
     stream(f"streams/full/{what}", codes, words, program.redirected(">/dev/full"), why=why)
@@ -76,7 +76,7 @@ for what in ("check", "train", "eval-json", "verify", "info", "pack"):
 
 @case("streams/closed-all/refusal", 78, mute=True)
 def closed_refusal(site):
-    """The error's line must not land in a file either."""
+    """The error's line must not get into a file either."""
     site.pictures()
     site.config({"nonsense": 1})
     return Call("--config", "c.yaml", through=program.redirected(CLOSED))
@@ -188,7 +188,7 @@ case("signals/many/HUP", 75)(signalled(signal.SIGHUP, 5))
 
 @case("signals/one/PIPE", 75)
 def piped(site):
-    """Ignored: what stops this training is its time."""
+    """The signal is ignored: this training is stopped by its time limit."""
     call = signalled(signal.SIGPIPE, 3)(site)
     return Call(*call.words, "--max-time", "2s", meanwhile=call.meanwhile, after=call.after)
 
@@ -221,7 +221,7 @@ def arguments(site):
     return "check", "--config", site.config(), *(f"key{number}=" + "x" * 1_000 for number in range(1_000))
 
 
-# --- libraries that lie in wait
+# --- planted libraries
 
 SOURCE = """
 #include <fcntl.h>
@@ -291,7 +291,7 @@ def real_module():
 
 
 def program_in(site, folder, module=None):
-    """A copy of the program in cwd/FOLDER/bin; `module` beneath cwd/ gets a copy of the real module."""
+    """A copy of the program in cwd/FOLDER/bin; `module`, a path in cwd/, gets a copy of the real module."""
     path = site.work / folder / "bin/dtrain"
     path.parent.mkdir(parents=True)
     shutil.copy(os.path.realpath(program.DTRAIN), path)
@@ -331,7 +331,7 @@ def cuda_above(site):
 
 @case("modules/dicom/beside-the-program-of-a-stranger", 66, "hostile.dcm")
 def other_build(site):
-    """In the right place, without this build's stamp: told before any of its code has run."""
+    """In the right folder, without this build's stamp: reported before any of its code has run."""
     path = program_in(site, "a")
     stranger(site, "a/lib/libdtrain_dicom.so")
     return calls(site, path)

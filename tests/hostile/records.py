@@ -140,7 +140,7 @@ def three_gigabytes(site):
 
 @case("gzip/bomb/whole-300-MB", 65, "hostile", memory_mb=1.2 * 300 + 60)
 def three_hundred(site):
-    """A record of 300 MB that is whole but no example: held in memory no more than 1.2 times."""
+    """A record of 300 MB that is complete but not an example: it may take at most 1.2 times its size in memory."""
     size = 300 << 20
     length = struct.pack("<Q", size)
     packer = zlib.compressobj(1, zlib.DEFLATED, 31)
@@ -178,7 +178,8 @@ def empty_members(site):
 
 @case("gzip/bomb/within-a-limit", (65, 71), memory_mb=2000)
 def within_a_limit(site):
-    """Where the machine gives less than is promised, it is 71 or the file's fault, never a crash."""
+    """If there is less memory than the file promises to need, the exit code is 71 or that for a bad file; never a
+    crash."""
     return Call(*tfrecord(site, zeros(1 << 10), "hostile.tfrecord.gz"), through=program.limited("data", 500 << 20))
 
 
@@ -210,7 +211,7 @@ def archive(members, **options):
 
 
 def header(name=b"099.png", size=b"00000000010\0", kind=b"0", link=b"", fix=None):
-    """One block whose numbers are whatever they are told to be, with a right checksum."""
+    """One block with any numbers, and a correct checksum."""
     block = name.ljust(100, b"\0") + b"0000644\0" + b"0000000\0" * 2 + size.ljust(12, b"\0") + b"00000000000\0" + b" " * 8 + kind
     block = (block + link.ljust(100, b"\0") + b"ustar\x0000").ljust(512, b"\0")
     return block[:148] + (b"%06o\0 " % sum(block) if fix is None else fix) + block[156:]
@@ -258,7 +259,7 @@ for what, content in {
 }.items():
     case(f"tar/{what}", (65, 66), "hostile" if content else "")(lambda site, content=content: webdataset(site, content))
 
-# Members are samples by their bytes in the archive: no name is ever a path, and links are passed over.
+# Members are read from the archive's bytes: a name is never used as a path, and links are skipped.
 HARMLESS = "a member's name is the name of a sample and never a path; links are passed over"
 for what, members in {
         "traversal/parent": [("../../home/.bashrc.png", picture(30)), ("../../home/.bashrc.cls", b"1")],
@@ -324,7 +325,7 @@ for ground, maker, ending, content in (("tfrecord", tfrecord, ".tfrecord", GOOD)
     case(f"{ground}/links/leads-out", 65, "zzz")(leads_out)
 
     def shrinks(site, maker=maker, content=content, ending=ending):
-        """The file is cut while records of it are read."""
+        """Truncates the file while its records are read."""
         maker(site, content, "other" + ending)
         os.rename(site.data / ("other" + ending), site.work / ("hostile" + ending))
 

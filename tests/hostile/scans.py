@@ -215,7 +215,7 @@ def short_of(value):
 
 
 def nested(depth):
-    """Sequences within sequences, none of a told length."""
+    """Nested sequences, none with a stated length."""
     head = struct.pack("<HH", 8, 0x1140) + b"SQ\0\0" + b"\xff" * 4 + b"\xfe\xff\x00\xe0" + b"\xff" * 4
     return head * depth
 

@@ -1,4 +1,4 @@
-"""Checkpoints whose checksums are right and whose state no run can have left."""
+"""Checkpoints with correct checksums and a state that no run can have left."""
 
 import json
 
@@ -150,7 +150,8 @@ for kind in ("fifo", "zero", "folder", "loop"):
     case(f"state/odd-files/{kind}-by-name", (65, 66, 74, 78), "hostile.safetensors", seconds=8)(odd)
 
     def odd_newest(site, kind=kind):
-        """The newest checkpoint by its name is none: an older one is taken, or the start is refused; it never waits."""
+        """The newest checkpoint by its name is not one: an older one is used, or the start is refused; it never
+        waits."""
         folder = site.trained()
         odd_file(folder / "checkpoints/epoch-0005-step-00000005.safetensors", kind)
         return site.train("epochs=2")

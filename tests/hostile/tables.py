@@ -76,7 +76,7 @@ def chexpert_cell(site):
                     {"format": "chexpert", "csv": {}})
 
 
-# --- files that are none: labels, lists and the root itself
+# --- labels, lists and a root that are not regular files or folders
 
 for kind in ("fifo", "zero", "full", "folder", "socket", "loop", "dangling"):
     def odd_labels(site, kind=kind):
@@ -107,7 +107,7 @@ for kind in ("fifo", "zero", "full", "folder", "socket", "loop", "dangling"):
 
 @case("csv/links/leads-out", (65, 66), "labels.csv")
 def labels_lead_out(site):
-    """data.allow_links is false, and a link beneath the root leads out of it."""
+    """data.allow_links is false, and a link inside the root leads out of it."""
     site.pictures()
     site.write("elsewhere.csv", BOTH)
     os.symlink("../cwd/elsewhere.csv", site.data / "labels.csv")
@@ -262,7 +262,7 @@ def picture_swaps(change):
         site.pictures(300)
         site.config({"data": {"split": {"valid": 0, "by": "sample"}}})
         whole = (site.data / "good/p01.png").read_bytes()
-        # Pictures that change while they are decoded lie in cwd/: data/ is compared afterwards.
+        # Pictures that change while they are decoded are in cwd/, since data/ is compared afterwards.
         os.rename(site.data, site.work / "pictures")
         site.data.mkdir()
         target = site.work / "pictures/good/p01.png"

@@ -1,4 +1,4 @@
-"""safetensors: weights to start from or to judge, and whatever `dtrain verify` is given."""
+"""safetensors: weights to start from or to evaluate, and files given to `dtrain verify`."""
 
 import json
 import os
@@ -81,7 +81,7 @@ HEADERS = {
     "names/not-utf-8": file_of(b'{"\xff\xfe":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}', bytes(4)),
     "names/a-megabyte": file_of({"x" * 1_000_000: tensor([1], 0, 9)}, bytes(4)),
 }
-# A file of many or large tensors may be whole: it is not this network's, and verify has nothing against it.
+# A file of many or large tensors may be valid: it does not fit this network, but verify accepts it.
 WHOLE = {"bomb/tensors", "bomb/metadata"}
 for number, (what, content) in enumerate(HEADERS.items()):
     command = COMMANDS[number % 2 if what not in WHOLE else 1]
@@ -118,7 +118,7 @@ for kind in ("fifo", "zero", "full", "folder", "socket", "loop", "dangling"):
 
 
 def resealed(path, change):
-    """`change` alters metadata; the header's checksum is made right again."""
+    """`change` alters metadata; the header's checksum is corrected."""
     raw = path.read_bytes()
     size = struct.unpack_from("<Q", raw)[0]
     header = json.loads(raw[8:8 + size])
@@ -162,7 +162,7 @@ for what, change, codes in (
     def judged(site, change=change):
         folder = site.trained()
         resealed(folder / "best.safetensors", change)
-        # Another split than the run's, so that the list of what was trained on is asked.
+        # Another split than the run's, so that the list of what was trained on is used.
         return "eval", "--config", "c.yaml", "data.split={by: sample, seed: 7, valid: 0.5}", "--checkpoint", "run/best.safetensors", "--output", "out"
     # Others among these files are refused because of what they were trained on: with 65, as they should.
     why = "what it says is not asked for" if isinstance(codes, tuple) and 0 in codes else ""
@@ -171,12 +171,12 @@ for what, change, codes in (
 
 @case("best/metadata/trained-on-is-heeded", 65, "was trained on")
 def trained_on_is_heeded(site):
-    """The check that a garbled list would switch off."""
+    """The check that a damaged list would disable."""
     site.trained()
     return "eval", "--config", "c.yaml", "data.split={by: sample, seed: 7, valid: 0.5}", "--checkpoint", "run/best.safetensors", "--output", "out"
 
 
-# --- the configuration that best.safetensors holds, where no other is given
+# --- the configuration that best.safetensors holds, if no other is given
 
 
 for what, stored, codes in (

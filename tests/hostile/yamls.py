@@ -1,4 +1,5 @@
-"""YAML: configurations that are bombs, ropes, other encodings, or no files at all."""
+"""YAML: configurations that expand without bounds, refer to themselves, have other encodings, or are not files at
+all."""
 
 import os
 import threading
@@ -77,7 +78,7 @@ def one_mark(site):
 
 @case("yaml/bomb/scalar", (74, 78))
 def scalar(site):
-    """A name of a million letters names a folder that no file system makes."""
+    """A name of a million letters would be a folder that no file system can make."""
     site.pictures()
     site.write("hostile.yaml", HEAD + "name: " + "x" * 1_000_000 + "\n")
     return "--config", "hostile.yaml", "--progress", "none"
@@ -85,7 +86,7 @@ def scalar(site):
 
 @case("yaml/bomb/variables", 78, "hostile.yaml")
 def variables(site):
-    """A variable whose value names itself is a text, not a rope."""
+    """A variable whose value contains its own name is not expanded again."""
     site.pictures()
     site.write("hostile.yaml", HEAD + 'data.x: "${A}"\nseed: "${A}"\n')
     return Call("check", "--config", "hostile.yaml", env={"A": "${A}${A}"})

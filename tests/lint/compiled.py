@@ -21,7 +21,7 @@ TORCH = re.compile(r"(torch|ATen|c10)/")
 
 
 def words_of(command):
-    """Of a compiler's words those that say what a file means: definitions, folders of headers, the language."""
+    """The compiler's arguments that decide what a file means: definitions, folders of headers, the language."""
     words = shlex.split(command)
     kept = [word for word in words if word.startswith(("-D", "-I", "-std="))]
     return kept + [part for word, folder in zip(words, words[1:]) if word == "-isystem" for part in (word, folder)]
@@ -41,7 +41,7 @@ def commands(root, build):
 
 
 def one_of_each(lists):
-    """The words of all lists, each once; `-isystem FOLDER` counts as one."""
+    """The arguments of all lists, each once; `-isystem FOLDER` counts as one."""
     joined = {}
     for words in lists:
         pairs = iter(words)
@@ -51,7 +51,7 @@ def one_of_each(lists):
 
 @functools.cache
 def sees_torch(path, folders):
-    """Whether a file includes LibTorch, by what it includes beneath these folders."""
+    """Whether a file includes LibTorch, also through headers in these folders."""
     names = INCLUDE.findall(path.read_text(encoding="utf-8"))
     if any(TORCH.match(name) for name in names):
         return True
@@ -65,6 +65,6 @@ def include_folders(root):
 
 
 def side_by_side(work, items):
-    """Results of work(item), as many at a time as there are cores."""
+    """The results of work(item) for each item, as many at a time as there are cores."""
     with concurrent.futures.ThreadPoolExecutor(max_workers=len(os.sched_getaffinity(0))) as pool:
         return [line for lines in pool.map(work, items) for line in lines]

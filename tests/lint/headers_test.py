@@ -10,7 +10,7 @@ COMPILER = shutil.which("g++") or shutil.which("c++")
 
 
 def words_for(header, commands):
-    """Those of the sources beside a header, or else of the sources nearest above it."""
+    """The arguments of the sources beside a header, or else of the sources in the nearest folder above it."""
     for folder in header.parents:
         beside = [words for source, words in commands.items() if source.is_relative_to(folder)]
         if beside:

@@ -18,7 +18,7 @@ WARNING = re.compile(r"^(?P<text>\S+:\d+:\d+: (?:warning|error): .*\[[\w.,-]+\])
 
 
 def told(sources, commands, root, work):
-    """What clang-tidy says of these sources, read as one."""
+    """What clang-tidy reports for these sources, read as one."""
     together = work / str(sources[0].relative_to(root)).replace("/", "_")
     lines = [f'#include "{source}"  // NOLINT(bugprone-suspicious-include)\n' for source in sources]
     together.write_text("".join(lines), encoding="utf-8")

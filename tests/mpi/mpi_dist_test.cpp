@@ -11,7 +11,7 @@
 #include "dtrain/dist/mpi_session.hpp"
 #include "support/rank_checks.hpp"
 
-// Each rank's words reach every other one; what nobody takes holds nobody up, the end of MPI included.
+// Each rank's messages reach every other rank; those that nobody receives block nothing, not even the end of MPI.
 static void check_peer_link(dtrain::MpiSession& session, dtrain::Communicator& world) {
   const auto link = session.peer_link();
   std::set<int> heard;
@@ -25,10 +25,10 @@ static void check_peer_link(dtrain::MpiSession& session, dtrain::Communicator& w
     }
     if (watch.seconds() > 60) throw std::runtime_error("every rank is heard");
   }
-  dtrain::barrier(world);  // others may be waiting for a word yet
+  dtrain::barrier(world);  // others may still be waiting for a message
 }
 
-// "network": through MPI's network transport, without shared memory.
+// With the argument "network": through MPI's network transport, without shared memory.
 int main(int argc, char**) {
   using dtrain::Reduction;
   dtrain::MpiSession session(argc > 1 ? dtrain::IntraHost::network : dtrain::IntraHost::automatic);

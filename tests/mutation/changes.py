@@ -7,7 +7,7 @@ import collections
 import itertools
 import re
 
-# `before` stands at `offset` of the file, on line `line`; each of `after` may stand there instead.
+# `before` is at `offset` of the file, on line `line`; each of `after` can replace it.
 Place = collections.namedtuple("Place", "kind offset line before after")
 
 TOKEN = re.compile(r"""
@@ -26,9 +26,9 @@ OTHERS = {
 STEPS = {"++": "--", "--": "++"}
 WHOLE = re.compile(r"(0[xX][\da-fA-F']+|0[bB][01']+|\d[\d']*)([uUlLzZ]*)")
 FRACTION = re.compile(r"(\d*\.?\d*(?:[eE][+-]?\d+)?)([fFlL]?)")
-NOTHING = {"std::nullopt", "nullptr", "0", "false", "{}"}  # as a result the same as {}
-# A statement that is one expression begins with a name and goes on to a call, an assignment or a step. Two names side by side
-# declare something.
+NOTHING = {"std::nullopt", "nullptr", "0", "false", "{}"}  # returning these is the same as returning {}
+# A statement that is an expression begins with a name, followed by a call, an assignment or an increment. Two names
+# side by side are a declaration.
 STATEMENT = re.compile(r"throw\b|(?:\+\+|--)\*?\w|\*?[\w:]+(?:(?:\.|->|::)\w+|\[[^\[\]]*\]|\([^()]*\))*(?:\(|\+\+|--|\s*(?:[-+*/%&|^]|<<|>>)?=[^=])")
 NO_EXPRESSION = {"return", "using", "if", "for", "while", "switch", "do", "else", "break", "continue", "case", "default", "goto", "co_return", "new",
                  "static_assert", "sizeof", "decltype", "alignas", "operator", "template", "public", "private", "protected"}
@@ -76,7 +76,7 @@ def spaced(source, token):
 
 
 def of_token(source, before, token, after):
-    """The changes of this token alone: (kind, other texts)."""
+    """The changes of this one token: (kind, other texts)."""
     if token.kind == "number":
         return "constant", other_number(token.text)
     if token.text in ("true", "false"):
@@ -85,14 +85,14 @@ def of_token(source, before, token, after):
         return "operator", ("",)
     if token.text in STEPS:
         return "operator", (STEPS[token.text],)
-    beside_text = "text" in (before.kind, after.kind)  # a sentence for people is put together
+    beside_text = "text" in (before.kind, after.kind)  # part of a message for people
     if token.kind == "sign" and token.text in OTHERS and spaced(source, token) and not beside_text:
         return "operator", OTHERS[token.text]
     return "", ()
 
 
 def statement_end(found, first):
-    """Where the statement that begins here ends: the index of its `;`, or None where it is none, or has a body."""
+    """Where the statement that begins here ends: the index of its `;`; None if it is not a statement or has a body."""
     depth = 0
     for i in range(first, len(found)):
         text = found[i].text
@@ -105,7 +105,7 @@ def statement_end(found, first):
 
 
 def begins_statement(found, i):
-    """Behind `;`, `{`, `}`, `else` or the parenthesis that an `if`, `for` or `while` closes."""
+    """Whether this follows `;`, `{`, `}`, `else` or the closing parenthesis of an `if`, `for` or `while`."""
     if i == 0 or found[i - 1].text in (";", "{", "}", "else"):
         return True
     if found[i - 1].text != ")":
@@ -127,7 +127,7 @@ def of_statement(source, found, i):
     if first.text == "return":
         result = text[len("return"):-1].strip()
         return ("result", end, ("return {};",)) if result and result not in NOTHING and result[0] != "{" else ("", None, ())
-    # What check() asks for holds always; what can be wrong is refused by an error of its own.
+    # What check() requires always holds; what can be wrong has its own error.
     if first.text in NO_EXPRESSION or first.text == "check" or not STATEMENT.match(text):
         return "", None, ()
     return "statement", end, ("{}",)
@@ -148,7 +148,7 @@ def places(source):
 
 
 def draw(sources, count, random):
-    """`count` changes of {path: text}, each at another place: one of its kinds where a place has several."""
+    """`count` changes of {path: text}, each at another place; where several kinds are possible, one of them."""
     all_places = [(path, place) for path, source in sorted(sources.items()) for place in places(source)]
     return [{"file": path, "line": place.line, "kind": place.kind, "offset": place.offset, "before": place.before,
              "after": random.choice(place.after)} for path, place in random.sample(all_places, min(count, len(all_places)))]

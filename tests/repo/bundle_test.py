@@ -19,7 +19,7 @@ FOLDER = tree.ROOT / "cmake/bundle"
 sys.path.insert(0, str(FOLDER))
 import libraries  # noqa: E402
 
-# In place of the program: tells what reached it. "--version" is what the launcher tries a strange LibTorch with.
+# Replaces the program and prints what reached it. The launcher tries an unknown LibTorch with "--version".
 DTRAIN = r"""#!/bin/sh
 if [ "$1" = --version ] && [ -n "$LD_BIND_NOW" ]; then
   echo tried >>"${0%/*}/tried"
@@ -57,7 +57,7 @@ class Bundle:
         (self.top / name).chmod(0o755)
 
     def torch(self, place, version="2.11.0+cpu"):
-        """Something that looks like a LibTorch, with the version as a wheel tells it."""
+        """Something that looks like a LibTorch, with its version as in a wheel."""
         folder = self.home.parent / place
         (folder / "lib").mkdir(parents=True)
         (folder / "lib/libtorch_cpu.so").touch()
@@ -229,7 +229,7 @@ class Launcher(WithBundle):
 
 
 class RunTests(WithBundle):
-    """share/dtrain/run_tests over programs that end as told."""
+    """share/dtrain/run_tests on programs that end as the test wants."""
 
     @contextlib.contextmanager
     def programs(self, **codes):
@@ -284,7 +284,7 @@ class RunTests(WithBundle):
 
 
 class Rules(tree.RuleTest):
-    """What may be left to the node."""
+    """Which libraries may be left to the node."""
 
     def test_libtorch_cuda_driver_and_c_libraries_are_the_node_s(self):
         for name in ("libtorch_cpu.so", "libtorch_cuda.so", "libc10.so", "libc10_cuda.so", "libgomp.so.1", "libcudart.so.13",

@@ -6,8 +6,8 @@ import tree
 
 ROW = re.compile(r'\.name = "(\w+)"')
 STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
-SHARED_KEY = "data.image_mask.mask_values"  # of every format with masks
-# What may name formats all the same, and why.
+SHARED_KEY = "data.image_mask.mask_values"  # used by every format with masks
+# What may name formats nevertheless, and why.
 ALLOWED = {
     "lib/dtrain/data/formats/formats.cpp": "the list of the rows",
     "lib/dtrain/config/schema_formats.cpp": "the keys of single formats, data.NAME.*: only config knows YAML",

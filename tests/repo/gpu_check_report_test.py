@@ -22,7 +22,7 @@ import parts  # noqa: E402
 Part = parts.Part
 OF = {"program": "a check", "machine": "this one"}
 
-# parts.try_parts() in a process of its own, which may be killed: its parts come as [name, limit, words] each.
+# parts.try_parts() in another process, which may be killed; each part is given as [name, limit, words].
 TRY = """
 import json, pathlib, sys
 import common, parts
@@ -44,7 +44,7 @@ check.limits_on = lambda device: dict.fromkeys(check.LIMITS, 20) | {{"rates.dens
 common.ends(check.main)
 """
 
-# The hash of what scripts/gpu_check uses, and anew after each of these files has got a line more.
+# The hash of what scripts/gpu_check uses, and again after a line was added to each of these files.
 HASHES = """
 import importlib.machinery, importlib.util, sys
 import common
@@ -58,7 +58,7 @@ for name in sys.argv[2:]:
     print(check.hash_of(sys.argv[1]))
 """
 
-# In place of dtrain. Densenet in tf32 hangs, runs of two ranks in bf16 crash.
+# Replaces dtrain. Densenet in tf32 hangs, runs of two ranks in bf16 crash.
 DTRAIN = """#!/bin/bash
 echo "$*" >>asked
 case "$*" in
@@ -82,7 +82,7 @@ class Reports(tree.RuleTest):
         self.said = io.StringIO()
 
     def counting(self, name, *words):
-        """A part that is counted in a file of its name each time it is tried, and then does `words`."""
+        """A part that counts each try in a file with its name, and then runs `words`."""
         return Part(name, 5, ["sh", "-c", f"echo x >>{self.folder / name}; {' '.join(words)}"])
 
     def times(self, name):
@@ -90,7 +90,7 @@ class Reports(tree.RuleTest):
         return len(path.read_text().splitlines()) if path.exists() else 0
 
     def tried(self, *the_parts, total_s=60, again=False, of=OF):
-        """The report after a call, and the parts that it left over."""
+        """The report after a call, and the parts that it did not try."""
         with contextlib.redirect_stderr(self.said):
             report = parts.Report(self.path, of, again)
             self.left = parts.try_parts(the_parts, report, total_s)

@@ -13,7 +13,7 @@ HEADER_OF = {
     "source_location": ["source_location"], "deque": ["deque"], "tuple": ["tuple"], "limits": ["numeric_limits"],
     "condition_variable": ["condition_variable"],
 }
-# Whoever includes the one has the other: the standard says so, or no library can do without.
+# Including the one also gives the other: the standard says so, or no library can do otherwise.
 BROUGHT_BY = {"utility": {"map", "vector", "string", "optional", "memory", "functional", "array", "variant", "tuple", "set"},
               "cstddef": {"span", "array"}, "string_view": {"string"}, "chrono": {"thread"},
               "array": {"dtrain/base/words.hpp"}}  # for the lists of words

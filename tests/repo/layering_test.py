@@ -76,7 +76,7 @@ def read_folders(text):
 
 
 def reach(folders, start):
-    """All folders that those of `start` lead to."""
+    """All folders that can be reached from those of `start`."""
     seen, ahead = set(), list(start)
     while ahead:
         folder = ahead.pop()
@@ -87,7 +87,7 @@ def reach(folders, start):
 
 
 def header_of_module(name, quote, header):
-    """The header's path beneath the module, "" where it is another's."""
+    """The header's path within the module, "" if it is another module's."""
     if name.startswith("apps/"):
         return header if quote == '"' and not header.startswith("dtrain/") else ""
     return header.removeprefix(f"dtrain/{name}/") if header.startswith(f"dtrain/{name}/") else ""

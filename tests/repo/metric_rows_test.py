@@ -5,13 +5,13 @@ import re
 import tree
 
 FOLDER = "lib/dtrain/metrics"
-LIST = f"{FOLDER}/all_metrics.cpp"  # a line for each
+LIST = f"{FOLDER}/all_metrics.cpp"  # has a line for each metric
 ROW = re.compile(r'^\s*\.name = "(\w+)",$', re.MULTILINE)
 COMMENT = re.compile(r"//.*")
 
 
 def rows(root):
-    """{name: the file with its row}; the loss apart, which is a word of many rooms."""
+    """{name: the file with its row}, without the loss, a word that is used everywhere."""
     found = {}
     for path in tree.files(root, [FOLDER], {".cpp"}):
         found |= {name: path for name in ROW.findall(path.read_text(encoding="utf-8")) if name != "loss"}

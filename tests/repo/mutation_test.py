@@ -40,7 +40,7 @@ std::vector<int> take(const T& in, std::array<T, N>&& more) {
               false);
 }
 '''
-# (line, kind, what stands there, what may stand there instead)
+# (line, kind, what is there, what may replace it)
 PLACES = [
     (12, "operator", "!", [""]), (12, "operator", "&&", ["||"]), (12, "operator", ">", [">=", "<="]), (12, "constant", "7", ["8", "6"]),
     (12, "statement", 'throw Error("at " + std::to_string(in.size()) + " of 9");', ["{}"]),
@@ -93,7 +93,7 @@ class Changes(tree.RuleTest):
         self.assertEqual(len(changes.draw({"a.cpp": SAMPLE}, 1000, random.Random(1))), len(PLACES))
 
 
-# The one source of a made-up tree: its second line is one that the stand-in for a test looks at, its third no one does.
+# The only source of a made-up tree. The stand-in for a test looks at its second line; nothing looks at its third.
 SOURCE = "int f(int a) {\n  if (a == 5) return 3;\n  if (a != 9) return 8;\n  return a * a;\n}\n"
 PROGRAMS = {
     "cmake": 'mkdir -p build/release; touch build/release/build.ninja',

@@ -7,7 +7,7 @@ import tree
 ROW = re.compile(r"extern const PictureFormat k\w+ = \{(.*?)\n\};", re.DOTALL)
 NAME = re.compile(r'\.name = "(\w+)"')
 ENDINGS = re.compile(r"\.endings = \{(.*?)\}")
-# What may hold endings all the same, and why.
+# What may hold endings nevertheless, and why.
 ALLOWED = {
     "lib/dtrain/io/pictures/tiff_pages.cpp": "which names have pages",
     "lib/dtrain/data/formats/picture_input.hpp": "what predicted masks are written as",
@@ -38,7 +38,7 @@ def strangers(root):
 
 
 def untold(root):
-    """Formats that a document leaves out of the table that lists them, and endings that docs/data.md does."""
+    """Formats missing from the table of a document that should list them, and endings missing from docs/data.md."""
     found = []
     for page in TOLD_IN:
         tables = tree.markdown_tables((root / page).read_text(encoding="utf-8"))

@@ -11,7 +11,7 @@ WORD = re.compile(r"[A-Za-z_]\w*")
 # What a reader is told to type, as `model.name=x`, `{name: x}` or a shipped configuration, is an example and not knowledge;
 # functions of LibTorch have names of their own.
 NOT_OURS = re.compile(r"\bname(=|: )\w+|\w+\.yaml|\bat::\w+")
-# Beside the row's own file: the lists, and the arithmetic that CPU and GPU share.
+# Besides the row's own file: the lists, and the arithmetic that CPU and GPU share.
 LISTS = {
     "Network": ["lib/dtrain/model/networks.cpp"],
     "Optimizer": ["lib/dtrain/optim/optimizers.cpp", "lib/dtrain/device/update_rules.hpp"],
@@ -28,7 +28,8 @@ def snake(word):
 
 
 def pattern_of(name):
-    """The name within a word in snake case, wherever humps may have cut it: densenet121 is in k_dense_net121."""
+    """Whether the name is in a word in snake case, wherever capitals have split it: densenet121 is in
+    k_dense_net121."""
     return re.compile(r"(?:^|_)" + "_?".join(name.replace("_", "")) + r"(?:_|$)")
 
 

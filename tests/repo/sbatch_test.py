@@ -14,8 +14,8 @@ import time
 import tree
 
 FOLDER = tree.ROOT / "scripts/slurm"
-# Launchers say what they were told, then run the command once; a signal to them reaches it, as the real ones do it. In Python,
-# because a shell cannot trap what was ignored when it began.
+# Launchers print their arguments, then run the command once, and pass signals on to it, like the real ones. In Python,
+# because a shell cannot trap a signal that was ignored when it began.
 LAUNCHER = r"""exec python3 - "${0##*/}" "$@" 3<&0 <<'PY'
 import os, signal, subprocess, sys, time
 print(*sys.argv[1:], flush=True)
@@ -145,7 +145,7 @@ class Sbatch(tree.RuleTest):
             self.assertIn("scontrol requeue 7", self.run_job(start, STUB_CODE="76", code=76, DTRAIN_REQUEUE_ON="75 76"))
 
     def test_what_a_killed_mpirun_leaves_is_removed_and_nothing_of_another(self):
-        number = os.getpid() << 8  # of the job, as no Open MPI would have it: the last 16 bits are a step's
+        number = os.getpid() << 8  # a job number that no Open MPI would use: the last 16 bits are a step's
         leave = r"""
 host=${HOSTNAME%%.*}
 session=$TMPDIR/ompi.$host.$UID/pid.$$
@@ -187,10 +187,10 @@ kill -9 $$""".replace("NUMBER", str(number)).replace("HEX", f"{number:x}")
                 told = self.run_job(start, *words, STUB_DONE=folder, **how)
                 self.assertRegex(told, f"died of USR1, which came after this start had written (.*/)?{folder}/DONE: the run is finished")
                 self.assertIn("dtrain ended with 0", told)
-                told = self.run_job(start, *words, code=138, **how)  # that DONE is an earlier start's
+                told = self.run_job(start, *words, code=138, **how)  # here DONE is an earlier start's
                 self.assertIn("dtrain ended with 138", told)
             self.assertIn("dtrain ended with 138", self.run_job(start, "--run-dir", "nothing", code=138))
-        with self.node() as start:  # another code is what it is
+        with self.node() as start:  # any other code is passed on
             self.run_job(start, "--run-dir", "r", STUB_DONE="r", STUB_CODE="70", code=70)
 
     def test_a_rank_that_the_signal_ends_while_it_starts_costs_no_run(self):

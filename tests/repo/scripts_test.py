@@ -76,9 +76,9 @@ def given_torch(home, version):
 
 
 NOTHING_INSTALLED = {"dpkg-query": "exit 1", "apt-get": "echo apt-get was run >&2; exit 1"}
-# A machine that could hold LibTorch, whatever the one that runs this test is like.
+# Makes the machine look as if it could hold LibTorch, whatever it is.
 FIT = {"uname": "echo x86_64", "df": "echo 99999"}
-# In place of PyPI: files of the right names, with other bytes.
+# Replaces PyPI: files with the right names and other bytes.
 WRONG_WHEELS = FIT | {"python3": r"""
 while (($# > 0)); do [[ $1 == --dest ]] && to=$2; [[ $1 == *==* ]] && names+=("$1"); shift; done
 for name in "${names[@]}"; do name=${name//-/_}; echo other >"$to/${name/==/-}-py3-none-any.whl"; done"""}

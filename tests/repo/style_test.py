@@ -11,7 +11,7 @@ LONGEST_FILE = 400
 LONGEST_FUNCTION = 60
 # Spelled so that this file does not contain them.
 UNFINISHED = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "X" + "XX", "HA" + "CK"]) + r")\b")
-# Nothing that stands in an input is ever run; GPU code is loaded by dlopen(), from the program's own folder.
+# Nothing from an input is ever run; GPU code is loaded by dlopen(), from the program's own folder.
 EXECUTES = re.compile(r"\b(system|popen|posix_spawnp?|execv\w*|execl\w*)\s*\(|torch::(load|jit|pickle)|torch/script\.h")
 CONDITIONAL = re.compile(r"^\s*#\s*(if|ifdef|ifndef|elif)\b")
 
@@ -34,7 +34,7 @@ OWN_NAMES = [re.compile(r"(?:class|struct|enum class|enum|union) (\w+)(?: [:{]|;
 
 
 def own_names(path):
-    """What a source keeps to itself."""
+    """The names that are local to a source."""
     inside = False
     for _, line in tree.lines(path):
         inside = line == "namespace {" or (inside and line != "}  // namespace")
@@ -43,7 +43,8 @@ def own_names(path):
 
 
 def twins(root):
-    """Names that two files of one folder both give: a release build compiles them as one file, where the one hides the other."""
+    """Names that two files of one folder both define: a release build compiles them as one file, where they would
+    clash."""
     for folder in sorted({path.parent for path in tree.files(root, ["apps", "lib"], {".cpp"})}):
         owner = {}
         for path in sorted(folder.glob("*.cpp")):

@@ -20,7 +20,7 @@ sys.path.insert(0, str(tree.ROOT / "scripts"))
 import chaos_jobs  # noqa: E402
 import stalls  # noqa: E402
 
-# mpirun: the program that it is told to start, once.
+# mpirun: starts the given program, once.
 MPIRUN = 'while [[ $1 != */bin/* ]]; do shift; done; exec "$@"'
 
 
@@ -51,7 +51,7 @@ class Tools(tree.RuleTest):
             self.assertIn(word, result.stderr.splitlines()[-1])
 
 
-# The next of the numbers each time it is asked, by way of a file.
+# Prints the next of the numbers at each call; a file keeps count.
 NEXT = r'next() { local n; n=$(cat "$1.count" 2>/dev/null || echo 0); echo $((n + 1)) >"$1.count"; shift; echo "${@:n % $# + 1:1}"; }'
 PYTHON = NEXT + r"""
 case "$*" in
@@ -146,7 +146,7 @@ class BenchPeers(Tools):
 
 
 def flips(planted, caught, named, code=0):
-    """A chaos_flips that tells this of its work."""
+    """A chaos_flips that reports these results."""
     whole = {"planted": planted, "caught": caught, "named": named}
     summary = whole | {"by_kind": {"parameter": whole, "buffer": {"planted": 0, "caught": 0, "named": 0}}, "check_share": 0.0031}
     return f"echo \"$*\" >asked; echo '{json.dumps(whole)}'; echo text; echo '{json.dumps(summary)}'; exit {code}"
@@ -249,7 +249,7 @@ class Stalls(Tools):
 
 
 class Jobs(Tools):
-    """What a campaign makes of the end of a job; e2e.chaos has real ones."""
+    """How a campaign judges the end of a job; e2e.chaos has real ones."""
 
     def test_a_signal_that_found_the_run_done_came_too_late_and_nothing_else_did(self):
         with tempfile.TemporaryDirectory(prefix="dtrain-repo-") as home:

@@ -13,7 +13,8 @@ SKIPPED = 4  # CTest's SKIP_RETURN_CODE of these tests
 
 
 def files(root, folders, suffixes=None):
-    """Files beneath the named folders (or the files named), sorted; only those with one of the suffixes if given."""
+    """Files in the named folders and below (or the files named), sorted; only those with one of the suffixes if
+    given."""
     found = []
     for folder in folders:
         start = root / folder
@@ -58,14 +59,14 @@ def markdown_tables(text):
 
 
 class RuleTest(unittest.TestCase):
-    longMessage = False  # the violations alone, one per line
+    longMessage = False  # show only the violations, one per line
 
     def holds(self, violations):
-        """Fails with one violation per line unless there is none."""
+        """Fails, with one violation per line, unless there is none."""
         self.assertFalse(violations, "\n" + "\n".join(violations))
 
     def only(self, violations, *words):
-        """Exactly one violation, and it names all these words."""
+        """Checks that there is exactly one violation, and that it contains all these words."""
         self.assertEqual(len(violations), 1, violations)
         for word in words:
             self.assertIn(word, violations[0])

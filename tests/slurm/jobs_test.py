@@ -69,7 +69,7 @@ def disturbed(cluster, launcher, name, moments, words=("--config", "job.yaml")):
 
 
 def ranks_in(run_dir):
-    """Process ids of the ranks that train into a folder, whoever started them."""
+    """The process ids of the ranks that train into a folder, whatever started them."""
     found = []
     for folder in pathlib.Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -80,7 +80,7 @@ def ranks_in(run_dir):
 
 
 def wake_when_signalled(pid, number):
-    """Lets a process that stands still go on as soon as the signal waits for it: the batch system's clock runs."""
+    """Continues a stopped process as soon as the signal is pending, since the batch system's clock keeps running."""
     program.wait_until(lambda: program.in_status(pid, "ShdPnd", number) or not program.alive(pid), 90, f"signal {number}")
     os.kill(pid, signal.SIGCONT)
 
@@ -97,13 +97,13 @@ class Jobs(program.ProgramTest):
         cls.addClassCleanup(aside.shutdown)
         cls.addClassCleanup(cls.slurm.stop)
         cls.write_config("job", JOB)
-        # Slurm looks at time limits twice a minute, so this one waits beside the other tests.
+        # Slurm checks time limits twice a minute, so this test waits while the others run.
         cls.limited = cls.slurm.submit("limited", "--config", "job.yaml", "epochs=100000", "--run-dir", "limited", "--progress", "none",
                                        options=("--ntasks=1", "--time=1", "--signal=B:USR1@50"), DTRAIN_MAX_RESTARTS="0")
         run = program.Run(cls.folder / "limited")
         cls.limited.until(lambda: run.steps_logged() > 0, 60, "a step")
         waiting = ranks_in("limited")[0]
-        os.kill(waiting, signal.SIGSTOP)  # it takes no time until it is signalled
+        os.kill(waiting, signal.SIGSTOP)  # it uses no processor time until it is signalled
         cls.woken = aside.submit(wake_when_signalled, waiting, signal.SIGUSR1)
         cls.good("--config", "job.yaml", "--run-dir", "undisturbed", ranks=2)
         cls.undisturbed = program.Run(cls.folder / "undisturbed")
@@ -201,7 +201,7 @@ class Jobs(program.ProgramTest):
 
 
 def campaign(count, seed, only):
-    """Signals at random moments of as many jobs; the exit code is 0 when every job kept all promises."""
+    """Signals as many jobs at random moments; the exit code is 0 if every job kept all promises."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="dtrain-slurm-"))
     cluster = slurm.Slurm(folder, cpus=8)
     good = {"mpirun": 0, "srun": 0}
@@ -214,7 +214,7 @@ def campaign(count, seed, only):
         for number in range(1, count + 1):
             chance = random.Random(f"{seed} {number}")
             launcher = ("mpirun", "srun")[number % 2]
-            # Every fourth while the job is starting, the others while it trains or judges.
+            # Every fourth while the job starts, the others while it trains or evaluates.
             moment = -chance.uniform(0, 1.5) if number % 4 < 1 else chance.randrange(STEPS * 9 // 10)
             if only not in (None, number):
                 continue

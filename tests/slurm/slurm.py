@@ -1,4 +1,4 @@
-"""A Slurm of this test's own (scripts/slurm/cluster), and jobs of the shipped batch script on it."""
+"""A Slurm only for this test (scripts/slurm/cluster), and jobs of the shipped batch script on it."""
 
 import os
 import pathlib
@@ -21,7 +21,7 @@ class CannotRun(Exception):
 
 
 class Slurm:
-    """Daemons that run until stop(). Jobs write to `folder`, which is also where they run."""
+    """Daemons that run until stop(). Jobs run in `folder` and write there."""
 
     def __init__(self, folder, nodes=1, cpus=4):
         self.folder, self.home = pathlib.Path(folder), pathlib.Path(folder) / f"slurm{nodes}"
@@ -43,7 +43,7 @@ class Slurm:
     def call(self, *words, **variables):
         """A command of Slurm; returns what it printed."""
         env = program.environment({**self.variables, "DTRAIN": program.DTRAIN, **variables})
-        # The mpirun of this build, where PATH would find another.
+        # Uses this build's mpirun even if PATH would find another.
         if os.path.isabs(program.MPIEXEC):
             env["PATH"] = os.path.dirname(program.MPIEXEC) + os.pathsep + env["PATH"]
         done = subprocess.run([str(word) for word in words], cwd=self.folder, env=env, capture_output=True, text=True, timeout=60,
@@ -78,7 +78,8 @@ class Job:
         self.until(lambda: self.log().count(text) >= times, seconds, f"{times} x {text!r}")
 
     def until(self, condition, seconds, what):
-        """Looks twenty times a second, and at the job twice; one that ends meanwhile has its last word."""
+        """Waits for the condition; checked 20 times a second, and again after the job has ended, since it may hold by
+        then."""
         end, asked = time.monotonic() + seconds, time.monotonic()
         while not condition():
             if time.monotonic() < asked + 0.5:
@@ -94,9 +95,9 @@ class Job:
         self.slurm.call("scancel", *options, "--signal=USR1", self.number)
 
     def ended(self, seconds=90):
-        """The job's exit code, once it is over for good."""
+        """The job's exit code, once it has finally ended."""
         end = time.monotonic() + seconds
-        while self.facts()["JobState"] not in OVER:  # each look is a program that is started
+        while self.facts()["JobState"] not in OVER:  # each check starts a program
             if time.monotonic() > end:
                 raise AssertionError(f"waited {seconds} s in vain: job {self.number} to end: {self.log()}")
             time.sleep(0.3)

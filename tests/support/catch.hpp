@@ -9,7 +9,7 @@ using Catch::Approx;
 
 namespace dtrain::test {
 
-/// Counts the current test as skipped, with the reason; a program in which every test was skipped exits with 4,
+/// Counts the current test as skipped, with the reason. A program in which every test was skipped exits with 4,
 /// which CTest counts as a skip. With DTRAIN_REQUIRE_GPU=1 or DTRAIN_REQUIRE_ALL=1 a skip is a failure instead.
 /// The caller returns from the test case right after it.
 void skip(const char* reason);

@@ -39,6 +39,6 @@ void dtrain::test::skip(const char* reason) {
 int main(int argc, char** argv) {
   const int failed = Catch::Session().run(argc, argv);
   if (skipped > 0) std::printf("%d of %d test cases skipped\n", skipped, ended);
-  if (failed != 0) return 1;  // Catch returns how many failed, and four of them are no skip
+  if (failed != 0) return 1;  // Catch returns how many failed, and 4 would count as a skip
   return ended > 0 && skipped >= ended ? 4 : 0;
 }

@@ -35,7 +35,7 @@ int MemoryFileSystem::add(bool is_folder) {
   return static_cast<int>(inodes_.size()) - 1;
 }
 
-// 0, or the error with which the call is to fail at once. `late`: it is to fail after its work.
+// 0, or the error with which the call must fail at once. `late`: it must fail after its work.
 int MemoryFileSystem::begin(const char* call, bool& late) {
   late = false;
   if (dead_) return -EIO;
@@ -252,7 +252,7 @@ int MemoryFileSystem::list(const std::string& folder, std::vector<std::string>& 
   return late ? -fault_.error_number : 0;
 }
 
-// The files beneath `folder` by path, and an empty folder as "/a/".
+// The files in `folder` and below by path; an empty folder is "/a/".
 void MemoryFileSystem::lay_out(const std::vector<Entries>& folders, int folder, const std::string& path,
                                std::vector<std::pair<std::string, int>>& files) const {
   const Entries& entries = folders[static_cast<size_t>(folder)];
@@ -275,8 +275,8 @@ Image MemoryFileSystem::image() const {
   return image;
 }
 
-// What may be found in a file that was not synced: what was synced before; all of it; a part; all but the last write;
-// the length alone (zeros); the last write alone, over zeros.
+// What may be found in a file that was not synced: what was synced before; everything; a part; everything but the last
+// write; only the length (zeros); only the last write, over zeros.
 std::vector<std::string> MemoryFileSystem::contents_after_cut(const Inode& inode) const {
   if (!inode.dirty) return {inode.bytes};
   const size_t size = inode.bytes.size();
@@ -305,7 +305,7 @@ int64_t MemoryFileSystem::power_cuts(int64_t most, const std::function<void(cons
     const int64_t subset = stride * step % subsets;
     std::vector<Entries> folders;
     for (const Inode& inode : inodes_) folders.push_back(inode.durable_entries);
-    for (size_t i = 0; i < changes_.size(); ++i) {  // those beyond 24 are the newest: not yet on the disk
+    for (size_t i = 0; i < changes_.size(); ++i) {  // those beyond 24 are the newest: not on the disk yet
       if (i >= changes || (subset >> i & 1) == 0) continue;
       Entries& entries = folders[static_cast<size_t>(changes_[i].folder)];
       if (changes_[i].inode == kNone)
@@ -315,7 +315,7 @@ int64_t MemoryFileSystem::power_cuts(int64_t most, const std::function<void(cons
     }
     std::vector<std::pair<std::string, int>> files;
     lay_out(folders, 0, "/", files);
-    size_t variants = 1;  // of the dirtiest file; others vary along
+    size_t variants = 1;  // of the file with the most; the others vary with it
     for (const auto& [path, inode] : files)
       if (inode != kNone) variants = std::max(variants, contents[static_cast<size_t>(inode)].size());
     for (size_t variant = 0; variant < variants; ++variant) {

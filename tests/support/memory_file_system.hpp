@@ -15,7 +15,7 @@ struct Fault {
     none,
     kill,         ///< the process dies before the call: from here on nothing happens and every call fails
     error,        ///< the call fails with `error_number`
-    late_error,   ///< the call does its work and fails all the same
+    late_error,   ///< the call does its work and then fails
     short_write,  ///< a write takes half of the bytes (nothing happens at other calls)
   };
   Kind kind = Kind::none;
@@ -24,20 +24,20 @@ struct Fault {
   bool stays = false;  ///< every later call fails too
 };
 
-/// Files by path, as they lie on a disk.
+/// Files by path, as they are on a disk.
 using Image = std::map<std::string, std::string>;
 
 /// A disk in memory, for tests of what is left of files when something goes wrong. It knows what a power cut may leave:
-/// bytes and names that were not synced may be there or not, each for itself and in any order.
+/// bytes and names that were not synced may be there or not, each independently and in any order.
 ///
-/// After a failed sync the kernel may have dropped what was to be written and call the next sync a success
-/// ("fsyncgate"): such bytes, and such names of files, stay in doubt for ever here. (A new folder can be synced again:
-/// nobody can make it anew.) `violations` lists uses of a file after its sync has failed, which no correct writer
-/// makes.
+/// After a failed sync the kernel may have dropped what should have been written, and report the next sync as a success
+/// ("fsyncgate"): here such bytes, and such names of files, stay in doubt for ever. (A new folder can be synced again,
+/// since nobody can make it twice.) `violations` lists uses of a file after its sync has failed, which a correct writer
+/// never makes.
 class MemoryFileSystem : public FileSystem {
  public:
   MemoryFileSystem() { add(true); }
-  /// A disk on which these files, and the folders that they lie in, are and are synced.
+  /// A disk that holds these files and their folders, all synced.
   explicit MemoryFileSystem(const Image& image);
 
   void plan(const Fault& fault) {
@@ -47,7 +47,7 @@ class MemoryFileSystem : public FileSystem {
   }
   int64_t calls() const { return calls_; }                 ///< since plan()
   bool hit() const { return hit_; }                        ///< the planned fault has happened
-  const std::string& hit_call() const { return called_; }  ///< at which call it happened last, as "rename"
+  const std::string& hit_call() const { return called_; }  ///< the call at which it last happened, such as "rename"
   bool dead() const { return dead_; }
   /// Called before each call, to look at the disk.
   std::function<void()> before_call;

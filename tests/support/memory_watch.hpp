@@ -7,9 +7,9 @@
 
 namespace dtrain::test {
 
-/// By how much the most memory that this process holds has grown since. What it held at the most before is forgotten,
-/// so that an earlier test hides nothing. Where the kernel does not forget or may not be asked to (a read-only /proc),
-/// nothing is measured and the test counts as skipped; and so under a sanitizer, whose own memory would be measured.
+/// By how much the peak of this process's memory has grown since the object was made. The earlier peak is reset, so
+/// that an earlier test hides nothing. If the kernel cannot or may not reset it (a read-only /proc), nothing is
+/// measured and the test counts as skipped; also under a sanitizer, whose own memory would be measured.
 class MemoryWatch {
  public:
   MemoryWatch() {
@@ -23,7 +23,7 @@ class MemoryWatch {
     if (!works_) skip("the kernel does not forget how much memory this process has held");
   }
   bool works() const { return works_; }
-  /// 0 where nothing is measured.
+  /// 0 if nothing is measured.
   long grown_mb() const { return works_ ? (kb_of("VmHWM:") - begin_kb_) / 1024 : 0; }
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// Packed shards that were changed get their checksums anew: what lies behind them is tried too.
+// Corrects the checksums of packed shards that were changed, so that the code behind the checksums is tested, too.
 #include <cstring>
 #include <vector>
 
@@ -19,7 +19,7 @@ void set_packed_number(std::vector<std::byte>& shard, size_t at, Value value) {
   if (at + sizeof value <= shard.size()) std::memcpy(shard.data() + at, &value, sizeof value);
 }
 
-/// By docs/packed_format.md; whatever the bytes say, none beyond them is touched.
+/// By docs/packed_format.md; whatever the bytes say, nothing beyond them is touched.
 inline void seal_packed(std::vector<std::byte>& shard) {
   const auto crc_of = [&](size_t begin, size_t count) {
     const size_t first = std::min(begin, shard.size());

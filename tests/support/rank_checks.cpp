@@ -22,7 +22,7 @@ static bool same_bits(const at::Tensor& a, const at::Tensor& b) {
   return a.sizes() == b.sizes() && at::equal(a.cpu().contiguous().view(at::kInt), b.cpu().contiguous().view(at::kInt));
 }
 
-// Leaves of which any other order of additions gives other bits: 1e8, 1, −1e8 and small noise.
+// Leaves for which any other order of additions gives other bits: 1e8, 1, −1e8 and small noise.
 static at::Tensor adversarial(int64_t numel, int64_t leaf, int64_t step) {
   at::Tensor values = at::empty({numel}, at::kFloat);
   KeyedRandom random(99, Purpose::synthetic_data, static_cast<uint64_t>(step), static_cast<uint64_t>(leaf));
@@ -34,7 +34,7 @@ static at::Tensor adversarial(int64_t numel, int64_t leaf, int64_t step) {
   return values;
 }
 
-// The tree in one place: recursion over values, independent of the code under test.
+// The tree evaluated by one rank: recursion over values, independent of the code under test.
 static at::Tensor tree_sum(const std::vector<at::Tensor>& leaves, int64_t begin, int64_t width) {
   if (begin >= static_cast<int64_t>(leaves.size())) return {};
   if (width == 1) return leaves[static_cast<size_t>(begin)];

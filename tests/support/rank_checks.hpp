@@ -7,14 +7,14 @@
 
 namespace dtrain::test {
 
-// Checks that run on every rank of a communicator, whatever carries it: threads in the unit tests, mpirun in tests/mpi.
-// Each throws std::runtime_error with a sentence when something is wrong (Catch's macros belong to one thread).
+// Checks that run on every rank of a communicator of any kind: threads in the unit tests, mpirun in tests/mpi.
+// Each throws std::runtime_error with a sentence if something is wrong (Catch's macros work in one thread only).
 
 /// Broadcast, gathers, any, largest, barrier.
 void check_collectives(Communicator& comm);
 
 /// Every reduction over V leaves of adversarial floats, some absent, for sizes from 1 to several pieces: canonical
-/// equals the tree evaluated in one place, bit for bit; the others are right to rounding and equal on all ranks.
+/// equals the tree evaluated by one rank, bit for bit; the others are right to rounding and equal on all ranks.
 void check_bucket_sum(Communicator& comm, Reduction reduction, int64_t logical_ranks);
 
 /// GradientReducer over a small graph equals the tree of the leaves' own gradients, bit for bit, over several steps

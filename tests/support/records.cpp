@@ -16,7 +16,7 @@ std::string little_endian(uint64_t value, size_t bytes) {
   return out;
 }
 
-// CRC32C bit by bit, for being another way to it than the one that is tested.
+// CRC32C bit by bit: a different method from the one under test.
 std::string masked_crc(const std::string& bytes) {
   uint32_t crc = 0xFFFFFFFFU;
   for (const char byte : bytes) {

@@ -21,13 +21,13 @@ std::string message_field(int number, const std::string& bytes);
 
 /// Header and padded content of a tar member, POSIX ustar.
 std::string tar_member(const std::string& name, const std::string& content, char type = '0');
-/// The same as GNU tar writes a name of more than 100 characters.
+/// The same, as GNU tar writes it for a name of more than 100 characters.
 std::string gnu_long_member(const std::string& name, const std::string& content);
 /// The same with path and size in a pax header; the member's own header says something else.
 std::string pax_member(const std::string& name, const std::string& content);
 /// Two blocks of zeros.
 std::string tar_end();
-/// A header with its checksum set anew, as after a change.
+/// A changed header with its checksum corrected.
 void seal_tar_header(std::string& archive, size_t at);
 
 std::string gzip(const std::string& text);

@@ -2,14 +2,14 @@
 
 namespace dtrain::test {
 
-/// Whether a sanitizer's runtime is in this program: it takes memory and address space that a test would count as ours.
+/// Whether this program has a sanitizer's runtime, whose memory and address space a test would count as ours.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kSanitized = true;
 #else
 constexpr bool kSanitized = false;
 #endif
 
-/// The thread sanitizer's, which also handles signals with all signals blocked, whatever mask the program asked for.
+/// Whether it is the thread sanitizer's, which blocks all signals in handlers, whatever mask the program asked for.
 #ifdef __SANITIZE_THREAD__
 constexpr bool kThreadSanitized = true;
 #else

@@ -8,7 +8,7 @@
 
 namespace dtrain::test {
 
-/// A fresh folder that goes with the object.
+/// A new folder that is removed with the object.
 class TemporaryFolder {
  public:
   TemporaryFolder() {

@@ -20,7 +20,7 @@
 namespace dtrain {
 namespace {
 
-// Samples by the names that the data set gives them.
+// The names that the data set gives to samples.
 CheckJson sample_paths(const Plan& plan, const std::vector<int64_t>& samples) {
   CheckJson names = CheckJson::array();
   for (const int64_t index : samples) names.push_back(plan.dataset.samples[static_cast<size_t>(index)].path);
@@ -62,7 +62,7 @@ CheckJson with_names(CheckJson json, const Plan& plan, const PictureFacts& pictu
 
 constexpr const char* kCheckReport = "dtrain-check-1";
 
-/// What is known so far; `written`: the file holds all of it.
+/// What has been found so far; `written`: the file holds all of it.
 struct CheckReport {
   CheckJson json = {{"report", kCheckReport}, {"version", DTRAIN_VERSION}};
   bool written = false;
@@ -170,7 +170,7 @@ int look_and_tell(const CheckCommand& command, const Config& config, const Log& 
   const Judgement judgement = judge({e, plan, pictures, memory, command.quick}, json);
   tell_what_is_next(command, plan, judgement);
   std::vector<Error> errors;
-  const auto attempt = [&](const auto& write) {  // what was found is reported all the same
+  const auto attempt = [&](const auto& write) {  // a failed write must not hide what was found
     try {
       write();
     } catch (const Error& error) {

@@ -1,4 +1,4 @@
-// dtrain pack: a data set decoded and resized once, into shards.
+// dtrain pack: decodes and resizes a data set once, and writes it into shards.
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -54,7 +54,7 @@ void take_folder(const std::string& folder, const PackedManifest& manifest) {
                      "folder that is new or empty");
 }
 
-/// Progress lines of this rank, for people.
+/// This rank's progress lines.
 class Telling {
  public:
   Telling(const PackCommand& command, const PackJob& pack, Job& job, int64_t own)
@@ -89,7 +89,7 @@ class Telling {
 
 using Json = nlohmann::ordered_json;
 
-struct Stopped {};  // in the middle of a shard, none of which is written yet
+struct Stopped {};  // while making a shard, of which nothing is written yet
 
 // Writes this rank's shards, except those that exist already, until it is asked to stop; a row for each: number, file,
 // records, bytes, checksum, and whether it existed.

@@ -45,7 +45,7 @@ Extent extent_of(const Image& picture) {
   return picture.bits == 8 ? extent_of(picture.bytes) : extent_of(picture.words);
 }
 
-// The same for the same picture, whatever its file format, also for grey in three channels. Changes the picture.
+// Equal for equal pictures, whatever their file format, also for grey in three channels. Changes the picture.
 std::string hash_of_pixels(Image& picture) {
   if (picture.channels == 3 && is_grey(picture.bytes) && is_grey(picture.words)) {
     picture.channels = 1;
@@ -68,7 +68,7 @@ ProgressFields scan_fields(int64_t done, int64_t total, double seconds) {
           {"eta " + (done > 0 ? clock_text(static_cast<double>(total - done) / rate) : "?"), 2}};
 }
 
-/// Looks at samples, any number of them at once, and gathers what it finds.
+/// Examines samples, any number of them at once, and collects what it finds.
 class PictureScan {
  public:
   PictureScan(const Experiment& e, const Plan& plan, bool quick) : e_(e), plan_(plan), quick_(quick) {

@@ -38,7 +38,7 @@ class Findings {
     std::printf("note: %s\n", printable(sentence).c_str());
     notes_.push_back(sentence);
   }
-  /// Runs `look` at a file, and keeps its error; the other files are still checked. True: it was good.
+  /// Runs `look` on a file and keeps its error, so that the other files are still checked. Returns true if it was good.
   bool look_at(const std::string& path, const std::function<void()>& look) {
     try {
       look();
@@ -131,7 +131,7 @@ std::string check_file(const std::string& path, Findings& findings) {
   return kind;
 }
 
-/// The complete lines of a file that is appended to; a torn last one, as a kill leaves it, is reported.
+/// The complete lines of a file that is appended to; an incomplete last line, as a kill leaves it, is reported.
 std::string whole_lines(const std::string& path, Findings& findings) {
   std::string text = read_text(path);
   const size_t end = text.rfind('\n');
@@ -240,7 +240,7 @@ class RunCheck {
   RunCheck(const std::string& path, Findings& findings) : folder_(path), findings_(findings) {}
 
   void run() {
-    if (!findings_.look_at(folder_.path(), [&] { folder_.require_ours(); })) return;  // links: nothing is read by them
+    if (!findings_.look_at(folder_.path(), [&] { folder_.require_ours(); })) return;  // nothing is read through links
     checkpoints();
     require_all();
     each("best.safetensors", [&](const std::string& path) { best(path); });
@@ -361,7 +361,7 @@ class RunCheck {
   Findings& findings_;
   Checked newest_;
   std::string result_;
-  int64_t steps_ = -1;  // of run.json
+  int64_t steps_ = -1;  // from run.json
 };
 
 }  // namespace

@@ -17,14 +17,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// What one file turned out to be.
+/// What was found in one file.
 struct Verdict {
   int64_t records = 0;
   int64_t bytes = 0;
   std::vector<Error> errors;
 };
 
-// Every record, so that all damaged ones are named.
+// Reads every record, so that all damaged ones are named.
 void read_records(const PackedShard& shard, Verdict& verdict) {
   verdict.records = shard.records();
   verdict.bytes = shard.bytes();
@@ -37,7 +37,7 @@ void read_records(const PackedShard& shard, Verdict& verdict) {
   }
 }
 
-// `listed`: as the manifest has it; null for a shard alone.
+// `manifest`: null for a shard by itself; `number`: the shard's in the manifest.
 Verdict look_at(const std::string& path, const PackedManifest* manifest, size_t number) {
   Verdict verdict;
   try {

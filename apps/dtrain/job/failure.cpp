@@ -36,8 +36,8 @@ static Error out_of_gpu_memory(const c10::Error& error) {
                "out of memory on the GPU; lower batch.per_rank or data.image.size (" + first_line(error) + ")");
 }
 
-// LibTorch has an error type only for the GPU allocator's lack of memory. The host's allocator, CUDA's calls and cuBLAS
-// say it in words.
+// LibTorch has an error type only for the GPU allocator's lack of memory. For the host's allocator, CUDA's calls and
+// cuBLAS it can only be recognised by the text.
 static Error of_libtorch(const c10::Error& error) {
   const std::string line = first_line(error);
   const auto holds = [&](std::string_view words) { return line.find(words) != std::string::npos; };
@@ -75,7 +75,7 @@ static Error as_error(const std::exception_ptr& failure) {
   }
 }
 
-// What is above the last line, and that line in its colour.
+// Prints the text, with its last line in colour.
 static void print_error(const std::string& text) {
   const size_t last = text.rfind('\n') + 1;  // 0 if there is only one line
   remove_bar();

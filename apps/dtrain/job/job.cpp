@@ -127,7 +127,7 @@ void Job::finish(int code) {
   watchdog_->enter(Section::finish, 0);
   barrier(*comm_);
   watchdog_->disconnect();
-  if (code != exit_code::kDone && launch_.by_mpirun) {  // 75 has been reported; mpirun would call it a failure
+  if (code != exit_code::kDone && launch_.by_mpirun) {  // 75 is already reported; mpirun would call it a failure
     std::fflush(nullptr);
     mpi_->abort(code);
   }
@@ -149,9 +149,9 @@ void Job::meet_others() {
     }
   };
   try {
-    std::thread(start).detach();  // left behind if a rank never comes
+    std::thread(start).detach();  // abandoned if a rank never comes
   } catch (const std::system_error&) {
-    return;  // no room for a thread
+    return;  // no thread can be started
   }
   if (met.wait_for(kPatience) == std::future_status::ready) mpi_ = met.get();
 }

@@ -1,5 +1,5 @@
-// Messages for what nothing can catch: memory that runs out while the libraries initialise before main, on a library's
-// thread or in a destructor, and a working directory that does not exist.
+// Messages for failures that nothing can catch: memory that runs out while libraries initialise before main, on a
+// library's thread or in a destructor, and a working directory that does not exist.
 #include <cxxabi.h>
 #include <unistd.h>
 
@@ -56,8 +56,8 @@ static void before_the_libraries(int, char**, char**) {
   _exit(exit_code::kMissingInput);
 }
 
-// The dynamic linker calls these before any library's own initialisation, the only place that comes early enough:
-// LibTorch registers thousands of operators then.
+// The dynamic linker calls these before any library's own initialisation. Nothing else comes early enough: LibTorch
+// registers thousands of operators then.
 [[gnu::section(".preinit_array"), gnu::used]] static void (*const kBeforeTheLibraries)(int, char**,
                                                                                        char**) = before_the_libraries;
 

@@ -36,7 +36,7 @@ Plan make_plan(const Experiment& e, int64_t logical_ranks) {
 
 void require_partners(const Experiment& e, const Plan& plan) {
   const AugmentOptions& a = e.data.augment;
-  const int64_t fewest = full_global_batch(e.batch, plan.logical_ranks) / plan.logical_ranks;  // of a logical rank
+  const int64_t fewest = full_global_batch(e.batch, plan.logical_ranks) / plan.logical_ranks;  // per logical rank
   if ((a.mixup == 0 && a.cutmix == 0) || (plan.local_batch > 1 && fewest > 1)) return;
   throw ConfigError(std::string(a.mixup > 0 ? "data.augment.mixup" : "data.augment.cutmix") +
                     " mixes the pictures of one batch, and batch.global " + std::to_string(e.batch.global) + " gives " +
@@ -61,7 +61,7 @@ const std::vector<int64_t>& part_of_split(const Split& split, const std::string&
 
 void require_foreground(const Experiment& e, const Plan& plan) {
   if (e.task != Task::segmentation) return;
-  std::optional<int64_t> first;  // whose mask can be decoded
+  std::optional<int64_t> first;  // the first sample whose mask can be decoded
   std::string bad;
   for (int64_t index : plan.split.train) {
     try {

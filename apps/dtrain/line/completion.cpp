@@ -30,7 +30,7 @@ struct OptionOffer {
   Values values;
 };
 
-/// All that can be typed after the words `at`: "dtrain bench step".
+/// All that can be typed after the words `at`, such as "dtrain bench step".
 struct CommandOffer {
   std::string at;
   std::vector<Offer> words;  ///< commands, or the words of an argument
@@ -39,7 +39,7 @@ struct CommandOffer {
   bool files = false;  ///< as an argument
 };
 
-// Of a type as help pages show it: FILE; auto|never|PATH.
+// The values for a type as help pages show it: FILE; auto|never|PATH.
 Values values_of(const CLI::Option& option) {
   Values values;
   values.any = option.get_items_expected_min() > 0;

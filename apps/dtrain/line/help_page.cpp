@@ -8,7 +8,8 @@
 namespace dtrain {
 namespace {
 
-// Lines of up to 100 columns, of which those after the first begin with `indent` spaces, as the first does already.
+// Breaks a text into lines of up to 100 columns. Those after the first begin with `indent` spaces; the first is already
+// preceded by as many columns.
 std::string wrapped(const std::string& text, int indent) {
   constexpr int kWhole = 100;
   std::string lines;

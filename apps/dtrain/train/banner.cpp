@@ -12,7 +12,7 @@
 
 namespace dtrain {
 
-// What `precision` means here.
+// What `precision` means on this machine.
 static std::string precision_text(Replica& replica) {
   switch (replica.precision()) {
     case Precision::fp32:

@@ -34,7 +34,7 @@ double resident_mb() {
   return static_cast<double>(usage.ru_maxrss) * 1024 / 1e6;
 }
 
-/// Each a function of a RankCost; NaN where it is NaN on any rank.
+/// The sum of a function of RankCost; NaN if it is NaN on any rank.
 template <class Value>
 double sum_of(const std::vector<RankCost>& ranks, const Value& value) {
   double sum = 0;

@@ -15,7 +15,7 @@ namespace dtrain {
 
 constexpr double kNoValue = std::numeric_limits<double>::quiet_NaN();
 
-// How long a save may take before one was measured: a slow disk's 100 MB/s.
+// How long a save may take, assumed until one has been measured: a slow disk's 100 MB/s.
 static double slow_save_s(const std::vector<FileTensor>& tensors) {
   double bytes = 0;
   for (const FileTensor& tensor : tensors) bytes += static_cast<double>(tensor.tensor.nbytes());
@@ -128,7 +128,7 @@ std::string Keeper::way_on() {
   return "; newest checkpoint: " + newest() + " (to resume: --resume-with KEY)";
 }
 
-// Of two equally good epochs, the one with the lower loss.
+// Of two equally good epochs the one with the lower loss is better.
 bool Keeper::is_better(double value, const std::optional<double>& valid_loss) const {
   const TrainingState& state = p_.state;
   if (std::isnan(state.best_value)) return true;

@@ -6,7 +6,7 @@
 
 namespace dtrain {
 
-// Files of the old folder that are as good as before, if they can still be read.
+// Copies files of the old folder that are still valid, if they can still be read.
 static void copy_what_is_left(const LostFolder& lost, const RunFolder& rescued) {
   for (const std::string name : {"best.safetensors", "log.txt"}) {
     try {

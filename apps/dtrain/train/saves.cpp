@@ -10,8 +10,8 @@
 
 namespace dtrain {
 
-// Before each save. Metrics reach the disk before the checkpoint that they belong to: a power cut leaves no checkpoint
-// without its rows. And a folder that no longer belongs to this job gets none.
+// Called before each save. Metrics must reach the disk before the checkpoint that they belong to, so that a power cut
+// leaves no checkpoint without its rows. A folder that no longer belongs to this job gets no checkpoint.
 static void prepare_save(const RunLog& log, const RunLock& lock) {
   if (!lock.stands()) throw IoError("the run folder " + lock.what_happened());
   log.sync();
@@ -26,8 +26,8 @@ Saves::Saves(const std::string& folder, const Parts& parts, const Options& optio
       writer_(CheckpointFolder(folder, parts.lock.files()), options.keep,
               [parts] { prepare_save(parts.run_log, parts.lock); }) {}
 
-// mpirun gives its ranks one second between TERM and KILL: a write that this would cut off is not begun. If KILL does
-// not come, somebody else has sent TERM, and there is time.
+// mpirun gives its ranks one second between TERM and KILL: a write that cannot end in time is not begun. If KILL does
+// not come, TERM was not mpirun's, and there is time.
 bool Saves::can_end() const {
   constexpr double kLast = 0.9;
   constexpr double kOver = 1.5;

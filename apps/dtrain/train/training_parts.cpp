@@ -14,7 +14,7 @@
 
 namespace dtrain {
 
-// data.loader.cache: all ranks together.
+// Makes the caches of data.loader.cache. All ranks call it together.
 static KeptPictures keep_pictures(const RunContext& run, const Plan& plan, int64_t epochs_left) {
   const Experiment& e = run.experiment;
   Job& job = run.job;

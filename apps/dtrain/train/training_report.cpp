@@ -59,7 +59,7 @@ void TrainingReport::show_progress(const StepReport& step) {
                            .eta_s = left * p_.clock.seconds_a_step()});
 }
 
-// The first one, then at most one every 10 s; the epoch's line counts them all.
+// Reports the first skipped update, then at most one every 10 s; the epoch's line counts them all.
 void TrainingReport::tell_of_skip(const StepReport& step) {
   constexpr double kBetween = 10;  // seconds
   if (since_told_of_skip_ && since_told_of_skip_->seconds() < kBetween) return;
@@ -88,7 +88,7 @@ void TrainingReport::nothing_found(const EpochRow& row) const {
                 "persists, classes may be rare (loss.pos_weight) or optimizer.learning_rate too high");
 }
 
-// After the first epoch of this start, which meets every sample of the training part.
+// Called after the first epoch of this start, which has read every sample of the training part.
 void TrainingReport::tell_of_cache(const EpochRow& row) {
   const SharedPictures* cache = p_.built.kept.in_host_memory.get();
   if (cache == nullptr || std::exchange(told_of_cache_, true)) return;
@@ -127,7 +127,7 @@ void TrainingReport::epoch(const EpochRow& row, bool best) {
   tell_of_cache(row);
 }
 
-// A sentence that differs from the last one only in its figures is not news.
+// A sentence that differs from the last one only in its figures is not repeated.
 void TrainingReport::tell_where_time_went() {
   const int64_t spare = std::max<int64_t>(0, p_.run.job.cores() - p_.run.experiment.distributed.threads);
   const std::string sentence = time_sentence(costs_.shares(p_.built.loader->threads(), spare));

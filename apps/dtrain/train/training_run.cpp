@@ -33,10 +33,10 @@ int TrainingRun::train() {
   if (job.is_root()) report_->write_run_json("");
   timeline_.begin();
   GpuMeter gpu_meter(job.gpu_uuid());
-  // A stop that came during construction.
+  // A stop may have been asked for during construction.
   if (any(job.comm(), stop_is_pending())) return save_and_leave(exit_code::kStopped);
   while (state_.epoch < run_.experiment.epochs) {
-    gpu_meter.take();  // what was sampled in the last evaluation
+    gpu_meter.take();  // discards what was sampled during the last evaluation
     if (const std::optional<int> left = train_epoch()) return *left;
     const std::optional<ClosedEpoch> epoch = close_epoch(gpu_meter);
     if (!epoch) return save_and_leave(exit_code::kStopped);
@@ -52,7 +52,7 @@ int TrainingRun::train() {
   return end();
 }
 
-// The remaining steps of the running epoch. An exit code if the run ends among them.
+// Takes the remaining steps of the running epoch. Returns an exit code if the run ends during them.
 std::optional<int> TrainingRun::train_epoch() {
   Trainer& trainer = *parts_->trainer;
   trainer.begin_epoch(state_);
@@ -72,8 +72,8 @@ std::optional<int> TrainingRun::train_epoch() {
   return std::nullopt;
 }
 
-// Validation, and the epoch's row. Everything but times and memory is equal on all ranks. Nothing when a stop was asked
-// for meanwhile: the state is then the one before the validation, after the epoch's last step.
+// Validates, and fills the epoch's row. Everything but times and memory is equal on all ranks. Returns none if a stop
+// was asked for meanwhile: the state is then the one before the validation, after the epoch's last step.
 std::optional<ClosedEpoch> TrainingRun::close_epoch(GpuMeter& gpu_meter) {
   const TrainingState before = state_;
   ClosedEpoch epoch;
@@ -103,8 +103,8 @@ std::optional<ClosedEpoch> TrainingRun::close_epoch(GpuMeter& gpu_meter) {
   return epoch;
 }
 
-// For the validation part, by the weights that the replica holds now; without such a part there are none in it. Nothing
-// where a stop was asked for meanwhile.
+// Predictions for the validation part by the weights that the replica holds now; empty without such a part. Returns
+// none if a stop was asked for meanwhile.
 std::optional<Predictions> TrainingRun::predict_validation() {
   if (plan_.split.valid.empty()) return Predictions();
   const auto span = timeline_.trace().span("evaluate", state_.epoch);
@@ -120,7 +120,7 @@ std::optional<Predictions> TrainingRun::predict_validation() {
                    .stop = [this] { return stop_is_due(); }});
 }
 
-// False if a stop was asked for meanwhile. Without a validation part its figures are undefined.
+// Returns false if a stop was asked for meanwhile. Without a validation part its figures are undefined.
 bool TrainingRun::validate(const TrainingCounts& counts, ClosedEpoch& epoch) {
   const Experiment& e = run_.experiment;
   EpochRow& row = epoch.row;
@@ -137,7 +137,7 @@ bool TrainingRun::validate(const TrainingCounts& counts, ClosedEpoch& epoch) {
   return true;
 }
 
-// What follows from the epoch's figures: the schedule's next rates, the best weights, the row on disk and console.
+// Uses the epoch's figures: for the schedule's next rates, the best weights, and the row on disk and console.
 void TrainingRun::finish_epoch(const ClosedEpoch& epoch) {
   const EpochRow& row = epoch.row;
   const ScheduleOptions& schedule = run_.experiment.schedule;
@@ -146,7 +146,7 @@ void TrainingRun::finish_epoch(const ClosedEpoch& epoch) {
   state_.schedule = parts_->schedule->state();
   const bool best = keeper_->note_best(epoch);
   if (run_.job.is_root()) {
-    if (!folder_.stands()) folder_.log().keep_back();  // the row goes into the folder that is saved beside
+    if (!folder_.stands()) folder_.log().keep_back();  // the row goes into the folder that is saved instead
     folder_.log().epoch(row, state_.step);
     folder_.log().ranks(report_->rank_rows(row.epoch));
     folder_.require();
@@ -155,7 +155,7 @@ void TrainingRun::finish_epoch(const ClosedEpoch& epoch) {
   report_->epoch(row, best);
 }
 
-// --max-time: what is still to come must fit in: a step, the save, the hash of the result.
+// --max-time: a step, the save and the hash of the result must still fit into the time.
 bool TrainingRun::time_is_up() const {
   const double still_to_come = clock_.longest_step_s() + 2 * keeper_->expected_save_s();
   return run_.command.max_time_s > 0 && run_.job.seconds() + still_to_come >= run_.command.max_time_s;
@@ -182,7 +182,7 @@ int TrainingRun::dry_run() {
   return exit_code::kDone;
 }
 
-// Rank 0's, at the end: everything is on the disk afterwards. Returns result_sha256.
+// Ends rank 0's saves: afterwards everything is on the disk. Returns result_sha256.
 std::string TrainingRun::finish_saves() {
   run_.job.watchdog().enter(Section::save, state_.step);
   try {
@@ -194,7 +194,7 @@ std::string TrainingRun::finish_saves() {
     folder_.require();
     return result;
   } catch (const Error&) {
-    folder_.require();  // where it is gone, that is the reason
+    folder_.require();  // if it is gone, that is the reason
     throw;
   }
 }

@@ -14,7 +14,7 @@ static Plan plan_of(const RunContext& run, int64_t logical_ranks) {
   return make_plan(run.experiment, logical_ranks);
 }
 
-// The state in which a run of this plan begins: it shows whether a run that was found is the same.
+// The state in which a run of this plan begins; compared with that of a run that was found.
 static TrainingState first_state(const Config& config, const Plan& plan) {
   TrainingState state;
   state.logical_ranks = plan.logical_ranks;
@@ -64,8 +64,8 @@ void TrainingRun::build() {
         "the data have no validation part: no validation figures, no best.safetensors; set data.split.valid");
 }
 
-// A dry run takes a step whatever the folder holds: the next one of the run there, or the first of this configuration
-// if that run is a different one (which is then reported) or has none left.
+// A dry run takes a step whatever the folder holds: the next step of the run there, or the first of this configuration
+// if that run is a different one (which is then reported) or has no step left.
 bool TrainingRun::rehearses_afresh() {
   const RunContext& r = run_;
   try {
@@ -82,7 +82,7 @@ bool TrainingRun::rehearses_afresh() {
   return !step_is_left(r.experiment, plan_, resume_.state);
 }
 
-// A new run that begins where another has ended would train nothing and be called done.
+// Refuses a new run that begins where another has ended: it would train nothing and be marked as done.
 void TrainingRun::require_work() const {
   const RunContext& r = run_;
   const bool of_its_own = any(r.job.comm(), r.job.is_root() && !folder_.place().used());
@@ -111,7 +111,7 @@ void TrainingRun::restore() {
     fill_tensors(resume_.file, resume_.path, replica.checkpoint_tensors());
     replica.optimizer().set_updates(state_.optimizer_updates);
     replica.loss_scale() = state_.loss_scale;
-    resume_.file = {};  // as large as a checkpoint
+    resume_.file = {};  // frees as much memory as a checkpoint has
   }
   replica.broadcast_from(run_.job.comm(), 0);
   parts_->schedule->restore(state_.schedule);

@@ -13,7 +13,7 @@ using Part = ClassFacts::Part;
 
 constexpr int64_t kFewPositives = 5;
 constexpr int64_t kFewSamples = 20;
-constexpr int64_t kFewPatients = 10;  // fewer give no interval
+constexpr int64_t kFewPatients = 10;  // with fewer there is no interval
 
 // "sample" or "mask"
 std::string thing(const ClassFacts& facts) { return facts.task == Task::segmentation ? "mask" : "sample"; }
@@ -30,7 +30,7 @@ std::string larger_part(const ClassFacts& facts, const std::string& part) {
   return facts.by_fold && part == "valid" ? "ask for fewer folds (data.split.fold)" : "raise data.split." + part;
 }
 
-// What brings more of a class into a part.
+// How to get more samples of a class into a part.
 std::string deal_better(const ClassFacts& facts, const std::string& part) {
   return facts.by_share && !facts.stratified ? "data.split.stratify=true distributes every class by its share"
                                              : larger_part(facts, part);

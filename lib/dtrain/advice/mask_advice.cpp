@@ -9,7 +9,7 @@
 
 namespace dtrain {
 
-constexpr size_t kMostClasses = 14;  // that a guess is worth
+constexpr size_t kMostClasses = 14;  // no suggestion for more
 
 void MaskFacts::add(int64_t all_pixels, const std::map<int64_t, int64_t>& pixels_of_value, const std::string& file) {
   ++masks;
@@ -34,7 +34,7 @@ std::string mask_values_text(const std::vector<int64_t>& values) {
   return classes.empty() || classes.size() > kMostClasses ? "" : assignment(classes);
 }
 
-// The values that are listed keep their classes; those that are not join the last one, or each get a class.
+// Suggests two settings: listed values keep their classes; the others each get a class of their own, or join the last.
 static std::string cure(const MaskFacts& facts) {
   std::map<int64_t, int64_t> own = facts.listed;
   std::map<int64_t, int64_t> joined = facts.listed;

@@ -11,8 +11,8 @@ namespace dtrain {
 
 static std::string megabytes(double mb) { return with_commas(std::llround(mb)) + " MB"; }
 
-// What to do where each process may have `room_mb`: the largest batch of which nine tenths fit, since the figure is an
-// estimate.
+// What to do if each process may use `room_mb`: a batch whose estimated need is at most nine tenths of that, since it
+// is only an estimate.
 static std::string smaller_batch(const MemoryFacts& facts, double room_mb, const std::string& other) {
   const double apart_from_pictures = facts.process_mb - facts.picture_mb * static_cast<double>(facts.pictures);
   const double fit = facts.picture_mb > 0 ? std::floor((0.9 * room_mb - apart_from_pictures) / facts.picture_mb) : 0;

@@ -34,7 +34,8 @@ int64_t PixelFacts::pictures() const {
   return sum;
 }
 
-// From 0 unless the darkest pixel is far from it; up to a whole number of bits, as cameras and detectors have them.
+// From 0, unless the darkest pixel is far from it, up to a whole number of bits, since cameras and detectors have such
+// ranges.
 static std::pair<int64_t, int64_t> fitting_range(int bits, const PixelFacts::Depth& depth) {
   if (depth.lowest > depth.highest / 4) return {depth.lowest, depth.highest};
   int64_t high = 1;

@@ -8,7 +8,7 @@
 
 namespace dtrain {
 
-// 0.001 × 9 is 0.009 to people.
+// Rounded, since 0.001 × 9 in doubles is not exactly 0.009.
 static std::string four_digits(double number) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.4g", number);
@@ -33,7 +33,7 @@ static void few_updates(const ScheduleFacts& facts, std::vector<Finding>& found)
 static void no_warmup(const ScheduleFacts& facts, std::vector<Finding>& found) {
   constexpr double kMild = 2;
   constexpr double kSteep = 8;
-  constexpr int64_t kUsualEpochs = 5;  // Goyal et al.
+  constexpr int64_t kUsualEpochs = 5;  // of warm-up, as in Goyal et al., 2017
   const double factor = facts.base_rate > 0 ? facts.scaled_rate / facts.base_rate : 1;
   if (factor <= kMild || facts.warmup_epochs > 0) return;
   const int64_t epochs = std::clamp<int64_t>(facts.epochs / 10, 1, kUsualEpochs);

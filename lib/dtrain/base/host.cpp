@@ -19,7 +19,7 @@ std::vector<int> bound_cores() {
   if (sched_getaffinity(0, sizeof set, &set) == 0)
     for (int core = 0; core < CPU_SETSIZE; ++core)
       if (CPU_ISSET(static_cast<size_t>(core), &set)) cores.push_back(core);
-  if (cores.empty()) {  // more cores than the set has room for: all there are
+  if (cores.empty()) {  // the call fails on more cores than a set can hold: take all
     cores.resize(std::max(1U, std::thread::hardware_concurrency()));
     std::iota(cores.begin(), cores.end(), 0);
   }

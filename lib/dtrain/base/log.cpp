@@ -32,7 +32,7 @@ struct Log::Impl {
   std::shared_ptr<spdlog::sinks::ansicolor_stderr_sink_mt> console;
   std::unique_ptr<spdlog::logger> logger;
 
-  // On the terminal the line takes the place of a progress bar, which its next update draws anew below.
+  // On the terminal the line replaces a progress bar; the bar's next update draws it again below.
   void say(spdlog::level::level_enum level, const std::string& line) const {
     if (console->should_log(level)) remove_bar();
     logger->log(level, "{}", shown(line));
@@ -52,7 +52,7 @@ Log::~Log() = default;
 Log::Log(Log&&) noexcept = default;
 Log& Log::operator=(Log&&) noexcept = default;
 
-// A disk without room, or one that went away, must not end what is only told.
+// A failed write is ignored: a full or removed disk must not end a run because of its log.
 class DescriptorSink : public spdlog::sinks::base_sink<std::mutex> {
  public:
   explicit DescriptorSink(int descriptor) : descriptor_(descriptor) {}

@@ -18,7 +18,7 @@ namespace dtrain {
 
 constexpr const char* kHost = "this host";
 
-// Lines of "name value", of which the names may end in ':'; empty where there is no such file.
+// Reads lines of "name value"; a name may end in ':' and keeps it. Empty if there is no such file.
 static std::map<std::string, int64_t> numbers_in(const std::string& file) {
   std::map<std::string, int64_t> numbers;
   std::ifstream lines(file);
@@ -31,7 +31,7 @@ static std::map<std::string, int64_t> numbers_in(const std::string& file) {
   return numbers;
 }
 
-// The number that is all of a file: not "max".
+// The number that the file holds; none if it holds "max" or does not exist.
 static std::optional<int64_t> number_of(const std::string& file) {
   std::ifstream text(file);
   int64_t value = 0;
@@ -42,21 +42,21 @@ static void bound(MemoryBudget& budget, int64_t free, int64_t limit, const std::
   if (free < budget.free_bytes) budget = {std::max<int64_t>(free, 0), limit, by};
 }
 
-// Of one control group. `version`: 1 or 2.
+// The limit of one control group. `version`: 1 or 2.
 static void bound_by_group(MemoryBudget& budget, const std::string& folder, int version, const std::string& name) {
   const auto limit = number_of(folder + (version == 2 ? "/memory.max" : "/memory.limit_in_bytes"));
   const auto used = number_of(folder + (version == 2 ? "/memory.current" : "/memory.usage_in_bytes"));
   if (!limit || !used || *limit - *used >= budget.free_bytes) return;
   std::map<std::string, int64_t> pages = numbers_in(folder + "/memory.stat");
-  const std::string all = version == 2 ? "" : "total_";  // with the groups beneath it
+  const std::string all = version == 2 ? "" : "total_";  // includes the groups below it
   const int64_t files = pages[all + "inactive_file"] + pages[all + "active_file"] + pages["slab_reclaimable"];
   bound(budget, *limit - *used + files, *limit, "the control group " + name);
 }
 
 static void bound_by_groups(MemoryBudget& budget, const std::string& root) {
-  std::ifstream groups(root + "/proc/self/cgroup");  // "0::/path", or of version 1 "9:memory:/path"
+  std::ifstream groups(root + "/proc/self/cgroup");  // "0::/path", in version 1 "9:memory:/path"
   for (std::string line; std::getline(groups, line);) {
-    const size_t kinds = line.find(':') + 1;  // the path may hold colons of its own, as containerd's do
+    const size_t kinds = line.find(':') + 1;  // the path may contain colons, as containerd's do
     const size_t path_at = line.find(':', kinds) + 1;
     if (kinds == 0 || path_at == 0) continue;
     const std::vector<std::string> controllers = split_text(line.substr(kinds, path_at - 1 - kinds), ',');
@@ -64,7 +64,7 @@ static void bound_by_groups(MemoryBudget& budget, const std::string& root) {
     if (!second && std::find(controllers.begin(), controllers.end(), "memory") == controllers.end()) continue;
     const std::string group = line.substr(path_at);
     const std::string place = root + "/sys/fs/cgroup" + (second ? "" : "/memory");
-    // In a container the path may be the host's, of which nothing but the container's own group is to be seen, at "/".
+    // In a container the path may be the host's, where only the container's own group is visible, and that at "/".
     for (std::string path = group == "/" ? "" : group;; path.resize(path.rfind('/'))) {
       bound_by_group(budget, place + path, second ? 2 : 1, path.empty() ? "/" : path);
       if (path.find('/') == std::string::npos) break;
@@ -85,7 +85,7 @@ MemoryBudget memory_budget(const std::string& root) {
   MemoryBudget budget{kUnknown, kUnknown, kHost};
   if (host.contains("MemAvailable:")) budget = {1024 * host["MemAvailable:"], 1024 * host["MemTotal:"], kHost};
   bound_by_groups(budget, root);
-  // Pages: size, resident, shared, text, library, data and stack.
+  // In pages: size, resident, shared, text, library, data and stack.
   std::ifstream sizes(root + "/proc/self/statm");
   int64_t whole = 0, resident = 0, shared = 0, text = 0, library = 0, data = 0;
   sizes >> whole >> resident >> shared >> text >> library >> data;

@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 
 struct Place {
   fs::path prefix;
-  std::vector<std::string> steps;  // from there on: folders, then the file
+  std::vector<std::string> steps;  // from `prefix` on: folders, then the file
 
   std::string path() const {
     fs::path all = prefix;
@@ -33,7 +33,7 @@ struct Place {
   }
 };
 
-/// Of a program; the kernel's own link to it holds although the file should be gone by now.
+/// The folder of a program; works for the kernel's link to it even if the file has been removed since.
 fs::path folder_of(const std::string& program) {
   std::error_code failed;
   const fs::path file = fs::is_symlink(program) ? fs::read_symlink(program) : fs::path(program);
@@ -80,7 +80,8 @@ struct stat facts_of(int descriptor, const std::string& path) {
   return facts;
 }
 
-/// Who could have put a module, or a program, where it lies.
+/// Checks that nobody but root, this user and the program's owner, or a group that may replace the program too, could
+/// have put a module there.
 class Trust {
  public:
   explicit Trust(const std::string& program) {
@@ -113,7 +114,7 @@ class Trust {
   struct stat folder_ {};
 };
 
-/// The file, open, after every step towards it was found to be safe.
+/// Opens the file once every folder on the way to it, and the file itself, was found safe.
 int open_trusted(const Place& place, const Trust& trust) {
   fs::path path = place.prefix;
   Descriptor at(::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
@@ -136,7 +137,7 @@ int open_trusted(const Place& place, const Trust& trust) {
   return at.keep();
 }
 
-/// All of `size` bytes at `place`, or nothing.
+/// All `size` bytes from offset `place` on, or none, also if `size` is above `most`.
 std::vector<char> bytes_at(int file, uint64_t place, uint64_t size, uint64_t most) {
   std::vector<char> bytes(std::min(size, most));
   if (size > most || place > INT64_MAX - most) return {};
@@ -145,8 +146,8 @@ std::vector<char> bytes_at(int file, uint64_t place, uint64_t size, uint64_t mos
   return bytes;
 }
 
-/// Whether the file holds every byte that its segments are mapped from: one that was cut would end the process by
-/// SIGBUS as soon as the missing part is touched.
+/// Whether the file holds every byte that this segment is mapped from: a truncated one would end the process by SIGBUS
+/// as soon as it touches the missing part.
 bool is_whole(int file, const Elf64_Phdr& segment) {
   struct stat facts {};
   if (::fstat(file, &facts) != 0) return false;
@@ -154,7 +155,7 @@ bool is_whole(int file, const Elf64_Phdr& segment) {
   return segment.p_offset <= size && segment.p_filesz <= size - segment.p_offset;
 }
 
-/// The stamp among the notes of a segment: each three numbers, a name and a text, both padded to 4 bytes.
+/// The stamp among the notes of a segment. Each note is three numbers, a name and a text, both padded to 4 bytes.
 std::string stamp_among(std::string_view notes) {
   const auto padded = [](uint32_t size) { return (uint64_t{size} + 3) / 4 * 4; };
   while (notes.size() >= sizeof(Elf64_Nhdr)) {
@@ -179,7 +180,7 @@ std::string stamp_of_module(int file) {
   Elf64_Ehdr header{};
   std::memcpy(&header, start.data(), sizeof header);
   if (header.e_phentsize != sizeof(Elf64_Phdr)) return "";
-  constexpr uint64_t kMost = 1 << 16;  // bytes of the table, and of the notes in one segment
+  constexpr uint64_t kMost = 1 << 16;  // bytes, for the table and for the notes of one segment
   const std::vector<char> table = bytes_at(file, header.e_phoff, header.e_phnum * sizeof(Elf64_Phdr), kMost);
   std::string stamp;
   for (size_t at = 0; at + sizeof(Elf64_Phdr) <= table.size(); at += sizeof(Elf64_Phdr)) {
@@ -209,7 +210,8 @@ void* load_module(const std::string& name, const std::string& stamp, const std::
   if (found != stamp)
     throw MissingError(path + " belongs to another build (" + (found.empty() ? "it names none" : found) +
                        ", this program is " + stamp + "); build or install both together");
-  // The loader takes a name that it has seen for the library that it has: so this one must not be given away again.
+  // The loader takes a name that it knows for the library that it has already loaded, so no other file may ever get
+  // this descriptor number: it stays open.
   void* handle = ::dlopen(("/proc/self/fd/" + std::to_string(file.number())).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) throw MissingError(path + " cannot be loaded: " + ::dlerror());
   file.keep();

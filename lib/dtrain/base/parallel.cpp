@@ -24,7 +24,7 @@ class Crew {
       try {
         for (size_t t = std::min(threads, count_); t > 0; --t) crew.emplace_back([this] { take(); });
         if (tick) wait(tick);
-      } catch (...) {  // no thread to be had, or `tick`: they end with what they are at
+      } catch (...) {  // no thread can be started, or `tick` threw: the threads end after their current item
         next_ = count_;
         throw;
       }

@@ -10,7 +10,7 @@ namespace dtrain {
 
 namespace {
 
-constexpr char kOwnLines = '\x1E';  // what a message with lines of its own begins with
+constexpr char kOwnLines = '\x1E';  // the first character of a message that has several lines
 
 uint32_t code_point(std::string_view character) {
   const auto byte = [&](size_t i) { return static_cast<uint32_t>(static_cast<unsigned char>(character[i])); };
@@ -53,7 +53,7 @@ std::string printable(std::string_view text) {
   return out;
 }
 
-// A line of somebody's file may be all of the file.
+// Messages quote lines of files, and a line may be a whole file.
 static std::string without_middle(std::string_view text) {
   constexpr size_t kMost = 8192;
   constexpr size_t kEnd = kMost / 2 - 64;
@@ -62,7 +62,7 @@ static std::string without_middle(std::string_view text) {
          " bytes) …" + std::string(text.substr(text.size() - kEnd));
 }
 
-// Escapes make it longer, and a cut may fall into a character.
+// Twice, since escapes lengthen the text and a cut may split a character.
 static std::string line_of(std::string_view text) { return printable(without_middle(printable(without_middle(text)))); }
 
 std::vector<std::string> lines_of(std::string_view message) {

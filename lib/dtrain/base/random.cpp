@@ -29,8 +29,8 @@ static std::array<uint32_t, 4> philox(std::array<uint32_t, 4> c, std::array<uint
   return c;
 }
 
-// The Philox key is 64 bits of (seed, purpose, a); the counter holds the place in the stream and 64 bits of b, so that
-// streams that differ in b alone can never meet, and others only if 64-bit mixes collide.
+// The Philox key is 64 bits mixed from (seed, purpose, a); the counter holds the position in the stream and the 64 bits
+// of b. So streams that differ only in b never overlap, and others only if their mixes collide.
 KeyedRandom::KeyedRandom(uint64_t seed, Purpose purpose, uint64_t a, uint64_t b) {
   const uint64_t stem = mixed(seed + 0x9e3779b97f4a7c15ULL) ^ (uint64_t{static_cast<uint32_t>(purpose)} << 56);
   const uint64_t key = mixed(mixed(stem) + a);
@@ -58,7 +58,7 @@ double KeyedRandom::uniform() { return static_cast<double>(next64() >> 11) * 0x1
 
 uint64_t KeyedRandom::below(uint64_t bound) {
   check(bound >= 1, "a random choice has something to choose from");
-  const uint64_t limit = bound * (~uint64_t{0} / bound);  // whole copies of 0 … bound-1; the rest is drawn again
+  const uint64_t limit = bound * (~uint64_t{0} / bound);  // a multiple of bound; draws from there on are repeated
   uint64_t draw = next64();
   while (draw >= limit) draw = next64();
   return draw % bound;

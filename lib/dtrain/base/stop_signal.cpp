@@ -26,7 +26,7 @@ static int64_t now_ns() {
 extern "C" {
 static void on_stop_signal(int signal_number) {
   if (signal_number == SIGINT && interrupts.fetch_add(1) > 0) {
-    remove_bar();  // or the shell's prompt would stand on it
+    remove_bar();  // or the shell's prompt would appear on it
     _exit(128 + SIGINT);
   }
   int64_t none = 0;
@@ -48,7 +48,7 @@ void install_stop_handlers() {
   struct sigaction before = {};
   sigaction(SIGHUP, nullptr, &before);
   if (before.sa_handler != SIG_IGN)
-    sigaction(SIGHUP, &action, nullptr);  // nohup: a terminal that goes is nothing to it
+    sigaction(SIGHUP, &action, nullptr);  // ignored under nohup: a closed terminal must not stop the run
 }
 
 void ignore_write_signals() {

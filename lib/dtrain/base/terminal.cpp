@@ -42,7 +42,7 @@ struct Character {
   int columns = 1;
 };
 
-// The first one of `text`, which is not empty.
+// The first character of `text`, which is not empty.
 Character first_character(std::string_view text) {
   const size_t bytes = std::max<size_t>(1, utf8_length(text));
   if (bytes == 1) return {};
@@ -50,7 +50,7 @@ Character first_character(std::string_view text) {
   mbstate_t state{};
   if (mbrtowc(&wide, text.data(), bytes, &state) != bytes) return {bytes, 1};
   const int columns = wcwidth(wide);
-  return {bytes, columns < 0 ? 1 : columns};  // of one that the tables do not know, terminals show a box
+  return {bytes, columns < 0 ? 1 : columns};  // < 0: unknown to the tables, terminals show a box
 }
 
 bool is_ascii(std::string_view text) {
@@ -81,7 +81,7 @@ std::string cut_to(std::string_view text, int columns) {
   if (shown_columns(text) <= columns) return std::string(text);
   const Utf8 utf8;
   size_t end = 0;
-  for (int left = columns - 1;;) {  // there is more than fits, so the end is not reached
+  for (int left = columns - 1;;) {  // always returns: the whole text does not fit
     const Character next = first_character(text.substr(end));
     if (next.columns > left) return std::string(text.substr(0, end)) + "…";
     left -= next.columns;

@@ -22,7 +22,7 @@ static size_t edit_distance(std::string_view a, std::string_view b) {  // optima
 }
 
 std::string nearest_word(std::string_view word, const std::vector<std::string>& candidates) {
-  if (word.find_first_not_of("0123456789.-+") == std::string_view::npos) return "";  // a number is no misspelt word
+  if (word.find_first_not_of("0123456789.-+") == std::string_view::npos) return "";  // a number is not a misspelt word
   constexpr size_t kBeginning = 3;
   const auto begins = [&](const std::string& candidate) {
     return word.size() >= kBeginning && candidate.starts_with(word);
@@ -92,7 +92,7 @@ size_t utf8_length(std::string_view text) {
   const unsigned lead = byte(0);
   if (lead < 0x80) return 1;
   if (lead < 0xC2 || lead > 0xF4) return 0;
-  const unsigned least = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;  // nothing overlong
+  const unsigned least = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;  // no overlong form
   const unsigned most = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;   // no surrogate, nothing beyond Unicode
   if (byte(1) < least || byte(1) > most) return 0;
   const size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;

@@ -10,7 +10,7 @@
 
 namespace dtrain {
 
-// In full, because parse_duration reads no exponents.
+// Without an exponent, which parse_duration does not read.
 static std::string plain(double amount) {
   std::string text = fixed(amount, 9);
   text.erase(text.find_last_not_of('0') + 1);
@@ -24,7 +24,7 @@ std::string Duration::text() const {
   return plain(amount) + " " + word + (amount == 1 ? "" : "s");
 }
 
-// Seconds of `unit`, or 0 if it names no unit of time.
+// Seconds in one `unit`, or 0 if it is not a unit of time.
 static double seconds_of(std::string_view unit) {
   if (unit == "s" || unit == "second" || unit == "seconds") return 1;
   if (unit == "m" || unit == "min" || unit == "minute" || unit == "minutes") return 60;

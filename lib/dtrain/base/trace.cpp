@@ -61,7 +61,7 @@ size_t Trace::lane_of_caller() {
   return place->second;
 }
 
-// An ended thread may have had the same id and another name: its lane stays as it is.
+// A thread that has ended may have had the same id and another name: its lane stays.
 void Trace::name_thread(const std::string& name) {
   if (!enabled_) return;
   const std::lock_guard lock(mutex_);

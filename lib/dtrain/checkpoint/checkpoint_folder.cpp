@@ -20,7 +20,7 @@ std::string CheckpointFolder::file_name(const TrainingState& state) {
   return name;
 }
 
-// {step, epoch} of a checkpoint's file name, so that later ones compare greater; nothing for other files.
+// {step, epoch} from a checkpoint's file name, so that later ones compare greater; none for other files.
 static std::optional<std::pair<int64_t, int64_t>> place_of(const std::string& name) {
   long long epoch = 0;
   long long step = 0;
@@ -30,7 +30,7 @@ static std::optional<std::pair<int64_t, int64_t>> place_of(const std::string& na
   return std::pair<int64_t, int64_t>(step, epoch);
 }
 
-// A folder that is not there holds nothing; one that cannot be read is an error, never an empty one.
+// A missing folder counts as empty; one that cannot be read is an error.
 std::vector<std::string> CheckpointFolder::all_names() const {
   std::vector<std::string> names;
   const int failed = files_.list(path_, names);
@@ -66,7 +66,7 @@ std::string CheckpointFolder::save(const TrainingState& state, const HostCopy& t
   save_tensors(path, tensors, {{"format", "dtrain-checkpoint-1"}, {"state", to_json(state)}}, files_);
   const std::vector<std::string> all = names();
   for (size_t i = static_cast<size_t>(keep); i < all.size(); ++i)
-    files_.unlink(path_ + "/" + all[i]);  // an old file that stays does no harm
+    files_.unlink(path_ + "/" + all[i]);  // may fail: an old file that stays does no harm
   return path;
 }
 
@@ -100,7 +100,7 @@ std::optional<CheckpointFolder::Found> CheckpointFolder::newest() const {
       return found;
     } catch (const DataError& damage) {
       skipped.emplace_back(damage.what());
-    } catch (const IoError& unreadable) {  // a bad sector: an older file may do
+    } catch (const IoError& unreadable) {  // a bad sector, say: try an older file
       skipped.emplace_back(unreadable.what());
     }
   }

@@ -41,13 +41,13 @@ struct CheckpointWriter::Impl {
     changed.wait(lock, [&] { return jobs.size() < kMostWaiting; });
   }
 
-  // A job stays in the queue until it has ended.
+  // A job stays in the queue until it is done.
   void run() {
     std::unique_lock lock(mutex);
     while (true) {
       changed.wait(lock, [&] { return leaving || !jobs.empty(); });
       if (jobs.empty()) return;
-      Job& job = jobs.front();  // a deque: others may join behind it
+      Job& job = jobs.front();  // stays valid in a deque while others are added behind it
       lock.unlock();
       attempt(job);
       lock.lock();

@@ -14,7 +14,7 @@ using nlohmann::json;
 
 namespace {
 
-/// What the counts must be to each other, whatever the run: every epoch has a step, and every step a sample.
+/// Checks the relations between counts that hold in every run: each epoch has at least one step, each step one sample.
 void require_fitting(const TrainingState& s, const StateReader& reader) {
   const auto require = [&](bool holds, const char* name, const char* wanted) {
     if (!holds) reader.refuse(name, wanted);

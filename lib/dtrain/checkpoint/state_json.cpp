@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kMostTexts = 100'000;
 
-/// The value under "name" or "group.name" of a JSON object, or of none.
+/// The value under "name" or "group.name" of a JSON object; created if absent.
 json& at(json& object, const std::string& name) {
   const size_t dot = name.find('.');
   return dot == std::string::npos ? object[name] : object[name.substr(0, dot)][name.substr(dot + 1)];
@@ -78,7 +78,7 @@ void StateReader::real_or_none(const char* name, double& value) {
 }
 
 void StateReader::seconds(const char* name, double& value) {
-  // Some are differences of two clocks' times and can be rounded to a hair below nothing.
+  // Some are differences between the times of two clocks, and rounding can put them slightly below 0.
   constexpr double kLeast = -1e-3;
   constexpr double kMost = 1e12;
   real(name, value);

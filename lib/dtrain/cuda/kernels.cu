@@ -2,7 +2,7 @@
 
 #include "dtrain/cuda/kernels.hpp"
 
-// Compiled with -fmad=false: a product and a sum are rounded one after the other, as on the CPU.
+// Compiled with -fmad=false: a product is rounded before it is added, as on the CPU.
 
 namespace dtrain::kernels {
 namespace {
@@ -53,7 +53,7 @@ __global__ void update_kernel(Rule rule, UpdateSlices slices, int32_t* not_finit
     slices.weights[i] = weight;
     finite = finite && isfinite(gradient) && isfinite(weight);
   }
-  if (!finite) *not_finite = 1;  // whichever threads write it, they write the same
+  if (!finite) *not_finite = 1;  // several threads may write it, all the same value
 }
 
 __global__ void sums_of_squares_kernel(const float* values, const int64_t* bounds, double* sums) {
@@ -72,7 +72,7 @@ __global__ void sums_of_squares_kernel(const float* values, const int64_t* bound
   if (threadIdx.x == 0) sums[blockIdx.x] = parts[0];
 }
 
-// Where pixel `place` of a result comes from.
+// The index of the source pixel for pixel `place` of a result.
 __device__ int64_t source_of(const PictureForm& form, const RawPicture& picture, int64_t place) {
   return picture.walk.start + place / form.width * picture.walk.down + place % form.width * picture.walk.right;
 }

@@ -18,7 +18,7 @@
 namespace dtrain {
 namespace {
 
-// A launch fails when an earlier kernel has (the device's memory is lost to this process) or when it is itself wrong.
+// A launch fails if it is itself wrong, or if an earlier kernel failed (this process then cannot use the device again).
 void cuda_check(cudaError_t code, const char* what) {
   if (code == cudaSuccess) return;
   throw DeviceError(std::string(what) + " failed on the GPU: " + cudaGetErrorString(code));
@@ -78,23 +78,23 @@ class CudaMath final : public FlatMath {
   }
 };
 
-/// What all graphs of a device share. The allocator keeps a pool's memory by the stream that it was asked for on, so a
-/// graph can only use what an earlier one has left when both were recorded on the same stream.
+/// What all graphs of a device share. Within a pool the allocator keeps the memory of each stream apart, so a graph can
+/// reuse an earlier one's memory only if both were recorded on the same stream.
 struct GraphMemory {
   c10::DeviceIndex device;
   c10::cuda::MempoolId_t pool;
-  c10::cuda::CUDAStream stream;  // one of the pool's: the default stream cannot be recorded
+  c10::cuda::CUDAStream stream;  // from LibTorch's stream pool: the default stream cannot be recorded
   const DeviceGraph* ran_last = nullptr;
 };
 
-// Other threads go on using the device while one records: the loader's copies, the reducer's queries. So only the
-// recording thread is held to what may be recorded.
+// Other threads keep using the device while one records (the loader's copies, the reducer's queries), so only the
+// recording thread is restricted to calls that can be recorded.
 class CudaGraph final : public DeviceGraph {
  public:
   explicit CudaGraph(std::shared_ptr<GraphMemory> memory) : memory_(std::move(memory)) {}
 
   void record(std::function<void()> work) override {
-    // While a graph is recorded the allocator frees nothing that it has cached, and the graph's memory must be new.
+    // A graph needs new memory, and the allocator cannot free what it has cached while one is recorded: do it before.
     give_back_memory();
     const c10::cuda::CUDAStream training = c10::cuda::getCurrentCUDAStream();
     c10::Event before(c10::kCUDA);
@@ -145,7 +145,7 @@ class CudaModule final : public GpuModule {
 
   void use_device(int device) override {
     cudaError_t code = cudaSetDevice(device);
-    if (code == cudaSuccess) code = cudaFree(nullptr);  // makes the context: now it shows whether the GPU is to be had
+    if (code == cudaSuccess) code = cudaFree(nullptr);  // creates the context, which fails if the GPU is not available
     if (code == cudaSuccess) return;
     const std::string words = cudaGetErrorString(code);
     if (code == cudaErrorMemoryAllocation)
@@ -159,7 +159,7 @@ class CudaModule final : public GpuModule {
 
   double memory_peak_mb() const override {
     const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(c10::cuda::current_device());
-    return static_cast<double>(stats.reserved_bytes[0].peak) / 1e6;  // 0: all pools together
+    return static_cast<double>(stats.reserved_bytes[0].peak) / 1e6;  // index 0: all pools together
   }
 
   double memory_free_mb() const override {
@@ -177,7 +177,7 @@ class CudaModule final : public GpuModule {
 
  private:
   CudaMath math_;
-  std::weak_ptr<GraphMemory> graphs_;  // its graphs own it: a pool that the last of them has left is never used again
+  std::weak_ptr<GraphMemory> graphs_;  // owned by its graphs: a pool is not used again once its last graph is gone
   std::unique_ptr<NcclApi> nccl_ = make_real_nccl();
 };
 

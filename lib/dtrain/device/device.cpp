@@ -9,7 +9,7 @@
 
 namespace dtrain {
 
-static constexpr int kOldestCompute = 75;  // compute capability × 10 that the module's kernels are built for
+static constexpr int kOldestCompute = 75;  // lowest compute capability × 10 that the module's kernels are built for
 
 int choose_gpu(const std::vector<GpuView>& views, size_t mine, bool share) {
   const GpuView& view = views[mine];
@@ -20,8 +20,8 @@ int choose_gpu(const std::vector<GpuView>& views, size_t mine, bool share) {
   if (share) return view.local_rank % view.gpus;
   const auto ranks_here =
       std::count_if(views.begin(), views.end(), [&](const GpuView& other) { return other.host == view.host; });
-  // One visible GPU is this rank's own when the launcher hands them out one by one; require_own_gpus() finds the case
-  // in which it hands the same one to all.
+  // If the launcher gives each rank one GPU, the only visible one is this rank's own. It may also have given the same
+  // one to all: require_own_gpus() finds that.
   if (view.gpus == 1) return 0;
   if (view.local_rank < view.gpus) return view.local_rank;
   throw ConfigError(view.host + " has " + std::to_string(ranks_here) + " ranks but shows " + std::to_string(view.gpus) +
@@ -54,14 +54,15 @@ std::string no_gpu_reason(const GpuDriver& driver) {
 }
 
 void set_deterministic(bool deterministic) {
-  // cuBLAS reads it when it starts: a fixed workspace, without which its results may vary.
+  // A fixed workspace, without which results of cuBLAS may vary; it reads this when it starts.
   if (deterministic) setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);
   at::Context& context = at::globalContext();
   context.setDeterministicCuDNN(deterministic);
   context.setBenchmarkCuDNN(!deterministic);
-  // Warns where an operator has no such kernel instead of failing; the four networks use none of those.
+  // Where an operator has no deterministic kernel this warns and does not fail; the networks use no such operator.
   context.setDeterministicAlgorithms(deterministic, /*warn_only=*/true);
-  context.setDeterministicFillUninitializedMemory(false);  // a pass over every new tensor, for readers of garbage
+  // On by default with the above: one more pass over every new tensor, which helps only code that reads it unwritten.
+  context.setDeterministicFillUninitializedMemory(false);
 }
 
 }  // namespace dtrain

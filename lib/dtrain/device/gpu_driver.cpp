@@ -41,7 +41,7 @@ Gpu describe(const LateLibrary& driver, int device) {
   size_t bytes = 0;
   if (driver.call("cuDeviceGetName", name.data(), static_cast<int>(name.size()), device) == kSuccess)
     gpu.name = name.data();
-  // The second version tells the parts of a divided GPU (MIG) apart.
+  // Version 2 gives each part of a divided GPU (MIG) its own UUID.
   if (driver.call("cuDeviceGetUuid_v2", &uuid, device) == kSuccess ||
       driver.call("cuDeviceGetUuid", &uuid, device) == kSuccess)
     gpu.uuid = uuid_text(uuid);

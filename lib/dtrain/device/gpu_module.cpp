@@ -26,7 +26,7 @@ GpuModule& load_gpu_module() {
   const auto* entry = static_cast<const GpuModuleEntry*>(dlsym(open(), kGpuModuleEntry));
   check(entry != nullptr && std::string(entry->build) == DTRAIN_BUILD_STAMP, "the GPU module is what its stamp says");
   GpuModule& module = entry->module();
-  // LibTorch looks for its CUDA half once; had anything asked before, it would now go on without.
+  // LibTorch looks for its CUDA part only once; if anything had asked before, it would now run without it.
   check(at::globalContext().hasCUDA(), "nothing asks LibTorch for CUDA before the GPU module is loaded");
   return module;
 }

@@ -6,13 +6,13 @@
 
 #include "dtrain/device/flat_math.hpp"
 
-// DTRAIN_VECTOR_CLONES comes from CMake's dtrain_vector_code(): the attribute that compiles a function once for each
-// vector width and lets the processor choose when the program starts; nothing where the compiler cannot.
+// DTRAIN_VECTOR_CLONES comes from CMake's dtrain_vector_code(): an attribute that compiles a function once for each
+// vector width; the one for this processor is chosen when the program starts. Empty if the compiler cannot do that.
 
 namespace dtrain {
 namespace {
 
-constexpr int64_t kPiece = 4096;  // floats: a handful of pieces fit into a core's first cache
+constexpr int64_t kPiece = 4096;  // floats; a few pieces fit into a core's L1 cache
 
 // out may be a or b.
 DTRAIN_VECTOR_CLONES
@@ -21,7 +21,7 @@ void add_pair(const float* a, const float* b, float* out, int64_t numel) {
   for (int64_t i = 0; i < numel; ++i) out[i] = a[i] + b[i];
 }
 
-// Bit 31 is set exactly when `value` is infinite or not a number: only their exponent, all ones, carries over into it.
+// Bit 31 is set exactly when `value` is infinite or NaN: only an exponent of all ones carries over into that bit.
 // Or-ing these words tests a whole range without a branch.
 inline uint32_t not_finite(float value) { return (std::bit_cast<uint32_t>(value) & 0x7F800000U) + 0x00800000U; }
 
@@ -58,7 +58,7 @@ uint32_t run_update(UpdateRule rule, const UpdateSlices& slices, const UpdateFac
   return seen;
 }
 
-// Element i is added to lane i mod 16 and the lanes are folded by a fixed tree: the bits of any vector width.
+// Element i is added to lane i mod 16, and the lanes are added up in a fixed tree: the same bits at any vector width.
 DTRAIN_VECTOR_CLONES
 double sum_of_squares(const float* values, int64_t numel) {
   constexpr int64_t kLanes = 16;
@@ -78,7 +78,7 @@ double sum_of_squares(const float* values, int64_t numel) {
   return lanes[0];
 }
 
-// kFrom channels of Pixel to kTo.
+// From kFrom channels of Pixel to kTo channels.
 template <typename Pixel, int kFrom, int kTo>
 [[gnu::always_inline]] inline float* finish_picture(const PictureForm& form, const RawPicture& picture, float* out) {
   const auto* pixels = static_cast<const Pixel*>(picture.pixels);
@@ -93,8 +93,8 @@ template <typename Pixel, int kFrom, int kTo>
   return out;
 }
 
-// Grey bytes for three channels: there are 256 results. Each is stored as four floats, of which the next pixel's three
-// overwrite the last.
+// Grey bytes to three channels, by a table of the 256 results. Four floats are copied at a time, which is faster than
+// three; the next pixel overwrites the fourth.
 float* finish_grey_bytes(const PictureForm& form, const RawPicture& picture, float* out) {
   float table[256][4] = {};
   for (int byte = 0; byte < 256; ++byte)
@@ -111,7 +111,7 @@ float* finish_grey_bytes(const PictureForm& form, const RawPicture& picture, flo
   return out;
 }
 
-// Grey bytes for one channel, from left to right or from right to left.
+// A row of grey bytes to one channel, from left to right or from right to left.
 DTRAIN_VECTOR_CLONES
 void finish_grey_row(const uint8_t* pixel, bool forward, int64_t width, float mean, float factor,
                      float* __restrict out) {
@@ -145,7 +145,7 @@ class HostMath final : public FlatMath {
  public:
   void add(float* into, const float* from, int64_t numel) const override { add_pair(into, from, into, numel); }
 
-  // A piece goes through the caches once, whatever the number of inputs.
+  // Piece by piece, so that partial sums stay in the cache however many inputs there are.
   void sum(std::span<const int> program, int depth, const std::vector<const float*>& inputs,
            const std::vector<float*>& outputs, int64_t numel) const override {
     const auto scratch = std::make_unique_for_overwrite<float[]>(static_cast<size_t>(depth * kPiece));

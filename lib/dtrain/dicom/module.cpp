@@ -1,4 +1,4 @@
-// Reads DICOM through DCMTK; io/dicom_module.hpp tells what it gives.
+// Reads DICOM through DCMTK; io/dicom_module.hpp describes the result.
 #include <dcmtk/config/osconfig.h>
 #include <dcmtk/dcmdata/dcistrmb.h>
 #include <dcmtk/dcmdata/dcrledrg.h>
@@ -26,7 +26,7 @@ namespace dtrain {
 
 namespace {
 
-/// DCMTK keeps its decoders and its log in the process: set up once, never taken down.
+/// DCMTK's decoders and its log belong to the process: they are set up once and never removed.
 void prepare_dcmtk() {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -43,15 +43,15 @@ void require(const OFCondition& done, const std::string& what) {
   if (done.bad()) refuse(what + " (" + done.text() + ")");
 }
 
-/// Items of sequences in one piece of a file after the other. DCMTK calls itself once a level, so sequences that nest
-/// deeply would overrun the stack; each level has an item, so few items are few levels. Files of one frame have some
-/// hundreds at most. By chance the four bytes stand in pixels once in 4 GiB.
+/// Counts the items of sequences in a file, piece by piece. DCMTK calls itself for each level, so deeply nested
+/// sequences would overflow the stack; each level has an item, so few items mean few levels. Files of one frame have a
+/// few hundred at most. In pixels the four bytes occur by chance once in 4 GiB.
 class ItemCount {
  public:
   void look_at(const unsigned char* bytes, size_t size) {
     for (size_t i = 0; i < size; ++i) {
       last_ = last_ << 8 | bytes[i];
-      if (last_ != 0xFEFF00E0U && last_ != 0xFFFEE000U) continue;  // (FFFE,E000), low or high byte first
+      if (last_ != 0xFEFF00E0U && last_ != 0xFFFEE000U) continue;  // (FFFE,E000), little or big endian
       if (++count_ > kMost) refuse("it has more than " + std::to_string(kMost) + " items of sequences");
     }
   }
@@ -62,8 +62,8 @@ class ItemCount {
   int count_ = 0;
 };
 
-/// Of a file whose elements are deflated as a whole, how many bytes they are at most `most`; DCMTK would take memory
-/// for all of them. The file's meta group is not deflated, tells its own length first, and names the syntax.
+/// Refuses a file whose elements are deflated as a whole and inflate to more than `most` bytes; DCMTK would allocate
+/// memory for all of them. The file's meta group is not deflated, begins with its own length, and names the syntax.
 void require_small_inflated(const unsigned char* bytes, size_t size, size_t most) {
   constexpr std::string_view kDeflated = "1.2.840.10008.1.2.1.99";
   constexpr size_t kMeta = 144;  // preamble, "DICM", and the element with the group's length
@@ -137,7 +137,7 @@ struct DicomFile {
     return value;
   }
 
-  /// DCMTK takes a packing that it does not know for none at all.
+  /// DCMTK takes a transfer syntax that it does not know for uncompressed.
   void require_known_packing() {
     OFString uid;
     if (file_.getMetaInfo()->findAndGetOFString(DCM_TransferSyntaxUID, uid).bad() || uid.empty()) return;
@@ -154,7 +154,7 @@ struct DicomFile {
     OFString meaning;
     if (data.findAndGetOFString(DCM_PhotometricInterpretation, meaning).bad())
       refuse("it holds no picture: PhotometricInterpretation is missing");
-    // NOLINTNEXTLINE(readability-redundant-string-cstr): some builds of DCMTK have strings of their own
+    // NOLINTNEXTLINE(readability-redundant-string-cstr): some builds of DCMTK have their own string type
     meaning_ = meaning.c_str();
     Sint32 frames = 1;
     if (data.tagExists(DCM_NumberOfFrames) && (data.findAndGetSint32(DCM_NumberOfFrames, frames).bad() || frames < 1))
@@ -165,7 +165,7 @@ struct DicomFile {
     header_.bits = header_.channels == 1 && number(DCM_BitsStored, "BitsStored") > 8 ? 16 : 8;
   }
 
-  /// DCMTK would fill what is missing with zeros.
+  /// DCMTK would fill missing pixels with zeros.
   void check_pixel_bytes(DcmDataset& data) const {
     DcmElement* pixels = nullptr;
     require(data.findAndGetElement(DCM_PixelData, pixels), "its pixels cannot be read");
@@ -189,7 +189,7 @@ struct DicomFile {
 
 namespace {
 
-/// Runs `act`; what it throws goes into `why`, and the result is then that of none.
+/// Runs `act`; if it throws, puts the message into `why` and returns an empty result.
 template <typename Act>
 auto told(char* why, size_t why_size, Act act) -> decltype(act()) {
   try {

@@ -24,14 +24,14 @@ void BucketSum::add(int into, int from) {
 
 void BucketSum::sum_own(Range range) {
   if (plan_.sums.empty()) buffer(0).slice(0, range.begin, range.end).zero_();
-  for (size_t i = 1; i < plan_.sums.size(); ++i)  // the first one lies in buffer 0
+  for (size_t i = 1; i < plan_.sums.size(); ++i)  // the first one is in buffer 0 already
     device_.math->add(buffer(0).mutable_data_ptr<float>() + range.begin,
                       buffer(plan_.sums[i].buffer).const_data_ptr<float>() + range.begin, range.size());
 }
 
 namespace {
 
-// The sums over ranks that need no memory but this process's own.
+// The sums over ranks that need only this process's own memory.
 class OwnBufferSum : public BucketSum {
  public:
   OwnBufferSum(Communicator& comm, const Device& device, int64_t logical_ranks, int64_t numel)
@@ -56,8 +56,8 @@ class RingSum final : public OwnBufferSum {
   std::string transport() const override { return comm_.rings() ? comm_.all_reduce_transport() : "messages"; }
 
  private:
-  // Where the transport has no ring of its own: part k of the values travels around the ring and grows; after n − 1
-  // hops rank k − 1 has its sum. Then the sums travel around once more.
+  // If the transport has no ring of its own, this is one: part k of the values travels around and is added to; after
+  // n − 1 hops rank k − 1 has its sum. Then the sums travel around once more.
   void sum_ranks(at::Tensor values) override {
     if (comm_.rings()) return comm_.all_reduce(values);
     const int n = comm_.size();

@@ -1,17 +1,17 @@
-// The canonical sum. A segment of the buffers is cut into one slice per rank of the job, its owner, who finishes the
+// The canonical sum. A segment of the buffers is cut into one slice per rank of the job, its owner, which finishes the
 // tree for it. On every host one rank, the slice's partner there, adds up the host's own subtrees for the slice and
-// sends them to the owner, so that between hosts sums of whole subtrees travel: aligned, the bytes of a ring over
-// hosts.
+// sends them to the owner. So only sums of whole subtrees travel between hosts; if subtrees and hosts are aligned,
+// that is as many bytes as in a ring over hosts.
 //
-// SharedSum, where the ranks of a host share memory:
+// SharedSum, if the ranks of a host share memory:
 //   1. A partner reads the buffers of all ranks of its host, and sends.
 //   2. The owner adds up the rest of the tree from what arrives and from its own host's buffers, and writes the
 //      sum into buffer 0 of every rank of its host.
 //   3. It sends the sum to the partners, which write it into their hosts' buffers.
-// With one host there are no messages at all, with hosts of one rank there is no shared memory: the same code.
+// The same code serves one host, where there are no messages, and hosts of one rank, where no memory is shared.
 //
-// MessageSum, where they do not (GPUs):
-//   1. Inside a host each rank sends the partner, or the owner where it is on this host, its own sums for the slice.
+// MessageSum, if they do not (GPUs):
+//   1. Inside a host each rank sends its sums for the slice to the partner, or to the owner if that is on this host.
 //   2. The partner adds up and sends; the owner finishes.
 //   3. All ranks gather the slices.
 #include <ATen/ATen.h>
@@ -29,16 +29,17 @@
 namespace dtrain {
 namespace {
 
-// Floats added up and sent at a time between ranks: bounds the copies. A GPU has room, and each call costs.
+// Floats added up and sent at a time between ranks, which bounds the copies. Larger on a GPU, which has the memory and
+// where each call costs time.
 constexpr int64_t kSegment = int64_t{1} << 20;
 constexpr int64_t kGpuSegment = int64_t{1} << 24;
 
-// What both have in common: who holds which subtrees.
+// What both have in common: which rank holds which subtrees.
 class CanonicalSum : public BucketSum {
  protected:
-  // Where a sum lies that some rank of this host holds when its passes are done.
+  // Where a sum is that some rank of this host holds when its passes are done.
   struct Place {
-    size_t local;  // the rank's place on this host
+    size_t local;  // the rank's number on this host
     int buffer;
   };
 
@@ -68,7 +69,8 @@ class CanonicalSum : public BucketSum {
     root_sum_ = std::make_unique<TreeSum>(*tree_, tree_->root(), all);
   }
 
-  // The rank of a host that speaks for it about the slice of `rank`; on that rank's own host itself.
+  // The slice's partner on a host: the rank that sends and receives for the slice of `rank`; on that rank's own host
+  // the rank itself.
   int partner(size_t host, int rank) const {
     const std::vector<int>& ranks = memory_.hosts[host];
     if (std::find(ranks.begin(), ranks.end(), rank) != ranks.end()) return rank;
@@ -86,7 +88,7 @@ class CanonicalSum : public BucketSum {
   std::unique_ptr<TreeSum> root_sum_;              // from those and the other hosts' nodes
 
  private:
-  std::vector<TreeNode> known_;  // at places_
+  std::vector<TreeNode> known_;  // the nodes of the sums at places_
 };
 
 class SharedSum final : public CanonicalSum {
@@ -129,7 +131,7 @@ class SharedSum final : public CanonicalSum {
     return inputs;
   }
 
-  // Buffer 0 of the ranks of this host, this rank's first.
+  // Buffer 0 of each rank of this host, beginning with this rank's.
   std::vector<float*> local_outputs(int64_t begin) const {
     std::vector<float*> outputs{buffer(0).mutable_data_ptr<float>() + begin};
     for (size_t local = 0; local < memory_.segments.size(); ++local)
@@ -144,7 +146,7 @@ class SharedSum final : public CanonicalSum {
     root_sum_->run(*device_.math, inputs, local_outputs(slice.begin), slice.size());
   }
 
-  // This host's subtree sums for another rank's slice; a sum that lies in a buffer as it stands is sent from there.
+  // This host's subtree sums for another rank's slice; a sum that is already in a buffer is sent from there.
   std::vector<at::Tensor> host_part(Range slice) const {
     std::vector<at::Tensor> parts;
     for (const TreeSum& sum : host_sums_) {
@@ -168,9 +170,9 @@ class SharedSum final : public CanonicalSum {
     std::vector<Message> sends;
     std::vector<Message> receives;
     std::vector<at::Tensor> from_hosts;
-    std::vector<Range> spoken_for;  // slices whose partner on this host is this rank
+    std::vector<Range> spoken_for;  // slices that this rank is the partner for
     std::vector<Message> sums_out;  // of this rank's slice, to its partners
-    std::vector<Message> sums_in;   // of the slices spoken for
+    std::vector<Message> sums_in;   // of the slices in spoken_for
     const at::Tensor result = buffer(0);
     for (size_t host = 0; host < memory_.hosts.size(); ++host) {
       if (host == memory_.host) continue;
@@ -220,7 +222,7 @@ class MessageSum final : public CanonicalSum {
   }
 
  private:
-  // Of one slice, a pointer to the sum at each of places_: in this rank's buffers, or in `arrived` from the host's
+  // For one slice, a pointer to the sum at each of places_: in this rank's buffers, or in `arrived` from the host's
   // other ranks.
   using Inputs = std::vector<const float*>;
 
@@ -229,7 +231,8 @@ class MessageSum final : public CanonicalSum {
     return {segment.begin + slice.begin, segment.begin + slice.end};
   }
 
-  // Step 1. Of the slices that this rank speaks for or owns, by their owner, the sums of all ranks of this host.
+  // Step 1. Returns the sums of all ranks of this host for each slice that this rank owns or is the partner for, by
+  // the slice's owner.
   std::map<int, Inputs> gather_in_host(Range segment, std::vector<at::Tensor>& arrived) {
     std::vector<Message> sends;
     std::vector<Message> receives;
@@ -251,13 +254,13 @@ class MessageSum final : public CanonicalSum {
         }
         inputs[owner].push_back((own ? part : arrived.back()).const_data_ptr<float>());
       }
-      if (speaker == comm_.rank()) inputs.try_emplace(owner);  // a host without a sum of its own
+      if (speaker == comm_.rank()) inputs.try_emplace(owner);  // the host may have no sum at all
     }
     comm_.exchange(sends, receives);
     return inputs;
   }
 
-  // Step 2. Sends this host's subtrees of the slices of other hosts' ranks; returns theirs of this rank's slice.
+  // Step 2. Sends this host's subtrees for slices of other hosts' ranks; returns theirs for this rank's slice.
   std::vector<at::Tensor> exchange_between_hosts(Range segment, const std::map<int, Inputs>& inputs) {
     std::vector<Message> sends;
     std::vector<Message> receives;

@@ -16,9 +16,9 @@ namespace {
 
 enum Kind : int64_t { kExchange, kAllReduce, kShare, kDuplicate };
 
-// What one rank is about to do with another, as it travels.
+// What one rank is about to do with another, in the form in which it is sent.
 struct Header {
-  int64_t number = 0;  // of the calls that concern the two, from 1
+  int64_t number = 0;  // counts the calls between the two, from 1
   int64_t kind = kExchange;
   int64_t sent = 0;      // bytes
   int64_t received = 0;  // bytes
@@ -33,7 +33,7 @@ bool fits(const Header& mine, const Header& theirs) {
          mine.received_shape == theirs.sent_shape;
 }
 
-// A number for the types and sizes of the messages so far and one more.
+// Combines the number for the types and sizes of the messages so far with one more message.
 int64_t shape_number(int64_t before, const at::Tensor& tensor) {
   std::vector<int64_t> words = {before, static_cast<int64_t>(tensor.scalar_type())};
   for (const int64_t size : tensor.sizes()) words.push_back(size);
@@ -100,7 +100,7 @@ class CheckedCommunicator final : public Communicator {
     return inner_->share(numel, device);
   }
 
-  // gather_slices() stays the one over exchange(), which compares each message.
+  // gather_slices() is not passed on: the default one uses exchange(), which compares each message.
   bool rings() const override { return inner_->rings(); }
   std::string all_reduce_transport() const override { return inner_->all_reduce_transport(); }
   void require_healthy() override { inner_->require_healthy(); }
@@ -118,7 +118,7 @@ class CheckedCommunicator final : public Communicator {
     compare(headers);
   }
 
-  // Numbers the headers, exchanges them with their peers, and compares.
+  // Numbers the headers, exchanges them with the peers, and compares them.
   void compare(std::map<int, Header>& headers) {
     if (headers.empty()) return;
     std::vector<Message> sends;
@@ -149,7 +149,7 @@ class CheckedCommunicator final : public Communicator {
 
   std::unique_ptr<Communicator> inner_;
   double limit_s_;
-  std::vector<int64_t> numbers_;  // of the calls that concerned each rank
+  std::vector<int64_t> numbers_;  // calls with each rank so far
 };
 
 }  // namespace

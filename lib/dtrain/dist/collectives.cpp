@@ -18,7 +18,7 @@ Range carried(const Communicator& comm, int64_t logical_ranks) {
 void broadcast(Communicator& comm, at::Tensor& tensor, int root) {
   check(tensor.is_contiguous(), "a broadcast tensor is contiguous");
   const int n = comm.size();
-  const int me = (comm.rank() - root + n) % n;  // the root is 0 of the tree
+  const int me = (comm.rank() - root + n) % n;  // number in the tree, 0 for the root
   int round = 1;
   for (; round < n && me >= round; round *= 2)  // the round in which this rank is reached
     if (me < 2 * round) comm.exchange({}, {{(me - round + root) % n, tensor}});
@@ -44,7 +44,7 @@ std::string broadcast_text(Communicator& comm, std::string text, int root) {
   return tensor_text(bytes);
 }
 
-// Sends `mine` to everybody and fills `theirs[r]` from rank r; empty tensors do not travel.
+// Sends `mine` to all others and fills `theirs[r]` from rank r; empty tensors are not sent.
 static void spread(Communicator& comm, const at::Tensor& mine, const std::vector<at::Tensor>& theirs) {
   std::vector<Message> sends;
   std::vector<Message> receives;
@@ -110,7 +110,7 @@ at::Tensor gather_logical_rows(Communicator& comm, int64_t logical_ranks, const 
   return rows;
 }
 
-// One 64-bit value of every rank, without the round of sizes that all_gather needs.
+// Gathers one 64-bit value from every rank, without exchanging sizes first as all_gather must.
 static std::vector<int64_t> gather_values(Communicator& comm, int64_t mine) {
   at::Tensor values = at::empty({comm.size()}, at::kLong);
   std::vector<at::Tensor> slots;
@@ -130,7 +130,7 @@ bool any(Communicator& comm, bool mine) { return largest(comm, mine ? 1 : 0) != 
 
 void barrier(Communicator& comm) { gather_values(comm, 0); }
 
-// Sum of the tree below `node`; `known` holds the subtrees at hand. Adds in place, into the left operand.
+// The sum of the tree below `node`; `known` holds the subtrees that are there. Adds in place, into the left operand.
 static at::Tensor finish_tree(const CanonicalTree& tree, TreeNode node, const std::map<TreeNode, at::Tensor>& known) {
   if (const auto found = known.find(node); found != known.end()) return found->second;
   check(node.level > 0, "every present leaf lies below a subtree that some rank owns");

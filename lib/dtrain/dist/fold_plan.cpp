@@ -25,7 +25,7 @@ FoldPlan make_fold_plan(const CanonicalTree& tree, Range leaves) {
     while (leaf < last && std::find(owned.begin(), owned.end(), top.node) == owned.end()) {
       const TreeNode sibling{top.node.level, top.node.index ^ 1};
       if (tree.occupied(sibling)) {
-        if (top.node.is_left()) break;  // waits for its right sibling
+        if (top.node.is_left()) break;  // must wait for its right sibling
         plan.passes.back().adds.push_back({plan.sums.back().buffer, top.buffer});
         free.insert(top.buffer);
         top.buffer = plan.sums.back().buffer;
@@ -40,7 +40,7 @@ FoldPlan make_fold_plan(const CanonicalTree& tree, Range leaves) {
 }
 
 int most_fold_buffers(int64_t logical_ranks, Range leaves) {
-  // Fewer leaves leave fewer subtrees waiting, so the whole tree needs the most.
+  // With fewer leaves fewer subtrees wait, so the whole tree needs the most buffers.
   const CanonicalTree whole(std::vector<bool>(static_cast<size_t>(logical_ranks), true));
   return make_fold_plan(whole, leaves).buffers;
 }

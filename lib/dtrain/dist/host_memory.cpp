@@ -14,8 +14,8 @@
 
 namespace dtrain {
 
-// The kernel's wait on a word. Not the private kind, which sees threads of one process only; with a time limit, so that
-// a wake-up lost with its sender costs a second and not the run.
+// The kernel's wait on a word. Not FUTEX_WAIT_PRIVATE, which works only within one process. With a time limit, so that
+// a wake-up that was lost because its sender died costs a second and not the run.
 static void sleep_while(std::atomic<uint32_t>& word, uint32_t value) {
   const timespec limit{1, 0};
   syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT, value, &limit, nullptr, 0);
@@ -38,7 +38,7 @@ void HostBarrier::wait_for(BarrierWord& word) const {
   }
   while (!reached(word.arrived, reached_)) {
     if (given_up_ != nullptr && given_up_->load()) throw CommError("another rank has failed");
-    word.sleepers.fetch_add(1);  // before the look: either the sleeper sees the count or the waker sees the sleeper
+    word.sleepers.fetch_add(1);  // before reading it: either the sleeper sees the count or the waker sees the sleeper
     const uint32_t seen = word.arrived.load();
     if (static_cast<int32_t>(seen - reached_) < 0) sleep_while(word.arrived, seen);
     word.sleepers.fetch_sub(1);

@@ -24,7 +24,7 @@ Launch read_launch() {
       launch.launched = true;
       launch.rank = *rank;
     }
-  // Inside a task of srun SLURM_STEP_NUM_TASKS counts its siblings; SLURM_NTASKS may be the whole job's.
+  // Inside a task of srun SLURM_STEP_NUM_TASKS is the number of tasks of the step; SLURM_NTASKS may be the job's.
   const auto step_tasks = number_in("SLURM_STEP_NUM_TASKS");
   const auto task = number_in("SLURM_PROCID");
   launch.by_mpirun = number_in("OMPI_COMM_WORLD_RANK").has_value();

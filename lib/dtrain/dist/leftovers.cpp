@@ -30,21 +30,21 @@ std::vector<fs::path> entries_of(const fs::path& folder) {
   return paths;
 }
 
-/// What it is itself, no link followed, where it belongs to this user.
+/// The status of the entry itself, following no link; none unless it belongs to this user.
 std::optional<struct stat> mine(const fs::path& path) {
   struct stat status {};
   if (lstat(path.c_str(), &status) != 0 || status.st_uid != geteuid()) return std::nullopt;
   return status;
 }
 
-/// Open MPI cuts the domain off.
+/// The host's name without its domain, as Open MPI uses it.
 std::string short_host() {
   const std::string host = host_name();
   return host.substr(0, host.find('.'));
 }
 
-/// Files that processes of this user hold mapped or open. Programs with more rights than their user, who may not look
-/// into them, are passed over: ranks are none.
+/// Files that processes of this user have mapped or open. Processes with more rights than their user, which he may not
+/// inspect, are skipped: no rank is one.
 std::vector<std::string> held_files(const fs::path& processes) {
   std::vector<std::string> held;
   for (const fs::path& process : entries_of(processes)) {

@@ -1,7 +1,7 @@
 #include "dtrain/dist/mpi_session.hpp"
 
 #include <ATen/ATen.h>
-#define OMPI_SKIP_MPICXX 1  // the C API is all we use; the C++ bindings would ask for another library
+#define OMPI_SKIP_MPICXX 1  // only the C API is used; the C++ bindings would need another library
 #include <dlfcn.h>
 #include <ifaddrs.h>
 #include <mpi.h>
@@ -24,7 +24,7 @@
 
 namespace dtrain {
 
-// MPI's calls return codes (MPI_ERRORS_RETURN); each is turned into a sentence here.
+// MPI's calls return error codes (MPI_ERRORS_RETURN); here they become sentences.
 static void mpi_check(int code, const char* call) {
   if (code == MPI_SUCCESS) return;
   char text[MPI_MAX_ERROR_STRING];
@@ -36,8 +36,8 @@ static void mpi_check(int code, const char* call) {
 
 namespace {
 
-// Polls until all requests are done. The first 2,000 looks follow each other at once, as small messages between
-// neighbours take microseconds; then the core is left to the other threads of this rank.
+// Polls until all requests are done. The first 2,000 polls follow each other without a pause, since small messages
+// inside a host take microseconds; after that the core is left to this rank's other threads.
 void wait_for_all(std::vector<MPI_Request>& requests, double limit_s) {
   const Stopwatch waited;
   for (int64_t looks = 0;; ++looks) {
@@ -52,17 +52,17 @@ void wait_for_all(std::vector<MPI_Request>& requests, double limit_s) {
   }
 }
 
-// What communicators share with the session that made them.
+// What the session shares with the communicators that it made.
 struct Shared {
   IntraHost intra_host = IntraHost::automatic;
   MPI_Comm host = MPI_COMM_NULL;  // the ranks of this host
   std::vector<MPI_Win> windows;   // in the order they were made; freed by finalize()
 };
 
-constexpr int64_t kWordBytes = 4096;  // before each segment: the rank's barrier word, on a page of its own
+constexpr int64_t kWordBytes = 4096;  // before each segment: the rank's barrier word, on its own page
 
-// Room for `bytes` in /dev/shm, where MPI puts shared windows. Containers often have 64 MB there, and MPI then fails on
-// one rank and hangs on the others: so look first. A tenth is left to MPI itself.
+// Whether /dev/shm, where MPI puts shared windows, has room for `bytes`. Containers often have only 64 MB there, and if
+// that is too little MPI fails on one rank and hangs on the others. A tenth is left for MPI itself.
 bool shared_memory_has_room(int64_t bytes) {
   struct statvfs room {};
   if (statvfs("/dev/shm", &room) != 0) return false;
@@ -70,12 +70,12 @@ bool shared_memory_has_room(int64_t bytes) {
          1.1 * static_cast<double>(bytes) + 8e6;
 }
 
-// Host memory that a GPU copies to and from at full speed, for a tensor of its own.
+// A tensor in host memory to which the GPU can copy `on_device`, and back, at full speed.
 at::Tensor pinned_like(const at::Tensor& on_device) {
   return at::empty(on_device.sizes(), on_device.options().device(at::kCPU).pinned_memory(true));
 }
 
-// MPI is given host memory alone: beside NCCL a transport that knows GPUs could wait for it and it for the transport.
+// MPI is given only host memory: a transport of MPI that uses GPUs, and NCCL, could each wait for the other.
 at::Tensor host_copy(const at::Tensor& tensor) { return tensor.is_cpu() ? tensor : pinned_like(tensor).copy_(tensor); }
 
 class MpiCommunicator final : public Communicator {
@@ -84,8 +84,8 @@ class MpiCommunicator final : public Communicator {
     mpi_check(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
     mpi_check(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
   }
-  // The duplicate is not freed: MPI_Comm_free is collective, and a rank that unwinds must not wait for its peers.
-  // MPI_Finalize releases it.
+  // The duplicate is not freed here: MPI_Comm_free is collective, and a rank that unwinds after an error must not wait
+  // for its peers. MPI_Finalize frees it.
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
@@ -153,7 +153,7 @@ class MpiCommunicator final : public Communicator {
   }
 
  private:
-  // A host goes by its smallest rank.
+  // A host is identified by its lowest rank.
   HostMemory name_hosts() {
     int first = rank_;
     mpi_check(MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, shared_->host), "MPI_Allreduce");
@@ -174,20 +174,20 @@ class MpiCommunicator final : public Communicator {
   void map_window(HostMemory& memory, int64_t bytes, int64_t numel) {
     MPI_Info info = MPI_INFO_NULL;
     mpi_check(MPI_Info_create(&info), "MPI_Info_create");
-    MPI_Info_set(info, "alloc_shared_noncontig", "true");  // each segment on pages of its own
+    MPI_Info_set(info, "alloc_shared_noncontig", "true");  // each segment on its own pages
     void* own = nullptr;
     MPI_Win window = MPI_WIN_NULL;
     mpi_check(MPI_Win_allocate_shared(bytes, 1, info, shared_->host, &own, &window), "MPI_Win_allocate_shared");
     MPI_Info_free(&info);
     shared_->windows.push_back(window);
-    std::memset(own, 0, static_cast<size_t>(bytes));  // touches the pages on this rank's side of the machine
+    std::memset(own, 0, static_cast<size_t>(bytes));  // touches the pages, so that they are near this rank's cores
     new (own) BarrierWord();
     mpi_check(MPI_Barrier(shared_->host), "MPI_Barrier");
     std::vector<BarrierWord*> words;
     for (size_t i = 0; i < memory.ranks().size(); ++i) {
       MPI_Aint size = 0;
       int unit = 0;
-      void* base = nullptr;  // the host's ranks number as in the job: both are ascending
+      void* base = nullptr;  // rank i of the window is ranks[i]: both are ascending
       mpi_check(MPI_Win_shared_query(window, static_cast<int>(i), &size, &unit, &base), "MPI_Win_shared_query");
       words.push_back(static_cast<BarrierWord*>(base));
       memory.segments.push_back(at::from_blob(static_cast<char*>(base) + kWordBytes, {numel}, at::kFloat));
@@ -220,8 +220,8 @@ class MpiCommunicator final : public Communicator {
 
 struct MpiSession::Impl {
   std::shared_ptr<Shared> shared = std::make_shared<Shared>();
-  MPI_Comm failures = MPI_COMM_NULL;  // a channel for those that have failed
-  MPI_Comm link = MPI_COMM_NULL;      // of peer_link()
+  MPI_Comm failures = MPI_COMM_NULL;  // a channel for ranks that have failed
+  MPI_Comm link = MPI_COMM_NULL;      // for peer_link()
   int local_rank = 0;
 };
 
@@ -241,8 +241,8 @@ static std::string environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// Open MPI reads its parameters from the environment when it starts. A choice of transports that would let bytes pass
-// by the network is refused: it would be reported as what it is not.
+// Open MPI reads its parameters from the environment when it starts. A choice of transports that lets messages bypass
+// the network is refused, since the report would wrongly name the network.
 static void ask_for_network() {
   const std::string btl = environment("OMPI_MCA_btl");
   const std::string pml = environment("OMPI_MCA_pml");
@@ -255,7 +255,7 @@ static void ask_for_network() {
   setenv("OMPI_MCA_pml", "ob1", 0);
   setenv("OMPI_MCA_btl", "tcp,self", 0);
   if (only_loopback() && environment("OMPI_MCA_btl_tcp_if_exclude").empty())
-    setenv("OMPI_MCA_btl_tcp_if_include", "lo", 0);  // left out by default
+    setenv("OMPI_MCA_btl_tcp_if_include", "lo", 0);  // by default Open MPI leaves it out
 }
 
 MpiSession::MpiSession(IntraHost intra_host) : impl_(std::make_unique<Impl>()) {
@@ -301,7 +301,7 @@ int MpiSession::lowest_failed_rank(double seconds) {
   int size = 1;
   MPI_Comm_rank(impl_->failures, &lowest);
   MPI_Comm_size(impl_->failures, &size);
-  for (int rank = lowest + 1; rank < size; ++rank) {  // never waited for: the peer may be gone or busy
+  for (int rank = lowest + 1; rank < size; ++rank) {  // not waited for: the peer may be gone or busy
     MPI_Request request = MPI_REQUEST_NULL;
     MPI_Isend(nullptr, 0, MPI_BYTE, rank, 0, impl_->failures, &request);
     MPI_Request_free(&request);
@@ -329,9 +329,8 @@ void MpiSession::finalize() {
   mpi_check(MPI_Finalize(), "MPI_Finalize");
 }
 
-// What `mpirun --quiet` sets in Open MPI 4's processes, in this one alone and from now on: whatever it had to say
-// before has been said. Read when MPI starts it would swallow that too; and where another MPI has no such variable,
-// nothing happens.
+// Sets what `mpirun --quiet` sets in Open MPI 4's processes, but only in this one and only now: set before MPI starts,
+// it would also suppress messages about that start. In an MPI without this variable nothing happens.
 static void silence_open_mpi() {
   if (auto* quiet = static_cast<bool*>(dlsym(RTLD_DEFAULT, "orte_execute_quiet")); quiet != nullptr) *quiet = true;
 }

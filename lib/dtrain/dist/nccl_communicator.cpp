@@ -47,7 +47,7 @@ std::string chosen_algorithm() {
   return value == nullptr ? "" : value;
 }
 
-// NCCL_ALGO=Ring while a communicator starts.
+// Sets NCCL_ALGO=Ring while a communicator starts.
 class RingScope {
  public:
   explicit RingScope(bool ring) : ring_(ring) {
@@ -76,9 +76,9 @@ class NcclCommunicator final : public Communicator {
     at::Tensor bytes = at::empty({static_cast<int64_t>(id.bytes.size()) + 2}, at::kByte);
     auto* data = bytes.mutable_data_ptr<uint8_t>();
     std::memcpy(data, id.bytes.data(), id.bytes.size());
-    data[id.bytes.size()] = static_cast<uint8_t>(made);  // so that no rank waits for an id that there is not
-    // ncclGetUniqueId has read the user's nccl.conf into the environment. Rank 0's view decides: were one rank to go
-    // around a ring and another not, NCCL would hang.
+    data[id.bytes.size()] = static_cast<uint8_t>(made);  // so that no rank waits if there is no id
+    // ncclGetUniqueId has read the user's nccl.conf into the environment. Rank 0 decides for all: if only some ranks
+    // used a ring, NCCL would hang.
     data[id.bytes.size() + 1] = ring_ && chosen_algorithm().empty() ? 1 : 0;
     broadcast(host_, bytes);
     data = bytes.mutable_data_ptr<uint8_t>();
@@ -90,7 +90,7 @@ class NcclCommunicator final : public Communicator {
       const RingScope scope(ask_for_ring);
       settle("ncclCommInitRankConfig", api_.init_rank(comm_, size_, id, rank_));
       algorithm_ = chosen_algorithm();
-      // A first collective may deadlock with the allocations of a rank that is still being set up.
+      // A first collective may deadlock with allocations on a rank that is still starting.
       barrier(host_);
     } catch (...) {
       failed_ = true;
@@ -170,7 +170,7 @@ class NcclCommunicator final : public Communicator {
            api_.all_gather(tensor.mutable_data_ptr(), tensor.nbytes() / static_cast<size_t>(size_), rank_, comm_));
   }
 
-  // NCCL carries a call out in the background; until it has, nothing else may be asked of the communicator.
+  // NCCL carries out a call in the background; until that is done, the communicator must not be used for anything else.
   void settle(const char* call, NcclResult result) {
     const Stopwatch waited;
     for (int64_t looks = 0; result == NcclResult::in_progress; ++looks) {
@@ -209,8 +209,8 @@ class NcclCommunicator final : public Communicator {
     throw CommError(sentence + "; NCCL_DEBUG=INFO says more");
   }
 
-  // Ways out: a healthy communicator is finished with its peers, a failed one, or one whose thread is leaving by
-  // an exception, is aborted, because peers may not come.
+  // A healthy communicator is finalized together with its peers. After a failure, or while an exception unwinds this
+  // thread, it is aborted, because the peers may never get here.
   void close() {
     if (comm_ == nullptr) return;
     if (!failed_ && std::uncaught_exceptions() == 0) {
@@ -218,7 +218,7 @@ class NcclCommunicator final : public Communicator {
         settle("ncclCommFinalize", api_.finalize(comm_));
         api_.destroy(std::exchange(comm_, nullptr));
         return;
-      } catch (const Error&) {  // a destructor has nobody to tell: the peers' own calls fail
+      } catch (const Error&) {  // a destructor cannot report it; the peers' own calls fail
       }
     }
     api_.abort(std::exchange(comm_, nullptr));
@@ -232,7 +232,7 @@ class NcclCommunicator final : public Communicator {
   int size_;
   std::vector<std::vector<int>> hosts_;
   size_t host_number_ = 0;
-  std::string algorithm_;  // NCCL_ALGO when this one started
+  std::string algorithm_;  // NCCL_ALGO when this communicator started
   NcclApi::Handle comm_ = nullptr;
   bool failed_ = false;
   NcclResult noted_ = NcclResult::success;

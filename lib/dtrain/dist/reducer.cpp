@@ -37,8 +37,8 @@ class ReadyHook final : public torch::autograd::PostAccumulateGradHook {
   std::function<void()> on_ready_;
 };
 
-// Cuts the layout into buckets of about `bucket_mb`, whole tensors each, a smaller one first so that the sum begins
-// early; the extra floats are the last bucket.
+// Cuts the layout into buckets of whole tensors, of about `bucket_mb` each; the first is smaller, so that summing
+// begins early; the extra floats are the last.
 std::vector<Range> cut_buckets(const FlatLayout& layout, int64_t extra_numel, double bucket_mb) {
   std::vector<Range> buckets;
   Range open;
@@ -54,8 +54,8 @@ std::vector<Range> cut_buckets(const FlatLayout& layout, int64_t extra_numel, do
   return buckets;
 }
 
-// Waits until the device has done all that was issued to the side stream. Not by the driver's own wait, which would
-// never return from a sum whose peer is gone: the transport is asked meanwhile.
+// Waits until the device has done all that was issued to the side stream. The driver's own wait would never return from
+// a sum whose peer is gone, so this polls, and asks the transport for failures in between.
 void wait_for(const SideStream& side, Communicator& comm) {
   while (!side.idle()) {
     comm.require_healthy();
@@ -74,7 +74,7 @@ double least_seconds(BucketSum& sum, Communicator& comm, const SideStream& side,
   return least;
 }
 
-// Sums zeros of two sizes and draws a line through the two times. All ranks take rank 0's.
+// Measures sums of zeros of two sizes and fits a line through the two times. All ranks use rank 0's line.
 BucketCost measure_cost(BucketSum& sum, Communicator& comm, c10::Device device, const SideStream& side,
                         int64_t logical_ranks) {
   SideStream::Scope scope;
@@ -86,7 +86,7 @@ BucketCost measure_cost(BucketSum& sum, Communicator& comm, c10::Device device, 
   const double small_s = least_seconds(sum, comm, side, {0, small});
   const double large_s = least_seconds(sum, comm, side, {0, large});
   const double per_float = large > small ? (large_s - small_s) / static_cast<double>(large - small) : 0;
-  // By way of the device: this communicator may know no other memory.
+  // Through device memory: the communicator may be able to send no other.
   at::Tensor line = at::tensor({kHandOver + small_s, std::max(per_float / 4, 1e-12)}, at::kDouble).to(device);
   broadcast(comm, line);
   wait_for(side, comm);
@@ -121,23 +121,23 @@ struct GradientReducer::Impl {
   std::unique_ptr<Communicator> comm;
   std::unique_ptr<BucketSum> sum;
   SideStream side;
-  std::vector<std::vector<at::Tensor>> views;  // views[buffer][place]
+  std::vector<std::vector<at::Tensor>> views;  // views[buffer][index in the layout]
 
   struct Buckets {
     BucketCost cost;
-    std::vector<Range> ranges;  // of the layout and the extra floats behind it
-    std::vector<size_t> of;     // of each place in the layout
+    std::vector<Range> ranges;  // of the layout and the extra floats after it
+    std::vector<size_t> of;     // the bucket of each tensor in the layout
   };
   Buckets buckets;
 
-  // One step. The reducer's thread calls on_summed; all else belongs to those that train.
+  // One step. The reducer's thread calls on_summed; all else is used only by the training threads.
   struct Step {
     OnSummed on_summed;
-    size_t next_pass = 0;          // of the plan
-    bool filling = false;          // the pass that runs is this process's last: what it finishes may be summed
-    std::vector<int64_t> missing;  // parameters of each bucket that the running pass has not reached
-    size_t next_bucket = 0;        // buckets before it were handed to the thread
-    std::vector<size_t> ready;     // places, in the order of the running pass
+    size_t next_pass = 0;          // index in the plan
+    bool filling = false;          // this is the process's last pass: what it finishes may be summed
+    std::vector<int64_t> missing;  // for each bucket: parameters that this pass has not reached yet
+    size_t next_bucket = 0;        // those before it were handed to the thread
+    std::vector<size_t> ready;     // indices in the layout, in the order in which this pass reached them
   };
   Step step;
 
@@ -145,7 +145,7 @@ struct GradientReducer::Impl {
     size_t bucket;
     Mark ready;
   };
-  // Between the two threads.
+  // Shared by the two threads.
   struct Shared {
     std::mutex mutex;  // guards all below
     std::condition_variable changed;
@@ -207,7 +207,7 @@ struct GradientReducer::Impl {
   void run() {
     try {
       trace.name_thread("reducer");
-      // A thread begins on GPU 0, and what it frees there, outside of a stream's scope, would make a context on it.
+      // A new thread uses GPU 0, and freeing memory outside of a stream's scope would then create a context there.
       std::optional<c10::DeviceGuard> own;
       if (!options.device.place.is_cpu()) own.emplace(options.device.place);
       if (options.on_thread_start) options.on_thread_start();
@@ -249,7 +249,7 @@ GradientReducer::GradientReducer(std::vector<at::Tensor> parameters, int64_t ext
   if (r.options.bucket_mb > 0) {
     r.buckets.cost.bucket_mb = r.options.bucket_mb;
   } else if (r.options.reduction != Reduction::canonical) {
-    r.buckets.cost.bucket_mb = 4;  // a measured size would give other bits each time
+    r.buckets.cost.bucket_mb = 4;  // a measured size would give different bits in each run
   } else {
     r.buckets.cost = measure_cost(*r.sum, *r.comm, r.options.device.place, r.side, r.options.logical_ranks);
     r.buckets.cost.bucket_mb = best_bucket_mb(r.buckets.cost, r.layout.numel() * 4);
@@ -329,7 +329,7 @@ void GradientReducer::finish() {
   check(r.step.next_pass == r.sum->plan().passes.size(), "a process ends a step after all its passes");
   const Clock::time_point began = Clock::now();
   while (r.step.next_bucket < r.buckets.ranges.size())
-    r.enqueue(r.step.next_bucket++);  // also where this process had no pass
+    r.enqueue(r.step.next_bucket++);  // also if this process had no pass
   std::unique_lock lock(r.shared.mutex);
   r.shared.changed.wait(lock,
                         [&] { return r.shared.failure != nullptr || r.shared.summed == r.buckets.ranges.size(); });

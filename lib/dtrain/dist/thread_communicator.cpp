@@ -20,7 +20,7 @@
 namespace dtrain {
 namespace {
 
-// Memory that all ranks can reach, as they are threads of one process.
+// Memory that all ranks can reach, since they are threads of one process.
 struct SharedSegments {
   explicit SharedSegments(size_t ranks) : words(ranks), segments(ranks) {}
   std::vector<BarrierWord> words;
@@ -34,7 +34,7 @@ struct PostOffice {
   std::mutex mutex;
   std::condition_variable arrived;
   std::map<std::tuple<int, int, int>, std::deque<at::Tensor>> boxes;
-  std::map<std::pair<int, int>, std::shared_ptr<SharedSegments>> shared;  // of the k-th share() on a channel
+  std::map<std::pair<int, int>, std::shared_ptr<SharedSegments>> shared;  // key: channel, number of the share()
   std::atomic<bool> closed{false};                                        // a rank has failed
 };
 
@@ -76,7 +76,7 @@ class ThreadCommunicator final : public Communicator {
     }
     exchange(sends, receives);
     at::Tensor sum = at::zeros_like(tensor);
-    for (int r = 0; r < size_; ++r)  // in order of rank, so that all ranks come to the same bits
+    for (int r = 0; r < size_; ++r)  // in order of rank, so that all ranks get the same bits
       sum.add_(r == rank_ ? tensor : receives[static_cast<size_t>(r < rank_ ? r : r - 1)].data);
     tensor.copy_(sum);
   }

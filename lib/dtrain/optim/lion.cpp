@@ -2,8 +2,9 @@
 
 namespace dtrain {
 
-/// Chen et al., "Symbolic discovery of optimization algorithms", NeurIPS 2023, as their own code. Each weight moves by
-/// the whole rate, so the paper advises a rate 3 to 10 times smaller than is usual, and a weight decay as much larger.
+/// Chen et al., "Symbolic discovery of optimization algorithms", NeurIPS 2023, as in their own code. Each weight moves
+/// by the full rate, so the paper advises a rate 3 to 10 times smaller than usual, and a weight decay larger by the
+/// same factor.
 extern const OptimizerKind kLion = {
     .name = "lion",
     .keys = {"betas"},

@@ -2,7 +2,7 @@
 
 namespace dtrain {
 
-/// Stochastic gradient descent, with momentum where it is above 0, as torch.optim.SGD.
+/// Stochastic gradient descent, with momentum if that is above 0, as torch.optim.SGD.
 extern const OptimizerKind kSgd = {
     .name = "sgd",
     .keys = {"momentum", "nesterov"},

@@ -77,7 +77,7 @@ void ProgressLine::show(const Progress& progress) {
 void ProgressLine::show(int64_t done, int64_t total, const std::function<ProgressFields()>& fields) {
   constexpr double kPlainEvery = 10;
   constexpr double kBarEvery = 0.2;
-  constexpr int kUsual = 80;  // where the terminal does not tell
+  constexpr int kUsual = 80;  // if the terminal does not report its width
   if (mode_ == ProgressMode::none || since_line_.seconds() < (mode_ == ProgressMode::bar ? kBarEvery : kPlainEvery))
     return;
   since_line_.restart();

@@ -18,7 +18,7 @@ namespace dtrain {
 namespace fs = std::filesystem;
 
 constexpr int64_t kMostJson = int64_t{64} << 20;
-// What a run writes, and nobody else may have put there as a link or a device.
+// What a run writes; nobody else may have put links or devices there under these names.
 constexpr std::array kFiles = {"config.yaml",   "run.json", "log.txt",          "epochs.csv", "ranks.csv",
                                "metrics.jsonl", ".lock",    "best.safetensors", "DONE"};
 constexpr std::array kFolders = {"checkpoints", "flight", "tensorboard"};
@@ -31,18 +31,19 @@ static bool there(const std::string& path) {
   return exists;
 }
 
-// "." and ".." say nothing that another name could be put beside, and what ".." means depends on the links before it.
+// Resolves "." and "..": no other name could be made from a path that ends in them, as for the folder moved aside, and
+// what ".." means depends on the links before it.
 static std::string plain(const std::string& path) {
   const fs::path given(path);
   const bool climbs = std::find(given.begin(), given.end(), "..") != given.end();
   fs::path whole = climbs ? fs::weakly_canonical(given) : given.lexically_normal();
-  if (!whole.has_filename()) whole = whole.parent_path();  // of "a/b/"
+  if (!whole.has_filename()) whole = whole.parent_path();  // "a/b/" has an empty last name
   return whole.empty() || whole == "." ? fs::current_path().string() : whole.string();
 }
 
 RunFolder::RunFolder(const std::string& path) : path_(plain(path)) {}
 
-// What stands at a path, links not followed; not_found where nothing does.
+// The type of what is at a path, without following a link; not_found if there is nothing.
 static fs::file_type type_at(const std::string& path) {
   std::error_code error;
   const fs::file_status status = fs::symlink_status(path, error);
@@ -67,11 +68,11 @@ static void require_all(const std::string& folder) {
   std::vector<std::string> names;
   if (const int failed = real_file_system().list(folder, names); failed < 0) throw_errno("list", folder, -failed);
   for (const std::string& name : names)
-    if (type_at(folder + "/" + name) != fs::file_type::directory)  // somebody's own, which no run looks into
+    if (type_at(folder + "/" + name) != fs::file_type::directory)  // folders of the user's own, which no run opens
       require_type(folder + "/" + name, fs::file_type::regular);
 }
 
-// A run.json with what every one has had, or the lock's text, which its owner alone can read.
+// Recognises run.json by keys that every version has written, or else the lock's text, which only its owner can read.
 bool RunFolder::marked() const {
   const auto is_file = [&](const char* name) { return type_at(file(name)) == fs::file_type::regular; };
   if (is_file("run.json")) {
@@ -98,7 +99,7 @@ void RunFolder::require_ours() const {
     require_type(file(name), fs::file_type::directory);
     require_all(file(name));
   }
-  // A start that was killed leaves nothing but these, and an evaluation before the first start its tables.
+  // These are all that a killed start leaves, and an evaluation before the first start leaves its tables.
   const auto first_steps = [](const std::string& name) {
     return name == ".lock" || name.starts_with(".writable") ||
            std::find(kOfEval.begin(), kOfEval.end(), name) != kOfEval.end();

@@ -18,10 +18,10 @@
 
 namespace dtrain {
 
-// What the file says: the mark, then who holds it.
+// The file's text: the mark, then who holds the lock.
 constexpr std::string_view kHeldBy = "held by ";
 constexpr std::string_view kFree = "free\n";
-constexpr std::string_view kHolderBefore = "process ";  // how version 0.1.0 began the line of a holder
+constexpr std::string_view kHolderBefore = "process ";  // version 0.1.0 wrote this before the holder
 
 static std::string text_in(int descriptor) {
   std::array<char, 512> text{};
@@ -29,7 +29,7 @@ static std::string text_in(int descriptor) {
   return {text.data(), count > 0 ? static_cast<size_t>(count) : 0};
 }
 
-// Who holds it or has ended without a word; "" = nobody.
+// Who holds the lock, or ended without releasing it; "" = nobody.
 static std::string holder_in(int descriptor, const std::string& mark) {
   std::string line = text_in(descriptor);
   const size_t end = line.find('\n');
@@ -40,14 +40,15 @@ static std::string holder_in(int descriptor, const std::string& mark) {
   return line.starts_with(kHolderBefore) ? line : "";
 }
 
-// For people and as a mark: a disk without room must not keep training from starting.
+// Errors are ignored: the text only informs people and marks the folder, and a full disk must not prevent a start.
 static void write_text(int descriptor, std::string_view text) {
   if (::pwrite(descriptor, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()) ||
       ::ftruncate(descriptor, static_cast<off_t>(text.size())) != 0)
     errno = 0;
 }
 
-// A file server that does not answer for a moment says nothing of where the file is.
+// Whether the open file is still the one at `path`. Errors count as yes: that a file server does not answer for a
+// moment does not mean that the file has been moved.
 static bool is_at(const std::string& path, int descriptor) {
   struct stat opened {};
   struct stat named {};
@@ -76,7 +77,7 @@ RunLock::RunLock(const std::string& folder, const std::string& holder, const Pat
     : path_(folder + "/.lock"), mark_(kind.mark) {
   const Stopwatch waiting;
   while (true) {
-    folder_ = std::make_unique<HeldFolder>(folder);  // anew: it may have been moved aside meanwhile
+    folder_ = std::make_unique<HeldFolder>(folder);  // opened again: it may have been moved aside meanwhile
     descriptor_ = folder_->open(path_, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (descriptor_ < 0) throw_errno("write", path_, -descriptor_);
     held_ = ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0;

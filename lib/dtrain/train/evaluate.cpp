@@ -13,7 +13,8 @@
 namespace dtrain {
 namespace {
 
-// Rows of one batch; see Predictions for the meaning. pixels: int64 [n, K, 3], in the order of PixelCounts.
+// The rows of one batch, with the meaning that they have in Predictions. pixels: int64 [n, K, 3], in the order of
+// PixelCounts.
 struct Rows {
   at::Tensor loss;
   at::Tensor scores;
@@ -36,7 +37,7 @@ Rows judge(const at::Tensor& logits, const at::Tensor& targets, const Loss& loss
   return rows;
 }
 
-// The rows of all batches; with none, empty rows of the right shape, so that a rank without batches takes part.
+// The rows of all batches; without batches, empty rows of the right shape, so that such a rank can take part.
 at::Tensor joined(const std::vector<Rows>& batches, at::Tensor Rows::*part, at::IntArrayRef empty,
                   at::ScalarType type) {
   std::vector<at::Tensor> parts;
@@ -51,7 +52,7 @@ std::vector<T> numbers(const at::Tensor& rows) {
   return {first, first + host.numel()};
 }
 
-// Three numbers each.
+// Every three numbers are one PixelCounts.
 std::vector<PixelCounts> pixel_counts(const std::vector<int64_t>& rows) {
   std::vector<PixelCounts> counts;
   for (size_t i = 0; i + 2 < rows.size(); i += 3) counts.push_back({rows[i], rows[i + 1], rows[i + 2]});

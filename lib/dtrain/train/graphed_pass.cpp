@@ -7,7 +7,7 @@
 
 namespace dtrain {
 
-// Whatever the values are: NaN equals NaN.
+// Compares bits, not values: NaN equals NaN.
 static bool same_bits(const at::Tensor& a, const at::Tensor& b) {
   return at::equal(a.contiguous().view(at::kByte), b.contiguous().view(at::kByte));
 }
@@ -36,13 +36,13 @@ GraphedPass::Result GraphedPass::run(const at::Tensor& images, const at::Tensor&
     return result_;
   }
   prove();
-  graph_->give_back_memory();  // of the pass that was not a graph
+  graph_->give_back_memory();  // memory of the pass that ran without a graph
   proven_ = true;
   proven_among_others_ = proven_among_others_ || among_others;
   return result_;
 }
 
-// Copies of all that the work has written.
+// Copies of everything that the pass has written.
 std::vector<at::Tensor> GraphedPass::values(const Result& result) const {
   std::vector<at::Tensor> copies{result.logits.clone(), result.losses.clone()};
   for (const at::Tensor& tensor : changed_) copies.push_back(tensor.clone());

@@ -5,7 +5,7 @@
 
 namespace dtrain {
 
-// Tensors begin on lines of the cache.
+// Tensors begin at cache lines.
 static int64_t rounded(int64_t bytes) {
   constexpr int64_t kLine = 64;
   return (std::max<int64_t>(bytes, 1) + kLine - 1) / kLine * kLine;

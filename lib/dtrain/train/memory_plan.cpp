@@ -14,9 +14,9 @@ using Op = PassTape::Op;
 using Held = HeapModel::Held;
 
 constexpr int64_t kFloat = 4;
-constexpr int64_t kIndex = 8;  // of a maximum in its window
+constexpr int64_t kIndex = 8;  // bytes of a maximum's index in its window
 
-/// One forward and backward pass over pieces of a heap.
+/// Simulates the memory of one forward and backward pass on a model of the heap.
 class Rehearsal {
  public:
   Rehearsal(const PassTape& tape, const MemoryNeeds& needs, HeapModel& heap)
@@ -39,13 +39,13 @@ class Rehearsal {
   }
 
  private:
-  /// Of a value, as far as it has come.
+  /// A value's gradient, as far as it has been added up.
   struct Gradient {
     Held memory;
-    bool whole = true;  ///< false: a part of another's, which a concatenation was given
+    bool whole = true;  ///< false: it is a slice of a concatenation's gradient
   };
 
-  // The picture and the logits stay floats.
+  // Picture and logits are floats at every precision.
   int64_t bytes_of(size_t value) const {
     const bool in_floats = value == 0 || value == logits();
     return tape_.values[value] * needs_.pictures * (in_floats ? kFloat : needs_.value_bytes);
@@ -55,7 +55,7 @@ class Rehearsal {
 
   size_t logits() const { return tape_.steps.back().makes; }
 
-  // oneDNN computes with kernels in an order of its own: a copy, for as long as the operator runs.
+  // oneDNN copies convolution kernels into its own layout while the operator runs.
   void reorder(const PassTape::Step& step) {
     const Held copy = step.op == Op::convolution ? heap_.take(step.weights * kFloat) : nullptr;
   }
@@ -72,11 +72,11 @@ class Rehearsal {
     for (const size_t value : step.reads) leave(value);
   }
 
-  // For backward.
+  // Keeps what the backward pass needs.
   void keep(size_t i) {
     const PassTape::Step& step = tape_.steps[i];
     const int64_t made = tape_.values[step.makes] * needs_.pictures;
-    const bool rounds = needs_.value_bytes != kFloat && step.weights > 0;  // operands in 16 bits are copies
+    const bool rounds = needs_.value_bytes != kFloat && step.weights > 0;  // 16-bit operands are copies
     switch (step.op) {
       case Op::convolution:
       case Op::linear:
@@ -106,7 +106,7 @@ class Rehearsal {
     }
   }
 
-  // The loss: each logit's term with what it is computed from; then the logits' gradient. The logits stay to the end.
+  // The loss: each logit's term and an intermediate value, then the logits' gradient. The logits stay until the end.
   void judge() {
     const int64_t bytes = bytes_of(logits());
     const Held terms = heap_.take(bytes), partial = heap_.take(bytes);
@@ -124,11 +124,11 @@ class Rehearsal {
     if (!given.whole) given = {heap_.take(bytes_of(step.makes)), true};  // operators want it dense
     const size_t input = step.reads[0];
     Gradient made;
-    if (input != 0) {  // pictures need none
+    if (input != 0) {  // pictures need no gradient
       made.memory = heap_.take(bytes_of(input));
       reorder(step);
     }
-    if (step.weights > 0) {  // into memory of its own, then added to the parameter's
+    if (step.weights > 0) {  // computed into its own memory, then added to the parameter's
       const Held gradient = heap_.take(step.weights * kFloat);
       reorder(step);
     }
@@ -141,7 +141,7 @@ class Rehearsal {
     for (const size_t value : step.reads) receive(value, given);
   }
 
-  // Gradients of one value add up in place where nobody else holds the first.
+  // Gradients of one value are added in place if nothing else holds the first.
   void receive(size_t value, Gradient given) {
     if (value == 0) return;
     Gradient& sum = gradients_[value];
@@ -155,7 +155,7 @@ class Rehearsal {
   const PassTape& tape_;
   const MemoryNeeds& needs_;
   HeapModel& heap_;
-  std::vector<size_t> last_read_;  // of each value: the step
+  std::vector<size_t> last_read_;  // for each value: the last step that reads it
   std::vector<Held> values_;
   std::vector<Gradient> gradients_;
   std::vector<std::vector<Held>> kept_;  // by step
@@ -163,8 +163,8 @@ class Rehearsal {
 
 double megabytes(int64_t bytes) { return static_cast<double>(bytes) / 1e6; }
 
-/// The network's tensors one by one, copied to the layout that they are computed in, and then all into one flat tensor:
-/// what remains of them are gaps of their sizes.
+/// The network's tensors are made one by one, copied into the layout for computing, and then all copied into one flat
+/// tensor; they leave gaps of their sizes in the heap.
 Held flat_weights(const PassTape& tape, const MemoryNeeds& needs, HeapModel& heap) {
   std::vector<int64_t> sizes;
   for (const PassTape::Step& step : tape.steps)
@@ -207,7 +207,7 @@ Reach rehearse(const PassTape& tape, const MemoryNeeds& needs, bool pinned) {
     heap.join();
   };
   pass();
-  heap.take(weights);  // and given back: parameters are laid out anew after the first step
+  heap.take(weights);  // and freed at once: parameters get a new order after the first step
   pass();
   pass();
   reach.all_mb = megabytes(heap.reach());
@@ -216,14 +216,14 @@ Reach rehearse(const PassTape& tape, const MemoryNeeds& needs, bool pinned) {
   const int64_t state = weights * (1 + needs.states) + buffers;
   const Held best = heap.take(weights + buffers), checkpoint = heap.take(state);
   pass();
-  reach.saving_mb = megabytes(heap.reach() + state) - reach.all_mb;  // and the file, on the thread that reads it back
+  reach.saving_mb = megabytes(heap.reach() + state) - reach.all_mb;  // and the file that its thread reads back
   return reach;
 }
 
 }  // namespace
 
-// Two thirds of the way from gaps that join at once to gaps that join after a pass: so it was measured, for all
-// networks and sizes (docs/performance.md).
+// Two thirds of the way from gaps that join at once to gaps that join after a pass, as measured for all networks and
+// sizes (docs/performance.md).
 MemoryPlan plan_memory(const PassTape& tape, const MemoryNeeds& needs) {
   constexpr double kPinned = 2.0 / 3;
   const Reach joining = rehearse(tape, needs, false);
@@ -236,7 +236,7 @@ MemoryPlan plan_memory(const PassTape& tape, const MemoryNeeds& needs) {
 double program_mb(const PassTape& tape, int64_t processes) {
   constexpr double kProgram = 165;
   constexpr double kMpi = 15;
-  constexpr double kKernels = 0.3;  // of one convolution: forward, and backward to input and weights
+  constexpr double kKernels = 0.3;  // one convolution's code: forward, and backward to input and weights
   const auto convolutions = std::count_if(tape.steps.begin(), tape.steps.end(),
                                           [](const PassTape::Step& step) { return step.op == Op::convolution; });
   return kProgram + (processes > 1 ? kMpi : 0) + kKernels * static_cast<double>(convolutions);

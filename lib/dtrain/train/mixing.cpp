@@ -7,8 +7,8 @@
 
 namespace dtrain {
 
-// The logarithm of a Gamma(alpha) number: Marsaglia and Tsang (2000) for alpha + 1, brought down to alpha. Without the
-// logarithm a small alpha would end in 0 ÷ 0.
+// The logarithm of a Gamma(alpha) number: Marsaglia and Tsang (2000) for alpha + 1, reduced to alpha. A logarithm,
+// because the number itself could underflow for a small alpha, and the share would be 0 ÷ 0.
 static double log_gamma_number(KeyedRandom& random, double alpha) {
   const double d = alpha + 1 - 1.0 / 3;
   const double c = 1 / std::sqrt(9 * d);

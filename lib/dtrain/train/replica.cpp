@@ -15,7 +15,7 @@
 
 namespace dtrain {
 
-// Moves tensors into one flat buffer; afterwards each is a view of its place there.
+// Moves tensors into one flat buffer; afterwards each is a view of its part.
 static at::Tensor flatten(const FlatLayout& layout, const std::vector<at::Tensor>& tensors,
                           const at::TensorOptions& options) {
   const at::Tensor flat = at::zeros({layout.numel()}, options.requires_grad(false));
@@ -80,7 +80,7 @@ void Replica::reorder(const std::vector<size_t>& order) {
     return result;
   };
   for (const Optimizer::State& state : optimizer_->state()) at::Tensor(state.values).copy_(moved(state.values));
-  // In place, so that everybody who holds the flat tensors still holds them.
+  // In place, so that references to the flat tensors stay valid.
   parameters_.flat.copy_(moved(parameters_.flat));
   for (size_t i = 0; i < parameters_.tensors.size(); ++i)
     parameters_.tensors[i].set_data(parameters_.layout->view(parameters_.flat, parameters_.place_of[i]));
@@ -134,7 +134,7 @@ std::vector<FileTensor> Replica::checkpoint_tensors() const {
   return tensors;
 }
 
-// The floats of a range as they lie in memory, the host's.
+// Hashes the floats of a range; `flat` is in host memory.
 static uint32_t hash_range(const at::Tensor& flat, Range range) {
   return crc32c(std::as_bytes(
       std::span(flat.const_data_ptr<float>() + range.begin, static_cast<size_t>(range.end - range.begin))));

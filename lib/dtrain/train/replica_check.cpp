@@ -16,7 +16,7 @@ namespace dtrain {
 
 namespace {
 
-constexpr double kShare = 0.003;        // of the time, buffers included, under the promised half per cent
+constexpr double kShare = 0.003;        // of the time, with the buffers; below the promised half per cent
 constexpr int64_t kStepsToMeasure = 3;  // the first one is not typical
 
 uint64_t one_number(const std::vector<uint32_t>& hashes) {
@@ -75,7 +75,7 @@ void ReplicaCheck::step_took(double seconds) {
   if (taken_ > 1) spent_.steps_s += seconds;
   if (every_ == 0 ? taken_ < kStepsToMeasure : weight_hashes_.empty()) return;
   const double step_s = spent_.steps_s / static_cast<double>(taken_ - 1);
-  // Where the buffers alone take all of the share, a tenth of it is left to the weights: they are never forgotten.
+  // If the buffers alone use up the share, the weights still get a tenth of it, so that they are always checked.
   const double allowed_s =
       std::max(kShare * step_s - spent_.buffers_s / static_cast<double>(taken_), std::max(kShare * step_s / 10, 1e-9));
   const double wanted = std::ceil(spent_.weights_s / static_cast<double>(weights_taken_) / allowed_s);

@@ -32,7 +32,7 @@ std::string decoding(const TimeShares& t, int64_t needed) {
          (possible < needed ? ", more cores or smaller pictures on disk the rest" : "");
 }
 
-// The loader keeps pace once its threads finish an epoch's work in the time that the epoch takes without waiting.
+// The loader keeps up if its threads do an epoch's work in the time that the epoch takes without waiting.
 std::string loader_bound(const TimeShares& t) {
   const std::string head = "loader-bound: data wait " + percent(t, t.timing.data_wait_s);
   const double work = t.read_s + t.decode_s;
@@ -46,7 +46,7 @@ std::string loader_bound(const TimeShares& t) {
   if (t.read_s > t.decode_s)
     return head + ", reading at " + fixed(mb_per_s, mb_per_s < 10 ? 1 : 0) +
            " MB/s; a faster volume, data on a local disk, or a cache would help, more threads would not";
-  // An epoch that is all waiting would need more threads than there can be cores.
+  // An epoch that only waits would need more threads than any machine has cores.
   constexpr double kMost = 1e6;
   return head + decoding(t, static_cast<int64_t>(std::min(kMost, std::ceil(work / std::max(available, 1e-9)))));
 }

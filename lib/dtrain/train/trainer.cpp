@@ -18,7 +18,7 @@
 
 namespace dtrain {
 
-// What logical ranks tell each other after a step, one row each; doubles by their bits.
+// What logical ranks exchange after a step, one row each; doubles as their bits.
 enum Column { kLoss, kCorrect, kCoverage, kReplaced, kRequest, kBufferHash, kWeightHash, kWaited, kColumns };
 
 // Indices of the convolution kernels among the replica's parameters.
@@ -30,7 +30,7 @@ static std::vector<size_t> kernel_parameters(const Replica& replica, const Netwo
   return found;
 }
 
-// Name of the first parameter, in the network's order, whose part of `flat` is not finite; "" if none.
+// The name of the first parameter, in the network's order, whose part of `flat` is not finite; "" if there is none.
 static std::string first_bad(const Replica& replica, const at::Tensor& flat) {
   for (size_t i = 0; i < replica.parameter_names().size(); ++i)
     if (!replica.layout().view(flat, replica.place_of(i)).isfinite().all().item<bool>())
@@ -55,7 +55,7 @@ static GradientReducer::Options reducer_options(const Device& device, int64_t lo
           .on_sum = [&watchdog] { watchdog.begin_sum(); }};
 }
 
-// As a tensor: [], float32.
+// The number 1 as a tensor: [], float32.
 static at::Tensor one_on(const Device& device) {
   return at::ones({}, at::TensorOptions(at::kFloat).device(device.place));
 }
@@ -76,9 +76,9 @@ Trainer::Trainer(const Parts& parts, const Options& options, std::unique_ptr<Com
 
 int64_t Trainer::steps_left() const { return epoch_.plan->steps() - epoch_.at; }
 
-// Forward and backward of the logical ranks that this process carries; their sums over all ranks, and where nothing
-// stands against it the update of each bucket, go on beside it. Rows: loss (its bits), correct, coverage, and places
-// for what agree() adds.
+// Forward and backward pass of this process's logical ranks; at the same time the reducer sums buckets over all ranks
+// and, unless updates_at_once(), updates each of them. Returns rows with loss (its bits), correct and coverage, and
+// with columns that agree() fills.
 at::Tensor Trainer::run_passes(const CanonicalTree& tree, int64_t step) {
   Replica& replica = parts_.replica;
   // Every logical rank starts from the same BatchNorm statistics; their mean becomes the next step's.
@@ -142,7 +142,7 @@ Trainer::Sums Trainer::agree(const CanonicalTree& tree, at::Tensor rows, const R
     sum_of_waits += std::bit_cast<double>(value[v][kWaited]);
   }
   check_.compare(of_ranks, step);
-  // The rank that came last waits for nothing but the sum itself.
+  // The rank that came last waits only for the sum itself.
   epoch_.spent.allreduce_s += least + agree_s;
   epoch_.spent.imbalance_s += sum_of_waits / static_cast<double>(parts_.comm.size()) - least;
   Sums sums;
@@ -163,7 +163,7 @@ Trainer::Sums Trainer::agree(const CanonicalTree& tree, at::Tensor rows, const R
   return sums;
 }
 
-// Files of a logical rank's samples in this step, the first of them.
+// The first files of a logical rank's samples in this step.
 std::string Trainer::some_samples(int64_t logical_rank) const {
   constexpr size_t kMost = 4;
   const std::vector<int64_t> places = epoch_.plan->places(epoch_.at, logical_rank);
@@ -202,14 +202,14 @@ void Trainer::add_kernel_penalty(Range range) {
   }
 }
 
-// On the reducer's thread: a bucket's sums are there.
+// Called on the reducer's thread when a bucket's sums are complete.
 void Trainer::update_bucket(Range range) {
   const auto span = parts_.trace.span("update");
   add_kernel_penalty(range);
   parts_.replica.optimizer().update(range, reducer_.gradients());
 }
 
-// The norm over all parameters, each tensor's squares added up in a fixed order, the tensors in the network's.
+// The norm over all parameters: squares are added up in a fixed order, within a tensor and over the tensors.
 double Trainer::gradient_norm() const {
   const Replica& replica = parts_.replica;
   std::vector<Range> ranges;
@@ -226,8 +226,8 @@ bool Trainer::largest_gradient_is_finite() const {
       at::linalg_vector_norm(reducer_.gradients(), std::numeric_limits<double>::infinity()).item<double>());
 }
 
-// False: a gradient has overflowed, so that the step must be skipped. The sums decide, which all ranks hold and which
-// do not depend on the number of processes; what one rank's own gradients are like decides nothing.
+// Returns false if a gradient has overflowed and the step must be skipped. Only the sums decide, which are equal on all
+// ranks and for any number of processes, never one rank's own gradients.
 bool Trainer::move_loss_scale(int64_t step) {
   LossScale& loss_scale = parts_.replica.loss_scale();
   if (largest_gradient_is_finite()) {
@@ -251,13 +251,15 @@ void Trainer::update_at_once(double learning_rate) {
   optimizer.update(all, reducer_.gradients(), static_cast<float>(scale));
 }
 
-// Statistics come from the forward pass: they move on after a skipped update too, unless that pass has spoilt them.
+// BatchNorm's statistics come from the forward pass, so they are also kept after a skipped update, unless that pass
+// made them not finite.
 void Trainer::keep_finite_buffers(const at::Tensor& buffers, bool skipped) {
   const bool spoilt = skipped && options_.skip_not_finite && !buffers.isfinite().all().item<bool>();
   parts_.replica.flat_buffers().copy_(spoilt ? buffers_before_ : buffers);
 }
 
-// False: the update was skipped. `not_finite`: that the loss is not, or "".
+// Returns false if the update was skipped. `not_finite`: a sentence if the loss is not finite, else ""; set here for a
+// gradient that is not.
 bool Trainer::finish_update(const CanonicalTree& tree, double learning_rate, int64_t step, std::string& not_finite) {
   const at::NoGradGuard no_grad;
   Replica& replica = parts_.replica;
@@ -275,7 +277,7 @@ bool Trainer::finish_update(const CanonicalTree& tree, double learning_rate, int
   return !skipped;
 }
 
-// All ranks hold the same sums, so all find the same values not finite.
+// Reports the value that is not finite. All ranks hold the same sums, so all report the same one.
 void Trainer::require_finite(int64_t step) {
   const Replica& replica = parts_.replica;
   const std::string gradient = first_bad(replica, reducer_.gradients());
@@ -285,7 +287,8 @@ void Trainer::require_finite(int64_t step) {
            step);
 }
 
-// Of a step whose loss is finite, on all ranks alike. Past the bound, whatever on_nan says: there is no step to skip.
+// Called for each step whose loss is finite, with the same loss on all ranks. Above the bound it throws whatever on_nan
+// is set to, since no single step could be skipped.
 void Trainer::watch_loss(TrainingState& state, double loss) const {
   LossWatch& watch = state.loss_watch;
   const int64_t waiting = watch.steps + 1;
@@ -313,7 +316,7 @@ void Trainer::adopt_ready_order() {
   reducer_.reorder(parts_.replica.parameters_in_layout());
 }
 
-// Over the logical ranks that take part in this step.
+// The tree over the logical ranks that take part in this step.
 CanonicalTree Trainer::tree_of_step() const {
   std::vector<bool> present;
   for (int64_t v = 0; v < options_.logical_ranks; ++v) present.push_back(epoch_.plan->count(epoch_.at, v) > 0);
@@ -351,7 +354,7 @@ StepReport Trainer::step(TrainingState& state, StopRequest request) {
   return report;
 }
 
-// The state then stands behind this step.
+// Afterwards the state is that after this step.
 void Trainer::count_step(TrainingState& state, const Sums& sums, const StepReport& report) {
   if (std::isfinite(sums.loss)) {
     state.loss_sum += sums.loss;

@@ -4,7 +4,7 @@
 #include "dtrain/data/batches/epoch_requests.hpp"
 #include "dtrain/train/trainer.hpp"
 
-// Where an epoch of the trainer begins and ends: its plan and its receipt.
+// How the trainer begins and ends an epoch: its plan and its results.
 
 namespace dtrain {
 

@@ -5,7 +5,7 @@
 #include "dtrain/base/error.hpp"
 #include "dtrain/train/trainer.hpp"
 
-// One batch through the network and back, as it is or recorded in a graph.
+// One batch through the network and back, directly or as a recorded graph.
 
 namespace dtrain {
 
@@ -29,7 +29,7 @@ GraphedPass::Result Trainer::forward_backward(const at::Tensor& images, const at
   return {logits.detach(), losses.detach()};
 }
 
-// Null: this pass is not recorded. Graphs come once the layout is final, as they know it by its addresses.
+// Null if this pass is not recorded. Graphs are made once the layout is final, since they contain its addresses.
 GraphedPass* Trainer::graph_for(const at::Tensor& images, const at::Tensor& targets) {
   GpuModule* const gpu = parts_.replica.device().module;
   if (!options_.cuda_graphs || gpu == nullptr || !order_known_) return nullptr;
@@ -65,11 +65,11 @@ Trainer::Pass Trainer::run_micro_batch(int64_t logical_rank, int64_t step, int64
     loss_factors_.mix_share.fill_(mixed.share);
   }
   GraphedPass* const graph = graph_for(images, targets);
-  reducer_.begin_pass(last && graph == nullptr);  // a replay tells nobody which gradients are ready
+  reducer_.begin_pass(last && graph == nullptr);  // a replay does not report which gradients are ready
   auto span = parts_.trace.span("pass", logical_rank);
   const GraphedPass::Result result = graph != nullptr ? graph->run(images, targets) : forward_backward(images, targets);
   span.end();
-  Pass pass;  // of numbers: the next pass's graph overwrites the result
+  Pass pass;  // plain numbers: the next pass's graph overwrites the result
   pass.loss_sum = result.losses.sum(at::kDouble).item<double>();
   if (options_.task == Task::multiclass) pass.correct = result.logits.argmax(1).eq(own_targets).sum().item<int64_t>();
   for (int64_t sample : batch->samples) pass.coverage += parts_.dataset.samples[static_cast<size_t>(sample)].id;

@@ -27,7 +27,7 @@ constexpr int kMostRanks = 1 << 20;
 
 static std::string folder_of(const std::string& run_folder) { return run_folder + "/flight"; }
 
-// The records of a folder by name; the temporary files of writers that were killed too, with `leftovers`.
+// The names of the records in a folder; with `leftovers` also of temporary files whose writers were killed.
 static std::vector<std::string> record_names(const std::string& folder, FileSystem& files, bool leftovers) {
   std::vector<std::string> all;
   if (const int failed = files.list(folder, all); failed < 0 && failed != -ENOENT) throw_errno("read", folder, -failed);
@@ -150,7 +150,7 @@ std::string rank_at(int rank, const FlightRecord::Peer& peer) {
   return fmt::format("rank {} ({}, pid {})", rank, peer.host, peer.pid);
 }
 
-// Where the training thread was: the innermost call that is not of the C library or the kernel's door.
+// Where the training thread was: the innermost call outside the C library and the kernel's entry code (vdso).
 std::string innermost(const std::vector<std::string>& stack) {
   for (const std::string& line : stack)
     if (line.find("libc.so") == std::string::npos && line.find("linux-vdso") == std::string::npos) return line;
@@ -169,7 +169,7 @@ std::string about_own(const Read& read) {
   return text + (call.empty() ? "; its training thread gave no stack" : "; its training thread was in " + call);
 }
 
-// The conclusion: of a failing rank its sentence, of a stall whom most of the records waited for.
+// The conclusion: after a failure the failing rank's sentence, after a stall the ranks that most records waited for.
 std::string conclusion(const std::map<int, Read>& records) {
   for (const auto& [rank, read] : records)
     if (read.record.reason == "failure") return fmt::format("rank {} failed: {}", rank, read.record.sentence);

@@ -30,7 +30,8 @@ PeerLink::PeerLink(void* channel) : impl_(std::make_unique<Impl>()) {
 PeerLink::~PeerLink() {
   for (auto& [rank, last] : impl_->sending)
     if (!Impl::done(last)) {
-      // MPI still reads them; nobody waits for it. Without memory for this much the process may as well end.
+      // Leaked on purpose: MPI still reads the bytes, and nobody waits until it is done. If there is no memory even for
+      // this, the process may as well end.
       new std::vector<std::byte>(std::move(last.bytes));  // NOLINT(bugprone-unhandled-exception-at-new)
       MPI_Request_free(&last.request);
     }

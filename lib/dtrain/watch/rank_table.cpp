@@ -58,7 +58,7 @@ std::string RankPage::offer(const std::string& host) const {
   return fmt::format("{} {} {} {}", host, getpid(), file_, words_->token.load());
 }
 
-// The page of a process of this machine, or null: its pid may belong to another machine's process, so the token counts.
+// The page of a process on this machine, or null. The token is compared, since the pid may be one of another machine.
 static const RankWords* map_page(long pid, int file, uint64_t token) {
   const std::string path = fmt::format("/proc/{}/fd/{}", pid, file);
   const int opened = file < 0 ? -1 : open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -132,7 +132,7 @@ void RankTable::heard(std::span<const std::byte> message) {
     std::memcpy(&line, message.data(), sizeof line);
     if (line.rank < 0 || line.rank >= size()) continue;
     Peer& peer = peers_[static_cast<size_t>(line.rank)];
-    // Two ranks of a host may both send for a while; the older word is dropped.
+    // Two ranks of a host may both send for a while; the older message is ignored.
     if (line.state.beat >= peer.heard.beat) peer.heard = line.state;
   }
 }

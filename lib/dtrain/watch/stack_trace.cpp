@@ -14,10 +14,10 @@ namespace dtrain {
 namespace {
 
 constexpr int kMostFrames = 64;
-constexpr int kHandlerFrames = 2;  // the handler's own, and the kernel's way into it
+constexpr int kHandlerFrames = 2;  // the handler's own, and the kernel's call of it
 
 struct Capture {
-  std::atomic<bool> asked{false};  // set before the signal: whoever sees it sees the rest as its maker left it
+  std::atomic<bool> asked{false};  // set before the signal: a thread that reads true also sees the rest
   void* frames[kMostFrames];
   int count = 0;
   std::atomic<bool> done{false};
@@ -25,7 +25,7 @@ struct Capture {
 
 int stack_signal() { return SIGRTMIN + 5; }
 
-// The asker's buffer comes with the signal: no static is needed. backtrace() takes no lock once its library is loaded.
+// The buffer comes with the signal, so nothing static is needed. backtrace() takes no lock once its library is loaded.
 void answer(int /*number*/, siginfo_t* info, void* /*context*/) {
   const int before = errno;
   if (info->si_code == SI_QUEUE && info->si_value.sival_ptr != nullptr) {
@@ -40,7 +40,7 @@ void answer(int /*number*/, siginfo_t* info, void* /*context*/) {
 
 void install_stack_signal() {
   void* frame = nullptr;
-  backtrace(&frame, 1);  // loads its library now, when memory may be asked for
+  backtrace(&frame, 1);  // loads its library now, while memory may be allocated
   struct sigaction action {};
   action.sa_sigaction = answer;
   action.sa_flags = SA_SIGINFO | SA_RESTART;

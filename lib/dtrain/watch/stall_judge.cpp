@@ -14,7 +14,7 @@ static bool long_by_nature(Section section) {
   return section == Section::start || section == Section::save || section == Section::finish;
 }
 
-// Where a rank is on its way, to be compared. Evaluation and saving come before the first batch of the next step.
+// How far a rank has come, as a value to compare. Evaluation and saving come before the first batch of the next step.
 static std::tuple<int64_t, int, int64_t> position(const RankState& rank) {
   switch (rank.section) {
     case Section::start:
@@ -38,7 +38,7 @@ static std::tuple<int64_t, int, int64_t> position(const RankState& rank) {
 
 static bool waits(const RankState& rank) { return rank.waiting != 0 || rank.section == Section::reduce; }
 
-// Of `among`, those at the earliest position; with `unless_all` none where that is all of them.
+// The ranks in `among` that are at the earliest position; with `unless_all` none if all of them are.
 static std::vector<int> earliest(const std::vector<RankState>& ranks, const std::vector<int>& among, bool unless_all) {
   std::vector<int> found;
   for (const int r : among) {
@@ -53,7 +53,7 @@ StallJudge::Verdict StallJudge::look(const std::vector<RankState>& ranks, double
   if (seen_.size() != ranks.size()) seen_.assign(ranks.size(), {});
   Verdict verdict;
   verdict.still_s = std::numeric_limits<double>::infinity();
-  double stopped_s = 0;  // of this host's ranks
+  double stopped_s = 0;  // among this host's ranks
   for (size_t r = 0; r < ranks.size(); ++r) {
     Seen& seen = seen_[r];
     seen.progress_s = ranks[r].progress == seen.progress ? seen.progress_s + passed_s : 0;
@@ -110,7 +110,7 @@ static std::string last_seen(const RankState& rank, const std::string& host) {
   return text + " on " + host;
 }
 
-// While MPI starts, how many ranks it waits for.
+// How many ranks MPI still waits for while it starts; "" later.
 static std::string absence(const std::vector<RankState>& known, int wanted) {
   const int absent = wanted - static_cast<int>(known.size());
   if (absent <= 0 || known[0].section != Section::start) return "";

@@ -16,11 +16,11 @@
 
 namespace dtrain {
 
-constexpr double kRecordPatience = 2;   // seconds that the rank that tells waits for flight records
-constexpr double kSpeakerPatience = 3;  // seconds that the others leave to it
-constexpr int kLooksAfterWaking = 10;   // until a process that was stopped counts as one that was not
+constexpr double kRecordPatience = 2;   // seconds for which the reporting rank waits for flight records
+constexpr double kSpeakerPatience = 3;  // seconds for which the others leave reporting to it
+constexpr int kLooksAfterWaking = 10;   // until a process that was stopped no longer counts as such
 
-// Looks a second, at most: often enough that the least limits are kept, seldom enough to cost nothing.
+// Seconds between two checks: short enough to keep the smallest limits, long enough to cost nothing.
 static double pause_for(const WatchLimits& limits) {
   return std::clamp(std::min(limits.warn_s, limits.abort_s) / 20, 0.02, 0.5);
 }
@@ -42,20 +42,20 @@ struct Watchdog::Impl {
   StallJudge judge;
   pthread_t training;
   std::unique_ptr<RankTable> known;        // once connected; lives as long as the threads
-  std::atomic<RankTable*> table{nullptr};  // null: nobody else is known
+  std::atomic<RankTable*> table{nullptr};  // null: no other rank is known
   std::unique_ptr<PeerLink> link;
   std::mutex mutex;
   std::condition_variable leave;
   bool leaving = false;
   bool link_leaving = false;
   std::function<void(const FlightRecord&)> write;
-  std::vector<std::shared_ptr<std::atomic<bool>>> begun;  // what runs beside, done or not
-  bool told_of_failure = false;                           // of another rank
-  int looks_awake = kLooksAfterWaking;                    // since this process was stopped
+  std::vector<std::shared_ptr<std::atomic<bool>>> begun;  // threads of begin(): done or not
+  bool told_of_failure = false;                           // another rank's
+  int looks_awake = kLooksAfterWaking;                    // checks since this process was stopped
   std::thread watcher;
   std::thread courier;
 
-  // Runs `act` on a thread of its own, which nobody has to wait for. The flag becomes true when it is done.
+  // Runs `act` on a new thread that nobody has to wait for. The flag becomes true when it is done.
   std::shared_ptr<std::atomic<bool>> begin(std::function<void()> act) {
     auto done = std::make_shared<std::atomic<bool>>(false);
     try {
@@ -63,23 +63,23 @@ struct Watchdog::Impl {
         try {
           act();
         } catch (const std::exception&) {
-          // A record that cannot be written must not hide what the job ends for.
+          // A record that cannot be written must not hide the reason why the job ends.
         }
         done->store(true);
       }).detach();
       const std::lock_guard lock(mutex);
       begun.push_back(done);
-    } catch (const std::exception&) {  // no thread to be had
+    } catch (const std::exception&) {  // no thread can be started
       done->store(true);
     }
     return done;
   }
 
-  struct View {  // of all ranks that are known
+  struct View {  // of all known ranks
     std::vector<RankState> states;
     std::vector<std::string> hosts;
     std::vector<long> pids;
-    int own = 0;  // place of this rank in the lists
+    int own = 0;  // this rank's index in the lists
   };
   View look() {
     View view;
@@ -107,7 +107,7 @@ struct Watchdog::Impl {
       lock.unlock();
       handlers.look();
       page.words().beat.fetch_add(1);
-      // A process that was stopped, or a machine asleep, has not waited all that time.
+      // If the process was stopped or the machine asleep, it has not waited all that time.
       const double passed = since.seconds();
       since.restart();
       looks_awake = passed < options.limits.abort_s / 2 ? looks_awake + 1 : 0;
@@ -139,7 +139,7 @@ struct Watchdog::Impl {
     return false;
   }
 
-  // Waits for `holds` and gives signs of life meanwhile.
+  // Waits for `holds`, and keeps counting beats meanwhile.
   template <class Condition>
   void wait(double seconds, const Condition& holds) {
     const Stopwatch waited;
@@ -153,14 +153,14 @@ struct Watchdog::Impl {
     RankWords& own = page.words();
     own.ending.store(Ending::stalled);
     const std::string sentence = stall_sentence(verdict, view.states, view.hosts, view.own, options.ranks);
-    // The launcher wakes a stopped process to end it: this one then finds that the others have given up.
+    // The launcher wakes a stopped process to end it, which then finds that the other ranks have given up.
     const bool woken = !verdict.stalled && looks_awake < kLooksAfterWaking;
     begin(recording(woken ? "stopped" : "stall", sentence, view, verdict));
     if (!woken && speaks(view, verdict) && !another_told(view)) {
       tell(sentence);
       wait(kRecordPatience, [&] { return recorded(verdict); });
     } else {
-      // Those that wait do not speak all at once, should the one that is to speak not come to it.
+      // If the rank that should report does not, the others must not all report at once.
       wait(kSpeakerPatience + 0.3 * std::min(options.rank, 20), [] { return false; });
       if (!another_told(look())) tell(sentence);
     }
@@ -218,11 +218,11 @@ struct Watchdog::Impl {
                               name_of(state.section), state.step, state.sums, verdict.progress_s[r], verdict.alive[r]});
     }
     record.events = flights.recent();
-    if (reason != "failure") record.stack = stack_of(training, 0.5);  // a failing thread has left its place
+    if (reason != "failure") record.stack = stack_of(training, 0.5);  // a failing thread has already unwound
     return record;
   }
 
-  // Between hosts: the lowest rank of each that gives signs of life sends what it sees of its host to all others.
+  // Between hosts: on each host the lowest rank whose beat advances sends what it knows of its host to all others.
   void carry() {
     const double pause = pause_for(options.limits);
     constexpr int kSilentRounds = 5;

@@ -95,7 +95,8 @@ def write_tensors(name, out, with_pth):
 
 
 def formula(key, shape):
-    """float64 in [-1, 1): FNV-1a of `key` and the place, mixed as SplitMix64 does. reference_formula.hpp is its twin."""
+    """float64 in [-1, 1): FNV-1a of `key` and the index, mixed as in SplitMix64. parity_test.cpp has the same formula
+    in C++."""
     state = 0xCBF29CE484222325
     for byte in key.encode():
         state = (state ^ byte) * 0x100000001B3 % 2**64
@@ -145,7 +146,7 @@ def numbers_of(name):
 
 
 def write_numbers(path, names):
-    """Each in the place of its older ones, new ones last."""
+    """Replaces existing entries where they are, and adds new ones at the end."""
     rows = {}
     if os.path.exists(path):
         with open(path) as old:

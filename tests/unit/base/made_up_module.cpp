@@ -1,4 +1,4 @@
-// A module for module_file_test.cpp: it tells by the environment that some of its code has run.
+// A module for module_file_test.cpp: it sets an environment variable when any of its code runs.
 #include <cstdlib>
 
 #include "dtrain/base/module_stamp.hpp"

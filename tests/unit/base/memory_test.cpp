@@ -19,7 +19,7 @@ namespace {
 
 constexpr int64_t kMb = 1'000'000;
 
-/// A made-up /proc and /sys: a host with 8,192 MB to be had.
+/// A made-up /proc and /sys: a host with 8,192 MB available.
 class Machine {
  public:
   Machine() {
@@ -127,7 +127,7 @@ TEST_CASE("what grows beyond the budget is one sentence with both figures, befor
   CHECK_FALSE(memory.may_take(300 * kMb));
   CHECK(memory.may_take(100 * kMb));
   machine.group("/job", std::to_string(400 * kMb), 399 * kMb);
-  for (int i = 0; i < 16; ++i) CHECK(refusal(memory, 1'000'000).empty());  // small steps are not asked for
+  for (int i = 0; i < 16; ++i) CHECK(refusal(memory, 1'000'000).empty());  // small steps are not checked
   CHECK(refusal(memory, 1'000'000).find("needs 17 MB more memory") != std::string::npos);
   CHECK(refusal(memory, INT64_MAX / 2).find("can give 0 MB of its 400 MB") != std::string::npos);
 }

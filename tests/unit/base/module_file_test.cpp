@@ -21,14 +21,14 @@ namespace {
 constexpr const char* kStamp = "made-up-1";
 constexpr const char* kRan = "DTRAIN_MADE_UP_MODULE_RAN";
 
-/// The file of the made-up module, or nothing after the test has been counted as skipped: only a build tree has it.
+/// The file of the made-up module; none if it is absent, and then the test counts as skipped: only a build tree has it.
 const char* made_up_module() {
   const char* file = std::getenv("DTRAIN_MADE_UP_MODULE");
   if (file == nullptr) test::skip("DTRAIN_MADE_UP_MODULE names no module");
   return file;
 }
 
-/// A folder `a` within others, laid out as a build or as a bundle: `program` lies in it.
+/// A folder `a` within others, laid out as a build or as a bundle, with `program` in it.
 struct Tree {
   explicit Tree(const std::string& program_name) : program(folder / ("a/" + program_name)) {
     fs::create_directories(fs::path(program).parent_path());
@@ -39,7 +39,7 @@ struct Tree {
     fs::copy_file(std::getenv("DTRAIN_MADE_UP_MODULE"), folder / name, fs::copy_options::overwrite_existing);
     return fs::canonical(folder / name).string();
   }
-  /// The sentence of a refusal; none of the module's code has then run.
+  /// The sentence of a refusal; checks that none of the module's code has run.
   std::string refusal(const std::string& stamp = kStamp) const {
     ::unsetenv(kRan);
     std::string said;
@@ -76,7 +76,7 @@ TEST_CASE("a module is looked for beside the program and in lib/ of its prefix, 
     const std::string beside = tree.put((fs::path("a") / layout).parent_path() / "libx.so");
     CHECK(module_path("libx.so", tree.program) == beside);
   }
-  // Moved out of its layout a program has no lib/ of its own: what lies in /tmp/lib is nobody's.
+  // Moved out of its layout a program has no lib/ of its own: anybody may have put files into /tmp/lib.
   const Tree moved("dtrain");
   moved.put("a/lib/libx.so");
   CHECK(module_path("libx.so", moved.program).empty());
@@ -127,7 +127,7 @@ TEST_CASE("a module that somebody else could have put there is refused by name b
       CHECK_THAT(tree.refusal(), Catch::StartsWith(strange + " belongs to user 12345, so somebody else"));
       REQUIRE(::lchown(strange.c_str(), 0, static_cast<gid_t>(-1)) == 0);
     }
-    // Whoever owns the program could as well have put this into the program.
+    // The program's owner could have put the same code into the program.
     for (const std::string& own : {path, tree.program})
       REQUIRE(::lchown(own.c_str(), 12345, static_cast<gid_t>(-1)) == 0);
   }

@@ -13,7 +13,7 @@ using namespace dtrain;
 
 namespace {
 
-// What a run throws; "" for nothing.
+// The message of what a run throws; "" for nothing.
 std::string thrown(size_t count, size_t threads, const std::function<void(size_t)>& work,
                    const std::function<void()>& tick = nullptr) {
   try {

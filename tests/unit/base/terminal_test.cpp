@@ -15,13 +15,13 @@ TEST_CASE("characters take the columns that terminals give them") {
   CHECK(shown_columns("") == 0);
   CHECK(shown_columns("epoch 3/10") == 10);
   CHECK(shown_columns("é") == 1);
-  CHECK(shown_columns("e\u0301") == 1);  // a letter and the accent that stands on it
+  CHECK(shown_columns("e\u0301") == 1);  // a letter and its combining accent
   CHECK(shown_columns("肺炎") == 4);
   CHECK(shown_columns("ﾊｲ") == 2);  // halfwidth
   CHECK(shown_columns("🫁") == 2);
   CHECK(shown_columns("█░…–") == 4);
   CHECK(shown_columns("a\u200Bb") == 2);  // of no width
-  CHECK(shown_columns("\xFF\xC3") == 2);  // no UTF-8
+  CHECK(shown_columns("\xFF\xC3") == 2);  // not UTF-8
 }
 
 TEST_CASE("a text is cut to its columns, never within a character") {

@@ -12,7 +12,7 @@
 using namespace dtrain;
 using Json = nlohmann::json;
 
-// Events of one phase ("X" or "M") of the document that a rank's trace alone makes.
+// The events of one phase ("X" or "M") in the document made from one rank's trace.
 static std::vector<Json> events(const Trace& trace, const std::string& phase, int rank = 0) {
   const Json document = Json::parse(trace_document({trace.events_json(rank, "host")}));
   std::vector<Json> found;

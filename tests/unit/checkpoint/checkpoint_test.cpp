@@ -296,7 +296,7 @@ TEST_CASE("the newest valid checkpoint is found, damaged ones are named, old one
   CHECK(older->state.step == 10);
   CHECK(older->skipped.size() == 2);
   CHECK(std::filesystem::exists(folder /
-                                "checkpoints/epoch-0003-step-00000025.safetensors.tmp"));  // looking changes nothing
+                                "checkpoints/epoch-0003-step-00000025.safetensors.tmp"));  // reading changes nothing
   CHECK(checkpoints.begin_after(10, 3).size() == 2);
   CHECK_FALSE(std::filesystem::exists(folder / "checkpoints/epoch-0003-step-00000025.safetensors.tmp"));
   CHECK(std::filesystem::exists(folder / "checkpoints/epoch-0003-step-00000020.safetensors.aside"));
@@ -373,7 +373,7 @@ TEST_CASE("of what failed only the best weights are tried again, and only once")
   writer.save(state, tensors);
   writer.save_tensors(folder / "best.safetensors", state, tensors, {});
   CHECK(writer.finish().size() == 2);
-  writer.try_best_again();  // a checkpoint that failed is the next one's to make good, and these weights were saved
+  writer.try_best_again();  // nothing to do: these weights were saved, and the next checkpoint replaces a failed one
   CHECK(writer.finish().empty());
   writer.save_tensors(folder / "absent/best.safetensors", state, tensors, {});
   CHECK(writer.finish().at(0).failed != 0);

@@ -46,7 +46,7 @@ int64_t newest_step(FileSystem& files) {
   try {
     found = CheckpointFolder(kFolder, files).newest();
   } catch (const DataError&) {
-    return 0;  // files, but none of them valid
+    return 0;  // there are files, but none is valid
   }
   if (!found) return 0;
   const auto bytes = found->file.bytes(*found->file.find("model.count"));
@@ -60,7 +60,7 @@ int64_t newest_step(const Image& image) {
   return newest_step(files);
 }
 
-/// What a training does about its checkpoints, and what it has reported about them.
+/// What a training run does with its checkpoints, and what it has reported about them.
 struct Saver {
   MemoryFileSystem& files;
   int64_t saved = 0;  ///< step of the newest one reported as saved
@@ -71,7 +71,7 @@ struct Saver {
     last_failed = true;
     try {
       CheckpointFolder(kFolder, files).save(state_at(step), HostCopy(tensors_at(step)), kKeep);
-      if (files.dead()) return;  // and nobody is told anything
+      if (files.dead()) return;  // so nothing is reported
       saved = step;
       last_failed = false;
     } catch (const Error& error) {
@@ -96,8 +96,8 @@ struct Campaign {
     for (const auto& [path, bytes] : image) std::printf("  %s (%zu bytes)\n", path.c_str(), bytes.size());
   }
 
-  /// So many saves with this fault planned; the power may go at every call. False when the fault lies beyond the last
-  /// call.
+  /// Makes so many saves with this fault planned; at every call there may be a power cut. Returns false if there is no
+  /// such call any more.
   bool run(const Fault& fault, int64_t saves) {
     MemoryFileSystem files(Image{{"/runs/a/", ""}});
     files.plan(fault);
@@ -125,7 +125,7 @@ struct Campaign {
     return files.hit();
   }
 
-  /// The next start finds its way from what was left, and its own saves hold.
+  /// The next start can continue from what was left, and its own saves are valid.
   void go_on(const Image& left, int64_t saved, const Fault& fault) {
     MemoryFileSystem files(left);
     const int64_t newest = newest_step(files);

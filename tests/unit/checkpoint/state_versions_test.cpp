@@ -78,11 +78,11 @@ TEST_CASE("each share of an epoch's time is kept under its own name") {
   CHECK(back.timing.bytes_read == 7);
 }
 
-// The fields of the first release, each gone in turn: they are damage, whereas a later one must not be missed.
+// Without any one field of the first release a state is damaged, whereas later fields may be absent.
 TEST_CASE("a state of the first release is read, and refused without any of its fields") {
   using nlohmann::json;
   json whole = json::parse(kFirstRelease);
-  whole["coverage_sum"] = 0U;  // what no sample adds up to
+  whole["coverage_sum"] = 0U;  // 'cursor' is 0, and a sum over no samples is 0
   CHECK_NOTHROW(training_state_from_json(whole.dump(), "f"));
   int fields = 0;
   const auto refused_without = [&](const json& without, const std::string& name) {

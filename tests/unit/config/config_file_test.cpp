@@ -29,7 +29,7 @@ static std::string pipe_in(const ScratchFolder& folder) {
   return path;
 }
 
-// Opens the pipe after `delay`, then writes each text after another one.
+// Opens the pipe after `delay`, then writes each text after another delay.
 static std::jthread writer(const std::string& path, std::vector<std::string> texts, std::chrono::milliseconds delay) {
   return std::jthread([=] {
     std::this_thread::sleep_for(delay);
@@ -60,7 +60,7 @@ TEST_CASE("a pipe into which nobody writes is a sentence after 3 seconds, one th
   const auto began = std::chrono::steady_clock::now();
   CHECK(refusal(pipe) == pipe + " is a pipe to which nothing has written a configuration for 3 s");
   CHECK(std::chrono::steady_clock::now() - began <
-        std::chrono::seconds(40));  // less than what somebody writes may take
+        std::chrono::seconds(40));  // less than the longest wait for a writer
   void (*const before)(int) = std::signal(SIGPIPE, SIG_IGN);
   {
     const std::jthread writes = writer(pipe, std::vector<std::string>(1000, std::string(65536, '#')), {});

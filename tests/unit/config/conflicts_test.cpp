@@ -204,7 +204,7 @@ TEST_CASE("a matter of ranks or of the machine is no key without effect") {
   CHECK(errors_with(kSynthetic, {"device=cpu", "deterministic=false"}).empty());
 }
 
-// A run that began when the key was accepted goes on from the configuration that it has stored.
+// A run that began when the key was accepted continues with the configuration that it has stored.
 TEST_CASE("what a run has stored may hold keys without effect, and so may nothing else") {
   const std::string text = "data: {format: image_folder, root: /d, loader: {interleave: 3}}\n";
   const std::string idle = "data.loader.interleave has no effect here";
@@ -227,7 +227,7 @@ TEST_CASE("what a run has stored may hold keys without effect, and so may nothin
   CHECK(contains(refusal({"data.loader.interleave=4"}), idle));
   CHECK(
       contains(refusal({"data.loader.pipeline=sequential", "data.loader.prefetch=5"}), "data.loader.prefetch has no"));
-  // What makes it idle is said now, not then.
+  // The key that makes it idle is given now; the stored configuration does not have it.
   folder.write("run/config.yaml", "data: {format: image_folder, root: /d, loader: {threads: 3}}\n");
   CHECK(refusal({}).empty());
   CHECK(contains(refusal({"data.loader.pipeline=sequential"}), "data.loader.threads has no effect here"));
@@ -262,10 +262,10 @@ TEST_CASE("a monitor names a column that epochs.csv will have") {
   expect(kCsv, {{{no_label[0], no_label[1], "checkpoint.best.monitor=valid.auroc_gren"}, "valid.auroc_green"}});
   CHECK(errors_with(kNih, {"checkpoint.best.monitor=valid.auroc_Pleural_Thickening"}).empty());
   CHECK(errors_with(kCsv, {no_label[0], no_label[1], "checkpoint.best.monitor=valid.auroc_red"}).empty());
-  CHECK(errors_with(kFolder, {"checkpoint.best.monitor=valid.auroc_any"}).empty());  // the folders will tell
+  CHECK(errors_with(kFolder, {"checkpoint.best.monitor=valid.auroc_any"}).empty());  // known only from the folders
   CHECK(errors_with(kFolder, {"checkpoint.best.monitor=train.accuracy"}).empty());
   CHECK(errors_with(kMask, {"checkpoint.best.monitor=valid.iou_image"}).empty());
-  CHECK(errors_with(kMask, {"checkpoint.best.monitor=valid.iou_cell"}).empty());  // dataset.json will tell
+  CHECK(errors_with(kMask, {"checkpoint.best.monitor=valid.iou_cell"}).empty());  // known only from dataset.json
   CHECK(
       errors_with(kMask, {"data.image_mask.mask_values={1: 1, 2: 2}", "checkpoint.best.monitor=valid.iou_2"}).empty());
 }

@@ -1,4 +1,4 @@
-// Runs of older programs go on: what a checkpoint does not hold counts as what was done before there was the key.
+// Runs of older programs continue: a key that a checkpoint lacks has the value of what was done before the key existed.
 #include <fstream>
 #include <set>
 
@@ -22,7 +22,7 @@ std::set<std::string> first_release_keys() {
   return keys;
 }
 
-/// What a value that older runs had is read as, and printed again.
+/// The value that older runs are taken to have, read and printed again.
 std::string printed_again(const Key& key, const std::string& value) {
   const YamlSource source{"older runs", "", "/", 0, false};
   std::vector<Problem> problems;
@@ -32,7 +32,7 @@ std::string printed_again(const Key& key, const std::string& value) {
   return wrong.empty() ? key.codec.print() : wrong;
 }
 
-/// What stands against older runs going on with these keys, one sentence each.
+/// The reasons why older runs could not continue with these keys, one sentence each.
 std::vector<std::string> judge(const std::vector<Key>& keys, const std::set<std::string>& first) {
   std::vector<std::string> wrong;
   std::set<std::string> names;
@@ -98,7 +98,7 @@ TEST_CASE("a key that a checkpoint does not hold counts as what older runs had, 
   CHECK(differ.unknown.empty());
   CHECK(differ.changed == std::vector<std::string>{"group.later was 0, as before this key existed, and is now 0.5"});
   CHECK(made.differences({{"group.old", "1"}}, {{"group.old", "1"}, {"group.later", "0.5"}}, {"group.later"}).none());
-  // A checkpoint that holds it is believed.
+  // If a checkpoint has the key, its value is used.
   CHECK(made.differences({{"group.old", "1"}, {"group.later", "0.5"}}, {{"group.old", "1"}, {"group.later", "0.5"}})
             .none());
   CHECK_FALSE(made.differences({{"group.old", "1"}, {"group.later", "0.5"}}, {{"group.old", "1"}, {"group.later", "0"}})

@@ -1,4 +1,4 @@
-// What follows in a configuration from the rows of networks, optimizers and losses.
+// What the rows of networks, optimizers and losses mean for a configuration.
 #include "dtrain/base/rows.hpp"
 
 #include <set>

@@ -13,7 +13,7 @@
 
 namespace dtrain::test {
 
-/// A folder of its own for one test, removed at its end.
+/// A folder for one test, removed at its end.
 class ScratchFolder {
  public:
   ScratchFolder() {
@@ -37,7 +37,7 @@ class ScratchFolder {
   std::string path_;
 };
 
-/// A variable of the environment for the length of one test.
+/// An environment variable that is set during one test.
 class Variable {
  public:
   Variable(const std::string& name, const std::string& value) : name_(name) { setenv(name.c_str(), value.c_str(), 1); }
@@ -56,7 +56,7 @@ inline Config from_text(const std::string& yaml, const std::vector<std::string>&
 
 inline Config from_overrides(const std::vector<std::string>& overrides) { return load_config({{}, false, overrides}); }
 
-/// What load_config() says of `yaml`, the folder's name left out; "" when it says nothing.
+/// The error that load_config() reports for `yaml`, without the folder's name; "" if there is none.
 inline std::string errors_of(const std::string& yaml, const std::vector<std::string>& overrides = {}, int code = 78) {
   const ScratchFolder folder;
   try {

@@ -18,7 +18,7 @@ using namespace dtrain;
 
 namespace {
 
-// Compilers write a value that has a name by it, and any other as a cast: "V = (dtrain::Task)7".
+// In function names compilers write a value by its name if it has one, else as a cast: "V = (dtrain::Task)7".
 template <auto V>
 constexpr bool is_declared() {
   return std::string_view(__PRETTY_FUNCTION__).find("V = (") == std::string_view::npos;

@@ -10,7 +10,7 @@ using namespace dtrain::test;
 
 static const YamlSource kSource{"t", "t", "/", 0, true};
 
-// All that is wrong with `text`, one line each.
+// All errors in `text`, one line each.
 static std::string wrong_with(const std::string& text) {
   std::vector<Problem> problems;
   const auto tree = parse_yaml(text, kSource, problems);

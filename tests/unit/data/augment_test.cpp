@@ -181,11 +181,11 @@ TEST_CASE("a crop is the part of the picture, at the picture's own resolution") 
                       image.bytes.begin() + (y + 1) * 96 * 3);
   const std::vector<float> expected = transformed(part, options, {});
   const std::vector<float> found = transformed(image, options, draw);
-  for (size_t y = 1; y < 15; ++y)  // at the crop's edges the resize sees what lies beyond
+  for (size_t y = 1; y < 15; ++y)  // at the crop's edges the resize also reads pixels outside
     for (size_t x = 1; x < 23; ++x)
       for (size_t c = 0; c < 3; ++c)
         REQUIRE(found[(y * 24 + x) * 3 + c] == Approx(expected[(y * 24 + x) * 3 + c]).margin(1e-5));
-  // The same as twice the size about the middle, but for its place.
+  // The same as scaling by two about the middle, except for its position.
   AugmentDraw twice;
   twice.scale = 2;
   CHECK(transformed(image, options, twice) == transformed(image, options, cropped(0.25, 1, 0.5, 0.5)));
@@ -462,5 +462,5 @@ TEST_CASE("with everything on, batches are the same for any threads, prefetch an
   options.augment = {};
   Loader plain(data, options, 9, at::MemoryFormat::ChannelsLast, no_trace);
   plain.start({{{0, 1, 2, 3}, 7}});
-  CHECK(at::equal(plain.next()->images, first[5].images));  // evaluation: none of it
+  CHECK(at::equal(plain.next()->images, first[5].images));  // evaluation: no augmentation
 }

@@ -16,7 +16,7 @@ namespace {
 
 Trace no_trace(false);
 
-/// Two classes of pictures, some of which are damaged.
+/// Two classes of pictures, some of them damaged.
 struct Damaged {
   explicit Damaged(int64_t samples, const std::vector<int64_t>& bad) {
     for (int64_t i = 0; i < samples; ++i)
@@ -32,7 +32,7 @@ struct Damaged {
   }
   const std::string& path(int64_t index) const { return data.samples[static_cast<size_t>(index)].path; }
 
-  /// Batches of four, in an order of the epoch's own.
+  /// Batches of four, in a different order for each epoch.
   std::vector<BatchRequest> requests(int64_t epoch, bool may_replace = true) const {
     std::vector<BatchRequest> out;
     const auto n = static_cast<int64_t>(part.size());
@@ -85,7 +85,7 @@ TEST_CASE("a bad sample is replaced by the picture and label of another, in its 
         CHECK(holds(one.reason, set.path(one.sample)));
         CHECK((one.substitute != 3 && one.substitute != 4 && one.substitute != 10 && one.substitute != 22));
         const auto [known, is_new] = substitutes.try_emplace(one.sample, one.substitute);
-        CHECK(known->second == one.substitute);  // of every epoch
+        CHECK(known->second == one.substitute);  // the same in every epoch
         const auto place = static_cast<int64_t>(std::find(batch.samples.begin(), batch.samples.end(), one.sample) -
                                                 batch.samples.begin());
         REQUIRE(place < static_cast<int64_t>(batch.samples.size()));

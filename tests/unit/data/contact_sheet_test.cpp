@@ -34,7 +34,7 @@ TEST_CASE("letters are drawn pixel by pixel, unknown ones as a question mark, no
   CHECK(a.bytes == b.bytes);
   draw_text(b, -3, -3, "MMMMMMMMMM", {9, 9, 9});
   draw_text(b, 5, 18, "MMMMMMMMMM", {9, 9, 9}, 3);
-  // Each letter has a look of its own.
+  // Each letter looks different.
   std::vector<std::vector<uint8_t>> looks;
   for (char letter = ' '; letter <= '~'; ++letter) {
     Image one = plain(10, 6, {0, 0, 0});

@@ -136,7 +136,7 @@ TEST_CASE("what UTF-8 forbids is not UTF-8") {
 
 namespace {
 
-/// A folder that may be listed but not searched, and no rights of root to pass over that.
+/// A folder that may be listed but not searched, in a process without root's right to ignore that.
 class Unsearchable {
  public:
   explicit Unsearchable(const std::string& folder) : folder_(folder) {

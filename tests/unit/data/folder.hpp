@@ -17,7 +17,7 @@
 
 namespace dtrain::test {
 
-/// A folder that is gone with the object.
+/// A folder that is removed with the object.
 class TempFolder {
  public:
   TempFolder() {
@@ -71,7 +71,7 @@ inline ImageOptions canvas(int64_t height, int64_t width, int64_t channels, Resi
   return options;
 }
 
-/// Neither mean nor scale: pixels in [0, 1] as they come from the resize.
+/// No mean and scale: pixels in [0, 1] as the resize returns them.
 inline ImageOptions plain(int64_t height, int64_t width, int64_t channels, Resize resize = Resize::squash) {
   ImageOptions options = canvas(height, width, channels, resize);
   options.mean.assign(static_cast<size_t>(channels), 0);

@@ -1,4 +1,4 @@
-// Not run by CTest: what a picture costs on one thread, stage by stage, beside plain libpng.
+// Not run by CTest: what a picture costs on one thread, stage by stage, compared with plain libpng.
 //
 //   DTRAIN_PICTURES=DIR build/release/bin/test_data "[.input]"
 //
@@ -26,7 +26,7 @@ namespace {
 struct Stage {
   const char* name;
   std::function<void(size_t)> act;
-  std::vector<double> ms{};  // of a picture, by pass
+  std::vector<double> ms{};  // per picture, by pass
 };
 
 Image read_by_libpng(const std::vector<std::byte>& file) {

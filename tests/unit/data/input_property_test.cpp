@@ -1,4 +1,4 @@
-// What the input promises for any numbers: every sample once, whoever makes it, and the same pixels.
+// What the input promises for any numbers: every sample once, whichever process makes it, and the same pixels.
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ uint64_t bytes_hash(const void* data, size_t bytes) {
   return hash64(std::string_view(static_cast<const char*>(data), bytes));
 }
 
-/// What a job is, apart from who carries it out.
+/// What a job does, without how it is carried out.
 struct Input {
   int64_t samples = 0;
   int64_t logical_ranks = 1;
@@ -35,7 +35,7 @@ struct Input {
   bool with_bad = false;  // samples that cannot be decoded belong to the part, and are replaced
 };
 
-/// How it is carried out: none of it may be seen in what comes.
+/// How it is carried out: none of this may affect the result.
 struct Way {
   int64_t processes = 1;
   int64_t threads = 1;
@@ -157,7 +157,7 @@ Rows carry_out(const Folder& folder, const Input& input, const Way& way) {
   return rows;
 }
 
-// Complete and disjoint: each epoch's batches hold each sample of the part once, but for what `last: drop` leaves.
+// Complete and disjoint: each epoch's batches hold each sample of the part once, except those that `last: drop` omits.
 void check_coverage(const Input& input, const Rows& rows) {
   const std::vector<int64_t> part = part_of_folder(input.samples, input.with_bad);
   std::map<int64_t, std::vector<int64_t>> seen;
@@ -173,7 +173,7 @@ void check_coverage(const Input& input, const Rows& rows) {
   }
 }
 
-// Drawn by a generator of its own: what it draws is the same everywhere.
+// Drawn by our own generator, which draws the same numbers on every machine.
 class Draws {
  public:
   explicit Draws(unsigned seed) : random_(seed) {}

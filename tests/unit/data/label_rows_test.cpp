@@ -19,7 +19,7 @@ static DataOptions nih(const TempFolder& root) {
 
 static Dataset open(const DataOptions& options) { return open_dataset(options, Task::from_format, 1); }
 
-// Three of five pictures, as of one archive out of two, and one of no row.
+// Three of five pictures that have rows, as if one archive of two were there, and one picture without a row.
 static void part_of_nih(const TempFolder& root) {
   for (const char* name : {"images_001/1_0.png", "images_001/1_1.png", "images_001/2_0.png", "images_001/9_0.png"})
     root.picture(name);
@@ -93,7 +93,7 @@ TEST_CASE("a name that may be in another composition than the file's is hinted a
   root.picture("a.png");
   root.text("labels.csv", "path,kind\na.png,x\n" + decomposed + ",y\n");
   DataOptions options = csv(root);
-  CHECK_FALSE(holds(error_of(66, [&] { open(options); }), "NFC"));  // no file that it could be
+  CHECK_FALSE(holds(error_of(66, [&] { open(options); }), "NFC"));  // no file could be meant
   root.picture(composed);
   const std::string sentence = error_of(66, [&] { open(options); });
   CHECK(holds(sentence, "in another composition (NFC, NFD)"));

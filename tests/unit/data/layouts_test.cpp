@@ -1,4 +1,4 @@
-// Folders that people make, from a description of what they mean: it is trained so, or refused by name.
+// Folder trees that people make, with a description of what they mean: dtrain reads them so, or refuses them by name.
 #include <array>
 #include <map>
 #include <optional>
@@ -24,7 +24,7 @@ const std::map<std::string, Strings> kWords = {
 
 /// One tree and what it means.
 struct Tree {
-  Strings pictures;                         // all of them, also those that are no sample
+  Strings pictures;                         // all of them, also those that are not samples
   Strings empty;                            // folders without a picture
   std::map<std::string, std::string> part;  // of a sample → "train", "valid", "test", "" where no part is said
   std::set<std::string> classes;
@@ -100,7 +100,7 @@ class Draw {
     return some;
   }
 
-  // Patients of one or two pictures, in folders of any depth.
+  // Patients with one or two pictures, in folders of any depth.
   void fill(const std::string& folder, const std::string& part) {
     for (int patient = 0; patient < 12; ++patient)
       for (int view = 0; view < 1 + below(2); ++view) {
@@ -263,7 +263,7 @@ TEST_CASE("300 trees of folders are trained as they are meant, or refused by the
     const Tree tree = draw.tree(i % Draw::kKinds);
     INFO("tree " << i << ", kind " << i % Draw::kKinds);
     const TempFolder root;
-    // Which files there are decides, not what they hold.
+    // Only the names of files matter, not their contents.
     for (const std::string& picture : tree.pictures) root.text(picture, "x");
     for (const std::string& folder : tree.empty) std::filesystem::create_directories(root / folder);
     DataOptions options = options_for("image_folder", root.path());

@@ -57,7 +57,7 @@ static int count(const std::string& text, const std::string& part) {
   return found;
 }
 
-// Seconds that a trace's spans of this name took, all together.
+// The total seconds of a trace's spans of this name.
 static double seconds_in(const std::string& events, const std::string& name) {
   double microseconds = 0;
   for (size_t at = events.find("\"name\":\"" + name + "\""); at != std::string::npos;
@@ -66,7 +66,7 @@ static double seconds_in(const std::string& events, const std::string& name) {
   return microseconds / 1e6;
 }
 
-// Every other thread of this process sleeps: it waits to be told something. One that had work would run or want to.
+// Whether all other threads of this process sleep, which means that they wait: one with work would be running or ready.
 static bool other_threads_wait() {
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
     if (task.path().filename() == std::to_string(gettid())) continue;
@@ -250,7 +250,7 @@ TEST_CASE("no more batches than asked for are made ahead, and the figures count 
   CHECK(loader.figures().decode_s == 0);
 }
 
-// Against the timeline of the same work, which is measured within: that holds on a machine of any speed and load.
+// Compared with the timeline of the same work, measured at the same time, so that it holds at any speed and load.
 TEST_CASE("the time of reading and decoding is counted, each for itself, and is no more than the threads have") {
   const TempFolder root;
   for (int i = 0; i < 6; ++i) {
@@ -345,12 +345,12 @@ TEST_CASE("threads are tuned by the waits of training, in whichever of its epoch
     return loader.threads();
   };
   CHECK(run(60, std::nullopt) == 1);  // evaluation
-  CHECK(run(18, 0) == 1);             // one batch less than a window, beside those that a start leaves out
+  CHECK(run(18, 0) == 1);             // one batch less than a window, besides those that are ignored after a start
   CHECK(run(18, 1) == 1);
   CHECK(run(19, 2) == 2);
 }
 
-/// While it lives no thread can be started: none has room for its stack.
+/// While it exists no thread can be started, since there is no memory for a stack.
 struct NoThreads {
   NoThreads() {
     pthread_getattr_default_np(&usual_);

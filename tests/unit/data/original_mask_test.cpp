@@ -1,4 +1,4 @@
-// From what a network says of the pixels that it saw to a mask of the picture's size.
+// From a network's scores for the pixels that it saw to a mask of the picture's size.
 #include "dtrain/data/pixels/original_mask.hpp"
 
 #include "dtrain/data/pixels/placement.hpp"

@@ -45,7 +45,7 @@ PackJob job_of(const Source& source, const PackOptions& options) {
   return PackJob(source.dataset, source.split, source.options, options);
 }
 
-// Packs, and opens what came of it.
+// Packs, and opens the packed set.
 Source packed(const Source& source, const PackOptions& options, const std::string& folder) {
   pack_into(job_of(source, options), folder);
   DataOptions again = source.options;
@@ -202,7 +202,7 @@ TEST_CASE("only training samples are enlarged, each copy under a name of its own
   const std::vector<PackTurn> turns = {PackTurn::vflip, PackTurn::hflip, PackTurn::rot90, PackTurn::rot180,
                                        PackTurn::rot270};
   const Source again = packed(source, {.samples_per_shard = 7, .expand = turns}, folder.path());
-  DataOptions another = source.options;  // with a split of its own: copies would cross it
+  DataOptions another = source.options;  // with its own split, which copies would cross
   another.format = format_named("packed");
   another.root = folder.path();
   CHECK(holds(error_of(78, [&] { open_dataset(another, Task::from_format, 1); }), "leave data.split out"));

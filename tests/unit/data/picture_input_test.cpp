@@ -1,4 +1,4 @@
-// Pictures without labels: which there are, what stands for those that cannot be read, what is written for them.
+// Pictures without labels: which there are, what replaces those that cannot be read, what is written for them.
 #include "dtrain/data/formats/picture_input.hpp"
 
 #include "folder.hpp"
@@ -77,10 +77,10 @@ TEST_CASE("a black picture stands for one that cannot be read, and the reason is
     CHECK((black.height == 4 && black.width == 4 && black.bytes == std::vector<uint8_t>(16, 0)));
     CHECK(holds(input.pictures->take(samples[i]).bad, samples[i].path));
   }
-  folder.picture("bad.png");  // mended meanwhile
+  folder.picture("bad.png");  // replaced by a good one meanwhile
   read_picture(input.dataset, 1);
   CHECK(input.pictures->take(samples[1]).bad.empty());
-  CHECK_THROWS_AS(input.pictures->take(samples[1]), InternalError);  // taken
+  CHECK_THROWS_AS(input.pictures->take(samples[1]), InternalError);  // it was already taken
 }
 
 TEST_CASE("what is written for a picture lies below any folder, under a name of its own") {

@@ -26,7 +26,7 @@ std::vector<float> finished(const Image& image, const ImageOptions& options, con
   return out;
 }
 
-// Pictures of 16 × 16, some larger, some coloured, by turns of `odd` (0: none).
+// Pictures of 16 × 16; every `larger`-th is larger, every `coloured`-th is coloured (0: none).
 void make_pictures(const TempFolder& root, int n, int larger, int coloured) {
   for (int i = 0; i < n; ++i) {
     const int side = larger > 0 && i % larger == larger - 1 ? 21 : 16;
@@ -100,7 +100,7 @@ void check_raw(const Dataset& data, const DataOptions& options, int64_t samples)
         CHECK_FALSE(found[i].raw.has_value());
       }
       const bool read_before = (cached || shared) && epoch != std::optional<int64_t>(0);
-      // A thread that still made a sample of a batch that was begun anew tells what it has read when it is done with
+      // A thread still making a sample of a batch that was begun again reports what it has read when it is done with
       // it.
       const int64_t least = read_before ? 0 : plain.figures().bytes_read;
       for (int tries = 0; tries < 5000 && batches.figures().bytes_read < least; ++tries)

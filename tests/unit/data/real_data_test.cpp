@@ -1,4 +1,4 @@
-// Real pictures, where DTRAIN_TEST_DATA names the folder that holds the data sets.
+// Real pictures, if DTRAIN_TEST_DATA names the folder that holds the data sets.
 #include <cmath>
 #include <filesystem>
 

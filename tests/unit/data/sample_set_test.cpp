@@ -12,8 +12,8 @@
 using namespace dtrain;
 using namespace dtrain::test;
 
-// How far pixels depart from the mean of the 5 × 5 around them, the strongest hundredth: large where something is
-// drawn.
+// How far pixels differ from the mean of the 5 × 5 around them, for the largest hundredth: large if something is
+// drawn there.
 static double roughness(const Image& image, size_t channel) {
   const auto at = [&](int64_t y, int64_t x) {
     return static_cast<double>(image.bytes[static_cast<size_t>((y * image.width + x) * image.channels) + channel]);
@@ -80,7 +80,7 @@ TEST_CASE("the chips set loads as an image folder of two classes that differ") {
   const Dataset data = open_dataset(options, Task::from_format, 1);
   CHECK(data.classes == std::vector<std::string>{"defect", "good"});
   REQUIRE(data.samples.size() == 60);
-  std::map<std::pair<int64_t, std::string>, int> kinds;  // class and ending: one must not give the other away
+  std::map<std::pair<int64_t, std::string>, int> kinds;  // class and ending: one must not reveal the other
   std::vector<double> with;
   std::vector<double> without;
   for (size_t i = 0; i < 60; ++i) {

@@ -1,5 +1,5 @@
-// A data set that no file holds: a format and a store of a few lines each, made up here, go through all that stands
-// behind them.
+// A data set without files: a made-up format and store of a few lines each, used by everything that is built on these
+// interfaces.
 #include "dtrain/data/store/sample_store.hpp"
 
 #include <ATen/ATen.h>
@@ -21,7 +21,7 @@ namespace {
 constexpr int64_t kSamples = 24;
 constexpr int64_t kBad = 17;
 
-/// The picture of sample "7" is four pixels of that grey; the bytes that stand for it are its name.
+/// The picture of sample "7" is four pixels of that grey; its stored bytes are its name.
 class NumberStore final : public SampleStore {
  public:
   SampleFiles read(const Sample& sample, Wanted /*wanted*/) const override {

@@ -93,7 +93,7 @@ TEST_CASE("random numbers of samples, ranks and batches keep the promises") {
 TEST_CASE("every V-th sample, or a contiguous piece") {
   const EpochPlan every(12, 3, batch_of(2, 0, false), Distribute::samples, 5, 1);
   const EpochPlan piece(12, 3, batch_of(2, 0, false), Distribute::batches, 5, 1);
-  std::vector<int64_t> order;  // both cut the same order
+  std::vector<int64_t> order;  // both plans divide the same order
   for (int64_t step = 0; step < 2; ++step)
     for (int64_t v = 0; v < 3; ++v)
       for (int64_t place : piece.places(step, v)) order.push_back(place);

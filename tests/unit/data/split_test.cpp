@@ -119,7 +119,7 @@ TEST_CASE("a patient too large for a stratified part is passed over for others")
   options.by = SplitOptions::By::patient;
   options.stratify = true;
   options.valid = options.test = 0.1;
-  for (options.seed = 1; options.seed <= 50; ++options.seed) {  // wherever the large one stands in the order
+  for (options.seed = 1; options.seed <= 50; ++options.seed) {  // wherever the large one is in the order
     const Split split = split_dataset(data, options);
     check_partition(split, 100);
     CHECK(split.valid.size() == 10);
@@ -261,7 +261,7 @@ TEST_CASE("the name of a stack tells a patient on its first page as on every oth
   };
   CHECK(tells("n01/0007.tif#1", "0007"));
   CHECK(tells("n01/0007.tif#2", "0007"));
-  CHECK_FALSE(tells("n01/0007.tif", "0007"));  // nothing but the picture's own number
+  CHECK_FALSE(tells("n01/0007.tif", "0007"));  // only the picture's own number
   CHECK(tells("n01/0007_2.tif", "0007"));
   CHECK_FALSE(tells("n01/scan.tif#1", "scan"));
   CHECK_FALSE(tells("n01/n01.tif#1", "n01"));
@@ -297,7 +297,7 @@ static Dataset some_of(const Dataset& data, int64_t known, int64_t pictures) {
 
 TEST_CASE("adding patients and pictures moves nobody, whatever the shares, folds and seed") {
   Dataset large = patients(900, 3);
-  for (Sample& sample : large.samples)  // so that new ones stand between old ones
+  for (Sample& sample : large.samples)  // so that new ones are between old ones
     sample.path = std::to_string(KeyedRandom(5, Purpose::split, sample.path.size(), sample.path.back()).next32() % 10) +
                   "/" + sample.path;
   const Dataset small = some_of(large, 300, 2);

@@ -11,7 +11,7 @@ namespace {
 
 Dataset open(const DataOptions& options) { return open_dataset(options, Task::from_format, 1); }
 
-/// Pages of 4 × 6 pixels, each with a number of its own in every pixel.
+/// Pages of 4 × 6 pixels; all pixels of a page have its own number.
 std::string stack_of(const std::vector<uint8_t>& values) {
   std::vector<Image> pages;
   for (const uint8_t value : values) pages.push_back({4, 6, 1, 8, std::vector<uint8_t>(24, value), {}});
@@ -142,7 +142,7 @@ TEST_CASE("data.image.range maps sample values to 0 and 1, whatever the depth, a
   options.range_low = -128;
   options.range_high = 128;
   CHECK(resized_pixels(shallow, options)[0] == 0.5F);
-  // Before resizing: one glaring pixel does not outshine its neighbours.
+  // The window is applied before resizing, so one very bright pixel does not dominate its neighbours.
   options.width = 1;
   options.range_low = 0;
   options.range_high = 1000;

@@ -1,5 +1,5 @@
 #pragma once
-// An uncompressed grey TIFF file, written as the specification has it: one page for each picture.
+// An uncompressed grey TIFF file, written by the specification: one page for each picture.
 #include <cstring>
 #include <string>
 #include <vector>

@@ -6,7 +6,7 @@
 
 using namespace dtrain;
 
-// The file of the stand-in, or nothing after the test has been counted as skipped: only a build tree has it.
+// The file of the stand-in; none if it is absent, and then the test counts as skipped: only a build tree has it.
 static const char* stand_in_driver() {
   const char* file = std::getenv("DTRAIN_STAND_IN_DRIVER");
   if (file == nullptr) test::skip("DTRAIN_STAND_IN_DRIVER names no stand-in for the driver");

@@ -14,14 +14,14 @@ using namespace dtrain;
 
 namespace {
 
-// The file of the stand-in, or nothing after the test has been counted as skipped: only a build tree has it.
+// The file of the stand-in; none if it is absent, and then the test counts as skipped: only a build tree has it.
 const char* stand_in_nvml() {
   const char* file = std::getenv("DTRAIN_STAND_IN_NVML");
   if (file == nullptr) test::skip("DTRAIN_STAND_IN_NVML names no stand-in for NVML");
   return file;
 }
 
-// The GPU's next samples, percent and bytes. A call that finds none comes after all of them have been counted.
+// Sets the GPU's next samples, percent and bytes. Once a call has found none, all of them have been counted.
 void let_see(const LateLibrary& nvml, const std::vector<std::pair<unsigned, unsigned long long>>& samples) {
   for (const auto& [percent, used] : samples) nvml.call("stand_in_sample", percent, used);
   const Stopwatch waited;

@@ -1,6 +1,6 @@
-// libcuda.so.1 as far as dtrain asks it before it decides for a GPU. STAND_IN_GPUS: how many there are (default 2);
-// STAND_IN_INIT: what cuInit returns (default 0), STAND_IN_CUDA: the newest CUDA (default 13010), STAND_IN_MAJOR: of
-// the compute capability (default 9).
+// The functions of libcuda.so.1 that dtrain calls before it chooses a GPU. STAND_IN_GPUS: how many there are (default
+// 2); STAND_IN_INIT: what cuInit returns (default 0), STAND_IN_CUDA: the newest CUDA (default 13010), STAND_IN_MAJOR:
+// of the compute capability (default 9).
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

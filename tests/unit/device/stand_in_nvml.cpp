@@ -1,5 +1,5 @@
-// libnvidia-ml.so.1 as far as dtrain asks it. It knows one GPU, GPU-known, and answers with the samples that a test has
-// laid ready, one after the other; after the last it fails, as NVML does on a GPU that is gone.
+// The functions of libnvidia-ml.so.1 that dtrain calls. It knows one GPU, GPU-known, and returns the samples that a
+// test has prepared, one after the other; after the last it fails, as NVML does for a GPU that is gone.
 #include <cstring>
 #include <mutex>
 #include <utility>
@@ -68,7 +68,7 @@ int nvmlDeviceGetMemoryInfo(void* gpu, Memory* memory) {
   return 0;
 }
 
-// For the test: lays a sample ready; how many calls have found none; how often it was started and not shut down.
+// For the test: prepares a sample; how many calls have found none; how often it was started and not shut down.
 int stand_in_sample(unsigned percent, unsigned long long used) {
   const std::lock_guard lock(state().mutex);
   state().samples.emplace_back(percent, used);

@@ -21,7 +21,7 @@ static double sum_of_squares(const std::vector<float>& values) {
   return host_math().sums_of_squares(values.data(), {{0, static_cast<int64_t>(values.size())}}).front();
 }
 
-// The order of additions that host_math.cpp states, one element after another.
+// The order of additions described in host_math.cpp, one element after another.
 static double in_sixteen_lanes(const std::vector<float>& values) {
   std::array<double, 16> lanes{};
   for (size_t i = 0; i < values.size(); ++i) {

@@ -21,7 +21,7 @@ std::string little(uint64_t value, int bytes) {
   return out;
 }
 
-/// Of one element: group and number, VR and value.
+/// One element: group and number, VR and value.
 std::string element(uint32_t tag, const std::string& vr, std::string value) {
   if (value.size() % 2 == 1) value += vr == "UI" || vr == "OB" ? '\0' : ' ';
   std::string out = little(tag >> 16, 2) + little(tag & 0xFFFF, 2) + vr;
@@ -30,7 +30,7 @@ std::string element(uint32_t tag, const std::string& vr, std::string value) {
   return out + value;
 }
 
-/// The data elements by tag; what stands for nothing is left out.
+/// The data elements, by tag.
 struct Elements {
   std::map<uint32_t, std::string> by_tag;
 
@@ -51,7 +51,7 @@ constexpr uint32_t kCenter = 0x00281050;
 constexpr uint32_t kWidthOfWindow = 0x00281051;
 constexpr uint32_t kPixels = 0x7FE00010;
 
-/// Grey of `bits` stored bits, or with samples 3 RGB of 8.
+/// A grey picture of `bits` stored bits, or with 3 samples an RGB picture of 8.
 Elements picture(const std::vector<int>& pixels, int bits, int samples = 1,
                  const std::string& meaning = "MONOCHROME2") {
   const int bytes = bits > 8 ? 2 : 1;

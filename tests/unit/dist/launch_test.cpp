@@ -1,5 +1,5 @@
-// What the environment of mpirun, srun and a batch script tells of a process. Figures as Open MPI 4.1 and Slurm 22.05
-// set them.
+// What the environment of mpirun, srun and a batch script says about a process, with the values that Open MPI 4.1 and
+// Slurm 22.05 set.
 #include "dtrain/dist/launch.hpp"
 
 #include <stdlib.h>
@@ -89,7 +89,7 @@ TEST_CASE("tasks of srun with PMI-2 are told apart from those with PMIx") {
 
 TEST_CASE("a rank on fewer cores than it wants is named, with what frees it") {
   Launch launch;
-  CHECK(binding_warning(launch, "rank 0 on a", 1, 2).empty());  // nobody has bound it
+  CHECK(binding_warning(launch, "rank 0 on a", 1, 2).empty());  // it is not bound
   launch.launched = true;
   CHECK(binding_warning(launch, "rank 0 on a", 2, 2).empty());
   const std::string plain = binding_warning(launch, "rank 0 on a", 1, 2);

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A temporary folder and a /dev/shm as jobs of this user leave them.
+/// A temporary folder and a /dev/shm with what jobs of this user leave.
 struct Places {
   test::TemporaryFolder folder;
   LeftoverPlaces places{folder.path() + "/tmp", folder.path() + "/shm"};

@@ -52,7 +52,7 @@ int64_t bytes_sent(const std::vector<std::string>& calls, const std::vector<int>
   return bytes;
 }
 
-// A job of one rank with a stand-in to be set up by `prepare`; returns what is written down when all is gone.
+// Runs a job of one rank with a stand-in set up by `prepare`; returns the calls recorded after all is destroyed.
 template <typename Prepare, typename Body>
 std::vector<std::string> calls_of(Prepare prepare, Body body) {
   StandInNccl api(std::make_shared<NcclWire>());
@@ -98,8 +98,8 @@ TEST_CASE("over NCCL on several nodes the sums keep their bits, however the rank
 }
 
 TEST_CASE("of each slice one sum for every whole subtree of a node leaves the node") {
-  // V = 8 on two nodes of four GPUs, 80 floats: each node adds up its half of the tree. Of the other node's 4 slices of
-  // 10 floats it sends 160 bytes. Were each GPU to send its own, it would be four times that.
+  // V = 8 on two nodes of four GPUs, 80 floats: each node adds up its half of the tree. For the other node's 4 slices
+  // of 10 floats it sends 160 bytes. If each GPU sent its own sums, it would be four times that.
   std::vector<int64_t> leaving(8);
   std::vector<int64_t> inside(8);
   std::vector<std::string> transports(8);
@@ -117,9 +117,9 @@ TEST_CASE("of each slice one sum for every whole subtree of a node leaves the no
     if (api.calls.back() != "all_gather 40") throw InternalError("slices are gathered at the end");
   };
   run_nccl_ranks(8, body, {0, 0, 0, 0, 1, 1, 1, 1});
-  CHECK(leaving == std::vector<int64_t>(8, 40));  // a rail each
+  CHECK(leaving == std::vector<int64_t>(8, 40));  // each GPU uses its own network card
   CHECK(inside ==
-        std::vector<int64_t>(8, 240));  // for the slices of its three neighbours and of those that they speak for
+        std::vector<int64_t>(8, 240));  // for the slices of its three neighbours and those that these are partners for
   CHECK(transports[3] == "messages (NCCL between GPUs), within each of 2 hosts, then between them");
 }
 
@@ -180,7 +180,7 @@ TEST_CASE("a canonical sum sends the other rank's slice, receives its own, and g
     sum->sum({10, 99});
     if (comm.rank() == 0) calls = api.calls;
   });
-  // In bytes: slices of 5 and 5, of 45 and 44 floats; those that are not of one size are padded to be gathered.
+  // In bytes: slices of 5 and 5, of 45 and 44 floats; slices of different sizes are padded to be gathered.
   const std::vector<std::string> expected = {
       "group_start", "receive 20 from 1",  "send 20 to 1",  "group_end", "all_gather 20",
       "group_start", "receive 180 from 1", "send 176 to 1", "group_end", "all_gather 180"};

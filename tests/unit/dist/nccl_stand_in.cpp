@@ -10,7 +10,7 @@ NcclResult StandInNccl::told(const std::string& call) const {
   return found == failing.end() ? NcclResult::success : found->second;
 }
 
-// Every call that a communicator carries out by and by.
+// Every call that a communicator carries out in the background.
 NcclResult StandInNccl::begin(const std::string& call, const std::string& words, std::function<bool()> carry_out) {
   calls.push_back(words);
   if (pending_) return NcclResult::invalid_usage;
@@ -84,7 +84,7 @@ NcclResult StandInNccl::group_end() {
   return begin("group_end", "group_end", [this] { return deliver(); });
 }
 
-// Puts what is to go into the boxes, once, and takes what has come.
+// Puts what should be sent into the boxes, once, and takes what has arrived.
 bool StandInNccl::deliver() {
   const std::lock_guard lock(wire_->mutex);
   for (const Post& post : posts_) wire_->boxes[{rank_, post.peer}].emplace_back(post.data, post.data + post.bytes);

@@ -12,16 +12,16 @@
 
 namespace dtrain::test {
 
-/// What the stand-ins of one job share: bytes on their way between ranks.
+/// What the stand-ins of one job share: bytes that are being sent between ranks.
 struct NcclWire {
   std::mutex mutex;
   std::map<std::pair<int, int>, std::deque<std::vector<char>>> boxes;  // from, to
   std::map<std::string, int> arrived;                                  // ranks that have given an id
 };
 
-/// NCCL on host memory between threads, one for each rank, that writes down every call. It is as lazy as a non-blocking
-/// communicator may be: a call is in progress until async_error() has been asked a few times and the peers have done
-/// their part, and it refuses (invalid_usage) whatever is asked of it meanwhile.
+/// NCCL on host memory between threads, one for each rank, that records every call. It is as slow as a non-blocking
+/// communicator may be: a call is in progress until async_error() was called a few times and the peers have done their
+/// part, and meanwhile it refuses (invalid_usage) every other call.
 class StandInNccl final : public NcclApi {
  public:
   explicit StandInNccl(std::shared_ptr<NcclWire> wire) : wire_(std::move(wire)) {}

@@ -1,4 +1,4 @@
-// BMP files are put together byte by byte, as the format's description has them.
+// BMP files are put together byte by byte, by the format's description.
 #include "dtrain/base/error.hpp"
 #include "dtrain/io/pictures/image.hpp"
 #include "picture_damage.hpp"
@@ -28,13 +28,13 @@ struct Kind {
   int32_t height = kHeight;
 };
 
-/// Every pixel's value below 2^depth: a number in the palette, or the pixel itself.
+/// Every pixel's value below 2^depth: an index into the palette, or the pixel itself.
 uint32_t pixel_at(int x, int y, int depth) {
   const uint32_t mixed = static_cast<uint32_t>(x) * 2654435761u + static_cast<uint32_t>(y) * 40503u * 977u + 17u;
   return depth == 32 ? mixed : mixed >> 3 & ((1u << depth) - 1);
 }
 
-/// Blue, green, red of a palette's entry.
+/// Blue, green and red of an entry of the palette.
 std::vector<uint8_t> entry_at(uint32_t number, bool grey) {
   const auto blue = static_cast<uint8_t>(number * 40 + 3);
   if (grey) return {blue, blue, blue};

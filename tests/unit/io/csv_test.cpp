@@ -13,7 +13,7 @@ namespace {
 
 using Rows = std::vector<std::vector<std::string>>;
 
-/// Header and rows, as they were understood.
+/// Header and rows, as they were read.
 Rows rows_of(std::string_view text) {
   const CsvTable table = CsvTable::parse(text, "t.csv");
   Rows rows{table.columns()};

@@ -1,4 +1,4 @@
-// JPEG files are made through libjpeg's own writer where encode_jpeg() has no such kind.
+// JPEG files of kinds that encode_jpeg() does not write are made with libjpeg's own writer.
 
 // jpeglib.h needs FILE and size_t before it.
 // clang-format off
@@ -37,7 +37,7 @@ Image smooth(int64_t channels) {
 
 using Setting = std::function<void(jpeg_compress_struct&)>;
 
-/// `image`, whose samples are in `space`, as libjpeg writes it after `set`.
+/// `image`, with samples in `space`, as libjpeg writes it after `set`.
 std::vector<std::byte> make_jpeg(const Image& image, J_COLOR_SPACE space, const Setting& set) {
   jpeg_compress_struct info{};
   jpeg_error_mgr errors{};

@@ -13,8 +13,7 @@ using dtrain::test::error_of;
 
 namespace {
 
-/// A file of that header and those values: the header's length is filled up with spaces to a multiple of 64, as NumPy
-/// does it.
+/// A file with that header and those values. The header is filled up with spaces to a multiple of 64, as NumPy does.
 std::string npy_file(const std::string& header, const std::string& values, int version = 1) {
   const size_t before = version == 1 ? 10 : 12;
   std::string text = header;

@@ -67,7 +67,7 @@ std::string write_small(const TempFolder& folder, PackedCodec codec) {
 
 PackedShard opened(const std::vector<std::byte>& bytes) { return PackedShard(MappedFile("S", bytes)); }
 
-// Opens it and reads all; "" where everything is as it should be.
+// Opens the shard and reads everything; the error's sentence, "" if all is good.
 std::string verdict(const std::vector<std::byte>& bytes) {
   try {
     const PackedShard shard = opened(bytes);
@@ -241,7 +241,7 @@ TEST_CASE("a shard that becomes shorter while it is open is named by every reade
                               " bytes when it was opened and has " + with_commas(left);
       const auto is_told = [&](const auto& act) {
         const std::string sentence = error_of<DataError>(act);
-        // What is left of a page that was cut reads as zeros.
+        // The rest of a page that was truncated reads as zeros.
         return sentence.starts_with(cut) || (left == 100 && !sentence.empty());
       };
       CHECK(is_told([&] { shard.read(39); }));
@@ -295,7 +295,7 @@ TEST_CASE("a bus error elsewhere ends the process as ever") {
     const rlimit no_core{0, 0};
     setrlimit(RLIMIT_CORE, &no_core);
     for (const int number : {SIGABRT, SIGFPE, SIGILL, SIGSEGV}) std::signal(number, SIG_DFL);
-    volatile std::byte seen = file.bytes()[10'000];  // beside read() and checksum()
+    volatile std::byte seen = file.bytes()[10'000];  // not through read() or checksum()
     _exit(std::to_integer<int>(seen));
   }
   int status = 0;

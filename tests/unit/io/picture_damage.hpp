@@ -1,5 +1,5 @@
 #pragma once
-// What every decoder must bear, whatever the file says.
+// Damage that every decoder must survive.
 #include <cstring>
 #include <random>
 #include <span>
@@ -27,7 +27,7 @@ inline bool decodes(std::span<const std::byte> file, const std::string& name) {
   }
 }
 
-/// Every cut of the file, and random changes of one to four bytes in it: refused, or a picture.
+/// Tries the file truncated at every byte, and with random changes of one to four bytes: refused, or a picture.
 inline void check_damaged(const std::string& text, const std::string& name, int changes = 3000, unsigned seed = 1) {
   INFO("seed " << seed);
   const auto bytes_of = [](const std::string& t) { return std::as_bytes(std::span(t.data(), t.size())); };

@@ -1,5 +1,5 @@
 #pragma once
-// Plain libpng with the settings of io/png.cpp: what the own decoding of pixels is held against.
+// Plain libpng with the settings of io/png.cpp, to compare our own decoding of pixels with.
 #include <png.h>
 
 #include <algorithm>
@@ -55,7 +55,7 @@ inline bool read_rows(PngReader& reader) {
   return true;
 }
 
-/// The samples as bytes, in this machine's order; nothing if libpng refuses, or the picture has more than 2^22 pixels.
+/// The samples as bytes, in this machine's order; none if libpng refuses, or the picture has more than 2^22 pixels.
 inline std::optional<std::vector<uint8_t>> by_libpng(std::span<const std::byte> file) {
   PngReader reader;
   reader.rest = file;

@@ -1,5 +1,5 @@
-// The own way of decoding PNG pixels against plain libpng: every kind and size of picture, and files damaged behind
-// right checksums. DTRAIN_PNG_DAMAGES sets the number of damaged files.
+// Our own decoding of PNG pixels compared with plain libpng: every kind and size of picture, and damaged files with
+// correct checksums. DTRAIN_PNG_DAMAGES sets the number of damaged files.
 #include "dtrain/io/pictures/png_pixels.hpp"
 
 #include <zlib.h>
@@ -68,7 +68,7 @@ std::vector<Chunk> chunks_of(const File& file) {
   return chunks;
 }
 
-/// With right lengths and checksums.
+/// Joins chunks, with correct lengths and checksums.
 File file_of(const std::vector<Chunk>& chunks) {
   File file;
   append(file, std::as_bytes(std::span("\x89PNG\r\n\x1A\n", kSignature)));
@@ -113,7 +113,7 @@ File packed(const File& data, int level, int window_bits, int strategy) {
   return out;
 }
 
-/// Puts `stream` in the place of the IDAT chunks, cut into `pieces`, of which some may be empty.
+/// Replaces the IDAT chunks by `stream`, cut into `pieces`, some of which may be empty.
 void replace_pixels(std::vector<Chunk>& chunks, const File& stream, size_t pieces, std::mt19937& random) {
   const auto is_pixels = [](const Chunk& chunk) { return chunk.type == "IDAT"; };
   auto at = std::find_if(chunks.begin(), chunks.end(), is_pixels) - chunks.begin();
@@ -159,7 +159,7 @@ PngLayout layout_of(const PngKind& kind) {
   return layout;
 }
 
-/// What decode_png_pixels() alone makes of the file; nothing if it leaves it to libpng.
+/// What decode_png_pixels() makes of the file; none if it leaves the file to libpng.
 std::optional<std::vector<uint8_t>> quickly(const File& file, const PngKind& kind) {
   const ImageHeader header = read_image_header(file, "t.png");
   Image image{header.height, header.width, header.channels, header.bits, {}, {}};
@@ -261,7 +261,7 @@ TEST_CASE("PNGs of any compression and cut into any chunks are decoded as by lib
 
 namespace {
 
-/// Changes something of the picture behind right chunk checksums.
+/// Changes something of the picture, with correct chunk checksums.
 void damage(std::vector<Chunk>& chunks, std::mt19937& random) {
   Chunk& any = chunks[random() % chunks.size()];
   const size_t place = random() % (chunks.size() + 1);

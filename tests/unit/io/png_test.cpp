@@ -60,7 +60,7 @@ void put_big_endian(std::vector<std::byte>& file, size_t at, uint32_t value) {
   for (int i = 0; i < 4; ++i) file[at + static_cast<size_t>(i)] = static_cast<std::byte>(value >> (24 - 8 * i));
 }
 
-/// Rewrites width and height in IHDR, with the chunk's checksum made right again.
+/// Rewrites width and height in IHDR, and corrects the chunk's checksum.
 void set_size(std::vector<std::byte>& file, uint32_t width, uint32_t height) {
   put_big_endian(file, 16, width);
   put_big_endian(file, 20, height);

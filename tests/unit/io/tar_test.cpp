@@ -127,8 +127,8 @@ TEST_CASE("20,000 random damages to a tar archive are found, or change no name, 
     if (!error_of<DataError>([&] { index = index_of(in_memory(bad)); }).empty()) {
       ++found;
     } else if (index != good) {
-      // The text of a long name has no checksum, and bytes put in or taken out within contents may cancel out, so that
-      // a whole header stands twice at most.
+      // The text of a long name has no checksum, and bytes inserted and removed in contents may cancel out, so that a
+      // complete header can be there twice at most.
       ++long_names;
       REQUIRE(index.size() <= good.size() + 1);
     }

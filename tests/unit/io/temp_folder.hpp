@@ -8,7 +8,7 @@
 
 namespace dtrain::test {
 
-/// A folder of its own for one test, removed with everything in it.
+/// A folder for one test, removed with everything in it.
 class TempFolder {
  public:
   TempFolder() {

@@ -136,7 +136,7 @@ TEST_CASE("20,000 random damages to a TFRecord file are found or leave whole rec
       if (!holds(sentence, "a.tfrecord: record ")) FAIL(sentence);
       continue;
     }
-    // A cut between records, or a record taken out or zeros that were zeros: what comes is whole.
+    // A cut between records, a record taken out, or zeros instead of zeros: the records that come are complete.
     for (const std::string& record : got)
       if (!known.contains(record)) FAIL("damage " << i << " was read as a record");
     if (got != records && got.size() >= records.size()) FAIL("damage " << i << " made a record");

@@ -50,7 +50,7 @@ uint16_t palette_at(uint32_t number, int c) {
   return static_cast<uint16_t>((number * 37 + static_cast<uint32_t>(c) * 91) << 8);
 }
 
-/// What libtiff writes, wherever it seeks.
+/// Memory that libtiff writes to, with seeks.
 struct Memory {
   std::string bytes;
   size_t at = 0;
@@ -354,7 +354,7 @@ TEST_CASE("pages of a stack are counted, and read one by one") {
       pages.back().shift = static_cast<int>(pages.size()) * 1000;
       pages.back().height = 5 + static_cast<uint32_t>(pages.size()) * 8;
     }
-    Kind preview;  // in the middle, and no page
+    Kind preview;  // in the middle; does not count as a page
     preview.more = [](TIFF* tiff) { TIFFSetField(tiff, TIFFTAG_SUBFILETYPE, FILETYPE_REDUCEDIMAGE); };
     std::vector<Kind> all = pages;
     all.insert(all.begin() + 1, preview);
@@ -394,7 +394,7 @@ TEST_CASE("a chain of pages that has no end is refused") {
   CHECK(holds(refusal(file), "ends too early"));
   TempFolder folder;
   dtrain::test::write_plainly(folder.file("a.tif"), file);
-  CHECK(count_tiff_pages(folder.file("a.tif")) == 1);  // decoding tells
+  CHECK(count_tiff_pages(folder.file("a.tif")) == 1);  // reported by decoding
   CHECK_THROWS_AS(read_picture_file(folder.file("a.tif#1")), DataError);
   dtrain::test::write_plainly(folder.file("b.tif"), "no TIFF");
   CHECK(count_tiff_pages(folder.file("b.tif")) == 1);

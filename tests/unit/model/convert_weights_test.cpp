@@ -1,4 +1,4 @@
-// scripts/convert_weights, where a Python with torch, torchvision and safetensors is at hand.
+// scripts/convert_weights, if there is a Python with torch, torchvision and safetensors.
 #include <fstream>
 #include <iterator>
 

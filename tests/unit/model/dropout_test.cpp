@@ -53,7 +53,7 @@ TEST_CASE("the gradient passes where dropout let the value pass") {
 TEST_CASE("the dropout of small_cnn follows the key and not the memory format") {
   ModelOptions options;
   options.kind = network_kind("small_cnn");
-  // 7x5 places are left before the dense layer, so that the two formats order the features differently.
+  // 7x5 positions are left before the dense layer, so that the two formats order the features differently.
   const auto network = make_network(options, {.channels = 3, .height = 112, .width = 80, .outputs = 2}, 1);
   test::to_float64(*network);
   const at::Tensor images = test::keyed_normal({3, 3, 112, 80}, 5).to(at::kDouble);

@@ -121,7 +121,7 @@ TEST_CASE("probabilities are sigmoids, or a softmax over the classes") {
   CHECK(at2(softmax, 0, 1) == Approx(0.75));
 }
 
-// Mean loss where every sample gets these logits.
+// The mean loss if every sample gets these logits.
 static double loss_of_one_answer(const Loss& loss, const std::vector<double>& logits, const at::Tensor& targets) {
   const int64_t n = targets.size(0);
   return loss.per_sample(at::tensor(logits, at::kDouble).expand({n, -1}).contiguous(), targets).mean().item<double>();
@@ -168,7 +168,7 @@ TEST_CASE("frequencies of one set judge another, and a class that the first neve
   CHECK(loss.of_frequencies(known, {{0, 0, 0}, {}, 0}) == 0);
   const Loss bce_loss({}, Task::segmentation, {});
   CHECK(bce_loss.of_frequencies({{1}, {1}, 2}, {{1}, {1}, 2}) == Approx(std::log(2)));
-  CHECK(bce_loss.of_frequencies({{0}, {0}, 5}, {{0}, {3}, 3}) == Approx(std::log(2)));  // nothing is known of it
+  CHECK(bce_loss.of_frequencies({{0}, {0}, 5}, {{0}, {3}, 3}) == Approx(std::log(2)));  // no label of it is known
 }
 
 TEST_CASE("a loss that does not fit its task is a configuration error") {

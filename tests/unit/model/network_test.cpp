@@ -134,7 +134,7 @@ TEST_CASE("the same pass twice gives the same bits") {
   for (size_t i = 0; i < results[0].size(); ++i) CHECK(test::same_bits(results[0][i], results[1][i]));
 }
 
-// What the trainer does: parameters, gradients and float buffers become slices of flat tensors.
+// As the trainer does: parameters, gradients and float buffers become slices of flat tensors.
 TEST_CASE("layers compute with the tensors that parameters and buffers were last bound to") {
   const auto name = GENERATE(network_kind("resnet50"), network_kind("unet"), network_kind("small_cnn"));
   INFO(name->name);

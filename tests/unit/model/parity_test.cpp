@@ -1,4 +1,4 @@
-// The networks against numbers that PyTorch computed for weights made by a formula: needs no Python.
+// Compares the networks with numbers that PyTorch computed for weights made by a formula; needs no Python.
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
@@ -33,7 +33,7 @@ const ReferenceNumbers& numbers_of(const NetworkKind* name) {
   return *found;
 }
 
-// The twin of formula() in tests/support/reference/reference_tensors.py.
+// The same as formula() in tests/support/reference/reference_tensors.py.
 at::Tensor formula(const std::string& key, at::IntArrayRef shape) {
   uint64_t state = 0xCBF29CE484222325ULL;
   for (const char c : key) state = (state ^ static_cast<unsigned char>(c)) * 0x100000001B3ULL;

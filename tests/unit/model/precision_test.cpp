@@ -17,7 +17,7 @@ using namespace dtrain;
 
 namespace {
 
-// What a product of two float32 matrices comes out as, here and now.
+// The product of two float32 matrices with the present settings.
 at::ScalarType product_type() { return at::mm(at::ones({2, 2}), at::ones({2, 2})).scalar_type(); }
 
 at::ScalarType type_of(Precision precision) {
@@ -28,7 +28,7 @@ at::Tensor channels_last(const at::Tensor& x) {
   return x.dim() == 4 ? x.contiguous(at::MemoryFormat::ChannelsLast) : x;
 }
 
-// Values of about one, all of which `type` holds exactly.
+// Values of about one that `type` represents exactly.
 at::Tensor some(at::IntArrayRef shape, double phase, at::ScalarType type) {
   int64_t count = 1;
   for (const int64_t size : shape) count *= size;
@@ -40,7 +40,7 @@ double distance(const at::Tensor& a, const at::Tensor& b) {
   return ((a - b).to(at::kDouble).norm() / b.to(at::kDouble).norm()).item<double>();
 }
 
-// What a layer or function makes of a batch, and the gradients of batch and parameters, in float32.
+// The output of a layer or function for a batch, and the gradients of batch and parameters, in float32.
 using Step = std::function<at::Tensor(const at::Tensor&)>;
 std::vector<at::Tensor> results(const Step& step, const std::vector<at::Tensor>& parameters, const at::Tensor& batch,
                                 at::ScalarType type, Precision precision) {
@@ -61,8 +61,8 @@ std::vector<at::Tensor> results(const Step& step, const std::vector<at::Tensor>&
   return all;
 }
 
-// Operands that 16 bits hold exactly leave the rounding of each result, and of the few partial sums that a convolution
-// without a kernel for the type (one for each sample, or each place of the window) keeps in it.
+// With operands that 16 bits represent exactly, only results are rounded, and the few partial sums (one for each
+// sample, or each position of the window) of a convolution that has no kernel for the type.
 void require_few_roundings(const std::string& name, const Step& step, const std::vector<at::Tensor>& parameters,
                            at::IntArrayRef shape) {
   for (const Precision precision : {Precision::bf16, Precision::fp16}) {
@@ -91,7 +91,7 @@ void require_few_roundings(const std::string& name, const Layer& layer, at::IntA
       name, [&layer](const at::Tensor& x) { return layer(x); }, parameters, shape);
 }
 
-// No two alike: a norm over a few pictures that are nearly the same makes everything of a rounding.
+// No two alike, since a norm over a few pictures that are nearly equal amplifies rounding.
 at::Tensor unlike_pictures() {
   const at::Tensor places = at::arange(8 * 3 * 32 * 32, at::kDouble);
   return ((places * 12.9898).sin() * 43758.5453).frac().to(at::kFloat).reshape({8, 3, 32, 32});
@@ -215,7 +215,7 @@ TEST_CASE("layers and what stands between them lose no more in 16 bits than a fe
   require_few_roundings("shortcut", [&](const at::Tensor& x) { return add_to(x.mul(2), x); }, {}, {4, 16, 9, 9});
 }
 
-// How near to float32 training stays is not asked here: fifty norms over a few values each make much of every rounding.
+// This does not check how close to float32 training stays: fifty norms over a few values each amplify every rounding.
 TEST_CASE("every network runs forward and backward in 16 bits") {
   for (const NetworkKind* name : networks()) {
     INFO(name->name);

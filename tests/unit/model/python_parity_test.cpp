@@ -1,4 +1,4 @@
-// Tensor by tensor against PyTorch, where a Python with torch, torchvision and safetensors is at hand.
+// Tensor by tensor compared with PyTorch, if there is a Python with torch, torchvision and safetensors.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
@@ -25,8 +25,8 @@ static void compare_float32(Network& network, const SafetensorsFile& reference, 
   network.eval();
   CHECK(relative_error(network.forward(images), tensor_of(reference, "eval32")) < 1e-5);
   CHECK(relative_error(network.forward(images), tensor_of(reference, "eval64")) < 1e-5);
-  // Batch statistics magnify rounding, and the layout changes the order of sums: in training mode the yardstick is how
-  // far PyTorch's own float32 pass lies from float64.
+  // Batch statistics amplify rounding, and the layout changes the order of sums: in training mode the tolerance is the
+  // distance of PyTorch's own float32 pass from float64.
   network.train();
   const at::Tensor logits = network.forward(images), exact = tensor_of(reference, "train64");
   const double rounding = relative_error(tensor_of(reference, "train32"), exact);

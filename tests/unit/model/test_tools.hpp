@@ -11,7 +11,7 @@
 
 namespace dtrain::test {
 
-/// A folder of its own under the system's temporary one, removed at the end.
+/// A new folder in the system's temporary one, removed at the end.
 class TemporaryFolder {
  public:
   TemporaryFolder();
@@ -31,7 +31,7 @@ std::shared_ptr<Network> reference_network(const NetworkKind* name);
 /// Parameters and floating-point buffers become float64; BatchNorm's counters stay as they are.
 void to_float64(Network& network);
 
-/// A tensor of the file, in its own dtype; fails the test when absent.
+/// A tensor of the file, in its own dtype; fails the test if absent.
 at::Tensor tensor_of(const SafetensorsFile& file, const std::string& name);
 
 /// Largest |a - b| ÷ largest |b|, in float64.
@@ -47,7 +47,7 @@ at::Tensor keyed_normal(at::IntArrayRef shape, uint64_t seed);
 const std::optional<std::string>& python();
 
 /// Runs `python script arguments` (script relative to the source tree); false unless it ends with 0 within 5 minutes.
-/// What it printed lies in `log` when given.
+/// What it printed is stored in `log` if given.
 bool run_python(const std::string& script, const std::string& arguments, const std::string& log = "/dev/null");
 
 }  // namespace dtrain::test

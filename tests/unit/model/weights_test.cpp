@@ -169,7 +169,7 @@ TEST_CASE("any other disagreement is an error that lists the tensors and changes
 TEST_CASE("weights of another network are refused with its name") {
   const test::TemporaryFolder folder;
   for (const NetworkKind* theirs : networks()) {
-    Contents file;  // one number each: names are what tells
+    Contents file;  // one number each: only the names matter
     for (const auto& [name, tensor] : contents_of(*make_unfilled(theirs)))
       if (!name.ends_with("num_batches_tracked")) file.emplace_back(name, at::zeros({1}));
     const std::string path = write(folder, file);

@@ -6,7 +6,7 @@
 
 using namespace dtrain;
 
-// The step after which the loss has run away, from 1; 0: it has not.
+// The step after which the loss has run away, counted from 1; 0: never.
 static int64_t runs_away(LossWatch watch, int64_t steps, int64_t steps_per_epoch, double frequencies_loss,
                          double (*loss)(int64_t step)) {
   for (int64_t step = 1; step <= steps; ++step)

@@ -16,7 +16,7 @@ static bool step(Optimizer& optimizer, const at::Tensor& gradients, double rate)
   return optimizer.all_finite();
 }
 
-// Every formula there is.
+// Every formula that exists.
 static std::vector<OptimizerOptions> all_kinds() {
   std::vector<OptimizerOptions> all;
   for (const OptimizerKind* kind : optimizers()) {
@@ -122,13 +122,13 @@ TEST_CASE("an optimizer reads the keys of its row and no others, and has the sta
   const std::vector<std::pair<std::string, void (*)(OptimizerOptions&)>> changes = {
       {"momentum", [](OptimizerOptions& o) { o.momentum = 0.5; }},
       {"nesterov", [](OptimizerOptions& o) { o.nesterov = true; }},
-      {"betas", [](OptimizerOptions& o) { o.beta1 = 0.999; }},  // moves a sign, all that some take of it
+      {"betas", [](OptimizerOptions& o) { o.beta1 = 0.999; }},  // changes a sign, which is all that some formulas use
       {"betas", [](OptimizerOptions& o) { o.beta2 = 0.5; }},
       {"eps", [](OptimizerOptions& o) { o.eps = 0.1; }},
       {"rho", [](OptimizerOptions& o) { o.rho = 0.5; }}};
   for (const OptimizerKind* kind : optimizers()) {
     OptimizerOptions plain = optimizer_defaults(*kind);
-    plain.momentum = 0.9;  // that Nesterov's form is another
+    plain.momentum = 0.9;  // so that Nesterov's form differs
     const std::vector<float> before = five_updates(plain);
     for (const auto& [key, change] : changes) {
       OptimizerOptions changed = plain;

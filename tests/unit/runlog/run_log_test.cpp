@@ -124,7 +124,7 @@ TEST_CASE("a table that an older program began gets the columns that it lacks, e
     RunLog log(folder.path(), kFigures, 0, 0);
     for (const int64_t epoch : {1, 2}) log.epoch(row_of(epoch), 10 * epoch);
   }
-  // As if valid_loss, the second figure and the last column had not been thought of.
+  // As if valid_loss, the second figure and the last column did not exist yet.
   const CsvTable now = epochs_of(folder);
   std::string older;
   for (int64_t row = -1; row < now.rows(); ++row) {
@@ -267,7 +267,7 @@ TEST_CASE(
     CHECK_THROWS(write_run_json(run + "/run.json", {}, lock.files()));
     CHECK_FALSE(std::filesystem::exists(run));
     log.step({.step = 1, .loss = 0.7, .learning_rate = 0.01});
-    log.copy_to(folder.path());  // rows outlive their names
+    log.copy_to(folder.path());  // rows of files that were removed are copied, too
     CHECK_THAT(read_text(folder / "epochs.csv"), Catch::Contains("train_loss"));
     CHECK_THAT(read_text(folder / "metrics.jsonl"), Catch::Contains("\"step\":1"));
   }
@@ -305,7 +305,7 @@ TEST_CASE("lines that find no room wait and are written before the next ones") {
     const rlimit little{static_cast<rlim_t>(std::filesystem::file_size(folder / "metrics.jsonl") + 20),
                         before.rlim_max};
     REQUIRE(setrlimit(RLIMIT_FSIZE, &little) == 0);
-    log.step({.step = 2, .loss = 0.6, .learning_rate = 0.01});  // torn: 20 bytes of it fit
+    log.step({.step = 2, .loss = 0.6, .learning_rate = 0.01});  // incomplete: 20 bytes of it fit
     log.step({.step = 3, .loss = 0.5, .learning_rate = 0.01});
     CHECK_THAT(log.flush(), Catch::Contains("metrics.jsonl"));
     REQUIRE(setrlimit(RLIMIT_FSIZE, &before) == 0);

@@ -18,7 +18,7 @@ namespace {
 constexpr size_t kBytes = size_t{256} << 20;  // pages are taken as they are touched
 constexpr size_t kAlign = 64;
 
-/// What the calling thread's tensors are taken from; 0 outside run().
+/// Where the calling thread's tensors are allocated; 0 outside run().
 struct Room {
   std::byte* begin = nullptr;
   size_t used = 0;
@@ -34,8 +34,8 @@ std::byte* all_memory() {
   return memory;
 }
 
-/// LibTorch's own allocator, except for a thread that plays a graph. What such a thread frees is not used again in the
-/// same run.
+/// LibTorch's own allocator, except for a thread that runs a graph. What such a thread frees is not reused in the same
+/// run.
 class Allocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
@@ -52,14 +52,14 @@ class Allocator final : public c10::Allocator {
   void copy_data(void* to, const void* from, size_t bytes) const override { std::memcpy(to, from, bytes); }
 
   static void install() {
-    static Allocator* const allocator = new Allocator;  // for the life of the process and a little longer
+    static Allocator* const allocator = new Allocator;  // never destroyed: used until the process has ended
     if (usual_ != nullptr) return;
     usual_ = c10::GetCPUAllocator();
     c10::SetCPUAllocator(allocator, 255);
   }
 
  private:
-  // What one thread has made, as a graph or not, another may free.
+  // One thread's memory, from a graph or not, may be freed by another.
   static void free(void* memory) {
     const std::less<> before;
     if (before(memory, all_memory()) || !before(memory, all_memory() + kBytes)) usual_->raw_deallocate(memory);

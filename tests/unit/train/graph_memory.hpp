@@ -1,16 +1,16 @@
-// The memory of a GPU's graphs, played on the CPU.
+// The memory of a GPU's graphs, imitated on the CPU.
 #pragma once
 #include <cstddef>
 #include <functional>
 
 namespace dtrain::test {
 
-/// One memory for all graphs. Whatever tensors a graph's work makes on the calling thread lie in it, at the same places
-/// each time; before another graph runs all of it is filled with ones (NaN, -1). A GPU's graphs overwrite only what
-/// happens to lie where they work. One at a time in a process; no tensor of it may outlive it.
+/// One memory for all graphs. All tensors that a graph's work makes on the calling thread are in it, at the same
+/// addresses each time; before another graph runs, all of it is filled with one bits (NaN, -1). A GPU's graphs
+/// overwrite only what they happen to use. Only one may exist in a process, and none of its tensors may outlive it.
 class GraphMemory {
  public:
-  /// The first one puts an allocator before LibTorch's own, for the life of the process.
+  /// The first one replaces LibTorch's allocator by one that uses it, until the process ends.
   GraphMemory();
   ~GraphMemory();
   GraphMemory(const GraphMemory&) = delete;

@@ -1,6 +1,6 @@
-// Passes that run as recorded graphs, over a graph that keeps the work's function and runs it again: what a GPU does
-// with a launch, in a memory that is all graphs' (graph_memory.hpp). What the GPU itself adds is
-// tests/gpu/gpu_graph_test.cpp's.
+// Passes that run as recorded graphs, with a graph that keeps the work's function and runs it again, as a GPU does with
+// a launch, in one memory for all graphs (graph_memory.hpp). What only a GPU can show is in
+// tests/gpu/gpu_graph_test.cpp.
 #include "dtrain/train/graphed_pass.hpp"
 
 #include <ATen/ATen.h>
@@ -58,7 +58,7 @@ class Recorder final : public GpuModule {
   std::string cuda_version() const override { return ""; }
 };
 
-// y += x², and what the pass tells is x and Σx².
+// y += x², and the pass returns x and Σx².
 GraphedPass::Result square(at::Tensor& sum, const at::Tensor& x) {
   sum.add_(x * x);
   return {x.clone(), (x * x).sum(1)};
@@ -235,7 +235,7 @@ TEST_CASE("a training through graphs has the bits of a plain one: any precision,
         Trained of_first;
         run_ranks(ranks, [&](Communicator& comm) {
           Setting own = setting;
-          own.recorder = comm.rank() == 0 ? recorder : nullptr;  // a rank's graphs are its own affair
+          own.recorder = comm.rank() == 0 ? recorder : nullptr;  // each rank may use graphs or not
           SmallJob job(own, comm);
           std::vector<double> losses;
           for (int i = 0; i < steps; ++i) {

@@ -1,5 +1,5 @@
-// Every key of the schema changes something, or is refused. The walk goes over the schema itself: a key without a row
-// here is a failure. What a key changes is seen on small generated data where that is cheap; of other keys the row
+// Every key of the schema changes something, or is refused. The test loops over the schema itself, so a key without a
+// row here is a failure. What a key changes is checked on small generated data if that is cheap; for other keys the row
 // names the test that shows it.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -137,10 +137,10 @@ std::string rates_of(const Experiment& e) {
 struct Row {
   std::string key;
   std::string value;        // one that is not the default
-  Lines base = kSynthetic;  // beside which it has an effect
+  Lines base = kSynthetic;  // settings with which it has an effect
   Witness witness = nullptr;
-  std::string shown_by = "";     // "file: test", where there is no witness
-  std::vector<Lines> idle = {};  // beside which it has none
+  std::string shown_by = "";     // "file: test", if it is not checked here
+  std::vector<Lines> idle = {};  // settings with which it has none
 };
 
 Row seen(const std::string& key, const std::string& value, Witness witness, const Lines& beside = {},

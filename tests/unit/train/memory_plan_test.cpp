@@ -13,7 +13,7 @@
 
 using namespace dtrain;
 
-// Bytes that LibTorch's tensors hold while it lives, of this thread.
+// The bytes that this thread's LibTorch tensors hold while the object exists.
 class HeldByTensors : public c10::MemoryReportingInfoBase {
  public:
   void reportMemoryUsage(void*, int64_t bytes, size_t, size_t, c10::Device) override {
@@ -112,7 +112,7 @@ TEST_CASE("a pass in 16 bits holds little more than half") {
   ModelOptions options;
   options.kind = network_kind("resnet50");
   MemoryNeeds needs;
-  needs.pictures = 64;  // beside which the weights' copies weigh little
+  needs.pictures = 64;  // so that the copies of the weights matter little
   needs.batches_ahead = 0;
   const PassTape tape = make_network(options, shape, 1)->tape(shape);
   const double in_floats = plan_memory(tape, needs).pass_mb;

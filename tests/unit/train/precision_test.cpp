@@ -16,7 +16,7 @@ using test::weights_of;
 
 namespace {
 
-// What the first step of a job alone adds to the weights.
+// What the first step of a job by itself adds to the weights.
 at::Tensor first_change(const Setting& setting) {
   const auto comm = make_serial_communicator();
   SmallJob job(setting, *comm);

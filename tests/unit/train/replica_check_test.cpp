@@ -44,7 +44,7 @@ Seen after(int64_t steps, const std::vector<double>& seconds_of_ranks, int64_t e
 TEST_CASE("where steps are long, weights are compared at every one") {
   const Seen seen = after(20, {1000, 1000});
   CHECK(seen.every == std::vector<int64_t>{1, 1});
-  CHECK(seen.taken[0] >= 18);  // all but the one that is measured alone
+  CHECK(seen.taken[0] >= 18);  // all but the step that is measured by itself
   CHECK(seen.taken[0] == seen.taken[1]);
 }
 
@@ -68,7 +68,7 @@ TEST_CASE("the interval follows from what a step takes, however many there were"
       hashing = std::min(hashing, watch.seconds());
     }
   });
-  // 0.3 % of a step are a hundredth of hashing. More steps than the longest interval, so that it is drawn up again.
+  // 0.3 % of a step are a hundredth of hashing. More steps than the longest interval, so that it is computed again.
   CHECK(after(12'000, {hashing / 0.3}).every[0] >= 40);
 }
 

@@ -1,4 +1,4 @@
-// A training of a few steps in one test's hands.
+// A training run of a few steps that a test controls.
 #pragma once
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -28,10 +28,10 @@ struct Setting {
   int64_t accumulate = 1;
   double dropout = 0.5;
   MixOptions mix = {};
-  GpuModule* recorder = nullptr;  ///< whose graphs passes run through, on the CPU all the same
+  GpuModule* recorder = nullptr;  ///< passes run as its graphs, but on the CPU
 };
 
-/// A job of 16 generated pictures, two to a logical rank and step, on the calling rank. They are small, and the UNet is
+/// A job of 16 generated pictures, two per logical rank and step, on the calling rank. They are small, and the UNet is
 /// narrow: a processor without float16 products takes a second for a step of 32 x 32 pixels.
 class SmallJob {
  public:

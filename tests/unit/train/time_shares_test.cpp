@@ -4,7 +4,7 @@
 
 using namespace dtrain;
 
-// An epoch of 100 s that is all compute but `data_wait_s`; the loader's threads are busy throughout.
+// An epoch of 100 s that computes except for `data_wait_s`; the loader's threads are always busy.
 static TimeShares waiting(double data_wait_s, double read_s, double decode_s) {
   TimeShares t;
   t.timing.epoch_seconds = 100;

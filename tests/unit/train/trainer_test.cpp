@@ -33,7 +33,7 @@ struct Setting {
   const OptimizerKind* optimizer = optimizer_kind("adam");
   DistributedOptions distributed{.bucket_mb = 0.05, .check_every = 2};
   bool skip_not_finite = false;
-  std::set<int64_t> poisoned = {};  // samples whose pictures are not a number
+  std::set<int64_t> poisoned = {};  // samples whose pictures are NaN
   int64_t epochs = 2;
   MixOptions mix = {};
 };
@@ -219,7 +219,7 @@ TEST_CASE("a weight that an update has made infinite ends training in that step,
     CHECK_THROWS_WITH(train_on(ranks, setting), Catch::Contains("after the update 0.weight is not finite in step 0;"));
 }
 
-// Finite all the way: what NaN alone would not end.
+// All losses are finite, so the check for NaN does not end it.
 TEST_CASE("a loss that runs away ends training in the same step on any number of ranks, whatever on_nan says") {
   Setting setting;
   setting.optimizer = optimizer_kind("sgd");
@@ -251,7 +251,7 @@ TEST_CASE(
                                               Catch::Contains("is not finite (") && Catch::Contains("in step "));
   setting.skip_not_finite = true;
   const Outcome one = train_on(1, setting);
-  CHECK(one.not_finite.size() == 2);  // once an epoch
+  CHECK(one.not_finite.size() == 2);  // once per epoch
   for (const std::string& reason : one.not_finite) CHECK_THAT(reason, Catch::Contains("the loss of logical rank"));
   CHECK(std::isfinite(one.valid_loss));
   CHECK(std::isfinite(one.last_train_loss));

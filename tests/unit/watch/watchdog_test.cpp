@@ -18,7 +18,7 @@ namespace {
 
 bool has(const std::string& text, const std::string& words) { return text.find(words) != std::string::npos; }
 
-// Ranks of one job in one process: each has a watchdog, and notes down what it is asked to do.
+// Ranks of one job in one process: each has a watchdog, and records what its handlers are called with.
 struct Ranks {
   explicit Ranks(
       int count, const WatchLimits& limits, const std::function<void()>& look = [] {})
@@ -107,14 +107,14 @@ TEST_CASE("of several ranks the lowest one tells whom all wait for, and each lea
 TEST_CASE("a rank that does not speak is spoken for by the next one") {
   Ranks ranks(2, {10, 0.4});
   ranks.connect();
-  ranks.all[0].reset();  // its process is gone; its page is not
+  ranks.all[0].reset();  // its process is gone, but not its page
   REQUIRE(ranks.ends(1));
   ranks.all.clear();
   REQUIRE(ranks.told[1].size() == 1);
   CHECK(has(ranks.told[1][0], "waiting for rank 0, last seen in start-up on here: no sign of life"));
 }
 
-// The rank makes progress with the looks of its watchdog, so that a machine that is slow makes both slow.
+// The rank makes progress at the checks of its watchdog, so that a slow machine slows both.
 TEST_CASE("a rank that goes on is left alone") {
   constexpr int kGoesOn = 40;  // looks: 0.8 s and more
   std::atomic<int> looks{0};
@@ -123,7 +123,7 @@ TEST_CASE("a rank that goes on is left alone") {
     if (Watchdog* const known = watchdog; known != nullptr && ++looks <= kGoesOn) known->enter(Section::compute, looks);
   });
   watchdog = ranks.all[0].get();
-  REQUIRE(ranks.ends(0));  // it has gone on no more, and is not
+  REQUIRE(ranks.ends(0));  // it makes no more progress, and is ended
   ranks.all.clear();
   CHECK(looks > kGoesOn);
   CHECK(ranks.warned[0].size() == 1);

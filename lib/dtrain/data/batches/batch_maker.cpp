@@ -20,10 +20,10 @@ void interleaved_to_planes(const std::vector<float>& from, int64_t channels, int
     for (int64_t i = 0; i < plane; ++i) *to++ = from[static_cast<size_t>(i * channels + c)];
 }
 
-/// A sample's files, decoded, or what the shared memory has of them.
+/// A sample's files, decoded, or the finished picture from the shared memory.
 struct Decoded {
   Image picture;
-  Image mask;                                     // segmentation alone
+  Image mask;                                     // only for segmentation
   std::optional<KeptPicture> raw = std::nullopt;  // instead of both
 };
 
@@ -33,7 +33,8 @@ AugmentDraw draw_of(const BatchRecipe& recipe, std::optional<int64_t> epoch, int
   return draw_augmentation(recipe.options.augment, recipe.seed, *epoch, id);
 }
 
-/// Puts the sample into row `row` of the slot's raw memory, unless its kind does not hold it; returns which does.
+/// Puts the sample into row `row` of the slot's raw memory, unless that memory's kind cannot hold it; returns the kind
+/// that can.
 PixelKind place_raw(const BatchRecipe& recipe, const BatchSlot& slot, size_t row, const Decoded& sample) {
   const ImageOptions& size = recipe.options.image;
   const Image& picture = sample.picture;
@@ -56,7 +57,7 @@ PixelKind place_raw(const BatchRecipe& recipe, const BatchSlot& slot, size_t row
   return needed;
 }
 
-/// Finishes the sample into place `place` of the slot's memory. No ATen in here: its operators would start threads of
+/// Finishes the sample into row `place` of the slot's memory. Uses no ATen, whose operators would start threads of
 /// their own in each of ours.
 void place_finished(const BatchRecipe& recipe, const BatchSlot& slot, size_t place, const Decoded& sample) {
   const ImageOptions& size = recipe.options.image;
@@ -88,7 +89,7 @@ void place_finished(const BatchRecipe& recipe, const BatchSlot& slot, size_t pla
   }
 }
 
-/// Picture and mask of sample `index`, from the shared memory or read and decoded.
+/// Picture and mask of sample `index`, from the shared memory, or else read and decoded.
 Decoded decode(const BatchRecipe& recipe, int64_t index, int64_t batch, Trace& trace, SampleCost& cost) {
   SharedPictures* shared = recipe.delivery.shared;
   if (shared != nullptr)
@@ -114,7 +115,7 @@ Decoded decode(const BatchRecipe& recipe, int64_t index, int64_t batch, Trace& t
   return sample;
 }
 
-/// decode() of the slot's sample `index`, or, where it is bad and may be replaced, of the first substitute that is not.
+/// decode() of the slot's sample `index`, or, if that is bad and may be replaced, of the first good substitute.
 Decoded decode_or_replace(const BatchRecipe& recipe, const BatchSlot& slot, int64_t index, Trace& trace,
                           SampleCost& cost) {
   try {

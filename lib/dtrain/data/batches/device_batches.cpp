@@ -10,7 +10,7 @@ namespace dtrain {
 
 namespace {
 
-// A table of `rows` in memory of the device. Its pinned copy is LibTorch's to keep until it has been read.
+// A table of `rows` in the device's memory. LibTorch keeps the pinned copy until it has been read.
 at::Tensor on_device(const std::vector<RawPicture>& rows, c10::Device device) {
   const auto options = at::TensorOptions(at::kByte).pinned_memory(!device.is_cpu());
   const at::Tensor table = at::empty({static_cast<int64_t>(rows.size() * sizeof(RawPicture))}, options);
@@ -37,7 +37,7 @@ std::optional<Batch> DeviceBatches::next() {
     if (batch) batch = brought(std::move(*batch));
   }
   if (device_.place.is_cpu()) return batch;
-  side_.join();  // what the network does to the batch comes after its copy
+  side_.join();  // the network's work on the batch must come after its copy
   if (batch) {
     side_.lend_to_current(batch->images);
     side_.lend_to_current(batch->targets);
@@ -46,14 +46,14 @@ std::optional<Batch> DeviceBatches::next() {
     try {
       if (auto following = source_.next()) ahead_ = brought(std::move(*following));
     } catch (...) {
-      failure_ = std::current_exception();  // told when its turn comes
+      failure_ = std::current_exception();  // thrown when its batch is asked for
     }
   }
   return batch;
 }
 
-// LibTorch keeps pinned memory until its copies are done, and memory of the device until what was issued to the stream
-// it was made on is done. What the cache keeps is read on that stream alone.
+// LibTorch keeps pinned memory until its copies are done, and device memory until all work issued to the stream it was
+// allocated on is done. What the cache keeps is only read on that stream.
 Batch DeviceBatches::brought(Batch batch) {
   SideStream::Scope scope;
   side_.enter(nullptr, scope);

@@ -4,8 +4,8 @@
 
 namespace dtrain {
 
-// What the other logical ranks take in a step goes with this process's last batch of it, or of a step before where it
-// has none.
+// Adds the samples that the other logical ranks take in a step to this process's last batch so far: of this step, or of
+// an earlier one if it has none in this step.
 static void add_foreign(const EpochPlan& plan, const std::vector<int64_t>& part, const EpochShare& share, int64_t step,
                         std::vector<BatchRequest>& requests) {
   if (requests.empty()) return;

@@ -50,14 +50,14 @@ struct Loader::Impl {
   size_t prefetch = 1;  // pipeline sequential: 0
 
   mutable std::mutex mutex;       // guards all below, and the counters of every slot
-  std::condition_variable work;   // a sample can be claimed, or the end has come
+  std::condition_variable work;   // a sample can be claimed, or the threads should end
   std::condition_variable ready;  // a batch is complete
   bool stopping = false;
   std::deque<BatchRequest> requests;             // not begun yet
   std::deque<std::shared_ptr<BatchSlot>> slots;  // being made or ready, in order
-  PixelKind kind;                                // of raw pictures; grows to hold all that have been met
+  PixelKind kind;                                // of raw pictures; grows to hold all that have come so far
   std::map<int64_t, Replaced> replaced;          // samples whose substitute's picture delivery.cache may hold
-  uint64_t generation = 0;                       // of start(): what an earlier one left behind does not count
+  uint64_t generation = 0;                       // counts start(): results of an earlier one are ignored
   double waited = 0;
   double fill_sum = 0;
   int64_t calls = 0;
@@ -65,9 +65,9 @@ struct Loader::Impl {
   SampleCost spent;
 
   std::optional<ThreadTuner> tuner;
-  bool training = false;  // what start() began: training's waits are tuned by, not evaluation's
-  Stopwatch since_taken;  // the last batch
-  size_t working = 0;     // threads that may work: the first ones
+  bool training = false;  // start() began training: only its waits are used for tuning
+  Stopwatch since_taken;  // since the last batch was taken
+  size_t working = 0;     // so many threads may work, the first ones
   std::vector<std::thread> threads;
 };
 
@@ -88,7 +88,7 @@ void Loader::Impl::run(size_t thread) {
   }
 }
 
-// Threads that the system does not give are done without; one there must be.
+// If the system refuses more threads, those that exist must do; without any it is an error.
 void Loader::Impl::set_working(size_t count) {
   try {
     for (size_t i = threads.size(); i < count; ++i) threads.emplace_back([this, i] { run(i); });
@@ -100,7 +100,8 @@ void Loader::Impl::set_working(size_t count) {
   work.notify_all();
 }
 
-// A batch was taken after a wait of so long. The first ones of a start find an empty queue and tell nothing.
+// Called when a batch was taken after a wait of `waited_s`. The first batches after start() find an empty queue; their
+// waits mean nothing.
 void Loader::Impl::tune(double waited_s) {
   const double passed_s = since_taken.seconds();
   since_taken.restart();
@@ -108,8 +109,8 @@ void Loader::Impl::tune(double waited_s) {
   if (tuner->note(waited_s, passed_s)) set_working(static_cast<size_t>(tuner->threads()));
 }
 
-// options.loader.interleave records are on their way at once: when one is claimed, that many places ahead another is
-// asked of the disk, as far as the batches that are being made reach.
+// options.loader.interleave records are being read at once: when one is claimed, the one so many samples further on is
+// requested from the disk, if it is in a batch that is being made.
 std::optional<int64_t> Loader::Impl::sample_to_ask_for() const {
   auto ahead = static_cast<size_t>(recipe.options.loader.interleave) - 1;
   if (ahead == 0 || !recipe.dataset.store->reads_ahead()) return std::nullopt;
@@ -121,7 +122,7 @@ std::optional<int64_t> Loader::Impl::sample_to_ask_for() const {
   return std::nullopt;
 }
 
-// Makes the slot's next sample, without the lock.
+// Makes the slot's next sample; the lock is released meanwhile.
 void Loader::Impl::make_one(std::unique_lock<std::mutex>& lock, const std::shared_ptr<BatchSlot>& slot) {
   const size_t number = slot->claimed++;
   const uint64_t begun = generation;
@@ -169,22 +170,22 @@ std::shared_ptr<BatchSlot> Loader::Impl::slot_for(BatchRequest request, int64_t 
   return slot;
 }
 
-// Makes the memory of the next batch and hands it to the threads. The lock is held by the caller; the allocation is
-// cheap, the pages are touched by the threads.
+// Allocates the memory of the next batch and hands it to the threads. The caller holds the lock: allocating is cheap,
+// since the threads are the first to touch the pages.
 void Loader::Impl::add_slot() {
   if (requests.empty()) return;
   slots.push_back(slot_for(std::move(requests.front()), batches++));
   requests.pop_front();
 }
 
-// Of the first slot, which is ready.
+// Whether the first slot, which is ready, has memory of a kind that holds all its pictures.
 bool Loader::Impl::right_kind() const {
   const BatchSlot& slot = *slots.front();
   return !slot.batch.raw || slot.error != nullptr || slot.batch.raw->kind.holds(slot.needed);
 }
 
-// Raw pictures of another kind have come: the first slot and those behind it are made anew. It happens once or twice
-// in a run, as the kind only grows.
+// Raw pictures of another kind have come: the first slot and those after it are made again. This happens once or twice
+// in a run, since the kind only grows.
 void Loader::Impl::change_kind() {
   kind = kind.with(slots.front()->needed);
   for (auto& slot : slots)

@@ -6,8 +6,8 @@
 
 namespace dtrain {
 
-// The memory: a Head, for each sample where its record begins (0: it is not kept), then the records: a RecordHead, the
-// pixels, the mask.
+// The memory holds a Head, then for each sample the offset of its record (0: not kept), then the records, each a
+// RecordHead, the pixels and the mask.
 namespace {
 
 constexpr int64_t kAlignment = 64;
@@ -17,10 +17,10 @@ int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * 
 struct RecordHead {
   int64_t pixel_bytes = 0;
   int64_t mask_bytes = 0;
-  int32_t height = 0;  // as decoded; 0: raw
+  int32_t height = 0;  // as decoded; 0 for raw pictures
   int32_t width = 0;
   int32_t channels = 0;
-  int32_t bits = 0;  // 8 or 16; of raw pictures 8 or 32
+  int32_t bits = 0;  // 8 or 16; for raw pictures 8 or 32
 };
 
 constexpr int64_t kHeadBytes = 64;
@@ -46,7 +46,7 @@ int64_t record_bytes(const RecordHead& head) {
 }  // namespace
 
 struct SharedPictures::Head {
-  std::atomic<int64_t> end{0};  // of the records, some of which found no room
+  std::atomic<int64_t> end{0};  // of the records, also of those that found no room
   std::atomic<int64_t> kept{0};
   std::atomic<int64_t> bytes{0};
   std::atomic<int32_t> full{0};
@@ -135,7 +135,7 @@ bool SharedPictures::keep(int64_t sample, const Image& picture, const Image& mas
     if (record.mask_bytes > 0) std::memcpy(mask_out, mask.bytes.data(), static_cast<size_t>(record.mask_bytes));
   }
   int64_t nowhere = 0;
-  if (!place_of(sample).compare_exchange_strong(nowhere, place, std::memory_order_release)) return true;  // another did
+  if (!place_of(sample).compare_exchange_strong(nowhere, place, std::memory_order_release)) return true;  // kept before
   head().kept.fetch_add(1);
   head().bytes.fetch_add(bytes);
   return true;

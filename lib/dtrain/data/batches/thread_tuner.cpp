@@ -42,7 +42,7 @@ bool ThreadTuner::note(double waited_s, double passed_s) {
   if (threads_ > before_ && before_ > 0 && rate < kWorth * rate_) return go_back();
   if (threads_ < before_ && share > kLittle) return go_back();
   if (share > kMuch) return try_threads(std::min(most_, threads_ + (threads_ + 1) / 2), rate);
-  if (share < kLittle && threads_ >= before_ && before_ > 0) settled_ = true;  // it has grown to what is needed
+  if (share < kLittle && threads_ >= before_ && before_ > 0) settled_ = true;  // grown to what is needed
   if (share < kLittle && !settled_) return try_threads(std::max(1, threads_ - 1), rate);
   settled_ = true;
   return false;

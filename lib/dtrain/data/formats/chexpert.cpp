@@ -13,7 +13,7 @@ namespace {
 
 constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();
 
-// The label files and the part each is of; "" where data.split decides.
+// The label files, each with its part; "" if data.split decides.
 std::vector<std::pair<std::string, std::string>> chexpert_files(const DataOptions& options) {
   if (!options.labels.empty()) return {{options.labels, ""}};
   std::vector<std::pair<std::string, std::string>> files;
@@ -27,7 +27,7 @@ std::vector<std::pair<std::string, std::string>> chexpert_files(const DataOption
   return files;
 }
 
-// "patient00001" of train/patient00001/study1/view1_frontal.jpg, "" where no folder is called so.
+// "patient00001" of train/patient00001/study1/view1_frontal.jpg; "" if no folder has such a name.
 std::string chexpert_patient(std::string_view path) {
   const size_t place = path.starts_with("patient") ? 0 : path.find("/patient") + 1;
   const size_t end = path.find('/', place);
@@ -35,7 +35,7 @@ std::string chexpert_patient(std::string_view path) {
   return std::string(found ? path.substr(place, end - place) : "");
 }
 
-/// Reads one cell after another and counts what was not plain 1 or 0.
+/// Reads one cell after another and counts those that are not plain 1 or 0.
 class ChexpertCells {
  public:
   explicit ChexpertCells(const ChexpertOptions& options) : unmentioned_(options.unmentioned_unknown ? kUnknown : 0) {
@@ -124,8 +124,8 @@ void read_chexpert(const DataOptions& options, uint64_t /*seed*/, Dataset& datas
 
 }  // namespace
 
-/// Labels: a file with the columns of CheXpert (`Path` and the 14 observations: 1, 0, -1 or empty); "": train.csv,
-/// valid.csv and test.csv under root, as far as they are there, each the part of its name. Leading folders of a path
+/// Labels: a file with the columns of CheXpert (`Path` and the 14 observations: 1, 0, -1 or empty); "": those of
+/// train.csv, valid.csv and test.csv that exist under root, each for the part of its name. Leading folders of a path
 /// that root does not hold ("CheXpert-v1.0-small/") are dropped. The folder patientNNNNN of a path is the group. See
 /// ChexpertOptions for -1 and empty.
 const DataFormat& chexpert_format() {

@@ -13,7 +13,7 @@ namespace dtrain {
 
 namespace {
 
-// One label each, or several; which of the two the keys ask for comes first.
+// One label per sample, or several; the task that the keys ask for comes first.
 std::vector<Task> tasks_of_csv(const DataOptions& options) {
   const bool several = !options.csv.labels.empty() || !options.csv.separator.empty();
   if (several) return {Task::multilabel, Task::multiclass};
@@ -54,7 +54,7 @@ void require_part_words(const LabelFile& file, int64_t column, const std::string
                        "' (data.csv.split) that are neither train, valid nor test, nor another usual word for them");
 }
 
-// The classes that stand in a column of the rows that have a picture, natural order.
+// The classes that occur in a column, in the rows that have a picture; natural order.
 std::vector<std::string> classes_in(const LabelFile& file, int64_t column, char separator) {
   const CsvTable& table = file.table;
   std::vector<std::string> classes;
@@ -73,7 +73,7 @@ std::vector<std::string> classes_in(const LabelFile& file, int64_t column, char 
   return classes;
 }
 
-// A note where the name of a class is those of others, joined in one field; "" where none is.
+// A note if the name of a class is several other classes' names joined in one field; else "".
 std::string joined_classes(const std::vector<std::string>& classes) {
   const std::set<std::string> known(classes.begin(), classes.end());
   for (const std::string& name : classes)
@@ -127,7 +127,7 @@ void read_label_column(const DataOptions& options, const LabelFile& file, Datase
   add_pictures_with_rows(file, dataset, [&](int64_t row, Sample& sample) {
     set_row(row, sample);
     const std::string text = text_at(table, row, column);
-    std::vector<std::string> none;  // every name in the column is a class
+    std::vector<std::string> none;  // stays empty: every name in the column is a class
     if (separator != 0) {
       sample.labels = joined.read(text, none);
     } else if (text.empty()) {
@@ -141,7 +141,7 @@ void read_label_column(const DataOptions& options, const LabelFile& file, Datase
                        "'; fill it in, or take the rows out");
 }
 
-// A column that is called like patients', of whom one has several rows, and that the configuration does not know.
+// A column named like one of patients, with one value in several rows, that the configuration does not use.
 std::string unused_patients(const CsvTable& table, const CsvOptions& csv) {
   static const std::set<std::string> likely = {"patient", "patientid", "patientnumber", "subject", "subjectid", "mrn"};
   if (!csv.group.empty()) return "";

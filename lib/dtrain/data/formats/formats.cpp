@@ -5,7 +5,7 @@
 
 namespace dtrain {
 
-// Each beside its reader; a new one is named here and in the list below.
+// Each is defined beside its reader; add a new one here and to the list below.
 const DataFormat& nih_cxr14_format();
 const DataFormat& chexpert_format();
 const DataFormat& csv_format();

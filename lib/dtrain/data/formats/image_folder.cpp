@@ -16,10 +16,10 @@ namespace {
 
 /// One part of the data set: its class folders and their pictures.
 struct Part {
-  std::string name;               // "train" …; "" for what lies in no folder of a part: all of it, or what trains
+  std::string name;               // "train" …; "" for pictures in no part's folder: all, or those to train on
   std::string folder;             // relative to root
   std::set<std::string> folders;  // all class folders
-  std::set<std::string> classes;  // of these, the ones that data.classes wants
+  std::set<std::string> classes;  // those of them that data.classes wants
   FolderScan scan;
 };
 
@@ -31,7 +31,7 @@ bool is_wanted(const DataOptions& options, const std::string& name) {
   return std::count(options.classes.begin(), options.classes.end(), name) > 0;
 }
 
-// Folders called like parts where the layout has classes, or within these; relative to the part's folder.
+// Folders named like parts among the class folders or inside them; relative to the part's folder.
 std::vector<std::string> parts_among_classes(const DataOptions& options, const Part& part) {
   std::set<std::string> found;
   for (const std::string& name : part.classes)
@@ -50,7 +50,7 @@ std::vector<std::string> parts_among_classes(const DataOptions& options, const P
   return {found.begin(), found.end()};
 }
 
-// Without data.split nobody can tell what they are for.
+// Without data.split it is unknown what such folders are for, and they are refused.
 void judge_parts_among_classes(const DataOptions& options, const Part& part, Dataset& dataset) {
   const std::vector<std::string> found = parts_among_classes(options, part);
   if (found.empty()) return;
@@ -106,9 +106,9 @@ void add_samples(const Part& part, const std::vector<std::string>& all, Dataset&
   const std::string prefix = part.folder.empty() ? "" : part.folder + "/";
   for (const std::string& picture : part.scan.pictures) {
     const size_t slash = picture.find('/');
-    if (slash == std::string::npos) continue;  // beside the class folders
+    if (slash == std::string::npos) continue;  // not in a class folder
     const auto place = std::lower_bound(all.begin(), all.end(), picture.substr(0, slash));
-    if (place == all.end() || *place != picture.substr(0, slash)) continue;  // a class that data.classes leaves out
+    if (place == all.end() || *place != picture.substr(0, slash)) continue;  // data.classes leaves this class out
     Sample sample;
     sample.path = prefix + picture;
     sample.part = part.name;
@@ -123,7 +123,7 @@ void add_samples(const Part& part, const std::vector<std::string>& all, Dataset&
                       "' holds no picture; fill it, remove it, or leave it out with data.classes");
 }
 
-// A class that is validated but never trained is a mistake; one that only lacks validation pictures is worth a note.
+// A class in another part but not in training is a mistake; one that only lacks validation pictures is worth a note.
 void compare_parts(const std::vector<Part>& parts, const std::vector<std::string>& all, Dataset& dataset) {
   for (const Part& part : parts)
     for (const std::string& name : all) {
@@ -164,7 +164,7 @@ void read_image_folder(const DataOptions& options, uint64_t /*seed*/, Dataset& d
     throw DataError("data.root '" + options.root +
                     "' holds no class folders; format image_folder wants one folder of "
                     "pictures per class, or train/ and valid/ with such folders in each");
-  places_of(options.classes, {folders.begin(), folders.end()});  // here all of them are known
+  places_of(options.classes, {folders.begin(), folders.end()});  // checked here, where all classes are known
   dataset.classes.assign(classes.begin(), classes.end());
   for (const Part& part : parts) judge_parts_among_classes(options, part, dataset);
   for (const Part& part : parts) add_samples(part, dataset.classes, dataset);

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Pictures and masks that belong together, by what pairs them: a stem, or a sample's folder.
+/// Pictures and masks that belong together, because they share a stem or a sample's folder.
 struct Pair {
   std::vector<std::string> images;  // relative to root
   std::vector<std::string> masks;
@@ -33,7 +33,7 @@ FolderScan scan(const DataOptions& options, const std::string& folder) {
   return scan_beneath(options.root, folder, options.allow_links);
 }
 
-/// Last pages of the stacks among pictures, by their names without ending; 0 for a picture of one page.
+/// The last page of each stack among the pictures, by its name without ending; 0 for a picture of one page.
 std::map<std::string, int64_t> last_pages(const std::vector<std::string>& pictures) {
   std::map<std::string, int64_t> pages;
   for (const std::string& name : pictures) pages[std::string(without_ending(name))] = picture_path(name).page;
@@ -53,7 +53,7 @@ void require_equal_stacks(const std::vector<std::string>& images, const std::vec
     throw DataError(with_list("stacks and their masks differ in their number of pages:", problems));
 }
 
-// What pairs a picture with its mask: the stem, and of a stack the page.
+// What pairs a picture with its mask: the stem, and for stacks the page.
 std::string stem_of(const std::string& name) {
   const int64_t page = picture_path(name).page;
   return std::string(without_ending(name)) + (page > 0 ? "#" + std::to_string(page) : "");
@@ -92,8 +92,8 @@ void pair_by_folder(const DataOptions& options, const std::string& base, Pairs& 
   }
 }
 
-// What the names of masks have behind those of their images, as a0_mask.png beside a0.png: the same of each mask
-// without an image that begins like an image without mask; "" where they differ, or there is none.
+// What the names of masks add to those of their images, as in a0_mask.png beside a0.png. Looks at masks without image
+// whose name begins with that of an image without mask; "" if they add different suffixes, or there are none.
 std::string suffix_of_masks(const Pairs& pairs) {
   const auto wants_mask = [&](const std::string& key) {
     const auto found = pairs.find(key);
@@ -109,8 +109,8 @@ std::string suffix_of_masks(const Pairs& pairs) {
   return suffixes.size() == 1 ? *suffixes.begin() : "";
 }
 
-// Every pair has one picture, and masks that kept their values: one, or several where the sample has a folder of its
-// own.
+// Checks that every pair has one picture, and masks in formats that keep pixel values: one, or several if the sample
+// has its own folder.
 void check_pairs(const Pairs& pairs, bool one_mask) {
   std::vector<std::string> problems;
   for (const auto& [key, pair] : pairs) {
@@ -197,7 +197,7 @@ void group_stacks(Dataset& dataset) {
 }
 
 std::optional<std::vector<std::string>> mask_classes_told(const DataOptions& options) {
-  if (options.image_mask.mask_values.empty()) return std::nullopt;  // the data tell
+  if (options.image_mask.mask_values.empty()) return std::nullopt;  // known only from the data
   std::set<std::string> numbers;
   for (const auto& [pixel, number] : options.image_mask.mask_values) numbers.insert(std::to_string(number));
   return std::vector<std::string>(numbers.begin(), numbers.end());
@@ -222,7 +222,7 @@ static void read_image_mask(const DataOptions& options, uint64_t /*seed*/, Datas
   const std::string images = beneath_root(options.root, options.image_mask.images);
   if (is_nnunet(options)) {
     read_nnunet(options, dataset);
-    part_folders(options, images);  // its folders are no parts, and none may be called like one
+    part_folders(options, images);  // only checks: nnU-Net's folders are not parts, and none may be named like one
     return;
   }
   set_mask_values(options.image_mask.mask_values, dataset);
@@ -237,9 +237,9 @@ static void read_image_mask(const DataOptions& options, uint64_t /*seed*/, Datas
 }
 
 /// root/IMAGES/name + root/MASKS/name paired by stem, or one folder per sample, each with its own IMAGES/ (one
-/// picture) and MASKS/ whose union is the mask; either of them also beneath PART/. A stack is paired with a stack of
-/// as many pages, page by page. Masks are no JPEG, which changes pixel values. Classes: "foreground", or "1", "2" …
-/// where mask_values has several. Or nnU-Net's layout, where root holds dataset.json and imagesTr/ but no IMAGES/:
+/// picture) and MASKS/, whose union is the mask; both layouts also under PART/. A stack is paired with a stack of as
+/// many pages, page by page. Masks must not be JPEG, which changes pixel values. Classes: "foreground", or "1", "2" …
+/// if mask_values has several. Or nnU-Net's layout, if root holds dataset.json and imagesTr/ but no IMAGES/:
 /// imagesTr/CASE_0000.png and labelsTr/CASE.png, stacks page by page; classes and pixel values are the `labels` of
 /// dataset.json unless mask_values is given. NIfTI, cases of several channel files, regions and an ignore label are
 /// refused.

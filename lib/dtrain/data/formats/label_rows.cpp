@@ -68,7 +68,7 @@ class AbsentRows {
     }
   }
 
-  /// Throws what must be, tells `dataset` of the others.
+  /// Throws for rows that are wrong, and notes the skipped ones in `dataset`.
   void settle(Dataset& dataset) {
     const int64_t wrong = count(wrong_);
     const int64_t skipped = count(skipped_);
@@ -96,7 +96,7 @@ class AbsentRows {
  private:
   static int64_t count(const Problems& problems) { return static_cast<int64_t>(problems.lines.size()); }
 
-  // Unicode has two spellings of é, which print the same: one letter (NFC), or e and an accent (NFD, as macOS writes).
+  // Unicode has two forms of é, which look the same: one letter (NFC), or e and an accent (NFD, which macOS writes).
   std::string hint() const {
     if (!unicode_ || std::none_of(pictures_.begin(), pictures_.end(), beyond_ascii)) return "";
     return "; names with letters beyond ASCII may exist in another composition (NFC, NFD): convert both to NFC, the "
@@ -108,7 +108,7 @@ class AbsentRows {
   const CsvTable& table_;
   Problems wrong_;
   Problems skipped_;
-  std::vector<std::string> names_;  // of the skipped ones
+  std::vector<std::string> names_;  // of the skipped rows
   bool unicode_ = false;
 };
 

@@ -41,9 +41,9 @@ static void read_nih_cxr14(const DataOptions& options, uint64_t /*seed*/, Datase
       "and tables with other names are read by data.format=csv");
 }
 
-/// Labels: the official CSV (columns `Image Index`, `Finding Labels`; `Patient ID` is the group, without it the file
-/// name up to its first '_'), pictures found by base name at any depth under root; the 14 labels in the usual order;
-/// `No Finding` = all zero.
+/// Labels: the official CSV (columns `Image Index`, `Finding Labels`; the group is `Patient ID`, or without it the file
+/// name up to its first '_'). Pictures are found by base name at any depth under root. The 14 labels have the usual
+/// order; `No Finding` = all zero.
 const DataFormat& nih_cxr14_format() {
   static const DataFormat kFormat = {
       .name = "nih_cxr14",

@@ -36,7 +36,7 @@ Json read_description(const std::string& path) {
   return json;
 }
 
-// NIfTI and what else is not a picture.
+// Refuses NIfTI and other files that are not pictures.
 void require_picture_ending(const Json& json, const std::string& path) {
   const auto found = json.find("file_ending");
   if (found == json.end())
@@ -87,7 +87,7 @@ std::map<int64_t, int64_t> read_labels(const Json& json, const std::string& path
 
 // --- cases
 
-// "case" of "case_0000.png"; "" where the name has no channel. The channel's number is given back.
+// "case" of "case_0000.png", and in `channel` the channel's number; "" if the name has none.
 std::string case_of(const std::string& picture, std::string& channel) {
   const std::string stem(without_ending(picture));
   const size_t mark = stem.rfind('_');
@@ -104,7 +104,7 @@ struct Case {
 
 std::string file_of(const std::vector<std::string>& pages) { return picture_path(pages[0]).file; }
 
-// `path` to the pages of a case, which are all of one file.
+// Adds `path` to the pages of a case, which must all be from one file.
 void add_page(std::vector<std::string>& pages, const std::string& path, const std::string& what,
               std::vector<std::string>& problems) {
   const PicturePath added = picture_path(path);
@@ -112,7 +112,7 @@ void add_page(std::vector<std::string>& pages, const std::string& path, const st
   if (added.page <= 1) problems.push_back("two " + what + " of one case: " + file_of(pages) + ", " + added.file);
 }
 
-// One sentence for all of them. `channels`: their numbers, without 0000; `example`: a picture of one.
+// One sentence for all such cases. `channels`: their numbers without 0000; `example`: a picture of one of them.
 std::string channels_problem(std::set<std::string> channels, const std::string& example) {
   channels.insert("0000");
   const auto count = static_cast<int64_t>(channels.size());
@@ -191,7 +191,7 @@ bool is_nnunet(const DataOptions& options) {
   return !own && is_folder(options.root + "/" + kImages) && is_file(description_path(options));
 }
 
-// Its layout has folders of its own: other names would do nothing.
+// nnU-Net's layout has its own folder names, so keys that give others would have no effect.
 static void require_own_folders(const DataOptions& options) {
   const auto refuse = [&](const std::string& key, const std::string& named, const std::string& own) {
     throw ConfigError(key + " " + named + " has no effect here: data.root '" + options.root +

@@ -21,7 +21,7 @@ void refuse_task(const DataOptions& options, Task task) {
 
 static Task checked_task(const DataOptions& options, Task task) {
   const std::vector<Task> tasks = options.format->tasks(options);
-  if (tasks.empty()) return task;  // the reader decides
+  if (tasks.empty()) return task;  // any: the reader decides
   if (task == Task::from_format) return tasks.front();
   if (std::find(tasks.begin(), tasks.end(), task) == tasks.end()) refuse_task(options, task);
   return task;
@@ -68,7 +68,7 @@ static void choose_classes(Dataset& dataset, const std::vector<std::string>& wan
 
 // --- what holds for every format
 
-// A training list without its validation list tells no split: data.split decides.
+// A label file of the training part alone gives no split: data.split decides.
 static void forget_lone_part(const DataOptions& options, Dataset& dataset) {
   const auto trains = [](const Sample& sample) { return sample.part == "train"; };
   if (options.format->label_file == DataFormat::LabelFile::none ||
@@ -81,7 +81,7 @@ static void forget_lone_part(const DataOptions& options, Dataset& dataset) {
         "patient keeps each patient in one part");
 }
 
-// Formats that are no layout of folders may lie in folders of parts all the same.
+// In formats whose folders mean nothing else, files may still be in folders named like parts.
 static void find_own_parts(const DataOptions& options, Dataset& dataset) {
   OwnParts& own = dataset.own_parts;
   if (own.by == OwnParts::By::column) return;

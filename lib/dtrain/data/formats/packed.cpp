@@ -6,7 +6,7 @@
 
 namespace dtrain {
 
-// What the manifest and a record promise each other.
+// Checks that a record fits what the manifest says.
 static void require_record(const PackedShard& shard, int64_t record, const PackedEntry& entry, const Dataset& dataset) {
   const auto classes = static_cast<int64_t>(dataset.classes.size());
   const bool good = dataset.task == Task::multiclass     ? entry.class_index >= 0 && entry.class_index < classes
@@ -59,7 +59,7 @@ static void read_packed(const DataOptions& options, uint64_t /*seed*/, Dataset& 
 }
 
 /// The shards that manifest.json lists (store/packed_set.hpp), written by pack/pack.hpp: samples, names, labels, groups
-/// and parts as the packed set had them; no file is opened for a sample. Masks hold class numbers.
+/// and parts as the original set had them; no sample needs a file of its own. Masks hold class numbers.
 const DataFormat& packed_format() {
   static const DataFormat kFormat = {
       .name = "packed",

@@ -32,7 +32,7 @@ PartFolders named_folders(const DataOptions& options) {
   return folders;
 }
 
-/// The folders of root, or of IMAGES/ in it, by what they are called.
+/// The folders of root, or of IMAGES/ in it, sorted by their names: those of parts, and others.
 struct Seen {
   std::map<std::string, std::vector<std::string>> parts;  // part → folders relative to root
   std::vector<std::string> others;
@@ -109,7 +109,7 @@ Compound compound(const std::string& name) {
   return {};
 }
 
-// seg_train/ beside seg_test/ are no classes; train_station/ beside airport/ is one.
+// seg_train/ beside seg_test/ are not classes, so they are refused; train_station/ beside airport/ is one.
 void refuse_what_sounds_like_parts(const DataOptions& options, const Seen& seen) {
   std::map<std::string, std::map<std::string, std::string>> found;  // rest → part → folder
   for (const std::string& folder : seen.others)

@@ -24,7 +24,7 @@ struct Found {
   std::vector<std::string> notes;
 };
 
-// A stack that cannot be read is one picture here; decoding it tells why.
+// A stack that cannot be read counts as one picture here; decoding it reports why.
 int64_t pages_of(const std::string& path) {
   try {
     return count_tiff_pages(path);
@@ -43,7 +43,7 @@ std::string folder_of(const std::string& file) {
   return folder.empty() ? "." : folder;
 }
 
-// `folder`, where it lies beneath `root`, as a path relative to it; "" where it does not.
+// The path of `folder` relative to `root`; "" if it is not inside.
 std::string beneath(const std::string& root, const std::string& folder) {
   std::error_code failed;
   const fs::path relative = fs::weakly_canonical(folder, failed).lexically_relative(fs::weakly_canonical(root, failed));

@@ -15,7 +15,7 @@ namespace dtrain {
 
 namespace {
 
-/// Classes and where each stands; numbers and names are both understood.
+/// The classes, found by name or by number.
 class Classes {
  public:
   explicit Classes(std::vector<std::string> names) : names_(std::move(names)) {
@@ -23,7 +23,7 @@ class Classes {
   }
   const std::vector<std::string>& names() const { return names_; }
 
-  /// -1 where there is no such class. With `numbered` a number is the place of its class.
+  /// The index of a class, -1 if there is no such class. With `numbered` a number is the index itself.
   int64_t find(const std::string& text, bool is_number, bool numbered) const {
     const auto named = places_.find(text);
     if (named != places_.end() && !(is_number && numbered)) return named->second;
@@ -38,7 +38,7 @@ class Classes {
   std::unordered_map<std::string, int64_t> places_;
 };
 
-/// Goes over samples and labels, and gathers what does not fit.
+/// Gives samples their labels, and collects those that do not fit.
 class Labeller {
  public:
   Labeller(Dataset& dataset, const std::vector<FieldValues>& labels, const std::vector<std::string>& names)
@@ -59,7 +59,7 @@ class Labeller {
     bad_.push_back(picture_name(dataset_, static_cast<int64_t>(sample)) + ": " + what);
   }
 
-  // One number for each class.
+  // Labels are one number for each class.
   void set_flags() {
     const size_t count = names_.empty() ? labels_[0].numbers.size() : names_.size();
     sentence_ = "labels of records do not fit task multilabel, which wants " +
@@ -80,7 +80,7 @@ class Labeller {
     }
   }
 
-  // Texts, or the number of one class.
+  // Labels are names of classes, or the number of one.
   void set_names() {
     const bool one = dataset_.task == Task::multiclass;
     const Classes classes(names_.empty() ? found_names() : names_);
@@ -128,7 +128,7 @@ class Labeller {
   std::vector<std::string> bad_;
 };
 
-// Files named train… and val… or test… tell the parts, like folders of these names.
+// Files named train… and val… or test… are the parts, like folders with these names.
 void set_parts_by_files(const std::vector<std::string>& files, Dataset& dataset) {
   std::vector<std::string> parts;
   for (const std::string& file : files) parts.push_back(part_of_file(file));

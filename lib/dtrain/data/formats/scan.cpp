@@ -85,7 +85,7 @@ class Walk {
   std::string canonical_root_;
   bool allow_links_;
   NameTest wanted_;
-  std::vector<std::string> open_;  // the folders from the start down to where the walk stands
+  std::vector<std::string> open_;  // the folders from the start down to the current one
   FolderScan scan_;
   MemoryDraw memory_{"the list of files under " + root_, "use fewer files"};
 };

@@ -19,7 +19,7 @@ void refuse_link_out(const DataOptions& options, const std::string& path) {
   if (options.allow_links || path.empty() || !lies_in(absolute(path), absolute(options.root))) return;
   std::error_code error;
   const std::string root = fs::canonical(options.root, error).string();
-  if (error) return;  // whoever opens them tells
+  if (error) return;  // reported when the files are opened
   const std::string target = fs::canonical(path, error).string();
   if (error || lies_in(target, root)) return;
   throw DataError("'" + path + "' leads by links out of data.root to '" + target +

@@ -48,7 +48,7 @@ class Example {
   std::vector<FeaturePlace> features_;
 };
 
-/// The records as a store: a picture and a mask are features of one.
+/// The records as a store: a sample's picture and mask are features of its record.
 class TfRecordSet final : public RecordSet {
  public:
   TfRecordSet(const DataOptions& options, std::vector<std::string> files)
@@ -86,7 +86,7 @@ bool ends_in(const std::string& name, std::initializer_list<const char*> endings
   return std::any_of(endings.begin(), endings.end(), [&](const char* ending) { return name.ends_with(ending); });
 }
 
-// "-00001-of-00010", as TensorFlow numbers the files of one set; where it begins, npos if the name has none.
+// Where "-00001-of-00010" begins, which is how TensorFlow numbers the files of one set; npos if the name has none.
 size_t shard_number(const std::string& name) {
   const size_t of = name.rfind("-of-");
   const auto digits = [&](size_t begin, size_t end) {
@@ -145,11 +145,11 @@ void read_tfrecords(const DataOptions& options, uint64_t /*seed*/, Dataset& data
 
 }  // namespace
 
-/// Files of tf.train.Example at any depth, told by their names (*.tfrecord, *.tfrec, *.record, each also in the
-/// plural, with -00001-of-00010 or .gz behind it, or *-00001-of-00010 alone); a sample's path is FILE/NUMBER of the
-/// record, from 0. Features: see TfRecordOptions. Data's checksums are verified when a sample is read, not here.
-/// Root may be one such file, of any name. Files whose names begin with train and with val, valid, validation or
-/// test tell the parts, like folders.
+/// Files of tf.train.Example at any depth, recognised by their names (*.tfrecord, *.tfrec, *.record, also in the
+/// plural, also followed by -00001-of-00010 or .gz, or *-00001-of-00010 alone); a sample's path is FILE/NUMBER, its
+/// record's number from 0. Features: see TfRecordOptions. The data's checksums are verified when a sample is read, not
+/// here. Root may be one such file, of any name. Files whose names begin with train and with val, valid, validation or
+/// test are the parts, like folders.
 const DataFormat& tfrecord_format() {
   static const DataFormat kFormat = {
       .name = "tfrecord",

@@ -25,7 +25,7 @@ struct Group {
 };
 
 std::vector<Group> member_groups(ByteWindow& bytes) {
-  constexpr size_t kMost = 1000;  // of one sample; more are many samples
+  constexpr size_t kMost = 1000;  // members of one sample; more are certainly several samples
   TarWalk walk(bytes);
   std::vector<Group> groups;
   std::unordered_map<std::string, size_t> places;
@@ -59,7 +59,7 @@ struct Source {
   std::string field;
 };
 
-/// One archive while it is read.
+/// One archive that is being read.
 class Archive {
  public:
   Archive(const RecordFile& file, std::string name, int64_t number)
@@ -104,7 +104,7 @@ const TarMember* picture_of(const Group& group, const std::vector<std::string>& 
   return nullptr;
 }
 
-/// The archives as a store: a picture and a mask are members of one.
+/// The archives as a store: a sample's picture and mask are members of its archive.
 class TarSet final : public RecordSet {
  public:
   using RecordSet::RecordSet;
@@ -128,9 +128,9 @@ bool is_tar_name(const std::string& file) {
   return name.ends_with(".tar") || name.ends_with(".tar.gz") || name.ends_with(".tgz");
 }
 
-constexpr size_t kMostEndings = 8;  // that are named
+constexpr size_t kMostEndings = 8;  // named in a message
 
-// Of archives whose members do not go by the names that are configured.
+// For archives whose members do not have the configured names.
 [[noreturn]] void refuse_endings(const DataOptions& options, const std::string& label,
                                  const std::set<std::string>& endings) {
   const WebDatasetOptions& names = options.webdataset;
@@ -151,7 +151,7 @@ void read_webdataset(const DataOptions& options, uint64_t /*seed*/, Dataset& dat
   std::vector<FieldValues> labels;
   SampleTable table(dataset);
   int64_t others = 0;
-  std::set<std::string> endings;  // of these, some
+  std::set<std::string> endings;  // some of theirs, for the message
   int64_t bytes_of_archives = 0;
   for (size_t number = 0; number < records->files().size(); ++number) {
     const std::shared_ptr<const RecordFile> file = records->open(static_cast<int64_t>(number));
@@ -196,10 +196,9 @@ void read_webdataset(const DataOptions& options, uint64_t /*seed*/, Dataset& dat
 
 }  // namespace
 
-/// *.tar, *.tar.gz and *.tgz at any depth; members with one key (their name up to the first dot of its last part)
-/// are one sample, wherever they stand in the archive; a sample's path is FILE/MEMBER. Root may be one such file, of
-/// any name. Files whose names begin with train and with val, valid, validation or test tell the parts, like
-/// folders.
+/// *.tar, *.tar.gz and *.tgz at any depth; members with one key (their path up to the first dot of the last part) are
+/// one sample, wherever they are in the archive; a sample's path is FILE/MEMBER. Root may be one such file, of any
+/// name. Files whose names begin with train and with val, valid, validation or test are the parts, like folders.
 const DataFormat& webdataset_format() {
   static const DataFormat kFormat = {
       .name = "webdataset",

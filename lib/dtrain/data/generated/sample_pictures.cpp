@@ -12,14 +12,14 @@ namespace dtrain {
 
 namespace {
 
-// What is drawn from each stream of Purpose::sample_set; patient, visit or number stands beside it.
+// What is drawn from each stream of Purpose::sample_set; patient, visit or number is also part of the key.
 enum Stream : uint64_t { kBody, kVisit, kChip, kCell };
 
 KeyedRandom sample_stream(uint64_t seed, Stream what, int64_t a, int64_t b = 0) {
   return KeyedRandom(seed, Purpose::sample_set, static_cast<uint64_t>(a) * 8 + what, static_cast<uint64_t>(b));
 }
 
-/// Brightness of one channel, 0 … 255 but not yet clamped.
+/// Brightness of one channel, meant as 0 … 255 but not clamped yet.
 struct Canvas {
   int64_t height;
   int64_t width;
@@ -58,7 +58,7 @@ Image grey_image(const Canvas& canvas) {
   return image;
 }
 
-// 1 inside, 0 outside, an edge about `softness` wide. `distance` < 0 is inside.
+// 1 inside (`distance` < 0), 0 outside, with an edge about `softness` wide.
 double soft_edge(double distance, double softness) { return std::clamp(0.5 - distance / softness, 0.0, 1.0); }
 
 // --- xray

@@ -27,7 +27,7 @@ constexpr const char* kLabelFile = "Data_Entry_2017_v2020.csv";
 constexpr const char* kHeader =
     "Image Index,Finding Labels,Follow-up #,Patient ID,Patient Age,Patient Gender,View Position,"
     "OriginalImage[Width,Height],OriginalImagePixelSpacing[x,y]\n";
-// Not atomic: the folder was empty, and a file system's sync for each of hundreds of small files is slow.
+// Not atomic: the folder was empty, and a sync for each of hundreds of small files is slow.
 void write_bytes(const std::string& path, std::span<const std::byte> bytes) {
   std::ofstream file(path, std::ios::binary);
   file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
@@ -54,8 +54,8 @@ void require_empty(const std::string& folder) {
   if (!empty) throw UsageError("--output '" + folder + "' is not empty; name a folder that is new or empty");
 }
 
-/// The finding numbers of each picture: none for three of five; every finding in turn for the others, and for some of
-/// those a second and a third.
+/// The finding numbers of each picture: none for three of five pictures; the others get the findings in turn, and some
+/// of them a second and a third.
 std::vector<std::vector<int64_t>> draw_findings(int64_t count, uint64_t seed) {
   std::vector<std::vector<int64_t>> findings(static_cast<size_t>(count));
   const std::vector<int64_t> order = keyed_permutation(count, seed, Purpose::sample_set, 0);
@@ -126,7 +126,7 @@ struct Kind {
   int64_t count;
   void (*write)(const std::string& folder, int64_t count, uint64_t seed);
   const char* config;
-  const char* overrides;  // make the published settings fit a small set
+  const char* overrides;  // adapt the published settings to a small set
 };
 
 constexpr Kind kKinds[] = {

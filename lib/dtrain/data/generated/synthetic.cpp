@@ -11,7 +11,7 @@ namespace dtrain {
 
 namespace {
 
-// Keys below Purpose::synthetic_data, beside the sample's number: what is drawn from each stream.
+// What is drawn from each stream of Purpose::synthetic_data; the sample's number is also part of the key.
 constexpr uint64_t kLabelStream = 0;
 constexpr uint64_t kShapes = 1;
 constexpr uint64_t kNoise = 2;
@@ -20,7 +20,7 @@ KeyedRandom stream(uint64_t seed, int64_t number, uint64_t what) {
   return KeyedRandom(seed, Purpose::synthetic_data, static_cast<uint64_t>(number), what);
 }
 
-// The sample's number stands in its name, so that it survives a choice of classes.
+// The sample's number is in its name, so that a choice of classes does not change it.
 int64_t number_of(const Sample& sample) {
   int64_t number = -1;
   const char* end = sample.path.data() + sample.path.size();
@@ -60,7 +60,7 @@ std::vector<Disc> discs_of(const ImageOptions& image, int64_t classes, uint64_t 
   return discs;
 }
 
-// Class of each pixel, later discs over earlier ones.
+// The class of each pixel; later discs cover earlier ones.
 std::vector<uint8_t> painted(const ImageOptions& image, const std::vector<Disc>& discs) {
   std::vector<uint8_t> classes(static_cast<size_t>(image.height * image.width), 0);
   for (int64_t y = 0; y < image.height; ++y)
@@ -96,9 +96,9 @@ void add_pattern(std::vector<float>& light, const ImageOptions& image, int64_t k
     for (size_t x = 0; x < across.size(); ++x) light[y * across.size() + x] += height * down[y] * across[x];
 }
 
-/// Pictures and masks that are made when they are wanted, of the size and channels that data.image asks for. Labels are
-/// patterns that stay what they are under flips and turns: label k is a product of two cosines of frequencies of its
-/// own. A mask has bright discs on noise; brighter for higher classes.
+/// Pictures and masks that are made when asked for, with the size and channels of data.image. Labels are patterns that
+/// flips and turns do not change: label k is a product of two cosines with its own frequencies. For segmentation a
+/// picture shows bright discs on noise, brighter for higher classes.
 class GeneratedStore final : public SampleStore {
  public:
   GeneratedStore(const DataOptions& options, Task task, uint64_t seed)
@@ -137,7 +137,7 @@ class GeneratedStore final : public SampleStore {
   Image decode_mask(const Dataset& dataset, const Sample& sample, const SampleFiles& /*files*/) const override {
     Image mask{image_.height, image_.width, 1, 8, mask_of(number_of(sample)), {}};
     const std::vector<std::string> all = mask_class_names(synthetic_.classes);
-    std::vector<uint8_t> table(256, 0);  // class drawn → place among the chosen classes
+    std::vector<uint8_t> table(256, 0);  // class drawn → its number among the chosen classes
     for (size_t k = 0; k < all.size(); ++k) {
       const auto place = std::find(dataset.classes.begin(), dataset.classes.end(), all[k]);
       if (place != dataset.classes.end()) table[k + 1] = static_cast<uint8_t>(place - dataset.classes.begin() + 1);
@@ -147,7 +147,7 @@ class GeneratedStore final : public SampleStore {
   }
 
  private:
-  // Class of each pixel as it was drawn, 0 = background.
+  // The class of each pixel as drawn, 0 = background.
   std::vector<uint8_t> mask_of(int64_t number) const {
     return painted(image_, discs_of(image_, synthetic_.classes, seed_, number));
   }
@@ -207,7 +207,7 @@ void make_synthetic(const DataOptions& options, uint64_t seed, Dataset& dataset)
 
 }  // namespace
 
-/// Made in memory from `seed`.
+/// Samples are made in memory from `seed`.
 const DataFormat& synthetic_format() {
   static const DataFormat kFormat = {
       .name = "synthetic",

@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t kNoBin = static_cast<size_t>(-1);
 
-// The bin whose stretch of the line holds `place`.
+// The bin whose share of the interval [0, 1) holds `place`.
 size_t bin_at(double place, const std::vector<double>& shares) {
   double end = 0;
   size_t last = 0;
@@ -22,7 +22,7 @@ size_t bin_at(double place, const std::vector<double>& shares) {
   return last;
 }
 
-// The bin that gives to `empty`: the one with the most groups, as long as one stays in it or it comes later.
+// The bin that gives a group to `empty`: the one with the most groups, if it keeps one or comes after `empty`.
 size_t donor_for(size_t empty, const std::vector<int64_t>& counts) {
   const auto most = static_cast<size_t>(std::max_element(counts.begin(), counts.end()) - counts.begin());
   if (counts[most] > 1 || (counts[most] == 1 && most > empty)) return most;
@@ -86,7 +86,7 @@ class Stratifier {
     });
   }
 
-  // Of the labels that groups without a bin have, the one that fewest samples have.
+  // The rarest label, by samples, among groups without a bin.
   size_t rarest() const {
     size_t found = kNoBin;
     for (size_t label = 0; label < left_.size(); ++label)
@@ -99,7 +99,7 @@ class Stratifier {
     for (const auto& [count, g] : holders_[label])
       if (bins_[g] == kNoBin) groups.emplace_back(count, g);
     largest_first(groups);
-    std::vector<double> short_of(shares_.size());  // in total, after all labels before: of rounding half a sample
+    std::vector<double> short_of(shares_.size());  // in total after the labels so far, at most half a sample
     for (size_t bin = 0; bin < shares_.size(); ++bin)
       short_of[bin] = std::clamp(wanted_[bin] - shares_[bin] * static_cast<double>(samples_left_), -0.5, 0.5);
     for (const auto& [count, g] : groups) {
@@ -109,7 +109,8 @@ class Stratifier {
     }
   }
 
-  // The bin of the group's place if at least half of it has room there, else the one that wants most.
+  // The bin at the group's random place if that still wants at least half the group's samples, else the one that wants
+  // most.
   size_t choose(size_t g, double count, const std::vector<double>& wanted) const {
     const size_t home = bin_at(groups_[g].place, shares_);
     if (wanted[home] >= count / 2) return home;
@@ -132,11 +133,11 @@ class Stratifier {
   const std::vector<SampleGroup>& groups_;
   const std::vector<double>& shares_;
   std::vector<size_t> bins_;
-  int64_t samples_left_ = 0;                                      // without a bin
-  std::vector<double> wanted_;                                    // of each bin: samples it still wants
-  std::vector<std::vector<double>> wanted_of_;                    // of each bin: samples with each label
-  std::vector<std::vector<std::pair<int64_t, size_t>>> holders_;  // of each label: (samples with it, group)
-  std::vector<int64_t> left_;                                     // of each label: samples without a bin
+  int64_t samples_left_ = 0;                                      // in groups without a bin
+  std::vector<double> wanted_;                                    // for each bin: samples it still wants
+  std::vector<std::vector<double>> wanted_of_;                    // for each bin: the same for each label
+  std::vector<std::vector<std::pair<int64_t, size_t>>> holders_;  // for each label: (samples with it, group)
+  std::vector<int64_t> left_;                                     // for each label: its samples in groups without a bin
 };
 
 }  // namespace

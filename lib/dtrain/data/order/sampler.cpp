@@ -41,7 +41,7 @@ EpochPlan::EpochPlan(int64_t samples, int64_t logical_ranks, const BatchOptions&
   for (int64_t at = 0; at + global_batch_ <= samples; at += global_batch_) begins_.push_back(at);
   const bool full = !begins_.empty();
   if (!batch.drop_last) {
-    if (rest > 1 || !full) begins_.push_back(samples - rest);  // a remainder of one lengthens the batch before
+    if (rest > 1 || !full) begins_.push_back(samples - rest);  // a single left-over sample joins the batch before
     begins_.push_back(samples);
   } else {
     if (!full)

@@ -23,8 +23,8 @@ namespace dtrain {
 
 namespace fs = std::filesystem;
 
-// In image folders the group was cut from the file name, where "img", "0001.png" and the class's own name tell nothing;
-// a patient's number does. A stack's whole name may be one: its pages are what differs.
+// In image folders the group was taken from the file name. "img", "0001.png" or the class's own name do not identify a
+// patient, a name with a number does. A stack's whole name may be a patient, since only its pages differ.
 bool tells_patient(const Dataset& dataset, const Sample& sample) {
   if (sample.group.empty()) return false;
   if (!dataset.format->guesses_groups) return true;
@@ -90,7 +90,7 @@ class ListReader {
     if (sample == PathIndex::kNone) sample = find(word);
     const auto skipped = [this](const std::string& name) { return left_out_.find(name) != PathIndex::kNone; };
     if (sample == PathIndex::kNone && (skipped(line) || skipped(word))) {
-      skipped_ = true;  // the label file's note tells of it
+      skipped_ = true;  // the label file's note reports it
     } else if (sample == PathIndex::kNone) {
       absent_.push_back(where + ": '" + word + "'");
     } else if (sample == PathIndex::kSeveral) {
@@ -112,7 +112,7 @@ class ListReader {
   const Dataset& dataset_;
   PathIndex index_;
   PathIndex left_out_;
-  bool skipped_ = false;  // the list that is being read names some of left_out_
+  bool skipped_ = false;  // the list being read names some of left_out_
   Parts parts_;
   std::vector<std::string> absent_;
   std::vector<std::string> several_;
@@ -145,7 +145,7 @@ Parts parts_by_folders(const Dataset& dataset, const SplitOptions& options) {
   return parts;
 }
 
-// As far as Sample::part tells.
+// Takes parts from Sample::part for samples that have none yet.
 void add_own_parts(const Dataset& dataset, Parts& parts) {
   for (size_t i = 0; i < parts.size(); ++i)
     if (const std::string& part = dataset.samples[i].part; parts[i] == kLeftOut && !part.empty())
@@ -168,8 +168,8 @@ bool told(const Parts& own) {
   return std::any_of(own.begin(), own.end(), [](int part) { return part != kLeftOut; });
 }
 
-// Folders called train/ and test/ alone: a share of the first validates. Of formats that are no layout of folders, and
-// of files' names, only where the configuration leaves the parts to them, as it always was.
+// If only folders named train/ and test/ exist, a share of the first validates. In formats without a folder layout, and
+// for names of files, only if data.split is not given: earlier versions did so, and their splits must not change.
 bool shares_the_rest(const Dataset& dataset, const SplitOptions& options, const Parts& own) {
   if (holds(own, 1)) return false;
   if (dataset.own_parts.by != OwnParts::By::folders) return false;
@@ -217,7 +217,7 @@ Parts parts_of(const Dataset& dataset, const SplitOptions& options, Split& split
 
 // --- what a reader should know
 
-// One line for each two parts that share groups: counts and file names, never the groups themselves.
+// One line for each pair of parts that share groups, with counts and file names, but never the groups themselves.
 std::vector<std::string> leak_warnings(const Dataset& dataset, const Parts& parts, bool by_share) {
   struct Seen {
     std::array<const Sample*, 3> first{};
@@ -275,9 +275,9 @@ Split split_dataset(const Dataset& dataset, const SplitOptions& options) {
 
 // --- what weights were trained on
 
-static constexpr size_t kDigits = 12;  // a chance of 1e-5 that any of 30,000 patients is taken for one of 100,000
+static constexpr size_t kDigits = 12;  // the chance that any of 30,000 patients is taken for one of 100,000 is 1e-5
 
-// Of a copy that dtrain pack --expand made, "a.png@hflip", its original's name.
+// The original's path for "a.png@hflip", a copy that dtrain pack --expand made; others unchanged.
 static std::string original_path(const Dataset& dataset, const Sample& sample) {
   const size_t at = sample.path.rfind('@');
   if (at == std::string::npos) return sample.path;

@@ -23,7 +23,7 @@ namespace {
 
 double place_of(uint64_t hash) { return static_cast<double>(hash >> 11) * 0x1p-53; }
 
-// What a group should be spread by: each class, or each label that is 1.
+// Counts the group's samples of each class, or with each label that is 1.
 void count_labels(const Dataset& dataset, SampleGroup& group) {
   std::map<int64_t, int64_t> counts;
   for (const int64_t index : group.samples) {
@@ -38,8 +38,8 @@ void count_labels(const Dataset& dataset, SampleGroup& group) {
 /// What stays together when samples are dealt.
 enum class Whole {
   samples,
-  groups,    // by: patient
-  patients,  // groups, as far as they tell of a patient
+  groups,    // data.split.by: patient
+  patients,  // groups that identify a patient
 };
 
 const std::string& name_of(const Dataset& dataset, const Sample& sample, Whole whole) {
@@ -56,7 +56,7 @@ std::string group_keys(bool of_record_files) {
   return join(keys, ", ");
 }
 
-// All groups of `pool` in the order of their places.
+// All groups of `pool`, ordered by their random places.
 std::vector<SampleGroup> groups_of(const Dataset& dataset, const SplitOptions& options, Whole whole,
                                    const std::vector<int64_t>& pool) {
   std::vector<SampleGroup> groups;
@@ -84,22 +84,22 @@ std::vector<SampleGroup> groups_of(const Dataset& dataset, const SplitOptions& o
   return groups;
 }
 
-// Training and validation, or the folds.
+// The number of bins without the test part: training and validation, or the folds.
 int64_t bins_beside_test(const SplitOptions& options) {
   return options.folds > 0 ? options.folds : options.valid > 0 ? 2 : 1;
 }
 
 using Dealer = std::vector<size_t> (*)(const std::vector<SampleGroup>&, const std::vector<double>& shares);
 
-// Part of each group: the test part is taken from the end of the line; what is left is a line of its own, for training
-// and validation or for the folds.
+// The part of each group: the test part is dealt first, then the rest by itself, to training and validation or to the
+// folds.
 std::vector<int> deal_parts(std::vector<SampleGroup>& groups, const SplitOptions& options, Dealer deal) {
   std::vector<int> parts(groups.size(), 2);
   std::vector<size_t> tested = deal(groups, {1 - options.test, options.test});
   auto left = std::count(tested.begin(), tested.end(), size_t{0});
   for (size_t g = 0; g < groups.size() && left < bins_beside_test(options); ++g)
     if (tested[g] == 1 && std::count(tested.begin() + static_cast<int64_t>(g) + 1, tested.end(), size_t{1}) > 0) {
-      tested[g] = 0;  // a tiny set: the test part keeps one, the others must be enough for all
+      tested[g] = 0;  // a tiny set: the test part keeps one group, so that the other bins get theirs
       ++left;
     }
   std::vector<SampleGroup> rest;
@@ -122,7 +122,7 @@ std::vector<int> deal_parts(std::vector<SampleGroup>& groups, const SplitOptions
   return parts;
 }
 
-// By order: how many samples at the end a share is; one at least, as far as `spare` allows.
+// How many samples at the end a share is when splitting by order: at least one, but at most `spare`.
 int64_t last_samples(double share, int64_t samples, int64_t spare) {
   const int64_t wanted = std::llround(share * static_cast<double>(samples));
   return std::min(std::max<int64_t>(wanted, share > 0 ? 1 : 0), std::max<int64_t>(spare, 0));
@@ -140,7 +140,7 @@ void require_parts(const SplitOptions& options, const Parts& parts, const std::s
   }
 }
 
-// The natural order: test at its end; before that validation, or the folds one after another.
+// In natural order: the test part at the end, before it validation, or the folds one after another.
 Parts parts_by_order(const SplitOptions& options, int64_t samples) {
   Parts parts(static_cast<size_t>(samples), 0);
   const int64_t test = last_samples(options.test, samples, samples - bins_beside_test(options));
@@ -156,7 +156,7 @@ Parts parts_by_order(const SplitOptions& options, int64_t samples) {
   return parts;
 }
 
-// Deals `pool`, ascending; all others are left out.
+// Deals out the samples in `pool`, which is ascending; all others are left out.
 Parts parts_by_share(const Dataset& dataset, const SplitOptions& given, Whole whole, const std::vector<int64_t>& pool) {
   SplitOptions options = given;
   if (options.folds > 0) options.valid = 0;
@@ -180,7 +180,7 @@ Parts parts_by_share(const Dataset& dataset, const SplitOptions& given, Whole wh
   return parts;
 }
 
-// Patients stay whole where they are known and enough: who named the parts means that.
+// For sets that name some parts themselves: patients stay whole if they are known and there are enough of them.
 Whole whole_in(const Dataset& dataset, const SplitOptions& options, const std::vector<int64_t>& pool) {
   if (options.by == SplitOptions::By::patient) return Whole::groups;
   std::set<std::string_view> names;

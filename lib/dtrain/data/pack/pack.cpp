@@ -35,7 +35,7 @@ std::array<uint8_t, 32> digest_of(const std::string& hex) {
   return digest;
 }
 
-// What decides every byte of the shards, the number of processes not among it.
+// All that decides the bytes of the shards; the number of processes does not.
 std::string job_of(const PackedManifest& m, const PackOptions& options) {
   std::string text = "dtrain pack 1\n" + m.to + "\n" + m.codec + " " + std::to_string(m.jpeg_quality) + "\n" +
                      std::to_string(m.height) + " " + std::to_string(m.width) + " " + std::to_string(m.channels) + " " +
@@ -44,7 +44,7 @@ std::string job_of(const PackedManifest& m, const PackOptions& options) {
   return sha256_hex(text);
 }
 
-// Items of one sample stand together: it is decoded once for all its copies.
+// The range of items of each sample. They are adjacent, so a sample is decoded once for all its copies.
 std::vector<Range> samples_of(const std::vector<PackShard::Item>& items) {
   std::vector<Range> ranges;
   for (size_t i = 0; i < items.size(); ++i) {
@@ -138,7 +138,7 @@ bool PackJob::has_groups() const {
                      [&](const Sample& sample) { return tells_patient(dataset_, sample); });
 }
 
-// Whether a file for other programs holds that many records, none of them damaged as far as its format tells.
+// Whether a file for other programs holds so many records, none of them damaged as far as its format shows.
 static bool holds_records(PackTo to, const std::string& path, const std::vector<std::byte>& bytes, int64_t records) {
   const RecordFile file(path, bytes);
   ByteWindow window(file);
@@ -176,7 +176,7 @@ std::optional<PackedManifest::Shard> PackJob::find(size_t number, const std::str
     if (info.job == digest_of(manifest_.job) && info.number == static_cast<int64_t>(number) &&
         found.records() == records)
       return PackedManifest::Shard{shard.file, records, found.bytes(), found.checksum()};
-  } catch (const DataError&) {  // damaged: it is written anew
+  } catch (const DataError&) {  // damaged: it is written again
   }
   return std::nullopt;
 }

@@ -37,7 +37,7 @@ StoredSample stored_sample(const Dataset& dataset, const DataOptions& data, int6
   const SampleFiles files = read_sample_files(dataset, index);
   const Image picture = decode_picture(dataset, index, files);
   ImageOptions size = data.image;
-  size.range_low = size.range_high = 0;  // a matter of training
+  size.range_low = size.range_high = 0;  // applied by training
   StoredSample stored{stored_picture(picture, size), std::nullopt};
   if (dataset.task != Task::segmentation) return stored;
   const Image mask = decode_mask(dataset, index, files);
@@ -80,7 +80,7 @@ static Image walked(const Image& image, const PictureWalk& walk) {
 
 StoredSample turned(const StoredSample& sample, PackTurn turn) {
   AugmentDraw draw = draw_of_turn(turn);
-  const bool half = draw.quarter_turns == 2;  // of pictures that are not square too
+  const bool half = draw.quarter_turns == 2;  // possible for pictures that are not square, too
   if (half) draw = {.hflip = true, .vflip = true};
   ImageOptions size;
   size.height = sample.picture.height;

@@ -17,8 +17,8 @@ bool AugmentDraw::moves_alone() const {
 }
 
 AugmentDraw draw_augmentation(const AugmentOptions& options, uint64_t seed, int64_t epoch, uint64_t sample_id) {
-  // Every number is drawn whatever the options say, so that switching one kind on leaves the others as they were; new
-  // kinds draw behind the old ones.
+  // Every number is drawn whatever the options are, so that switching one kind on does not change the others. New kinds
+  // must be drawn after the existing ones.
   KeyedRandom random(seed, Purpose::augmentation, static_cast<uint64_t>(epoch), sample_id);
   AugmentDraw draw;
   draw.hflip = random.chance(options.hflip);

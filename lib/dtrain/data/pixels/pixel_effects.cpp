@@ -9,14 +9,15 @@
 #include "dtrain/data/pixels/placement.hpp"
 #include "dtrain/data/pixels/weighted_rows.hpp"
 
-// DTRAIN_VECTOR_CLONES comes from CMake's dtrain_vector_code(). The functions of one number below are of arithmetic
-// alone, so that loops over them are vectorised and give the same bits with any C library.
+// DTRAIN_VECTOR_CLONES comes from CMake's dtrain_vector_code(). The functions of one number below use only arithmetic,
+// so that loops over them are vectorised and give the same bits with any C library.
 
 namespace dtrain {
 
 namespace {
 
-// Of a number in (0, 2): within 2e-7. The mantissa is brought to [0.7, 1.4], and ln m = 2·artanh((m − 1) ÷ (m + 1)).
+// Base-2 logarithm of a number in (0, 2), within 2e-7. The mantissa m is brought to [0.7, 1.4], where
+// ln m = 2·artanh((m − 1) ÷ (m + 1)).
 [[gnu::always_inline]] inline float log2_of(float value) {
   const auto bits = std::bit_cast<int32_t>(value);
   const int32_t from_half = bits - 0x3F3504F3;  // √½
@@ -28,15 +29,15 @@ namespace {
   return static_cast<float>(exponent) + ln * 1.44269504F;
 }
 
-// 2 to the power of a number in [-126, 1]: within 2e-7 of its value.
+// 2 to the power of a number in [-126, 1], with a relative error within 2e-7.
 [[gnu::always_inline]] inline float exp2_of(float value) {
-  const auto whole = static_cast<int32_t>(value - 0.5F);  // towards zero, so the nearest one of those <= 0
+  const auto whole = static_cast<int32_t>(value - 0.5F);  // rounds towards 0: the nearest whole number, at most 0
   const float x = (value - static_cast<float>(whole)) * 0.693147181F;
   const float e = 1 + x * (1 + x * (1.0F / 2 + x * (1.0F / 6 + x * (1.0F / 24 + x * (1.0F / 120 + x * (1.0F / 720))))));
   return e * std::bit_cast<float>((whole + 127) << 23);
 }
 
-// sin(2π·turns) for turns in [-¼, ¼]: within 4e-6.
+// sin(2π·turns) for turns in [-¼, ¼], within 4e-6.
 [[gnu::always_inline]] inline float sine_of(float turns) {
   const float x = turns * 6.28318531F;
   const float x2 = x * x;
@@ -53,7 +54,7 @@ void raise(float* pixels, int64_t count, float gamma) {
   }
 }
 
-// Box and Muller: the first half of the words are radii, the second half angles; each pair makes two numbers.
+// Box and Muller's method: radii from the first half of the words, angles from the second; each pair gives two numbers.
 DTRAIN_VECTOR_CLONES
 void add_normals(const uint32_t* words, int64_t pairs, float sigma, float* __restrict first, float* __restrict second) {
   for (int64_t i = 0; i < pairs; ++i) {
@@ -87,12 +88,12 @@ std::vector<float> gaussian(float sigma) {
   return weights;
 }
 
-// torchvision's adjust_brightness: darker or brighter, kept in [0, 1].
+// As torchvision's adjust_brightness, clamped to [0, 1].
 void adjust_brightness(std::vector<float>& pixels, float factor) {
   for (float& value : pixels) value = std::clamp(value * factor, 0.0F, 1.0F);
 }
 
-// torchvision's adjust_contrast: away from or towards the mean grey, kept in [0, 1].
+// As torchvision's adjust_contrast: away from or towards the mean grey, clamped to [0, 1].
 void adjust_contrast(std::vector<float>& pixels, size_t channels, float factor) {
   double sum = 0;
   for (size_t i = 0; i < pixels.size(); i += channels)
@@ -101,7 +102,7 @@ void adjust_contrast(std::vector<float>& pixels, size_t channels, float factor) 
   for (float& value : pixels) value = std::clamp(factor * value + (1 - factor) * mean, 0.0F, 1.0F);
 }
 
-// Pixels whose centres lie in the rectangle.
+// Fills the pixels whose centres are in the rectangle.
 void cut_out(const AugmentDraw& draw, const PixelField& picture, const std::array<float, 3>& fill) {
   const auto stretch = [&](double centre, int64_t side) {
     const auto edge = [&](double place) {
@@ -126,8 +127,8 @@ void blur_picture(const PixelField& picture, float sigma) {
   const int64_t radius = taps / 2;
   const int64_t channels = picture.channels;
   const int64_t length = picture.width * channels;
-  // Along the rows, through a copy of each that is longer by the edges' pixels, into a picture that is higher by the
-  // edges' rows; then along its columns.
+  // First along the rows, reading a copy of each that is extended at both edges, into a picture that is extended at top
+  // and bottom; then along its columns.
   std::vector<float> longer(static_cast<size_t>(length + 2 * radius * channels));
   std::vector<float> higher(static_cast<size_t>((picture.height + 2 * radius) * length));
   for (int64_t y = 0; y < picture.height; ++y) {
@@ -164,7 +165,7 @@ void add_noise(std::span<float> pixels, float sigma, uint64_t key) {
       add_normals(words.data(), kPairs, sigma, &pixels[at], &pixels[at + kPairs]);
       continue;
     }
-    std::vector<float> last(words.size(), 0);  // the rest, in a place of full size
+    std::vector<float> last(words.size(), 0);  // the rest, in a buffer of full size
     std::copy_n(pixels.begin() + static_cast<std::ptrdiff_t>(at), count, last.begin());
     add_normals(words.data(), kPairs, sigma, last.data(), last.data() + kPairs);
     std::copy_n(last.begin(), count, pixels.begin() + static_cast<std::ptrdiff_t>(at));

@@ -15,11 +15,11 @@ namespace dtrain {
 
 namespace {
 
-// The canvas shows a box of the picture, stretched to it.
+// The canvas shows a box of the picture, stretched to fill it.
 Fit cropped_fit(int64_t height, int64_t width, const ImageOptions& options, const AugmentDraw& draw) {
   const double canvas = static_cast<double>(options.width) / static_cast<double>(options.height);
   const double picture = static_cast<double>(width) / static_cast<double>(height);
-  // Of the box's sides, each as a share of the picture's.
+  // The aspect of the box, with its sides as shares of the picture's.
   const double aspect = draw.crop_aspect * (options.resize == Resize::squash ? 1.0 : canvas / picture);
   const double area = std::min({draw.crop_area, aspect, 1 / aspect});
   const auto axis = [](int64_t input, int64_t onto, double share, double place) {
@@ -30,7 +30,7 @@ Fit cropped_fit(int64_t height, int64_t width, const ImageOptions& options, cons
           axis(width, options.width, std::min(1.0, std::sqrt(area * aspect)), draw.crop_x)};
 }
 
-// Enlarged about the middle of the canvas, then moved.
+// Enlarges about the middle of the canvas, then moves.
 void move(AxisFit& fit, double scale, double translate) {
   if (scale == 1 && translate == 0) return;
   const auto canvas = static_cast<double>(fit.canvas);
@@ -40,7 +40,7 @@ void move(AxisFit& fit, double scale, double translate) {
 
 bool is_warped(const AugmentDraw& draw) { return draw.rotate != 0 || draw.elastic > 0; }
 
-// place[x] = start + x·step + right_part·right[x] + down_part·down[x], for both coordinates, in place.
+// For both coordinates, in place: coordinate[x] = start + x·step, plus the bending (down[x], right[x]), rotated.
 DTRAIN_VECTOR_CLONES
 void bend_row(float y_start, float x_start, float cos, float sin, int32_t width, float* __restrict down,
               float* __restrict right) {
@@ -52,7 +52,7 @@ void bend_row(float y_start, float x_start, float cos, float sin, int32_t width,
   }
 }
 
-// A cubic curve along pixels [begin, end) of a row: t = (x + ½)·step − shift.
+// Evaluates a cubic curve at pixels [begin, end) of a row, with t = (x + ½)·step − shift.
 DTRAIN_VECTOR_CLONES
 void cubic_row(float a, float b, float c, float d, float step, float shift, int32_t begin, int32_t end, float* out) {
   for (int32_t x = begin; x < end; ++x) {
@@ -61,7 +61,7 @@ void cubic_row(float a, float b, float c, float d, float step, float shift, int3
   }
 }
 
-// Which four pixels of a piece [height × width] lie around each place, and how far from the first.
+// For each point: which four pixels of a piece [height × width] surround it, and its distance from the first.
 DTRAIN_VECTOR_CLONES
 void find_corners(int32_t height, int32_t width, int64_t count, float* __restrict down, float* __restrict right,
                   int32_t* __restrict index) {
@@ -91,7 +91,7 @@ template <int kChannels>
   }
 }
 
-/// Rotation and bending: from the canvas to the canvas as it would be without them.
+/// Rotation and bending, as a map from points of the canvas to those of the canvas without them.
 class Warp {
  public:
   Warp(const AugmentDraw& draw, int64_t height, int64_t width)
@@ -104,7 +104,7 @@ class Warp {
     if (draw.elastic > 0) field_.emplace(draw, height, width);
   }
 
-  /// Where the pixels of row y look, less `y_origin` and `x_origin`.
+  /// The points that the pixels of row y are taken from, relative to (`y_origin`, `x_origin`).
   void row(int64_t y, double y_origin, double x_origin, std::vector<float>& down, std::vector<float>& right) const {
     if (field_) {
       field_->row(y, down.data(), right.data());
@@ -117,7 +117,7 @@ class Warp {
              static_cast<float>(sin_), static_cast<int32_t>(width_), down.data(), right.data());
   }
 
-  /// Of all places that pixels look at.
+  /// Of all points that pixels are taken from.
   struct Bounds {
     double top = 1e300, bottom = -1e300, left = 1e300, right = -1e300;
   };
@@ -149,8 +149,8 @@ class Warp {
   std::optional<ElasticField> field_;
 };
 
-// The stretch of canvas pixels that is needed to look at places in [low, high], less what the picture, with a black
-// edge of two pixels around it, does not reach: its first pixel and the fit that makes it. At least two pixels.
+// The range of canvas pixels needed for points in [low, high], limited to the picture with a black edge of two pixels:
+// its first pixel, and the fit that makes it. At least two pixels.
 std::pair<int64_t, AxisFit> piece_of(const AxisFit& fit, double low, double high) {
   const auto first_of_picture = static_cast<int64_t>(std::floor(fit.offset)) - 2;
   const auto end_of_picture = static_cast<int64_t>(std::ceil(fit.offset + fit.resized)) + 2;
@@ -197,7 +197,7 @@ ElasticField::ElasticField(const AugmentDraw& draw, int64_t height, int64_t widt
     right_.push_back(static_cast<float>(draw.elastic * random.normal()));
     bound_ = std::max({bound_, std::abs(down_.back()), std::abs(right_.back())});
   }
-  bound_ *= 1.25F * 1.25F;  // the curve's weights add up to 1.25 at most, without their signs
+  bound_ *= 1.25F * 1.25F;  // the absolute values of the curve's weights add up to at most 1.25
 }
 
 void ElasticField::row(int64_t y, float* down, float* right) const {
@@ -205,7 +205,7 @@ void ElasticField::row(int64_t y, float* down, float* right) const {
   axis_row(right_, y, right);
 }
 
-// Along the column first, one number for each column of points, then along the row.
+// First along the columns, which gives one number for each column of points, then along the row.
 void ElasticField::axis_row(const std::vector<float>& points, int64_t y, float* out) const {
   const auto pieces = static_cast<double>(grid_ - 1);
   const auto columns = static_cast<size_t>(grid_ + 2);

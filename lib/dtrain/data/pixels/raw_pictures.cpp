@@ -11,7 +11,7 @@ namespace dtrain {
 
 namespace {
 
-// Pixels [count × from] to [count × to], 1 to 1, 3 to 3 or grey repeated.
+// Copies pixels [count × from_channels] to [count × to_channels]: 1 to 1, 3 to 3, or grey repeated.
 template <typename Value>
 void repeat_channels(const Value* from, int64_t count, int64_t from_channels, int64_t to_channels, Value* to) {
   if (from_channels == to_channels) {
@@ -24,7 +24,7 @@ void repeat_channels(const Value* from, int64_t count, int64_t from_channels, in
 
 bool is_resized(const AxisFit& fit) { return static_cast<double>(fit.input) != fit.resized; }
 
-// A picture that is not resized, cut to the canvas or black where it does not reach.
+// Copies a picture without resizing it, cropped to the canvas; black where it does not reach.
 void place_bytes(const Image& picture, const Fit& fit, int64_t channels, uint8_t* out) {
   std::fill(out, out + fit.rows.canvas * fit.columns.canvas * channels, uint8_t{0});
   const int64_t begin = fit.columns.first();

@@ -12,7 +12,7 @@ namespace {
 
 /// Filter weights of one axis: canvas pixel i is the sum over t < taps of weights[i·taps + t] × input[begin[i] + t].
 struct AxisWeights {
-  int64_t first = 0;  // canvas pixels [first, last) are reached
+  int64_t first = 0;  // the picture covers canvas pixels [first, last)
   int64_t last = 0;
   int64_t taps = 0;
   std::vector<int64_t> begin;
@@ -41,8 +41,8 @@ Filter filter_at(const AxisFit& fit, int64_t place) {
   return filter;
 }
 
-// Every filter gets the same number of taps, so that the loops over pixels have no branches; a short one at the border
-// is moved inwards and filled with zeros.
+// All filters get the same number of taps, so that the loops over pixels have no branches; short ones at the border are
+// moved inwards and filled up with zeros.
 AxisWeights weights_of(const AxisFit& fit) {
   AxisWeights axis;
   axis.first = fit.first();
@@ -63,7 +63,7 @@ AxisWeights weights_of(const AxisFit& fit) {
   return axis;
 }
 
-/// The same column of eight rows, to be summed side by side: each sum by itself has to wait for its last tap.
+/// The same column of eight rows, summed side by side: within one sum each addition has to wait for the one before.
 using Eight = float __attribute__((vector_size(32)));
 constexpr int64_t kRows = 8;
 
@@ -107,7 +107,7 @@ struct Job {
   std::vector<float> columns_of_sums;
 };
 
-// Rows first: that pass is the large one, and it runs along memory.
+// Rows first: that is the larger pass, and it reads memory in order.
 template <typename Value>
 [[gnu::always_inline]] inline void resize_values(const Value* values, Job& job) {
   const int64_t length = job.width * job.channels;

@@ -52,7 +52,7 @@ std::vector<float> resized_pixels(const Image& image, const ImageOptions& option
   return place_picture(image, options, {});
 }
 
-// What is cut out becomes the mean, which the network sees as 0; a grey pixel, that of all channels.
+// What is cut out becomes the mean, which the network sees as 0; for grey pictures the mean over all channels.
 static std::array<float, 3> mean_pixel(const PictureForm& form, int64_t channels) {
   if (channels == form.channels) return {form.mean[0], form.mean[1], form.mean[2]};
   return {(form.mean[0] + form.mean[1] + form.mean[2]) / 3, 0, 0};
@@ -63,7 +63,7 @@ void transform_image(const Image& image, const ImageOptions& options, const Augm
   check(static_cast<int64_t>(out.size()) == form.height * form.width * form.channels, "the picture fits its place");
   const PictureWalk walk = walk_of(draw, options);
   const PixelKind kind = pixel_kind({image.height, image.width, image.channels, image.bits}, options);
-  if (kind.bytes && draw.moves_alone()) {  // nothing that bytes would round: the same bits
+  if (kind.bytes && draw.moves_alone()) {  // no effect that bytes would round, so the bits stay the same
     const bool as_it_is = image.height == options.height && image.width == options.width;
     std::vector<std::byte> bytes(as_it_is ? 0 : static_cast<size_t>(kind.picture_bytes(options)));
     if (!as_it_is) raw_image(image, options, kind, bytes);

@@ -28,7 +28,7 @@ Image PictureFiles::decode_picture(const Sample& sample, const SampleFiles& file
   return decode_image(files.picture, picture_name(sample));
 }
 
-// Class of every pixel value.
+// The class of each pixel value.
 static std::vector<uint8_t> class_table(const Dataset& dataset, int bits) {
   std::vector<uint8_t> table(size_t{1} << bits, 0);
   for (const auto& [value, number] : dataset.mask_values)
@@ -113,7 +113,7 @@ std::string FileStore::name_of(const StoredFile& file) const {
 
 std::vector<std::byte> FileStore::bytes_of(const StoredFile& file) const { return read_picture_file(name_of(file)); }
 
-// The first bytes of a file tell its header, unless long profiles stand before it.
+// The first bytes of a file are enough for its header, unless long profiles come before it.
 ImageHeader FileStore::header_of(const StoredFile& file) const {
   const std::string path = root_ + "/" + file.path;
   if (picture_path(path).page > 0) return read_image_header(read_picture_file(path), path);

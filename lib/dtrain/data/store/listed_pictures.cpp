@@ -4,7 +4,7 @@
 
 namespace dtrain {
 
-// The file's fault, and not the memory's or the program's.
+// Whether the file is at fault, and not a lack of memory or the program.
 static bool is_of_the_file(const Error& error) {
   switch (error.code()) {
     case exit_code::kBadData:
@@ -43,7 +43,7 @@ bool ListedPictures::is_bad(const Sample& sample) const {
 SampleFiles ListedPictures::read(const Sample& sample, Wanted wanted) const {
   try {
     SampleFiles files = files_.read(sample, wanted);
-    note(sample, {});  // of a batch that is made anew, too
+    note(sample, {});  // also if a batch is made again
     return files;
   } catch (const Error& error) {
     if (!is_of_the_file(error)) throw;

@@ -17,7 +17,7 @@ using Json = nlohmann::json;
 using OrderedJson = nlohmann::ordered_json;
 
 static constexpr int kVersion = 1;
-static constexpr std::string_view kChecksum = "\"crc32c\": \"";  // the first one in the file is the file's own
+static constexpr std::string_view kChecksum = "\"crc32c\": \"";  // its first occurrence is the file's own checksum
 static constexpr std::string_view kNoDigits = "00000000";
 
 static uint32_t json_number(const std::string& digits) {
@@ -44,7 +44,7 @@ static OrderedJson json_of(const PackedManifest& m) {
       {"split_sha256", m.split_sha256},
       {"source", {{"format", m.source_format}, {"data_sha256", m.source_sha256}, {"config_sha256", m.config_sha256}}}};
   if (m.jpeg_quality > 0) json["jpeg_quality"] = m.jpeg_quality;
-  if (!m.mask_values.empty()) json["mask_values"] = m.mask_values;  // a list of pairs
+  if (!m.mask_values.empty()) json["mask_values"] = m.mask_values;  // becomes a list of pairs
   json["shards"] = OrderedJson::array();
   for (const PackedManifest::Shard& shard : m.shards)
     json["shards"].push_back(
@@ -79,7 +79,7 @@ static PackedManifest parsed_manifest(const Json& json) {
   json.at("classes").get_to(m.classes);
   json.at("codec").get_to(m.codec);
   const Json& image = json.at("image");
-  constexpr int64_t kLongest = 65536;  // as data.image.size
+  constexpr int64_t kLongest = 65536;  // the limit of data.image.size
   m.height = count_in({{"height", image.at("size").at(0)}}, "height", 1, kLongest);
   m.width = count_in({{"width", image.at("size").at(1)}}, "width", 1, kLongest);
   m.channels = count_in(image, "channels", 1, 3);
@@ -109,7 +109,7 @@ static PackedManifest parsed_manifest(const Json& json) {
 }
 
 PackedManifest read_packed_manifest(const std::string& folder) {
-  constexpr int64_t kMost = int64_t{64} << 20;  // of some 500,000 shards
+  constexpr int64_t kMost = int64_t{64} << 20;  // about 500,000 shards
   const std::string path = folder + "/" + PackedManifest::kFile;
   if (!is_file(path))
     throw MissingError("'" + folder + "' holds no " + PackedManifest::kFile +

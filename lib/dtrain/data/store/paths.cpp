@@ -39,7 +39,7 @@ std::string_view base_name(std::string_view path) {
 
 std::string_view without_ending(std::string_view path) {
   const size_t name = path.size() - base_name(path).size();
-  const size_t dot = path.rfind('.');  // a page stands behind it
+  const size_t dot = path.rfind('.');  // a page number may follow the ending
   return dot == std::string_view::npos || dot <= name ? path : path.substr(0, dot);
 }
 

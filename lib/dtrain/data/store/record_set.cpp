@@ -12,12 +12,12 @@ namespace dtrain {
 
 namespace fs = std::filesystem;
 
-/// Which files are open. The lock is held for looking a file up, not for reading it.
+/// Which files are open. The lock is held while a file is looked up, not while it is read.
 struct RecordSet::State {
   struct Entry {
-    std::shared_ptr<const RecordFile> file;  // null while it is closed
-    int64_t size = -1;                       // when it was opened first
-    uint64_t used = 0;                       // by `clock`
+    std::shared_ptr<const RecordFile> file;  // null while closed
+    int64_t size = -1;                       // when first opened
+    uint64_t used = 0;                       // the value of `clock` at its last use
   };
   std::mutex mutex;
   std::vector<Entry> entries;
@@ -69,7 +69,7 @@ std::shared_ptr<const RecordFile> RecordSet::open(int64_t file) const {
 }
 
 void RecordSet::ask_ahead(const Sample& sample) const {
-  constexpr int64_t kFrame = 16;  // of a TFRecord, beside its data
+  constexpr int64_t kFrame = 16;  // what a TFRecord has around its data
   try {
     open(sample.place.file)->ask_ahead(sample.place.offset, sample.place.size + kFrame);
     for (const RecordPlace& mask : sample.mask_places)

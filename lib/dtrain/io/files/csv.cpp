@@ -18,7 +18,7 @@ namespace {
 constexpr size_t kMaxColumns = 10'000;
 constexpr size_t kMaxRowBytes = size_t{64} << 20;
 
-/// Cuts the text into rows of fields.
+/// Splits the text into rows of fields.
 class CsvReader {
  public:
   CsvReader(std::string_view text, const std::string& name) : text_(text), name_(name) {
@@ -43,7 +43,7 @@ class CsvReader {
   }
 
  private:
-  /// Nothing but spaces between two line breaks. A lone "" in quotes is a field that was meant.
+  /// Whether a line holds nothing but spaces. A line with only "" in quotes is not blank: its empty field is intended.
   bool is_blank(const std::vector<std::string>& fields) const {
     return fields.size() == 1 && text_[row_begin_] != '"' && trimmed(fields[0]).empty();
   }
@@ -123,7 +123,7 @@ class CsvReader {
   int64_t row_line_ = 1;
 };
 
-/// A header that other characters than commas cut into columns, as spreadsheets write it in many countries.
+/// Refuses a header whose columns are separated by something else than commas, as spreadsheets do in many countries.
 void require_commas(std::string_view text, const std::string& name) {
   const size_t begin = std::min(text.find_first_not_of("\r\n \xEF\xBB\xBF"), text.size());
   const std::string_view header = trimmed(text.substr(begin, text.find_first_of("\r\n", begin) - begin));
@@ -133,14 +133,14 @@ void require_commas(std::string_view text, const std::string& name) {
                     " between its columns instead of commas; save it as CSV with commas");
 }
 
-/// Number of fields up to the last column that has a name: what every row must have.
+/// Number of fields up to the last column that has a name; every row must have at least these.
 size_t named_columns(const std::vector<std::string>& columns) {
   size_t named = columns.size();
   while (named > 0 && columns[named - 1].empty()) --named;
   return named;
 }
 
-/// Cuts empty fields beyond the header off, adds those of unnamed last columns.
+/// Removes empty fields beyond the header, and adds those of unnamed last columns that the row lacks.
 void fit_row(std::vector<std::string>& fields, size_t columns, size_t needed, const CsvReader& reader) {
   const size_t found = fields.size();
   while (fields.size() > columns && fields.back().empty()) fields.pop_back();
@@ -153,7 +153,7 @@ void fit_row(std::vector<std::string>& fields, size_t columns, size_t needed, co
 }
 
 int64_t bytes_of(const std::vector<std::string>& fields) {
-  // NOLINTNEXTLINE(bugprone-sizeof-container): the object beside what it holds
+  // NOLINTNEXTLINE(bugprone-sizeof-container): the object itself and what it holds
   size_t bytes = sizeof fields + sizeof(int64_t) + fields.size() * sizeof(std::string);
   for (const std::string& field : fields) bytes += field.size() < 16 ? 0 : field.size() + 17;
   return static_cast<int64_t>(bytes);
@@ -216,10 +216,11 @@ static bool is_number(const std::string& field) {
   return error == std::errc() && end == field.data() + field.size();
 }
 
-// What a spreadsheet takes for a formula, and what such a text has become here.
+// For texts that a spreadsheet would take for a formula, and for those that begin with an apostrophe already, so that
+// removing one gives back every text.
 static bool needs_apostrophe(const std::string& field) {
   constexpr std::string_view kBegins = "=+-@\t\r\n'";
-  constexpr std::string_view kWide[] = {"＝", "＋", "－", "＠"};  // which some take for the narrow ones
+  constexpr std::string_view kWide[] = {"＝", "＋", "－", "＠"};  // some spreadsheets treat them like the narrow ones
   const auto begins = [&](std::string_view wide) { return field.starts_with(wide); };
   return !field.empty() && !is_number(field) &&
          (kBegins.find(field[0]) != std::string_view::npos || std::any_of(std::begin(kWide), std::end(kWide), begins));

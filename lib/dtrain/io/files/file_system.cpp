@@ -14,7 +14,7 @@ namespace dtrain {
 
 namespace {
 
-constexpr size_t kPiece = size_t{1} << 30;  // Linux moves at most 2 GiB - 4 KiB in one call
+constexpr size_t kPiece = size_t{1} << 30;  // Linux reads or writes at most 2 GiB - 4 KiB in one call
 
 template <typename Result>
 Result or_error(Result result) {
@@ -80,7 +80,7 @@ int list_open_folder(int descriptor, std::vector<std::string>& names) {
     return failed;
   }
   for (;;) {
-    errno = 0;  // the only sign of an error that readdir() gives
+    errno = 0;  // readdir() reports an error only by setting it
     const dirent* entry = ::readdir(open.get());
     if (entry == nullptr) return -errno;
     const std::string_view name = entry->d_name;
@@ -96,7 +96,7 @@ static int opened(const std::string& path, FileSystem& files, int flags) {
 
 int open_to_read(const std::string& path, FileSystem& files) {
   const int descriptor = opened(path, files, O_NONBLOCK);
-  return descriptor == -EWOULDBLOCK ? opened(path, files, 0) : descriptor;  // leases are on regular files alone
+  return descriptor == -EWOULDBLOCK ? opened(path, files, 0) : descriptor;  // leased, so a regular file: wait
 }
 
 FileSystem& real_file_system() {

@@ -16,7 +16,7 @@ namespace {
 
 int or_errno(int result) { return result < 0 ? -errno : result; }
 
-/// The folder in which the last name of a path stands, open for as long as this object lives.
+/// The folder that holds the last name of a path, open as long as this object exists.
 class Place {
  public:
   /// `held` is the folder `root`; `path` leads into it or is `root` itself, whose name is then ".".
@@ -73,7 +73,7 @@ class Place {
 
 HeldFolder::HeldFolder(std::string path) : path_(std::move(path)) {
   descriptor_ = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  // One that may be entered and written, but not listed.
+  // A folder that may be entered and written, but not listed.
   if (descriptor_ < 0 && errno == EACCES) descriptor_ = ::open(path_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (descriptor_ < 0) throw_errno("open", path_, errno);
 }
@@ -134,7 +134,7 @@ int HeldFolder::list(const std::string& folder, std::vector<std::string>& names)
   return list_open_folder(opened, names);
 }
 
-// On descriptors it is the kernel's file system.
+// Calls on descriptors go to the kernel's file system.
 ssize_t HeldFolder::read(int descriptor, std::span<std::byte> out) { return real_file_system().read(descriptor, out); }
 ssize_t HeldFolder::read_at(int descriptor, int64_t offset, std::span<std::byte> out) {
   return real_file_system().read_at(descriptor, offset, out);

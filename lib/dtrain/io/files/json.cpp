@@ -11,7 +11,7 @@ namespace dtrain {
 
 using nlohmann::json;
 
-/// Brackets that are open at once, at most. Of text that is not JSON any number will do.
+/// The most brackets that are open at once. For text that is not JSON, any number will do.
 static int levels_of(std::string_view text) {
   int open = 0;
   int most = 0;

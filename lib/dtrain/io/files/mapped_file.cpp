@@ -21,7 +21,7 @@ namespace dtrain {
 
 namespace {
 
-/// A range that a thread touches at this moment, and where it goes on when there is nothing behind it any more.
+/// A range that a thread is touching now, and where it continues if the file no longer has those bytes.
 struct Touched {
   const std::byte* begin;
   const std::byte* end;
@@ -33,13 +33,13 @@ thread_local Touched* touched = nullptr;  // read by on_bus_error() of the same 
 void on_bus_error(int number, siginfo_t* info, void*) {
   const auto* const place = static_cast<const std::byte*>(info->si_addr);
   if (touched != nullptr && place >= touched->begin && place < touched->end) siglongjmp(touched->back, 1);
-  std::signal(number, SIG_DFL);  // it comes again as soon as this returns
+  std::signal(number, SIG_DFL);  // not ours: it is raised again as soon as this returns
 }
 
 void handle_bus_errors() {
   struct sigaction action {};
   action.sa_sigaction = on_bus_error;
-  action.sa_flags = SA_SIGINFO | SA_NODEFER;  // siglongjmp() leaves the mask as it is
+  action.sa_flags = SA_SIGINFO | SA_NODEFER;  // not blocked: siglongjmp() does not restore the mask
   sigemptyset(&action.sa_mask);
   sigaction(SIGBUS, &action, nullptr);
 }
@@ -63,7 +63,7 @@ MappedFile::MappedFile(std::string path) : path_(std::move(path)) {
   handle_bus_errors();
   mapped_ = size > 0;
   bytes_ = {static_cast<const std::byte*>(first), size};
-  if (mapped_) madvise(first, size, MADV_RANDOM);  // records are read in any order; prefetch() tells what is next
+  if (mapped_) madvise(first, size, MADV_RANDOM);  // records are read in any order; prefetch() announces the next
 }
 
 MappedFile::MappedFile(std::string path, std::vector<std::byte> bytes)
@@ -79,7 +79,7 @@ MappedFile::~MappedFile() {
   if (mapped_) munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 
-// What `touch` does is left in the middle when the file ends before the range: it owns nothing and locks nothing.
+// `touch` is abandoned halfway if the file ends before the range does, so it must own nothing and hold no lock.
 template <typename Touch>
 void MappedFile::touch(std::span<const std::byte> range, const Touch& touch) const {
   check(
@@ -116,7 +116,7 @@ void MappedFile::read(int64_t offset, std::span<std::byte> out) const {
   touch({from, out.size()}, [&] { std::memcpy(out.data(), from, out.size()); });
 }
 
-// What has room is filled without being cleared before, and takes no memory in between.
+// Memory is reserved before touch(), which must not allocate; unlike resize(), it is not filled with zeros first.
 void MappedFile::read(std::span<const std::byte> range, std::vector<uint8_t>& out) const {
   const auto* const first = reinterpret_cast<const uint8_t*>(range.data());
   out.clear();

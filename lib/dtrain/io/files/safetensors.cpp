@@ -68,7 +68,7 @@ SafetensorsFile SafetensorsFile::read_header(const std::string& path) {
   return out;
 }
 
-/// `header`: length bytes and header.
+/// `header`: the length field and the header after it.
 void SafetensorsFile::take_header(std::span<const std::byte> header, int64_t file_size, const std::string& path) {
   const std::string_view text(reinterpret_cast<const char*>(header.data()), header.size());
   data_begin_ = static_cast<int64_t>(header.size());

@@ -21,13 +21,13 @@ constexpr std::string_view kChecksumField = "\"crc32c.header\":\"";
 constexpr size_t kChecksumDigits = 8;
 constexpr size_t kMaxRank = 64;  // PyTorch's own limit
 
-/// A name out of a file, short enough for a message.
+/// A name from a file, short enough for a message.
 std::string shown(const std::string& name) {
   constexpr size_t kShown = 120;
   return "'" + (name.size() <= kShown ? name : name.substr(0, kShown) + "…") + "'";
 }
 
-/// Takes nlohmann's parser events and knows the format's grammar, so that no tree is built of what a file claims:
+/// Checks the format's grammar on nlohmann's parser events, so that no tree is built from an untrusted file:
 ///   { "__metadata__": {string: string, …}, name: {"dtype": string, "shape": [int, …], "data_offsets": [int, int]}, … }
 class HeaderEvents : public nlohmann::json_sax<json> {
  public:
@@ -151,7 +151,7 @@ class HeaderEvents : public nlohmann::json_sax<json> {
   std::vector<int64_t> offsets_;
 };
 
-/// Each byte of the data part belongs to one tensor.
+/// Checks that each byte of the data part belongs to exactly one tensor.
 void check_layout(const std::vector<TensorEntry>& entries, int64_t data_bytes, const std::string& path) {
   std::vector<const TensorEntry*> sorted;
   for (const TensorEntry& entry : entries) sorted.push_back(&entry);

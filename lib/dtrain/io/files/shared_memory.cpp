@@ -38,7 +38,7 @@ SharedMemory::SharedMemory(const std::string& address) : address_(address) {
   std::string name;
   words >> place >> name;
   place = "/proc/" + place;
-  // In another container this may be some other process's file: look before it is opened.
+  // If that process is in another container, this may be another one's file: check its name before opening it.
   char target[PATH_MAX];
   const ssize_t length = readlink(place.c_str(), target, sizeof target);
   const bool is_it = length > 0 && std::string(target, static_cast<size_t>(length)).starts_with("/memfd:" + name);

@@ -75,7 +75,7 @@ Image decode_packed(std::span<const std::byte> stored, const ImageHeader& header
       throw DataError(name + ": its JPEG is not a picture of the size given in the index");
     return image;
   }
-  constexpr size_t kMostShrinking = 1032;  // of deflate
+  constexpr size_t kMostShrinking = 1032;  // the most that deflate can compress
   if (row_bytes(header) * static_cast<size_t>(header.height) / kMostShrinking > stored.size())
     throw DataError(name + ": its zlib stream is too short for the picture that the index promises");
   Image image = allocate_image(header);

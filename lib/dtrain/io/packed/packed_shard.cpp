@@ -28,7 +28,7 @@ std::string_view text_at(std::span<const std::byte> bytes, int64_t offset, int64
   return {reinterpret_cast<const char*>(bytes.data()) + offset, static_cast<size_t>(count)};
 }
 
-// The row behind the last one is where the labels begin.
+// The labels begin where the row after the last one would be.
 int64_t row_at(int64_t record) { return PackedShard::kHeaderBytes + record * PackedShard::kRowBytes; }
 
 ImageHeader header_of(const PackedEntry& entry) { return {entry.height, entry.width, entry.channels, entry.bits}; }
@@ -158,7 +158,7 @@ PackedEntry PackedShard::entry(int64_t record) const {
   const int64_t text = names_at() + load<uint32_t>(row, layout::kText);
   entry.path.resize(load<uint16_t>(row, layout::kPathBytes));
   entry.group.resize(load<uint16_t>(row, layout::kGroupBytes));
-  // Of a shard that is written over while it is read the row may be another by now.
+  // If the shard is overwritten while it is read, the row may have changed since the index was checked.
   const auto text_bytes = static_cast<int64_t>(entry.path.size() + entry.group.size());
   if (text > file_.size() || text_bytes > file_.size() - text)
     refuse(row_name(record) + " names a text beyond the file");
@@ -176,7 +176,7 @@ std::vector<float> PackedShard::labels(int64_t record) const {
 
 PackedBytes PackedShard::read(int64_t record) const {
   const PackedEntry found = entry(record);
-  // A file that was cut in the middle of a page reads as zeros up to the page's end.
+  // A file truncated within a page reads as zeros up to the end of the page.
   if (found.offset < kHeaderBytes + index_bytes_ || found.picture_bytes < 1 || found.height < 1 || found.width < 1 ||
       found.bytes() > file_.size() - found.offset)
     refuse("the index has changed since it was opened; replace files by rename, never by overwriting them");
@@ -192,7 +192,7 @@ Image PackedShard::picture(int64_t record, const PackedBytes& stored) const {
   return decoded(stored.picture, header_of(entry(record)), info_.codec, record);
 }
 
-// Raw samples are copied into the picture that they become; what is decoded is small, and copied before.
+// Raw samples are copied straight into the picture; compressed bytes are few, and are copied before they are decoded.
 Image PackedShard::decoded(std::span<const std::byte> stored, const ImageHeader& header, PackedCodec codec,
                            int64_t record) const {
   const std::string name = name_of(record);
@@ -224,7 +224,7 @@ PackedShard::Row PackedShard::row_of(int64_t record) const {
 
 int64_t PackedShard::names_at() const { return row_at(records_) + records_ * info_.labels * 4; }
 
-// Before its row is known to be good.
+// The record's name in messages while its row has not been checked.
 std::string PackedShard::row_name(int64_t record) const {
   return fmt::format("record {}, whose row is at byte {},", record, with_commas(row_at(record)));
 }

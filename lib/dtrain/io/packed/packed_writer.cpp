@@ -35,7 +35,7 @@ void require_name(const std::string& path, const std::string& name, const char* 
                     " bytes is too long for a packed shard; " + with_commas(kMost) + " is the most");
 }
 
-// Rows, labels, names. Sets the offsets in `records`.
+// The bytes of rows, labels and names. Sets the offsets in `records`.
 std::vector<std::byte> index_of(std::vector<PackedRecord>& records, const PackedShardInfo& info) {
   const auto count = static_cast<int64_t>(records.size());
   std::vector<std::byte> index(static_cast<size_t>(count * PackedShard::kRowBytes));

@@ -8,8 +8,8 @@
 
 namespace dtrain {
 
-// From ' ' to '~': nine rows of five pixels each, the last two below the line; the first row in the highest bits, the
-// leftmost pixel in a row's.
+// From ' ' to '~': nine rows of five pixels, the last two below the baseline. The first row is in the highest bits, and
+// the leftmost pixel in the highest bit of its row.
 static constexpr std::array<uint64_t, 95> kGlyphs = {
     0x000000000000, 0x042108401000, 0x0A5280000000, 0x0A57D5F52800, 0x047D1C5F1000, 0x18C888898C00, 0x0C9511593400,
     0x042200000000, 0x022210820800, 0x082084222000, 0x00255D520000, 0x00213E420000, 0x000000063088, 0x00003E000000,

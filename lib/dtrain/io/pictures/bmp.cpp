@@ -18,7 +18,7 @@ enum Compression : uint32_t { kPlain = 0, kRle8 = 1, kRle4 = 2, kMasks = 3, kAlp
 
 using Rgb = std::array<uint8_t, 3>;
 
-/// Where one colour lies in a pixel of 16 or 32 bits.
+/// The bits of one colour in a pixel of 16 or 32 bits.
 struct Mask {
   uint32_t bits = 0;
   uint8_t value(uint32_t pixel) const {
@@ -31,11 +31,11 @@ struct Mask {
 struct BmpHeader {
   ImageHeader picture;
   bool top_down = false;
-  int depth = 0;  // bits of a pixel
+  int depth = 0;  // bits per pixel
   uint32_t compression = kPlain;
-  std::vector<Rgb> palette;  // depth 8 and less
-  Mask masks[3];             // red, green, blue; depth 16 and 32
-  size_t at = 0;             // of the first row that is stored
+  std::vector<Rgb> palette;  // for depth 8 and less
+  Mask masks[3];             // red, green, blue; for depth 16 and 32
+  size_t at = 0;             // offset of the first row stored
 
   int64_t row_bytes() const { return (picture.width * depth + 31) / 32 * 4; }
   bool packed() const { return compression == kRle8 || compression == kRle4; }
@@ -85,7 +85,7 @@ void read_masks(const BmpFile& file, BmpHeader& header) {
 void read_palette(const BmpFile& file, size_t begin, size_t entry_bytes, uint32_t used, BmpHeader& header) {
   size_t entries = size_t{1} << header.depth;
   if (used > 0) entries = std::min<size_t>(entries, used);
-  if (header.at == begin) header.at += entries * entry_bytes;  // some writers forget their palette there
+  if (header.at == begin) header.at += entries * entry_bytes;  // some writers forget to count their palette
   if (header.at > begin) entries = std::min(entries, (header.at - begin) / entry_bytes);
   for (size_t i = 0; i < entries; ++i) {
     const uint32_t entry = file.number(begin + i * entry_bytes, 3);
@@ -132,7 +132,7 @@ BmpHeader read_header(const BmpFile& file, const std::string& name, const ImageL
   return header;
 }
 
-/// Refuses a file too short for what its header promises, before memory is taken for it.
+/// Refuses a file that is too short for what its header promises, before any memory is allocated for it.
 void check_bmp_length(const BmpFile& file, const BmpHeader& header) {
   const ImageHeader& picture = header.picture;
   const int64_t rest = static_cast<int64_t>(file.file().size()) - static_cast<int64_t>(header.at);
@@ -142,7 +142,8 @@ void check_bmp_length(const BmpFile& file, const BmpHeader& header) {
     file.refuse("the file is too short for the picture that its header promises");
 }
 
-/// Palette numbers, one byte a pixel, rows as stored: two bytes say what follows.
+/// Unpacks RLE4 or RLE8, whose runs begin with two bytes that describe them: palette indices, one byte per pixel, rows
+/// in the order stored.
 std::vector<uint8_t> unpack_rle(const BmpFile& file, const BmpHeader& header) {
   const int64_t width = header.picture.width;
   const int64_t height = header.picture.height;
@@ -234,7 +235,7 @@ Image decode_bmp(std::span<const std::byte> bytes, const std::string& name, cons
 
 }  // namespace
 
-/// Of Windows and OS/2: 1, 4, 8, 16, 24 and 32 bits, colour masks, RLE4, RLE8, top-down and bottom-up.
+/// Windows and OS/2 bitmaps of 1, 4, 8, 16, 24 and 32 bits, with colour masks, RLE4, RLE8, top-down and bottom-up.
 extern const PictureFormat kBmp = {
     .name = "BMP",
     .endings = {".bmp"},

@@ -14,11 +14,11 @@ namespace dtrain {
 
 namespace {
 
-/// The module, or why there is none.
+/// The module, or why it could not be loaded.
 struct Loaded {
   const DicomModule* module = nullptr;
   std::string why;
-  int code = exit_code::kBadData;  ///< without it a DICOM file is one that this program does not read
+  int code = exit_code::kBadData;  ///< without the module, DICOM is a format that is not read
 };
 
 Loaded loaded_module() {
@@ -36,7 +36,7 @@ Loaded loaded_module() {
   }
 }
 
-/// Loaded at the first DICOM file, for the life of the process.
+/// Loads the module at the first DICOM file; it stays until the process ends.
 const Loaded& loaded() {
   static const Loaded result = loaded_module();
   return result;
@@ -49,7 +49,7 @@ class OpenDicom {
     if (loaded().module == nullptr) {
       const std::string sentence = name + " is a DICOM file, and " + loaded().why;
       if (loaded().code == exit_code::kBadData) throw DataError(sentence);
-      throw Error(loaded().code, sentence);  // no fault of the file, which nothing may take the place of
+      throw Error(loaded().code, sentence);  // not the file's fault: no other sample may replace it
     }
     DicomHeader header{};
     file_ = {module().open(bytes.data(), bytes.size(), &header, why_.data(), why_.size()), module().close};
@@ -91,8 +91,8 @@ Image decode_dicom(std::span<const std::byte> file, const std::string& name, con
 
 }  // namespace
 
-/// Where libdtrain_dicom.so is beside the program (base/module_file.hpp; else a DataError says why): one frame of grey,
-/// palette or colour; uncompressed, deflated, RLE, JPEG, JPEG-LS; also without the leading 132 bytes, as old files are.
+/// Needs libdtrain_dicom.so beside the program (base/module_file.hpp; else a DataError says why). Reads one frame of
+/// grey, palette or colour; uncompressed, deflated, RLE, JPEG, JPEG-LS; also old files, which lack the first 132 bytes.
 /// Grey becomes 8 bits, or 16 where more than 8 are stored: rescaled as the file says, its first window (else darkest
 /// to brightest pixel) spread from 0 to white, MONOCHROME1 inverted.
 extern const PictureFormat kDicom = {

@@ -11,20 +11,21 @@
 
 namespace dtrain {
 
-// Each at the end of its own file.
+// Each is defined at the end of its own file.
 extern const PictureFormat kPng, kJpeg, kDicom, kTiff, kBmp, kPnm, kNpy;
 
 namespace {
 
 using namespace std::string_view_literals;
 
-/// In the order in which a file's first bytes are asked: those of a DICOM file may be anything, a TIFF's too.
+/// In the order in which a file's first bytes are checked. DICOM comes before TIFF, since a DICOM file may begin with
+/// anything, even with a TIFF header.
 const RowList<PictureFormat>& picture_formats() {
   static const RowList<PictureFormat> all = {&kPng, &kJpeg, &kDicom, &kTiff, &kBmp, &kPnm, &kNpy};
   return all;
 }
 
-/// What lies in data folders beside pictures that are read, so that a message can name it.
+/// File types found in data folders that are not read, so that a message can name them.
 struct ForeignType {
   size_t offset;
   std::string_view magic;
@@ -72,7 +73,7 @@ const PictureFormat* first_format(const Test& test) {
   return found == picture_formats().end() ? nullptr : *found;
 }
 
-/// By the ending of a file's name; null where it is none of a picture.
+/// By the ending of a file's name; null if no picture has that ending.
 const PictureFormat* format_by_name(const std::string& path) {
   const std::string lower = lower_case(path);
   return first_format([&](const PictureFormat& format) {
@@ -92,7 +93,7 @@ const PictureFormat& format_of(std::span<const std::byte> file, const std::strin
 
 }  // namespace
 
-// Where memory ends, the picture is told.
+// If memory runs out, the error names the picture.
 template <typename Decode>
 static Image with_name(const std::string& name, const Decode& decode) {
   try {

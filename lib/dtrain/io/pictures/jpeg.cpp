@@ -1,4 +1,4 @@
-// jpeglib.h needs FILE and size_t before it.
+// jpeglib.h needs FILE and size_t to be declared before it.
 // clang-format off
 #include <cstdio>
 #include <jpeglib.h>
@@ -17,7 +17,7 @@ namespace dtrain {
 
 namespace {
 
-/// Scans beyond this make a small file take minutes: no encoder writes more than about a dozen.
+/// With more scans a small file can take minutes to decode; no encoder writes more than about a dozen.
 constexpr int kMaxScans = 500;
 
 /// libjpeg reports errors by longjmp: all calls go through guarded_jpeg().
@@ -37,8 +37,8 @@ void on_jpeg_error(j_common_ptr info) {
   std::longjmp(trap.jump, 1);
 }
 
-/// libjpeg goes on after damage and fills the rest with grey; here a warning is an error unless it is known to leave
-/// the pixels as they were meant.
+/// libjpeg continues after damage and fills the rest with grey; here a warning is an error, unless it is known not to
+/// affect the pixels.
 void on_message(j_common_ptr info, int level) {
   if (level >= 0) return;  // a trace
   switch (info->err->msg_code) {
@@ -119,7 +119,7 @@ struct JpegOutput {
   throw DataError(name + " is a damaged JPEG: " + input.trap.message);
 }
 
-/// The file's header, checked; leaves `input` before the first scan.
+/// Reads and checks the file's header; `input` is then before the first scan.
 ImageHeader begin_jpeg(JpegInput& input, std::span<const std::byte> file, const std::string& name,
                        const ImageLimits& limits) {
   jpeg_decompress_struct& info = input.info;
@@ -216,9 +216,9 @@ std::vector<std::byte> encode_jpeg(const Image& image, int quality) {
   return {bytes, bytes + output.size};
 }
 
-/// Baseline, extended 8-bit, progressive; grey, YCbCr, RGB; CMYK and YCCK, which are turned into RGB as (1 − C)(1 − K),
-/// without a colour profile; with an Adobe marker the stored values count as inverted, which is how Adobe's programs
-/// write them. EXIF orientation is not applied.
+/// Baseline, extended 8-bit, progressive; grey, YCbCr, RGB; CMYK and YCCK, which become RGB as (1 − C)(1 − K), without
+/// a colour profile; with an Adobe marker their values are taken as inverted, since Adobe's programs write them so.
+/// EXIF orientation is not applied.
 extern const PictureFormat kJpeg = {
     .name = "JPEG",
     .endings = {".jpg", ".jpeg"},

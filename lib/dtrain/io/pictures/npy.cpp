@@ -13,15 +13,15 @@ namespace dtrain {
 
 namespace {
 
-constexpr size_t kMostHeader = 10'000;  // NumPy's own limit; an array of numbers needs some hundred bytes
+constexpr size_t kMostHeader = 10'000;  // NumPy's own limit; an array of numbers needs about a hundred bytes
 
 /// What the header says, checked.
 struct NpyHeader {
   ImageHeader picture;
   int64_t samples = 1;  // per pixel as stored: with alpha, which is dropped
   bool big_endian = false;
-  bool truth = false;    // values are 0 and 1
-  bool fortran = false;  // the first index runs fastest
+  bool truth = false;    // type bool: values are 0 and 1
+  bool fortran = false;  // the first index varies fastest
   size_t at = 0;         // where the values begin
 
   int64_t data_bytes() const { return picture.height * picture.width * samples * (picture.bits / 8); }
@@ -32,12 +32,12 @@ struct NpyHeader {
 }
 
 /// The header's text: a Python dict of three entries, {'descr': '<u2', 'fortran_order': False, 'shape': (480, 640), }
-/// with spaces behind it. Other expressions that Python would take are refused.
+/// followed by spaces. Other expressions that Python would accept are refused.
 class NpyText {
  public:
   NpyText(std::string_view text, const std::string& name) : text_(text), name_(name) {}
 
-  /// Passes over white space and takes `word` if it comes next.
+  /// Skips white space, then takes `word` if it comes next.
   bool take(std::string_view word) {
     at_ = std::min(text_.find_first_not_of(" \t\r\n", at_), text_.size());
     if (!text_.substr(at_).starts_with(word)) return false;
@@ -49,7 +49,7 @@ class NpyText {
     if (!take(word)) refuse();
   }
 
-  /// A text without escapes, in quotes of either kind.
+  /// A string without escapes, in single or double quotes.
   std::string_view quoted() {
     const bool single = take("'");
     if (!single) want("\"");
@@ -77,7 +77,7 @@ class NpyText {
       found.push_back(std::stoll(std::string(text_.substr(at_, digits))));
       at_ = end;
       if (take(",")) continue;
-      if (found.size() == 1) refuse();  // (1) is no tuple
+      if (found.size() == 1) refuse();  // (1) is not a tuple
       want(")");
       break;
     }
@@ -100,9 +100,9 @@ class NpyText {
   size_t at_ = 0;
 };
 
-/// What the dict holds.
+/// The entries of the dict.
 struct NpyEntries {
-  std::optional<std::string> type;  ///< "[" for fields: a structured array
+  std::optional<std::string> type;  ///< "[" for a structured array
   std::optional<bool> fortran;
   std::optional<std::vector<int64_t>> shape;
 };
@@ -135,7 +135,7 @@ NpyEntries entries_of(NpyText text) {
   return found;
 }
 
-/// "<f4" as NumPy's users call it: float32.
+/// The usual name of a NumPy type: float32 for "<f4".
 std::string title_of_type(const std::string& type) {
   const std::string size = type.size() > 2 ? type.substr(2) : "";
   const bool sized = !size.empty() && size.size() < 3 && size.find_first_not_of("0123456789") == std::string::npos;
@@ -194,7 +194,7 @@ void set_shape(const std::vector<int64_t>& shape, const std::string& name, NpyHe
   header.picture.channels = std::min<int64_t>(header.samples, 3);
 }
 
-/// The text of the header; `at` becomes the place behind it.
+/// The text of the header; `at` becomes the offset of its end.
 std::string_view header_text(std::string_view file, const std::string& name, size_t& at) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(file[i]); };
   const bool long_count = file.size() > 6 && byte(6) > 1;

@@ -10,24 +10,24 @@ namespace dtrain {
 
 namespace {
 
-// A filtered byte waits for its left neighbour, so a row by itself can only be undone byte after byte. But the row
-// below may follow one byte behind: 16 rows go side by side, one in each lane of a vector, lane i at column t − i in
-// step t. Then `left` is what its own lane made before, `above` what the lane before it made one step ago. The first
-// lane passes on the row above the band, which is finished already, so a band finishes 15 rows.
+// A filtered byte depends on its left neighbour, so a single row can only be undone byte after byte. But the row below
+// may follow one byte behind: 16 rows are undone side by side, one in each lane of a vector, lane i at column t − i in
+// step t. Then `left` is the previous result of the same lane, and `above` the result of the lane before it one step
+// ago. The first lane only supplies the row above the band, which is finished already, so a band finishes 15 rows.
 using Lanes = uint8_t __attribute__((vector_size(16)));
 constexpr int64_t kLanes = 16;
 constexpr int64_t kBandRows = kLanes - 1;
 
 enum Filter : uint8_t { kNone, kSub, kUp, kAverage, kPaeth, kFilters };
 
-/// Rows that are undone together, and in which lanes which filter is at work (all bits set).
+/// Rows that are undone together, and for each filter the lanes that use it (all bits set).
 struct Band {
   std::array<uint8_t*, kLanes> rows{};  // by lane; null: none
   int64_t row_bytes = 0;
   std::array<Lanes, kFilters> uses{};
 };
 
-// All of what follows becomes part of undo(), which is compiled for each width of vectors.
+// All functions below are inlined into undo(), which is compiled for each vector width.
 template <size_t... kPlace>
 [[gnu::always_inline]] inline Lanes low_halves(Lanes a, Lanes b, std::index_sequence<kPlace...>) {
   return __builtin_shufflevector(a, b, (kPlace / 2 + kPlace % 2 * 16)...);
@@ -46,7 +46,7 @@ template <size_t... kPlace>
 
 constexpr auto kPlaces = std::make_index_sequence<kLanes>();
 
-/// Rows become columns, and back: four perfect shuffles of the 256 bytes.
+/// Turns rows into columns, or back, by four perfect shuffles of the 256 bytes.
 [[gnu::always_inline]] inline void transpose(Lanes* block) {
   for (int round = 0; round < 4; ++round) {
     std::array<Lanes, kLanes> next;
@@ -67,7 +67,7 @@ struct Part {
   }
 };
 
-/// Lane i gets its columns t − i … t − i + 15, zeros outside the row.
+/// Lane i gets its columns t − i … t − i + 15, with zeros outside the row.
 [[gnu::always_inline]] inline void load_lanes(const Band& band, int64_t t, Lanes* block) {
   const bool inside = t >= kLanes - 1 && t + kLanes <= band.row_bytes;
   for (int64_t i = 0; i < kLanes; ++i) {
@@ -84,7 +84,7 @@ struct Part {
   }
 }
 
-/// The way back, but for the first lane.
+/// Stores all lanes but the first, which load_lanes() has loaded.
 [[gnu::always_inline]] inline void store_lanes(const Band& band, int64_t t, const Lanes* block) {
   const bool inside = t >= kLanes - 1 && t + kLanes <= band.row_bytes;
   for (int64_t i = 1; i < kLanes; ++i) {
@@ -106,9 +106,9 @@ struct Part {
 [[gnu::always_inline]] inline Lanes excess(Lanes a, Lanes b) { return larger(a, b) - b; }
 [[gnu::always_inline]] inline Lanes half_sum(Lanes a, Lanes b) { return (a & b) + ((a ^ b) >> 1); }
 
-/// Which of left, above and corner is nearest to left + above − corner. With low and high the lesser and greater of
-/// left and above, that sum is (corner − low) from high, (high − corner) from low and the difference of those two from
-/// corner. Where corner is not between them, one distance is 0 here by excess(), and the right one.
+/// Which of left, above and corner is nearest to left + above − corner. If low and high are the smaller and the larger
+/// of left and above, that sum is (corner − low) from high, (high − corner) from low, and the difference of those two
+/// from corner. If corner is not between them, excess() makes the smaller distance 0, so the choice is still right.
 [[gnu::always_inline]] inline Lanes paeth(Lanes left, Lanes above, Lanes corner) {
   const Lanes low = smaller(left, above);
   const Lanes high = larger(left, above);
@@ -119,11 +119,11 @@ struct Part {
   return to_corner < nearer ? corner : (to_low < to_high ? low : high);
 }
 
-/// `PixelBytes` is an int, or the constant 1: then a step waits for the one before it twice over, and its values had
-/// better stay in registers.
+/// `PixelBytes` is an int, or the constant 1: then each step needs the result of the one before it, which stays in a
+/// register if the compiler knows the distance.
 template <typename PixelBytes>
 [[gnu::always_inline]] inline void undo_band(const Band& band, PixelBytes pixel_bytes) {
-  constexpr size_t kBack = 8;  // as far as a filter looks
+  constexpr size_t kBack = 8;  // a filter reads at most this many bytes back
   std::array<Lanes, kBack + kLanes> made{}, aboves{};
   Lanes* const block = made.data() + kBack;
   for (int64_t t = 0; t < band.row_bytes + kLanes - 1; t += kLanes) {
@@ -145,7 +145,7 @@ template <typename PixelBytes>
   }
 }
 
-/// Rows without a left neighbour in their filters need no lanes.
+/// Rows whose filters do not read the left neighbour need no lanes.
 [[gnu::always_inline]] inline void undo_plain(const Band& band) {
   for (size_t lane = 1; lane < kLanes && band.rows[lane] != nullptr; ++lane) {
     if (band.uses[kUp][lane] == 0 || band.rows[lane - 1] == nullptr) continue;
@@ -155,8 +155,8 @@ template <typename PixelBytes>
   }
 }
 
-// DTRAIN_VECTOR_CLONES comes from CMake's dtrain_vector_code(). Here it is not for wider vectors but for AVX's way of
-// writing instructions: after ISA-L's AVX code the older way waits for the upper halves of registers.
+// DTRAIN_VECTOR_CLONES comes from CMake's dtrain_vector_code(). It is here not for wider vectors but for AVX's encoding
+// of instructions: after ISA-L's AVX code, instructions in the older encoding wait for the upper halves of registers.
 DTRAIN_VECTOR_CLONES void undo(const Band& band, int pixel_bytes, bool plain) {
   if (plain) {
     undo_plain(band);

@@ -20,7 +20,7 @@ namespace {
 
 using ByteSpan = std::span<const std::byte>;
 
-constexpr int64_t kMostBytes = int64_t{64} << 20;  // of rows
+constexpr int64_t kMostBytes = int64_t{64} << 20;  // of all rows
 constexpr uint32_t kMostChunkBytes = 8U << 20;     // libpng warns of larger ones
 constexpr size_t kFrameBytes = 12;                 // length, type and checksum of a chunk
 constexpr size_t kAdlerBytes = 4;
@@ -36,7 +36,7 @@ struct Chunk {
   ByteSpan data;
 };
 
-/// Takes a whole chunk with a right checksum from the front of `rest`.
+/// Takes a complete chunk with a correct checksum from the front of `rest`; none if there is no such chunk.
 std::optional<Chunk> next_chunk(ByteSpan& rest) {
   if (rest.size() < kFrameBytes) return std::nullopt;
   const size_t length = big_endian(rest);
@@ -48,13 +48,13 @@ std::optional<Chunk> next_chunk(ByteSpan& rest) {
   return Chunk{{reinterpret_cast<const char*>(checked.data()), 4}, checked.subspan(4)};
 }
 
-/// A chunk after the pixels that every reader may pass over.
+/// Whether this is a chunk after the pixels that any reader may skip.
 bool is_harmless(const Chunk& chunk) {
   const auto is_letter = [](char c) { return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z'); };
   return chunk.type[0] >= 'a' && std::ranges::all_of(chunk.type, is_letter) && chunk.data.size() <= kMostChunkBytes;
 }
 
-/// The zlib stream, in its pieces; the walk ends well only at IEND.
+/// The pieces of the zlib stream; none unless the chunks after it are good up to IEND.
 std::optional<std::vector<ByteSpan>> pixel_pieces(ByteSpan chunks) {
   std::vector<ByteSpan> pieces;
   std::optional<Chunk> chunk = next_chunk(chunks);
@@ -68,7 +68,7 @@ std::optional<std::vector<ByteSpan>> pixel_pieces(ByteSpan chunks) {
 }
 
 struct Stream {
-  std::unique_ptr<std::byte[]> joined;  // where it had several pieces
+  std::unique_ptr<std::byte[]> joined;  // if it had several pieces
   ByteSpan bytes;
 };
 
@@ -86,8 +86,8 @@ Stream join(const std::vector<ByteSpan>& pieces) {
   return stream;
 }
 
-/// zlib's two bytes before the data. A window smaller than the data is left to libpng, which may find a distance too
-/// far.
+/// Checks zlib's two bytes before the data. A stream whose window is smaller than the data is left to libpng, which
+/// finds distances that are too far.
 bool is_plain_header(ByteSpan stream, size_t data_bytes) {
   const auto method = std::to_integer<uint32_t>(stream[0]);
   const auto flags = std::to_integer<uint32_t>(stream[1]);
@@ -96,7 +96,7 @@ bool is_plain_header(ByteSpan stream, size_t data_bytes) {
          (window >= data_bytes || window == 32768);
 }
 
-/// True if `stream` is all of one zlib stream that holds exactly `data.size()` bytes, and its checksum is right.
+/// True if `stream` is exactly one zlib stream of `data.size()` bytes and its checksum is correct.
 bool inflate(ByteSpan stream, std::span<uint8_t> data) {
   if (stream.size() < 2 + kAdlerBytes || !is_plain_header(stream, data.size())) return false;
   const ByteSpan packed = stream.subspan(2, stream.size() - 2 - kAdlerBytes);
@@ -113,7 +113,7 @@ bool inflate(ByteSpan stream, std::span<uint8_t> data) {
   return isal_adler32(1, data.data(), data.size()) == big_endian(stream.last(kAdlerBytes));
 }
 
-/// Rows of whole samples to `out`, without the last sample of each pixel if that is an alpha.
+/// Copies rows of 8- or 16-bit samples to `out`, without the last sample of each pixel if that is an alpha.
 template <typename Sample>
 void take_samples(const uint8_t* row, const PngLayout& layout, int64_t channels, Sample* out) {
   const auto pixel = static_cast<int64_t>(sizeof(Sample)) * layout.samples;
@@ -136,7 +136,7 @@ void for_each_sample(const uint8_t* row, const PngLayout& layout, Take take) {
       take(static_cast<uint8_t>(row[bit >> 3] >> (8 - layout.depth - (bit & 7)) & mask));
 }
 
-/// Of three channels the colours of a palette, of one its indices.
+/// For three channels the colours of the palette, for one channel its indices.
 bool look_up(const uint8_t* row, const PngLayout& layout, int64_t channels, uint8_t* out) {
   uint8_t most = 0;
   for_each_sample(row, layout, [&](uint8_t index) {
@@ -150,7 +150,7 @@ bool look_up(const uint8_t* row, const PngLayout& layout, int64_t channels, uint
   return most < layout.colour_count;
 }
 
-/// Rows as the file has them, but without filters, the first at `row`, each a byte behind the one before, to samples.
+/// Turns unfiltered rows as the file has them into samples: the first at `row`, one byte (the filter) between rows.
 bool expand(const uint8_t* row, const PngLayout& layout, Image& image) {
   if (layout.palette) return look_up(row, layout, image.channels, image.bytes.data());
   if (layout.depth < 8) {

@@ -12,7 +12,7 @@ static void add_big_endian(std::string& out, uint32_t number) {
 
 std::vector<std::byte> with_png_text(std::span<const std::byte> png, const std::string& keyword,
                                      const std::string& text) {
-  constexpr size_t kHeaderEnd = 8 + 12 + 13;  // signature, IHDR
+  constexpr size_t kHeaderEnd = 8 + 12 + 13;  // after signature and IHDR
   check(png.size() > kHeaderEnd, "a PNG that gets a text has a header");
   const std::string body = "tEXt" + keyword + '\0' + text;
   std::string chunk;

@@ -12,7 +12,7 @@ namespace dtrain {
 
 namespace {
 
-/// The header, checked; `at` is where the raster begins.
+/// The checked header; `at` is the offset of the raster.
 struct PnmHeader {
   ImageHeader picture;
   int64_t samples = 1;  // per pixel as stored: with alpha, which is dropped
@@ -27,7 +27,7 @@ class PnmText {
   PnmText(std::span<const std::byte> file, const std::string& name)
       : text_(reinterpret_cast<const char*>(file.data()), file.size()), name_(name) {}
 
-  /// The next number; white space and comments before it are passed over.
+  /// The next number; white space and comments before it are skipped.
   int64_t number(const std::string& what) {
     skip_space();
     const std::string_view digits = take([](unsigned char c) { return std::isdigit(c) != 0; });
@@ -51,7 +51,7 @@ class PnmText {
     return trimmed(found);
   }
 
-  /// The one white space between a raw header and its raster.
+  /// The one white-space character between a raw header and its raster.
   void one_space() {
     if (at_ >= text_.size() || !space(text_[at_])) refuse("the header ends too early");
     ++at_;
@@ -104,7 +104,7 @@ void read_pam_header(PnmText& text, PnmHeader& header) {
                                     : key == "DEPTH"  ? &depth
                                     : key == "MAXVAL" ? &most
                                                       : nullptr;
-    if (field == nullptr) continue;  // TUPLTYPE says nothing that DEPTH does not
+    if (field == nullptr) continue;  // TUPLTYPE adds nothing to DEPTH
     const bool digits =
         !value.empty() && value.size() <= 10 && value.find_first_not_of("0123456789") == std::string::npos;
     if (!digits) text.refuse(std::string(key) + " is not a valid number");
@@ -147,16 +147,16 @@ int64_t raw_row_bytes(const PnmHeader& header) {
   return header.picture.width * header.samples * (header.picture.bits / 8);
 }
 
-/// Refuses a file too short for what its header promises, before memory is taken for it.
+/// Refuses a file that is too short for what its header promises, before any memory is allocated for it.
 void check_length(const PnmText& text, const PnmHeader& header) {
   const int64_t values = header.picture.height * header.picture.width * header.samples;
-  const int64_t plain = header.bits ? values : 2 * values - 1;  // a digit each, and a space between
+  const int64_t plain = header.bits ? values : 2 * values - 1;  // one digit each, and a space between two
   const int64_t needed = header.plain ? plain : header.picture.height * raw_row_bytes(header);
   if (static_cast<int64_t>(text.rest()) < needed)
     text.refuse("the file is too short for the picture that its header promises");
 }
 
-/// Sample by sample in the order of the file.
+/// The next sample in the order of the file.
 int64_t next_value(PnmText& text, const PnmHeader& header, const uint8_t*& raw, int64_t x) {
   if (header.plain) return header.bits ? text.bit() : text.number("a sample");
   if (header.bits) {
@@ -213,7 +213,7 @@ Image decode_pnm(std::span<const std::byte> file, const std::string& name, const
 
 }  // namespace
 
-/// PBM, PGM, PPM, plain and raw, and PAM, of one picture; the value of white is spread to 255 or 65535.
+/// PBM, PGM, PPM (plain and raw) and PAM with one picture; values are scaled so that white is 255 or 65535.
 extern const PictureFormat kPnm = {
     .name = "PNM",
     .endings = {".pbm", ".pgm", ".ppm", ".pnm", ".pam"},

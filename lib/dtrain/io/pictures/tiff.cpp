@@ -20,7 +20,7 @@ namespace {
   refuse_damaged_tiff(name, input.error.empty() ? "the file ends too early" : input.error);
 }
 
-/// The file's only page, checked.
+/// Opens and checks the file's only page.
 TiffForm begin(TiffInput& input, const std::string& name, const ImageLimits& limits) {
   const std::vector<uint64_t> pages = tiff_pages(input.file, name);
   if (pages.size() > 1)
@@ -37,15 +37,15 @@ int64_t plane_bytes(const TiffForm& form, int64_t width, int64_t height) {
   return (width * samples * form.bits + 7) / 8 * height;
 }
 
-/// A small file that promises more than its compression can hold is refused before memory is taken for it.
+/// Refuses a file that is too small for what it promises, even fully compressed, before memory is allocated for it.
 void check_tiff_plausible(const TiffForm& form, int64_t unpacked, int64_t rows, size_t file_bytes,
                           const std::string& name) {
   const auto bytes = static_cast<int64_t>(file_bytes);
-  int64_t most = 4096;  // times smaller, by LZW and JPEG
+  int64_t most = 4096;  // the most that LZW and JPEG can compress
   if (form.compression == COMPRESSION_NONE) most = 1;
   if (form.compression == COMPRESSION_PACKBITS) most = 64;
   if (form.compression == COMPRESSION_ADOBE_DEFLATE || form.compression == COMPRESSION_DEFLATE) most = 1032;
-  if (form.fax() ? rows / 8 > bytes : unpacked / most > bytes)  // a fax needs a bit for a row
+  if (form.fax() ? rows / 8 > bytes : unpacked / most > bytes)  // a fax needs at least one bit per row
     refuse_damaged_tiff(name, "the file is too short for the picture that its header promises");
 }
 
@@ -58,7 +58,7 @@ void place_samples(const uint8_t* row, int bits, int64_t count, int64_t stored, 
       const int64_t at = x * stored + s;
       if (bits == 16) {
         uint16_t value;
-        std::memcpy(&value, row + 2 * at, 2);  // libtiff has put it into host order
+        std::memcpy(&value, row + 2 * at, 2);  // in host order already, by libtiff
         out[s] = static_cast<Value>(value);
       } else if (bits == 8) {
         out[s] = row[at];
@@ -74,7 +74,7 @@ struct Block {
   int64_t plane = 0;
   int64_t x = 0;
   int64_t y = 0;
-  int64_t width = 0;  // as unpacked: of a tile, with what reaches out of the picture
+  int64_t width = 0;  // as unpacked: a tile with its part outside the picture
   int64_t height = 0;
 };
 
@@ -143,7 +143,7 @@ class Blocks {
   int64_t planes_ = 1;
 };
 
-/// libtiff's own way to RGB, in the order of the rows as stored.
+/// Reads by libtiff's own conversion to RGB, rows in the order stored.
 void read_by_library(TiffInput& input, const TiffForm& form, const std::string& name, Image& image) {
   std::vector<uint32_t> raster(static_cast<size_t>(form.width * form.height));
   if (TIFFReadRGBAImageOriented(input.tiff, static_cast<uint32_t>(form.width), static_cast<uint32_t>(form.height),
@@ -158,13 +158,13 @@ void read_by_library(TiffInput& input, const TiffForm& form, const std::string& 
   }
 }
 
-/// Numbers to colours.
+/// Turns palette indices into colours.
 Image expand_palette(TIFF* tiff, const TiffForm& form, const Image& numbers, const std::string& name) {
   uint16_t* maps[3] = {};
   if (TIFFGetField(tiff, TIFFTAG_COLORMAP, &maps[0], &maps[1], &maps[2]) != 1)
     refuse_damaged_tiff(name, "it has no palette");
   const size_t entries = size_t{1} << form.bits;
-  // Entries have 16 bits; some writers fill the lower 8 alone.
+  // Entries have 16 bits; some writers use only the lower 8.
   const bool low = std::all_of(maps, maps + 3, [&](const uint16_t* map) {
     return std::all_of(map, map + entries, [](uint16_t value) { return value < 256; });
   });
@@ -184,7 +184,7 @@ void scale_grey(const TiffForm& form, std::vector<Value>& values) {
   for (Value& value : values) value = static_cast<Value>((inverted ? white - value : value) * scale);
 }
 
-/// Colours that were multiplied by the alpha behind them, as they were before; the alpha is dropped.
+/// Divides colours by the alpha that they were multiplied by, and drops the alpha.
 template <typename Value>
 void divide_by_alpha(int64_t colours, std::vector<Value>& values) {
   const auto white = static_cast<uint32_t>(static_cast<Value>(-1));
@@ -200,7 +200,7 @@ void divide_by_alpha(int64_t colours, std::vector<Value>& values) {
   values.resize(out);
 }
 
-/// Rows and columns as they are to be looked at.
+/// Turns or mirrors the picture as its Orientation says.
 template <typename Value>
 std::vector<Value> oriented(const std::vector<Value>& stored, const TiffForm& form, int64_t channels) {
   const uint16_t o = form.orientation;
@@ -245,8 +245,8 @@ Image decode_tiff(std::span<const std::byte> file, const std::string& name, cons
   const TiffForm form = begin(input, name, limits);
   const int64_t planes = form.planar == PLANARCONFIG_CONTIG ? 1 : form.kept();
   check_tiff_plausible(form, plane_bytes(form, form.width, form.height) * planes, form.height, file.size(), name);
-  input.error.clear();                                   // about the directory, which has been read all the same
-  input.strict = form.compression != COMPRESSION_OJPEG;  // which warns of being old
+  input.error.clear();                                   // about the directory, which could be read nevertheless
+  input.strict = form.compression != COMPRESSION_OJPEG;  // libtiff warns that OJPEG is old
   Blocks blocks(input, form, name);
   Image image = allocate_image({form.height, form.width, form.kept(), form.bits == 16 ? 16 : 8});
   if (form.by_library) {
@@ -275,9 +275,9 @@ Image decode_tiff(std::span<const std::byte> file, const std::string& name, cons
 }  // namespace
 
 /// Classic and BigTIFF, one page (see tiff_pages.hpp; DataError for several); strips and tiles; grey of 1, 2, 4, 8 and
-/// 16 bits, black or white as zero, RGB of 8 and 16 bits, palette, YCbCr; planes apart or together; uncompressed, LZW,
-/// deflate, packbits, JPEG, CCITT. The Orientation field is applied. Colours multiplied by their alpha are divided by
-/// it.
+/// 16 bits, black or white as zero, RGB of 8 and 16 bits, palette, YCbCr; planes separate or interleaved; uncompressed,
+/// LZW, deflate, packbits, JPEG, CCITT. The Orientation field is applied. Colours multiplied by their alpha are divided
+/// by it.
 extern const PictureFormat kTiff = {
     .name = "TIFF",
     .endings = {".tif", ".tiff"},

@@ -71,7 +71,7 @@ void check_samples(TIFF* tiff, const TiffForm& form, const std::string& name) {
     refuse_kind(name, "of " + std::to_string(form.bits) + " bits");
 }
 
-/// ImageJ writes a stack of more than 4 GB as one picture with the others' pixels behind it.
+/// Refuses ImageJ's form of stacks above 4 GB: a TIFF of one picture, followed by the pixels of the others.
 void check_description(TIFF* tiff, const std::string& name) {
   char* text = nullptr;
   if (TIFFGetField(tiff, TIFFTAG_IMAGEDESCRIPTION, &text) != 1 || text == nullptr) return;
@@ -111,7 +111,7 @@ TiffForm read_tiff_form(TIFF* tiff, const std::string& name, const ImageLimits& 
   form.planar = tiff_field<uint16_t>(tiff, TIFFTAG_PLANARCONFIG, PLANARCONFIG_CONTIG);
   form.orientation = tiff_field<uint16_t>(tiff, TIFFTAG_ORIENTATION, ORIENTATION_TOPLEFT);
   if (form.orientation < 1 || form.orientation > 8) form.orientation = ORIENTATION_TOPLEFT;
-  const bool fax = form.fax();  // where the field is missing, libtiff's guess
+  const bool fax = form.fax();  // libtiff's guess if the field is missing
   const uint16_t unnamed = form.samples >= 3 ? PHOTOMETRIC_RGB : fax ? PHOTOMETRIC_MINISWHITE : PHOTOMETRIC_MINISBLACK;
   form.photometric = tiff_field<uint16_t>(tiff, TIFFTAG_PHOTOMETRIC, unnamed);
   check_compression(form.compression, name);

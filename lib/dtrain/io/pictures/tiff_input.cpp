@@ -10,7 +10,7 @@ namespace dtrain {
 
 namespace {
 
-/// The most that libtiff may take at once for itself: lists of strips, tables of its decoders.
+/// The most that libtiff may allocate at once for itself, for lists of strips and tables of its decoders.
 constexpr tmsize_t kLibraryMemory = tmsize_t{64} << 20;
 
 TiffInput& input_of(thandle_t handle) { return *static_cast<TiffInput*>(handle); }
@@ -50,9 +50,9 @@ int on_error(TIFF*, void* user, const char*, const char* format, va_list values)
   TiffInput& input = input_of(user);
   char text[256] = "";
   std::vsnprintf(text, sizeof text, format, values);
-  for (char& c : text) c = c == '\n' ? ' ' : c;  // one sentence
+  for (char& c : text) c = c == '\n' ? ' ' : c;  // on one line
   if (input.error.empty()) input.error = text;
-  return 1;  // said here, and nowhere else
+  return 1;  // handled: libtiff must not print it
 }
 
 int on_warning(TIFF* tiff, void* user, const char* module, const char* format, va_list values) {
@@ -71,7 +71,7 @@ bool TiffInput::open(const std::string& name, uint64_t directory) {
   TIFFOpenOptionsSetMaxSingleMemAlloc(options.get(), kLibraryMemory);
   TIFFOpenOptionsSetErrorHandlerExtR(options.get(), on_error, this);
   TIFFOpenOptionsSetWarningHandlerExtR(options.get(), on_warning, this);
-  // c: large strips are not cut into smaller ones; h: the header alone, because the page may be another than the first
+  // c: do not split large strips; h: read only the header, since the page may not be the first
   tiff = TIFFClientOpenExt(name.c_str(), "rch", this, on_read, on_write, on_seek, on_close, on_size, on_map, on_unmap,
                            options.get());
   return tiff != nullptr && TIFFSetSubDirectory(tiff, directory) == 1;

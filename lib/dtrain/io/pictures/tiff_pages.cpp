@@ -21,8 +21,8 @@ namespace dtrain {
 namespace {
 
 constexpr size_t kMostPages = 65'535;
-constexpr uint64_t kMostValues = uint64_t{16} << 20;     // bytes of all lists of a page: two million strips
-constexpr uint64_t kMostPixelBytes = uint64_t{2} << 30;  // more than ImageLimits permits of pixels, uncompressed
+constexpr uint64_t kMostValues = uint64_t{16} << 20;     // bytes of all lists of a page, enough for two million strips
+constexpr uint64_t kMostPixelBytes = uint64_t{2} << 30;  // more than the uncompressed pixels that ImageLimits permits
 
 enum Tag : uint16_t {
   kNewSubfileType = 254,
@@ -32,17 +32,17 @@ enum Tag : uint16_t {
   kTileBytes = 325,
 };
 
-/// What pixels depend on; the rest (descriptions, profiles, private data) does not go with a page.
+/// The tags that pixels depend on; others (descriptions, profiles, private data) are not copied with a page.
 constexpr uint16_t kPixelTags[] = {256,          257,         258, 259, 262, 266, kStripOffsets, 274, 277,
                                    278,          kStripBytes, 284, 292, 293, 317, 320,           322, 323,
                                    kTileOffsets, kTileBytes,  338, 339, 347, 529, 530,           531, 532};
 
-/// Bytes of a file, wherever they are.
+/// The bytes of a file, in memory or on disk.
 class Source {
  public:
   virtual ~Source() = default;
   virtual uint64_t size() const = 0;
-  /// Fills `out` from `offset`; false where the file does not reach.
+  /// Fills `out` from `offset` on; false if the file ends before.
   virtual bool read(uint64_t offset, std::span<std::byte> out) const = 0;
 };
 
@@ -78,14 +78,14 @@ class DiskSource : public Source {
       const ssize_t got = ::pread(descriptor_, out.data(), out.size(), static_cast<off_t>(offset));
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) throw_errno("read", path_, errno);
-      if (got == 0) return false;  // it has become shorter
+      if (got == 0) return false;  // the file has become shorter
       out = out.subspan(static_cast<size_t>(got));
       offset += static_cast<uint64_t>(got);
     }
     return true;
   }
 
-  /// Which bytes these are: another file, or another version of it, has other numbers.
+  /// Numbers that differ for another file, and for another version of the same one.
   using Identity = std::array<int64_t, 5>;
   Identity identity() const {
     struct stat found {};
@@ -104,7 +104,7 @@ struct Entry {
   uint16_t tag = 0;
   uint16_t type = 0;
   uint64_t count = 0;
-  std::vector<std::byte> values;  // as stored; empty where they were not asked for
+  std::vector<std::byte> values;  // as stored; empty if not asked for
 };
 
 struct Directory {
@@ -158,7 +158,7 @@ class Tiff {
     return pages;
   }
 
-  /// A TIFF file of the page whose directory lies at `offset`.
+  /// A TIFF file that holds only the page whose directory is at `offset`.
   std::vector<std::byte> page_alone(uint64_t offset) const {
     Directory directory = read_directory(offset, kPixelTags);
     std::erase_if(directory.entries, [](const Entry& entry) { return entry.values.empty(); });
@@ -199,7 +199,7 @@ class Tiff {
   size_t entry_bytes() const { return big_ ? 20 : 12; }
   size_t word() const { return big_ ? 8 : 4; }
 
-  /// The values of `wanted` entries, and of NewSubfileType.
+  /// Reads the values of `wanted` entries and of NewSubfileType.
   Directory read_directory(uint64_t at, std::span<const uint16_t> wanted) const {
     std::byte head[8];
     const size_t head_bytes = big_ ? 8 : 2;
@@ -251,11 +251,11 @@ class Tiff {
   static bool beside_a_page(const Directory& directory) {
     const Entry* type = directory.find(kNewSubfileType);
     if (type == nullptr || type->values.empty()) return false;
-    constexpr std::byte kPreviewOrMask{1 | 4};  // in the last byte, or the first: the others are 0
+    constexpr std::byte kPreviewOrMask{1 | 4};  // in the last or the first byte; the others are 0
     return ((type->values.front() | type->values.back()) & kPreviewOrMask) != std::byte{0};
   }
 
-  /// Header, directory, long values, pixels. The places of the pixels become `word` sized numbers.
+  /// Header, directory, long values, pixels. The offsets of the pixels become numbers of `word` size.
   std::vector<std::byte> assemble(Directory& directory, uint16_t place_tag, const std::vector<uint64_t>& from,
                                   const std::vector<uint64_t>& bytes) const {
     Entry& places = *std::find_if(directory.entries.begin(), directory.entries.end(),
@@ -306,8 +306,8 @@ class Tiff {
   uint64_t first_ = 0;
 };
 
-/// The pages of the stack that this thread has read from last are kept: whoever reads a stack page by page would walk
-/// over all directories before each page, which for some ten thousand pages takes an hour. Half a megabyte at most.
+/// Keeps the pages of the stack that this thread read last. Without that, reading a stack page by page would walk over
+/// all directories before each page, which takes an hour for some ten thousand pages. Half a megabyte at most.
 const std::vector<uint64_t>& pages_once(const Tiff& tiff, const DiskSource& source) {
   struct Walked {
     DiskSource::Identity identity{};

@@ -12,7 +12,7 @@ namespace dtrain {
 
 namespace {
 
-/// zlib's state, given back whatever happens.
+/// zlib's state, freed in every case.
 class Inflater {
  public:
   explicit Inflater(Compression compression) {
@@ -25,8 +25,8 @@ class Inflater {
   Inflater(const Inflater&) = delete;
   Inflater& operator=(const Inflater&) = delete;
 
-  /// Takes from the front of `in` and writes to the front of `out`, as far as either reaches; both shrink. What
-  /// inflate() returns.
+  /// Takes from the front of `in` and writes to the front of `out` until one of them is used up; both shrink. Returns
+  /// what inflate() returns.
   int run(std::span<const std::byte>& in, std::span<std::byte>& out) {
     constexpr size_t kPiece = std::numeric_limits<int>::max();
     const size_t offered = std::min(in.size(), kPiece);
@@ -46,14 +46,14 @@ class Inflater {
   z_stream stream_{};
 };
 
-/// A packed file, a piece at a time.
+/// Reads a compressed file piece by piece.
 class PackedInput {
  public:
   explicit PackedInput(const RecordFile& file) : file_(file), buffer_(std::min(kPiece, file.size())) {}
 
-  std::span<const std::byte> bytes;  ///< the next ones; whoever reads takes from the front
+  std::span<const std::byte> bytes;  ///< the next bytes; readers remove them from the front
 
-  /// At least two bytes, where there are so many left.
+  /// Makes sure that `bytes` holds at least two, if so many are left.
   void fill() {
     if (bytes.size() >= 2 || next_ == file_.size()) return;
     const size_t kept = bytes.size();
@@ -63,7 +63,7 @@ class PackedInput {
     next_ += static_cast<int64_t>(count);
     bytes = std::span<const std::byte>(buffer_).first(kept + count);
   }
-  /// Of the next byte in the file.
+  /// The next byte's offset in the file.
   int64_t position() const { return next_ - static_cast<int64_t>(bytes.size()); }
 
  private:
@@ -71,7 +71,7 @@ class PackedInput {
 
   const RecordFile& file_;
   std::vector<std::byte> buffer_;
-  int64_t next_ = 0;  // in the file, of what is not in the buffer
+  int64_t next_ = 0;  // offset of the first byte not read into the buffer yet
 };
 
 constexpr int64_t kLeastStep = int64_t{1} << 20;
@@ -104,7 +104,7 @@ GrowingMemory decompressed(const RecordFile& packed, Compression compression, in
       out.resize(done + step);
     }
     std::span<std::byte> room = out.bytes().subspan(static_cast<size_t>(done));
-    std::byte probe{};  // tells whether anything comes after the last byte that is allowed
+    std::byte probe{};  // shows whether more than the allowed bytes would come
     const bool full = room.empty();
     if (full) room = {&probe, 1};
     const size_t before = room.size();

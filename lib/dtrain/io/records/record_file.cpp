@@ -64,13 +64,13 @@ void RecordFile::read(int64_t offset, std::span<std::byte> out) const {
   }
 }
 
-// A hint: what stands against it, reading will tell.
+// Only a hint: errors are ignored here, since reading will report them.
 void RecordFile::ask_ahead(int64_t offset, int64_t bytes) const {
   if (!in_memory()) files_->will_need(descriptor_, offset, bytes);
 }
 
 std::span<const std::byte> ByteWindow::at(int64_t offset, int64_t count) {
-  constexpr int64_t kAhead = 8192;  // a picture is larger, the fields beside it are smaller
+  constexpr int64_t kAhead = 8192;  // pictures are larger, their other fields smaller
   check(offset >= 0 && count >= 0 && offset <= size() && count <= size() - offset,
         "a range that is looked at lies within its file");
   const auto held = static_cast<int64_t>(buffer_.size());

@@ -70,7 +70,7 @@ std::vector<std::byte> ExampleWriter::message() const {
 void append_tar_member(const std::string& name, std::span<const std::byte> content, std::vector<std::byte>& archive) {
   check(!name.empty() && name.size() <= 100, "a name fits a tar header");
   char header[kTarBlock] = {};
-  // NOLINTBEGIN(bugprone-not-null-terminated-result): fields of a fixed width, in zeros
+  // NOLINTBEGIN(bugprone-not-null-terminated-result): fields of fixed width, in an array of zeros
   std::memcpy(header, name.data(), name.size());
   std::memcpy(header + 100, "0000644\0000000000\0000000000", 23);
   std::snprintf(header + 124, 12, "%011zo", content.size());

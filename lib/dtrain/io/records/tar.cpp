@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kBlock = 512;
 constexpr int64_t kMaxName = int64_t{1} << 16;
-constexpr int64_t kMaxExtended = int64_t{1} << 20;  // a pax header
+constexpr int64_t kMaxExtended = int64_t{1} << 20;  // bytes of a pax header
 constexpr int64_t kMaxSize = int64_t{1} << 50;
 
 std::string_view text_in(std::span<const std::byte> bytes) {
@@ -30,7 +30,7 @@ std::string_view header_field(std::span<const std::byte> header, size_t begin, s
   return text.substr(0, text.find('\0'));
 }
 
-/// An octal number as tar writes it, with spaces or NULs around it; nothing for anything else.
+/// An octal number as tar writes it, with spaces or NULs around it; none for anything else.
 std::optional<int64_t> octal(std::string_view text) {
   const size_t begin = std::min(text.find_first_not_of(" \0"sv), text.size());
   const size_t end = std::min(text.find_first_of(" \0"sv, begin), text.size());
@@ -41,7 +41,7 @@ std::optional<int64_t> octal(std::string_view text) {
   return error == std::errc() && stop == text.data() + end && value >= 0 ? std::optional(value) : std::nullopt;
 }
 
-/// The checksum: all bytes of the header, its own field counted as spaces; some old programs counted in signed bytes.
+/// The checksum is the sum of all header bytes, with its own field as spaces; some old programs added signed bytes.
 bool has_good_checksum(std::span<const std::byte> header) {
   constexpr size_t kBegin = 148;
   constexpr size_t kEnd = 156;
@@ -69,7 +69,7 @@ std::string name_in(std::span<const std::byte> header) {
 
 }  // namespace
 
-/// What headers before a member's own tell of it.
+/// What extended headers before a member's own one say about it.
 struct TarWalk::Extended {
   std::optional<std::string> name;
   std::optional<int64_t> size;
@@ -79,7 +79,7 @@ void TarWalk::refuse(const std::string& what) const {
   throw DataError(bytes_.path() + ": the tar header at byte " + with_commas(header_) + " " + what);
 }
 
-// Blocks of zeros end an archive. They fill up its last tape block; nothing else may follow them.
+// Blocks of zeros end an archive and fill its last tape block; nothing else may follow.
 bool TarWalk::at_end_mark() {
   if (!is_zero(bytes_.at(header_, kBlock))) return false;
   for (int64_t at = header_; at < bytes_.size();) {
@@ -97,7 +97,7 @@ int64_t TarWalk::data_size(std::span<const std::byte> header, const std::optiona
   constexpr size_t kSize = 12;
   std::optional<int64_t> size = told;
   if (const auto raw = header.subspan(kBegin, kSize); !size && std::to_integer<int>(raw[0]) >= 0x80) {
-    int64_t value = std::to_integer<int64_t>(raw[0]) & 0x7F;  // GNU: the number itself, the highest byte first
+    int64_t value = std::to_integer<int64_t>(raw[0]) & 0x7F;  // GNU: a binary number, highest byte first
     for (size_t i = 1; i < kSize && value <= kMaxSize; ++i) value = value << 8 | std::to_integer<int64_t>(raw[i]);
     size = value;
   } else if (!size) {
@@ -110,7 +110,7 @@ int64_t TarWalk::data_size(std::span<const std::byte> header, const std::optiona
   return *size;
 }
 
-// The contents of an extended header, which lie behind it.
+// The contents of an extended header, which follow it.
 std::string TarWalk::text_of(int64_t size) const {
   if (size > kMaxExtended) refuse("has a name or notes of more than 1 MiB");
   return std::string(text_in(bytes_.at(header_ + kBlock, size)));
@@ -158,7 +158,7 @@ std::optional<TarMember> TarWalk::next() {
                           : "has a wrong checksum: it is damaged");
     const char type = static_cast<char>(header[156]);
     const bool notes = type == 'L' || type == 'K' || type == 'x' || type == 'g';
-    const bool empty = type >= '1' && type <= '6';  // links, devices, folders: whatever their size says
+    const bool empty = type >= '1' && type <= '6';  // links, devices, folders, whatever their size field says
     const int64_t size = empty ? 0 : data_size(header, notes ? std::nullopt : extended.size);
     if (type == 'S') refuse("is of a sparse file, which is not read; pack without --sparse");
     if (type == 'M') refuse("continues a file of another volume, which is not read; pack into one");

@@ -17,10 +17,10 @@ constexpr int64_t kMaxFeatureName = 1024;
 constexpr size_t kMaxParts = 1000;
 constexpr int64_t kMaxValues = int64_t{1} << 20;  // bytes of a feature that is read as texts or numbers
 
-/// How a field's value is written.
+/// How a field's value is encoded.
 enum class Wire { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
 
-/// Goes over the fields of one protobuf message.
+/// Reads the fields of one protobuf message in turn.
 class Message {
  public:
   Message(ByteWindow& bytes, int64_t offset, int64_t size, const std::string& name)
@@ -30,7 +30,7 @@ class Message {
 
   bool at_end() const { return at_ == end_; }
 
-  /// Goes to the next field; `number` and `wire` tell what it is, and exactly one of the readers below follows.
+  /// Moves to the next field and sets `number` and `wire`; the caller then calls exactly one of the readers below.
   bool next() {
     if (at_end()) return false;
     const uint64_t tag = varint();
@@ -109,10 +109,10 @@ std::string feature_name(ByteWindow& bytes, const ByteRange& range) {
   return {reinterpret_cast<const char*>(raw.data()), raw.size()};
 }
 
-// One entry of the map: field 1 its name, field 2 its value.
+// One entry of the map: field 1 is its name, field 2 its value.
 FeaturePlace read_entry(ByteWindow& bytes, const ByteRange& range, const std::string& name) {
   FeaturePlace place;
-  place.offset = range.offset;  // without a value: an empty one
+  place.offset = range.offset;  // if there is no value: an empty one
   Message entry(bytes, range, name);
   while (entry.next()) {
     if (entry.is_bytes(1)) {
@@ -132,7 +132,8 @@ FeaturePlace read_entry(ByteWindow& bytes, const ByteRange& range, const std::st
 
 enum class Kind { none, bytes = 1, floats = 2, int64s = 3 };
 
-// The list that a Feature holds. Of several kinds the last counts; parts of one kind add up, as protobuf has it.
+// The list that a Feature holds. If there are several kinds, the last counts; parts of one kind are joined, as protobuf
+// prescribes.
 struct Lists {
   Kind kind = Kind::none;
   std::vector<ByteRange> parts;
@@ -168,7 +169,7 @@ void add_int64(uint64_t bits, FieldValues& out) {
   add_number(static_cast<double>(value), std::to_string(value), out);
 }
 
-// The values of one list message, field 1 of it, packed or one by one.
+// The values of one list message: its field 1, packed or one by one.
 void read_list(ByteWindow& bytes, Kind kind, const ByteRange& range, const std::string& name, FieldValues& out) {
   Message list(bytes, range, name);
   const Wire single = kind == Kind::floats ? Wire::fixed32 : kind == Kind::int64s ? Wire::varint : Wire::bytes;
