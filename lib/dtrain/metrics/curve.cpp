@@ -36,8 +36,8 @@ Curve curve_of(const Predictions& p, size_t k) {
       ++(samples[i].positive ? point.true_positives : point.false_positives);
     all.push_back(point);
   }
-  for (size_t i = 0; i < all.size(); ++i)
-    if (i == 0 || i + 1 == all.size() || !is_between(all[i - 1], all[i], all[i + 1])) curve.points.push_back(all[i]);
+  for (size_t i = 0; i < all.size(); ++i)  // the best score stays too, where the curve really begins
+    if (i <= 1 || i + 1 == all.size() || !is_between(all[i - 1], all[i], all[i + 1])) curve.points.push_back(all[i]);
   return curve;
 }
 

@@ -22,7 +22,9 @@ constexpr int64_t kMostJson = int64_t{64} << 20;
 constexpr std::array kFiles = {"config.yaml",   "run.json", "log.txt",          "epochs.csv",
                                "metrics.jsonl", ".lock",    "best.safetensors", "DONE"};
 constexpr std::array kFolders = {"checkpoints", "flight"};
-constexpr std::array kOfEval = {"predictions_train.csv", "predictions_valid.csv", "predictions_test.csv"};
+// What an evaluation writes begins so, and the part follows.
+constexpr std::array kOfEval = {"predictions_", "metrics_", "curves_", "confusion_", "masks_", "cases_"};
+constexpr std::array kParts = {"train", "valid", "test"};
 
 static bool there(const std::string& path) {
   std::error_code error;
@@ -71,6 +73,12 @@ static void require_all(const std::string& folder) {
       require_type(folder + "/" + name, fs::file_type::regular);
 }
 
+static bool is_of_eval(const std::string& name) {
+  return std::any_of(kOfEval.begin(), kOfEval.end(), [&](const std::string& kind) {
+    return std::any_of(kParts.begin(), kParts.end(), [&](const char* part) { return name.starts_with(kind + part); });
+  });
+}
+
 // A run.json with what every one has had, or the lock's text, which its owner alone can read.
 bool RunFolder::marked() const {
   const auto is_file = [&](const char* name) { return type_at(file(name)) == fs::file_type::regular; };
@@ -100,8 +108,7 @@ void RunFolder::require_ours() const {
   }
   // A start that was killed leaves nothing but these, and an evaluation before the first start its tables.
   const auto first_steps = [](const std::string& name) {
-    return name == ".lock" || name.starts_with(".writable") ||
-           std::find(kOfEval.begin(), kOfEval.end(), name) != kOfEval.end();
+    return name == ".lock" || name.starts_with(".writable") || is_of_eval(name);
   };
   if (std::all_of(names.begin(), names.end(), first_steps) || marked()) return;
   std::sort(names.begin(), names.end());

@@ -178,6 +178,17 @@ TEST_CASE("a curve has every point of scikit-learn's") {
                                {0.04742587317756678, 1, 1}});
 }
 
+TEST_CASE("of level pieces a curve keeps the ends, the best score, and what lies not halfway") {
+  Predictions p;
+  p.outputs = 1;
+  p.scores = {0.9, 0.8, 0.7, 0.6, 0.5, 0.5, 0.4, 0.3};  // as roc_curve has them
+  p.labels = {0, 0, 0, 1, 0, 0, 0, 0};
+  p.loss.assign(8, 0);
+  std::vector<double> thresholds;
+  for (const CurvePoint& point : curve_of(p, 0).points) thresholds.push_back(point.threshold);
+  CHECK(thresholds == std::vector<double>{kInfinity, 0.9, 0.7, 0.6, 0.5, 0.3});
+}
+
 TEST_CASE("the points that a curve leaves out change neither its area nor its average precision") {
   KeyedRandom random(11, Purpose::synthetic_data);
   Predictions p;
@@ -189,7 +200,7 @@ TEST_CASE("the points that a curve leaves out change neither its area nor its av
     p.scores.push_back(1 / (1 + std::exp(-random.normal() - (positive ? 1 : 0))));
   }
   const Curve curve = curve_of(p, 0);
-  CHECK(static_cast<int64_t>(curve.points.size()) <= 2 * curve.positives + 2);
+  CHECK(static_cast<int64_t>(curve.points.size()) <= 2 * curve.positives + 3);
   double area = 0, precision = 0;
   for (size_t i = 1; i < curve.points.size(); ++i) {
     const CurvePoint& before = curve.points[i - 1];
