@@ -5,6 +5,7 @@
 #include "commands/check_advice.hpp"
 #include "commands/check_sections.hpp"
 #include "commands/commands.hpp"
+#include "commands/drawn_sample.hpp"
 #include "commands/picture_scan.hpp"
 #include "commands/preview.hpp"
 #include "dtrain/base/error.hpp"

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 
+#include "commands/drawn_sample.hpp"
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/base/time.hpp"
@@ -59,33 +60,6 @@ std::vector<int64_t> choose_samples(const Experiment& e, const Plan& plan, const
   return chosen;
 }
 
-// Picture `i` of normalised images [n, C, H, W] as it was before, in 8 bits and colour.
-Image picture_of(const at::Tensor& images, int64_t i, const PictureForm& form) {
-  const at::Tensor planes = images.select(0, i).contiguous();
-  const auto* values = planes.const_data_ptr<float>();
-  const int64_t plane = form.height * form.width;
-  Image picture{form.height, form.width, 3, 8, {}, {}};
-  for (int64_t p = 0; p < plane; ++p)
-    for (int64_t c = 0; c < 3; ++c) {
-      const int64_t from = form.channels == 1 ? 0 : c;
-      const float pixel = values[from * plane + p] / form.factor[from] + form.mean[from];
-      picture.bytes.push_back(static_cast<uint8_t>(std::lround(255 * std::clamp(pixel, 0.0F, 1.0F))));
-    }
-  return picture;
-}
-
-// Class of each pixel of a mask [K, H, W] of shares: the first that has at least half of it.
-std::vector<uint8_t> mask_classes(const at::Tensor& mask) {
-  const at::Tensor host = mask.contiguous();
-  const auto* share = host.const_data_ptr<float>();
-  const int64_t plane = host.size(1) * host.size(2);
-  std::vector<uint8_t> classes(static_cast<size_t>(plane), 0);
-  for (int64_t k = host.size(0) - 1; k >= 0; --k)
-    for (int64_t p = 0; p < plane; ++p)
-      if (share[k * plane + p] >= 0.5F) classes[static_cast<size_t>(p)] = static_cast<uint8_t>(k + 1);
-  return classes;
-}
-
 // "cat", "Edema, Effusion, Mass ?", "no label"; an unknown label has a question mark.
 std::string label_text(const Plan& plan, const at::Tensor& targets, int64_t i) {
   if (plan.dataset.task == Task::multiclass) return plan.outputs[static_cast<size_t>(targets[i].item<int64_t>())];
@@ -99,11 +73,11 @@ std::string label_text(const Plan& plan, const at::Tensor& targets, int64_t i) {
 }
 
 SheetTile tile_of(const Plan& plan, const MixedBatch& batch, int64_t i, const PictureForm& form) {
-  SheetTile tile{picture_of(batch.images, i, form), {}};
+  SheetTile tile{drawn_picture(batch.images, i, form), {}};
   const int64_t n = batch.images.size(0);
   if (plan.dataset.task == Task::segmentation) {
     const at::Tensor mask = batch.targets[i] * batch.share + batch.targets[n + i] * (1 - batch.share);
-    overlay_mask(tile.picture, mask_classes(mask));
+    overlay_mask(tile.picture, drawn_classes(mask));
     if (batch.share != 1) tile.caption.push_back(fixed(batch.share, 2) + " + " + fixed(1 - batch.share, 2));
     return tile;
   }

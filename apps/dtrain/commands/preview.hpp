@@ -7,9 +7,6 @@
 
 namespace dtrain {
 
-/// In every contact sheet, as the PNG's text "Software".
-inline constexpr const char* kContactSheetMark = "dtrain contact sheet";
-
 /// Writes a contact sheet of the training part as the network will see it, normalisation undone, to the PNG file
 /// `path`: a row for each of up to six samples, of different classes if possible, first as evaluation sees it, then as
 /// five epochs would, with labels and masks. mixup and cutmix mix these samples with each other. Throws DataError if no

@@ -58,8 +58,13 @@ std::vector<Fact> facts_of_command(const TrainCommand& command, const Config& co
 }
 
 std::vector<Fact> facts_of_command(const EvalCommand& command, const Config&) {
-  return {option("command", "eval"), option("--checkpoint", command.checkpoint), option("--split", command.split),
-          given("--allow-trained", command.allow_trained)};
+  return {option("command", "eval"),
+          option("--checkpoint", command.checkpoint),
+          option("--split", command.split),
+          given("--allow-trained", command.allow_trained),
+          given("--calibrate", command.calibrate),
+          given("--masks", command.masks),
+          option("--threshold-from", command.threshold_from ? command.threshold_from->text : "")};
 }
 
 std::vector<Fact> facts_of_command(const PredictCommand& command, const Config&) {

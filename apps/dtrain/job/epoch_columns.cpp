@@ -19,9 +19,10 @@ std::vector<std::string> figure_columns(const Experiment& e, const Plan& plan) {
 FigureList figures_of_epoch(const Experiment& e, const Plan& plan, const TrainingCounts& counts,
                             const Predictions& predictions) {
   std::vector<std::optional<double>> values;
-  for (const Metric* metric : all_metrics())
+  for (const Metric* metric : epoch_metrics())
     if (metric->use(e.task) != nullptr && metric->of_training != nullptr) values.push_back(metric->of_training(counts));
-  for (const NamedValue& one : measure(e.task, plan.outputs, predictions)) values.push_back(one.measured.value);
+  for (const NamedValue& one : measure(e.task, plan.outputs, predictions, std::nullopt, epoch_metrics()))
+    values.push_back(one.measured.value);
   const std::vector<std::string> columns = figure_columns(e, plan);
   check(columns.size() == values.size(), "each column of a metric has a value");
   FigureList list;
@@ -31,7 +32,7 @@ FigureList figures_of_epoch(const Experiment& e, const Plan& plan, const Trainin
 
 std::string shown_figures(const Experiment& e, const EpochRow& row) {
   std::string text;
-  for (const Metric* metric : all_metrics()) {
+  for (const Metric* metric : epoch_metrics()) {
     if (metric->use(e.task) == nullptr) continue;
     const std::optional<double> value = monitored(row, "valid." + metric->name);
     text += "  valid " + metric->name + " " + (value ? fixed(*value, metric->digits) : "undefined");

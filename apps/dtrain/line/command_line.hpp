@@ -9,6 +9,7 @@
 #include "dtrain/base/log.hpp"
 #include "dtrain/config/config.hpp"
 #include "dtrain/data/pack/pack.hpp"
+#include "dtrain/metrics/threshold_rule.hpp"
 #include "dtrain/runlog/progress.hpp"
 
 namespace dtrain {
@@ -63,12 +64,21 @@ struct CheckCommand {
   std::string preview;                ///< PNG file for a contact sheet; "" = none
   ProgressMode progress = ProgressMode::automatic;
 };
+/// --threshold-from PART:RULE, such as valid:youden.
+struct ThresholdFrom {
+  std::string part;
+  ThresholdRule rule;
+  std::string text;  ///< as it was typed
+};
 struct EvalCommand {
   ConfigOptions config;
   std::string checkpoint;  ///< a file, or a run folder
   std::string split = "valid";
   std::string output;          ///< "" = the run folder
   bool allow_trained = false;  ///< evaluate samples that the weights file lists as trained on
+  bool calibrate = false;
+  std::optional<ThresholdFrom> threshold_from;
+  bool masks = false;  ///< write what was predicted, and a sheet of cases
   bool json = false;
 };
 /// What becomes of a picture that cannot be read.

@@ -109,6 +109,18 @@ void CommandTable::add_check() {
   app.add_flag("--json", check_.json, kJson);
 }
 
+static ThresholdFrom threshold_from(const std::string& text) {
+  const size_t colon = text.find(':');
+  const std::string part = text.substr(0, colon);
+  const auto rule = colon == std::string::npos ? std::nullopt : ThresholdRule::of(text.substr(colon + 1));
+  if (!rule || (part != "train" && part != "valid" && part != "test"))
+    throw CLI::ValidationError("--threshold-from", "'" + text +
+                                                       "' is not a part and a rule: write train, valid or test, a "
+                                                       "colon, and " +
+                                                       ThresholdRule::forms());
+  return {part, *rule, text};
+}
+
 void CommandTable::add_eval() {
   CLI::App& app = command(
       app_, "eval",
@@ -116,6 +128,9 @@ void CommandTable::add_eval() {
       "--checkpoint PATH [--config FILE] [KEY=VALUE …] [options]",
       {{"dtrain eval --checkpoint runs/chexnet", "the best weights of a run, on its validation part"},
        {"dtrain eval --checkpoint runs/chexnet --split test", "on its test part"},
+       {"dtrain eval --checkpoint runs/chexnet --calibrate", "fit a temperature on the validation part and keep it"},
+       {"dtrain eval --checkpoint runs/chexnet --split test --threshold-from valid:youden",
+        "the test part, with thresholds chosen on the validation part"},
        {"dtrain eval -c other.yaml --checkpoint runs/chexnet/best.safetensors --split test --output elsewhere",
         "on other data, predictions into another folder"}},
       [this] {
@@ -134,7 +149,21 @@ void CommandTable::add_eval() {
   app.add_flag("--allow-trained", eval_.allow_trained,
                "evaluate even if the part holds patients or pictures that the weights file lists as trained on; "
                "--split train never needs it");
-  app.add_option("--output", eval_.output, "folder of predictions_SPLIT.csv (default: the run's folder)")
+  app.add_flag(
+      "--calibrate", eval_.calibrate,
+      "fit a temperature on this part, by which the logits are divided from then on; it is kept in the weights "
+      "file");
+  app.add_option_function<std::string>(
+         "--threshold-from", [this](const std::string& text) { eval_.threshold_from = threshold_from(text); },
+         "labels: choose on one part from which probability on each is called positive: " + ThresholdRule::forms() +
+             "; kept in the weights file too (default: 0.5)")
+      ->type_name("PART:RULE");
+  app.add_flag("--masks", eval_.masks,
+               "segmentation: also write the predicted masks, of each picture's own size, into masks_SPLIT/, and "
+               "cases_SPLIT.png, a sheet of the best, median and worst pictures with outlines");
+  app.add_option("--output", eval_.output,
+                 "folder of predictions_SPLIT.csv, metrics_SPLIT.json, curves_SPLIT.csv and confusion_SPLIT.csv "
+                 "(default: the run's folder)")
       ->type_name("DIR");
   app.add_flag("--json", eval_.json, kJson);
 }

@@ -76,7 +76,7 @@ std::vector<std::string> optimizer_default_texts() {
 // " or NAME" for each metric besides the loss for which smaller is better.
 std::string smaller_metrics() {
   std::string names;
-  for (const Metric* metric : all_metrics())
+  for (const Metric* metric : epoch_metrics())
     if (!metric->larger_is_better) names += " or " + metric->name;
   return names;
 }

@@ -1,16 +1,9 @@
-#include <algorithm>
-
 #include "dtrain/metrics/measure.hpp"
 #include "dtrain/metrics/share.hpp"
 
 namespace dtrain {
 
-// Of equal probabilities the first counts.
-static bool is_right(const Predictions& p, size_t sample) {
-  const auto first = p.scores.begin() + static_cast<std::ptrdiff_t>(sample * p.outputs);
-  const auto most = std::max_element(first, first + static_cast<std::ptrdiff_t>(p.outputs));
-  return p.label(sample, static_cast<size_t>(most - first)) == 1;
-}
+static bool is_right(const Predictions& p, size_t sample) { return p.label(sample, p.most_probable(sample)) == 1; }
 
 static MetricValues accuracy_of(const Predictions& p, bool, const Groups* groups) {
   double right = 0;

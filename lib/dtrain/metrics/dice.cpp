@@ -8,7 +8,7 @@ static GroupShare dice_share(const PixelCounts& counts) {
 
 extern const Metric kDice = {
     .name = "dice",
-    .uses = {{Task::segmentation}},
+    .uses = {{Task::segmentation, 2}},
     .of_part = [](const Predictions& p, bool each_class,
                   const Groups* groups) { return overlaps_of(p, each_class, groups, dice_share); },
     .of_sample = [](const PixelCounts& counts) { return overlap(dice_share, counts); },

@@ -14,11 +14,13 @@ struct Groups {
   std::string noun;  ///< what a group is: "patient", or "sample" if each is its own, or "group" if there are both
 };
 
-/// A 95 % confidence interval within 0 … 1; docs/metrics.md has formula, source and assumption of each method.
+/// A 95 % confidence interval, within the range of the figure (0 … 1 for most); docs/metrics.md has formula, source and
+/// assumption of each method.
 struct Interval {
   double low = 0;
   double high = 1;
-  std::string method;  ///< "DeLong", "Obuchowski", "Newcombe", "Wilson", "clustered Wilson", "infinitesimal jackknife"
+  std::string
+      method;  ///< "DeLong", "Obuchowski", "Newcombe", "Wilson", "clustered Wilson", "infinitesimal jackknife" …
 };
 
 /// How certain a figure is.

@@ -6,6 +6,7 @@ namespace dtrain {
 
 std::vector<NamedValue> measure(Task task, const std::vector<std::string>& classes, const Predictions& predictions,
                                 const std::optional<Groups>& groups, const Metrics& metrics) {
+  check(predictions.samples() == 0 || predictions.task == task, "the predictions are for this task");
   std::vector<NamedValue> of_all;
   std::vector<NamedValue> of_classes;
   for (const Metric* metric : metrics) {

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@ namespace dtrain {
 struct Measured {
   std::optional<double> value;  ///< nothing: undefined (a class without both labels)
   Confidence confidence;        ///< of the value; empty if no groups were given
+  int64_t undefined = 0;        ///< samples (of each class) that have no value and are left out of a mean over samples
 };
 
 /// What Metric::of_part gives.

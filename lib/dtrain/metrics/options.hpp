@@ -36,6 +36,11 @@ struct Metric {
   std::string name;
   std::vector<Use> uses = {};
   bool larger_is_better = true;
+  /// Whether training has it too: a column of epochs.csv, and a monitor. Else eval alone does.
+  bool of_epochs = true;
+  /// Where eval shows people the values of single classes: a line each, or columns of one table that has a line per
+  /// class. Files have all of them in the same way.
+  bool in_table = false;
   int digits = 4;              ///< after the point, for people; files have all digits
   std::string undefined = "";  ///< why there may be no value, such as "this part lacks …"; "" if there always is one
 
@@ -60,8 +65,11 @@ using Metrics = RowList<Metric>;
 /// best.
 const Metrics& all_metrics();
 
+/// Those that training has too (Metric::of_epochs), in the same order.
+const Metrics& epoch_metrics();
+
 /// The loss is watched like a metric, in both parts and for every task. Its two columns are among the fixed ones of
-/// epochs.csv (runlog/run_log.hpp), so it is not one of all_metrics().
+/// epochs.csv (runlog/run_log.hpp), so it is not one of epoch_metrics().
 const Metric& loss_metric();
 
 /// Names of a task's values: first those of all classes together, then those of single classes.
@@ -78,15 +86,15 @@ struct MetricNames {
 MetricNames metric_names(Task task, std::optional<size_t> classes, const Metrics& metrics = all_metrics());
 
 /// In epochs.csv: train_accuracy, valid_accuracy, valid_auroc; valid_auroc_.
-MetricNames metric_columns(Task task, std::optional<size_t> classes, const Metrics& metrics = all_metrics());
+MetricNames metric_columns(Task task, std::optional<size_t> classes, const Metrics& metrics = epoch_metrics());
 
 /// As a monitor writes the columns, with those of the loss: train.loss, valid.loss, valid.auroc; valid.auroc_.
-MetricNames metric_monitors(Task task, std::optional<size_t> classes, const Metrics& metrics = all_metrics());
+MetricNames metric_monitors(Task task, std::optional<size_t> classes, const Metrics& metrics = epoch_metrics());
 
 /// The monitor that decides which weights are best where the configuration names none: valid.auroc.
-std::string default_monitor(Task task, const Metrics& metrics = all_metrics());
+std::string default_monitor(Task task, const Metrics& metrics = epoch_metrics());
 
 /// Whether larger is better for a monitor of metric_monitors(), classes included; true for anything else.
-bool larger_is_better(const std::string& monitor, const Metrics& metrics = all_metrics());
+bool larger_is_better(const std::string& monitor, const Metrics& metrics = epoch_metrics());
 
 }  // namespace dtrain

@@ -1,7 +1,10 @@
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
+
+#include "dtrain/base/task.hpp"
 
 namespace dtrain {
 
@@ -22,15 +25,27 @@ struct PixelCounts {
 /// What a network said about a whole part of the data, one row per sample in the order of the part. Tables are stored
 /// row by row: sample i and output k at i × outputs + k.
 struct Predictions {
+  Task task = Task::multilabel;
   size_t outputs = 0;          ///< K
   std::vector<double> loss;    ///< [N]: of each sample
+  std::vector<double> logits;  ///< multilabel, multiclass [N, K]: what the probabilities are made of
   std::vector<double> scores;  ///< multilabel, multiclass: probabilities [N, K]
   std::vector<float> labels;   ///< multilabel [N, K]: 0, 1, NaN = unknown; multiclass [N, K]: 1 for the right class
   std::vector<PixelCounts> pixels;  ///< segmentation [N, K]
+  /// segmentation [N, K]: hausdorff_95() of each mask, NaN where it is undefined; empty unless it was asked for.
+  std::vector<double> distances;
+  /// multilabel [K]: from which score on each output calls a sample positive; empty: ½ for each.
+  std::vector<double> thresholds;
 
   size_t samples() const { return loss.size(); }
   double score(size_t sample, size_t output) const { return scores[sample * outputs + output]; }
   float label(size_t sample, size_t output) const { return labels[sample * outputs + output]; }
+  double threshold(size_t output) const { return thresholds.empty() ? 0.5 : thresholds[output]; }
+  /// multiclass: the answer; of equal probabilities the first.
+  size_t most_probable(size_t sample) const {
+    const auto first = scores.begin() + static_cast<std::ptrdiff_t>(sample * outputs);
+    return static_cast<size_t>(std::max_element(first, first + static_cast<std::ptrdiff_t>(outputs)) - first);
+  }
   const PixelCounts& counts(size_t sample, size_t output) const { return pixels[sample * outputs + output]; }
 };
 

@@ -22,7 +22,9 @@ constexpr int64_t kMostJson = int64_t{64} << 20;
 constexpr std::array kFiles = {"config.yaml",   "run.json", "log.txt",          "epochs.csv", "ranks.csv",
                                "metrics.jsonl", ".lock",    "best.safetensors", "DONE"};
 constexpr std::array kFolders = {"checkpoints", "flight", "tensorboard"};
-constexpr std::array kOfEval = {"predictions_train.csv", "predictions_valid.csv", "predictions_test.csv"};
+// What an evaluation writes begins so, and the part follows.
+constexpr std::array kOfEval = {"predictions_", "metrics_", "curves_", "confusion_", "masks_", "cases_"};
+constexpr std::array kParts = {"train", "valid", "test"};
 
 static bool there(const std::string& path) {
   std::error_code error;
@@ -72,6 +74,12 @@ static void require_all(const std::string& folder) {
       require_type(folder + "/" + name, fs::file_type::regular);
 }
 
+static bool is_of_eval(const std::string& name) {
+  return std::any_of(kOfEval.begin(), kOfEval.end(), [&](const std::string& kind) {
+    return std::any_of(kParts.begin(), kParts.end(), [&](const char* part) { return name.starts_with(kind + part); });
+  });
+}
+
 // Recognises run.json by keys that every version has written, or else the lock's text, which only its owner can read.
 bool RunFolder::marked() const {
   const auto is_file = [&](const char* name) { return type_at(file(name)) == fs::file_type::regular; };
@@ -101,8 +109,7 @@ void RunFolder::require_ours() const {
   }
   // These are all that a killed start leaves, and an evaluation before the first start leaves its tables.
   const auto first_steps = [](const std::string& name) {
-    return name == ".lock" || name.starts_with(".writable") ||
-           std::find(kOfEval.begin(), kOfEval.end(), name) != kOfEval.end();
+    return name == ".lock" || name.starts_with(".writable") || is_of_eval(name);
   };
   if (std::all_of(names.begin(), names.end(), first_steps) || marked()) return;
   std::sort(names.begin(), names.end());

@@ -8,7 +8,7 @@
 namespace dtrain {
 
 /// The folder of one run (docs and contract: config.yaml, run.json, log.txt, metrics.jsonl, epochs.csv, checkpoints/,
-/// best.safetensors, predictions_<split>.csv, DONE), on rank 0.
+/// best.safetensors, what eval writes, DONE), on rank 0.
 class RunFolder {
  public:
   /// `path` is normalised: no slash at the end, no "." or ".." in it, absolute if it would consist only of these.

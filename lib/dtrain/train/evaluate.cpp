@@ -4,36 +4,59 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/data/batches/epoch_requests.hpp"
 #include "dtrain/dist/collectives.hpp"
+#include "dtrain/metrics/surface.hpp"
 #include "dtrain/train/gather.hpp"
 
 namespace dtrain {
 namespace {
 
 // The rows of one batch, with the meaning that they have in Predictions. pixels: int64 [n, K, 3], in the order of
-// PixelCounts.
+// PixelCounts; distances: undefined unless they are wanted.
 struct Rows {
   at::Tensor loss;
+  at::Tensor logits;
   at::Tensor scores;
   at::Tensor labels;
   at::Tensor pixels;
+  at::Tensor distances;
 };
 
-Rows judge(const at::Tensor& logits, const at::Tensor& targets, const Loss& loss, Task task) {
+// [n, K] from masks [n, K, H, W].
+at::Tensor distances_between(const at::Tensor& predicted, const at::Tensor& wanted) {
+  const at::Tensor one = predicted.to(at::kByte).cpu().contiguous();
+  const at::Tensor other = wanted.to(at::kByte).cpu().contiguous();
+  const int64_t height = one.size(2), width = one.size(3);
+  const auto plane = static_cast<size_t>(height * width);
+  at::Tensor distances = at::empty({one.size(0), one.size(1)}, at::kDouble);
+  auto* out = distances.mutable_data_ptr<double>();
+  for (size_t i = 0; i < static_cast<size_t>(distances.numel()); ++i)
+    out[i] = hausdorff_95({one.const_data_ptr<uint8_t>() + i * plane, plane},
+                          {other.const_data_ptr<uint8_t>() + i * plane, plane}, height, width)
+                 .value_or(std::nan(""));
+  return distances;
+}
+
+Rows judge(const at::Tensor& logits, const at::Tensor& targets, const Evaluation& e) {
+  const Loss& loss = e.loss;
   Rows rows;
   rows.loss = loss.per_sample(logits, targets).to(at::kDouble).cpu();
-  if (task == Task::segmentation) {
+  if (e.task == Task::segmentation) {
     const at::Tensor predicted = logits.gt(0);  // probability above one half
     const at::Tensor wanted = targets.gt(0.5);
     const auto count = [](const at::Tensor& mask) { return mask.flatten(2).sum(2, false, at::kLong); };
     rows.pixels = at::stack({count(predicted.logical_and(wanted)), count(predicted), count(wanted)}, 2).cpu();
+    if (e.with_distances) rows.distances = distances_between(predicted, wanted);
     return rows;
   }
-  rows.scores = loss.probabilities(logits.to(at::kDouble)).cpu();
-  rows.labels = task == Task::multiclass ? at::one_hot(targets, logits.size(1)).to(at::kFloat).cpu() : targets.cpu();
+  rows.logits = logits.to(at::kDouble);
+  rows.scores = loss.probabilities(rows.logits).cpu();
+  rows.logits = rows.logits.cpu();
+  rows.labels = e.task == Task::multiclass ? at::one_hot(targets, logits.size(1)).to(at::kFloat).cpu() : targets.cpu();
   return rows;
 }
 
@@ -80,7 +103,8 @@ std::optional<Predictions> evaluate(const Evaluation& e) {
     if (!data) break;
     const at::Tensor logits = e.replica.forward(data->images.to(e.replica.device().place));
     outputs = logits.size(1);
-    batches.push_back(judge(logits, data->targets.to(e.replica.device().place), e.loss, e.task));
+    if (e.seen) e.seen(data->samples, logits);
+    batches.push_back(judge(logits, data->targets.to(e.replica.device().place), e));
   }
   e.replica.network().train();
   if (any(comm, stopped)) return std::nullopt;
@@ -89,6 +113,7 @@ std::optional<Predictions> evaluate(const Evaluation& e) {
     return gather_rows(comm, joined(batches, part, empty, type), places, total);
   };
   Predictions all;
+  all.task = e.task;
   all.outputs = static_cast<size_t>(outputs);
   const at::Tensor losses = whole(&Rows::loss, {0}, at::kDouble);
   if (!losses.isfinite().all().item<bool>())
@@ -98,7 +123,9 @@ std::optional<Predictions> evaluate(const Evaluation& e) {
   all.loss = numbers<double>(losses);
   if (e.task == Task::segmentation) {
     all.pixels = pixel_counts(numbers<int64_t>(whole(&Rows::pixels, {0, outputs, 3}, at::kLong)));
+    if (e.with_distances) all.distances = numbers<double>(whole(&Rows::distances, {0, outputs}, at::kDouble));
   } else {
+    all.logits = numbers<double>(whole(&Rows::logits, {0, outputs}, at::kDouble));
     all.scores = numbers<double>(whole(&Rows::scores, {0, outputs}, at::kDouble));
     all.labels = numbers<float>(whole(&Rows::labels, {0, outputs}, at::kFloat));
   }

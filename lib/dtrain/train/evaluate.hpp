@@ -23,6 +23,10 @@ struct Evaluation {
   int64_t batch;                        ///< largest number of samples in a forward pass
   Communicator& comm;
   Watchdog& watchdog;
+  bool with_distances = false;  ///< segmentation: Predictions::distances too, which take some milliseconds a picture
+  /// What the network said of each batch, on the rank that computed it: indices of its samples, and their logits.
+  using Seen = std::function<void(const std::vector<int64_t>& samples, const at::Tensor& logits)>;
+  Seen seen = nullptr;
   int64_t step = 0;  ///< whose weights these are, for the watchdog and for errors
   /// Asked before each batch, on every rank separately.
   std::function<bool()> stop = [] { return false; };

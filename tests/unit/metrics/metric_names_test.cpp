@@ -75,7 +75,8 @@ TEST_CASE("epochs.csv has the columns that it has always had") {
        "valid_auroc_c", "valid_average_precision_a", "valid_average_precision_b", "valid_average_precision_c"});
   check_keeps(columns(Task::segmentation, {"cell"}), {"valid_iou", "valid_iou_image", "valid_dice"});
   check_keeps(columns(Task::segmentation, {"cell", "wall"}),
-              {"valid_iou", "valid_iou_image", "valid_dice", "valid_iou_cell", "valid_iou_wall"});
+              {"valid_iou", "valid_iou_image", "valid_dice", "valid_iou_cell", "valid_iou_wall", "valid_dice_cell",
+               "valid_dice_wall"});
 
   // A class has a value of its own only where it says more than the whole.
   const auto check_lacks = [](const Names& names, const Names& absent) {
@@ -85,7 +86,7 @@ TEST_CASE("epochs.csv has the columns that it has always had") {
               {"valid_auroc_a", "valid_average_precision_a", "valid_accuracy_a"});
   check_lacks(columns(Task::multiclass, {"a", "b", "c"}), {"valid_accuracy_a"});
   check_lacks(columns(Task::segmentation, {"cell"}), {"valid_iou_cell"});
-  check_lacks(columns(Task::segmentation, {"cell", "wall"}), {"valid_dice_cell", "valid_iou_image_cell"});
+  check_lacks(columns(Task::segmentation, {"cell", "wall"}), {"valid_iou_image_cell", "valid_hausdorff95_px"});
 }
 
 TEST_CASE("every column can be watched, and so can both losses") {

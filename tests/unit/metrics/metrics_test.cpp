@@ -61,6 +61,7 @@ TEST_CASE("multilabel: the mean is over defined classes, undefined ones are name
 
 TEST_CASE("multiclass: accuracy, and the AUROC of the second of two classes") {
   Predictions p;
+  p.task = Task::multiclass;
   p.outputs = 2;
   p.loss = {0, 0, 0, 0};
   p.scores = {0.9, 0.1, 0.2, 0.8, 0.6, 0.4, 0.7, 0.3};
@@ -72,6 +73,7 @@ TEST_CASE("multiclass: accuracy, and the AUROC of the second of two classes") {
 
 TEST_CASE("of equal probabilities the first is the answer") {
   Predictions p;
+  p.task = Task::multiclass;
   p.outputs = 3;
   p.loss = {0, 0};
   p.scores = {0.4, 0.4, 0.2, 0.2, 0.4, 0.4};
@@ -81,6 +83,7 @@ TEST_CASE("of equal probabilities the first is the answer") {
 
 TEST_CASE("segmentation: pooled and per image, an empty union counts as 1") {
   Predictions p;
+  p.task = Task::segmentation;
   p.outputs = 1;
   p.loss = {0, 0, 0};
   p.pixels = {{10, 20, 30}, {0, 0, 0}, {5, 5, 5}};
@@ -97,6 +100,7 @@ TEST_CASE("segmentation: pooled and per image, an empty union counts as 1") {
 
 TEST_CASE("several classes of masks: the mean of their overlaps, and the IoU of each") {
   Predictions p;
+  p.task = Task::segmentation;
   p.outputs = 2;
   p.loss = {0, 0};
   p.pixels = {{2, 4, 4}, {1, 1, 1}, {1, 1, 1}, {1, 3, 2}};
@@ -115,6 +119,7 @@ TEST_CASE("a part without samples has names and no values, one with a single sam
   Predictions p;
   for (const NamedValue& one : measure(Task::multiclass, {"good", "bad"}, p)) CHECK_FALSE(one.measured.value);
   for (const NamedValue& one : measure(Task::segmentation, {"a", "b"}, p)) CHECK_FALSE(one.measured.value);
+  p.task = Task::multiclass;
   p.outputs = 2;
   p.loss = {0.5};
   p.scores = {0.1, 0.9};
@@ -136,7 +141,7 @@ static Predictions of_patients(Groups& groups) {
     for (int64_t k = 0; k < 2; ++k) {
       const bool label = random.chance(0.5);
       p.labels.push_back(i % 2 == 1 && random.chance(0.2) ? std::nanf("") : label ? 1.0F : 0.0F);
-      p.scores.push_back((label ? 1.0 : 0.0) + random.normal());
+      p.scores.push_back(1 / (1 + std::exp(-(label ? 1.0 : 0.0) - random.normal())));
     }
   }
   return p;
@@ -152,7 +157,9 @@ TEST_CASE("with groups each value has its interval, and is the same as without")
     CHECK(plain[i].measured.value == sure[i].measured.value);
     CHECK_FALSE(plain[i].measured.confidence.interval);
     REQUIRE(sure[i].measured.confidence.interval);
-    CHECK(sure[i].measured.confidence.groups == 40);
+    const bool of_calls = sure[i].metric->in_table;  // some of these are of positives, or of negatives, alone
+    CHECK(sure[i].measured.confidence.groups <= 40);
+    CHECK((of_calls || sure[i].measured.confidence.groups == 40));
   }
   const auto width = [&](const std::string& name) {
     const Interval& interval = *named(sure, name).measured.confidence.interval;
@@ -171,6 +178,7 @@ TEST_CASE("accuracy, IoU and Dice have the intervals of their groups' shares") {
     p.labels[2 * i] = 1 - second;
     p.labels[2 * i + 1] = second;
   }
+  p.task = Task::multiclass;
   const auto classified = measure(Task::multiclass, {"good", "bad"}, p, groups);
   CHECK(named(classified, "accuracy").measured.confidence.interval->method == "clustered Wilson");
 
@@ -191,6 +199,7 @@ TEST_CASE("accuracy, IoU and Dice have the intervals of their groups' shares") {
     add(dice[i / 2], 2 * in_both, static_cast<double>(predicted + wanted));
     add(image[i / 2], in_both / united, 1);
   }
+  p.task = Task::segmentation;
   const auto values = measure(Task::segmentation, {"foreground"}, p, groups);
   for (const auto& [name, shares] : {std::pair{"iou", &iou}, {"iou_image", &image}, {"dice", &dice}}) {
     INFO(name);
