@@ -60,7 +60,7 @@ struct Told {
 /// Turns what the network says into rows and masks.
 class Writer {
  public:
-  Writer(const Predicted& predicted, const PredictMember& member, const PredictOutput& output, size_t threads)
+  Writer(const Predicted& predicted, const PredictMember& member, PredictOutput& output, size_t threads)
       : predicted_(predicted), member_(member), output_(output), threads_(threads) {}
 
   Told write(const PredictMember::Said& said) const {
@@ -110,7 +110,7 @@ class Writer {
 
   const Predicted& predicted_;
   const PredictMember& member_;
-  const PredictOutput& output_;
+  PredictOutput& output_;
   size_t threads_;
 };
 
@@ -204,6 +204,7 @@ bool predict_batches(const PredictCommand& command, const Predicted& predicted, 
       texts += told.rows + '\0' + told.unread + '\0';
       telling.show(std::min(all, (begin + j + job.size()) * predicted.batch));
     }
+    output.settle();
     if (any(job.comm(), stopped)) return false;
     const std::vector<std::string> gathered = gather_text(job.comm(), texts);
     if (!job.is_root()) continue;

@@ -109,12 +109,8 @@ void PredictOutput::finish() {
   write_standing();
 }
 
-void PredictOutput::write_mask(const std::string& stem, const Image& mask) const {
-  const std::string path = parts_.folder + "/masks/" + stem + std::string(kMaskEnding);
-  if (const std::string folder = fs::path(path).parent_path().string(); !is_folder(folder)) make_folders(folder);
-  AtomicFile file(path);
-  file.write(encode_png(mask));
-  file.commit();
+void PredictOutput::write_mask(const std::string& stem, const Image& mask) {
+  unsettled_.write(parts_.folder + "/masks/" + stem + std::string(kMaskEnding), encode_png(mask));
 }
 
 void require_apart(const std::string& input, const std::string& output) {
