@@ -10,7 +10,7 @@
 #include "dtrain/base/text.hpp"
 #include "dtrain/data/formats/scan.hpp"
 #include "dtrain/io/files/file.hpp"
-#include "dtrain/io/pictures/tiff_pages.hpp"
+#include "dtrain/io/pictures/picture_pages.hpp"
 
 namespace dtrain {
 
@@ -27,7 +27,7 @@ struct Found {
 // A stack that cannot be read is one picture here; decoding it tells why.
 int64_t pages_of(const std::string& path) {
   try {
-    return count_tiff_pages(path);
+    return count_pages(path);
   } catch (const Error&) {
     return 1;
   }
