@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import struct
+import tarfile
 import zlib
 
 import program
@@ -140,6 +141,45 @@ class Predict(program.ProgramTest):
             for path in masks:
                 self.assertEqual(png_rows(path), [bytes([value]) * 160] * 128)
 
+    def test_a_table_and_an_archive_of_the_same_pictures_give_the_same_scores(self):
+        self.list_of_valid("chips", "chips")
+        paths = (self.folder / "chips.txt").read_text().split()
+        with open(self.folder / "visits.csv", "w", newline="", encoding="utf-8-sig") as file:
+            csv.writer(file).writerows([["visit", "picture"], *((number, path) for number, path in enumerate(paths))])
+        with tarfile.open(self.folder / "visits.tar", "w") as archive:
+            for number, path in enumerate(paths):
+                archive.add(self.folder / path, f"{number:03}.jpg")
+        words = ("predict", "--checkpoint", "runs/chips", "--batch", "3", "--quiet", "--input")
+        calls = [("chips.txt", "--output", "by_list"), ("visits.csv", "--column", "picture", "--output", "by_table"),
+                 ("visits.tar", "--output", "by_archive")]
+        program.all_of([lambda call=call: self.good(*words, *call, ranks=2) for call in calls])
+        self.assertEqual(*((self.folder / name / "predictions.csv").read_bytes() for name in ("by_list", "by_table")))
+        listed, archived = (table_of(self.folder / name / "predictions.csv") for name in ("by_list", "by_archive"))
+        self.assertEqual([row.pop("path") for row in archived], [f"visits.tar/{number:03}.jpg" for number in range(len(paths))])
+        for row in listed:
+            row.pop("path")
+        self.assertEqual(archived, listed)
+
+    def test_weights_that_say_nothing_of_themselves_are_told_by_a_configuration(self):
+        whole = (self.folder / "runs/chips/best.safetensors").read_bytes()
+        header_bytes = struct.unpack("<Q", whole[:8])[0]
+        header = json.loads(whole[8:8 + header_bytes])
+        header.pop("__metadata__")
+        text = json.dumps(header).encode()
+        (self.folder / "others").mkdir()
+        (self.folder / "others/net.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + whole[8 + header_bytes:])
+        words = ("predict", "--config", "chips.yaml", "--input", "chips", "--output")
+        foreign, ours = ("--checkpoint", "others/net.safetensors"), ("--checkpoint", "runs/chips")
+        calls = ((*words, "told", *foreign, "data.classes=[defect, good]"), (*words, "ours", *ours), (*words, "refused", *foreign),
+                 (*words, "refused", *ours, "data.classes=[a, b, c]"), (*words, "refused", *ours, "model.name=resnet18"))
+        told, known, unnamed, more, other = program.all_of([lambda call=call: self.call(*call) for call in calls])
+        self.assertEqual((told.code, known.code), (0, 0), told.err + known.err)
+        self.assertEqual(*((self.folder / name / "predictions.csv").read_bytes() for name in ("told", "ours")))
+        self.fails(unnamed, 78, "does not name the classes", "data.classes")
+        self.fails(more, 78, "was trained for 2 classes (defect, good), but the configuration says a, b, c")
+        self.fails(other, 65, "runs/chips/best.safetensors")
+        self.assertFalse((self.folder / "refused").exists())
+
     def test_a_picture_that_cannot_be_read_is_named_and_changes_no_other_row(self):
         words = ("predict", "--checkpoint", "runs/chips", "--batch", "3")
         self.good(*words, "--input", "chips", "--output", "whole")
@@ -218,6 +258,7 @@ class Predict(program.ProgramTest):
         bare = self.folder / "bare.safetensors"
         header = json.dumps({"w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
         bare.write_bytes(struct.pack("<Q", len(header)) + header + bytes(4))
+        shutil.copytree(self.folder / "cells/masks", self.folder / "old/masks")
         closed = self.folder / "closed"
         closed.mkdir(mode=0o555)
         chips = {"checkpoint": "runs/chips", "input": "chips", "output": "refused"}
@@ -228,6 +269,9 @@ class Predict(program.ProgramTest):
             ({"input": "absent"}, 66, ("'absent' does not exist",)),
             ({"output": "chips"}, 64, ("'chips' is the input itself",)),
             ({"output": ".", "input": "chips/good"}, 64, ("'.' holds the input",)),
+            ({"checkpoint": "runs/small", "input": "old/masks", "output": "old"}, 64, ("'old' holds the input",)),
+            ({"checkpoint": "runs/small", "input": "old/masks", "output": "old/masks"}, 64, ("is the input itself",)),
+            ({"column": "path"}, 64, ("--column names a column of a table",)),
             ({"output": "taken"}, 64, ("'taken' is not empty",)),
             ({"output": "taken/diary.txt"}, 64, ("is a file",)),
             ({"output": "closed/here"}, 77, ("closed/here",)),
@@ -244,6 +288,8 @@ class Predict(program.ProgramTest):
                 self.fails(ended, code, *words)
         self.assertFalse((self.folder / "refused").exists())
         self.assertEqual(os.listdir(self.folder / "taken"), ["diary.txt"])
+        self.assertEqual(os.listdir(self.folder / "old"), ["masks"])
+        self.assertEqual(files_in(self.folder / "old/masks"), files_in(self.folder / "cells/masks"))
         self.fails(self.call("predict", "--checkpoint", "runs/chips", "--input", "nothing", "--output", "refused", ranks=2), 65, "holds no picture", rank=0)
 
 

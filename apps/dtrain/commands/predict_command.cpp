@@ -282,9 +282,11 @@ int run_predict(const PredictCommand& command, const Config& config, Job& job) {
   const NamedWeights named = weights_at(command.checkpoint);
   if (job.is_root() && !named.note.empty()) job.log().warning(named.note);
   require_apart(command.input, command.output);
-  PictureInput input = open_pictures(command.input, command.output, e.data.allow_links, e.data.image);
-  if (job.is_root())
-    for (const std::string& note : input.notes) job.log().warning(note);
+  PictureInput input = open_pictures(command.input, command.column, command.output, e.data);
+  if (job.is_root()) {
+    for (const std::string& note : input.notes) job.log().info(note);
+    for (const std::string& note : input.left_out) job.log().warning(note);
+  }
   PredictMember member(e, named.path, std::move(input), job);
   const Predicted predicted = predicted_by(command, member);
   const auto all = static_cast<int64_t>(member.dataset().samples.size());

@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/text.hpp"
 #include "dtrain/checkpoint/tensors.hpp"
 #include "dtrain/data/formats/formats.hpp"
 #include "dtrain/data/order/sampler.hpp"
@@ -12,13 +13,41 @@
 
 namespace dtrain {
 
+namespace {
+
+// As far as the configuration names them; of masks it may tell no more than how many there are.
+std::optional<std::vector<std::string>> told_classes(const DataOptions& data) {
+  if (!data.classes.empty()) return data.classes;
+  if (!has_mask_files(data)) return data.format->class_names == nullptr ? std::nullopt : data.format->class_names(data);
+  const auto count = data.format->class_count == nullptr ? std::nullopt : data.format->class_count(data);
+  return count ? std::optional(mask_class_names(*count)) : std::nullopt;
+}
+
+// What the weights say, and the configuration where they say nothing.
+std::vector<std::string> known_classes(const WeightsOrigin& origin, const DataOptions& data, const std::string& weights) {
+  const auto told = told_classes(data);
+  if (origin.classes.empty() && told) return *told;
+  if (origin.classes.empty())
+    throw ConfigError(weights +
+                      " does not name the classes of its network; name them with data.classes, in the order of its "
+                      "outputs, or use best.safetensors or a checkpoint of a run");
+  const bool counted = data.classes.empty() && has_mask_files(data);
+  if (told && (counted ? told->size() != origin.classes.size() : *told != origin.classes))
+    throw ConfigError(weights + " was trained for " +
+                      count_of(static_cast<int64_t>(origin.classes.size()), "class", "classes") + " (" +
+                      join(origin.classes, ", ") + "), but the configuration says " +
+                      (counted ? count_of(static_cast<int64_t>(told->size()), "class", "classes") : join(*told, ", ")) +
+                      "; leave out what it says of classes: the weights know them");
+  return origin.classes;
+}
+
+}  // namespace
+
 PredictMember::PredictMember(const Experiment& experiment, const std::string& weights, PictureInput input, Job& job)
     : experiment_(experiment), weights_(weights), input_(std::move(input)), job_(job) {
   const SafetensorsFile file = SafetensorsFile::read(weights);
   origin_ = weights_origin(file.metadata(), weights);
-  if (origin_.classes.empty())
-    throw DataError(weights +
-                    " does not name the classes of its network; use best.safetensors or a checkpoint of a run");
+  origin_.classes = known_classes(origin_, experiment.data, weights);
   const ImageOptions& image = experiment.data.image;
   if (const std::string other = other_size(file.metadata(), weights, image.seen_height(), image.seen_width());
       job.is_root() && !other.empty())

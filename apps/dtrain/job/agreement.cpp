@@ -66,6 +66,7 @@ std::vector<Fact> facts_of_command(const PredictCommand& command, const Config&)
   return {option("command", "predict"),
           option("--checkpoint", command.checkpoint),
           option("--output", command.output),
+          option("--column", command.column),
           count_if_given("--batch", command.batch),
           option("--threshold", command.threshold ? shortest(*command.threshold) : ""),
           option("--on-bad", name_of(command.on_bad))};

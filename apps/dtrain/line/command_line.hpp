@@ -83,7 +83,8 @@ inline constexpr auto kWordsOf<BadPicture> = std::to_array<Word<BadPicture>>({{B
 struct PredictCommand {
   ConfigOptions config;
   std::string checkpoint;  ///< a file, or a run folder
-  std::string input;       ///< a folder, a picture, a list
+  std::string input;       ///< a folder, a picture, a list, a table, a record file
+  std::string column;      ///< of a table; "" = path
   std::string output;
   int64_t batch = 0;                ///< 0 = as evaluation has it
   std::optional<double> threshold;  ///< of masks, 0…1

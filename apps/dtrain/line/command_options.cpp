@@ -149,7 +149,9 @@ void CommandTable::add_predict() {
        {"dtrain predict --checkpoint runs/cells/best.safetensors --input cell.tif --output cell",
         "one picture; the weights file alone is enough"},
        {"mpirun -np 8 --bind-to none dtrain predict --checkpoint runs/cells --input list.txt --output masks",
-        "the pictures of a list, by 8 processes, with the same bytes"}},
+        "the pictures of a list, by 8 processes, with the same bytes"},
+       {"dtrain predict --checkpoint runs/chexnet --input visits.csv --column picture --output scores",
+        "the pictures that a column of a table names"}},
       [this] {
         predict_.config = with_words(predict_.config, false);
         predict_.progress = progress();
@@ -158,7 +160,9 @@ void CommandTable::add_predict() {
         if (predict_.checkpoint.empty())
           throw UsageError("dtrain predict needs --checkpoint PATH, such as runs/NAME or runs/NAME/best.safetensors");
         if (predict_.input.empty())
-          throw UsageError("dtrain predict needs --input PATH: a folder of pictures, a picture, or a .txt list");
+          throw UsageError(
+              "dtrain predict needs --input PATH: a folder of pictures, a picture, a .txt list, a .csv table or a "
+              "record file");
         if (predict_.output.empty())
           throw UsageError("dtrain predict needs --output DIR, a folder that is new or empty");
         return predict_;
@@ -171,8 +175,10 @@ void CommandTable::add_predict() {
       ->type_name("PATH");
   app.add_option(
          "--input", predict_.input,
-         "folder (all pictures under it), a picture, or a .txt list with one path per line, relative to the list")
+         "folder (all pictures under it), a picture, a .txt list with one path per line or a .csv table (--column), "
+         "relative to the list or table, a TFRecord file or tar archive, or a folder of these")
       ->type_name("PATH");
+  app.add_option("--column", predict_.column, "the table's column of paths (default: path)")->type_name("NAME");
   app.add_option("--output", predict_.output,
                  "folder of predictions.csv and masks/: new, empty, or begun by the same command, which then continues")
       ->type_name("DIR");
