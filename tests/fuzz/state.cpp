@@ -8,9 +8,9 @@
 
 using namespace dtrain;
 
-// The metadata that a resume and eval act on: 's' and the state of a checkpoint, or 'w' and a line for each value of
-// best.safetensors. A state that is accepted must be written again to the same bytes; its header has a target of its
-// own.
+// The metadata that a resume and eval act on: 's' and the state of a checkpoint, 'f' and what eval has fitted, or 'w'
+// and a line for each value of best.safetensors. A state that is accepted must be written again to the same bytes; its
+// header has a target of its own.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const std::string text(fuzz::text_of(data + 1, size - 1));
@@ -21,6 +21,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       check(to_json(training_state_from_json(again, "fuzz")) == again, "a state comes back as it was written");
       check(state.step + 1 > state.epoch && state.cursor >= 0 && state.optimizer_updates <= state.step,
             "the counts of a state fit each other");
+      return;
+    }
+    if (data[0] == 'f') {
+      const Fitted fitted = fitted_from_json(text, 2, "fuzz");
+      check(fitted_from_json(fitted_json(fitted), 2, "fuzz") == fitted, "what was fitted comes back as it was written");
       return;
     }
     std::map<std::string, std::string> metadata = {{"format", data[0] == 'w' ? "dtrain-weights-1" : "another"}};

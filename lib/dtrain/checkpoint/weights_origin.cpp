@@ -75,7 +75,7 @@ static int64_t number_in(const std::string& text, int64_t most) {
 WeightsOrigin weights_origin(const std::map<std::string, std::string>& metadata, const std::string& file) {
   if (const auto state = metadata.find("state"); state != metadata.end()) {
     const TrainingState training = training_state_from_json(state->second, file);
-    return {"model.", training.logical_ranks, training.classes, training.split_sha256, training.trained_on, {}};
+    return {"model.", training.logical_ranks, training.classes, training.split_sha256, training.trained_on, {}, {}};
   }
   const auto text_of = [&](const std::string& key) {
     const auto found = metadata.find(key);
@@ -97,6 +97,8 @@ WeightsOrigin weights_origin(const std::map<std::string, std::string>& metadata,
   if (metadata.contains("classes")) origin.classes = names_in(text_of("classes"), file, ours);
   if (ours && metadata.contains("mask_values"))
     origin.mask_values = mask_values_in(text_of("mask_values"), file, origin.classes.size());
+  if (ours && metadata.contains(kFittedKey))
+    origin.fitted = fitted_from_json(text_of(kFittedKey), origin.classes.size(), file);
   return origin;
 }
 

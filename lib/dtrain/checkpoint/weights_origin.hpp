@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "dtrain/checkpoint/fitted.hpp"
+
 namespace dtrain {
 
 /// What a weights file says about the run that it came from; empty for a file from another program.
@@ -16,6 +18,7 @@ struct WeightsOrigin {
   /// Segmentation: pixel value of a mask → class 1, 2 … of `classes`, 0: background. Of best.safetensors alone, and not
   /// of one that was written before predictions were.
   std::map<int64_t, int64_t> mask_values;
+  Fitted fitted;  ///< of best.safetensors alone; empty where eval has fitted nothing
 };
 
 /// From the metadata of a checkpoint, of best.safetensors, or of a file from another program, in which only

@@ -174,15 +174,20 @@ TEST_CASE("a list of what was trained on that could not be is refused, not passe
 
 TEST_CASE("the metadata of weights of ours are in order, and those of others need not be") {
   const std::map<std::string, std::string> good = {
-      {"format", "dtrain-weights-1"},         {"logical_ranks", "4"},
-      {"classes", "[\"a\",\"b\"]"},           {"epoch", "2"},
-      {"split_sha256", std::string(64, '0')}, {"trained_on", "0123456789ab"},
-      {"mask_values", "[[0,0],[255,2]]"}};
+      {"format", "dtrain-weights-1"},
+      {"logical_ranks", "4"},
+      {"classes", "[\"a\",\"b\"]"},
+      {"epoch", "2"},
+      {"split_sha256", std::string(64, '0')},
+      {"trained_on", "0123456789ab"},
+      {"mask_values", "[[0,0],[255,2]]"},
+      {"fitted", R"({"thresholds":[0.25,null],"thresholds_from":"valid:youden"})"}};
   const WeightsOrigin origin = weights_origin(good, "f");
   CHECK(origin.logical_ranks == 4);
   CHECK(origin.classes == std::vector<std::string>{"a", "b"});
   CHECK(origin.trained_on == "0123456789ab");
   CHECK(origin.mask_values == std::map<int64_t, int64_t>{{0, 0}, {255, 2}});
+  CHECK(fitted_json(origin.fitted) == good.at("fitted"));
   for (const auto& [key, wrong] :
        std::vector<std::pair<std::string, std::string>>{{"logical_ranks", "4x"},
                                                         {"logical_ranks", "-4"},
@@ -195,6 +200,9 @@ TEST_CASE("the metadata of weights of ours are in order, and those of others nee
                                                         {"mask_values", "[[1]]"},
                                                         {"mask_values", "[[1,3]]"},
                                                         {"mask_values", "[[-1,1]]"},
+                                                        {"fitted", "{"},
+                                                        {"fitted", "{\"temperature\":2}"},
+                                                        {"fitted", "{\"thresholds\":[0.1],\"thresholds_from\":\"x\"}"},
                                                         {"trained_on", "x"}}) {
     INFO(key << " " << wrong);
     auto changed = good;
