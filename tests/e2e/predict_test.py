@@ -27,8 +27,8 @@ def table_of(path):
         return list(csv.DictReader(file))
 
 
-def png_rows(path):
-    """Height, width and the rows of a grey 8-bit PNG file, by the specification alone; every filter."""
+def png_samples(path):
+    """Height, width, channels and the samples of a PNG file that is not interlaced, row by row, by the specification alone; every filter."""
     data = path.read_bytes()
     at, packed = 8, b""
     while at < len(data):
@@ -37,19 +37,28 @@ def png_rows(path):
         assert struct.unpack(">I", data[at + 8 + length:at + 12 + length])[0] == zlib.crc32(kind + body), path
         if kind == b"IHDR":
             width, height, bits, colour = struct.unpack(">IIBB", body[:10])
-            assert (bits, colour) == (8, 0), path
+            assert bits in (8, 16) and colour in (0, 2), path
         packed += body if kind == b"IDAT" else b""
         at += 12 + length
-    raw, rows, above = zlib.decompress(packed), [], bytes(width)
+    channels = 3 if colour == 2 else 1
+    step, length = channels * bits // 8, width * channels * bits // 8
+    raw, rows, above = zlib.decompress(packed), [], bytes(length)
     for y in range(height):
-        kind, row = raw[y * (width + 1)], bytearray(raw[y * (width + 1) + 1:(y + 1) * (width + 1)])
-        for x in range(width):
-            left, corner = (row[x - 1], above[x - 1]) if x else (0, 0)
+        kind, row = raw[y * (length + 1)], bytearray(raw[y * (length + 1) + 1:(y + 1) * (length + 1)])
+        for x in range(length):
+            left, corner = (row[x - step], above[x - step]) if x >= step else (0, 0)
             guess = left + above[x] - corner
             paeth = min((left, above[x], corner), key=lambda value: abs(guess - value))
             row[x] = (row[x] + (0, left, above[x], (left + above[x]) // 2, paeth)[kind]) & 255
-        rows.append(bytes(row))
+        rows.append(bytes(row) if bits == 8 else struct.unpack(f">{length // 2}H", row))
         above = row
+    return height, width, channels, rows
+
+
+def png_rows(path):
+    """The rows of a grey 8-bit PNG file."""
+    _, _, channels, rows = png_samples(path)
+    assert channels == 1 and isinstance(rows[0], bytes), path
     return rows
 
 

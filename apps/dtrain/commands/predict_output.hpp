@@ -48,9 +48,10 @@ class PredictOutput {
   const Standing& standing() const { return standing_; }
 
   std::string table() const { return parts_.folder + "/predictions.csv"; }
-  /// Writes a mask below masks/, whole or not at all. Several threads may call it, on any rank.
-  void write_mask(const std::string& stem, const Image& mask);
-  /// On each rank: after it returns the masks that this rank has written survive a power cut.
+  /// Writes a PNG below the folder `kind` of the output ("masks"), whole or not at all. Several threads may call it, on
+  /// any rank.
+  void write_picture(const std::string& kind, const std::string& stem, const Image& picture);
+  /// On each rank: after it returns the pictures that this rank has written survive a power cut.
   void settle() { unsettled_.settle(); }
 
  private:
