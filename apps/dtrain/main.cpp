@@ -50,7 +50,8 @@ static ConfigOptions config_options(const EvalCommand& command, const Log& log) 
   return or_own(command.config, command.checkpoint, log);
 }
 static ConfigOptions config_options(const PredictCommand& command, const Log& log) {
-  return or_own(command.config, command.checkpoint, log);
+  if (command.checkpoints.empty()) return command.config;  // a schema is printed
+  return or_own(command.config, command.checkpoints.front(), log);
 }
 
 // Benchmarks of steps and sums need no configuration: without one they use generated data.

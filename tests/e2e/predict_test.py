@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import struct
+import tarfile
 import zlib
 
 import program
@@ -26,8 +27,8 @@ def table_of(path):
         return list(csv.DictReader(file))
 
 
-def png_rows(path):
-    """Height, width and the rows of a grey 8-bit PNG file, by the specification alone; every filter."""
+def png_samples(path):
+    """Height, width, channels and the samples of a PNG file that is not interlaced, row by row, by the specification alone; every filter."""
     data = path.read_bytes()
     at, packed = 8, b""
     while at < len(data):
@@ -36,19 +37,28 @@ def png_rows(path):
         assert struct.unpack(">I", data[at + 8 + length:at + 12 + length])[0] == zlib.crc32(kind + body), path
         if kind == b"IHDR":
             width, height, bits, colour = struct.unpack(">IIBB", body[:10])
-            assert (bits, colour) == (8, 0), path
+            assert bits in (8, 16) and colour in (0, 2), path
         packed += body if kind == b"IDAT" else b""
         at += 12 + length
-    raw, rows, above = zlib.decompress(packed), [], bytes(width)
+    channels = 3 if colour == 2 else 1
+    step, length = channels * bits // 8, width * channels * bits // 8
+    raw, rows, above = zlib.decompress(packed), [], bytes(length)
     for y in range(height):
-        kind, row = raw[y * (width + 1)], bytearray(raw[y * (width + 1) + 1:(y + 1) * (width + 1)])
-        for x in range(width):
-            left, corner = (row[x - 1], above[x - 1]) if x else (0, 0)
+        kind, row = raw[y * (length + 1)], bytearray(raw[y * (length + 1) + 1:(y + 1) * (length + 1)])
+        for x in range(length):
+            left, corner = (row[x - step], above[x - step]) if x >= step else (0, 0)
             guess = left + above[x] - corner
             paeth = min((left, above[x], corner), key=lambda value: abs(guess - value))
             row[x] = (row[x] + (0, left, above[x], (left + above[x]) // 2, paeth)[kind]) & 255
-        rows.append(bytes(row))
+        rows.append(bytes(row) if bits == 8 else struct.unpack(f">{length // 2}H", row))
         above = row
+    return height, width, channels, rows
+
+
+def png_rows(path):
+    """The rows of a grey 8-bit PNG file."""
+    _, _, channels, rows = png_samples(path)
+    assert channels == 1 and isinstance(rows[0], bytes), path
     return rows
 
 
@@ -140,6 +150,45 @@ class Predict(program.ProgramTest):
             for path in masks:
                 self.assertEqual(png_rows(path), [bytes([value]) * 160] * 128)
 
+    def test_a_table_and_an_archive_of_the_same_pictures_give_the_same_scores(self):
+        self.list_of_valid("chips", "chips")
+        paths = (self.folder / "chips.txt").read_text().split()
+        with open(self.folder / "visits.csv", "w", newline="", encoding="utf-8-sig") as file:
+            csv.writer(file).writerows([["visit", "picture"], *((number, path) for number, path in enumerate(paths))])
+        with tarfile.open(self.folder / "visits.tar", "w") as archive:
+            for number, path in enumerate(paths):
+                archive.add(self.folder / path, f"{number:03}.jpg")
+        words = ("predict", "--checkpoint", "runs/chips", "--batch", "3", "--quiet", "--input")
+        calls = [("chips.txt", "--output", "by_list"), ("visits.csv", "--column", "picture", "--output", "by_table"),
+                 ("visits.tar", "--output", "by_archive")]
+        program.all_of([lambda call=call: self.good(*words, *call, ranks=2) for call in calls])
+        self.assertEqual(*((self.folder / name / "predictions.csv").read_bytes() for name in ("by_list", "by_table")))
+        listed, archived = (table_of(self.folder / name / "predictions.csv") for name in ("by_list", "by_archive"))
+        self.assertEqual([row.pop("path") for row in archived], [f"visits.tar/{number:03}.jpg" for number in range(len(paths))])
+        for row in listed:
+            row.pop("path")
+        self.assertEqual(archived, listed)
+
+    def test_weights_that_say_nothing_of_themselves_are_told_by_a_configuration(self):
+        whole = (self.folder / "runs/chips/best.safetensors").read_bytes()
+        header_bytes = struct.unpack("<Q", whole[:8])[0]
+        header = json.loads(whole[8:8 + header_bytes])
+        header.pop("__metadata__")
+        text = json.dumps(header).encode()
+        (self.folder / "others").mkdir()
+        (self.folder / "others/net.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + whole[8 + header_bytes:])
+        words = ("predict", "--config", "chips.yaml", "--input", "chips", "--output")
+        foreign, ours = ("--checkpoint", "others/net.safetensors"), ("--checkpoint", "runs/chips")
+        calls = ((*words, "told", *foreign, "data.classes=[defect, good]"), (*words, "ours", *ours), (*words, "refused", *foreign),
+                 (*words, "refused", *ours, "data.classes=[a, b, c]"), (*words, "refused", *ours, "model.name=resnet18"))
+        told, known, unnamed, more, other = program.all_of([lambda call=call: self.call(*call) for call in calls])
+        self.assertEqual((told.code, known.code), (0, 0), told.err + known.err)
+        self.assertEqual(*((self.folder / name / "predictions.csv").read_bytes() for name in ("told", "ours")))
+        self.fails(unnamed, 78, "does not name the classes", "data.classes")
+        self.fails(more, 78, "was trained for 2 classes (defect, good), but the configuration says a, b, c")
+        self.fails(other, 65, "runs/chips/best.safetensors")
+        self.assertFalse((self.folder / "refused").exists())
+
     def test_a_picture_that_cannot_be_read_is_named_and_changes_no_other_row(self):
         words = ("predict", "--checkpoint", "runs/chips", "--batch", "3")
         self.good(*words, "--input", "chips", "--output", "whole")
@@ -218,6 +267,7 @@ class Predict(program.ProgramTest):
         bare = self.folder / "bare.safetensors"
         header = json.dumps({"w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
         bare.write_bytes(struct.pack("<Q", len(header)) + header + bytes(4))
+        shutil.copytree(self.folder / "cells/masks", self.folder / "old/masks")
         closed = self.folder / "closed"
         closed.mkdir(mode=0o555)
         chips = {"checkpoint": "runs/chips", "input": "chips", "output": "refused"}
@@ -228,6 +278,9 @@ class Predict(program.ProgramTest):
             ({"input": "absent"}, 66, ("'absent' does not exist",)),
             ({"output": "chips"}, 64, ("'chips' is the input itself",)),
             ({"output": ".", "input": "chips/good"}, 64, ("'.' holds the input",)),
+            ({"checkpoint": "runs/small", "input": "old/masks", "output": "old"}, 64, ("'old' holds the input",)),
+            ({"checkpoint": "runs/small", "input": "old/masks", "output": "old/masks"}, 64, ("is the input itself",)),
+            ({"column": "path"}, 64, ("--column names a column of a table",)),
             ({"output": "taken"}, 64, ("'taken' is not empty",)),
             ({"output": "taken/diary.txt"}, 64, ("is a file",)),
             ({"output": "closed/here"}, 77, ("closed/here",)),
@@ -244,6 +297,8 @@ class Predict(program.ProgramTest):
                 self.fails(ended, code, *words)
         self.assertFalse((self.folder / "refused").exists())
         self.assertEqual(os.listdir(self.folder / "taken"), ["diary.txt"])
+        self.assertEqual(os.listdir(self.folder / "old"), ["masks"])
+        self.assertEqual(files_in(self.folder / "old/masks"), files_in(self.folder / "cells/masks"))
         self.fails(self.call("predict", "--checkpoint", "runs/chips", "--input", "nothing", "--output", "refused", ranks=2), 65, "holds no picture", rank=0)
 
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "dtrain/io/pictures/image.hpp"
-#include "dtrain/io/pictures/tiff_pages.hpp"
+#include "dtrain/io/pictures/picture_pages.hpp"
 #include "input.hpp"
 
 using namespace dtrain;
@@ -38,7 +38,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const ImageLimits limits{.max_pixels = 1 << 20};
   fuzz::read_or_refuse([&] { decode_image(fuzz::bytes_of(data, size), "fuzz", limits); });
   const std::string& path = scratch.holding(data, size);
-  const int64_t pages = std::min<int64_t>(3, count_tiff_pages(path));
+  const int64_t pages = std::min<int64_t>(3, count_pages(path));
   for (int64_t page = 1; page <= pages; ++page)
     fuzz::read_or_refuse([&] {
       const std::string name = path + "#" + std::to_string(page);

@@ -9,7 +9,7 @@ NAME = re.compile(r'\.name = "(\w+)"')
 ENDINGS = re.compile(r"\.endings = \{(.*?)\}")
 # What may hold endings nevertheless, and why.
 ALLOWED = {
-    "lib/dtrain/io/pictures/tiff_pages.cpp": "which names have pages",
+    "lib/dtrain/io/pictures/picture_pages.cpp": "which names have pages",
     "lib/dtrain/data/formats/picture_input.hpp": "what predicted masks are written as",
     "lib/dtrain/data/generated/sample_set.cpp": "what dtrain sample writes",
     "lib/dtrain/data/pack/exchange_record.cpp": "what dtrain pack writes for other programs",

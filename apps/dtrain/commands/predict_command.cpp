@@ -1,23 +1,20 @@
 // dtrain predict: what a trained network says of pictures without labels.
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "commands/commands.hpp"
-#include "commands/predict_member.hpp"
+#include "commands/predict_ensemble.hpp"
 #include "commands/predict_output.hpp"
+#include "commands/predict_telling.hpp"
+#include "commands/predict_writer.hpp"
 #include "dtrain/base/error.hpp"
-#include "dtrain/base/parallel.hpp"
 #include "dtrain/base/printable.hpp"
 #include "dtrain/base/shell_word.hpp"
 #include "dtrain/base/stop_signal.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/data/batches/epoch_requests.hpp"
-#include "dtrain/data/pixels/original_mask.hpp"
 #include "dtrain/dist/collectives.hpp"
-#include "dtrain/io/files/csv.hpp"
 #include "job/agreement.hpp"
 #include "job/named_checkpoint.hpp"
 #include "line/versions.hpp"
@@ -25,136 +22,53 @@
 namespace dtrain {
 namespace {
 
-constexpr double kUsualThreshold = 0.5;
+double overlap_of(const PredictCommand& command) { return command.tile_overlap.value_or(0.5); }
 
-/// What is the same for every batch of the job.
-struct Predicted {
-  Task task = Task::multilabel;
-  std::vector<std::string> classes;
-  std::vector<int64_t> values;  // segmentation: PredictMember::pixel_values()
-  double threshold = kUsualThreshold;
-  int64_t batch = 1;
-  int64_t batches = 0;
-};
-
-std::string head_of(const Predicted& job) {
-  std::string head = "path";
-  for (const std::string& name : job.classes) head += "," + csv_field("score_" + name);
-  return head + (job.task == Task::multiclass ? ",class\n" : "\n");
+bool tiled(const PredictEnsemble& ensemble) {
+  const auto& members = ensemble.members();
+  return std::any_of(members.begin(), members.end(), [](const auto& member) { return member->tiles() > 1; });
 }
 
-std::string row_of(const Predicted& job, const std::string& path, const std::vector<double>& scores) {
-  std::string row = csv_field(path);
-  for (size_t k = 0; k < job.classes.size(); ++k) row += scores.empty() ? "," : "," + shortest(scores[k]);
-  if (job.task != Task::multiclass) return row + "\n";
-  const auto best = std::max_element(scores.begin(), scores.end()) - scores.begin();
-  return row + "," + (scores.empty() ? "" : csv_field(job.classes[static_cast<size_t>(best)])) + "\n";
+std::string yes_or_no(bool is) { return is ? "yes" : "no"; }
+
+// What decides about the bytes of what one of the networks says.
+void add_member_facts(const std::string& prefix, const PredictMember& member, const Config& config,
+                      PredictOutput::Facts& facts) {
+  facts.emplace_back(prefix + "hash of the weights", member.sha256());
+  const auto& temperature = member.fitted().temperature;
+  facts.emplace_back(prefix + "temperature", temperature ? shortest(*temperature) : "none");
+  for (const auto& [key, value] : fingerprint_values(config))
+    if (key.starts_with("data.image.") || key == "precision") facts.emplace_back(prefix + key, value);
 }
-
-/// What this rank has to tell of one batch.
-struct Told {
-  std::string rows;
-  std::string unread;  // a line for each picture that could not be read
-};
-
-/// Turns what the network says into rows and masks.
-class Writer {
- public:
-  Writer(const Predicted& predicted, const PredictMember& member, const PredictOutput& output, size_t threads)
-      : predicted_(predicted), member_(member), output_(output), threads_(threads) {}
-
-  Told write(const PredictMember::Said& said) const {
-    std::vector<std::vector<double>> scores(said.samples.size());
-    const auto judge = [&](size_t i) {
-      if (said.found[i].bad.empty()) scores[i] = predicted_.values.empty() ? numbers(said, i) : mask(said, i);
-    };
-    run_in_parallel(scores.size(), predicted_.values.empty() ? 1 : threads_, judge);
-    Told told;
-    for (size_t i = 0; i < said.samples.size(); ++i) {
-      const std::string& path = sample(said, i).path;
-      told.rows += row_of(predicted_, path, scores[i]);
-      if (!said.found[i].bad.empty()) told.unread += printable(said.found[i].bad) + "\n";
-    }
-    return told;
-  }
-
- private:
-  const Sample& sample(const PredictMember::Said& said, size_t i) const {
-    return member_.dataset().samples[static_cast<size_t>(said.samples[i])];
-  }
-
-  std::vector<double> numbers(const PredictMember::Said& said, size_t i) const {
-    const size_t count = predicted_.classes.size();
-    const double* first = said.probabilities.const_data_ptr<double>() + i * count;
-    return {first, first + count};
-  }
-
-  // Writes the mask; a class's score is the mean of its probability over the picture.
-  std::vector<double> mask(const PredictMember::Said& said, size_t i) const {
-    const ListedPictures::Found& found = said.found[i];
-    const ImageOptions& image = member_.experiment().data.image;
-    const auto plane = static_cast<size_t>(image.seen_height() * image.seen_width());
-    const size_t count = predicted_.classes.size();
-    std::vector<std::vector<float>> planes;
-    std::vector<double> scores;
-    for (size_t k = 0; k < count; ++k) {
-      const float* first = said.probabilities.const_data_ptr<float>() + (i * count + k) * plane;
-      planes.push_back(at_picture_size({first, plane}, found.height, found.width, image));
-      scores.push_back(std::accumulate(planes[k].begin(), planes[k].end(), 0.0) /
-                       static_cast<double>(planes[k].size()));
-    }
-    output_.write_mask(output_stem(sample(said, i).path),
-                       called_mask(planes, found.height, found.width, predicted_.threshold, predicted_.values));
-    return scores;
-  }
-
-  const Predicted& predicted_;
-  const PredictMember& member_;
-  const PredictOutput& output_;
-  size_t threads_;
-};
-
-/// Lines about how far it is, for people.
-class PredictTelling {
- public:
-  PredictTelling(const PredictCommand& command, Job& job, int64_t before, int64_t all)
-      : line_(job.is_root() ? command.progress : ProgressMode::none, job.launched(), job.log()),
-        before_(before),
-        all_(all) {}
-
-  // So many pictures are done, of all ranks as far as this one knows.
-  void show(int64_t done) {
-    const double rate = static_cast<double>(done - before_) / std::max(watch_.seconds(), 1e-3);
-    line_.show(done, all_, [&] {
-      return ProgressFields{{"predicting  " + with_commas(done) + "/" + with_commas(all_) + " pictures", 3},
-                            {fixed(rate, rate < 10 ? 1 : 0) + " pictures/s", 1},
-                            {"eta " + (rate > 0 ? clock_text(static_cast<double>(all_ - done) / rate) : "?"), 2}};
-    });
-  }
-
- private:
-  ProgressLine line_;
-  int64_t before_;
-  int64_t all_;
-  Stopwatch watch_;
-};
 
 // All that decides about the bytes that are written.
-PredictOutput::Facts output_facts(const Predicted& predicted, const PredictMember& member, const std::string& sha256,
-                                  const Config& config, const Job& job) {
-  PredictOutput::Facts facts = {{"the hash of the weights", sha256},
-                                {"the hash of the list of pictures and their sizes", member.dataset().manifest_sha256},
-                                {"the number of pictures", std::to_string(member.dataset().samples.size())},
-                                {"--batch", std::to_string(predicted.batch)}};
+PredictOutput::Facts output_facts(const PredictCommand& command, const Predicted& predicted,
+                                  const PredictEnsemble& ensemble, const std::vector<Config>& configs, const Job& job) {
+  PredictOutput::Facts facts = {{"number of --checkpoint", std::to_string(configs.size())}};
+  for (size_t m = 0; m < configs.size(); ++m)
+    add_member_facts(m == 0 ? "" : "--checkpoint " + std::to_string(m + 1) + ": ", *ensemble.members()[m], configs[m],
+                     facts);
+  facts.insert(facts.end(), {{"hash of the list of pictures and their sizes", ensemble.dataset().manifest_sha256},
+                             {"number of pictures", std::to_string(ensemble.dataset().samples.size())},
+                             {"--batch", std::to_string(predicted.batch)},
+                             {"--mirror", yes_or_no(command.mirror)},
+                             {"--cam", command.cam.value_or("no")}});
+  if (predicted.task == Task::multilabel) {
+    std::vector<std::string> thresholds;
+    for (const double threshold : predicted.label_thresholds) thresholds.push_back(shortest(threshold));
+    facts.emplace_back("--threshold", thresholds.empty() ? "none" : join(thresholds, ", "));
+  }
   if (!predicted.values.empty()) {
     facts.emplace_back("--threshold", shortest(predicted.threshold));
+    facts.emplace_back("--tile-overlap", tiled(ensemble) ? shortest(overlap_of(command)) : "no tiles");
+    facts.emplace_back("--overlay", yes_or_no(command.overlay));
+    facts.emplace_back("--scores", yes_or_no(command.scores));
     std::vector<std::string> values;
     for (const int64_t value : predicted.values) values.push_back(std::to_string(value));
-    facts.emplace_back("the pixel values of masks", join(values, ", "));
+    facts.emplace_back("pixel values of masks", join(values, ", "));
   }
-  for (const auto& [key, value] : fingerprint_values(config))
-    if (key.starts_with("data.image.") || key == "precision" || key == "distributed.threads")
-      facts.emplace_back(key, value);
+  for (const auto& [key, value] : fingerprint_values(configs.front()))
+    if (key == "distributed.threads") facts.emplace_back(key, value);
   for (const auto& [name, value] : job.device_facts()) facts.emplace_back("device: " + name, value);
   for (const auto& [name, version] : library_versions()) facts.emplace_back("build: " + name, version);
   return facts;
@@ -180,14 +94,14 @@ void gather_round(const std::vector<std::vector<std::string>>& ranks, int64_t ba
 
 // All ranks together: every batch that is not written yet. A round is a few batches of each rank, so that no rank
 // holds more rows than those; then rank 0 writes them. False: stopped.
-bool predict_batches(const PredictCommand& command, const Predicted& predicted, PredictMember& member,
+bool predict_batches(const PredictCommand& command, const Predicted& predicted, PredictEnsemble& ensemble,
                      PredictOutput& output, int64_t done, Job& job) {
   constexpr int64_t kEach = 8;
-  const auto all = static_cast<int64_t>(member.dataset().samples.size());
+  const auto all = static_cast<int64_t>(ensemble.dataset().samples.size());
   std::vector<int64_t> samples;
   for (int64_t i = done * predicted.batch; i < all; ++i) samples.push_back(i);
-  member.start(dealt_requests(samples, predicted.batch, job.rank(), job.size()));
-  const Writer writer(predicted, member, output, static_cast<size_t>(job.cores()));
+  ensemble.start(dealt_requests(samples, predicted.batch, job.rank(), job.size()));
+  const PredictWriter writer(predicted, ensemble, output, static_cast<size_t>(job.cores()));
   PredictTelling telling(command, job, std::min(all, done * predicted.batch), all);
   for (int64_t begin = done; begin < predicted.batches; begin += kEach * job.size()) {
     const int64_t batches = std::min(kEach * job.size(), predicted.batches - begin);
@@ -195,15 +109,16 @@ bool predict_batches(const PredictCommand& command, const Predicted& predicted, 
     bool stopped = false;
     for (int64_t j = job.rank(); j < batches && !(stopped = stop_is_pending()); j += job.size()) {
       job.watchdog().enter(Section::evaluate, begin + j);
-      const auto said = member.next();
+      const auto said = ensemble.next();
       check(said.has_value(), "the loader makes every batch that it was asked for");
-      const Told told = writer.write(*said);
+      const PredictWriter::Told told = writer.write(*said);
       if (command.on_bad == BadPicture::fail && !told.unread.empty())
         throw DataError(told.unread.substr(0, told.unread.find('\n')) +
                         "; repair or remove it, or leave it out with --on-bad skip");
       texts += told.rows + '\0' + told.unread + '\0';
       telling.show(std::min(all, (begin + j + job.size()) * predicted.batch));
     }
+    output.settle();
     if (any(job.comm(), stopped)) return false;
     const std::vector<std::string> gathered = gather_text(job.comm(), texts);
     if (!job.is_root()) continue;
@@ -212,21 +127,6 @@ bool predict_batches(const PredictCommand& command, const Predicted& predicted, 
     gather_round(ranks, batches, output, job.log());
   }
   return true;
-}
-
-// "so-and-so many pictures: predictions.csv has …"
-std::string what_was_written(const Predicted& predicted, const std::string& folder) {
-  const std::string table = printable(folder) + "/predictions.csv";
-  if (predicted.values.empty())
-    return table + " has a row for each, with " +
-           (predicted.task == Task::multiclass ? "the probability of each class and the most probable class"
-                                               : "the probability of each label");
-  std::vector<std::string> values;
-  for (size_t k = 1; k < predicted.values.size(); ++k)
-    values.push_back(std::to_string(predicted.values[k]) + " " + printable(predicted.classes[k - 1]));
-  return printable(folder) + "/masks/ has a mask for each, of the picture's size, with the pixel values " +
-         std::to_string(predicted.values[0]) + " background, " + join(values, ", ") + "; " + table +
-         " has the mean probability of each class";
 }
 
 // On rank 0, at the end.
@@ -240,7 +140,7 @@ void tell_end(const PredictCommand& command, const Predicted& predicted, int64_t
       "done: " + count_of(pictures, "picture") + " (" + how + "); " + what_was_written(predicted, command.output) +
       (predicted.values.empty() ? "; next: open the table in a spreadsheet, or, if labels are known, evaluate: "
                                 : "; next: look at the masks beside the pictures, or, if masks are known, evaluate: ") +
-      "dtrain eval --checkpoint " + shell_word(command.checkpoint));
+      "dtrain eval --checkpoint " + shell_word(command.checkpoints.front()));
   if (!command.json) return;
   const nlohmann::ordered_json json = {{"output", command.output}, {"pictures", pictures}, {"unread", bad},
                                        {"batch", predicted.batch}, {"computed", computed}, {"ranks", job.size()},
@@ -256,44 +156,113 @@ PredictOutput::Standing shared(const PredictOutput::Standing& standing, Job& job
   return {json.at(0), 0, json.at(1), json.at(2)};
 }
 
-Predicted predicted_by(const PredictCommand& command, const PredictMember& member) {
-  Predicted predicted;
-  predicted.task = member.experiment().task;
-  predicted.classes = member.classes();
-  if (predicted.task == Task::segmentation) {
-    predicted.values = member.pixel_values();
-    require_own_stems(member.dataset());
-  } else if (command.threshold) {
-    throw UsageError("--threshold is for masks, and " + command.checkpoint +
-                     " predicts none; the table has the probabilities themselves");
+// Throws UsageError for options that have no effect on what these networks predict.
+void require_effect(const PredictCommand& command, const PredictEnsemble& ensemble) {
+  const PredictMember& first = ensemble.first();
+  const auto refuse = [&](const std::string& option, const std::string& why) {
+    throw UsageError(option + " is for masks, and " + first.weights() + " predicts none" + why);
+  };
+  if (first.experiment().task == Task::segmentation) {
+    if (command.tile_overlap && !tiled(ensemble))
+      throw UsageError("--tile-overlap has no effect: " + first.weights() +
+                       " was trained on whole pictures and sees whole ones; data.image.window makes tiles");
+    return;
   }
-  predicted.threshold = command.threshold.value_or(kUsualThreshold);
-  predicted.batch = command.batch > 0 ? command.batch : member.usual_batch();
-  const auto all = static_cast<int64_t>(member.dataset().samples.size());
+  if (command.overlay) refuse("--overlay", "; --cam shows where a class was seen");
+  if (command.scores) refuse("--scores", "; the table has the probabilities");
+  if (command.tile_overlap) refuse("--tile-overlap", "");
+  if (command.threshold && first.experiment().task == Task::multiclass)
+    throw UsageError("--threshold is for masks and for labels, and " + first.weights() +
+                     " predicts one class of several: the most probable one");
+}
+
+std::optional<size_t> cam_class(const PredictCommand& command, const std::vector<std::string>& classes) {
+  if (!command.cam || *command.cam == kHighestScore) return std::nullopt;
+  const auto found = std::find(classes.begin(), classes.end(), *command.cam);
+  if (found == classes.end())
+    throw UsageError("--cam=" + *command.cam + " is no class of the network; name one of " + join(classes, ", "));
+  return static_cast<size_t>(found - classes.begin());
+}
+
+// Those of the command line, else those that eval has chosen for this network; none for a mean of several, for which
+// none were chosen.
+std::vector<double> label_thresholds(const PredictCommand& command, const PredictEnsemble& ensemble) {
+  std::vector<double> thresholds;
+  if (ensemble.first().experiment().task != Task::multilabel) return thresholds;
+  if (command.threshold) thresholds.assign(ensemble.first().classes().size(), *command.threshold);
+  if (command.threshold || ensemble.members().size() > 1) return thresholds;
+  for (const std::optional<double>& chosen : ensemble.first().fitted().thresholds)
+    thresholds.push_back(chosen.value_or(0.5));
+  return thresholds;
+}
+
+Predicted predicted_by(const PredictCommand& command, const PredictEnsemble& ensemble) {
+  Predicted predicted;
+  const PredictMember& first = ensemble.first();
+  predicted.task = first.experiment().task;
+  predicted.classes = first.classes();
+  if (predicted.task == Task::segmentation) predicted.values = first.pixel_values();
+  if (predicted.task == Task::segmentation || command.cam) require_own_stems(ensemble.dataset());
+  predicted.threshold = command.threshold.value_or(predicted.threshold);
+  predicted.label_thresholds = label_thresholds(command, ensemble);
+  predicted.overlay = command.overlay;
+  predicted.scores = command.scores;
+  predicted.cam = command.cam.has_value();
+  predicted.cam_class = cam_class(command, predicted.classes);
+  predicted.batch = command.batch > 0 ? command.batch : first.usual_batch();
+  const auto all = static_cast<int64_t>(ensemble.dataset().samples.size());
   predicted.batches = (all + predicted.batch - 1) / predicted.batch;
   return predicted;
+}
+
+// Of each --checkpoint; `first` is that of the first one. What belongs to this machine is the first one's for all.
+std::vector<Config> configs_of(const PredictCommand& command, const Config& first, const Job& job) {
+  std::vector<Config> configs{first};
+  for (size_t m = 1; m < command.checkpoints.size(); ++m) {
+    ConfigSources sources = command.config.sources;
+    if (sources.files.empty()) {
+      add_own_configuration(command.checkpoints[m], sources);
+      job.log().info("configuration " + (sources.files.empty() ? "in " + sources.stored_in : sources.files.front()));
+    }
+    configs.push_back(load_config(sources));
+    configs.back().experiment.device = first.experiment.device;
+    configs.back().experiment.distributed = first.experiment.distributed;
+  }
+  return configs;
+}
+
+std::vector<std::unique_ptr<PredictMember>> members_of(const PredictCommand& command,
+                                                       const std::vector<Config>& configs, Job& job) {
+  std::vector<std::unique_ptr<PredictMember>> members;
+  for (size_t m = 0; m < configs.size(); ++m) {
+    const NamedWeights named = weights_at(command.checkpoints[m]);
+    if (job.is_root() && !named.note.empty()) job.log().warning(named.note);
+    members.push_back(std::make_unique<PredictMember>(
+        configs[m].experiment, named.path,
+        PredictViews{.mirror = command.mirror, .tile_overlap = overlap_of(command), .maps = command.cam.has_value()},
+        job));
+  }
+  return members;
 }
 
 }  // namespace
 
 int run_predict(const PredictCommand& command, const Config& config, Job& job) {
-  const Experiment& e = config.experiment;
-  const NamedWeights named = weights_at(command.checkpoint);
-  if (job.is_root() && !named.note.empty()) job.log().warning(named.note);
   require_apart(command.input, command.output);
-  PictureInput input = open_pictures(command.input, command.output, e.data.allow_links, e.data.image);
-  if (job.is_root())
-    for (const std::string& note : input.notes) job.log().warning(note);
-  PredictMember member(e, named.path, std::move(input), job);
-  const Predicted predicted = predicted_by(command, member);
-  const auto all = static_cast<int64_t>(member.dataset().samples.size());
-  const std::string sha256 = member.sha256();
-  require_agreement(job, {{"list of pictures", member.dataset().manifest_sha256, "see the same files"},
-                          {"tensors of --checkpoint", sha256, "see the same files"}});
-  PredictOutput output({.folder = command.output,
-                        .facts = output_facts(predicted, member, sha256, config, job),
-                        .head = head_of(predicted),
-                        .batches = predicted.batches});
+  const std::vector<Config> configs = configs_of(command, config, job);
+  PredictEnsemble ensemble(members_of(command, configs, job), job);
+  require_effect(command, ensemble);
+  ensemble.open(command.input, command.column, command.output);
+  const Predicted predicted = predicted_by(command, ensemble);
+  if (const std::string how = how_it_is_seen(command, ensemble); job.is_root() && !how.empty())
+    job.log().info("every picture: " + how);
+  const auto all = static_cast<int64_t>(ensemble.dataset().samples.size());
+  const PredictOutput::Facts made_of = output_facts(command, predicted, ensemble, configs, job);
+  std::vector<Fact> same;
+  for (const auto& [name, value] : made_of) same.push_back({name, value, "see the same files"});
+  require_agreement(job, same);
+  PredictOutput output(
+      {.folder = command.output, .facts = made_of, .head = head_of(predicted), .batches = predicted.batches});
   if (job.is_root()) output.take();
   if (job.is_root() && !output.locked())
     job.log().warning("the file system of " + command.output +
@@ -303,7 +272,7 @@ int run_predict(const PredictCommand& command, const Config& config, Job& job) {
     job.log().info("continuing after " + count_of(before.batches, "batch", "batches") + " of " +
                    with_commas(predicted.batches) + " that an earlier start has written");
   const Stopwatch watch;
-  if (!predict_batches(command, predicted, member, output, before.batches, job)) {
+  if (!predict_batches(command, predicted, ensemble, output, before.batches, job)) {
     if (job.is_root()) job.log().info("stopped; finished batches are kept, and the same command continues from there");
     return exit_code::kStopped;
   }

@@ -4,21 +4,55 @@
 #include <ATen/core/grad_mode.h>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/text.hpp"
 #include "dtrain/checkpoint/tensors.hpp"
 #include "dtrain/data/formats/formats.hpp"
 #include "dtrain/data/order/sampler.hpp"
 #include "dtrain/data/pixels/original_mask.hpp"
+#include "dtrain/model/class_maps.hpp"
 #include "dtrain/model/network.hpp"
+#include "dtrain/model/precision.hpp"
+#include "dtrain/train/mirrored_views.hpp"
 
 namespace dtrain {
 
-PredictMember::PredictMember(const Experiment& experiment, const std::string& weights, PictureInput input, Job& job)
-    : experiment_(experiment), weights_(weights), input_(std::move(input)), job_(job) {
+namespace {
+
+// As far as the configuration names them; of masks it may tell no more than how many there are.
+std::optional<std::vector<std::string>> told_classes(const DataOptions& data) {
+  if (!data.classes.empty()) return data.classes;
+  if (!has_mask_files(data)) return data.format->class_names == nullptr ? std::nullopt : data.format->class_names(data);
+  const auto count = data.format->class_count == nullptr ? std::nullopt : data.format->class_count(data);
+  return count ? std::optional(mask_class_names(*count)) : std::nullopt;
+}
+
+// What the weights say, and the configuration where they say nothing.
+std::vector<std::string> known_classes(const WeightsOrigin& origin, const DataOptions& data,
+                                       const std::string& weights) {
+  const auto told = told_classes(data);
+  if (origin.classes.empty() && told) return *told;
+  if (origin.classes.empty())
+    throw ConfigError(weights +
+                      " does not name the classes of its network; name them with data.classes, in the order of its "
+                      "outputs, or use best.safetensors or a checkpoint of a run");
+  const bool counted = data.classes.empty() && has_mask_files(data);
+  if (told && (counted ? told->size() != origin.classes.size() : *told != origin.classes))
+    throw ConfigError(weights + " was trained for " +
+                      count_of(static_cast<int64_t>(origin.classes.size()), "class", "classes") + " (" +
+                      join(origin.classes, ", ") + "), but the configuration says " +
+                      (counted ? count_of(static_cast<int64_t>(told->size()), "class", "classes") : join(*told, ", ")) +
+                      "; leave out what it says of classes: the weights know them");
+  return origin.classes;
+}
+
+}  // namespace
+
+PredictMember::PredictMember(const Experiment& experiment, const std::string& weights, const PredictViews& views,
+                             Job& job)
+    : experiment_(experiment), weights_(weights), views_(views), job_(job), pictures_(experiment.data.image) {
   const SafetensorsFile file = SafetensorsFile::read(weights);
   origin_ = weights_origin(file.metadata(), weights);
-  if (origin_.classes.empty())
-    throw DataError(weights +
-                    " does not name the classes of its network; use best.safetensors or a checkpoint of a run");
+  origin_.classes = known_classes(origin_, experiment.data, weights);
   const ImageOptions& image = experiment.data.image;
   if (const std::string other = other_size(file.metadata(), weights, image.seen_height(), image.seen_width());
       job.is_root() && !other.empty())
@@ -35,14 +69,13 @@ PredictMember::PredictMember(const Experiment& experiment, const std::string& we
   LossOptions loss = experiment.loss;  // of which the way from logits to probabilities alone counts
   loss.pos_weight_kind = LossOptions::PosWeight::none;
   loss_ = std::make_unique<Loss>(loss, experiment.task, std::vector<double>{}, job.device().place);
-  DataOptions data = experiment.data;
-  data.augment = {};
-  data.loader.threads = loader_threads(experiment.data.loader, experiment.distributed.threads, job.cores());
-  Delivery delivery;
-  delivery.pinned = delivery.raw = !job.device().place.is_cpu();
-  loader_ =
-      std::make_unique<Loader>(input_.dataset, data, experiment.seed, replica_->memory_format(), untraced_, delivery);
-  batches_ = std::make_unique<DeviceBatches>(*loader_, job.device());
+  if (views_.maps && !replica_->network().ends_in_pooling())
+    throw UsageError("--cam is for networks that end in global average pooling and one linear layer, and the " +
+                     experiment_.model.kind->name + " of " + weights_ + " does not");
+  if (experiment_.task != Task::segmentation) return;
+  pictures_.window_height = pictures_.window_width = 0;
+  if (pictures_ != image)
+    tiling_.emplace(image.height, image.width, image.seen_height(), image.seen_width(), views_.tile_overlap);
 }
 
 int64_t PredictMember::usual_batch() const {
@@ -71,22 +104,50 @@ std::vector<int64_t> PredictMember::pixel_values() const {
   return pixel_values_of(told.mask_values, told.classes, classes());
 }
 
-std::optional<PredictMember::Said> PredictMember::next() {
-  const at::NoGradGuard no_grad;
-  const auto batch = batches_->next();
-  if (!batch) return std::nullopt;
-  Said said;
-  said.samples = batch->samples;
-  for (const int64_t index : batch->samples)
-    said.found.push_back(input_.pictures->take(input_.dataset.samples[static_cast<size_t>(index)]));
-  const at::Tensor logits = replica_->forward(batch->images.to(job_.device().place));
+// Probabilities, and maps if they are wanted, of what the network sees at once.
+std::vector<at::Tensor> PredictMember::of_views(const at::Tensor& images) {
+  const auto views = views_.mirror ? mirrored_views(experiment_.task) : std::vector<std::vector<int64_t>>{{}};
   const bool masks = experiment_.task == Task::segmentation;
-  said.probabilities = loss_->probabilities(masks ? logits : logits.to(at::kDouble)).cpu().contiguous();
-  if (!said.probabilities.isfinite().all().item<bool>())
-    throw DivergedError(weights_ + " gives probabilities that are not finite, as for " +
-                        input_.dataset.samples[static_cast<size_t>(batch->samples.front())].path +
-                        " or the pictures after it; use other weights");
-  return said;
+  return mean_over_views(images, views, [&](const at::Tensor& view) {
+    const Network::PooledPass pass =
+        views_.maps ? replica_->forward_pooled(view) : Network::PooledPass{replica_->forward(view), {}};
+    at::Tensor logits = masks ? pass.logits : pass.logits.to(at::kDouble);
+    if (fitted().temperature && !masks) logits = logits / *fitted().temperature;
+    std::vector<at::Tensor> said{loss_->probabilities(logits)};
+    if (views_.maps) said.push_back(class_activation_maps(replica_->network(), pass.maps));
+    return said;
+  });
+}
+
+// Every tile is a batch of its own, of all pictures, so that what is said of it does not depend on the others.
+at::Tensor PredictMember::of_tiles(const at::Tensor& images) {
+  const ImageOptions& seen = experiment_.data.image;
+  const auto plane = static_cast<size_t>(pictures_.height * pictures_.width);
+  const auto tile_plane = static_cast<size_t>(seen.seen_height() * seen.seen_width());
+  at::Tensor blended =
+      at::zeros({images.size(0), static_cast<int64_t>(classes().size()), pictures_.height, pictures_.width});
+  const std::span<float> sums(blended.mutable_data_ptr<float>(), static_cast<size_t>(blended.numel()));
+  const size_t planes = sums.size() / plane;
+  for (size_t t = 0; t < tiling_->tiles().size(); ++t) {
+    const Tiling::Tile& tile = tiling_->tiles()[t];
+    const at::Tensor part = images.slice(2, tile.top, tile.top + seen.seen_height())
+                                .slice(3, tile.left, tile.left + seen.seen_width())
+                                .contiguous(replica_->memory_format());
+    const at::Tensor said = of_views(part).front().cpu().contiguous();
+    for (size_t p = 0; p < planes; ++p)
+      tiling_->add(t, {said.const_data_ptr<float>() + p * tile_plane, tile_plane}, sums.subspan(p * plane, plane));
+  }
+  for (size_t p = 0; p < planes; ++p) tiling_->finish(sums.subspan(p * plane, plane));
+  return blended;
+}
+
+PredictMember::Said PredictMember::say(const at::Tensor& images) {
+  const at::NoGradGuard no_grad;
+  allow_tf32(experiment_.precision);
+  const at::Tensor here = images.to(job_.device().place);
+  if (tiling_) return {of_tiles(here), {}};
+  const std::vector<at::Tensor> said = of_views(here);
+  return {said.front().cpu().contiguous(), views_.maps ? said.back().cpu().contiguous() : at::Tensor()};
 }
 
 }  // namespace dtrain

@@ -7,12 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "dtrain/base/trace.hpp"
 #include "dtrain/checkpoint/weights_origin.hpp"
 #include "dtrain/config/experiment.hpp"
-#include "dtrain/data/batches/device_batches.hpp"
-#include "dtrain/data/batches/loader.hpp"
-#include "dtrain/data/formats/picture_input.hpp"
+#include "dtrain/data/pixels/tiles.hpp"
 #include "dtrain/io/files/safetensors.hpp"
 #include "dtrain/model/loss.hpp"
 #include "dtrain/train/replica.hpp"
@@ -20,19 +17,31 @@
 
 namespace dtrain {
 
-/// A network that predicts, with the pictures as it wants to see them: what a file of weights and the configuration in
-/// it say.
+/// How a network is shown a picture, and what is wanted of it, beside what its configuration says.
+struct PredictViews {
+  bool mirror = false;        ///< the mean over mirrored_views()
+  double tile_overlap = 0.5;  ///< of tiles, where there are any
+  bool maps = false;          ///< class activation maps, too
+};
+
+/// One of the networks that predict: what a file of weights and the configuration in it say.
+///
+/// Segmentation with a data.image.window smaller than data.image.size was trained on parts of pictures: such a network
+/// is shown the whole picture in overlapping tiles of the window's size (Tiling). All others see what they see in
+/// evaluation.
 class PredictMember {
  public:
   /// `weights`: the file. Throws ConfigError, DataError where it does not hold a network of this configuration, or does
-  /// not name its classes. `job` outlives this.
-  PredictMember(const Experiment& experiment, const std::string& weights, PictureInput input, Job& job);
+  /// not name its classes; UsageError for maps of a network that has none. `job` outlives this.
+  PredictMember(const Experiment& experiment, const std::string& weights, const PredictViews& views, Job& job);
   PredictMember(const PredictMember&) = delete;
   PredictMember& operator=(const PredictMember&) = delete;
 
   const Experiment& experiment() const { return experiment_; }
+  const std::string& weights() const { return weights_; }
   const std::vector<std::string>& classes() const { return origin_.classes; }
-  const Dataset& dataset() const { return input_.dataset; }
+  /// What eval has fitted to it. say() uses the temperature, but not for masks, to which none is fitted.
+  const Fitted& fitted() const { return origin_.fitted; }
   /// Of a batch where the command line names none: that of evaluation.
   int64_t usual_batch() const;
   /// result_sha256 of the weights.
@@ -41,28 +50,33 @@ class PredictMember {
   /// ConfigError where nothing tells them.
   std::vector<int64_t> pixel_values() const;
 
-  /// Begins to load these batches.
-  void start(std::vector<BatchRequest> requests) { batches_->start(std::move(requests)); }
-  /// What the network says of the next one.
+  /// The pictures that it is to be given: those of its configuration, without the window where it is shown tiles.
+  const ImageOptions& pictures() const { return pictures_; }
+  at::MemoryFormat memory_format() const { return replica_->memory_format(); }
+  /// How many tiles a picture is shown in; 1: as a whole.
+  size_t tiles() const { return tiling_ ? tiling_->tiles().size() : 1; }
+
+  /// What it says of pictures.
   struct Said {
-    std::vector<int64_t> samples;
-    std::vector<ListedPictures::Found> found;  ///< of each
-    at::Tensor probabilities;  ///< on the CPU: float64 [n, K]; segmentation float32 [n, K, H, W] of what it saw
+    at::Tensor probabilities;  ///< on the CPU: float64 [n, K]; segmentation float32 [n, K, H, W] of pictures()
+    at::Tensor maps;           ///< if wanted: class activation maps, on the CPU, float32 [n, K, h, w]
   };
-  /// Nothing after the last. Throws DivergedError where a number is not finite.
-  std::optional<Said> next();
+  /// `images`: [n, C, H, W] of pictures(), as the loader gives them.
+  Said say(const at::Tensor& images);
 
  private:
+  std::vector<at::Tensor> of_views(const at::Tensor& images);
+  at::Tensor of_tiles(const at::Tensor& images);
+
   Experiment experiment_;
   std::string weights_;
-  WeightsOrigin origin_;
-  PictureInput input_;
+  PredictViews views_;
   Job& job_;
-  Trace untraced_{false};
+  WeightsOrigin origin_;
+  ImageOptions pictures_;
+  std::optional<Tiling> tiling_;
   std::unique_ptr<Replica> replica_;
   std::unique_ptr<Loss> loss_;
-  std::unique_ptr<Loader> loader_;
-  std::unique_ptr<DeviceBatches> batches_;
 };
 
 }  // namespace dtrain

@@ -67,6 +67,10 @@ bool PredictOutput::resume() {
       throw ConfigError("--output '" + parts_.folder + "' holds a prediction whose " + name + " is " +
                         then.substr(0, 40) + ", but now it is " + value.substr(0, 40) + "; name another folder");
   }
+  for (const auto& [name, value] : json["made_of"].items())
+    if (std::none_of(parts_.facts.begin(), parts_.facts.end(), [&](const auto& fact) { return fact.first == name; }))
+      throw ConfigError("--output '" + parts_.folder + "' holds a prediction that also depends on its " + name +
+                        "; name another folder");
   standing_.batches = whole_number(json, "batches", 0, parts_.batches, description());
   standing_.rows_bytes = whole_number(json, "rows_bytes", 0, kMostBytes, description());
   standing_.bad = whole_number(json, "unread", 0, kMostBytes, description());
@@ -109,12 +113,8 @@ void PredictOutput::finish() {
   write_standing();
 }
 
-void PredictOutput::write_mask(const std::string& stem, const Image& mask) const {
-  const std::string path = parts_.folder + "/masks/" + stem + std::string(kMaskEnding);
-  if (const std::string folder = fs::path(path).parent_path().string(); !is_folder(folder)) make_folders(folder);
-  AtomicFile file(path);
-  file.write(encode_png(mask));
-  file.commit();
+void PredictOutput::write_picture(const std::string& kind, const std::string& stem, const Image& picture) {
+  unsettled_.write(parts_.folder + "/" + kind + "/" + stem + std::string(kMaskEnding), encode_png(picture));
 }
 
 void require_apart(const std::string& input, const std::string& output) {

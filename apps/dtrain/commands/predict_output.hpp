@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "dtrain/io/files/file.hpp"
 #include "dtrain/io/pictures/image.hpp"
 #include "dtrain/runlog/run_lock.hpp"
 
@@ -39,15 +40,19 @@ class PredictOutput {
   void take();
   /// False where the file system has no locks.
   bool locked() const { return lock_ && lock_->held(); }
-  /// On rank 0: adds the rows of the next batches, of which so many pictures could not be read.
+  /// On rank 0: adds the rows of the next batches, of which so many pictures could not be read, and whose masks every
+  /// rank has settled.
   void add(const std::string& rows, int64_t batches, int64_t bad);
   /// On rank 0, when all batches are added.
   void finish();
   const Standing& standing() const { return standing_; }
 
   std::string table() const { return parts_.folder + "/predictions.csv"; }
-  /// Writes a mask below masks/, whole or not at all. Several threads may call it, on any rank.
-  void write_mask(const std::string& stem, const Image& mask) const;
+  /// Writes a PNG below the folder `kind` of the output ("masks"), whole or not at all. Several threads may call it, on
+  /// any rank.
+  void write_picture(const std::string& kind, const std::string& stem, const Image& picture);
+  /// On each rank: after it returns the pictures that this rank has written survive a power cut.
+  void settle() { unsettled_.settle(); }
 
  private:
   bool resume();
@@ -57,6 +62,7 @@ class PredictOutput {
   std::string description() const { return parts_.folder + "/predict.json"; }
 
   Parts parts_;
+  FileBatch unsettled_;
   std::unique_ptr<RunLock> lock_;
   Standing standing_;
 };

@@ -69,10 +69,16 @@ std::vector<Fact> facts_of_command(const EvalCommand& command, const Config&) {
 
 std::vector<Fact> facts_of_command(const PredictCommand& command, const Config&) {
   return {option("command", "predict"),
-          option("--checkpoint", command.checkpoint),
+          option("--checkpoint", join(command.checkpoints, ", ")),
           option("--output", command.output),
+          option("--column", command.column),
           count_if_given("--batch", command.batch),
           option("--threshold", command.threshold ? shortest(*command.threshold) : ""),
+          given("--mirror", command.mirror),
+          option("--tile-overlap", command.tile_overlap ? shortest(*command.tile_overlap) : ""),
+          given("--overlay", command.overlay),
+          given("--scores", command.scores),
+          option("--cam", command.cam.value_or("")),
           option("--on-bad", name_of(command.on_bad))};
 }
 

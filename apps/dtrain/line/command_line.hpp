@@ -90,13 +90,22 @@ template <>
 inline constexpr auto kWordsOf<BadPicture> = std::to_array<Word<BadPicture>>({{BadPicture::skip, "skip"},
                                                                               {BadPicture::fail, "fail"}});
 
+/// --cam without a class: that with the highest score.
+inline constexpr const char* kHighestScore = "highest";
+
 struct PredictCommand {
   ConfigOptions config;
-  std::string checkpoint;  ///< a file, or a run folder
-  std::string input;       ///< a folder, a picture, a list
+  std::vector<std::string> checkpoints;  ///< files or run folders, at least one
+  std::string input;                     ///< a folder, a picture, a list, a table, a record file
+  std::string column;                    ///< of a table; "" = path
   std::string output;
-  int64_t batch = 0;                ///< 0 = as evaluation has it
-  std::optional<double> threshold;  ///< of masks, 0…1
+  int64_t batch = 0;                   ///< 0 = as evaluation has it
+  std::optional<double> threshold;     ///< of masks, 0…1
+  bool mirror = false;                 ///< the mean over mirrored views
+  std::optional<double> tile_overlap;  ///< of a tile's side, [0, 1)
+  bool overlay = false;                ///< outlines of masks over the pictures
+  bool scores = false;                 ///< probabilities of masks as pictures
+  std::optional<std::string> cam;      ///< class activation maps: of this class, or kHighestScore
   BadPicture on_bad = BadPicture::skip;
   bool json = false;
   ProgressMode progress = ProgressMode::automatic;

@@ -8,8 +8,6 @@
 
 namespace dtrain {
 
-static constexpr const char* kJson = "the last line on stdout is one JSON object";
-
 // CLI11's own PositiveNumber prints the largest double as the limit.
 static const CLI::Validator kCount(
     [](std::string& word) {
@@ -19,7 +17,7 @@ static const CLI::Validator kCount(
     },
     "");
 
-static CLI::Option* add_count(CLI::App& app, const std::string& name, int64_t& field, const std::string& doc) {
+CLI::Option* add_count(CLI::App& app, const std::string& name, int64_t& field, const std::string& doc) {
   return app.add_option(name, field, doc)->check(kCount)->type_name("N");
 }
 
@@ -166,56 +164,6 @@ void CommandTable::add_eval() {
                  "(default: the run's folder)")
       ->type_name("DIR");
   app.add_flag("--json", eval_.json, kJson);
-}
-
-void CommandTable::add_predict() {
-  CLI::App& app = command(
-      app_, "predict",
-      "predictions of a trained network for pictures without labels: a table of probabilities, and for segmentation "
-      "masks as PNG of each picture's own size",
-      "--checkpoint PATH --input PATH --output DIR [KEY=VALUE …] [options]",
-      {{"dtrain predict --checkpoint runs/chexnet --input new --output new_scores", "every picture under new/"},
-       {"dtrain predict --checkpoint runs/cells/best.safetensors --input cell.tif --output cell",
-        "one picture; the weights file alone is enough"},
-       {"mpirun -np 8 --bind-to none dtrain predict --checkpoint runs/cells --input list.txt --output masks",
-        "the pictures of a list, by 8 processes, with the same bytes"}},
-      [this] {
-        predict_.config = with_words(predict_.config, false);
-        predict_.progress = progress();
-        const bool prints = predict_.config.print_config && !predict_.checkpoint.empty();
-        if (predict_.config.print_schema || prints) return predict_;
-        if (predict_.checkpoint.empty())
-          throw UsageError("dtrain predict needs --checkpoint PATH, such as runs/NAME or runs/NAME/best.safetensors");
-        if (predict_.input.empty())
-          throw UsageError("dtrain predict needs --input PATH: a folder of pictures, a picture, or a .txt list");
-        if (predict_.output.empty())
-          throw UsageError("dtrain predict needs --output DIR, a folder that is new or empty");
-        return predict_;
-      });
-  add_config(app, predict_.config);
-  app.add_option(
-         "--checkpoint", predict_.checkpoint,
-         "a run's folder for its best.safetensors, that file itself, or a checkpoint; picture size, classes and "
-         "all else come from there")
-      ->type_name("PATH");
-  app.add_option(
-         "--input", predict_.input,
-         "folder (all pictures under it), a picture, or a .txt list with one path per line, relative to the list")
-      ->type_name("PATH");
-  app.add_option("--output", predict_.output,
-                 "folder of predictions.csv and masks/: new, empty, or begun by the same command, which then continues")
-      ->type_name("DIR");
-  add_count(app, "--batch", predict_.batch,
-            "pictures at a time (default: as in evaluation); the last bits depend on it");
-  app.add_option("--threshold", predict_.threshold,
-                 "masks: a pixel is of the most probable class whose probability is above T (default: 0.5)")
-      ->check(unnamed(CLI::Range(0.0, 1.0)))
-      ->type_name("T");
-  add_choice(
-      app, "--on-bad", predict_.on_bad,
-      "pictures that cannot be read: skip: named, the others done, exit code 65 at the end; fail: end at the first");
-  app.add_flag("--json", predict_.json, kJson);
-  add_progress(app);
 }
 
 void CommandTable::add_pack() {

@@ -1,5 +1,6 @@
 #pragma once
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <utility>
@@ -26,6 +27,11 @@ CLI::Option* add_choice(CLI::App& app, const std::string& name, Enum& field, con
       ->check(unnamed(CLI::IsMember(words_of<Enum>())))
       ->default_str(name_of(field));
 }
+
+/// An option with a whole number above 0.
+CLI::Option* add_count(CLI::App& app, const std::string& name, int64_t& field, const std::string& doc);
+/// What --json does, on every help page.
+inline constexpr const char* kJson = "the last line on stdout is one JSON object";
 
 /// The commands and their options, each bound to the field that it fills. This one table serves to read the command
 /// line, correct misspelt words, and make help pages and completions.
@@ -63,6 +69,7 @@ class CommandTable {
   void add_check();
   void add_eval();
   void add_predict();
+  void add_what_is_predicted(CLI::App& app);
   void add_pack();
   void add_sample();
   void add_info();

@@ -63,6 +63,11 @@ struct DataFormat {
 
   bool generated = false;     ///< made in memory: no root, no files, as many samples as are asked for
   bool record_files = false;  ///< several samples in a file; data.root may be one such file
+  /// Record files: whether a file is one, by its name.
+  bool (*is_record_file)(const std::string& name) = nullptr;
+  /// Record files: fills samples, in the order of the files, notes and store with every picture that they hold. No
+  /// labels, masks or groups are read, nor need there be any.
+  void (*list_pictures)(const DataOptions&, Dataset&) = nullptr;
   LabelFile label_file = LabelFile::none;
   std::string default_labels = {};  ///< for the documentation of data.labels: what is used if it is not given
   Folders folders = Folders::nothing;

@@ -140,6 +140,7 @@ struct ImageOptions {
   std::vector<double> mean;  ///< of pixels in [0, 1], one per channel; empty: usual_mean()
   std::vector<double> std;
 
+  bool operator==(const ImageOptions&) const = default;
   /// Of what the network sees.
   int64_t seen_height() const { return window_height > 0 ? window_height : height; }
   int64_t seen_width() const { return window_width > 0 ? window_width : width; }

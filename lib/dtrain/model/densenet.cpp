@@ -124,7 +124,15 @@ class DenseNet final : public NetworkOf<DenseNet> {
 
   template <class X>
   X run(const X& x) const {
-    return (*classifier_)(global_average_pool(features_->run(x), "features.pool"));
+    return classify(maps(x));
+  }
+  template <class X>
+  X maps(const X& x) const {
+    return features_->run(x);
+  }
+  template <class X>
+  X classify(const X& maps) const {
+    return (*classifier_)(global_average_pool(maps, "features.pool"));
   }
 
  private:

@@ -15,6 +15,10 @@ std::shared_ptr<Network> make_network(const ModelOptions& options, const Network
   return network;
 }
 
+Network::PooledPass Network::forward_pooled(const at::Tensor&) {
+  throw InternalError("this network does not end in global average pooling");
+}
+
 void Network::set_random_key(uint64_t, int64_t, int64_t) {}
 
 at::MemoryFormat memory_format_for(const NetworkKind& kind, at::DeviceType device) {

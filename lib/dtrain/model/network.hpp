@@ -34,6 +34,17 @@ class Network : public Module {
  public:
   virtual at::Tensor forward(const at::Tensor& images) = 0;
 
+  /// A forward pass that keeps what the global average pooling before the last layer reads.
+  struct PooledPass {
+    at::Tensor logits;  ///< forward()'s, to the bit
+    at::Tensor maps;    ///< [n, C, h, w]: their means over h and w are what the last layer, a linear one, weighs
+  };
+  /// True if the network ends in global average pooling and one linear layer: then it has class activation maps
+  /// (class_maps.hpp).
+  virtual bool ends_in_pooling() const { return false; }
+  /// Throws InternalError for a network that does not end in pooling.
+  virtual PooledPass forward_pooled(const at::Tensor& images);
+
   /// Keys the random numbers of the next forward passes (dropout): a pure function of (seed, step, logical rank).
   /// Networks without random layers ignore it; one with them throws InternalError in training mode before it.
   virtual void set_random_key(uint64_t seed, int64_t step, int64_t logical_rank);

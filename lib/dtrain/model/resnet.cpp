@@ -110,11 +110,19 @@ class ResNet final : public NetworkOf<ResNet<Block>> {
   std::vector<std::string> head() const override { return {"fc.weight", "fc.bias"}; }
 
   template <class X>
-  X run(X x) const {
+  X run(const X& x) const {
+    return classify(maps(x));
+  }
+  template <class X>
+  X maps(X x) const {
     x = max_pool(norm_relu(*bn1_, (*conv1_)(x)), Window{3, 2, 1}, "maxpool");
     for (const auto& stage : stages_)
       for (const auto& block : stage->blocks) x = block->run(x);
-    return (*fc_)(global_average_pool(x, "avgpool"));
+    return x;
+  }
+  template <class X>
+  X classify(const X& maps) const {
+    return (*fc_)(global_average_pool(maps, "avgpool"));
   }
 
  private:

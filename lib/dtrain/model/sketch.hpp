@@ -52,11 +52,24 @@ struct Sketch {
   }
 };
 
-/// Gives `Derived`, which has `template <class X> X run(X x) const`, its forward(), layers() and tape().
+/// Gives `Derived`, which has `template <class X> X run(X x) const`, its forward(), layers() and tape(). One that ends
+/// in global average pooling and a linear layer has this pass in two parts, run(x) = classify(maps(x)), both templates:
+/// maps() ends before the pooling. From these follow ends_in_pooling() and forward_pooled().
 template <class Derived>
 class NetworkOf : public Network {
  public:
   at::Tensor forward(const at::Tensor& images) override { return self().run(images); }
+
+  bool ends_in_pooling() const override { return kEndsInPooling<Derived>; }
+
+  Network::PooledPass forward_pooled(const at::Tensor& images) override {
+    if constexpr (kEndsInPooling<Derived>) {
+      const at::Tensor maps = self().maps(images);
+      return {self().classify(maps), maps};
+    } else {
+      return Network::forward_pooled(images);
+    }
+  }
 
   std::vector<Layer> layers(const NetworkShape& shape) const override { return walk(shape).layers(); }
 
@@ -68,6 +81,12 @@ class NetworkOf : public Network {
     self().run(list.picture({shape.channels, shape.height, shape.width}));
     return list;
   }
+
+  // Asked for where Derived is complete.
+  template <class D>
+  static constexpr bool kEndsInPooling = requires(const D& network, const at::Tensor& x) {
+    network.classify(network.maps(x));
+  };
 
   const Derived& self() const { return static_cast<const Derived&>(*this); }
 };

@@ -60,6 +60,12 @@ at::Tensor Replica::forward(const at::Tensor& images) {
   return network_->forward(images).to(at::kFloat);
 }
 
+Network::PooledPass Replica::forward_pooled(const at::Tensor& images) {
+  const AutocastScope scope(device_.place.type(), precision_);
+  const Network::PooledPass pass = network_->forward_pooled(images);
+  return {pass.logits.to(at::kFloat), pass.maps.to(at::kFloat)};
+}
+
 std::vector<at::Tensor> Replica::parameters_in_layout() const {
   std::vector<at::Tensor> ordered(parameters_.tensors.size());
   for (size_t i = 0; i < parameters_.tensors.size(); ++i) ordered[parameters_.place_of[i]] = parameters_.tensors[i];

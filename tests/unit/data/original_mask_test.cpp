@@ -100,9 +100,23 @@ TEST_CASE("a network of some of the classes of a data set gets their values, in 
 
 TEST_CASE("the largest probability above the threshold wins, ties to the lower class") {
   const std::vector<std::vector<float>> planes = {{0.5F, 0.6F, 0.8F, 0.7F, 0.2F}, {0.5F, 0.9F, 0.8F, 0.6F, 0.4F}};
-  CHECK(called_mask(planes, 1, 5, 0.5, {0, 9, 7}).bytes == std::vector<uint8_t>{0, 7, 9, 9, 0});
-  CHECK(called_mask(planes, 1, 5, 0.3, {0, 9, 7}).bytes == std::vector<uint8_t>{9, 7, 9, 9, 7});
-  const Image deep = called_mask(planes, 5, 1, 0.5, {0, 9, 1000});
-  CHECK((deep.bits == 16 && deep.height == 5 && deep.width == 1));
-  CHECK(deep.words == std::vector<uint16_t>{0, 1000, 9, 9, 0});
+  CHECK(called_classes(planes, 0.5) == std::vector<uint8_t>{0, 2, 1, 1, 0});
+  CHECK(called_classes(planes, 0.3) == std::vector<uint8_t>{1, 2, 1, 1, 2});
+  CHECK(called_classes(planes, 1) == std::vector<uint8_t>(5, 0));
+}
+
+TEST_CASE("a mask has the values of its classes, in 16 bits where one needs them") {
+  const std::vector<uint8_t> classes = {0, 2, 1, 1, 0, 0};
+  const Image mask = mask_of(classes, 2, 3, {0, 9, 7});
+  CHECK((mask.bits == 8 && mask.height == 2 && mask.width == 3));
+  CHECK(mask.bytes == std::vector<uint8_t>{0, 7, 9, 9, 0, 0});
+  const Image deep = mask_of(classes, 6, 1, {0, 9, 1000});
+  CHECK((deep.bits == 16 && deep.height == 6 && deep.width == 1));
+  CHECK(deep.words == std::vector<uint16_t>{0, 1000, 9, 9, 0, 0});
+}
+
+TEST_CASE("a picture of probabilities has 65535 for 1, rounded to the nearest") {
+  const Image picture = probability_picture({0, 1, 0.5F, 1.00001F, 0.25F, -1e-9F}, 2, 3);
+  CHECK((picture.bits == 16 && picture.channels == 1 && picture.height == 2 && picture.width == 3));
+  CHECK(picture.words == std::vector<uint16_t>{0, 65535, 32768, 65535, 16384, 0});
 }

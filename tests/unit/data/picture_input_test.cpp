@@ -2,6 +2,7 @@
 #include "dtrain/data/formats/picture_input.hpp"
 
 #include "folder.hpp"
+#include "support/records.hpp"
 #include "tiff_stack.hpp"
 
 using namespace dtrain;
@@ -9,8 +10,21 @@ using namespace dtrain::test;
 
 namespace {
 
-PictureInput opened(const std::string& input, const std::string& left_out = "/nowhere") {
-  return open_pictures(input, left_out, false, plain(4, 4, 1));
+PictureInput opened(const std::string& input, const std::string& left_out = "/nowhere",
+                    const std::string& column = "") {
+  DataOptions options;
+  options.image = plain(4, 4, 1);
+  return open_pictures(input, column, left_out, options);
+}
+
+std::string png_text(unsigned seed) {
+  const std::vector<std::byte> bytes = encode_png(random_image(3, 5, 1, seed));
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+/// A record without any label.
+std::string record(const std::string& picture) {
+  return tfrecord(example({{"image/encoded", bytes_feature({picture})}}));
 }
 
 Dataset listing(const std::vector<std::string>& paths) {
@@ -30,8 +44,8 @@ TEST_CASE("a folder's pictures come in natural order, pages of a stack apart, th
   const PictureInput input = opened(folder.path(), folder / "out");
   CHECK(paths_of(input.dataset) ==
         std::vector<std::string>{"a.jpg", "b/9.png", "b/10.png", "stack.tif#1", "stack.tif#2"});
-  REQUIRE(input.notes.size() == 1);
-  CHECK(holds(input.notes[0], "1 picture of formats that are not read left out, such as film.gif"));
+  REQUIRE(input.left_out.size() == 1);
+  CHECK(holds(input.left_out[0], "1 picture of formats that are not read left out, such as film.gif"));
   CHECK(input.dataset.classes.empty());
   const std::string before = input.dataset.manifest_sha256;
   CHECK(opened(folder.path(), folder / "out").dataset.manifest_sha256 == before);
@@ -49,17 +63,73 @@ TEST_CASE("a picture and a list of paths are inputs too, and a list keeps its or
   for (const int64_t good : {0, 1, 3}) CHECK(read_picture(input.dataset, good).height == 4);
 }
 
+TEST_CASE("a table's column names pictures, in the order of its rows") {
+  const TempFolder folder;
+  for (const char* name : {"a, b.png", "in/b.png"}) folder.picture(name);
+  folder.text("s.tif", tiff_stack({random_image(3, 3, 1, 1), random_image(3, 3, 1, 2)}));
+  folder.text("in/table.csv", "\xEF\xBB\xBFpath,age,\r\n b.png ,5,\r\n\r\n\"../a, b.png\",6,\r\n../s.tif,7,\r\n");
+  const PictureInput input = opened(folder / "in/table.csv");
+  CHECK(paths_of(input.dataset) == std::vector<std::string>{"b.png", "../a, b.png", "../s.tif#1", "../s.tif#2"});
+  for (const int64_t good : {0, 1, 3}) CHECK(read_picture(input.dataset, good).height > 0);
+  folder.text("other.csv", "age,slice\n5,s.tif#2\n");
+  CHECK(paths_of(opened(folder / "other.csv", "", "slice").dataset) == std::vector<std::string>{"s.tif#2"});
+}
+
+TEST_CASE("every record's picture is an input, labels or none, and one that is damaged is told when it is read") {
+  const TempFolder folder;
+  std::string flipped = record(png_text(7));
+  flipped[flipped.size() - 10] ^= 1;
+  folder.text("set/x.tfrecord", record(png_text(1)) + record("no picture") + flipped + record(png_text(2)));
+  folder.text("set/b/y.tfrecord.gz", gzip(record(png_text(3))));
+  const PictureInput input = opened(folder / "set");
+  CHECK(paths_of(input.dataset) ==
+        std::vector<std::string>{"b/y.tfrecord.gz/0", "x.tfrecord/0", "x.tfrecord/1", "x.tfrecord/2", "x.tfrecord/3"});
+  for (const auto& [index, seed] : {std::pair{0, 3U}, {1, 1U}, {4, 2U}})
+    CHECK(read_picture(input.dataset, index).bytes == random_image(3, 5, 1, seed).bytes);
+  for (const size_t bad : {size_t{2}, size_t{3}}) {
+    CHECK(read_picture(input.dataset, static_cast<int64_t>(bad)).height == 4);
+    CHECK(holds(input.pictures->take(input.dataset.samples[bad]).bad, "x.tfrecord"));
+  }
+  CHECK(output_stem(input.dataset.samples[0].path) == "b/y.tfrecord.gz/0");
+  CHECK(paths_of(opened(folder / "set/x.tfrecord").dataset).back() == "x.tfrecord/3");
+  folder.text("set/x.tfrecord", record(png_text(1)) + "cut");
+  CHECK(holds(error_of(65, [&] { opened(folder / "set"); }), "x.tfrecord"));
+
+  folder.text("tars/a.tar", tar_member("k1.png", png_text(4)) + tar_member("k1.cls", "0") +
+                                tar_member("k2.txt", "a report") + tar_member("deep/k3.PNG", png_text(5)) + tar_end());
+  const PictureInput tars = opened(folder / "tars");
+  CHECK(paths_of(tars.dataset) == std::vector<std::string>{"a.tar/k1.png", "a.tar/deep/k3.PNG"});
+  CHECK(read_picture(tars.dataset, 1).bytes == random_image(3, 5, 1, 5).bytes);
+  CHECK(holds(tars.notes.back(), "1 group without picture left out"));
+  folder.picture("tars/b.png");
+  const PictureInput beside = opened(folder / "tars");
+  CHECK(paths_of(beside.dataset) == std::vector<std::string>{"b.png"});
+  CHECK(holds(beside.left_out.at(0), "1 record file beside pictures left out, such as a.tar"));
+}
+
 TEST_CASE("what is no input is refused with what is one") {
   const TempFolder folder;
   folder.text("empty/readme.md", "");
   folder.text("none.txt", "\n \n");
   folder.text("twice.txt", "a.png\n./a.png\n");
   folder.text("table.csv", "path\n");
+  folder.text("gaps.csv", "path,age\na.png,3\n ,4\n");
+  folder.text("same.csv", "path\na.png\n./a.png\n");
+  folder.text("both/a.tar", tar_end());
+  folder.text("both/a.tfrecord", "");
   CHECK(holds(error_of(66, [&] { opened(folder / "absent"); }), "does not exist"));
   CHECK(holds(error_of(65, [&] { opened(folder / "empty"); }), "holds no picture"));
   CHECK(holds(error_of(65, [&] { opened(folder / "none.txt"); }), "names no picture"));
   CHECK(holds(error_of(65, [&] { opened(folder / "twice.txt"); }), "'a.png' twice"));
-  CHECK(holds(error_of(65, [&] { opened(folder / "table.csv"); }), "neither a folder, nor a picture"));
+  CHECK(holds(error_of(65, [&] { opened(folder / "empty/readme.md"); }), "neither a folder, a picture, a list"));
+  CHECK(holds(error_of(65, [&] { opened(folder / "table.csv"); }), "has no row"));
+  CHECK(holds(error_of(65, [&] { opened(folder / "gaps.csv"); }), "gaps.csv:3 has no path in column 'path'"));
+  CHECK(holds(error_of(65, [&] { opened(folder / "same.csv"); }), "'a.png' twice"));
+  const std::string sentence = error_of(65, [&] { opened(folder / "gaps.csv", "", "pathh"); });
+  CHECK(holds(sentence, "no column 'pathh', which --column names (did you mean 'path'?)"));
+  CHECK(holds(error_of(64, [&] { opened(folder / "none.txt", "", "path"); }), "--column"));
+  CHECK(holds(error_of(65, [&] { opened(folder / "both"); }), "two kinds, such as a.tar and a.tfrecord"));
+  CHECK(holds(error_of(65, [&] { opened(folder / "both/a.tfrecord"); }), "holds no record"));
 }
 
 TEST_CASE("a black picture stands for one that cannot be read, and the reason is kept until it is taken") {

@@ -2,7 +2,9 @@
 #include <map>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/io/files/file.hpp"
 #include "dtrain/io/pictures/image.hpp"
+#include "dtrain/io/pictures/picture_pages.hpp"
 #include "support/catch.hpp"
 #include "unit/io/picture_damage.hpp"
 #include "unit/io/temp_folder.hpp"
@@ -134,6 +136,32 @@ TEST_CASE("a DICOM file without its first 132 bytes is told by its name") {
   CHECK(decode_image(bytes_of(bare), "scan.DCM").bytes[3] == 255);
   CHECK(error_of<DataError>([&] { decode_image(bytes_of(bare), "scan"); }).find("is none of them") !=
         std::string::npos);
+}
+
+TEST_CASE("each frame of a DICOM file is a picture of its own, and is read without the others") {
+  const dtrain::test::TempFolder folder;
+  const std::string path = folder.file("loop.dcm");
+  std::vector<int> both = kDepth12;
+  both.insert(both.end(), kDepth12.rbegin(), kDepth12.rend());
+  Elements loop = picture(both, 12);
+  loop.text(kFrames, "IS", "2").text(kCenter, "DS", "1000").text(kWidthOfWindow, "DS", "1001");
+  // Per-frame groups in sequences of undefined length, as enhanced files have them; they go.
+  loop.by_tag[0x52009230] = little(0x5200, 2) + little(0x9230, 2) + "SQ" + little(0, 2) + little(0xFFFFFFFF, 4) +
+                            little(0xE000FFFE, 4) + little(0xFFFFFFFF, 4) + element(0x00209157, "UL", "abcd") +
+                            little(0xE00DFFFE, 4) + little(0, 4) + little(0xE0DDFFFE, 4) + little(0, 4);
+  write_file_atomically(path, file_of(loop));
+  REQUIRE(count_pages(path) == 2);
+  Elements alone = picture(kDepth12, 12);
+  alone.text(kFrames, "IS", "1").text(kCenter, "DS", "1000").text(kWidthOfWindow, "DS", "1001");
+  const std::vector<std::byte> first = read_picture_file(path + "#1");
+  const std::string wanted = file_of(alone);
+  CHECK(std::equal(first.begin(), first.end(), bytes_of(wanted).begin(), bytes_of(wanted).end()));
+  Image last = decode_image(read_picture_file(path + "#2"), "2");
+  std::reverse(last.words.begin(), last.words.end());
+  CHECK(last.words == decoded(alone).words);
+  CHECK(contains(error_of<DataError>([&] { read_picture_file(path + "#3"); }), "the file has 2 frames"));
+  write_file_atomically(path, file_of(picture(kDepth12, 12)));
+  CHECK(count_pages(path) == 1);
 }
 
 TEST_CASE("what is no single picture of whole numbers is refused by one sentence") {

@@ -12,7 +12,7 @@
 #include "dtrain/io/files/mapped_file.hpp"
 #include "dtrain/io/files/safetensors.hpp"
 #include "dtrain/io/packed/packed_shard.hpp"
-#include "dtrain/io/pictures/tiff_pages.hpp"
+#include "dtrain/io/pictures/picture_pages.hpp"
 #include "dtrain/io/records/record_file.hpp"
 #include "support/catch.hpp"
 #include "support/memory_file_system.hpp"
@@ -89,6 +89,37 @@ TEST_CASE("text is appended to a file that may not be there yet, and to no link"
   CHECK_THROWS_AS(append_to_file("/a", "most", disk), Error);
 }
 
+TEST_CASE("files of a batch are complete at once, and survive a power cut once they are settled") {
+  test::MemoryFileSystem disk;
+  const std::string text = "all of it";
+  std::set<std::string> settled;
+  {
+    FileBatch batch(disk);
+    for (const char* path : {"/out/a/1", "/out/a/2", "/out/b/3"}) {
+      batch.write(path, std::as_bytes(std::span(text)));
+      CHECK(disk.image().at(path) == text);
+      settled.insert(path);
+    }
+    int64_t lacking = 0;
+    disk.power_cuts(200, [&](const test::Image& left) { lacking += left.contains("/out/b/3") ? 0 : 1; });
+    CHECK(lacking > 0);
+    batch.settle();
+    batch.write("/out/b/4", std::as_bytes(std::span(text)));
+  }
+  disk.power_cuts(200, [&](const test::Image& left) {
+    for (const std::string& path : settled) CHECK((left.contains(path) && left.at(path) == text));
+  });
+  FileBatch batch(disk);
+  for (size_t i = 0; i < FileBatch::kMostOpen; ++i)
+    batch.write("/out/c/" + std::to_string(i), std::as_bytes(std::span(text)));
+  disk.plan({});
+  batch.settle();
+  CHECK(disk.calls() == 3);  // open, sync, close of the folder: no file was left
+  batch.write("/out/c/last", std::as_bytes(std::span(text)));
+  disk.plan({test::Fault::Kind::error, EIO, 1});
+  CHECK_THROWS_AS(batch.settle(), Error);
+}
+
 TEST_CASE("an absent file, a folder and a file over the cap are told apart") {
   const TempFolder folder;
   CHECK(error_of<MissingError>([&] { read_file(folder.file("none")); }).find(folder.file("none")) != std::string::npos);
@@ -115,7 +146,7 @@ TEST_CASE("pipes, sockets and devices are refused by every reader, and nothing w
     CHECK(is_refused([&] { file_bytes(path); }));
     CHECK(is_refused([&] { CsvTable::read(path); }));
     CHECK(is_refused([&] { read_picture_file(path); }));
-    CHECK(is_refused([&] { count_tiff_pages(path); }));
+    CHECK(is_refused([&] { count_pages(path); }));
     CHECK(is_refused([&] { SafetensorsFile::read(path); }));
     CHECK(is_refused([&] { is_packed_shard(path); }));
     CHECK(error_of<DataError>([&] { RecordFile file(path); }).starts_with(path + " is not a regular file"));

@@ -8,7 +8,7 @@
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/io/pictures/image.hpp"
-#include "dtrain/io/pictures/tiff_pages.hpp"
+#include "dtrain/io/pictures/picture_pages.hpp"
 #include "picture_damage.hpp"
 #include "support/catch.hpp"
 #include "temp_folder.hpp"
@@ -361,7 +361,7 @@ TEST_CASE("pages of a stack are counted, and read one by one") {
     const std::string path = folder.file("stack.tif");
     const std::string file = tiff_of(all);
     dtrain::test::write_plainly(path, file);
-    CHECK(count_tiff_pages(path) == 4);
+    CHECK(count_pages(path) == 4);
     for (size_t i = 0; i < 4; ++i) {
       INFO(mode << ", page " << i + 1);
       const std::string name = path + "#" + std::to_string(i + 1);
@@ -394,11 +394,12 @@ TEST_CASE("a chain of pages that has no end is refused") {
   CHECK(holds(refusal(file), "ends too early"));
   TempFolder folder;
   dtrain::test::write_plainly(folder.file("a.tif"), file);
-  CHECK(count_tiff_pages(folder.file("a.tif")) == 1);  // reported by decoding
+  CHECK(count_pages(folder.file("a.tif")) == 1);  // reported by decoding
   CHECK_THROWS_AS(read_picture_file(folder.file("a.tif#1")), DataError);
   dtrain::test::write_plainly(folder.file("b.tif"), "no TIFF");
-  CHECK(count_tiff_pages(folder.file("b.tif")) == 1);
-  CHECK(holds(error_of<DataError>([&] { read_picture_file(folder.file("b.tif#1")); }), "b.tif is not a TIFF file"));
+  CHECK(count_pages(folder.file("b.tif")) == 1);
+  CHECK(holds(error_of<DataError>([&] { read_picture_file(folder.file("b.tif#1")); }),
+              "b.tif is neither a TIFF nor a DICOM file"));
   CHECK_THROWS_AS(read_picture_file(folder.file("c.tif#1")), MissingError);
 }
 
@@ -466,7 +467,7 @@ TEST_CASE("a page of a damaged stack is refused or still a picture") {
     std::string damaged = file;
     for (unsigned k = 0; k <= random() % 3; ++k) damaged[random() % damaged.size()] = static_cast<char>(random());
     dtrain::test::write_plainly(path, damaged);
-    CHECK(count_tiff_pages(path) <= 3);
+    CHECK(count_pages(path) <= 3);
     try {
       decode_image(read_picture_file(path + "#2"), path, ImageLimits{1 << 22});
     } catch (const DataError& error) {

@@ -30,11 +30,11 @@ class SampleTable {
 /// name that is not UTF-8, two pictures with one base name where base names are used, a link that leads out of root),
 /// ConfigError (data.classes names a class that does not exist; task and format that do not fit). Patients and other
 /// columns of a label file are never part of a message.
-/// Hidden files are left out; pictures are recognised by name (has_image_extension). Every page of a TIFF stack
-/// is a sample of its own, FILE#PAGE (io/tiff_pages.hpp), also in label and list files. If root has folders named like
-/// parts, or data.split.folders names folders, each sample has a part (part_folders.hpp, also for DataError). Label
-/// files that name only pictures of the training part give no parts.
-/// What each format's files look like is described beside its row, in its own file.
+/// Hidden files are left out; pictures are recognised by name (has_image_extension). Every page of a TIFF stack, and
+/// every frame of a DICOM file, is a sample of its own, FILE#PAGE (io/picture_pages.hpp), also in label and list files.
+/// If root has folders named like parts, or data.split.folders names folders, each sample has a part (part_folders.hpp,
+/// also for DataError). Label files that name only pictures of the training part give no parts. What each format's
+/// files look like is described beside its row, in its own file.
 Dataset open_dataset(const DataOptions& options, Task task, uint64_t seed);
 
 // What the readers of formats (DataFormat::open) share.

@@ -12,7 +12,7 @@
 #include "dtrain/io/files/file.hpp"
 #include "dtrain/io/files/json.hpp"
 #include "dtrain/io/pictures/image.hpp"
-#include "dtrain/io/pictures/tiff_pages.hpp"
+#include "dtrain/io/pictures/picture_pages.hpp"
 
 namespace dtrain {
 

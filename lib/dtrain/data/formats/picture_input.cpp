@@ -8,9 +8,12 @@
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/hash.hpp"
 #include "dtrain/base/text.hpp"
+#include "dtrain/data/formats/formats.hpp"
+#include "dtrain/data/formats/label_rows.hpp"
 #include "dtrain/data/formats/scan.hpp"
+#include "dtrain/data/store/file_store.hpp"
 #include "dtrain/io/files/file.hpp"
-#include "dtrain/io/pictures/tiff_pages.hpp"
+#include "dtrain/io/pictures/picture_pages.hpp"
 
 namespace dtrain {
 
@@ -21,13 +24,14 @@ namespace {
 struct Found {
   std::string root;
   std::vector<std::string> paths;
-  std::vector<std::string> notes;
+  std::vector<std::string> left_out;
+  const DataFormat* records = nullptr;  // instead of paths: of the record files that the input is
 };
 
 // A stack that cannot be read counts as one picture here; decoding it reports why.
 int64_t pages_of(const std::string& path) {
   try {
-    return count_tiff_pages(path);
+    return count_pages(path);
   } catch (const Error&) {
     return 1;
   }
@@ -51,22 +55,56 @@ std::string beneath(const std::string& root, const std::string& folder) {
   return failed || text == "." || text == ".." || text.starts_with("../") ? "" : text;
 }
 
+// The format whose record files have such names; null for all other files.
+const DataFormat* record_format(const std::string& name) {
+  for (const DataFormat* format : data_formats())
+    if (format->is_record_file != nullptr && format->is_record_file(name)) return format;
+  return nullptr;
+}
+
+bool is_input(const std::string& name) { return has_image_extension(name) || record_format(name) != nullptr; }
+
+[[noreturn]] void refuse_mixture(const std::string& folder, const std::string& one, const std::string& other) {
+  throw DataError("--input '" + folder + "' holds record files of two kinds, such as " + one + " and " + other +
+                  "; name them one after the other, each with an --output of its own");
+}
+
 Found in_folder(const std::string& folder, const std::string& left_out, bool allow_links) {
-  FolderScan scan = scan_folder(folder, folder, allow_links);
+  FolderScan scan = scan_folder(folder, folder, allow_links, is_input);
   const std::string own = beneath(folder, left_out);
   const auto is_own = [&](const std::string& path) { return !own.empty() && lies_in(path, own); };
   std::erase_if(scan.pictures, is_own);
   std::erase_if(scan.foreign, is_own);
+  const auto records = std::stable_partition(scan.pictures.begin(), scan.pictures.end(),
+                                             [](const std::string& name) { return record_format(name) == nullptr; });
+  const std::vector<std::string> files(records, scan.pictures.end());
+  scan.pictures.erase(records, scan.pictures.end());
   Found found{folder, std::move(scan.pictures), {}};
+  if (found.paths.empty() && !files.empty()) {
+    found.records = record_format(files.front());
+    for (const std::string& file : files)
+      if (record_format(file) != found.records) refuse_mixture(folder, files.front(), file);
+    return found;
+  }
   if (found.paths.empty())
     throw DataError("--input '" + folder + "' holds no picture" +
                     (scan.foreign.empty() ? "" : " that can be read; convert such as " + scan.foreign.front()) +
                     "; see docs/data.md for the formats that are read");
+  if (!files.empty())
+    found.left_out.push_back(count_of(static_cast<int64_t>(files.size()), "record file") +
+                             " beside pictures left out, such as " + files.front() +
+                             "; name them with an --input of their own");
   if (!scan.foreign.empty())
-    found.notes.push_back(count_of(static_cast<int64_t>(scan.foreign.size()), "picture") +
-                          " of formats that are not read left out, such as " + scan.foreign.front() +
-                          "; convert them to PNG or TIFF");
+    found.left_out.push_back(count_of(static_cast<int64_t>(scan.foreign.size()), "picture") +
+                             " of formats that are not read left out, such as " + scan.foreign.front() +
+                             "; convert them to PNG or TIFF");
   return found;
+}
+
+void refuse_twice(const Found& found, const std::string& what) {
+  std::set<std::string_view> seen;
+  for (const std::string& path : found.paths)
+    if (!seen.insert(path).second) throw DataError(what + " names '" + path + "' twice");
 }
 
 Found in_list(const std::string& list) {
@@ -76,47 +114,90 @@ Found in_list(const std::string& list) {
     if (!path.empty()) add_file(fs::path(path).lexically_normal().string(), found);
   }
   if (found.paths.empty()) throw DataError("the list '" + list + "' names no picture; it needs one path per line");
-  std::set<std::string_view> seen;
-  for (const std::string& path : found.paths)
-    if (!seen.insert(path).second) throw DataError("the list '" + list + "' names '" + path + "' twice");
+  refuse_twice(found, "the list '" + list + "'");
   return found;
 }
 
-Found find(const std::string& input, const std::string& left_out, bool allow_links) {
+Found in_table(const std::string& file, const std::string& wanted) {
+  const CsvTable table = CsvTable::read(file, kMostTableBytes);
+  const int64_t column = table.column(wanted.empty() ? "path" : wanted, "--column");
+  Found found{folder_of(file), {}, {}};
+  for (int64_t row = 0; row < table.rows(); ++row) {
+    const std::string path = text_at(table, row, column);
+    if (path.empty())
+      throw DataError(file + ":" + std::to_string(table.line(row)) + " has no path in column '" +
+                      table.columns()[static_cast<size_t>(column)] + "'; fill it in, or take the row out");
+    add_file(fs::path(path).lexically_normal().string(), found);
+  }
+  if (found.paths.empty()) throw DataError("the table '" + file + "' has no row; it needs one for each picture");
+  refuse_twice(found, "the table '" + file + "'");
+  return found;
+}
+
+Found find(const std::string& input, const std::string& column, const std::string& left_out, bool allow_links) {
   std::error_code failed;
   const fs::file_status status = fs::status(input, failed);
   if (status.type() == fs::file_type::not_found)
-    throw MissingError("--input '" + input + "' does not exist; name a folder of pictures, a picture or a .txt list");
+    throw MissingError("--input '" + input +
+                       "' does not exist; name a folder of pictures, a picture, a list, a table or a record file");
   if (status.type() == fs::file_type::none) throw_errno("look at", input, failed.value());
-  if (status.type() == fs::file_type::directory) return in_folder(input, left_out, allow_links);
   const std::string name(base_name(input));
+  const bool is_file = status.type() != fs::file_type::directory;
+  const bool is_table = is_file && lower_case(name).ends_with(".csv");
+  if (!column.empty() && !is_table)
+    throw UsageError("--column names a column of a table, and --input '" + input +
+                     "' is none: its name does not end in .csv");
+  if (!is_file) return in_folder(input, left_out, allow_links);
+  if (is_table) return in_table(input, column);
   if (lower_case(name).ends_with(".txt")) return in_list(input);
+  Found found{folder_of(input), {}, {}, record_format(name)};
+  if (found.records != nullptr) return found;
   if (!has_image_extension(name))
     throw DataError("--input '" + input +
-                    "' is neither a folder, nor a picture by its name, nor a list of paths that ends in .txt");
-  Found found{folder_of(input), {}, {}};
+                    "' is by its name neither a folder, a picture, a list (.txt), a table (.csv) nor a record file");
   add_file(name, found);
   return found;
 }
 
+// Every picture of the record files at options.root.
+void list_records(const DataFormat& format, const DataOptions& options, PictureInput& out) {
+  Dataset listed;
+  listed.format = &format;
+  listed.root = options.root;
+  format.list_pictures(options, listed);
+  if (listed.samples.empty()) throw DataError("--input '" + options.root + "' holds no record");
+  out.pictures = std::make_shared<const ListedPictures>(listed.store, options.image);
+  out.dataset.samples = std::move(listed.samples);
+  out.notes = std::move(listed.notes);
+}
+
 }  // namespace
 
-PictureInput open_pictures(const std::string& input, const std::string& left_out, bool allow_links,
-                           const ImageOptions& size) {
-  Found found = find(input, left_out, allow_links);
+PictureInput open_pictures(const std::string& input, const std::string& column, const std::string& left_out,
+                           const DataOptions& data) {
+  Found found = find(input, column, left_out, data.allow_links);
   PictureInput out;
-  out.pictures = std::make_shared<const ListedPictures>(found.root, size);
-  out.notes = std::move(found.notes);
+  out.left_out = std::move(found.left_out);
   out.dataset.task = Task::multilabel;
   out.dataset.root = found.root;
+  if (found.records != nullptr) {
+    DataOptions options = data;
+    options.root = input;
+    list_records(*found.records, options, out);
+  } else {
+    out.pictures = std::make_shared<const ListedPictures>(std::make_shared<const FileStore>(found.root), data.image);
+    SampleTable table(out.dataset);
+    for (std::string& path : found.paths) {
+      Sample sample;
+      sample.path = std::move(path);
+      table.add(std::move(sample));
+    }
+  }
   out.dataset.store = out.pictures;
   Sha256 sha;
-  for (std::string& path : found.paths) {
-    Sample sample;
-    sample.path = std::move(path);
+  for (Sample& sample : out.dataset.samples) {
     sample.id = hash64(sample.path);
     sha.update(sample.path + '\0' + out.pictures->manifest_text(sample) + '\0');
-    out.dataset.samples.push_back(std::move(sample));
   }
   out.dataset.manifest_sha256 = sha.hex_digest();
   return out;

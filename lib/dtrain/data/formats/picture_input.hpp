@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "dtrain/data/options.hpp"
 #include "dtrain/data/store/dataset.hpp"
 #include "dtrain/data/store/listed_pictures.hpp"
 
@@ -13,18 +14,30 @@ namespace dtrain {
 struct PictureInput {
   Dataset dataset;                                 ///< no classes, no labels, the pictures in their order
   std::shared_ptr<const ListedPictures> pictures;  ///< its store
-  std::vector<std::string> notes;                  ///< for people: what was left out
+  std::vector<std::string> notes;                  ///< for people: what was found
+  std::vector<std::string> left_out;               ///< for people: what of it is not used
 };
 
-/// The pictures of `input`: a folder (all beneath it whose names end as pictures do, in natural order; hidden ones left
-/// out), one picture file, or a list: a file that ends in .txt, with a path a line, relative to its own folder, in that
-/// order. Every page of a TIFF stack is a picture of its own, FILE#PAGE. What lies beneath `left_out`, the folder that
-/// is going to be written, is no input. No picture is decoded, and of a list none needs to be there.
+/// The pictures of `input`, by what it is:
 ///
-/// Throws MissingError where nothing is at `input`; DataError for a folder without pictures, a list that names none or
-/// one twice, a file of another kind; as scan_folder() for links.
-PictureInput open_pictures(const std::string& input, const std::string& left_out, bool allow_links,
-                           const ImageOptions& size);
+/// a folder       all beneath it whose names end as pictures do, in natural order; hidden ones left out. Where there is
+///                none, all of its record files, of one kind
+/// a picture      itself
+/// a .txt list    a path a line, relative to the list's folder, in that order
+/// a .csv table   the paths in `column` ("": path), relative to the table's folder, in the order of the rows; as
+///                CsvTable reads it, spaces around a path left out
+/// a record file  the picture of every record, FILE/NUMBER or FILE/MEMBER (tfrecord_format(), webdataset_format());
+///                which feature or member it is, and how much may be decompressed, `data` says
+///
+/// Every page of a TIFF stack is a picture of its own, FILE#PAGE. What lies beneath `left_out`, the folder that is
+/// going to be written, is no input. No picture is decoded, and of a list or table none needs to be there.
+///
+/// Throws MissingError where nothing is at `input`; UsageError for a `column` without a table; DataError for a folder
+/// without pictures or with record files of two kinds, a list or table that names none or one twice, a row without a
+/// path, a table without the column, record files that are damaged where their records are counted, a file of another
+/// kind; as scan_folder() for links.
+PictureInput open_pictures(const std::string& input, const std::string& column, const std::string& left_out,
+                           const DataOptions& data);
 
 /// What the names of the masks that are written end in.
 inline constexpr std::string_view kMaskEnding = ".png";

@@ -11,7 +11,7 @@
 #include "dtrain/base/memory.hpp"
 #include "dtrain/base/printable.hpp"
 #include "dtrain/base/text.hpp"
-#include "dtrain/io/pictures/tiff_pages.hpp"
+#include "dtrain/io/pictures/picture_pages.hpp"
 
 namespace dtrain {
 
@@ -53,7 +53,7 @@ class Walk {
     if (!entry.is_regular_file(error)) return;
     if (picture) {
       memory_.take(static_cast<int64_t>(sizeof(std::string) + prefix.size() + name.size()));
-      add_page_names(prefix + name, may_have_pages(name) ? count_tiff_pages(entry.path().string()) : 1, scan_.pictures);
+      add_page_names(prefix + name, may_have_pages(name) ? count_pages(entry.path().string()) : 1, scan_.pictures);
     } else {
       ++scan_.others;
       if (!foreign_image_extension(name).empty()) scan_.foreign.push_back(prefix + name);

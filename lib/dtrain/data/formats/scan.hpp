@@ -24,10 +24,10 @@ void refuse_lost(const FolderScan& scan, const std::string& folder);
 using NameTest = bool (*)(const std::string& name);
 
 /// Walks `folder` to any depth, pictures (or whatever is wanted) by name; hidden files and folders are left out. The
-/// pages of TIFF files are counted (count_tiff_pages); no other file is opened. Links (`folder` itself may be one) are
-/// followed while they stay under `root`, or everywhere with `allow_links`. Throws DataError for a link that leads out
-/// of root or back into a folder that contains it, MissingError for a link to a picture that leads nowhere, otherwise
-/// like throw_errno.
+/// pages of TIFF and DICOM files are counted (count_pages); no other file is opened. Links (`folder` itself may be one)
+/// are followed while they stay under `root`, or everywhere with `allow_links`. Throws DataError for a link that leads
+/// out of root or back into a folder that contains it, MissingError for a link to a picture that leads nowhere,
+/// otherwise like throw_errno.
 FolderScan scan_folder(const std::string& root, const std::string& folder, bool allow_links,
                        NameTest wanted = has_image_extension);
 

@@ -104,14 +104,15 @@ bool is_tfrecord_name(const std::string& file) {
   return ends_in(name, {".tfrecord", ".tfrecords", ".tfrec", ".tfrecs", ".record", ".records"});
 }
 
-void read_tfrecords(const DataOptions& options, uint64_t /*seed*/, Dataset& dataset) {
-  const TfRecordOptions& names = options.tfrecord;
+// A sample for each record, which `fill` adds its labels to; it gives the bytes of what it keeps of them beside the
+// table. The names of the files.
+template <typename Fill>
+std::vector<std::string> walk_tfrecords(const DataOptions& options, Dataset& dataset, const Fill& fill) {
   const auto records = std::make_shared<const TfRecordSet>(
       options, find_record_files(options, is_tfrecord_name,
                                  "TFRecord file: their names end in .tfrecord, .tfrec, .record or -00001-of-00010, "
                                  ".gz may follow"));
   dataset.store = records;
-  std::vector<FieldValues> labels;
   SampleTable table(dataset);
   int64_t bytes_of_records = 0;
   for (size_t number = 0; number < records->files().size(); ++number) {
@@ -121,26 +122,41 @@ void read_tfrecords(const DataOptions& options, uint64_t /*seed*/, Dataset& data
     bytes_of_records += file->size();
     while (const auto place = walk.next()) {
       const Example example(bytes, *place);
-      example.feature(names.image, "image");
+      example.feature(options.tfrecord.image, "image");
       Sample sample;
       sample.path = records->files()[number] + "/" + std::to_string(place->number);
-      if (!names.group.empty()) sample.group = example.text(names.group, "group");
-      if (names.mask.empty()) {
-        labels.push_back(example.values(names.label, "label"));
-      } else {
-        example.feature(names.mask, "mask");
-        sample.masks = {sample.path + "/" + names.mask};
-      }
       sample.place = {static_cast<int64_t>(number), place->number, place->offset, place->size,
                       walk.told_checksum(*place)};
-      if (!sample.masks.empty()) sample.mask_places = {sample.place};
-      table.add(std::move(sample), names.mask.empty() ? bytes_of(labels.back()) : 0);
+      const int64_t beside = fill(example, sample);
+      table.add(std::move(sample), beside);
     }
   }
   dataset.notes.push_back(count_of(static_cast<int64_t>(records->files().size()), "TFRecord file") + ", " +
                           with_commas(static_cast<int64_t>(dataset.samples.size())) + " records, " +
                           with_commas(bytes_of_records) + " bytes");
-  finish_records(options, names.names, labels, records->files(), dataset);
+  return records->files();
+}
+
+void read_tfrecords(const DataOptions& options, uint64_t /*seed*/, Dataset& dataset) {
+  const TfRecordOptions& names = options.tfrecord;
+  std::vector<FieldValues> labels;
+  const std::vector<std::string> files =
+      walk_tfrecords(options, dataset, [&](const Example& example, Sample& sample) -> int64_t {
+        if (!names.group.empty()) sample.group = example.text(names.group, "group");
+        if (names.mask.empty()) {
+          labels.push_back(example.values(names.label, "label"));
+          return bytes_of(labels.back());
+        }
+        example.feature(names.mask, "mask");
+        sample.masks = {sample.path + "/" + names.mask};
+        sample.mask_places = {sample.place};
+        return 0;
+      });
+  finish_records(options, names.names, labels, files, dataset);
+}
+
+void list_tfrecord_pictures(const DataOptions& options, Dataset& dataset) {
+  walk_tfrecords(options, dataset, [](const Example&, Sample&) { return int64_t{0}; });
 }
 
 }  // namespace
@@ -162,6 +178,8 @@ const DataFormat& tfrecord_format() {
       .class_keys = {"data.tfrecord.names"},
       .classes_told_by = "the record files",
       .record_files = true,
+      .is_record_file = is_tfrecord_name,
+      .list_pictures = list_tfrecord_pictures,
       .has_masks = [](const DataOptions& options) { return !options.tfrecord.mask.empty(); },
       .masks_key = "data.tfrecord.mask",
       .group_key = "data.tfrecord.group",

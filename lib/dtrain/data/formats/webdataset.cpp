@@ -134,21 +134,24 @@ constexpr size_t kMostEndings = 8;  // named in a message
 [[noreturn]] void refuse_endings(const DataOptions& options, const std::string& label,
                                  const std::set<std::string>& endings) {
   const WebDatasetOptions& names = options.webdataset;
+  const std::string others = label.empty() ? "" : names.mask.empty() ? " and .label" : " and .mask";
   throw DataError("data.root '" + options.root + "' holds no sample: a key ends at the first dot of a name, and no ." +
-                  join(names.image, ", .") + " or ." + label + " follows one; the members end in " +
-                  join({endings.begin(), endings.end()}, ", ") + (endings.size() == kMostEndings ? " …" : "") +
-                  ": name such endings with data.webdataset.image and ." + (names.mask.empty() ? "label" : "mask") +
-                  ", or write names without a dot before them");
+                  join(names.image, ", .") + (label.empty() ? "" : " or ." + label) +
+                  " follows one; the members end in " + join({endings.begin(), endings.end()}, ", ") +
+                  (endings.size() == kMostEndings ? " …" : "") + ": name such endings with data.webdataset.image" +
+                  others + ", or write names without a dot before them");
 }
 
-void read_webdataset(const DataOptions& options, uint64_t /*seed*/, Dataset& dataset) {
+// A sample for each group with a picture, which `fill` adds its labels to; it gives the bytes of what it keeps of them
+// beside the table. Groups without one are refused if they have `label`, an extension; "": all are left out. The names
+// of the archives.
+template <typename Fill>
+std::vector<std::string> walk_archives(const DataOptions& options, const std::string& label, Dataset& dataset,
+                                       const Fill& fill) {
   const WebDatasetOptions& names = options.webdataset;
-  const Source label(names.mask.empty() ? names.label : names.mask);
-  const Source group_source(names.group);
   const auto records = std::make_shared<const TarSet>(
       options, find_record_files(options, is_tar_name, "tar archive: their names end in .tar, .tar.gz or .tgz"));
   dataset.store = records;
-  std::vector<FieldValues> labels;
   SampleTable table(dataset);
   int64_t others = 0;
   std::set<std::string> endings;  // some of theirs, for the message
@@ -159,7 +162,7 @@ void read_webdataset(const DataOptions& options, uint64_t /*seed*/, Dataset& dat
     bytes_of_archives += file->size();
     for (const Group& group : member_groups(archive.bytes())) {
       const TarMember* picture = picture_of(group, names.image);
-      if (picture == nullptr && group.find(label.extension) == nullptr) {
+      if (picture == nullptr && (label.empty() || group.find(label) == nullptr)) {
         ++others;
         for (const auto& [extension, member] : group.members)
           if (endings.size() < kMostEndings) endings.insert("." + extension);
@@ -169,29 +172,48 @@ void read_webdataset(const DataOptions& options, uint64_t /*seed*/, Dataset& dat
       Sample sample;
       sample.path = archive.path(*picture);
       sample.place = archive.place(*picture);
-      if (names.mask.empty()) {
-        labels.push_back(archive.values(group, label, "label"));
-      } else {
-        const TarMember& mask = archive.member(group, label.extension, "mask");
-        sample.masks = {archive.path(mask)};
-        sample.mask_places = {archive.place(mask)};
-      }
-      if (!names.group.empty()) {
-        const FieldValues values = archive.values(group, group_source, "group");
-        if (values.texts.size() != 1)
-          throw DataError(archive.path(*picture) + ": data.webdataset.group wants one value, and there are " +
-                          std::to_string(values.texts.size()));
-        sample.group = values.texts[0];
-      }
-      table.add(std::move(sample), names.mask.empty() ? bytes_of(labels.back()) : 0);
+      const int64_t beside = fill(archive, group, sample);
+      table.add(std::move(sample), beside);
     }
   }
-  if (dataset.samples.empty() && others > 0) refuse_endings(options, label.extension, endings);
+  if (dataset.samples.empty() && others > 0) refuse_endings(options, label, endings);
   dataset.notes.push_back(count_of(static_cast<int64_t>(records->files().size()), "tar archive") + ", " +
                           with_commas(static_cast<int64_t>(dataset.samples.size())) + " samples, " +
                           with_commas(bytes_of_archives) + " bytes");
-  if (others > 0) dataset.notes.push_back(count_of(others, "group") + " without picture and label left out");
-  finish_records(options, names.names, labels, records->files(), dataset);
+  if (others > 0)
+    dataset.notes.push_back(count_of(others, "group") + " without " +
+                            (label.empty() ? "picture" : "picture and label") + " left out");
+  return records->files();
+}
+
+void read_webdataset(const DataOptions& options, uint64_t /*seed*/, Dataset& dataset) {
+  const WebDatasetOptions& names = options.webdataset;
+  const Source label(names.mask.empty() ? names.label : names.mask);
+  const Source group_source(names.group);
+  std::vector<FieldValues> labels;
+  const auto fill = [&](Archive& archive, const Group& group, Sample& sample) -> int64_t {
+    if (!names.group.empty()) {
+      const FieldValues values = archive.values(group, group_source, "group");
+      if (values.texts.size() != 1)
+        throw DataError(sample.path + ": data.webdataset.group wants one value, and there are " +
+                        std::to_string(values.texts.size()));
+      sample.group = values.texts[0];
+    }
+    if (names.mask.empty()) {
+      labels.push_back(archive.values(group, label, "label"));
+      return bytes_of(labels.back());
+    }
+    const TarMember& mask = archive.member(group, label.extension, "mask");
+    sample.masks = {archive.path(mask)};
+    sample.mask_places = {archive.place(mask)};
+    return 0;
+  };
+  const std::vector<std::string> files = walk_archives(options, label.extension, dataset, fill);
+  finish_records(options, names.names, labels, files, dataset);
+}
+
+void list_archive_pictures(const DataOptions& options, Dataset& dataset) {
+  walk_archives(options, "", dataset, [](Archive&, const Group&, Sample&) { return int64_t{0}; });
 }
 
 }  // namespace
@@ -211,6 +233,8 @@ const DataFormat& webdataset_format() {
       .class_keys = {"data.webdataset.names"},
       .classes_told_by = "the record files",
       .record_files = true,
+      .is_record_file = is_tar_name,
+      .list_pictures = list_archive_pictures,
       .has_masks = [](const DataOptions& options) { return !options.webdataset.mask.empty(); },
       .masks_key = "data.webdataset.mask",
       .group_key = "data.webdataset.group",

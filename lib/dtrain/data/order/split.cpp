@@ -17,7 +17,7 @@
 #include "dtrain/data/order/split_shares.hpp"
 #include "dtrain/data/store/paths.hpp"
 #include "dtrain/io/files/file.hpp"
-#include "dtrain/io/pictures/tiff_pages.hpp"
+#include "dtrain/io/pictures/picture_pages.hpp"
 
 namespace dtrain {
 

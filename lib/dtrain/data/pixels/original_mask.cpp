@@ -1,6 +1,7 @@
 #include "dtrain/data/pixels/original_mask.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <string>
 
@@ -83,26 +84,41 @@ std::vector<int64_t> pixel_values_of(const std::map<int64_t, int64_t>& mask_valu
   return pixel_values_of(values, static_cast<int64_t>(classes.size()));
 }
 
-Image called_mask(const std::vector<std::vector<float>>& probabilities, int64_t height, int64_t width, double threshold,
-                  const std::vector<int64_t>& values) {
-  check(values.size() == probabilities.size() + 1, "each class has a value, and so has the background");
-  const auto pixels = static_cast<size_t>(height * width);
-  const int bits = *std::max_element(values.begin(), values.end()) > 255 ? 16 : 8;
-  Image mask{height, width, 1, bits, {}, {}};
-  if (bits == 8) mask.bytes.resize(pixels);
-  if (bits == 16) mask.words.resize(pixels);
-  for (size_t i = 0; i < pixels; ++i) {
-    size_t called = 0;
+std::vector<uint8_t> called_classes(const std::vector<std::vector<float>>& probabilities, double threshold) {
+  check(!probabilities.empty() && probabilities.size() <= 255, "a mask has from 1 to 255 classes");
+  std::vector<uint8_t> called(probabilities.front().size(), 0);
+  for (size_t i = 0; i < called.size(); ++i) {
     double most = threshold;
     for (size_t k = 0; k < probabilities.size(); ++k)
       if (static_cast<double>(probabilities[k][i]) > most) {
         most = static_cast<double>(probabilities[k][i]);
-        called = k + 1;
+        called[i] = static_cast<uint8_t>(k + 1);
       }
-    if (bits == 8) mask.bytes[i] = static_cast<uint8_t>(values[called]);
-    if (bits == 16) mask.words[i] = static_cast<uint16_t>(values[called]);
+  }
+  return called;
+}
+
+Image mask_of(const std::vector<uint8_t>& classes, int64_t height, int64_t width, const std::vector<int64_t>& values) {
+  check(static_cast<int64_t>(classes.size()) == height * width, "each pixel of a mask has a class");
+  const int bits = *std::max_element(values.begin(), values.end()) > 255 ? 16 : 8;
+  Image mask{height, width, 1, bits, {}, {}};
+  if (bits == 8) mask.bytes.resize(classes.size());
+  if (bits == 16) mask.words.resize(classes.size());
+  for (size_t i = 0; i < classes.size(); ++i) {
+    const int64_t value = values.at(classes[i]);
+    if (bits == 8) mask.bytes[i] = static_cast<uint8_t>(value);
+    if (bits == 16) mask.words[i] = static_cast<uint16_t>(value);
   }
   return mask;
+}
+
+Image probability_picture(const std::vector<float>& probabilities, int64_t height, int64_t width) {
+  check(static_cast<int64_t>(probabilities.size()) == height * width, "each pixel has a probability");
+  Image picture{height, width, 1, 16, {}, {}};
+  for (const float value : probabilities)
+    picture.words.push_back(
+        static_cast<uint16_t>(std::lround(65535 * std::clamp(static_cast<double>(value), 0.0, 1.0))));
+  return picture;
 }
 
 }  // namespace dtrain

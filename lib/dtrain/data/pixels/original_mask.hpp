@@ -30,10 +30,15 @@ std::vector<int64_t> pixel_values_of(const std::map<int64_t, int64_t>& mask_valu
 std::vector<int64_t> pixel_values_of(const std::map<int64_t, int64_t>& mask_values,
                                      const std::vector<std::string>& told, const std::vector<std::string>& classes);
 
-/// The mask: each pixel is the class of the largest probability above `threshold`, of equal ones the lower class, else
-/// background; each written with its value of pixel_values_of(). 16 bits where a value is above 255, else 8.
-/// `probabilities`: one plane [height × width] for each class.
-Image called_mask(const std::vector<std::vector<float>>& probabilities, int64_t height, int64_t width, double threshold,
-                  const std::vector<int64_t>& values);
+/// The class 1, 2 … of each pixel, that of the largest probability above `threshold`, of equal ones the lower class,
+/// else 0, background. `probabilities`: one plane for each class, of at most 255, all of the same size.
+std::vector<uint8_t> called_classes(const std::vector<std::vector<float>>& probabilities, double threshold);
+
+/// These classes as a mask [height × width], each written with its value of pixel_values_of(). 16 bits where a value is
+/// above 255, else 8.
+Image mask_of(const std::vector<uint8_t>& classes, int64_t height, int64_t width, const std::vector<int64_t>& values);
+
+/// Probabilities [height × width] as a grey picture of 16 bits, in which 65535 is 1: round(65535 · p).
+Image probability_picture(const std::vector<float>& probabilities, int64_t height, int64_t width);
 
 }  // namespace dtrain

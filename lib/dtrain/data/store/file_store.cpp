@@ -4,7 +4,7 @@
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/io/files/file.hpp"
-#include "dtrain/io/pictures/tiff_pages.hpp"
+#include "dtrain/io/pictures/picture_pages.hpp"
 
 namespace dtrain {
 

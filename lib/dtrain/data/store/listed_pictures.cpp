@@ -1,5 +1,7 @@
 #include "dtrain/data/store/listed_pictures.hpp"
 
+#include <utility>
+
 #include "dtrain/base/error.hpp"
 
 namespace dtrain {
@@ -17,8 +19,8 @@ static bool is_of_the_file(const Error& error) {
   }
 }
 
-ListedPictures::ListedPictures(const std::string& root, const ImageOptions& size)
-    : files_(root), height_(size.height), width_(size.width) {}
+ListedPictures::ListedPictures(std::shared_ptr<const SampleStore> store, const ImageOptions& size)
+    : store_(std::move(store)), height_(size.height), width_(size.width) {}
 
 ListedPictures::Found ListedPictures::take(const Sample& sample) const {
   const std::lock_guard lock(mutex_);
@@ -42,7 +44,7 @@ bool ListedPictures::is_bad(const Sample& sample) const {
 
 SampleFiles ListedPictures::read(const Sample& sample, Wanted wanted) const {
   try {
-    SampleFiles files = files_.read(sample, wanted);
+    SampleFiles files = store_->read(sample, wanted);
     note(sample, {});  // also if a batch is made again
     return files;
   } catch (const Error& error) {
@@ -55,7 +57,7 @@ SampleFiles ListedPictures::read(const Sample& sample, Wanted wanted) const {
 Image ListedPictures::decode_picture(const Sample& sample, const SampleFiles& files) const {
   if (!is_bad(sample)) {
     try {
-      Image picture = files_.decode_picture(sample, files);
+      Image picture = store_->decode_picture(sample, files);
       note(sample, {picture.height, picture.width, ""});
       return picture;
     } catch (const Error& error) {
@@ -72,7 +74,7 @@ Image ListedPictures::decode_mask(const Dataset&, const Sample&, const SampleFil
 
 std::string ListedPictures::manifest_text(const Sample& sample) const {
   try {
-    return files_.manifest_text(sample);
+    return store_->manifest_text(sample);
   } catch (const Error& error) {
     if (!is_of_the_file(error)) throw;
     return "unread";

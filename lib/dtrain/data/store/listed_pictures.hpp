@@ -1,21 +1,22 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
-#include "dtrain/data/store/file_store.hpp"
+#include "dtrain/data/store/dataset.hpp"
 
 namespace dtrain {
 
-/// Picture files beneath a folder of which some may be missing or damaged: a black picture stands for one that cannot
+/// The pictures of another store, of which some may be missing or damaged: a black picture stands for one that cannot
 /// be read, so that the others of its batch are computed as if nothing were wrong, and what was wrong is kept to be
 /// asked for. There are no masks.
 class ListedPictures final : public SampleStore {
  public:
-  /// `size`: of the black picture (options.height × options.width).
-  ListedPictures(const std::string& root, const ImageOptions& size);
+  /// `store`: where the bytes are. `size`: of the black picture (options.height × options.width).
+  ListedPictures(std::shared_ptr<const SampleStore> store, const ImageOptions& size);
 
   /// What decoding a sample has found, kept until somebody takes it.
   struct Found {
@@ -30,15 +31,17 @@ class ListedPictures final : public SampleStore {
   Image decode_picture(const Sample& sample, const SampleFiles& files) const override;
   Image decode_mask(const Dataset& dataset, const Sample& sample, const SampleFiles& files) const override;
   std::vector<Image> raw_masks(const Sample&, const SampleFiles&) const override { return {}; }
-  ImageHeader header(const Sample& sample) const override { return files_.header(sample); }
-  std::string picture_name(const Sample& sample) const override { return files_.picture_name(sample); }
+  ImageHeader header(const Sample& sample) const override { return store_->header(sample); }
+  std::string picture_name(const Sample& sample) const override { return store_->picture_name(sample); }
   std::string manifest_text(const Sample& sample) const override;
+  bool reads_ahead() const override { return store_->reads_ahead(); }
+  void ask_ahead(const Sample& sample) const override { store_->ask_ahead(sample); }
 
  private:
   void note(const Sample& sample, Found found) const;
   bool is_bad(const Sample& sample) const;
 
-  FileStore files_;
+  std::shared_ptr<const SampleStore> store_;
   int64_t height_;
   int64_t width_;
   mutable std::mutex mutex_;

@@ -181,21 +181,43 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
 void AtomicFile::write(const std::string& text) { write(std::as_bytes(std::span(text.data(), text.size()))); }
 
 void AtomicFile::commit() {
-  check(descriptor_ >= 0, "an AtomicFile is committed once, and not after it has failed");
+  check(descriptor_ >= 0 && !published_, "an AtomicFile is committed once, and not after it has failed");
   if (const int failed = files_.sync(descriptor_); failed < 0) give_up("sync", -failed);
-  if (!temporary_is_ours()) {
-    files_.close(std::exchange(descriptor_, -1));
-    throw IoError("cannot publish " + path_ + ": another process is writing it too; give each run its own folder");
-  }
+  require_ours();
   if (const int failed = files_.close(std::exchange(descriptor_, -1)); failed < 0 && failed != -EINTR) {
     files_.unlink(temporary_);
     throw_errno("close", path_, -failed);
   }
+  rename_to_its_name();
+  sync_folder(folder_of(path_), files_);
+}
+
+void AtomicFile::publish() {
+  check(descriptor_ >= 0 && !published_, "an AtomicFile is published once, and not after it has failed");
+  require_ours();
+  published_ = true;
+  rename_to_its_name();
+}
+
+void AtomicFile::settle() {
+  check(descriptor_ >= 0 && published_, "an AtomicFile is settled once, after it was published");
+  const int failed = files_.sync(descriptor_);
+  const int closed = files_.close(std::exchange(descriptor_, -1));
+  if (failed < 0) throw_errno("sync", path_, -failed);
+  if (closed < 0 && closed != -EINTR) throw_errno("close", path_, -closed);
+}
+
+void AtomicFile::require_ours() {
+  if (temporary_is_ours()) return;
+  files_.close(std::exchange(descriptor_, -1));
+  throw IoError("cannot publish " + path_ + ": another process is writing it too; give each run its own folder");
+}
+
+void AtomicFile::rename_to_its_name() {
   if (const int failed = files_.rename(temporary_, path_); failed < 0) {
     files_.unlink(temporary_);
     throw_errno("publish", path_, -failed);
   }
-  sync_folder(folder_of(path_), files_);
 }
 
 void AtomicFile::give_up(const std::string& doing, int error_number) {
@@ -205,7 +227,7 @@ void AtomicFile::give_up(const std::string& doing, int error_number) {
 
 void AtomicFile::discard() {
   if (descriptor_ < 0) return;
-  if (temporary_is_ours()) files_.unlink(temporary_);
+  if (!published_ && temporary_is_ours()) files_.unlink(temporary_);
   files_.close(std::exchange(descriptor_, -1));
 }
 
@@ -215,6 +237,30 @@ bool AtomicFile::temporary_is_ours() const {
   FileSystem::Status named;
   return files_.status(descriptor_, opened) == 0 && files_.status(temporary_, false, named) == 0 &&
          opened.device == named.device && opened.inode == named.inode;
+}
+
+void FileBatch::write(const std::string& path, std::span<const std::byte> bytes) {
+  const std::string folder = folder_of(path);
+  if (!is_folder(folder, files_)) make_folders(folder, files_);
+  auto file = std::make_unique<AtomicFile>(path, files_);
+  file->write(bytes);
+  file->publish();
+  std::vector<std::unique_ptr<AtomicFile>> full;
+  {
+    const std::lock_guard lock(mutex_);
+    folders_.insert(folder);
+    written_.push_back(std::move(file));
+    if (written_.size() == kMostOpen) full.swap(written_);
+  }
+  for (const auto& one : full) one->settle();
+}
+
+void FileBatch::settle() {
+  const std::lock_guard lock(mutex_);
+  for (const auto& file : written_) file->settle();
+  written_.clear();
+  for (const std::string& folder : folders_) sync_folder(folder, files_);
+  folders_.clear();
 }
 
 void write_file_atomically(const std::string& path, const std::string& text, FileSystem& files) {

@@ -1,20 +1,10 @@
 #include "dtrain/io/pictures/tiff_pages.hpp"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <charconv>
-#include <cstring>
 #include <set>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/text.hpp"
-#include "dtrain/io/files/file.hpp"
-#include "dtrain/io/files/file_system.hpp"
 
 namespace dtrain {
 
@@ -36,69 +26,6 @@ enum Tag : uint16_t {
 constexpr uint16_t kPixelTags[] = {256,          257,         258, 259, 262, 266, kStripOffsets, 274, 277,
                                    278,          kStripBytes, 284, 292, 293, 317, 320,           322, 323,
                                    kTileOffsets, kTileBytes,  338, 339, 347, 529, 530,           531, 532};
-
-/// The bytes of a file, in memory or on disk.
-class Source {
- public:
-  virtual ~Source() = default;
-  virtual uint64_t size() const = 0;
-  /// Fills `out` from `offset` on; false if the file ends before.
-  virtual bool read(uint64_t offset, std::span<std::byte> out) const = 0;
-};
-
-class MemorySource : public Source {
- public:
-  explicit MemorySource(std::span<const std::byte> bytes) : bytes_(bytes) {}
-  uint64_t size() const override { return bytes_.size(); }
-  bool read(uint64_t offset, std::span<std::byte> out) const override {
-    if (offset > bytes_.size() || bytes_.size() - offset < out.size()) return false;
-    std::memcpy(out.data(), bytes_.data() + offset, out.size());
-    return true;
-  }
-
- private:
-  std::span<const std::byte> bytes_;
-};
-
-class DiskSource : public Source {
- public:
-  explicit DiskSource(const std::string& path) : path_(path) {
-    size_ = static_cast<uint64_t>(file_bytes(path));
-    descriptor_ = open_to_read(path, real_file_system());
-    if (descriptor_ < 0) throw_errno("open", path, -descriptor_);
-  }
-  ~DiskSource() override { ::close(descriptor_); }
-  DiskSource(const DiskSource&) = delete;
-  DiskSource& operator=(const DiskSource&) = delete;
-
-  uint64_t size() const override { return size_; }
-  bool read(uint64_t offset, std::span<std::byte> out) const override {
-    if (offset > size_ || size_ - offset < out.size()) return false;
-    while (!out.empty()) {
-      const ssize_t got = ::pread(descriptor_, out.data(), out.size(), static_cast<off_t>(offset));
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) throw_errno("read", path_, errno);
-      if (got == 0) return false;  // the file has become shorter
-      out = out.subspan(static_cast<size_t>(got));
-      offset += static_cast<uint64_t>(got);
-    }
-    return true;
-  }
-
-  /// Numbers that differ for another file, and for another version of the same one.
-  using Identity = std::array<int64_t, 5>;
-  Identity identity() const {
-    struct stat found {};
-    if (::fstat(descriptor_, &found) != 0) throw_errno("inspect", path_, errno);
-    return {static_cast<int64_t>(found.st_dev), static_cast<int64_t>(found.st_ino), found.st_size, found.st_mtim.tv_sec,
-            found.st_mtim.tv_nsec};
-  }
-
- private:
-  std::string path_;
-  uint64_t size_ = 0;
-  int descriptor_ = -1;
-};
 
 struct Entry {
   uint16_t tag = 0;
@@ -126,7 +53,7 @@ uint64_t bytes_of_type(uint16_t type) {
 /// Reads directories, classic and BigTIFF, in either byte order.
 class Tiff {
  public:
-  Tiff(const Source& source, const std::string& name) : source_(source), name_(name) {
+  Tiff(const ByteSource& source, const std::string& name) : source_(source), name_(name) {
     std::byte start[16];
     take(0, {start, 8});
     little_ = start[0] == std::byte{'I'};
@@ -135,7 +62,7 @@ class Tiff {
     first_ = big_ ? number({start + 8, 8}) : number({start + 4, 4});
   }
 
-  static bool begins(const Source& source) {
+  static bool begins(const ByteSource& source) {
     std::byte start[4];
     if (!source.read(0, start)) return false;
     const std::string_view text(reinterpret_cast<const char*>(start), 4);
@@ -299,7 +226,7 @@ class Tiff {
     return out;
   }
 
-  const Source& source_;
+  const ByteSource& source_;
   const std::string& name_;
   bool little_ = true;
   bool big_ = false;
@@ -321,51 +248,27 @@ const std::vector<uint64_t>& pages_once(const Tiff& tiff, const DiskSource& sour
 
 }  // namespace
 
-bool may_have_pages(const std::string& file) {
-  const std::string lower = lower_case(file);
-  return lower.ends_with(".tif") || lower.ends_with(".tiff");
-}
+bool begins_as_tiff(const ByteSource& source) { return Tiff::begins(source); }
 
-PicturePath picture_path(const std::string& path) {
-  const size_t mark = path.rfind('#');
-  if (mark == std::string::npos) return {path, 0};
-  int64_t page = 0;
-  const char* const end = path.data() + path.size();
-  const auto [stopped, error] = std::from_chars(path.data() + mark + 1, end, page);
-  const bool paged = error == std::errc() && stopped == end && page > 0 && path[mark + 1] != '0';
-  if (!paged || !may_have_pages(path.substr(0, mark))) return {path, 0};
-  return {path.substr(0, mark), page};
-}
-
-void add_page_names(const std::string& file, int64_t pages, std::vector<std::string>& names) {
-  if (pages == 1) return names.push_back(file);
-  for (int64_t page = 1; page <= pages; ++page) names.push_back(file + "#" + std::to_string(page));
-}
-
-int64_t count_tiff_pages(const std::string& path) {
-  const DiskSource source(path);
-  if (!Tiff::begins(source)) return 1;
+int64_t count_tiff_pages(const ByteSource& source, const std::string& name) {
   try {
-    return static_cast<int64_t>(Tiff(source, path).pages().size());
+    return static_cast<int64_t>(Tiff(source, name).pages().size());
   } catch (const DataError&) {
     return 1;
   }
 }
 
 std::vector<uint64_t> tiff_pages(std::span<const std::byte> file, const std::string& name) {
-  return Tiff(MemorySource(file), name).pages();
+  const MemorySource source(file);
+  return Tiff(source, name).pages();
 }
 
-std::vector<std::byte> read_picture_file(const std::string& path) {
-  const PicturePath place = picture_path(path);
-  if (place.page == 0) return read_file(path, static_cast<int64_t>(kMostPixelBytes));
-  const DiskSource source(place.file);
-  if (!Tiff::begins(source)) throw DataError(path + ": " + place.file + " is not a TIFF file");
-  const Tiff tiff(source, path);
+std::vector<std::byte> tiff_page_alone(const DiskSource& source, int64_t page, const std::string& name) {
+  const Tiff tiff(source, name);
   const std::vector<uint64_t>& pages = pages_once(tiff, source);
-  if (place.page > static_cast<int64_t>(pages.size()))
-    throw DataError(path + ": the file has " + count_of(static_cast<int64_t>(pages.size()), "page"));
-  return tiff.page_alone(pages[static_cast<size_t>(place.page - 1)]);
+  if (page > static_cast<int64_t>(pages.size()))
+    throw DataError(name + ": the file has " + count_of(static_cast<int64_t>(pages.size()), "page"));
+  return tiff.page_alone(pages[static_cast<size_t>(page - 1)]);
 }
 
 }  // namespace dtrain
