@@ -40,9 +40,9 @@ class Failed(Exception):
 class Job:
     """A call of dtrain in its own folder, as `ranks` processes under mpirun, or without mpirun for 1."""
 
-    def __init__(self, program, folder, ranks, words):
+    def __init__(self, program, ranks, words):
         start = common.launcher(ranks, "--oversubscribe") if ranks > 1 else []
-        self.words = [*start, program, "--config", str(folder.parent / "job.yaml"), "--run-dir", str(folder), "--progress", "none", *words]
+        self.words = [*start, program, *map(str, words), "--progress", "none"]
         self.err = tempfile.TemporaryFile("w+")
         self.started = time.monotonic()
         self.process = subprocess.Popen(self.words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self.err,
@@ -107,14 +107,12 @@ def events(folder, kind):
 class Campaign:
     """Trials, compared with the undisturbed run."""
 
-    def __init__(self, args, name, epochs, save_every="1 step"):
-        self.args, self.name, self.epochs = args, name, epochs
+    def __init__(self, args, name):
+        self.args, self.name = args, name
         self.few = args.count <= FEW
         self.lock = threading.Lock()
-        self.hash, self.seconds, self.training = None, {}, {}  # of the undisturbed run; by number of processes
         self.program = common.built(args.build, "dtrain", "dtrain")
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="dtrain-chaos-"))
-        (self.folder / "job.yaml").write_text(json.dumps({**JOB, "epochs": epochs, "checkpoint": {"every": save_every, "keep": 3}}))
 
     def __enter__(self):
         return self
@@ -122,8 +120,69 @@ class Campaign:
     def __exit__(self, *_):
         shutil.rmtree(self.folder, ignore_errors=True)
 
+    def run(self, trial):
+        """Trials until `count` of them have struck; `trial(folder, draw)` returns facts, or None where it came too late."""
+        numbers = iter([self.args.trial] if self.args.trial is not None else range(1, 100 * self.args.count))
+        wanted = 1 if self.args.trial is not None else self.args.count
+        facts, failures, late = [], [], 0
+        next_word = time.monotonic() + 30
+
+        def attempt(number):
+            folder = self.folder / f"trial-{number}"
+            try:
+                return number, trial(folder, random.Random(f"{self.args.seed}/{number}")), None
+            except Failed as failed:
+                return number, None, str(failed)
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+
+        with concurrent.futures.ThreadPoolExecutor(self.args.jobs) as pool:
+            pending = set()
+            while len(facts) + len(failures) < wanted:
+                while len(pending) < min(self.args.jobs, wanted - len(facts) - len(failures)):
+                    if (number := next(numbers, None)) is None:
+                        break
+                    pending.add(pool.submit(attempt, number))
+                if not pending:
+                    raise common.Refused("the trial came after the job's end, where it changes nothing; again")
+                done, pending = concurrent.futures.wait(pending, return_when=concurrent.futures.FIRST_COMPLETED)
+                for number, fact, failure in (future.result() for future in done):
+                    if failure:
+                        failures.append(failure)
+                        common.say(f"FAILED: {failure}; again: scripts/chaos {self.name} --count {self.args.count} "
+                                   f"--seed {self.args.seed} --trial {number}")
+                    elif fact is None:
+                        late += 1
+                    else:
+                        facts.append(fact)
+                if time.monotonic() > next_word:
+                    next_word += 30
+                    common.say(f"{len(facts)} of {wanted} held, {len(failures)} failed")
+        return facts, failures, late
+
+    def tell(self, facts, failures, late, what, others):
+        print(f"{what}  {len(facts) + len(failures)}")
+        print(f"held  {len(facts)}")
+        print(f"failed  {len(failures)}")
+        print(f"came after the end, not counted  {late}")
+        for name, values in others.items():
+            print(f"{name}  median {statistics.median(values):.2f}, highest {max(values):.2f}" if values else f"{name}  none")
+        if failures:
+            raise common.Refused(f"{len(failures)} of {len(facts) + len(failures)} trials failed; the lines above repeat each")
+        return 0
+
+
+class Campaign(Trials):
+    """Trials against the run that nobody disturbed."""
+
+    def __init__(self, args, name, epochs, save_every="1 step"):
+        super().__init__(args, name)
+        self.epochs = epochs
+        self.hash, self.seconds, self.training = None, {}, {}  # of the undisturbed run; by number of processes
+        (self.folder / "job.yaml").write_text(json.dumps({**JOB, "epochs": epochs, "checkpoint": {"every": save_every, "keep": 3}}))
+
     def job(self, folder, ranks, *words):
-        return Job(self.program, folder, ranks, words)
+        return Job(self.program, ranks, ["--config", self.folder / "job.yaml", "--run-dir", folder, *words])
 
     def to_its_end(self, folder, ranks, *words):
         job = self.job(folder, ranks, *words)

@@ -24,6 +24,9 @@ class Chaos(unittest.TestCase):
     def test_jobs_that_are_signalled_end_with_75_and_go_on(self):
         self.assertIn("held  1\n", self.campaign("signals", "--count", "1", "--seed", str(os.getpid())))
 
+    def test_predictions_that_are_killed_leave_nothing_half_written_and_go_on(self):
+        self.assertIn("held  3\n", self.campaign("predict", "--count", "3", "--seed", str(os.getpid())))
+
     def test_a_stop_after_every_step(self):
         self.assertIn("resumes  8\n", self.campaign("resume", "--count", "8"))  # six are an epoch
 

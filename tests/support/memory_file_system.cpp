@@ -154,19 +154,42 @@ int MemoryFileSystem::sync(int descriptor) {
   const int failed = begin("sync", late);
   if (dead_) return failed;
   const int number = open_.at(descriptor).inode;
-  Inode& inode = inodes_[static_cast<size_t>(number)];
   if (failed < 0 || late) {
-    inode.in_doubt = true;
-    for (Change& change : changes_)
-      if (change.folder == number && !names_folder(change)) change.in_doubt = true;
+    sync_failed(number);
     return failed < 0 ? failed : -fault_.error_number;
   }
+  settle(number);
+  return 0;
+}
+
+int MemoryFileSystem::sync_all(int /*descriptor*/) {
+  bool late = false;
+  const int failed = begin("sync_all", late);
+  if (dead_) return failed;
+  for (int number = 0; number < static_cast<int>(inodes_.size()); ++number) {
+    if (failed == 0 && !late)
+      settle(number);
+    else if (inodes_[static_cast<size_t>(number)].dirty)
+      sync_failed(number);
+  }
+  if (failed < 0) return failed;
+  return late ? -fault_.error_number : 0;
+}
+
+void MemoryFileSystem::sync_failed(int number) {
+  inodes_[static_cast<size_t>(number)].in_doubt = true;
+  for (Change& change : changes_)
+    if (change.folder == number && !names_folder(change)) change.in_doubt = true;
+}
+
+void MemoryFileSystem::settle(int number) {
+  Inode& inode = inodes_[static_cast<size_t>(number)];
   if (!inode.is_folder) {
     if (inode.in_doubt) violations.emplace_back("a second sync of a file whose sync has failed");
-    if (inode.in_doubt) return 0;
+    if (inode.in_doubt) return;
     inode.durable = inode.bytes;
     inode.dirty = false;
-    return 0;
+    return;
   }
   std::set<std::string> settled;
   for (const Change& change : changes_) {
@@ -180,7 +203,6 @@ int MemoryFileSystem::sync(int descriptor) {
   std::erase_if(changes_, [&](const Change& change) {
     return change.folder == number && (!change.in_doubt || settled.contains(change.name));
   });
-  return 0;
 }
 
 int MemoryFileSystem::close(int descriptor) {

@@ -64,6 +64,7 @@ class MemoryFileSystem : public FileSystem {
   ssize_t read_at(int descriptor, int64_t offset, std::span<std::byte> out) override;
   ssize_t write(int descriptor, std::span<const std::byte> bytes) override;
   int sync(int descriptor) override;
+  int sync_all(int descriptor) override;
   int close(int descriptor) override;
   int status(int descriptor, Status& out) override;
   int status(const std::string& path, bool follow_link, Status& out) override;
@@ -100,6 +101,8 @@ class MemoryFileSystem : public FileSystem {
   };
 
   int begin(const char* call, bool& late);
+  void sync_failed(int inode);
+  void settle(int inode);
   int find(const std::string& path) const;
   int parent_of(const std::string& path, std::string& name) const;
   bool names_folder(const Change& change) const;

@@ -113,6 +113,7 @@ TEST_CASE("what is no input is refused with what is one") {
   folder.text("none.txt", "\n \n");
   folder.text("twice.txt", "a.png\n./a.png\n");
   folder.text("table.csv", "path\n");
+  folder.text("absent.csv", "path\nsub/none.png\nnone.png\n");
   folder.text("gaps.csv", "path,age\na.png,3\n ,4\n");
   folder.text("same.csv", "path\na.png\n./a.png\n");
   folder.text("both/a.tar", tar_end());
@@ -123,6 +124,7 @@ TEST_CASE("what is no input is refused with what is one") {
   CHECK(holds(error_of(65, [&] { opened(folder / "twice.txt"); }), "'a.png' twice"));
   CHECK(holds(error_of(65, [&] { opened(folder / "empty/readme.md"); }), "neither a folder, a picture, a list"));
   CHECK(holds(error_of(65, [&] { opened(folder / "table.csv"); }), "has no row"));
+  CHECK(holds(error_of(66, [&] { opened(folder / "absent.csv"); }), "sub/none.png; paths are relative to its folder"));
   CHECK(holds(error_of(65, [&] { opened(folder / "gaps.csv"); }), "gaps.csv:3 has no path in column 'path'"));
   CHECK(holds(error_of(65, [&] { opened(folder / "same.csv"); }), "'a.png' twice"));
   const std::string sentence = error_of(65, [&] { opened(folder / "gaps.csv", "", "pathh"); });

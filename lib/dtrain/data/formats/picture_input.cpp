@@ -26,6 +26,7 @@ struct Found {
   std::vector<std::string> paths;
   std::vector<std::string> left_out;
   const DataFormat* records = nullptr;  // instead of paths: of the record files that the input is
+  std::string listed_in = "";           // the list or table that names the paths
 };
 
 // A stack that cannot be read counts as one picture here; decoding it reports why.
@@ -109,6 +110,7 @@ void refuse_twice(const Found& found, const std::string& what) {
 
 Found in_list(const std::string& list) {
   Found found{folder_of(list), {}, {}};
+  found.listed_in = list;
   for (const std::string& line : split_text(read_text(list, kMostTableBytes), '\n')) {
     const std::string path(trimmed(line));
     if (!path.empty()) add_file(fs::path(path).lexically_normal().string(), found);
@@ -122,6 +124,7 @@ Found in_table(const std::string& file, const std::string& wanted) {
   const CsvTable table = CsvTable::read(file, kMostTableBytes);
   const int64_t column = table.column(wanted.empty() ? "path" : wanted, "--column");
   Found found{folder_of(file), {}, {}};
+  found.listed_in = file;
   for (int64_t row = 0; row < table.rows(); ++row) {
     const std::string path = text_at(table, row, column);
     if (path.empty())
@@ -195,10 +198,17 @@ PictureInput open_pictures(const std::string& input, const std::string& column, 
   }
   out.dataset.store = out.pictures;
   Sha256 sha;
+  bool any = found.listed_in.empty();
   for (Sample& sample : out.dataset.samples) {
     sample.id = hash64(sample.path);
-    sha.update(sample.path + '\0' + out.pictures->manifest_text(sample) + '\0');
+    const std::string text = out.pictures->manifest_text(sample);
+    any = any || text != ListedPictures::kUnread;
+    sha.update(sample.path + '\0' + text + '\0');
   }
+  if (!any)
+    throw MissingError("no picture that '" + found.listed_in + "' names can be found, such as " +
+                       out.pictures->picture_name(out.dataset.samples.front()) +
+                       "; paths are relative to its folder, or absolute");
   out.dataset.manifest_sha256 = sha.hex_digest();
   return out;
 }

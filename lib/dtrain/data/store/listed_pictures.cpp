@@ -77,7 +77,7 @@ std::string ListedPictures::manifest_text(const Sample& sample) const {
     return store_->manifest_text(sample);
   } catch (const Error& error) {
     if (!is_of_the_file(error)) throw;
-    return "unread";
+    return std::string(kUnread);
   }
 }
 

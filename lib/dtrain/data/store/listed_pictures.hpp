@@ -4,6 +4,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "dtrain/data/store/dataset.hpp"
@@ -33,7 +34,9 @@ class ListedPictures final : public SampleStore {
   std::vector<Image> raw_masks(const Sample&, const SampleFiles&) const override { return {}; }
   ImageHeader header(const Sample& sample) const override { return store_->header(sample); }
   std::string picture_name(const Sample& sample) const override { return store_->picture_name(sample); }
+  /// kUnread for one that is absent or cannot be examined.
   std::string manifest_text(const Sample& sample) const override;
+  static constexpr std::string_view kUnread = "unread";
   bool reads_ahead() const override { return store_->reads_ahead(); }
   void ask_ahead(const Sample& sample) const override { store_->ask_ahead(sample); }
 

@@ -181,39 +181,22 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
 void AtomicFile::write(const std::string& text) { write(std::as_bytes(std::span(text.data(), text.size()))); }
 
 void AtomicFile::commit() {
-  check(descriptor_ >= 0 && !published_, "an AtomicFile is committed once, and not after it has failed");
+  check(descriptor_ >= 0, "an AtomicFile is committed once, and not after it has failed");
   if (const int failed = files_.sync(descriptor_); failed < 0) give_up("sync", -failed);
-  require_ours();
-  if (const int failed = files_.close(std::exchange(descriptor_, -1)); failed < 0 && failed != -EINTR) {
-    files_.unlink(temporary_);
-    throw_errno("close", path_, -failed);
-  }
-  rename_to_its_name();
+  publish();
   sync_folder(folder_of(path_), files_);
 }
 
 void AtomicFile::publish() {
-  check(descriptor_ >= 0 && !published_, "an AtomicFile is published once, and not after it has failed");
-  require_ours();
-  published_ = true;
-  rename_to_its_name();
-}
-
-void AtomicFile::settle() {
-  check(descriptor_ >= 0 && published_, "an AtomicFile is settled once, after it was published");
-  const int failed = files_.sync(descriptor_);
-  const int closed = files_.close(std::exchange(descriptor_, -1));
-  if (failed < 0) throw_errno("sync", path_, -failed);
-  if (closed < 0 && closed != -EINTR) throw_errno("close", path_, -closed);
-}
-
-void AtomicFile::require_ours() {
-  if (temporary_is_ours()) return;
-  files_.close(std::exchange(descriptor_, -1));
-  throw IoError("cannot publish " + path_ + ": another process is writing it too; give each run its own folder");
-}
-
-void AtomicFile::rename_to_its_name() {
+  check(descriptor_ >= 0, "an AtomicFile is published once, and not after it has failed");
+  if (!temporary_is_ours()) {
+    files_.close(std::exchange(descriptor_, -1));
+    throw IoError("cannot publish " + path_ + ": another process is writing it too; give each run its own folder");
+  }
+  if (const int failed = files_.close(std::exchange(descriptor_, -1)); failed < 0 && failed != -EINTR) {
+    files_.unlink(temporary_);
+    throw_errno("close", path_, -failed);
+  }
   if (const int failed = files_.rename(temporary_, path_); failed < 0) {
     files_.unlink(temporary_);
     throw_errno("publish", path_, -failed);
@@ -227,7 +210,7 @@ void AtomicFile::give_up(const std::string& doing, int error_number) {
 
 void AtomicFile::discard() {
   if (descriptor_ < 0) return;
-  if (!published_ && temporary_is_ours()) files_.unlink(temporary_);
+  if (temporary_is_ours()) files_.unlink(temporary_);
   files_.close(std::exchange(descriptor_, -1));
 }
 
@@ -239,28 +222,38 @@ bool AtomicFile::temporary_is_ours() const {
          opened.device == named.device && opened.inode == named.inode;
 }
 
+FileBatch::~FileBatch() {
+  for (const auto& [disk, descriptor] : disks_) files_.close(descriptor);
+}
+
 void FileBatch::write(const std::string& path, std::span<const std::byte> bytes) {
-  const std::string folder = folder_of(path);
+  watch(folder_of(path));
+  AtomicFile file(path, files_);
+  file.write(bytes);
+  file.publish();
+}
+
+void FileBatch::watch(const std::string& folder) {
+  const std::lock_guard lock(mutex_);
+  if (folders_.contains(folder)) return;
   if (!is_folder(folder, files_)) make_folders(folder, files_);
-  auto file = std::make_unique<AtomicFile>(path, files_);
-  file->write(bytes);
-  file->publish();
-  std::vector<std::unique_ptr<AtomicFile>> full;
-  {
-    const std::lock_guard lock(mutex_);
-    folders_.insert(folder);
-    written_.push_back(std::move(file));
-    if (written_.size() == kMostOpen) full.swap(written_);
-  }
-  for (const auto& one : full) one->settle();
+  const int descriptor = repeated([&] { return files_.open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0); });
+  if (descriptor < 0) throw_errno("open", folder, -descriptor);
+  FileSystem::Status status;
+  const int failed = files_.status(descriptor, status);
+  if (failed < 0 || !disks_.emplace(status.device, descriptor).second) files_.close(descriptor);
+  if (failed < 0) throw_errno("inspect", folder, -failed);
+  folders_.insert(folder);
 }
 
 void FileBatch::settle() {
   const std::lock_guard lock(mutex_);
-  for (const auto& file : written_) file->settle();
-  written_.clear();
-  for (const std::string& folder : folders_) sync_folder(folder, files_);
+  for (const auto& [disk, descriptor] : disks_)
+    if (const int failed = files_.sync_all(descriptor); failed < 0)
+      throw_errno("sync the disk of", *folders_.begin(), -failed);
   folders_.clear();
+  for (const auto& [disk, descriptor] : disks_) files_.close(descriptor);
+  disks_.clear();
 }
 
 void write_file_atomically(const std::string& path, const std::string& text, FileSystem& files) {

@@ -1,7 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <map>
 #include <mutex>
 #include <set>
 #include <span>
@@ -60,45 +60,44 @@ class AtomicFile {
   /// process has begun to write the same file.
   void commit();
 
-  /// The same in two steps, for FileBatch. After publish() other processes see the file, complete, and a power cut may
-  /// still take it, or leave it empty; after settle() its bytes are on the disk. The folder is the caller's to sync.
+  /// The same without waiting for the disk, for FileBatch: processes see the file, complete, and a power cut may take
+  /// it or leave it empty.
   void publish();
-  void settle();
 
  private:
   [[noreturn]] void give_up(const std::string& doing, int error_number);
   void discard();
-  void require_ours();
-  void rename_to_its_name();
   bool temporary_is_ours() const;
 
   FileSystem& files_;
   std::string path_;
   std::string temporary_;
   int descriptor_ = -1;
-  bool published_ = false;
 };
 
 /// Many small files, each published at once and complete (AtomicFile), which survive a power cut together: after
-/// settle(). That costs one fsync for each file and one for each folder, instead of two for each file, and nothing
-/// waits for the disk before it. Up to kMostOpen of them stay open until then, which tells of errors that the kernel
-/// meets when it writes behind; more are settled earlier. Several threads may use it.
+/// settle(). That makes one call (syncfs) for the disk, in place of two (fsync) for each file, and waits for what
+/// others write to that disk, too. Several threads may use it.
 class FileBatch {
  public:
-  static constexpr size_t kMostOpen = 64;
-
   explicit FileBatch(FileSystem& files = real_file_system()) : files_(files) {}
+  ~FileBatch();
+  FileBatch(const FileBatch&) = delete;
+  FileBatch& operator=(const FileBatch&) = delete;
+
   /// Makes the folder where there is none. Throws as AtomicFile and make_folders().
   void write(const std::string& path, std::span<const std::byte> bytes);
-  /// After it returns all that was written survives a power cut. Throws like throw_errno; what then becomes of any of
-  /// the files at a power cut is not known.
+  /// After it returns all that was written survives a power cut. Throws like throw_errno; what a power cut then leaves
+  /// of the files is not known.
   void settle();
 
  private:
+  void watch(const std::string& folder);
+
   FileSystem& files_;
   std::mutex mutex_;
-  std::vector<std::unique_ptr<AtomicFile>> written_;
   std::set<std::string> folders_;
+  std::map<uint64_t, int> disks_;  // a descriptor on each, opened before the first file is written: it gets the errors
 };
 
 /// AtomicFile in one call.

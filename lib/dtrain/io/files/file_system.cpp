@@ -45,6 +45,7 @@ class RealFileSystem : public FileSystem {
     return or_error(::write(descriptor, bytes.data(), std::min(bytes.size(), kPiece)));
   }
   int sync(int descriptor) override { return or_error(::fsync(descriptor)); }
+  int sync_all(int descriptor) override { return or_error(::syncfs(descriptor)); }
   int close(int descriptor) override { return or_error(::close(descriptor)); }
   int status(int descriptor, Status& out) override {
     struct stat found {};

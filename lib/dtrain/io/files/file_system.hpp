@@ -32,7 +32,8 @@ class FileSystem {
   /// posix_fadvise(2), POSIX_FADV_WILLNEED: begins to read a range ahead. Does not change any file.
   virtual int will_need(int /*descriptor*/, int64_t /*offset*/, int64_t /*bytes*/) { return 0; }
   virtual ssize_t write(int descriptor, std::span<const std::byte> bytes) = 0;
-  virtual int sync(int descriptor) = 0;  ///< fsync(2), of a file or a folder
+  virtual int sync(int descriptor) = 0;      ///< fsync(2), of a file or a folder
+  virtual int sync_all(int descriptor) = 0;  ///< syncfs(2): all of the disk on which it is
   virtual int close(int descriptor) = 0;
   virtual int status(int descriptor, Status& out) = 0;
   virtual int status(const std::string& path, bool follow_link, Status& out) = 0;

@@ -146,6 +146,7 @@ ssize_t HeldFolder::write(int descriptor, std::span<const std::byte> bytes) {
   return real_file_system().write(descriptor, bytes);
 }
 int HeldFolder::sync(int descriptor) { return real_file_system().sync(descriptor); }
+int HeldFolder::sync_all(int descriptor) { return real_file_system().sync_all(descriptor); }
 int HeldFolder::close(int descriptor) { return real_file_system().close(descriptor); }
 int HeldFolder::status(int descriptor, Status& out) { return real_file_system().status(descriptor, out); }
 

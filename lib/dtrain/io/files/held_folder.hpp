@@ -35,6 +35,7 @@ class HeldFolder : public FileSystem {
   int will_need(int descriptor, int64_t offset, int64_t bytes) override;
   ssize_t write(int descriptor, std::span<const std::byte> bytes) override;
   int sync(int descriptor) override;
+  int sync_all(int descriptor) override;
   int close(int descriptor) override;
   int status(int descriptor, Status& out) override;
   int status(const std::string& path, bool follow_link, Status& out) override;
