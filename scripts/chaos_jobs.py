@@ -38,7 +38,7 @@ class Failed(Exception):
 
 
 class Job:
-    """A call of dtrain in its own folder, as `ranks` processes under mpirun, or without mpirun for 1."""
+    """A call of dtrain on `ranks` processes under mpirun, or alone without it for 1."""
 
     def __init__(self, program, ranks, words):
         start = common.launcher(ranks, "--oversubscribe") if ranks > 1 else []
@@ -104,8 +104,8 @@ def events(folder, kind):
     return []
 
 
-class Campaign:
-    """Trials, compared with the undisturbed run."""
+class Trials:
+    """A folder, a program, and trials at random moments."""
 
     def __init__(self, args, name):
         self.args, self.name = args, name
@@ -256,58 +256,6 @@ class Campaign(Trials):
         if steps != list(range(1, self.epochs * STEPS_PER_EPOCH + 1)):
             raise Failed("metrics.jsonl has not every step once")
         return resumed[-1]["step"] if resumed else 0
-
-    def run(self, trial):
-        """Makes trials until `count` of them have struck; `trial(folder, draw)` returns facts, or None if it came too
-        late."""
-        numbers = iter([self.args.trial] if self.args.trial is not None else range(1, 100 * self.args.count))
-        wanted = 1 if self.args.trial is not None else self.args.count
-        facts, failures, late = [], [], 0
-        next_word = time.monotonic() + 30
-
-        def attempt(number):
-            folder = self.folder / f"trial-{number}"
-            try:
-                return number, trial(folder, random.Random(f"{self.args.seed}/{number}")), None
-            except Failed as failed:
-                return number, None, str(failed)
-            finally:
-                shutil.rmtree(folder, ignore_errors=True)
-
-        with concurrent.futures.ThreadPoolExecutor(self.args.jobs) as pool:
-            pending = set()
-            while len(facts) + len(failures) < wanted:
-                while len(pending) < min(self.args.jobs, wanted - len(facts) - len(failures)):
-                    if (number := next(numbers, None)) is None:
-                        break
-                    pending.add(pool.submit(attempt, number))
-                if not pending:
-                    raise common.Refused("the trial came after the job's end, where it changes nothing; again")
-                done, pending = concurrent.futures.wait(pending, return_when=concurrent.futures.FIRST_COMPLETED)
-                for number, fact, failure in (future.result() for future in done):
-                    if failure:
-                        failures.append(failure)
-                        common.say(f"FAILED: {failure}; again: scripts/chaos {self.name} --count {self.args.count} "
-                                   f"--seed {self.args.seed} --trial {number}")
-                    elif fact is None:
-                        late += 1
-                    else:
-                        facts.append(fact)
-                if time.monotonic() > next_word:
-                    next_word += 30
-                    common.say(f"{len(facts)} of {wanted} held, {len(failures)} failed")
-        return facts, failures, late
-
-    def tell(self, facts, failures, late, what, others):
-        print(f"{what}  {len(facts) + len(failures)}")
-        print(f"held  {len(facts)}")
-        print(f"failed  {len(failures)}")
-        print(f"came after the end, not counted  {late}")
-        for name, values in others.items():
-            print(f"{name}  median {statistics.median(values):.2f}, highest {max(values):.2f}" if values else f"{name}  none")
-        if failures:
-            raise common.Refused(f"{len(failures)} of {len(facts) + len(failures)} trials failed; the lines above repeat each")
-        return 0
 
 
 def epochs_of(args):

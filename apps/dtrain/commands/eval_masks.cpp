@@ -98,7 +98,7 @@ void EvalMasks::write_one(int64_t sample, const float* probabilities) const {
   std::vector<std::vector<float>> planes;
   for (size_t k = 0; k + 1 < values_.size(); ++k)
     planes.push_back(at_picture_size({probabilities + k * plane, plane}, header.height, header.width, image_));
-  const Image mask = called_mask(planes, header.height, header.width, 0.5, values_);
+  const Image mask = mask_of(called_classes(planes, 0.5), header.height, header.width, values_);
   const std::string path = path_of(sample);
   if (const std::string folder = std::filesystem::path(path).parent_path().string(); !is_folder(folder))
     make_folders(folder);
