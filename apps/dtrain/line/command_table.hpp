@@ -63,6 +63,7 @@ class CommandTable {
   void add_check();
   void add_eval();
   void add_predict();
+  void add_export();
   void add_pack();
   void add_sample();
   void add_info();
@@ -85,6 +86,7 @@ class CommandTable {
   CheckCommand check_;
   EvalCommand eval_;
   PredictCommand predict_;
+  ExportCommand export_;
   PackCommand pack_;
   SampleCommand sample_;
   InfoCommand info_;
