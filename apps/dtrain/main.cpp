@@ -53,6 +53,9 @@ static ConfigOptions config_options(const PredictCommand& command, const Log& lo
   if (command.checkpoints.empty()) return command.config;  // a schema is printed
   return or_own(command.config, command.checkpoints.front(), log);
 }
+static ConfigOptions config_options(const ExportCommand& command, const Log& log) {
+  return or_own(command.config, command.checkpoint, log);
+}
 
 // Benchmarks of steps and sums need no configuration: without one they use generated data.
 static ConfigOptions or_generated_data(ConfigOptions options) {
@@ -85,6 +88,12 @@ class Dispatch {
     if (job_.rank() != 0) return kElsewhere;
     const std::optional<Config> config = configuration(command.config, job_);
     return config ? run_check(command, *config, job_.log()) : exit_code::kDone;
+  }
+
+  int operator()(const ExportCommand& command) const {
+    if (job_.rank() != 0) return kElsewhere;
+    const std::optional<Config> config = configuration(config_options(command, job_.log()), job_);
+    return config ? run_export(command, *config, job_.log()) : exit_code::kDone;
   }
 
   // Commands of all ranks together.

@@ -110,6 +110,22 @@ struct PredictCommand {
   bool json = false;
   ProgressMode progress = ProgressMode::automatic;
 };
+/// What an exported network takes.
+enum class OnnxInput {
+  normalised,  ///< what the network itself sees
+  raw,         ///< pixel values as files hold them
+};
+template <>
+inline constexpr auto kWordsOf<OnnxInput> = std::to_array<Word<OnnxInput>>({{OnnxInput::normalised, "normalised"},
+                                                                            {OnnxInput::raw, "raw"}});
+
+struct ExportCommand {
+  ConfigOptions config;
+  std::string checkpoint;  ///< a file, or a run folder
+  std::string output;
+  OnnxInput input = OnnxInput::normalised;
+  bool force = false;  ///< replace an existing file
+};
 struct PackCommand {
   ConfigOptions config;
   std::string output;
@@ -151,8 +167,8 @@ struct BenchCommCommand {
 };
 
 using Command =
-    std::variant<PrintCommand, TrainCommand, CheckCommand, EvalCommand, PredictCommand, PackCommand, SampleCommand,
-                 InfoCommand, VerifyCommand, BenchStepCommand, BenchInputCommand, BenchCommCommand>;
+    std::variant<PrintCommand, TrainCommand, CheckCommand, EvalCommand, PredictCommand, ExportCommand, PackCommand,
+                 SampleCommand, InfoCommand, VerifyCommand, BenchStepCommand, BenchInputCommand, BenchCommCommand>;
 
 /// What the user typed.
 struct CommandLine {

@@ -32,6 +32,7 @@ void CommandTable::add_train() {
           {"dtrain -c a.yaml -c site.yaml epochs=3", "later files and key=value win"},
           {"dtrain eval --checkpoint runs/chexnet", "evaluate the best weights of a run"},
           {"dtrain predict --checkpoint runs/chexnet --input new --output scores", "scores of new pictures"},
+          {"dtrain export --checkpoint runs/chexnet --output chexnet.onnx", "the network for other programs"},
           {"dtrain pack -c configs/chexnet.yaml --output packed", "decode and resize once, then train from there"},
           {"dtrain verify runs/chexnet", "is everything that a run wrote intact?"}},
       true));

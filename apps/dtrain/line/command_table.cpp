@@ -46,6 +46,7 @@ CommandTable::CommandTable()
   add_check();
   add_eval();
   add_predict();
+  add_export();
   add_pack();
   add_sample();
   add_info();

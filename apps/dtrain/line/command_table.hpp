@@ -70,6 +70,7 @@ class CommandTable {
   void add_eval();
   void add_predict();
   void add_what_is_predicted(CLI::App& app);
+  void add_export();
   void add_pack();
   void add_sample();
   void add_info();
@@ -92,6 +93,7 @@ class CommandTable {
   CheckCommand check_;
   EvalCommand eval_;
   PredictCommand predict_;
+  ExportCommand export_;
   PackCommand pack_;
   SampleCommand sample_;
   InfoCommand info_;

@@ -62,7 +62,6 @@ constexpr std::array kCommands = {
     Meant{"val", kJudges},
     Meant{"inference", kPredicts},
     Meant{"infer", kPredicts},
-    Meant{"export", kNotThere},
     Meant{"sweep", kNotThere},
     Meant{"report", kNotThere},
     Meant{"compare", kNotThere},

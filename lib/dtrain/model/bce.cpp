@@ -59,11 +59,11 @@ extern const LossKind kBce = {
           return "bce of a picture is the mean over all outputs, for " + per_pixel_networks() +
                  " over all pixels too; an unknown label adds 0 to it and no gradient.";
         },
+    .probabilities = Probabilities::independent,
     .tasks = {Task::multilabel, Task::segmentation},
     .keys = {"pos_weight"},
     .also_called = {"bce_with_logits"},
     .per_sample = bce_per_sample,
-    .probabilities = [](const at::Tensor& logits) { return logits.sigmoid(); },
     .of_frequencies = bce_of_frequencies,
 };
 

@@ -32,11 +32,11 @@ double cross_entropy_of_frequencies(const LossTerms& terms, const LabelCounts& k
 /// multiclass  logits [n, K], targets int64 [n].
 extern const LossKind kCrossEntropy = {
     .name = "cross_entropy",
+    .probabilities = Probabilities::of_one,
     .tasks = {Task::multiclass},
     .keys = {"label_smoothing"},
     .also_called = {"crossentropy", "ce"},
     .per_sample = cross_entropy_per_sample,
-    .probabilities = [](const at::Tensor& logits) { return logits.softmax(1); },
     .of_frequencies = cross_entropy_of_frequencies,
 };
 

@@ -23,6 +23,8 @@ at::Tensor KeyedDropout::operator()(const at::Tensor& x) const {
   return (x * mask.to(x.device())).to(x.scalar_type());  // 1 / (1 - p) keeps its bits beside a 16-bit x
 }
 
+GraphValue KeyedDropout::operator()(const GraphValue& x) const { return x; }
+
 Sketch KeyedDropout::operator()(const Sketch& x) const {
   x.list->add(*this, "dropout", x.shape);
   return x.through(PassTape::Op::dropout, x.shape);

@@ -8,12 +8,14 @@ namespace dtrain {
 
 at::Tensor norm_relu(const BatchNorm2d& norm, const at::Tensor& x) { return relu_in_place(norm(x)); }
 Sketch norm_relu(const BatchNorm2d& norm, const Sketch& x) { return relu_in_place(norm(x)); }
+GraphValue norm_relu(const BatchNorm2d& norm, const GraphValue& x) { return relu_in_place(norm(x)); }
 
 at::Tensor relu_in_place(at::Tensor x) { return at::relu_(x); }
 Sketch relu_in_place(const Sketch& x) {
   x.list->change(PassTape::Op::relu, {x});
   return x;
 }
+GraphValue relu_in_place(const GraphValue& x) { return x.through("Relu"); }
 
 static int64_t pooled(int64_t size, const Window& w) { return (size + 2 * w.padding - w.kernel) / w.stride + 1; }
 
@@ -23,11 +25,22 @@ static Sketch pool(PassTape::Op op, const Sketch& x, const Window& w, const std:
   return y;
 }
 
+static GraphValue pool(const std::string& op, const GraphValue& x, const Window& w,
+                       std::vector<ForwardGraph::Attribute> more) {
+  more.insert(more.end(), {{"kernel_shape", std::vector{w.kernel, w.kernel}},
+                           {"strides", std::vector{w.stride, w.stride}},
+                           {"pads", std::vector<int64_t>(4, w.padding)}});
+  return x.graph->add(op, {x}, {}, std::move(more));
+}
+
 at::Tensor max_pool(const at::Tensor& x, const Window& w, const std::string&) {
   return at::max_pool2d(x, {w.kernel, w.kernel}, {w.stride, w.stride}, {w.padding, w.padding});
 }
 Sketch max_pool(const Sketch& x, const Window& window, const std::string& name) {
   return pool(PassTape::Op::max_pool, x, window, name);
+}
+GraphValue max_pool(const GraphValue& x, const Window& window, const std::string&) {
+  return pool("MaxPool", x, window, {});
 }
 
 at::Tensor average_pool(const at::Tensor& x, const Window& w, const std::string&) {
@@ -35,6 +48,9 @@ at::Tensor average_pool(const at::Tensor& x, const Window& w, const std::string&
 }
 Sketch average_pool(const Sketch& x, const Window& window, const std::string& name) {
   return pool(PassTape::Op::average_pool, x, window, name);
+}
+GraphValue average_pool(const GraphValue& x, const Window& window, const std::string&) {
+  return pool("AveragePool", x, window, {{"count_include_pad", int64_t{1}}});
 }
 
 at::Tensor global_average_pool(const at::Tensor& x, const std::string&) {
@@ -45,6 +61,9 @@ Sketch global_average_pool(const Sketch& x, const std::string& name) {
   x.list->add(name, "pool", y.shape);
   return y;
 }
+GraphValue global_average_pool(const GraphValue& x, const std::string&) {
+  return flat_features(x.through("GlobalAveragePool"));
+}
 
 at::Tensor concat(const std::vector<at::Tensor>& parts, const std::string&) { return at::cat(parts, 1); }
 Sketch concat(const std::vector<Sketch>& parts, const std::string& name) {
@@ -54,6 +73,9 @@ Sketch concat(const std::vector<Sketch>& parts, const std::string& name) {
   list.add(name, "concat", shape);
   return list.make(PassTape::Op::concat, parts, shape);
 }
+GraphValue concat(const std::vector<GraphValue>& parts, const std::string&) {
+  return parts.front().graph->add("Concat", parts, {}, {{"axis", int64_t{1}}});
+}
 
 at::Tensor add_to(at::Tensor a, const at::Tensor& b) { return a.add_(b); }
 Sketch add_to(const Sketch& a, const Sketch& b) {
@@ -61,6 +83,7 @@ Sketch add_to(const Sketch& a, const Sketch& b) {
   a.list->change(PassTape::Op::add, {a, b});
   return a;
 }
+GraphValue add_to(const GraphValue& a, const GraphValue& b) { return a.graph->add("Add", {a, b}); }
 
 at::Tensor flat_features(const at::Tensor& x) { return x.flatten(1); }
 Sketch flat_features(const Sketch& x) {
@@ -68,5 +91,6 @@ Sketch flat_features(const Sketch& x) {
   for (const int64_t size : x.shape) features *= size;
   return x.through(PassTape::Op::flatten, {features});
 }
+GraphValue flat_features(const GraphValue& x) { return x.graph->add("Flatten", {x}, {}, {{"axis", int64_t{1}}}); }
 
 }  // namespace dtrain

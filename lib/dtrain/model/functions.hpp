@@ -9,16 +9,18 @@
 
 namespace dtrain {
 
-/// What the networks do between layers. Each function takes tensors, or sketches of them (sketch.hpp). `name` is what
-/// Network::layers() calls the result; only sketches use it.
+/// What the networks do between layers. Each function takes tensors, sketches of them (sketch.hpp) or values of a graph
+/// (graph.hpp). `name` is what Network::layers() calls the result; only sketches use it.
 
 /// relu(norm(x)): one name for the pair, because one pass over memory can do both.
 at::Tensor norm_relu(const BatchNorm2d& norm, const at::Tensor& x);
 Sketch norm_relu(const BatchNorm2d& norm, const Sketch& x);
+GraphValue norm_relu(const BatchNorm2d& norm, const GraphValue& x);
 
 /// Max(0, x) in place: `x` must be the result of a layer that does not need it for its gradient.
 at::Tensor relu_in_place(at::Tensor x);
 Sketch relu_in_place(const Sketch& x);
+GraphValue relu_in_place(const GraphValue& x);
 
 /// A pooling window.
 struct Window {
@@ -28,22 +30,28 @@ struct Window {
 };
 at::Tensor max_pool(const at::Tensor& x, const Window& window, const std::string& name);
 Sketch max_pool(const Sketch& x, const Window& window, const std::string& name);
+GraphValue max_pool(const GraphValue& x, const Window& window, const std::string& name);
 at::Tensor average_pool(const at::Tensor& x, const Window& window, const std::string& name);
 Sketch average_pool(const Sketch& x, const Window& window, const std::string& name);
+GraphValue average_pool(const GraphValue& x, const Window& window, const std::string& name);
 /// [n, C, H, W] → [n, C].
 at::Tensor global_average_pool(const at::Tensor& x, const std::string& name);
 Sketch global_average_pool(const Sketch& x, const std::string& name);
+GraphValue global_average_pool(const GraphValue& x, const std::string& name);
 
 /// Along the channels.
 at::Tensor concat(const std::vector<at::Tensor>& parts, const std::string& name);
 Sketch concat(const std::vector<Sketch>& parts, const std::string& name);
+GraphValue concat(const std::vector<GraphValue>& parts, const std::string& name);
 
 /// a += b; returns a.
 at::Tensor add_to(at::Tensor a, const at::Tensor& b);
 Sketch add_to(const Sketch& a, const Sketch& b);
+GraphValue add_to(const GraphValue& a, const GraphValue& b);
 
 /// [n, C, H, W] → [n, C·H·W] in that order, whatever the memory format.
 at::Tensor flat_features(const at::Tensor& x);
 Sketch flat_features(const Sketch& x);
+GraphValue flat_features(const GraphValue& x);
 
 }  // namespace dtrain

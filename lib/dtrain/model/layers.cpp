@@ -13,6 +13,8 @@ static int64_t convolved(int64_t size, const ConvShape& shape) {
   return (size + 2 * shape.padding - shape.kernel) / shape.stride + 1;
 }
 
+static constexpr double kEpsilon = 1e-5;  // of BatchNorm2d
+
 static void expect_channels(const Sketch& x, int64_t channels) {
   check(!x.shape.empty() && x.shape[0] == channels, "a layer gets as many channels as it was built for");
 }
@@ -25,6 +27,16 @@ Conv2d::Conv2d(const ConvShape& shape) : shape_(shape) {
 at::Tensor Conv2d::operator()(const at::Tensor& x) const {
   const std::array<int64_t, 2> stride{shape_.stride, shape_.stride}, padding{shape_.padding, shape_.padding};
   return at::conv2d(x, weight, bias.defined() ? std::optional(bias) : std::nullopt, stride, padding);
+}
+
+static std::vector<ForwardGraph::Attribute> window_of(const ConvShape& shape) {
+  return {{"kernel_shape", std::vector{shape.kernel, shape.kernel}},
+          {"strides", std::vector{shape.stride, shape.stride}},
+          {"pads", std::vector<int64_t>(4, shape.padding)}};
+}
+
+GraphValue Conv2d::operator()(const GraphValue& x) const {
+  return x.graph->add("Conv", {x}, {weight, bias}, window_of(shape_));
 }
 
 Sketch Conv2d::operator()(const Sketch& x) const {
@@ -54,6 +66,10 @@ Sketch ConvTranspose2d::operator()(const Sketch& x) const {
   return y;
 }
 
+GraphValue ConvTranspose2d::operator()(const GraphValue& x) const {
+  return x.graph->add("ConvTranspose", {x}, {weight, bias}, window_of(shape_));
+}
+
 BatchNorm2d::BatchNorm2d(int64_t channels) {
   weight = register_parameter("weight", at::ones({channels}));
   bias = register_parameter("bias", at::zeros({channels}));
@@ -64,8 +80,13 @@ BatchNorm2d::BatchNorm2d(int64_t channels) {
 
 at::Tensor BatchNorm2d::operator()(const at::Tensor& x) const {
   if (is_training()) num_batches_tracked.add_(1);
-  return at::batch_norm(x, weight, bias, running_mean, running_var, is_training(), /*momentum=*/0.1, /*eps=*/1e-5,
+  return at::batch_norm(x, weight, bias, running_mean, running_var, is_training(), /*momentum=*/0.1, kEpsilon,
                         /*cudnn_enabled=*/true);
+}
+
+GraphValue BatchNorm2d::operator()(const GraphValue& x) const {
+  return x.graph->add("BatchNormalization", {x}, {weight, bias, running_mean, running_var},
+                      {{"epsilon", static_cast<float>(kEpsilon)}});
 }
 
 Sketch BatchNorm2d::operator()(const Sketch& x) const {
@@ -80,6 +101,10 @@ Linear::Linear(int64_t in, int64_t out) {
 }
 
 at::Tensor Linear::operator()(const at::Tensor& x) const { return at::linear(x, weight, bias); }
+
+GraphValue Linear::operator()(const GraphValue& x) const {
+  return x.graph->add("Gemm", {x}, {weight, bias}, {{"transB", int64_t{1}}});
+}
 
 Sketch Linear::operator()(const Sketch& x) const {
   expect_channels(x, weight.size(1));

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "dtrain/model/graph.hpp"
 #include "dtrain/model/sketch.hpp"
 
 namespace dtrain {
@@ -29,6 +30,7 @@ class Conv2d : public Module {
   explicit Conv2d(const ConvShape& shape);
   at::Tensor operator()(const at::Tensor& x) const;
   Sketch operator()(const Sketch& x) const;
+  GraphValue operator()(const GraphValue& x) const;
 
   at::Tensor weight, bias;
 
@@ -42,6 +44,7 @@ class ConvTranspose2d : public Module {
   explicit ConvTranspose2d(const ConvShape& shape);
   at::Tensor operator()(const at::Tensor& x) const;
   Sketch operator()(const Sketch& x) const;
+  GraphValue operator()(const GraphValue& x) const;
 
   at::Tensor weight, bias;
 
@@ -57,6 +60,7 @@ class BatchNorm2d : public Module {
   explicit BatchNorm2d(int64_t channels);
   at::Tensor operator()(const at::Tensor& x) const;
   Sketch operator()(const Sketch& x) const;
+  GraphValue operator()(const GraphValue& x) const;
 
   at::Tensor weight, bias, running_mean, running_var, num_batches_tracked;
 };
@@ -67,6 +71,7 @@ class Linear : public Module {
   Linear(int64_t in, int64_t out);
   at::Tensor operator()(const at::Tensor& x) const;
   Sketch operator()(const Sketch& x) const;
+  GraphValue operator()(const GraphValue& x) const;
 
   at::Tensor weight, bias;
 };
@@ -81,6 +86,7 @@ class KeyedDropout : public Module {
   void set_key(uint64_t seed, int64_t step, int64_t logical_rank) { key_ = Key{seed, step, logical_rank}; }
   at::Tensor operator()(const at::Tensor& x) const;
   Sketch operator()(const Sketch& x) const;
+  GraphValue operator()(const GraphValue& x) const;
 
  private:
   struct Key {

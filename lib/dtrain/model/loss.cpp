@@ -31,7 +31,14 @@ at::Tensor Loss::per_sample(const at::Tensor& logits, const at::Tensor& targets)
   return kind_->per_sample(terms_, logits, targets);
 }
 
-at::Tensor Loss::probabilities(const at::Tensor& logits) const { return kind_->probabilities(logits); }
+at::Tensor Loss::probabilities(const at::Tensor& logits) const {
+  return kind_->probabilities == Probabilities::of_one ? logits.softmax(1) : logits.sigmoid();
+}
+
+GraphValue Loss::probabilities(const GraphValue& logits) const {
+  if (kind_->probabilities == Probabilities::independent) return logits.through("Sigmoid");
+  return logits.graph->add("Softmax", {logits}, {}, {{"axis", int64_t{1}}});
+}
 
 double Loss::of_frequencies(const LabelCounts& known, const LabelCounts& judged) const {
   check(known.positive.size() == judged.positive.size(), "both sets have the same outputs");

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "dtrain/base/task.hpp"
+#include "dtrain/model/graph.hpp"
 #include "dtrain/model/options.hpp"
 
 namespace dtrain {
@@ -39,6 +40,7 @@ class Loss {
 
   /// Probabilities in the shape of `logits`: independent ones, or for one class of several over dimension 1.
   at::Tensor probabilities(const at::Tensor& logits) const;
+  GraphValue probabilities(const GraphValue& logits) const;
 
   /// Mean loss over a set with the labels of `judged` if every sample gets the same prediction: the class frequencies
   /// in `known`, as this loss weights them (pos_weight, label_smoothing). If both are the same set, this is the lowest

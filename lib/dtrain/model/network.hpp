@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "dtrain/model/graph.hpp"
 #include "dtrain/model/module.hpp"
 #include "dtrain/model/options.hpp"
 #include "dtrain/model/pass_tape.hpp"
@@ -62,6 +63,10 @@ class Network : public Module {
 
   /// The operators of that pass, what works in place included. Computes nothing.
   virtual PassTape tape(const NetworkShape& shape) const = 0;
+
+  /// The same pass in evaluation mode, written into the graph of `images`, which was made for this network; returns the
+  /// logits. Computes nothing.
+  virtual GraphValue trace(const GraphValue& images) const = 0;
 
   /// Names of the parameters of the last layer, whose shape follows from `outputs`: the only ones in which a weights
   /// file may differ.

@@ -40,7 +40,7 @@ class LayerList {
 
 /// Stands in for a tensor in a forward pass that computes only shapes. A network's forward pass is written once, as a
 /// template over the kind of value that flows through it, so that what `dtrain check` prints cannot drift from what
-/// is trained. Every layer and function of layers.hpp takes both kinds.
+/// is trained. Every layer and function of layers.hpp takes both kinds, and GraphValue.
 struct Sketch {
   std::vector<int64_t> shape;  ///< without the batch dimension: {C, H, W} or {features}
   LayerList* list = nullptr;   ///< outlives the pass
@@ -52,9 +52,9 @@ struct Sketch {
   }
 };
 
-/// Gives `Derived`, which has `template <class X> X run(X x) const`, its forward(), layers() and tape(). One that ends
-/// in global average pooling and a linear layer has this pass in two parts, run(x) = classify(maps(x)), both templates:
-/// maps() ends before the pooling. From these follow ends_in_pooling() and forward_pooled().
+/// Gives `Derived`, which has `template <class X> X run(X x) const`, its forward(), layers(), tape() and trace(). One
+/// that ends in global average pooling and a linear layer has this pass in two parts, run(x) = classify(maps(x)), both
+/// templates: maps() ends before the pooling. From these follow ends_in_pooling() and forward_pooled().
 template <class Derived>
 class NetworkOf : public Network {
  public:
@@ -74,6 +74,8 @@ class NetworkOf : public Network {
   std::vector<Layer> layers(const NetworkShape& shape) const override { return walk(shape).layers(); }
 
   PassTape tape(const NetworkShape& shape) const override { return walk(shape).tape(); }
+
+  GraphValue trace(const GraphValue& images) const override { return self().run(images); }
 
  private:
   LayerList walk(const NetworkShape& shape) const {

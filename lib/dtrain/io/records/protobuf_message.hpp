@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace dtrain {
 
@@ -36,6 +37,7 @@ class ProtobufMessage {
   }
 
   const std::string& bytes() const { return bytes_; }
+  std::string take() { return std::move(bytes_); }
 
  private:
   void varint(uint64_t value) {

@@ -1,0 +1,119 @@
+"""Networks that dtrain has trained, in PyTorch, with its preprocessing; a file to copy into your own program.
+
+    network, about = dtrain_models.load("runs/NAME/best.safetensors")
+    pictures = torch.stack([dtrain_models.read_picture(path, about["image"]) for path in paths])
+    with torch.no_grad():
+        scores = dtrain_models.scores(network(pictures), about["task"])    # those of dtrain predict to 1e-5
+
+UNet and small_cnn() need torch alone; load() safetensors and PyYAML, and torchvision for its networks; read_picture() NumPy and
+Pillow.
+"""
+import json
+
+import torch
+from torch import nn
+
+
+def double_conv(inputs, outputs):
+    layers = []
+    for width in (inputs, outputs):
+        layers += [nn.Conv2d(width, outputs, 3, padding=1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU(inplace=True)]
+    return nn.Sequential(*layers)
+
+
+class UNet(nn.Module):
+    """Four levels of base, 2, 4, 8 times base channels and a bridge of 16 times base; logits of the input's size."""
+
+    def __init__(self, channels=1, outputs=1, base=8):
+        super().__init__()
+        width = [base << level for level in range(5)]
+        self.down = nn.ModuleList([double_conv(channels, width[0])])
+        self.down.extend(double_conv(width[level - 1], width[level]) for level in (1, 2, 3))
+        self.bridge = double_conv(width[3], width[4])
+        self.up = nn.ModuleList(nn.ConvTranspose2d(width[level + 1], width[level], 2, stride=2) for level in (3, 2, 1, 0))
+        self.merge = nn.ModuleList(double_conv(2 * width[level], width[level]) for level in (3, 2, 1, 0))
+        self.head = nn.Conv2d(width[0], outputs, 1)
+
+    def forward(self, x):
+        skips = []
+        for block in self.down:
+            skips.append(block(x))
+            x = nn.functional.max_pool2d(skips[-1], 2)
+        x = self.bridge(x)
+        for up, merge in zip(self.up, self.merge):
+            x = merge(torch.cat([skips.pop(), up(x)], 1))
+        return self.head(x)
+
+
+def small_cnn(channels=3, outputs=2, height=64, width=64, dropout=0.5):
+    """Five convolutions, dropout, two dense layers. A Sequential, so that its children are named by their place."""
+    layers, inputs = [], channels
+    for place, filters in enumerate((16, 32, 32, 64, 64)):
+        layers += [nn.Conv2d(inputs, filters, 3, padding=1), nn.ReLU(inplace=True)]
+        if place > 0:
+            layers.append(nn.MaxPool2d(2))
+        inputs = filters
+    features = inputs * (height // 16) * (width // 16)
+    layers += [nn.Dropout(dropout), nn.Flatten(), nn.Linear(features, 128), nn.ReLU(inplace=True), nn.Linear(128, outputs)]
+    return nn.Sequential(*layers)
+
+
+def build(name, channels, outputs, height, width, dropout=0.5, base=8):
+    """`dropout` is small_cnn's, `base` UNet's."""
+    if name == "unet":
+        return UNet(channels, outputs, base)
+    if name == "small_cnn":
+        return small_cnn(channels, outputs, height, width, dropout)
+    import torchvision  # here, so that the two above need no torchvision
+    assert channels == 3, "torchvision's networks take three channels"
+    return getattr(torchvision.models, name)(weights=None, num_classes=outputs)
+
+
+def load(path):
+    """The network of a best.safetensors in evaluation mode, and about it: task, classes, image (as in the configuration)."""
+    import yaml
+    from safetensors import safe_open
+    with safe_open(path, "pt") as file:
+        told, tensors = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}
+    config, classes = yaml.safe_load(told["config"]), json.loads(told["classes"])
+    image, model = config["data"]["image"], config["model"]
+    height, width = map(int, told["image_size"].split(","))
+    network = build(model["name"], image["channels"], len(classes), height, width, base=model.get("base_width", 8))
+    network.load_state_dict(tensors)  # strict: every name and shape
+    return network.eval(), {"task": config["task"], "classes": classes, "image": image}
+
+
+def centred(pixels, size):
+    """[C, H, W] cut, or filled up with zeros, to [C, *size] about its middle."""
+    padding = []
+    for most, is_now in zip(reversed(size), reversed(pixels.shape)):
+        before = int((most - is_now) / 2)
+        padding += [before, most - is_now - before]
+    return nn.functional.pad(pixels, padding)
+
+
+def read_picture(path, image):
+    """What the network sees of a picture: float32 [C, H, W]. `image`: data.image, as load() or an ONNX file tells it."""
+    import numpy
+    from PIL import Image
+    picture = Image.open(path)
+    if not picture.mode.startswith("I"):  # those have 16 bits
+        picture = picture.convert("L" if picture.mode in ("1", "L", "LA") else "RGB")
+    low, high = image.get("range") or (0, 65535 if picture.mode.startswith("I") else 255)
+    pixels = numpy.clip((numpy.asarray(picture, numpy.float32) - low) / (high - low), 0, 1).reshape(picture.height, picture.width, -1)
+    shown, size = [picture.height, picture.width], image["size"]
+    scales = [most / side for most, side in zip(size, shown)]
+    if image["resize"] != "squash":
+        scales = [min(scales) if image["resize"] == "pad" else max(scales)] * 2
+    shown = [max(1, int(scale * side + 0.5)) for scale, side in zip(scales, shown)]
+    planes = [Image.fromarray(plane).resize(shown[::-1], Image.Resampling.BILINEAR) for plane in pixels.transpose(2, 0, 1)]
+    pixels = centred(torch.from_numpy(numpy.stack(planes)), size)
+    if len(pixels) > image["channels"]:
+        pixels = (torch.tensor([0.299, 0.587, 0.114]).view(3, 1, 1) * pixels).sum(0, keepdim=True)
+    mean, std = (torch.tensor(image[key]).view(-1, 1, 1) for key in ("mean", "std"))
+    return (centred(pixels, image.get("window") or size) - mean) / std
+
+
+def scores(logits, task):
+    """Probabilities: of one class of several for multiclass, else independent ones."""
+    return logits.softmax(1) if task == "multiclass" else logits.sigmoid()
