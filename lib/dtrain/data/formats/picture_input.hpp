@@ -29,13 +29,13 @@ struct PictureInput {
 /// a record file  the picture of every record, FILE/NUMBER or FILE/MEMBER (tfrecord_format(), webdataset_format());
 ///                which feature or member it is, and how much may be decompressed, `data` says
 ///
-/// Every page of a TIFF stack is a picture of its own, FILE#PAGE. What lies beneath `left_out`, the folder that is
+/// Every page of a stack is a picture of its own, FILE#PAGE. What lies beneath `left_out`, the folder that is
 /// going to be written, is no input. No picture is decoded, and of a list or table most may be absent.
 ///
-/// Throws MissingError where nothing is at `input`, or nothing at any path of a list or table; UsageError for a `column` without a table; DataError for a folder
-/// without pictures or with record files of two kinds, a list or table that names none or one twice, a row without a
-/// path, a table without the column, record files that are damaged where their records are counted, a file of another
-/// kind; as scan_folder() for links.
+/// Throws MissingError where nothing is at `input`, or nothing at any path of a list or table; UsageError for a
+/// `column` without a table; DataError for a folder without pictures or with record files of two kinds, a list or table
+/// that names none or one twice, a row without a path, a table without the column, record files that are damaged where
+/// their records are counted, a file of another kind; as scan_folder() for links.
 PictureInput open_pictures(const std::string& input, const std::string& column, const std::string& left_out,
                            const DataOptions& data);
 
