@@ -29,7 +29,7 @@ struct PictureInput {
 /// a record file  the picture of every record, FILE/NUMBER or FILE/MEMBER (tfrecord_format(), webdataset_format());
 ///                which feature or member it is, and how much may be decompressed, `data` says
 ///
-/// Every page of a TIFF stack is a picture of its own, FILE#PAGE. What lies beneath `left_out`, the folder that is
+/// Every page of a stack is a picture of its own, FILE#PAGE. What lies beneath `left_out`, the folder that is
 /// going to be written, is no input. No picture is decoded, and of a list or table most may be absent.
 ///
 /// Throws MissingError where nothing is at `input`, or nothing at any path of a list or table; UsageError for a

@@ -286,7 +286,9 @@ int64_t count_dicom_frames(const ByteSource& source) {
   const std::string name;
   Walk walk(source, name);
   try {
-    return walk_to(walk, kFrames).count;
+    constexpr uint64_t kLeast = 8;  // bytes that a frame takes, so that a small file cannot promise many
+    const int64_t count = walk_to(walk, kFrames).count;
+    return static_cast<uint64_t>(count) > source.size() / kLeast ? 1 : count;
   } catch (const DataError&) {
     return 1;
   }

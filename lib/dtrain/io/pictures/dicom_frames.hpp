@@ -14,8 +14,8 @@ namespace dtrain {
 /// Whether the file begins as DICOM files do: 128 bytes, then "DICM". Those without are taken to have one frame.
 bool begins_as_dicom(const ByteSource& source);
 
-/// NumberOfFrames; 1 where it is absent, no number from 1 to 65,535, or the elements cannot be walked: decoding the
-/// file reports that. A few small reads.
+/// NumberOfFrames; 1 where it is absent, no number from 1 to 65,535, more than can be in the file, or the elements
+/// cannot be walked: decoding the file reports that. A few small reads.
 int64_t count_dicom_frames(const ByteSource& source);
 
 /// A DICOM file of frame `frame` (from 1) alone, with the elements before the pixels except those that speak of each
