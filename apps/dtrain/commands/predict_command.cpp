@@ -109,7 +109,7 @@ bool predict_batches(const PredictCommand& command, const Predicted& predicted, 
     bool stopped = false;
     for (int64_t j = job.rank(); j < batches && !(stopped = stop_is_pending()); j += job.size()) {
       job.watchdog().enter(Section::evaluate, begin + j);
-      const auto said = ensemble.next();
+      const auto said = ensemble.next(begin + j);
       check(said.has_value(), "the loader makes every batch that it was asked for");
       const PredictWriter::Told told = writer.write(*said);
       if (command.on_bad == BadPicture::fail && !told.unread.empty())

@@ -80,10 +80,10 @@ void PredictEnsemble::start(const std::vector<BatchRequest>& requests) {
   for (const auto& view : views_) view->batches->start(requests);
 }
 
-PredictEnsemble::Said::Part PredictEnsemble::say(const View& view, const Batch& batch) const {
+PredictEnsemble::Said::Part PredictEnsemble::say(const View& view, const Batch& batch, int64_t number) const {
   Said::Part part{&view.members.front()->pictures(), {}, {}};
   for (PredictMember* member : view.members) {
-    const PredictMember::Said said = member->say(batch.images);
+    const PredictMember::Said said = member->say(batch.images, number);
     if (!said.probabilities.isfinite().all().item<bool>())
       throw DivergedError(member->weights() + " gives probabilities that are not finite, as for " +
                           view.input.dataset.samples[static_cast<size_t>(batch.samples.front())].path +
@@ -94,7 +94,7 @@ PredictEnsemble::Said::Part PredictEnsemble::say(const View& view, const Batch& 
   return part;
 }
 
-std::optional<PredictEnsemble::Said> PredictEnsemble::next() {
+std::optional<PredictEnsemble::Said> PredictEnsemble::next(int64_t number) {
   const at::NoGradGuard no_grad;
   Said all;
   for (const auto& view : views_) {
@@ -107,7 +107,7 @@ std::optional<PredictEnsemble::Said> PredictEnsemble::next() {
       ListedPictures::Found found = view->input.pictures->take(sample);
       if (all.found[i].bad.empty()) all.found[i] = std::move(found);  // bad for one is bad for all
     }
-    all.parts.push_back(say(*view, *batch));
+    all.parts.push_back(say(*view, *batch, number));
   }
   return all;
 }

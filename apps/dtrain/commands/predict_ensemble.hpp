@@ -51,8 +51,9 @@ class PredictEnsemble {
     };
     std::vector<Part> parts;
   };
-  /// Nothing after the last. Throws DivergedError where a number is not finite.
-  std::optional<Said> next();
+  /// Of the next batch, whose number is `number`; nothing after the last. Throws DivergedError where a number is not
+  /// finite.
+  std::optional<Said> next(int64_t number);
 
  private:
   /// Pictures as some of the members want them.
@@ -64,7 +65,7 @@ class PredictEnsemble {
   };
   void require_alike() const;
   void open_view(View& view, const std::string& input, const std::string& column, const std::string& left_out);
-  Said::Part say(const View& view, const Batch& batch) const;
+  Said::Part say(const View& view, const Batch& batch, int64_t number) const;
 
   std::vector<std::unique_ptr<PredictMember>> members_;
   std::vector<std::unique_ptr<View>> views_;

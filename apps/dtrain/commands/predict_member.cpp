@@ -105,10 +105,11 @@ std::vector<int64_t> PredictMember::pixel_values() const {
 }
 
 // Probabilities, and maps if they are wanted, of what the network sees at once.
-std::vector<at::Tensor> PredictMember::of_views(const at::Tensor& images) {
+std::vector<at::Tensor> PredictMember::of_views(const at::Tensor& images, int64_t batch) {
   const auto views = views_.mirror ? mirrored_views(experiment_.task) : std::vector<std::vector<int64_t>>{{}};
   const bool masks = experiment_.task == Task::segmentation;
   return mean_over_views(images, views, [&](const at::Tensor& view) {
+    job_.watchdog().enter(Section::evaluate, batch);
     const Network::PooledPass pass =
         views_.maps ? replica_->forward_pooled(view) : Network::PooledPass{replica_->forward(view), {}};
     at::Tensor logits = masks ? pass.logits : pass.logits.to(at::kDouble);
@@ -120,7 +121,7 @@ std::vector<at::Tensor> PredictMember::of_views(const at::Tensor& images) {
 }
 
 // Every tile is a batch of its own, of all pictures, so that what is said of it does not depend on the others.
-at::Tensor PredictMember::of_tiles(const at::Tensor& images) {
+at::Tensor PredictMember::of_tiles(const at::Tensor& images, int64_t batch) {
   const ImageOptions& seen = experiment_.data.image;
   const auto plane = static_cast<size_t>(pictures_.height * pictures_.width);
   const auto tile_plane = static_cast<size_t>(seen.seen_height() * seen.seen_width());
@@ -133,7 +134,7 @@ at::Tensor PredictMember::of_tiles(const at::Tensor& images) {
     const at::Tensor part = images.slice(2, tile.top, tile.top + seen.seen_height())
                                 .slice(3, tile.left, tile.left + seen.seen_width())
                                 .contiguous(replica_->memory_format());
-    const at::Tensor said = of_views(part).front().cpu().contiguous();
+    const at::Tensor said = of_views(part, batch).front().cpu().contiguous();
     for (size_t p = 0; p < planes; ++p)
       tiling_->add(t, {said.const_data_ptr<float>() + p * tile_plane, tile_plane}, sums.subspan(p * plane, plane));
   }
@@ -141,12 +142,12 @@ at::Tensor PredictMember::of_tiles(const at::Tensor& images) {
   return blended;
 }
 
-PredictMember::Said PredictMember::say(const at::Tensor& images) {
+PredictMember::Said PredictMember::say(const at::Tensor& images, int64_t batch) {
   const at::NoGradGuard no_grad;
   allow_tf32(experiment_.precision);
   const at::Tensor here = images.to(job_.device().place);
-  if (tiling_) return {of_tiles(here), {}};
-  const std::vector<at::Tensor> said = of_views(here);
+  if (tiling_) return {of_tiles(here, batch), {}};
+  const std::vector<at::Tensor> said = of_views(here, batch);
   return {said.front().cpu().contiguous(), views_.maps ? said.back().cpu().contiguous() : at::Tensor()};
 }
 

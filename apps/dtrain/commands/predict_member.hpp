@@ -61,12 +61,13 @@ class PredictMember {
     at::Tensor probabilities;  ///< on the CPU: float64 [n, K]; segmentation float32 [n, K, H, W] of pictures()
     at::Tensor maps;           ///< if wanted: class activation maps, on the CPU, float32 [n, K, h, w]
   };
-  /// `images`: [n, C, H, W] of pictures(), as the loader gives them.
-  Said say(const at::Tensor& images);
+  /// `images`: [n, C, H, W] of pictures(), as the loader gives them; `batch`: the number of their batch, for the
+  /// watchdog, which counts each pass through the network as progress.
+  Said say(const at::Tensor& images, int64_t batch);
 
  private:
-  std::vector<at::Tensor> of_views(const at::Tensor& images);
-  at::Tensor of_tiles(const at::Tensor& images);
+  std::vector<at::Tensor> of_views(const at::Tensor& images, int64_t batch);
+  at::Tensor of_tiles(const at::Tensor& images, int64_t batch);
 
   Experiment experiment_;
   std::string weights_;
