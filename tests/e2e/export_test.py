@@ -9,7 +9,7 @@ import statistics
 import struct
 import subprocess
 
-import pictures
+import made_pictures
 import program
 
 SIDE = 32
@@ -37,15 +37,15 @@ class Export(program.ProgramTest):
     def setUpClass(cls):
         super().setUpClass()
         draw = random.Random(5)
-        cls.pictures = {kind: [pictures.drawn(draw, SIDE, SIDE, kind == "rgb") for _ in range(4)] for kind in ("rgb", "grey")}
+        cls.pictures = {kind: [made_pictures.drawn(draw, SIDE, SIDE, kind == "rgb") for _ in range(4)] for kind in ("rgb", "grey")}
         for folder in ("classes/even", "classes/odd", "cells/images", "cells/masks", "rgb", "grey"):
             (cls.folder / folder).mkdir(parents=True)
         for i, (colour, grey) in enumerate(zip(*cls.pictures.values())):
-            (cls.folder / f"rgb/{i}.png").write_bytes(pictures.png(colour))
-            (cls.folder / f"grey/{i}.png").write_bytes(pictures.png(grey))
-            (cls.folder / f"classes/{('even', 'odd')[i % 2]}/{i}.png").write_bytes(pictures.png(colour))
-            (cls.folder / f"cells/images/{i}.png").write_bytes(pictures.png(grey))
-            (cls.folder / f"cells/masks/{i}.png").write_bytes(pictures.png([[255 * (value > 128) for value in row] for row in grey]))
+            (cls.folder / f"rgb/{i}.png").write_bytes(made_pictures.png(colour))
+            (cls.folder / f"grey/{i}.png").write_bytes(made_pictures.png(grey))
+            (cls.folder / f"classes/{('even', 'odd')[i % 2]}/{i}.png").write_bytes(made_pictures.png(colour))
+            (cls.folder / f"cells/images/{i}.png").write_bytes(made_pictures.png(grey))
+            (cls.folder / f"cells/masks/{i}.png").write_bytes(made_pictures.png([[255 * (value > 128) for value in row] for row in grey]))
         rows = [f"rgb/{i}.png,{i % 2},{i // 2},{int(i == 1)}\n" for i in range(4)]
         (cls.folder / "labels.csv").write_text('file,wet,"old, red",x\n' + "".join(rows))
 
@@ -84,7 +84,7 @@ class Export(program.ProgramTest):
             network, data = job
             run, kind = self.trained(network, data), "grey" if data is MASKS else "rgb"
             said = self.predicted(run, kind)
-            raw = [pictures.planes(picture) for picture in self.pictures[kind]]
+            raw = [made_pictures.planes(picture) for picture in self.pictures[kind]]
             image = self.image_of(f"runs/{run}")
             asked = {self.exported(run): [[normalised(plane, image, c) for c, plane in enumerate(one)] for one in raw]}
             if data is not FOLDERS or network == "resnet18":  # how pixels get in does not depend on the network

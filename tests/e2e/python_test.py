@@ -7,7 +7,7 @@ import random
 import re
 import subprocess
 
-import pictures
+import made_pictures
 import program
 
 PYTHON = os.environ.get("DTRAIN_PYTHON", "python3")
@@ -49,14 +49,14 @@ class Python(program.ProgramTest):
         for folder in ("new", "all", "cells/images", "cells/masks"):
             (cls.folder / folder).mkdir(parents=True)
         for i, size in enumerate(((32, 32), (61, 40), (29, 97), (120, 100))):
-            (cls.folder / f"new/{i}.png").write_bytes(pictures.png(pictures.drawn(draw, *size, True)))
-            cell = pictures.drawn(draw, SIDE, 48, False)
-            (cls.folder / f"cells/images/{i}.png").write_bytes(pictures.png(cell))
-            (cls.folder / f"cells/masks/{i}.png").write_bytes(pictures.png([[255 * (value > 128) for value in row] for row in cell]))
+            (cls.folder / f"new/{i}.png").write_bytes(made_pictures.png(made_pictures.drawn(draw, *size, True)))
+            cell = made_pictures.drawn(draw, SIDE, 48, False)
+            (cls.folder / f"cells/images/{i}.png").write_bytes(made_pictures.png(cell))
+            (cls.folder / f"cells/masks/{i}.png").write_bytes(made_pictures.png([[255 * (value > 128) for value in row] for row in cell]))
         for path in (cls.folder / "new").iterdir():
             (cls.folder / "all" / path.name).write_bytes(path.read_bytes())
-        (cls.folder / "all/grey.png").write_bytes(pictures.png(pictures.drawn(draw, 45, 50, False)))
-        (cls.folder / "all/deep.png").write_bytes(pictures.png(pictures.drawn(draw, 70, 33, False, 4095), bits=16))
+        (cls.folder / "all/grey.png").write_bytes(made_pictures.png(made_pictures.drawn(draw, 45, 50, False)))
+        (cls.folder / "all/deep.png").write_bytes(made_pictures.png(made_pictures.drawn(draw, 70, 33, False, 4095), bits=16))
         (cls.folder / "labels.csv").write_text("file,wet,old\n" + "".join(f"{i}.png,{i % 2},{i // 2}\n" for i in range(4)))
         (cls.folder / "scripts").symlink_to(program.ROOT / "scripts")
 

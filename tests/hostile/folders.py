@@ -265,6 +265,20 @@ for what in ("text", "link", "folder", "fifo"):
     case(f"outputs/eval/{what}", REFUSED, "predictions_valid.csv", seconds=8, untouched=("out",))(predictions)
 
 
+for what in ("text", "link", "folder", "fifo"):
+    def network(site, what=what):
+        site.trained()
+        path = site.work / "net.onnx"
+        if what == "text":
+            path.write_text("mine\n")
+        elif what == "link":
+            path.symlink_to("../home/.bashrc")
+        else:
+            odd_file(path, what)
+        return "export", "--checkpoint", "run", "--output", "net.onnx", *([] if what == "text" else ["--force"])
+    case(f"outputs/export/{what}", (64,), "net.onnx", seconds=8, untouched=("net.onnx",) if what == "text" else ())(network)
+
+
 @case("outputs/own-kind/predictions", 0, why="eval replaces what eval wrote")
 def predictions_again(site):
     site.trained()

@@ -30,13 +30,14 @@ void require_options_for_task(const EvalCommand& command, Task task) {
 
 static Fitted newly_fitted(const EvalCommand& command, Fitted fitted, const Predictions& shown, const Log& log) {
   if (!command.calibrate) return fitted;
+  const std::optional<double> before = fitted.temperature;
   fitted.temperature = fitted_temperature(shown);
   fitted.temperature_from = fitted.temperature ? command.split : "";
   if (!fitted.temperature)
     log.warning("no temperature fits the " + command.split +
                 " part: all of its labels are on the right side, or its scores say nothing about them; the scores stay "
                 "as the network gives them");
-  if (!command.threshold_from && !fitted.thresholds.empty()) {
+  if (!command.threshold_from && !fitted.thresholds.empty() && fitted.temperature != before) {
     log.warning("the thresholds chosen by " + fitted.thresholds_from +
                 " were for other probabilities and are dropped; choose them again with --threshold-from");
     fitted.thresholds.clear();

@@ -149,7 +149,8 @@ int run_export(const ExportCommand& command, const Config& config, const Log& lo
                                        .metadata = description_of(trained, e, command.input)});
   write_file_atomically(command.output, bytes);
   std::printf(
-      "%s: the %s of %s, %s bytes, ONNX operator set %lld\n  input   %s: %s\n  output  %s: probabilities of %s\n",
+      "%s: the %s of %s, %s bytes, ONNX operator set %lld\n  input   %s: %s\n  output  %s: probabilities of %s\n"
+      "next: docs/export.md shows what to put in\n",
       printable(command.output).c_str(), e.model.kind->name.c_str(), printable(named.path).c_str(),
       with_commas(static_cast<int64_t>(bytes.size())).c_str(), static_cast<long long>(kOnnxOperatorSet),
       shape_text_of(pictures).c_str(), input_words(e.data.image, command.input).c_str(), shape_text_of(scores).c_str(),

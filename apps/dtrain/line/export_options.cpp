@@ -7,12 +7,11 @@ namespace dtrain {
 void CommandTable::add_export() {
   CLI::App& app = command(
       app_, "export", "a trained network as an ONNX file, with its classes and how pictures are prepared for it",
-      "--checkpoint PATH --output FILE.onnx [options]",
+      "--checkpoint PATH --output FILE.onnx [KEY=VALUE …] [options]",
       {{"dtrain export --checkpoint runs/chexnet --output chexnet.onnx", "the best weights of a run"},
        {"dtrain export --checkpoint runs/chexnet --output chexnet.onnx --with-input raw --force",
         "for pixels as files hold them; replaces the file"},
-       {"python3 -c 'import onnxruntime as o; print(o.InferenceSession(\"chexnet.onnx\").get_modelmeta())'",
-        "look at it (docs/python.md)"}},
+       {"dtrain export --checkpoint best.safetensors --output net.onnx", "the weights file alone is enough"}},
       [this] {
         export_.config = with_words(export_.config, false);
         const bool prints = export_.config.print_config && !export_.checkpoint.empty();
@@ -28,7 +27,7 @@ void CommandTable::add_export() {
          "a run's folder for its best.safetensors, that file itself, or a checkpoint; picture size, classes and "
          "all else come from there")
       ->type_name("PATH");
-  app.add_option("--output", export_.output, "the file to write, ending in .onnx; it must not exist")
+  app.add_option("--output", export_.output, "the file to write, ending in .onnx; one that exists is refused")
       ->type_name("FILE");
   add_choice(app, "--with-input", export_.input,
              "normalised: the file takes (pixel − mean) ÷ std; raw: it takes pixel values as files hold them, 0 to 255 "
