@@ -8,6 +8,7 @@ LEARNING_RATE = 0.01
 MOMENTUM = 0.9
 INPUT_SIZE = 224  # height and width in pixels of a network's input
 INPUT_BATCH = 32
+PREDICT_BATCH = 8
 ALLREDUCE_BYTES = (4, 1_000_000, 28_000_000, 100_000_000)  # 28 MB: about the gradients of DenseNet-121
 
 

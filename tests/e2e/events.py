@@ -3,7 +3,7 @@
 import collections
 import struct
 
-Event = collections.namedtuple("Event", "time step version scalars")
+Event = collections.namedtuple("Event", "time step version scalars pictures")
 
 
 def fields(message):
@@ -31,15 +31,15 @@ def fields(message):
         at += size
 
 
-def scalar(message):
-    value = dict(fields(message))
-    return value[1].decode(), struct.unpack("<f", value[2])[0]
-
-
 def event(message):
-    values = dict(fields(message))
-    scalars = dict(scalar(value) for _, value in fields(values.get(5, b"")))
-    return Event(struct.unpack("<d", values[1])[0], values.get(2, 0), values.get(3, b"").decode(), scalars)
+    values, scalars, pictures = dict(fields(message)), {}, {}
+    for _, value in fields(values.get(5, b"")):
+        value = dict(fields(value))
+        if 2 in value:
+            scalars[value[1].decode()], = struct.unpack("<f", value[2])
+        else:  # height, width, colours, a PNG file
+            pictures[value[1].decode()] = dict(fields(value[4]))
+    return Event(struct.unpack("<d", values[1])[0], values.get(2, 0), values.get(3, b"").decode(), scalars, pictures)
 
 
 def of_run(run):

@@ -4,6 +4,7 @@ undisturbed one."""
 import csv
 import json
 import os
+import re
 import shutil
 import signal
 import struct
@@ -39,6 +40,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 read = EventAccumulator(sys.argv[1]).Reload()
 print(json.dumps({tag: [(event.step, event.value) for event in read.Scalars(tag)] for tag in read.Tags()["scalars"]}))
 """
+WATCHED = ("output.tensorboard=true", "--log-all-ranks")
 UNET = {
     "epochs": 3,
     "model": {"name": "unet"},
@@ -98,21 +100,25 @@ class Resume(program.ProgramTest):
         for config in ("plateau", "unet"):
             with self.subTest(config):
                 straight = self.never_stopped(config)
-                run = self.stopped(config, STEPS * 3 // 2, config, ranks=2, words=("output.tensorboard=true",))
+                run = self.stopped(config, STEPS * 3 // 2, config, ranks=2, words=WATCHED)
                 self.assertEqual(len(run.rows()), 1)
                 self.assertNotEqual(run.hash(), straight.hash())
-                self.train(config, "output.tensorboard=true", config=config, ranks=3)
+                self.train(config, *WATCHED, config=config, ranks=3)
                 self.equal(run, straight)
                 self.events_are_complete(run)
                 self.each_rank_has_a_row(run)
+                self.each_rank_has_a_log(run)
                 self.assertEqual([row["ranks"] for row in run.rows()], ["2"] + ["3"] * (run.facts()["epochs"] - 1))
                 self.assertEqual([event["step"] for event in run.events("resume")], [STEPS * 3 // 2])
 
     def events_are_complete(self, run):
         """TensorBoard's file has each step and each epoch once, with the figures of the other files."""
         single = lambda value: struct.unpack("<f", struct.pack("<f", value))[0]  # noqa: E731
-        first, *rest = events.of_run(run)
+        first, sheet, *rest = events.of_run(run)
         self.assertEqual((first.version, first.step), ("brain.Event:2", 0))
+        self.assertEqual((sheet.step, list(sheet.pictures)), (0, ["preview"]))
+        height, width, _, png = sheet.pictures["preview"].values()
+        self.assertEqual(png[:8] + png[16:24], b"\x89PNG\r\n\x1a\n" + struct.pack(">II", width, height))
         steps = [event for event in rest if "step/loss" in event.scalars]
         told = run.events("step")
         self.assertEqual([event.step for event in steps], [event["step"] for event in told])
@@ -131,6 +137,16 @@ class Resume(program.ProgramTest):
                          [(row["epoch"], str(rank)) for row in run.rows() for rank in range(int(row["ranks"]))])
         self.assertTrue(all(0 < float(row["step_ms_median"]) <= float(row["step_ms_p95"]) for row in rows))
         self.assertTrue(all(float(row["compute_s"]) > 0 and float(row["memory_peak_mb"]) > 0 for row in rows))
+
+    def each_rank_has_a_log(self, run):
+        """Each start adds which process the rank was, and then each epoch that the rank ended, with its own times."""
+        epochs = run.facts()["epochs"]
+        for rank in range(3):
+            told = (run.folder / f"log.rank-{rank}.txt").read_text()
+            sizes = re.findall(rf" rank {rank} @ \S+ of (\d): process \d+, ", told)
+            self.assertEqual(sizes, ["2", "3"] if rank < 2 else ["3"])
+            self.assertEqual(re.findall(r" epoch (\d+) here:.* compute_s \d", told), [str(n) for n in range(1 if rank < 2 else 2, epochs + 1)])
+        self.assertEqual(len(list(run.folder.glob("log.rank-*"))), 3)
 
     def test_tensorboard_reads_what_a_run_wrote(self):
         if subprocess.run([PYTHON, "-c", "import tensorboard"], capture_output=True, check=False).returncode != 0:

@@ -5,9 +5,9 @@
 #include "commands/check_advice.hpp"
 #include "commands/check_sections.hpp"
 #include "commands/commands.hpp"
-#include "commands/drawn_sample.hpp"
 #include "commands/picture_scan.hpp"
-#include "commands/preview.hpp"
+#include "drawing/drawn_sample.hpp"
+#include "drawing/preview.hpp"
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/printable.hpp"
 #include "dtrain/base/shell_word.hpp"
@@ -186,7 +186,12 @@ int look_and_tell(const CheckCommand& command, const Config& config, const Log& 
   });
   attempt([&] {
     if (command.preview.empty()) return;
-    write_preview(config, plan, pictures, command.preview);
+    std::set<int64_t> bad;
+    for (const auto& [sample, error] : pictures.bad) bad.insert(sample);
+    const std::vector<std::byte> sheet = preview_sheet(config, plan, bad);
+    AtomicFile out(command.preview);
+    out.write(sheet);
+    out.commit();
     std::printf("preview: %s\n", printable(command.preview).c_str());
   });
   if (command.json) std::printf("%s\n", printable(dump(json)).c_str());

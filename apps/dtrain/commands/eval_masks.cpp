@@ -7,7 +7,7 @@
 #include <map>
 #include <numeric>
 
-#include "commands/drawn_sample.hpp"
+#include "drawing/drawn_sample.hpp"
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/parallel.hpp"
 #include "dtrain/base/text.hpp"

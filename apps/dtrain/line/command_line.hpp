@@ -53,6 +53,7 @@ struct TrainCommand {
   int64_t limit_steps = 0;  ///< 0 = no limit
   double max_time_s = 0;    ///< of this start; 0 = no limit
   std::string trace;        ///< file for a timeline; "" = none
+  bool log_all_ranks = false;
   ProgressMode progress = ProgressMode::automatic;
 };
 struct CheckCommand {

@@ -21,12 +21,9 @@ CLI::Option* add_count(CLI::App& app, const std::string& name, int64_t& field, c
   return app.add_option(name, field, doc)->check(kCount)->type_name("N");
 }
 
-void CommandTable::add_train() {
-  CLI::App& app = app_;
-  app.formatter(std::make_shared<HelpPage>(
-      "--config FILE [KEY=VALUE …] [options]\n       dtrain COMMAND [options]",
-      HelpPage::Examples{
-          {"dtrain sample --kind chips --output sample/chips", "a small generated data set"},
+// From pictures to a network that is used.
+static HelpPage::Examples first_steps() {
+  return {{"dtrain sample --kind chips --output sample/chips", "a small generated data set"},
           {"dtrain check --config configs/chexnet.yaml", "what can be known before queueing"},
           {"mpirun -np 8 --bind-to none dtrain --config configs/chexnet.yaml", "train on 8 processes"},
           {"dtrain -c a.yaml -c site.yaml epochs=3", "later files and key=value win"},
@@ -34,8 +31,13 @@ void CommandTable::add_train() {
           {"dtrain predict --checkpoint runs/chexnet --input new --output scores", "scores of new pictures"},
           {"dtrain export --checkpoint runs/chexnet --output chexnet.onnx", "the network for other programs"},
           {"dtrain pack -c configs/chexnet.yaml --output packed", "decode and resize once, then train from there"},
-          {"dtrain verify runs/chexnet", "is everything that a run wrote intact?"}},
-      true));
+          {"dtrain verify runs/chexnet", "is everything that a run wrote intact?"}};
+}
+
+void CommandTable::add_train() {
+  CLI::App& app = app_;
+  app.formatter(std::make_shared<HelpPage>("--config FILE [KEY=VALUE …] [options]\n       dtrain COMMAND [options]",
+                                           first_steps(), true));
   add_common(app);
   add_config(app, train_.config);
   app.add_option("--run-dir", train_.run_dir,
@@ -69,6 +71,8 @@ void CommandTable::add_train() {
   app.add_option("--trace", train_.trace,
                  "write a timeline of steps, buckets and loader threads of all ranks (for ui.perfetto.dev)")
       ->type_name("FILE");
+  app.add_flag("--log-all-ranks", train_.log_all_ranks,
+               "give each rank a log of its own in the run's folder, log.rank-N.txt, with its times in each epoch");
   add_progress(app);
   filled_.emplace_back(&app, [this] {
     train_.words = typed_.all;

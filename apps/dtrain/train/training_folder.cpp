@@ -1,7 +1,11 @@
 #include "train/training_folder.hpp"
 
+#include <unistd.h>
+
 #include <cerrno>
+#include <chrono>
 #include <filesystem>
+#include <thread>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/text.hpp"
@@ -95,6 +99,20 @@ void TrainingFolder::require_finished(bool has_best, const std::string& newest_c
 }
 
 // Rank 0 has made the folder by now. Another host may see it a little later.
+void TrainingFolder::keep_rank_log() const {
+  if (!run_.command.log_all_ranks) return;
+  constexpr double kMostS = 10;
+  constexpr auto kBetweenLooks = std::chrono::milliseconds(100);
+  for (const Stopwatch waiting; !folder_.is_folder() && waiting.seconds() < kMostS;)
+    std::this_thread::sleep_for(kBetweenLooks);
+  Job& job = run_.job;
+  const std::string name = "log.rank-" + std::to_string(job.rank()) + ".txt";
+  job.log().attach_file(open_to_append(file(name), files()), LogLevel::debug);
+  job.log().debug(job.name() + " of " + std::to_string(job.size()) + ": process " + std::to_string(::getpid()) + ", " +
+                  count_of(run_.experiment.distributed.threads, "thread") + ", " + count_of(job.cores(), "core") +
+                  " of its own");
+}
+
 void TrainingFolder::keep_flight_records() const {
   const std::string path = folder_.path();
   std::shared_ptr<HeldFolder> held;

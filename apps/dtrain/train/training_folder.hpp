@@ -63,8 +63,11 @@ class TrainingFolder {
   /// `has_best`, and the checkpoint. Otherwise removes DONE and throws IoError.
   void require_finished(bool has_best, const std::string& newest_checkpoint);
 
-  /// All ranks, once rank 0 has opened it: the watchdog leaves its flight records here.
+  // All ranks, once rank 0 has opened it.
+  /// The watchdog leaves its flight records here.
   void keep_flight_records() const;
+  /// --log-all-ranks: this rank's log goes into log.rank-N.txt too, all of it. Throws like throw_errno.
+  void keep_rank_log() const;
 
  private:
   const RunContext& run_;

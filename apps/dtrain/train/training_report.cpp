@@ -102,7 +102,19 @@ void TrainingReport::tell_of_cache(const EpochRow& row) {
     log().info("  " + sentence);
 }
 
+// For log.rank-N.txt, which each rank has with --log-all-ranks.
+void TrainingReport::tell_own_times(const RankRow& own) const {
+  std::string line = "epoch " + std::to_string(own.epoch) + " here:";
+  for (const TimingField& field : kTimingFields)
+    line += std::string("  ") + field.name + " " + fixed(own.timing.*field.seconds, 3);
+  line += "  step " + fixed(own.step_ms_median, 1) + " ms, p95 " + fixed(own.step_ms_p95, 1) + " ms  memory " +
+          fixed(own.memory_peak_mb, 0) + " MB";
+  if (own.gpu_memory_peak_mb) line += ", on the GPU " + fixed(*own.gpu_memory_peak_mb, 0) + " MB";
+  log().debug(line);
+}
+
 void TrainingReport::epoch(const EpochRow& row, bool best) {
+  tell_own_times(rank_rows(row.epoch).at(static_cast<size_t>(p_.run.job.rank())));
   if (!p_.run.job.is_root()) return;
   const Experiment& e = p_.run.experiment;
   std::string line = "epoch " + std::to_string(row.epoch) + "/" + std::to_string(e.epochs) + "  train loss " +

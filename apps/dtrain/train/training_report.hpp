@@ -46,9 +46,10 @@ class TrainingReport {
   /// What the last epoch cost, for its line and run.json.
   void note_costs(EpochCosts costs) { costs_ = std::move(costs); }
 
-  // Rank 0.
   /// Of ranks.csv, for the epoch whose costs were noted.
   std::vector<RankRow> rank_rows(int64_t epoch) const { return costs_.rank_rows(epoch); }
+
+  // Rank 0.
   /// What run.json holds; `result`: result_sha256, "" while it is not known.
   RunFacts facts(const std::string& result) const;
   void write_run_json(const std::string& result) const;
@@ -62,6 +63,7 @@ class TrainingReport {
   void show_progress(const StepReport& step);
   void tell_of_cache(const EpochRow& row);
   void tell_where_time_went();
+  void tell_own_times(const RankRow& own) const;
   const Log& log() const { return p_.run.job.log(); }
 
   Parts p_;

@@ -32,6 +32,7 @@ class TrainingRun {
   // training_start.cpp
   void build();
   void open();
+  void show_preview();
   bool rehearses_afresh();
   void require_work() const;
   void restore();

@@ -1,4 +1,5 @@
 // How a training run begins: from its data and a checkpoint to parts that can take a step.
+#include "drawing/preview.hpp"
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/checkpoint/tensors.hpp"
@@ -43,7 +44,9 @@ TrainingRun::TrainingRun(const TrainCommand& command, const Config& config, Job&
   restore();
   if (!command.dry_run) open();
   report_->banner(resume_);
-  if (!command.dry_run) folder_.keep_flight_records();
+  if (command.dry_run) return;
+  folder_.keep_flight_records();
+  folder_.keep_rank_log();
 }
 
 void TrainingRun::build() {
@@ -127,7 +130,17 @@ void TrainingRun::open() {
                   .belongings = [this]() -> TrainingFolder::Belongings {
                     return {state_, parts_->replica->checkpoint_tensors(), report_->facts("")};
                   }});
+  if (run_.job.is_root() && folder_.log().begins_tensorboard()) show_preview();
   keeper_->open(resume_.path);
+}
+
+// A picture that cannot be read is no reason not to train.
+void TrainingRun::show_preview() {
+  try {
+    folder_.log().picture("preview", state_.step, preview_sheet(run_.config, plan_));
+  } catch (const DataError& error) {
+    run_.job.log().warning(std::string("TensorBoard gets no preview: ") + error.what());
+  }
 }
 
 }  // namespace dtrain

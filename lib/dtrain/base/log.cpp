@@ -74,10 +74,10 @@ class DescriptorSink : public spdlog::sinks::base_sink<std::mutex> {
   int descriptor_;
 };
 
-void Log::attach_file(int descriptor) {
+void Log::attach_file(int descriptor, LogLevel level) {
   auto file = std::make_shared<DescriptorSink>(descriptor);
   file->set_pattern("%Y-%m-%d %H:%M:%S.%e %l %v");
-  file->set_level(spdlog::level::info);
+  file->set_level(spdlog_level(level));
   impl_->logger->sinks().push_back(std::move(file));
 }
 

@@ -211,8 +211,7 @@ class TrainingDescription {
         .outside_fingerprint();
     add("output.tensorboard", flag_codec(e_.tensorboard),
         "Writes `tensorboard/events.out.tfevents.*` into the run folder too: loss, learning rate, time and images/s of "
-        "each "
-        "step, and every column of epochs.csv.")
+        "each step, every column of epochs.csv, and a sheet of the training part as the network sees it.")
         .outside_fingerprint();
   }
 

@@ -14,7 +14,8 @@ namespace {
 
 // Fields of Event, Summary and Summary.Value.
 enum : uint32_t { kWallTime = 1, kStep = 2, kFileVersion = 3, kSummary = 5 };
-enum : uint32_t { kValue = 1, kTag = 1, kSimpleValue = 2 };
+enum : uint32_t { kValue = 1, kTag = 1, kSimpleValue = 2, kImage = 4 };
+enum : uint32_t { kHeight = 1, kWidth = 2, kColours = 3, kEncoded = 4 };  // of Summary.Image
 
 constexpr size_t kLength = 12;  // of a record's data, with its checksum
 constexpr size_t kChecksum = 4;
@@ -106,6 +107,30 @@ std::string event_of_scalars(double wall_time, int64_t step, std::span<const std
   for (const auto& [tag, value] : scalars)
     summary.message(kValue, ProtobufMessage().text(kTag, tag).real(kSimpleValue, static_cast<float>(value)));
   return record_of(ProtobufMessage().real(kWallTime, wall_time).number(kStep, step).message(kSummary, summary));
+}
+
+// Of a big-endian number in a PNG file's first chunk.
+static int64_t png_number(std::span<const std::byte> png, size_t offset) {
+  int64_t number = 0;
+  for (const std::byte byte : png.subspan(offset, 4)) number = number << 8 | std::to_integer<int64_t>(byte);
+  return number;
+}
+
+std::string event_of_picture(double wall_time, int64_t step, std::string_view tag, std::span<const std::byte> png) {
+  constexpr size_t kWidthAt = 16;
+  constexpr size_t kHeightAt = 20;
+  constexpr int64_t kRgb = 3;
+  const std::string_view bytes(reinterpret_cast<const char*>(png.data()), png.size());
+  const ProtobufMessage image = ProtobufMessage()
+                                    .number(kHeight, png_number(png, kHeightAt))
+                                    .number(kWidth, png_number(png, kWidthAt))
+                                    .number(kColours, kRgb)
+                                    .text(kEncoded, bytes);
+  const ProtobufMessage value = ProtobufMessage().text(kTag, tag).message(kImage, image);
+  return record_of(ProtobufMessage()
+                       .real(kWallTime, wall_time)
+                       .number(kStep, step)
+                       .message(kSummary, ProtobufMessage().message(kValue, value)));
 }
 
 std::string events_until(std::string_view file, int64_t last_step, int64_t last_epoch) {

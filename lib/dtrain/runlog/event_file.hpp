@@ -1,4 +1,5 @@
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -16,6 +17,9 @@ std::string event_version(double wall_time);
 /// The values of one step, each under its tag; "train/loss" goes into the panel "train". TensorBoard's scalars are
 /// float32: more digits are lost.
 std::string event_of_scalars(double wall_time, int64_t step, std::span<const std::pair<std::string, double>> scalars);
+
+/// A PNG file at a step.
+std::string event_of_picture(double wall_time, int64_t step, std::string_view tag, std::span<const std::byte> png);
 
 /// What a run that resumes goes on with: the records of a file up to the first that is torn or damaged, without those
 /// of steps after `last_step` and those that begin with the scalar "epoch/epoch" above `last_epoch`.

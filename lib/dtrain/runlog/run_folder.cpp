@@ -107,6 +107,8 @@ void RunFolder::require_ours() const {
     require_type(file(name), fs::file_type::directory);
     require_all(file(name));
   }
+  for (const std::string& name : names)
+    if (name.starts_with("log.rank-")) require_type(file(name), fs::file_type::regular);
   // These are all that a killed start leaves, and an evaluation before the first start leaves its tables.
   const auto first_steps = [](const std::string& name) {
     return name == ".lock" || name.starts_with(".writable") || is_of_eval(name);
@@ -155,8 +157,9 @@ std::string RunFolder::move_aside() const {
 
 std::vector<std::string> RunFolder::missing_of_finished(bool has_best) const {
   std::vector<std::string> missing;
-  for (const std::string name : kFiles)
-    if (name != ".lock" && (has_best || name != "best.safetensors") && !there(file(name))) missing.push_back(name);
+  for (const std::string name : kFiles)  // ranks.csv: a run that an older program ended has none
+    if (name != ".lock" && name != "ranks.csv" && (has_best || name != "best.safetensors") && !there(file(name)))
+      missing.push_back(name);
   return missing;
 }
 

@@ -207,24 +207,25 @@ static double seconds_since_1970() {
 }
 
 void RunLog::open_events(const std::string& folder, int64_t epochs_done, int64_t steps_done) {
-  const std::string place = folder + "/tensorboard/";
-  const std::string mark = "events.out.tfevents.";
+  const std::string place = folder + "/tensorboard";
+  const std::string mark = "/events.out.tfevents.";
   if (const int failed = files_.make_folder(place, 0750); failed < 0 && failed != -EEXIST)
     throw_errno("create", place, -failed);
   std::vector<std::string> names;
   if (const int failed = files_.list(place, names); failed < 0) throw_errno("list", place, -failed);
-  std::erase_if(names, [&](const std::string& name) { return !name.starts_with(mark); });
+  std::erase_if(names, [&](const std::string& name) { return !("/" + name).starts_with(mark); });
   const double now = seconds_since_1970();
   if (names.empty()) {
+    begins_events_ = true;
     events_.path = place + mark + std::to_string(static_cast<int64_t>(now)) + "." + host_name();
-    events_.waiting = event_version(now);
   } else {
-    events_.path = place + *std::max_element(names.begin(), names.end());
+    events_.path = place + "/" + *std::max_element(names.begin(), names.end());
     const std::string text = text_of(read_file(events_.path, kMostBytes, files_));
-    const std::string kept = events_until(text, steps_done, epochs_done);
+    const std::string kept = steps_done == 0 ? "" : events_until(text, steps_done, epochs_done);
     if (kept != text) write_file_atomically(events_.path, kept, files_);
-    if (kept.empty()) events_.waiting = event_version(now);
+    begins_events_ = kept.empty();
   }
+  if (begins_events_) events_.waiting = event_version(now);
   events_.descriptor = open_to_append(events_.path, files_);
 }
 
@@ -348,6 +349,10 @@ void RunLog::epoch(const EpochRow& row, int64_t step) {
 
 void RunLog::ranks(const std::vector<RankRow>& rows) {
   for (const RankRow& row : rows) append(ranks_, csv_line(values_of(cells(row))));
+}
+
+void RunLog::picture(const std::string& tag, int64_t step, std::span<const std::byte> png) {
+  if (!events_.path.empty()) events_.waiting += event_of_picture(seconds_since_1970(), step, tag, png);
 }
 
 void RunLog::event(const std::string& name, int64_t step, int64_t epoch,

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -95,6 +96,10 @@ class RunLog {
   void step(const StepRow& row);
   void epoch(const EpochRow& row, int64_t step);
   void ranks(const std::vector<RankRow>& rows);
+  /// TensorBoard's file begins with this start: what belongs to its first step alone is not in it yet.
+  bool begins_tensorboard() const { return begins_events_; }
+  /// A PNG file for TensorBoard, at the step that the run is at.
+  void picture(const std::string& tag, int64_t step, std::span<const std::byte> png);
   /// start, resume, checkpoint, end, with more named texts.
   void event(const std::string& name, int64_t step, int64_t epoch, const std::map<std::string, std::string>& texts);
   /// Writes the waiting lines; returns why it failed, one sentence, or "" when everything is in the files.
@@ -128,6 +133,7 @@ class RunLog {
   File ranks_;
   File jsonl_;
   File events_;  ///< TensorBoard's; without a path: none
+  bool begins_events_ = false;
   Stopwatch since_events_;
   std::vector<std::string> columns_;
 };

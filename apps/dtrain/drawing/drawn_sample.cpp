@@ -1,4 +1,4 @@
-#include "commands/drawn_sample.hpp"
+#include "drawing/drawn_sample.hpp"
 
 #include <ATen/ATen.h>
 

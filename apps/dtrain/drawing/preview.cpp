@@ -1,4 +1,4 @@
-#include "commands/preview.hpp"
+#include "drawing/preview.hpp"
 
 #include <ATen/ATen.h>
 
@@ -6,14 +6,13 @@
 #include <cmath>
 #include <set>
 
-#include "commands/drawn_sample.hpp"
+#include "drawing/drawn_sample.hpp"
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/base/time.hpp"
 #include "dtrain/data/batches/loader.hpp"
 #include "dtrain/data/order/sampler.hpp"
 #include "dtrain/data/pixels/contact_sheet.hpp"
-#include "dtrain/io/files/file.hpp"
 #include "dtrain/io/pictures/png_text.hpp"
 #include "dtrain/train/mixing.hpp"
 
@@ -33,16 +32,16 @@ std::set<int64_t> classes_of(const Sample& sample) {
 }
 
 // In the order of the first epoch, but first those that show a class not seen before.
-std::vector<int64_t> choose_samples(const Experiment& e, const Plan& plan, const PictureFacts& pictures) {
+std::vector<int64_t> choose_samples(const Experiment& e, const Plan& plan, const std::set<int64_t>& bad) {
   const auto count = static_cast<int64_t>(plan.split.train.size());
   std::vector<int64_t> usable;
   const EpochPlan order(count, 1, BatchOptions{.per_rank = count, .global = 0, .accumulate = 1, .drop_last = false},
                         Distribute::samples, e.seed, 0);
   for (const int64_t place : order.places(0, 0)) {
     const int64_t sample = plan.split.train[static_cast<size_t>(place)];
-    if (!pictures.bad.contains(sample)) usable.push_back(sample);
+    if (!bad.contains(sample)) usable.push_back(sample);
   }
-  if (usable.empty()) throw DataError("--preview: no picture of the training part can be read");
+  if (usable.empty()) throw DataError("no preview: no picture of the training part can be read");
   std::vector<int64_t> chosen;
   std::set<int64_t> shown;
   const auto choose = [&](bool of_new_classes) {
@@ -103,9 +102,9 @@ std::string augment_text(const Config& config) {
 
 }  // namespace
 
-void write_preview(const Config& config, const Plan& plan, const PictureFacts& pictures, const std::string& path) {
+std::vector<std::byte> preview_sheet(const Config& config, const Plan& plan, const std::set<int64_t>& bad) {
   const Experiment& e = config.experiment;
-  const std::vector<int64_t> samples = choose_samples(e, plan, pictures);
+  const std::vector<int64_t> samples = choose_samples(e, plan, bad);
   std::vector<BatchRequest> requests{{samples, std::nullopt}};
   for (int64_t epoch = 0; epoch < kDraws; ++epoch) requests.push_back({samples, epoch});
   Trace trace(false);
@@ -133,10 +132,7 @@ void write_preview(const Config& config, const Plan& plan, const PictureFacts& p
       {e.name + ": " + count_of(static_cast<int64_t>(plan.split.train.size()), "training sample") + ", " + size,
        augment_text(config)},
       columns, rows, key);
-  const std::vector<std::byte> file = with_png_text(encode_png(sheet), "Software", kContactSheetMark);
-  AtomicFile out(path);
-  out.write(file);
-  out.commit();
+  return with_png_text(encode_png(sheet), "Software", kContactSheetMark);
 }
 
 }  // namespace dtrain
