@@ -392,7 +392,8 @@ TEST_CASE("a column names the parts; one without validation rows leaves a share 
   options.split.given = true;
   options.split.test = 0.1;
   CHECK(holds(error_of(78, [&] { split_dataset(data, options.split); }), "data.split.test has no effect"));
-  root.text("list.csv", rows + "p0.png,cat,0,valid\n");
+  root.picture("chosen.png");
+  root.text("list.csv", rows + "chosen.png,cat,99,valid\n");
   options.split.test = 0;
   const auto split_again = [&] { split_dataset(open_dataset(options, Task::from_format, 1), options.split); };
   CHECK(holds(error_of(78, split_again), "data.split has no effect here"));
