@@ -38,7 +38,9 @@ SCALARS = """
 import json, sys
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 read = EventAccumulator(sys.argv[1]).Reload()
-print(json.dumps({tag: [(event.step, event.value) for event in read.Scalars(tag)] for tag in read.Tags()["scalars"]}))
+scalars = {tag: [(event.step, event.value) for event in read.Scalars(tag)] for tag in read.Tags()["scalars"]}
+pictures = {tag: [(event.step, event.encoded_image_string[:4].hex()) for event in read.Images(tag)] for tag in read.Tags()["images"]}
+print(json.dumps([scalars, pictures]))
 """
 WATCHED = ("output.tensorboard=true", "--log-all-ranks")
 UNET = {
@@ -153,7 +155,8 @@ class Resume(program.ProgramTest):
             self.skipTest("no Python with tensorboard (DTRAIN_PYTHON)")
         _, run = self.train("shown", "output.tensorboard=true", "--limit-steps", STEPS + 1)
         read = subprocess.run([PYTHON, "-c", SCALARS, run.folder / "tensorboard"], capture_output=True, text=True, check=True)
-        scalars = json.loads(read.stdout)
+        scalars, pictures = json.loads(read.stdout)
+        self.assertEqual(pictures, {"preview": [[0, b"\x89PNG".hex()]]})
         self.assertEqual([step for step, _ in scalars["step/loss"]], list(range(1, STEPS + 2)))
         for (_, value), event in zip(scalars["step/loss"], run.events("step")):
             self.assertAlmostEqual(value, event["train_loss"], delta=1e-6 * abs(value))
