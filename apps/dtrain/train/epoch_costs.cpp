@@ -59,9 +59,9 @@ double largest_of(const std::vector<RankCost>& ranks, const Value& value) {
 
 std::optional<double> known(double value) { return std::isnan(value) ? std::nullopt : std::optional(value); }
 
-// The value below which that share of them lies; 0 of none.
+// The value below which that share of them lies; NaN of none.
 double quantile_ms(const std::vector<double>& ascending_s, double share) {
-  if (ascending_s.empty()) return 0;
+  if (ascending_s.empty()) return std::numeric_limits<double>::quiet_NaN();
   const auto place = static_cast<size_t>(share * static_cast<double>(ascending_s.size()));
   return 1e3 * ascending_s[std::min(place, ascending_s.size() - 1)];
 }

@@ -21,8 +21,8 @@ struct RankCost {
   double memory_mb = 0;         ///< largest resident memory so far, 1e6 bytes
   double gpu_util_percent = 0;  ///< NaN: not known
   double gpu_memory_mb = 0;     ///< the most so far, 1e6 bytes; NaN: not known
-  double step_ms_median = 0;    ///< of this start
-  double step_ms_p95 = 0;       ///< of this start
+  double step_ms_median = 0;    ///< of this start; NaN: it has taken no step of the epoch
+  double step_ms_p95 = 0;       ///< likewise
 };
 
 /// What the ranks spent on an epoch: the same on all of them.

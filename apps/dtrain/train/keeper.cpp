@@ -105,6 +105,7 @@ void Keeper::save() {
   const auto span = p_.trace.span("save", p_.state.step);
   if (!saves_) return;
   p_.folder.require();
+  p_.folder.log().flush();  // a checkpoint's rows are on the disk before it; what fails is reported at the epoch's end
   saves_->begin(p_.state, p_.built.replica->checkpoint_tensors());
 }
 

@@ -107,7 +107,11 @@ void TrainingFolder::keep_rank_log() const {
     std::this_thread::sleep_for(kBetweenLooks);
   Job& job = run_.job;
   const std::string name = "log.rank-" + std::to_string(job.rank()) + ".txt";
-  job.log().attach_file(open_to_append(file(name), files()), LogLevel::debug);
+  try {
+    job.log().attach_file(open_to_append(file(name), files()), LogLevel::debug);
+  } catch (const Error& error) {
+    return job.log().error(name + ": " + error.what() + "; this rank goes on without its log");
+  }
   job.log().debug(job.name() + " of " + std::to_string(job.size()) + ": process " + std::to_string(::getpid()) + ", " +
                   count_of(run_.experiment.distributed.threads, "thread") + ", " + count_of(job.cores(), "core") +
                   " of its own");

@@ -107,8 +107,9 @@ void TrainingReport::tell_own_times(const RankRow& own) const {
   std::string line = "epoch " + std::to_string(own.epoch) + " here:";
   for (const TimingField& field : kTimingFields)
     line += std::string("  ") + field.name + " " + fixed(own.timing.*field.seconds, 3);
-  line += "  step " + fixed(own.step_ms_median, 1) + " ms, p95 " + fixed(own.step_ms_p95, 1) + " ms  memory " +
-          fixed(own.memory_peak_mb, 0) + " MB";
+  if (!std::isnan(own.step_ms_median))
+    line += "  step " + fixed(own.step_ms_median, 1) + " ms, p95 " + fixed(own.step_ms_p95, 1) + " ms";
+  line += "  memory " + fixed(own.memory_peak_mb, 0) + " MB";
   if (own.gpu_memory_peak_mb) line += ", on the GPU " + fixed(*own.gpu_memory_peak_mb, 0) + " MB";
   log().debug(line);
 }

@@ -138,7 +138,7 @@ void TrainingRun::open() {
 void TrainingRun::show_preview() {
   try {
     folder_.log().picture("preview", state_.step, preview_sheet(run_.config, plan_));
-  } catch (const DataError& error) {
+  } catch (const Error& error) {
     run_.job.log().warning(std::string("TensorBoard gets no preview: ") + error.what());
   }
 }

@@ -208,17 +208,17 @@ static double seconds_since_1970() {
 
 void RunLog::open_events(const std::string& folder, int64_t epochs_done, int64_t steps_done) {
   const std::string place = folder + "/tensorboard";
-  const std::string mark = "/events.out.tfevents.";
+  const std::string mark = "events.out.tfevents.";
+  const std::string ours = ".dtrain";  // other programs' files may lie beside them
   if (const int failed = files_.make_folder(place, 0750); failed < 0 && failed != -EEXIST)
     throw_errno("create", place, -failed);
   std::vector<std::string> names;
   if (const int failed = files_.list(place, names); failed < 0) throw_errno("list", place, -failed);
-  std::erase_if(names, [&](const std::string& name) { return !("/" + name).starts_with(mark); });
+  std::erase_if(names, [&](const std::string& name) { return !name.starts_with(mark) || !name.ends_with(ours); });
   const double now = seconds_since_1970();
-  if (names.empty()) {
-    begins_events_ = true;
-    events_.path = place + mark + std::to_string(static_cast<int64_t>(now)) + "." + host_name();
-  } else {
+  begins_events_ = true;
+  events_.path = place + "/" + mark + std::to_string(static_cast<int64_t>(now)) + "." + host_name() + ours;
+  if (!names.empty()) {
     events_.path = place + "/" + *std::max_element(names.begin(), names.end());
     const std::string text = text_of(read_file(events_.path, kMostBytes, files_));
     const std::string kept = steps_done == 0 ? "" : events_until(text, steps_done, epochs_done);
@@ -257,9 +257,11 @@ std::string RunLog::write_waiting(File& file) {
 }
 
 void RunLog::sync() const {
-  for (const File* file : {&csv_, &ranks_, &jsonl_})
+  for (const File* file : {&csv_, &ranks_, &jsonl_, &events_}) {
+    if (file->descriptor < 0) continue;
     if (const int failed = files_.sync(file->descriptor); failed < 0 && failed != -EINVAL && failed != -ENOTSUP)
       throw_errno("sync", file->path, -failed);
+  }
 }
 
 bool RunLog::stands() const {

@@ -62,10 +62,10 @@ struct EpochRow {
 struct RankRow {
   int64_t epoch = 0;  ///< epochs finished, from 1
   int64_t rank = 0;
-  Timing timing;              ///< over all starts of the epoch that this rank took part in
+  Timing timing = {};         ///< over all starts of the epoch that this rank took part in
   double memory_peak_mb = 0;  ///< largest resident memory so far, 1e6 bytes
   std::optional<double> gpu_memory_peak_mb = std::nullopt;
-  double step_ms_median = 0;  ///< of this start's steps of the epoch
+  double step_ms_median = 0;  ///< of this start's steps of the epoch; NaN: none
   double step_ms_p95 = 0;
 };
 
@@ -86,7 +86,8 @@ class RunLog {
   /// line, so that a resumed run has each epoch and step once. If epochs.csv lacks columns that this run writes, an
   /// older program began it: they are added, empty in its rows. Throws like throw_errno; ConfigError when it has other
   /// columns, DataError when a row does not fit its header. `files`, by which all are opened, outlives this object.
-  /// `tensorboard`: keeps tensorboard/events.out.tfevents.* too, one file for all starts, cut off in the same way.
+  /// `tensorboard`: keeps tensorboard/events.out.tfevents.*.dtrain too, one file for all starts, cut off in the same
+  /// way; other files there are left alone.
   RunLog(const std::string& folder, const std::vector<std::string>& figures, int64_t epochs_done, int64_t steps_done,
          FileSystem& files = real_file_system(), bool tensorboard = false);
   ~RunLog();

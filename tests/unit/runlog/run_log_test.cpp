@@ -8,6 +8,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -291,6 +292,49 @@ TEST_CASE("nobody else can open the lock of a run, and so hold it") {
   struct stat status {};
   REQUIRE(stat((folder / ".lock").c_str(), &status) == 0);
   CHECK((status.st_mode & 0777) == 0600);
+}
+
+TEST_CASE("TensorBoard's file is this program's own, and a flush writes what waits") {
+  const test::TemporaryFolder folder;
+  make_folders(folder / "tensorboard");
+  const std::string foreign = folder / "tensorboard/events.out.tfevents.9999999999.other";  // the last by name
+  write_file_atomically(foreign, "of another program");
+  const auto sizes = [&] {  // of this program's files there
+    std::vector<uintmax_t> bytes;
+    for (const auto& entry : std::filesystem::directory_iterator(folder / "tensorboard"))
+      if (entry.path() != foreign) bytes.push_back(entry.file_size());
+    return bytes;
+  };
+  {
+    RunLog log(folder.path(), kFigures, 0, 0, real_file_system(), true);
+    CHECK(log.begins_tensorboard());
+    CHECK(log.flush().empty());
+    const std::vector<uintmax_t> before = sizes();
+    REQUIRE(before.size() == 1);
+    log.step({.step = 1, .loss = 0.7, .learning_rate = 0.01});
+    log.step({.step = 2, .loss = 0.6, .learning_rate = 0.01});
+    CHECK(log.flush().empty());  // before a checkpoint: a kill right after it loses neither
+    CHECK(sizes().front() > before.front());
+  }
+  const std::vector<uintmax_t> whole = sizes();
+  {
+    RunLog log(folder.path(), kFigures, 0, 1, real_file_system(), true);
+    CHECK_FALSE(log.begins_tensorboard());
+    CHECK(log.flush().empty());
+  }
+  CHECK(sizes().size() == 1);
+  CHECK(sizes().front() < whole.front());  // without step 2
+  CHECK(read_text(foreign) == "of another program");
+}
+
+TEST_CASE("a rank that took no step of the epoch in this start has no step times") {
+  const test::TemporaryFolder folder;
+  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+  {
+    RunLog log(folder.path(), kFigures, 0, 0);
+    log.ranks({{.epoch = 1, .step_ms_median = kNone, .step_ms_p95 = kNone}});
+  }
+  CHECK(read_text(folder / "ranks.csv").ends_with(",,\n"));
 }
 
 TEST_CASE("lines that find no room wait and are written before the next ones") {
