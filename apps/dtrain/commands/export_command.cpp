@@ -8,6 +8,7 @@
 #include "commands/commands.hpp"
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/printable.hpp"
+#include "dtrain/base/short_number.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/checkpoint/tensors.hpp"
 #include "dtrain/checkpoint/weights_origin.hpp"
@@ -93,9 +94,28 @@ std::map<std::string, std::string> description_of(const Trained& trained, const 
                                             {"input", name_of(input)},
                                             {"image", image_json(e.data.image).dump()},
                                             {"weights_sha256", trained.sha256}};
+  const Fitted& fitted = trained.origin.fitted;
+  if (fitted.temperature) all["temperature"] = shortest(*fitted.temperature);
+  if (!fitted.thresholds.empty()) {
+    std::vector<double> thresholds;
+    for (const auto& one : fitted.thresholds) thresholds.push_back(one.value_or(0.5));
+    all["thresholds"] = ordered_json(thresholds).dump();
+  }
   if (!trained.origin.mask_values.empty())
     all["mask_values"] = ordered_json(trained.origin.mask_values).dump();  // a list of pairs
   return all;
+}
+
+/// Scores of the network on `input`: of the logits, divided by the temperature that eval has fitted, if it has.
+void add_scores(const Trained& trained, const Experiment& e, const GraphValue& input) {
+  LossOptions options = e.loss;  // of which the way from logits to probabilities alone counts
+  options.pos_weight_kind = LossOptions::PosWeight::none;
+  GraphValue logits = trained.network->trace(input);
+  if (const auto& temperature = trained.origin.fitted.temperature; temperature && e.task != Task::segmentation) {
+    ForwardGraph& graph = *input.graph;
+    logits = graph.add("Div", {logits, graph.constant("temperature", at::scalar_tensor(*temperature, at::kFloat))});
+  }
+  Loss(options, e.task, {}).probabilities(logits);
 }
 
 void require_free_output(const ExportCommand& command) {
@@ -115,6 +135,13 @@ std::string shape_text_of(const OnnxTensor& tensor) {
   return text + "]";
 }
 
+std::string fitted_line(const Fitted& fitted) {
+  std::vector<std::string> parts;
+  if (fitted.temperature) parts.push_back("temperature " + short_number(*fitted.temperature, 4) + ", in the graph");
+  if (!fitted.thresholds.empty()) parts.emplace_back("thresholds, in the metadata");
+  return parts.empty() ? "" : "  fitted  " + join(parts, "; ") + "\n";
+}
+
 std::string input_words(const ImageOptions& image, OnnxInput input) {
   if (input == OnnxInput::normalised) return "(pixel − mean) ÷ std, pixels in [0, 1]";
   if (image.range_high == image.range_low) return "pixel values 0 … 255";
@@ -129,17 +156,13 @@ int run_export(const ExportCommand& command, const Config& config, const Log& lo
   const NamedWeights named = weights_at(command.checkpoint);
   if (!named.note.empty()) log.warning(named.note);
   const Trained trained = trained_network(named.path, e);
-  LossOptions options = e.loss;  // of which the way from logits to probabilities alone counts
-  options.pos_weight_kind = LossOptions::PosWeight::none;
-  const Loss loss(options, e.task, {});
-
   ForwardGraph graph(*trained.network);
   const NetworkShape& shape = trained.shape;
   const OnnxTensor pictures{"pictures", {shape.channels, shape.height, shape.width}};
   const OnnxTensor scores{"scores", trained.network->layers(shape).back().output};
   GraphValue x = graph.input(pictures.name);
   if (command.input == OnnxInput::raw) x = pixels_to_input(x, e.data.image);
-  loss.probabilities(trained.network->trace(x));
+  add_scores(trained, e, x);
   graph.finish(scores.name);
   const std::string bytes = onnx_file({.graph = graph,
                                        .input = pictures,
@@ -150,11 +173,11 @@ int run_export(const ExportCommand& command, const Config& config, const Log& lo
   write_file_atomically(command.output, bytes);
   std::printf(
       "%s: the %s of %s, %s bytes, ONNX operator set %lld\n  input   %s: %s\n  output  %s: probabilities of %s\n"
-      "next: docs/export.md shows what to put in\n",
+      "%snext: docs/export.md shows what to put in\n",
       printable(command.output).c_str(), e.model.kind->name.c_str(), printable(named.path).c_str(),
       with_commas(static_cast<int64_t>(bytes.size())).c_str(), static_cast<long long>(kOnnxOperatorSet),
       shape_text_of(pictures).c_str(), input_words(e.data.image, command.input).c_str(), shape_text_of(scores).c_str(),
-      printable(join(trained.origin.classes, ", ")).c_str());
+      printable(join(trained.origin.classes, ", ")).c_str(), fitted_line(trained.origin.fitted).c_str());
   return exit_code::kDone;
 }
 
