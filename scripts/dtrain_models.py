@@ -65,8 +65,11 @@ def build(name, channels, outputs, height, width, dropout=0.5, base=8):
     if name == "small_cnn":
         return small_cnn(channels, outputs, height, width, dropout)
     import torchvision  # here, so that the two above need no torchvision
-    assert channels == 3, "torchvision's networks take three channels"
-    return getattr(torchvision.models, name)(weights=None, num_classes=outputs)
+    network = getattr(torchvision.models, name)(weights=None, num_classes=outputs)
+    if channels != 3:  # torchvision's networks take three; dtrain's first convolution takes what there is
+        holder, layer = (network.features, "conv0") if name.startswith("densenet") else (network, "conv1")
+        setattr(holder, layer, nn.Conv2d(channels, 64, 7, stride=2, padding=3, bias=False))
+    return network
 
 
 def load(path):
@@ -78,6 +81,7 @@ def load(path):
         told, tensors = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}
     config, classes, fitted = yaml.safe_load(told["config"]), json.loads(told["classes"]), json.loads(told.get("fitted", "{}"))
     image, model = config["data"]["image"], config["model"]
+    image.update({key: [float(number) for number in image.get(key) or []] for key in ("range", "mean", "std")})  # PyYAML takes 5e-04 for text
     height, width = map(int, told["image_size"].split(","))
     network = build(model["name"], image["channels"], len(classes), height, width, base=model.get("base_width", 8))
     network.load_state_dict(tensors)  # strict: every name and shape
@@ -100,6 +104,9 @@ def read_picture(path, image):
     import numpy
     from PIL import Image
     picture = Image.open(path)
+    stored = str(picture.tile)  # the layout in the file, such as RGB;16B
+    if picture.mode == "F" or ";32" in stored or (";16" in stored and not picture.mode.startswith("I")):
+        raise ValueError(f"{path}: Pillow does not read such pixels whole; save it in 8 bits, or grey in 16 bits without alpha")
     if not picture.mode.startswith("I"):  # those have 16 bits
         picture = picture.convert("L" if picture.mode in ("1", "L", "LA") else "RGB")
     low, high = image.get("range") or (0, 65535 if picture.mode.startswith("I") else 255)
