@@ -1,9 +1,12 @@
 """What eval shows: files that anybody can check with a few lines of Python, the same bytes on any number of ranks; what it fits."""
 
+import collections
 import json
 import math
+import random
 import shutil
 
+import made_pictures
 import program
 from predict_test import files_in, png_rows, table_of
 
@@ -14,6 +17,9 @@ RUNS = {
                       "split": {"valid": 0.3, "test": 0.3, "by": "patient", "stratify": True}}},
     "cells": {"epochs": 8, "batch": {"per_rank": 1}, "model": {"name": "unet", "base_width": 2}, "optimizer": {"learning_rate": 0.01},
               "data": {"format": "image_mask", "root": "cells", "image": {"size": [128, 160]}, "split": {"valid": 0.4}}},
+    # Of two kinds that look alike; the weight lifts both above one half.
+    "kinds": {"epochs": 12, "batch": {"per_rank": 1}, "distributed": {"logical_ranks": 1}, "model": {"name": "unet", "base_width": 2}, "optimizer": {"learning_rate": 0.01}, "loss": {"pos_weight": [4, 4]},
+              "data": {"format": "image_mask", "root": "kinds", "image": {"size": [32, 48]}, "image_mask": {"mask_values": {100: 1, 200: 2}}, "split": {"valid": 0.4}}},
 }
 
 
@@ -40,10 +46,28 @@ def youden(scored):
     return max(thresholds, key=index)
 
 
+def draw_kinds(folder, count):
+    """Pictures of bright rectangles, whose masks say 100 or 200 by chance."""
+    draw = random.Random(4)
+    for part in ("images", "masks"):
+        (folder / part).mkdir(parents=True)
+    for i in range(count):
+        picture, mask = made_pictures.drawn(draw, 32, 48, False, 90), [[0] * 48 for _ in range(32)]
+        for value in (100, 200):
+            top, left = draw.randrange(20), draw.randrange(36)
+            for y in range(top, top + 12):
+                mask[y][left:left + 12] = [value] * 12
+                picture[y][left:left + 12] = [draw.randrange(value, value + 56) for _ in range(12)]
+        (folder / f"images/{i}.png").write_bytes(made_pictures.png(picture))
+        (folder / f"masks/{i}.png").write_bytes(made_pictures.png(mask))
+
+
 class Eval(program.ProgramTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
+        draw_kinds(cls.folder / "kinds", 10)
+        cls.write_config("kinds", SMALL, RUNS["kinds"])
         for kind, count in (("chips", 60), ("xray", 120), ("cells", 12)):
             cls.sample(kind, count)
             cls.write_config(kind, SMALL, RUNS[kind])
@@ -238,6 +262,27 @@ class Eval(program.ProgramTest):
         self.assertRegex(ended.out, r"(?m)^masks: .*masks_valid$")
         distance = facts["hausdorff95_px"]
         self.assertTrue(distance is None or 0 <= distance["value"] < 200)
+
+    def test_of_several_classes_the_figures_are_those_of_the_masks_that_are_written(self):
+        _, facts, folder = self.judge("kinds", "kinds_masks", "--masks")
+        both, either, total = {100: 0, 200: 0}, {100: 0, 200: 0}, {}
+        for row in table_of(folder / "predictions_valid.csv"):
+            mine, truth = png_rows(folder / "masks_valid" / row["path"]), png_rows(self.folder / "kinds" / row["path"].replace("images", "masks"))
+            pairs = collections.Counter((a, b) for ours, theirs in zip(mine, truth) for a, b in zip(ours, theirs))
+            for value in both:
+                both[value] += pairs[value, value]
+                either[value] += sum(count for pair, count in pairs.items() if value in pair)
+            agreed = pairs[100, 100] + pairs[200, 200]
+            called, wanted = (sum(count for pair, count in pairs.items() if pair[side]) for side in (0, 1))
+            total[row["path"]] = agreed / (called + wanted - agreed)
+            self.assertAlmostEqual(float(row["iou"]), total[row["path"]], places=12)
+        shares = [both[value] / either[value] for value in both]
+        self.assertGreater(min(both.values()), 0, (both, either))
+        self.assertAlmostEqual(facts["iou"]["value"], sum(shares) / 2, places=12)
+        self.assertEqual([round(one["value"], 12) for name, one in facts.items() if name.startswith("iou_") and name != "iou_image"],
+                         [round(share, 12) for share in shares])
+        columns = table_of(self.folder / "runs/kinds/epochs.csv")
+        self.assertIn(facts["iou"]["value"], [float(row["valid_iou"]) for row in columns])
 
     def test_masks_and_cases_replace_nothing_that_is_not_theirs(self):
         folder = self.folder / "foreign"

@@ -12,6 +12,7 @@
 #include "dtrain/base/parallel.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/data/formats/picture_input.hpp"
+#include "dtrain/data/pixels/called_classes.hpp"
 #include "dtrain/data/pixels/contact_sheet.hpp"
 #include "dtrain/data/pixels/original_mask.hpp"
 #include "dtrain/data/pixels/outlines.hpp"

@@ -59,7 +59,7 @@ EvalNetwork::Seen EvalNetwork::look_at(const std::vector<int64_t>& samples, size
   replica_->network().eval();
   const at::Tensor logits = replica_->forward(data->images.to(job_.device().place));
   replica_->network().train();
-  return {data->images.cpu().contiguous(), data->targets.cpu(), logits.gt(0).cpu(),
+  return {data->images.cpu().contiguous(), data->targets.cpu(), predicted_masks(*loss_, logits).cpu(),
           static_cast<int64_t>(place % batch)};
 }
 

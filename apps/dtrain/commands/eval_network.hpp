@@ -38,7 +38,7 @@ class EvalNetwork {
   struct Seen {
     at::Tensor images;     ///< [n, C, H, W], normalised
     at::Tensor targets;    ///< [n, K, H, W]
-    at::Tensor predicted;  ///< [n, K, H, W], where the probability is above one half
+    at::Tensor predicted;  ///< [n, K, H, W], of predicted_masks()
     int64_t place = 0;     ///< in the batch, of the sample that was asked for
   };
   /// By one rank alone: the batch of predict() in which samples[place] was.

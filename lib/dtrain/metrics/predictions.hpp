@@ -11,7 +11,7 @@ namespace dtrain {
 /// Pixels of one class, of a sample or of several together.
 struct PixelCounts {
   int64_t both = 0;       ///< predicted, and in the mask
-  int64_t predicted = 0;  ///< with a probability above one half
+  int64_t predicted = 0;  ///< called by predicted_masks(), which masks are written by
   int64_t wanted = 0;     ///< in the mask
 
   PixelCounts& operator+=(const PixelCounts& other) {

@@ -8,6 +8,7 @@
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/data/batches/epoch_requests.hpp"
+#include "dtrain/data/pixels/called_classes.hpp"
 #include "dtrain/dist/collectives.hpp"
 #include "dtrain/metrics/surface.hpp"
 #include "dtrain/train/gather.hpp"
@@ -46,7 +47,7 @@ Rows judge(const at::Tensor& logits, const at::Tensor& targets, const Evaluation
   Rows rows;
   rows.loss = loss.per_sample(logits, targets).to(at::kDouble).cpu();
   if (e.task == Task::segmentation) {
-    const at::Tensor predicted = logits.gt(0);  // probability above one half
+    const at::Tensor predicted = predicted_masks(loss, logits);
     const at::Tensor wanted = targets.gt(0.5);
     const auto count = [](const at::Tensor& mask) { return mask.flatten(2).sum(2, false, at::kLong); };
     rows.pixels = at::stack({count(predicted.logical_and(wanted)), count(predicted), count(wanted)}, 2).cpu();
@@ -130,6 +131,11 @@ std::optional<Predictions> evaluate(const Evaluation& e) {
     all.labels = numbers<float>(whole(&Rows::labels, {0, outputs}, at::kFloat));
   }
   return all;
+}
+
+at::Tensor predicted_masks(const Loss& loss, const at::Tensor& logits) {
+  // Of one class it is the sign that counts; of several, probabilities, which are equal where logits need not be.
+  return logits.size(1) == 1 ? logits.gt(0) : called_masks(loss.probabilities(logits).to(at::kFloat));
 }
 
 LabelCounts label_counts(const Predictions& predictions, int64_t pixels) {

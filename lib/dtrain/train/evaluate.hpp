@@ -40,6 +40,10 @@ struct Evaluation {
 /// Throws DivergedError, on all ranks, when the loss is not finite.
 std::optional<Predictions> evaluate(const Evaluation& evaluation);
 
+/// Segmentation: the class of each pixel as called_masks() has it, the rule by which masks are written: bool
+/// [n, K, H, W] from logits of this shape, on their device.
+at::Tensor predicted_masks(const Loss& loss, const at::Tensor& logits);
+
 /// The labels of the evaluated set. pixels: per picture, for segmentation.
 LabelCounts label_counts(const Predictions& predictions, int64_t pixels);
 
