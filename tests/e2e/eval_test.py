@@ -213,6 +213,16 @@ class Eval(program.ProgramTest):
         self.assertIn("is not a run's best.safetensors", ended.err)
         self.assertEqual(newest.read_bytes(), before)
 
+    def test_through_a_link_it_is_kept_in_the_file_that_the_link_leads_to(self):
+        _, _, folder = self.judge("chips", "linked")
+        (self.folder / "link.safetensors").symlink_to(folder / "best.safetensors")
+        (folder / "best.safetensors").chmod(0o664)
+        ended = self.good("eval", "--checkpoint", "link.safetensors", "--output", folder, "--calibrate")
+        self.assertIn(f"is kept in {(folder / 'best.safetensors').resolve()}", ended.err)
+        self.assertIn("temperature", self.fitted(folder))
+        self.assertTrue((self.folder / "link.safetensors").is_symlink())
+        self.assertEqual((folder / "best.safetensors").stat().st_mode & 0o777, 0o664)
+
     def test_new_probabilities_drop_the_thresholds_of_the_old_ones(self):
         _, _, folder = self.judge("xray", "dropped", "--threshold-from", "valid:sensitivity=0.8")
         ended = self.good("eval", "--checkpoint", folder / "best.safetensors", "--output", folder, "--calibrate", "--json")

@@ -70,12 +70,16 @@ EvalFit fit_and_apply(const EvalCommand& command, const EvalNetwork& network, co
 
 void keep_fit(const std::string& path, const SafetensorsFile& evaluated, const Fitted& fitted, const Log& log) {
   try {
-    const std::string folder = std::filesystem::absolute(path).lexically_normal().parent_path().string();
+    std::error_code unread;
+    const bool link = std::filesystem::is_symlink(path, unread);  // which stays one
+    const std::string file = link ? std::filesystem::canonical(path, unread).string() : path;
+    if (unread) throw_errno("find", path, unread.value());
+    const std::string folder = std::filesystem::absolute(file).lexically_normal().parent_path().string();
     std::optional<RunLock> lock;  // a job that trains there may be about to write the same file
     if (is_file(folder + "/run.json"))
       lock.emplace(folder, "process " + std::to_string(getpid()) + " on " + host_name(), [](double) { return false; });
-    write_fitted(path, evaluated, fitted);
-    log.info("what was fitted is kept in " + path + " and holds from now on");
+    write_fitted(file, evaluated, fitted);
+    log.info("what was fitted is kept in " + file + " and holds from now on");
   } catch (const Error& error) {
     log.warning("what was fitted holds for this output alone, because it cannot be kept in the weights file: " +
                 std::string(error.what()));
