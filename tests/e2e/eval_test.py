@@ -223,6 +223,21 @@ class Eval(program.ProgramTest):
         self.assertTrue((self.folder / "link.safetensors").is_symlink())
         self.assertEqual((folder / "best.safetensors").stat().st_mode & 0o777, 0o664)
 
+    def test_of_another_split_nothing_is_kept_and_no_figures_of_the_run_are_replaced(self):
+        run = self.folder / "runs/xray"
+        before = files_in(run)
+        words = ("eval", "--checkpoint", "runs/xray", "--allow-trained", "data.split.valid=0.5", "--calibrate")
+        self.fails(self.call(*words), 78, "another split", "name another folder with --output")
+        ended = self.good(*words, "--output", "other_split", "--json")
+        self.assertIn("temperature", ended.json())
+        self.assertEqual(ended.err.count("holds for this output alone"), 1, ended.err)
+        self.assertEqual(files_in(run), before)
+        self.assertNotIn("test part", ended.err)
+        _, _, folder = self.judge("xray", "fitted_on_test")
+        for option in (("--calibrate",), ("--threshold-from", "test:youden")):
+            ended = self.good("eval", "--checkpoint", folder / "best.safetensors", "--output", folder, "--split", "test", *option)
+            self.assertIn(f"{option[0]} fits to the test part", ended.err)
+
     def test_new_probabilities_drop_the_thresholds_of_the_old_ones(self):
         _, _, folder = self.judge("xray", "dropped", "--threshold-from", "valid:sensitivity=0.8")
         ended = self.good("eval", "--checkpoint", folder / "best.safetensors", "--output", folder, "--calibrate", "--json")
@@ -271,7 +286,7 @@ class Eval(program.ProgramTest):
         self.assertIn("dice", facts)
         self.assertRegex(ended.out, r"(?m)^masks: .*masks_valid$")
         distance = facts["hausdorff95_px"]
-        self.assertTrue(distance is None or 0 <= distance["value"] < 200)
+        self.assertTrue(distance["value"] is None or 0 <= distance["value"] < 200)
 
     def test_of_several_classes_the_figures_are_those_of_the_masks_that_are_written(self):
         _, facts, folder = self.judge("kinds", "kinds_masks", "--masks")
@@ -293,6 +308,21 @@ class Eval(program.ProgramTest):
                          [round(share, 12) for share in shares])
         columns = table_of(self.folder / "runs/kinds/epochs.csv")
         self.assertIn(facts["iou"]["value"], [float(row["valid_iou"]) for row in columns])
+
+    def test_where_no_mask_has_a_surface_the_pictures_without_a_distance_are_counted(self):
+        shutil.copytree(self.folder / "kinds", self.folder / "blank")
+        for path in (self.folder / "blank/masks").iterdir():
+            path.write_bytes(made_pictures.png([[0] * 48] * 32))
+        ended = self.good("eval", "--checkpoint", "runs/kinds", "data.root=blank", "--output", "blanks", "--json")
+        facts = ended.json()
+        for name, count in (("hausdorff95_px", 8), ("hausdorff95_px_class_1", 4), ("hausdorff95_px_class_2", 4)):
+            self.assertEqual(facts[name], {"value": None, "undefined": count})
+        self.assertRegex(ended.out, r"hausdorff95_px .*undefined: .* is empty \(8 left out\)")
+
+    def test_masks_of_a_window_come_with_a_warning(self):
+        words = ("eval", "--checkpoint", "runs/kinds", "--output", "windows", "data.image.window=[16, 32]")
+        self.assertIn("outside the middle 16 × 32 pixels of data.image.window", self.good(*words, "--masks").err)
+        self.assertNotIn("data.image.window,", self.good(*words).err)
 
     def test_masks_and_cases_replace_nothing_that_is_not_theirs(self):
         folder = self.folder / "foreign"

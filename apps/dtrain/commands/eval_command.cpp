@@ -66,6 +66,24 @@ std::string run_folder(const std::string& checkpoint, const Experiment& e) {
   return e.output_dir + "/" + e.name;
 }
 
+// Figures of other samples do not replace those of a run's own. For weights whose split is known.
+void require_foreign_place(const EvalCommand& command, const WeightsOrigin& origin, const std::string& folder) {
+  if (!command.output.empty() || origin.split_sha256.empty() || !is_file(folder + "/run.json")) return;
+  throw ConfigError(command.checkpoint + " was trained with another split, or on other data, than this, whose tables " +
+                    "would replace those of the run in " + folder + "; name another folder with --output");
+}
+
+void warn_before(const EvalCommand& command, const Experiment& e, const std::string& other_size, const Log& log) {
+  if (!other_size.empty()) log.warning(other_size);
+  warn_of_fit_on_test(command, log);
+  const ImageOptions& image = e.data.image;
+  if (command.masks && (image.seen_height() < image.height || image.seen_width() < image.width))
+    log.warning("masks are background outside the middle " + std::to_string(image.seen_height()) + " × " +
+                std::to_string(image.seen_width()) +
+                " pixels of data.image.window, which is all that evaluation shows the network; dtrain predict shows "
+                "it whole pictures, in tiles");
+}
+
 const std::vector<int64_t>& samples_of(const Plan& plan, const std::string& part) {
   const std::vector<int64_t>& samples = part_of_split(plan.split, part);
   if (samples.empty())
@@ -99,6 +117,8 @@ int run_eval(const EvalCommand& typed, const Config& config, Job& job) {
                                                                 : job.size();
   const Plan plan = make_plan(e, logical_ranks);
   require_options_for_task(command, e.task);
+  const bool own_split = plan.split.sha256 == origin.split_sha256;
+  if (!own_split) require_foreign_place(command, origin, folder);
   const std::vector<EvalFile> files = eval_files(e.task, command.split);
   if (job.is_root())
     for (const EvalFile& one : files) require_own_output(folder + "/" + one.name, "table of " + one.what, one.marks);
@@ -113,9 +133,9 @@ int run_eval(const EvalCommand& typed, const Config& config, Job& job) {
     for (const std::string& note : plan.dataset.notes) job.log().info(note);
   require_unseen(command, command.split, plan, origin, job.log());
   if (other_part) require_unseen(command, command.threshold_from->part, plan, origin, job.log());
-  if (const std::string other = other_size(file.metadata(), command.checkpoint, plan.shape.height, plan.shape.width);
-      job.is_root() && !other.empty())
-    job.log().warning(other);
+  const NetworkShape& shape = plan.shape;
+  if (job.is_root())
+    warn_before(command, e, other_size(file.metadata(), command.checkpoint, shape.height, shape.width), job.log());
   EvalNetwork network(file, command.checkpoint, origin, e, plan, job);
   std::optional<EvalMasks> masks;
   if (command.masks) masks.emplace(e, plan, origin, folder, command.split, job.cores());
@@ -139,7 +159,7 @@ int run_eval(const EvalCommand& typed, const Config& config, Job& job) {
   }
   if (result.groups.noun == "sample")
     job.log().info("the data do not identify patients: each sample counts as independent of the others");
-  if (result.fit.is_new) keep_fit(command.checkpoint, file, result.fit.fitted, job.log());
+  if (result.fit.is_new) keep_fit(command.checkpoint, file, result.fit.fitted, own_split, job.log());
   print_result(result, written);
   return exit_code::kDone;
 }

@@ -52,6 +52,16 @@ static void choose_thresholds(const ThresholdFrom& from, const Predictions& part
   for (size_t k = 0; k < part.outputs; ++k) fitted.thresholds.push_back(threshold_by(from.rule, curve_of(part, k)));
 }
 
+void warn_of_fit_on_test(const EvalCommand& command, const Log& log) {
+  std::vector<std::string> options;
+  if (command.calibrate && command.split == "test") options.emplace_back("--calibrate");
+  if (command.threshold_from && command.threshold_from->part == "test") options.emplace_back("--threshold-from");
+  if (options.empty()) return;
+  log.warning(join(options, " and ") + (options.size() == 1 ? " fits" : " fit") +
+              " to the test part, so figures of the test part are no longer those of data that nothing was fitted to; "
+              "fit to the validation part");
+}
+
 EvalFit fit_and_apply(const EvalCommand& command, const EvalNetwork& network, const Fitted& stored, Predictions& shown,
                       Predictions* chosen_on, const Log& log) {
   EvalFit fit{newly_fitted(command, stored, shown, log), false, {}, {}};
@@ -68,8 +78,10 @@ EvalFit fit_and_apply(const EvalCommand& command, const EvalNetwork& network, co
   return fit;
 }
 
-void keep_fit(const std::string& path, const SafetensorsFile& evaluated, const Fitted& fitted, const Log& log) {
+void keep_fit(const std::string& path, const SafetensorsFile& evaluated, const Fitted& fitted, bool own_split,
+              const Log& log) {
   try {
+    if (!own_split) throw DataError("it was not fitted to the split that " + path + " was trained with");
     std::error_code unread;
     const bool link = std::filesystem::is_symlink(path, unread);  // which stays one
     const std::string file = link ? std::filesystem::canonical(path, unread).string() : path;
