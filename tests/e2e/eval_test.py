@@ -17,6 +17,10 @@ RUNS = {
                       "split": {"valid": 0.3, "test": 0.3, "by": "patient", "stratify": True}}},
     "cells": {"epochs": 8, "batch": {"per_rank": 1}, "model": {"name": "unet", "base_width": 2}, "optimizer": {"learning_rate": 0.01},
               "data": {"format": "image_mask", "root": "cells", "image": {"size": [128, 160]}, "split": {"valid": 0.4}}},
+    # Three labels in batches of three: no whole number of vectors.
+    "odd": {"batch": {"per_rank": 3}, "distributed": {"logical_ranks": 1},
+            "data": {"format": "csv", "root": "odd", "labels": "./odd.csv", "csv": {"path": "file", "labels": ["a", "b", "c"]}, "image": {"size": [16, 16]},
+                     "split": {"valid": 0.5}}},
     # Of two kinds that look alike; the weight lifts both above one half.
     "kinds": {"epochs": 12, "batch": {"per_rank": 1}, "distributed": {"logical_ranks": 1}, "model": {"name": "unet", "base_width": 2}, "optimizer": {"learning_rate": 0.01}, "loss": {"pos_weight": [4, 4]},
               "data": {"format": "image_mask", "root": "kinds", "image": {"size": [32, 48]}, "image_mask": {"mask_values": {100: 1, 200: 2}}, "split": {"valid": 0.4}}},
@@ -62,12 +66,24 @@ def draw_kinds(folder, count):
         (folder / f"masks/{i}.png").write_bytes(made_pictures.png(mask))
 
 
+def draw_odd(folder, count):
+    draw = random.Random(6)
+    (folder / "odd").mkdir()
+    rows = ["file,a,b,c\n"]
+    for i in range(count):
+        (folder / f"odd/{i}.png").write_bytes(made_pictures.png(made_pictures.drawn(draw, 16, 16, False, 100 + i)))
+        rows.append(f"{i}.png,{draw.randrange(2)},{int(i > 20)},{draw.randrange(2)}\n")
+    (folder / "odd.csv").write_text("".join(rows))
+
+
 class Eval(program.ProgramTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
         draw_kinds(cls.folder / "kinds", 10)
-        cls.write_config("kinds", SMALL, RUNS["kinds"])
+        draw_odd(cls.folder, 60)
+        for name in ("kinds", "odd"):
+            cls.write_config(name, SMALL, RUNS[name])
         for kind, count in (("chips", 60), ("xray", 120), ("cells", 12)):
             cls.sample(kind, count)
             cls.write_config(kind, SMALL, RUNS[kind])
@@ -197,6 +213,16 @@ class Eval(program.ProgramTest):
                         size += abs(logit)
             self.assertLess(abs(slope), 1e-9 * size)
             self.assertEqual(self.good("eval", "--checkpoint", folder / "best.safetensors", "--output", folder, "--json").json(), facts)
+
+    def test_with_a_temperature_predict_says_the_same_to_the_last_digit(self):
+        _, _, folder = self.judge("odd", "odd_judged", "--calibrate", "--threshold-from", "valid:youden")
+        judged = table_of(folder / "predictions_valid.csv")
+        (self.folder / "odd.txt").write_text("".join(f"odd/{row['path']}\n" for row in judged))
+        self.good("predict", "--checkpoint", folder / "best.safetensors", "--input", "odd.txt", "--output", "odd_said")
+        names = [f"score_{name}" for name in "abc"]
+        said = table_of(self.folder / "odd_said/predictions.csv")
+        self.assertEqual([[row[name] for name in names] for row in said], [[row[name] for name in names] for row in judged])
+        self.assertEqual(len(said), 30)
 
     def test_where_it_cannot_be_kept_a_warning_says_so_and_the_result_is_printed(self):
         _, facts, folder = self.judge("chips", "kept", "--calibrate")

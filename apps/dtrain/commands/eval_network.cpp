@@ -45,6 +45,7 @@ Predictions EvalNetwork::predict(const std::vector<int64_t>& samples, const Batc
                     .comm = job_.comm(),
                     .watchdog = job_.watchdog(),
                     .with_distances = true,
+                    .with_logits = true,
                     .seen = std::move(with_logits)});
 }
 
@@ -64,12 +65,16 @@ EvalNetwork::Seen EvalNetwork::look_at(const std::vector<int64_t>& samples, size
 }
 
 void EvalNetwork::apply_temperature(Predictions& p, double temperature) const {
-  const auto rows = static_cast<int64_t>(p.samples());
-  const at::Tensor logits =
-      at::from_blob(p.logits.data(), {rows, static_cast<int64_t>(p.outputs)}, at::kDouble).to(job_.device().place);
-  const at::Tensor scores = loss_->probabilities(logits / temperature).cpu().contiguous();
-  const double* first = scores.const_data_ptr<double>();
-  p.scores.assign(first, first + scores.numel());
+  const auto outputs = static_cast<int64_t>(p.outputs);
+  p.scores.clear();
+  for (size_t begin = 0; begin < p.logits.size(); begin += static_cast<size_t>(plan_.local_batch * outputs)) {
+    const int64_t rows = std::min(plan_.local_batch, static_cast<int64_t>(p.logits.size() - begin) / outputs);
+    const at::Tensor logits =
+        at::from_blob(p.logits.data() + begin, {rows, outputs}, at::kDouble).to(job_.device().place);
+    const at::Tensor scores = loss_->probabilities(logits / temperature).cpu().contiguous();
+    const double* first = scores.const_data_ptr<double>();
+    p.scores.insert(p.scores.end(), first, first + scores.numel());
+  }
 }
 
 }  // namespace dtrain

@@ -43,7 +43,8 @@ class EvalNetwork {
   };
   /// By one rank alone: the batch of predict() in which samples[place] was.
   Seen look_at(const std::vector<int64_t>& samples, size_t place);
-  /// Divides the logits by `temperature` and computes the probabilities anew.
+  /// Divides the logits by `temperature` and computes the probabilities anew, in the batches of predict(): a function
+  /// of vectors may round its last numbers in another way, and dtrain predict computes them by batch, too.
   void apply_temperature(Predictions& predictions, double temperature) const;
 
  private:

@@ -26,9 +26,10 @@ struct PixelCounts {
 /// row by row: sample i and output k at i × outputs + k.
 struct Predictions {
   Task task = Task::multilabel;
-  size_t outputs = 0;          ///< K
-  std::vector<double> loss;    ///< [N]: of each sample
-  std::vector<double> logits;  ///< multilabel, multiclass [N, K]: what the probabilities are made of
+  size_t outputs = 0;        ///< K
+  std::vector<double> loss;  ///< [N]: of each sample
+  /// multilabel, multiclass [N, K]: what the probabilities are made of; empty unless it was asked for.
+  std::vector<double> logits;
   std::vector<double> scores;  ///< multilabel, multiclass: probabilities [N, K]
   std::vector<float> labels;   ///< multilabel [N, K]: 0, 1, NaN = unknown; multiclass [N, K]: 1 for the right class
   std::vector<PixelCounts> pixels;  ///< segmentation [N, K]

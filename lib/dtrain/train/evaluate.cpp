@@ -17,7 +17,7 @@ namespace dtrain {
 namespace {
 
 // The rows of one batch, with the meaning that they have in Predictions. pixels: int64 [n, K, 3], in the order of
-// PixelCounts; distances: undefined unless they are wanted.
+// PixelCounts; distances and logits: undefined unless they are wanted.
 struct Rows {
   at::Tensor loss;
   at::Tensor logits;
@@ -54,9 +54,9 @@ Rows judge(const at::Tensor& logits, const at::Tensor& targets, const Evaluation
     if (e.with_distances) rows.distances = distances_between(predicted, wanted);
     return rows;
   }
-  rows.logits = logits.to(at::kDouble);
-  rows.scores = loss.probabilities(rows.logits).cpu();
-  rows.logits = rows.logits.cpu();
+  const at::Tensor exact = logits.to(at::kDouble);
+  rows.scores = loss.probabilities(exact).cpu();
+  if (e.with_logits) rows.logits = exact.cpu();
   rows.labels = e.task == Task::multiclass ? at::one_hot(targets, logits.size(1)).to(at::kFloat).cpu() : targets.cpu();
   return rows;
 }
@@ -126,7 +126,7 @@ std::optional<Predictions> evaluate(const Evaluation& e) {
     all.pixels = pixel_counts(numbers<int64_t>(whole(&Rows::pixels, {0, outputs, 3}, at::kLong)));
     if (e.with_distances) all.distances = numbers<double>(whole(&Rows::distances, {0, outputs}, at::kDouble));
   } else {
-    all.logits = numbers<double>(whole(&Rows::logits, {0, outputs}, at::kDouble));
+    if (e.with_logits) all.logits = numbers<double>(whole(&Rows::logits, {0, outputs}, at::kDouble));
     all.scores = numbers<double>(whole(&Rows::scores, {0, outputs}, at::kDouble));
     all.labels = numbers<float>(whole(&Rows::labels, {0, outputs}, at::kFloat));
   }

@@ -24,6 +24,7 @@ struct Evaluation {
   Communicator& comm;
   Watchdog& watchdog;
   bool with_distances = false;  ///< segmentation: Predictions::distances too, which take some milliseconds a picture
+  bool with_logits = false;     ///< multilabel, multiclass: Predictions::logits too
   /// What the network said of each batch, on the rank that computed it: indices of its samples, and their logits.
   using Seen = std::function<void(const std::vector<int64_t>& samples, const at::Tensor& logits)>;
   Seen seen = nullptr;
