@@ -57,6 +57,11 @@ Groups groups_of(const Dataset& dataset, const std::vector<int64_t>& samples) {
   return groups;
 }
 
+void tell_groups(const Groups& groups, const Log& log) {
+  if (groups.noun == "sample")
+    log.info("the data do not identify patients: each sample counts as independent of the others");
+}
+
 // The folder of the run that wrote the checkpoint, whatever its name; otherwise, or if that is not writable, the one
 // that a run with this configuration has.
 std::string run_folder(const std::string& checkpoint, const Experiment& e) {
@@ -143,6 +148,7 @@ int run_eval(const EvalCommand& typed, const Config& config, Job& job) {
   EvalNetwork::BatchSeen write_masks;
   if (masks) write_masks = [&](const auto& batch, const at::Tensor& likely) { masks->write(batch, likely); };
   Predictions predictions = network.predict(samples, write_masks);
+  if (masks) masks->settle();
   std::optional<Predictions> chosen_on;
   if (other_part) chosen_on = network.predict(samples_of(plan, command.threshold_from->part));
   job.watchdog().enter(Section::finish, 0);
@@ -157,8 +163,7 @@ int run_eval(const EvalCommand& typed, const Config& config, Job& job) {
     written.insert(written.end(), {{"masks", masks->folder()}, {"cases", masks->cases()}});
     write_cases(network, e, result, masks->cases());
   }
-  if (result.groups.noun == "sample")
-    job.log().info("the data do not identify patients: each sample counts as independent of the others");
+  tell_groups(result.groups, job.log());
   if (result.fit.is_new) keep_fit(command.checkpoint, file, result.fit.fitted, own_split, job.log());
   print_result(result, written);
   return exit_code::kDone;
