@@ -178,7 +178,7 @@ class Export(program.ProgramTest):
                  (("--checkpoint", run, "--output", "net.pt"), 64, "must end in .onnx"),
                  (("--checkpoint", run, "--output", "net.onnx", "--with-input", "tiff"), 64, "--with-input"),
                  (("--checkpoint", "runs/none", "--output", "net.onnx"), 66, "runs/none"),
-                 (("--checkpoint", run, "--output", "nowhere/net.onnx"), 66, "nowhere"),
+                 (("--checkpoint", run, "--output", "nowhere/net.onnx"), 66, "--output 'nowhere/net.onnx': there is no folder nowhere"),
                  (("--checkpoint", "alone/cut.safetensors", "--output", "net.onnx"), 65, "alone/cut.safetensors"),
                  (("--checkpoint", "alone/text.safetensors", "--output", "net.onnx"), 65, "alone/text.safetensors"),
                  (("--checkpoint", "alone/foreign.safetensors", "--output", "net.onnx"), 64, "alone/foreign.safetensors", "--config FILE"),
@@ -188,6 +188,9 @@ class Export(program.ProgramTest):
         for words, code, *texts in cases:
             self.fails(self.call("export", *words), code, *texts)
             self.assertFalse((self.folder / "net.onnx").exists())
+        self.fails(self.call("export", "--checkpoint", run, "--output", "net.onnx", "data.classes=[Mass]"), 78, "was trained for 2 classes (even, odd)")
+        self.assertIn("was trained on pictures of 32,32 and is used on pictures of 48,48",
+                      self.good("export", "--checkpoint", f"runs/{self.trained('resnet18')}", "--output", "large.onnx", "data.image.size=[48,48]").err)
         (self.folder / "closed").mkdir(mode=0o500)
         ended = self.call("export", "--checkpoint", run, "--output", "closed/net.onnx", through=program.without_write_override())
         self.fails(ended, 77, "closed/net.onnx")

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "commands/commands.hpp"
+#include "commands/predict_member.hpp"
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/printable.hpp"
 #include "dtrain/base/short_number.hpp"
@@ -13,6 +14,7 @@
 #include "dtrain/checkpoint/tensors.hpp"
 #include "dtrain/checkpoint/weights_origin.hpp"
 #include "dtrain/data/pixels/transform.hpp"
+#include "dtrain/data/store/paths.hpp"
 #include "dtrain/io/files/file.hpp"
 #include "dtrain/io/files/safetensors.hpp"
 #include "dtrain/model/loss.hpp"
@@ -34,17 +36,21 @@ struct Trained {
   std::shared_ptr<Network> network;
 };
 
-Trained trained_network(const std::string& path, const Experiment& e) {
+Trained trained_network(const std::string& path, const Experiment& e, const Log& log) {
   const SafetensorsFile file = SafetensorsFile::read(path);
   Trained trained{path, weights_origin(file.metadata(), path), "", {}, nullptr};
   const WeightsOrigin& origin = trained.origin;
   if (origin.classes.empty())
     throw DataError(path + " does not name the classes of its network; use best.safetensors or a checkpoint of a run");
+  known_classes(origin, e.data, path);  // refuses a configuration that says something else
   trained.sha256 = result_sha256(file, origin.prefix);
   trained.shape = {.channels = e.data.image.channels,
                    .height = e.data.image.seen_height(),
                    .width = e.data.image.seen_width(),
                    .outputs = static_cast<int64_t>(origin.classes.size())};
+  if (const std::string other = other_size(file.metadata(), path, trained.shape.height, trained.shape.width);
+      !other.empty())
+    log.warning(other);
   trained.network = make_network(e.model, trained.shape, e.seed);
   std::vector<FileTensor> tensors;
   for (const auto& group : {trained.network->named_parameters(), trained.network->named_buffers()})
@@ -121,6 +127,9 @@ void add_scores(const Trained& trained, const Experiment& e, const GraphValue& i
 void require_free_output(const ExportCommand& command) {
   const std::string& path = command.output;
   if (!path.ends_with(".onnx")) throw UsageError("--output '" + path + "' must end in .onnx");
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  if (!folder.empty() && !is_folder(folder))
+    throw MissingError("--output '" + path + "': there is no folder " + folder);
   std::error_code unread;
   const auto found = std::filesystem::symlink_status(path, unread).type();
   if (found == std::filesystem::file_type::not_found || found == std::filesystem::file_type::none) return;
@@ -155,7 +164,7 @@ int run_export(const ExportCommand& command, const Config& config, const Log& lo
   require_free_output(command);
   const NamedWeights named = weights_at(command.checkpoint);
   if (!named.note.empty()) log.warning(named.note);
-  const Trained trained = trained_network(named.path, e);
+  const Trained trained = trained_network(named.path, e, log);
   ForwardGraph graph(*trained.network);
   const NetworkShape& shape = trained.shape;
   const OnnxTensor pictures{"pictures", {shape.channels, shape.height, shape.width}};
