@@ -9,12 +9,10 @@
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/printable.hpp"
 #include "dtrain/io/files/json.hpp"
+#include "dtrain/metrics/temperature.hpp"
 
 namespace dtrain {
 namespace {
-
-constexpr double kLeast = 0.01;
-constexpr double kMost = 100;
 
 [[noreturn]] void refuse(const std::string& file) {
   throw DataError(file + ": '" + kFittedKey +
@@ -60,7 +58,7 @@ Fitted fitted_from_json(const std::string& text, size_t classes, const std::stri
   fitted.temperature_from = text_of(json, "temperature_from", file);
   fitted.thresholds_from = text_of(json, "thresholds_from", file);
   if (const auto found = json.find("temperature"); found != json.end())
-    fitted.temperature = number_of(*found, kLeast, kMost, file);
+    fitted.temperature = number_of(*found, kLeastTemperature, kMostTemperature, file);
   if (const auto found = json.find("thresholds"); found != json.end()) {
     if (!found->is_array() || found->size() != classes || classes == 0) refuse(file);
     for (const nlohmann::json& one : *found)

@@ -14,7 +14,8 @@ namespace dtrain {
 /// In the file it is one JSON object in the metadata, under kFittedKey: {"temperature": 1.37, "temperature_from":
 /// "valid", "thresholds": [0.12, null], "thresholds_from": "valid:youden"}; the first or the last two may be absent.
 struct Fitted {
-  /// Logits are divided by it before softmax (multiclass) or sigmoid (multilabel); from 0.01 to 100.
+  /// Logits are divided by it before softmax (multiclass) or sigmoid (multilabel); from kLeastTemperature to
+  /// kMostTemperature.
   std::optional<double> temperature;
   std::string temperature_from;  ///< the part that it was fitted on; "" without one
 
