@@ -3,7 +3,7 @@
     network, about = dtrain_models.load("runs/NAME/best.safetensors")
     pictures = torch.stack([dtrain_models.read_picture(path, about["image"]) for path in paths])
     with torch.no_grad():
-        scores = dtrain_models.scores(network(pictures), about["task"])    # those of dtrain predict to 1e-5
+        scores = dtrain_models.scores(network(pictures), about["task"], about["temperature"])  # those of dtrain predict to 1e-5
 
 UNet and small_cnn() need torch alone; load() safetensors and PyYAML, and torchvision for its networks; read_picture() NumPy and
 Pillow.
@@ -65,22 +65,29 @@ def build(name, channels, outputs, height, width, dropout=0.5, base=8):
     if name == "small_cnn":
         return small_cnn(channels, outputs, height, width, dropout)
     import torchvision  # here, so that the two above need no torchvision
-    assert channels == 3, "torchvision's networks take three channels"
-    return getattr(torchvision.models, name)(weights=None, num_classes=outputs)
+    network = getattr(torchvision.models, name)(weights=None, num_classes=outputs)
+    if channels != 3:  # torchvision's networks take three; dtrain's first convolution takes what there is
+        holder, layer = (network.features, "conv0") if name.startswith("densenet") else (network, "conv1")
+        setattr(holder, layer, nn.Conv2d(channels, 64, 7, stride=2, padding=3, bias=False))
+    return network
 
 
 def load(path):
-    """The network of a best.safetensors in evaluation mode, and about it: task, classes, image (as in the configuration)."""
+    """The network of a best.safetensors in evaluation mode, and about it: task, classes, image (as in the configuration),
+    temperature (for scores(); 1 where none was fitted) and thresholds (one a class, from which a label is called; [] where none were chosen)."""
     import yaml
     from safetensors import safe_open
     with safe_open(path, "pt") as file:
         told, tensors = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}
-    config, classes = yaml.safe_load(told["config"]), json.loads(told["classes"])
+    config, classes, fitted = yaml.safe_load(told["config"]), json.loads(told["classes"]), json.loads(told.get("fitted", "{}"))
     image, model = config["data"]["image"], config["model"]
+    image.update({key: [float(number) for number in image.get(key) or []] for key in ("range", "mean", "std")})  # PyYAML takes 5e-04 for text
     height, width = map(int, told["image_size"].split(","))
     network = build(model["name"], image["channels"], len(classes), height, width, base=model.get("base_width", 8))
     network.load_state_dict(tensors)  # strict: every name and shape
-    return network.eval(), {"task": config["task"], "classes": classes, "image": image}
+    thresholds = [0.5 if one is None else one for one in fitted.get("thresholds", [])]
+    return network.eval(), {"task": config["task"], "classes": classes, "image": image, "temperature": fitted.get("temperature", 1),
+                            "thresholds": thresholds}
 
 
 def centred(pixels, size):
@@ -97,6 +104,9 @@ def read_picture(path, image):
     import numpy
     from PIL import Image
     picture = Image.open(path)
+    stored = str(picture.tile)  # the layout in the file, such as RGB;16B
+    if picture.mode == "F" or ";32" in stored or (";16" in stored and not picture.mode.startswith("I")):
+        raise ValueError(f"{path}: Pillow does not read such pixels whole; save it in 8 bits, or grey in 16 bits without alpha")
     if not picture.mode.startswith("I"):  # those have 16 bits
         picture = picture.convert("L" if picture.mode in ("1", "L", "LA") else "RGB")
     low, high = image.get("range") or (0, 65535 if picture.mode.startswith("I") else 255)
@@ -114,6 +124,7 @@ def read_picture(path, image):
     return (centred(pixels, image.get("window") or size) - mean) / std
 
 
-def scores(logits, task):
-    """Probabilities: of one class of several for multiclass, else independent ones."""
+def scores(logits, task, temperature=1):
+    """Probabilities: of one class of several for multiclass, else independent ones. `temperature`: of load()."""
+    logits = logits / temperature
     return logits.softmax(1) if task == "multiclass" else logits.sigmoid()

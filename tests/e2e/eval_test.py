@@ -1,9 +1,12 @@
 """What eval shows: files that anybody can check with a few lines of Python, the same bytes on any number of ranks; what it fits."""
 
+import collections
 import json
 import math
+import random
 import shutil
 
+import made_pictures
 import program
 from predict_test import files_in, png_rows, table_of
 
@@ -14,6 +17,13 @@ RUNS = {
                       "split": {"valid": 0.3, "test": 0.3, "by": "patient", "stratify": True}}},
     "cells": {"epochs": 8, "batch": {"per_rank": 1}, "model": {"name": "unet", "base_width": 2}, "optimizer": {"learning_rate": 0.01},
               "data": {"format": "image_mask", "root": "cells", "image": {"size": [128, 160]}, "split": {"valid": 0.4}}},
+    # Three labels in batches of three: no whole number of vectors.
+    "odd": {"batch": {"per_rank": 3}, "distributed": {"logical_ranks": 1},
+            "data": {"format": "csv", "root": "odd", "labels": "./odd.csv", "csv": {"path": "file", "labels": ["a", "b", "c"]}, "image": {"size": [16, 16]},
+                     "split": {"valid": 0.5}}},
+    # Of two kinds that look alike; the weight lifts both above one half.
+    "kinds": {"epochs": 12, "batch": {"per_rank": 1}, "distributed": {"logical_ranks": 1}, "model": {"name": "unet", "base_width": 2}, "optimizer": {"learning_rate": 0.01}, "loss": {"pos_weight": [4, 4]},
+              "data": {"format": "image_mask", "root": "kinds", "image": {"size": [32, 48]}, "image_mask": {"mask_values": {100: 1, 200: 2}}, "split": {"valid": 0.4}}},
 }
 
 
@@ -40,10 +50,40 @@ def youden(scored):
     return max(thresholds, key=index)
 
 
+def draw_kinds(folder, count):
+    """Pictures of bright rectangles, whose masks say 100 or 200 by chance."""
+    draw = random.Random(4)
+    for part in ("images", "masks"):
+        (folder / part).mkdir(parents=True)
+    for i in range(count):
+        picture, mask = made_pictures.drawn(draw, 32, 48, False, 90), [[0] * 48 for _ in range(32)]
+        for value in (100, 200):
+            top, left = draw.randrange(20), draw.randrange(36)
+            for y in range(top, top + 12):
+                mask[y][left:left + 12] = [value] * 12
+                picture[y][left:left + 12] = [draw.randrange(value, value + 56) for _ in range(12)]
+        (folder / f"images/{i}.png").write_bytes(made_pictures.png(picture))
+        (folder / f"masks/{i}.png").write_bytes(made_pictures.png(mask))
+
+
+def draw_odd(folder, count):
+    draw = random.Random(6)
+    (folder / "odd").mkdir()
+    rows = ["file,a,b,c\n"]
+    for i in range(count):
+        (folder / f"odd/{i}.png").write_bytes(made_pictures.png(made_pictures.drawn(draw, 16, 16, False, 100 + i)))
+        rows.append(f"{i}.png,{draw.randrange(2)},{int(i > 20)},{draw.randrange(2)}\n")
+    (folder / "odd.csv").write_text("".join(rows))
+
+
 class Eval(program.ProgramTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
+        draw_kinds(cls.folder / "kinds", 10)
+        draw_odd(cls.folder, 60)
+        for name in ("kinds", "odd"):
+            cls.write_config(name, SMALL, RUNS[name])
         for kind, count in (("chips", 60), ("xray", 120), ("cells", 12)):
             cls.sample(kind, count)
             cls.write_config(kind, SMALL, RUNS[kind])
@@ -174,6 +214,16 @@ class Eval(program.ProgramTest):
             self.assertLess(abs(slope), 1e-9 * size)
             self.assertEqual(self.good("eval", "--checkpoint", folder / "best.safetensors", "--output", folder, "--json").json(), facts)
 
+    def test_with_a_temperature_predict_says_the_same_to_the_last_digit(self):
+        _, _, folder = self.judge("odd", "odd_judged", "--calibrate", "--threshold-from", "valid:youden")
+        judged = table_of(folder / "predictions_valid.csv")
+        (self.folder / "odd.txt").write_text("".join(f"odd/{row['path']}\n" for row in judged))
+        self.good("predict", "--checkpoint", folder / "best.safetensors", "--input", "odd.txt", "--output", "odd_said")
+        names = [f"score_{name}" for name in "abc"]
+        said = table_of(self.folder / "odd_said/predictions.csv")
+        self.assertEqual([[row[name] for name in names] for row in said], [[row[name] for name in names] for row in judged])
+        self.assertEqual(len(said), 30)
+
     def test_where_it_cannot_be_kept_a_warning_says_so_and_the_result_is_printed(self):
         _, facts, folder = self.judge("chips", "kept", "--calibrate")
         shutil.copy(self.folder / "runs/chips/best.safetensors", folder)
@@ -188,6 +238,31 @@ class Eval(program.ProgramTest):
         ended = self.good("eval", "--config", "chips.yaml", "--checkpoint", newest, *words)
         self.assertIn("is not a run's best.safetensors", ended.err)
         self.assertEqual(newest.read_bytes(), before)
+
+    def test_through_a_link_it_is_kept_in_the_file_that_the_link_leads_to(self):
+        _, _, folder = self.judge("chips", "linked")
+        (self.folder / "link.safetensors").symlink_to(folder / "best.safetensors")
+        (folder / "best.safetensors").chmod(0o664)
+        ended = self.good("eval", "--checkpoint", "link.safetensors", "--output", folder, "--calibrate")
+        self.assertIn(f"is kept in {(folder / 'best.safetensors').resolve()}", ended.err)
+        self.assertIn("temperature", self.fitted(folder))
+        self.assertTrue((self.folder / "link.safetensors").is_symlink())
+        self.assertEqual((folder / "best.safetensors").stat().st_mode & 0o777, 0o664)
+
+    def test_of_another_split_nothing_is_kept_and_no_figures_of_the_run_are_replaced(self):
+        run = self.folder / "runs/xray"
+        before = files_in(run)
+        words = ("eval", "--checkpoint", "runs/xray", "--allow-trained", "data.split.valid=0.5", "--calibrate")
+        self.fails(self.call(*words), 78, "another split", "name another folder with --output")
+        ended = self.good(*words, "--output", "other_split", "--json")
+        self.assertIn("temperature", ended.json())
+        self.assertEqual(ended.err.count("holds for this output alone"), 1, ended.err)
+        self.assertEqual(files_in(run), before)
+        self.assertNotIn("test part", ended.err)
+        _, _, folder = self.judge("xray", "fitted_on_test")
+        for option in (("--calibrate",), ("--threshold-from", "test:youden")):
+            ended = self.good("eval", "--checkpoint", folder / "best.safetensors", "--output", folder, "--split", "test", *option)
+            self.assertIn(f"{option[0]} fits to the test part", ended.err)
 
     def test_new_probabilities_drop_the_thresholds_of_the_old_ones(self):
         _, _, folder = self.judge("xray", "dropped", "--threshold-from", "valid:sensitivity=0.8")
@@ -237,7 +312,43 @@ class Eval(program.ProgramTest):
         self.assertIn("dice", facts)
         self.assertRegex(ended.out, r"(?m)^masks: .*masks_valid$")
         distance = facts["hausdorff95_px"]
-        self.assertTrue(distance is None or 0 <= distance["value"] < 200)
+        self.assertTrue(distance["value"] is None or 0 <= distance["value"] < 200)
+
+    def test_of_several_classes_the_figures_are_those_of_the_masks_that_are_written(self):
+        _, facts, folder = self.judge("kinds", "kinds_masks", "--masks")
+        both, either, total = {100: 0, 200: 0}, {100: 0, 200: 0}, {}
+        for row in table_of(folder / "predictions_valid.csv"):
+            mine, truth = png_rows(folder / "masks_valid" / row["path"]), png_rows(self.folder / "kinds" / row["path"].replace("images", "masks"))
+            pairs = collections.Counter((a, b) for ours, theirs in zip(mine, truth) for a, b in zip(ours, theirs))
+            for value in both:
+                both[value] += pairs[value, value]
+                either[value] += sum(count for pair, count in pairs.items() if value in pair)
+            agreed = pairs[100, 100] + pairs[200, 200]
+            called, wanted = (sum(count for pair, count in pairs.items() if pair[side]) for side in (0, 1))
+            total[row["path"]] = agreed / (called + wanted - agreed)
+            self.assertAlmostEqual(float(row["iou"]), total[row["path"]], places=12)
+        shares = [both[value] / either[value] for value in both]
+        self.assertGreater(min(both.values()), 0, (both, either))
+        self.assertAlmostEqual(facts["iou"]["value"], sum(shares) / 2, places=12)
+        self.assertEqual([round(one["value"], 12) for name, one in facts.items() if name.startswith("iou_") and name != "iou_image"],
+                         [round(share, 12) for share in shares])
+        columns = table_of(self.folder / "runs/kinds/epochs.csv")
+        self.assertIn(facts["iou"]["value"], [float(row["valid_iou"]) for row in columns])
+
+    def test_where_no_mask_has_a_surface_the_pictures_without_a_distance_are_counted(self):
+        shutil.copytree(self.folder / "kinds", self.folder / "blank")
+        for path in (self.folder / "blank/masks").iterdir():
+            path.write_bytes(made_pictures.png([[0] * 48] * 32))
+        ended = self.good("eval", "--checkpoint", "runs/kinds", "data.root=blank", "--output", "blanks", "--json")
+        facts = ended.json()
+        for name, count in (("hausdorff95_px", 8), ("hausdorff95_px_class_1", 4), ("hausdorff95_px_class_2", 4)):
+            self.assertEqual(facts[name], {"value": None, "undefined": count})
+        self.assertRegex(ended.out, r"hausdorff95_px .*undefined: .* is empty \(8 left out\)")
+
+    def test_masks_of_a_window_come_with_a_warning(self):
+        words = ("eval", "--checkpoint", "runs/kinds", "--output", "windows", "data.image.window=[16, 32]")
+        self.assertIn("outside the middle 16 × 32 pixels of data.image.window", self.good(*words, "--masks").err)
+        self.assertNotIn("data.image.window,", self.good(*words).err)
 
     def test_masks_and_cases_replace_nothing_that_is_not_theirs(self):
         folder = self.folder / "foreign"

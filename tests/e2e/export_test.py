@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import pathlib
 import random
 import shutil
 import statistics
@@ -59,20 +60,31 @@ class Export(program.ProgramTest):
             return name
         return self.once(name, train)
 
-    def predicted(self, run, kind):
-        self.good("predict", "--checkpoint", f"runs/{run}", "--input", kind, "--output", f"said/{run}", "--batch", "4", "--quiet")
-        with open(self.folder / f"said/{run}/predictions.csv", newline="", encoding="utf-8") as file:
+    def predicted(self, weights, kind):
+        output = self.folder / "said" / pathlib.Path(weights).name
+        self.good("predict", "--checkpoint", weights, "--input", kind, "--output", output, "--batch", "4", "--quiet")
+        with open(output / "predictions.csv", newline="", encoding="utf-8") as file:
             return [[float(row[name]) for name in row if name.startswith("score_")] for row in csv.DictReader(file)]
 
-    def exported(self, run, *words):
-        output = f"{run}{''.join(words)}.onnx"
-        self.good("export", "--checkpoint", f"runs/{run}", "--output", output, *words)
+    def exported(self, weights, *words):
+        output = f"{pathlib.Path(weights).name}{''.join(words)}.onnx"
+        self.good("export", "--checkpoint", weights, "--output", output, *words)
         return str(self.folder / output)
 
     def networks(self):
         schema = json.loads(self.good("--print-schema").out)
         names = schema["properties"]["model"]["properties"]["name"]
         return names.get("enum") or names["anyOf"][0]["enum"]
+
+    def calibrated(self, run):
+        """The weights of a run with a temperature, which moves scores far from 0.5, and thresholds where there are labels."""
+        weights = self.folder / f"{run}-calibrated.safetensors"
+        fitted = {"temperature": 0.02, "temperature_from": "valid"}
+        if run.endswith("-labels"):
+            fitted.update(thresholds=[0.25, None, 0.75], thresholds_from="valid:youden")
+        shutil.copy(self.folder / f"runs/{run}/best.safetensors", weights)
+        program.change_metadata(weights, lambda metadata: metadata.update(fitted=json.dumps(fitted)))
+        return weights
 
     def test_onnxruntime_gives_the_scores_of_predict_for_every_network(self):
         if subprocess.run([*ORACLE, "--check"], capture_output=True, check=False).returncode != 0:
@@ -83,12 +95,13 @@ class Export(program.ProgramTest):
         def look(job):
             network, data = job
             run, kind = self.trained(network, data), "grey" if data is MASKS else "rgb"
-            said = self.predicted(run, kind)
+            weights = self.calibrated(run) if network == "small_cnn" else f"runs/{run}"  # one of classes, one of labels
+            said = self.predicted(weights, kind)
             raw = [made_pictures.planes(picture) for picture in self.pictures[kind]]
             image = self.image_of(f"runs/{run}")
-            asked = {self.exported(run): [[normalised(plane, image, c) for c, plane in enumerate(one)] for one in raw]}
+            asked = {self.exported(weights): [[normalised(plane, image, c) for c, plane in enumerate(one)] for one in raw]}
             if data is not FOLDERS or network == "resnet18":  # how pixels get in does not depend on the network
-                asked[self.exported(run, "--with-input", "raw")] = raw
+                asked[self.exported(weights, "--with-input", "raw")] = raw
             return said, asked
         looked = program.all_of([lambda job=job: look(job) for job in jobs], most=2)
         everything = {path: pixels for _, asked in looked for path, pixels in asked.items()}
@@ -128,6 +141,14 @@ class Export(program.ProgramTest):
         for text in ('["wet","old, red","x"]', '"size":[32,32],"channels":3,"resize":"squash","range":[20.0,220.0]', "weights_sha256", "multilabel",
                      self.run_at(f"runs/{self.trained('small_cnn', LABELS)}").facts()["result_sha256"]):
             self.assertIn(text.encode(), file)
+        self.assertNotIn(b"temperature", file)
+
+    def test_what_was_fitted_is_in_the_graph_and_in_the_metadata(self):
+        told = self.good("export", "--checkpoint", self.calibrated(self.trained("small_cnn", LABELS)), "--output", "fitted.onnx").out
+        self.assertIn("fitted  temperature 0.0200, in the graph; thresholds, in the metadata", told)
+        file = (self.folder / "fitted.onnx").read_bytes()
+        for text in ('"Div', "temperature", "0.02", "thresholds", "[0.25,0.5,0.75]"):
+            self.assertIn(text.strip('"').encode(), file)
 
     def test_nothing_is_overwritten_unasked_and_equal_weights_give_equal_bytes(self):
         words = ("export", "--checkpoint", f"runs/{self.trained('small_cnn')}", "--output")
@@ -157,7 +178,7 @@ class Export(program.ProgramTest):
                  (("--checkpoint", run, "--output", "net.pt"), 64, "must end in .onnx"),
                  (("--checkpoint", run, "--output", "net.onnx", "--with-input", "tiff"), 64, "--with-input"),
                  (("--checkpoint", "runs/none", "--output", "net.onnx"), 66, "runs/none"),
-                 (("--checkpoint", run, "--output", "nowhere/net.onnx"), 66, "nowhere"),
+                 (("--checkpoint", run, "--output", "nowhere/net.onnx"), 66, "--output 'nowhere/net.onnx': there is no folder nowhere"),
                  (("--checkpoint", "alone/cut.safetensors", "--output", "net.onnx"), 65, "alone/cut.safetensors"),
                  (("--checkpoint", "alone/text.safetensors", "--output", "net.onnx"), 65, "alone/text.safetensors"),
                  (("--checkpoint", "alone/foreign.safetensors", "--output", "net.onnx"), 64, "alone/foreign.safetensors", "--config FILE"),
@@ -167,6 +188,9 @@ class Export(program.ProgramTest):
         for words, code, *texts in cases:
             self.fails(self.call("export", *words), code, *texts)
             self.assertFalse((self.folder / "net.onnx").exists())
+        self.fails(self.call("export", "--checkpoint", run, "--output", "net.onnx", "data.classes=[Mass]"), 78, "was trained for 2 classes (even, odd)")
+        self.assertIn("was trained on pictures of 32,32 and is used on pictures of 48,48",
+                      self.good("export", "--checkpoint", f"runs/{self.trained('resnet18')}", "--output", "large.onnx", "data.image.size=[48,48]").err)
         (self.folder / "closed").mkdir(mode=0o500)
         ended = self.call("export", "--checkpoint", run, "--output", "closed/net.onnx", through=program.without_write_override())
         self.fails(ended, 77, "closed/net.onnx")

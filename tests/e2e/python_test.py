@@ -5,7 +5,9 @@ import json
 import os
 import random
 import re
+import struct
 import subprocess
+import zlib
 
 import made_pictures
 import program
@@ -33,7 +35,9 @@ def image(**keys):
 
 RUNS = {"densenet121": {"model": {"name": "densenet121"}}, "resnet18": {"model": {"name": "resnet18"}},
         "squash": image(size=[40, 48]), "pad": image(size=[40, 64], resize="pad", window=[33, 48]),
-        "crop": image(size=[50, 40], resize="crop", window=[48, 32], range=[10, 3000]), "grey": image(channels=1, mean=[0.4], std=[0.3])}
+        "crop": image(size=[50, 40], resize="crop", window=[48, 32], range=[10, 3000]), "grey": image(channels=1, mean=[5e-4], std=[0.3]),
+        "resnet34": {"model": {"name": "resnet34"}, "data": {"image": {"channels": 1, "mean": [0.4], "std": [0.3]}}}}
+CALIBRATED = ("resnet18", "squash", "onnx")
 MASKS = {"model": {"name": "unet", "base_width": 2}, "data": {"format": "image_mask", "root": "cells", "image": {"size": [SIDE, 48]}, "split": {"valid": 0.5, "stratify": True}}}
 
 
@@ -69,6 +73,9 @@ class Python(program.ProgramTest):
         """Trains the run and gives the table of what dtrain predict says: name → scores."""
         self.write_config(run, COMMON, *parts)
         self.good("--config", f"{run}.yaml", "--run-dir", f"runs/{run}", "--quiet")
+        if run in CALIBRATED:  # a temperature that moves scores far from 0.5
+            program.change_metadata(self.folder / f"runs/{run}/best.safetensors", lambda metadata: metadata.update(
+                fitted=json.dumps({"temperature": 0.05, "temperature_from": "valid"})))
         self.good("predict", "--checkpoint", f"runs/{run}", "--input", pictures_in, "--output", f"said/{run}", "--quiet")
         with open(self.folder / f"said/{run}/predictions.csv", newline="", encoding="utf-8") as file:
             return {row["path"]: [float(row[name]) for name in row if name.startswith("score_")] for row in csv.DictReader(file)}
@@ -107,6 +114,27 @@ class Python(program.ProgramTest):
         expected = self.predicted("onnx", "new", LABELS, RUNS["resnet18"])
         self.good("export", "--checkpoint", "runs/onnx", "--output", "chexnet.onnx", "--with-input", "raw")
         self.compare(self.printed(programs_of("export.md")), [expected])
+
+    def test_pictures_that_pillow_would_cut_to_8_bits_are_refused(self):
+        self.require("torch", "numpy", "PIL")
+        draw = random.Random(2)
+        (self.folder / "deep_colour.png").write_bytes(made_pictures.png(made_pictures.drawn(draw, 9, 7, True, 65535), bits=16))
+        deep = made_pictures.png(made_pictures.drawn(draw, 9, 14, False, 65535), bits=16)  # as grey and alpha of half the width
+        head = deep[12:16] + struct.pack(">IIBBBBB", 7, 9, 16, 4, 0, 0, 0)
+        (self.folder / "deep_alpha.png").write_bytes(deep[:12] + head + struct.pack(">I", zlib.crc32(head)) + deep[33:])
+        text = """
+import sys
+sys.path.insert(0, "scripts")
+import dtrain_models
+image = {"size": [9, 7], "channels": 1, "resize": "squash", "mean": [0.4], "std": [0.3]}
+for name in ("deep_colour.png", "deep_alpha.png", "all/deep.png"):
+    try:
+        print(name, *dtrain_models.read_picture(name, image).shape)
+    except ValueError as error:
+        assert str(error).startswith(name) and "8 bits" in str(error)
+        print(name)
+"""
+        self.assertEqual(self.printed([text]), [{"deep_colour.png": [], "deep_alpha.png": [], "all/deep.png": [1, 9, 7]}])
 
     def test_weights_of_keras_are_converted(self):
         self.require("h5py", "torch", "torchvision", "safetensors")

@@ -57,6 +57,11 @@ Groups groups_of(const Dataset& dataset, const std::vector<int64_t>& samples) {
   return groups;
 }
 
+void tell_groups(const Groups& groups, const Log& log) {
+  if (groups.noun == "sample")
+    log.info("the data do not identify patients: each sample counts as independent of the others");
+}
+
 // The folder of the run that wrote the checkpoint, whatever its name; otherwise, or if that is not writable, the one
 // that a run with this configuration has.
 std::string run_folder(const std::string& checkpoint, const Experiment& e) {
@@ -64,6 +69,24 @@ std::string run_folder(const std::string& checkpoint, const Experiment& e) {
   for (const auto& candidate : {folder, folder.parent_path()})
     if (is_file((candidate / "run.json").string()) && ::access(candidate.c_str(), W_OK) == 0) return candidate.string();
   return e.output_dir + "/" + e.name;
+}
+
+// Figures of other samples do not replace those of a run's own. For weights whose split is known.
+void require_foreign_place(const EvalCommand& command, const WeightsOrigin& origin, const std::string& folder) {
+  if (!command.output.empty() || origin.split_sha256.empty() || !is_file(folder + "/run.json")) return;
+  throw ConfigError(command.checkpoint + " was trained with another split, or on other data, than this, whose tables " +
+                    "would replace those of the run in " + folder + "; name another folder with --output");
+}
+
+void warn_before(const EvalCommand& command, const Experiment& e, const std::string& other_size, const Log& log) {
+  if (!other_size.empty()) log.warning(other_size);
+  warn_of_fit_on_test(command, log);
+  const ImageOptions& image = e.data.image;
+  if (command.masks && (image.seen_height() < image.height || image.seen_width() < image.width))
+    log.warning("masks are background outside the middle " + std::to_string(image.seen_height()) + " × " +
+                std::to_string(image.seen_width()) +
+                " pixels of data.image.window, which is all that evaluation shows the network; dtrain predict shows "
+                "it whole pictures, in tiles");
 }
 
 const std::vector<int64_t>& samples_of(const Plan& plan, const std::string& part) {
@@ -99,6 +122,8 @@ int run_eval(const EvalCommand& typed, const Config& config, Job& job) {
                                                                 : job.size();
   const Plan plan = make_plan(e, logical_ranks);
   require_options_for_task(command, e.task);
+  const bool own_split = plan.split.sha256 == origin.split_sha256;
+  if (!own_split) require_foreign_place(command, origin, folder);
   const std::vector<EvalFile> files = eval_files(e.task, command.split);
   if (job.is_root())
     for (const EvalFile& one : files) require_own_output(folder + "/" + one.name, "table of " + one.what, one.marks);
@@ -113,9 +138,9 @@ int run_eval(const EvalCommand& typed, const Config& config, Job& job) {
     for (const std::string& note : plan.dataset.notes) job.log().info(note);
   require_unseen(command, command.split, plan, origin, job.log());
   if (other_part) require_unseen(command, command.threshold_from->part, plan, origin, job.log());
-  if (const std::string other = other_size(file.metadata(), command.checkpoint, plan.shape.height, plan.shape.width);
-      job.is_root() && !other.empty())
-    job.log().warning(other);
+  const NetworkShape& shape = plan.shape;
+  if (job.is_root())
+    warn_before(command, e, other_size(file.metadata(), command.checkpoint, shape.height, shape.width), job.log());
   EvalNetwork network(file, command.checkpoint, origin, e, plan, job);
   std::optional<EvalMasks> masks;
   if (command.masks) masks.emplace(e, plan, origin, folder, command.split, job.cores());
@@ -123,6 +148,7 @@ int run_eval(const EvalCommand& typed, const Config& config, Job& job) {
   EvalNetwork::BatchSeen write_masks;
   if (masks) write_masks = [&](const auto& batch, const at::Tensor& likely) { masks->write(batch, likely); };
   Predictions predictions = network.predict(samples, write_masks);
+  if (masks) masks->settle();
   std::optional<Predictions> chosen_on;
   if (other_part) chosen_on = network.predict(samples_of(plan, command.threshold_from->part));
   job.watchdog().enter(Section::finish, 0);
@@ -137,9 +163,8 @@ int run_eval(const EvalCommand& typed, const Config& config, Job& job) {
     written.insert(written.end(), {{"masks", masks->folder()}, {"cases", masks->cases()}});
     write_cases(network, e, result, masks->cases());
   }
-  if (result.groups.noun == "sample")
-    job.log().info("the data do not identify patients: each sample counts as independent of the others");
-  if (result.fit.is_new) keep_fit(command.checkpoint, file, result.fit.fitted, job.log());
+  tell_groups(result.groups, job.log());
+  if (result.fit.is_new) keep_fit(command.checkpoint, file, result.fit.fitted, own_split, job.log());
   print_result(result, written);
   return exit_code::kDone;
 }

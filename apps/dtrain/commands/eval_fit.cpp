@@ -52,6 +52,16 @@ static void choose_thresholds(const ThresholdFrom& from, const Predictions& part
   for (size_t k = 0; k < part.outputs; ++k) fitted.thresholds.push_back(threshold_by(from.rule, curve_of(part, k)));
 }
 
+void warn_of_fit_on_test(const EvalCommand& command, const Log& log) {
+  std::vector<std::string> options;
+  if (command.calibrate && command.split == "test") options.emplace_back("--calibrate");
+  if (command.threshold_from && command.threshold_from->part == "test") options.emplace_back("--threshold-from");
+  if (options.empty()) return;
+  log.warning(join(options, " and ") + (options.size() == 1 ? " fits" : " fit") +
+              " to the test part, so figures of the test part are no longer those of data that nothing was fitted to; "
+              "fit to the validation part");
+}
+
 EvalFit fit_and_apply(const EvalCommand& command, const EvalNetwork& network, const Fitted& stored, Predictions& shown,
                       Predictions* chosen_on, const Log& log) {
   EvalFit fit{newly_fitted(command, stored, shown, log), false, {}, {}};
@@ -68,14 +78,20 @@ EvalFit fit_and_apply(const EvalCommand& command, const EvalNetwork& network, co
   return fit;
 }
 
-void keep_fit(const std::string& path, const SafetensorsFile& evaluated, const Fitted& fitted, const Log& log) {
+void keep_fit(const std::string& path, const SafetensorsFile& evaluated, const Fitted& fitted, bool own_split,
+              const Log& log) {
   try {
-    const std::string folder = std::filesystem::absolute(path).lexically_normal().parent_path().string();
+    if (!own_split) throw DataError("it was not fitted to the split that " + path + " was trained with");
+    std::error_code unread;
+    const bool link = std::filesystem::is_symlink(path, unread);  // which stays one
+    const std::string file = link ? std::filesystem::canonical(path, unread).string() : path;
+    if (unread) throw_errno("find", path, unread.value());
+    const std::string folder = std::filesystem::absolute(file).lexically_normal().parent_path().string();
     std::optional<RunLock> lock;  // a job that trains there may be about to write the same file
     if (is_file(folder + "/run.json"))
       lock.emplace(folder, "process " + std::to_string(getpid()) + " on " + host_name(), [](double) { return false; });
-    write_fitted(path, evaluated, fitted);
-    log.info("what was fitted is kept in " + path + " and holds from now on");
+    write_fitted(file, evaluated, fitted);
+    log.info("what was fitted is kept in " + file + " and holds from now on");
   } catch (const Error& error) {
     log.warning("what was fitted holds for this output alone, because it cannot be kept in the weights file: " +
                 std::string(error.what()));

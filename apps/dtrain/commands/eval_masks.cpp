@@ -12,6 +12,7 @@
 #include "dtrain/base/parallel.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/data/formats/picture_input.hpp"
+#include "dtrain/data/pixels/called_classes.hpp"
 #include "dtrain/data/pixels/contact_sheet.hpp"
 #include "dtrain/data/pixels/original_mask.hpp"
 #include "dtrain/data/pixels/outlines.hpp"
@@ -84,7 +85,7 @@ void EvalMasks::require_own(const std::vector<int64_t>& samples) const {
   require_own_output(cases_, "contact sheet", {kContactSheetMark});
 }
 
-void EvalMasks::write(const std::vector<int64_t>& samples, const at::Tensor& probabilities) const {
+void EvalMasks::write(const std::vector<int64_t>& samples, const at::Tensor& probabilities) {
   const at::Tensor host = probabilities.to(at::kFloat).cpu().contiguous();
   const int64_t each = samples.empty() ? 0 : host.numel() / static_cast<int64_t>(samples.size());
   run_in_parallel(samples.size(), threads_, [&](size_t i) {
@@ -92,19 +93,14 @@ void EvalMasks::write(const std::vector<int64_t>& samples, const at::Tensor& pro
   });
 }
 
-void EvalMasks::write_one(int64_t sample, const float* probabilities) const {
+void EvalMasks::write_one(int64_t sample, const float* probabilities) {
   const ImageHeader header = dataset_.store->header(dataset_.samples[static_cast<size_t>(sample)]);
   const auto plane = static_cast<size_t>(image_.seen_height() * image_.seen_width());
   std::vector<std::vector<float>> planes;
   for (size_t k = 0; k + 1 < values_.size(); ++k)
     planes.push_back(at_picture_size({probabilities + k * plane, plane}, header.height, header.width, image_));
   const Image mask = mask_of(called_classes(planes, 0.5), header.height, header.width, values_);
-  const std::string path = path_of(sample);
-  if (const std::string folder = std::filesystem::path(path).parent_path().string(); !is_folder(folder))
-    make_folders(folder);
-  AtomicFile file(path);
-  file.write(with_png_text(encode_png(mask), "Software", kMaskMark));
-  file.commit();
+  files_.write(path_of(sample), with_png_text(encode_png(mask), "Software", kMaskMark));
 }
 
 void write_cases(EvalNetwork& network, const Experiment& e, const EvalResult& result, const std::string& path) {

@@ -5,6 +5,7 @@
 
 #include "commands/eval_network.hpp"
 #include "commands/eval_report.hpp"
+#include "dtrain/io/files/file.hpp"
 #include "job/plan.hpp"
 
 namespace dtrain {
@@ -21,13 +22,15 @@ class EvalMasks {
   /// Throws ConfigError where another program's file has the name of a mask of `samples`, or of the sheet of cases.
   void require_own(const std::vector<int64_t>& samples) const;
   /// Writes those of a batch. probabilities: [n, K, H, W], of what the network saw.
-  void write(const std::vector<int64_t>& samples, const at::Tensor& probabilities) const;
+  void write(const std::vector<int64_t>& samples, const at::Tensor& probabilities);
+  /// After it returns all that this rank has written survives a power cut.
+  void settle() { files_.settle(); }
   const std::string& folder() const { return folder_; }  ///< masks_<split> in the folder of the evaluation
   const std::string& cases() const { return cases_; }    ///< cases_<split>.png there
 
  private:
   std::string path_of(int64_t sample) const;
-  void write_one(int64_t sample, const float* probabilities) const;
+  void write_one(int64_t sample, const float* probabilities);
 
   const ImageOptions& image_;
   const Dataset& dataset_;
@@ -35,6 +38,7 @@ class EvalMasks {
   std::string folder_;
   std::string cases_;
   size_t threads_;
+  FileBatch files_;
 };
 
 /// Writes a sheet of the three best, the three median and the three worst pictures of a part, by the task's first

@@ -45,6 +45,7 @@ Predictions EvalNetwork::predict(const std::vector<int64_t>& samples, const Batc
                     .comm = job_.comm(),
                     .watchdog = job_.watchdog(),
                     .with_distances = true,
+                    .with_logits = true,
                     .seen = std::move(with_logits)});
 }
 
@@ -59,17 +60,21 @@ EvalNetwork::Seen EvalNetwork::look_at(const std::vector<int64_t>& samples, size
   replica_->network().eval();
   const at::Tensor logits = replica_->forward(data->images.to(job_.device().place));
   replica_->network().train();
-  return {data->images.cpu().contiguous(), data->targets.cpu(), logits.gt(0).cpu(),
+  return {data->images.cpu().contiguous(), data->targets.cpu(), predicted_masks(*loss_, logits).cpu(),
           static_cast<int64_t>(place % batch)};
 }
 
 void EvalNetwork::apply_temperature(Predictions& p, double temperature) const {
-  const auto rows = static_cast<int64_t>(p.samples());
-  const at::Tensor logits =
-      at::from_blob(p.logits.data(), {rows, static_cast<int64_t>(p.outputs)}, at::kDouble).to(job_.device().place);
-  const at::Tensor scores = loss_->probabilities(logits / temperature).cpu().contiguous();
-  const double* first = scores.const_data_ptr<double>();
-  p.scores.assign(first, first + scores.numel());
+  const auto outputs = static_cast<int64_t>(p.outputs);
+  p.scores.clear();
+  for (size_t begin = 0; begin < p.logits.size(); begin += static_cast<size_t>(plan_.local_batch * outputs)) {
+    const int64_t rows = std::min(plan_.local_batch, static_cast<int64_t>(p.logits.size() - begin) / outputs);
+    const at::Tensor logits =
+        at::from_blob(p.logits.data() + begin, {rows, outputs}, at::kDouble).to(job_.device().place);
+    const at::Tensor scores = loss_->probabilities(logits / temperature).cpu().contiguous();
+    const double* first = scores.const_data_ptr<double>();
+    p.scores.insert(p.scores.end(), first, first + scores.numel());
+  }
 }
 
 }  // namespace dtrain

@@ -38,12 +38,13 @@ class EvalNetwork {
   struct Seen {
     at::Tensor images;     ///< [n, C, H, W], normalised
     at::Tensor targets;    ///< [n, K, H, W]
-    at::Tensor predicted;  ///< [n, K, H, W], where the probability is above one half
+    at::Tensor predicted;  ///< [n, K, H, W], of predicted_masks()
     int64_t place = 0;     ///< in the batch, of the sample that was asked for
   };
   /// By one rank alone: the batch of predict() in which samples[place] was.
   Seen look_at(const std::vector<int64_t>& samples, size_t place);
-  /// Divides the logits by `temperature` and computes the probabilities anew.
+  /// Divides the logits by `temperature` and computes the probabilities anew, in the batches of predict(): a function
+  /// of vectors may round its last numbers in another way, and dtrain predict computes them by batch, too.
   void apply_temperature(Predictions& predictions, double temperature) const;
 
  private:

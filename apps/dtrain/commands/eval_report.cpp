@@ -25,7 +25,9 @@ std::string interval_text(const Confidence& confidence, const std::string& noun,
 
 std::string value_text(const NamedValue& one, const std::string& noun) {
   const Metric& metric = *one.metric;
-  if (!one.measured.value) return "undefined: " + metric.undefined;
+  if (!one.measured.value)
+    return "undefined: " + metric.undefined +
+           (one.measured.undefined == 0 ? "" : " (" + with_commas(one.measured.undefined) + " left out)");
   const std::string left_out =
       one.measured.undefined == 0 ? "" : "; undefined and left out: " + with_commas(one.measured.undefined);
   return fixed(*one.measured.value, metric.digits) + "  (" +
@@ -33,7 +35,8 @@ std::string value_text(const NamedValue& one, const std::string& noun) {
 }
 
 nlohmann::ordered_json value_json(const Measured& measured) {
-  if (!measured.value) return nullptr;
+  if (!measured.value && measured.undefined == 0) return nullptr;
+  if (!measured.value) return {{"value", nullptr}, {"undefined", measured.undefined}};
   const Confidence& confidence = measured.confidence;
   nlohmann::ordered_json json = {{"value", *measured.value},
                                  {"low", nullptr},

@@ -6,12 +6,15 @@
 #include <nlohmann/json.hpp>
 
 #include "commands/commands.hpp"
+#include "commands/predict_member.hpp"
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/printable.hpp"
+#include "dtrain/base/short_number.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/checkpoint/tensors.hpp"
 #include "dtrain/checkpoint/weights_origin.hpp"
 #include "dtrain/data/pixels/transform.hpp"
+#include "dtrain/data/store/paths.hpp"
 #include "dtrain/io/files/file.hpp"
 #include "dtrain/io/files/safetensors.hpp"
 #include "dtrain/model/loss.hpp"
@@ -33,17 +36,21 @@ struct Trained {
   std::shared_ptr<Network> network;
 };
 
-Trained trained_network(const std::string& path, const Experiment& e) {
+Trained trained_network(const std::string& path, const Experiment& e, const Log& log) {
   const SafetensorsFile file = SafetensorsFile::read(path);
   Trained trained{path, weights_origin(file.metadata(), path), "", {}, nullptr};
   const WeightsOrigin& origin = trained.origin;
   if (origin.classes.empty())
     throw DataError(path + " does not name the classes of its network; use best.safetensors or a checkpoint of a run");
+  known_classes(origin, e.data, path);  // refuses a configuration that says something else
   trained.sha256 = result_sha256(file, origin.prefix);
   trained.shape = {.channels = e.data.image.channels,
                    .height = e.data.image.seen_height(),
                    .width = e.data.image.seen_width(),
                    .outputs = static_cast<int64_t>(origin.classes.size())};
+  if (const std::string other = other_size(file.metadata(), path, trained.shape.height, trained.shape.width);
+      !other.empty())
+    log.warning(other);
   trained.network = make_network(e.model, trained.shape, e.seed);
   std::vector<FileTensor> tensors;
   for (const auto& group : {trained.network->named_parameters(), trained.network->named_buffers()})
@@ -93,14 +100,36 @@ std::map<std::string, std::string> description_of(const Trained& trained, const 
                                             {"input", name_of(input)},
                                             {"image", image_json(e.data.image).dump()},
                                             {"weights_sha256", trained.sha256}};
+  const Fitted& fitted = trained.origin.fitted;
+  if (fitted.temperature) all["temperature"] = shortest(*fitted.temperature);
+  if (!fitted.thresholds.empty()) {
+    std::vector<double> thresholds;
+    for (const auto& one : fitted.thresholds) thresholds.push_back(one.value_or(0.5));
+    all["thresholds"] = ordered_json(thresholds).dump();
+  }
   if (!trained.origin.mask_values.empty())
     all["mask_values"] = ordered_json(trained.origin.mask_values).dump();  // a list of pairs
   return all;
 }
 
+/// Scores of the network on `input`: of the logits, divided by the temperature that eval has fitted, if it has.
+void add_scores(const Trained& trained, const Experiment& e, const GraphValue& input) {
+  LossOptions options = e.loss;  // of which the way from logits to probabilities alone counts
+  options.pos_weight_kind = LossOptions::PosWeight::none;
+  GraphValue logits = trained.network->trace(input);
+  if (const auto& temperature = trained.origin.fitted.temperature; temperature && e.task != Task::segmentation) {
+    ForwardGraph& graph = *input.graph;
+    logits = graph.add("Div", {logits, graph.constant("temperature", at::scalar_tensor(*temperature, at::kFloat))});
+  }
+  Loss(options, e.task, {}).probabilities(logits);
+}
+
 void require_free_output(const ExportCommand& command) {
   const std::string& path = command.output;
   if (!path.ends_with(".onnx")) throw UsageError("--output '" + path + "' must end in .onnx");
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  if (!folder.empty() && !is_folder(folder))
+    throw MissingError("--output '" + path + "': there is no folder " + folder);
   std::error_code unread;
   const auto found = std::filesystem::symlink_status(path, unread).type();
   if (found == std::filesystem::file_type::not_found || found == std::filesystem::file_type::none) return;
@@ -113,6 +142,13 @@ std::string shape_text_of(const OnnxTensor& tensor) {
   std::string text = tensor.name + " float32 [N";
   for (const int64_t size : tensor.shape) text += ", " + std::to_string(size);
   return text + "]";
+}
+
+std::string fitted_line(const Fitted& fitted) {
+  std::vector<std::string> parts;
+  if (fitted.temperature) parts.push_back("temperature " + short_number(*fitted.temperature, 4) + ", in the graph");
+  if (!fitted.thresholds.empty()) parts.emplace_back("thresholds, in the metadata");
+  return parts.empty() ? "" : "  fitted  " + join(parts, "; ") + "\n";
 }
 
 std::string input_words(const ImageOptions& image, OnnxInput input) {
@@ -128,18 +164,14 @@ int run_export(const ExportCommand& command, const Config& config, const Log& lo
   require_free_output(command);
   const NamedWeights named = weights_at(command.checkpoint);
   if (!named.note.empty()) log.warning(named.note);
-  const Trained trained = trained_network(named.path, e);
-  LossOptions options = e.loss;  // of which the way from logits to probabilities alone counts
-  options.pos_weight_kind = LossOptions::PosWeight::none;
-  const Loss loss(options, e.task, {});
-
+  const Trained trained = trained_network(named.path, e, log);
   ForwardGraph graph(*trained.network);
   const NetworkShape& shape = trained.shape;
   const OnnxTensor pictures{"pictures", {shape.channels, shape.height, shape.width}};
   const OnnxTensor scores{"scores", trained.network->layers(shape).back().output};
   GraphValue x = graph.input(pictures.name);
   if (command.input == OnnxInput::raw) x = pixels_to_input(x, e.data.image);
-  loss.probabilities(trained.network->trace(x));
+  add_scores(trained, e, x);
   graph.finish(scores.name);
   const std::string bytes = onnx_file({.graph = graph,
                                        .input = pictures,
@@ -150,11 +182,11 @@ int run_export(const ExportCommand& command, const Config& config, const Log& lo
   write_file_atomically(command.output, bytes);
   std::printf(
       "%s: the %s of %s, %s bytes, ONNX operator set %lld\n  input   %s: %s\n  output  %s: probabilities of %s\n"
-      "next: docs/export.md shows what to put in\n",
+      "%snext: docs/export.md shows what to put in\n",
       printable(command.output).c_str(), e.model.kind->name.c_str(), printable(named.path).c_str(),
       with_commas(static_cast<int64_t>(bytes.size())).c_str(), static_cast<long long>(kOnnxOperatorSet),
       shape_text_of(pictures).c_str(), input_words(e.data.image, command.input).c_str(), shape_text_of(scores).c_str(),
-      printable(join(trained.origin.classes, ", ")).c_str());
+      printable(join(trained.origin.classes, ", ")).c_str(), fitted_line(trained.origin.fitted).c_str());
   return exit_code::kDone;
 }
 

@@ -26,7 +26,8 @@ std::optional<std::vector<std::string>> told_classes(const DataOptions& data) {
   return count ? std::optional(mask_class_names(*count)) : std::nullopt;
 }
 
-// What the weights say, and the configuration where they say nothing.
+}  // namespace
+
 std::vector<std::string> known_classes(const WeightsOrigin& origin, const DataOptions& data,
                                        const std::string& weights) {
   const auto told = told_classes(data);
@@ -44,8 +45,6 @@ std::vector<std::string> known_classes(const WeightsOrigin& origin, const DataOp
                       "; leave out what it says of classes: the weights know them");
   return origin.classes;
 }
-
-}  // namespace
 
 PredictMember::PredictMember(const Experiment& experiment, const std::string& weights, const PredictViews& views,
                              Job& job)

@@ -24,6 +24,11 @@ struct PredictViews {
   bool maps = false;          ///< class activation maps, too
 };
 
+/// Names of the outputs of the network in `weights`: those of the file, or of the configuration where it names none.
+/// Throws ConfigError where neither does, or where the configuration says something else than the file.
+std::vector<std::string> known_classes(const WeightsOrigin& origin, const DataOptions& data,
+                                       const std::string& weights);
+
 /// One of the networks that predict: what a file of weights and the configuration in it say.
 ///
 /// Segmentation with a data.image.window smaller than data.image.size was trained on parts of pictures: such a network

@@ -8,6 +8,7 @@
 #include "dtrain/base/parallel.hpp"
 #include "dtrain/base/printable.hpp"
 #include "dtrain/base/text.hpp"
+#include "dtrain/data/pixels/called_classes.hpp"
 #include "dtrain/data/pixels/heat_map.hpp"
 #include "dtrain/data/pixels/original_mask.hpp"
 #include "dtrain/data/pixels/outlines.hpp"

@@ -61,6 +61,7 @@ std::vector<Fact> facts_of_command(const EvalCommand& command, const Config&) {
   return {option("command", "eval"),
           option("--checkpoint", command.checkpoint),
           option("--split", command.split),
+          option("--output", command.output),
           given("--allow-trained", command.allow_trained),
           given("--calibrate", command.calibrate),
           given("--masks", command.masks),

@@ -127,7 +127,8 @@ static ThresholdFrom threshold_from(const std::string& text) {
 void CommandTable::add_eval() {
   CLI::App& app = command(
       app_, "eval",
-      "metrics of a checkpoint or weights file over a whole part, with 95 % intervals; writes predictions_SPLIT.csv",
+      "metrics of a checkpoint or weights file over a whole part, with 95 % intervals; writes tables of "
+      "predictions, figures and curves",
       "--checkpoint PATH [--config FILE] [KEY=VALUE …] [options]",
       {{"dtrain eval --checkpoint runs/chexnet", "the best weights of a run, on its validation part"},
        {"dtrain eval --checkpoint runs/chexnet --split test", "on its test part"},

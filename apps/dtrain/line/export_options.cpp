@@ -27,7 +27,8 @@ void CommandTable::add_export() {
          "a run's folder for its best.safetensors, that file itself, or a checkpoint; picture size, classes and "
          "all else come from there")
       ->type_name("PATH");
-  app.add_option("--output", export_.output, "the file to write, ending in .onnx; one that exists is refused")
+  app.add_option("--output", export_.output,
+                 "the file to write, ending in .onnx; one that exists is refused unless --force")
       ->type_name("FILE");
   add_choice(app, "--with-input", export_.input,
              "normalised: the file takes (pixel − mean) ÷ std; raw: it takes pixel values as files hold them, 0 to 255 "

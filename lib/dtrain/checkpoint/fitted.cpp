@@ -1,17 +1,18 @@
 #include "dtrain/checkpoint/fitted.hpp"
 
+#include <unistd.h>
+
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/printable.hpp"
 #include "dtrain/io/files/json.hpp"
+#include "dtrain/metrics/temperature.hpp"
 
 namespace dtrain {
 namespace {
-
-constexpr double kLeast = 0.01;
-constexpr double kMost = 100;
 
 [[noreturn]] void refuse(const std::string& file) {
   throw DataError(file + ": '" + kFittedKey +
@@ -57,7 +58,7 @@ Fitted fitted_from_json(const std::string& text, size_t classes, const std::stri
   fitted.temperature_from = text_of(json, "temperature_from", file);
   fitted.thresholds_from = text_of(json, "thresholds_from", file);
   if (const auto found = json.find("temperature"); found != json.end())
-    fitted.temperature = number_of(*found, kLeast, kMost, file);
+    fitted.temperature = number_of(*found, kLeastTemperature, kMostTemperature, file);
   if (const auto found = json.find("thresholds"); found != json.end()) {
     if (!found->is_array() || found->size() != classes || classes == 0) refuse(file);
     for (const nlohmann::json& one : *found)
@@ -69,6 +70,18 @@ Fitted fitted_from_json(const std::string& text, size_t classes, const std::stri
   return fitted;
 }
 
+// Throws unless the file may be replaced by another one of its name.
+static std::filesystem::perms require_replaceable(const std::string& path) {
+  const std::filesystem::file_status found = std::filesystem::symlink_status(path);
+  if (found.type() == std::filesystem::file_type::symlink)
+    throw ConfigError(path + " is a link; name the file that it leads to");
+  using std::filesystem::perms;
+  const bool read_only = (found.permissions() & (perms::owner_write | perms::group_write | perms::others_write)) ==
+                         perms::none;  // root may write such a file, too, but whoever made it so meant it to stay
+  if (read_only || ::access(path.c_str(), W_OK) != 0) throw PermissionError(path + " is read-only");
+  return found.permissions();
+}
+
 void write_fitted(const std::string& path, const SafetensorsFile& evaluated, const Fitted& fitted) {
   const auto without_fitted = [](std::map<std::string, std::string> metadata) {
     metadata.erase(kFittedKey);
@@ -78,6 +91,7 @@ void write_fitted(const std::string& path, const SafetensorsFile& evaluated, con
   if (const auto format = metadata.find("format");
       format == metadata.end() || !format->second.starts_with("dtrain-weights-"))
     throw ConfigError(path + " is not a run's best.safetensors");
+  const std::filesystem::perms mode = require_replaceable(path);
   const SafetensorsFile now = SafetensorsFile::read_header(path);
   if (without_fitted(now.metadata()) != metadata)
     throw DataError(path + " was replaced by other weights during the evaluation");
@@ -86,6 +100,8 @@ void write_fitted(const std::string& path, const SafetensorsFile& evaluated, con
   for (const TensorEntry& entry : evaluated.entries())
     tensors.push_back({entry.name, entry.dtype, entry.shape, evaluated.bytes(entry)});
   write_safetensors(path, tensors, metadata);
+  std::error_code not_ours;  // then it has the mode of a new file
+  std::filesystem::permissions(path, mode, not_ours);
 }
 
 }  // namespace dtrain

@@ -14,7 +14,8 @@ namespace dtrain {
 /// In the file it is one JSON object in the metadata, under kFittedKey: {"temperature": 1.37, "temperature_from":
 /// "valid", "thresholds": [0.12, null], "thresholds_from": "valid:youden"}; the first or the last two may be absent.
 struct Fitted {
-  /// Logits are divided by it before softmax (multiclass) or sigmoid (multilabel); from 0.01 to 100.
+  /// Logits are divided by it before softmax (multiclass) or sigmoid (multilabel); from kLeastTemperature to
+  /// kMostTemperature.
   std::optional<double> temperature;
   std::string temperature_from;  ///< the part that it was fitted on; "" without one
 
@@ -37,9 +38,9 @@ Fitted fitted_from_json(const std::string& text, size_t classes, const std::stri
 
 /// Writes `fitted` into the weights file at `path` in place of what was fitted before; an empty one removes the key.
 /// The whole file is written anew, with checksums, and takes the name at once (AtomicFile); tensors and the rest of the
-/// metadata stay. `evaluated` is what was read from there: throws DataError if there is another network by now, which
-/// is then left alone, and ConfigError for a file that is not a run's best.safetensors. Otherwise like
-/// write_safetensors().
+/// metadata stay, and so does the file's mode. `evaluated` is what was read from there: throws DataError if there is
+/// another network by now, which is then left alone, ConfigError for a link and for a file that is not a run's
+/// best.safetensors, PermissionError for one that is read-only. Otherwise like write_safetensors().
 void write_fitted(const std::string& path, const SafetensorsFile& evaluated, const Fitted& fitted);
 
 }  // namespace dtrain

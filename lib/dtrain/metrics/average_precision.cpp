@@ -167,7 +167,8 @@ Confidence precision_confidence(const std::vector<OutputPrecision>& outputs, con
     confidence.no_interval =
         "all positives" + std::string(outputs.size() > 1 ? " of an output" : "") + " are in one " + noun;
   } else if (spread.out_of_order < kLeastGroups) {
-    confidence.no_interval = "samples out of order are in " + too_few(spread.out_of_order, noun);
+    confidence.no_interval =
+        (noun == "sample" ? "out of order are " : "samples out of order are in ") + too_few(spread.out_of_order, noun);
   } else if (spread.variance <= 0) {
     confidence.no_interval = "the scores do not vary";
   } else {

@@ -11,7 +11,7 @@ namespace dtrain {
 /// Pixels of one class, of a sample or of several together.
 struct PixelCounts {
   int64_t both = 0;       ///< predicted, and in the mask
-  int64_t predicted = 0;  ///< with a probability above one half
+  int64_t predicted = 0;  ///< called by predicted_masks(), which masks are written by
   int64_t wanted = 0;     ///< in the mask
 
   PixelCounts& operator+=(const PixelCounts& other) {
@@ -26,9 +26,10 @@ struct PixelCounts {
 /// row by row: sample i and output k at i × outputs + k.
 struct Predictions {
   Task task = Task::multilabel;
-  size_t outputs = 0;          ///< K
-  std::vector<double> loss;    ///< [N]: of each sample
-  std::vector<double> logits;  ///< multilabel, multiclass [N, K]: what the probabilities are made of
+  size_t outputs = 0;        ///< K
+  std::vector<double> loss;  ///< [N]: of each sample
+  /// multilabel, multiclass [N, K]: what the probabilities are made of; empty unless it was asked for.
+  std::vector<double> logits;
   std::vector<double> scores;  ///< multilabel, multiclass: probabilities [N, K]
   std::vector<float> labels;   ///< multilabel [N, K]: 0, 1, NaN = unknown; multiclass [N, K]: 1 for the right class
   std::vector<PixelCounts> pixels;  ///< segmentation [N, K]

@@ -8,6 +8,7 @@
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/data/batches/epoch_requests.hpp"
+#include "dtrain/data/pixels/called_classes.hpp"
 #include "dtrain/dist/collectives.hpp"
 #include "dtrain/metrics/surface.hpp"
 #include "dtrain/train/gather.hpp"
@@ -16,7 +17,7 @@ namespace dtrain {
 namespace {
 
 // The rows of one batch, with the meaning that they have in Predictions. pixels: int64 [n, K, 3], in the order of
-// PixelCounts; distances: undefined unless they are wanted.
+// PixelCounts; distances and logits: undefined unless they are wanted.
 struct Rows {
   at::Tensor loss;
   at::Tensor logits;
@@ -46,16 +47,16 @@ Rows judge(const at::Tensor& logits, const at::Tensor& targets, const Evaluation
   Rows rows;
   rows.loss = loss.per_sample(logits, targets).to(at::kDouble).cpu();
   if (e.task == Task::segmentation) {
-    const at::Tensor predicted = logits.gt(0);  // probability above one half
+    const at::Tensor predicted = predicted_masks(loss, logits);
     const at::Tensor wanted = targets.gt(0.5);
     const auto count = [](const at::Tensor& mask) { return mask.flatten(2).sum(2, false, at::kLong); };
     rows.pixels = at::stack({count(predicted.logical_and(wanted)), count(predicted), count(wanted)}, 2).cpu();
     if (e.with_distances) rows.distances = distances_between(predicted, wanted);
     return rows;
   }
-  rows.logits = logits.to(at::kDouble);
-  rows.scores = loss.probabilities(rows.logits).cpu();
-  rows.logits = rows.logits.cpu();
+  const at::Tensor exact = logits.to(at::kDouble);
+  rows.scores = loss.probabilities(exact).cpu();
+  if (e.with_logits) rows.logits = exact.cpu();
   rows.labels = e.task == Task::multiclass ? at::one_hot(targets, logits.size(1)).to(at::kFloat).cpu() : targets.cpu();
   return rows;
 }
@@ -125,11 +126,16 @@ std::optional<Predictions> evaluate(const Evaluation& e) {
     all.pixels = pixel_counts(numbers<int64_t>(whole(&Rows::pixels, {0, outputs, 3}, at::kLong)));
     if (e.with_distances) all.distances = numbers<double>(whole(&Rows::distances, {0, outputs}, at::kDouble));
   } else {
-    all.logits = numbers<double>(whole(&Rows::logits, {0, outputs}, at::kDouble));
+    if (e.with_logits) all.logits = numbers<double>(whole(&Rows::logits, {0, outputs}, at::kDouble));
     all.scores = numbers<double>(whole(&Rows::scores, {0, outputs}, at::kDouble));
     all.labels = numbers<float>(whole(&Rows::labels, {0, outputs}, at::kFloat));
   }
   return all;
+}
+
+at::Tensor predicted_masks(const Loss& loss, const at::Tensor& logits) {
+  // Of one class it is the sign that counts; of several, probabilities, which are equal where logits need not be.
+  return logits.size(1) == 1 ? logits.gt(0) : called_masks(loss.probabilities(logits).to(at::kFloat));
 }
 
 LabelCounts label_counts(const Predictions& predictions, int64_t pixels) {

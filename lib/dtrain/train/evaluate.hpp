@@ -24,6 +24,7 @@ struct Evaluation {
   Communicator& comm;
   Watchdog& watchdog;
   bool with_distances = false;  ///< segmentation: Predictions::distances too, which take some milliseconds a picture
+  bool with_logits = false;     ///< multilabel, multiclass: Predictions::logits too
   /// What the network said of each batch, on the rank that computed it: indices of its samples, and their logits.
   using Seen = std::function<void(const std::vector<int64_t>& samples, const at::Tensor& logits)>;
   Seen seen = nullptr;
@@ -39,6 +40,10 @@ struct Evaluation {
 ///
 /// Throws DivergedError, on all ranks, when the loss is not finite.
 std::optional<Predictions> evaluate(const Evaluation& evaluation);
+
+/// Segmentation: the class of each pixel as called_masks() has it, the rule by which masks are written: bool
+/// [n, K, H, W] from logits of this shape, on their device.
+at::Tensor predicted_masks(const Loss& loss, const at::Tensor& logits);
 
 /// The labels of the evaluated set. pixels: per picture, for segmentation.
 LabelCounts label_counts(const Predictions& predictions, int64_t pixels);

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstring>
+#include <filesystem>
 #include <span>
 
 #include "dtrain/base/error.hpp"
@@ -66,6 +67,25 @@ TEST_CASE("what was fitted is kept in the weights file, which stays what it was 
   CHECK((read_fitted(path) == other));
   write_fitted(path, file, {});
   CHECK(read_file(path) == before);
+}
+
+TEST_CASE("a weights file keeps its mode; links and read-only files are left alone") {
+  using std::filesystem::perms;
+  const test::TemporaryFolder folder;
+  const std::string path = folder / "best.safetensors";
+  const std::string link = folder / "link.safetensors";
+  write_weights(path, "dtrain-weights-1", "3");
+  std::filesystem::create_symlink(path, link);
+  CHECK_THROWS_WITH(write_fitted(link, SafetensorsFile::read(link), kBoth),
+                    Catch::EndsWith("the file that it leads to"));
+  CHECK(std::filesystem::is_symlink(link));
+  std::filesystem::permissions(path, perms{0444});
+  CHECK_THROWS_AS(write_fitted(path, SafetensorsFile::read(path), kBoth), PermissionError);
+  CHECK(read_fitted(path).empty());
+  std::filesystem::permissions(path, perms{0664});
+  write_fitted(path, SafetensorsFile::read(path), kBoth);
+  CHECK((read_fitted(path) == kBoth));
+  CHECK(std::filesystem::status(path).permissions() == perms{0664});
 }
 
 TEST_CASE("weights that a run has replaced meanwhile, and files that are not a run's, are left alone") {

@@ -98,13 +98,6 @@ TEST_CASE("a network of some of the classes of a data set gets their values, in 
   CHECK(holds(error_of(78, [&] { pixel_values_of(values, told, {"vein", "bone"}); }), "class 2"));
 }
 
-TEST_CASE("the largest probability above the threshold wins, ties to the lower class") {
-  const std::vector<std::vector<float>> planes = {{0.5F, 0.6F, 0.8F, 0.7F, 0.2F}, {0.5F, 0.9F, 0.8F, 0.6F, 0.4F}};
-  CHECK(called_classes(planes, 0.5) == std::vector<uint8_t>{0, 2, 1, 1, 0});
-  CHECK(called_classes(planes, 0.3) == std::vector<uint8_t>{1, 2, 1, 1, 2});
-  CHECK(called_classes(planes, 1) == std::vector<uint8_t>(5, 0));
-}
-
 TEST_CASE("a mask has the values of its classes, in 16 bits where one needs them") {
   const std::vector<uint8_t> classes = {0, 2, 1, 1, 0, 0};
   const Image mask = mask_of(classes, 2, 3, {0, 9, 7});

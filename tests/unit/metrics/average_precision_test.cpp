@@ -106,8 +106,9 @@ TEST_CASE("average precision needs a positive, and no negative") {
 }
 
 TEST_CASE("an average precision has no interval where too few patients tell how much it varies") {
-  const auto reason = [](const std::vector<double>& scores, const std::vector<float>& labels, int64_t count) {
-    Groups groups{{}, count, "patient"};
+  const auto reason = [](const std::vector<double>& scores, const std::vector<float>& labels, int64_t count,
+                         const std::string& noun = "patient") {
+    Groups groups{{}, count, noun};
     for (size_t i = 0; i < scores.size(); ++i) groups.of.push_back(static_cast<int64_t>(i) % count);
     const Measured measured = average_precision_of_one(one_output(scores, labels), groups);
     CHECK_FALSE(measured.confidence.interval);
@@ -121,6 +122,7 @@ TEST_CASE("an average precision has no interval where too few patients tell how 
   }
   CHECK(reason(scores, labels, 9) == "9 patients, fewer than 10");
   CHECK(reason(scores, labels, 24) == "samples out of order are in 0 patients, fewer than 10");
+  CHECK(reason(scores, labels, 24, "sample") == "out of order are 0 samples, fewer than 10");
   std::fill(labels.begin(), labels.end(), 0.0F);
   labels[3] = 1;
   CHECK(reason(scores, labels, 24) == "all positives are in one patient");

@@ -84,20 +84,6 @@ std::vector<int64_t> pixel_values_of(const std::map<int64_t, int64_t>& mask_valu
   return pixel_values_of(values, static_cast<int64_t>(classes.size()));
 }
 
-std::vector<uint8_t> called_classes(const std::vector<std::vector<float>>& probabilities, double threshold) {
-  check(!probabilities.empty() && probabilities.size() <= 255, "a mask has from 1 to 255 classes");
-  std::vector<uint8_t> called(probabilities.front().size(), 0);
-  for (size_t i = 0; i < called.size(); ++i) {
-    double most = threshold;
-    for (size_t k = 0; k < probabilities.size(); ++k)
-      if (static_cast<double>(probabilities[k][i]) > most) {
-        most = static_cast<double>(probabilities[k][i]);
-        called[i] = static_cast<uint8_t>(k + 1);
-      }
-  }
-  return called;
-}
-
 Image mask_of(const std::vector<uint8_t>& classes, int64_t height, int64_t width, const std::vector<int64_t>& values) {
   check(static_cast<int64_t>(classes.size()) == height * width, "each pixel of a mask has a class");
   const int bits = *std::max_element(values.begin(), values.end()) > 255 ? 16 : 8;

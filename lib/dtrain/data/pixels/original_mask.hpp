@@ -30,12 +30,8 @@ std::vector<int64_t> pixel_values_of(const std::map<int64_t, int64_t>& mask_valu
 std::vector<int64_t> pixel_values_of(const std::map<int64_t, int64_t>& mask_values,
                                      const std::vector<std::string>& told, const std::vector<std::string>& classes);
 
-/// The class 1, 2 … of each pixel, that of the largest probability above `threshold`, of equal ones the lower class,
-/// else 0, background. `probabilities`: one plane for each class, of at most 255, all of the same size.
-std::vector<uint8_t> called_classes(const std::vector<std::vector<float>>& probabilities, double threshold);
-
-/// These classes as a mask [height × width], each written with its value of pixel_values_of(). 16 bits where a value is
-/// above 255, else 8.
+/// Classes of called_classes() as a mask [height × width], each written with its value of pixel_values_of(). 16 bits
+/// where a value is above 255, else 8.
 Image mask_of(const std::vector<uint8_t>& classes, int64_t height, int64_t width, const std::vector<int64_t>& values);
 
 /// Probabilities [height × width] as a grey picture of 16 bits, in which 65535 is 1: round(65535 · p).

@@ -1,0 +1,36 @@
+#include "dtrain/data/pixels/called_classes.hpp"
+
+#include <ATen/ATen.h>
+
+#include "dtrain/base/error.hpp"
+
+namespace dtrain {
+
+std::vector<uint8_t> called_classes(const std::vector<std::vector<float>>& probabilities, double threshold) {
+  check(!probabilities.empty() && probabilities.size() <= 255, "a mask has from 1 to 255 classes");
+  std::vector<uint8_t> called(probabilities.front().size(), 0);
+  for (size_t i = 0; i < called.size(); ++i) {
+    double most = threshold;
+    for (size_t k = 0; k < probabilities.size(); ++k)
+      if (static_cast<double>(probabilities[k][i]) > most) {
+        most = static_cast<double>(probabilities[k][i]);
+        called[i] = static_cast<uint8_t>(k + 1);
+      }
+  }
+  return called;
+}
+
+at::Tensor called_masks(const at::Tensor& probabilities) {
+  at::Tensor most = at::full_like(probabilities.select(1, 0), 0.5);
+  at::Tensor called = at::zeros_like(most, at::kLong);
+  for (int64_t k = 0; k < probabilities.size(1); ++k) {
+    const at::Tensor here = probabilities.select(1, k);
+    const at::Tensor more = here.gt(most);
+    called.masked_fill_(more, k + 1);
+    most = at::where(more, here, most);
+  }
+  const at::Tensor classes = at::arange(1, probabilities.size(1) + 1, called.options()).view({1, -1, 1, 1});
+  return called.unsqueeze(1).eq(classes);
+}
+
+}  // namespace dtrain
