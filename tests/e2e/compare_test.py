@@ -62,7 +62,7 @@ class Compare(program.ProgramTest):
 
     def test_two_runs_of_one_setting_that_differs(self):
         ended, facts = self.compared("slow", "fast")
-        self.assertEqual(facts["config"], {"optimizer.learning_rate": {"a": "3e-05", "b": "0.0001"}})
+        self.assertEqual(facts["config"], {"optimizer.learning_rate": {"a": "3e-05", "b": "1e-04"}})
         self.assertEqual(set(facts["config_without_effect"]), {"name"})
         self.assertEqual(facts["facts"], {})
         self.assertIn("They differ in 1 key (optimizer.learning_rate).", ended.out)

@@ -9,8 +9,11 @@
 #include "dtrain/base/printable.hpp"
 #include "dtrain/base/shell_word.hpp"
 #include "dtrain/base/text.hpp"
+#include "dtrain/base/time.hpp"
 #include "dtrain/config/config.hpp"
+#include "dtrain/dist/launch.hpp"
 #include "dtrain/io/files/file.hpp"
+#include "dtrain/runlog/progress.hpp"
 
 namespace dtrain {
 namespace {
@@ -127,16 +130,24 @@ void add_values(const std::optional<Config>& a, const std::optional<Config>& b, 
     throw DataError("the masks of " + count_of(samples.other_masks, "sample") + " have other pixels in " + part_a.file +
                     " than in " + part_b.file + ", so their figures are not of the same question");
   if (samples.other_masks > 0)
-    c.notes.push_back("the runs see pictures in different ways (data.image): each figure counts its own run's pixels");
+    c.notes.emplace_back(
+        "the runs see pictures in different ways (data.image): each figure counts its own run's pixels");
   if (samples.no_distance > 0)
     c.notes.push_back("distances of " + count_of(samples.no_distance, "mask") +
                       " are left out: one of the runs has none there, since it predicted nothing");
   for (const Difference& one : differences(fit_of(part_a), fit_of(part_b))) c.facts.push_back(one);
-  if (samples.groups.count > 500)
-    log.info("comparing " + count_of(samples.groups.count, samples.groups.noun) + " by a bootstrap of " +
-             count_of(c.command.draws, "draw"));
+  ProgressLine progress(c.command.progress, read_launch().launched, log);
+  const int64_t draws = c.command.draws;
+  const Stopwatch clock;
+  const auto told = [&](int64_t done) {
+    progress.show(done, draws, [&]() -> ProgressFields {
+      const double left =
+          clock.seconds() * static_cast<double>(draws - done) / static_cast<double>(std::max<int64_t>(1, done));
+      return {{"bootstrap: draw " + with_commas(done) + "/" + with_commas(draws), 2}, {"eta " + clock_text(left), 1}};
+    });
+  };
   c.values = compare(task, samples.classes, samples.a, samples.b, samples.groups,
-                     {.draws = c.command.draws, .threads = bound_cores().size()});
+                     {.draws = draws, .threads = bound_cores().size()}, told);
   c.samples = std::move(samples);
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <map>
 
 #include "dtrain/base/printable.hpp"
 #include "dtrain/base/short_number.hpp"
@@ -186,9 +187,11 @@ void print_parting(const Parting& parting) {
 // Rows of epochs.csv that both have, thinned out evenly; the last one stays.
 std::vector<std::pair<size_t, size_t>> common_epochs(const EpochTable& a, const EpochTable& b) {
   std::vector<std::pair<size_t, size_t>> common;
+  std::map<std::optional<double>, size_t> of_b;
+  for (size_t j = 0; j < b.rows.size(); ++j) of_b.emplace(EpochTable::at(b.rows[j], "epoch"), j);
   for (size_t i = 0; i < a.rows.size(); ++i)
-    for (size_t j = 0; j < b.rows.size(); ++j)
-      if (EpochTable::at(a.rows[i], "epoch") == EpochTable::at(b.rows[j], "epoch")) common.emplace_back(i, j);
+    if (const auto found = of_b.find(EpochTable::at(a.rows[i], "epoch")); found != of_b.end())
+      common.emplace_back(i, found->second);
   const size_t every = (common.size() + kMostEpochs - 1) / kMostEpochs;
   std::vector<std::pair<size_t, size_t>> some;
   for (size_t i = 0; i < common.size(); ++i)
@@ -250,7 +253,7 @@ void print_time(const Comparison& c) {
       return cell(!value ? "–" : long_time ? clock_text(*value) : fixed(*value, digits) + unit, 16);
     };
     const bool both = of_a && of_b && *of_a > 0;
-    line("  " + cell(name, kLabelColumns) + " " + shown(of_a) + " " + shown(of_b) + " " +
+    line("  " + cell(printable(name), kLabelColumns) + " " + shown(of_a) + " " + shown(of_b) + " " +
          (both ? fixed(*of_b / *of_a, 2) : "–"));
   };
   const auto share = [](const RunTimes& times) {

@@ -152,6 +152,7 @@ struct CompareCommand {
   std::string split = "valid";    ///< whose predictions are compared
   int64_t draws = 2000;           ///< of the bootstrap
   bool json = false;
+  ProgressMode progress = ProgressMode::automatic;
 };
 
 struct BenchStepCommand {

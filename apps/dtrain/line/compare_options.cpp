@@ -21,6 +21,7 @@ void CommandTable::add_compare() {
                 if (compare_.draws < kFewest)
                   throw UsageError("--draws: the percentiles of fewer than " + std::to_string(kFewest) +
                                    " draws say nothing about 95 %; the default is 2000");
+                compare_.progress = typed_.quiet ? ProgressMode::none : ProgressMode::automatic;
                 return compare_;
               });
   app.add_option("runs", compare_.runs, "the folders of two runs, A and B")->type_name("DIR");

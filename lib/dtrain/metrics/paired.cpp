@@ -1,5 +1,7 @@
 #include "dtrain/metrics/paired.hpp"
 
+#include <algorithm>
+
 #include "dtrain/base/error.hpp"
 #include "dtrain/metrics/measure.hpp"
 
@@ -29,7 +31,7 @@ void add_own_tests(Task task, size_t outputs, const Predictions& a, const Predic
 
 std::vector<NamedPair> compare(Task task, const std::vector<std::string>& classes, const Predictions& a,
                                const Predictions& b, const Groups& groups, const PairedOptions& options,
-                               const std::function<void()>& tick, const Metrics& metrics) {
+                               const Told& told, const Metrics& metrics) {
   check(a.samples() > 0 && a.samples() == b.samples() && a.outputs == b.outputs, "both predicted the same samples");
   const std::vector<NamedValue> of_a = measure(task, classes, a, groups, metrics);
   const std::vector<NamedValue> of_b = measure(task, classes, b, groups, metrics);
@@ -38,7 +40,7 @@ std::vector<NamedPair> compare(Task task, const std::vector<std::string>& classe
     values.push_back({of_a[i].name,
                       {.a = of_a[i].measured.value,
                        .b = of_b[i].measured.value,
-                       .groups = of_a[i].measured.confidence.groups,
+                       .groups = std::min(of_a[i].measured.confidence.groups, of_b[i].measured.confidence.groups),
                        .test = std::nullopt,
                        .no_test = ""},
                       of_a[i].metric});
@@ -46,7 +48,7 @@ std::vector<NamedPair> compare(Task task, const std::vector<std::string>& classe
   std::vector<NamedPair*> others;
   for (NamedPair& value : values)
     if (value.metric->of_pair == nullptr && value.paired.a && value.paired.b) others.push_back(&value);
-  if (!others.empty()) bootstrap_pairs(classes, a, b, groups, options, tick, others);
+  if (!others.empty()) bootstrap_pairs(classes, a, b, groups, options, told, others);
   return values;
 }
 

@@ -30,7 +30,7 @@ struct PairedTest {
 struct PairedMeasure {
   std::optional<double> a;  ///< nothing: undefined
   std::optional<double> b;
-  int64_t groups = 0;  ///< that the figures rest on
+  int64_t groups = 0;  ///< that the figures rest on; the fewer if that depends on what was predicted (precision)
   std::optional<PairedTest> test;
   std::string no_test;  ///< why there is none; "" if there is, or if a figure is undefined
 };
@@ -53,21 +53,23 @@ struct PairedOptions {
   size_t threads = 1;    ///< changes no result
 };
 
+using Told = std::function<void(int64_t done)>;
+
 /// Every value of the task's metrics for both, in the order of metric_names().
 ///
 /// a, b     of the same samples in the same order, with the same labels; at least one sample
 /// groups   of the samples
-/// tick     is called about ten times a second on this thread
+/// told     is called about ten times a second on this thread, with the draws that are done
 /// Metrics with a test of their own (Metric::of_pair) use that. For the others whole groups are drawn with replacement,
 /// the same for both, and the metric is computed for each draw: the paired cluster bootstrap, whose draws depend on
 /// nothing but the number of groups. docs/metrics.md has the methods and how often their intervals are right.
 std::vector<NamedPair> compare(Task task, const std::vector<std::string>& classes, const Predictions& a,
                                const Predictions& b, const Groups& groups, const PairedOptions& options = {},
-                               const std::function<void()>& tick = nullptr, const Metrics& metrics = all_metrics());
+                               const Told& told = nullptr, const Metrics& metrics = all_metrics());
 
 /// The part of compare() that bootstraps: `values` of metrics without a test of their own get one.
 void bootstrap_pairs(const std::vector<std::string>& classes, const Predictions& a, const Predictions& b,
-                     const Groups& groups, const PairedOptions& options, const std::function<void()>& tick,
+                     const Groups& groups, const PairedOptions& options, const Told& told,
                      std::vector<NamedPair*>& values);
 
 /// Test of a difference from its bootstrapped values: percentiles, at levels widened for `groups` >= 2 groups

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <map>
 
@@ -128,7 +129,7 @@ PairedTest bootstrap_test(double difference, std::vector<double> draws, int64_t 
 }
 
 void bootstrap_pairs(const std::vector<std::string>& classes, const Predictions& a, const Predictions& b,
-                     const Groups& groups, const PairedOptions& options, const std::function<void()>& tick,
+                     const Groups& groups, const PairedOptions& options, const Told& told,
                      std::vector<NamedPair*>& values) {
   const std::vector<std::vector<size_t>> by_group = rows_by_group(groups);
   const std::vector<int64_t> differing = differing_groups(classes, values, a, b, by_group);
@@ -140,6 +141,7 @@ void bootstrap_pairs(const std::vector<std::string>& classes, const Predictions&
   if (tested.empty()) return;
   const Measuring measuring(classes, tested);
   std::vector<std::vector<double>> differences(static_cast<size_t>(options.draws));
+  std::atomic<int64_t> done = 0;
   run_in_parallel(
       differences.size(), options.threads,
       [&](size_t draw) {
@@ -147,8 +149,9 @@ void bootstrap_pairs(const std::vector<std::string>& classes, const Predictions&
         const std::vector<double> of_a = measuring.of(a, rows);
         differences[draw] = measuring.of(b, rows);
         for (size_t v = 0; v < tested.size(); ++v) differences[draw][v] -= of_a[v];
+        ++done;
       },
-      tick);
+      told ? std::function<void()>([&] { told(done); }) : nullptr);
   for (size_t v = 0; v < tested.size(); ++v) {
     PairedMeasure& paired = tested[v]->paired;
     std::vector<double> defined;

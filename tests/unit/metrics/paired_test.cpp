@@ -246,24 +246,3 @@ TEST_CASE("there is no paired test where too little differs, and the reason is g
   CHECK(reason("auroc_A", drawn_calls(1, 8, 0.5)) == "8 patients, fewer than 10");
   CHECK(reason("brier_A", drawn_calls(1, 8, 0.5)) == "8 patients, fewer than 10");
 }
-
-TEST_CASE("paired bootstrap intervals hold the truth about as often as they say") {
-  // B is A with calls drawn anew: neither is better. As many sets as a second has time for.
-  for (const int64_t patients : {30, 100}) {
-    int held = 0, all = 0, small = 0;
-    for (uint64_t seed = 0; seed < 400; ++seed) {
-      const Calls calls = drawn_calls(1000 + seed, patients, 1);
-      const PairedMeasure paired =
-          pair_named("f1_A", predicted(calls.a, calls.labels), predicted(calls.b, calls.labels), calls.groups);
-      if (!paired.test) continue;
-      ++all;
-      held += paired.test->low <= 0 && paired.test->high >= 0 ? 1 : 0;
-      small += paired.test->p < 0.05 ? 1 : 0;
-    }
-    INFO(patients << " patients: " << held << " of " << all << " hold 0, p < 0.05 in " << small);
-    CHECK(all > 380);
-    CHECK(held > 0.91 * all);
-    CHECK(held < 0.99 * all);
-    CHECK(small == all - held);
-  }
-}
