@@ -84,6 +84,9 @@ class Dispatch {
   int operator()(const SampleCommand& command) const { return job_.rank() == 0 ? run_sample(command) : kElsewhere; }
   int operator()(const InfoCommand& command) const { return job_.rank() == 0 ? run_info(command) : kElsewhere; }
   int operator()(const VerifyCommand& command) const { return job_.rank() == 0 ? run_verify(command) : kElsewhere; }
+  int operator()(const CompareCommand& command) const {
+    return job_.rank() == 0 ? run_compare(command, job_.log()) : kElsewhere;
+  }
   int operator()(const CheckCommand& command) const {
     if (job_.rank() != 0) return kElsewhere;
     const std::optional<Config> config = configuration(command.config, job_);

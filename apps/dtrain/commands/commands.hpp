@@ -16,6 +16,7 @@ int run_predict(const PredictCommand& command, const Config& config, Job& job);
 int run_export(const ExportCommand& command, const Config& config, const Log& log);
 int run_sample(const SampleCommand& command);
 int run_info(const InfoCommand& command);
+int run_compare(const CompareCommand& command, const Log& log);
 int run_verify(const VerifyCommand& command);
 int run_bench_step(const BenchStepCommand& command, const Config& config, Job& job);
 int run_bench_input(const BenchInputCommand& command, const Config& config, Job& job);

@@ -3,6 +3,7 @@
 
 #include "commands/eval_report.hpp"
 #include "dtrain/base/text.hpp"
+#include "dtrain/data/order/split.hpp"
 #include "dtrain/io/files/csv.hpp"
 #include "dtrain/metrics/confusion.hpp"
 #include "dtrain/metrics/curve.hpp"
@@ -14,22 +15,30 @@ const std::string& path_of(const EvalResult& result, size_t i) {
   return result.plan.dataset.samples[static_cast<size_t>(result.samples[i])].path;
 }
 
+// A number that all samples of one patient have; "" where the data do not tell whose a sample is.
+std::string patient_of(const EvalResult& result, size_t i) {
+  const Dataset& dataset = result.plan.dataset;
+  const Sample& sample = dataset.samples[static_cast<size_t>(result.samples[i])];
+  return tells_patient(dataset, sample) ? std::to_string(result.groups.of[i]) : "";
+}
+
 std::string classification_csv(const EvalResult& result) {
   const Predictions& p = result.predictions;
   std::string text = "path";
   for (const std::string& name : result.plan.outputs) text += "," + csv_field("score_" + name);
   for (const std::string& name : result.plan.outputs) text += "," + csv_field("label_" + name);
-  text += "\n";
+  text += ",patient\n";
   for (size_t i = 0; i < p.samples(); ++i) {
     text += csv_field(path_of(result, i));
     for (size_t k = 0; k < p.outputs; ++k) text += "," + shortest(p.score(i, k));
     for (size_t k = 0; k < p.outputs; ++k) text += std::isnan(p.label(i, k)) ? "," : p.label(i, k) > 0.5F ? ",1" : ",0";
-    text += "\n";
+    text += "," + patient_of(result, i) + "\n";
   }
   return text;
 }
 
-// The table for masks: a column for each metric that a single picture has, over all its classes together.
+// The table for masks: a column for each metric that a single picture has, over all its classes together, and the
+// pixels of each class, which the figures of the whole part are computed from.
 std::string segmentation_head() {
   std::string head = "path";
   for (const Metric* metric : all_metrics())
@@ -39,13 +48,23 @@ std::string segmentation_head() {
 
 std::string segmentation_csv(const EvalResult& result) {
   const Predictions& p = result.predictions;
-  std::string text = segmentation_head() + "\n";
+  std::string text = segmentation_head() + ",patient";
+  for (const std::string& name : result.plan.outputs)
+    for (const char* what : {"both_", "predicted_", "mask_", "distance_"}) text += "," + csv_field(what + name);
+  text += "\n";
   for (size_t i = 0; i < p.samples(); ++i) {
     PixelCounts counts;
     for (size_t k = 0; k < p.outputs; ++k) counts += p.counts(i, k);
     text += csv_field(path_of(result, i));
     for (const Metric* metric : all_metrics())
       if (metric->of_sample != nullptr) text += "," + shortest(metric->of_sample(counts));
+    text += "," + patient_of(result, i);
+    for (size_t k = 0; k < p.outputs; ++k) {
+      const PixelCounts& one = p.counts(i, k);
+      const double distance = p.distances.empty() ? std::nan("") : p.distances[i * p.outputs + k];
+      text += "," + std::to_string(one.both) + "," + std::to_string(one.predicted) + "," + std::to_string(one.wanted) +
+              "," + (std::isnan(distance) ? "" : shortest(distance));
+    }
     text += "\n";
   }
   return text;

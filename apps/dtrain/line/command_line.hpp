@@ -148,6 +148,14 @@ struct VerifyCommand {
   bool json = false;
 };
 
+struct CompareCommand {
+  std::vector<std::string> runs;  ///< folders: A, B
+  std::string split = "valid";    ///< whose predictions are compared
+  int64_t draws = 2000;           ///< of the bootstrap
+  bool json = false;
+  ProgressMode progress = ProgressMode::automatic;
+};
+
 struct BenchStepCommand {
   ConfigOptions config;
   int64_t steps = 10;  ///< measured, beside the warm-up
@@ -167,9 +175,9 @@ struct BenchCommCommand {
   bool json = false;
 };
 
-using Command =
-    std::variant<PrintCommand, TrainCommand, CheckCommand, EvalCommand, PredictCommand, ExportCommand, PackCommand,
-                 SampleCommand, InfoCommand, VerifyCommand, BenchStepCommand, BenchInputCommand, BenchCommCommand>;
+using Command = std::variant<PrintCommand, TrainCommand, CheckCommand, EvalCommand, PredictCommand, ExportCommand,
+                             PackCommand, SampleCommand, InfoCommand, VerifyCommand, CompareCommand, BenchStepCommand,
+                             BenchInputCommand, BenchCommCommand>;
 
 /// What the user typed.
 struct CommandLine {

@@ -51,6 +51,7 @@ CommandTable::CommandTable()
   add_sample();
   add_info();
   add_verify();
+  add_compare();
   add_bench();
   add_completion();
   add_help();

@@ -75,6 +75,7 @@ class CommandTable {
   void add_sample();
   void add_info();
   void add_verify();
+  void add_compare();
   void add_bench();
   void add_bench_step(CLI::App& bench);
   void add_bench_input(CLI::App& bench);
@@ -98,6 +99,7 @@ class CommandTable {
   SampleCommand sample_;
   InfoCommand info_;
   VerifyCommand verify_;
+  CompareCommand compare_;
   BenchStepCommand bench_step_;
   BenchInputCommand bench_input_;
   BenchCommCommand bench_comm_;

@@ -64,7 +64,6 @@ constexpr std::array kCommands = {
     Meant{"infer", kPredicts},
     Meant{"sweep", kNotThere},
     Meant{"report", kNotThere},
-    Meant{"compare", kNotThere},
     Meant{"init", kNotThere},
     Meant{"simulate", kNotThere},
     Meant{"benchmark", "dtrain bench measures"},

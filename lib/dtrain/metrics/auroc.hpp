@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "dtrain/metrics/interval.hpp"
+#include "dtrain/metrics/paired.hpp"
 
 namespace dtrain {
 
@@ -44,5 +45,17 @@ double obuchowski_variance(const AurocParts& parts);
 /// perfect area. None, with the reason, with fewer than kLeastGroups groups, if all positives or all negatives of an
 /// output are in one group, or if nothing varies.
 Confidence auroc_confidence(std::span<const AurocParts> outputs, const std::string& noun);
+
+/// Two networks' areas of one output, for the same samples, labels and groups.
+struct AurocPair {
+  AurocParts a;
+  AurocParts b;
+};
+
+/// How far the area of B is from that of A, for one output or for the mean over several of the same set. Where each
+/// group is one sample, the test of DeLong et al. (1988) as published: the difference over its standard error is
+/// normal. Else Obuchowski's (1997), which is the same with the groups' sums in place of the samples, by Student's t
+/// (degrees_of()). No test, with the reason, where auroc_confidence() would have no interval.
+PairedMeasure paired_auroc(std::span<const AurocPair> outputs, const std::string& noun);
 
 }  // namespace dtrain

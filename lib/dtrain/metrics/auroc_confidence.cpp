@@ -36,18 +36,39 @@ struct Output {
   }
 };
 
+// The pulls of one group, on the area of one output or on the difference of two.
+struct Pull {
+  double of_positives = 0;
+  double of_negatives = 0;
+};
+
+// Of each group. `minus`: another network's parts for the same samples, whose area is subtracted; null: none is.
+std::vector<Pull> area_pulls(const AurocParts& parts, const AurocParts* minus) {
+  const Output output(parts);
+  std::vector<Pull> pulls;
+  for (const AurocGroup& g : parts.groups) pulls.push_back({output.pull_of_positives(g), output.pull_of_negatives(g)});
+  if (minus == nullptr) return pulls;
+  const std::vector<Pull> others = area_pulls(*minus, nullptr);
+  for (size_t i = 0; i < pulls.size(); ++i) {
+    pulls[i].of_positives -= others[i].of_positives;
+    pulls[i].of_negatives -= others[i].of_negatives;
+  }
+  return pulls;
+}
+
 // Each group's share in the variance if pictures of one group were alike: the two sides' parts, by the squares of
 // sizes.
-void add_shares(const AurocParts& parts, const Output& output, std::vector<double>& shares) {
+void add_shares(const AurocParts& parts, const std::vector<Pull>& pulls, std::vector<double>& shares) {
   double positives2 = 0;
   double negatives2 = 0;
   double of_positives = 0;
   double of_negatives = 0;
-  for (const AurocGroup& g : parts.groups) {
+  for (size_t i = 0; i < pulls.size(); ++i) {
+    const AurocGroup& g = parts.groups[i];
     positives2 += static_cast<double>(g.positives * g.positives);
     negatives2 += static_cast<double>(g.negatives * g.negatives);
-    of_positives += std::pow(output.pull_of_positives(g), 2);
-    of_negatives += std::pow(output.pull_of_negatives(g), 2);
+    of_positives += std::pow(pulls[i].of_positives, 2);
+    of_negatives += std::pow(pulls[i].of_negatives, 2);
   }
   for (size_t i = 0; i < shares.size(); ++i) {
     const AurocGroup& g = parts.groups[i];
@@ -71,18 +92,38 @@ int64_t groups_against(std::span<const AurocParts> outputs, bool perfect_is_one)
   return std::min(positives, negatives);
 }
 
+using Pulls = std::vector<std::vector<Pull>>;  // of each output, of each group
+
 // Variance of the mean: each group's pull on all outputs together, as Obuchowski's covariances sum up.
-double variance_of_mean(std::span<const AurocParts> outputs, const std::vector<Output>& facts) {
+double variance_of_mean(const Pulls& pulls, const std::vector<Output>& facts) {
   double sum = 0;
-  for (size_t i = 0; i < outputs.front().groups.size(); ++i) {
+  for (size_t i = 0; i < pulls.front().size(); ++i) {
     double pull = 0;
-    for (size_t k = 0; k < outputs.size(); ++k)
-      pull += std::sqrt(correction(facts[k].with_positives)) * facts[k].pull_of_positives(outputs[k].groups[i]) +
-              std::sqrt(correction(facts[k].with_negatives)) * facts[k].pull_of_negatives(outputs[k].groups[i]);
+    for (size_t k = 0; k < pulls.size(); ++k)
+      pull += std::sqrt(correction(facts[k].with_positives)) * pulls[k][i].of_positives +
+              std::sqrt(correction(facts[k].with_negatives)) * pulls[k][i].of_negatives;
     sum += pull * pull;
   }
-  const auto k = static_cast<double>(outputs.size());
+  const auto k = static_cast<double>(pulls.size());
   return sum / (k * k);
+}
+
+// Obuchowski's variance; `groups`: those with a known label.
+double variance_of_one(const std::vector<Pull>& pulls, const Output& facts, int64_t groups) {
+  double positive = 0;
+  double negative = 0;
+  double both = 0;
+  for (const Pull& pull : pulls) {
+    positive += pull.of_positives * pull.of_positives;
+    negative += pull.of_negatives * pull.of_negatives;
+    both += pull.of_positives * pull.of_negatives;
+  }
+  return correction(facts.with_positives) * positive + correction(facts.with_negatives) * negative +
+         2 * correction(groups) * both;
+}
+
+double variance_of(const Pulls& pulls, const std::vector<Output>& facts, int64_t groups) {
+  return pulls.size() == 1 ? variance_of_one(pulls[0], facts[0], groups) : variance_of_mean(pulls, facts);
 }
 
 // Groups with a known label of any output.
@@ -116,19 +157,7 @@ std::string one_sided(const std::vector<Output>& facts, const std::string& noun)
 }  // namespace
 
 double obuchowski_variance(const AurocParts& parts) {
-  const Output output(parts);
-  double positive = 0;
-  double negative = 0;
-  double both = 0;
-  for (const AurocGroup& g : parts.groups) {
-    const double a = output.pull_of_positives(g);
-    const double b = output.pull_of_negatives(g);
-    positive += a * a;
-    negative += b * b;
-    both += a * b;
-  }
-  return correction(output.with_positives) * positive + correction(output.with_negatives) * negative +
-         2 * correction(known_groups({&parts, 1}).groups) * both;
+  return variance_of_one(area_pulls(parts, nullptr), Output(parts), known_groups({&parts, 1}).groups);
 }
 
 Confidence auroc_confidence(std::span<const AurocParts> outputs, const std::string& noun) {
@@ -146,17 +175,18 @@ Confidence auroc_confidence(std::span<const AurocParts> outputs, const std::stri
   double centre = 0;
   double edge = 0;
   std::vector<double> shares(outputs.front().groups.size(), 0.0);
+  Pulls pulls;
   for (size_t k = 0; k < outputs.size(); ++k) {
     const double weight = 1 / static_cast<double>(outputs.size());
     value += weight * outputs[k].value;
     centre += weight * outputs[k].apart;
     edge += weight * newcombe_edge(facts[k].with_positives, facts[k].with_negatives);
-    add_shares(outputs[k], facts[k], shares);
+    add_shares(outputs[k], pulls.emplace_back(area_pulls(outputs[k], nullptr)), shares);
   }
   const bool high = value >= 0.5;
   Interval interval{high ? edge : 0, high ? 1 : 1 - edge, "Newcombe"};
   if (centre > 0 && centre < 1) {
-    const double variance = outputs.size() == 1 ? obuchowski_variance(outputs[0]) : variance_of_mean(outputs, facts);
+    const double variance = variance_of(pulls, facts, known.groups);
     if (variance <= 0) {
       confidence.no_interval = "the scores do not vary";
       return confidence;
@@ -172,6 +202,45 @@ Confidence auroc_confidence(std::span<const AurocParts> outputs, const std::stri
   interval.high = std::max(interval.high, value);
   confidence.interval = interval;
   return confidence;
+}
+
+PairedMeasure paired_auroc(std::span<const AurocPair> outputs, const std::string& noun) {
+  std::vector<AurocParts> first;
+  Pulls pulls;
+  PairedMeasure paired;
+  double difference = 0;
+  std::vector<double> shares(outputs.front().a.groups.size(), 0.0);
+  for (const AurocPair& pair : outputs) {
+    first.push_back(pair.a);
+    difference += (pair.b.value - pair.a.value) / static_cast<double>(outputs.size());
+    add_shares(pair.a, pulls.emplace_back(area_pulls(pair.b, &pair.a)), shares);
+  }
+  const Known known = known_groups(first);
+  const std::vector<Output> facts(first.begin(), first.end());
+  paired.groups = known.groups;
+  paired.no_test = known.groups < kLeastGroups ? too_few(known.groups, noun) : one_sided(facts, noun);
+  if (!paired.no_test.empty()) return paired;
+  const double variance = variance_of(pulls, facts, known.groups);
+  if (variance <= 0) {
+    paired.no_test = difference == 0 ? "both order the samples alike" : "the scores do not vary";
+    return paired;
+  }
+  const double error = std::sqrt(variance);
+  PairedTest test{.difference = difference, .method = known.single ? "DeLong" : "Obuchowski"};
+  test.statistic = difference / error;
+  double quantile = kNormalQuantile;
+  if (known.single) {
+    test.p = normal_p(*test.statistic);
+  } else {
+    const int64_t degrees = degrees_of(shares);
+    quantile = t_quantile(degrees);
+    test.p = t_p(*test.statistic, degrees);
+    test.degrees = degrees;
+  }
+  test.low = std::max(-1.0, difference - quantile * error);
+  test.high = std::min(1.0, difference + quantile * error);
+  paired.test = test;
+  return paired;
 }
 
 }  // namespace dtrain

@@ -39,6 +39,29 @@ MetricValues auroc_of(const Predictions& p, bool each_class, const Groups* group
   return values;
 }
 
+// Of output `k`, for both; nothing if either is undefined.
+std::optional<AurocPair> pair_of_output(const Predictions& a, const Predictions& b, size_t k, const Groups& groups) {
+  std::vector<AurocParts> of_a;
+  std::vector<AurocParts> of_b;
+  auroc_of_output(a, k, &groups, of_a);
+  auroc_of_output(b, k, &groups, of_b);
+  if (of_a.empty() || of_b.empty()) return std::nullopt;
+  return AurocPair{std::move(of_a.front()), std::move(of_b.front())};
+}
+
+// The outputs are those of auroc_of(). An area is undefined for both or, if scores are NaN, for neither of interest.
+MetricPairs auroc_pairs(const Predictions& a, const Predictions& b, bool each_class, const Groups& groups) {
+  MetricPairs pairs;
+  std::vector<AurocPair> defined;
+  for (size_t k = each_class ? 0 : a.outputs - 1; k < a.outputs; ++k) {
+    std::optional<AurocPair> one = pair_of_output(a, b, k, groups);
+    if (each_class) pairs.classes.push_back(one ? paired_auroc({&*one, 1}, groups.noun) : PairedMeasure{});
+    if (one) defined.push_back(std::move(*one));
+  }
+  if (!defined.empty()) pairs.all = paired_auroc(defined, groups.noun);
+  return pairs;
+}
+
 }  // namespace
 
 extern const Metric kAuroc = {
@@ -46,6 +69,8 @@ extern const Metric kAuroc = {
     .uses = {{Task::multilabel, 1}, {Task::multiclass, 3}},
     .undefined = "this part lacks positive or negative samples",
     .of_part = auroc_of,
+    .of_pair = auroc_pairs,
+    .of_ranks = true,
 };
 
 }  // namespace dtrain

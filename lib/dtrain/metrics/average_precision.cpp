@@ -209,6 +209,7 @@ extern const Metric kAveragePrecision = {
     .uses = {{Task::multilabel, 1}, {Task::multiclass, 3}},
     .undefined = "this part lacks positive samples",
     .of_part = average_precision_of,
+    .of_ranks = true,
 };
 
 }  // namespace dtrain

@@ -46,6 +46,20 @@ double t_quantile(int64_t degrees) {
   return bisect(1.9, 13.0, [&](double t) { return share_within(t, degrees) < 0.95; });
 }
 
+double normal_p(double z) { return std::erfc(std::abs(z) / std::numbers::sqrt2); }
+
+double t_p(double t, int64_t degrees) {
+  check(degrees >= 1, "a variance has a degree of freedom");
+  return std::clamp(1 - share_within(std::abs(t), degrees), 0.0, 1.0);
+}
+
+double normal_quantile(double probability) {
+  check(probability > 0 && probability < 1, "a quantile's probability lies between 0 and 1");
+  const double tail = std::min(probability, 1 - probability);
+  const double z = bisect(0.0, 40.0, [&](double x) { return normal_p(x) / 2 > tail; });
+  return probability < 0.5 ? -z : z;
+}
+
 double effective_number(std::span<const double> weights) {
   double sum = 0;
   double squares = 0;

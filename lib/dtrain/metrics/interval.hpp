@@ -41,6 +41,14 @@ inline constexpr double kNormalQuantile = 1.959963984540054;
 /// The 0.975 quantile of Student's t with `degrees` >= 1 degrees of freedom, to 1e-12.
 double t_quantile(int64_t degrees);
 
+/// Two-sided p values: the probability of a value at least as far from 0, for a normal variable with variance 1, and
+/// for Student's with `degrees` >= 1 degrees of freedom (that to 1e-12).
+double normal_p(double z);
+double t_p(double t, int64_t degrees);
+
+/// The place below which a normal variable with variance 1 lies with this probability, 0 < probability < 1, to 1e-12.
+double normal_quantile(double probability);
+
 /// How many groups of equal weight are worth as much as these: (sum of weights)² / sum of squares (Kish 1965).
 double effective_number(std::span<const double> weights);
 

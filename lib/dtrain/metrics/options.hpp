@@ -10,6 +10,7 @@
 namespace dtrain {
 
 struct Groups;
+struct MetricPairs;
 struct MetricValues;
 struct PixelCounts;
 struct Predictions;
@@ -48,6 +49,10 @@ struct Metric {
   /// MetricValues::classes stays empty. groups: of the samples, with which each value gets its confidence; null, as in
   /// training, if no confidence is wanted.
   MetricValues (*of_part)(const Predictions&, bool each_class, const Groups* groups) = nullptr;
+  /// How far its values are apart for two networks and the same samples; null: a bootstrap tells (paired.hpp).
+  MetricPairs (*of_pair)(const Predictions& a, const Predictions& b, bool each_class, const Groups&) = nullptr;
+  /// What a sample adds to it depends on the others' scores, so that no group can be judged alone.
+  bool of_ranks = false;
   /// Its value over the training part, which is never predicted as a whole; null: training has no column of it.
   double (*of_training)(const TrainingCounts&) = nullptr;
   /// Segmentation: its value for one sample, all classes together; null: predictions_<split>.csv has no column of it.

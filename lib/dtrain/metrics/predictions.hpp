@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "dtrain/base/task.hpp"
@@ -49,6 +50,9 @@ struct Predictions {
   }
   const PixelCounts& counts(size_t sample, size_t output) const { return pixels[sample * outputs + output]; }
 };
+
+/// The samples with these numbers, in this order; a number may repeat. Throws InternalError for one that there is not.
+Predictions rows_of(const Predictions& predictions, std::span<const size_t> rows);
 
 /// Mean of `loss`, summed in the order of the part. There is a sample.
 double mean_loss(const Predictions& predictions);

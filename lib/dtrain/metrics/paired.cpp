@@ -1,0 +1,55 @@
+#include "dtrain/metrics/paired.hpp"
+
+#include <algorithm>
+
+#include "dtrain/base/error.hpp"
+#include "dtrain/metrics/measure.hpp"
+
+namespace dtrain {
+namespace {
+
+// Tests of those metrics that have one of their own, at the places of their values.
+void add_own_tests(Task task, size_t outputs, const Predictions& a, const Predictions& b, const Groups& groups,
+                   const Metrics& metrics, std::vector<NamedPair>& values) {
+  for (const Metric* metric : metrics) {
+    if (metric->use(task) == nullptr || metric->of_pair == nullptr) continue;
+    const bool each_class = metric->has_classes(task, outputs);
+    const MetricPairs pairs = metric->of_pair(a, b, each_class, groups);
+    check(pairs.classes.size() == (each_class ? outputs : 0), "a metric has a test for each class or for none");
+    size_t next = 0;  // the values of all classes together come before those of single ones
+    for (NamedPair& value : values) {
+      if (value.metric != metric) continue;
+      const PairedMeasure& one = next == 0 ? pairs.all : pairs.classes[next - 1];
+      value.paired.test = one.test;
+      value.paired.no_test = one.no_test;
+      ++next;
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<NamedPair> compare(Task task, const std::vector<std::string>& classes, const Predictions& a,
+                               const Predictions& b, const Groups& groups, const PairedOptions& options,
+                               const Told& told, const Metrics& metrics) {
+  check(a.samples() > 0 && a.samples() == b.samples() && a.outputs == b.outputs, "both predicted the same samples");
+  const std::vector<NamedValue> of_a = measure(task, classes, a, groups, metrics);
+  const std::vector<NamedValue> of_b = measure(task, classes, b, groups, metrics);
+  std::vector<NamedPair> values;
+  for (size_t i = 0; i < of_a.size(); ++i)
+    values.push_back({of_a[i].name,
+                      {.a = of_a[i].measured.value,
+                       .b = of_b[i].measured.value,
+                       .groups = std::min(of_a[i].measured.confidence.groups, of_b[i].measured.confidence.groups),
+                       .test = std::nullopt,
+                       .no_test = ""},
+                      of_a[i].metric});
+  add_own_tests(task, classes.size(), a, b, groups, metrics, values);
+  std::vector<NamedPair*> others;
+  for (NamedPair& value : values)
+    if (value.metric->of_pair == nullptr && value.paired.a && value.paired.b) others.push_back(&value);
+  if (!others.empty()) bootstrap_pairs(classes, a, b, groups, options, told, others);
+  return values;
+}
+
+}  // namespace dtrain
