@@ -138,6 +138,12 @@ struct SampleCommand {
   int64_t count = 0;  ///< 0 = the kind's default
   uint64_t seed = 1;
 };
+struct InitCommand {
+  std::string folder;  ///< or a record file
+  std::string output;  ///< "" = standard output
+  bool force = false;  ///< replace an existing file
+  ProgressMode progress = ProgressMode::automatic;
+};
 struct InfoCommand {
   bool json = false;
 };
@@ -166,9 +172,9 @@ struct BenchCommCommand {
   bool json = false;
 };
 
-using Command =
-    std::variant<PrintCommand, TrainCommand, CheckCommand, EvalCommand, PredictCommand, ExportCommand, PackCommand,
-                 SampleCommand, InfoCommand, VerifyCommand, BenchStepCommand, BenchInputCommand, BenchCommCommand>;
+using Command = std::variant<PrintCommand, TrainCommand, CheckCommand, EvalCommand, PredictCommand, ExportCommand,
+                             PackCommand, SampleCommand, InitCommand, InfoCommand, VerifyCommand, BenchStepCommand,
+                             BenchInputCommand, BenchCommCommand>;
 
 /// What the user typed.
 struct CommandLine {
