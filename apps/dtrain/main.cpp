@@ -82,6 +82,9 @@ class Dispatch {
 
   // Commands of one process: under mpirun only rank 0 runs them.
   int operator()(const SampleCommand& command) const { return job_.rank() == 0 ? run_sample(command) : kElsewhere; }
+  int operator()(const InitCommand& command) const {
+    return job_.rank() == 0 ? run_init(command, job_.log()) : kElsewhere;
+  }
   int operator()(const InfoCommand& command) const { return job_.rank() == 0 ? run_info(command) : kElsewhere; }
   int operator()(const VerifyCommand& command) const { return job_.rank() == 0 ? run_verify(command) : kElsewhere; }
   int operator()(const CompareCommand& command) const {

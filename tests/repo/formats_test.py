@@ -20,6 +20,8 @@ ALLOWED = {
     "apps/dtrain/commands/verify_packed.cpp": "likewise of the manifest",
     "apps/dtrain/job/plan.cpp": "what to do about masks without any class",
     "lib/dtrain/data/formats/nnunet.cpp": "a case of image_mask",
+    "lib/dtrain/data/formats/csv_readings.cpp": "the readings of csv",
+    "lib/dtrain/data/formats/image_mask_readings.cpp": "the readings of image_mask",
     "apps/dtrain/line": "dtrain pack --to, and what is typed in the examples of the help",
 }
 

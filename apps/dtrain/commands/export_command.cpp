@@ -2,10 +2,10 @@
 #include <ATen/ATen.h>
 
 #include <cstdio>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "commands/commands.hpp"
+#include "commands/free_output.hpp"
 #include "commands/predict_member.hpp"
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/printable.hpp"
@@ -124,20 +124,6 @@ void add_scores(const Trained& trained, const Experiment& e, const GraphValue& i
   Loss(options, e.task, {}).probabilities(logits);
 }
 
-void require_free_output(const ExportCommand& command) {
-  const std::string& path = command.output;
-  if (!path.ends_with(".onnx")) throw UsageError("--output '" + path + "' must end in .onnx");
-  const std::string folder = std::filesystem::path(path).parent_path().string();
-  if (!folder.empty() && !is_folder(folder))
-    throw MissingError("--output '" + path + "': there is no folder " + folder);
-  std::error_code unread;
-  const auto found = std::filesystem::symlink_status(path, unread).type();
-  if (found == std::filesystem::file_type::not_found || found == std::filesystem::file_type::none) return;
-  if (found != std::filesystem::file_type::regular)
-    throw UsageError("--output '" + path + "' is not a regular file; name a new one");
-  if (!command.force) throw UsageError("--output '" + path + "' exists; name a new file, or replace it with --force");
-}
-
 std::string shape_text_of(const OnnxTensor& tensor) {
   std::string text = tensor.name + " float32 [N";
   for (const int64_t size : tensor.shape) text += ", " + std::to_string(size);
@@ -161,7 +147,8 @@ std::string input_words(const ImageOptions& image, OnnxInput input) {
 
 int run_export(const ExportCommand& command, const Config& config, const Log& log) {
   const Experiment& e = config.experiment;
-  require_free_output(command);
+  if (!command.output.ends_with(".onnx")) throw UsageError("--output '" + command.output + "' must end in .onnx");
+  require_free_output(command.output, command.force);
   const NamedWeights named = weights_at(command.checkpoint);
   if (!named.note.empty()) log.warning(named.note);
   const Trained trained = trained_network(named.path, e, log);

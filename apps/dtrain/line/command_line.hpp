@@ -139,6 +139,12 @@ struct SampleCommand {
   int64_t count = 0;  ///< 0 = the kind's default
   uint64_t seed = 1;
 };
+struct InitCommand {
+  std::string folder;  ///< or a record file
+  std::string output;  ///< "" = standard output
+  bool force = false;  ///< replace an existing file
+  ProgressMode progress = ProgressMode::automatic;
+};
 struct InfoCommand {
   bool json = false;
 };
@@ -176,8 +182,8 @@ struct BenchCommCommand {
 };
 
 using Command = std::variant<PrintCommand, TrainCommand, CheckCommand, EvalCommand, PredictCommand, ExportCommand,
-                             PackCommand, SampleCommand, InfoCommand, VerifyCommand, CompareCommand, BenchStepCommand,
-                             BenchInputCommand, BenchCommCommand>;
+                             PackCommand, SampleCommand, InitCommand, InfoCommand, VerifyCommand, CompareCommand,
+                             BenchStepCommand, BenchInputCommand, BenchCommCommand>;
 
 /// What the user typed.
 struct CommandLine {

@@ -43,6 +43,7 @@ CommandTable::CommandTable()
           "bits on 1 or 8.",
           "dtrain") {
   add_train();
+  add_init();
   add_check();
   add_eval();
   add_predict();

@@ -73,6 +73,7 @@ class CommandTable {
   void add_export();
   void add_pack();
   void add_sample();
+  void add_init();
   void add_info();
   void add_verify();
   void add_compare();
@@ -97,6 +98,7 @@ class CommandTable {
   ExportCommand export_;
   PackCommand pack_;
   SampleCommand sample_;
+  InitCommand init_;
   InfoCommand info_;
   VerifyCommand verify_;
   CompareCommand compare_;

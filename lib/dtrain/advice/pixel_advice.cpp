@@ -43,12 +43,27 @@ static std::pair<int64_t, int64_t> fitting_range(int bits, const PixelFacts::Dep
   return {0, std::min(high, white_of(bits))};
 }
 
+// The share of the depth between black and white that the pixels use.
+static double share_of(int bits, const PixelFacts::Depth& depth) {
+  return static_cast<double>(depth.highest - depth.lowest) / static_cast<double>(white_of(bits));
+}
+
+static bool is_narrow(int bits, const PixelFacts::Depth& depth) {
+  constexpr double kNarrow = 0.3;  // 14 of 16 bits are 0.25
+  return depth.highest > depth.lowest && share_of(bits, depth) <= kNarrow;
+}
+
+std::optional<std::pair<int64_t, int64_t>> narrow_range(const PixelFacts& facts) {
+  if (facts.has_range() || facts.depths.size() != 1) return std::nullopt;
+  const auto& [bits, depth] = *facts.depths.begin();
+  return is_narrow(bits, depth) ? std::optional(fitting_range(bits, depth)) : std::nullopt;
+}
+
 static void narrow_depths(const PixelFacts& facts, std::vector<Finding>& found) {
-  constexpr double kNarrow = 0.3;  // share of the depth; 14 of 16 bits are 0.25
   for (const auto& [bits, depth] : facts.depths) {
     const int64_t white = white_of(bits);
-    const double share = static_cast<double>(depth.highest - depth.lowest) / static_cast<double>(white);
-    if (facts.has_range() || share > kNarrow || depth.highest == depth.lowest) continue;
+    if (facts.has_range() || !is_narrow(bits, depth)) continue;
+    const double share = share_of(bits, depth);
     const auto [low, high] = fitting_range(bits, depth);
     found.push_back({bits > 8 ? weight::kWrong + 5 : weight::kPoor, "pixel_range",
                      fmt::format("the pixels of {} of {} bits lie between {} and {} of {}, so the network would see {} "

@@ -1,7 +1,9 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "dtrain/advice/finding.hpp"
@@ -31,6 +33,10 @@ struct PixelFacts {
   bool has_range() const { return range_low != 0 || range_high != 0; }
   int64_t pictures() const;
 };
+
+/// The data.image.range that shows pictures which use a small share of their depth; none if they use more of it, are of
+/// two depths, or a range is set.
+std::optional<std::pair<int64_t, int64_t>> narrow_range(const PixelFacts& facts);
 
 /// Depths of which the pictures use a small share, with the data.image.range that fits; pictures that a range makes
 /// black or white; pictures of a single value; a range over two depths.

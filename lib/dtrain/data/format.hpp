@@ -10,6 +10,8 @@ namespace dtrain {
 
 struct DataOptions;
 struct Dataset;
+struct FolderLook;
+struct Reading;
 
 /// The configuration as a format's own check sees it, and where it says what is wrong.
 class KeyReport {
@@ -42,6 +44,7 @@ struct DataFormat {
   };
 
   std::string name;               ///< of data.format; also of its own keys, data.NAME.*
+  std::string wants = {};         ///< what a folder needs for it, in a few words, for people; "": not to be proposed
   std::string task_default = {};  ///< for the documentation of `task`: what it is if tasks() gives one
 
   /// The tasks that its samples can be for, as far as the options say; the first is the default. Empty: any; open()
@@ -53,6 +56,10 @@ struct DataFormat {
   void (*open)(const DataOptions&, uint64_t seed, Dataset&) = nullptr;
   /// What is wrong between its keys, beyond what holds for all formats. Null: nothing to check. `task` as it will be.
   void (*check)(const DataOptions&, Task task, KeyReport&) = nullptr;
+
+  /// The ways in which a folder that no configuration describes may be read (data/reading.hpp), the likeliest first.
+  /// They are guesses from names and tables: the caller opens each to see which hold. Null: none.
+  std::vector<Reading> (*readings)(const FolderLook& look) = nullptr;
 
   /// Class names as far as the options give them, regardless of data.classes; null: only the data have them.
   std::optional<std::vector<std::string>> (*class_names)(const DataOptions&) = nullptr;

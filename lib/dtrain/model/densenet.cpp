@@ -156,6 +156,7 @@ extern const NetworkKind kDenseNet121 = {
     .make = make_densenet<6, 12, 24, 16>,
     .start = kDenseNetStart,
     .least_side = kDenseNetLeastSide,
+    .proposed_for = NetworkKind::ProposedFor::many,
     // Measured with one thread on an AVX-512 core, LibTorch 2.11: 1.25 times as fast as NCHW.
     .on_cpu = PixelLayout::channels_last,
 };

@@ -32,15 +32,19 @@ enum class PixelLayout { channels_last, channels_first };
 /// configuration, checks, documentation and memory format follow. Does not include LibTorch, so that everything may
 /// read it.
 struct NetworkKind {
+  /// For which pictures `dtrain init` proposes a network, of those that serve the task. A sole one needs none.
+  enum class ProposedFor { nothing, few_or_small, many };
+
   std::string name;  ///< as model.name has it
   /// The network with uninitialised weights, for a shape that wrong_size() accepts.
   std::shared_ptr<Network> (*make)(const ModelOptions& options, const NetworkShape& shape) = nullptr;
-  InitialWeights start = {};           ///< how its first weights are drawn
-  int64_t least_side = 1;              ///< of a picture, in pixels
-  int64_t side_multiple = 1;           ///< height and width are multiples of this
-  bool per_pixel = false;              ///< logits for each pixel: for segmentation, and no other task
-  int64_t image_channels = 3;          ///< default of data.image.channels, 1 or 3
-  std::vector<std::string> keys = {};  ///< of model.*, besides those that every network has
+  InitialWeights start = {};                        ///< how its first weights are drawn
+  int64_t least_side = 1;                           ///< of a picture, in pixels
+  int64_t side_multiple = 1;                        ///< height and width are multiples of this
+  bool per_pixel = false;                           ///< logits for each pixel: for segmentation, and no other task
+  int64_t image_channels = 3;                       ///< default of data.image.channels, 1 or 3
+  ProposedFor proposed_for = ProposedFor::nothing;  ///< one network each
+  std::vector<std::string> keys = {};               ///< of model.*, besides those that every network has
   /// The key that makes a pass in training draw random numbers, nullptr if none does. Absent: it never draws any.
   const char* (*random_by)(const ModelOptions& options) = nullptr;
   /// Fixed, never found by a probe: the bits depend on them.

@@ -65,6 +65,7 @@ extern const NetworkKind kSmallCnn = {
       return std::make_shared<SmallCnn>(shape, options.dropout);
     },
     .least_side = kPooled,
+    .proposed_for = NetworkKind::ProposedFor::few_or_small,
     .keys = {"dropout"},
     .random_by = [](const ModelOptions& options) { return options.dropout > 0 ? "dropout" : nullptr; },
     // Measured with one thread on an AVX-512 core, LibTorch 2.11: 1.85 times as fast as NCHW.

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <limits>
@@ -8,6 +9,8 @@
 namespace dtrain {
 
 namespace fs = std::filesystem;
+
+const DataFormat& chexpert_format();
 
 namespace {
 
@@ -122,6 +125,34 @@ void read_chexpert(const DataOptions& options, uint64_t /*seed*/, Dataset& datas
   note_unknown("ignored", dataset);
 }
 
+bool has_observations(const CsvTable& table) {
+  const auto has = [&](const std::string& name) { return table.find_column(name).has_value(); };
+  return has("Path") && std::all_of(chexpert_observations().begin(), chexpert_observations().end(), has);
+}
+
+std::vector<Reading> chexpert_readings(const FolderLook& look) {
+  std::vector<Reading> all;
+  for (const CsvTable& table : look.tables) {
+    if (!has_observations(table)) continue;
+    std::vector<Reading> of_table = readings_of_table(chexpert_format(), table, look);
+    const std::string lists = fs::path(table.name()).parent_path().string();
+    if (base_name(table.name()) == "train.csv") {
+      of_table.insert(of_table.begin(), of_table[0]);  // the official lists, which are the parts
+      of_table[0].options.root = lists;
+      of_table[0].options.labels.clear();
+      of_table[0].family = "lists in " + lists;
+      of_table[0].likelihood = 90;
+    } else if (base_name(table.name()) == "valid.csv" || base_name(table.name()) == "test.csv") {
+      continue;  // a part
+    }
+    for (Reading& reading : of_table) {
+      reading.sees = "CheXpert, by the columns of " + std::string(base_name(table.name()));
+      all.push_back(std::move(reading));
+    }
+  }
+  return all;
+}
+
 }  // namespace
 
 /// Labels: a file with the columns of CheXpert (`Path` and the 14 observations: 1, 0, -1 or empty); "": those of
@@ -131,9 +162,11 @@ void read_chexpert(const DataOptions& options, uint64_t /*seed*/, Dataset& datas
 const DataFormat& chexpert_format() {
   static const DataFormat kFormat = {
       .name = "chexpert",
+      .wants = "CheXpert and its lists train.csv and valid.csv",
       .task_default = "multilabel",
       .tasks = [](const DataOptions&) { return std::vector{Task::multilabel}; },
       .open = read_chexpert,
+      .readings = chexpert_readings,
       .class_names = [](const DataOptions&) { return std::optional(chexpert_observations()); },
       .label_file = DataFormat::LabelFile::optional,
       .default_labels = "train.csv, valid.csv and test.csv, as far as they are there, each the part of its name",

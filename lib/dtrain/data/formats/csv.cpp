@@ -141,16 +141,24 @@ void read_label_column(const DataOptions& options, const LabelFile& file, Datase
                        "'; fill it in, or take the rows out");
 }
 
+}  // namespace
+
+bool sounds_like_patients(std::string_view column) {
+  static const std::set<std::string> likely = {"patient", "patientid", "patientnumber", "subject", "subjectid", "mrn"};
+  std::string letters = lower_case(column);
+  std::erase_if(letters, [](char c) { return c == ' ' || c == '_' || c == '-' || c == '.'; });
+  return likely.contains(letters);
+}
+
+namespace {
+
 // A column named like one of patients, with one value in several rows, that the configuration does not use.
 std::string unused_patients(const CsvTable& table, const CsvOptions& csv) {
-  static const std::set<std::string> likely = {"patient", "patientid", "patientnumber", "subject", "subjectid", "mrn"};
   if (!csv.group.empty()) return "";
   for (size_t column = 0; column < table.columns().size(); ++column) {
     const std::string& name = table.columns()[column];
-    std::string letters = lower_case(name);
-    std::erase_if(letters, [](char c) { return c == ' ' || c == '_' || c == '-' || c == '.'; });
     const bool label = name == csv.label || std::find(csv.labels.begin(), csv.labels.end(), name) != csv.labels.end();
-    if (!likely.contains(letters) || label || name == csv.path || name == csv.split) continue;
+    if (!sounds_like_patients(name) || label || name == csv.path || name == csv.split) continue;
     std::set<std::string> seen;
     for (int64_t row = 0; row < table.rows(); ++row)
       if (const std::string& patient = table.at(row, static_cast<int64_t>(column));
@@ -193,10 +201,12 @@ void read_csv(const DataOptions& options, uint64_t /*seed*/, Dataset& dataset) {
 const DataFormat& csv_format() {
   static const DataFormat kFormat = {
       .name = "csv",
+      .wants = "a table, data.labels, with a row for each picture",
       .task_default = "multilabel with `csv.labels` or `csv.separator`, else multiclass",
       .tasks = tasks_of_csv,
       .open = read_csv,
       .check = check_csv,
+      .readings = csv_readings,
       .class_names =
           [](const DataOptions& options) {
             const std::vector<std::string>& labels = options.csv.labels;

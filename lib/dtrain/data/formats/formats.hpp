@@ -3,10 +3,12 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "dtrain/base/memory.hpp"
 #include "dtrain/data/formats/part_folders.hpp"
+#include "dtrain/data/reading.hpp"
 #include "dtrain/data/store/dataset.hpp"
 
 namespace dtrain {
@@ -37,7 +39,17 @@ class SampleTable {
 /// files look like is described beside its row, in its own file.
 Dataset open_dataset(const DataOptions& options, Task task, uint64_t seed);
 
+// DataFormat::readings of formats that need a file for them, and the rows that they are of.
+const DataFormat& csv_format();
+const DataFormat& image_mask_format();
+std::vector<Reading> image_folder_readings(const FolderLook& look);
+std::vector<Reading> csv_readings(const FolderLook& look);
+std::vector<Reading> image_mask_readings(const FolderLook& look);
+
 // What the readers of formats (DataFormat::open) share.
+
+/// The name is one that people give to a column of patients: "Patient ID", "subject" …
+bool sounds_like_patients(std::string_view column);
 
 /// Throws ConfigError: the format of `options` is not for this task.
 [[noreturn]] void refuse_task(const DataOptions& options, Task task);

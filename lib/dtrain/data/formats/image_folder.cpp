@@ -179,9 +179,11 @@ void read_image_folder(const DataOptions& options, uint64_t /*seed*/, Dataset& d
 const DataFormat& image_folder_format() {
   static const DataFormat kFormat = {
       .name = "image_folder",
+      .wants = "one folder of pictures per class",
       .task_default = "multiclass",
       .tasks = [](const DataOptions&) { return std::vector{Task::multiclass}; },
       .open = read_image_folder,
+      .readings = image_folder_readings,
       .classes_told_by = "the names of the class folders",
       .folders = DataFormat::Folders::classes,
       .guesses_groups = true,

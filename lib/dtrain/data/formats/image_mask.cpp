@@ -246,10 +246,12 @@ static void read_image_mask(const DataOptions& options, uint64_t /*seed*/, Datas
 const DataFormat& image_mask_format() {
   static const DataFormat kFormat = {
       .name = "image_mask",
+      .wants = "a folder of pictures and one of masks, of the same names",
       .task_default = "segmentation",
       .tasks = [](const DataOptions&) { return std::vector{Task::segmentation}; },
       .open = read_image_mask,
       .check = [](const DataOptions& options, Task, KeyReport& report) { check_mask_values(options, report); },
+      .readings = image_mask_readings,
       .class_names = mask_classes_told,
       .class_count = mask_classes_count,
       .class_keys = {"data.image_mask.mask_values"},

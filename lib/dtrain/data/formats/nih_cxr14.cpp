@@ -4,6 +4,8 @@
 
 namespace dtrain {
 
+const DataFormat& nih_cxr14_format();
+
 const std::vector<std::string>& nih_findings() {
   static const std::vector<std::string> kFindings = {
       "Atelectasis", "Cardiomegaly", "Effusion",           "Infiltration",  "Mass",
@@ -41,15 +43,29 @@ static void read_nih_cxr14(const DataOptions& options, uint64_t /*seed*/, Datase
       "and tables with other names are read by data.format=csv");
 }
 
+static std::vector<Reading> nih_readings(const FolderLook& look) {
+  std::vector<Reading> all;
+  for (const CsvTable& table : look.tables)
+    if (table.find_column("Image Index") && table.find_column("Finding Labels"))
+      for (Reading& reading : readings_of_table(nih_cxr14_format(), table, look)) {
+        reading.sees = "ChestX-ray14, by the columns of " + std::string(base_name(table.name()));
+        reading.why["data.labels"] = "labels are the 14 findings of ChestX-ray14";
+        all.push_back(std::move(reading));
+      }
+  return all;
+}
+
 /// Labels: the official CSV (columns `Image Index`, `Finding Labels`; the group is `Patient ID`, or without it the file
 /// name up to its first '_'). Pictures are found by base name at any depth under root. The 14 labels have the usual
 /// order; `No Finding` = all zero.
 const DataFormat& nih_cxr14_format() {
   static const DataFormat kFormat = {
       .name = "nih_cxr14",
+      .wants = "ChestX-ray14 and its table Data_Entry_2017_v2020.csv",
       .task_default = "multilabel",
       .tasks = [](const DataOptions&) { return std::vector{Task::multilabel}; },
       .open = read_nih_cxr14,
+      .readings = nih_readings,
       .class_names = [](const DataOptions&) { return std::optional(nih_findings()); },
       .label_file = DataFormat::LabelFile::required,
   };

@@ -58,6 +58,24 @@ static void read_packed(const DataOptions& options, uint64_t /*seed*/, Dataset& 
                           with_commas(bytes) + " bytes");
 }
 
+const DataFormat& packed_format();
+
+static std::vector<Reading> packed_readings(const FolderLook& look) {
+  std::vector<Reading> all;
+  for (const std::string& file : look.others) {
+    if (base_name(file) != PackedManifest::kFile) continue;
+    const std::string folder = file.substr(0, file.size() - base_name(file).size());
+    Reading reading =
+        reading_of(packed_format(), whole_folder(look, folder.substr(0, folder.find_last_not_of('/') + 1)), look);
+    reading.likelihood = 100;
+    reading.family = "packed " + file;
+    reading.sees = "packed shards";
+    reading.why["data.root"] = std::string("with ") + PackedManifest::kFile + ", which dtrain pack wrote";
+    all.push_back(std::move(reading));
+  }
+  return all;
+}
+
 /// The shards that manifest.json lists (store/packed_set.hpp), written by pack/pack.hpp: samples, names, labels, groups
 /// and parts as the original set had them; no sample needs a file of its own. Masks hold class numbers.
 const DataFormat& packed_format() {
@@ -65,6 +83,7 @@ const DataFormat& packed_format() {
       .name = "packed",
       .tasks = [](const DataOptions&) { return std::vector<Task>(); },
       .open = read_packed,
+      .readings = packed_readings,
   };
   return kFormat;
 }

@@ -148,6 +148,8 @@ std::string part_called(std::string_view name) {
   return "";
 }
 
+std::string part_within(std::string_view name) { return compound(std::string(name)).part; }
+
 PartFolders part_folders(const DataOptions& options, const std::string& images) {
   PartFolders folders = named_folders(options);
   if (names_part(folders, "train") || !is_folder(options.root)) return folders;

@@ -14,6 +14,9 @@ namespace dtrain {
 /// ("Test-Set"). "" for any other name.
 std::string part_called(std::string_view name);
 
+/// The same of one of its words: "seg_train", "test_list.txt". "" for names without such a word.
+std::string part_within(std::string_view name);
+
 /// (part, folder relative to root), train, valid, test; each part once.
 using PartFolders = std::vector<std::pair<std::string, std::string>>;
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <set>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/printable.hpp"
@@ -9,6 +10,8 @@
 #include "dtrain/io/records/tfrecord.hpp"
 
 namespace dtrain {
+
+const DataFormat& tfrecord_format();
 
 namespace {
 
@@ -159,6 +162,141 @@ void list_tfrecord_pictures(const DataOptions& options, Dataset& dataset) {
   walk_tfrecords(options, dataset, [](const Example&, Sample&) { return int64_t{0}; });
 }
 
+// --- which features may be what
+
+// What the usual writers say of the picture itself.
+bool describes_picture(const std::string& feature) {
+  static const std::set<std::string> kWords = {"height", "width",     "depth", "channels", "format",    "filename",
+                                               "path",   "source_id", "key",   "sha256",   "colorspace"};
+  return kWords.contains(lower_case(feature.substr(feature.rfind('/') + 1)));
+}
+
+/// The features of a file's first record.
+class FirstRecord {
+ public:
+  FirstRecord(const std::string& path, int64_t room) : file_(open_tfrecord_file(path, room)), bytes_(file_) {
+    TfRecordWalk walk(bytes_);
+    if (const auto place = walk.next()) {
+      name_ = tfrecord_name(path, place->number, place->offset);
+      features_ = find_features(bytes_, place->data(), place->size, name_);
+    }
+  }
+
+  std::vector<std::string> pictures() {
+    std::vector<std::string> names;
+    for (const FeaturePlace& feature : features_)
+      if (is_picture(feature)) names.push_back(feature.name);
+    return names;
+  }
+
+  /// Those of one value that is no picture.
+  std::vector<std::string> single_values() {
+    std::vector<std::string> names;
+    for (const FeaturePlace& feature : features_) {
+      if (is_picture(feature) || feature.size > 256 || describes_picture(feature.name)) continue;
+      if (read_feature(bytes_, feature, name_).texts.size() == 1) names.push_back(feature.name);
+    }
+    return names;
+  }
+
+ private:
+  bool is_picture(const FeaturePlace& feature) {
+    if (feature.size < 32) return false;
+    try {
+      const ByteRange range = byte_string(bytes_, feature, name_);
+      std::vector<std::byte> start(static_cast<size_t>(range.size));
+      file_.read(range.offset, start);
+      read_image_header(start, name_);
+      return true;
+    } catch (const DataError&) {
+      return false;
+    }
+  }
+
+  RecordFile file_;
+  ByteWindow bytes_;
+  std::string name_;
+  std::vector<FeaturePlace> features_;
+};
+
+bool sounds_like_labels_feature(const std::string& name) {
+  const std::string word = lower_case(name.substr(name.rfind('/') + 1));
+  return word == "label" || word == "labels" || word == "class" || word == "target";
+}
+
+// The readings of `root`, as the first record of `file` has its features.
+std::vector<Reading> readings_of_records(const std::string& root, const std::string& file, const FolderLook& look) {
+  std::vector<Reading> all;
+  Reading first = reading_of(tfrecord_format(), root, look);
+  first.family = "features of " + root;
+  first.question = "which feature is the label";
+  first.sees = "TFRecord files";
+  first.likelihood = 80;
+  TfRecordOptions& names = first.options.tfrecord;
+  std::vector<std::string> pictures;
+  std::vector<std::string> labels;
+  try {
+    FirstRecord record(file, first.options.loader.decompressed_mb * 1'000'000);
+    pictures = record.pictures();
+    labels = record.single_values();
+  } catch (const Error&) {
+    return {first};  // opening it says what is wrong
+  }
+  const std::string usual = names.image;
+  for (const std::string& picture : pictures)
+    if (names.image == usual || picture == usual) names.image = picture;
+  for (const std::string& picture : pictures)
+    if (picture != names.image && sounds_like_masks(picture.substr(0, picture.find('/')))) names.mask = picture;
+  first.why["data.tfrecord.image"] = "the feature with a picture";
+  if (!names.mask.empty()) {
+    first.why["data.tfrecord.mask"] = "a second picture, by its name the mask";
+    return {first};
+  }
+  const auto likely = [](const std::string& name) { return sounds_like_labels_feature(name); };
+  std::stable_partition(labels.begin(), labels.end(), likely);
+  const auto sure = std::count_if(labels.begin(), labels.end(), likely);
+  for (const std::string& label : labels) {
+    Reading reading = first;
+    reading.options.tfrecord.label = label;
+    reading.decides = {"data.tfrecord.label"};
+    reading.trust = sure == 1 && likely(label) ? Reading::Trust::certain : Reading::Trust::asked;
+    all.push_back(std::move(reading));
+  }
+  if (all.empty()) all.push_back(first);
+  return all;
+}
+
+// False for a file that cannot be read, too.
+bool holds_pictures(const std::string& path) {
+  try {
+    return !FirstRecord(path, DataOptions().loader.decompressed_mb * 1'000'000).pictures().empty();
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+std::vector<Reading> tfrecord_readings(const FolderLook& look) {
+  std::vector<std::string> files;
+  for (const std::string& file : look.others)
+    if (is_tfrecord_name(file)) files.push_back(file);
+  if (files.empty()) return {};
+  if (is_file(look.root)) return readings_of_records(look.root, look.root, look);
+  constexpr size_t kMostLooked = 4;
+  std::vector<std::string> with_pictures;
+  const size_t looked = std::min(files.size(), kMostLooked);
+  for (size_t i = 0; i < looked; ++i)
+    if (const std::string path = whole_folder(look, files[i]); holds_pictures(path)) with_pictures.push_back(path);
+  if (with_pictures.empty() || with_pictures.size() == looked)
+    return readings_of_records(look.root, whole_folder(look, files.front()), look);
+  std::vector<Reading> all;  // other files hold other things
+  for (const std::string& path : with_pictures)
+    for (Reading& reading : readings_of_records(path, path, look)) {
+      reading.why["data.root"] = "other record files in the folder hold no pictures";
+      all.push_back(std::move(reading));
+    }
+  return all;
+}
+
 }  // namespace
 
 /// Files of tf.train.Example at any depth, recognised by their names (*.tfrecord, *.tfrec, *.record, also in the
@@ -169,10 +307,12 @@ void list_tfrecord_pictures(const DataOptions& options, Dataset& dataset) {
 const DataFormat& tfrecord_format() {
   static const DataFormat kFormat = {
       .name = "tfrecord",
+      .wants = "TFRecord files",
       .task_default = "segmentation with a `mask`, else multiclass",
       .tasks = tasks_of_records,
       .open = read_tfrecords,
       .check = [](const DataOptions& options, Task, KeyReport& report) { check_records(options, report); },
+      .readings = tfrecord_readings,
       .class_names = [](const DataOptions& options) { return record_classes(options, options.tfrecord.names); },
       .class_count = [](const DataOptions& options) { return record_class_count(options, options.tfrecord.names); },
       .class_keys = {"data.tfrecord.names"},

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 #include <set>
 #include <unordered_map>
 
@@ -9,6 +10,8 @@
 #include "dtrain/io/records/tar.hpp"
 
 namespace dtrain {
+
+const DataFormat& webdataset_format();
 
 namespace {
 
@@ -216,6 +219,66 @@ void list_archive_pictures(const DataOptions& options, Dataset& dataset) {
   walk_archives(options, "", dataset, [](Archive&, const Group&, Sample&) { return int64_t{0}; });
 }
 
+// --- which members may be what
+
+/// The extensions of an archive's first members, with how often each occurs.
+std::map<std::string, int64_t> extensions_of(const std::string& path, int64_t room) {
+  constexpr int kMembers = 3000;
+  const RecordFile file = open_tar_file(path, room);
+  ByteWindow bytes(file);
+  TarWalk walk(bytes);
+  std::map<std::string, int64_t> counts;
+  for (int i = 0; i < kMembers; ++i) {
+    const auto member = walk.next();
+    if (!member) break;
+    if (const auto name = webdataset_name(member->name)) ++counts[name->extension];
+  }
+  return counts;
+}
+
+std::vector<Reading> webdataset_readings(const FolderLook& look) {
+  const auto first_file = std::find_if(look.others.begin(), look.others.end(), is_tar_name);
+  if (first_file == look.others.end()) return {};
+  Reading first = reading_of(webdataset_format(), look.root, look);
+  first.family = "members of the archives";
+  first.question = "which ending is the label's";
+  first.sees = "tar archives in WebDataset's layout";
+  first.likelihood = 80;
+  std::map<std::string, int64_t> counts;
+  try {
+    const std::string path = is_file(look.root) ? look.root : whole_folder(look, *first_file);
+    counts = extensions_of(path, first.options.loader.decompressed_mb * 1'000'000);
+  } catch (const Error&) {
+    return {first};  // opening it says what is wrong
+  }
+  WebDatasetOptions& names = first.options.webdataset;
+  std::vector<std::string> pictures;
+  std::vector<std::string> labels;
+  for (const auto& [extension, count] : counts) {
+    const std::string kind = extension.substr(0, extension.find('.'));
+    if (!has_image_extension("x." + extension))
+      labels.push_back(extension);
+    else if (extension != kind && sounds_like_masks(kind))
+      names.mask = extension;
+    else
+      pictures.push_back(extension);
+  }
+  const auto usual = [&](const std::string& extension) {
+    return std::count(names.image.begin(), names.image.end(), extension) > 0;
+  };
+  if (!pictures.empty() && std::none_of(pictures.begin(), pictures.end(), usual)) names.image = pictures;
+  if (!names.mask.empty() || labels.empty() || counts.contains(names.label)) return {first};
+  std::vector<Reading> all;
+  for (const std::string& label : labels) {
+    Reading reading = first;
+    reading.options.webdataset.label = label;
+    reading.decides = {"data.webdataset.label"};
+    reading.trust = labels.size() == 1 ? Reading::Trust::offered : Reading::Trust::asked;
+    all.push_back(std::move(reading));
+  }
+  return all;
+}
+
 }  // namespace
 
 /// *.tar, *.tar.gz and *.tgz at any depth; members with one key (their path up to the first dot of the last part) are
@@ -224,10 +287,12 @@ void list_archive_pictures(const DataOptions& options, Dataset& dataset) {
 const DataFormat& webdataset_format() {
   static const DataFormat kFormat = {
       .name = "webdataset",
+      .wants = "tar archives of pictures and labels",
       .task_default = "segmentation with a `mask`, else multiclass",
       .tasks = tasks_of_records,
       .open = read_webdataset,
       .check = [](const DataOptions& options, Task, KeyReport& report) { check_records(options, report); },
+      .readings = webdataset_readings,
       .class_names = [](const DataOptions& options) { return record_classes(options, options.webdataset.names); },
       .class_count = [](const DataOptions& options) { return record_class_count(options, options.webdataset.names); },
       .class_keys = {"data.webdataset.names"},

@@ -1,0 +1,156 @@
+// Which folders may hold pictures and which their masks.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "dtrain/base/text.hpp"
+#include "dtrain/data/formats/formats.hpp"
+#include "dtrain/data/formats/part_folders.hpp"
+#include "dtrain/data/reading.hpp"
+#include "dtrain/data/store/paths.hpp"
+#include "dtrain/io/pictures/picture_pages.hpp"
+
+namespace dtrain {
+
+namespace {
+
+using Stems = std::set<std::string>;
+
+Stems stems_in(const FolderLook& look, const std::string& folder) {
+  Stems stems;
+  for (const std::string& picture : pictures_in(look, folder))
+    stems.insert(std::string(without_ending(picture)) + "#" + std::to_string(picture_path(picture).page));
+  return stems;
+}
+
+/// A folder of pictures and one of masks, relative to the base or to each part or sample in it.
+struct FolderPair {
+  std::string images;
+  std::string masks;
+  bool certain = false;  // by the name of the masks
+  bool equal = false;    // the same names in both
+};
+
+/// Finds them among the folders in `base`.
+class FolderPairs {
+ public:
+  FolderPairs(const FolderLook& look, std::string base)
+      : look_(look), base_(std::move(base)), folders_(folders_with_pictures(look, base_)) {}
+
+  std::vector<FolderPair> all() const {
+    const std::vector<std::string> inner = common_inner();
+    std::vector<FolderPair> pairs;
+    if (inner.size() >= 2 && inner.size() <= 6 && std::any_of(inner.begin(), inner.end(), sounds_like_masks))
+      pairs = of_parts_or_samples(inner);
+    if (pairs.empty()) pairs = among(folders_, base_);
+    std::stable_sort(pairs.begin(), pairs.end(), [](const FolderPair& a, const FolderPair& b) {
+      return a.certain != b.certain ? a.certain : a.equal && !b.equal;
+    });
+    return pairs;
+  }
+
+ private:
+  std::string beneath(const std::string& folder) const { return base_.empty() ? folder : base_ + "/" + folder; }
+
+  // Pairs of names that are equal; where one is named for masks, also if it fits no other folder.
+  std::vector<FolderPair> among(const std::vector<std::string>& folders, const std::string& base) const {
+    constexpr size_t kMostFolders = 12;  // beyond that they are samples or classes
+    std::vector<FolderPair> pairs;
+    if (folders.size() < 2 || folders.size() > kMostFolders) return pairs;
+    std::map<std::string, Stems> stems;
+    for (const std::string& folder : folders)
+      stems[folder] = stems_in(look_, (base.empty() ? "" : base + "/") + folder);
+    for (const std::string& masks : folders)
+      for (const std::string& images : folders) {
+        if (images == masks || sounds_like_masks(images)) continue;
+        const bool named = sounds_like_masks(masks);
+        const bool equal = stems.at(images) == stems.at(masks);
+        if (equal || (named && folders.size() == 2)) pairs.push_back({images, masks, named, equal});
+      }
+    return pairs;
+  }
+
+  // The folders in each of the parts, or samples, that are in at least nine of ten of them.
+  std::vector<std::string> common_inner() const {
+    constexpr size_t kLookedAt = 30;
+    std::map<std::string, size_t> counts;
+    const size_t looked = std::min(folders_.size(), kLookedAt);
+    for (size_t i = 0; i < looked; ++i)
+      for (const std::string& inner : folders_with_pictures(look_, beneath(folders_[i]))) ++counts[inner];
+    std::vector<std::string> common;
+    for (const auto& [name, count] : counts)
+      if (10 * count >= 9 * looked) common.push_back(name);
+    return common;
+  }
+
+  std::vector<FolderPair> of_parts_or_samples(const std::vector<std::string>& inner) const {
+    const bool parts = std::all_of(folders_.begin(), folders_.end(),
+                                   [](const std::string& name) { return !part_called(name).empty(); });
+    if (parts) return among(inner, beneath(folders_.front()));
+    std::vector<FolderPair> pairs;  // each sample has one picture and any number of masks
+    for (const std::string& masks : inner)
+      for (const std::string& images : inner)
+        if (images != masks && sounds_like_masks(masks) && !sounds_like_masks(images) &&
+            pictures_in(look_, beneath(folders_.front() + "/" + images)).size() == 1)
+          pairs.push_back({images, masks, true, true});
+    return pairs;
+  }
+
+  const FolderLook& look_;
+  std::string base_;
+  std::vector<std::string> folders_;
+};
+
+// Pictures named like another one and "_mask": they have to move into a folder of their own.
+int64_t masks_beside(const FolderLook& look) {
+  const Stems stems = stems_in(look, "");
+  return std::count_if(look.pictures.begin(), look.pictures.end(), [&](const std::string& picture) {
+    const std::string stem(without_ending(picture));
+    const size_t mark = stem.find_last_of("_-.");
+    return mark != std::string::npos && sounds_like_masks(std::string_view(stem).substr(mark + 1)) &&
+           stems.contains(stem.substr(0, mark) + "#0");
+  });
+}
+
+}  // namespace
+
+std::vector<Reading> image_mask_readings(const FolderLook& look) {
+  std::vector<Reading> all;
+  for (const std::string& base : layout_bases(look)) {
+    Reading first = reading_of(image_mask_format(), whole_folder(look, base), look);
+    first.family = "masks of " + base;
+    first.question = "which folder holds the masks";
+    first.sees = "pictures and their masks";
+    if (!base.empty()) first.why["data.root"] = "all pictures are in this folder";
+    if (is_nnunet(first.options)) {
+      first.likelihood = 95;
+      first.sees = "nnU-Net's layout: imagesTr/, labelsTr/ and dataset.json";
+      all.push_back(first);
+      continue;
+    }
+    for (const FolderPair& pair : FolderPairs(look, base).all()) {
+      Reading reading = first;
+      reading.options.image_mask.images = pair.images;
+      reading.options.image_mask.masks = pair.masks;
+      reading.likelihood = pair.certain ? 90 : 65;  // if the values are those of masks (the caller looks)
+      reading.trust = pair.certain ? Reading::Trust::certain : Reading::Trust::offered;
+      if (!pair.certain) reading.decides = {"data.image_mask.images", "data.image_mask.masks"};
+      reading.why["data.image_mask.images"] = "pictures";
+      reading.why["data.image_mask.masks"] =
+          pair.equal ? "masks, each with the name of its picture" : "masks, by the folder's name";
+      all.push_back(std::move(reading));
+    }
+  }
+  if (const int64_t masks = masks_beside(look); all.empty() && masks > 0) {
+    Reading mixed = reading_of(image_mask_format(), look.root, look);
+    mixed.trust = Reading::Trust::asked;
+    mixed.likelihood = 30;
+    mixed.family = "masks beside pictures";
+    mixed.sees = "pictures and masks, of which " + with_commas(masks) +
+                 " lie beside their pictures and belong into a folder of their own, each with its picture's name";
+    all.push_back(std::move(mixed));
+  }
+  return all;
+}
+
+}  // namespace dtrain

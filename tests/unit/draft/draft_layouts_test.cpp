@@ -1,0 +1,224 @@
+// Folders as people have them: what is written opens as it was meant, or the file says what to do.
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "unit/data/trees.hpp"
+#include "unit/draft/drafted.hpp"
+
+using namespace dtrain;
+using namespace dtrain::test;
+
+namespace {
+
+// Grey rows of one mask: its left part 0, then one stripe of each value.
+Image mask_of(const std::vector<uint8_t>& values) {
+  Image mask{8, 8, 1, 8, {}, {}};
+  for (size_t i = 0; i < 64; ++i) mask.bytes.push_back(values[(i % 8) * values.size() / 8]);
+  return mask;
+}
+
+bool says(const std::vector<std::string>& sentences, const std::string& words) {
+  return std::any_of(sentences.begin(), sentences.end(), [&](const auto& one) { return holds(one, words); });
+}
+
+}  // namespace
+
+TEST_CASE("trees of folders are drafted as they are meant, or asked about; no part becomes a class in silence") {
+  Draw draw(19);
+  for (int i = 0; i < 10 * Draw::kKinds; ++i) {
+    const Tree tree = draw.tree(i % Draw::kKinds);
+    INFO("tree " << i << ", kind " << i % Draw::kKinds);
+    const TempFolder root;
+    for (const std::string& picture : tree.pictures) root.text(picture, "x");
+    for (const std::string& folder : tree.empty) std::filesystem::create_directories(root / folder);
+    const Draft draft = draft_configuration(root.path());
+    INFO(draft.text);
+    const bool asked = says(draft.to_fill_in, "which folders are parts") ||
+                       says(draft.to_fill_in, "inside the classes") || says(draft.to_fill_in, "what keeps the folder");
+    if (asked) {
+      CHECK(tree.fault);
+      continue;
+    }
+    const Experiment e = loaded(draft.text);
+    const Dataset data = opened(e);
+    for (const std::string& name : data.classes)
+      CHECK((part_called(name).empty() || tree.classes.contains(name) || !draft.choices.empty()));
+    if (tree.fault) continue;
+    CHECK(std::set<std::string>(data.classes.begin(), data.classes.end()) == tree.classes);
+    const Split split = split_dataset(data, e.data.split);
+    CHECK_FALSE(split.valid.empty());
+    for (const int64_t test : split.test) {
+      const std::string& meant = tree.part.at(data.samples[static_cast<size_t>(test)].path);
+      CHECK((meant == "test" || meant.empty()));
+    }
+  }
+}
+
+TEST_CASE("folders of masks are found by name or by their values, and their values become classes") {
+  const TempFolder root;
+  for (int i = 0; i < 6; ++i) {
+    const std::string name = std::to_string(i) + ".png";
+    root.picture("scans/" + name, random_image(8, 8, 1, static_cast<unsigned>(i)));
+    root.picture("truth/" + name, mask_of({0, 7, 9}));
+  }
+  const Draft draft = draft_configuration(root.path());
+  CHECK(draft.to_fill_in.empty());
+  const Experiment e = loaded(draft.text);
+  CHECK(e.task == Task::segmentation);
+  CHECK(e.data.image_mask.images == "scans");
+  CHECK(e.data.image_mask.masks == "truth");
+  CHECK(e.data.image_mask.mask_values == std::map<int64_t, int64_t>{{7, 1}, {9, 2}});
+  CHECK(holds(draft.text, "0 in 38 %, 7 in 38 %, 9 in 25 %"));
+  CHECK(opened(e).samples.size() == 6);
+
+  std::filesystem::rename(root / "truth", root / "b");  // a name that says nothing
+  CHECK(loaded(draft_configuration(root.path()).text).data.image_mask.masks == "b");
+}
+
+TEST_CASE("masks without 0, and masks of which most is foreground, are asked about") {
+  const TempFolder root;
+  for (int i = 0; i < 4; ++i) {
+    root.picture("images/" + std::to_string(i) + ".png", random_image(8, 8, 1, static_cast<unsigned>(i)));
+    root.picture("masks/" + std::to_string(i) + ".png", mask_of({29, 226}));
+  }
+  const Draft draft = draft_configuration(root.path());
+  REQUIRE(draft.to_fill_in.size() == 1);
+  CHECK(holds(draft.to_fill_in[0], "which pixel value of the masks is which class"));
+  CHECK(loaded(draft.text).data.image_mask.mask_values.empty());
+  const Experiment chosen = loaded(uncommented(draft.text, "image_mask: {mask_values: {226: 1}}"));
+  CHECK(chosen.data.image_mask.mask_values == std::map<int64_t, int64_t>{{226, 1}});
+
+  for (int i = 0; i < 4; ++i) root.picture("masks/" + std::to_string(i) + ".png", mask_of({255, 255, 255, 0}));
+  const Draft bright = draft_configuration(root.path());
+  CHECK(bright.to_fill_in.empty());
+  CHECK(says(bright.choices, "0, the smaller part, as background"));
+  CHECK(holds(bright.text, "# mask_values: {0: 1}"));
+}
+
+TEST_CASE("a folder for each sample, and nnU-Net's folders") {
+  const TempFolder root;
+  for (int i = 0; i < 5; ++i) {
+    const std::string sample = "s" + std::to_string(i);
+    root.picture(sample + "/image/p.png", random_image(8, 8, 1, static_cast<unsigned>(i)));
+    for (int k = 0; k < 2; ++k) root.picture(sample + "/mask/" + std::to_string(k) + ".png", mask_of({0, 0, 0, 255}));
+    root.picture("n/imagesTr/" + sample + "_0000.png", random_image(8, 8, 1, static_cast<unsigned>(i)));
+    root.picture("n/labelsTr/" + sample + ".png", mask_of({0, 1, 2}));
+  }
+  root.text("n/dataset.json",
+            R"({"labels": {"background": 0, "a": 1, "b": 2}, "numTraining": 5, "file_ending": ".png"})");
+  const Experiment nnunet = loaded(draft_configuration(root / "n").text);
+  CHECK(opened(nnunet).classes == std::vector<std::string>{"a", "b"});
+  std::filesystem::remove_all(root / "n");
+  const Draft draft = draft_configuration(root.path());
+  INFO(draft.text);
+  CHECK(draft.to_fill_in.empty());
+  const Experiment e = loaded(draft.text);
+  CHECK(e.data.image_mask.images == "image");
+  CHECK(opened(e).samples.size() == 5);
+  CHECK(opened(e).samples[0].masks.size() == 2);
+}
+
+namespace {
+
+// 40 pictures p0.png … and a table with this header and these cells of row i.
+void table_of(const TempFolder& root, const std::string& header, const std::function<std::string(int)>& cells) {
+  std::string rows = "file," + header + "\n";
+  for (int i = 0; i < 40; ++i) {
+    const std::string name = "p" + std::to_string(i) + ".png";
+    root.picture(name);
+    rows += name + "," + cells(i) + "\n";
+  }
+  root.text("list.csv", rows);
+}
+
+}  // namespace
+
+TEST_CASE("a table's columns are labels, patients and parts by their names and values") {
+  const TempFolder root;
+  table_of(root, "diagnosis,view,Patient ID,set", [](int i) {
+    return std::string(i % 2 == 0 ? "benign" : "malignant") + (i % 3 == 0 ? ",PA," : ",AP,") + std::to_string(i / 4) +
+           (i < 32 ? ",train" : ",test");
+  });
+  const Draft draft = draft_configuration(root.path());
+  CHECK(draft.to_fill_in.empty());
+  const Experiment e = loaded(draft.text);
+  CHECK(e.task == Task::multiclass);
+  CHECK(e.data.csv.path == "file");
+  CHECK(e.data.csv.label == "diagnosis");
+  CHECK(e.data.csv.group == "Patient ID");
+  CHECK(e.data.csv.split == "set");
+  CHECK(split_dataset(opened(e), e.data.split).test.size() == 8);
+  CHECK(holds(draft.text, "benign 20, malignant 20"));
+}
+
+TEST_CASE("where only a person knows the label, the columns are asked for") {
+  const TempFolder root;
+  table_of(root, "site,scanner",
+           [](int i) { return std::string(1, "ABC"[i % 3]) + (i % 2 == 0 ? ",GE" : ",Siemens"); });
+  const Draft draft = draft_configuration(root.path());
+  REQUIRE(draft.to_fill_in.size() == 1);
+  CHECK(holds(draft.to_fill_in[0], "which column of list.csv is the label"));
+  error_of(78, [&] { loaded(draft.text); });
+  for (const char* column : {"site", "scanner"})
+    CHECK(opened(loaded(uncommented(draft.text, std::string("label: ") + column))).samples.size() == 40);
+}
+
+TEST_CASE("several labels in one field, columns of 0 and 1, rows without a picture") {
+  const TempFolder root;
+  table_of(root, "finding", [](int i) { return std::string(i % 2 == 0 ? "wet" : i % 3 == 0 ? "wet; old" : "old"); });
+  Experiment e = loaded(draft_configuration(root.path()).text);
+  CHECK(e.task == Task::multilabel);
+  CHECK(e.data.csv.separator == ";");
+
+  table_of(root, "wet,old,sex", [](int i) { return std::to_string(i % 2) + "," + std::to_string(i / 2 % 2) + ",F"; });
+  for (int i = 30; i < 40; ++i) std::filesystem::remove(root / ("p" + std::to_string(i) + ".png"));
+  const Draft draft = draft_configuration(root.path());
+  e = loaded(draft.text);
+  CHECK(e.data.csv.labels == std::vector<std::string>{"wet", "old"});
+  CHECK(e.data.on_missing == OnMissing::skip);
+  CHECK(holds(draft.text, "10 rows name pictures that are not in the folder"));
+  CHECK(opened(e).samples.size() == 30);
+}
+
+TEST_CASE("a table and folders of classes: one is written, the other stands beside") {
+  const TempFolder root;
+  std::string rows = "Image Index,Finding Labels,Patient ID\n";
+  std::string tests;
+  for (int i = 0; i < 40; ++i) {
+    const std::string name = std::to_string(1000 + i / 2) + "_" + std::to_string(i % 2) + ".png";
+    root.picture((i % 4 < 2 ? "ill/" : "well/") + name);
+    rows += name + (i % 4 < 2 ? ",Mass|Nodule," : ",No Finding,") + std::to_string(1000 + i / 2) + "\n";
+    if (i >= 30) tests += name + "\n";
+  }
+  root.text("labels.csv", rows);
+  const Draft draft = draft_configuration(root.path());
+  CHECK(says(draft.choices, "one folder of pictures per class"));
+  CHECK(holds(draft.text, "#     format: image_folder"));
+  Experiment e = loaded(draft.text);
+  CHECK(e.data.format->name == "nih_cxr14");
+  CHECK(e.data.split.by == SplitOptions::By::patient);
+  CHECK(holds(draft.text, "40 pictures of 20 patients"));
+
+  root.text("test_list.txt", tests);
+  e = loaded(draft_configuration(root.path()).text);
+  CHECK(e.data.split.files.contains("test"));
+  CHECK(split_dataset(opened(e), e.data.split).test.size() == 10);
+}
+
+TEST_CASE("pictures alone, masks beside pictures, nothing at all") {
+  const TempFolder root;
+  CHECK(holds(error_of(65, [&] { draft_configuration(root.path()); }), "holds no picture"));
+  error_of(66, [&] { draft_configuration(root / "absent"); });
+  root.text("table.csv", "a,b\n1,2\n");
+  CHECK(holds(error_of(65, [&] { draft_configuration(root.path()); }), "table.csv"));
+  for (int i = 0; i < 3; ++i)
+    root.picture(std::to_string(i) + ".png", random_image(16, 16, 3, static_cast<unsigned>(i)));
+  const Draft alone = draft_configuration(root.path());
+  CHECK(says(alone.to_fill_in, "nothing in the folder says it"));
+  CHECK(holds(alone.text, "# format: image_folder"));
+  CHECK(holds(alone.text, "size: [16, 16]"));
+  CHECK(holds(error_of(78, [&] { loaded(alone.text); }), "data.format is missing"));
+  for (int i = 0; i < 3; ++i) root.picture(std::to_string(i) + "_mask.png", mask_of({0, 255}));
+  CHECK(says(draft_configuration(root.path()).to_fill_in, "3 lie beside their pictures"));
+}
