@@ -11,6 +11,7 @@
 #include "dtrain/data/pack/pack.hpp"
 #include "dtrain/metrics/threshold_rule.hpp"
 #include "dtrain/runlog/progress.hpp"
+#include "dtrain/study/points.hpp"
 
 namespace dtrain {
 
@@ -133,6 +134,14 @@ struct PackCommand {
   PackOptions options;
   ProgressMode progress = ProgressMode::automatic;
 };
+struct SweepCommand {
+  ConfigOptions config;
+  SweepPlan plan;
+  std::string output;         ///< "" = studies/NAME
+  bool retry_failed = false;  ///< run points again that an earlier start saw fail
+  bool dry_run = false;
+  ProgressMode progress = ProgressMode::automatic;
+};
 struct SampleCommand {
   std::string kind;
   std::string output;
@@ -167,9 +176,9 @@ struct BenchCommCommand {
   bool json = false;
 };
 
-using Command =
-    std::variant<PrintCommand, TrainCommand, CheckCommand, EvalCommand, PredictCommand, ExportCommand, PackCommand,
-                 SampleCommand, InfoCommand, VerifyCommand, BenchStepCommand, BenchInputCommand, BenchCommCommand>;
+using Command = std::variant<PrintCommand, TrainCommand, CheckCommand, EvalCommand, PredictCommand, ExportCommand,
+                             PackCommand, SweepCommand, SampleCommand, InfoCommand, VerifyCommand, BenchStepCommand,
+                             BenchInputCommand, BenchCommCommand>;
 
 /// What the user typed.
 struct CommandLine {
