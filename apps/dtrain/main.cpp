@@ -102,6 +102,18 @@ class Dispatch {
     return config ? run_export(command, *config, job_.log()) : exit_code::kDone;
   }
 
+  // Starts its jobs itself, with mpirun.
+  int operator()(const SweepCommand& command) const {
+    job_.expect_all_ranks();
+    if (job_.launched())
+      throw UsageError("dtrain sweep starts its jobs with mpirun itself; start it without mpirun or srun");
+    if (command.config.print_config || command.config.print_schema) {
+      configuration(command.config, job_);
+      return exit_code::kDone;
+    }
+    return run_sweep(command, job_.log());
+  }
+
   // Commands of all ranks together.
   int operator()(const TrainCommand& command) const { return together(command, run_train); }
   int operator()(const EvalCommand& command) const { return together(command, run_eval); }

@@ -11,6 +11,7 @@
 #include "dtrain/data/pack/pack.hpp"
 #include "dtrain/metrics/threshold_rule.hpp"
 #include "dtrain/runlog/progress.hpp"
+#include "dtrain/study/points.hpp"
 
 namespace dtrain {
 
@@ -133,6 +134,14 @@ struct PackCommand {
   PackOptions options;
   ProgressMode progress = ProgressMode::automatic;
 };
+struct SweepCommand {
+  ConfigOptions config;
+  SweepPlan plan;
+  std::string output;         ///< "" = studies/NAME
+  bool retry_failed = false;  ///< run points again that an earlier start saw fail
+  bool dry_run = false;
+  ProgressMode progress = ProgressMode::automatic;
+};
 struct SampleCommand {
   std::string kind;
   std::string output;
@@ -182,8 +191,8 @@ struct BenchCommCommand {
 };
 
 using Command = std::variant<PrintCommand, TrainCommand, CheckCommand, EvalCommand, PredictCommand, ExportCommand,
-                             PackCommand, SampleCommand, InitCommand, InfoCommand, VerifyCommand, CompareCommand,
-                             BenchStepCommand, BenchInputCommand, BenchCommCommand>;
+                             PackCommand, SweepCommand, SampleCommand, InitCommand, InfoCommand, VerifyCommand,
+                             CompareCommand, BenchStepCommand, BenchInputCommand, BenchCommCommand>;
 
 /// What the user typed.
 struct CommandLine {

@@ -21,6 +21,10 @@ CLI::Option* add_count(CLI::App& app, const std::string& name, int64_t& field, c
   return app.add_option(name, field, doc)->check(kCount)->type_name("N");
 }
 
+CLI::Option* add_counts(CLI::App& app, const std::string& name, std::vector<int64_t>& field, const std::string& doc) {
+  return app.add_option(name, field, doc)->delimiter(',')->allow_extra_args(false)->check(kCount)->type_name("N,N…");
+}
+
 // From pictures to a network that is used.
 static HelpPage::Examples first_steps() {
   return {{"dtrain sample --kind chips --output sample/chips", "a small generated data set"},
@@ -342,11 +346,7 @@ void CommandTable::add_bench_comm(CLI::App& bench) {
         return bench_comm_;
       });
   add_config(app, bench_comm_.config);
-  app.add_option("--bytes", bench_comm_.bytes, "sizes in bytes, such as 4,1000000 (default: 4 B to 256 MB)")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->check(kCount)
-      ->type_name("N,N…");
+  add_counts(app, "--bytes", bench_comm_.bytes, "sizes in bytes, such as 4,1000000 (default: 4 B to 256 MB)");
   add_count(app, "--limit-steps", bench_comm_.repeat,
             "calls per size and algorithm (default: 1000 up to 4 KB, else 30 or 10)");
   app.add_flag("--json", bench_comm_.json, kJson);

@@ -49,6 +49,7 @@ CommandTable::CommandTable()
   add_predict();
   add_export();
   add_pack();
+  add_sweep();
   add_sample();
   add_info();
   add_verify();

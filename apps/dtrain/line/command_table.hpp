@@ -30,6 +30,8 @@ CLI::Option* add_choice(CLI::App& app, const std::string& name, Enum& field, con
 
 /// An option with a whole number above 0.
 CLI::Option* add_count(CLI::App& app, const std::string& name, int64_t& field, const std::string& doc);
+/// An option with several of them: N,N…
+CLI::Option* add_counts(CLI::App& app, const std::string& name, std::vector<int64_t>& field, const std::string& doc);
 /// What --json does, on every help page.
 inline constexpr const char* kJson = "the last line on stdout is one JSON object";
 
@@ -53,6 +55,7 @@ class CommandTable {
     bool quiet = false;
     ProgressMode progress = ProgressMode::automatic;
     std::vector<std::string> expand;
+    std::vector<std::string> over;
     std::vector<std::string> words;  // overrides, a configuration, and words meant as a command
     std::vector<std::string> all;    // the whole command line
     std::string shell;
@@ -72,6 +75,7 @@ class CommandTable {
   void add_what_is_predicted(CLI::App& app);
   void add_export();
   void add_pack();
+  void add_sweep();
   void add_sample();
   void add_init();
   void add_info();
@@ -97,6 +101,7 @@ class CommandTable {
   PredictCommand predict_;
   ExportCommand export_;
   PackCommand pack_;
+  SweepCommand sweep_;
   SampleCommand sample_;
   InitCommand init_;
   InfoCommand info_;

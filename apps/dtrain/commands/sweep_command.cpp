@@ -1,0 +1,110 @@
+// dtrain sweep: one configuration on several numbers of ranks, with several values, seeds and folds; a run for each.
+#include <algorithm>
+#include <cstdio>
+
+#include "commands/commands.hpp"
+#include "commands/sweep_jobs.hpp"
+#include "commands/sweep_telling.hpp"
+#include "dtrain/base/error.hpp"
+#include "dtrain/base/host.hpp"
+#include "dtrain/base/printable.hpp"
+#include "dtrain/base/shell_word.hpp"
+#include "dtrain/base/text.hpp"
+#include "dtrain/io/files/file.hpp"
+
+namespace dtrain {
+namespace {
+
+void print_lines(const std::vector<std::string>& lines) {
+  for (const std::string& line : lines) std::printf("%s\n", printable(line).c_str());
+}
+
+// What runs and what is done already, before the first job; points.csv has the rest of a long one.
+void tell_points(const SweepFolder& folder, const JudgedSweep& sweep, const Log& log) {
+  constexpr size_t kMost = 40;
+  log.info("sweep into " + folder.path() + ": " + count_of(static_cast<int64_t>(sweep.points.size()), "point") + ", " +
+           count_of_states(sweep.points));
+  const std::vector<std::string> lines = table_of_points(sweep.points);
+  for (size_t i = 0; i < std::min(lines.size(), kMost); ++i) log.info("  " + lines[i]);
+  if (lines.size() > kMost)
+    log.info("  … and " + std::to_string(lines.size() - kMost) + " more: " + folder.file("points.csv"));
+}
+
+// Until here no job has failed in this start.
+void forget_failures(std::vector<JudgedPoint>& points) {
+  for (JudgedPoint& point : points) {
+    if (point.row.state != PointState::failed) continue;
+    point.row.state = point.row.result.epochs > 0 ? PointState::stopped : PointState::waiting;
+    point.row.exit_code = 0;
+    point.row.message.clear();
+  }
+}
+
+// The last lines of a sweep that ran to its end: tables, then what is worth knowing.
+void tell_results(const SweepFolder& folder, const JudgedSweep& sweep, const std::vector<ScalingRow>& rows,
+                  const Log& log) {
+  print_lines(table_of_points(sweep.points));
+  if (const auto scaling = table_of_scaling(rows, sweep.points); !scaling.empty()) {
+    std::printf("\n");
+    print_lines(scaling);
+  }
+  std::fflush(stdout);
+  for (const std::string& note : notes_on(rows, sweep.points)) log.info(note);
+  const JudgedPoint* best = best_of(sweep.points);
+  log.info("written: " + folder.file("points.csv") + ", " + folder.file("scaling.csv") +
+           (best == nullptr ? ""
+                            : "; best " + best->row.monitor.column + ": " + best->row.point.name +
+                                  "; next: dtrain eval --checkpoint " + shell_word(best->row.run_dir)));
+}
+
+[[noreturn]] void end_with_failures(const JudgedSweep& sweep) {
+  std::vector<std::string> lines;
+  int code = 0;
+  for (const JudgedPoint& point : sweep.points) {
+    const SweepRow& row = point.row;
+    if (row.state != PointState::failed) continue;
+    lines.push_back(row.point.name + " (" + std::to_string(row.exit_code) + "): " + row.message);
+    const bool own = row.exit_code >= exit_code::kUsage && row.exit_code <= exit_code::kReplicasDiffer;
+    if (code == 0) code = own ? row.exit_code : exit_code::kPeerFailed;
+  }
+  throw Error(code, with_list(std::to_string(lines.size()) + " of " +
+                                  count_of(static_cast<int64_t>(sweep.points.size()), "point") +
+                                  " failed; the same command with --retry-failed runs them again:",
+                              lines));
+}
+
+}  // namespace
+
+int run_sweep(const SweepCommand& command, const Log& log) {
+  const Launcher launcher = find_launcher();
+  JudgedSweep sweep = judge_sweep(command, static_cast<int64_t>(bound_cores().size()));
+  SweepFolder folder(command.output.empty() ? "studies/" + sweep.name : command.output);
+  if (command.dry_run) {
+    print_lines(table_of_points(sweep.points));
+    log.info("dry run: " + count_of(static_cast<int64_t>(sweep.points.size()), "point") + " for " + folder.path() +
+             ", all of them pass the checks of their configuration; nothing was started or written");
+    return exit_code::kDone;
+  }
+  folder.take(sweep.asked);
+  if (!folder.locked())
+    log.warning("this file system has no locks: make sure that no other sweep writes into " + folder.path());
+  folder.find_standing(sweep.points);
+  if (command.retry_failed) forget_failures(sweep.points);
+  install_stop_handlers();
+  tell_points(folder, sweep, log);
+  const bool to_its_end = SweepJobs({command, folder, sweep.points, log}, launcher).run();
+  std::vector<SweepRow> rows;
+  for (const JudgedPoint& point : sweep.points) rows.push_back(point.row);
+  const std::vector<ScalingRow> scaling = scaling_rows(command.plan, rows, sweep.name);
+  write_file_atomically(folder.file("scaling.csv"), scaling_csv(scaling));
+  if (!to_its_end) {
+    log.info("stopped: " + count_of_states(sweep.points) + "; the same command goes on");
+    return exit_code::kStopped;
+  }
+  tell_results(folder, sweep, scaling, log);
+  if (std::any_of(rows.begin(), rows.end(), [](const SweepRow& row) { return row.state == PointState::failed; }))
+    end_with_failures(sweep);
+  return exit_code::kDone;
+}
+
+}  // namespace dtrain

@@ -1,0 +1,148 @@
+#include "commands/sweep_points.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <optional>
+
+#include "dtrain/base/error.hpp"
+#include "dtrain/base/printable.hpp"
+#include "dtrain/base/text.hpp"
+#include "dtrain/config/config.hpp"
+#include "job/epoch_columns.hpp"
+#include "job/plan.hpp"
+
+namespace dtrain {
+namespace {
+
+/// The plan of the data that was made last: points that differ only in how they train share it.
+class SharedPlan {
+ public:
+  const Plan& of(const Config& config, int64_t logical_ranks) {
+    std::string key = std::to_string(logical_ranks);
+    for (const auto& [name, value] : config.values)
+      if (name == "task" || name == "seed" || name == "model.outputs" || name.starts_with("data.") ||
+          name.starts_with("batch."))
+        key += "\n" + name + "=" + value.text;
+    if (!plan_ || key != key_) plan_ = std::make_unique<Plan>(make_plan(config.experiment, logical_ranks));
+    key_ = key;
+    return *plan_;
+  }
+
+ private:
+  std::string key_;
+  std::unique_ptr<Plan> plan_;
+};
+
+ConfigSources sources_of(const SweepCommand& command, const SweepPoint& point) {
+  ConfigSources sources = command.config.sources;
+  for (const std::string& word : overrides_of(command.plan, point)) sources.overrides.push_back(word);
+  return sources;
+}
+
+// The configuration's own seed, as the first point has it. If it cannot be loaded, judging says why.
+int64_t first_seed(const SweepCommand& command) {
+  SweepPlan once = command.plan;
+  once.repeat = 1;
+  SweepCommand first = command;
+  first.plan = once;
+  try {
+    const uint64_t seed = load_config(sources_of(first, points_of(once, 0).front())).experiment.seed;
+    constexpr auto kMost = static_cast<uint64_t>(std::numeric_limits<int64_t>::max() - kMostPoints);
+    return static_cast<int64_t>(std::min(seed, kMost));
+  } catch (const Error&) {
+    return 0;
+  }
+}
+
+JudgedPoint judged_point(const SweepCommand& command, const SweepPoint& point, int64_t cores, SharedPlan& plans,
+                         Config& config) {
+  config = load_config(sources_of(command, point));
+  const Experiment& e = config.experiment;
+  JudgedPoint judged;
+  judged.overrides = overrides_of(command.plan, point);
+  judged.logical_ranks = e.distributed.logical_ranks > 0 ? e.distributed.logical_ranks : point.ranks;
+  if (e.distributed.logical_ranks == 0)
+    judged.overrides.push_back("distributed.logical_ranks=" + std::to_string(point.ranks));
+  require_ranks_fit(static_cast<int>(point.ranks), judged.logical_ranks);
+  const Plan& plan = plans.of(config, judged.logical_ranks);
+  require_partners(e, plan);
+  require_monitors(e, plan);
+  judged.fingerprint = fingerprint_values(config);
+  judged.data_sha256 = plan.dataset.manifest_sha256;
+  judged.split_sha256 = plan.split.sha256;
+  judged.idle_keys = idle_keys(config);
+  judged.epochs = e.epochs;
+  std::string column = e.checkpoint.best_monitor;
+  std::replace(column.begin(), column.end(), '.', '_');
+  judged.row = {.point = point,
+                .processes = std::min(point.ranks, cores),
+                .monitor = {.column = column, .larger_is_better = e.checkpoint.best_is_max}};
+  judged.row.point.seed = static_cast<int64_t>(e.seed);
+  return judged;
+}
+
+// Of two points at least one key differs; what is equal in all is what the study is about.
+void keep_equal(std::map<std::string, std::string>& common, const JudgedPoint& point) {
+  std::map<std::string, std::string> its = point.fingerprint;
+  its["epochs"] = std::to_string(point.epochs);
+  std::erase_if(common, [&](const auto& entry) {
+    const auto found = its.find(entry.first);
+    return found == its.end() || found->second != entry.second;
+  });
+}
+
+/// A point that would be refused, and why.
+struct Refusal {
+  std::string name;
+  Error error;
+};
+
+[[noreturn]] void refuse(const std::vector<Refusal>& refused, size_t points) {
+  std::vector<Error> errors;
+  std::vector<std::string> lines;
+  for (const Refusal& one : refused) {
+    errors.push_back(one.error);
+    lines.push_back(one.name + ": " + join(lines_of(one.error.what()), " "));
+  }
+  const std::string first = errors.front().what();
+  const bool all_alike = refused.size() == points && std::all_of(errors.begin(), errors.end(), [&](const Error& error) {
+                           return error.what() == first;
+                         });
+  if (all_alike) throw errors.front();  // nothing that the points vary
+  const Error merged = merge_errors(errors);
+  throw Error(merged.code(),
+              with_list(std::to_string(refused.size()) + " of " + count_of(static_cast<int64_t>(points), "point") +
+                            " would be refused, so nothing was started:",
+                        lines));
+}
+
+}  // namespace
+
+JudgedSweep judge_sweep(const SweepCommand& command, int64_t cores) {
+  require_sound(command.plan);
+  JudgedSweep sweep;
+  sweep.asked.plan = command.plan;
+  const std::vector<SweepPoint> points = points_of(command.plan, first_seed(command));
+  std::vector<Refusal> refused;
+  SharedPlan plans;
+  for (const SweepPoint& point : points) {
+    try {
+      Config config;
+      sweep.points.push_back(judged_point(command, point, cores, plans, config));
+      if (sweep.points.size() == 1) {
+        sweep.name = config.experiment.name;
+        sweep.asked.configuration = sweep.points.front().fingerprint;
+        sweep.asked.configuration["epochs"] = std::to_string(config.experiment.epochs);
+      }
+      keep_equal(sweep.asked.configuration, sweep.points.back());
+    } catch (const Error& error) {
+      refused.push_back({point.name, error});
+    }
+  }
+  if (!refused.empty()) refuse(refused, points.size());
+  if (command.plan.repeat > 1) sweep.asked.configuration["seed"] = std::to_string(points.front().seed);
+  return sweep;
+}
+
+}  // namespace dtrain

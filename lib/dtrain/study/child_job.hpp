@@ -1,0 +1,33 @@
+#pragma once
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace dtrain {
+
+/// A process that this one has started, in a process group of its own, so that Ctrl-C on the terminal reaches only this
+/// one. It gets TERM when the thread that started it ends, however that happens; mpirun then ends its ranks.
+///
+/// Its input is /dev/null; what it prints is appended to a file.
+class ChildJob {
+ public:
+  /// `words`: the path of a program, which is not looked for on PATH, and its arguments. Throws like throw_errno when
+  /// the log cannot be opened, no process can be made or the program cannot be started.
+  ChildJob(const std::vector<std::string>& words, const std::string& log);
+  /// Kills it if it still runs, and waits for it.
+  ~ChildJob();
+  ChildJob(const ChildJob&) = delete;
+  ChildJob& operator=(const ChildJob&) = delete;
+
+  /// Its exit code once it has ended, as a shell has it: 128 + N when signal N ended it. Returns at once.
+  std::optional<int> ended();
+  void send(int signal_number) const;
+
+ private:
+  pid_t pid_ = -1;
+  std::optional<int> code_;
+};
+
+}  // namespace dtrain

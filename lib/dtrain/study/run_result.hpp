@@ -1,0 +1,41 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace dtrain {
+
+/// What a run folder says about its run, finished or not.
+struct RunResult {
+  bool done = false;                               ///< it has DONE
+  int64_t epochs = 0;                              ///< finished ones
+  std::optional<double> best = std::nullopt;       ///< of the monitor, over all epochs; undefined values do not count
+  int64_t best_epoch = 0;                          ///< the first with that value
+  std::optional<double> elapsed_s = std::nullopt;  ///< since the run's first start, without the time between starts
+  std::optional<double> images_per_s = std::nullopt;     ///< of training, over the steady epochs: all but the first
+  std::optional<double> epochs_per_hour = std::nullopt;  ///< training and validation, over the steady epochs
+  std::string result_sha256 = "";                        ///< of a finished run
+  std::string data_sha256 = "";                          ///< of the data set's list of samples
+  std::string split_sha256 = "";                         ///< of who trains and who validates
+  std::string device = "";                               ///< "cpu", or the GPU's name
+  int64_t nodes = 0;                                     ///< hosts; 0 = not known
+  int64_t ranks = 0;                                     ///< processes; 0 = not known
+  int64_t logical_ranks = 0;                             ///< 0 = not known
+};
+
+/// What an optimum is sought of.
+struct Monitor {
+  std::string column = "";  ///< of epochs.csv: "valid_auroc"
+  bool larger_is_better = true;
+};
+
+/// Reads epochs.csv, run.json and DONE of a run folder. A missing folder or file, a torn last line and values that are
+/// no numbers leave fields empty. Throws DataError for an epochs.csv whose lines do not fit its header, and as
+/// read_text() for one that cannot be read.
+RunResult read_run(const std::string& folder, const Monitor& monitor);
+
+/// Why a job failed, from what it printed into `log` after its first `from` bytes: dtrain's last error line without its
+/// head, else the last line that is not empty; "" if there is none.
+std::string last_sentence(const std::string& log, int64_t from);
+
+}  // namespace dtrain

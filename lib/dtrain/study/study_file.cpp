@@ -1,0 +1,106 @@
+#include "dtrain/study/study_file.hpp"
+
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "dtrain/base/error.hpp"
+#include "dtrain/base/text.hpp"
+#include "dtrain/io/files/json.hpp"
+
+namespace dtrain {
+namespace {
+
+constexpr const char* kHead =
+    "# What dtrain sweep was asked for. A later start goes on here only if it asks for the same.\n";
+constexpr const char* kFormat = "dtrain-study-1";
+constexpr const char* kConfiguration = "configuration";
+
+using Json = nlohmann::ordered_json;
+
+std::string dump(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+// In the order in which differences are named.
+Json asked_json(const StudyAsked& asked) {
+  const SweepPlan& plan = asked.plan;
+  Json json;
+  json["study"] = kFormat;
+  json["ranks"] = plan.ranks;
+  json["over"] = Json::object();
+  for (const SweepAxis& axis : plan.over) json["over"][axis.key] = axis.values;
+  json["zip"] = plan.zip;
+  json["repeat"] = plan.repeat;
+  json["folds"] = plan.folds;
+  json[kConfiguration] = Json::object();
+  for (const auto& [key, value] : asked.configuration) json[kConfiguration][key] = value;
+  return json;
+}
+
+[[noreturn]] void refuse(const std::string& name) {
+  throw DataError(name + " was not written by dtrain sweep; name another --output");
+}
+
+// The file as the object from which it was made.
+Json read_back(const std::string& text, const std::string& name) {
+  Json json;
+  for (const std::string& line : split_text(text, '\n')) {
+    if (line.empty() || line.starts_with('#')) continue;
+    const bool inner = line.starts_with("  ");
+    const size_t colon = line.find(inner ? "\": " : ":");
+    if (colon == std::string::npos) refuse(name);
+    const std::string key = inner ? line.substr(3, colon - 3) : line.substr(0, colon);
+    if (!inner && key == kConfiguration) {
+      json[key] = Json::object();
+      continue;
+    }
+    const auto value = try_parse_json(line.substr(colon + (inner ? 3 : 2)));
+    if (value.is_discarded()) refuse(name);
+    (inner ? json[kConfiguration][key] : json[key]) = Json::parse(value.dump());
+  }
+  if (!json.is_object() || !json.contains("study") || json["study"] != kFormat || !json[kConfiguration].is_object())
+    refuse(name);
+  return json;
+}
+
+std::string changed(const std::string& key, const Json& then, const Json& now) {
+  const auto text = [](const Json& value) {
+    return value.is_null() ? std::string("not set") : value.is_string() ? value.get<std::string>() : dump(value);
+  };
+  return key + " was " + text(then) + " and is now " + text(now);
+}
+
+Json at(const Json& object, const std::string& key) {
+  const auto found = object.find(key);
+  return found == object.end() ? Json() : *found;
+}
+
+}  // namespace
+
+std::string study_yaml(const StudyAsked& asked) {
+  std::string text = kHead;
+  const Json json = asked_json(asked);
+  for (const auto& [key, value] : json.items()) {
+    if (key != kConfiguration) {
+      text += key + ": " + dump(value) + "\n";
+      continue;
+    }
+    text += key + ":\n";
+    for (const auto& [inner, its] : value.items()) text += "  " + dump(inner) + ": " + dump(its) + "\n";
+  }
+  return text;
+}
+
+std::string study_difference(const std::string& text, const std::string& name, const StudyAsked& asked) {
+  const Json then = read_back(text, name);
+  const Json now = asked_json(asked);
+  for (const auto& [key, value] : now.items())
+    if (key != kConfiguration && at(then, key) != value) return changed("--" + key, at(then, key), value);
+  const Json& keys_then = then[kConfiguration];
+  const Json& keys_now = now[kConfiguration];
+  for (const auto& [key, value] : keys_now.items())
+    if (at(keys_then, key) != value) return changed(key, at(keys_then, key), value);
+  for (const auto& [key, value] : keys_then.items())
+    if (!keys_now.contains(key)) return changed(key, value, Json());
+  return "";
+}
+
+}  // namespace dtrain

@@ -1,0 +1,22 @@
+#pragma once
+#include <map>
+#include <string>
+
+#include "dtrain/study/points.hpp"
+
+namespace dtrain {
+
+/// What a study was asked for.
+struct StudyAsked {
+  SweepPlan plan = {};
+  std::map<std::string, std::string> configuration = {};  ///< key → value, of those that are equal in all points
+};
+
+/// study.yaml: YAML in which each value stands on one line as JSON, so that it can be read back without a YAML library.
+std::string study_yaml(const StudyAsked& asked);
+
+/// What differs from the study that `text`, the contents of the file `name`, describes: one sentence a difference, such
+/// as "ranks were [1,2] and are now [1,2,4]"; "" = nothing. Throws DataError for text that study_yaml() did not write.
+std::string study_difference(const std::string& text, const std::string& name, const StudyAsked& asked);
+
+}  // namespace dtrain

@@ -1,0 +1,63 @@
+#include "dtrain/study/child_job.hpp"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <thread>
+
+#include "dtrain/base/error.hpp"
+#include "dtrain/io/files/file.hpp"
+#include "support/catch.hpp"
+#include "support/temporary_folder.hpp"
+
+using namespace dtrain;
+
+static int code_of(ChildJob& job) {
+  while (true) {
+    if (const auto code = job.ended()) return *code;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+}
+
+TEST_CASE("a job's output is appended to its log, and its code is a shell's") {
+  const test::TemporaryFolder folder;
+  const std::string log = folder / "log.txt";
+  ChildJob first({"/bin/sh", "-c", "echo out; echo err >&2; read line || echo no input; exit 7"}, log);
+  CHECK(code_of(first) == 7);
+  CHECK(first.ended() == 7);
+  ChildJob second({"/bin/sh", "-c", "echo more; kill -9 $$"}, log);
+  CHECK(code_of(second) == 128 + SIGKILL);
+  CHECK(read_text(log) == "out\nerr\nno input\nmore\n");
+}
+
+TEST_CASE("a job has a process group of its own, gets signals, and does not outlive its object") {
+  const test::TemporaryFolder folder;
+  const std::string log = folder / "log.txt";
+  ChildJob job(
+      {"/bin/sh", "-c", "trap 'exit 75' USR1; echo $$ $(cut -d' ' -f5 /proc/$$/stat); while :; do sleep 0.01; done"},
+      log);
+  while (!is_there(log) || read_text(log).find('\n') == std::string::npos)
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  const std::string line = read_text(log);
+  CHECK(std::stoi(line) == std::stoi(line.substr(line.find(' '))));
+  CHECK_FALSE(job.ended());
+  job.send(SIGUSR1);
+  CHECK(code_of(job) == 75);
+
+  pid_t pid = 0;
+  {
+    ChildJob left({"/bin/sh", "-c", "echo $$; exec sleep 60"}, folder / "left.txt");
+    while (read_text(folder / "left.txt").find('\n') == std::string::npos)
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    pid = std::stoi(read_text(folder / "left.txt"));
+    CHECK(::kill(pid, 0) == 0);
+  }
+  CHECK(::kill(pid, 0) != 0);
+}
+
+TEST_CASE("a program that is not there is an error of the start") {
+  const test::TemporaryFolder folder;
+  CHECK_THROWS_AS(ChildJob({"/no/such/program"}, folder / "log.txt"), MissingError);
+  CHECK_THROWS_AS(ChildJob({"/bin/true"}, folder / "none/log.txt"), MissingError);
+}

@@ -1,0 +1,80 @@
+#include "dtrain/study/scaling.hpp"
+
+#include <cmath>
+
+#include "support/catch.hpp"
+
+using namespace dtrain;
+
+static SweepRow run_of(int64_t ranks, const std::string& value, double epochs_per_hour, double best) {
+  SweepRow row{.point = {.name = "", .ranks = ranks, .values = {value}}, .processes = ranks};
+  row.state = PointState::done;
+  row.result = {.done = true,
+                .epochs = 9,
+                .best = best,
+                .elapsed_s = 100,
+                .images_per_s = 10,
+                .epochs_per_hour = epochs_per_hour,
+                .device = "cpu",
+                .nodes = 1};
+  return row;
+}
+
+static const SweepPlan kPlan{.over = {{"data.loader.pipeline", {"parallel", "sequential"}}}};
+
+TEST_CASE("the spread of a sample") {
+  CHECK_FALSE(spread_of({}).mean);
+  CHECK(spread_of({3}).mean == 3);
+  CHECK_FALSE(spread_of({3}).sd);
+  CHECK(spread_of({2, 4, 4, 4, 5, 5, 7, 9}).mean == 5);
+  CHECK(spread_of({2, 4, 4, 4, 5, 5, 7, 9}).sd == std::sqrt(32.0 / 7));
+}
+
+TEST_CASE("efficiency is epochs per hour at N over N times epochs per hour at 1, in each series") {
+  const auto rows =
+      scaling_rows(kPlan,
+                   {run_of(1, "parallel", 100, 0.5), run_of(4, "parallel", 300, 0.5), run_of(1, "sequential", 10, 0.5),
+                    run_of(4, "sequential", 45, 0.5), run_of(2, "sequential", 15, 0.5)},
+                   "study");
+  REQUIRE(rows.size() == 5);
+  CHECK(rows[0].series == "data.loader.pipeline=parallel");
+  CHECK(rows[0].speedup == 1);
+  CHECK(rows[0].efficiency == 1);
+  CHECK(rows[1].speedup == 3);
+  CHECK(rows[1].efficiency == 0.75);
+  CHECK(rows[3].speedup == 4.5);
+  CHECK(rows[4].efficiency == 0.75);
+  CHECK(scaling_csv({rows[1]}) ==
+        "series,device,nodes,ranks,runs,epochs_per_hour,images_per_s,time_to_train_s,speedup,efficiency,metric,"
+        "metric_spread\ndata.loader.pipeline=parallel,cpu,1,4,1,300,10,100,3,0.75,0.5,\n");
+}
+
+TEST_CASE("seeds and folds are one row, with mean and standard deviation") {
+  const SweepPlan plan{.repeat = 2};
+  SweepRow first = run_of(2, "", 100, 0.5);
+  SweepRow second = run_of(2, "", 300, 0.75);
+  first.point.values = second.point.values = {};
+  auto rows = scaling_rows(plan, {first, second}, "chips");
+  REQUIRE(rows.size() == 1);
+  CHECK(rows[0].series == "chips");
+  CHECK(rows[0].runs == 2);
+  CHECK(rows[0].epochs_per_hour == 200);
+  CHECK(rows[0].metric.mean == 0.625);
+  CHECK(rows[0].metric.sd == std::sqrt(2 * 0.125 * 0.125));
+  CHECK_FALSE(rows[0].speedup);  // nothing at 1 rank
+
+  second.state = PointState::failed;
+  rows = scaling_rows(plan, {first, second}, "chips");
+  REQUIRE(rows.size() == 1);
+  CHECK(rows[0].runs == 1);
+}
+
+TEST_CASE("runs on fewer processes than ranks count for quality alone") {
+  SweepRow crowded = run_of(4, "parallel", 50, 0.75);
+  crowded.processes = 2;
+  const auto rows = scaling_rows(kPlan, {run_of(1, "parallel", 100, 0.5), crowded}, "study");
+  CHECK(rows[1].metric.mean == 0.75);
+  CHECK_FALSE(rows[1].epochs_per_hour);
+  CHECK_FALSE(rows[1].time_to_train_s);
+  CHECK_FALSE(rows[1].efficiency);
+}

@@ -1,0 +1,52 @@
+#include "dtrain/study/study_file.hpp"
+
+#include "dtrain/base/error.hpp"
+#include "support/catch.hpp"
+
+using namespace dtrain;
+
+static StudyAsked asked() {
+  return {.plan = {.ranks = {1, 2}, .over = {{"optimizer.name", {"sgd", "adam"}}}, .zip = false, .repeat = 3},
+          .configuration = {{"epochs", "5"}, {"data.csv.separator", "\": \"\n"}}};
+}
+
+TEST_CASE("study.yaml is YAML that says what was asked") {
+  CHECK(study_yaml(asked()) ==
+        "# What dtrain sweep was asked for. A later start goes on here only if it asks for the same.\n"
+        "study: \"dtrain-study-1\"\n"
+        "ranks: [1,2]\n"
+        "over: {\"optimizer.name\":[\"sgd\",\"adam\"]}\n"
+        "zip: false\n"
+        "repeat: 3\n"
+        "folds: 0\n"
+        "configuration:\n"
+        "  \"data.csv.separator\": \"\\\": \\\"\\n\"\n"
+        "  \"epochs\": \"5\"\n");
+  CHECK(study_difference(study_yaml(asked()), "study.yaml", asked()).empty());
+}
+
+TEST_CASE("what differs from an earlier start is named") {
+  const std::string text = study_yaml(asked());
+  StudyAsked now = asked();
+  now.plan.ranks = {1, 2, 4};
+  CHECK(study_difference(text, "study.yaml", now) == "--ranks was [1,2] and is now [1,2,4]");
+  now = asked();
+  now.plan.over[0].values = {"sgd"};
+  CHECK(study_difference(text, "study.yaml", now) ==
+        "--over was {\"optimizer.name\":[\"sgd\",\"adam\"]} and is now {\"optimizer.name\":[\"sgd\"]}");
+  now = asked();
+  now.configuration["epochs"] = "6";
+  CHECK(study_difference(text, "study.yaml", now) == "epochs was 5 and is now 6");
+  now = asked();
+  now.configuration.erase("epochs");
+  CHECK(study_difference(text, "study.yaml", now) == "epochs was 5 and is now not set");
+  now = asked();
+  now.configuration["seed"] = "1";
+  CHECK(study_difference(text, "study.yaml", now) == "seed was not set and is now 1");
+}
+
+TEST_CASE("a file that dtrain sweep did not write is refused") {
+  for (const char* text : {"", "a", "study: 1\n", "study: \"dtrain-study-1\"\n", "ranks: [\n",
+                           "study: \"dtrain-study-1\"\n  \"epochs\"\n", "  \n", "  x\n"})
+    CHECK_THROWS_AS(study_difference(text, "study.yaml", asked()), DataError);
+}
