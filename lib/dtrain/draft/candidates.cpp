@@ -17,25 +17,30 @@ namespace dtrain {
 
 namespace {
 
-// Lists of the parts, such as test_list.txt, whose every line names a sample.
+// Lists of the parts, such as test_list.txt, whose every line names a sample, or a picture that is known to be absent.
 void find_lists(const FolderLook& look, Candidate& found) {
   if (found.dataset.own_parts.by != OwnParts::By::nothing || found.reading.options.split.given) return;
-  PathIndex index;
+  PathIndex samples;
+  PathIndex absent;  // in the label table, but not in the folder
   for (size_t i = 0; i < found.dataset.samples.size(); ++i)
-    index.add(found.dataset.samples[i].path, static_cast<int64_t>(i));
+    samples.add(found.dataset.samples[i].path, static_cast<int64_t>(i));
+  for (const std::string& name : found.dataset.left_out) absent.add(name, 0);
   std::map<std::string, std::string> lists;
   for (const std::string& file : look.others) {
     const std::string part = part_within(base_name(file));
     if (!lower_case(file).ends_with(".txt") || part.empty() || lists.contains(part)) continue;
-    const std::string text = read_text(whole_folder(look, file), kMostTableBytes);
-    int64_t lines = 0;
     int64_t named = 0;
-    for (const std::string& line : split_text(text, '\n'))
-      if (const std::string name(trimmed(line)); !name.empty()) {
-        ++lines;
-        named += index.find(name) >= 0 ? 1 : 0;
-      }
-    if (lines > 0 && named == lines) lists[part] = whole_folder(look, file);
+    int64_t others = 0;
+    for (const std::string& line : split_text(read_text(whole_folder(look, file), kMostTableBytes), '\n'))
+      if (const std::string name(trimmed(line)); samples.find(name) >= 0)
+        ++named;
+      else if (!name.empty() && absent.find(name) == PathIndex::kNone)
+        ++others;
+    if (named > 0 && others == 0)
+      lists[part] = whole_folder(look, file);
+    else if (named > 0)
+      found.dataset.notes.push_back(file + " names " + count_of(named, "picture") + " and " + with_commas(others) +
+                                    " that are not there, so it is not used; data.split.files could name it");
   }
   if (lists.empty()) return;
   Reading with = found.reading;

@@ -198,7 +198,7 @@ class Decider {
 
   void training(int64_t samples) {
     const ImageOptions& image = e_.data.image;
-    constexpr int64_t kLarge = 256 * 256;
+    constexpr int64_t kLarge = int64_t{256} * 256;
     constexpr int64_t kLeastSteps = 8;
     const bool heavy = task_ == Task::segmentation || e_.model.kind->proposed_for == NetworkKind::ProposedFor::many;
     int64_t batch = task_ == Task::segmentation && image.height * image.width >= kLarge ? 8 : heavy ? 16 : 32;

@@ -38,7 +38,7 @@ void note_bad(const Survey& survey, Draft& draft) {
   const auto bad = static_cast<int64_t>(survey.bad.size());
   if (bad > 0)
     draft.to_fill_in.push_back("repair or take out the pictures that cannot be read, " + with_commas(bad) + " of the " +
-                               with_commas(survey.headers + bad) +
+                               with_commas(std::min(survey.pictures, kMostHeaders)) +
                                " looked at, such as: " + in_brief(survey.bad.begin()->second));
 }
 
@@ -59,9 +59,11 @@ Draft from_candidates(const FolderLook& look, Candidates found, const Tick& tick
   Candidate& best = found.open.front();
   const Survey survey = survey_of(best.dataset, tick);
   draft.seen = count_of(survey.pictures, "picture") + ", " + printable(best.reading.sees);
+  const std::vector<std::string> notes = best.dataset.notes;
   const Drafted drafted = decide(std::move(best), survey);
   draft.to_fill_in = drafted.to_fill_in;
   draft.choices = drafted.choices;
+  draft.choices.insert(draft.choices.end(), notes.begin(), notes.end());
   std::string others;
   constexpr size_t kMostOthers = 3;
   for (size_t i = 1; i < std::min(found.open.size(), kMostOthers); ++i) {
@@ -80,7 +82,8 @@ Drafted from_refusal(const Refusal& refusal) {
   out.experiment.data = refusal.reading.options;
   for (const std::string& key : keys_that_differ(refusal.reading.options)) {
     const auto why = refusal.reading.why.find(key);
-    out.lines.push_back({key, why == refusal.reading.why.end() ? "" : why->second});
+    const std::string sees = key == "data.format" ? refusal.reading.sees : "";
+    out.lines.push_back({key, why == refusal.reading.why.end() ? sees : why->second});
   }
   out.to_fill_in.push_back("what keeps the folder from being read as " + refusal.reading.sees + ": " +
                            in_brief(refusal.sentence));

@@ -130,7 +130,7 @@ void decide_split(Candidate& candidate, Drafted& out) {
     out.lines.push_back({"data.split.by", with_commas(patients.pictures) + " pictures of " +
                                               count_of(patients.patients, "patient") + guess + ": each stays whole"});
     if (dataset.format->guesses_groups)
-      out.choices.push_back(
+      out.choices.emplace_back(
           "the names of files are taken to begin with a patient's number; if not, leave data.split.by out");
   }
   if (split.stratify) out.lines.push_back({"data.split.stratify", "exact shares"});
@@ -201,7 +201,8 @@ void ask(const Candidate& candidate, Drafted& out) {
     lines_of_reading(candidate.reading, "");
   } else if (candidate.reading.trust != Reading::Trust::certain && !candidate.reading.decides.empty()) {
     const auto why = candidate.reading.why.find(candidate.reading.decides.front());
-    out.choices.push_back(candidate.reading.question + (why == candidate.reading.why.end() ? "" : ": " + why->second));
+    out.choices.push_back("an assumption about " + candidate.reading.question +
+                          (why == candidate.reading.why.end() ? "" : ": " + why->second));
   } else if (!candidate.instead.empty()) {
     out.choices.push_back(candidate.reading.question + ": other answers stand beside as comments");
   }

@@ -1,4 +1,6 @@
 // What is chosen for pictures of some sizes, depths and numbers.
+#include <algorithm>
+
 #include "dtrain/draft/decisions.hpp"
 #include "dtrain/draft/draft_text.hpp"
 #include "support/catch.hpp"
@@ -29,6 +31,13 @@ TEST_CASE("the network follows from task, number and size of the pictures") {
   CHECK(chosen(survey_of_sizes({{{1024, 1024}, 90}}), Task::multilabel).model.kind->name == "small_cnn");
   CHECK(chosen(survey_of_sizes({{{1024, 1024}, 5000}}), Task::multilabel).model.kind->name == "densenet121");
   CHECK(chosen(survey_of_sizes({{{1024, 1024}, 5000}}), Task::segmentation).model.kind->name == "unet");
+}
+
+TEST_CASE("for few and for many pictures one network each is proposed") {
+  using For = NetworkKind::ProposedFor;
+  for (const For pictures : {For::few_or_small, For::many})
+    CHECK(std::count_if(networks().begin(), networks().end(),
+                        [&](const NetworkKind* kind) { return kind->proposed_for == pictures; }) == 1);
 }
 
 TEST_CASE("every size that is chosen is one that the network takes") {

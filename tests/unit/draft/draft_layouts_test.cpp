@@ -55,6 +55,19 @@ TEST_CASE("trees of folders are drafted as they are meant, or asked about; no pa
   }
 }
 
+TEST_CASE("what the reader notes about a folder, and what was assumed, stands in the file") {
+  const TempFolder root;
+  for (const char* name : {"CAT/1.png", "CAT/2.png", "cat/3.png", "cat/4.png", "dog/5.png", "dog/6.png"})
+    root.picture(name);
+  const Draft alike = draft_configuration(root.path());
+  CHECK(says(alike.choices, "'CAT', 'cat'"));
+  CHECK(holds(alike.text, "# Note: classes that differ only in case"));
+  std::filesystem::rename(root / "cat", root / "train");
+  const Draft assumed = draft_configuration(root.path());
+  CHECK(says(assumed.choices, "an assumption about which folders are parts"));
+  CHECK(opened(loaded(assumed.text)).classes == std::vector<std::string>{"CAT", "dog", "train"});
+}
+
 TEST_CASE("folders of masks are found by name or by their values, and their values become classes") {
   const TempFolder root;
   for (int i = 0; i < 6; ++i) {
