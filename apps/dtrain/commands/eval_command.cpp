@@ -123,7 +123,6 @@ int run_eval(const EvalCommand& typed, const Config& config, Job& job) {
   const Plan plan = make_plan(e, logical_ranks);
   require_options_for_task(command, e.task);
   const bool own_split = plan.split.sha256 == origin.split_sha256;
-  if (!own_split) require_foreign_place(command, origin, folder);
   const std::vector<EvalFile> files = eval_files(e.task, command.split);
   if (job.is_root())
     for (const EvalFile& one : files) require_own_output(folder + "/" + one.name, "table of " + one.what, one.marks);
@@ -138,6 +137,7 @@ int run_eval(const EvalCommand& typed, const Config& config, Job& job) {
     for (const std::string& note : plan.dataset.notes) job.log().info(note);
   require_unseen(command, command.split, plan, origin, job.log());
   if (other_part) require_unseen(command, command.threshold_from->part, plan, origin, job.log());
+  if (!own_split) require_foreign_place(command, origin, folder);
   const NetworkShape& shape = plan.shape;
   if (job.is_root())
     warn_before(command, e, other_size(file.metadata(), command.checkpoint, shape.height, shape.width), job.log());
