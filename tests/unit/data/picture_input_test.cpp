@@ -159,6 +159,9 @@ TEST_CASE("what is written for a picture lies below any folder, under a name of 
   CHECK(output_stem("a/b.c.png") == "a/b.c");
   CHECK(output_stem("../../x/a.tif#12") == "x/a#12");
   CHECK(output_stem("/data/a.dcm") == "data/a");
+  CHECK(output_stem("over.tar/../../../keep/x.png") == "over.tar/keep/x");
+  CHECK(output_stem("a.tar/./b//...png") == "a.tar/b/..");  // whose mask is "...png", a name as any other
+  CHECK(output_stem("...png") == "..");
   CHECK_NOTHROW(require_own_stems(listing({"a.png", "b/a.png", "a.tif#1"})));
   CHECK(holds(error_of(65, [] { require_own_stems(listing({"a.png", "a.tif"})); }), "'a.png' and 'a.tif'"));
   CHECK(holds(error_of(65, [] { require_own_stems(listing({"x/a.png", "../x/a.png"})); }), "x/a.png;"));

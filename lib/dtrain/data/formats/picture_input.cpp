@@ -215,15 +215,11 @@ PictureInput open_pictures(const std::string& input, const std::string& column, 
 
 std::string output_stem(const std::string& path) {
   const PicturePath parts = picture_path(path);
-  std::string stem(without_ending(path));
-  while (true) {
-    if (stem.starts_with("/"))
-      stem.erase(0, 1);
-    else if (stem.starts_with("../"))
-      stem.erase(0, 3);
-    else
-      break;
-  }
+  const std::vector<std::string> names = split_text(std::string(without_ending(path)), '/');
+  std::string stem;
+  for (size_t i = 0; i + 1 < names.size(); ++i)
+    if (!names[i].empty() && names[i] != "." && names[i] != "..") stem += names[i] + "/";
+  stem += names.back();
   return parts.page > 0 ? stem + "#" + std::to_string(parts.page) : stem;
 }
 

@@ -42,8 +42,8 @@ PictureInput open_pictures(const std::string& input, const std::string& column, 
 /// What the names of the masks that are written end in.
 inline constexpr std::string_view kMaskEnding = ".png";
 
-/// The picture's path without ending, to name what is written for it: below any folder, so without what leads out of
-/// one ("../", a leading "/"); a page of a stack as "slices#7".
+/// The picture's path without ending, to name what is written for it: below any folder, so without what may lead out of
+/// one (every "..", ".", and empty name: members of an archive may have any path); a page of a stack as "slices#7".
 std::string output_stem(const std::string& path);
 
 /// Throws DataError naming two pictures of which both would be written to one file (a.png and a.tif), or one into the
