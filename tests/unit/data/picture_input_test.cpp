@@ -63,6 +63,25 @@ TEST_CASE("a picture and a list of paths are inputs too, and a list keeps its or
   for (const int64_t good : {0, 1, 3}) CHECK(read_picture(input.dataset, good).height == 4);
 }
 
+TEST_CASE("absolute paths in lists and tables are pictures like relative ones, and count in the hash") {
+  const TempFolder folder;
+  folder.picture("far/a.png");
+  folder.picture("in/b.png");
+  folder.text("in/list.txt", (folder / "far/a.png") + "\n");
+  folder.text("in/mixed.txt", "b.png\n" + (folder / "far/a.png") + "\n");
+  folder.text("in/table.csv", "path\n" + (folder / "far/a.png") + "\n");
+  for (const char* name : {"in/list.txt", "in/mixed.txt", "in/table.csv"}) {
+    const PictureInput input = opened(folder / name);
+    const auto last = static_cast<int64_t>(input.dataset.samples.size()) - 1;
+    CHECK(input.dataset.samples.back().path == folder / "far/a.png");
+    CHECK(input.pictures->header(input.dataset.samples.back()).height == 4);
+    CHECK(read_picture(input.dataset, last).height == 4);
+  }
+  const std::string before = opened(folder / "in/mixed.txt").dataset.manifest_sha256;
+  folder.picture("far/a.png", random_image(9, 9, 1, 3));
+  CHECK(opened(folder / "in/mixed.txt").dataset.manifest_sha256 != before);
+}
+
 TEST_CASE("a table's column names pictures, in the order of its rows") {
   const TempFolder folder;
   for (const char* name : {"a, b.png", "in/b.png"}) folder.picture(name);
