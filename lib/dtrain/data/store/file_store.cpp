@@ -124,6 +124,10 @@ ImageHeader FileStore::header_of(const StoredFile& file) const {
   }
 }
 
+std::string FileStore::stamp(const Sample& sample) const {
+  return std::to_string(changed_at(picture_path(name_of(own_picture(sample))).file));
+}
+
 std::string FileStore::size_of(const StoredFile& file) const {
   std::error_code error;
   const std::string whole = picture_path(name_of(file)).file;
