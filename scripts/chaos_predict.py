@@ -1,5 +1,7 @@
 """Predictions that are killed at random moments; for scripts/chaos."""
 import contextlib
+import csv
+import io
 import json
 import os
 import shutil
@@ -89,9 +91,11 @@ class Predictions(Trials):
         rows = left.get("predictions.csv.part", left.get("predictions.csv", b""))[:standing["rows_bytes"]]
         if len(rows) < standing["rows_bytes"] or not table.startswith(rows):
             raise Failed("predict.json counts rows that are not there")
-        masks = sum(name.startswith("masks/") and not name.endswith(".tmp") for name in left)
-        if masks < standing["batches"]:
-            raise Failed(f"predict.json counts {standing['batches']} batches, and there are {masks} masks")
+        counted = list(csv.DictReader(io.StringIO(rows.decode(), newline="")))
+        for row in counted:
+            mask = f"masks/{row['path'].rpartition('.')[0]}.png"
+            if mask in self.whole and mask not in left:
+                raise Failed(f"predict.json counts {len(counted)} pictures, and {mask} is not there")
         return standing["batches"]
 
 

@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import shutil
+import signal
 import struct
 import tarfile
 import zlib
@@ -169,6 +170,19 @@ class Predict(program.ProgramTest):
             row.pop("path")
         self.assertEqual(archived, listed)
 
+    def test_members_of_an_archive_cannot_lead_out_of_the_output(self):
+        foreign = self.folder / "keep/x.png"
+        foreign.parent.mkdir()
+        foreign.write_text("mine")
+        picture = next((self.folder / "cells/images").iterdir())
+        with tarfile.open(self.folder / "over.tar", "w") as archive:
+            archive.add(picture, "../../../keep/x.png", filter=lambda member: member)
+            archive.add(picture, "/keep/y.png")
+        self.good("predict", "--checkpoint", "runs/small", "--input", "over.tar", "--output", "under")
+        self.assertEqual(foreign.read_text(), "mine")
+        masks = sorted(str(path.relative_to(self.folder / "under/masks")) for path in (self.folder / "under/masks").rglob("*.png"))
+        self.assertEqual(masks, ["over.tar/keep/x.png", "over.tar/keep/y.png"])
+
     def test_weights_that_say_nothing_of_themselves_are_told_by_a_configuration(self):
         whole = (self.folder / "runs/chips/best.safetensors").read_bytes()
         header_bytes = struct.unpack("<Q", whole[:8])[0]
@@ -197,19 +211,25 @@ class Predict(program.ProgramTest):
         bad = sorted((self.folder / "damaged").rglob("*.jpg"))[1]
         bad.write_bytes(bad.read_bytes()[:200])
         name = str(bad.relative_to(self.folder / "damaged"))
+        gone = sorted((self.folder / "damaged").rglob("*.jpg"))[4]
+        gone.unlink()
+        gone.symlink_to("gone.jpg")
+        lost = str(gone.relative_to(self.folder / "damaged"))
         for ranks in (None, 2):
             ended = self.call(*words, "--input", "damaged", "--output", f"mended_{ranks}", ranks=ranks)
-            self.fails(ended, 65, "1 picture of 20 could not be read", f"mended_{ranks}/predictions.csv", rank=ranks and 0)
+            self.fails(ended, 65, "2 pictures of 20 could not be read", f"mended_{ranks}/predictions.csv", rank=ranks and 0)
             self.assertIn("left out: ", ended.err)
             self.assertIn(name, ended.err)
             rows = {row["path"]: row for row in table_of(self.folder / f"mended_{ranks}/predictions.csv")}
-            self.assertEqual(set(rows.pop(name).values()), {name, ""})
-            self.assertEqual(rows, {path: row for path, row in whole.items() if path != name})
+            for path in (name, lost):
+                self.assertEqual(set(rows.pop(path).values()), {path, ""})
+            self.assertEqual(rows, {path: row for path, row in whole.items() if path not in (name, lost)})
         self.fails(self.call(*words, "--input", "damaged", "--output", "failed", "--on-bad", "fail"), 65, name, "--on-bad skip")
         self.assertFalse((self.folder / "failed/predictions.csv").exists())
         again = self.call(*words, "--input", "damaged", "--output", "mended_2")
-        self.fails(again, 65, "1 picture of 20")
-        self.assertIn("nothing was left to do", again.err)
+        self.fails(again, 65, "2 pictures of 20")
+        for said in ("nothing was left to do", "of which 2 could not be read", f"left out by an earlier start: {name}"):
+            self.assertIn(said, again.err)
 
     def test_a_killed_prediction_goes_on_to_the_same_bytes(self):
         for copy in ("a", "b", "c"):
@@ -230,7 +250,21 @@ class Predict(program.ProgramTest):
         self.assertIn("nothing was left to do", self.good(*words, "killed").err)
         for changed, difference in (("--threshold=0.6", "--threshold is 0.5, but now it is 0.6"), ("data.image.size=[128,96]", "data.image.size is")):
             self.fails(self.call(*words, "killed", changed), 78, difference)
+        self.fails(self.call(*words, "killed", env={"ATEN_CPU_CAPABILITY": "default"}), 78, "processor: vector code is", "DEFAULT")
+        shutil.copytree(self.folder / "thirty", self.folder / "elsewhere")
+        elsewhere = [word if word != "thirty" else "elsewhere" for word in words]
+        self.fails(self.call(*elsewhere, "killed"), 78, "--input is", "/thirty, but now it is", "/elsewhere; name another folder")
+        os.utime(self.folder / "thirty/a" / os.listdir(self.folder / "thirty/a")[0])
+        self.fails(self.call(*words, "killed"), 78, "hash of when the pictures were changed is")
         self.assertEqual(files_in(self.folder / "killed"), whole)
+
+    def test_a_stopped_prediction_keeps_every_batch_that_is_finished(self):
+        job = self.start("predict", "--checkpoint", "runs/small", "--input", "cells/images", "--batch", "1", "--mirror", "--output", "stopped")
+        masks = self.folder / "stopped/masks"
+        program.wait_until(lambda: job.process.poll() is not None or (masks.exists() and len(list(masks.glob("*.png"))) >= 2), 30, "two masks")
+        job.process.send_signal(signal.SIGUSR1)
+        self.assertIn(job.wait(30).code, (0, 75))
+        self.assertEqual(json.loads((self.folder / "stopped/predict.json").read_text())["batches"], len(list(masks.glob("*.png"))))
 
     def test_half_written_rows_and_masks_are_written_anew(self):
         words = ("predict", "--checkpoint", "runs/small", "--input", "cells/images", "--batch", "2", "--output")
@@ -249,6 +283,16 @@ class Predict(program.ProgramTest):
         self.assertIn("continuing after 3 batches of 5", ended.err)
         self.assertEqual(ended.json()["computed"], 4)
         self.assertEqual(files_in(folder), whole)
+        lost = sorted((folder / "masks").iterdir())[5]
+        lost.unlink()
+        again = self.good(*words, "begun", "--json")
+        self.assertIn("continuing after 2 batches of 5", again.err)
+        self.assertEqual(again.json()["computed"], 6)
+        self.assertEqual(files_in(folder), whole)
+        (folder / ".lock").write_text("a lock of another program")
+        self.fails(self.call(*words, "begun"), 64, "holds a .lock that is not of dtrain predict")
+        self.assertEqual((folder / ".lock").read_text(), "a lock of another program")
+        (folder / ".lock").write_bytes(whole[".lock"])
         with open(folder / ".lock", "rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             self.fails(self.call(*words, "begun"), 78, "another job is predicting into begun")
@@ -287,6 +331,7 @@ class Predict(program.ProgramTest):
             ({"checkpoint": "runs/small", "input": "pair"}, 65, ("a.jpg' and 'a.png'", "a.png;")),
             ({"threshold": "0.4"}, 64, ("--threshold is for masks",)),
             ({"threshold": "1.5", "checkpoint": "runs/small"}, 64, ("--threshold",)),
+            ({"threshold": "nan", "checkpoint": "runs/small"}, 64, ("--threshold", "'nan' is not a number from 0 to 1")),
         )
         calls = []
         for changed, _, _ in cases:

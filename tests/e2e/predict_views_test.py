@@ -212,11 +212,13 @@ class PredictViews(program.ProgramTest):
 
     def test_what_cannot_be_averaged_or_has_no_effect_is_refused(self):
         self.rewrite("small", "turned", lambda metadata: metadata.update(classes=json.dumps(["good", "defect"])))
+        self.rewrite("cells", "swapped", lambda metadata: metadata.update(mask_values="[[0,1],[255,0]]"))
         shutil.copy(self.folder / "runs/small/best.safetensors", self.folder / "copy.safetensors")
         cases = (
             (("small", "turned.safetensors"), (), 65, ("good, defect", "defect, good", "same order")),
             (("small", "runs/cells"), (), 65, ("segmentation", "multiclass", "one task")),
             (("small", "copy.safetensors"), (), 64, ("the same weights",)),
+            (("cells", "swapped.safetensors"), (), 65, ("masks of the pixel values", "255, 0", "0, 255")),
             (("small",), ("--cam",), 64, ("small_cnn", "global average pooling")),
             (("cells",), ("--cam",), 64, ("unet", "global average pooling")),
             (("deep",), ("--cam=worst",), 64, ("--cam=worst", "defect, good")),

@@ -1,6 +1,10 @@
 // dtrain predict: what a trained network says of pictures without labels.
+#include <ATen/Version.h>
+
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "commands/commands.hpp"
@@ -9,6 +13,7 @@
 #include "commands/predict_telling.hpp"
 #include "commands/predict_writer.hpp"
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/host.hpp"
 #include "dtrain/base/printable.hpp"
 #include "dtrain/base/shell_word.hpp"
 #include "dtrain/base/stop_signal.hpp"
@@ -67,41 +72,63 @@ PredictOutput::Facts output_facts(const PredictCommand& command, const Predicted
     for (const int64_t value : predicted.values) values.push_back(std::to_string(value));
     facts.emplace_back("pixel values of masks", join(values, ", "));
   }
+  facts.emplace_back("columns", std::string(trimmed(head_of(predicted))));
   for (const auto& [key, value] : fingerprint_values(configs.front()))
-    if (key == "distributed.threads") facts.emplace_back(key, value);
+    if (key == "distributed.threads" || (key.starts_with("data.") && key.ends_with(".image")))
+      facts.emplace_back(key, value);
   for (const auto& [name, value] : job.device_facts()) facts.emplace_back("device: " + name, value);
+  facts.emplace_back("processor: vector code", at::get_cpu_capability());
   for (const auto& [name, version] : library_versions()) facts.emplace_back("build: " + name, version);
   return facts;
 }
 
-// On rank 0: the rows of a round, batch by batch in the order in which they were dealt.
-void gather_round(const std::vector<std::vector<std::string>>& ranks, int64_t batches, PredictOutput& output,
-                  const Log& log) {
+// What the bytes depend on, too, and only rank 0 tells: other ranks may see copies of the pictures in other places, or
+// be told by MPI's environment which of their processor's extensions to use.
+void add_facts_of_root(const PredictCommand& command, const PredictEnsemble& ensemble, PredictOutput::Facts& facts) {
+  std::error_code failed;
+  facts.emplace_back("--input", printable(std::filesystem::weakly_canonical(command.input, failed).string()));
+  facts.emplace_back("hash of when the pictures were changed", ensemble.stamps_sha256());
+  const char* most = std::getenv("ONEDNN_MAX_CPU_ISA");  // oneDNN chooses its code by both
+  facts.emplace_back("processor: extensions",
+                     vector_extensions() + (most == nullptr ? "" : ", at most " + std::string(most)));
+}
+
+// On rank 0: the rows of a round, batch by batch in the order in which they were dealt, up to the first batch that its
+// rank has not finished because it was stopped.
+void gather_round(const std::vector<std::string>& told, int64_t batches, PredictOutput& output,
+                  std::vector<std::string>& off_range, const Log& log) {
+  std::vector<std::vector<std::string>> ranks;
+  for (const std::string& text : told) ranks.push_back(split_text(text, '\0'));
   std::string rows;
-  int64_t unread = 0;
-  for (int64_t j = 0; j < batches; ++j) {
-    const auto& texts = ranks[static_cast<size_t>(j) % ranks.size()];
-    const size_t place = 2 * (static_cast<size_t>(j) / ranks.size());
+  int64_t unread = 0, finished = 0;
+  for (; finished < batches; ++finished) {
+    const auto& texts = ranks[static_cast<size_t>(finished) % ranks.size()];
+    const size_t place = 3 * (static_cast<size_t>(finished) / ranks.size());
+    if (place + 2 >= texts.size()) break;
     rows += texts.at(place);
     for (const std::string& line : split_text(texts.at(place + 1), '\n')) {
       if (line.empty()) continue;
       log.warning("left out: " + line);
       ++unread;
     }
+    for (const std::string& path : split_text(texts.at(place + 2), '\n'))
+      if (!path.empty()) off_range.push_back(path);
   }
-  output.add(rows, batches, unread);
+  output.add(rows, finished, unread);
 }
 
-// All ranks together: every batch that is not written yet. A round is a few batches of each rank, so that no rank
-// holds more rows than those; then rank 0 writes them. False: stopped.
+// All ranks together, with the paths of Found::off_range on rank 0: every batch that is not written yet. A round is a
+// few batches of each rank, so that no rank holds more rows than those; then rank 0 writes them. False: stopped.
 bool predict_batches(const PredictCommand& command, const Predicted& predicted, PredictEnsemble& ensemble,
-                     PredictOutput& output, int64_t done, Job& job) {
+                     PredictOutput& output, int64_t done, std::vector<std::string>& off_range, Job& job) {
   constexpr int64_t kEach = 8;
   const auto all = static_cast<int64_t>(ensemble.dataset().samples.size());
   std::vector<int64_t> samples;
   for (int64_t i = done * predicted.batch; i < all; ++i) samples.push_back(i);
   ensemble.start(dealt_requests(samples, predicted.batch, job.rank(), job.size()));
-  const PredictWriter writer(predicted, ensemble, output, static_cast<size_t>(job.cores()));
+  const std::vector<std::string> hosts = all_gather_text(job.comm(), host_name());
+  const PredictWriter writer(predicted, ensemble, output, static_cast<size_t>(job.cores()),
+                             std::count(hosts.begin(), hosts.end(), host_name()));
   PredictTelling telling(command, job, std::min(all, done * predicted.batch), all);
   for (int64_t begin = done; begin < predicted.batches; begin += kEach * job.size()) {
     const int64_t batches = std::min(kEach * job.size(), predicted.batches - begin);
@@ -111,20 +138,17 @@ bool predict_batches(const PredictCommand& command, const Predicted& predicted, 
       job.watchdog().enter(Section::evaluate, begin + j);
       const auto said = ensemble.next(begin + j);
       check(said.has_value(), "the loader makes every batch that it was asked for");
-      const PredictWriter::Told told = writer.write(*said);
+      const PredictWriter::Told told = writer.write(*said, [&] { job.watchdog().enter(Section::evaluate, begin + j); });
       if (command.on_bad == BadPicture::fail && !told.unread.empty())
         throw DataError(told.unread.substr(0, told.unread.find('\n')) +
                         "; repair or remove it, or leave it out with --on-bad skip");
-      texts += told.rows + '\0' + told.unread + '\0';
+      texts += told.rows + '\0' + told.unread + '\0' + told.off_range + '\0';
       telling.show(std::min(all, (begin + j + job.size()) * predicted.batch));
     }
     output.settle();
-    if (any(job.comm(), stopped)) return false;
     const std::vector<std::string> gathered = gather_text(job.comm(), texts);
-    if (!job.is_root()) continue;
-    std::vector<std::vector<std::string>> ranks;
-    for (const std::string& text : gathered) ranks.push_back(split_text(text, '\0'));
-    gather_round(ranks, batches, output, job.log());
+    if (job.is_root()) gather_round(gathered, batches, output, off_range, job.log());
+    if (any(job.comm(), stopped)) return false;
   }
   return true;
 }
@@ -136,11 +160,13 @@ void tell_end(const PredictCommand& command, const Predicted& predicted, int64_t
   const std::string how =
       computed == 0 ? "nothing was left to do"
                     : with_commas(computed) + " in " + fixed(seconds, 1) + " s, " + fixed(rate, 1) + " pictures/s";
-  job.log().info(
-      "done: " + count_of(pictures, "picture") + " (" + how + "); " + what_was_written(predicted, command.output) +
-      (predicted.values.empty() ? "; next: open the table in a spreadsheet, or, if labels are known, evaluate: "
-                                : "; next: look at the masks beside the pictures, or, if masks are known, evaluate: ") +
-      "dtrain eval --checkpoint " + shell_word(command.checkpoints.front()));
+  job.log().info("done: " + count_of(pictures, "picture") +
+                 (bad > 0 ? ", of which " + with_commas(bad) + " could not be read" : "") + " (" + how + "); " +
+                 what_was_written(predicted, command.output) +
+                 (predicted.values.empty()
+                      ? "; next: open the table in a spreadsheet, or, if labels are known, evaluate: "
+                      : "; next: look at the masks beside the pictures, or, if masks are known, evaluate: ") +
+                 "dtrain eval --checkpoint " + shell_word(command.checkpoints.front()));
   if (!command.json) return;
   const nlohmann::ordered_json json = {{"output", command.output}, {"pictures", pictures}, {"unread", bad},
                                        {"batch", predicted.batch}, {"computed", computed}, {"ranks", job.size()},
@@ -257,12 +283,17 @@ int run_predict(const PredictCommand& command, const Config& config, Job& job) {
   if (const std::string how = how_it_is_seen(command, ensemble); job.is_root() && !how.empty())
     job.log().info("every picture: " + how);
   const auto all = static_cast<int64_t>(ensemble.dataset().samples.size());
-  const PredictOutput::Facts made_of = output_facts(command, predicted, ensemble, configs, job);
+  PredictOutput::Facts made_of = output_facts(command, predicted, ensemble, configs, job);
   std::vector<Fact> same;
   for (const auto& [name, value] : made_of) same.push_back({name, value, "see the same files"});
   require_agreement(job, same);
-  PredictOutput output(
-      {.folder = command.output, .facts = made_of, .head = head_of(predicted), .batches = predicted.batches});
+  add_facts_of_root(command, ensemble, made_of);
+  PredictOutput output({.folder = command.output,
+                        .facts = made_of,
+                        .head = head_of(predicted),
+                        .batches = predicted.batches,
+                        .batch = predicted.batch,
+                        .pictures = [&](const std::string& path) { return pictures_of(predicted, path); }});
   if (job.is_root()) output.take();
   if (job.is_root() && !output.locked())
     job.log().warning("the file system of " + command.output +
@@ -272,12 +303,18 @@ int run_predict(const PredictCommand& command, const Config& config, Job& job) {
     job.log().info("continuing after " + count_of(before.batches, "batch", "batches") + " of " +
                    with_commas(predicted.batches) + " that an earlier start has written");
   const Stopwatch watch;
-  if (!predict_batches(command, predicted, ensemble, output, before.batches, job)) {
+  std::vector<std::string> off_range;
+  const bool whole = predict_batches(command, predicted, ensemble, output, before.batches, off_range, job);
+  if (job.is_root() && !off_range.empty()) job.log().warning(off_range_sentence(off_range, ensemble));
+  if (!whole) {
     if (job.is_root()) job.log().info("stopped; finished batches are kept, and the same command continues from there");
     return exit_code::kStopped;
   }
   const double seconds = watch.seconds();
   job.watchdog().enter(Section::finish, 0);
+  if (job.is_root() && before.complete)
+    for (const std::string& path : output.unread(5))
+      job.log().warning("left out by an earlier start: " + printable(path));
   if (job.is_root() && !before.complete) output.finish();
   const int64_t bad = shared(output.standing(), job).bad;
   if (job.is_root())

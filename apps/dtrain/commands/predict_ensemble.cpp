@@ -25,6 +25,12 @@ PredictEnsemble::PredictEnsemble(std::vector<std::unique_ptr<PredictMember>> mem
   }
 }
 
+static std::string values_of(const PredictMember& member) {
+  std::vector<std::string> values;
+  for (const int64_t value : member.pixel_values()) values.push_back(std::to_string(value));
+  return join(values, ", ");
+}
+
 void PredictEnsemble::require_alike() const {
   std::map<std::string, std::string> weights;  // by hash
   for (const auto& member : members_) {
@@ -36,6 +42,11 @@ void PredictEnsemble::require_alike() const {
       throw DataError(member->weights() + " has the classes " + join(member->classes(), ", ") + ", but " +
                       first().weights() + " has " + join(first().classes(), ", ") +
                       "; only networks with the same classes in the same order can be averaged");
+    if (task == Task::segmentation && members_.size() > 1 && member->pixel_values() != first().pixel_values())
+      throw DataError(
+          member->weights() + " was trained on masks of the pixel values " + values_of(*member) + ", but " +
+          first().weights() + " on " + values_of(first()) +
+          " (the background, then each class); only networks that mean the same by a class can be averaged");
     const auto [other, is_new] = weights.emplace(member->sha256(), member->weights());
     if (!is_new)
       throw UsageError(member->weights() + " holds the same weights as " + other->second + "; name each network once");
@@ -105,6 +116,7 @@ std::optional<PredictEnsemble::Said> PredictEnsemble::next(int64_t number) {
     for (size_t i = 0; i < batch->samples.size(); ++i) {
       const Sample& sample = view->input.dataset.samples[static_cast<size_t>(batch->samples[i])];
       ListedPictures::Found found = view->input.pictures->take(sample);
+      found.off_range = found.off_range || all.found[i].off_range;
       if (all.found[i].bad.empty()) all.found[i] = std::move(found);  // bad for one is bad for all
     }
     all.parts.push_back(say(*view, *batch, number));

@@ -19,8 +19,8 @@ namespace dtrain {
 /// want the same pictures share a loader.
 class PredictEnsemble {
  public:
-  /// `members`: at least one. Throws DataError for one whose task or classes are not those of the first, UsageError for
-  /// weights that are there twice. `job` outlives this.
+  /// `members`: at least one. Throws DataError for one whose task, classes or pixel values of masks are not those of
+  /// the first, UsageError for weights that are there twice. `job` outlives this.
   PredictEnsemble(std::vector<std::unique_ptr<PredictMember>> members, Job& job);
   PredictEnsemble(const PredictEnsemble&) = delete;
   PredictEnsemble& operator=(const PredictEnsemble&) = delete;
@@ -33,6 +33,8 @@ class PredictEnsemble {
   /// tells people its notes. Throws DataError where they change meanwhile.
   void open(const std::string& input, const std::string& column, const std::string& left_out);
   const Dataset& dataset() const { return views_.front()->input.dataset; }
+  /// PictureInput::stamps_sha256.
+  const std::string& stamps_sha256() const { return views_.front()->input.stamps_sha256; }
   /// The picture of sample `index`, decoded once more; black if it cannot be read any longer. Several threads may call
   /// it.
   Image picture(int64_t index) const;

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -22,10 +23,13 @@ class PredictOutput {
     Facts facts;
     std::string head;  ///< first line of the table
     int64_t batches = 0;
+    int64_t batch = 1;  ///< pictures in each
+    /// The files that are written for the picture of a row, relative to the folder.
+    std::function<std::vector<std::string>(const std::string& path)> pictures;
   };
   explicit PredictOutput(Parts parts) : parts_(std::move(parts)) {}
 
-  /// How far it is: the first `batches` batches are written.
+  /// How far it is: the first `batches` batches are written, with all their pictures.
   struct Standing {
     int64_t batches = 0;
     int64_t rows_bytes = 0;  ///< of the table
@@ -46,6 +50,8 @@ class PredictOutput {
   /// On rank 0, when all batches are added.
   void finish();
   const Standing& standing() const { return standing_; }
+  /// Of a finished table: the paths of the first so many pictures that could not be read.
+  std::vector<std::string> unread(size_t most) const;
 
   std::string table() const { return parts_.folder + "/predictions.csv"; }
   /// Writes a PNG below the folder `kind` of the output ("masks"), whole or not at all. Several threads may call it, on
@@ -55,7 +61,9 @@ class PredictOutput {
   void settle() { unsettled_.settle(); }
 
  private:
+  void require_ours() const;
   bool resume();
+  void back_to_whole_batches(const std::string& rows);
   void begin();
   void write_standing() const;
   std::string part() const { return table() + ".part"; }

@@ -39,11 +39,25 @@ std::string what_was_written(const Predicted& predicted, const std::string& fold
   std::vector<std::string> values;
   for (size_t k = 1; k < predicted.values.size(); ++k)
     values.push_back(std::to_string(predicted.values[k]) + " " + printable(predicted.classes[k - 1]));
-  return below + "masks/ has a mask for each, of the picture's size, with the pixel values " +
+  return below + "masks/ has a mask for each that could be read, of the picture's size, with the pixel values " +
          std::to_string(predicted.values[0]) + " background, " + join(values, ", ") +
          (predicted.overlay ? "; " + below + "overlays/ their outlines" : "") +
          (predicted.scores ? "; " + below + "scores/ the probabilities, 65535 is 1" : "") + "; " + table +
          " has the mean probability of each class";
+}
+
+std::string off_range_sentence(const std::vector<std::string>& paths, const PredictEnsemble& ensemble) {
+  const ImageOptions& image = ensemble.first().pictures();
+  const std::string pictures = count_of(static_cast<int64_t>(paths.size()), "picture") + ", such as " + paths.front();
+  if (image.range_low != image.range_high)
+    return "data.image.range [" + shortest(image.range_low) + ", " + shortest(image.range_high) + "] of " +
+           ensemble.first().weights() + " leaves nothing of " + pictures +
+           ": all their pixels are below or above it, so they are black or white to the network; convert them to the "
+           "range of the pictures that it was trained on";
+  return "the brightest pixel of " + pictures + ", has less than " + fixed(100 * ListedPictures::kNarrow, 0) +
+         " % of the white of 16 bits, so the network sees them dark; unless it was trained on such, convert them to "
+         "the "
+         "range of the pictures that it was trained on, or set data.image.range";
 }
 
 std::string how_it_is_seen(const PredictCommand& command, const PredictEnsemble& ensemble) {
@@ -59,6 +73,10 @@ std::string how_it_is_seen(const PredictCommand& command, const PredictEnsemble&
                     " and seen in " + std::to_string(member->tiles()) + " tiles of " +
                     std::to_string(image.window_height) + " × " + std::to_string(image.window_width) + " by " +
                     member->weights());
+  for (const auto& member : members)
+    if (member->experiment().task == Task::segmentation && member->pictures().resize == Resize::crop)
+      how.push_back("what resize: crop cuts off is never seen by " + member->weights() +
+                    ", so it is background in masks");
   for (const auto& member : members) {
     const Fitted& fitted = member->fitted();
     const std::string of = members.size() > 1 ? " of " + member->weights() : "";

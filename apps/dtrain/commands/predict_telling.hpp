@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "commands/predict_writer.hpp"
 #include "dtrain/base/time.hpp"
@@ -34,5 +35,8 @@ std::string how_it_is_seen(const PredictCommand& command, const PredictEnsemble&
 
 /// "out/predictions.csv has a row for each, with …". `folder`: the output.
 std::string what_was_written(const Predicted& predicted, const std::string& folder);
+
+/// What speaks against the pixels of the pictures of these paths (ListedPictures::Found::off_range), at least one.
+std::string off_range_sentence(const std::vector<std::string>& paths, const PredictEnsemble& ensemble);
 
 }  // namespace dtrain

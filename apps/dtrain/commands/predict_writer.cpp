@@ -1,10 +1,13 @@
 #include "commands/predict_writer.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <numeric>
 #include <set>
+#include <utility>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/memory.hpp"
 #include "dtrain/base/parallel.hpp"
 #include "dtrain/base/printable.hpp"
 #include "dtrain/base/text.hpp"
@@ -69,22 +72,60 @@ std::vector<std::string> class_folders(const std::vector<std::string>& classes) 
   return folders;
 }
 
-PredictWriter::PredictWriter(const Predicted& job, const PredictEnsemble& ensemble, PredictOutput& output,
-                             size_t threads)
-    : job_(job), ensemble_(ensemble), output_(output), threads_(threads), folders_(class_folders(job.classes)) {}
+std::vector<std::string> pictures_of(const Predicted& job, const std::string& path) {
+  std::vector<std::string> kinds;
+  if (!job.values.empty()) kinds.emplace_back("masks");
+  if (job.overlay) kinds.emplace_back("overlays");
+  if (job.scores)
+    for (const std::string& folder : class_folders(job.classes)) kinds.push_back("scores/" + folder);
+  if (job.cam) kinds.emplace_back("cams");
+  for (std::string& kind : kinds) kind += "/" + output_stem(path) + std::string(kMaskEnding);
+  return kinds;
+}
 
-PredictWriter::Told PredictWriter::write(const PredictEnsemble::Said& said) const {
+PredictWriter::PredictWriter(const Predicted& job, const PredictEnsemble& ensemble, PredictOutput& output,
+                             size_t threads, int64_t sharers)
+    : job_(job),
+      ensemble_(ensemble),
+      output_(output),
+      threads_(threads),
+      sharers_(sharers),
+      folders_(class_folders(job.classes)) {}
+
+size_t PredictWriter::threads_for(const PredictEnsemble::Said& said) const {
+  constexpr int64_t kSmall = int64_t{64} << 20;  // for which nobody is asked
+  if (job_.values.empty() && !job_.cam) return 1;
+  int64_t pixels = 1;
+  for (const ListedPictures::Found& found : said.found) pixels = std::max(pixels, found.height * found.width);
+  // Of each pixel: the probabilities of each class and one more plane of them, the class, the picture and what is
+  // drawn.
+  const int64_t bytes = pixels * (4 * (static_cast<int64_t>(job_.classes.size()) + 1) + 1 + 12);
+  if (bytes * static_cast<int64_t>(threads_) <= kSmall) return threads_;
+  const int64_t room = memory_budget().free_bytes / 2 / sharers_ / bytes;
+  return std::min(threads_, static_cast<size_t>(std::max<int64_t>(1, room)));
+}
+
+PredictWriter::Told PredictWriter::write(const PredictEnsemble::Said& said,
+                                         const std::function<void()>& progress) const {
   std::vector<std::vector<double>> scores(said.samples.size());
+  std::atomic<size_t> finished{0};
   const auto judge = [&](size_t i) {
-    if (!said.found[i].bad.empty()) return;
-    scores[i] = job_.values.empty() ? numbers(said, i) : mask(said, i);
-    if (job_.cam) write_cam(said, i, scores[i]);
+    if (said.found[i].bad.empty()) {
+      scores[i] = job_.values.empty() ? numbers(said, i) : mask(said, i);
+      if (job_.cam) write_cam(said, i, scores[i]);
+    }
+    ++finished;
   };
-  run_in_parallel(scores.size(), job_.values.empty() && !job_.cam ? 1 : threads_, judge);
+  size_t told_of = 0;
+  const auto tell = [&] {
+    if (const size_t now = finished; now > std::exchange(told_of, now)) progress();
+  };
+  run_in_parallel(scores.size(), threads_for(said), judge, tell);
   Told told;
   for (size_t i = 0; i < said.samples.size(); ++i) {
     told.rows += row_of(job_, sample(said, i).path, scores[i]);
     if (!said.found[i].bad.empty()) told.unread += printable(said.found[i].bad) + "\n";
+    if (said.found[i].off_range) told.off_range += printable(sample(said, i).path) + "\n";
   }
   return told;
 }

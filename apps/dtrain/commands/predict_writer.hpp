@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,20 +33,28 @@ std::string head_of(const Predicted& job);
 /// allow in one, and its number behind it where two would be equal but for capitals.
 std::vector<std::string> class_folders(const std::vector<std::string>& classes);
 
+/// What is written for the picture of that path beside its row: files relative to the output's folder.
+std::vector<std::string> pictures_of(const Predicted& job, const std::string& path);
+
 /// Turns what networks say into rows of the table and pictures below the output's folder.
 class PredictWriter {
  public:
-  /// All of them outlive this. `threads` write pictures at once.
-  PredictWriter(const Predicted& job, const PredictEnsemble& ensemble, PredictOutput& output, size_t threads);
+  /// All of them outlive this. At most `threads` pictures are written at once, fewer if they are so large that half the
+  /// host's free memory, of which this is one of `sharers` processes, has not so much room.
+  PredictWriter(const Predicted& job, const PredictEnsemble& ensemble, PredictOutput& output, size_t threads,
+                int64_t sharers);
 
   /// What a rank has to tell of one batch.
   struct Told {
     std::string rows;
-    std::string unread;  ///< a line for each picture that could not be read
+    std::string unread;     ///< a line for each picture that could not be read
+    std::string off_range;  ///< a line for each that is ListedPictures::Found::off_range, its path
   };
-  Told write(const PredictEnsemble::Said& said) const;
+  /// Calls `progress` now and then while pictures are being finished.
+  Told write(const PredictEnsemble::Said& said, const std::function<void()>& progress) const;
 
  private:
+  size_t threads_for(const PredictEnsemble::Said& said) const;
   const Sample& sample(const PredictEnsemble::Said& said, size_t i) const;
   std::vector<double> numbers(const PredictEnsemble::Said& said, size_t i) const;
   std::vector<double> mask(const PredictEnsemble::Said& said, size_t i) const;
@@ -57,6 +66,7 @@ class PredictWriter {
   const PredictEnsemble& ensemble_;
   PredictOutput& output_;
   size_t threads_;
+  int64_t sharers_;
   std::vector<std::string> folders_;
 };
 

@@ -327,11 +327,11 @@ void CommandTable::add_bench_input(CLI::App& bench) {
       ->capture_default_str();
   app.add_option("--load-ms", bench_input_.load_ms,
                  "sleep instead of reading and decoding: what one thread takes for a full batch")
-      ->check(unnamed(CLI::Range(0.0, 60'000.0)))
+      ->check(number_within(0.0, 60'000.0))
       ->type_name("MS");
   app.add_option("--train-ms", bench_input_.train_ms,
                  "sleep after each batch, as long as forward and backward of it take (dtrain bench step measures that)")
-      ->check(unnamed(CLI::Range(0.0, 60'000.0)))
+      ->check(number_within(0.0, 60'000.0))
       ->type_name("MS");
   app.add_flag("--json", bench_input_.json, kJson);
 }

@@ -29,6 +29,15 @@ CLI::Validator unnamed(CLI::Validator validator) {
   return validator;
 }
 
+CLI::Validator number_within(double low, double high) {
+  const auto why_not = [low, high](std::string& word) {
+    double value = 0;
+    if (CLI::detail::lexical_cast(word, value) && value >= low && value <= high) return std::string();
+    return "'" + word + "' is not a number from " + shortest(low) + " to " + shortest(high);
+  };
+  return {why_not, ""};
+}
+
 CLI::Option* add_choice(CLI::App& app, const std::string& name, std::string& field,
                         const std::vector<std::string>& words, const std::string& doc) {
   return app.add_option(name, field, doc)

@@ -15,6 +15,8 @@ namespace dtrain {
 
 /// A validator whose name CLI11 does not append to the type of the value.
 CLI::Validator unnamed(CLI::Validator validator);
+/// A number from `low` to `high`: unlike CLI::Range not NaN, which no comparison refuses.
+CLI::Validator number_within(double low, double high);
 /// An option with a few words to choose from; help pages and completions take them from its type: a|b|c.
 CLI::Option* add_choice(CLI::App& app, const std::string& name, std::string& field,
                         const std::vector<std::string>& words, const std::string& doc);

@@ -5,6 +5,20 @@
 
 namespace dtrain {
 
+// `inputs`: how many --input there are.
+static void require_named(const PredictCommand& predict, size_t inputs) {
+  if (predict.checkpoints.empty())
+    throw UsageError("dtrain predict needs --checkpoint PATH, such as runs/NAME or runs/NAME/best.safetensors");
+  if (predict.input.empty())
+    throw UsageError(
+        "dtrain predict needs --input PATH: a folder of pictures, a picture, a .txt list, a .csv table or a record "
+        "file");
+  if (inputs > 1)
+    throw UsageError("--input is given " + std::to_string(inputs) +
+                     " times, and a prediction has one: name a folder that holds all, or a .txt list of the pictures");
+  if (predict.output.empty()) throw UsageError("dtrain predict needs --output DIR, a folder that is new or empty");
+}
+
 void CommandTable::add_predict() {
   CLI::App& app = command(
       app_, "predict",
@@ -29,14 +43,7 @@ void CommandTable::add_predict() {
         predict_.progress = progress();
         const bool prints = predict_.config.print_config && !predict_.checkpoints.empty();
         if (predict_.config.print_schema || prints) return predict_;
-        if (predict_.checkpoints.empty())
-          throw UsageError("dtrain predict needs --checkpoint PATH, such as runs/NAME or runs/NAME/best.safetensors");
-        if (predict_.input.empty())
-          throw UsageError(
-              "dtrain predict needs --input PATH: a folder of pictures, a picture, a .txt list, a .csv table or a "
-              "record file");
-        if (predict_.output.empty())
-          throw UsageError("dtrain predict needs --output DIR, a folder that is new or empty");
+        require_named(predict_, app_.get_subcommand("predict")->count("--input"));
         return predict_;
       });
   add_config(app, predict_.config);
@@ -52,6 +59,7 @@ void CommandTable::add_predict() {
          "--input", predict_.input,
          "folder (all pictures under it), a picture, a .txt list with one path per line or a .csv table (--column), "
          "relative to the list or table, a TFRecord file or tar archive, or a folder of these")
+      ->take_last()
       ->type_name("PATH");
   app.add_option("--column", predict_.column, "the table's column of paths (default: path)")->type_name("NAME");
   app.add_option("--output", predict_.output,
@@ -74,7 +82,7 @@ void CommandTable::add_what_is_predicted(CLI::App& app) {
   app.add_option("--tile-overlap", predict_.tile_overlap,
                  "masks of a network with data.image.window: how much of a tile the next one covers at least (default: "
                  "0.5)")
-      ->check(unnamed(CLI::Range(0.0, 0.9)))
+      ->check(number_within(0.0, 0.9))
       ->type_name("SHARE");
   app.add_flag("--overlay", predict_.overlay, "masks: their outlines over the pictures, in overlays/");
   app.add_flag("--scores", predict_.scores, "masks: each class's probabilities as 16-bit PNG, in scores/CLASS/");
@@ -84,7 +92,7 @@ void CommandTable::add_what_is_predicted(CLI::App& app) {
   app.add_option("--threshold", predict_.threshold,
                  "masks: a pixel is of the most probable class whose probability is above T (default: 0.5); labels: 1 "
                  "from T on, in columns label_NAME (default: what eval has chosen, else no such columns)")
-      ->check(unnamed(CLI::Range(0.0, 1.0)))
+      ->check(number_within(0.0, 1.0))
       ->type_name("T");
 }
 

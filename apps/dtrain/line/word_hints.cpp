@@ -195,6 +195,8 @@ std::string hint_for_word(const std::string& word, const CLI::App& app) {
   std::vector<std::string> known = command_names(app);
   for (const std::string& option : option_names(app)) known.push_back(option);
   if (const std::string near = nearest_word(lower_case(word), known); !near.empty()) return meant(near);
+  if (const CLI::Option* cam = app.get_option_no_throw("--cam"); cam != nullptr && cam->count() > 0)
+    return meant("--cam=" + word);  // its value is optional, so it is joined to it
   std::error_code unread;
   if (has_keys && std::filesystem::is_directory(word, unread)) return meant("data.root=" + word);
   if (word.ends_with(".safetensors"))

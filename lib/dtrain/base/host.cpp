@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <fstream>
 #include <numeric>
+#include <set>
+#include <sstream>
 #include <thread>
 
 #include "dtrain/base/text.hpp"
@@ -49,6 +52,19 @@ std::vector<int> read_core_ranges(const std::string& text) {
     for (int core = first; core <= last; ++core) cores.push_back(core);
   }
   return cores;
+}
+
+std::string vector_extensions() {
+  std::ifstream file("/proc/cpuinfo");
+  std::string line;
+  while (std::getline(file, line) && !line.starts_with("flags") && !line.starts_with("Features")) {
+  }
+  std::istringstream words(line);
+  std::set<std::string> found;
+  for (std::string word; words >> word;)
+    for (const char* kind : {"sse4", "avx", "amx", "fma", "asimd", "sve", "sme", "bf16", "i8mm"})
+      if (word.starts_with(kind)) found.insert(word);
+  return join({found.begin(), found.end()}, " ");
 }
 
 std::string host_name() {

@@ -12,6 +12,10 @@ std::string core_ranges(const std::vector<int>& cores);
 /// The inverse: the numbers in such a text, ascending.
 std::vector<int> read_core_ranges(const std::string& text);
 
+/// The vector extensions of this machine's processor as the kernel names them ("avx avx2 fma"), in order; "" where it
+/// does not say. Libraries choose their code by these.
+std::string vector_extensions();
+
 /// This machine's host name.
 std::string host_name();
 

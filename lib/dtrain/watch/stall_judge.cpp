@@ -132,7 +132,7 @@ std::string stall_sentence(const StallJudge::Verdict& verdict, const std::vector
     text += "; waiting for " + ranks_text(verdict.behind) + ", last seen in " + last_seen(ranks[first], hosts[first]);
     text += verdict.silent ? ": no sign of life, stopped or cut off" : ": alive, but behind";
   }
-  return text + "; more than distributed.watchdog.abort allows; the same command resumes from the newest checkpoint";
+  return text + "; more than distributed.watchdog.abort allows; the same command continues from what it has saved";
 }
 
 std::string warning_sentence(const StallJudge::Verdict& verdict, const std::vector<RankState>& ranks,

@@ -1,8 +1,20 @@
 #include "dtrain/base/host.hpp"
 
+#include <algorithm>
+
+#include "dtrain/base/text.hpp"
 #include "support/catch.hpp"
 
 using namespace dtrain;
+
+TEST_CASE("the processor's vector extensions are words of their kinds, each once") {
+  const std::vector<std::string> words = split_text(vector_extensions(), ' ');
+  CHECK(std::is_sorted(words.begin(), words.end()));
+  CHECK(std::adjacent_find(words.begin(), words.end()) == words.end());
+#if defined(__x86_64__)
+  CHECK(std::find(words.begin(), words.end(), "sse4_2") != words.end());
+#endif
+}
 
 TEST_CASE("core numbers are told as ranges") {
   CHECK(core_ranges({0, 1, 2, 3, 8}) == "0-3,8");

@@ -253,7 +253,7 @@ TEST_CASE("a link that leaves the root is refused in every format, with one sent
     options.csv.label = "Finding Labels";
     const std::string sentence = error_of(65, [&] { open(options); });
     CHECK(holds(sentence, root / link));
-    CHECK(holds(sentence, "leads out of data.root"));
+    CHECK(holds(sentence, "leads out of '"));
     CHECK(holds(sentence, "data.allow_links"));
     CHECK_FALSE(holds(sentence, "\n"));
     fs::remove(root / link);

@@ -1,6 +1,11 @@
 // Pictures without labels: which there are, what replaces those that cannot be read, what is written for them.
 #include "dtrain/data/formats/picture_input.hpp"
 
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+
+#include "dtrain/data/formats/formats.hpp"
 #include "folder.hpp"
 #include "support/records.hpp"
 #include "tiff_stack.hpp"
@@ -61,6 +66,25 @@ TEST_CASE("a picture and a list of paths are inputs too, and a list keeps its or
   const PictureInput input = opened(folder / "in/list.txt");
   CHECK(paths_of(input.dataset) == std::vector<std::string>{"b.png", "../a.png", "absent.png", folder / "a.png"});
   for (const int64_t good : {0, 1, 3}) CHECK(read_picture(input.dataset, good).height == 4);
+}
+
+TEST_CASE("absolute paths in lists and tables are pictures like relative ones, and count in the hash") {
+  const TempFolder folder;
+  folder.picture("far/a.png");
+  folder.picture("in/b.png");
+  folder.text("in/list.txt", (folder / "far/a.png") + "\n");
+  folder.text("in/mixed.txt", "b.png\n" + (folder / "far/a.png") + "\n");
+  folder.text("in/table.csv", "path\n" + (folder / "far/a.png") + "\n");
+  for (const char* name : {"in/list.txt", "in/mixed.txt", "in/table.csv"}) {
+    const PictureInput input = opened(folder / name);
+    const auto last = static_cast<int64_t>(input.dataset.samples.size()) - 1;
+    CHECK(input.dataset.samples.back().path == folder / "far/a.png");
+    CHECK(input.pictures->header(input.dataset.samples.back()).height == 4);
+    CHECK(read_picture(input.dataset, last).height == 4);
+  }
+  const std::string before = opened(folder / "in/mixed.txt").dataset.manifest_sha256;
+  folder.picture("far/a.png", random_image(9, 9, 1, 3));
+  CHECK(opened(folder / "in/mixed.txt").dataset.manifest_sha256 != before);
 }
 
 TEST_CASE("a table's column names pictures, in the order of its rows") {
@@ -134,6 +158,143 @@ TEST_CASE("what is no input is refused with what is one") {
   CHECK(holds(error_of(65, [&] { opened(folder / "both/a.tfrecord"); }), "holds no record"));
 }
 
+TEST_CASE("a picture that is replaced by one of the same name and size has another stamp") {
+  const TempFolder folder;
+  folder.picture("in/a.png", random_image(3, 5, 1, 1));
+  folder.text("tars/a.tar", tar_member("k.png", png_text(4)) + tar_end());
+  for (const auto& [input, file] : {std::pair{"in", "in/a.png"}, {"tars", "tars/a.tar"}}) {
+    const PictureInput before = opened(folder / input);
+    CHECK(opened(folder / input).stamps_sha256 == before.stamps_sha256);
+    const std::filesystem::path path = folder / file;
+    std::filesystem::last_write_time(path, std::filesystem::last_write_time(path) - std::chrono::microseconds(7));
+    CHECK(opened(folder / input).dataset.manifest_sha256 == before.dataset.manifest_sha256);
+    CHECK(opened(folder / input).stamps_sha256 != before.stamps_sha256);
+  }
+}
+
+TEST_CASE("masks, and what an earlier prediction has written, are no input unless there is nothing else") {
+  const TempFolder folder;
+  for (const char* name : {"a.png", "sub/b.png", "old/masks/a.png", "masks/a.png", "sub/masks/b.png"})
+    folder.picture(name);
+  folder.text("old/predict.json", "{\n \"format\": \"dtrain-predict-1\",");
+  folder.text("sub/predict.json", "{\"format\": \"another\"}");
+  const PictureInput any = opened(folder.path());
+  CHECK(paths_of(any.dataset) == std::vector<std::string>{"a.png", "masks/a.png", "sub/b.png", "sub/masks/b.png"});
+  CHECK(holds(any.left_out.at(0), "1 picture left out in what dtrain predict has written, such as old/;"));
+  CHECK(any.notes.at(0) == "4 pictures from 4 folders");
+  DataOptions options;
+  options.image = plain(4, 4, 1);
+  options.format = *std::ranges::find(data_formats(), "image_mask", [](const auto* format) { return format->name; });
+  const PictureInput drawn = open_pictures(folder.path(), "", "/nowhere", options);
+  CHECK(paths_of(drawn.dataset) == std::vector<std::string>{"a.png", "sub/b.png"});
+  CHECK(holds(drawn.left_out.at(1),
+              "2 pictures left out in folders named 'masks', as that of the masks in training, such as masks/"));
+  CHECK(open_pictures(folder / "sub/masks", "", "/nowhere", options).dataset.samples.size() == 1);
+}
+
+TEST_CASE("a link that leads nowhere in a folder is one picture that cannot be read") {
+  const TempFolder folder;
+  folder.picture("a.png");
+  std::filesystem::create_symlink("gone.png", folder / "b.png");
+  std::filesystem::create_symlink("gone.tif", folder / "c.tif");
+  const PictureInput input = opened(folder.path());
+  CHECK(paths_of(input.dataset) == std::vector<std::string>{"a.png", "b.png", "c.tif"});
+  for (const size_t bad : {size_t{1}, size_t{2}}) {
+    read_picture(input.dataset, static_cast<int64_t>(bad));
+    CHECK(holds(input.pictures->take(input.dataset.samples[bad]).bad, input.dataset.samples[bad].path));
+  }
+}
+
+TEST_CASE("a list may begin with a byte-order mark, and what no path can hold is told with its line") {
+  const TempFolder folder;
+  folder.picture("a.png");
+  folder.text("marked.txt",
+              "\xEF\xBB\xBF"
+              "a.png\n");
+  CHECK(paths_of(opened(folder / "marked.txt").dataset) == std::vector<std::string>{"a.png"});
+  folder.text("wide.txt", std::string("\xFF\xFE"
+                                      "a\0.\0",
+                                      6));
+  CHECK(holds(error_of(65, [&] { opened(folder / "wide.txt"); }), "is UTF-16; save it as UTF-8"));
+  folder.text("zero.txt", std::string("a.png\nb\0.png\n", 13));
+  CHECK(holds(error_of(65, [&] { opened(folder / "zero.txt"); }), "a zero byte in line 2"));
+}
+
+namespace {
+
+/// Pictures on a machine that has a fault.
+class FaultyStore final : public SampleStore {
+ public:
+  SampleFiles read(const Sample& sample, Wanted) const override {
+    if (sample.path == "disk") throw IoError("cannot read disk: Input/output error");
+    return {};
+  }
+  Image decode_picture(const Sample& sample, const SampleFiles&) const override {
+    if (sample.path == "reader") throw NoReaderError(65, "reader is a DICOM file, and what reads such is not there");
+    if (sample.path == "foreign") throw NoReaderError(77, "foreign is a DICOM file, and its reader is not ours");
+    throw DataError(sample.path + " is damaged");
+  }
+  Image decode_mask(const Dataset&, const Sample&, const SampleFiles&) const override { return {}; }
+  std::vector<Image> raw_masks(const Sample&, const SampleFiles&) const override { return {}; }
+  ImageHeader header(const Sample&) const override { return {2, 2, 1, 8}; }
+  std::string picture_name(const Sample& sample) const override { return sample.path; }
+  std::string manifest_text(const Sample& sample) const override {
+    if (sample.path == "disk") throw IoError("cannot look at disk: Stale file handle");
+    return "4";
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a fault of the machine is no fault of the picture") {
+  const ListedPictures pictures(std::make_shared<const FaultyStore>(), plain(4, 4, 1));
+  const auto seen = [&](const char* path) {
+    Sample sample;
+    sample.path = path;
+    pictures.decode_picture(sample, pictures.read(sample, SampleStore::Wanted::picture));
+    return pictures.take(sample).bad;
+  };
+  CHECK(seen("x") == "x is damaged");
+  CHECK(holds(error_of(74, [&] { seen("disk"); }), "Input/output error"));
+  CHECK(holds(error_of(78, [&] { seen("reader"); }), "what reads such is not there"));
+  CHECK(holds(error_of(77, [&] { seen("foreign"); }), "its reader is not ours"));
+  Sample disk;
+  disk.path = "disk";
+  CHECK(holds(error_of(74, [&] { pictures.manifest_text(disk); }), "Stale file handle"));
+}
+
+TEST_CASE("pictures whose pixels do not fit the range that a network is shown are told") {
+  const TempFolder folder;
+  const auto grey = [&](const char* name, int bits, std::vector<uint16_t> values) {
+    Image image{1, static_cast<int64_t>(values.size()), 1, bits, {}, {}};
+    if (bits == 16) image.words = values;
+    if (bits == 8) image.bytes.assign(values.begin(), values.end());
+    const std::vector<std::byte> bytes = encode_png(image);
+    folder.text(name, std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+  };
+  grey("narrow.png", 16, {0, 100, 4095});
+  grey("wide.png", 16, {0, 100, 65000});
+  grey("bytes.png", 8, {3, 100, 255});
+  grey("flat.png", 16, {7, 7, 7});
+  const auto off_range = [&](double low, double high) {
+    DataOptions options;
+    options.image = plain(4, 4, 1);
+    options.image.range_low = low;
+    options.image.range_high = high;
+    const PictureInput input = open_pictures(folder.path(), "", "/nowhere", options);
+    std::vector<std::string> paths;
+    for (size_t i = 0; i < input.dataset.samples.size(); ++i) {
+      read_picture(input.dataset, static_cast<int64_t>(i));
+      if (input.pictures->take(input.dataset.samples[i]).off_range) paths.push_back(input.dataset.samples[i].path);
+    }
+    return paths;
+  };
+  CHECK(off_range(0, 0) == std::vector<std::string>{"narrow.png"});
+  CHECK(off_range(255, 60000) == std::vector<std::string>{"bytes.png"});
+  CHECK(off_range(5000, 60000) == std::vector<std::string>{"bytes.png", "narrow.png"});
+  CHECK(off_range(0, 60000).empty());
+}
+
 TEST_CASE("a black picture stands for one that cannot be read, and the reason is kept until it is taken") {
   const TempFolder folder;
   folder.picture("good.png", random_image(3, 5, 1, 1));
@@ -159,9 +320,15 @@ TEST_CASE("what is written for a picture lies below any folder, under a name of 
   CHECK(output_stem("a/b.c.png") == "a/b.c");
   CHECK(output_stem("../../x/a.tif#12") == "x/a#12");
   CHECK(output_stem("/data/a.dcm") == "data/a");
+  CHECK(output_stem("over.tar/../../../keep/x.png") == "over.tar/keep/x");
+  CHECK(output_stem("a.tar/./b//...png") == "a.tar/b/..");  // whose mask is "...png", a name as any other
+  CHECK(output_stem("...png") == "..");
   CHECK_NOTHROW(require_own_stems(listing({"a.png", "b/a.png", "a.tif#1"})));
   CHECK(holds(error_of(65, [] { require_own_stems(listing({"a.png", "a.tif"})); }), "'a.png' and 'a.tif'"));
   CHECK(holds(error_of(65, [] { require_own_stems(listing({"x/a.png", "../x/a.png"})); }), "x/a.png;"));
+  const std::string longest(247, 'n');
+  CHECK_NOTHROW(require_own_stems(listing({longest + ".png", "x/" + longest + ".tif"})));
+  CHECK(holds(error_of(65, [&] { require_own_stems(listing({"x/n" + longest + ".png"})); }), "is too long"));
   CHECK(holds(error_of(65,
                        [] {
                          require_own_stems(listing({"a.tif", "a.png/b.png"}));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <set>
 
@@ -21,6 +22,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
+constexpr size_t kMostLookedAt = 16;  // that are looked at; records' names end in numbers
+
 struct Found {
   std::string root;
   std::vector<std::string> paths;
@@ -29,18 +32,9 @@ struct Found {
   std::string listed_in = "";           // the list or table that names the paths
 };
 
-// A stack that cannot be read counts as one picture here; decoding it reports why.
-int64_t pages_of(const std::string& path) {
-  try {
-    return count_pages(path);
-  } catch (const Error&) {
-    return 1;
-  }
-}
-
 void add_file(const std::string& name, Found& found) {
   const std::string whole = (fs::path(found.root) / name).string();
-  add_page_names(name, may_have_pages(name) ? pages_of(whole) : 1, found.paths);
+  add_page_names(name, may_have_pages(name) ? pages_if_readable(whole) : 1, found.paths);
 }
 
 std::string folder_of(const std::string& file) {
@@ -70,17 +64,60 @@ bool is_input(const std::string& name) { return has_image_extension(name) || rec
                   "; name them one after the other, each with an --output of its own");
 }
 
-Found in_folder(const std::string& folder, const std::string& left_out, bool allow_links) {
-  FolderScan scan = scan_folder(folder, folder, allow_links, is_input);
+// Takes the pictures out that lie in a folder for which `test` holds, and says so.
+void leave_out(const std::function<bool(const std::string& folder)>& test, const std::string& what,
+               std::vector<std::string>& pictures, std::vector<std::string>& said) {
+  std::map<std::string, bool> known;
+  std::string such;
+  const auto is_in_such = [&](const std::string& path) {
+    for (size_t at = path.find('/'); at != std::string::npos; at = path.find('/', at + 1)) {
+      const auto [folder, is_new] = known.try_emplace(path.substr(0, at), false);
+      if (is_new) folder->second = test(folder->first);
+      if (folder->second && such.empty()) such = folder->first;
+      if (folder->second) return true;
+    }
+    return false;
+  };
+  const size_t count = std::erase_if(pictures, is_in_such);
+  if (count > 0)
+    said.push_back(count_of(static_cast<int64_t>(count), "picture") + " left out in " + what + ", such as " + such +
+                   "/; to predict such a folder, name it with an --input of its own");
+}
+
+// What this program, or whoever drew them, has made of pictures lies among them often; it is no input.
+void leave_out_masks(const std::string& root, const DataOptions& data, std::vector<std::string>& pictures,
+                     std::vector<std::string>& said) {
+  const auto is_prediction = [&](const std::string& folder) {
+    const std::string description = root + "/" + folder + "/predict.json";
+    if (!is_file(description)) return false;
+    const std::vector<std::byte> bytes = read_file_start(description, 256);
+    return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()).find(kPredictionFormat) !=
+           std::string_view::npos;
+  };
+  leave_out(is_prediction, "what dtrain predict has written", pictures, said);
+  if (!has_mask_files(data)) return;
+  const std::string masks = fs::path(data.image_mask.masks + "/").lexically_normal().parent_path().string();
+  std::vector<std::string> others = pictures, told;
+  leave_out([&](const std::string& folder) { return folder == masks || folder.ends_with("/" + masks); },
+            "folders named '" + masks + "', as that of the masks in training", others, told);
+  if (others.empty()) return;  // there is nothing but such
+  pictures = std::move(others);
+  said.insert(said.end(), told.begin(), told.end());
+}
+
+Found in_folder(const std::string& folder, const std::string& left_out, const DataOptions& data) {
+  FolderScan scan = scan_folder(folder, folder, data.allow_links, is_input, AtFault::list);
   const std::string own = beneath(folder, left_out);
   const auto is_own = [&](const std::string& path) { return !own.empty() && lies_in(path, own); };
   std::erase_if(scan.pictures, is_own);
   std::erase_if(scan.foreign, is_own);
+  std::vector<std::string> not_used;
+  leave_out_masks(folder, data, scan.pictures, not_used);
   const auto records = std::stable_partition(scan.pictures.begin(), scan.pictures.end(),
                                              [](const std::string& name) { return record_format(name) == nullptr; });
   const std::vector<std::string> files(records, scan.pictures.end());
   scan.pictures.erase(records, scan.pictures.end());
-  Found found{folder, std::move(scan.pictures), {}};
+  Found found{folder, std::move(scan.pictures), std::move(not_used)};
   if (found.paths.empty() && !files.empty()) {
     found.records = record_format(files.front());
     for (const std::string& file : files)
@@ -111,8 +148,17 @@ void refuse_twice(const Found& found, const std::string& what) {
 Found in_list(const std::string& list) {
   Found found{folder_of(list), {}, {}};
   found.listed_in = list;
-  for (const std::string& line : split_text(read_text(list, kMostTableBytes), '\n')) {
+  std::string text = read_text(list, kMostTableBytes);
+  if (text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF"))
+    throw DataError("the list '" + list + "' is UTF-16; save it as UTF-8");
+  if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
+  int64_t number = 0;
+  for (const std::string& line : split_text(text, '\n')) {
+    ++number;
     const std::string path(trimmed(line));
+    if (path.find('\0') != std::string::npos)
+      throw DataError("the list '" + list + "' holds a zero byte in line " + with_commas(number) +
+                      ", which no path can; it is damaged, or no list");
     if (!path.empty()) add_file(fs::path(path).lexically_normal().string(), found);
   }
   if (found.paths.empty()) throw DataError("the list '" + list + "' names no picture; it needs one path per line");
@@ -137,7 +183,7 @@ Found in_table(const std::string& file, const std::string& wanted) {
   return found;
 }
 
-Found find(const std::string& input, const std::string& column, const std::string& left_out, bool allow_links) {
+Found find(const std::string& input, const std::string& column, const std::string& left_out, const DataOptions& data) {
   std::error_code failed;
   const fs::file_status status = fs::status(input, failed);
   if (status.type() == fs::file_type::not_found)
@@ -150,7 +196,7 @@ Found find(const std::string& input, const std::string& column, const std::strin
   if (!column.empty() && !is_table)
     throw UsageError("--column names a column of a table, and --input '" + input +
                      "' is none: its name does not end in .csv");
-  if (!is_file) return in_folder(input, left_out, allow_links);
+  if (!is_file) return in_folder(input, left_out, data);
   if (is_table) return in_table(input, column);
   if (lower_case(name).ends_with(".txt")) return in_list(input);
   Found found{folder_of(input), {}, {}, record_format(name)};
@@ -174,11 +220,26 @@ void list_records(const DataFormat& format, const DataOptions& options, PictureI
   out.notes = std::move(listed.notes);
 }
 
+// Looks at one picture of each ending: a reader that is not there is told before anything is computed.
+void require_readers(const PictureInput& input) {
+  std::set<std::string> endings;
+  for (const Sample& sample : input.dataset.samples) {
+    const std::string file = picture_path(sample.path).file;
+    if (!endings.insert(file.substr(without_ending(file).size())).second) continue;
+    if (endings.size() > kMostLookedAt) return;
+    try {
+      input.pictures->header(sample);
+    } catch (const Error& error) {
+      if (!is_of_the_file(error)) throw_of_the_machine(error);
+    }
+  }
+}
+
 }  // namespace
 
 PictureInput open_pictures(const std::string& input, const std::string& column, const std::string& left_out,
                            const DataOptions& data) {
-  Found found = find(input, column, left_out, data.allow_links);
+  Found found = find(input, column, left_out, data);
   PictureInput out;
   out.left_out = std::move(found.left_out);
   out.dataset.task = Task::multilabel;
@@ -190,47 +251,59 @@ PictureInput open_pictures(const std::string& input, const std::string& column, 
   } else {
     out.pictures = std::make_shared<const ListedPictures>(std::make_shared<const FileStore>(found.root), data.image);
     SampleTable table(out.dataset);
+    std::set<std::string> folders;
     for (std::string& path : found.paths) {
+      folders.insert(folder_of(path));
       Sample sample;
       sample.path = std::move(path);
       table.add(std::move(sample));
     }
+    out.notes.push_back(count_of(static_cast<int64_t>(out.dataset.samples.size()), "picture") + " from " +
+                        count_of(static_cast<int64_t>(folders.size()), "folder"));
   }
   out.dataset.store = out.pictures;
-  Sha256 sha;
+  require_readers(out);
+  Sha256 sha, stamps;
   bool any = found.listed_in.empty();
   for (Sample& sample : out.dataset.samples) {
     sample.id = hash64(sample.path);
     const std::string text = out.pictures->manifest_text(sample);
     any = any || text != ListedPictures::kUnread;
     sha.update(sample.path + '\0' + text + '\0');
+    stamps.update(out.pictures->stamp(sample) + '\0');
   }
   if (!any)
     throw MissingError("no picture that '" + found.listed_in + "' names can be found, such as " +
                        out.pictures->picture_name(out.dataset.samples.front()) +
                        "; paths are relative to its folder, or absolute");
   out.dataset.manifest_sha256 = sha.hex_digest();
+  out.stamps_sha256 = stamps.hex_digest();
   return out;
 }
 
 std::string output_stem(const std::string& path) {
   const PicturePath parts = picture_path(path);
-  std::string stem(without_ending(path));
-  while (true) {
-    if (stem.starts_with("/"))
-      stem.erase(0, 1);
-    else if (stem.starts_with("../"))
-      stem.erase(0, 3);
-    else
-      break;
-  }
+  const std::vector<std::string> names = split_text(std::string(without_ending(path)), '/');
+  std::string stem;
+  for (size_t i = 0; i + 1 < names.size(); ++i)
+    if (!names[i].empty() && names[i] != "." && names[i] != "..") stem += names[i] + "/";
+  stem += names.back();
   return parts.page > 0 ? stem + "#" + std::to_string(parts.page) : stem;
+}
+
+// Of files while they are written: MASK.tmp.
+static bool is_too_long(const std::string& stem) {
+  constexpr size_t kMost = 255;  // bytes of a name, on nearly all file systems
+  const std::string path = stem + std::string(kMaskEnding) + ".tmp";
+  const std::vector<std::string> names = split_text(path, '/');
+  return std::any_of(names.begin(), names.end(), [](const std::string& name) { return name.size() > kMost; });
 }
 
 void require_own_stems(const Dataset& dataset) {
   std::map<std::string, const std::string*> owners;
   for (const Sample& sample : dataset.samples) {
     const std::string stem = output_stem(sample.path);
+    if (is_too_long(stem)) throw DataError("the name '" + sample.path + "' is too long to name a mask by; rename it");
     const auto [found, is_new] = owners.emplace(stem, &sample.path);
     if (!is_new)
       throw DataError("'" + *found->second + "' and '" + sample.path + "' would both be written as " + stem +

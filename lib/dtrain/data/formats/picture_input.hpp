@@ -16,6 +16,7 @@ struct PictureInput {
   std::shared_ptr<const ListedPictures> pictures;  ///< its store
   std::vector<std::string> notes;                  ///< for people: what was found
   std::vector<std::string> left_out;               ///< for people: what of it is not used
+  std::string stamps_sha256;  ///< over SampleStore::stamp() of each: changes where pictures are replaced; of this host
 };
 
 /// The pictures of `input`, by what it is:
@@ -30,7 +31,9 @@ struct PictureInput {
 ///                which feature or member it is, and how much may be decompressed, `data` says
 ///
 /// Every page of a stack is a picture of its own, FILE#PAGE. What lies beneath `left_out`, the folder that is
-/// going to be written, is no input. No picture is decoded, and of a list or table most may be absent.
+/// going to be written, is no input, nor are folders beneath `input` that an earlier prediction has written (a
+/// predict.json in them), or where `data` has_mask_files() folders of the name of data.image_mask.masks, unless there
+/// is nothing else. No picture is decoded, and of a list or table most may be absent.
 ///
 /// Throws MissingError where nothing is at `input`, or nothing at any path of a list or table; UsageError for a
 /// `column` without a table; DataError for a folder without pictures or with record files of two kinds, a list or table
@@ -39,15 +42,18 @@ struct PictureInput {
 PictureInput open_pictures(const std::string& input, const std::string& column, const std::string& left_out,
                            const DataOptions& data);
 
+/// What predict.json says in "format"; a folder with such a file was written by dtrain predict.
+inline constexpr std::string_view kPredictionFormat = "dtrain-predict-1";
+
 /// What the names of the masks that are written end in.
 inline constexpr std::string_view kMaskEnding = ".png";
 
-/// The picture's path without ending, to name what is written for it: below any folder, so without what leads out of
-/// one ("../", a leading "/"); a page of a stack as "slices#7".
+/// The picture's path without ending, to name what is written for it: below any folder, so without what may lead out of
+/// one (every "..", ".", and empty name: members of an archive may have any path); a page of a stack as "slices#7".
 std::string output_stem(const std::string& path);
 
 /// Throws DataError naming two pictures of which both would be written to one file (a.png and a.tif), or one into the
-/// other's name.
+/// other's name, or one whose name is too long to be written.
 void require_own_stems(const Dataset& dataset);
 
 }  // namespace dtrain

@@ -11,18 +11,28 @@
 #include "dtrain/base/memory.hpp"
 #include "dtrain/base/printable.hpp"
 #include "dtrain/base/text.hpp"
+#include "dtrain/data/store/listed_pictures.hpp"
 #include "dtrain/io/pictures/picture_pages.hpp"
 
 namespace dtrain {
 
 namespace fs = std::filesystem;
 
+int64_t pages_if_readable(const std::string& path) {
+  try {
+    return count_pages(path);
+  } catch (const Error& error) {
+    if (!is_of_the_file(error)) throw;
+    return 1;
+  }
+}
+
 namespace {
 
 class Walk {
  public:
-  Walk(const std::string& root, bool allow_links, NameTest wanted)
-      : root_(root), allow_links_(allow_links), wanted_(wanted) {}
+  Walk(const std::string& root, bool allow_links, NameTest wanted, AtFault at_fault)
+      : root_(root), allow_links_(allow_links), wanted_(wanted), at_fault_(at_fault) {}
 
   FolderScan run(const std::string& folder) {
     follow(folder, true);
@@ -48,16 +58,26 @@ class Walk {
     std::error_code error;
     const bool link = entry.is_symlink(error);
     const bool folder = entry.is_directory(error);  // follows links, as the next two do
-    if (link && (picture || folder)) follow(entry.path(), folder);
+    const bool lost = link && picture && at_fault_ == AtFault::list && leads_nowhere(entry.path());
+    if (link && !lost && (picture || folder)) follow(entry.path(), folder);
     if (folder) return enter(entry.path().string(), prefix + name + "/");
-    if (!entry.is_regular_file(error)) return;
+    if (!lost && !entry.is_regular_file(error)) return;
     if (picture) {
       memory_.take(static_cast<int64_t>(sizeof(std::string) + prefix.size() + name.size()));
-      add_page_names(prefix + name, may_have_pages(name) ? count_pages(entry.path().string()) : 1, scan_.pictures);
+      add_page_names(prefix + name, may_have_pages(name) ? pages_of(entry.path().string()) : 1, scan_.pictures);
     } else {
       ++scan_.others;
       if (!foreign_image_extension(name).empty()) scan_.foreign.push_back(prefix + name);
     }
+  }
+
+  static bool leads_nowhere(const fs::path& link) {
+    std::error_code error;
+    return fs::status(link, error).type() == fs::file_type::not_found;
+  }
+
+  int64_t pages_of(const std::string& path) const {
+    return at_fault_ == AtFault::list ? pages_if_readable(path) : count_pages(path);
   }
 
   void follow(const fs::path& link, bool folder) {
@@ -66,7 +86,7 @@ class Walk {
     if (error == std::errc::permission_denied) throw_errno("follow", link.string(), error.value());
     if (error) throw MissingError("the link '" + link.string() + "' leads nowhere; remove it or restore its target");
     if (!allow_links_ && !lies_in(target.string(), canonical_root()))
-      throw DataError("the link '" + link.string() + "' leads out of data.root to '" + target.string() +
+      throw DataError("the link '" + link.string() + "' leads out of '" + root_ + "' to '" + target.string() +
                       "'; set data.allow_links: true if this is intended");
     if (!folder) return;
     for (const std::string& above : open_)
@@ -85,6 +105,7 @@ class Walk {
   std::string canonical_root_;
   bool allow_links_;
   NameTest wanted_;
+  AtFault at_fault_;
   std::vector<std::string> open_;  // the folders from the start down to the current one
   FolderScan scan_;
   MemoryDraw memory_{"the list of files under " + root_, "use fewer files"};
@@ -92,8 +113,9 @@ class Walk {
 
 }  // namespace
 
-FolderScan scan_folder(const std::string& root, const std::string& folder, bool allow_links, NameTest wanted) {
-  return Walk(root, allow_links, wanted).run(folder);
+FolderScan scan_folder(const std::string& root, const std::string& folder, bool allow_links, NameTest wanted,
+                       AtFault at_fault) {
+  return Walk(root, allow_links, wanted, at_fault).run(folder);
 }
 
 FolderScan scan_beneath(const std::string& root, const std::string& relative, bool allow_links) {

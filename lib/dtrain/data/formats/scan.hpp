@@ -16,6 +16,9 @@ struct FolderScan {
   std::vector<std::string> foreign;  ///< of these the pictures of formats that are not read (GIF, WebP, NIfTI …)
 };
 
+/// As count_pages(), but 1 for a file that is_of_the_file() finds at fault; decoding it says why.
+int64_t pages_if_readable(const std::string& path);
+
 /// Throws DataError that counts `foreign` by their endings, unless each is beside a picture of the same name that is
 /// read, its conversion: otherwise they would be lost silently.
 void refuse_lost(const FolderScan& scan, const std::string& folder);
@@ -23,13 +26,20 @@ void refuse_lost(const FolderScan& scan, const std::string& folder);
 /// Whether a file is wanted, by its name.
 using NameTest = bool (*)(const std::string& name);
 
+/// What is done about a single picture that a walk cannot look into: a stack whose pages cannot be counted, a link that
+/// leads nowhere.
+enum class AtFault {
+  fail,  ///< the walk ends
+  list,  ///< it is listed as one picture; whoever reads it says what is wrong
+};
+
 /// Walks `folder` to any depth, pictures (or whatever is wanted) by name; hidden files and folders are left out. The
 /// pages of TIFF and DICOM files are counted (count_pages); no other file is opened. Links (`folder` itself may be one)
 /// are followed while they stay under `root`, or everywhere with `allow_links`. Throws DataError for a link that leads
-/// out of root or back into a folder that contains it, MissingError for a link to a picture that leads nowhere,
-/// otherwise like throw_errno.
+/// out of root or back into a folder that contains it; with AtFault::fail MissingError for a link to a picture that
+/// leads nowhere, and as count_pages(); otherwise like throw_errno.
 FolderScan scan_folder(const std::string& root, const std::string& folder, bool allow_links,
-                       NameTest wanted = has_image_extension);
+                       NameTest wanted = has_image_extension, AtFault at_fault = AtFault::fail);
 
 /// The same for a folder named relative to root (beneath_root()). A folder that the configuration names outside root
 /// ("../more") bounds its own links.

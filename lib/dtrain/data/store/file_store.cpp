@@ -115,7 +115,7 @@ std::vector<std::byte> FileStore::bytes_of(const StoredFile& file) const { retur
 
 // The first bytes of a file are enough for its header, unless long profiles come before it.
 ImageHeader FileStore::header_of(const StoredFile& file) const {
-  const std::string path = root_ + "/" + file.path;
+  const std::string path = name_of(file);
   if (picture_path(path).page > 0) return read_image_header(read_picture_file(path), path);
   try {
     return read_image_header(read_file_start(path, 1 << 16), path);
@@ -124,9 +124,13 @@ ImageHeader FileStore::header_of(const StoredFile& file) const {
   }
 }
 
+std::string FileStore::stamp(const Sample& sample) const {
+  return std::to_string(changed_at(picture_path(name_of(own_picture(sample))).file));
+}
+
 std::string FileStore::size_of(const StoredFile& file) const {
   std::error_code error;
-  const std::string whole = root_ + "/" + picture_path(file.path).file;
+  const std::string whole = picture_path(name_of(file)).file;
   const auto bytes = fs::file_size(whole, error);
   if (error) throw_errno("read the size of", whole, error.value());
   return std::to_string(bytes);

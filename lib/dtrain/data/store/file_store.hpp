@@ -40,6 +40,8 @@ class FileStore final : public PictureFiles {
  public:
   explicit FileStore(std::string root) : root_(std::move(root)) {}
 
+  std::string stamp(const Sample& sample) const override;
+
  private:
   std::vector<std::byte> bytes_of(const StoredFile& file) const override;
   ImageHeader header_of(const StoredFile& file) const override;

@@ -1,26 +1,61 @@
 #include "dtrain/data/store/listed_pictures.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/io/pictures/image.hpp"
 
 namespace dtrain {
 
-// Whether the file is at fault, and not a lack of memory or the program.
-static bool is_of_the_file(const Error& error) {
+bool is_of_the_file(const Error& error) {
+  if (dynamic_cast<const NoReaderError*>(&error) != nullptr) return false;
   switch (error.code()) {
     case exit_code::kBadData:
     case exit_code::kMissingInput:
     case exit_code::kPermission:
-    case exit_code::kIo:
       return true;
     default:
       return false;
   }
 }
 
-ListedPictures::ListedPictures(std::shared_ptr<const SampleStore> store, const ImageOptions& size)
-    : store_(std::move(store)), height_(size.height), width_(size.width) {}
+void throw_of_the_machine(const Error& error) {
+  if (error.code() == exit_code::kBadData) throw ConfigError(error.what());
+  throw;
+}
+
+template <typename Look>
+static std::string unless_unread(const Look& look) {
+  try {
+    return look();
+  } catch (const Error& error) {
+    if (!is_of_the_file(error)) throw_of_the_machine(error);
+    return std::string(ListedPictures::kUnread);
+  }
+}
+
+ListedPictures::ListedPictures(std::shared_ptr<const SampleStore> store, const ImageOptions& options)
+    : store_(std::move(store)),
+      height_(options.height),
+      width_(options.width),
+      range_low_(options.range_low),
+      range_high_(options.range_high) {}
+
+bool ListedPictures::is_off_range(const Image& picture) const {
+  const bool has_range = range_low_ != range_high_;
+  if (picture.bits == 8 && !has_range) return false;
+  double lowest = 0, highest = 0;
+  if (picture.bits == 8) {
+    const auto [low, high] = std::minmax_element(picture.bytes.begin(), picture.bytes.end());
+    lowest = *low, highest = *high;
+  } else {
+    const auto [low, high] = std::minmax_element(picture.words.begin(), picture.words.end());
+    lowest = *low, highest = *high;
+  }
+  if (lowest == highest) return false;  // nothing is in it, whatever the range
+  return has_range ? highest <= range_low_ || lowest >= range_high_ : highest < kNarrow * 65535;
+}
 
 ListedPictures::Found ListedPictures::take(const Sample& sample) const {
   const std::lock_guard lock(mutex_);
@@ -48,7 +83,7 @@ SampleFiles ListedPictures::read(const Sample& sample, Wanted wanted) const {
     note(sample, {});  // also if a batch is made again
     return files;
   } catch (const Error& error) {
-    if (!is_of_the_file(error)) throw;
+    if (!is_of_the_file(error)) throw_of_the_machine(error);
     note(sample, {height_, width_, error.what()});
     return {};
   }
@@ -58,10 +93,10 @@ Image ListedPictures::decode_picture(const Sample& sample, const SampleFiles& fi
   if (!is_bad(sample)) {
     try {
       Image picture = store_->decode_picture(sample, files);
-      note(sample, {picture.height, picture.width, ""});
+      note(sample, {picture.height, picture.width, "", is_off_range(picture)});
       return picture;
     } catch (const Error& error) {
-      if (!is_of_the_file(error)) throw;
+      if (!is_of_the_file(error)) throw_of_the_machine(error);
       note(sample, {height_, width_, error.what()});
     }
   }
@@ -73,12 +108,11 @@ Image ListedPictures::decode_mask(const Dataset&, const Sample&, const SampleFil
 }
 
 std::string ListedPictures::manifest_text(const Sample& sample) const {
-  try {
-    return store_->manifest_text(sample);
-  } catch (const Error& error) {
-    if (!is_of_the_file(error)) throw;
-    return std::string(kUnread);
-  }
+  return unless_unread([&] { return store_->manifest_text(sample); });
+}
+
+std::string ListedPictures::stamp(const Sample& sample) const {
+  return unless_unread([&] { return store_->stamp(sample); });
 }
 
 }  // namespace dtrain

@@ -7,6 +7,7 @@
 #include "dtrain/base/hash.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/data/store/paths.hpp"
+#include "dtrain/io/files/file.hpp"
 
 namespace dtrain {
 
@@ -80,6 +81,11 @@ void RecordSet::ask_ahead(const Sample& sample) const {
 
 ImageHeader RecordSet::header_of(const StoredFile& file) const {
   return read_image_header(bytes_of(file), file.is_mask ? file.path : name_of(file));
+}
+
+std::string RecordSet::stamp(const Sample& sample) const {
+  return std::to_string(changed_at(whole_path(files_[static_cast<size_t>(sample.place.file)]))) + " " +
+         std::to_string(sample.place.offset);
 }
 
 std::string RecordSet::size_of(const StoredFile& file) const {

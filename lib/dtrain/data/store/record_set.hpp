@@ -26,6 +26,7 @@ class RecordSet : public PictureFiles {
   /// compressed files hold more than data.loader.decompressed_mb.
   std::shared_ptr<const RecordFile> open(int64_t file) const;
 
+  std::string stamp(const Sample& sample) const override;
   bool reads_ahead() const override { return true; }
   void ask_ahead(const Sample& sample) const override;
 

@@ -51,6 +51,9 @@ class SampleStore {
   /// its files), and of the store as a whole.
   virtual std::string manifest_text(const Sample& sample) const = 0;
   virtual std::string manifest_head() const { return ""; }
+  /// Changes when the picture's file is replaced by one of the same size, as far as that is visible without reading it:
+  /// when it was changed, and where in it the sample is. Copies of a file on other hosts may have another stamp.
+  virtual std::string stamp(const Sample& /*sample*/) const { return ""; }
 
   /// False if samples are made in memory: none can be missing or damaged, and reading costs nothing.
   virtual bool on_disk() const { return true; }

@@ -1,6 +1,7 @@
 #include "dtrain/io/files/file.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -129,6 +130,12 @@ std::vector<std::byte> read_file_start(const std::string& path, int64_t bytes) {
 }
 
 int64_t file_bytes(const std::string& path) { return InputDescriptor(path, real_file_system()).size(); }
+
+int64_t changed_at(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) throw_errno("look at", path, errno);
+  return int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
+}
 
 bool is_there(const std::string& path, FileSystem& files) {
   FileSystem::Status status;

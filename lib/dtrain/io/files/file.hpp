@@ -28,6 +28,9 @@ std::vector<std::byte> read_file_start(const std::string& path, int64_t bytes);
 /// Size of a regular file in bytes. Throws like throw_errno, DataError for anything else.
 int64_t file_bytes(const std::string& path);
 
+/// When the file's content was last changed, in nanoseconds since 1970; links are followed. Throws like throw_errno.
+int64_t changed_at(const std::string& path);
+
 /// Whether there is anything at `path`, links followed. Throws like throw_errno if that cannot be determined.
 bool is_there(const std::string& path, FileSystem& files = real_file_system());
 

@@ -46,11 +46,7 @@ class OpenDicom {
  public:
   OpenDicom(std::span<const std::byte> bytes, const std::string& name, const ImageLimits& limits)
       : name_(name), file_(nullptr, nullptr) {
-    if (loaded().module == nullptr) {
-      const std::string sentence = name + " is a DICOM file, and " + loaded().why;
-      if (loaded().code == exit_code::kBadData) throw DataError(sentence);
-      throw Error(loaded().code, sentence);  // not the file's fault: no other sample may replace it
-    }
+    if (loaded().module == nullptr) throw NoReaderError(loaded().code, name + " is a DICOM file, and " + loaded().why);
     DicomHeader header{};
     file_ = {module().open(bytes.data(), bytes.size(), &header, why_.data(), why_.size()), module().close};
     if (file_ == nullptr) refuse();

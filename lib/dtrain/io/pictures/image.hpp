@@ -5,7 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "dtrain/base/error.hpp"
+
 namespace dtrain {
+
+/// The file may be sound, but what reads its format is not installed here (65), or is not sound itself.
+struct NoReaderError : Error {
+  using Error::Error;
+};
 
 /// A decoded picture: rows top to bottom, pixels left to right, channels interleaved (HWC).
 /// 8-bit samples lie in `bytes`, 16-bit ones in `words` (host byte order); the other vector is empty.
