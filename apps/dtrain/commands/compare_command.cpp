@@ -132,6 +132,8 @@ void add_values(const std::optional<Config>& a, const std::optional<Config>& b, 
   if (samples.other_masks > 0)
     c.notes.emplace_back(
         "the runs see pictures in different ways (data.image): each figure counts its own run's pixels");
+  if (c.a.text("data_sha256") != c.b.text("data_sha256"))
+    c.notes.emplace_back("the data of the two runs differ: samples with the same path are taken for the same");
   if (samples.no_distance > 0)
     c.notes.push_back("distances of " + count_of(samples.no_distance, "mask") +
                       " are left out: one of the runs has none there, since it predicted nothing");

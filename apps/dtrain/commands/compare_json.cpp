@@ -31,6 +31,7 @@ ordered_json paired_json(const PairedMeasure& paired) {
   json["low"] = test.low;
   json["high"] = test.high;
   json["p"] = test.p;
+  if (test.p_at_most) json["p_at_most"] = true;
   json["method"] = test.method;
   if (test.statistic) json["statistic"] = *test.statistic;
   if (test.degrees) json["degrees"] = *test.degrees;

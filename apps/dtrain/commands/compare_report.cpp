@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <map>
+#include <string_view>
 
 #include "dtrain/base/printable.hpp"
 #include "dtrain/base/short_number.hpp"
@@ -38,15 +39,25 @@ std::string shown_value(const std::string& value) {
   return value.empty() ? "–" : cut_to(printable(value), kValueColumns);
 }
 
+// Of a hash, what it is of, and as many of its digits as tell it from others.
+constexpr std::string_view kHash = "_sha256";
+std::string shown_name(const Difference& one) {
+  return printable(one.what.ends_with(kHash) ? one.what.substr(0, one.what.size() - kHash.size()) : one.what);
+}
+std::string shown_side(const Difference& one, const std::string& value) {
+  constexpr size_t kDigits = 12;
+  return shown_value(one.what.ends_with(kHash) ? value.substr(0, kDigits) : value);
+}
+
 void print_differences(const std::string& head, const std::vector<Difference>& differences) {
   if (differences.empty()) return;
   line("  " + head);
   std::vector<std::string> names;
-  for (const Difference& one : differences) names.push_back(printable(one.what));
+  for (const Difference& one : differences) names.push_back(shown_name(one));
   const int columns = cell_columns(names, kLabelColumns);
   for (size_t i = 0; i < names.size(); ++i)
-    line("    " + cell(names[i], columns) + " " + shown_value(differences[i].a) + " → " +
-         shown_value(differences[i].b));
+    line("    " + cell(names[i], columns) + " " + shown_side(differences[i], differences[i].a) + " → " +
+         shown_side(differences[i], differences[i].b));
 }
 
 std::string difference_sentence(const Comparison& c) {
@@ -60,7 +71,7 @@ std::string difference_sentence(const Comparison& c) {
     what.push_back(count_of(static_cast<int64_t>(c.keys.size()), "key") + " (" + join(keys, ", ") +
                    (more > 0 ? " and " + std::to_string(more) + " more" : "") + ")");
   }
-  for (const Difference& one : c.facts) what.push_back(printable(one.what));
+  for (const Difference& one : c.facts) what.push_back(shown_name(one));
   const bool known = !c.a.texts.empty() && !c.b.texts.empty();
   if (!what.empty()) return "They differ in " + join_last(what, "and") + ".";
   return c.configs_read && known ? "Nothing differs that a result depends on: configuration, data, split, V, program."
