@@ -198,6 +198,8 @@ class Predict(program.ProgramTest):
         told, known, unnamed, more, other = program.all_of([lambda call=call: self.call(*call) for call in calls])
         self.assertEqual((told.code, known.code), (0, 0), told.err + known.err)
         self.assertEqual(*((self.folder / name / "predictions.csv").read_bytes() for name in ("told", "ours")))
+        turned = self.call(*words, "told", *foreign, "data.classes=[good, defect]")
+        self.fails(turned, 78, "columns is path,score_defect,score_good,class, but now it is path,score_good,score_defect,class")
         self.fails(unnamed, 78, "does not name the classes", "data.classes")
         self.fails(more, 78, "was trained for 2 classes (defect, good), but the configuration says a, b, c")
         self.fails(other, 65, "runs/chips/best.safetensors")
