@@ -188,7 +188,7 @@ class Export(program.ProgramTest):
         for words, code, *texts in cases:
             self.fails(self.call("export", *words), code, *texts)
             self.assertFalse((self.folder / "net.onnx").exists())
-        self.fails(self.call("export", "--checkpoint", run, "--output", "net.onnx", "data.classes=[Mass]"), 78, "was trained for 2 classes (even, odd)")
+        self.fails(self.call("export", "--checkpoint", run, "--output", "net.onnx", "data.classes=[odd, even]"), 78, "was trained for 2 classes (even, odd)")
         self.assertIn("was trained on pictures of 32,32 and is used on pictures of 48,48",
                       self.good("export", "--checkpoint", f"runs/{self.trained('resnet18')}", "--output", "large.onnx", "data.image.size=[48,48]").err)
         (self.folder / "closed").mkdir(mode=0o500)
