@@ -73,7 +73,7 @@ class Sweep(program.ProgramTest):
     def test_seeds_and_folds_end_in_mean_and_deviation_and_more_ranks_than_cores_in_no_rates(self):
         ranks = self.cores + 1
         ended = self.good("sweep", "--config", "small.yaml", "--ranks", ranks, "--repeat", 2, "--folds", 2, "epochs=2", "batch.per_rank=2",
-                          "data.split=null", "--output", "folds", timeout=120)
+                          "--output", "folds", timeout=120)
         rows = self.table("folds")
         self.assertEqual([(row["seed"], row["fold"]) for row in rows], [("3", "1"), ("4", "1"), ("3", "2"), ("4", "2")])
         self.assertEqual(len({row["result_sha256"] for row in rows}), 4)

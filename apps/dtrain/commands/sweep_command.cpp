@@ -40,6 +40,21 @@ void forget_failures(std::vector<JudgedPoint>& points) {
   }
 }
 
+// What to type next: the folds of one network predict together, else the best run is evaluated.
+std::string next_line(const JudgedSweep& sweep, const std::vector<ScalingRow>& rows) {
+  const bool only_folds = sweep.asked.plan.folds > 0 && sweep.asked.plan.repeat == 1 && rows.size() == 1 &&
+                          rows.front().runs == sweep.asked.plan.folds;
+  if (only_folds) {
+    std::string line = "; next, for the mean over the folds: dtrain predict";
+    for (const JudgedPoint& point : sweep.points) line += " --checkpoint " + shell_word(point.row.run_dir);
+    return line + " --input PICTURES --output DIR";
+  }
+  const JudgedPoint* best = best_of(sweep.points);
+  if (best == nullptr) return "";
+  return "; best " + best->row.monitor.column + ": " + best->row.point.name + "; next: dtrain eval --checkpoint " +
+         shell_word(best->row.run_dir);
+}
+
 // The last lines of a sweep that ran to its end: tables, then what is worth knowing.
 void tell_results(const SweepFolder& folder, const JudgedSweep& sweep, const std::vector<ScalingRow>& rows,
                   const Log& log) {
@@ -50,11 +65,7 @@ void tell_results(const SweepFolder& folder, const JudgedSweep& sweep, const std
   }
   std::fflush(stdout);
   for (const std::string& note : notes_on(rows, sweep.points)) log.info(note);
-  const JudgedPoint* best = best_of(sweep.points);
-  log.info("written: " + folder.file("points.csv") + ", " + folder.file("scaling.csv") +
-           (best == nullptr ? ""
-                            : "; best " + best->row.monitor.column + ": " + best->row.point.name +
-                                  "; next: dtrain eval --checkpoint " + shell_word(best->row.run_dir)));
+  log.info("written: " + folder.file("points.csv") + ", " + folder.file("scaling.csv") + next_line(sweep, rows));
 }
 
 [[noreturn]] void end_with_failures(const JudgedSweep& sweep) {

@@ -48,6 +48,15 @@ Launcher find_launcher() {
   throw MissingError("mpirun is not on PATH; a sweep starts its jobs with it: install Open MPI or load its module");
 }
 
+// While its job runs. Whatever is wrong with the files then is the job's to find.
+static void refresh(SweepRow& row) {
+  try {
+    row.result = read_run(row.run_dir, row.monitor);
+  } catch (const Error&) {
+    return;
+  }
+}
+
 SweepJobs::SweepJobs(const Parts& parts, Launcher launcher)
     : p_(parts),
       launcher_(std::move(launcher)),
@@ -118,7 +127,7 @@ int SweepJobs::wait_for(ChildJob& job, JudgedPoint& point) {
     pass_on(job, passed);
     if (since_look.seconds() >= kLookEvery) {
       since_look.restart();
-      point.row.result = read_run(point.row.run_dir, point.row.monitor);
+      refresh(point.row);
     }
     const auto over = std::count_if(p_.points.begin(), p_.points.end(), [](const JudgedPoint& p) {
       return p.row.state == PointState::done || p.row.state == PointState::failed;

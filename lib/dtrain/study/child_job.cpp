@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
+#include <thread>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/io/files/file.hpp"
@@ -65,6 +67,10 @@ ChildJob::ChildJob(const std::vector<std::string>& words, const std::string& log
 }
 
 ChildJob::~ChildJob() {
+  constexpr auto kPatience = std::chrono::seconds(10);  // mpirun leaves its ranks one second, then kills them
+  const auto end = std::chrono::steady_clock::now() + kPatience;
+  send(SIGTERM);
+  while (!ended() && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   if (ended()) return;
   ::kill(pid_, SIGKILL);
   ::waitpid(pid_, nullptr, 0);

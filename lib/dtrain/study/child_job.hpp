@@ -16,7 +16,7 @@ class ChildJob {
   /// `words`: the path of a program, which is not looked for on PATH, and its arguments. Throws like throw_errno when
   /// the log cannot be opened, no process can be made or the program cannot be started.
   ChildJob(const std::vector<std::string>& words, const std::string& log);
-  /// Kills it if it still runs, and waits for it.
+  /// Ends it if it still runs, by TERM, or KILL 10 s later, and waits for it.
   ~ChildJob();
   ChildJob(const ChildJob&) = delete;
   ChildJob& operator=(const ChildJob&) = delete;

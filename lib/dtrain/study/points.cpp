@@ -185,7 +185,8 @@ std::vector<std::string> overrides_of(const SweepPlan& plan, const SweepPoint& p
   for (size_t i = 0; i < plan.over.size(); ++i) words.push_back(plan.over[i].key + "=" + point.values.at(i));
   if (plan.repeat > 1) words.push_back("seed=" + std::to_string(point.seed));
   if (point.fold > 0)
-    words.push_back("data.split.fold=" + std::to_string(point.fold) + " of " + std::to_string(plan.folds));
+    words.insert(words.end(), {"data.split.valid=null",
+                               "data.split.fold=" + std::to_string(point.fold) + " of " + std::to_string(plan.folds)});
   return words;
 }
 

@@ -44,7 +44,8 @@ inline constexpr int64_t kMostPoints = 10'000;
 /// nothing but its arguments. Throws UsageError for more than kMostPoints.
 std::vector<SweepPoint> points_of(const SweepPlan& plan, int64_t first_seed);
 
-/// What a point adds to the command line: key=value of each axis, seed and fold.
+/// What a point adds to the command line: key=value of each axis, seed and fold, which takes the place of
+/// data.split.valid.
 std::vector<std::string> overrides_of(const SweepPlan& plan, const SweepPoint& point);
 
 /// "optimizer.learning_rate=0.1, epochs=5"; "" without axes.

@@ -120,7 +120,7 @@ std::string last_sentence(const std::string& log, int64_t from) {
   std::string error;
   for (const std::string& line : lines) {
     if (line.starts_with("dtrain: error ")) error = line;
-    if (!trimmed(line).empty()) last = std::string(trimmed(line));
+    if (line.find_first_not_of(" -=\r") != std::string::npos) last = std::string(trimmed(line));
   }
   const size_t colon = error.find(": ", std::string_view("dtrain: error ").size());
   return error.empty() ? last : colon == std::string::npos ? error : error.substr(colon + 2);

@@ -35,7 +35,7 @@ struct Monitor {
 RunResult read_run(const std::string& folder, const Monitor& monitor);
 
 /// Why a job failed, from what it printed into `log` after its first `from` bytes: dtrain's last error line without its
-/// head, else the last line that is not empty; "" if there is none.
+/// head, else the last line that is more than a rule of dashes; "" if there is none.
 std::string last_sentence(const std::string& log, int64_t from);
 
 }  // namespace dtrain

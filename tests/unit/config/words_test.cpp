@@ -11,6 +11,7 @@
 #include "dtrain/data/pack/pack.hpp"
 #include "dtrain/io/records/record_file.hpp"
 #include "dtrain/runlog/progress.hpp"
+#include "dtrain/study/points_table.hpp"
 #include "dtrain/watch/rank_table.hpp"
 #include "support/catch.hpp"
 
@@ -94,4 +95,5 @@ TEST_CASE("so are those of the command line, of files and of messages") {
   check_words<PackedPart>({PackedPart::none});
   check_words<Compression>({Compression::none});
   check_words<Section>();
+  check_words<PointState>();
 }

@@ -52,7 +52,8 @@ TEST_CASE("seeds follow the configuration's, folds are K of N") {
   const SweepPlan plan{.repeat = 2, .folds = 2};
   CHECK(names_of(plan) ==
         Words{"ranks-1_fold-1_seed-7", "ranks-1_fold-1_seed-8", "ranks-1_fold-2_seed-7", "ranks-1_fold-2_seed-8"});
-  CHECK(overrides_of(plan, points_of(plan, 7)[3]) == Words{"seed=8", "data.split.fold=2 of 2"});
+  CHECK(overrides_of(plan, points_of(plan, 7)[3]) ==
+        Words{"seed=8", "data.split.valid=null", "data.split.fold=2 of 2"});
 }
 
 TEST_CASE("names hold nothing that a path would take amiss, and stay unique") {

@@ -71,7 +71,7 @@ TEST_CASE("why a job failed is its last error line of this start") {
   write(log, before + "epoch 1\ndtrain: error 79 [rank 1 @ n]: the loss is not finite\nmpirun: sorry\n\n");
   const auto from = static_cast<int64_t>(before.size());
   CHECK(last_sentence(log, from) == "the loss is not finite");
-  write(log, before + "epoch 1\n  killed\n\n");
+  write(log, before + "epoch 1\n-----\n  killed\n-----\n\n");
   CHECK(last_sentence(log, from) == "killed");
   CHECK(last_sentence(log, 1000).empty());
 }
