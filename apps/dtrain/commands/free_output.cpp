@@ -3,15 +3,14 @@
 #include <filesystem>
 
 #include "dtrain/base/error.hpp"
-#include "dtrain/io/files/file.hpp"
 
 namespace dtrain {
 
 void require_free_output(const std::string& path, bool force) {
   const std::string folder = std::filesystem::path(path).parent_path().string();
-  if (!folder.empty() && !is_folder(folder))
-    throw MissingError("--output '" + path + "': there is no folder " + folder);
   std::error_code unread;
+  if (!folder.empty() && !std::filesystem::is_directory(folder, unread))
+    throw MissingError("--output '" + path + "': there is no folder " + folder);
   const auto found = std::filesystem::symlink_status(path, unread).type();
   if (found == std::filesystem::file_type::not_found || found == std::filesystem::file_type::none) return;
   if (found != std::filesystem::file_type::regular)

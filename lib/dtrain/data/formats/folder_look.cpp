@@ -141,14 +141,4 @@ bool sounds_like_masks(std::string_view folder) {
          word.ends_with("masks");
 }
 
-std::vector<Reading> all_readings(const FolderLook& look) {
-  std::vector<Reading> all;
-  for (const DataFormat* format : data_formats())
-    if (format->readings != nullptr)
-      for (Reading& reading : format->readings(look)) all.push_back(std::move(reading));
-  std::stable_sort(all.begin(), all.end(),
-                   [](const Reading& a, const Reading& b) { return a.likelihood > b.likelihood; });
-  return all;
-}
-
 }  // namespace dtrain

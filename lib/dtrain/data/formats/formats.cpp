@@ -1,7 +1,9 @@
 #include <algorithm>
+#include <utility>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/data/format.hpp"
+#include "dtrain/data/reading.hpp"
 
 namespace dtrain {
 
@@ -20,6 +22,16 @@ const std::vector<const DataFormat*>& data_formats() {
                                                       &csv_format(),          &image_mask_format(), &synthetic_format(),
                                                       &tfrecord_format(),     &webdataset_format(), &packed_format()};
   return kAll;
+}
+
+std::vector<Reading> all_readings(const FolderLook& look) {
+  std::vector<Reading> all;
+  for (const DataFormat* format : data_formats())
+    if (format->readings != nullptr)
+      for (Reading& reading : format->readings(look)) all.push_back(std::move(reading));
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Reading& a, const Reading& b) { return a.likelihood > b.likelihood; });
+  return all;
 }
 
 template <typename Test>

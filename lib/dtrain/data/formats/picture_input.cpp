@@ -13,6 +13,7 @@
 #include "dtrain/data/formats/label_rows.hpp"
 #include "dtrain/data/formats/scan.hpp"
 #include "dtrain/data/store/file_store.hpp"
+#include "dtrain/data/store/picture_faults.hpp"
 #include "dtrain/io/files/file.hpp"
 #include "dtrain/io/pictures/picture_pages.hpp"
 

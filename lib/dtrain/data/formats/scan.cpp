@@ -11,7 +11,7 @@
 #include "dtrain/base/memory.hpp"
 #include "dtrain/base/printable.hpp"
 #include "dtrain/base/text.hpp"
-#include "dtrain/data/store/listed_pictures.hpp"
+#include "dtrain/data/store/picture_faults.hpp"
 #include "dtrain/io/pictures/picture_pages.hpp"
 
 namespace dtrain {
