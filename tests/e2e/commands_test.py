@@ -473,7 +473,7 @@ class Commands(program.ProgramTest):
     def test_predictions_of_many_labels_give_the_printed_auroc(self):
         facts, table = self.evaluate_best("xray")
         names = [column[len("score_"):] for column in table[0] if column.startswith("score_")]
-        self.assertEqual(list(table[0]), ["path"] + [f"score_{name}" for name in names] + [f"label_{name}" for name in names])
+        self.assertEqual(list(table[0]), ["path"] + [f"score_{name}" for name in names] + [f"label_{name}" for name in names] + ["patient"])
         self.assertEqual(len(names), LABELS)
         truth = {row["Image Index"]: row["Finding Labels"].split("|") for row in read_table(self.folder / "xray/Data_Entry_2017_v2020.csv")}
         self.assertEqual(len({row["path"] for row in table}), len(table))
@@ -494,7 +494,7 @@ class Commands(program.ProgramTest):
 
     def test_predictions_of_one_class_of_several_give_the_printed_accuracy(self):
         facts, table = self.evaluate_best("chips")
-        self.assertEqual(list(table[0]), ["path", "score_defect", "score_good", "label_defect", "label_good"])
+        self.assertEqual(list(table[0]), ["path", "score_defect", "score_good", "label_defect", "label_good", "patient"])
         right = 0
         for row in table:
             self.assertAlmostEqual(float(row["score_defect"]) + float(row["score_good"]), 1, places=9)
@@ -505,7 +505,7 @@ class Commands(program.ProgramTest):
 
     def test_predictions_of_masks_give_the_printed_mean_iou(self):
         facts, table = self.evaluate_best("cells")
-        self.assertEqual(list(table[0]), ["path", "iou", "dice"])
+        self.assertEqual(list(table[0]), ["path", "iou", "dice", "patient", *(f"{count}_foreground" for count in ("both", "predicted", "mask", "distance"))])
         self.assertAlmostEqual(facts["iou_image"]["value"], sum(float(row["iou"]) for row in table) / len(table), places=12)
 
     def test_intervals_are_of_patients_and_name_their_method(self):

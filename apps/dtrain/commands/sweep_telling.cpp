@@ -92,7 +92,7 @@ std::vector<std::string> notes_on(const std::vector<ScalingRow>& rows, const std
   if (std::any_of(points.begin(), points.end(), [](const JudgedPoint& p) {
         return p.row.state == PointState::done && p.row.timed() && p.row.result.epochs < 2;
       }))
-    notes.push_back("rates are of steady epochs, all but the first: runs of one epoch have none");
+    notes.emplace_back("rates are of steady epochs, all but the first: runs of one epoch have none");
   return notes;
 }
 

@@ -19,7 +19,7 @@ std::vector<std::string> split_values(const std::string& text) {
   char quote = 0;
   for (const char c : text) {
     if (quote != 0)
-      quote = c == quote ? 0 : quote;
+      quote = c == quote ? '\0' : quote;
     else if (c == '"' || c == '\'')
       quote = c;
     else if (c == '[' || c == '{')
