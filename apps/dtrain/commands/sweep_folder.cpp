@@ -77,7 +77,7 @@ void SweepFolder::find_standing(std::vector<JudgedPoint>& points) const {
   for (JudgedPoint& point : points) {
     SweepRow& row = point.row;
     row.run_dir = run_of(row.point);
-    row.result = read_run(row.run_dir, row.monitor);
+    row.result = read_result(row.run_dir, row.monitor);
     if (row.result.done) {
       require_same_run(point);
       row.state = PointState::done;

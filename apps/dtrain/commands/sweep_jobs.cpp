@@ -51,7 +51,7 @@ Launcher find_launcher() {
 // While its job runs. Whatever is wrong with the files then is the job's to find.
 static void refresh(SweepRow& row) {
   try {
-    row.result = read_run(row.run_dir, row.monitor);
+    row.result = read_result(row.run_dir, row.monitor);
   } catch (const Error&) {
     return;
   }
@@ -151,7 +151,7 @@ void SweepJobs::pass_on(ChildJob& job, StopRequest& passed) {
 void SweepJobs::settle(JudgedPoint& point, int code, int64_t log_began) {
   SweepRow& row = point.row;
   const std::string log = p_.folder.log_of(row.point);
-  row.result = read_run(row.run_dir, row.monitor);
+  row.result = read_result(row.run_dir, row.monitor);
   if (code == exit_code::kDone && row.result.done) {
     row.state = PointState::done;
     row.exit_code = code;

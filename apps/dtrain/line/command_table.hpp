@@ -36,6 +36,10 @@ CLI::Option* add_count(CLI::App& app, const std::string& name, int64_t& field, c
 CLI::Option* add_counts(CLI::App& app, const std::string& name, std::vector<int64_t>& field, const std::string& doc);
 /// What --json does, on every help page.
 inline constexpr const char* kJson = "the last line on stdout is one JSON object";
+inline constexpr const char* kNetworkFrom =
+    "a run's folder for its best.safetensors, that file itself, or a checkpoint; picture size, classes and all else "
+    "come "
+    "from there";
 
 /// The commands and their options, each bound to the field that it fills. This one table serves to read the command
 /// line, correct misspelt words, and make help pages and completions.

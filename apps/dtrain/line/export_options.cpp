@@ -22,11 +22,7 @@ void CommandTable::add_export() {
         return export_;
       });
   add_config(app, export_.config);
-  app.add_option(
-         "--checkpoint", export_.checkpoint,
-         "a run's folder for its best.safetensors, that file itself, or a checkpoint; picture size, classes and "
-         "all else come from there")
-      ->type_name("PATH");
+  app.add_option("--checkpoint", export_.checkpoint, kNetworkFrom)->type_name("PATH");
   app.add_option("--output", export_.output,
                  "the file to write, ending in .onnx; one that exists is refused unless --force")
       ->type_name("FILE");

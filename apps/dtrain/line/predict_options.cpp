@@ -47,10 +47,8 @@ void CommandTable::add_predict() {
         return predict_;
       });
   add_config(app, predict_.config);
-  app.add_option(
-         "--checkpoint", predict_.checkpoints,
-         "a run's folder for its best.safetensors, that file itself, or a checkpoint; picture size, classes and "
-         "all else come from there; given several times: the mean of the networks' probabilities")
+  app.add_option("--checkpoint", predict_.checkpoints,
+                 kNetworkFrom + std::string("; given several times: the mean of the networks' probabilities"))
       ->expected(1)
       ->allow_extra_args(false)
       ->take_all()

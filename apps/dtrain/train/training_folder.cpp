@@ -98,7 +98,7 @@ void TrainingFolder::require_finished(bool has_best, const std::string& newest_c
                 " while it was in use; the run has ended, but somebody removed a part of what it wrote");
 }
 
-// Rank 0 has made the folder by now. Another host may see it a little later.
+// Another host than rank 0's may see the folder a little later.
 void TrainingFolder::keep_rank_log() const {
   if (!run_.command.log_all_ranks) return;
   constexpr double kMostS = 10;
@@ -117,6 +117,7 @@ void TrainingFolder::keep_rank_log() const {
                   " of its own");
 }
 
+// Likewise, so a folder that is not seen yet is opened when there is something to write.
 void TrainingFolder::keep_flight_records() const {
   const std::string path = folder_.path();
   std::shared_ptr<HeldFolder> held;

@@ -103,7 +103,7 @@ void take_facts(const std::string& path, RunResult& result) {
 
 }  // namespace
 
-RunResult read_run(const std::string& folder, const Monitor& monitor) {
+RunResult read_result(const std::string& folder, const Monitor& monitor) {
   RunResult result;
   result.done = is_there(folder + "/DONE");
   take_epochs(folder + "/epochs.csv", monitor, result);

@@ -32,7 +32,7 @@ struct Monitor {
 /// Reads epochs.csv, run.json and DONE of a run folder. A missing folder or file, a torn last line and values that are
 /// no numbers leave fields empty. Throws DataError for an epochs.csv whose lines do not fit its header, and as
 /// read_text() for one that cannot be read.
-RunResult read_run(const std::string& folder, const Monitor& monitor);
+RunResult read_result(const std::string& folder, const Monitor& monitor);
 
 /// Why a job failed, from what it printed into `log` after its first `from` bytes: dtrain's last error line without its
 /// head, else the last line that is more than a rule of dashes; "" if there is none.

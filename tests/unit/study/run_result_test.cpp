@@ -26,7 +26,7 @@ TEST_CASE("a finished run's best value is the first of its optimum, its rates ar
         R"({"ranks": 2, "logical_ranks": 4, "result_sha256": "ab", "data_sha256": "cd", "split_sha256": "ef",
     "versions": {"device": "cpu"}, "hosts": [{"host": "a"}, {"host": "b"}, {"host": "a"}]})");
   write(folder / "DONE", "");
-  const RunResult run = read_run(folder.path(), {"valid_iou", true});
+  const RunResult run = read_result(folder.path(), {"valid_iou", true});
   CHECK(run.done);
   CHECK(run.epochs == 4);
   CHECK(run.best == 0.7);
@@ -41,26 +41,26 @@ TEST_CASE("a finished run's best value is the first of its optimum, its rates ar
   CHECK(run.nodes == 2);
   CHECK(run.ranks == 2);
   CHECK(run.logical_ranks == 4);
-  CHECK(read_run(folder.path(), {"valid_iou", false}).best == 0.2);
-  CHECK_FALSE(read_run(folder.path(), {"valid_loss", false}).best);
+  CHECK(read_result(folder.path(), {"valid_iou", false}).best == 0.2);
+  CHECK_FALSE(read_result(folder.path(), {"valid_loss", false}).best);
 }
 
 TEST_CASE("a run that goes on is read up to its last whole line") {
   const test::TemporaryFolder folder;
-  CHECK(read_run(folder / "none", {}).epochs == 0);
+  CHECK(read_result(folder / "none", {}).epochs == 0);
   write(folder / "epochs.csv", std::string(kEpochs) + "5,100,10,1");
-  CHECK(read_run(folder.path(), {"valid_iou", true}).epochs == 4);
+  CHECK(read_result(folder.path(), {"valid_iou", true}).epochs == 4);
   write(folder / "epochs.csv", "epoch,sam");
-  CHECK(read_run(folder.path(), {}).epochs == 0);
+  CHECK(read_result(folder.path(), {}).epochs == 0);
   write(folder / "epochs.csv", "epoch,samples,epoch_seconds,elapsed_s\n1,100,50,55\n");
-  const RunResult first = read_run(folder.path(), {});
+  const RunResult first = read_result(folder.path(), {});
   CHECK(first.epochs == 1);
   CHECK_FALSE(first.images_per_s);
   CHECK_FALSE(first.epochs_per_hour);
   write(folder / "run.json", "{");
-  CHECK(read_run(folder.path(), {}).logical_ranks == 0);
+  CHECK(read_result(folder.path(), {}).logical_ranks == 0);
   write(folder / "epochs.csv", "epoch,samples\n1,2,3\n");
-  CHECK_THROWS_AS(read_run(folder.path(), {}), DataError);
+  CHECK_THROWS_AS(read_result(folder.path(), {}), DataError);
 }
 
 TEST_CASE("why a job failed is its last error line of this start") {
