@@ -119,7 +119,7 @@ class Compare(program.ProgramTest):
         self.assertEqual(metrics["samples_only_a"], len(rows) - len(patients))
         self.assertIn(metrics["values"]["auroc"].get("method", "Obuchowski"), ("Obuchowski", "DeLong"))
         self.assertIn("seed", facts["config"])
-        self.assertIn("split_sha256", facts["facts"]) if "data.split.seed" in facts["config"] else None
+        self.assertIn("split_sha256", facts["facts"])
 
     def test_masks_are_compared_by_their_pixels(self):
         ended, facts = self.compared("masks", "masks_2")
@@ -128,6 +128,15 @@ class Compare(program.ProgramTest):
             for run, side in (("masks", "a"), ("masks_2", "b")):
                 self.assertAlmostEqual(values[name][side], self.measured(run)[name]["value"], delta=1e-12)
         self.assertIn("valid iou:", ended.out)
+
+    def test_predictions_of_weights_that_were_replaced_since_are_named(self):
+        self.copy("slow", "replaced")
+        shutil.copy(self.folder / "runs/fast/best.safetensors", self.folder / "runs/replaced/best.safetensors")
+        ended, _ = self.compared("slow", "replaced")
+        said = " ".join((ended.out + ended.err).split())
+        self.assertIn("runs/replaced/predictions_valid.csv was written for other weights than "
+                      "runs/replaced/best.safetensors has now; for these: dtrain eval --checkpoint runs/replaced", said)
+        self.assertNotIn("runs/slow/predictions_valid.csv was written", said)
 
     def test_without_predictions_the_rest_is_told_and_the_command_is_named(self):
         self.copy("fast", "unjudged", without=("predictions_*", "metrics_valid.json"))

@@ -10,9 +10,11 @@
 #include "dtrain/base/shell_word.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/base/time.hpp"
+#include "dtrain/checkpoint/tensors.hpp"
 #include "dtrain/config/config.hpp"
 #include "dtrain/dist/launch.hpp"
 #include "dtrain/io/files/file.hpp"
+#include "dtrain/io/files/safetensors.hpp"
 #include "dtrain/runlog/progress.hpp"
 
 namespace dtrain {
@@ -100,6 +102,16 @@ PredictedPart predictions_of(const RunRecord& run, const std::string& split, Tas
   return read_predictions(run.folder, split, task);
 }
 
+// Predictions stay where they are while a run trains on and finds better weights.
+void note_other_weights(const RunRecord& run, const PredictedPart& part, Comparison& c) {
+  const std::string best = run.folder + "/best.safetensors";
+  if (part.weights_sha256.empty() || !is_there(best)) return;
+  if (result_sha256(SafetensorsFile::read(best), "") != part.weights_sha256)
+    c.notes.push_back(part.file + " was written for other weights than " + best +
+                      " has now; for these: dtrain eval --checkpoint " + shell_word(run.folder) + " --split " +
+                      c.command.split);
+}
+
 // Both runs' predictions, or why there are none to compare.
 std::pair<PredictedPart, PredictedPart> both_predictions(const Comparison& c, Task task) {
   std::vector<Error> errors;
@@ -123,6 +135,8 @@ void add_values(const std::optional<Config>& a, const std::optional<Config>& b, 
     throw DataError(c.a.folder + " is a run for " + name_of(task) + " and " + c.b.folder + " one for " +
                     name_of(b->experiment.task) + "; their metrics are not comparable");
   const auto [part_a, part_b] = both_predictions(c, task);
+  note_other_weights(c.a, part_a, c);
+  note_other_weights(c.b, part_b, c);
   SharedSamples samples = shared_samples(part_a, part_b);
   const bool other_pictures = std::any_of(c.keys.begin(), c.keys.end(),
                                           [](const Difference& one) { return one.what.starts_with("data.image."); });

@@ -157,7 +157,8 @@ int run_eval(const EvalCommand& typed, const Config& config, Job& job) {
       fit_and_apply(command, network, origin.fitted, predictions, chosen_on ? &*chosen_on : nullptr, job.log());
   Groups groups = groups_of(plan.dataset, samples);
   std::vector<NamedValue> values = measure(e.task, plan.outputs, predictions, groups);
-  const EvalResult result{command, plan, samples, predictions, std::move(groups), std::move(values), std::move(fit)};
+  const EvalResult result{command,           plan,          samples, predictions, network.sha256(), std::move(groups),
+                          std::move(values), std::move(fit)};
   Written written = write_tables(result, files, folder);
   if (masks) {
     written.insert(written.end(), {{"masks", masks->folder()}, {"cases", masks->cases()}});

@@ -46,6 +46,8 @@ class EvalNetwork {
   /// Divides the logits by `temperature` and computes the probabilities anew, in the batches of predict(): a function
   /// of vectors may round its last numbers in another way, and dtrain predict computes them by batch, too.
   void apply_temperature(Predictions& predictions, double temperature) const;
+  /// result_sha256 of the weights.
+  std::string sha256() const { return replica_->sha256(); }
 
  private:
   const Experiment& experiment_;

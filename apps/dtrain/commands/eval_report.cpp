@@ -136,8 +136,9 @@ void add_fit(const EvalResult& result, nlohmann::ordered_json& json) {
 
 std::string result_json(const EvalResult& result, bool in_one_line) {
   nlohmann::ordered_json json = {{"split", result.command.split},           {"split_sha256", result.plan.split.sha256},
-                                 {"samples", result.predictions.samples()}, {"grouped_by", result.groups.noun},
-                                 {"groups", result.groups.count},           {"loss", mean_loss(result.predictions)}};
+                                 {"weights_sha256", result.weights_sha256}, {"samples", result.predictions.samples()},
+                                 {"grouped_by", result.groups.noun},        {"groups", result.groups.count},
+                                 {"loss", mean_loss(result.predictions)}};
   add_fit(result, json);
   for (const NamedValue& one : result.values) json[one.name] = value_json(one.measured);
   return json.dump(in_one_line ? -1 : 1, ' ', false, nlohmann::json::error_handler_t::replace);

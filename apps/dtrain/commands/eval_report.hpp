@@ -16,6 +16,7 @@ struct EvalResult {
   const Plan& plan;
   const std::vector<int64_t>& samples;  ///< of the plan's data, in the order of the predictions
   const Predictions& predictions;
+  std::string weights_sha256;
   Groups groups;
   std::vector<NamedValue> values;
   EvalFit fit;

@@ -90,8 +90,7 @@ static std::string head_last(const std::string& sentence, const std::string& hea
   const std::vector<std::string> lines = lines_of(sentence);
   const auto errors =
       std::count_if(lines.begin(), lines.end(), [](const std::string& line) { return !line.starts_with(' '); });
-  if (errors > 1)
-    return join(lines, "\n") + "\n" + head + std::to_string(errors) + " errors, listed above; nothing was started";
+  if (errors > 1) return join(lines, "\n") + "\n" + head + std::to_string(errors) + " errors, listed above";
   const std::string& first = lines.front();
   if (lines.size() == 1) return head + first;
   return join({lines.begin() + 1, lines.end()}, "\n") + "\n" + head + first +

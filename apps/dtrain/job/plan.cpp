@@ -29,6 +29,7 @@ Plan make_plan(const Experiment& e, int64_t logical_ranks) {
     throw ConfigError("the data in '" + e.data.root + "' have one class (" + join(plan.dataset.classes, ", ") +
                       "); a multiclass task needs two or more: add samples of another class" +
                       (e.data.classes.empty() ? "" : ", or list more in data.classes"));
+  require_distinct_names(e.task, plan.outputs);
   require_enough_samples(static_cast<int64_t>(plan.split.train.size()), e.batch, logical_ranks);
   plan.local_batch = largest_batch(e.batch, logical_ranks);
   return plan;

@@ -209,8 +209,8 @@ class Decider {
     constexpr int64_t kUpdates = 1500;
     const int64_t steps = std::max<int64_t>(1, (samples + batch - 1) / batch);
     e_.epochs = std::clamp<int64_t>((kUpdates + steps - 1) / steps, 5, 100);
-    add("epochs", "of " + count_of(steps, "step") + " on one rank, so " + count_of(e_.epochs * steps, "update") +
-                      "; the best epoch is kept");
+    add("epochs", "each of " + count_of(steps, "step") + " on one rank, " + count_of(e_.epochs * steps, "update") +
+                      " in all; the best epoch is kept");
     e_.checkpoint.best_monitor = default_monitor(task_);
     add("checkpoint.best.monitor", "which epoch is best");
     if (task_ == Task::segmentation)

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <set>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/metrics/options.hpp"
@@ -42,6 +43,16 @@ static MetricNames names_in_parts(Task task, std::optional<size_t> classes, cons
     names.of_all_classes.push_back(std::string("valid") + mark + name);
   for (const std::string& stem : valid.class_stems) names.class_stems.push_back(std::string("valid") + mark + stem);
   return names;
+}
+
+void require_distinct_names(Task task, const std::vector<std::string>& classes, const Metrics& metrics) {
+  const MetricNames names = metric_names(task, classes.size(), metrics);
+  std::set<std::string> taken(names.of_all_classes.begin(), names.of_all_classes.end());
+  for (const std::string& stem : names.class_stems)
+    for (const std::string& name : classes)
+      if (!taken.insert(stem + name).second)
+        throw ConfigError("a class is called '" + name + "', so its " + stem.substr(0, stem.size() - 1) +
+                          " would have the name of another figure, " + stem + name + "; give the class another name");
 }
 
 MetricNames metric_columns(Task task, std::optional<size_t> classes, const Metrics& metrics) {

@@ -90,6 +90,10 @@ struct MetricNames {
 /// included.
 MetricNames metric_names(Task task, std::optional<size_t> classes, const Metrics& metrics = all_metrics());
 
+/// Throws ConfigError where the value of a class would have the name of another: iou_image is a metric, and would be
+/// the IoU of a class `image`.
+void require_distinct_names(Task task, const std::vector<std::string>& classes, const Metrics& metrics = all_metrics());
+
 /// In epochs.csv: train_accuracy, valid_accuracy, valid_auroc; valid_auroc_.
 MetricNames metric_columns(Task task, std::optional<size_t> classes, const Metrics& metrics = epoch_metrics());
 

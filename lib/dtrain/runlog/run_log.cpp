@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -277,7 +278,8 @@ bool RunLog::stands() const {
 }
 
 void RunLog::copy_to(const std::string& folder) const {
-  for (const File* file : {&csv_, &ranks_, &jsonl_}) {
+  for (const File* file : {&csv_, &ranks_, &jsonl_, &events_}) {
+    if (file->path.empty()) continue;
     FileSystem::Status status;
     if (const int failed = files_.status(file->descriptor, status); failed < 0)
       throw_errno("inspect", file->path, -failed);
@@ -287,7 +289,9 @@ void RunLog::copy_to(const std::string& folder) const {
       if (got <= 0) throw_errno("read", file->path, got < 0 ? static_cast<int>(-got) : EIO);
       done += static_cast<size_t>(got);
     }
-    write_file_atomically(folder + file->path.substr(file->path.rfind('/')), text_of(bytes) + file->waiting);
+    const std::string place = folder + file->path.substr(csv_.path.rfind('/'));
+    make_folders(std::filesystem::path(place).parent_path().string());
+    write_file_atomically(place, text_of(bytes) + file->waiting);
   }
 }
 

@@ -113,8 +113,8 @@ class RunLog {
   bool stands() const;
   /// From now on lines wait in memory: the files no longer belong to this job.
   void keep_back() { kept_back_ = true; }
-  /// Writes these two and ranks.csv, with the waiting lines, into another folder: open files can be read even if they
-  /// were removed. Throws like throw_errno.
+  /// Writes these two, ranks.csv and TensorBoard's file, with the waiting lines, to their places in another folder:
+  /// open files can be read even if they were removed. Throws like throw_errno.
   void copy_to(const std::string& folder) const;
 
  private:

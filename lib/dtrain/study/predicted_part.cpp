@@ -96,13 +96,15 @@ void read_pixels(const CsvTable& table, const Fields& fields, PredictedPart& par
   }
 }
 
-// Thresholds and temperature are beside the figures, in metrics_<split>.json.
+// Weights, thresholds and temperature are beside the figures, in metrics_<split>.json.
 void read_fit(const std::string& path, PredictedPart& part) {
   if (!is_there(path)) return;
   const nlohmann::json json = parse_json(read_text(path, int64_t{64} << 20), path);
   if (!json.is_object()) throw DataError(path + " is " + kind_of(json) + ", not the figures of an evaluation");
   if (json.contains("samples") && json["samples"] != part.paths.size())
     throw DataError(path + " and " + part.file + " are of different evaluations; run dtrain eval for this run again");
+  if (json.contains("weights_sha256") && json["weights_sha256"].is_string())
+    part.weights_sha256 = json["weights_sha256"].get<std::string>();
   if (json.contains("temperature") && json["temperature"].is_number())
     part.temperature = json["temperature"].get<double>();
   if (!json.contains("thresholds") || !json["thresholds"].is_object()) return;

@@ -19,6 +19,7 @@ struct PredictedPart {
   Predictions predictions;                       ///< without losses and logits
   std::optional<double> temperature;             ///< that the probabilities were divided by
   std::string thresholds_from;                   ///< what chose the thresholds, "valid:youden"; "": they are ½
+  std::string weights_sha256;                    ///< result_sha256 of the weights; "": an older version wrote it
 };
 
 /// What dtrain eval --split writes into the folder first; a run that was not evaluated has none.

@@ -159,6 +159,16 @@ TEST_CASE("metrics are measured under the names of their columns") {
   CHECK(test::named(values, "calibration_Edema").measured.value == 0.25);
 }
 
+TEST_CASE("a class whose value would have another figure's name is refused by name") {
+  const auto refuse = [](const Names& classes) { require_distinct_names(Task::segmentation, classes); };
+  CHECK_THROWS_MATCHES(refuse({"cell", "image"}), ConfigError,
+                       Catch::Message("a class is called 'image', so its iou would have the name of another figure, "
+                                      "iou_image; give the class another name"));
+  CHECK_NOTHROW(refuse({"cell", "images"}));
+  CHECK_NOTHROW(refuse({"image"}));  // a single class has no columns of its own
+  CHECK_NOTHROW(require_distinct_names(Task::multilabel, {"cell", "image"}));
+}
+
 TEST_CASE("every metric and the loss have what their rows promise") {
   for (const Metric* metric : all_metrics()) {
     INFO(metric->name);

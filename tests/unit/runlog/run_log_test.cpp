@@ -240,7 +240,7 @@ TEST_CASE(
   const std::string run = folder / "run";
   std::filesystem::create_directory(run);
   RunLock lock(run, "process 1 on here");
-  RunLog log(run, kFigures, 0, 0, lock.files());
+  RunLog log(run, kFigures, 0, 0, lock.files(), true);
   CHECK((lock.stands() && log.stands()));
   SECTION("moved") {
     std::filesystem::rename(run, folder / "moved");
@@ -271,6 +271,8 @@ TEST_CASE(
     log.copy_to(folder.path());  // rows of files that were removed are copied, too
     CHECK_THAT(read_text(folder / "epochs.csv"), Catch::Contains("train_loss"));
     CHECK_THAT(read_text(folder / "metrics.jsonl"), Catch::Contains("\"step\":1"));
+    const std::filesystem::directory_iterator events(folder / "tensorboard");
+    CHECK_THAT(read_text(events->path()), Catch::Contains("train/loss"));
   }
   SECTION("its lock alone was replaced") {
     std::filesystem::remove(run + "/.lock");
