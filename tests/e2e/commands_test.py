@@ -563,7 +563,14 @@ class Commands(program.ProgramTest):
         self.assertTrue((best.parent / "predictions_valid.csv").exists())
         resized = self.good("eval", "--config", "chips.yaml", "--checkpoint", best, "data.image.size=[40, 40]")
         self.assertRegex(resized.err, "was trained on pictures of .* and is used on pictures of 40,40")
+        # Other weights do not replace the tables of the best ones, and no run's tables are those of another.
+        if any(program.tensor_checksums(f"{best.parent}/checkpoints/{name}", "model.")[tensor] != sum_
+               for tensor, sum_ in program.tensor_checksums(best, "").items()):
+            self.fails(self.call("eval", "--config", "chips.yaml", "--checkpoint", f"{best.parent}/checkpoints/{name}"), 78,
+                       "are of its best.safetensors", "--output")
         checkpoint = shutil.copy(best, self.folder / "elsewhere.safetensors")
+        self.fails(self.call("eval", "--config", "chips.yaml", "--checkpoint", checkpoint, f"output.dir={best.parent.parent}",
+                             f"name={best.parent.name}"), 78, "does not lie in the folder of a run", "--output")
         self.good("eval", "--config", "chips.yaml", "--checkpoint", checkpoint, "output.dir=there", "name=mine")
         self.assertTrue((self.folder / "there/mine/predictions_valid.csv").exists())
 

@@ -158,6 +158,30 @@ class Stop(program.ProgramTest):
 
     # Stops.
 
+    def test_a_run_ends_where_its_monitor_has_not_improved(self):
+        # min_delta: no epoch after the first counts as better, so the second and third end it.
+        early = ("epochs=20", "early_stop={monitor: train.loss, patience: 2, min_delta: 100}")
+        straight = self.straight("small", *early)
+        self.assertTrue(straight.done())
+        self.assertEqual([row["epoch"] for row in straight.rows()], ["1", "2", "3"])
+        plain = self.straight("small", "epochs=3")  # what it learned is the same
+        self.assertEqual(straight.hash(), plain.hash())
+        again = self.good("--config", "small.yaml", "--run-dir", straight.folder.name, *early)
+        self.assertIn("train.loss has not improved in 2 epochs (early_stop); nothing to do. More epochs: early_stop.patience=N "
+                      "--resume-with early_stop.patience", again.err)
+        # Interrupted in the second epoch on two processes, it ends in the third on one.
+        self.good("--config", "small.yaml", "--run-dir", "early", *early, "--limit-steps", "7", ranks=2)
+        self.goes_on(self.run_at("early"), "small", *early)
+        more = early[0], "early_stop={monitor: train.loss, patience: 4, min_delta: 100}"
+        self.fails(self.call("--config", "small.yaml", "--run-dir", "early", *more), 78, "early_stop.patience was 2 and is now 4")
+        self.good("--config", "small.yaml", "--run-dir", "early", *more, "--resume-with", "early_stop.patience")
+        self.assertEqual(len(self.run_at("early").rows()), 5)
+        # Without a word of it a run goes on to its last epoch.
+        off = self.call("--config", "small.yaml", *more, "early_stop=none", "--print-config")
+        self.assertIn("patience: none", off.out)
+        self.fails(self.call("--config", "small.yaml", "--run-dir", "unwatched", "early_stop.patience=2", "data.split.valid=0"), 78,
+                   "early_stop watches valid.")
+
     def test_max_time_stops_and_the_same_command_goes_on(self):
         words = ("--config", "small.yaml", "--run-dir", "hours", *FOR_EVER)
         ended = self.call(*words, "--max-time", "1.5 s", ranks=2)

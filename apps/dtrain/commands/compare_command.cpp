@@ -81,8 +81,17 @@ void add_configs(const std::optional<Config>& a, const std::optional<Config>& b,
   }
   c.configs_read = a && b;
   if (!c.configs_read) return;
-  for (const Difference& one : differences(texts_of(*a), texts_of(*b)))
-    (key_in_fingerprint(one.what) ? c.keys : c.other_keys).push_back(one);
+  // V stands among the facts; `auto` and the number that it came to are the same. Epochs are outside the fingerprint
+  // because a run may go on to more of them.
+  for (const Difference& one : differences(texts_of(*a), texts_of(*b))) {
+    const bool counts =
+        one.what == "epochs" || (key_in_fingerprint(one.what) && one.what != "distributed.logical_ranks");
+    (counts ? c.keys : c.other_keys).push_back(one);
+  }
+  // A long list is cut in the headline: what weighs most comes first.
+  std::stable_partition(c.keys.begin(), c.keys.end(), [](const Difference& one) {
+    return one.what.ends_with(".name") || one.what == "task" || one.what == "data.format";
+  });
 }
 
 // What a run's predictions were shown as: the only choice of thresholds and temperature that still matters to a figure.

@@ -89,23 +89,29 @@ std::string result_sentence(const Comparison& c) {
   return "Their training losses part at step " + with_commas(*c.parting.first) + ".";
 }
 
+std::string main_comparison(const Comparison& c, const NamedPair& main) {
+  const int digits = main.metric->digits;
+  const auto shown = [&](const std::optional<double>& value) { return value ? fixed(*value, digits) : "undefined"; };
+  std::string text =
+      c.command.split + " " + printable(main.name) + ": " + shown(main.paired.a) + " → " + shown(main.paired.b);
+  if (!main.paired.test) return text + (main.paired.no_test.empty() ? "." : " (no test: " + main.paired.no_test + ").");
+  const PairedTest& test = *main.paired.test;
+  text += ", " + signed_number(test.difference, digits) + " (95 %: " + signed_number(test.low, digits) + " to " +
+          signed_number(test.high, digits) + ", p " + (test.p < 0.001 || test.p_at_most ? "" : "= ") + p_text(test) +
+          ", " + basis_text(main, c.samples->groups.noun) + "): ";
+  if (test.p >= kLevel) return text + "this may be chance.";
+  return text + ((test.difference > 0) == main.metric->larger_is_better ? "B is better." : "A is better.");
+}
+
 std::string main_sentence(const Comparison& c) {
   const NamedPair* main = c.main_value();
   if (main == nullptr) return "";
-  const int digits = main->metric->digits;
-  const auto shown = [&](const std::optional<double>& value) { return value ? fixed(*value, digits) : "undefined"; };
-  std::string text =
-      c.command.split + " " + printable(main->name) + ": " + shown(main->paired.a) + " → " + shown(main->paired.b);
-  if (!main->paired.test)
-    return text + (main->paired.no_test.empty() ? "." : " (no test: " + main->paired.no_test + ").");
-  const PairedTest& test = *main->paired.test;
-  text += ", " + signed_number(test.difference, digits) + " (95 %: " + signed_number(test.low, digits) + " to " +
-          signed_number(test.high, digits) + ", p " + (test.p < 0.001 || test.p_at_most ? "" : "= ") + p_text(test) +
-          ", " + basis_text(*main, c.samples->groups.noun) + "): ";
-  if (test.p >= kLevel) return text + "this may be chance.";
-  return text + ((test.difference > 0) == main->metric->larger_is_better ? "B is better." : "A is better.");
+  const std::string chosen_by =
+      c.monitor.ends_with("." + main->name)
+          ? ""
+          : " (The best weights were chosen by " + printable(c.monitor) + ", of which there is no paired test.)";
+  return main_comparison(c, *main) + chosen_by;
 }
-
 void print_differences(const Comparison& c) {
   if (c.keys.empty() && c.facts.empty() && c.other_keys.empty() && c.other_facts.empty()) return;
   line("");
@@ -165,7 +171,7 @@ void print_values(const Comparison& c) {
       std::count_if(shown.begin(), shown.end(), [](const NamedPair* value) { return value->paired.test.has_value(); }));
   if (lines > 1)
     line("  Each p is for one line alone, not corrected for their number: of " + fixed(lines, 0) +
-         " lines without a true difference about " + fixed(std::max(1.0, lines * kLevel), 0) + " would have p < 0.05.");
+         " lines without a true difference " + fixed(lines * kLevel, 1) + " have p < 0.05 on average.");
 }
 
 std::string percent(double share) {

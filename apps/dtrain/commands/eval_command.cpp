@@ -62,13 +62,31 @@ void tell_groups(const Groups& groups, const Log& log) {
     log.info("the data do not identify patients: each sample counts as independent of the others");
 }
 
-// The folder of the run that wrote the checkpoint, whatever its name; otherwise, or if that is not writable, the one
-// that a run with this configuration has.
+// The folder of the run that wrote the checkpoint, whatever its name; for weights that lie elsewhere the one that a run
+// with this configuration would have, if none has it.
 std::string run_folder(const std::string& checkpoint, const Experiment& e) {
   const std::filesystem::path folder = std::filesystem::absolute(checkpoint).lexically_normal().parent_path();
-  for (const auto& candidate : {folder, folder.parent_path()})
-    if (is_file((candidate / "run.json").string()) && ::access(candidate.c_str(), W_OK) == 0) return candidate.string();
-  return e.output_dir + "/" + e.name;
+  for (const auto& candidate : {folder, folder.parent_path()}) {
+    if (!is_file((candidate / "run.json").string())) continue;
+    if (::access(candidate.c_str(), W_OK) == 0) return candidate.string();
+    throw PermissionError("the run's folder " + candidate.string() +
+                          " is not writable, so its tables cannot be there; name another folder with --output");
+  }
+  const std::string usual = e.output_dir + "/" + e.name;
+  if (is_file(usual + "/run.json"))
+    throw ConfigError(checkpoint + " does not lie in the folder of a run, and " + usual +
+                      ", where tables of this configuration would be, is a run's own; name a folder with --output");
+  return usual;
+}
+
+// Tables of a run are of its best weights; other weights do not replace them.
+void require_best(const EvalCommand& command, const EvalNetwork& network, const std::string& folder,
+                  const EvalFile& first) {
+  const std::string best = folder + "/best.safetensors";
+  if (!command.output.empty() || !is_file(folder + "/" + first.name) || !is_file(best)) return;
+  if (result_sha256(SafetensorsFile::read(best), "") == network.sha256()) return;
+  throw ConfigError("the " + command.split + " tables in " + folder + " are of its best.safetensors, and " +
+                    command.checkpoint + " has other weights; name another folder with --output");
 }
 
 // Figures of other samples do not replace those of a run's own. For weights whose split is known.
@@ -87,6 +105,12 @@ void warn_before(const EvalCommand& command, const Experiment& e, const std::str
                 std::to_string(image.seen_width()) +
                 " pixels of data.image.window, which is all that evaluation shows the network; dtrain predict shows "
                 "it whole pictures, in tiles");
+}
+
+void require_same_classes(const EvalCommand& command, const WeightsOrigin& origin, const Plan& plan) {
+  if (!origin.classes.empty() && origin.classes != plan.outputs)
+    throw ConfigError(command.checkpoint + " was trained for the classes " + join(origin.classes, ", ") +
+                      ", but the data have " + join(plan.outputs, ", ") + "; set data.classes to the former");
 }
 
 const std::vector<int64_t>& samples_of(const Plan& plan, const std::string& part) {
@@ -126,9 +150,7 @@ int run_eval(const EvalCommand& typed, const Config& config, Job& job) {
   const std::vector<EvalFile> files = eval_files(e.task, command.split);
   if (job.is_root())
     for (const EvalFile& one : files) require_own_output(folder + "/" + one.name, "table of " + one.what, one.marks);
-  if (!origin.classes.empty() && origin.classes != plan.outputs)
-    throw ConfigError(command.checkpoint + " was trained for the classes " + join(origin.classes, ", ") +
-                      ", but the data have " + join(plan.outputs, ", ") + "; set data.classes to the former");
+  require_same_classes(command, origin, plan);
   const std::vector<int64_t>& samples = samples_of(plan, command.split);
   const bool other_part = command.threshold_from && command.threshold_from->part != command.split;
   if (other_part) samples_of(plan, command.threshold_from->part);
@@ -142,6 +164,7 @@ int run_eval(const EvalCommand& typed, const Config& config, Job& job) {
   if (job.is_root())
     warn_before(command, e, other_size(file.metadata(), command.checkpoint, shape.height, shape.width), job.log());
   EvalNetwork network(file, command.checkpoint, origin, e, plan, job);
+  if (job.is_root()) require_best(command, network, folder, files.front());
   std::optional<EvalMasks> masks;
   if (command.masks) masks.emplace(e, plan, origin, folder, command.split, job.cores());
   if (masks && job.is_root()) masks->require_own(samples);

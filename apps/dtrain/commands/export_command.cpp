@@ -115,7 +115,7 @@ std::map<std::string, std::string> description_of(const Trained& trained, const 
 /// Scores of the network on `input`: of the logits, divided by the temperature that eval has fitted, if it has.
 void add_scores(const Trained& trained, const Experiment& e, const GraphValue& input) {
   LossOptions options = e.loss;  // of which the way from logits to probabilities alone counts
-  options.pos_weight_kind = LossOptions::PosWeight::none;
+  options.pos_weight = options.class_weight = {};
   GraphValue logits = trained.network->trace(input);
   if (const auto& temperature = trained.origin.fitted.temperature; temperature && e.task != Task::segmentation) {
     ForwardGraph& graph = *input.graph;

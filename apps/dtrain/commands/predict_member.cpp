@@ -66,7 +66,7 @@ PredictMember::PredictMember(const Experiment& experiment, const std::string& we
   fill_tensors(file, weights, replica_->model_tensors(origin_.prefix));
   replica_->network().eval();
   LossOptions loss = experiment.loss;  // of which the way from logits to probabilities alone counts
-  loss.pos_weight_kind = LossOptions::PosWeight::none;
+  loss.pos_weight = loss.class_weight = {};
   loss_ = std::make_unique<Loss>(loss, experiment.task, std::vector<double>{}, job.device().place);
   if (views_.maps && !replica_->network().ends_in_pooling())
     throw UsageError("--cam is for networks that end in global average pooling and one linear layer, and the " +

@@ -10,6 +10,11 @@ void require_monitors(const Experiment& e, const Plan& plan) {
   for (const std::string& column : figure_columns(e, plan)) row.figures.emplace_back(column, std::nullopt);
   monitored(row, e.checkpoint.best_monitor);
   if (e.schedule.decay.name == DecayName::plateau) monitored(row, e.schedule.decay.monitor);
+  if (e.early_stop.patience == 0) return;
+  monitored(row, e.early_stop.monitor);
+  if (e.early_stop.monitor.starts_with("valid.") && plan.split.valid.empty())
+    throw ConfigError("early_stop watches " + e.early_stop.monitor +
+                      ", and no sample validates; give data.split.valid, or watch train.loss (early_stop.monitor)");
 }
 
 std::vector<std::string> figure_columns(const Experiment& e, const Plan& plan) {

@@ -7,6 +7,7 @@
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/data/formats/formats.hpp"
+#include "dtrain/metrics/options.hpp"
 
 namespace dtrain {
 

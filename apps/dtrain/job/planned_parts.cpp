@@ -17,24 +17,6 @@ std::shared_ptr<Network> make_planned_network(const Experiment& e, const Plan& p
   return network;
 }
 
-Loss make_planned_loss(const Experiment& e, const Plan& plan, c10::Device device) {
-  std::vector<double> pos_weight;
-  if (e.loss.pos_weight_kind == LossOptions::PosWeight::list) {
-    pos_weight = e.loss.pos_weight;
-    if (static_cast<int64_t>(pos_weight.size()) != plan.shape.outputs)
-      throw ConfigError("loss.pos_weight has " + count_of(static_cast<int64_t>(pos_weight.size()), "factor") +
-                        ", but the network has " + count_of(plan.shape.outputs, "output"));
-  } else if (e.loss.pos_weight_kind == LossOptions::PosWeight::balanced) {
-    if (e.task != Task::multilabel)
-      throw ConfigError(
-          "loss.pos_weight: balanced counts labels per picture and needs task multilabel; give a list of factors");
-    std::vector<std::vector<float>> targets;
-    for (int64_t sample : plan.split.train) targets.push_back(plan.dataset.samples[static_cast<size_t>(sample)].labels);
-    pos_weight = balanced_pos_weight(targets, plan.shape.outputs);
-  }
-  return Loss(e.loss, e.task, pos_weight, device);
-}
-
 LabelCounts training_labels(const Experiment& e, const Plan& plan) {
   const auto outputs = static_cast<size_t>(plan.shape.outputs);
   if (e.task == Task::segmentation) return {std::vector<double>(outputs, 1), std::vector<double>(outputs, 1), 2};
@@ -50,6 +32,31 @@ LabelCounts training_labels(const Experiment& e, const Plan& plan) {
       if (!std::isnan(sample.labels[k])) ++(sample.labels[k] > 0.5F ? counts.positive : counts.negative)[k];
   }
   return counts;
+}
+
+// The factors of loss.`key`; none without it.
+static std::vector<double> planned_weights(const Experiment& e, const Plan& plan, const OutputWeights& weights,
+                                           const std::string& key) {
+  const auto factors = static_cast<int64_t>(weights.list.size());
+  if (weights.from == OutputWeights::From::list && factors != plan.shape.outputs)
+    throw ConfigError("loss." + key + " has " + count_of(factors, "factor") + ", but the network has " +
+                      count_of(plan.shape.outputs, "output"));
+  if (weights.from != OutputWeights::From::balanced) return weights.list;
+  if (e.task == Task::multiclass) return balanced_class_weight(training_labels(e, plan).positive);
+  if (e.task != Task::multilabel)
+    throw ConfigError("loss." + key +
+                      ": balanced counts labels per picture and needs task multilabel; give a list of factors");
+  std::vector<std::vector<float>> targets;
+  for (int64_t sample : plan.split.train) targets.push_back(plan.dataset.samples[static_cast<size_t>(sample)].labels);
+  return balanced_pos_weight(targets, plan.shape.outputs);
+}
+
+Loss make_planned_loss(const Experiment& e, const Plan& plan, c10::Device device) {
+  const bool of_classes = reads(loss_in_use(e.loss, e.task), "class_weight");
+  return Loss(e.loss, e.task,
+              planned_weights(e, plan, of_classes ? e.loss.class_weight : e.loss.pos_weight,
+                              of_classes ? "class_weight" : "pos_weight"),
+              device);
 }
 
 bool keeps_raw(const Experiment& e) { return pixel_augmentations(e.data.augment).empty(); }

@@ -21,6 +21,10 @@ void CommandTable::add_compare() {
                 if (compare_.draws < kFewest)
                   throw UsageError("--draws: the percentiles of fewer than " + std::to_string(kFewest) +
                                    " draws say nothing about 95 %; the default is 2000");
+                constexpr int64_t kMost = 1'000'000;
+                if (compare_.draws > kMost)
+                  throw UsageError("--draws: more than " + std::to_string(kMost) +
+                                   " are kept in no memory and change no digit; the default is 2000");
                 compare_.progress = typed_.quiet ? ProgressMode::none : ProgressMode::automatic;
                 return compare_;
               });

@@ -10,6 +10,7 @@
 #include "dtrain/base/text.hpp"
 #include "dtrain/checkpoint/checkpoint_folder.hpp"
 #include "dtrain/dist/collectives.hpp"
+#include "train/resume.hpp"
 
 namespace dtrain {
 
@@ -94,7 +95,7 @@ bool Keeper::due_after_epoch() const {
   const Duration& every = experiment().checkpoint.every;
   const bool due =
       every.unit == Duration::Unit::epochs && p_.state.epoch % std::max<int64_t>(1, std::llround(every.amount)) == 0;
-  return due || p_.state.epoch == experiment().epochs;
+  return due || run_is_over(experiment(), p_.state);
 }
 
 void Keeper::save() {

@@ -85,15 +85,30 @@ void require_step_boundary(const Experiment& e, const Plan& plan, const Training
       "; batch and data keys can change only at the end of an epoch: set them back, or resume from a checkpoint there");
 }
 
+bool stopped_early(const Experiment& e, const TrainingState& state) {
+  return e.early_stop.patience > 0 && state.early_stop.bad_epochs >= e.early_stop.patience;
+}
+
+bool run_is_over(const Experiment& e, const TrainingState& state) {
+  return state.epoch >= e.epochs || stopped_early(e, state);
+}
+
+std::string early_stop_text(const Experiment& e) {
+  return e.early_stop.monitor + " has not improved in " + count_of(e.early_stop.patience, "epoch") + " (early_stop)";
+}
+
 bool step_is_left(const Experiment& e, const Plan& plan, const TrainingState& state) {
-  if (state.epoch >= e.epochs) return false;
+  if (run_is_over(e, state)) return false;
   const EpochPlan epoch = planned_epoch(e, plan, state.epoch);
   return state.cursor < epoch.cursor(epoch.steps());
 }
 
-std::string finished_text(const TrainingState& state, const std::string& folder) {
+std::string finished_text(const Experiment& e, const TrainingState& state, const std::string& folder) {
+  const bool early = stopped_early(e, state);
   return folder + " is finished with this configuration, after " + count_of(state.epoch, "epoch") +
-         "; nothing to do. More epochs: add epochs=N; a separate run: name=NEW; from scratch: --resume never";
+         (early ? ": " + early_stop_text(e) : "") + "; nothing to do. More epochs: " +
+         (early ? "early_stop.patience=N --resume-with early_stop.patience" : "add epochs=N") +
+         "; a separate run: name=NEW; from scratch: --resume never";
 }
 
 // Rank 0's part: reads what exists.
@@ -143,8 +158,7 @@ Resume find_resume(const TrainCommand& command, const Config& config, const RunF
     }
   Resume resume;
   if (job.is_root()) resume = look(command, folder, files);
-  if (job.is_root())
-    resume.finished = resume.resumed && folder.done() && resume.state.epoch >= config.experiment.epochs;
+  if (job.is_root()) resume.finished = resume.resumed && folder.done() && run_is_over(config.experiment, resume.state);
   resume.finished = any(job.comm(), resume.finished);
   resume.resumed = any(job.comm(), resume.resumed);
   resume.path = broadcast_text(job.comm(), resume.path);

@@ -43,10 +43,19 @@ void require_same_finished_run(const TrainCommand& command, const Config& config
 void require_step_boundary(const Experiment& experiment, const Plan& plan, const TrainingState& state,
                            const std::string& path);
 
+/// Whether early_stop has ended a run in this state, which is at the end of an epoch.
+bool stopped_early(const Experiment& experiment, const TrainingState& state);
+
+/// Whether a run in this state has trained to its end: all its epochs, or as many as early_stop leaves.
+bool run_is_over(const Experiment& experiment, const TrainingState& state);
+
+/// "valid.loss has not improved in 3 epochs (early_stop)", of such a run.
+std::string early_stop_text(const Experiment& experiment);
+
 /// Whether a run in this state, between two steps of this plan, has a step left in its epoch.
 bool step_is_left(const Experiment& experiment, const Plan& plan, const TrainingState& state);
 
 /// The message about it if nothing differs.
-std::string finished_text(const TrainingState& state, const std::string& folder);
+std::string finished_text(const Experiment& experiment, const TrainingState& state, const std::string& folder);
 
 }  // namespace dtrain

@@ -18,7 +18,7 @@ namespace dtrain {
 int TrainingRun::run() {
   if (run_.command.dry_run) return dry_run();
   if (resume_.finished) {
-    if (run_.job.is_root()) run_.job.log().info(finished_text(resume_.state, folder_.path()));
+    if (run_.job.is_root()) run_.job.log().info(finished_text(run_.experiment, resume_.state, folder_.path()));
     return exit_code::kDone;
   }
   try {
@@ -35,7 +35,7 @@ int TrainingRun::train() {
   GpuMeter gpu_meter(job.gpu_uuid());
   // A stop may have been asked for during construction.
   if (any(job.comm(), stop_is_pending())) return save_and_leave(exit_code::kStopped);
-  while (state_.epoch < run_.experiment.epochs) {
+  while (!run_is_over(run_.experiment, state_)) {
     gpu_meter.take();  // discards what was sampled during the last evaluation
     if (const std::optional<int> left = train_epoch()) return *left;
     const std::optional<ClosedEpoch> epoch = close_epoch(gpu_meter);
@@ -44,7 +44,7 @@ int TrainingRun::train() {
     const bool limit_reached = run_.command.limit_steps > 0 && clock_.steps() >= run_.command.limit_steps;
     const bool stop = any(job.comm(), stop_is_due());
     if (keeper_->due_after_epoch() || stop || limit_reached) keeper_->save();
-    if (stop && state_.epoch < run_.experiment.epochs) return end_early(exit_code::kStopped);
+    if (stop && !run_is_over(run_.experiment, state_)) return end_early(exit_code::kStopped);
     if (limit_reached) return end_early(exit_code::kDone);
   }
   keeper_->save();  // does nothing after the last epoch, except in a run that began with another's last checkpoint and
@@ -144,6 +144,10 @@ void TrainingRun::finish_epoch(const ClosedEpoch& epoch) {
   parts_->schedule->end_epoch(
       state_.step, schedule.decay.name == DecayName::plateau ? monitored(row, schedule.decay.monitor) : std::nullopt);
   state_.schedule = parts_->schedule->state();
+  const EarlyStopOptions& early = run_.experiment.early_stop;
+  if (early.patience > 0)
+    if (const std::optional<double> value = monitored(row, early.monitor))
+      state_.early_stop.note(*value, early.monitor_is_max, early.min_delta);
   const bool best = keeper_->note_best(epoch);
   if (run_.job.is_root()) {
     if (!folder_.stands()) folder_.log().keep_back();  // the row goes into the folder that is saved instead
@@ -176,7 +180,8 @@ int TrainingRun::dry_run() {
     const Log& log = run_.job.log();
     log.info("dry run: one step taken, loss " + short_number(step.loss, 4) + ", nothing written");
     if (resume_.finished && refusal_.empty())
-      log.info("a start without --dry-run would train nothing: " + finished_text(resume_.state, folder_.path()));
+      log.info("a start without --dry-run would train nothing: " +
+               finished_text(run_.experiment, resume_.state, folder_.path()));
   }
   if (!refusal_.empty()) throw ConfigError(refusal_);
   return exit_code::kDone;
@@ -206,6 +211,7 @@ int TrainingRun::end() {
   write_file_atomically(folder_.file("DONE"), "result_sha256 " + finish_saves() + "\n", folder_.files());
   folder_.require_finished(!std::isnan(state_.best_value), keeper_->newest());
   timeline_.write();
+  if (stopped_early(run_.experiment, state_)) run_.job.log().info("stopped early: " + early_stop_text(run_.experiment));
   run_.job.log().info("done: " + folder_.file("epochs.csv") + " has the curve; next: dtrain eval --checkpoint " +
                       shell_word(folder_.path()));
   return exit_code::kDone;
@@ -218,7 +224,7 @@ int TrainingRun::save_and_leave(int code) {
 
 // What the same command does after a start that ended early.
 std::string TrainingRun::what_goes_on(int code) const {
-  if (state_.epoch >= run_.experiment.epochs) return "takes no more steps and marks the run as done";
+  if (run_is_over(run_.experiment, state_)) return "takes no more steps and marks the run as done";
   std::string next = "continues from there";
   if (code == exit_code::kDone)
     next += ", by " + count_of(run_.command.limit_steps, "step") + ", and to the end without --limit-steps";

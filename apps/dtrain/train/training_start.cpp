@@ -89,8 +89,11 @@ bool TrainingRun::rehearses_afresh() {
 void TrainingRun::require_work() const {
   const RunContext& r = run_;
   const bool of_its_own = any(r.job.comm(), r.job.is_root() && !folder_.place().used());
-  if (r.command.resume.kind != ResumeFrom::Kind::path || !of_its_own || resume_.state.epoch < r.experiment.epochs)
+  if (r.command.resume.kind != ResumeFrom::Kind::path || !of_its_own || !run_is_over(r.experiment, resume_.state))
     return;
+  if (resume_.state.epoch < r.experiment.epochs)
+    throw ConfigError(resume_.path + " is of a run that has ended early: " + early_stop_text(r.experiment) +
+                      "; to train on: early_stop.patience=N --resume-with early_stop.patience");
   throw ConfigError(resume_.path + " has finished " + count_of(resume_.state.epoch, "epoch") + ", and epochs is " +
                     std::to_string(r.experiment.epochs) + ", so nothing is left to train in " + folder_.path() +
                     "; set epochs to the number of all epochs, including those already done");

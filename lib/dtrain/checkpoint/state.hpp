@@ -30,6 +30,7 @@ struct TrainingState {
   double elapsed_s = 0;          ///< since the first start of the run, without the time between starts
 
   ScheduleState schedule;
+  BestSoFar early_stop;  ///< in use with early_stop.patience
   int64_t optimizer_updates = 0;
   LossScale loss_scale;                                          ///< in use with fp16
   double best_value = std::numeric_limits<double>::quiet_NaN();  ///< of checkpoint.best.monitor; NaN: none yet

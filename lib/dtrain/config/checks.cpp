@@ -47,6 +47,8 @@ void fill_defaults(Experiment& e, const std::set<std::string>& given) {
   if (best.best_monitor.empty()) best.best_monitor = default_monitor(e.task);
   if (!given.contains("checkpoint.best.mode")) best.best_is_max = larger_is_better(best.best_monitor);
   e.schedule.decay.monitor_is_max = larger_is_better(e.schedule.decay.monitor);
+  if (e.early_stop.monitor.empty()) e.early_stop.monitor = best.best_monitor;
+  e.early_stop.monitor_is_max = larger_is_better(e.early_stop.monitor);
   if (!given.contains("output.dir"))
     e.output_dir = (std::filesystem::current_path() / e.output_dir).lexically_normal().string();
   if (e.data.split.names("train") && !given.contains("data.split.valid")) e.data.split.valid = 0;
@@ -235,15 +237,19 @@ class Checker final : public KeyReport {
       wrong({"model.outputs"}, "model.outputs is " + std::to_string(*asked) + ", but the data have " +
                                    count_of(*known, "class", "classes"));
     const std::optional<int64_t> outputs = known ? known : asked;
-    const auto factors = static_cast<int64_t>(e_.loss.pos_weight.size());
-    if (e_.loss.pos_weight_kind == LossOptions::PosWeight::list && outputs && factors != *outputs &&
-        reads(loss_in_use(e_.loss, e_.task), "pos_weight"))
-      wrong({"loss.pos_weight"},
-            "loss.pos_weight has " + count_of(factors, "factor") + " for " + count_of(*outputs, "output"));
+    if (outputs) weights("pos_weight", e_.loss.pos_weight, *outputs);
+    if (outputs) weights("class_weight", e_.loss.class_weight, *outputs);
     if (e_.task != Task::multiclass || !outputs || *outputs >= 2 || !sound({"data.format", "model.name"})) return;
     std::vector<std::string> keys = {"model.outputs", "data.classes"};
     for (const std::string& key : e_.data.format->class_keys) keys.push_back(key);
     wrong(keys, "task multiclass needs at least 2 classes");
+  }
+
+  void weights(const std::string& key, const OutputWeights& weights, int64_t outputs) {
+    const auto factors = static_cast<int64_t>(weights.list.size());
+    if (weights.from == OutputWeights::From::list && factors != outputs && reads(loss_in_use(e_.loss, e_.task), key))
+      wrong({"loss." + key},
+            "loss." + key + " has " + count_of(factors, "factor") + " for " + count_of(outputs, "output"));
   }
 
   void batch() {
@@ -292,6 +298,7 @@ class Checker final : public KeyReport {
   void monitors() {
     monitor("checkpoint.best.monitor", e_.checkpoint.best_monitor);
     if (e_.schedule.decay.name == DecayName::plateau) monitor("schedule.decay.monitor", e_.schedule.decay.monitor);
+    if (e_.early_stop.patience > 0) monitor("early_stop.monitor", e_.early_stop.monitor);
   }
 
   void monitor(const std::string& key, const std::string& name) {

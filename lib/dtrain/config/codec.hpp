@@ -65,7 +65,7 @@ Codec two_reals_codec(double& first, double& second, const RealRange& range);
 Codec range_codec(double& low, double& high,
                   const RealRange& range = {.min = -std::numeric_limits<double>::infinity()});
 /// none | balanced | [factor, …]
-Codec pos_weight_codec(LossOptions& loss);
+Codec output_weights_codec(OutputWeights& weights);
 /// {pixel value: class, …}
 Codec mask_values_codec(std::map<int64_t, int64_t>& field);
 

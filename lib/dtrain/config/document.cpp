@@ -120,8 +120,14 @@ std::string config_json_schema() {
     leaf["description"] = meaning_of(key) + " Default: " + default_of(key) + ".";
     place_in(root, key.name, std::move(leaf));
   }
-  for (const Group& group : groups())
-    if (!group.name.empty()) root["properties"][group.name]["description"] = group.doc;
+  for (const Group& group : groups()) {
+    if (group.name.empty()) continue;
+    OrderedJson& of_group = root["properties"][group.name];
+    of_group["description"] = group.doc;
+    if (!group.may_be_none) continue;
+    of_group["type"].push_back("string");
+    of_group["pattern"] = "^none$";
+  }
   return root.dump(2) + "\n";
 }
 

@@ -11,11 +11,7 @@ namespace dtrain {
 
 namespace {
 
-constexpr const char* kNoStopping =
-    "this version has no early stopping; best.safetensors keeps the weights of the best epoch";
 constexpr const char* kNoFreezing = "this version cannot freeze layers; leave the key out, all layers are trained";
-constexpr const char* kNoSuffix =
-    "this version pairs each mask with the image of the same name; rename the masks so that nothing follows that name";
 constexpr const char* kNoAverage = "this version keeps no moving average of the weights";
 constexpr const char* kNoTracking =
     "this version supports no tracking service; epochs.csv and metrics.jsonl in the run folder have every figure, and "
@@ -145,16 +141,17 @@ constexpr Habit kHabits[] = {
     {"experiment", "name", ""},
     {"experiment_name", "name", ""},
     {"exp_name", "name", ""},
-    {"early_stopping", "", kNoStopping},
-    {"early_stop", "", kNoStopping},
-    {"earlystopping", "", kNoStopping},
+    {"class_weights", "loss.class_weight", ""},
+    {"early_stopping", "early_stop.patience", ""},
+    {"earlystopping", "early_stop.patience", ""},
+    {"early_stopping_patience", "early_stop.patience", ""},
+    {"early_stop_patience", "early_stop.patience", ""},
     {"freeze", "", kNoFreezing},
     {"frozen", "", kNoFreezing},
     {"freeze_until", "", kNoFreezing},
     {"freeze_backbone", "", kNoFreezing},
     {"freeze_layers", "", kNoFreezing},
-    {"mask_suffix", "", kNoSuffix},
-    {"mask_postfix", "", kNoSuffix},
+    {"mask_postfix", "data.image_mask.mask_suffix", ""},
     {"ema", "", kNoAverage},
     {"ema_decay", "", kNoAverage},
     {"swa", "", kNoAverage},
@@ -215,14 +212,7 @@ std::string key_near(const std::string& name) {
 }  // namespace
 
 const std::vector<Habit>& habits() {
-  static const std::string no_class_weights =
-      "this version has no class weights; loss.pos_weight weights the positives of each label of " +
-      join_last(readers_of(losses(), "pos_weight"), "or");
-  static const std::vector<Habit> all = [] {
-    std::vector<Habit> habits(std::begin(kHabits), std::end(kHabits));
-    for (const char* name : {"class_weight", "class_weights"}) habits.push_back({name, "", no_class_weights.c_str()});
-    return habits;
-  }();
+  static const std::vector<Habit> all(std::begin(kHabits), std::end(kHabits));
   return all;
 }
 
@@ -251,6 +241,7 @@ std::string key_of_group(const std::string& group) {
       {"optimizer", "optimizer.name"},
       {"schedule", "schedule.decay.name"},
       {"schedule.decay", "schedule.decay.name"},
+      {"early_stop", "early_stop.patience"},
       {"checkpoint", "checkpoint.every"},
       {"checkpoint.best", "checkpoint.best.monitor"},
       {"output", "output.dir"},

@@ -272,28 +272,28 @@ Codec range_codec(double& low, double& high, const RealRange& range) {
   return codec;
 }
 
-Codec pos_weight_codec(LossOptions& loss) {
-  using Kind = LossOptions::PosWeight;
+Codec output_weights_codec(OutputWeights& weights) {
+  using From = OutputWeights::From;
   const RealRange above_zero{.min_open = true};
   const std::string type = "none, balanced, or a list of numbers > 0";
   const Json list{{"type", "array"}, {"items", with_variables(schema_of(above_zero))}, {"minItems", 1}};
   const Json json{{"anyOf", Json::array({Json{{"enum", {"none", "balanced"}}}, list,
                                          Json{{"type", "string"}, {"pattern", "\\$\\{"}}})}};
   return {type, json.dump(),
-          [&loss, above_zero, type](const YamlNode& node, const PathBases&) -> std::string {
+          [&weights, above_zero, type](const YamlNode& node, const PathBases&) -> std::string {
             const bool none = is_scalar(node) && node.text == "none";
             const bool balanced = is_scalar(node) && node.text == "balanced";
             const auto values = reals_in(node, above_zero, 0);
             if (!none && !balanced && !values)
               return wants_items(type, "a number > 0", node,
                                  [&](const YamlNode& n) { return real_in(n, above_zero).has_value(); });
-            loss.pos_weight_kind = none ? Kind::none : balanced ? Kind::balanced : Kind::list;
-            loss.pos_weight = values.value_or(std::vector<double>{});
+            weights.from = none ? From::none : balanced ? From::balanced : From::list;
+            weights.list = values.value_or(std::vector<double>{});
             return "";
           },
-          [&loss] {
-            if (loss.pos_weight_kind == Kind::list) return print_reals(loss.pos_weight);
-            return std::string(loss.pos_weight_kind == Kind::none ? "none" : "balanced");
+          [&weights] {
+            if (weights.from == From::list) return print_reals(weights.list);
+            return std::string(weights.from == From::none ? "none" : "balanced");
           }};
 }
 

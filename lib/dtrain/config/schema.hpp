@@ -70,6 +70,7 @@ std::vector<Key> describe_augmentation(AugmentOptions& augment, const ImageOptio
 struct Group {
   std::string name;  ///< "" for the top level
   std::string doc;
+  bool may_be_none = false;  ///< `GROUP: none` undoes its keys, as an empty group does: by default it is off
 };
 const std::vector<Group>& groups();
 

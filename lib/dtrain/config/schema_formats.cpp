@@ -83,6 +83,11 @@ void describe_image_mask(DataOptions& data, FormatKeys keys) {
   keys.add(
       "masks", path_codec(o.masks, PathRule::name_under_root),
       "Folder of masks: paired with the pictures by name without ending, or all masks of a sample's folder, merged.");
+  keys.add("mask_suffix", text_codec(o.mask_suffix),
+           "What the name of a mask has between that of its picture and the ending, such as _mask or _segmentation; "
+           "pictures and masks may then share a folder.")
+      .default_is("none")
+      .older_runs_had("none");
   keys.add("mask_values", mask_values_codec(o.mask_values),
            "Class 1, 2, … of each pixel value of a mask; values not listed are background. Replaced whole by later "
            "sources.")

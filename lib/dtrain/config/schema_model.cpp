@@ -67,10 +67,20 @@ class ModelDescription {
     };
     const std::vector<std::string> by = {"loss.name", "task", "data.format", "model.name"};
     add("loss.name", row_codec(l.kind, losses(), "auto"), loss_doc());
-    add("loss.pos_weight", pos_weight_codec(l),
+    add("loss.pos_weight", output_weights_codec(l.pos_weight),
         "Factor on the positive term of each output; balanced: negatives ÷ positives of each label in the training "
         "part.")
         .only(reads(in_use, "pos_weight"), when("pos_weight"), by);
+    add("loss.class_weight", output_weights_codec(l.class_weight),
+        "Factor on the loss of the samples of each class; balanced: all samples ÷ (classes × samples of this class), "
+        "in "
+        "the training part. The mean is over samples, not over factors.")
+        .only(reads(in_use, "class_weight"), when("class_weight"), by)
+        .older_runs_had("none");
+    add("loss.gamma", real_codec(l.gamma, {.max = 100}),
+        "How much less a label counts that is predicted well: its loss is multiplied by (1 - p) to this power.")
+        .only(reads(in_use, "gamma"), when("gamma"), by)
+        .older_runs_had("2");
     add("loss.l2_kernels", real_codec(l.l2_kernels, {}),
         "λ of λ·Σw² over only the convolution kernels, added to the loss.");
     add("loss.label_smoothing", real_codec(l.label_smoothing, {.max = 1, .max_open = true}),

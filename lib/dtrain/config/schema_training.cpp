@@ -32,6 +32,10 @@ std::vector<Key> optimizer_keys(OptimizerOptions& o) {
   add("weight_decay", real_codec(o.weight_decay, {}),
       join_last(names_where(optimizers(), std::mem_fn(&OptimizerKind::decoupled_decay)), "and") +
           ": decoupled from the gradient; others: times the weight, added to the gradient.");
+  add("decay_norms", flag_codec(o.decay_norms),
+      "Whether weight decay acts on biases and on the scales and shifts of normalisation, too.")
+      .effective_when(o.weight_decay > 0, "`optimizer.weight_decay` is above 0", {"optimizer.weight_decay"})
+      .older_runs_had("true");
   add("clip_norm", real_codec(o.clip_norm, {.min_open = true, .word = "none"}),
       "Largest norm of the gradient over all parameters; a larger one is scaled down to it.");
   add("momentum", real_codec(o.momentum, {.max = 1, .max_open = true}),
@@ -88,6 +92,7 @@ class TrainingDescription {
   std::vector<Key> all() {
     optimizer();
     schedule();
+    early_stop();
     distributed();
     checkpoint();
     return std::move(keys_);
@@ -112,6 +117,8 @@ class TrainingDescription {
     const bool step = d.name == DecayName::step;
     const bool multistep = d.name == DecayName::multistep;
     const bool plateau = d.name == DecayName::plateau;
+    const bool restarts = d.name == DecayName::cosine_restarts;
+    const bool poly = d.name == DecayName::poly;
     add("schedule.scale_with_ranks", choice_codec(s.scale_with_ranks),
         "Scaled rate = base × V, × √V, × V^(2/3) or × 1 for V logical ranks. With `batch.global` only none.")
         .default_is("linear with `batch.per_rank`, none with `batch.global`");
@@ -125,19 +132,45 @@ class TrainingDescription {
     add("schedule.decay.factor", real_codec(d.factor, {.max = 1, .min_open = true}),
         "The rate is multiplied by this at each step, milestone or plateau.")
         .only(step || multistep || plateau, "`schedule.decay.name` is step, multistep or plateau", by);
-    add("schedule.decay.every", length_codec(d.every, {.above_zero = true}), "Distance between steps.")
-        .only(step, "`schedule.decay.name` is step", by);
+    add("schedule.decay.every", length_codec(d.every, {.above_zero = true}),
+        "Distance between steps; until the first restart.")
+        .only(step || restarts, "`schedule.decay.name` is step or cosine_restarts", by);
     add("schedule.decay.at", lengths_codec(d.at), "Milestones, ascending, all in epochs or all in steps.")
         .only(multistep, "`schedule.decay.name` is multistep", by)
         .default_is("must be given");
     add("schedule.decay.final", real_codec(d.final, {.max = 1}), "Share of the scaled rate that is left at the end.")
-        .only(d.name == DecayName::cosine, "`schedule.decay.name` is cosine", by);
+        .only(d.name == DecayName::cosine || restarts || poly,
+              "`schedule.decay.name` is cosine, cosine_restarts or poly", by);
+    add("schedule.decay.stretch", real_codec(d.stretch, {.min = 1, .max = 1000}),
+        "Length of each period between restarts ÷ that of the one before.")
+        .only(restarts, "`schedule.decay.name` is cosine_restarts", by)
+        .older_runs_had("1");
+    add("schedule.decay.power", real_codec(d.power, {.max = 1000, .min_open = true}),
+        "The rate falls with (1 - share of the run that is done) to this power.")
+        .only(poly, "`schedule.decay.name` is poly", by)
+        .older_runs_had("0.9");
     add("schedule.decay.patience", whole_codec(d.patience, {.min = 0, .max = 1000000}),
         "Epochs without improvement before the rate falls; those of the warmup do not count.")
         .only(plateau, "`schedule.decay.name` is plateau", by);
     add("schedule.decay.monitor", text_codec(d.monitor),
         "Column of epochs.csv that should improve, `valid_loss` written valid.loss.")
         .only(plateau, "`schedule.decay.name` is plateau", by);
+  }
+
+  void early_stop() {
+    EarlyStopOptions& s = e_.early_stop;
+    const std::string when = "`early_stop.patience` is not none";
+    const std::vector<std::string> by = {"early_stop.patience"};
+    add("early_stop.patience", whole_codec(s.patience, {.min = 1, .max = 1000000, .word = "none", .word_value = 0}),
+        "Epochs in a row without improvement after which the run is finished.")
+        .older_runs_had("none");
+    add("early_stop.monitor", text_codec(s.monitor), "Column of epochs.csv that should improve.")
+        .default_is("that of `checkpoint.best.monitor`")
+        .only(s.patience > 0, when, by)
+        .older_runs_had("none");
+    add("early_stop.min_delta", real_codec(s.min_delta, {}), "A value that is better by no more than this is none.")
+        .only(s.patience > 0, when, by)
+        .older_runs_had("0");
   }
 
   void distributed() {

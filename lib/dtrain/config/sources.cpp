@@ -30,6 +30,8 @@ std::string shown(const std::string& text) { return text.size() <= 80 ? text : t
 class Collector {
  public:
   Collector(const std::vector<Key>& keys, Settings& out) : out_(out) {
+    for (const Group& group : groups())
+      if (group.may_be_none) may_be_none_.insert(group.name);
     for (const Key& key : keys) {
       leaves_.insert(key.name);
       for (std::string group = key.name; !group.empty();) {
@@ -129,6 +131,10 @@ class Collector {
       group(key, value);
     } else if (value.kind == YamlNode::Kind::null) {
       take_back(key, value);
+    } else if (value.kind == YamlNode::Kind::scalar && value.text == "none" && may_be_none_.contains(key)) {
+      YamlNode nothing = value;
+      nothing.kind = YamlNode::Kind::null;
+      take_back(key, nothing);
     } else {
       const std::string likely = value.kind == YamlNode::Kind::scalar ? key_of_group(key) : "";
       problem(value.place, key + " is a group of keys (" + shown_children(key) + "), not " + value.what() +
@@ -202,6 +208,7 @@ class Collector {
 
   Settings& out_;
   std::set<std::string> leaves_;
+  std::set<std::string> may_be_none_;
   std::map<std::string, std::vector<std::string>> children_;  // group → last words, in the schema's order
 };
 

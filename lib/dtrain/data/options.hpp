@@ -68,6 +68,7 @@ struct CsvOptions {
 struct ImageMaskOptions {
   std::string images = "images";           ///< folder of pictures under data.root, or under each sample's folder
   std::string masks = "masks";             ///< folder of masks, paired by stem; per sample: their union
+  std::string mask_suffix = "";            ///< what a mask's stem adds to its picture's: "_mask"
   std::map<int64_t, int64_t> mask_values;  ///< pixel value → class 1, 2, …; other values are background; empty: {255:
                                            ///< 1}, in nnU-Net's layout what dataset.json says
 };

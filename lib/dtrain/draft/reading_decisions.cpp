@@ -98,6 +98,25 @@ void shares(const Candidate& candidate, const Patients& patients, SplitOptions& 
   if (patients.patients > 1 && patients.patients < patients.pictures) split.by = SplitOptions::By::patient;
 }
 
+// Gives up exact shares, then the test part, before it tears patients apart. False if it had to.
+bool split_whole(Candidate& candidate, SplitOptions& split) {
+  const double test = split.test;
+  for (const auto& [stratify, of_test] : {std::pair{true, test}, {false, test}, {true, 0.0}, {false, 0.0}}) {
+    split.stratify = stratify;
+    split.test = of_test;
+    try {
+      candidate.split = split_dataset(candidate.dataset, split);
+      if (!leaks(candidate.split)) return true;
+    } catch (const Error&) {  // a part or a class would be empty
+    }
+  }
+  split.stratify = false;
+  split.test = test;
+  split.by = SplitOptions::By::sample;
+  candidate.split = split_dataset(candidate.dataset, split);
+  return !leaks(candidate.split);
+}
+
 // Shares where the data name no parts, or parts that tear patients apart.
 void decide_split(Candidate& candidate, Drafted& out) {
   const Dataset& dataset = candidate.dataset;
@@ -109,13 +128,10 @@ void decide_split(Candidate& candidate, Drafted& out) {
   const Patients patients = patients_of(dataset);
   const SplitOptions before = split;
   shares(candidate, patients, split);
-  try {
-    candidate.split = split_dataset(dataset, split);
-  } catch (const Error&) {
-    split.stratify = false;
-    split.by = SplitOptions::By::sample;
-    candidate.split = split_dataset(dataset, split);
-  }
+  if (!split_whole(candidate, split))
+    out.to_fill_in.push_back("data.split: the pictures are of " + count_of(patients.patients, "patient") +
+                             ", too few for parts that share none; add others, or, if these are no patients, leave out "
+                             "the key that names them");
   std::string why = torn ? dataset.own_parts.what + " share patients, so a new split" : "the data name no parts";
   out.lines.push_back(
       {"data.split.valid", why + ": " + with_commas(static_cast<int64_t>(candidate.split.train.size())) + " train, " +

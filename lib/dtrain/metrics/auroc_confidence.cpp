@@ -154,6 +154,17 @@ std::string one_sided(const std::vector<Output>& facts, const std::string& noun)
   return "";
 }
 
+// Why the normal limit does not hold for a test of one output; "" where it does. By simulation a test at the level of
+// 5 % finds differences that are not there in 15 % of sets with 2 positives among 52 samples, in 7 % with 5.
+std::string too_few_of_one(const Output& output) {
+  constexpr int64_t kLeastOfEach = 5;
+  for (const auto& [samples, name] :
+       {std::pair(output.with_positives, "positives"), std::pair(output.with_negatives, "negatives")})
+    if (samples < kLeastOfEach)
+      return "only " + std::to_string(samples) + " " + name + ", a test needs " + std::to_string(kLeastOfEach);
+  return "";
+}
+
 }  // namespace
 
 double obuchowski_variance(const AurocParts& parts) {
@@ -219,6 +230,7 @@ PairedMeasure paired_auroc(std::span<const AurocPair> outputs, const std::string
   const std::vector<Output> facts(first.begin(), first.end());
   paired.groups = known.groups;
   paired.no_test = known.groups < kLeastGroups ? too_few(known.groups, noun) : one_sided(facts, noun);
+  if (paired.no_test.empty() && known.single && facts.size() == 1) paired.no_test = too_few_of_one(facts.front());
   if (!paired.no_test.empty()) return paired;
   const double variance = variance_of(pulls, facts, known.groups);
   if (variance <= 0) {

@@ -9,17 +9,6 @@ namespace dtrain {
 
 namespace {
 
-// One factor per output, shaped to meet the logits [n, K] or [n, K, H, W]; nothing when there are none.
-std::optional<at::Tensor> broadcast_weight(const at::Tensor& factors, const at::Tensor& logits) {
-  if (!factors.defined()) return std::nullopt;
-  if (factors.numel() != logits.size(1))
-    throw ConfigError("loss.pos_weight has " + std::to_string(factors.numel()) + " factors, and the network has " +
-                      std::to_string(logits.size(1)) + " outputs; give one factor per output");
-  std::vector<int64_t> shape(static_cast<size_t>(logits.dim() - 1), 1);
-  shape[0] = logits.size(1);
-  return factors.to(logits.scalar_type()).view(shape);
-}
-
 at::Tensor bce_per_sample(const LossTerms& terms, const at::Tensor& logits, const at::Tensor& targets) {
   check(targets.sizes() == logits.sizes(), "targets have the shape of the logits");
   at::Tensor labels = targets.to(logits.scalar_type());
@@ -28,8 +17,8 @@ at::Tensor bce_per_sample(const LossTerms& terms, const at::Tensor& logits, cons
     unknown = labels.isnan();
     labels = labels.masked_fill(unknown, 0);
   }
-  at::Tensor parts = at::binary_cross_entropy_with_logits(
-      logits, labels, {}, broadcast_weight(terms.pos_weight, logits), at::Reduction::None);
+  at::Tensor parts = at::binary_cross_entropy_with_logits(logits, labels, {}, broadcast_weights(terms.weights, logits),
+                                                          at::Reduction::None);
   if (unknown.defined()) parts = parts.masked_fill(unknown, 0);
   return parts.flatten(1).mean(1);
 }
@@ -38,7 +27,7 @@ double bce_of_frequencies(const LossTerms& terms, const LabelCounts& known, cons
   const size_t outputs = known.positive.size();
   double loss = 0;
   for (size_t k = 0; k < outputs; ++k) {
-    const double weight = terms.pos_weight.defined() ? terms.pos_weight[static_cast<int64_t>(k)].item<double>() : 1;
+    const double weight = terms.weights.defined() ? terms.weights[static_cast<int64_t>(k)].item<double>() : 1;
     const double answer = cautious_share(weight * known.positive[k], known.negative[k], known.samples);
     loss -= (weight * judged.positive[k] * std::log(answer) + judged.negative[k] * std::log(1 - answer)) /
             (judged.samples * static_cast<double>(outputs));

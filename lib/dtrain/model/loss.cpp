@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/text.hpp"
@@ -16,15 +17,16 @@ static void require_reader(const LossKind& kind, const std::string& key) {
                     join(readers_of(losses(), key), ", "));
 }
 
-Loss::Loss(const LossOptions& options, Task task, const std::vector<double>& pos_weight, c10::Device device)
-    : kind_(&loss_in_use(options, task)), terms_{.task = task, .label_smoothing = options.label_smoothing} {
+Loss::Loss(const LossOptions& options, Task task, const std::vector<double>& weights, c10::Device device)
+    : kind_(&loss_in_use(options, task)),
+      terms_{.task = task, .label_smoothing = options.label_smoothing, .gamma = options.gamma} {
   check(task != Task::from_format, "the task is known before the loss is made");
   if (const std::string wrong = wrong_task(*kind_, task); !wrong.empty()) throw ConfigError(wrong);
-  if (!pos_weight.empty()) require_reader(*kind_, "pos_weight");
+  if (!weights.empty() && !reads(*kind_, "class_weight")) require_reader(*kind_, "pos_weight");
   if (options.label_smoothing != 0) require_reader(*kind_, "label_smoothing");
   if (!(options.label_smoothing >= 0 && options.label_smoothing < 1))
     throw ConfigError("loss.label_smoothing must lie in [0, 1)");
-  if (!pos_weight.empty()) terms_.pos_weight = at::tensor(pos_weight, at::kDouble).to(device);
+  if (!weights.empty()) terms_.weights = at::tensor(weights, at::kDouble).to(device);
 }
 
 at::Tensor Loss::per_sample(const at::Tensor& logits, const at::Tensor& targets) const {
@@ -62,6 +64,24 @@ std::vector<double> balanced_pos_weight(const std::vector<std::vector<float>>& t
   for (size_t k = 0; k < factors.size(); ++k)
     if (positives[k] > 0) factors[k] = negatives[k] / positives[k];
   return factors;
+}
+
+std::vector<double> balanced_class_weight(const std::vector<double>& samples_of_class) {
+  const double all = std::accumulate(samples_of_class.begin(), samples_of_class.end(), 0.0);
+  std::vector<double> factors;
+  for (const double samples : samples_of_class)
+    factors.push_back(samples > 0 ? all / (static_cast<double>(samples_of_class.size()) * samples) : 1);
+  return factors;
+}
+
+std::optional<at::Tensor> broadcast_weights(const at::Tensor& weights, const at::Tensor& logits) {
+  if (!weights.defined()) return std::nullopt;
+  if (weights.numel() != logits.size(1))
+    throw ConfigError("the loss has " + count_of(weights.numel(), "weight") + ", and the network has " +
+                      count_of(logits.size(1), "output") + "; give one factor per output");
+  std::vector<int64_t> shape(static_cast<size_t>(logits.dim() - 1), 1);
+  shape[0] = logits.size(1);
+  return weights.to(logits.scalar_type()).view(shape);
 }
 
 }  // namespace dtrain

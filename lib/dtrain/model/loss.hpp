@@ -2,6 +2,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "dtrain/base/task.hpp"
@@ -21,7 +22,8 @@ struct LabelCounts {
 struct LossTerms {
   Task task = Task::multilabel;
   double label_smoothing = 0;
-  at::Tensor pos_weight = {};  ///< [K], float64; undefined when there are none
+  double gamma = 0;
+  at::Tensor weights = {};  ///< [K], float64: pos_weight or class_weight; undefined when there are none
 };
 
 /// The loss of each sample, so that any grouping of samples into batches, ranks and steps sums to the same thing.
@@ -30,12 +32,13 @@ struct LossTerms {
 /// formula is in the file of the loss in use.
 class Loss {
  public:
-  /// `task` is not from_format. `pos_weight` has one factor per output or is empty. Logits will be on `device`.
-  /// Throws ConfigError for a loss, or an option of one, that does not fit the task. loss.l2_kernels is the trainer's.
-  Loss(const LossOptions& options, Task task, const std::vector<double>& pos_weight, c10::Device device = c10::kCPU);
+  /// `task` is not from_format. `weights` has one factor per output, of pos_weight or class_weight, whichever the loss
+  /// reads, or is empty. Logits will be on `device`. Throws ConfigError for a loss, or an option of one, that does not
+  /// fit the task. loss.l2_kernels is the trainer's.
+  Loss(const LossOptions& options, Task task, const std::vector<double>& weights, c10::Device device = c10::kCPU);
 
   /// [n], in the dtype of `logits`; differentiable. The mean over a batch is what PyTorch's loss gives with its default
-  /// reduction. Throws ConfigError unless pos_weight has one factor per output.
+  /// reduction. Throws ConfigError unless there is one weight per output.
   at::Tensor per_sample(const at::Tensor& logits, const at::Tensor& targets) const;
 
   /// Probabilities in the shape of `logits`: independent ones, or for one class of several over dimension 1.
@@ -43,10 +46,10 @@ class Loss {
   GraphValue probabilities(const GraphValue& logits) const;
 
   /// Mean loss over a set with the labels of `judged` if every sample gets the same prediction: the class frequencies
-  /// in `known`, as this loss weights them (pos_weight, label_smoothing). If both are the same set, this is the lowest
-  /// loss of any constant prediction: the entropy of its labels. A network that has learnt something from the pictures
-  /// is below it. A class that `known` never or always has counts as half a sample; one without any known label as 1/2.
-  /// 0 for an empty set.
+  /// in `known`, as this loss weights them (its weights, label_smoothing). If both are the same set, this is the lowest
+  /// loss of any constant prediction: the entropy of its labels, where all weigh the same. A network that has learnt
+  /// something from the pictures is below it. A class that `known` never or always has counts as half a sample; one
+  /// without any known label as 1/2. 0 for an empty set.
   double of_frequencies(const LabelCounts& known, const LabelCounts& judged) const;
 
  private:
@@ -60,5 +63,13 @@ double cautious_share(double part, double others, double samples);
 /// negatives ÷ positives per label over `targets` [n, K] with NaN for unknown, for `pos_weight: balanced`;
 /// 1 for a label without positives.
 std::vector<double> balanced_pos_weight(const std::vector<std::vector<float>>& targets, int64_t outputs);
+
+/// samples ÷ (classes × samples of the class), for `class_weight: balanced`, so that their mean over the samples is 1;
+/// 1 for a class without samples.
+std::vector<double> balanced_class_weight(const std::vector<double>& samples_of_class);
+
+/// The factors shaped to meet logits [n, K] or [n, K, H, W], in their dtype; nothing when there are none. Throws
+/// ConfigError unless there is one per output.
+std::optional<at::Tensor> broadcast_weights(const at::Tensor& weights, const at::Tensor& logits);
 
 }  // namespace dtrain

@@ -5,10 +5,10 @@
 namespace dtrain {
 
 // Each is defined in its own file.
-extern const LossKind kBce, kCrossEntropy;
+extern const LossKind kBce, kCrossEntropy, kFocal;
 
 const RowList<LossKind>& losses() {
-  static const RowList<LossKind> all = {&kBce, &kCrossEntropy};
+  static const RowList<LossKind> all = {&kBce, &kCrossEntropy, &kFocal};
   return all;
 }
 

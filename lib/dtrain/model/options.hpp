@@ -33,14 +33,21 @@ struct ModelOptions {
   double dropout = 0.5;    ///< probability of dropping a feature before the dense layer, [0, 1)
 };
 
+/// Factors on the loss of each output, `loss.pos_weight` or `loss.class_weight`.
+struct OutputWeights {
+  enum class From { none, balanced, list };
+  From from = From::none;    ///< balanced: from the labels of the training part (loss.hpp)
+  std::vector<double> list;  ///< with `list`: one factor per output, above 0
+};
+
 /// `loss:` of the configuration.
 struct LossOptions {
-  enum class PosWeight { none, balanced, list };
-  const LossKind* kind = nullptr;               ///< loss.name; null = auto: natural_loss() of the task
-  PosWeight pos_weight_kind = PosWeight::none;  ///< balanced: negatives ÷ positives of each label in the training part
-  std::vector<double> pos_weight;               ///< with `list`: one factor per output on the positive term
-  double l2_kernels = 0;                        ///< λ of λ·Σw² over convolution kernels, added to the loss
-  double label_smoothing = 0;                   ///< share of the target spread evenly over all classes, [0, 1)
+  const LossKind* kind = nullptr;  ///< loss.name; null = auto: natural_loss() of the task
+  OutputWeights pos_weight;        ///< on the positive term of each output
+  OutputWeights class_weight;      ///< on the samples of each class
+  double gamma = 2;                ///< exponent of 1 - the probability of the true label, ≥ 0
+  double l2_kernels = 0;           ///< λ of λ·Σw² over convolution kernels, added to the loss
+  double label_smoothing = 0;      ///< share of the target spread evenly over all classes, [0, 1)
 };
 
 }  // namespace dtrain

@@ -24,6 +24,9 @@ class Optimizer {
   /// `parameters`: float32, flat, contiguous, on `device`; shared memory with the network's parameters, kept alive.
   Optimizer(const OptimizerOptions& options, at::Tensor parameters, const Device& device = {});
 
+  /// From now on weight decay leaves these elements alone; `ranges` ascend and do not overlap.
+  void spare_from_decay(std::vector<Range> ranges);
+
   /// Begins an update: counts it and fixes its rate. Then update() for ranges that together cover the parameters once.
   void begin_update(double learning_rate);
   /// Updates the elements [range.begin, range.end) of the parameters and of the state. `gradients`: as the parameters;
@@ -49,13 +52,16 @@ class Optimizer {
   void set_updates(int64_t updates) { updates_ = updates; }
 
  private:
+  void update_evenly(Range range, const at::Tensor& gradients, const UpdateFactors& factors);
+
   OptimizerOptions options_;
   UpdateRule rule_;
   Device device_;
   at::Tensor parameters_;
   at::Tensor not_finite_;  // int32 [1] on the device, 1 once something is
   std::vector<State> state_;
-  UpdateFactors factors_;  // of the update that is under way
+  std::vector<Range> spared_;  // from weight decay; adjacent ones are one
+  UpdateFactors factors_;      // of the update that is under way
   int64_t updates_ = 0;
 };
 

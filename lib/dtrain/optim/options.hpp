@@ -15,13 +15,14 @@ struct OptimizerOptions {
   const OptimizerKind* kind = &default_optimizer();  ///< optimizer.name; never null
   double learning_rate = 0.001;                      ///< base rate, before scaling with the ranks
   double weight_decay = 0;                           ///< OptimizerKind::decoupled_decay says what it acts on
-  double clip_norm = 0;   ///< largest norm of the whole gradient, which is scaled down to it; 0 = none
-  double momentum = 0;    ///< share of the last update that is kept, [0, 1)
-  bool nesterov = false;  ///< needs momentum > 0
-  double beta1 = 0.9;     ///< as the optimizer's paper has it, [0, 1)
-  double beta2 = 0.999;   ///< the same, [0, 1)
-  double eps = 1e-8;      ///< added to the denominator
-  double rho = 0.9;       ///< decay of the running mean of squared gradients, [0, 1)
+  bool decay_norms = true;  ///< weight decay acts on biases and the scales and shifts of normalisation, too
+  double clip_norm = 0;     ///< largest norm of the whole gradient, which is scaled down to it; 0 = none
+  double momentum = 0;      ///< share of the last update that is kept, [0, 1)
+  bool nesterov = false;    ///< needs momentum > 0
+  double beta1 = 0.9;       ///< as the optimizer's paper has it, [0, 1)
+  double beta2 = 0.999;     ///< the same, [0, 1)
+  double eps = 1e-8;        ///< added to the denominator
+  double rho = 0.9;         ///< decay of the running mean of squared gradients, [0, 1)
 };
 
 /// Of this kind, with the defaults of its keys.
@@ -39,25 +40,38 @@ inline constexpr auto kWordsOf<RankScaling> = std::to_array<Word<RankScaling>>({
                                                                                 {RankScaling::sqrt, "sqrt"},
                                                                                 {RankScaling::two_thirds, "two_thirds"},
                                                                                 {RankScaling::none, "none"}});
-enum class DecayName { constant, step, multistep, cosine, plateau };
+enum class DecayName { constant, step, multistep, cosine, cosine_restarts, poly, plateau };
 
 template <>
 inline constexpr auto kWordsOf<DecayName> = std::to_array<Word<DecayName>>({{DecayName::constant, "constant"},
                                                                             {DecayName::step, "step"},
                                                                             {DecayName::multistep, "multistep"},
                                                                             {DecayName::cosine, "cosine"},
+                                                                            {DecayName::cosine_restarts,
+                                                                             "cosine_restarts"},
+                                                                            {DecayName::poly, "poly"},
                                                                             {DecayName::plateau, "plateau"}});
 
 /// `schedule.decay:`
 struct DecayOptions {
   DecayName name = DecayName::constant;
   double factor = 0.1;                         ///< step, multistep, plateau
-  Duration every{30, Duration::Unit::epochs};  ///< step
+  Duration every{30, Duration::Unit::epochs};  ///< step; cosine_restarts: the first period
   std::vector<Duration> at;                    ///< multistep: ascending
-  double final = 0;                            ///< cosine: share of the scaled rate reached at the end
+  double final = 0;                            ///< cosine, poly: share of the scaled rate reached at the end
+  double stretch = 1;                          ///< cosine_restarts: each period ÷ the one before, ≥ 1
+  double power = 0.9;                          ///< poly: above 0
   int64_t patience = 1;                        ///< plateau: epochs without improvement before the rate falls
   std::string monitor = "valid.loss";          ///< plateau
   bool monitor_is_max = false;                 ///< plateau: a larger value is better; follows from monitor
+};
+
+/// `early_stop:` of the configuration.
+struct EarlyStopOptions {
+  int64_t patience = 0;         ///< epochs in a row without improvement after which a run ends; 0 = never
+  std::string monitor = "";     ///< as checkpoint.best.monitor, which it is by default
+  bool monitor_is_max = false;  ///< a larger value is better; follows from monitor
+  double min_delta = 0;         ///< an improvement is larger than this
 };
 
 /// `schedule:` of the configuration.

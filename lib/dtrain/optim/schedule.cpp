@@ -61,28 +61,53 @@ double Schedule::decayed(double e, int64_t steps_done) const {
     case DecayName::multistep:
       return scaled_ *
              std::pow(decay.factor, static_cast<double>(std::count_if(decay.at.begin(), decay.at.end(), passed)));
-    case DecayName::cosine: {
-      const double total = static_cast<double>(total_steps_) / static_cast<double>(steps_per_epoch_);
-      const double share =
-          total > warmup_epochs_ ? std::min(1.0, (e - warmup_epochs_) / (total - warmup_epochs_)) : 1.0;
-      return scaled_ * (decay.final + (1 - decay.final) * 0.5 * (1 + std::cos(std::numbers::pi * share)));
-    }
+    case DecayName::cosine:
+      return part_way(0.5 * (1 + std::cos(std::numbers::pi * share_done(e))));
+    case DecayName::cosine_restarts:
+      return part_way(0.5 * (1 + std::cos(std::numbers::pi * share_of_period(steps_done))));
+    case DecayName::poly:
+      return part_way(std::pow(1 - share_done(e), decay.power));
     case DecayName::plateau:
       return scaled_ * std::pow(decay.factor, static_cast<double>(state_.reductions));
   }
   return scaled_;
 }
 
+// From the scaled rate, at 1, to its share `final`, at 0.
+double Schedule::part_way(double height) const {
+  const double final = options_.decay.final;
+  return scaled_ * (final + (1 - final) * height);
+}
+
+// Of the way from the end of warmup to the end of the run.
+double Schedule::share_done(double e) const {
+  const double total = static_cast<double>(total_steps_) / static_cast<double>(steps_per_epoch_);
+  return total > warmup_epochs_ ? std::min(1.0, (e - warmup_epochs_) / (total - warmup_epochs_)) : 1.0;
+}
+
+// Of the period between two restarts in which the next step lies.
+double Schedule::share_of_period(int64_t steps_done) const {
+  double length = options_.decay.every.in_steps(steps_per_epoch_);
+  double into = static_cast<double>(steps_done) - options_.warmup.in_steps(steps_per_epoch_);
+  while (into >= length) {
+    into -= length;
+    length *= options_.decay.stretch;
+  }
+  return into / length;
+}
+
+void BestSoFar::note(double value, bool larger_is_better, double min_delta) {
+  const double gain = larger_is_better ? value - best : best - value;
+  const bool better = std::isnan(best) || gain > min_delta;
+  bad_epochs = better ? 0 : bad_epochs + 1;
+  if (better) best = value;
+}
+
 bool Schedule::end_epoch(int64_t steps_done, std::optional<double> monitored) {
   if (options_.decay.name != DecayName::plateau || !monitored || !std::isfinite(*monitored)) return false;
   if (static_cast<double>(steps_done) / static_cast<double>(steps_per_epoch_) <= warmup_epochs_) return false;
-  if (std::isnan(state_.best) ||
-      (options_.decay.monitor_is_max ? *monitored > state_.best : *monitored < state_.best)) {
-    state_.best = *monitored;
-    state_.bad_epochs = 0;
-    return false;
-  }
-  if (++state_.bad_epochs <= options_.decay.patience) return false;
+  state_.note(*monitored, options_.decay.monitor_is_max);
+  if (state_.bad_epochs <= options_.decay.patience) return false;
   state_.bad_epochs = 0;
   ++state_.reductions;
   return true;

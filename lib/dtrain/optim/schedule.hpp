@@ -8,15 +8,23 @@
 
 namespace dtrain {
 
-/// What a schedule remembers between epochs; part of every checkpoint. Only plateau uses it.
-struct ScheduleState {
-  double best = std::numeric_limits<double>::quiet_NaN();  ///< of the monitored value; NaN: none yet
+/// The best value of a monitor, and for how long there was none better.
+struct BestSoFar {
+  double best = std::numeric_limits<double>::quiet_NaN();  ///< NaN: none yet
   int64_t bad_epochs = 0;                                  ///< since it last improved
-  int64_t reductions = 0;                                  ///< how often the rate was multiplied by factor
+
+  /// Closes an epoch with the monitor's value.
+  void note(double value, bool larger_is_better, double min_delta = 0);
+};
+
+/// What a schedule remembers between epochs; part of every checkpoint. Only plateau uses it.
+struct ScheduleState : BestSoFar {
+  int64_t reductions = 0;  ///< how often the rate was multiplied by factor
 };
 
 /// The learning rate of each update: warmup from the base to the scaled rate (Goyal et al., "Accurate, large minibatch
-/// SGD", 2017), then decay of the scaled rate. A pure function of the step and ScheduleState, so that ranks cannot
+/// SGD", 2017), then decay of the scaled rate: poly as in Chen et al., "DeepLab", 2017, cosine and its restarts as in
+/// Loshchilov and Hutter, "SGDR", 2017. A pure function of the step and ScheduleState, so that ranks cannot
 /// disagree and a resumed run continues exactly.
 class Schedule {
  public:
@@ -45,6 +53,9 @@ class Schedule {
 
  private:
   double decayed(double epochs_done, int64_t steps_done) const;
+  double part_way(double height) const;
+  double share_done(double epochs_done) const;
+  double share_of_period(int64_t steps_done) const;
 
   ScheduleOptions options_;
   double base_;

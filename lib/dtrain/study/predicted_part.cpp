@@ -69,6 +69,7 @@ void read_scores(const CsvTable& table, const Fields& fields, PredictedPart& par
       for (const int64_t column : columns) {
         const double value = fields.number(row, column);
         if (what[0] == 's') {
+          if (!(value >= 0 && value <= 1)) throw fields.refused(row, column, "is not a probability");
           p.scores.push_back(value);
         } else if (std::isnan(value) || value == 0 || value == 1) {
           p.labels.push_back(static_cast<float>(value));
@@ -98,7 +99,8 @@ void read_pixels(const CsvTable& table, const Fields& fields, PredictedPart& par
 
 // Weights, thresholds and temperature are beside the figures, in metrics_<split>.json.
 void read_fit(const std::string& path, PredictedPart& part) {
-  if (!is_there(path)) return;
+  if (!is_there(path))
+    throw MissingError(path + " is missing beside " + part.file + "; dtrain eval writes both: run it again");
   const nlohmann::json json = parse_json(read_text(path, int64_t{64} << 20), path);
   if (!json.is_object()) throw DataError(path + " is " + kind_of(json) + ", not the figures of an evaluation");
   if (json.contains("samples") && json["samples"] != part.paths.size())

@@ -53,6 +53,18 @@ Replica::Replica(std::shared_ptr<Network> network, at::MemoryFormat format, cons
   buffers_.layout = std::make_unique<FlatLayout>(buffers);
   buffers_.flat = flatten(*buffers_.layout, buffers, flat);
   optimizer_ = std::make_unique<Optimizer>(optimizer, parameters_.flat, device);
+  decay_norms_ = optimizer.decay_norms;
+  spare_norms();
+}
+
+// Biases, and the scales and shifts of normalisation, are the parameters of one dimension.
+void Replica::spare_norms() {
+  if (decay_norms_) return;
+  std::vector<Range> spared;
+  const std::vector<at::Tensor> ordered = parameters_in_layout();
+  for (size_t place = 0; place < ordered.size(); ++place)
+    if (ordered[place].dim() <= 1) spared.push_back(parameters_.layout->range(place));
+  optimizer_->spare_from_decay(std::move(spared));
 }
 
 at::Tensor Replica::forward(const at::Tensor& images) {
@@ -90,6 +102,7 @@ void Replica::reorder(const std::vector<size_t>& order) {
   parameters_.flat.copy_(moved(parameters_.flat));
   for (size_t i = 0; i < parameters_.tensors.size(); ++i)
     parameters_.tensors[i].set_data(parameters_.layout->view(parameters_.flat, parameters_.place_of[i]));
+  spare_norms();
 }
 
 int64_t Replica::steps_tracked() const {

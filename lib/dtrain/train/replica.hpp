@@ -80,6 +80,8 @@ class Replica {
   std::vector<std::string> weight_names() const;
 
  private:
+  void spare_norms();
+
   struct Parameters {  // in registration order
     std::vector<std::string> names;
     std::vector<at::Tensor> tensors;  // views of `flat`
@@ -101,6 +103,7 @@ class Replica {
   Parameters parameters_;
   Buffers buffers_;
   std::unique_ptr<Optimizer> optimizer_;
+  bool decay_norms_ = true;  // else weight decay acts on neither biases nor norms
   LossScale loss_scale_;
 };
 

@@ -199,7 +199,8 @@ TEST_CASE("every error of every source is told at once, in order, with its place
         "(did you mean "
         "'csv'?)\n"
         "t.yaml:6:3: unknown key 'model.nmae' (did you mean 'name'?)\n"
-        "t.yaml:7:7: loss is a group of keys (name, pos_weight, l2_kernels, label_smoothing), not '3' (did you mean "
+        "t.yaml:7:7: loss is a group of keys (name, pos_weight, class_weight, gamma, l2_kernels, label_smoothing), not "
+        "'3' (did you mean "
         "'loss.name'?)\n"
         "command line: optimizer.lr=0.1: unknown key 'optimizer.lr' (did you mean 'optimizer.learning_rate'?)\n"
         "command line: optimzer.eps=3: unknown key 'optimzer.eps' (did you mean 'optimizer.eps'?)");

@@ -46,7 +46,7 @@ TEST_CASE("an option that is a key is told as one") {
   CHECK(option_as_key("--optimizer", "sgd") == "optimizer.name=sgd");
   CHECK(option_as_key("--data-dir", "/my data") == "'data.root=/my data'");
   CHECK(option_as_key("--amp", "") == "precision=fp16");
-  CHECK(option_as_key("--early-stopping", "5").starts_with("this version has no early stopping"));
+  CHECK(option_as_key("--early-stopping", "5") == "early_stop.patience=5");
   CHECK(option_as_key("--gpus", "4").starts_with("this version leaves processes to the launcher"));
   CHECK(option_as_key("--learning-rte", "1").empty());
   CHECK(option_as_key("--learning-rte", "1", true) == "optimizer.learning_rate=1");
@@ -63,11 +63,11 @@ TEST_CASE("keys of other programs are told with ours, or that this version has n
            {"optimizer.type=sgd", "(did you mean 'optimizer.name'?)"},
            {"data.num_workers=4", "(did you mean 'data.loader.threads'?)"},
            {"scheduler.gamma=0.1", "(did you mean 'schedule.decay.factor'?)"},
-           {"early_stopping.patience=5", "; this version has no early stopping"},
+           {"early_stopping=5", "(did you mean 'early_stop.patience'?)"},
            {"freeze.backbone=true", "; this version cannot freeze layers"},
            {"model.freeze=true", "; this version cannot freeze layers"},
-           {"loss.class_weights=[1, 2]", "; this version has no class weights; loss.pos_weight"},
-           {"data.image_mask.mask_suffix=_mask", "; this version pairs each mask with the image of the same name"},
+           {"loss.class_weights=[1, 2]", "(did you mean 'class_weight'?)"},
+           {"data.image_mask.mask_postfix=_mask", "(did you mean 'mask_suffix'?)"},
            {"Epochs=5", "(did you mean 'epochs'?)"},
            {"optimizer=adam", "(did you mean 'optimizer.name'?)"},
            {"data.image.n=1", "unknown key 'data.image.n'"},

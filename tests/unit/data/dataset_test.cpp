@@ -305,9 +305,43 @@ TEST_CASE("masks that have something behind the names of their images are told s
   DataOptions options = options_for("image_mask", root.path());
   CHECK(holds(error_of(65, [&] { open(options); }),
               "(6 problems); masks have '_mask' after the names of their pictures; "
-              "rename them without it"));
+              "write data.image_mask.mask_suffix: _mask"));
   root.picture("masks/2_seg.png");
-  CHECK_FALSE(holds(error_of(65, [&] { open(options); }), "rename them"));
+  CHECK_FALSE(holds(error_of(65, [&] { open(options); }), "mask_suffix"));
+}
+
+TEST_CASE("masks may have a suffix after their pictures' names") {
+  const TempFolder root;
+  for (const char* name : {"images/1.jpg", "images/b/2.png", "masks/1_mask.png", "masks/b/2_mask.png"})
+    root.picture(name);
+  DataOptions options = options_for("image_mask", root.path());
+  options.image_mask.mask_suffix = "_mask";
+  const Dataset apart = open(options);
+  CHECK(paths_of(apart) == std::vector<std::string>{"images/1.jpg", "images/b/2.png"});
+  CHECK(apart.samples[1].masks == std::vector<std::string>{"masks/b/2_mask.png"});
+  root.picture("masks/1.png");
+  CHECK(holds(error_of(65, [&] { open(options); }),
+              "'_mask' is missing before the ending of 1 of 3 masks (data.image_mask.mask_suffix):\n  masks/1.png"));
+
+  const TempFolder one;
+  for (const char* name : {"all/1.png", "all/1_seg.png", "all/2.jpg", "all/2_seg.png"}) one.picture(name);
+  options = options_for("image_mask", one.path());
+  options.image_mask.images = options.image_mask.masks = "all";
+  options.image_mask.mask_suffix = "_seg";
+  const Dataset together = open(options);
+  CHECK(paths_of(together) == std::vector<std::string>{"all/1.png", "all/2.jpg"});
+  CHECK(together.samples[1].masks == std::vector<std::string>{"all/2_seg.png"});
+  one.picture("all/3_seg.png");
+  one.picture("all/4.png");
+  const std::string sentence = error_of(65, [&] { open(options); });
+  CHECK(holds(sentence, "image without mask: all/4.png"));
+  CHECK(holds(sentence, "mask without image: all/3_seg.png"));
+
+  const TempFolder each;
+  for (const char* name : {"s1/images/x.png", "s1/masks/x_mask.png"}) each.picture(name);
+  options = options_for("image_mask", each.path());
+  options.image_mask.mask_suffix = "_mask";
+  CHECK(holds(error_of(78, [&] { open(options); }), "in a folder of its own a sample's masks have any names"));
 }
 
 TEST_CASE("pictures are not their own masks") {

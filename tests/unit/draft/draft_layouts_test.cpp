@@ -165,6 +165,32 @@ TEST_CASE("a table's columns are labels, patients and parts by their names and v
   CHECK(holds(draft.text, "benign 20, malignant 20"));
 }
 
+TEST_CASE("patients stay whole, at the price of exact shares or of the test part; too few of them are asked about") {
+  const auto drafted = [](int patients) {
+    const TempFolder root;
+    table_of(root, "diagnosis,Patient ID", [&](int i) {
+      return std::string(i % 2 == 0 ? "benign," : "malignant,") + std::to_string(i / 2 % patients);
+    });
+    const Draft draft = draft_configuration(root.path());
+    const Experiment e = loaded(draft.text);
+    const Dataset data = opened(e);
+    const Split split = split_dataset(data, e.data.split);
+    for (const std::string& warning : split.warnings) CHECK_FALSE(warning.starts_with("split leak"));
+    return draft;
+  };
+  CHECK(drafted(10).to_fill_in.empty());
+  const Draft two = drafted(2);
+  CHECK(two.to_fill_in.empty());
+  CHECK(holds(two.text, "40 pictures of 2 patients: each stays whole"));
+
+  const TempFolder root;
+  table_of(root, "diagnosis,Patient ID", [](int i) { return std::string(i % 2 == 0 ? "benign,7" : "malignant,7"); });
+  const Draft one = draft_configuration(root.path());
+  REQUIRE(one.to_fill_in.size() == 1);
+  CHECK(holds(one.to_fill_in[0], "the pictures are of 1 patient, too few for parts that share none"));
+  CHECK_FALSE(holds(one.text, "each stays whole"));
+}
+
 TEST_CASE("where only a person knows the label, the columns are asked for") {
   const TempFolder root;
   table_of(root, "site,scanner",

@@ -245,4 +245,10 @@ TEST_CASE("there is no paired test where too little differs, and the reason is g
   CHECK(reason("sensitivity_A", few) == "the same in every patient");
   CHECK(reason("auroc_A", drawn_calls(1, 8, 0.5)) == "8 patients, fewer than 10");
   CHECK(reason("brier_A", drawn_calls(1, 8, 0.5)) == "8 patients, fewer than 10");
+  Calls rare = drawn_calls(1, 40, 0.5);
+  rare.groups = singles(rare.labels.size());
+  for (size_t i = 0; i < rare.labels.size(); ++i) rare.labels[i] = i < 4 ? 1.0F : 0.0F;
+  CHECK(reason("auroc_A", rare) == "only 4 positives, a test needs 5");
+  rare.labels[4] = 1;
+  CHECK(pair_named("auroc_A", predicted(rare.a, rare.labels), predicted(rare.b, rare.labels), rare.groups).test);
 }

@@ -79,6 +79,75 @@ TEST_CASE("multiclass: cross-entropy per sample, with and without label smoothin
             .epsilon(1e-12));
 }
 
+TEST_CASE("multiclass: class_weight is PyTorch's weight, and the mean is over samples") {
+  const at::Tensor logits = 2 * test::keyed_normal({4, 3}, 1).to(at::kDouble);
+  const at::Tensor targets = at::tensor({2, 0, 1, 2}, at::kLong);
+  LossOptions options;
+  options.label_smoothing = GENERATE(0.0, 0.1);
+  const std::vector<double> factors = {0.5, 2, 1.25};
+  const at::Tensor weight = at::tensor(factors, at::kDouble);
+  const at::Tensor loss = Loss(options, Task::multiclass, factors).per_sample(logits, targets);
+  const at::Tensor torch =
+      at::cross_entropy_loss(logits, targets, weight, at::Reduction::Mean, -100, options.label_smoothing);
+  CHECK(loss.sum().item<double>() ==
+        Approx((torch * weight.index_select(0, targets).sum()).item<double>()).epsilon(1e-12));
+  if (options.label_smoothing == 0)
+    CHECK(loss[1].item<double>() == Approx(-0.5 * logits.log_softmax(1)[1][0].item<double>()).epsilon(1e-12));
+}
+
+TEST_CASE("balanced class weights have the mean 1 over the samples") {
+  CHECK(balanced_class_weight({6, 2, 0, 4}) == std::vector<double>{0.5, 1.5, 1, 0.75});
+}
+
+// torchvision.ops.sigmoid_focal_loss of these in float64: gamma 2 and alpha 0.25, that is weight 1/3 times 3/4.
+TEST_CASE("focal loss is torchvision's, its gradient finite for every gamma") {
+  const at::Tensor logits = at::tensor({2.0, -1.0, 0.5, -3.0, 40.0, -40.0}, at::kDouble).view({2, 3});
+  const at::Tensor targets = at::tensor({1.0F, 1.0F, 0.0F, 0.0F, 0.0F, 0.0F}).view({2, 3});
+  LossOptions focal;
+  focal.kind = loss_kind("focal");
+  const at::Tensor paper =
+      0.75 * Loss(focal, Task::multilabel, {1.0 / 3, 1.0 / 3, 1.0 / 3}).per_sample(logits, targets);
+  const std::vector<double> torchvision = {0.15299222240207122, 10.000027320831125};
+  CHECK(paper[0].item<double>() == Approx(torchvision[0]).epsilon(1e-12));
+  CHECK(paper[1].item<double>() == Approx(torchvision[1]).epsilon(1e-12));
+  for (const double gamma : {0.0, 0.5, 2.0}) {
+    focal.gamma = gamma;
+    at::Tensor x = logits.clone().set_requires_grad(true);
+    const Loss loss(focal, Task::multilabel, {});
+    const at::Tensor value = loss.per_sample(x, targets);
+    if (gamma == 0) CHECK(at::allclose(value, Loss({}, Task::multilabel, {}).per_sample(logits, targets), 1e-12, 0));
+    value.sum().backward();
+    CHECK(x.grad().isfinite().all().item<bool>());
+  }
+  const at::Tensor unknown = targets.clone();
+  unknown[0][1] = kUnknown;
+  at::Tensor x = logits.clone().set_requires_grad(true);
+  const at::Tensor partly = Loss(focal, Task::multilabel, {}).per_sample(x, unknown);
+  partly.sum().backward();
+  CHECK(x.grad()[0][1].item<double>() == 0);
+  CHECK(partly[0].item<double>() < Loss(focal, Task::multilabel, {}).per_sample(logits, targets)[0].item<double>());
+}
+
+TEST_CASE("no constant prediction has a lower focal or weighted loss than that of the frequencies") {
+  const LabelCounts counts{{3, 10, 0}, {17, 10, 20}, 20};
+  LossOptions focal;
+  focal.kind = loss_kind("focal");
+  focal.gamma = GENERATE(0.5, 2.0);
+  const double lowest = Loss(focal, Task::multilabel, {4, 1, 1}).of_frequencies(counts, counts);
+  double found = 0;
+  for (size_t k = 0; k < 3; ++k) {
+    double best = std::numeric_limits<double>::infinity();
+    for (double p = 0.025; p <= 0.975; p += 1e-4)
+      best = std::min(best, -(k == 0 ? 4 : 1) * counts.positive[k] * std::pow(1 - p, focal.gamma) * std::log(p) -
+                                counts.negative[k] * std::pow(p, focal.gamma) * std::log(1 - p));
+    found += best / 60;
+  }
+  CHECK(lowest == Approx(found).epsilon(1e-5));
+  const LabelCounts classes{{5, 15}, {15, 5}, 20};
+  const double weighted = Loss({}, Task::multiclass, {3, 1}).of_frequencies(classes, classes);
+  CHECK(weighted == Approx(1.5 * std::log(2)));  // 3 × 5 against 15: even answers
+}
+
 TEST_CASE("segmentation: binary cross-entropy, mean over outputs and pixels, one weight per output") {
   const at::Tensor logits = test::keyed_normal({2, 2, 4, 6}, 1).to(at::kDouble);
   const at::Tensor targets = (test::keyed_normal({2, 2, 4, 6}, 2) > 0).to(at::kFloat);

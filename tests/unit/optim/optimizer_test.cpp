@@ -69,6 +69,33 @@ TEST_CASE("sgd, with momentum, Nesterov and weight decay, updates as PyTorch doe
   check_against(sgd, {0.69777197F, -1.60319602F, 0.53461885F, -0.01240013F});
 }
 
+TEST_CASE("what is spared from weight decay is updated as without it, in any ranges") {
+  for (const OptimizerOptions& options : all_kinds()) {
+    INFO(options.kind->name);
+    OptimizerOptions without = options;
+    without.weight_decay = 0;
+    const at::Tensor start = at::arange(100, at::kFloat) / 50 - 1, gradients = at::arange(100, at::kFloat).sin();
+    const auto updated = [&](const OptimizerOptions& o, bool spare, const std::vector<Range>& ranges) {
+      at::Tensor w = start.clone();
+      Optimizer optimizer(o, w);
+      if (spare) optimizer.spare_from_decay({{16, 32}, {32, 48}, {80, 100}});
+      for (int i = 0; i < 2; ++i) {
+        optimizer.begin_update(0.1);
+        for (const Range& range : ranges) optimizer.update(range, gradients);
+      }
+      return w;
+    };
+    const std::vector<Range> whole = {{0, 100}};
+    const at::Tensor decayed = updated(options, false, whole), plain = updated(without, false, whole);
+    CHECK_FALSE(at::equal(decayed, plain));
+    at::Tensor wanted = decayed.clone();
+    for (const auto& [begin, end] : {std::pair{16, 48}, {80, 100}})
+      wanted.slice(0, begin, end).copy_(plain.slice(0, begin, end));
+    CHECK(at::equal(updated(options, true, whole), wanted));
+    CHECK(at::equal(updated(options, true, {{40, 90}, {90, 100}, {0, 20}, {20, 40}}), wanted));
+  }
+}
+
 TEST_CASE("adam and adamw update as PyTorch does") {
   OptimizerOptions adam;
   check_against(adam, {0.61129928F, -1.60000002F, 0.75273812F, -0.39999962F});

@@ -66,6 +66,63 @@ TEST_CASE("step, multistep and cosine decay the scaled rate") {
   CHECK(cosine.rate(100) == Approx(0.02));
 }
 
+TEST_CASE("poly falls with a power of the share that is left") {
+  ScheduleOptions options;
+  options.decay.name = DecayName::poly;
+  options.warmup = epochs(2);
+  const Schedule usual(options, 0.1, 2, 10, 12);
+  CHECK(usual.rate(20) == 0.2);
+  CHECK(usual.rate(45) == Approx(0.2 * std::pow(0.75, 0.9)));
+  CHECK(usual.rate(120) == 0);
+  options.decay.power = 2;
+  options.decay.final = 0.1;
+  const Schedule steep(options, 0.1, 2, 10, 12);
+  CHECK(steep.rate(70) == Approx(0.2 * (0.1 + 0.9 * 0.25)));
+  CHECK(steep.rate(120) == Approx(0.02));
+}
+
+// At the steps 0 to 13 as torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(T_0=4, T_mult=2, eta_min=0.1) has them
+// for the rate 1.
+TEST_CASE("the cosine restarts after each period, which may grow") {
+  ScheduleOptions options;
+  options.decay.name = DecayName::cosine_restarts;
+  options.decay.every = {4, Duration::Unit::steps};
+  options.decay.stretch = 2;
+  options.decay.final = 0.1;
+  const Schedule schedule(options, 1, 1, 5, 4);
+  const std::vector<double> torch = {1.0,
+                                     0.8681980515339464,
+                                     0.55,
+                                     0.23180194846605365,
+                                     1.0,
+                                     0.9657457896300791,
+                                     0.8681980515339464,
+                                     0.7222075445642904,
+                                     0.55,
+                                     0.3777924554357096,
+                                     0.23180194846605365,
+                                     0.13425421036992097,
+                                     1.0,
+                                     0.9913533761814537};
+  for (size_t step = 0; step < torch.size(); ++step)
+    CHECK(schedule.rate(static_cast<int64_t>(step)) == Approx(torch[step]).epsilon(1e-12));
+  options.warmup = epochs(1);
+  options.decay.every = epochs(0.8);
+  const Schedule later(options, 1, 1, 5, 4);
+  for (int64_t step = 0; step < 12; ++step) CHECK(later.rate(step + 5) == Approx(schedule.rate(step)));
+}
+
+TEST_CASE("an improvement is larger than min_delta") {
+  BestSoFar best;
+  for (const double value : {0.5, 0.55, 0.61, 0.65}) best.note(value, true, 0.1);
+  CHECK(best.best == 0.61);
+  CHECK(best.bad_epochs == 1);
+  best = {};
+  for (const double value : {0.5, 0.45, 0.41}) best.note(value, false, 0.1);
+  CHECK(best.best == 0.5);
+  CHECK(best.bad_epochs == 2);
+}
+
 TEST_CASE(
     "plateau reduces after more than `patience` epochs without improvement, not during warmup, and ignores the "
     "undefined") {

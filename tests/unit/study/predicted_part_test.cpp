@@ -11,10 +11,10 @@ using namespace dtrain;
 
 namespace {
 
-PredictedPart part_of(const std::string& table, Task task = Task::multilabel, const std::string& metrics = "") {
+PredictedPart part_of(const std::string& table, Task task = Task::multilabel, const std::string& metrics = "{}") {
   const test::TemporaryFolder folder;
   write_file_atomically(folder / "predictions_valid.csv", table);
-  if (!metrics.empty()) write_file_atomically(folder / "metrics_valid.json", metrics);
+  write_file_atomically(folder / "metrics_valid.json", metrics);
   return read_predictions(folder.path(), "valid", task);
 }
 
@@ -24,8 +24,9 @@ const std::string kA = kHead + "a.png,0.1,0.9,0,,7\nb.png,0.2,0.8,1,1,7\nc.png,0
 }  // namespace
 
 TEST_CASE("predictions are read with their labels, patients and thresholds") {
-  const PredictedPart part = part_of(kA, Task::multilabel,
-                                     R"({"samples": 4, "temperature": 1.5, "thresholds": {"Mass": 0.25, "Edema": 0.5},
+  const PredictedPart part = part_of(
+      kA, Task::multilabel,
+      R"({"samples": 4, "weights_sha256": "ab12", "temperature": 1.5, "thresholds": {"Mass": 0.25, "Edema": 0.5},
                                          "thresholds_from": "valid:youden"})");
   CHECK(part.classes == std::vector<std::string>{"Mass", "Edema"});
   CHECK(part.paths == std::vector<std::string>{"a.png", "b.png", "c.png", "d.png"});
@@ -38,6 +39,7 @@ TEST_CASE("predictions are read with their labels, patients and thresholds") {
   CHECK(part.predictions.thresholds == std::vector<double>{0.25, 0.5});
   CHECK(part.temperature.value() == 1.5);
   CHECK(part.thresholds_from == "valid:youden");
+  CHECK(part.weights_sha256 == "ab12");
 }
 
 TEST_CASE("the samples of both are paired by path, with classes in the order of the first") {
@@ -94,6 +96,8 @@ TEST_CASE("predictions that cannot be compared are refused in one sentence") {
   refused("path,score_Mass,label_Mass,patient\na.png,0.1,0,7\n", "predict different classes");
   refused("path,score_Mass,label_Mass\na.png,0.1,0\n", "no column 'patient'");
   refused(kHead + "a.png,x,0.9,1,,7\n", "line 2: 'score_Mass' is not a number");
+  for (const char* score : {"", "nan", "7", "-0.1"})
+    refused(kHead + "a.png," + score + ",0.9,1,,7\n", "line 2: 'score_Mass' is not a probability");
   refused(kHead + "a.png,0.1,0.9,0.5,,7\n", "line 2: 'label_Mass' is neither 0 nor 1");
   refused(kHead + "a.png,0.1,0.9,0,,p7\n", "line 2: 'patient' is not a number");
   CHECK_THROWS_WITH(part_of(kA, Task::segmentation), Catch::Contains("no scores of a segmentation network"));
@@ -103,4 +107,7 @@ TEST_CASE("predictions that cannot be compared are refused in one sentence") {
                     Catch::Contains("no threshold for each class"));
   const test::TemporaryFolder folder;
   CHECK_THROWS_AS(read_predictions(folder.path(), "test", Task::multilabel), MissingError);
+  write_file_atomically(folder / "predictions_test.csv", kA);
+  CHECK_THROWS_WITH(read_predictions(folder.path(), "test", Task::multilabel),
+                    Catch::Contains("metrics_test.json is missing beside"));
 }

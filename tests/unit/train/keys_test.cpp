@@ -105,7 +105,8 @@ std::string network_of(const Experiment& e) {
 std::string loss_of(const Experiment& e) {
   const at::Tensor logits = at::arange(6, at::kDouble).view({2, 3});
   const at::Tensor targets = e.task == Task::multiclass ? at::tensor({2, 0}, at::kLong) : logits.gt(2).to(at::kFloat);
-  return text_of(Loss(e.loss, e.task, e.loss.pos_weight).per_sample(logits, targets));
+  return text_of(Loss(e.loss, e.task, e.task == Task::multiclass ? e.loss.class_weight.list : e.loss.pos_weight.list)
+                     .per_sample(logits, targets));
 }
 
 // Two updates at the base rate.
@@ -173,6 +174,7 @@ std::vector<Row> all_rows() {
   const std::string other_ranks = "tests/unit/train/trainer_test.cpp: other reductions train as well";
   const std::string mixed = "tests/unit/train/trainer_test.cpp: mixed pictures and labels have the same bits";
   const std::string limits = "tests/unit/watch/watchdog_test.cpp: a stall is noticed and told with section and step";
+  const std::string early = "tests/e2e/stop_test.py: test_a_run_ends_where_its_monitor_has_not_improved";
   const Lines sgd = {"optimizer.name=sgd"};
   const Lines cosine = {"schedule.decay.name=cosine"};
   const Lines plateau = {"schedule.decay={name: plateau, patience: 0}"};
@@ -210,6 +212,8 @@ std::vector<Row> all_rows() {
       seen("loss.pos_weight", "[1, 2, 3]", loss_of, {}, {kMulticlass}),
       elsewhere("loss.l2_kernels", "0.1", kPlain,
                 "tests/unit/train/trainer_test.cpp: another V, another batch or a penalty gives other bits"),
+      seen("loss.class_weight", "[1, 2, 3]", loss_of, {"task=multiclass"}, {kPlain}),
+      seen("loss.gamma", "5", loss_of, {"loss.name=focal"}, {kPlain, kMulticlass}),
       seen("loss.label_smoothing", "0.1", loss_of, {"task=multiclass"}, {kPlain}),
       elsewhere("data.format", "synthetic", {}, "tests/unit/data/dataset_test.cpp: a task that the format cannot give"),
       elsewhere("data.root", "/e", {"data.format=image_folder"},
@@ -262,6 +266,8 @@ std::vector<Row> all_rows() {
                 "tests/unit/data/label_file_test.cpp: label columns are 1, 0 or empty", {kNih}),
       elsewhere("data.image_mask.images", "i", kMask, masks, {kFolder}),
       elsewhere("data.image_mask.masks", "m", kMask, masks, {kFolder}),
+      elsewhere("data.image_mask.mask_suffix", "_mask", kMask,
+                "tests/unit/data/dataset_test.cpp: masks may have a suffix after their pictures' names", {kFolder}),
       elsewhere("data.image_mask.mask_values", "{1: 1}", kMask,
                 "tests/unit/data/dataset_test.cpp: pixels of a mask are counted by class, and its raw values told",
                 {kFolder}),
@@ -327,6 +333,9 @@ std::vector<Row> all_rows() {
       seen("optimizer.name", "adagrad", update_of),
       seen("optimizer.learning_rate", "0.3", rates_of),
       seen("optimizer.weight_decay", "0.1", update_of),
+      elsewhere(
+          "optimizer.decay_norms", "false", with(kPlain, {"optimizer.weight_decay=0.1"}),
+          "tests/unit/train/replica_test.cpp: weight decay leaves biases and norms alone where that is asked for"),
       elsewhere("optimizer.clip_norm", "0.5", kPlain,
                 "tests/unit/train/trainer_test.cpp: accumulation, clipping and momentum keep the bits on any number of "
                 "ranks"),
@@ -344,6 +353,12 @@ std::vector<Row> all_rows() {
       seen("schedule.decay.every", "2 epochs", rates_of, {"schedule.decay.name=step"}, {kPlain}),
       seen("schedule.decay.at", "[3 steps]", rates_of, {"schedule.decay={name: multistep, at: [2 epochs]}"}, {kPlain}),
       seen("schedule.decay.final", "0.5", rates_of, cosine, {kPlain}),
+      seen("schedule.decay.stretch", "2", rates_of, {"schedule.decay={name: cosine_restarts, every: 1 epochs}"},
+           {kPlain, with(kPlain, cosine)}),
+      seen("schedule.decay.power", "2", rates_of, {"schedule.decay.name=poly"}, {kPlain, with(kPlain, cosine)}),
+      elsewhere("early_stop.patience", "3", kPlain, early),
+      elsewhere("early_stop.monitor", "train.loss", with(kPlain, {"early_stop.patience=3"}), early),
+      elsewhere("early_stop.min_delta", "100", with(kPlain, {"early_stop.patience=3"}), early),
       seen("schedule.decay.patience", "1", rates_of, plateau, {kPlain, with(kPlain, cosine)}),
       seen("schedule.decay.monitor", "valid.auroc", rates_of, plateau, {kPlain}),
       seen("distributed.logical_ranks", "2", order_of),

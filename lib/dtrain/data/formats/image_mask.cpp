@@ -33,17 +33,32 @@ FolderScan scan(const DataOptions& options, const std::string& folder) {
   return scan_beneath(options.root, folder, options.allow_links);
 }
 
-/// The last page of each stack among the pictures, by its name without ending; 0 for a picture of one page.
-std::map<std::string, int64_t> last_pages(const std::vector<std::string>& pictures) {
+// What pairs a picture with its mask: the name without ending, in which masks may have a suffix.
+std::string stem_of(const std::string& name, const std::string& suffix = "") {
+  const std::string_view stem = without_ending(name);
+  return std::string(stem.substr(0, stem.size() - suffix.size()));
+}
+
+bool has_suffix(const std::string& name, const std::string& suffix) { return without_ending(name).ends_with(suffix); }
+
+// In stacks the pages pair, too.
+std::string stem_and_page(const std::string& name, const std::string& suffix = "") {
+  const int64_t page = picture_path(name).page;
+  return stem_of(name, suffix) + (page > 0 ? "#" + std::to_string(page) : "");
+}
+
+// The last page of each stack among the pictures, by its stem; 0 for a picture of one page.
+std::map<std::string, int64_t> last_pages(const std::vector<std::string>& pictures, const std::string& suffix) {
   std::map<std::string, int64_t> pages;
-  for (const std::string& name : pictures) pages[std::string(without_ending(name))] = picture_path(name).page;
+  for (const std::string& name : pictures) pages[stem_of(name, suffix)] = picture_path(name).page;
   return pages;
 }
 
-void require_equal_stacks(const std::vector<std::string>& images, const std::vector<std::string>& masks) {
+void require_equal_stacks(const std::vector<std::string>& images, const std::vector<std::string>& masks,
+                          const std::string& suffix) {
   std::vector<std::string> problems;
-  const std::map<std::string, int64_t> of_masks = last_pages(masks);
-  for (const auto& [name, page] : last_pages(images)) {
+  const std::map<std::string, int64_t> of_masks = last_pages(masks, suffix);
+  for (const auto& [name, page] : last_pages(images, "")) {
     const auto mask = of_masks.find(name);
     if (mask == of_masks.end() || mask->second == page) continue;
     problems.push_back(name + ": " + count_of(std::max<int64_t>(page, 1), "page") + ", its mask has " +
@@ -53,26 +68,43 @@ void require_equal_stacks(const std::vector<std::string>& images, const std::vec
     throw DataError(with_list("stacks and their masks differ in their number of pages:", problems));
 }
 
-// What pairs a picture with its mask: the stem, and for stacks the page.
-std::string stem_of(const std::string& name) {
-  const int64_t page = picture_path(name).page;
-  return std::string(without_ending(name)) + (page > 0 ? "#" + std::to_string(page) : "");
+// The masks in a folder of their own; with a suffix each has it.
+std::vector<std::string> masks_in(const DataOptions& options, const std::string& folder) {
+  const std::string& suffix = options.image_mask.mask_suffix;
+  if (!holds_folder(options.root, folder))
+    throw MissingError("the folder of masks '" + (fs::path(options.root) / folder).lexically_normal().string() +
+                       "' does not exist; name it with data.image_mask.masks");
+  std::vector<std::string> masks = scan(options, folder).pictures;
+  std::vector<std::string> without;
+  for (const std::string& name : masks)
+    if (!has_suffix(name, suffix)) without.push_back(slashed(folder) + name);
+  if (!without.empty())
+    throw DataError(with_list("'" + suffix + "' is missing before the ending of " + std::to_string(without.size()) +
+                                  " of " + count_of(static_cast<int64_t>(masks.size()), "mask") +
+                                  " (data.image_mask.mask_suffix):",
+                              without));
+  return masks;
 }
 
-// root/IMAGES/name with root/MASKS/name.
+// root/IMAGES/name with root/MASKS/name, or name and suffix, for which both may be one folder.
 void pair_by_stem(const DataOptions& options, const std::string& images, const std::string& masks, Pairs& pairs) {
-  if (!holds_folder(options.root, masks))
-    throw MissingError("the folder of masks '" + (fs::path(options.root) / masks).lexically_normal().string() +
-                       "' does not exist; name it with data.image_mask.masks");
-  const FolderScan found = scan(options, images);
-  const std::vector<std::string>& of_images = found.pictures;
-  const std::vector<std::string> of_masks = scan(options, masks).pictures;
+  const std::string& suffix = options.image_mask.mask_suffix;
+  FolderScan found = scan(options, images);
+  std::vector<std::string> of_masks;
+  if (images == masks) {
+    const auto first = std::stable_partition(found.pictures.begin(), found.pictures.end(),
+                                             [&](const std::string& name) { return !has_suffix(name, suffix); });
+    of_masks.assign(first, found.pictures.end());
+    found.pictures.erase(first, found.pictures.end());
+  } else {
+    of_masks = masks_in(options, masks);
+  }
   refuse_lost(found, options.root + "/" + images);
-  require_equal_stacks(of_images, of_masks);
-  for (const std::string& name : of_images)
-    pairs[slashed(images) + stem_of(name)].images.push_back(slashed(images) + name);
+  require_equal_stacks(found.pictures, of_masks, suffix);
+  for (const std::string& name : found.pictures)
+    pairs[slashed(images) + stem_and_page(name)].images.push_back(slashed(images) + name);
   for (const std::string& name : of_masks)
-    pairs[slashed(images) + stem_of(name)].masks.push_back(slashed(masks) + name);
+    pairs[slashed(images) + stem_and_page(name, suffix)].masks.push_back(slashed(masks) + name);
 }
 
 // root/SAMPLE/IMAGES/name with all of root/SAMPLE/MASKS.
@@ -127,7 +159,8 @@ void check_pairs(const Pairs& pairs, bool one_mask) {
   const std::string suffix = suffix_of_masks(pairs);
   std::string rule;
   if (!suffix.empty()) {
-    rule = "masks have '" + suffix + "' after the names of their pictures; rename them without it";
+    rule =
+        "masks have '" + suffix + "' after the names of their pictures; write data.image_mask.mask_suffix: " + suffix;
   } else if (one_mask) {
     rule = "a mask has the name of its picture except for the ending; rename, add or remove";
   } else {
@@ -141,11 +174,18 @@ void check_pairs(const Pairs& pairs, bool one_mask) {
 void read_pairs(const DataOptions& options, const std::string& base, Dataset& dataset) {
   const std::string images = beneath_root(options.root, slashed(base) + options.image_mask.images);
   const std::string masks = beneath_root(options.root, slashed(base) + options.image_mask.masks);
-  if (images == masks)
+  const std::string& suffix = options.image_mask.mask_suffix;
+  if (images == masks && suffix.empty())
     throw ConfigError(
         "data.image_mask.images and data.image_mask.masks name the same folder, '" + options.image_mask.images +
-        "', so each picture would be its own mask; put the masks into a separate folder, each named like its picture");
+        "', so each picture would be its own mask; put the masks into a separate folder, each named like its picture, "
+        "or say what their names add to it: data.image_mask.mask_suffix");
   const bool paired = holds_folder(options.root, images);
+  if (!paired && !suffix.empty())
+    throw ConfigError("data.image_mask.mask_suffix is '" + suffix + "', but '" +
+                      (fs::path(options.root) / images).lexically_normal().string() +
+                      "' does not exist, and in a folder of its own a sample's masks have any names; leave it out, or "
+                      "name the pictures' folder with data.image_mask.images");
   Pairs pairs;
   if (paired) {
     pair_by_stem(options, images, masks, pairs);
@@ -221,6 +261,9 @@ void check_mask_values(const DataOptions& options, KeyReport& report) {
 static void read_image_mask(const DataOptions& options, uint64_t /*seed*/, Dataset& dataset) {
   const std::string images = beneath_root(options.root, options.image_mask.images);
   if (is_nnunet(options)) {
+    if (!options.image_mask.mask_suffix.empty())
+      throw ConfigError("data.image_mask.mask_suffix has no effect in nnU-Net's layout, which '" + options.root +
+                        "' has; leave it out");
     read_nnunet(options, dataset);
     part_folders(options, images);  // only checks: nnU-Net's folders are not parts, and none may be named like one
     return;
@@ -236,7 +279,8 @@ static void read_image_mask(const DataOptions& options, uint64_t /*seed*/, Datas
   group_stacks(dataset);
 }
 
-/// root/IMAGES/name + root/MASKS/name paired by stem, or one folder per sample, each with its own IMAGES/ (one
+/// root/IMAGES/name + root/MASKS/name paired by stem, to which masks may add mask_suffix (both may then be one folder),
+/// or one folder per sample, each with its own IMAGES/ (one
 /// picture) and MASKS/, whose union is the mask; both layouts also under PART/. A stack is paired with a stack of as
 /// many pages, page by page. Masks must not be JPEG, which changes pixel values. Classes: "foreground", or "1", "2" …
 /// if mask_values has several. Or nnU-Net's layout, if root holds dataset.json and imagesTr/ but no IMAGES/:

@@ -146,8 +146,9 @@ std::vector<Reading> image_mask_readings(const FolderLook& look) {
     mixed.trust = Reading::Trust::asked;
     mixed.likelihood = 30;
     mixed.family = "masks beside pictures";
-    mixed.sees = "pictures and masks, of which " + with_commas(masks) +
-                 " lie beside their pictures and belong into a folder of their own, each with its picture's name";
+    mixed.sees =
+        "pictures and masks, of which " + with_commas(masks) +
+        " lie beside their pictures: name that folder as images and as masks, and what follows the name in mask_suffix";
     all.push_back(std::move(mixed));
   }
   return all;

@@ -1,0 +1,79 @@
+#include <ATen/ATen.h>
+
+#include <cmath>
+
+#include "dtrain/base/error.hpp"
+#include "dtrain/model/loss.hpp"
+
+namespace dtrain {
+
+namespace {
+
+at::Tensor focal_per_sample(const LossTerms& terms, const at::Tensor& logits, const at::Tensor& targets) {
+  check(targets.sizes() == logits.sizes(), "targets have the shape of the logits");
+  at::Tensor labels = targets.to(logits.scalar_type());
+  at::Tensor unknown;
+  if (terms.task == Task::multilabel) {
+    unknown = labels.isnan();
+    labels = labels.masked_fill(unknown, 0);
+  }
+  const at::Tensor parts = at::binary_cross_entropy_with_logits(
+      logits, labels, {}, broadcast_weights(terms.weights, logits), at::Reduction::None);
+  // (1 - p)^gamma of the true label's p, in a form whose gradient is finite for every gamma and every p.
+  at::Tensor focused = (terms.gamma * at::log_sigmoid(logits * (1 - 2 * labels))).exp() * parts;
+  if (unknown.defined()) focused = focused.masked_fill(unknown, 0);
+  return focused.flatten(1).mean(1);
+}
+
+// The loss of one output if every sample is given the probability p.
+double constant_loss(double p, double gamma, double positive, double negative) {
+  return -positive * std::pow(1 - p, gamma) * std::log(p) - negative * std::pow(p, gamma) * std::log(1 - p);
+}
+
+// The probability whose loss is lowest: both terms of constant_loss() are convex in p, so a golden section finds it.
+double best_constant(double gamma, double positive, double negative, double samples) {
+  if (positive + negative <= 0) return 0.5;
+  const double ratio = (std::sqrt(5.0) - 1) / 2;
+  double low = 0.5 / std::max(1.0, samples), high = 1 - low;
+  for (int i = 0; i < 100; ++i) {
+    const double left = high - ratio * (high - low), right = low + ratio * (high - low);
+    const bool falls = constant_loss(left, gamma, positive, negative) > constant_loss(right, gamma, positive, negative);
+    (falls ? low : high) = falls ? left : right;
+  }
+  return (low + high) / 2;
+}
+
+double focal_of_frequencies(const LossTerms& terms, const LabelCounts& known, const LabelCounts& judged) {
+  const size_t outputs = known.positive.size();
+  double loss = 0;
+  for (size_t k = 0; k < outputs; ++k) {
+    const double weight = terms.weights.defined() ? terms.weights[static_cast<int64_t>(k)].item<double>() : 1;
+    const double answer = best_constant(terms.gamma, weight * known.positive[k], known.negative[k], known.samples);
+    loss += constant_loss(answer, terms.gamma, weight * judged.positive[k], judged.negative[k]) /
+            (judged.samples * static_cast<double>(outputs));
+  }
+  return loss;
+}
+
+}  // namespace
+
+/// Lin et al., "Focal loss for dense object detection", ICCV 2017: binary cross-entropy with logits, each term times
+/// (1 - p)^gamma, p being the probability of the true label; shapes, means and unknown labels as without that factor.
+/// The paper's alpha is pos_weight = alpha/(1 - alpha), times 1 - alpha.
+extern const LossKind kFocal = {
+    .name = "focal",
+    .doc =
+        [] {
+          return std::string(
+              "focal (Lin et al. 2017) is binary cross-entropy with (1 - p)^`loss.gamma` on the term of a label whose "
+              "probability is p.");
+        },
+    .probabilities = Probabilities::independent,
+    .tasks = {Task::multilabel, Task::segmentation},
+    .keys = {"pos_weight", "gamma"},
+    .also_called = {"focal_loss", "sigmoid_focal"},
+    .per_sample = focal_per_sample,
+    .of_frequencies = focal_of_frequencies,
+};
+
+}  // namespace dtrain

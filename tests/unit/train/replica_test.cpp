@@ -1,0 +1,42 @@
+#include "dtrain/train/replica.hpp"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "dtrain/model/network.hpp"
+#include "support/catch.hpp"
+
+using namespace dtrain;
+
+TEST_CASE("weight decay leaves biases and norms alone where that is asked for") {
+  const bool decay_norms = GENERATE(true, false);
+  OptimizerOptions sgd = optimizer_defaults(*optimizer_kind("sgd"));
+  sgd.weight_decay = 0.5;
+  sgd.decay_norms = decay_norms;
+  ModelOptions model;
+  model.kind = network_kind("densenet121");
+  const std::shared_ptr<Network> network = make_network(model, {3, 32, 32, 2}, 1);
+  for (const NamedTensor& parameter : network->named_parameters()) at::Tensor(parameter.tensor).detach().fill_(1);
+  Replica replica(network, at::MemoryFormat::ChannelsLast, sgd);
+  const bool reordered = GENERATE(false, true);  // as after the first backward pass
+  if (reordered) {
+    std::vector<size_t> order(network->named_parameters().size());
+    std::iota(order.begin(), order.end(), 0);
+    std::rotate(order.begin(), order.begin() + 7, order.end());
+    replica.reorder(order);
+  }
+  const at::Tensor gradients = at::zeros({replica.layout().numel()});
+  replica.optimizer().begin_update(0.5);
+  replica.optimizer().update({0, gradients.numel()}, gradients);
+  int64_t spared = 0;
+  for (const NamedTensor& parameter : network->named_parameters()) {
+    INFO(parameter.name);
+    const bool decays = decay_norms || parameter.tensor.dim() > 1;
+    CHECK(parameter.tensor.min().item<float>() == (decays ? 0.75F : 1));
+    CHECK(parameter.tensor.max().item<float>() == (decays ? 0.75F : 1));
+    spared += decays ? 0 : 1;
+  }
+  CHECK((spared > 100) == !decay_norms);  // two of each norm, and the last bias
+}
