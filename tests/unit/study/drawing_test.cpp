@@ -159,7 +159,7 @@ TEST_CASE("a chart without a value says so, and is named and described") {
     CHECK(svg.find("role=\"img\" aria-labelledby=\"c7t c7d\"") != std::string::npos);
     CHECK(svg.find("<title id=\"c7t\">Title</title><desc id=\"c7d\">Sentence.</desc>") != std::string::npos);
   }
-  CHECK(row_chart_svg({.title = "Title", .rows = {{.name = "a", .values = {kMissing}}}, .inks = {"k0"}}, 1)
+  CHECK(row_chart_svg({.title = "Title", .inks = {"k0"}, .rows = {{.name = "a", .values = {kMissing}}}}, 1)
             .find("no values yet") != std::string::npos);
 }
 
