@@ -115,7 +115,7 @@ ReportedRun made_up_run(int64_t epochs, int64_t ranks, int64_t seed) {
 namespace {
 
 BandPoint curve_point(const std::vector<const ReportedRun*>& runs, const std::vector<double> ReportedRun::*column,
-                       size_t epoch) {
+                      size_t epoch) {
   BandPoint point{.epoch = runs[0]->epoch[epoch], .least = std::numeric_limits<double>::infinity(), .most = -1e300};
   for (const ReportedRun* run : runs) {
     const double value = (run->*column)[epoch];

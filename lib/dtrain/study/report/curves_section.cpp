@@ -61,8 +61,7 @@ std::vector<CurveGroup> curve_groups(const ReportedStudy& study) {
   return groups;
 }
 
-std::vector<ChartLayer> curve_layers(const CurveGroup& group, std::vector<BandPoint> SeriesPoint::*which,
-                                     double unit) {
+std::vector<ChartLayer> curve_layers(const CurveGroup& group, std::vector<BandPoint> SeriesPoint::*which, double unit) {
   std::vector<ChartLayer> layers;
   for (const NamedCurve& curve : group.curves) {
     ChartLayer layer{.name = curve.name, .ink = curve.ink};
