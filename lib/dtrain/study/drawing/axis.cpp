@@ -79,13 +79,13 @@ std::string log_text(double value) { return value >= 1e6 || value < 1e-3 ? power
 
 Ticks log10_ticks(const Axis& axis, double least, double most) {
   Ticks ticks{.scale = Scale::log10, .low = least, .high = most};
-  // 1, 2, 5 within two decades, powers of ten beyond, not all of them where there are many.
+  // 1, 2, 5 within three decades, powers of ten beyond, not all of them where there are many.
   const int decades = decade(most) - decade(least) + 1;
-  const std::vector<double> factors = decades <= 2 ? std::vector<double>{1, 2, 5} : std::vector<double>{1};
+  const std::vector<double> factors = decades <= 3 ? std::vector<double>{1, 2, 5} : std::vector<double>{1};
   const int every = std::max(1, (decades + 5) / 6);
   std::vector<double> all;
   for (int power = decade(least); power <= decade(most) + 1; ++power)
-    if ((power - decade(least)) % every == 0 || decades <= 2)
+    if ((power - decade(least)) % every == 0 || decades <= 3)
       for (const double factor : factors) all.push_back(factor * power_of_ten(power));
   if (axis.round_ends) {
     for (const double value : all)

@@ -58,7 +58,7 @@ bool has_values(const Chart& chart);
 std::string chart_svg(const Chart& chart, int id);
 
 /// The same values as an HTML table: a row for each x and a column for each layer if most layers share their x values,
-/// else a row for each point.
+/// else a row for each point, of a layer of more than 60 points those of thinned().
 std::string chart_table(const Chart& chart);
 
 /// At most about `most` of the points, so that the drawn line is the same: of each of many equal parts of the layer

@@ -11,7 +11,6 @@ namespace {
 
 constexpr double kLine = 17;  // from one line of text to the next
 constexpr double kPlotHeight = 190;
-constexpr double kSwatch = 24;  // of a legend: a piece of line and the room after it
 constexpr double kLabelRoom = 112;
 
 struct Extent {
@@ -77,12 +76,12 @@ bool place_labels(const Chart& chart, const std::vector<size_t>& named, ChartFra
       return std::isfinite(point.y) && std::isfinite(frame.x.share(point.x));
     });
     if (last == layer.points.rend()) continue;
-    Label label{.text = cut_to_width(layer.name, kLabelRoom), .ink = layer.ink, .x = last->x, .y = last->y};
+    Label label{.text = layer.name, .ink = layer.ink, .x = last->x, .y = last->y};
     label.width = text_width(label.text);
+    if (label.width > kLabelRoom) return false;
     if (frame.x.share(last->x) > 0.75) beside = std::max(beside, label.width);
     frame.labels.push_back(label);
   }
-  if (beside > kLabelRoom) return false;
   frame.right = kChartWidth - beside - 10;
   for (Label& label : frame.labels) {
     label.from_x = frame.at_x(label.x);
@@ -103,7 +102,7 @@ bool place_labels(const Chart& chart, const std::vector<size_t>& named, ChartFra
 void place_legend(const Chart& chart, const std::vector<size_t>& named, ChartFrame& frame) {
   double used = kChartWidth;
   for (const size_t i : named) {
-    const double width = kSwatch + text_width(cut_to_width(chart.layers[i].name, kChartWidth / 2)) + 14;
+    const double width = 24 + text_width(cut_to_width(chart.layers[i].name, kLegendRoom)) + 14;
     if (used + width > kChartWidth || frame.legend.empty()) {
       frame.legend.emplace_back();
       used = 0;

@@ -8,6 +8,7 @@
 namespace dtrain {
 
 constexpr double kChartWidth = 384;
+constexpr double kLegendRoom = 330;  ///< of a name in a legend
 
 /// Where the parts of a chart are, in units of the drawing. Of a chart whose layers are thinned() and stacked_up().
 struct ChartFrame {

@@ -189,7 +189,7 @@ std::string ChartPainter::legend() const {
     const double y = 31 + 17 * static_cast<double>(row);
     for (const size_t i : frame_.legend[row]) {
       const ChartLayer& layer = chart_.layers[i];
-      const std::string name = cut_to_width(layer.name, kChartWidth / 2);
+      const std::string name = cut_to_width(layer.name, kLegendRoom);
       out += svg_swatch(layer.stroke, layer.ink, x, y - 4.5, layer.second_axis) + svg_text(x + 24, y, "", name);
       x += 24 + text_width(name) + 14;
     }

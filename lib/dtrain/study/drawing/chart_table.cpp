@@ -8,6 +8,8 @@
 namespace dtrain {
 namespace {
 
+constexpr size_t kMostRows = 60;  // of a layer that has places of its own
+
 std::string cell_of(const ChartPoint& point) {
   const std::string value = tidy_figure(point.y);
   if (!std::isfinite(point.low) || !std::isfinite(point.high)) return value;
@@ -44,7 +46,7 @@ FigureTable side_by_side(const Chart& chart, const std::vector<ChartLayer>& laye
 FigureTable one_below_the_other(const Chart& chart, const std::vector<ChartLayer>& layers) {
   FigureTable table{.headings = {"", chart.x.text(), chart.y.text()}, .texts = {0}};
   for (const ChartLayer& layer : layers)
-    for (const ChartPoint& point : layer.points)
+    for (const ChartPoint& point : thinned(layer.points, kMostRows))
       if (std::isfinite(point.x)) table.rows.push_back({layer.name, tidy_figure(point.x), cell_of(point)});
   return table;
 }

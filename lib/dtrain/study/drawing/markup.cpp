@@ -3,6 +3,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <vector>
 
 #include "dtrain/base/printable.hpp"
 #include "dtrain/base/text.hpp"
@@ -66,15 +67,19 @@ double text_width(std::string_view text) {
 
 std::string cut_to_width(std::string_view text, double width) {
   if (text_width(text) <= width) return std::string(text);
-  double used = kTextSize;  // of "…"
-  size_t end = 0;
-  while (end < text.size()) {
-    const size_t bytes = std::max<size_t>(1, utf8_length(text.substr(end)));
-    used += text_width(text.substr(end, bytes));
-    if (used > width) break;
-    end += bytes;
-  }
-  return std::string(trimmed(text.substr(0, end))) + "…";
+  std::vector<std::string_view> characters;
+  for (size_t i = 0; i < text.size(); i += characters.back().size())
+    characters.push_back(text.substr(i, std::max<size_t>(1, utf8_length(text.substr(i)))));
+  const double room = width - kTextSize;  // of "…"
+  size_t head = 0, tail = characters.size();
+  double used = 0;
+  while (head < tail && used + text_width(characters[head]) <= room / 3) used += text_width(characters[head++]);
+  while (tail > head && used + text_width(characters[tail - 1]) <= room) used += text_width(characters[--tail]);
+  std::string out;
+  for (size_t i = 0; i < head; ++i) out += characters[i];
+  out += "…";
+  for (size_t i = tail; i < characters.size(); ++i) out += characters[i];
+  return out;
 }
 
 }  // namespace dtrain

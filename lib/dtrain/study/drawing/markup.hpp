@@ -16,7 +16,8 @@ std::string coordinate(double value);
 constexpr double kTextSize = 13;
 double text_width(std::string_view text);
 
-/// `text`, cut to end in "…" if it is wider than `width` units.
+/// `text`, with "…" in the place of its middle if it is wider than `width` units: names of one kind often differ at
+/// their ends, as learning_rate=0.1 and learning_rate=0.01 do.
 std::string cut_to_width(std::string_view text, double width);
 
 }  // namespace dtrain

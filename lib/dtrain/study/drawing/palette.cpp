@@ -48,7 +48,7 @@ svg.chart{display:block;width:100%;height:auto;overflow:visible;font-size:13px;f
 .chart .l{stroke:var(--k);stroke-width:2;fill:none;stroke-linejoin:round;stroke-linecap:round}
 .chart .h{stroke-dasharray:6 4;stroke-linecap:butt}
 .chart .w{stroke:var(--k);stroke-width:1.5;fill:none}
-.chart .b{fill:var(--k);opacity:.2}
+.chart .b{fill:var(--k);opacity:.25}
 .chart .d{fill:var(--k);stroke:var(--page);stroke-width:1}
 .chart .q{fill:var(--page);stroke:var(--k);stroke-width:2}
 .chart .s{fill:var(--k);stroke:var(--page);stroke-width:.5}

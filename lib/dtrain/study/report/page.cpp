@@ -53,12 +53,13 @@ code{font:.875rem ui-monospace,"SF Mono",Menlo,Consolas,"Liberation Mono",monosp
 @media print{
 body{max-width:none;padding:0;font-size:10pt}
 nav,.skip,.charts details,.fold>summary{display:none}
-.charts{grid-template-columns:1fr 1fr;gap:1.25rem 1.5rem}
+.charts{grid-template-columns:1fr 1fr;column-gap:1.5rem}
 figure,.facts,tr,li,.next{break-inside:avoid}
 h2,h3,figcaption{break-after:avoid}
 .wide{overflow:visible}
-table{font-size:8pt}
-th,td{white-space:normal;padding:.15rem .4rem}
+table{font-size:7.5pt}
+th,td{white-space:normal;padding:.1rem .3rem;overflow-wrap:normal}
+.words{overflow-wrap:anywhere;min-width:5rem}
 thead th{position:static}
 *{print-color-adjust:exact;-webkit-print-color-adjust:exact}
 }

@@ -33,9 +33,16 @@ std::vector<std::pair<std::string, std::string>> study_facts(const Report& repor
   return facts;
 }
 
+/// "best valid auroc" if all series have the same monitor.
+std::string metric_heading(const ReportedStudy& study) {
+  std::set<std::string> columns;
+  for (const ReportedSeries& series : study.series) columns.insert(series.monitor.column);
+  return columns.size() == 1 && !columns.begin()->empty() ? "best " + column_words(*columns.begin()) : "best metric";
+}
+
 FigureTable scaling_table(const ReportedStudy& study) {
   FigureTable table{.headings = {"series", "ranks", "nodes", "runs", "epochs/hour", "images/s", "time to train",
-                                 "speed-up", "efficiency", "serial fraction", "metric", "± sd"},
+                                 "speed-up", "efficiency", "serial fraction", metric_heading(study), "± sd"},
                     .texts = {0}};
   for (const ReportedSeries& series : study.series)
     for (const SeriesPoint& point : series.points) {
@@ -63,6 +70,11 @@ FigureTable runs_table(const Report& report) {
   return table;
 }
 
+bool has_several_counts(const Report& report) {
+  return std::any_of(report.runs.begin(), report.runs.end(),
+                     [&](const ReportedRun& run) { return run.ranks != report.runs[0].ranks; });
+}
+
 }  // namespace
 
 void write_study(PageWriter& page, const Report& report) {
@@ -74,7 +86,7 @@ void write_study(PageWriter& page, const Report& report) {
     page.sentences(series.sentences, "says");
   }
   page.sentences(study.notes, "notes");
-  page.section("Scaling");
+  page.section(has_several_counts(report) ? "Scaling" : "Results");
   write_scaling(page, study);
   page.table(scaling_table(study), "Each number of ranks");
   page.section("Learning");
