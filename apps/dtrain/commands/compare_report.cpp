@@ -202,13 +202,12 @@ void print_parting(const Parting& parting) {
 }
 
 // Rows of epochs.csv that both have, thinned out evenly; the last one stays.
-std::vector<std::pair<size_t, size_t>> common_epochs(const EpochTable& a, const EpochTable& b) {
+std::vector<std::pair<size_t, size_t>> common_epochs(const NumberTable& a, const NumberTable& b) {
   std::vector<std::pair<size_t, size_t>> common;
   std::map<std::optional<double>, size_t> of_b;
-  for (size_t j = 0; j < b.rows.size(); ++j) of_b.emplace(EpochTable::at(b.rows[j], "epoch"), j);
-  for (size_t i = 0; i < a.rows.size(); ++i)
-    if (const auto found = of_b.find(EpochTable::at(a.rows[i], "epoch")); found != of_b.end())
-      common.emplace_back(i, found->second);
+  for (size_t j = 0; j < b.rows(); ++j) of_b.emplace(b.at(j, "epoch"), j);
+  for (size_t i = 0; i < a.rows(); ++i)
+    if (const auto found = of_b.find(a.at(i, "epoch")); found != of_b.end()) common.emplace_back(i, found->second);
   const size_t every = (common.size() + kMostEpochs - 1) / kMostEpochs;
   std::vector<std::pair<size_t, size_t>> some;
   for (size_t i = 0; i < common.size(); ++i)
@@ -225,15 +224,13 @@ void print_epochs(const Comparison& c) {
   for (const std::string& column : columns) head += "   " + cell(printable(column) + " A, B", 22);
   line(head);
   for (const auto& [i, j] : epochs) {
-    const auto& of_a = c.a.epochs.rows[i];
-    const auto& of_b = c.b.epochs.rows[j];
-    std::string text = "  " + cell(shortest(EpochTable::at(of_a, "epoch").value_or(0)), 5);
+    std::string text = "  " + cell(shortest(c.a.epochs.at(i, "epoch").value_or(0)), 5);
     for (const std::string& column : columns) {
-      const auto shown = [&](const auto& row) {
-        const std::optional<double> value = EpochTable::at(row, column);
+      const auto shown = [&](const NumberTable& table, size_t row) {
+        const std::optional<double> value = table.at(row, column);
         return cell(value ? short_number(*value, 5) : "–", 10);
       };
-      text += "   " + shown(of_a) + "  " + shown(of_b);
+      text += "   " + shown(c.a.epochs, i) + "  " + shown(c.b.epochs, j);
     }
     line(text);
   }

@@ -4,6 +4,8 @@
 #include <bit>
 #include <cmath>
 
+#include "dtrain/study/median.hpp"
+
 namespace dtrain {
 namespace {
 
@@ -14,13 +16,6 @@ bool same_bits(double a, double b) {
 double apart(double a, double b) {
   const double larger = std::max(std::abs(a), std::abs(b));
   return std::isnan(a) || std::isnan(b) ? std::nan("") : larger == 0 ? 0 : std::abs(b - a) / larger;
-}
-
-std::optional<double> median(std::vector<double> values) {
-  if (values.empty()) return std::nullopt;
-  std::sort(values.begin(), values.end());
-  const size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : 0.5 * (values[middle - 1] + values[middle]);
 }
 
 }  // namespace
@@ -51,14 +46,13 @@ Parting parting_of(const std::vector<StepRecord>& a, const std::vector<StepRecor
   return parting;
 }
 
-std::optional<BestEpoch> best_epoch(const EpochTable& epochs, const std::string& column, bool larger_is_better) {
+std::optional<BestEpoch> best_epoch(const NumberTable& epochs, const std::string& column, bool larger_is_better) {
   std::optional<BestEpoch> best;
-  for (const auto& row : epochs.rows) {
-    const std::optional<double> value = EpochTable::at(row, column);
+  for (size_t row = 0; row < epochs.rows(); ++row) {
+    const std::optional<double> value = epochs.at(row, column);
     if (!value || std::isnan(*value)) continue;
     if (best && !(larger_is_better ? *value > best->value : *value < best->value)) continue;
-    best = BestEpoch{static_cast<int64_t>(EpochTable::at(row, "epoch").value_or(0)), *value,
-                     EpochTable::at(row, "elapsed_s")};
+    best = BestEpoch{static_cast<int64_t>(epochs.at(row, "epoch").value_or(0)), *value, epochs.at(row, "elapsed_s")};
   }
   return best;
 }
@@ -71,18 +65,18 @@ RunTimes times_of(const RunRecord& run) {
   double samples = 0;
   double steps = 0;
   double waited = 0;
-  for (const auto& row : run.epochs.rows) {
-    const auto figure = [&](const char* column) { return EpochTable::at(row, column).value_or(0); };
+  for (size_t row = 0; row < run.epochs.rows(); ++row) {
+    const auto figure = [&](const char* column) { return run.epochs.at(row, column).value_or(0); };
     epochs.push_back(figure("epoch_seconds"));
     seconds += figure("epoch_seconds");
     samples += figure("samples");
     steps += figure("steps");
     waited += figure("data_wait_s");
-    if (const auto valid = EpochTable::at(row, "valid_seconds")) evaluations.push_back(*valid);
-    times.elapsed_s = EpochTable::at(row, "elapsed_s");
+    if (const auto valid = run.epochs.at(row, "valid_seconds")) evaluations.push_back(*valid);
+    times.elapsed_s = run.epochs.at(row, "elapsed_s");
   }
-  times.epoch_s = median(epochs);
-  times.valid_s = median(evaluations);
+  times.epoch_s = median_of(epochs);
+  times.valid_s = median_of(evaluations);
   if (seconds > 0) {
     times.images_per_s = samples / seconds;
     times.data_wait_share = waited / seconds;
@@ -91,7 +85,7 @@ RunTimes times_of(const RunRecord& run) {
   std::vector<double> of_steps;
   for (const StepRecord& step : run.steps)
     if (step.seconds) of_steps.push_back(1000 * *step.seconds);
-  if (const auto middle = median(of_steps)) times.step_ms = middle;
+  if (const auto middle = median_of(of_steps)) times.step_ms = middle;
   return times;
 }
 

@@ -29,7 +29,7 @@ struct BestEpoch {
   double value = 0;
   std::optional<double> elapsed_s;  ///< of training until then
 };
-std::optional<BestEpoch> best_epoch(const EpochTable& epochs, const std::string& column, bool larger_is_better);
+std::optional<BestEpoch> best_epoch(const NumberTable& epochs, const std::string& column, bool larger_is_better);
 
 /// Where a run's time went; nothing where its files do not say.
 struct RunTimes {

@@ -1,114 +1,69 @@
 #include "dtrain/study/run_result.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <nlohmann/json.hpp>
-#include <set>
 
+#include "dtrain/base/error.hpp"
 #include "dtrain/base/text.hpp"
-#include "dtrain/io/files/csv.hpp"
 #include "dtrain/io/files/file.hpp"
-#include "dtrain/io/files/json.hpp"
 
 namespace dtrain {
 namespace {
 
-constexpr int64_t kMostBytes = int64_t{64} << 20;
-
-std::optional<double> number_of(const std::string& text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
-  return value;
-}
-
-/// Columns of epochs.csv, by name.
-class Epochs {
- public:
-  explicit Epochs(CsvTable table) : table_(std::move(table)) {}
-  int64_t count() const { return table_.rows(); }
-  std::optional<double> at(int64_t row, const std::string& column) const {
-    const auto found = table_.find_column(column);
-    return found ? number_of(table_.at(row, *found)) : std::nullopt;
-  }
-
- private:
-  CsvTable table_;
-};
-
-void take_best(const Epochs& epochs, const Monitor& monitor, RunResult& result) {
-  for (int64_t row = 0; row < epochs.count(); ++row) {
-    const std::optional<double> value = epochs.at(row, monitor.column);
-    if (!value) continue;
-    const bool better = !result.best || (monitor.larger_is_better ? *value > *result.best : *value < *result.best);
-    if (!better) continue;
+void take_best(const NumberTable& epochs, const Monitor& monitor, RunResult& result) {
+  const std::vector<double>* values = epochs.column(monitor.column);
+  if (values == nullptr) return;
+  for (size_t row = 0; row < values->size(); ++row) {
+    const double value = (*values)[row];
+    if (!std::isfinite(value)) continue;
+    if (result.best && !(monitor.larger_is_better ? value > *result.best : value < *result.best)) continue;
     result.best = value;
-    result.best_epoch = row + 1;
+    result.best_epoch = static_cast<int64_t>(epochs.at(row, "epoch").value_or(0));
   }
 }
 
-void take_rates(const Epochs& epochs, RunResult& result) {
+void take_rates(const NumberTable& epochs, const SteadyEpochs& steady, RunResult& result) {
   double train_s = 0;
   double whole_s = 0;
-  double samples = 0;
-  for (int64_t row = 1; row < epochs.count(); ++row) {
+  double images = 0;
+  double count = 0;
+  for (size_t row = 0; row < epochs.rows(); ++row) {
     const double seconds = epochs.at(row, "epoch_seconds").value_or(0);
+    if (!steady.has(epochs.at(row, "epoch").value_or(0)) || !std::isfinite(seconds) || seconds <= 0) continue;
+    const double rate = epochs.at(row, "images_per_s").value_or(0);  // tables of other tools may have it alone
     train_s += seconds;
     whole_s += seconds + epochs.at(row, "valid_seconds").value_or(0);
-    samples += epochs.at(row, "samples").value_or(0);
+    images += epochs.at(row, "samples").value_or(rate * seconds);
+    count += 1;
   }
-  if (train_s > 0) result.images_per_s = samples / train_s;
-  if (whole_s > 0) result.epochs_per_hour = 3600 * static_cast<double>(epochs.count() - 1) / whole_s;
-}
-
-void take_epochs(const std::string& path, const Monitor& monitor, RunResult& result) {
-  if (!is_there(path)) return;
-  std::string text = read_text(path, kMostBytes);
-  text.resize(text.rfind('\n') + 1);  // a job may be writing the last line; npos + 1 is 0
-  if (text.empty()) return;
-  const Epochs epochs(CsvTable::parse(text, path));
-  result.epochs = epochs.count();
-  if (epochs.count() == 0) return;
-  result.elapsed_s = epochs.at(epochs.count() - 1, "elapsed_s");
-  take_best(epochs, monitor, result);
-  take_rates(epochs, result);
-}
-
-std::string text_at(const nlohmann::json& value, const char* key) {
-  const auto found = value.is_object() ? value.find(key) : value.end();
-  return value.is_object() && found != value.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
-int64_t count_at(const nlohmann::json& value, const char* key) {
-  const auto found = value.find(key);
-  return found != value.end() && found->is_number_integer() ? found->get<int64_t>() : 0;
-}
-
-void take_facts(const std::string& path, RunResult& result) {
-  if (!is_there(path)) return;
-  const nlohmann::json facts = try_parse_json(read_text(path, kMostBytes));
-  if (!facts.is_object()) return;
-  result.result_sha256 = text_at(facts, "result_sha256");
-  result.data_sha256 = text_at(facts, "data_sha256");
-  result.split_sha256 = text_at(facts, "split_sha256");
-  result.ranks = count_at(facts, "ranks");
-  result.logical_ranks = count_at(facts, "logical_ranks");
-  if (facts.contains("versions")) result.device = text_at(facts["versions"], "device");
-  std::set<std::string> hosts;
-  if (facts.contains("hosts") && facts["hosts"].is_array())
-    for (const nlohmann::json& rank : facts["hosts"]) hosts.insert(text_at(rank, "host"));
-  result.nodes = static_cast<int64_t>(hosts.size());
+  if (train_s > 0 && images > 0) result.images_per_s = images / train_s;
+  if (whole_s > 0 && std::isfinite(whole_s)) result.epochs_per_hour = 3600 * count / whole_s;
 }
 
 }  // namespace
 
-RunResult read_result(const std::string& folder, const Monitor& monitor) {
+RunResult result_of(const RunRecord& run, const Monitor& monitor, const SteadyEpochs& steady) {
   RunResult result;
-  result.done = is_there(folder + "/DONE");
-  take_epochs(folder + "/epochs.csv", monitor, result);
-  take_facts(folder + "/run.json", result);
+  result.done = run.done;
+  result.epochs = static_cast<int64_t>(run.epochs.rows());
+  if (result.epochs > 0) result.elapsed_s = run.epochs.at(run.epochs.rows() - 1, "elapsed_s");
+  take_best(run.epochs, monitor, result);
+  take_rates(run.epochs, steady, result);
+  result.result_sha256 = run.text("result_sha256");
+  result.data_sha256 = run.text("data_sha256");
+  result.split_sha256 = run.text("split_sha256");
+  if (const auto device = run.versions.find("device"); device != run.versions.end()) result.device = device->second;
+  result.nodes = run.nodes();
+  result.ranks = run.count("ranks");
+  result.logical_ranks = run.count("logical_ranks");
   return result;
+}
+
+RunResult read_result(const std::string& folder, const Monitor& monitor) {
+  const RunRecord run = look_at_run(folder, {});
+  for (const FileFault& fault : run.faults)
+    if (fault.file.ends_with("epochs.csv")) throw DataError(fault.sentence);
+  return result_of(run, monitor);
 }
 
 std::string last_sentence(const std::string& log, int64_t from) {

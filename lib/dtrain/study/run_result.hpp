@@ -1,7 +1,10 @@
 #pragma once
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
+
+#include "dtrain/study/run_record.hpp"
 
 namespace dtrain {
 
@@ -29,9 +32,20 @@ struct Monitor {
   bool larger_is_better = true;
 };
 
-/// Reads epochs.csv, run.json and DONE of a run folder. A missing folder or file, a torn last line and values that are
-/// no numbers leave fields empty. Throws DataError for an epochs.csv whose lines do not fit its header, and as
-/// read_text() for one that cannot be read.
+/// The epochs, counted from 1 as in epochs.csv, whose times count for rates: start-up and warming caches are in the
+/// first.
+struct SteadyEpochs {
+  double first = 2;
+  double last = std::numeric_limits<double>::infinity();
+
+  bool has(double epoch) const { return first <= epoch && epoch <= last; }
+};
+
+/// What a record comes to. Epochs without a time do not count for rates.
+RunResult result_of(const RunRecord& run, const Monitor& monitor, const SteadyEpochs& steady = {});
+
+/// Of a run folder. A missing folder or file, a torn last line and a damaged run.json leave fields empty. Throws
+/// DataError for an epochs.csv that no run writes, and as read_text() for a file that cannot be read.
 RunResult read_result(const std::string& folder, const Monitor& monitor);
 
 /// Why a job failed, from what it printed into `log` after its first `from` bytes: dtrain's last error line without its

@@ -14,9 +14,11 @@ std::vector<StepRecord> steps_of(const std::vector<double>& losses, int64_t firs
   return steps;
 }
 
-std::map<std::string, double> epoch(double number, double auroc, double elapsed) {
-  return {{"epoch", number}, {"valid_auroc", auroc}, {"elapsed_s", elapsed}, {"epoch_seconds", 2 * number},
-          {"samples", 100},  {"steps", 10},          {"data_wait_s", 1}};
+NumberTable table_of(const std::string& rows) {
+  NumberTable table;
+  REQUIRE_FALSE(
+      read_numbers("epoch,valid_auroc,elapsed_s,epoch_seconds,samples,steps,data_wait_s\n" + rows, "", table));
+  return table;
 }
 
 }  // namespace
@@ -56,8 +58,7 @@ TEST_CASE("a loss that is no number equals another and is no distance from any")
 }
 
 TEST_CASE("the best epoch is the first of equal ones, in either direction") {
-  EpochTable epochs;
-  epochs.rows = {epoch(1, 0.5, 10), epoch(2, 0.8, 20), epoch(3, 0.8, 30), {{"epoch", 4}}};
+  const NumberTable epochs = table_of("1,0.5,10,,,,\n2,0.8,20,,,,\n3,0.8,30,,,,\n4,,,,,,\n");
   CHECK(best_epoch(epochs, "valid_auroc", true)->epoch == 2);
   CHECK(best_epoch(epochs, "valid_auroc", true)->elapsed_s.value() == 20);
   CHECK(best_epoch(epochs, "valid_auroc", false)->epoch == 1);
@@ -67,7 +68,7 @@ TEST_CASE("the best epoch is the first of equal ones, in either direction") {
 TEST_CASE("times come from the epochs, and a step's from the steps where they have it") {
   RunRecord run;
   CHECK_FALSE(times_of(run).elapsed_s);
-  run.epochs.rows = {epoch(1, 0.5, 10), epoch(2, 0.8, 20), epoch(3, 0.8, 33)};
+  run.epochs = table_of("1,0.5,10,2,100,10,1\n2,0.8,20,4,100,10,1\n3,0.8,33,6,100,10,1\n");
   RunTimes times = times_of(run);
   CHECK(times.elapsed_s.value() == 33);
   CHECK(times.epoch_s.value() == 4);

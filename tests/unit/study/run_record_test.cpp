@@ -43,9 +43,11 @@ TEST_CASE("a run's folder is read as its files say") {
   CHECK(run.steps[0].seconds.value() == 0.25);
   CHECK(std::isnan(run.steps[1].loss));
   CHECK_FALSE(run.steps[1].seconds);
-  REQUIRE(run.epochs.rows.size() == 2);
-  CHECK_FALSE(EpochTable::at(run.epochs.rows[0], "valid_auroc"));
-  CHECK(EpochTable::at(run.epochs.rows[1], "valid_auroc") == 0.75);
+  REQUIRE(run.epochs.rows() == 2);
+  CHECK_FALSE(run.epochs.at(0, "valid_auroc"));
+  CHECK(run.epochs.at(1, "valid_auroc") == 0.75);
+  CHECK(run.nodes() == 2);
+  CHECK(run.host_of_rank == std::vector<std::string>{"n1", "n1", "n2"});
   CHECK(run.done);
   CHECK(run.notes.empty());
 }
@@ -56,7 +58,7 @@ TEST_CASE("a run that is still going on, or whose last lines are torn, is read a
   write(folder, "epochs.csv", "epoch,steps\n1,10\n2");
   const RunRecord run = read_run(folder.path());
   CHECK(run.steps.size() == 2);
-  CHECK(run.epochs.rows.size() == 1);
+  CHECK(run.epochs.rows() == 1);
   CHECK_FALSE(run.done);
   REQUIRE(run.notes.size() == 3);
   CHECK(run.notes[0] == folder / "metrics.jsonl" + " ends in a torn line, which is left out");
@@ -93,4 +95,23 @@ TEST_CASE("what is not a run's folder is refused in one sentence") {
   CHECK_THROWS_WITH(read_run(folder.path()), Catch::Contains("epochs.csv, line 2: 'steps' is not a number"));
   write(folder, "epochs.csv", "a,b\n1,2\n");
   CHECK_THROWS_WITH(read_run(folder.path()), Catch::Contains("has no column 'epoch'"));
+}
+
+TEST_CASE("of damaged files the rest is read, and each is named once") {
+  const test::TemporaryFolder folder;
+  write(folder, "run.json", "{\"ranks\": 3");
+  write(folder, "metrics.jsonl", "{\"event\":\"step\",\"step\":1,\"train_loss\":1}\nx\ny\n");
+  write(folder, "epochs.csv", "epoch,steps\n1,10\n2,ten\n3\n2,12\n,13\n3,14\n");
+  write(folder, "ranks.csv", "rank\n0\n");
+  const RunRecord run = look_at_run(folder.path(), {.steps = true, .ranks = true});
+  CHECK(run.steps.size() == 1);
+  CHECK(*run.epochs.column("epoch") == std::vector<double>{1, 2, 3});
+  CHECK(*run.epochs.column("steps") == std::vector<double>{10, 12, 14});  // the second start's row of epoch 2
+  REQUIRE(run.faults.size() == 4);
+  CHECK(run.faults[0].file == folder / "run.json");
+  CHECK(run.faults[1].more == 1);
+  CHECK(run.faults[2].sentence == folder / "epochs.csv" + ", line 3: 'steps' is not a number");
+  CHECK(run.faults[2].more == 2);
+  CHECK(run.faults[3].sentence == folder / "ranks.csv" + " has no column 'epoch': it is not a run's");
+  CHECK(look_at_run(folder / "none", {}).epochs.rows() == 0);
 }

@@ -78,3 +78,25 @@ TEST_CASE("runs on fewer processes than ranks count for quality alone") {
   CHECK_FALSE(rows[1].time_to_train_s);
   CHECK_FALSE(rows[1].efficiency);
 }
+
+TEST_CASE("the serial fraction is what Karp and Flatt solve Amdahl's law for") {
+  for (const double serial : {0.0, 0.05, 0.5, 1.0})
+    for (const int64_t ranks : {2, 8, 64})
+      CHECK(serial_fraction(1 / (serial + (1 - serial) / static_cast<double>(ranks)), ranks).value() ==
+            Approx(serial).margin(1e-12));
+  CHECK_FALSE(serial_fraction(1, 1));
+  CHECK(serial_fraction(3, 2).value() < 0);
+}
+
+TEST_CASE("twice the ranks pay if they are more than the root of two as fast") {
+  CHECK(ranks_that_pay({{1, 100}, {2, 142}}) == 2);
+  CHECK(ranks_that_pay({{1, 100}, {2, 141}}) == 1);
+  CHECK(ranks_that_pay({{2, 100}, {4, 120}, {8, 390}}) == 8);  // one slow point in the middle does not end it
+  CHECK_FALSE(ranks_that_pay({{4, 100}}));
+}
+
+TEST_CASE("the spread has its ends") {
+  CHECK(spread_of({3, 1, 2}).least == 1);
+  CHECK(spread_of({3, 1, 2}).most == 3);
+  CHECK_FALSE(spread_of({}).least);
+}
