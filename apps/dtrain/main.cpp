@@ -81,6 +81,7 @@ class Dispatch {
   }
 
   // Commands of one process: under mpirun only rank 0 runs them.
+  int operator()(const SimulateCommand& command) const { return job_.rank() == 0 ? run_simulate(command) : kElsewhere; }
   int operator()(const SampleCommand& command) const { return job_.rank() == 0 ? run_sample(command) : kElsewhere; }
   int operator()(const InitCommand& command) const {
     return job_.rank() == 0 ? run_init(command, job_.log()) : kElsewhere;

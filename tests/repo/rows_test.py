@@ -9,8 +9,8 @@ ROW = re.compile(r"extern const (\w+)Kind (k\w+) = \{(.*?)\n\};", re.DOTALL)
 NAME = re.compile(r'\.name = "(\w+)"')
 WORD = re.compile(r"[A-Za-z_]\w*")
 # What a reader is told to type, as `model.name=x`, `{name: x}` or a shipped configuration, is an example and not knowledge;
-# functions of LibTorch have names of their own.
-NOT_OURS = re.compile(r"\bname(=|: )\w+|\w+\.yaml|\bat::\w+")
+# functions of LibTorch, and other people's repositories, have names of their own.
+NOT_OURS = re.compile(r"\bname(=|: )\w+|\w+\.yaml|\bat::\w+|\b\w+/\w+_scaling")
 # Besides the row's own file: the lists, and the arithmetic that CPU and GPU share.
 LISTS = {
     "Network": ["lib/dtrain/model/networks.cpp"],

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "commands/commands.hpp"
+#include "commands/matrix_peak.hpp"
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/printable.hpp"
 #include "dtrain/base/text.hpp"
@@ -22,26 +23,6 @@ namespace dtrain {
 namespace {
 
 constexpr int64_t kWarmUpSteps = 4;  // the first ones choose layout and intervals
-
-// Speed of matrix products in this process, on its device, in the job's precision, while the others work too: best of
-// several, in GFLOP/s.
-double matrix_peak(const Device& device, Precision precision) {
-  const int64_t side = device.place.is_cpu() ? 1024 : 8192;
-  const auto type = precision == Precision::bf16   ? at::kBFloat16
-                    : precision == Precision::fp16 ? at::kHalf
-                                                   : at::kFloat;
-  const at::Tensor a = at::ones({side, side}, at::TensorOptions(type).device(device.place));
-  const at::Tensor b = at::ones_like(a);
-  at::Tensor c = at::empty_like(a);
-  double best_s = 1e9;
-  for (int i = 0; i < 8; ++i) {
-    const Stopwatch watch;
-    at::mm_out(c, a, b);
-    c[0][0].item<float>();  // waits for a GPU
-    best_s = std::min(best_s, watch.seconds());
-  }
-  return 2e-9 * std::pow(static_cast<double>(side), 3) / best_s;
-}
 
 // The configured job on generated pictures: the requested number of full steps, nothing else.
 Experiment benched(const Experiment& configured, int64_t logical_ranks, int64_t steps) {
@@ -79,6 +60,7 @@ struct Result {
   double check_share = 0;
   double gflop = 0;  // of a picture
   double bucket_mb = 0;
+  double gradient_mb = 0;               // summed in a step
   std::optional<double> gpu_memory_mb;  // of this rank; none on a CPU
 
   double median_ms() const { return step_ms[step_ms.size() / 2]; }
@@ -118,7 +100,7 @@ Result measured(const BenchStepCommand& command, const Experiment& e, const Plan
                   memory_format_for(*e.model.kind, job.device().place.type()), e.optimizer, job.device(), e.precision);
   const double gflop = training_gflop(replica.network(), plan.shape);
   barrier(job.comm());
-  const double own_peak = matrix_peak(job.device(), e.precision);
+  const double own_peak = matrix_peak(job.device().place, e.precision, job.device().place.is_cpu() ? 1024 : 8192);
   const Loss loss = make_planned_loss(e, plan, job.device().place);
   ScheduleOptions base_rate;
   base_rate.scale_with_ranks = RankScaling::none;
@@ -140,7 +122,9 @@ Result measured(const BenchStepCommand& command, const Experiment& e, const Plan
     result.memory_mb = std::max(result.memory_mb, rank[1].item<double>());
   }
   result.gflop = gflop;
-  result.bucket_mb = trainer->reducer().cost().bucket_mb;
+  const GradientReducer& reducer = trainer->reducer();
+  result.bucket_mb = reducer.cost().bucket_mb;
+  result.gradient_mb = 4e-6 * static_cast<double>(reducer.gradients().numel() + reducer.extra().numel());
   if (GpuModule* gpu = job.device().module) result.gpu_memory_mb = gpu->memory_peak_mb();
   return result;
 }
@@ -184,6 +168,8 @@ nlohmann::ordered_json result_json(const BenchStepCommand& command, const Config
           {"gpu_memory_peak_mb", gpu_memory},
           {"warmup_steps", kWarmUpSteps},
           {"steps", command.steps},
+          {"images_per_step", full_global_batch(config.experiment.batch, plan.logical_ranks)},
+          {"gradient_mb", result.gradient_mb},
           {"bucket_mb", result.bucket_mb},
           {"versions", library_versions()}};
 }

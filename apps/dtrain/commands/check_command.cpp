@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "commands/check_advice.hpp"
+#include "commands/check_scaling.hpp"
 #include "commands/check_sections.hpp"
 #include "commands/commands.hpp"
 #include "commands/picture_scan.hpp"
@@ -161,6 +162,7 @@ int look_and_tell(const CheckCommand& command, const Config& config, const Log& 
   const auto network = make_planned_network(e, plan, true, weights_line);
   tell_network(e, plan, *network, weights_line, json);
   tell_schedule(e, plan, command.world_size, json);
+  tell_scaling({command.world_size, command.from, command.cluster}, e, plan, *network, json);
   make_planned_loss(e, plan);
   require_partners(e, plan);
   require_monitors(e, plan);

@@ -15,6 +15,7 @@ int run_eval(const EvalCommand& command, const Config& config, Job& job);
 int run_predict(const PredictCommand& command, const Config& config, Job& job);
 int run_export(const ExportCommand& command, const Config& config, const Log& log);
 int run_sweep(const SweepCommand& command, const Log& log);
+int run_simulate(const SimulateCommand& command);
 int run_sample(const SampleCommand& command);
 int run_init(const InitCommand& command, const Log& log);
 int run_info(const InfoCommand& command);

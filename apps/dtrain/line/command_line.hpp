@@ -60,6 +60,8 @@ struct TrainCommand {
 struct CheckCommand {
   ConfigOptions config;
   int64_t world_size = 1;
+  std::vector<std::string> from;  ///< measurements for the time it will take, as in SimulateCommand
+  std::string cluster;            ///< YAML; "" = one machine
   bool quick = false;
   bool json = false;
   std::string output = "check.json";  ///< what was found, for programs
@@ -142,6 +144,14 @@ struct SweepCommand {
   bool dry_run = false;
   ProgressMode progress = ProgressMode::automatic;
 };
+struct SimulateCommand {
+  std::vector<std::string> from;  ///< run folders, files of dtrain bench
+  std::vector<int64_t> ranks;     ///< empty: 1, 2, 4 … 64
+  int64_t logical_ranks = 0;      ///< 0 = one for each rank
+  std::string cluster;            ///< YAML; "" = one machine
+  bool validate = false;
+  bool json = false;
+};
 struct SampleCommand {
   std::string kind;
   std::string output;
@@ -198,8 +208,9 @@ struct BenchCommCommand {
 };
 
 using Command = std::variant<PrintCommand, TrainCommand, CheckCommand, EvalCommand, PredictCommand, ExportCommand,
-                             PackCommand, SweepCommand, SampleCommand, InitCommand, InfoCommand, VerifyCommand,
-                             CompareCommand, ReportCommand, BenchStepCommand, BenchInputCommand, BenchCommCommand>;
+                             PackCommand, SweepCommand, SimulateCommand, SampleCommand, InitCommand, InfoCommand,
+                             VerifyCommand, CompareCommand, ReportCommand, BenchStepCommand, BenchInputCommand,
+                             BenchCommCommand>;
 
 /// What the user typed.
 struct CommandLine {

@@ -98,6 +98,8 @@ void CommandTable::add_check() {
       "--config FILE [KEY=VALUE …] [options]",
       {{"dtrain check configs/chexnet.yaml", "the whole data set, every picture decoded"},
        {"dtrain check -c configs/chexnet.yaml data.root=/nih --world-size 8", "as the job of 8 processes will see it"},
+       {"dtrain check -c configs/chexnet.yaml --world-size 64 --from step.json --cluster site.yaml",
+        "and how long it will take, from what dtrain bench step --json measured"},
        {"dtrain check -c configs/chexnet.yaml --quick", "in seconds: only the pictures' headers"},
        {"dtrain check -c configs/chexnet.yaml --preview sheet.png", "what the network will see, as a picture"}},
       [this] {
@@ -107,6 +109,16 @@ void CommandTable::add_check() {
       });
   add_config(app, check_.config);
   add_count(app, "--world-size", check_.world_size, "processes that the job will have")->capture_default_str();
+  app.add_option(
+         "--from", check_.from,
+         "for the time it will take: a run's folder, or what dtrain bench step, input or comm wrote with --json, "
+         "as for dtrain simulate; may be repeated")
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->take_all()
+      ->type_name("PATH");
+  app.add_option("--cluster", check_.cluster, "description of the machine that it will run on, as for dtrain simulate")
+      ->type_name("FILE");
   app.add_flag("--quick", check_.quick, "read only the pictures' headers");
   app.add_option("--preview", check_.preview,
                  "write a contact sheet of what the network will see: training pictures after augmentation, with "

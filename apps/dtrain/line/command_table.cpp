@@ -59,6 +59,7 @@ CommandTable::CommandTable()
   add_export();
   add_pack();
   add_sweep();
+  add_simulate();
   add_sample();
   add_info();
   add_verify();

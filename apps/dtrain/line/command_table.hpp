@@ -82,6 +82,7 @@ class CommandTable {
   void add_export();
   void add_pack();
   void add_sweep();
+  void add_simulate();
   void add_sample();
   void add_init();
   void add_info();
@@ -109,6 +110,7 @@ class CommandTable {
   ExportCommand export_;
   PackCommand pack_;
   SweepCommand sweep_;
+  SimulateCommand simulate_;
   SampleCommand sample_;
   InitCommand init_;
   InfoCommand info_;

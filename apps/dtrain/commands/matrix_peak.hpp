@@ -1,0 +1,14 @@
+#pragma once
+#include <c10/core/Device.h>
+
+#include <cstdint>
+
+#include "dtrain/model/options.hpp"
+
+namespace dtrain {
+
+/// Speed of matrix products of this process on `device`, in the job's precision, while others work too: the best of
+/// `products` of side × side, in GFLOP/s.
+double matrix_peak(c10::Device device, Precision precision, int64_t side, int products = 8);
+
+}  // namespace dtrain
