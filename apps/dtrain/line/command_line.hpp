@@ -147,6 +147,7 @@ struct SampleCommand {
   std::string output;
   int64_t count = 0;  ///< 0 = the kind's default
   uint64_t seed = 1;
+  std::vector<int64_t> size;  ///< height and width; empty = the kind's own
 };
 struct InitCommand {
   std::string folder;  ///< or a record file
