@@ -137,8 +137,11 @@ struct PackCommand {
 struct SweepCommand {
   ConfigOptions config;
   SweepPlan plan;
-  std::string output;         ///< "" = studies/NAME
-  bool retry_failed = false;  ///< run points again that an earlier start saw fail
+  std::vector<std::string> typed;  ///< which of --ranks, --over, --repeat, --folds stood on the line
+  bool tiny = false;               ///< the tiny variant of a study file
+  int64_t jobs = 1;                ///< points side by side
+  std::string output;              ///< "" = studies/NAME
+  bool retry_failed = false;       ///< run points again that an earlier start saw fail
   bool dry_run = false;
   ProgressMode progress = ProgressMode::automatic;
 };

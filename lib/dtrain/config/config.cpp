@@ -26,26 +26,6 @@ void sort_problems(std::vector<Problem>& problems) {
   });
 }
 
-Error as_error(std::vector<Problem> problems) {
-  sort_problems(problems);
-  std::vector<Error> errors;
-  std::set<std::string> said;
-  size_t left_out = 0;
-  for (const Problem& problem : problems) {
-    const std::string place = problem.place.text();
-    const std::string line = (place.empty() ? "" : place + ": ") + problem.sentence;
-    if (!said.insert(line).second) continue;
-    if (errors.size() < kMostErrors) {
-      errors.emplace_back(problem.code, line);
-    } else {
-      ++left_out;
-    }
-  }
-  if (left_out > 0)
-    errors.emplace_back(exit_code::kConfig, "… and " + count_of(static_cast<int64_t>(left_out), "more error"));
-  return merge_errors(errors);
-}
-
 /// Reads the settings into an Experiment. The last setting of a key counts; earlier ones are read too, into a scratch
 /// copy, so that errors in any file are reported.
 class Reader {
@@ -141,6 +121,26 @@ std::map<std::string, Config::Value> values_of(Experiment& experiment, const std
 }
 
 }  // namespace
+
+Error as_error(std::vector<Problem> problems) {
+  sort_problems(problems);
+  std::vector<Error> errors;
+  std::set<std::string> said;
+  size_t left_out = 0;
+  for (const Problem& problem : problems) {
+    const std::string place = problem.place.text();
+    const std::string line = (place.empty() ? "" : place + ": ") + problem.sentence;
+    if (!said.insert(line).second) continue;
+    if (errors.size() < kMostErrors) {
+      errors.emplace_back(problem.code, line);
+    } else {
+      ++left_out;
+    }
+  }
+  if (left_out > 0)
+    errors.emplace_back(exit_code::kConfig, "… and " + count_of(static_cast<int64_t>(left_out), "more error"));
+  return merge_errors(errors);
+}
 
 Config load_config(const ConfigSources& sources) {
   Config config;

@@ -36,6 +36,9 @@ struct Problem {
   int code = exit_code::kConfig;
 };
 
+/// All of them, source by source and top to bottom, as merge_errors() has them. There is one at least.
+Error as_error(std::vector<Problem> problems);
+
 /// A YAML value with its place; aliases are already replaced by their values.
 struct YamlNode {
   enum class Kind { null, scalar, list, map };
