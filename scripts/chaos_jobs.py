@@ -379,6 +379,7 @@ def add_trials(commands, command, name, text):
     parser.add_argument("--trial", type=common.count, metavar="K", help="this trial alone: what a failure's line asks for")
     parser.add_argument("--jobs", type=common.count, default=1, metavar="N", help="trials at a time (default 1)")
     add_build(parser, command)
+    return parser
 
 
 def add_build(parser, command):

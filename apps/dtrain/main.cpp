@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "commands/commands.hpp"
+#include "commands/sweep_study.hpp"
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/stop_signal.hpp"
 #include "dtrain/model/precision.hpp"
@@ -112,7 +113,7 @@ class Dispatch {
     if (job_.launched())
       throw UsageError("dtrain sweep starts its jobs with mpirun itself; start it without mpirun or srun");
     if (command.config.print_config || command.config.print_schema) {
-      configuration(command.config, job_);
+      configuration(with_study_file(command).command.config, job_);
       return exit_code::kDone;
     }
     return run_sweep(command, job_.log());

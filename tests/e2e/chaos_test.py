@@ -27,6 +27,9 @@ class Chaos(unittest.TestCase):
     def test_predictions_that_are_killed_leave_nothing_half_written_and_go_on(self):
         self.assertIn("held  3\n", self.campaign("predict", "--count", "3", "--seed", str(os.getpid())))
 
+    def test_sweeps_that_are_killed_go_on_and_train_no_point_twice(self):
+        self.assertIn("held  1\n", self.campaign("sweep", "--kills", "2", "--seed", str(os.getpid())))
+
     def test_a_stop_after_every_step(self):
         self.assertIn("resumes  8\n", self.campaign("resume", "--count", "8"))  # six are an epoch
 

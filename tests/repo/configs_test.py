@@ -5,6 +5,7 @@ import re
 import tree
 
 SHIPPED = ["chexnet", "chexnet_paper", "chexpert", "chips_cnn", "quickstart", "resnet50", "unet_microscopy"]
+STUDIES = ["chexnet_series", "chips", "input_pipeline", "radiology", "reduction", "unet_scaling"]
 WITH_OUTPUTS = ["chexnet", "chexnet_paper"]  # all others take the number of classes from the data
 
 
@@ -19,11 +20,22 @@ def keys(text):
     return re.findall(r"([A-Za-z_][A-Za-z_0-9]*)\s*:(?=\s|$)", code)
 
 
-def judge(name, text):
+def judge_words(text):
     said = first_comment(text).lower()
     for topic in ("data", "device", "time"):
         if topic not in said:
             yield f"its first comment lines do not say the {topic}"
+
+
+def judge_study(text):
+    yield from judge_words(text)
+    for key in ("title", "sample", "expected", "source", "tiny"):
+        if key not in keys(text):
+            yield f"has no {key}"
+
+
+def judge(name, text):
+    yield from judge_words(text)
     names = keys(text)
     if "weights" in names:
         yield "names a weights file, which no user has at the start; show it in a comment"
@@ -34,11 +46,14 @@ def judge(name, text):
 
 
 def violations(root):
-    found = [f"configs/{name}.yaml is missing" for name in SHIPPED if not (root / f"configs/{name}.yaml").is_file()]
+    wanted = SHIPPED + [f"studies/{name}" for name in STUDIES]
+    found = [f"configs/{name}.yaml is missing" for name in wanted if not (root / f"configs/{name}.yaml").is_file()]
     for path in tree.files(root, ["configs"], {".yaml", ".yml"}):
         if path.parent.name == "clusters":  # descriptions of machines
             continue
-        found += [f"configs/{path.name}: {reason}" for reason in judge(path.stem, path.read_text(encoding="utf-8"))]
+        text = path.read_text(encoding="utf-8")
+        reasons = judge_study(text) if path.parent.name == "studies" else judge(path.stem, text)
+        found += [f"configs/{path.name}: {reason}" for reason in reasons]
     return found
 
 
@@ -47,11 +62,20 @@ GOOD = """# Data: pictures in a folder.
 model: {name: small_cnn}  # weights: file.safetensors
 batch: {per_rank: 4}
 """
+GOOD_STUDY = """# Data: pictures in a folder.
+# Devices: CPU. Expected time: a minute.
+title: Ranks
+config: ../resnet50.yaml
+sample: {kind: chips}
+expected: {source: a paper, figures: [more]}
+tiny: {ranks: 1}
+"""
 
 
 class Configs(tree.RuleTest):
     def judge(self, name, text):
-        with tree.made_up_tree({f"configs/{other}.yaml": GOOD for other in SHIPPED} | {f"configs/{name}.yaml": text}) as root:
+        good = {f"configs/{other}.yaml": GOOD for other in SHIPPED} | {f"configs/studies/{other}.yaml": GOOD_STUDY for other in STUDIES}
+        with tree.made_up_tree(good | {f"configs/{name}.yaml": text}) as root:
             return violations(root)
 
     def test_the_shipped_configurations_keep_the_rules(self):
@@ -61,8 +85,15 @@ class Configs(tree.RuleTest):
         self.holds(self.judge("resnet50", GOOD))
 
     def test_a_missing_configuration_is_found(self):
-        with tree.made_up_tree({f"configs/{name}.yaml": GOOD for name in SHIPPED if name != "resnet50"}) as root:
-            self.only(violations(root), "resnet50.yaml is missing")
+        good = {f"configs/{name}.yaml": GOOD for name in SHIPPED} | {f"configs/studies/{name}.yaml": GOOD_STUDY for name in STUDIES}
+        for name in ("resnet50", "studies/chips"):
+            with tree.made_up_tree({path: text for path, text in good.items() if path != f"configs/{name}.yaml"}) as root:
+                self.only(violations(root), f"{name}.yaml is missing")
+
+    def test_a_study_without_figures_or_a_tiny_form_is_found(self):
+        self.only(self.judge("studies/chips", GOOD_STUDY.replace("tiny:", "small:")), "chips.yaml", "no tiny")
+        self.only(self.judge("studies/chips", GOOD_STUDY.replace("source: a paper, ", "")), "chips.yaml", "no source")
+        self.only(self.judge("studies/chips", GOOD_STUDY.replace("Devices: CPU. ", "")), "chips.yaml", "device")
 
     def test_first_lines_that_say_no_devices_are_found(self):
         self.only(self.judge("resnet50", GOOD.replace("Devices: CPU. ", "")), "resnet50.yaml", "device")

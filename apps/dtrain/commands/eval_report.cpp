@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "commands/measured_text.hpp"
 #include "dtrain/base/printable.hpp"
 #include "dtrain/base/short_number.hpp"
 #include "dtrain/base/terminal.hpp"
@@ -15,44 +16,6 @@ namespace {
 
 constexpr int kNameColumns = 28;     // at least
 constexpr size_t kMostPrinted = 12;  // classes of a confusion matrix
-
-std::string interval_text(const Confidence& confidence, const std::string& noun, int digits) {
-  if (!confidence.interval) return "no 95 % interval: " + confidence.no_interval;
-  const Interval& interval = *confidence.interval;
-  return "95 %: " + fixed(interval.low, digits) + " – " + fixed(interval.high, digits) + ", " + interval.method + ", " +
-         count_of(confidence.groups, noun);
-}
-
-std::string value_text(const NamedValue& one, const std::string& noun) {
-  const Metric& metric = *one.metric;
-  if (!one.measured.value)
-    return "undefined: " + metric.undefined +
-           (one.measured.undefined == 0 ? "" : " (" + with_commas(one.measured.undefined) + " left out)");
-  const std::string left_out =
-      one.measured.undefined == 0 ? "" : "; undefined and left out: " + with_commas(one.measured.undefined);
-  return fixed(*one.measured.value, metric.digits) + "  (" +
-         interval_text(one.measured.confidence, noun, metric.digits) + left_out + ")";
-}
-
-nlohmann::ordered_json value_json(const Measured& measured) {
-  if (!measured.value && measured.undefined == 0) return nullptr;
-  if (!measured.value) return {{"value", nullptr}, {"undefined", measured.undefined}};
-  const Confidence& confidence = measured.confidence;
-  nlohmann::ordered_json json = {{"value", *measured.value},
-                                 {"low", nullptr},
-                                 {"high", nullptr},
-                                 {"method", nullptr},
-                                 {"groups", confidence.groups}};
-  if (const auto& interval = confidence.interval) {
-    json["low"] = interval->low;
-    json["high"] = interval->high;
-    json["method"] = interval->method;
-  } else {
-    json["no_interval"] = confidence.no_interval;
-  }
-  if (measured.undefined > 0) json["undefined"] = measured.undefined;
-  return json;
-}
 
 // A column of the table that has a line per class.
 struct ClassColumn {
@@ -140,7 +103,7 @@ std::string result_json(const EvalResult& result, bool in_one_line) {
                                  {"grouped_by", result.groups.noun},        {"groups", result.groups.count},
                                  {"loss", mean_loss(result.predictions)}};
   add_fit(result, json);
-  for (const NamedValue& one : result.values) json[one.name] = value_json(one.measured);
+  for (const NamedValue& one : result.values) json[one.name] = measured_json(one.measured);
   return json.dump(in_one_line ? -1 : 1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
@@ -162,7 +125,7 @@ void print_result(const EvalResult& result, const Written& written) {
   }
   const int columns = cell_columns(names, kNameColumns);
   for (size_t i = 0; i < lines.size(); ++i)
-    std::printf("  %s %s\n", cell(names[i], columns).c_str(), value_text(*lines[i], groups.noun).c_str());
+    std::printf("  %s %s\n", cell(names[i], columns).c_str(), measured_text(*lines[i], groups.noun).c_str());
   print_table(result);
   print_confusion(result);
   for (const auto& [what, path] : written) std::printf("%s: %s\n", what.c_str(), printable(path).c_str());

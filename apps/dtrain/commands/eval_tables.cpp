@@ -1,5 +1,6 @@
 // The tables that dtrain eval writes.
 #include <cmath>
+#include <unordered_map>
 
 #include "commands/eval_report.hpp"
 #include "dtrain/base/text.hpp"
@@ -15,11 +16,19 @@ const std::string& path_of(const EvalResult& result, size_t i) {
   return result.plan.dataset.samples[static_cast<size_t>(result.samples[i])].path;
 }
 
-// A number that all samples of one patient have; "" where the data do not tell whose a sample is.
-std::string patient_of(const EvalResult& result, size_t i) {
+// For each sample that is shown, a number that all samples of its patient have, in any part of the same data set; ""
+// where the data do not tell whose a sample is.
+std::vector<std::string> patient_cells(const EvalResult& result) {
   const Dataset& dataset = result.plan.dataset;
-  const Sample& sample = dataset.samples[static_cast<size_t>(result.samples[i])];
-  return tells_patient(dataset, sample) ? std::to_string(result.groups.of[i]) : "";
+  std::unordered_map<std::string, size_t> numbers;
+  for (const Sample& sample : dataset.samples)
+    if (tells_patient(dataset, sample)) numbers.emplace(sample.group, numbers.size());
+  std::vector<std::string> patients;
+  for (const int64_t index : result.samples) {
+    const Sample& sample = dataset.samples[static_cast<size_t>(index)];
+    patients.push_back(tells_patient(dataset, sample) ? std::to_string(numbers.at(sample.group)) : "");
+  }
+  return patients;
 }
 
 std::string classification_csv(const EvalResult& result) {
@@ -28,11 +37,12 @@ std::string classification_csv(const EvalResult& result) {
   for (const std::string& name : result.plan.outputs) text += "," + csv_field("score_" + name);
   for (const std::string& name : result.plan.outputs) text += "," + csv_field("label_" + name);
   text += ",patient\n";
+  const std::vector<std::string> patients = patient_cells(result);
   for (size_t i = 0; i < p.samples(); ++i) {
     text += csv_field(path_of(result, i));
     for (size_t k = 0; k < p.outputs; ++k) text += "," + shortest(p.score(i, k));
     for (size_t k = 0; k < p.outputs; ++k) text += std::isnan(p.label(i, k)) ? "," : p.label(i, k) > 0.5F ? ",1" : ",0";
-    text += "," + patient_of(result, i) + "\n";
+    text += "," + patients[i] + "\n";
   }
   return text;
 }
@@ -52,13 +62,14 @@ std::string segmentation_csv(const EvalResult& result) {
   for (const std::string& name : result.plan.outputs)
     for (const char* what : {"both_", "predicted_", "mask_", "distance_"}) text += "," + csv_field(what + name);
   text += "\n";
+  const std::vector<std::string> patients = patient_cells(result);
   for (size_t i = 0; i < p.samples(); ++i) {
     PixelCounts counts;
     for (size_t k = 0; k < p.outputs; ++k) counts += p.counts(i, k);
     text += csv_field(path_of(result, i));
     for (const Metric* metric : all_metrics())
       if (metric->of_sample != nullptr) text += "," + shortest(metric->of_sample(counts));
-    text += "," + patient_of(result, i);
+    text += "," + patients[i];
     for (size_t k = 0; k < p.outputs; ++k) {
       const PixelCounts& one = p.counts(i, k);
       const double distance = p.distances.empty() ? std::nan("") : p.distances[i * p.outputs + k];

@@ -4,7 +4,10 @@
 
 #include "commands/commands.hpp"
 #include "commands/report_reading.hpp"
+#include "commands/sweep_data.hpp"
+#include "commands/sweep_folds.hpp"
 #include "commands/sweep_jobs.hpp"
+#include "commands/sweep_study.hpp"
 #include "commands/sweep_telling.hpp"
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/host.hpp"
@@ -69,16 +72,33 @@ std::string with_page(const SweepFolder& folder, const JudgedSweep& sweep, const
 
 // The last lines of a sweep that ran to its end: tables, then what is worth knowing.
 void tell_results(const SweepFolder& folder, const JudgedSweep& sweep, const std::vector<ScalingRow>& rows,
-                  const Log& log) {
+                  const std::vector<std::string>& pooled, const Log& log) {
   print_lines(table_of_points(sweep.points));
   if (const auto scaling = table_of_scaling(rows, sweep.points); !scaling.empty()) {
     std::printf("\n");
     print_lines(scaling);
   }
+  if (!pooled.empty()) {
+    std::printf("\n");
+    print_lines(pooled);
+  }
+  if (const auto expected = lines_of_expected(sweep.asked); !expected.empty()) {
+    std::printf("\n");
+    print_lines(expected);
+  }
   std::fflush(stdout);
   for (const std::string& note : notes_on(rows, sweep.points)) log.info(note);
   const std::string page = with_page(folder, sweep, log);
   log.info("written: " + folder.file("points.csv") + ", " + folder.file("scaling.csv") + page + next_line(sweep, rows));
+}
+
+// Cores of a point: those of this process, shared out among the jobs at a time.
+int64_t cores_each(const SweepCommand& command) {
+  const auto cores = static_cast<int64_t>(bound_cores().size());
+  if (command.jobs > cores)
+    throw UsageError("--jobs " + std::to_string(command.jobs) + " is more than the " + count_of(cores, "core") +
+                     " of this machine that dtrain may use; give each job a core at least");
+  return cores / command.jobs;
 }
 
 [[noreturn]] void end_with_failures(const JudgedSweep& sweep) {
@@ -99,10 +119,15 @@ void tell_results(const SweepFolder& folder, const JudgedSweep& sweep, const std
 
 }  // namespace
 
-int run_sweep(const SweepCommand& command, const Log& log) {
+int run_sweep(const SweepCommand& typed, const Log& log) {
   const Launcher launcher = find_launcher();
-  JudgedSweep sweep = judge_sweep(command, static_cast<int64_t>(bound_cores().size()));
-  SweepFolder folder(command.output.empty() ? "studies/" + sweep.name : command.output);
+  StudySweep asked = with_study_file(typed);
+  const SweepCommand& command = asked.command;
+  SweepFolder folder(command.output);
+  const StudyData data = prepared_data(asked, folder, launcher, log);
+  JudgedSweep sweep = judge_sweep(command, cores_each(command));
+  if (command.output.empty()) folder = SweepFolder("studies/" + sweep.name);
+  say_what_for(asked, sweep.asked);
   if (command.dry_run) {
     print_lines(table_of_points(sweep.points));
     log.info("dry run: " + count_of(static_cast<int64_t>(sweep.points.size()), "point") + " for " + folder.path() +
@@ -116,7 +141,9 @@ int run_sweep(const SweepCommand& command, const Log& log) {
   if (command.retry_failed) forget_failures(sweep.points);
   install_stop_handlers();
   tell_points(folder, sweep, log);
-  const bool to_its_end = SweepJobs({command, folder, sweep.points, log}, launcher).run();
+  const SweepJobs::Parts parts{command, folder, sweep.points, log};
+  const SweepFolds folds(parts, launcher);
+  const bool to_its_end = SweepJobs(parts, launcher).run() && folds.evaluate();
   std::vector<SweepRow> rows;
   for (const JudgedPoint& point : sweep.points) rows.push_back(point.row);
   const std::vector<ScalingRow> scaling = scaling_rows(command.plan, rows, sweep.name);
@@ -125,7 +152,7 @@ int run_sweep(const SweepCommand& command, const Log& log) {
     log.info("stopped: " + count_of_states(sweep.points) + "; the same command goes on");
     return exit_code::kStopped;
   }
-  tell_results(folder, sweep, scaling, log);
+  tell_results(folder, sweep, scaling, folds.pool(), log);
   if (std::any_of(rows.begin(), rows.end(), [](const SweepRow& row) { return row.state == PointState::failed; }))
     end_with_failures(sweep);
   return exit_code::kDone;

@@ -14,27 +14,33 @@ namespace {
 constexpr RunLock::Kind kSweep{"dtrain study, ", "sweeping into", "--output"};
 constexpr int64_t kMostOfStudy = int64_t{64} << 20;
 
-// Empty but for what a start leaves that was killed at once.
+// Empty but for what a start leaves that was killed before it could say what the study is.
 bool is_vacant(const std::string& folder) {
   std::vector<std::string> names;
   if (const int failed = real_file_system().list(folder, names); failed < 0) throw_errno("list", folder, -failed);
+  const std::string lock = is_file(folder + "/.lock") ? read_text(folder + "/.lock", 512) : "";
+  const bool begun = RunLock::is_mark(lock, kSweep);
   return std::all_of(names.begin(), names.end(), [&](const std::string& name) {
-    if (name != ".lock") return name == "study.yaml.tmp";
-    const std::string text = read_text(folder + "/.lock", 512);
-    return text.empty() || RunLock::is_mark(text, kSweep);
+    if (name == ".lock") return lock.empty() || begun;
+    return name == "study.yaml.tmp" ||
+           (begun && (name == "data" || name == "data.partial" || name == "shards" || name == "logs"));
   });
 }
 
 }  // namespace
 
-void SweepFolder::take(const StudyAsked& asked) {
+void SweepFolder::lock() {
   if (is_file(path_)) throw UsageError("--output '" + path_ + "' is a file; name a folder that is new or empty");
   make_folders(path_);
-  const std::string description = file("study.yaml");
-  if (!is_there(description) && !is_vacant(path_))
+  if (!is_there(file("study.yaml")) && !is_vacant(path_))
     throw UsageError("--output '" + path_ +
                      "' is not empty and was not begun by dtrain sweep; name a folder that is new or empty");
   lock_ = std::make_unique<RunLock>(path_, RunLock::this_process(), RunLock::wait_a_little, kSweep);
+}
+
+void SweepFolder::take(const StudyAsked& asked) {
+  if (!lock_) lock();
+  const std::string description = file("study.yaml");
   if (is_there(description)) {
     const std::string differs = study_difference(read_text(description, kMostOfStudy), description, asked);
     if (!differs.empty())
@@ -72,19 +78,21 @@ void SweepFolder::require_same_run(const JudgedPoint& point) const {
 }
 
 void SweepFolder::find_standing(std::vector<JudgedPoint>& points) const {
-  std::map<std::string, EarlierFailure> failures;
-  if (is_there(file("points.csv"))) failures = failures_in(file("points.csv"));
+  std::map<std::string, EarlierPoint> earlier;
+  if (is_there(file("points.csv"))) earlier = earlier_points(file("points.csv"));
   for (JudgedPoint& point : points) {
     SweepRow& row = point.row;
     row.run_dir = run_of(row.point);
     row.result = read_result(row.run_dir, row.monitor);
+    const EarlierPoint then = earlier[row.point.name];
+    if (is_there(row.run_dir)) row.jobs = then.jobs;
     if (row.result.done) {
       require_same_run(point);
       row.state = PointState::done;
-    } else if (const auto failed = failures.find(row.point.name); failed != failures.end()) {
+    } else if (then.failed) {
       row.state = PointState::failed;
-      row.exit_code = failed->second.exit_code;
-      row.message = failed->second.message;
+      row.exit_code = then.exit_code;
+      row.message = then.message;
     } else if (row.result.epochs > 0) {
       row.state = PointState::stopped;
     }

@@ -16,7 +16,10 @@ class SweepFolder {
 
   /// Makes the folder, or takes it over from an earlier start; from here on it is locked (RunLock) while this object
   /// lives. Throws UsageError for a file, and for a folder that is neither empty nor a study's; ConfigError where
-  /// another process has it, or naming what differs from the study that it holds; like throw_errno.
+  /// another process has it; like throw_errno.
+  void lock();
+  /// Locks it unless it is, and says what the study is. Throws ConfigError naming what differs from the study that it
+  /// holds.
   void take(const StudyAsked& asked);
   /// False where the file system has no locks.
   bool locked() const { return lock_ && lock_->held(); }

@@ -11,6 +11,7 @@
 
 #include "commands/sweep_telling.hpp"
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/host.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/base/time.hpp"
 #include "dtrain/io/files/file.hpp"
@@ -60,7 +61,8 @@ static void refresh(SweepRow& row) {
 SweepJobs::SweepJobs(const Parts& parts, Launcher launcher)
     : p_(parts),
       launcher_(std::move(launcher)),
-      progress_(std::make_unique<ProgressLine>(parts.command.progress, false, parts.log)) {}
+      progress_(std::make_unique<ProgressLine>(parts.command.progress, false, parts.log)),
+      places_(static_cast<size_t>(parts.command.jobs)) {}
 
 std::vector<std::string> SweepJobs::words_for(const JudgedPoint& point) const {
   std::vector<std::string> words = {launcher_.mpirun,  "-np",       std::to_string(point.row.processes),
@@ -76,76 +78,150 @@ std::vector<std::string> SweepJobs::words_for(const JudgedPoint& point) const {
 
 bool SweepJobs::run() {
   write();
-  for (size_t i = 0; i < p_.points.size(); ++i) {
-    const PointState state = p_.points[i].row.state;
-    if (state == PointState::done || state == PointState::failed) continue;
-    if (stop_is_pending() || !run_point(i)) return false;
-  }
-  return true;
-}
-
-// False if it was stopped.
-bool SweepJobs::run_point(size_t i) {
-  JudgedPoint& point = p_.points[i];
-  SweepRow& row = point.row;
-  const std::string log = p_.folder.log_of(row.point);
-  const int64_t log_began = is_there(log) ? file_bytes(log) : 0;
-  const std::string head =
-      "point " + std::to_string(i + 1) + "/" + std::to_string(p_.points.size()) + " " + row.point.name + ": ";
-  row.state = PointState::running;
-  write();
-  p_.log.info(head + (row.result.epochs > 0 ? "goes on" : "starts") + " on " +
-              count_of(row.processes, "process", "processes") + ", log in " + log);
-  int code = 0;
   try {
-    ChildJob job(words_for(point), log);
-    code = wait_for(job, point);
-    if (code != exit_code::kDone && !is_own(code)) require_allowed(log, log_began);
+    start_points();
+    while (is_running()) {
+      watch();
+      start_points();
+    }
   } catch (const Error&) {
-    row.state = PointState::waiting;
-    write();
+    abandon();
     throw;
   }
-  settle(point, code, log_began);
-  write();
-  const std::string ready = ready_in(p_.points);
-  const std::string rest = "  (" + count_of_states(p_.points) + (ready.empty() ? "" : ", " + ready) + ")";
-  if (row.state == PointState::done)
-    p_.log.info(head + "done  " + what_came_out(row) + rest);
-  else if (row.state == PointState::failed)
-    p_.log.warning(head + "failed with " + std::to_string(row.exit_code) + ": " + row.message + rest);
-  return row.state != PointState::stopped;
+  return std::all_of(p_.points.begin(), p_.points.end(), [](const JudgedPoint& point) {
+    return point.row.state == PointState::done || point.row.state == PointState::failed;
+  });
 }
 
-int SweepJobs::wait_for(ChildJob& job, JudgedPoint& point) {
+bool SweepJobs::is_running() const {
+  return std::any_of(places_.begin(), places_.end(), [](const Running& place) { return place.job != nullptr; });
+}
+
+// Every place that is free gets the next point that is neither done nor failed.
+void SweepJobs::start_points() {
+  for (Running& place : places_) {
+    if (place.job) continue;
+    const auto waits = [&] {
+      const PointState state = p_.points[next_].row.state;
+      return state == PointState::waiting || state == PointState::stopped;
+    };
+    while (next_ < p_.points.size() && !waits()) ++next_;
+    if (halted_ || stop_is_pending() || next_ == p_.points.size()) return;
+    start(next_++, place);
+  }
+}
+
+std::string SweepJobs::head_of(size_t i) const {
+  return "point " + std::to_string(i + 1) + "/" + std::to_string(p_.points.size()) + " " + p_.points[i].row.point.name +
+         ": ";
+}
+
+// An equal share; a sweep of one job at a time leaves everything to it.
+std::vector<int> SweepJobs::cores_of(const Running& place) const {
+  if (places_.size() == 1) return {};
+  const std::vector<int> all = bound_cores();
+  const size_t each = all.size() / places_.size();
+  const auto first = all.begin() + static_cast<std::ptrdiff_t>(static_cast<size_t>(&place - places_.data()) * each);
+  return {first, first + static_cast<std::ptrdiff_t>(each)};
+}
+
+void SweepJobs::start(size_t i, Running& place) {
+  SweepRow& row = p_.points[i].row;
+  const std::string log = p_.folder.log_of(row.point);
+  const PointState before = row.state;
+  place.point = i;
+  place.log_began = is_there(log) ? file_bytes(log) : 0;
+  row.state = PointState::running;
+  row.jobs = std::max(row.jobs, p_.command.jobs);
+  try {
+    write();
+    p_.log.info(head_of(i) + (row.result.epochs > 0 ? "goes on" : "starts") + " on " +
+                count_of(row.processes, "process", "processes") + ", log in " + log);
+    place.job = std::make_unique<ChildJob>(words_for(p_.points[i]), log, cores_of(place));
+  } catch (const Error&) {
+    row.state = before;
+    throw;
+  }
+}
+
+// Until one of the jobs ends.
+void SweepJobs::watch() {
   constexpr auto kPoll = std::chrono::milliseconds(50);
-  constexpr double kLookEvery = 1;  // seconds, at the run folder
-  StopRequest passed = StopRequest::none;
+  constexpr double kLookEvery = 1;  // seconds, at the run folders
   Stopwatch since_look;
-  while (true) {
-    if (const std::optional<int> code = job.ended()) return *code;
-    pass_on(job, passed);
-    if (since_look.seconds() >= kLookEvery) {
-      since_look.restart();
-      refresh(point.row);
+  bool any_ended = false;
+  while (!any_ended) {
+    pass_on();
+    const bool look = since_look.seconds() >= kLookEvery;
+    if (look) since_look.restart();
+    std::vector<const JudgedPoint*> running;
+    for (Running& place : places_) {
+      if (!place.job) continue;
+      if (const std::optional<int> code = place.job->ended()) {
+        end(place, *code);
+        any_ended = true;
+        continue;
+      }
+      if (look) refresh(p_.points[place.point].row);
+      running.push_back(&p_.points[place.point]);
     }
+    if (running.empty()) return;
     const auto over = std::count_if(p_.points.begin(), p_.points.end(), [](const JudgedPoint& p) {
       return p.row.state == PointState::done || p.row.state == PointState::failed;
     });
-    progress_->show(over, static_cast<int64_t>(p_.points.size()), [&] { return sweep_fields(p_.points, point); });
-    std::this_thread::sleep_for(kPoll);
+    progress_->show(over, static_cast<int64_t>(p_.points.size()),
+                    [&] { return sweep_fields(p_.points, running, p_.command.jobs); });
+    if (!any_ended) std::this_thread::sleep_for(kPoll);
   }
+}
+
+void SweepJobs::end(Running& place, int code) {
+  place.job.reset();
+  JudgedPoint& point = p_.points[place.point];
+  SweepRow& row = point.row;
+  if (code != exit_code::kDone && !is_own(code)) {
+    row.state = PointState::waiting;  // if it throws
+    require_allowed(p_.folder.log_of(row.point), place.log_began);
+  }
+  settle(point, code, place.log_began);
+  write();
+  const std::string ready = ready_in(p_.points, p_.command.jobs);
+  const std::string rest = "  (" + count_of_states(p_.points) + (ready.empty() ? "" : ", " + ready) + ")";
+  if (row.state == PointState::done)
+    p_.log.info(head_of(place.point) + "done  " + what_came_out(row) + rest);
+  else if (row.state == PointState::failed)
+    p_.log.warning(head_of(place.point) + "failed with " + std::to_string(row.exit_code) + ": " + row.message + rest);
+  else
+    halted_ = true;
 }
 
 // Any request to stop becomes USR1: mpirun passes it on and waits, where after TERM it would kill its ranks a second
 // later.
-void SweepJobs::pass_on(ChildJob& job, StopRequest& passed) {
+void SweepJobs::pass_on() {
   const StopRequest request = take_stop_request();
-  if (request == StopRequest::save) job.send(SIGUSR2);
-  if (request != StopRequest::stop || passed == StopRequest::stop) return;
-  passed = request;
-  p_.log.info("stopping: the running point saves a checkpoint first");
-  job.send(SIGUSR1);
+  const bool stop = request == StopRequest::stop && !stopping_;
+  if (!stop && request != StopRequest::save) return;
+  if (stop) {
+    halted_ = stopping_ = true;
+    p_.log.info(p_.command.jobs > 1 ? "stopping: the running points save a checkpoint first"
+                                    : "stopping: the running point saves a checkpoint first");
+  }
+  for (const Running& place : places_)
+    if (place.job) place.job->send(stop ? SIGUSR1 : SIGUSR2);
+}
+
+// What no longer can be watched is ended; the next start goes on with it.
+void SweepJobs::abandon() {
+  for (Running& place : places_) {
+    if (!place.job) continue;
+    place.job.reset();
+    p_.points[place.point].row.state = PointState::stopped;
+  }
+  try {
+    write();
+  } catch (const Error&) {
+    return;  // the error that led here counts
+  }
 }
 
 void SweepJobs::settle(JudgedPoint& point, int code, int64_t log_began) {

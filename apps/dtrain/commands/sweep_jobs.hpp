@@ -22,7 +22,8 @@ struct Launcher {
 /// The mpirun beside the program (a bundle's), else the first on PATH. Throws MissingError.
 Launcher find_launcher();
 
-/// Runs the points of a sweep that are neither done nor failed, one job after another.
+/// Runs the points of a sweep that are neither done nor failed: as many side by side as the command says, each on its
+/// share of the cores.
 class SweepJobs {
  public:
   struct Parts {
@@ -38,16 +39,33 @@ class SweepJobs {
   bool run();
 
  private:
-  bool run_point(size_t i);
-  int wait_for(ChildJob& job, JudgedPoint& point);
-  void pass_on(ChildJob& job, StopRequest& passed);
+  /// A point and its job.
+  struct Running {
+    size_t point = 0;
+    std::unique_ptr<ChildJob> job;
+    int64_t log_began = 0;  ///< bytes of earlier starts in its log
+  };
+
+  void start_points();
+  void start(size_t i, Running& place);
+  void watch();
+  void end(Running& place, int code);
+  void pass_on();
   void settle(JudgedPoint& point, int code, int64_t log_began);
+  void abandon();
+  bool is_running() const;
+  std::vector<int> cores_of(const Running& place) const;
+  std::string head_of(size_t i) const;
   std::vector<std::string> words_for(const JudgedPoint& point) const;
   void write() const { p_.folder.write_points(p_.command.plan, p_.points); }
 
   Parts p_;
   Launcher launcher_;
   std::unique_ptr<ProgressLine> progress_;
+  std::vector<Running> places_;  ///< one for each job at a time
+  size_t next_ = 0;              ///< the first point that was not looked at
+  bool halted_ = false;          ///< start no more
+  bool stopping_ = false;        ///< a request to stop was passed on
 };
 
 }  // namespace dtrain

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "dtrain/base/task.hpp"
 #include "dtrain/study/points_table.hpp"
 #include "dtrain/study/study_file.hpp"
 #include "line/command_line.hpp"
@@ -20,6 +21,7 @@ struct JudgedPoint {
   std::string split_sha256;
   int64_t logical_ranks = 1;
   int64_t epochs = 1;
+  Task task = Task::multiclass;
 };
 
 /// Every point of a sweep.

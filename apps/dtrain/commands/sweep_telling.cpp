@@ -80,7 +80,12 @@ std::vector<std::string> table_of_scaling(const std::vector<ScalingRow>& rows, c
 
 std::vector<std::string> notes_on(const std::vector<ScalingRow>& rows, const std::vector<JudgedPoint>& points) {
   std::vector<std::string> notes;
-  const auto more = std::find_if(points.begin(), points.end(), [](const JudgedPoint& p) { return !p.row.timed(); });
+  const auto beside = std::find_if(points.begin(), points.end(), [](const JudgedPoint& p) { return p.row.jobs > 1; });
+  if (beside != points.end())
+    notes.push_back("points that ran " + std::to_string(beside->row.jobs) +
+                    " at a time: what they learned counts, and their rates are left empty");
+  const auto more = std::find_if(points.begin(), points.end(),
+                                 [](const JudgedPoint& p) { return p.row.processes < p.row.point.ranks; });
   if (more != points.end())
     notes.push_back("points with more ranks than cores ran as logical ranks on " +
                     count_of(more->row.processes, "process", "processes") +
@@ -96,6 +101,13 @@ std::vector<std::string> notes_on(const std::vector<ScalingRow>& rows, const std
   return notes;
 }
 
+std::vector<std::string> lines_of_expected(const StudyAsked& asked) {
+  if (asked.expected.empty()) return {};
+  std::vector<std::string> lines = {"expected, as published: " + asked.source};
+  for (const std::string& figure : asked.expected) lines.push_back("  " + figure);
+  return lines;
+}
+
 std::string count_of_states(const std::vector<JudgedPoint>& points) {
   const int64_t done = count_in(points, PointState::done);
   const int64_t failed = count_in(points, PointState::failed);
@@ -104,7 +116,7 @@ std::string count_of_states(const std::vector<JudgedPoint>& points) {
          std::to_string(left) + " to run";
 }
 
-std::string ready_in(const std::vector<JudgedPoint>& points) {
+std::string ready_in(const std::vector<JudgedPoint>& points, int64_t jobs) {
   std::vector<PointTime> times;
   for (const JudgedPoint& point : points) {
     const SweepRow& row = point.row;
@@ -114,18 +126,21 @@ std::string ready_in(const std::vector<JudgedPoint>& points) {
                      .share = static_cast<double>(row.result.epochs) / static_cast<double>(point.epochs)});
   }
   const std::optional<double> left = remaining_seconds(times);
-  return left && *left > 0 ? "ready in about " + clock_text(*left) : "";
+  return left && *left > 0 ? "ready in about " + clock_text(*left / static_cast<double>(jobs)) : "";
 }
 
-ProgressFields sweep_fields(const std::vector<JudgedPoint>& points, const JudgedPoint& running) {
+ProgressFields sweep_fields(const std::vector<JudgedPoint>& points, const std::vector<const JudgedPoint*>& running,
+                            int64_t jobs) {
   const int64_t done = count_in(points, PointState::done);
   const int64_t failed = count_in(points, PointState::failed);
   ProgressFields fields = {
       {std::to_string(done) + " of " + count_of(static_cast<int64_t>(points.size()), "point") + " done", 4}};
   if (failed > 0) fields.push_back({std::to_string(failed) + " failed", 3});
-  fields.push_back({running.row.point.name, 1});
-  fields.push_back({std::to_string(running.row.result.epochs) + "/" + count_of(running.epochs, "epoch"), 2});
-  if (const std::string ready = ready_in(points); !ready.empty()) fields.push_back({ready, 3});
+  for (const JudgedPoint* point : running) {
+    fields.push_back({point->row.point.name, 1});
+    fields.push_back({std::to_string(point->row.result.epochs) + "/" + count_of(point->epochs, "epoch"), 2});
+  }
+  if (const std::string ready = ready_in(points, jobs); !ready.empty()) fields.push_back({ready, 3});
   return fields;
 }
 

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,14 +21,18 @@ std::vector<std::string> table_of_scaling(const std::vector<ScalingRow>& rows, c
 /// Sentences about figures that are missing or out of the ordinary.
 std::vector<std::string> notes_on(const std::vector<ScalingRow>& rows, const std::vector<JudgedPoint>& points);
 
+/// The figures that a study file expects, with their source; empty without.
+std::vector<std::string> lines_of_expected(const StudyAsked& asked);
+
 /// "3 done, 1 failed, 8 to run"
 std::string count_of_states(const std::vector<JudgedPoint>& points);
 
-/// "ready in about 00:12:40"; "" if nothing is known or left.
-std::string ready_in(const std::vector<JudgedPoint>& points);
+/// "ready in about 00:12:40", with so many jobs side by side; "" if nothing is known or left.
+std::string ready_in(const std::vector<JudgedPoint>& points, int64_t jobs);
 
-/// The fields of the progress line while `running` runs.
-ProgressFields sweep_fields(const std::vector<JudgedPoint>& points, const JudgedPoint& running);
+/// The fields of the progress line while these run, at least one.
+ProgressFields sweep_fields(const std::vector<JudgedPoint>& points, const std::vector<const JudgedPoint*>& running,
+                            int64_t jobs);
 
 /// "valid_accuracy 0.9300 in epoch 4  1,204 images/s  00:00:12" of a finished point.
 std::string what_came_out(const SweepRow& row);

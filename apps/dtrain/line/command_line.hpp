@@ -139,8 +139,11 @@ struct PackCommand {
 struct SweepCommand {
   ConfigOptions config;
   SweepPlan plan;
-  std::string output;         ///< "" = studies/NAME
-  bool retry_failed = false;  ///< run points again that an earlier start saw fail
+  std::vector<std::string> typed;  ///< which of --ranks, --over, --repeat, --folds stood on the line
+  bool tiny = false;               ///< the tiny variant of a study file
+  int64_t jobs = 1;                ///< points side by side
+  std::string output;              ///< "" = studies/NAME
+  bool retry_failed = false;       ///< run points again that an earlier start saw fail
   bool dry_run = false;
   ProgressMode progress = ProgressMode::automatic;
 };
@@ -157,6 +160,7 @@ struct SampleCommand {
   std::string output;
   int64_t count = 0;  ///< 0 = the kind's default
   uint64_t seed = 1;
+  std::vector<int64_t> size;  ///< height and width; empty = the kind's own
 };
 struct InitCommand {
   std::string folder;  ///< or a record file

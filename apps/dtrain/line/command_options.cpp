@@ -253,12 +253,15 @@ void CommandTable::add_sample() {
       [this] {
         if (sample_.kind.empty() || sample_.output.empty())
           throw UsageError("dtrain sample needs --kind xray|chips|cells and --output DIR");
+        if (!sample_.size.empty() && sample_.size.size() != 2) throw UsageError("--size wants height,width: 512,512");
         return sample_;
       });
   add_choice(app, "--kind", sample_.kind, {"xray", "chips", "cells"},
              "xray: 14 labels, patients; chips: folders of two classes; cells: pictures and masks");
   app.add_option("--output", sample_.output, "folder to write: new or empty")->type_name("DIR");
   add_count(app, "--count", sample_.count, "number of pictures (default: 256 xray, 400 chips, 48 cells)");
+  add_counts(app, "--size", sample_.size,
+             "height,width of the pictures (default: 256,256 xray, 128,128 chips, 128,160 cells)");
   app.add_option("--seed", sample_.seed, "another seed gives other pictures")->capture_default_str()->type_name("N");
 }
 

@@ -7,23 +7,28 @@ namespace dtrain {
 void CommandTable::add_sweep() {
   CLI::App& app = command(
       app_, "sweep",
-      "many runs of one configuration: numbers of ranks, values of keys, seeds, folds; one after another on this "
-      "machine, with tables of speed-up and of mean ± sd; started again it goes on",
-      "--config FILE [KEY=VALUE …] --ranks N,N… [options]",
+      "many runs of one configuration: numbers of ranks, values of keys, seeds, folds, as options or as a study file; "
+      "on "
+      "this machine, with tables of speed-up and of mean ± sd; started again it goes on",
+      "--config FILE|STUDY.yaml [KEY=VALUE …] --ranks N,N… [options]",
       {{"dtrain sweep -c configs/unet_microscopy.yaml --ranks 1,2,4", "speed-up, and what more ranks do to the result"},
        {"dtrain sweep -c configs/chips_cnn.yaml --over optimizer.learning_rate=0.01,0.001 --repeat 3",
         "two learning rates, each with three seeds"},
        {"dtrain sweep -c configs/chips_cnn.yaml --over optimizer.learning_rate=0.01,0.001 --over epochs=10,20 --zip",
         "pairs: 0.01 for 10 epochs, 0.001 for 20"},
        {"dtrain sweep -c configs/unet_microscopy.yaml --folds 5 --ranks 2", "five-fold cross-validation"},
+       {"dtrain sweep configs/studies/unet_scaling.yaml --tiny", "a shipped study, small enough for two cores"},
        {"dtrain sweep -c configs/chips_cnn.yaml --ranks 1,2 --retry-failed", "again what has failed"}},
-      [this] {
-        sweep_.progress = progress();
-        sweep_.config = with_words(sweep_.config, true);
-        sweep_.plan.over.clear();
-        for (const std::string& text : typed_.over) sweep_.plan.over.push_back(read_axis(text));
-        return sweep_;
-      });
+      nullptr);
+  filled_.emplace_back(&app, [this, &app] {
+    sweep_.progress = progress();
+    sweep_.config = with_words(sweep_.config, true);
+    sweep_.plan.over.clear();
+    for (const std::string& text : typed_.over) sweep_.plan.over.push_back(read_axis(text));
+    for (const char* name : {"--ranks", "--over", "--repeat", "--folds"})
+      if (app.count(name) > 0) sweep_.typed.emplace_back(name);
+    return sweep_;
+  });
   add_config(app, sweep_.config);
   add_counts(app, "--ranks", sweep_.plan.ranks,
              "numbers of ranks; with more ranks than cores a point runs as so many logical ranks on one process a "
@@ -38,6 +43,11 @@ void CommandTable::add_sweep() {
       ->capture_default_str();
   add_count(app, "--folds", sweep_.plan.folds, "cross-validation: run each point on N folds (data.split.fold)");
   app.add_option("--output", sweep_.output, "the study's folder (default: studies/NAME)")->type_name("DIR");
+  app.add_flag("--tiny", sweep_.tiny, "of a study file: its tiny variant, of minutes on two cores");
+  add_count(app, "--jobs", sweep_.jobs,
+            "points side by side, each on its share of the cores; their rates are left empty, since they wait for each "
+            "other")
+      ->capture_default_str();
   app.add_flag("--retry-failed", sweep_.retry_failed, "run points again that an earlier start saw fail");
   app.add_flag("--dry-run", sweep_.dry_run, "check and list all points; start and write nothing");
   add_progress(app);

@@ -1,6 +1,7 @@
 #include "dtrain/study/child_job.hpp"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -20,8 +21,9 @@ int code_of(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 +
 
 // In the new process, which is a copy of this one without its other threads: system calls alone. Writes errno into
 // `failed` if the program cannot be started.
-[[noreturn]] void become(char* const* words, pid_t parent, int log, int failed) {
+[[noreturn]] void become(char* const* words, pid_t parent, int log, int failed, const cpu_set_t* cores) {
   ::setpgid(0, 0);
+  if (cores != nullptr) ::sched_setaffinity(0, sizeof *cores, cores);
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (::getppid() != parent) ::_exit(127);  // it ended before the line above
   for (const int ignored : {SIGPIPE, SIGXFSZ}) ::signal(ignored, SIG_DFL);
@@ -36,7 +38,11 @@ int code_of(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 +
 
 }  // namespace
 
-ChildJob::ChildJob(const std::vector<std::string>& words, const std::string& log) {
+ChildJob::ChildJob(const std::vector<std::string>& words, const std::string& log, const std::vector<int>& cores) {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  for (const int core : cores)
+    if (core < CPU_SETSIZE) CPU_SET(core, &allowed);
   std::vector<char*> arguments;
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
@@ -50,7 +56,7 @@ ChildJob::ChildJob(const std::vector<std::string>& words, const std::string& log
   const pid_t parent = ::getpid();
   pid_ = ::fork();
   const int fork_error = errno;
-  if (pid_ == 0) become(arguments.data(), parent, output, ends[1]);
+  if (pid_ == 0) become(arguments.data(), parent, output, ends[1], cores.empty() ? nullptr : &allowed);
   ::close(output);
   ::close(ends[1]);
   int error = pid_ < 0 ? fork_error : 0;

@@ -13,9 +13,10 @@ namespace dtrain {
 /// Its input is /dev/null; what it prints is appended to a file.
 class ChildJob {
  public:
-  /// `words`: the path of a program, which is not looked for on PATH, and its arguments. Throws like throw_errno when
-  /// the log cannot be opened, no process can be made or the program cannot be started.
-  ChildJob(const std::vector<std::string>& words, const std::string& log);
+  /// `words`: the path of a program, which is not looked for on PATH, and its arguments. `cores`: those that it and its
+  /// children may run on; empty = all of this process. Throws like throw_errno when the log cannot be opened, no
+  /// process can be made or the program cannot be started.
+  ChildJob(const std::vector<std::string>& words, const std::string& log, const std::vector<int>& cores = {});
   /// Ends it if it still runs, by TERM, or KILL 10 s later, and waits for it.
   ~ChildJob();
   ChildJob(const ChildJob&) = delete;

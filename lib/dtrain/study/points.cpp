@@ -83,14 +83,16 @@ std::vector<std::vector<std::string>> combinations_of(const SweepPlan& plan) {
       for (size_t i = 0; i < all.size(); ++i) all[i].push_back(axis.values.at(i));
     return all;
   }
-  for (const SweepAxis& axis : plan.over) {
+  for (auto axis = plan.over.begin(); axis != plan.over.end();) {
+    const auto next = std::find_if(axis + 1, plan.over.end(), [](const SweepAxis& other) { return !other.beside; });
     std::vector<std::vector<std::string>> longer;
     for (const auto& begun : all)
-      for (const std::string& value : axis.values) {
+      for (size_t i = 0; i < axis->values.size(); ++i) {
         longer.push_back(begun);
-        longer.back().push_back(value);
+        for (auto one = axis; one != next; ++one) longer.back().push_back(one->values.at(i));
       }
     all = std::move(longer);
+    axis = next;
     if (static_cast<int64_t>(all.size()) > kMostPoints) break;  // refused by require_few()
   }
   return all;
@@ -104,7 +106,8 @@ void require_few(double points) {
 
 std::string name_of_point(const SweepPlan& plan, const SweepPoint& point, const std::vector<std::string>& labels) {
   std::string name = "ranks-" + std::to_string(point.ranks);
-  for (size_t i = 0; i < labels.size(); ++i) name += "_" + labels[i] + "-" + as_name(point.values[i]);
+  for (size_t i = 0; i < labels.size(); ++i)
+    if (!plan.over[i].beside) name += "_" + labels[i] + "-" + as_name(point.values[i]);
   if (point.fold > 0) name += "_fold-" + std::to_string(point.fold);
   if (plan.repeat > 1) name += "_seed-" + std::to_string(point.seed);
   return name;
@@ -138,7 +141,6 @@ SweepAxis read_axis(const std::string& text) {
   axis.values = split_values(text.substr(equals + 1));
   if (std::count(axis.values.begin(), axis.values.end(), "") > 0)
     throw UsageError("--over '" + text + "' has an empty value; write KEY=VALUE,VALUE… without spaces");
-  if (has_twice(axis.values)) throw UsageError("--over '" + text + "' has a value twice");
   return axis;
 }
 
@@ -147,6 +149,7 @@ void require_sound(const SweepPlan& plan) {
   for (const SweepAxis& axis : plan.over) {
     require_free_key(plan, axis.key);
     keys.push_back(axis.key);
+    if (!axis.beside && has_twice(axis.values)) throw UsageError("--over " + axis.key + " has a value twice");
   }
   if (has_twice(keys)) throw UsageError("--over names a key twice; give all of its values at once, as KEY=V1,V2");
   if (has_twice(plan.ranks)) throw UsageError("--ranks has a number twice; --repeat N runs each point with N seeds");
@@ -184,15 +187,17 @@ std::vector<std::string> overrides_of(const SweepPlan& plan, const SweepPoint& p
   std::vector<std::string> words;
   for (size_t i = 0; i < plan.over.size(); ++i) words.push_back(plan.over[i].key + "=" + point.values.at(i));
   if (plan.repeat > 1) words.push_back("seed=" + std::to_string(point.seed));
+  // null takes back what was set before it, and is refused where nothing was.
   if (point.fold > 0)
-    words.insert(words.end(), {"data.split.valid=null",
+    words.insert(words.end(), {"data.split.valid=0.1", "data.split.valid=null",
                                "data.split.fold=" + std::to_string(point.fold) + " of " + std::to_string(plan.folds)});
   return words;
 }
 
 std::string series_of(const SweepPlan& plan, const SweepPoint& point) {
   std::vector<std::string> parts;
-  for (size_t i = 0; i < plan.over.size(); ++i) parts.push_back(plan.over[i].key + "=" + point.values.at(i));
+  for (size_t i = 0; i < plan.over.size(); ++i)
+    if (!plan.over[i].beside) parts.push_back(plan.over[i].key + "=" + point.values.at(i));
   return join(parts, ", ");
 }
 

@@ -9,6 +9,7 @@ namespace dtrain {
 struct SweepAxis {
   std::string key = "";
   std::vector<std::string> values;
+  bool beside = false;  ///< its values belong to those of the axis before, first to first; names are without them
 };
 
 /// What a sweep runs over.
@@ -30,11 +31,12 @@ struct SweepPoint {
 };
 
 /// Reads KEY=VALUE,VALUE…: commas within brackets, braces or quotes belong to a value. Throws UsageError for text
-/// without a key or with an empty value, and for a value that is there twice.
+/// without a key or with an empty value.
 SweepAxis read_axis(const std::string& text);
 
 /// Throws UsageError for axes that cannot be combined: a key twice, one that another option varies or that the sweep
-/// sets itself (name, output.dir), --zip with axes of different lengths or fewer than two, ranks that repeat.
+/// sets itself (name, output.dir), a value twice except among those that belong to others, --zip with axes of different
+/// lengths or fewer than two, ranks that repeat.
 void require_sound(const SweepPlan& plan);
 
 /// The most points of a sweep.

@@ -28,10 +28,11 @@ std::vector<std::string> fields_of(const SweepPlan& plan, const SweepRow& row) {
     if (has_column(plan.over[i])) fields.push_back(row.point.values[i]);
   const auto timed = [&](const std::optional<double>& value) { return row.timed() ? number(value) : ""; };
   const bool ended = row.state == PointState::done || row.state == PointState::failed;
-  fields.insert(fields.end(), {name_of(row.state), number(row.exit_code, ended), row.run_dir,
-                               std::to_string(row.processes), std::to_string(run.epochs), row.monitor.column,
-                               number(run.best), number(run.best_epoch, run.best_epoch > 0), timed(run.images_per_s),
-                               timed(run.epochs_per_hour), timed(run.elapsed_s), run.result_sha256, row.message});
+  fields.insert(fields.end(),
+                {name_of(row.state), number(row.exit_code, ended), row.run_dir, std::to_string(row.processes),
+                 std::to_string(row.jobs), std::to_string(run.epochs), row.monitor.column, number(run.best),
+                 number(run.best_epoch, run.best_epoch > 0), timed(run.images_per_s), timed(run.epochs_per_hour),
+                 timed(run.elapsed_s), run.result_sha256, row.message});
   return fields;
 }
 
@@ -42,28 +43,34 @@ std::string points_csv(const SweepPlan& plan, const std::vector<SweepRow>& rows)
   for (const SweepAxis& axis : plan.over)
     if (has_column(axis)) header.push_back(axis.key);
   header.insert(header.end(),
-                {"state", "exit_code", "run_dir", "processes", "epochs_done", "metric", "best", "best_epoch",
+                {"state", "exit_code", "run_dir", "processes", "jobs", "epochs_done", "metric", "best", "best_epoch",
                  "images_per_s", "epochs_per_hour", "elapsed_s", "result_sha256", "message"});
   std::string text = line_of(header);
   for (const SweepRow& row : rows) text += line_of(fields_of(plan, row));
   return text;
 }
 
-std::map<std::string, EarlierFailure> failures_in(const std::string& path) {
+std::map<std::string, EarlierPoint> earlier_points(const std::string& path) {
   const CsvTable table = CsvTable::read(path);
   const int64_t point = table.column("point");
   const int64_t state = table.column("state");
   const int64_t code = table.column("exit_code");
   const int64_t message = table.column("message");
-  std::map<std::string, EarlierFailure> failures;
+  const std::optional<int64_t> jobs = table.find_column("jobs");
+  const auto number_at = [&](int64_t row, int64_t column, auto& number) {
+    const std::string& digits = table.at(row, column);
+    std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  };
+  std::map<std::string, EarlierPoint> points;
   for (int64_t row = 0; row < table.rows(); ++row) {
-    if (table.at(row, state) != name_of(PointState::failed)) continue;
-    EarlierFailure failure{0, table.at(row, message)};
-    const std::string& digits = table.at(row, code);
-    std::from_chars(digits.data(), digits.data() + digits.size(), failure.exit_code);
-    failures[table.at(row, point)] = failure;
+    EarlierPoint& one = points[table.at(row, point)];
+    if (jobs) number_at(row, *jobs, one.jobs);
+    one.failed = table.at(row, state) == name_of(PointState::failed);
+    if (!one.failed) continue;
+    number_at(row, code, one.exit_code);
+    one.message = table.at(row, message);
   }
-  return failures;
+  return points;
 }
 
 }  // namespace dtrain

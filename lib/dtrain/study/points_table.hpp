@@ -29,6 +29,7 @@ struct SweepRow {
   SweepPoint point = {};
   std::string run_dir = "";
   int64_t processes = 1;  ///< as many as its ranks, unless there are fewer cores
+  int64_t jobs = 1;       ///< how many points ran side by side, itself included, the most over its starts
   Monitor monitor = {};
   PointState state = PointState::waiting;
   int exit_code = 0;         ///< of the job that failed
@@ -36,20 +37,22 @@ struct SweepRow {
   RunResult result = {};
 
   /// Whether its times say anything about its number of ranks.
-  bool timed() const { return processes == point.ranks; }
+  bool timed() const { return processes == point.ranks && jobs == 1; }
 };
 
 /// points.csv: point, ranks, seed, fold, a column for each axis, state, exit_code, run_dir, then processes,
-/// epochs_done, metric, best, best_epoch, images_per_s, epochs_per_hour, elapsed_s, result_sha256, message. What is
-/// unknown is empty, as are the rates of a point that had fewer processes than ranks.
+/// jobs, epochs_done, metric, best, best_epoch, images_per_s, epochs_per_hour, elapsed_s, result_sha256, message. What
+/// is unknown is empty, as are the rates of a point that had fewer processes than ranks, or others beside it.
 std::string points_csv(const SweepPlan& plan, const std::vector<SweepRow>& rows);
 
-/// What an earlier points.csv says of the points that failed, by name: exit code and message. Throws as
-/// CsvTable::read().
-struct EarlierFailure {
-  int exit_code = 0;
+/// What an earlier points.csv says of a point, which its run folder does not.
+struct EarlierPoint {
+  bool failed = false;
+  int exit_code = 0;  ///< of a failed one
   std::string message = "";
+  int64_t jobs = 1;
 };
-std::map<std::string, EarlierFailure> failures_in(const std::string& path);
+/// By name. Throws as CsvTable::read().
+std::map<std::string, EarlierPoint> earlier_points(const std::string& path);
 
 }  // namespace dtrain

@@ -27,6 +27,8 @@ Json asked_json(const StudyAsked& asked) {
   json["ranks"] = plan.ranks;
   json["over"] = Json::object();
   for (const SweepAxis& axis : plan.over) json["over"][axis.key] = axis.values;
+  for (const SweepAxis& axis : plan.over)
+    if (axis.beside) json["beside"].push_back(axis.key);
   json["zip"] = plan.zip;
   json["repeat"] = plan.repeat;
   json["folds"] = plan.folds;
@@ -77,7 +79,9 @@ Json at(const Json& object, const std::string& key) {
 
 std::string study_yaml(const StudyAsked& asked) {
   std::string text = kHead;
-  const Json json = asked_json(asked);
+  Json json = asked_json(asked);
+  if (!asked.title.empty()) json["title"] = asked.title;
+  if (!asked.expected.empty()) json["expected"] = {{"source", asked.source}, {"figures", asked.expected}};
   for (const auto& [key, value] : json.items()) {
     if (key != kConfiguration) {
       text += key + ": " + dump(value) + "\n";

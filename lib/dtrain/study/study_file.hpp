@@ -1,6 +1,7 @@
 #pragma once
 #include <map>
 #include <string>
+#include <vector>
 
 #include "dtrain/study/points.hpp"
 
@@ -10,6 +11,10 @@ namespace dtrain {
 struct StudyAsked {
   SweepPlan plan = {};
   std::map<std::string, std::string> configuration = {};  ///< key → value, of those that are equal in all points
+  /// What a study file says to people; it may change without making another study of it.
+  std::string title = "";
+  std::vector<std::string> expected = {};  ///< figures that others have published
+  std::string source = "";                 ///< of these
 };
 
 /// study.yaml: YAML in which each value stands on one line as JSON, so that it can be read back without a YAML library.

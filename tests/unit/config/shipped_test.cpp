@@ -1,6 +1,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "dtrain/config/study_description.hpp"
 #include "scratch_config.hpp"
 #include "support/catch.hpp"
 #include "support/source_folder.hpp"
@@ -16,6 +17,7 @@ static Config shipped(const std::string& name, const std::vector<std::string>& o
 TEST_CASE("every configuration that is shipped loads, and opens with data, devices and time") {
   int seen = 0;
   for (const auto& entry : std::filesystem::directory_iterator(source_folder() + "/configs")) {
+    if (entry.is_directory()) continue;
     const std::string name = entry.path().stem().string();
     INFO(name);
     ++seen;
@@ -30,6 +32,27 @@ TEST_CASE("every configuration that is shipped loads, and opens with data, devic
     for (const char* word : {"# Data: ", "# Devices: ", "# Expected time: "}) CHECK(contains(head, word));
   }
   CHECK(seen == 7);
+}
+
+TEST_CASE(
+    "every study that is shipped is read, whole and tiny, and says what is expected of it and where that is from") {
+  const Variable folder("DTRAIN_STUDY", "/study");
+  const Variable data("DTRAIN_STUDY_DATA", "/study/data");
+  int seen = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(source_folder() + "/configs/studies")) {
+    INFO(entry.path());
+    ++seen;
+    REQUIRE(is_study(entry.path()));
+    const StudyDescription whole = read_study(entry.path(), false);
+    const StudyDescription tiny = read_study(entry.path(), true);
+    REQUIRE(whole.configurations.size() == 1);
+    CHECK(std::filesystem::exists(whole.configurations.front()));
+    CHECK((!whole.title.empty() && !whole.source.empty() && !whole.expected.empty()));
+    CHECK((whole.sample && tiny.sample && tiny.sample->count < whole.sample->count));
+    CHECK(tiny.ranks.back() <= 4);
+    CHECK(tiny.ranks.size() <= whole.ranks.size());
+  }
+  CHECK(seen == 6);
 }
 
 TEST_CASE("chexnet is the paper's network on 14 labels, and ResNet-50 takes its place unchanged") {

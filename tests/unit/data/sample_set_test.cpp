@@ -113,6 +113,28 @@ TEST_CASE("the cells set loads as images and masks, bright where the mask says s
   }
 }
 
+TEST_CASE("pictures of another size show the same, and their bytes do not depend on the threads") {
+  const TempFolder root;
+  for (const auto& [kind, channel] : {std::pair("cells", "cells_0001.png"), std::pair("xray", "00000001_000.png")}) {
+    write_sample_set(kind, root / (std::string(kind) + "1"), 5, 1, {96, 240});
+    write_sample_set(kind, root / (std::string(kind) + "3"), 5, 1, {96, 240}, 3);
+    const std::string file = std::string("/images/") + channel;
+    CHECK(read_text(root / (std::string(kind) + "1" + file)) == read_text(root / (std::string(kind) + "3" + file)));
+  }
+  const CellPicture own = cell_picture(1, 0);
+  const CellPicture large = cell_picture(1, 0, {256, 320});
+  CHECK((large.picture.height == 256 && large.picture.width == 320));
+  int64_t same = 0;
+  for (int64_t y = 0; y < 128; ++y)
+    for (int64_t x = 0; x < 160; ++x)
+      same +=
+          own.mask.bytes[static_cast<size_t>(y * 160 + x)] == large.mask.bytes[static_cast<size_t>(2 * (y * 320 + x))];
+  CHECK(same == 128 * 160);
+  CHECK(xray_picture(1, 1, 0, {3}, {512, 256}).height == 512);
+  CHECK(chip_picture(1, 1, true, {500, 500}).bytes.size() == 500 * 500 * 3);
+  CHECK(holds(error_of(64, [&] { write_sample_set("cells", root / "small", 2, 1, {8, 100}); }), "16 to 8192"));
+}
+
 TEST_CASE("a sample set is the same for a seed, and another for another") {
   const auto content = [](const std::string& folder) {
     std::map<std::string, std::string> files;

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/host.hpp"
 #include "dtrain/io/files/file.hpp"
 #include "support/catch.hpp"
 #include "support/temporary_folder.hpp"
@@ -54,6 +55,15 @@ TEST_CASE("a job has a process group of its own, gets signals, and does not outl
     CHECK(::kill(pid, 0) == 0);
   }
   CHECK(::kill(pid, 0) != 0);
+}
+
+TEST_CASE("a job runs on the cores that it is given, and this process stays where it is") {
+  const test::TemporaryFolder folder;
+  const std::vector<int> own = bound_cores();
+  ChildJob job({"/bin/sh", "-c", "grep Cpus_allowed_list /proc/self/status"}, folder / "log.txt", {own.back()});
+  CHECK(code_of(job) == 0);
+  CHECK(read_text(folder / "log.txt") == "Cpus_allowed_list:\t" + std::to_string(own.back()) + "\n");
+  CHECK(bound_cores() == own);
 }
 
 TEST_CASE("a program that is not there is an error of the start") {

@@ -33,19 +33,29 @@ TEST_CASE("points.csv has a line for each point, with empty fields for what is u
   SweepRow failed = row_of("c", 1, PointState::failed);
   failed.exit_code = 79;
   failed.message = "no, \"not\" finite";
-  const std::string text = points_csv(plan, {done, crowded, failed, row_of("d", 1, PointState::waiting)});
+  SweepRow beside = row_of("d", 1, PointState::waiting);
+  beside.jobs = 2;
+  SweepRow timed = done;
+  timed.point.name = "e";
+  timed.jobs = 2;
+  const std::string text = points_csv(plan, {done, crowded, failed, beside, timed});
   CHECK(text ==
-        "point,ranks,seed,fold,optimizer.learning_rate,state,exit_code,run_dir,processes,epochs_done,metric,best,"
+        "point,ranks,seed,fold,optimizer.learning_rate,state,exit_code,run_dir,processes,jobs,epochs_done,metric,best,"
         "best_epoch,images_per_s,epochs_per_hour,elapsed_s,result_sha256,message\n"
-        "a,2,3,,0.1,done,0,s/runs/a,2,5,valid_iou,0.5,4,10,300,60,ab,\n"
-        "b,2,3,,0.1,done,0,s/runs/a,1,5,valid_iou,0.5,4,,,,ab,\n"
-        "c,1,3,,0.1,failed,79,s/runs/c,1,0,valid_iou,,,,,,,\"no, \"\"not\"\" finite\"\n"
-        "d,1,3,,0.1,waiting,,s/runs/d,1,0,valid_iou,,,,,,,\n");
+        "a,2,3,,0.1,done,0,s/runs/a,2,1,5,valid_iou,0.5,4,10,300,60,ab,\n"
+        "b,2,3,,0.1,done,0,s/runs/a,1,1,5,valid_iou,0.5,4,,,,ab,\n"
+        "c,1,3,,0.1,failed,79,s/runs/c,1,1,0,valid_iou,,,,,,,\"no, \"\"not\"\" finite\"\n"
+        "d,1,3,,0.1,waiting,,s/runs/d,1,2,0,valid_iou,,,,,,,\n"
+        "e,2,3,,0.1,done,0,s/runs/a,2,2,5,valid_iou,0.5,4,,,,ab,\n");
 
   const test::TemporaryFolder folder;
   std::ofstream(folder / "points.csv") << text;
-  const auto failures = failures_in(folder / "points.csv");
-  REQUIRE(failures.size() == 1);
-  CHECK(failures.at("c").exit_code == 79);
-  CHECK(failures.at("c").message == failed.message);
+  const auto points = earlier_points(folder / "points.csv");
+  REQUIRE(points.size() == 5);
+  CHECK(points.at("c").failed);
+  CHECK(points.at("c").exit_code == 79);
+  CHECK(points.at("c").message == failed.message);
+  CHECK_FALSE(points.at("a").failed);
+  CHECK(points.at("a").jobs == 1);
+  CHECK(points.at("d").jobs == 2);
 }

@@ -53,7 +53,7 @@ TEST_CASE("seeds follow the configuration's, folds are K of N") {
   CHECK(names_of(plan) ==
         Words{"ranks-1_fold-1_seed-7", "ranks-1_fold-1_seed-8", "ranks-1_fold-2_seed-7", "ranks-1_fold-2_seed-8"});
   CHECK(overrides_of(plan, points_of(plan, 7)[3]) ==
-        Words{"seed=8", "data.split.valid=null", "data.split.fold=2 of 2"});
+        Words{"seed=8", "data.split.valid=0.1", "data.split.valid=null", "data.split.fold=2 of 2"});
 }
 
 TEST_CASE("names hold nothing that a path would take amiss, and stay unique") {
@@ -74,13 +74,14 @@ TEST_CASE("commas within brackets, braces and quotes belong to a value") {
   const SweepAxis axis = read_axis("data.image.size=[16, 16],[32,32],{a: 1, b: 2},\"x,y\"");
   CHECK(axis.key == "data.image.size");
   CHECK(axis.values == Words{"[16, 16]", "[32,32]", "{a: 1, b: 2}", "\"x,y\""});
-  for (const char* bad : {"epochs", "=3", "epochs=", "epochs=1,,2", "epochs=1,1"})
-    CHECK_THROWS_AS(read_axis(bad), UsageError);
+  for (const char* bad : {"epochs", "=3", "epochs=", "epochs=1,,2"}) CHECK_THROWS_AS(read_axis(bad), UsageError);
 }
 
 TEST_CASE("axes that do not go together are refused") {
   CHECK(refusal({.over = {{"epochs", {"1"}}}}).empty());
   CHECK(refusal({.over = {{"epochs", {"1"}}, {"epochs", {"2"}}}}).find("names a key twice") != std::string::npos);
+  CHECK(refusal({.over = {{"epochs", {"1", "1"}}}}).find("has a value twice") != std::string::npos);
+  CHECK(refusal({.over = {{"epochs", {"1", "2"}}, {"seed", {"1", "1"}, true}}}).empty());
   CHECK(refusal({.over = {{"name", {"a", "b"}}}}).find("names its run folders itself") != std::string::npos);
   CHECK(refusal({.over = {{"seed", {"1", "2"}}}}).empty());
   CHECK(refusal({.over = {{"seed", {"1", "2"}}}, .repeat = 2}).find("--repeat") != std::string::npos);
@@ -90,6 +91,16 @@ TEST_CASE("axes that do not go together are refused") {
   CHECK(refusal({.over = {{"epochs", {"1"}}}, .zip = true}).find("two or more") != std::string::npos);
   CHECK(refusal({.over = {{"a", {"1", "2"}}, {"b", {"1"}}}, .zip = true}).find("a has 2 and b has 1") !=
         std::string::npos);
+}
+
+TEST_CASE("values that belong to those of the axis before come with them, and stay out of names and series") {
+  const SweepPlan plan{.over = {{"seed", {"1", "2"}}, {"data.format", {"a", "b"}}, {"data.root", {"x", "y"}, true}}};
+  const std::vector<SweepPoint> points = points_of(plan, 0);
+  REQUIRE(points.size() == 4);
+  CHECK(points[1].name == "ranks-1_seed-1_format-b");
+  CHECK(points[1].values == Words{"1", "b", "y"});
+  CHECK(overrides_of(plan, points[2]) == Words{"seed=2", "data.format=a", "data.root=x"});
+  CHECK(series_of(plan, points[2]) == "seed=2, data.format=a");
 }
 
 TEST_CASE("a sweep of more points than can be meant is refused before they are made") {

@@ -25,6 +25,18 @@ TEST_CASE("study.yaml is YAML that says what was asked") {
   CHECK(study_difference(study_yaml(asked()), "study.yaml", asked()).empty());
 }
 
+TEST_CASE("what a study says to people is in study.yaml, and may change") {
+  StudyAsked told = asked();
+  told.title = "Rates";
+  told.expected = {"70 min at 1"};
+  told.source = "a paper";
+  CHECK(study_yaml(told).find("title: \"Rates\"\nexpected: {\"source\":\"a paper\",\"figures\":[\"70 min at 1\"]}\n") !=
+        std::string::npos);
+  CHECK(study_difference(study_yaml(told), "study.yaml", asked()).empty());
+  told.plan.over.push_back({"data.root", {"x", "y"}, true});
+  CHECK(study_yaml(told).find("beside: [\"data.root\"]") != std::string::npos);
+}
+
 TEST_CASE("what differs from an earlier start is named") {
   const std::string text = study_yaml(asked());
   StudyAsked now = asked();

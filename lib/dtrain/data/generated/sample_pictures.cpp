@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <functional>
 #include <numbers>
 
 #include "dtrain/base/error.hpp"
@@ -19,24 +18,43 @@ KeyedRandom sample_stream(uint64_t seed, Stream what, int64_t a, int64_t b = 0) 
   return KeyedRandom(seed, Purpose::sample_set, static_cast<uint64_t>(a) * 8 + what, static_cast<uint64_t>(b));
 }
 
-/// Brightness of one channel, meant as 0 … 255 but not clamped yet.
+/// Brightness of one channel, meant as 0 … 255 but not clamped yet. Places are those of a picture of the kind's own
+/// size.
 struct Canvas {
   int64_t height;
   int64_t width;
+  double scale_y;  // pixels in a unit of place
+  double scale_x;
   std::vector<float> light;
 
-  Canvas(int64_t h, int64_t w, float level) : height(h), width(w), light(static_cast<size_t>(h * w), level) {}
+  Canvas(PictureSize size, PictureSize own, float level)
+      : height(size.height),
+        width(size.width),
+        scale_y(static_cast<double>(size.height) / static_cast<double>(own.height)),
+        scale_x(static_cast<double>(size.width) / static_cast<double>(own.width)),
+        light(static_cast<size_t>(size.height * size.width), level) {}
+
+  double y_of(int64_t row) const { return static_cast<double>(row) / scale_y; }
+  double x_of(int64_t column) const { return static_cast<double>(column) / scale_x; }
 
   /// Adds paint(dy, dx) to each pixel at most `reach` away from (y, x) in each direction.
-  void add(double y, double x, double reach, const std::function<double(double dy, double dx)>& paint) {
-    const auto top = std::max<int64_t>(0, static_cast<int64_t>(y - reach));
-    const auto bottom = std::min(height - 1, static_cast<int64_t>(y + reach));
-    const auto left = std::max<int64_t>(0, static_cast<int64_t>(x - reach));
-    const auto right = std::min(width - 1, static_cast<int64_t>(x + reach));
+  template <class Paint>
+  void add(double y, double x, double reach, const Paint& paint) {
+    const auto top = std::max<int64_t>(0, static_cast<int64_t>((y - reach) * scale_y));
+    const auto bottom = std::min(height - 1, static_cast<int64_t>((y + reach) * scale_y));
+    const auto left = std::max<int64_t>(0, static_cast<int64_t>((x - reach) * scale_x));
+    const auto right = std::min(width - 1, static_cast<int64_t>((x + reach) * scale_x));
     for (int64_t row = top; row <= bottom; ++row)
       for (int64_t column = left; column <= right; ++column)
-        light[static_cast<size_t>(row * width + column)] +=
-            static_cast<float>(paint(static_cast<double>(row) - y, static_cast<double>(column) - x));
+        light[static_cast<size_t>(row * width + column)] += static_cast<float>(paint(y_of(row) - y, x_of(column) - x));
+  }
+
+  /// Adds paint(y, x) to every pixel.
+  template <class Paint>
+  void add_everywhere(const Paint& paint) {
+    for (int64_t row = 0; row < height; ++row)
+      for (int64_t column = 0; column < width; ++column)
+        light[static_cast<size_t>(row * width + column)] += static_cast<float>(paint(y_of(row), x_of(column)));
   }
 
   void add_noise(KeyedRandom& random, int strength) {
@@ -74,13 +92,10 @@ void add_lungs(Canvas& chest, KeyedRandom& body) {
     });
   }
   const double spacing = body.uniform(17, 21);
-  for (int64_t i = 0; i < chest.height * chest.width; ++i) {
-    const int64_t row = i / chest.width;
-    const auto y = static_cast<double>(row);
-    const double x = std::abs(static_cast<double>(i % chest.width) - 128);
-    chest.light[static_cast<size_t>(i)] +=
-        static_cast<float>(6 * std::cos(2 * std::numbers::pi * (y - 0.3 * x) / spacing) - 0.12 * x);
-  }
+  chest.add_everywhere([&](double y, double column) {
+    const double x = std::abs(column - 128);
+    return 6 * std::cos(2 * std::numbers::pi * (y - 0.3 * x) / spacing) - 0.12 * x;
+  });
 }
 
 // The mark of a finding: seven shapes, in two sizes.
@@ -110,10 +125,11 @@ double mark(int64_t finding, double dy, double dx) {
 
 }  // namespace
 
-Image xray_picture(uint64_t seed, int64_t patient, int64_t visit, const std::vector<int64_t>& findings) {
+Image xray_picture(uint64_t seed, int64_t patient, int64_t visit, const std::vector<int64_t>& findings,
+                   PictureSize size) {
   KeyedRandom body = sample_stream(seed, kBody, patient);
   KeyedRandom random = sample_stream(seed, kVisit, patient, visit);
-  Canvas chest(256, 256, static_cast<float>(body.uniform(140, 160)));
+  Canvas chest(size, kXraySize, static_cast<float>(body.uniform(140, 160)));
   add_lungs(chest, body);
   for (const int64_t finding : findings) {
     check(finding >= 0 && finding < 14, "there are 14 findings");
@@ -150,19 +166,17 @@ static void add_defect(Canvas& chip, KeyedRandom& random) {
   }
 }
 
-Image chip_picture(uint64_t seed, int64_t number, bool defect) {
+Image chip_picture(uint64_t seed, int64_t number, bool defect, PictureSize size) {
   KeyedRandom random = sample_stream(seed, kChip, number);
-  Canvas chip(128, 128, static_cast<float>(random.uniform(110, 130)));
+  Canvas chip(size, kChipSize, static_cast<float>(random.uniform(110, 130)));
   const double pitch = random.uniform(15, 17);
   const double shift_y = random.uniform(0, pitch);
   const double shift_x = random.uniform(0, pitch);
-  for (int64_t i = 0; i < chip.height * chip.width; ++i) {
-    const int64_t row = i / chip.width;
-    const double y = std::fmod(static_cast<double>(row) + shift_y, pitch) - pitch / 2;
-    const double x = std::fmod(static_cast<double>(i % chip.width) + shift_x, pitch) - pitch / 2;
-    chip.light[static_cast<size_t>(i)] +=
-        static_cast<float>(28 * soft_edge(std::max(std::abs(y), std::abs(x)) - pitch / 3.5, 2));
-  }
+  chip.add_everywhere([&](double row, double column) {
+    const double y = std::fmod(row + shift_y, pitch) - pitch / 2;
+    const double x = std::fmod(column + shift_x, pitch) - pitch / 2;
+    return 28 * soft_edge(std::max(std::abs(y), std::abs(x)) - pitch / 3.5, 2);
+  });
   if (defect) add_defect(chip, random);
   const std::array<double, 3> tint = {random.uniform(0.8, 0.95), random.uniform(0.95, 1.05), random.uniform(0.9, 1.1)};
   Image image{.height = chip.height, .width = chip.width, .channels = 3, .bits = 8, .bytes = {}, .words = {}};
@@ -178,17 +192,13 @@ Image chip_picture(uint64_t seed, int64_t number, bool defect) {
 
 // --- cells
 
-CellPicture cell_picture(uint64_t seed, int64_t number) {
+CellPicture cell_picture(uint64_t seed, int64_t number, PictureSize size) {
   KeyedRandom random = sample_stream(seed, kCell, number);
-  Canvas field(128, 160, static_cast<float>(random.uniform(40, 60)));
-  Canvas mask(128, 160, 0);
+  Canvas field(size, kCellSize, static_cast<float>(random.uniform(40, 60)));
+  Canvas mask(size, kCellSize, 0);
   const double tilt_y = random.uniform(-30, 30);
   const double tilt_x = random.uniform(-30, 30);
-  for (int64_t i = 0; i < field.height * field.width; ++i) {
-    const int64_t row = i / field.width;
-    field.light[static_cast<size_t>(i)] += static_cast<float>(tilt_y * static_cast<double>(row) / 128 +
-                                                              tilt_x * static_cast<double>(i % field.width) / 160);
-  }
+  field.add_everywhere([&](double y, double x) { return tilt_y * y / 128 + tilt_x * x / 160; });
   const uint64_t cells = 6 + random.below(8);
   for (uint64_t i = 0; i < cells; ++i) {
     const double y = random.uniform(0, 128);

@@ -5,15 +5,16 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <span>
 #include <vector>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/parallel.hpp"
 #include "dtrain/base/random.hpp"
 #include "dtrain/base/shell_word.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/data/formats/formats.hpp"
-#include "dtrain/data/generated/sample_pictures.hpp"
 #include "dtrain/io/files/file.hpp"
 #include "dtrain/io/pictures/image.hpp"
 
@@ -71,11 +72,31 @@ std::vector<std::vector<int64_t>> draw_findings(int64_t count, uint64_t seed) {
   return findings;
 }
 
-void write_xray(const std::string& folder, int64_t count, uint64_t seed) {
-  make_folders(folder + "/images");
-  const auto findings = draw_findings(count, seed);
-  KeyedRandom random(seed, Purpose::sample_set, 2, 1);
+// How a set is made: where, how large, on how many threads.
+struct SetJob {
+  std::string folder;
+  int64_t count;
+  uint64_t seed;
+  PictureSize size;
+  size_t threads;
+
+  void each(const std::function<void(int64_t)>& make) const {
+    run_in_parallel(static_cast<size_t>(count), threads, [&](size_t i) { make(static_cast<int64_t>(i)); });
+  }
+};
+
+void write_xray(const SetJob& job) {
+  struct Visit {
+    int64_t patient;
+    int64_t visit;
+    std::string file;
+  };
+  make_folders(job.folder + "/images");
+  const auto findings = draw_findings(job.count, job.seed);
+  KeyedRandom random(job.seed, Purpose::sample_set, 2, 1);
+  const std::string pixels = "," + std::to_string(job.size.width) + "," + std::to_string(job.size.height);
   std::string table = kHeader;
+  std::vector<Visit> all;
   int64_t patient = 0;
   int64_t visit = 0;
   int64_t visits = 0;
@@ -87,66 +108,78 @@ void write_xray(const std::string& folder, int64_t count, uint64_t seed) {
       visits = 1 + static_cast<int64_t>(random.below(4));
       person = std::to_string(20 + random.below(60)) + (random.chance(0.5) ? ",M" : ",F");
     }
-    const std::string name = numbered("%08lld_%03lld.png", patient, visit);
-    write_bytes(folder + "/images/" + name, encode_png(xray_picture(seed, patient, visit, own)));
+    all.push_back({patient, visit, numbered("%08lld_%03lld.png", patient, visit)});
     std::vector<std::string> labels;
     for (int64_t finding : own) labels.push_back(nih_findings()[static_cast<size_t>(finding)]);
-    table += name + "," + (labels.empty() ? "No Finding" : join(labels, "|")) + "," + std::to_string(visit) + "," +
-             std::to_string(patient) + "," + person + ",PA,256,256,0.143,0.143\n";
+    table += all.back().file + "," + (labels.empty() ? "No Finding" : join(labels, "|")) + "," + std::to_string(visit) +
+             "," + std::to_string(patient) + "," + person + ",PA" + pixels + ",0.143,0.143\n";
     ++visit;
   }
-  write_text(folder + "/" + kLabelFile, table);
+  job.each([&](int64_t i) {
+    const Visit& one = all[static_cast<size_t>(i)];
+    write_bytes(job.folder + "/images/" + one.file,
+                encode_png(xray_picture(job.seed, one.patient, one.visit, findings[static_cast<size_t>(i)], job.size)));
+  });
+  write_text(job.folder + "/" + kLabelFile, table);
 }
 
-void write_chips(const std::string& folder, int64_t count, uint64_t seed) {
-  make_folders(folder + "/good");
-  make_folders(folder + "/defect");
-  for (int64_t i = 0; i < count; ++i) {
+void write_chips(const SetJob& job) {
+  make_folders(job.folder + "/good");
+  make_folders(job.folder + "/defect");
+  job.each([&](int64_t i) {
     const bool defect = i % 2 == 1;
     const bool jpeg = i / 2 % 2 == 0;
-    const Image chip = chip_picture(seed, i, defect);
+    const Image chip = chip_picture(job.seed, i, defect, job.size);
     const std::string name = numbered("/chip_%04lld", i + 1) + (jpeg ? ".jpg" : ".png");
-    write_bytes(folder + (defect ? "/defect" : "/good") + name, jpeg ? encode_jpeg(chip) : encode_png(chip));
-  }
+    write_bytes(job.folder + (defect ? "/defect" : "/good") + name, jpeg ? encode_jpeg(chip) : encode_png(chip));
+  });
 }
 
-void write_cells(const std::string& folder, int64_t count, uint64_t seed) {
-  make_folders(folder + "/images");
-  make_folders(folder + "/masks");
-  for (int64_t i = 0; i < count; ++i) {
-    const CellPicture cells = cell_picture(seed, i);
+void write_cells(const SetJob& job) {
+  make_folders(job.folder + "/images");
+  make_folders(job.folder + "/masks");
+  job.each([&](int64_t i) {
+    const CellPicture cells = cell_picture(job.seed, i, job.size);
     const std::string name = numbered("/cells_%04lld.png", i + 1);
-    write_bytes(folder + "/images" + name, encode_png(cells.picture));
-    write_bytes(folder + "/masks" + name, encode_png(cells.mask));
-  }
+    write_bytes(job.folder + "/images" + name, encode_png(cells.picture));
+    write_bytes(job.folder + "/masks" + name, encode_png(cells.mask));
+  });
 }
 
 struct Kind {
   const char* name;
   int64_t count;
-  void (*write)(const std::string& folder, int64_t count, uint64_t seed);
+  PictureSize size;
+  void (*write)(const SetJob& job);
   const char* config;
   const char* overrides;  // adapt the published settings to a small set
 };
 
 constexpr Kind kKinds[] = {
-    {"xray", 256, write_xray, "configs/chexnet.yaml", " 'data.image.size=[128, 128]' batch.per_rank=8 epochs=3"},
-    {"chips", 400, write_chips, "configs/quickstart.yaml", ""},
-    {"cells", 48, write_cells, "configs/unet_microscopy.yaml",
+    {"xray", 256, kXraySize, write_xray, "configs/chexnet.yaml",
+     " 'data.image.size=[128, 128]' batch.per_rank=8 epochs=3"},
+    {"chips", 400, kChipSize, write_chips, "configs/quickstart.yaml", ""},
+    {"cells", 48, kCellSize, write_cells, "configs/unet_microscopy.yaml",
      " 'data.image.size=[128, 160]' batch.per_rank=4 epochs=20"},
 };
 
 }  // namespace
 
-SampleSetReport write_sample_set(const std::string& kind, const std::string& folder, int64_t count, uint64_t seed) {
+SampleSetReport write_sample_set(const std::string& kind, const std::string& folder, int64_t count, uint64_t seed,
+                                 PictureSize size, size_t threads) {
   if (count < 0) throw UsageError("--count wants 1 or more, not " + std::to_string(count));
+  const bool own_size = size.height == 0 && size.width == 0;
+  const auto fits = [](int64_t side) { return side >= 16 && side <= 8192; };
+  if (!own_size && !(fits(size.height) && fits(size.width)))
+    throw UsageError("--size wants height and width from 16 to 8192, not " + std::to_string(size.height) + "," +
+                     std::to_string(size.width));
   std::vector<std::string> names;
   for (const Kind& known : kKinds) {
     names.emplace_back(known.name);
     if (kind != known.name) continue;
     require_empty(folder);
     const int64_t pictures = count == 0 ? known.count : count;
-    known.write(folder, pictures, seed);
+    known.write({folder, pictures, seed, own_size ? known.size : size, threads});
     return {pictures, std::string("dtrain --config ") + known.config + " " +
                           shell_word("data.root=" + fs::absolute(folder).lexically_normal().string()) +
                           known.overrides};

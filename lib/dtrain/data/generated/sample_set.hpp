@@ -2,6 +2,8 @@
 #include <cstdint>
 #include <string>
 
+#include "dtrain/data/generated/sample_pictures.hpp"
+
 namespace dtrain {
 
 /// What write_sample_set() made.
@@ -21,8 +23,12 @@ struct SampleSetReport {
 /// cells  format image_mask: images/ and masks/ (255 = cell), 128 × 160 grey PNG; bright round cells on uneven light.
 ///        Default 48.
 ///
-/// `count` 0: the default. The folder is created if necessary.
-/// Throws UsageError for an unknown kind, a negative count or a folder that is not empty, otherwise like throw_errno.
-SampleSetReport write_sample_set(const std::string& kind, const std::string& folder, int64_t count, uint64_t seed);
+/// `count` 0: the default. `size`: height and width of the pictures, 16 … 8192 each, 0 = those above; what they show is
+/// stretched. The folder is created if necessary; pictures are made on `threads` threads, with the same bytes on any
+/// number.
+/// Throws UsageError for an unknown kind, a negative count, another size or a folder that is not empty, otherwise like
+/// throw_errno.
+SampleSetReport write_sample_set(const std::string& kind, const std::string& folder, int64_t count, uint64_t seed,
+                                 PictureSize size = {}, size_t threads = 1);
 
 }  // namespace dtrain
