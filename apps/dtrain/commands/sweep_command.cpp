@@ -1,9 +1,12 @@
 // dtrain sweep: one configuration on several numbers of ranks, with several values, seeds and folds; a run for each.
 #include <algorithm>
 #include <cstdio>
+#include <limits>
+#include <optional>
 
 #include "commands/commands.hpp"
 #include "commands/sweep_jobs.hpp"
+#include "commands/sweep_slurm.hpp"
 #include "commands/sweep_telling.hpp"
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/host.hpp"
@@ -87,8 +90,14 @@ void tell_results(const SweepFolder& folder, const JudgedSweep& sweep, const std
 }  // namespace
 
 int run_sweep(const SweepCommand& command, const Log& log) {
-  const Launcher launcher = find_launcher();
-  JudgedSweep sweep = judge_sweep(command, static_cast<int64_t>(bound_cores().size()));
+  std::optional<SlurmSweep> slurm;
+  std::optional<Launcher> launcher;
+  if (command.launch == SweepLaunch::slurm)
+    slurm.emplace(command, log);
+  else
+    launcher = find_launcher();
+  const auto cores = slurm ? std::numeric_limits<int64_t>::max() : static_cast<int64_t>(bound_cores().size());
+  JudgedSweep sweep = judge_sweep(command, cores);
   SweepFolder folder(command.output.empty() ? "studies/" + sweep.name : command.output);
   if (command.dry_run) {
     print_lines(table_of_points(sweep.points));
@@ -99,11 +108,17 @@ int run_sweep(const SweepCommand& command, const Log& log) {
   folder.take(sweep.asked);
   if (!folder.locked())
     log.warning("this file system has no locks: make sure that no other sweep writes into " + folder.path());
-  folder.find_standing(sweep.points);
+  if (slurm) {
+    slurm->look(folder, sweep);
+  } else {
+    require_not_at_slurm(folder);
+    folder.find_standing(sweep.points);
+  }
   if (command.retry_failed) forget_failures(sweep.points);
   install_stop_handlers();
-  tell_points(folder, sweep, log);
-  const bool to_its_end = SweepJobs({command, folder, sweep.points, log}, launcher).run();
+  if (!slurm) tell_points(folder, sweep, log);
+  const bool to_its_end =
+      slurm ? slurm->submit(folder, sweep) : SweepJobs({command, folder, sweep.points, log}, *launcher).run();
   std::vector<SweepRow> rows;
   for (const JudgedPoint& point : sweep.points) rows.push_back(point.row);
   const std::vector<ScalingRow> scaling = scaling_rows(command.plan, rows, sweep.name);
@@ -112,6 +127,7 @@ int run_sweep(const SweepCommand& command, const Log& log) {
     log.info("stopped: " + count_of_states(sweep.points) + "; the same command goes on");
     return exit_code::kStopped;
   }
+  if (slurm && slurm->tell(folder, sweep)) return exit_code::kDone;
   tell_results(folder, sweep, scaling, log);
   if (std::any_of(rows.begin(), rows.end(), [](const SweepRow& row) { return row.state == PointState::failed; }))
     end_with_failures(sweep);

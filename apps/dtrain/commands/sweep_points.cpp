@@ -73,6 +73,7 @@ JudgedPoint judged_point(const SweepCommand& command, const SweepPoint& point, i
   judged.split_sha256 = plan.split.sha256;
   judged.idle_keys = idle_keys(config);
   judged.epochs = e.epochs;
+  judged.gpus = e.device == DeviceChoice::cuda;
   std::string column = e.checkpoint.best_monitor;
   std::replace(column.begin(), column.end(), '.', '_');
   judged.row = {.point = point,

@@ -20,6 +20,7 @@ struct JudgedPoint {
   std::string split_sha256;
   int64_t logical_ranks = 1;
   int64_t epochs = 1;
+  bool gpus = false;  ///< device: cuda
 };
 
 /// Every point of a sweep.

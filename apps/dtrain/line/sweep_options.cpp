@@ -1,14 +1,24 @@
 // The options of dtrain sweep.
+#include <utility>
+
 #include "dtrain/base/error.hpp"
 #include "line/command_table.hpp"
 
 namespace dtrain {
 
+static void require_sound_launch(const SweepCommand& sweep) {
+  if (sweep.launch == SweepLaunch::slurm) return;
+  for (const auto& [given, name] :
+       {std::pair(sweep.ranks_per_node > 0, "--ranks-per-node"), std::pair(!sweep.site_template.empty(), "--template"),
+        std::pair(sweep.write_only, "--write-only")})
+    if (given) throw UsageError(std::string(name) + " is about jobs of Slurm; give --launch slurm too");
+}
+
 void CommandTable::add_sweep() {
   CLI::App& app = command(
       app_, "sweep",
       "many runs of one configuration: numbers of ranks, values of keys, seeds, folds; one after another on this "
-      "machine, with tables of speed-up and of mean ± sd; started again it goes on",
+      "machine or as jobs of Slurm, with tables of speed-up and of mean ± sd; started again it goes on",
       "--config FILE [KEY=VALUE …] --ranks N,N… [options]",
       {{"dtrain sweep -c configs/unet_microscopy.yaml --ranks 1,2,4", "speed-up, and what more ranks do to the result"},
        {"dtrain sweep -c configs/chips_cnn.yaml --over optimizer.learning_rate=0.01,0.001 --repeat 3",
@@ -16,12 +26,16 @@ void CommandTable::add_sweep() {
        {"dtrain sweep -c configs/chips_cnn.yaml --over optimizer.learning_rate=0.01,0.001 --over epochs=10,20 --zip",
         "pairs: 0.01 for 10 epochs, 0.001 for 20"},
        {"dtrain sweep -c configs/unet_microscopy.yaml --folds 5 --ranks 2", "five-fold cross-validation"},
-       {"dtrain sweep -c configs/chips_cnn.yaml --ranks 1,2 --retry-failed", "again what has failed"}},
+       {"dtrain sweep -c configs/chips_cnn.yaml --ranks 1,2 --retry-failed", "again what has failed"},
+       {"dtrain sweep -c configs/chexnet.yaml --ranks 1,4,8,16 --launch slurm --ranks-per-node 4 --template "
+        "site.sbatch",
+        "as jobs of Slurm, on 1 to 4 nodes; the same command shows how far they are"}},
       [this] {
         sweep_.progress = progress();
         sweep_.config = with_words(sweep_.config, true);
         sweep_.plan.over.clear();
         for (const std::string& text : typed_.over) sweep_.plan.over.push_back(read_axis(text));
+        require_sound_launch(sweep_);
         return sweep_;
       });
   add_config(app, sweep_.config);
@@ -38,6 +52,15 @@ void CommandTable::add_sweep() {
       ->capture_default_str();
   add_count(app, "--folds", sweep_.plan.folds, "cross-validation: run each point on N folds (data.split.fold)");
   app.add_option("--output", sweep_.output, "the study's folder (default: studies/NAME)")->type_name("DIR");
+  add_choice(app, "--launch", sweep_.launch,
+             "where points run: one after another on this machine, or each as a job of Slurm, submitted at once");
+  add_count(app, "--ranks-per-node", sweep_.ranks_per_node,
+            "with Slurm: points with more ranks get several nodes (default: all ranks of a point on one node)");
+  app.add_option("--template", sweep_.site_template,
+                 "with Slurm: a site's own #SBATCH lines, modules and settings, put before the line that trains")
+      ->type_name("FILE");
+  app.add_flag("--write-only", sweep_.write_only,
+               "with Slurm: write the jobs and submit.sh into the study's jobs/, and submit nothing");
   app.add_flag("--retry-failed", sweep_.retry_failed, "run points again that an earlier start saw fail");
   app.add_flag("--dry-run", sweep_.dry_run, "check and list all points; start and write nothing");
   add_progress(app);
