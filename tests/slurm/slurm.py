@@ -40,14 +40,18 @@ class Slurm:
     def stop(self):
         return self.cluster("stop")
 
-    def call(self, *words, **variables):
-        """A command of Slurm; returns what it printed."""
+    def ended(self, *words, **variables):
+        """A command that talks to this Slurm, run to its end."""
         env = program.environment({**self.variables, "DTRAIN": program.DTRAIN, **variables})
         # Uses this build's mpirun even if PATH would find another.
         if os.path.isabs(program.MPIEXEC):
             env["PATH"] = os.path.dirname(program.MPIEXEC) + os.pathsep + env["PATH"]
-        done = subprocess.run([str(word) for word in words], cwd=self.folder, env=env, capture_output=True, text=True, timeout=60,
+        return subprocess.run([str(word) for word in words], cwd=self.folder, env=env, capture_output=True, text=True, timeout=60,
                               stdin=subprocess.DEVNULL, check=False)
+
+    def call(self, *words, **variables):
+        """A command of Slurm; returns what it printed."""
+        done = self.ended(*words, **variables)
         if done.returncode != 0:
             raise AssertionError(f"{words} ended with {done.returncode}\n{done.stdout}{done.stderr}")
         return done.stdout

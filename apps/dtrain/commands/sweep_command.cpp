@@ -1,12 +1,16 @@
 // dtrain sweep: one configuration on several numbers of ranks, with several values, seeds and folds; a run for each.
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
+#include <limits>
+#include <optional>
 
 #include "commands/commands.hpp"
 #include "commands/report_reading.hpp"
 #include "commands/sweep_data.hpp"
 #include "commands/sweep_folds.hpp"
 #include "commands/sweep_jobs.hpp"
+#include "commands/sweep_slurm.hpp"
 #include "commands/sweep_study.hpp"
 #include "commands/sweep_telling.hpp"
 #include "dtrain/base/error.hpp"
@@ -120,12 +124,16 @@ int64_t cores_each(const SweepCommand& command) {
 }  // namespace
 
 int run_sweep(const SweepCommand& typed, const Log& log) {
-  const Launcher launcher = find_launcher();
   StudySweep asked = with_study_file(typed);
   const SweepCommand& command = asked.command;
+  std::optional<SlurmSweep> slurm;
+  if (command.launch == SweepLaunch::slurm) slurm.emplace(command, log);
+  const bool starts_jobs = !slurm || command.plan.folds > 0;  // folds are evaluated on this machine
+  const Launcher launcher =
+      starts_jobs ? find_launcher() : Launcher{"", std::filesystem::read_symlink("/proc/self/exe")};
   SweepFolder folder(command.output);
   const StudyData data = prepared_data(asked, folder, launcher, log);
-  JudgedSweep sweep = judge_sweep(command, cores_each(command));
+  JudgedSweep sweep = judge_sweep(command, slurm ? std::numeric_limits<int64_t>::max() : cores_each(command));
   if (command.output.empty()) folder = SweepFolder("studies/" + sweep.name);
   say_what_for(asked, sweep.asked);
   if (command.dry_run) {
@@ -137,18 +145,24 @@ int run_sweep(const SweepCommand& typed, const Log& log) {
   folder.take(sweep.asked);
   if (!folder.locked())
     log.warning("this file system has no locks: make sure that no other sweep writes into " + folder.path());
-  folder.find_standing(sweep.points);
+  if (slurm) {
+    slurm->look(folder, sweep);
+  } else {
+    require_not_at_slurm(folder);
+    folder.find_standing(sweep.points);
+  }
   if (command.retry_failed) forget_failures(sweep.points);
   install_stop_handlers();
-  tell_points(folder, sweep, log);
+  if (!slurm) tell_points(folder, sweep, log);
   const SweepJobs::Parts parts{command, folder, sweep.points, log};
   const SweepFolds folds(parts, launcher);
-  const bool to_its_end = SweepJobs(parts, launcher).run() && folds.evaluate();
+  const bool to_its_end = slurm ? slurm->submit(folder, sweep) : SweepJobs(parts, launcher).run();
   std::vector<SweepRow> rows;
   for (const JudgedPoint& point : sweep.points) rows.push_back(point.row);
   const std::vector<ScalingRow> scaling = scaling_rows(command.plan, rows, sweep.name);
   write_file_atomically(folder.file("scaling.csv"), scaling_csv(scaling));
-  if (!to_its_end) {
+  if (to_its_end && slurm && slurm->tell(folder, sweep)) return exit_code::kDone;
+  if (!to_its_end || !folds.evaluate()) {
     log.info("stopped: " + count_of_states(sweep.points) + "; the same command goes on");
     return exit_code::kStopped;
   }

@@ -7,6 +7,7 @@
 
 #include "commands/measured_text.hpp"
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/host.hpp"
 #include "dtrain/base/stop_signal.hpp"
 #include "dtrain/base/terminal.hpp"
 #include "dtrain/base/text.hpp"
@@ -54,9 +55,11 @@ bool SweepFolds::run(const JudgedPoint& point) const {
   const std::string log = p_.folder.log_of(row.point);
   const int64_t began = is_there(log) ? file_bytes(log) : 0;
   p_.log.info("evaluating " + row.point.name + " on its validation part");
-  ChildJob job({launcher_.mpirun, "-np", std::to_string(row.processes), "--oversubscribe", "--bind-to", "none",
-                launcher_.dtrain, "eval", "--checkpoint", row.run_dir, "--output", folder_of(point)},
-               log);
+  ChildJob job(
+      {launcher_.mpirun, "-np", std::to_string(std::min(row.processes, static_cast<int64_t>(bound_cores().size()))),
+       "--oversubscribe", "--bind-to", "none", launcher_.dtrain, "eval", "--checkpoint", row.run_dir, "--output",
+       folder_of(point)},
+      log);
   std::optional<int> code;
   while (!(code = job.ended())) {
     if (stop_is_pending()) return false;  // ends the job; the next start evaluates this point again

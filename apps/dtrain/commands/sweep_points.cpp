@@ -74,6 +74,7 @@ JudgedPoint judged_point(const SweepCommand& command, const SweepPoint& point, i
   judged.idle_keys = idle_keys(config);
   judged.epochs = e.epochs;
   judged.task = e.task;
+  judged.gpus = e.device == DeviceChoice::cuda;
   std::string column = e.checkpoint.best_monitor;
   std::replace(column.begin(), column.end(), '.', '_');
   judged.row = {.point = point,

@@ -22,6 +22,7 @@ struct JudgedPoint {
   int64_t logical_ranks = 1;
   int64_t epochs = 1;
   Task task = Task::multiclass;
+  bool gpus = false;  ///< device: cuda
 };
 
 /// Every point of a sweep.

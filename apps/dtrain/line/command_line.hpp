@@ -12,6 +12,7 @@
 #include "dtrain/metrics/threshold_rule.hpp"
 #include "dtrain/runlog/progress.hpp"
 #include "dtrain/study/points.hpp"
+#include "dtrain/study/sweep_launch.hpp"
 
 namespace dtrain {
 
@@ -145,6 +146,10 @@ struct SweepCommand {
   std::string output;              ///< "" = studies/NAME
   bool retry_failed = false;       ///< run points again that an earlier start saw fail
   bool dry_run = false;
+  SweepLaunch launch = SweepLaunch::local;
+  int64_t ranks_per_node = 0;  ///< under Slurm; 0 = all ranks of a point on one node
+  std::string site_template;   ///< what a site puts before the line that trains; "" = nothing
+  bool write_only = false;     ///< write the jobs, submit none
   ProgressMode progress = ProgressMode::automatic;
 };
 struct SimulateCommand {

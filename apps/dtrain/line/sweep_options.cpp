@@ -1,15 +1,28 @@
 // The options of dtrain sweep.
+#include <utility>
+
 #include "dtrain/base/error.hpp"
 #include "line/command_table.hpp"
 
 namespace dtrain {
 
+static void require_sound_launch(const SweepCommand& sweep) {
+  if (sweep.launch == SweepLaunch::slurm && sweep.jobs > 1)
+    throw UsageError("--jobs is about points on this machine; Slurm decides how many of its jobs run at a time");
+  if (sweep.launch == SweepLaunch::slurm) return;
+  for (const auto& [given, name] :
+       {std::pair(sweep.ranks_per_node > 0, "--ranks-per-node"), std::pair(!sweep.site_template.empty(), "--template"),
+        std::pair(sweep.write_only, "--write-only")})
+    if (given) throw UsageError(std::string(name) + " is about jobs of Slurm; give --launch slurm too");
+}
+
 void CommandTable::add_sweep() {
   CLI::App& app = command(
       app_, "sweep",
       "many runs of one configuration: numbers of ranks, values of keys, seeds, folds, as options or as a study file; "
-      "on "
-      "this machine, with tables of speed-up and of mean ± sd; started again it goes on",
+      "one after another on this machine or as jobs of Slurm, with tables of speed-up and of mean ± sd; started again "
+      "it "
+      "goes on",
       "--config FILE|STUDY.yaml [KEY=VALUE …] --ranks N,N… [options]",
       {{"dtrain sweep -c configs/unet_microscopy.yaml --ranks 1,2,4", "speed-up, and what more ranks do to the result"},
        {"dtrain sweep -c configs/chips_cnn.yaml --over optimizer.learning_rate=0.01,0.001 --repeat 3",
@@ -18,7 +31,10 @@ void CommandTable::add_sweep() {
         "pairs: 0.01 for 10 epochs, 0.001 for 20"},
        {"dtrain sweep -c configs/unet_microscopy.yaml --folds 5 --ranks 2", "five-fold cross-validation"},
        {"dtrain sweep configs/studies/unet_scaling.yaml --tiny", "a shipped study, small enough for two cores"},
-       {"dtrain sweep -c configs/chips_cnn.yaml --ranks 1,2 --retry-failed", "again what has failed"}},
+       {"dtrain sweep -c configs/chips_cnn.yaml --ranks 1,2 --retry-failed", "again what has failed"},
+       {"dtrain sweep -c configs/chexnet.yaml --ranks 1,4,8,16 --launch slurm --ranks-per-node 4 --template "
+        "site.sbatch",
+        "as jobs of Slurm, on 1 to 4 nodes; the same command shows how far they are"}},
       nullptr);
   filled_.emplace_back(&app, [this, &app] {
     sweep_.progress = progress();
@@ -27,6 +43,7 @@ void CommandTable::add_sweep() {
     for (const std::string& text : typed_.over) sweep_.plan.over.push_back(read_axis(text));
     for (const char* name : {"--ranks", "--over", "--repeat", "--folds"})
       if (app.count(name) > 0) sweep_.typed.emplace_back(name);
+    require_sound_launch(sweep_);
     return sweep_;
   });
   add_config(app, sweep_.config);
@@ -48,6 +65,15 @@ void CommandTable::add_sweep() {
             "points side by side, each on its share of the cores; their rates are left empty, since they wait for each "
             "other")
       ->capture_default_str();
+  add_choice(app, "--launch", sweep_.launch,
+             "where points run: one after another on this machine, or each as a job of Slurm, submitted at once");
+  add_count(app, "--ranks-per-node", sweep_.ranks_per_node,
+            "with Slurm: points with more ranks get several nodes (default: all ranks of a point on one node)");
+  app.add_option("--template", sweep_.site_template,
+                 "with Slurm: a site's own #SBATCH lines, modules and settings, put before the line that trains")
+      ->type_name("FILE");
+  app.add_flag("--write-only", sweep_.write_only,
+               "with Slurm: write the jobs and submit.sh into the study's jobs/, and submit nothing");
   app.add_flag("--retry-failed", sweep_.retry_failed, "run points again that an earlier start saw fail");
   app.add_flag("--dry-run", sweep_.dry_run, "check and list all points; start and write nothing");
   add_progress(app);

@@ -12,6 +12,7 @@ namespace dtrain {
 
 enum class PointState {
   waiting,
+  queued,  ///< in the queue of a batch system
   running,
   stopped,  ///< by a signal, with a checkpoint: it goes on
   done,
@@ -19,6 +20,7 @@ enum class PointState {
 };
 template <>
 inline constexpr auto kWordsOf<PointState> = std::to_array<Word<PointState>>({{PointState::waiting, "waiting"},
+                                                                              {PointState::queued, "queued"},
                                                                               {PointState::running, "running"},
                                                                               {PointState::stopped, "stopped"},
                                                                               {PointState::done, "done"},
@@ -33,7 +35,7 @@ struct SweepRow {
   Monitor monitor = {};
   PointState state = PointState::waiting;
   int exit_code = 0;         ///< of the job that failed
-  std::string message = "";  ///< why it failed
+  std::string message = "";  ///< why it failed, or waits in a queue
   RunResult result = {};
 
   /// Whether its times say anything about its number of ranks.

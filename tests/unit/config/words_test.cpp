@@ -12,6 +12,7 @@
 #include "dtrain/io/records/record_file.hpp"
 #include "dtrain/runlog/progress.hpp"
 #include "dtrain/study/points_table.hpp"
+#include "dtrain/study/sweep_launch.hpp"
 #include "dtrain/watch/rank_table.hpp"
 #include "support/catch.hpp"
 
@@ -96,4 +97,5 @@ TEST_CASE("so are those of the command line, of files and of messages") {
   check_words<Compression>({Compression::none});
   check_words<Section>();
   check_words<PointState>();
+  check_words<SweepLaunch>();
 }
