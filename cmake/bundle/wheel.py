@@ -32,7 +32,7 @@ START = """
 
     dtrain sample --kind chips --output sample/chips
     dtrain init sample/chips --output chips.yaml
-    dtrain-mpirun -np 2 --bind-to none dtrain --config chips.yaml
+    dtrain-mpirun -np 2 --bind-to none dtrain --config chips.yaml epochs=4
 
 `dtrain help` explains the commands; `python3 -c "import dtrain; print(dtrain.share)"` prints the folder with configurations,
 scripts and documentation, in which `docs/bundle.md` tells about this wheel.
