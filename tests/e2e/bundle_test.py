@@ -1,15 +1,19 @@
 """A bundle of this build, moved after it was made, works in an environment that names nothing of this machine but LibTorch,
-and takes everything else from its own folder."""
+and takes everything else from its own folder. So does its wheel, in a Python that has torch."""
 
+import base64
+import hashlib
 import os
 import pathlib
 import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
+import zipfile
 
 import program
 
@@ -27,7 +31,7 @@ class Bundle(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = pathlib.Path(os.path.realpath(tempfile.mkdtemp(prefix="dtrain-e2e-")))
         cls.addClassCleanup(shutil.rmtree, cls.folder, True)
-        made = subprocess.run([program.ROOT / "scripts/bundle", cls.folder / "made here", "--build", BUILD, "--archive"],
+        made = subprocess.run([program.ROOT / "scripts/bundle", cls.folder / "made here", "--build", BUILD, "--archive", "--wheel"],
                               capture_output=True, text=True, timeout=100, check=False)
         if made.returncode != 0:
             raise AssertionError(made.stdout + made.stderr)
@@ -36,6 +40,31 @@ class Bundle(unittest.TestCase):
         cls.top.parent.mkdir()
         (cls.folder / "made here").rename(cls.top)
         (cls.folder / "empty.yaml").write_text("name: bundled\n")
+        cls.wheel, = cls.folder.glob("dtrain-*.whl")
+        cls.site = cls.folder / "site packages"
+        cls.install()
+
+    @classmethod
+    def install(cls):
+        """What pip does with a wheel. Beside it lies a torch that must not be loaded to be found."""
+        with zipfile.ZipFile(cls.wheel) as archive:
+            for entry in archive.infolist():
+                path = pathlib.Path(archive.extract(entry, cls.site))
+                path.chmod(0o755 if entry.external_attr >> 16 & 0o111 else 0o644)
+        entries, = cls.site.glob("*.dist-info/entry_points.txt")
+        (cls.site / "bin").mkdir()
+        for name, module, function in re.findall(r"^(\S+) = (\w+):(\w+)$", entries.read_text(), re.M):
+            (cls.site / "bin" / name).write_text(f"#!{sys.executable}\nimport sys\nfrom {module} import {function}\nsys.exit({function}())\n")
+            (cls.site / "bin" / name).chmod(0o755)
+        loaded = cls.folder / "other packages/torch"
+        loaded.mkdir(parents=True)
+        (loaded / "__init__.py").write_text("raise SystemExit('torch was loaded')\n")
+        (loaded / "lib").symlink_to(pathlib.Path(TORCH, "lib"))
+        (loaded / "version.py").symlink_to(pathlib.Path(TORCH, "version.py"))
+        (loaded / "../nvidia").symlink_to(pathlib.Path(TORCH).parent / "nvidia")
+
+    def call_wheel(self, name, *words, packages=("site packages", "other packages"), **how):
+        return self.call(self.site / "bin" / name, *words, torch=None, PYTHONPATH=":".join(str(self.folder / folder) for folder in packages), **how)
 
     def start(self, name, *words, torch=TORCH, **variables):
         """A program of the bundle, in an environment that holds nothing else."""
@@ -54,13 +83,14 @@ class Bundle(unittest.TestCase):
         self.assertEqual(process.returncode, code, out + err)
         return out, err
 
-    def job(self, run, steps):
-        return ["-np", 2, "--oversubscribe", "--bind-to", "none", self.top / "bin/dtrain", "--config", "empty.yaml", *JOB,
+    def job(self, run, steps, started=None):
+        return ["-np", 2, "--oversubscribe", "--bind-to", "none", started or self.top / "bin/dtrain", "--config", "empty.yaml", *JOB,
                 "--run-dir", run, "--limit-steps", steps, "epochs=1000"]
 
     def test_it_is_small_and_says_so(self):
-        size, packed = map(float, re.findall(r"  (\d+\.\d) MB$", self.said, re.M))
+        size, packed, wheel = map(float, re.findall(r"  (\d+\.\d) MB$", self.said, re.M))
         self.assertLess(size, 60)
+        self.assertLess(wheel, packed)
         self.assertLess(packed, size)
         self.assertTrue((self.folder / "made here.tar.gz").exists())
 
@@ -151,6 +181,52 @@ class Bundle(unittest.TestCase):
     def test_its_tests_run_from_it(self):
         out, _ = self.call("share/dtrain/run_tests", "unit.optim", "unit.io", "mpi.dist.2")
         self.assertEqual(out.splitlines()[-1], "3 passed, 0 failed, 0 skipped")
+
+    def test_the_wheel_is_the_bundle_without_its_tests_and_its_record_names_every_byte(self):
+        glibc = re.search(r"^glibc 2\.(\d+)$", (self.top / "share/dtrain/bundle").read_text(), re.M)[1]
+        self.assertRegex(self.wheel.name, rf"dtrain-[\d.]+-py3-none-manylinux_2_{glibc}_\w+\.whl")
+        with zipfile.ZipFile(self.wheel) as archive:
+            data = {name: archive.read(name) for name in archive.namelist()}
+        record = next(name for name in data if name.endswith("/RECORD"))
+        hashes = [base64.urlsafe_b64encode(hashlib.sha256(value).digest()).decode().rstrip("=") for value in data.values()]
+        lines = [f"{name},sha256={code},{len(value)}" for (name, value), code in zip(data.items(), hashes) if name != record]
+        self.assertEqual(data[record].decode().splitlines(), lines + [f"{record},,"])
+        info = record.removesuffix("RECORD")
+        for path in self.top.rglob("*"):
+            place = path.relative_to(self.top).as_posix()
+            if path.is_file() and not place.startswith(("share/dtrain/tests/", "share/dtrain/run_tests")):
+                licence = place == "share/dtrain/LICENSE" or "share/dtrain/licences/" in place
+                self.assertEqual(data[f"{info}licenses/{path.name}" if licence else f"dtrain/{place}"], path.read_bytes(), place)
+        self.assertFalse([name for name in data if "/tests/" in name or "__pycache__" in name])
+        asked = data[info + "METADATA"].decode()
+        self.assertRegex(asked, r"(?m)^Requires-Dist: torch==\d+\.\d+\.\d+$")
+        self.assertEqual(set(re.findall(r"^License-File: (.*)$", asked, re.M)),
+                         {name.removeprefix(info + "licenses/") for name in data if name.startswith(info + "licenses/")})
+
+    def test_a_bundle_gives_the_same_wheel_wherever_it_is(self):
+        again = self.folder / "again"
+        again.mkdir()
+        made = subprocess.run([sys.executable, "-B", program.ROOT / "cmake/bundle/wheel.py", self.top, again], check=True, capture_output=True, text=True)
+        self.assertEqual(pathlib.Path(made.stdout.strip()).read_bytes(), self.wheel.read_bytes())
+
+    def test_from_the_wheel_two_ranks_train_as_from_the_bundle_and_torch_is_found_without_being_loaded(self):
+        self.call_wheel("dtrain-mpirun", *self.job("wheel", 5, "dtrain"))
+        self.call("bin/mpirun", *self.job("bundle", 5))
+        self.assertEqual(program.Run(self.folder / "wheel").hash(), program.Run(self.folder / "bundle").hash())
+        self.assertEqual(program.Run(self.folder / "wheel").facts()["ranks"], 2)
+
+    def test_the_wheel_without_torch_ends_with_one_sentence_and_66(self):
+        out, err = self.call_wheel("dtrain", "info", packages=["site packages"], code=66, PATH="/nowhere")
+        self.assertEqual((out, len(err.splitlines())), ("", 1), err)
+        self.assertIn("pip install torch==", err)
+
+    def test_auditwheel_finds_the_glibc_of_the_wheel_s_name(self):
+        told = subprocess.run([os.environ.get("DTRAIN_PYTHON", "python3"), "-m", "auditwheel", "show", self.wheel], capture_output=True, text=True, check=False)
+        if "No module named" in told.stderr:
+            self.skipTest("auditwheel is not installed")
+        # What it calls the whole wheel's tag is linux: for LibTorch is in another wheel, and libraries find each other by the program's search path.
+        tag = self.wheel.stem.rpartition("-")[2]
+        self.assertIn(f'constrains the platform tag to "{tag}"', " ".join(told.stdout.split()), told.stderr)
 
 
 if __name__ == "__main__":

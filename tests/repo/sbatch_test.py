@@ -243,6 +243,14 @@ kill -9 $$""".replace("NUMBER", str(number)).replace("HEX", f"{number:x}")
             self.assertIn("its mpirun", told)
             self.assertIn("the bundle", told)
 
+    def test_of_a_python_environment_it_takes_dtrain_s_own_mpirun(self):
+        with self.node() as start:
+            self.script(start.home / "env/bin/dtrain", "echo the environment")
+            self.script(start.home / "env/bin/dtrain-mpirun", "echo its mpirun\n" + LAUNCHER)
+            told = self.run_job(start, DTRAIN="env/bin/dtrain")
+            self.assertIn("its mpirun", told)
+            self.assertIn("the environment", told)
+
     def test_from_slurm_s_spool_it_finds_what_lies_beside_the_original(self):
         with self.node() as start:
             slurm = start.home / "dtrain/scripts/slurm"
