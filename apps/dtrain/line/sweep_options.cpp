@@ -16,6 +16,18 @@ static void require_sound_launch(const SweepCommand& sweep) {
     if (given) throw UsageError(std::string(name) + " is about jobs of Slurm; give --launch slurm too");
 }
 
+static void add_launch(CLI::App& app, SweepCommand& sweep) {
+  add_choice(app, "--launch", sweep.launch,
+             "where points run: one after another on this machine, or each as a job of Slurm, submitted at once");
+  add_count(app, "--ranks-per-node", sweep.ranks_per_node,
+            "with Slurm: points with more ranks get several nodes (default: all ranks of a point on one node)");
+  app.add_option("--template", sweep.site_template,
+                 "with Slurm: a site's own #SBATCH lines, modules and settings, put before the line that trains")
+      ->type_name("FILE");
+  app.add_flag("--write-only", sweep.write_only,
+               "with Slurm: write the jobs and submit.sh into the study's jobs/, and submit nothing");
+}
+
 void CommandTable::add_sweep() {
   CLI::App& app = command(
       app_, "sweep",
@@ -65,15 +77,7 @@ void CommandTable::add_sweep() {
             "points side by side, each on its share of the cores; their rates are left empty, since they wait for each "
             "other")
       ->capture_default_str();
-  add_choice(app, "--launch", sweep_.launch,
-             "where points run: one after another on this machine, or each as a job of Slurm, submitted at once");
-  add_count(app, "--ranks-per-node", sweep_.ranks_per_node,
-            "with Slurm: points with more ranks get several nodes (default: all ranks of a point on one node)");
-  app.add_option("--template", sweep_.site_template,
-                 "with Slurm: a site's own #SBATCH lines, modules and settings, put before the line that trains")
-      ->type_name("FILE");
-  app.add_flag("--write-only", sweep_.write_only,
-               "with Slurm: write the jobs and submit.sh into the study's jobs/, and submit nothing");
+  add_launch(app, sweep_);
   app.add_flag("--retry-failed", sweep_.retry_failed, "run points again that an earlier start saw fail");
   app.add_flag("--dry-run", sweep_.dry_run, "check and list all points; start and write nothing");
   add_progress(app);
