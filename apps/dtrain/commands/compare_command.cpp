@@ -77,7 +77,7 @@ void add_configs(const std::optional<Config>& a, const std::optional<Config>& b,
   if (const Config* known = a ? &*a : b ? &*b : nullptr) {
     const Experiment& e = known->experiment;
     c.monitor = e.checkpoint.best_monitor.empty() ? default_monitor(e.task) : e.checkpoint.best_monitor;
-    c.larger_is_better = larger_is_better(c.monitor);
+    c.larger_is_better = e.checkpoint.best_is_max;
   }
   c.configs_read = a && b;
   if (!c.configs_read) return;

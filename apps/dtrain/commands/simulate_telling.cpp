@@ -161,7 +161,7 @@ std::string pays_sentence(const SimulatedJob& job) {
                                                    : std::string(name_of(what)) + " takes " +
                                                          percent_of(share_of(what, next.step)) + " of a step";
   return "more ranks than " + with_commas(last) +
-         " do not pay: twice as many would train less than 1.5 times as fast (" + why + ")";
+         " do not pay: twice as many would train less than 1.4 times as fast (" + why + ")";
 }
 
 void tell_simulation(const Simulation& simulation, const std::vector<int64_t>& ranks, SimulateJson& json) {

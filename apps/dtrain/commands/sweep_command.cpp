@@ -126,16 +126,18 @@ int64_t cores_each(const SweepCommand& command) {
 int run_sweep(const SweepCommand& typed, const Log& log) {
   StudySweep asked = with_study_file(typed);
   const SweepCommand& command = asked.command;
-  std::optional<SlurmSweep> slurm;
-  if (command.launch == SweepLaunch::slurm) slurm.emplace(command, log);
-  const bool starts_jobs = !slurm || command.plan.folds > 0;  // folds are evaluated on this machine
+  const bool at_slurm = command.launch == SweepLaunch::slurm;
+  const bool starts_jobs = !at_slurm || command.plan.folds > 0;  // folds are evaluated on this machine
   const Launcher launcher =
       starts_jobs ? find_launcher() : Launcher{"", std::filesystem::read_symlink("/proc/self/exe")};
   SweepFolder folder(command.output);
   const StudyData data = prepared_data(asked, folder, launcher, log);
-  JudgedSweep sweep = judge_sweep(command, slurm ? std::numeric_limits<int64_t>::max() : cores_each(command));
+  std::optional<SlurmSweep> slurm;
+  if (at_slurm) slurm.emplace(command, log);
+  JudgedSweep sweep = judge_sweep(command, at_slurm ? std::numeric_limits<int64_t>::max() : cores_each(command));
   if (command.output.empty()) folder = SweepFolder("studies/" + sweep.name);
   say_what_for(asked, sweep.asked);
+  for (const std::string& warning : sweep.warnings) log.warning(warning);
   if (command.dry_run) {
     print_lines(table_of_points(sweep.points));
     log.info("dry run: " + count_of(static_cast<int64_t>(sweep.points.size()), "point") + " for " + folder.path() +

@@ -72,6 +72,7 @@ JudgedPoint judged_point(const SweepCommand& command, const SweepPoint& point, i
   judged.data_sha256 = plan.dataset.manifest_sha256;
   judged.split_sha256 = plan.split.sha256;
   judged.idle_keys = idle_keys(config);
+  judged.warnings = plan.split.warnings;
   judged.epochs = e.epochs;
   judged.task = e.task;
   judged.gpus = e.device == DeviceChoice::cuda;
@@ -138,6 +139,9 @@ JudgedSweep judge_sweep(const SweepCommand& command, int64_t cores) {
         sweep.asked.configuration["epochs"] = std::to_string(config.experiment.epochs);
       }
       keep_equal(sweep.asked.configuration, sweep.points.back());
+      for (const std::string& warning : sweep.points.back().warnings)
+        if (std::find(sweep.warnings.begin(), sweep.warnings.end(), warning) == sweep.warnings.end())
+          sweep.warnings.push_back(warning);
     } catch (const Error& error) {
       refused.push_back({point.name, error});
     }

@@ -17,6 +17,7 @@ struct JudgedPoint {
   std::vector<std::string> overrides;              ///< that its job gets after those of the command line
   std::map<std::string, std::string> fingerprint;  ///< fingerprint_values()
   std::vector<std::string> idle_keys;
+  std::vector<std::string> warnings;  ///< of its split
   std::string data_sha256;  ///< as run.json has it
   std::string split_sha256;
   int64_t logical_ranks = 1;
@@ -30,6 +31,7 @@ struct JudgedSweep {
   std::string name;  ///< of the configuration
   StudyAsked asked;
   std::vector<JudgedPoint> points;
+  std::vector<std::string> warnings;  ///< of the points' splits, each once
 };
 
 /// Loads and checks the configuration of every point, on the data as far as training does it before its first step,

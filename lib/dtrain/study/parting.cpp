@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "dtrain/study/median.hpp"
+#include "dtrain/study/run_result.hpp"
 
 namespace dtrain {
 namespace {
@@ -47,14 +48,10 @@ Parting parting_of(const std::vector<StepRecord>& a, const std::vector<StepRecor
 }
 
 std::optional<BestEpoch> best_epoch(const NumberTable& epochs, const std::string& column, bool larger_is_better) {
-  std::optional<BestEpoch> best;
-  for (size_t row = 0; row < epochs.rows(); ++row) {
-    const std::optional<double> value = epochs.at(row, column);
-    if (!value || std::isnan(*value)) continue;
-    if (best && !(larger_is_better ? *value > best->value : *value < best->value)) continue;
-    best = BestEpoch{static_cast<int64_t>(epochs.at(row, "epoch").value_or(0)), *value, epochs.at(row, "elapsed_s")};
-  }
-  return best;
+  const std::optional<size_t> row = best_row(epochs, {column, larger_is_better});
+  if (!row) return std::nullopt;
+  return BestEpoch{static_cast<int64_t>(epochs.at(*row, "epoch").value_or(0)), *epochs.at(*row, column),
+                   epochs.at(*row, "elapsed_s")};
 }
 
 RunTimes times_of(const RunRecord& run) {

@@ -10,18 +10,6 @@
 namespace dtrain {
 namespace {
 
-void take_best(const NumberTable& epochs, const Monitor& monitor, RunResult& result) {
-  const std::vector<double>* values = epochs.column(monitor.column);
-  if (values == nullptr) return;
-  for (size_t row = 0; row < values->size(); ++row) {
-    const double value = (*values)[row];
-    if (!std::isfinite(value)) continue;
-    if (result.best && !(monitor.larger_is_better ? value > *result.best : value < *result.best)) continue;
-    result.best = value;
-    result.best_epoch = static_cast<int64_t>(epochs.at(row, "epoch").value_or(0));
-  }
-}
-
 void take_rates(const NumberTable& epochs, const SteadyEpochs& steady, RunResult& result) {
   double train_s = 0;
   double whole_s = 0;
@@ -42,12 +30,31 @@ void take_rates(const NumberTable& epochs, const SteadyEpochs& steady, RunResult
 
 }  // namespace
 
+std::optional<size_t> best_row(const NumberTable& epochs, const Monitor& monitor) {
+  const std::vector<double>* values = epochs.column(monitor.column);
+  if (values == nullptr) return std::nullopt;
+  std::optional<size_t> best;
+  for (size_t row = 0; row < values->size(); ++row) {
+    const double value = (*values)[row];
+    if (!std::isfinite(value)) continue;
+    const auto loss = [&](size_t of) { return epochs.at(of, "valid_loss").value_or(std::nan("")); };
+    const bool better = !best || (value == (*values)[*best]  ? loss(row) < loss(*best)
+                                  : monitor.larger_is_better ? value > (*values)[*best]
+                                                             : value < (*values)[*best]);
+    if (better) best = row;
+  }
+  return best;
+}
+
 RunResult result_of(const RunRecord& run, const Monitor& monitor, const SteadyEpochs& steady) {
   RunResult result;
   result.done = run.done;
   result.epochs = static_cast<int64_t>(run.epochs.rows());
   if (result.epochs > 0) result.elapsed_s = run.epochs.at(run.epochs.rows() - 1, "elapsed_s");
-  take_best(run.epochs, monitor, result);
+  if (const std::optional<size_t> best = best_row(run.epochs, monitor)) {
+    result.best = run.epochs.at(*best, monitor.column);
+    result.best_epoch = static_cast<int64_t>(run.epochs.at(*best, "epoch").value_or(0));
+  }
   take_rates(run.epochs, steady, result);
   result.result_sha256 = run.text("result_sha256");
   result.data_sha256 = run.text("data_sha256");

@@ -13,7 +13,7 @@ struct RunResult {
   bool done = false;                               ///< it has DONE
   int64_t epochs = 0;                              ///< finished ones
   std::optional<double> best = std::nullopt;       ///< of the monitor, over all epochs; undefined values do not count
-  int64_t best_epoch = 0;                          ///< the first with that value
+  int64_t best_epoch = 0;                          ///< of best_row()
   std::optional<double> elapsed_s = std::nullopt;  ///< since the run's first start, without the time between starts
   std::optional<double> images_per_s = std::nullopt;     ///< of training, over the steady epochs: all but the first
   std::optional<double> epochs_per_hour = std::nullopt;  ///< training and validation, over the steady epochs
@@ -40,6 +40,10 @@ struct SteadyEpochs {
 
   bool has(double epoch) const { return first <= epoch && epoch <= last; }
 };
+
+/// The best epoch's row as training chooses it: of equal values the one with the lowest validation loss, then the first.
+/// Nothing if no epoch has a value.
+std::optional<size_t> best_row(const NumberTable& epochs, const Monitor& monitor);
 
 /// What a record comes to. Epochs without a time do not count for rates.
 RunResult result_of(const RunRecord& run, const Monitor& monitor, const SteadyEpochs& steady = {});

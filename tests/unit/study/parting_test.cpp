@@ -57,12 +57,17 @@ TEST_CASE("a loss that is no number equals another and is no distance from any")
   CHECK(parting.largest == 2);
 }
 
-TEST_CASE("the best epoch is the first of equal ones, in either direction") {
+TEST_CASE(
+    "of equally good epochs the best is the one with the lowest validation loss, else the first, as in training") {
   const NumberTable epochs = table_of("1,0.5,10,,,,\n2,0.8,20,,,,\n3,0.8,30,,,,\n4,,,,,,\n");
   CHECK(best_epoch(epochs, "valid_auroc", true)->epoch == 2);
   CHECK(best_epoch(epochs, "valid_auroc", true)->elapsed_s.value() == 20);
   CHECK(best_epoch(epochs, "valid_auroc", false)->epoch == 1);
   CHECK_FALSE(best_epoch(epochs, "valid_iou", true));
+  NumberTable tied;
+  read_numbers("epoch,valid_loss,valid_auroc\n1,0.5,0.8\n2,0.3,0.8\n3,0.4,0.8\n4,,0.8\n", "epochs.csv", tied);
+  CHECK(best_epoch(tied, "valid_auroc", true)->epoch == 2);
+  CHECK(best_epoch(tied, "valid_loss", false)->epoch == 2);
 }
 
 TEST_CASE("times come from the epochs, and a step's from the steps where they have it") {

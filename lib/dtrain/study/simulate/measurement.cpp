@@ -19,7 +19,7 @@ namespace {
 constexpr const char* kMeasureAgain = "; measure again with this version, for example dtrain bench step --json";
 
 /// Sums over the epochs of a run after the first.
-struct SteadyEpochs {
+struct EpochSums {
   double steps = 0;
   double samples = 0;
   double seconds = 0;
@@ -32,16 +32,16 @@ struct SteadyEpochs {
   double read_mb = 0;
 };
 
-SteadyEpochs steady_epochs(const RunRecord& run) {
-  const std::vector<std::map<std::string, double>>& rows = run.epochs.rows;
-  if (rows.size() < 2)
-    throw DataError(run.folder + " has " + count_of(static_cast<int64_t>(rows.size()), "finished epoch") +
+EpochSums steady_epochs(const RunRecord& run) {
+  const auto rows = run.epochs.rows();
+  if (rows < 2)
+    throw DataError(run.folder + " has " + count_of(static_cast<int64_t>(rows), "finished epoch") +
                     ", and the first one also sets things up: let it train for two epochs or more, or measure steps "
                     "alone with dtrain bench step --json");
-  SteadyEpochs sums;
-  for (size_t i = 1; i < rows.size(); ++i) {
-    const auto value = [&](const char* column) { return EpochTable::at(rows[i], column).value_or(0); };
-    if (!EpochTable::at(rows[i], "compute_s") || value("steps") < 1 || value("epoch_seconds") <= 0)
+  EpochSums sums;
+  for (size_t i = 1; i < rows; ++i) {
+    const auto value = [&](const char* column) { return run.epochs.at(i, column).value_or(0); };
+    if (!run.epochs.at(i, "compute_s") || value("steps") < 1 || value("epoch_seconds") <= 0)
       throw DataError(run.folder + "/epochs.csv does not say how long steps computed" + kMeasureAgain);
     sums.steps += value("steps");
     sums.samples += value("samples");
@@ -175,7 +175,7 @@ bool same_work(const Workload& a, const Workload& b) {
 
 Measurement measured_run(const std::string& folder) {
   const RunRecord run = read_run(folder);
-  const SteadyEpochs epochs = steady_epochs(run);
+  const EpochSums epochs = steady_epochs(run);
   const auto count = [&](const char* key) {
     const auto found = run.counts.find(key);
     if (found == run.counts.end() || found->second < 1)
@@ -205,9 +205,9 @@ Measurement measured_run(const std::string& folder) {
     measured.loader = {epochs.samples / epochs.seconds / n, 1, workload.file_bytes_per_image};
   measured.length.samples = std::llround(epochs.samples / epochs.epochs);
   const auto planned = run.counts.find("epochs");
-  measured.length.epochs = planned == run.counts.end() ? static_cast<int64_t>(run.epochs.rows.size()) : planned->second;
+  measured.length.epochs = planned == run.counts.end() ? static_cast<int64_t>(run.epochs.rows()) : planned->second;
   measured.length.valid_s = epochs.valid_s / epochs.epochs * n;
-  const auto first = [&](const char* column) { return EpochTable::at(run.epochs.rows.front(), column).value_or(0); };
+  const auto first = [&](const char* column) { return run.epochs.at(0, column).value_or(0); };
   measured.length.start_s =
       std::max(0.0, first("elapsed_s") - epochs.seconds / epochs.epochs - epochs.valid_s / epochs.epochs);
   measured.steps = steps;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 namespace dtrain {
 
@@ -23,7 +24,6 @@ ScalingPrediction predict_scaling(const SimulatedJob& job, SumWay way, int64_t r
 }
 
 int64_t pays_until(const SimulatedJob& job, SumWay way) {
-  constexpr double kPays = 1.5;
   const int64_t most = job.logical_ranks > 0 ? std::min(job.logical_ranks, kMostRanks) : kMostRanks;
   const auto rate = [&](int64_t ranks) {
     const ScalingPrediction point = predict_scaling(job, way, ranks);
@@ -33,7 +33,7 @@ int64_t pays_until(const SimulatedJob& job, SumWay way) {
   double now = rate(ranks);
   while (2 * ranks <= most) {
     const double doubled = rate(2 * ranks);
-    if (doubled < kPays * now) return ranks;
+    if (doubled < std::numbers::sqrt2 * now) return ranks;
     now = doubled;
     ranks *= 2;
   }

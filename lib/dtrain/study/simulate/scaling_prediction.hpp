@@ -39,8 +39,8 @@ struct ScalingPrediction {
 };
 ScalingPrediction predict_scaling(const SimulatedJob& job, SumWay way, int64_t ranks);
 
-/// Where more ranks stop to pay: in 1, 2, 4 … ranks the last from which twice as many still make training at least one
-/// and a half times as fast, that is, keep at least half of the added ranks busy. By time to train if that is known,
+/// Where more ranks stop to pay: in 1, 2, 4 … ranks the last up to which twice as many make training at least √2 times
+/// as fast, as in a report (docs/studies.md: the knee of time against efficiency). By time to train if that is known,
 /// else by images/s. kMostRanks if all pay; never above the fixed number of logical ranks.
 int64_t pays_until(const SimulatedJob& job, SumWay way);
 
