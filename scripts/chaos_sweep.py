@@ -87,8 +87,8 @@ def trial_of(campaign):
         while code is None:
             job = campaign.job(folder, draw.choice((1, min(2, len(os.sched_getaffinity(0))))))
             try:
-                # On average a tenth of the sweep or more, of which the start takes its part.
-                struck = kills < wanted and strike(job, folder, draw.uniform(0, campaign.seconds / min(wanted, 10) * 2))
+                # So that the kills are spread over the sweep, of which each start takes its part.
+                struck = kills < wanted and strike(job, folder, draw.uniform(0, 2.5 * campaign.seconds / wanted))
                 code = None if struck else job.process.wait(5 * ENDS_WITHIN)
             finally:
                 job.kill()
