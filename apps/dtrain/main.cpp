@@ -90,6 +90,9 @@ class Dispatch {
   int operator()(const CompareCommand& command) const {
     return job_.rank() == 0 ? run_compare(command, job_.log()) : kElsewhere;
   }
+  int operator()(const ReportCommand& command) const {
+    return job_.rank() == 0 ? run_report(command, job_.log()) : kElsewhere;
+  }
   int operator()(const CheckCommand& command) const {
     if (job_.rank() != 0) return kElsewhere;
     const std::optional<Config> config = configuration(command.config, job_);

@@ -62,7 +62,7 @@ class Commands(program.ProgramTest):
 
     def test_help_and_version_go_to_stdout(self):
         whole = self.good("--help")
-        for word in ("init", "check", "eval", "predict", "export", "sweep", "sample", "info", "verify", "compare", "--config", "--resume", "--limit-steps", "--dry-run", "docs/configuration.md"):
+        for word in ("init", "check", "eval", "predict", "export", "sweep", "sample", "info", "verify", "compare", "report", "--config", "--resume", "--limit-steps", "--dry-run", "docs/configuration.md"):
             self.assertIn(word, whole.out)
         self.assertEqual(whole.err, "")
         for name, word in (("check", "--world-size"), ("eval", "--split")):
@@ -72,7 +72,7 @@ class Commands(program.ProgramTest):
         for name in ((), ("train",)):
             self.assertEqual(self.good("help", *name).out, whole.out)
         self.assertEqual(self.good("help", "bench", "comm").out, self.good("bench", "comm", "--help").out)
-        for name in ("init", "check", "eval", "predict", "export", "pack", "sweep", "sample", "info", "verify", "compare", "completion"):
+        for name in ("init", "check", "eval", "predict", "export", "pack", "sweep", "sample", "info", "verify", "compare", "report", "completion"):
             page = self.good("help", name).out
             self.assertIn(f"Usage: dtrain {name} ", page)
             self.assertIn(name, page.partition("Examples:\n")[2])

@@ -19,6 +19,7 @@ int run_sample(const SampleCommand& command);
 int run_init(const InitCommand& command, const Log& log);
 int run_info(const InfoCommand& command);
 int run_compare(const CompareCommand& command, const Log& log);
+int run_report(const ReportCommand& command, const Log& log);
 int run_verify(const VerifyCommand& command);
 int run_bench_step(const BenchStepCommand& command, const Config& config, Job& job);
 int run_bench_input(const BenchInputCommand& command, const Config& config, Job& job);

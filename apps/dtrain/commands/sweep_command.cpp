@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "commands/commands.hpp"
+#include "commands/report_reading.hpp"
 #include "commands/sweep_jobs.hpp"
 #include "commands/sweep_telling.hpp"
 #include "dtrain/base/error.hpp"
@@ -55,6 +56,17 @@ std::string next_line(const JudgedSweep& sweep, const std::vector<ScalingRow>& r
          shell_word(best->row.run_dir);
 }
 
+// ", DIR/report.html"; a page that cannot be written takes nothing from the runs.
+std::string with_page(const SweepFolder& folder, const JudgedSweep& sweep, const Log& log) {
+  try {
+    write_report(read_study_report(folder.path(), sweep.name), folder.path());
+    return ", " + folder.file("report.html");
+  } catch (const Error& error) {
+    log.warning(std::string(error.what()) + "; dtrain report " + shell_word(folder.path()) + " tries again");
+    return "";
+  }
+}
+
 // The last lines of a sweep that ran to its end: tables, then what is worth knowing.
 void tell_results(const SweepFolder& folder, const JudgedSweep& sweep, const std::vector<ScalingRow>& rows,
                   const Log& log) {
@@ -65,7 +77,8 @@ void tell_results(const SweepFolder& folder, const JudgedSweep& sweep, const std
   }
   std::fflush(stdout);
   for (const std::string& note : notes_on(rows, sweep.points)) log.info(note);
-  log.info("written: " + folder.file("points.csv") + ", " + folder.file("scaling.csv") + next_line(sweep, rows));
+  const std::string page = with_page(folder, sweep, log);
+  log.info("written: " + folder.file("points.csv") + ", " + folder.file("scaling.csv") + page + next_line(sweep, rows));
 }
 
 [[noreturn]] void end_with_failures(const JudgedSweep& sweep) {

@@ -163,6 +163,13 @@ struct VerifyCommand {
   bool json = false;
 };
 
+struct ReportCommand {
+  std::vector<std::string> paths;  ///< folders of runs and studies, CSV files of other tools
+  std::string output;              ///< folder; "" = the run's or the study's
+  std::vector<std::string> maps;   ///< YAML files: the columns of these CSV files
+  bool text = false;
+};
+
 struct CompareCommand {
   std::vector<std::string> runs;  ///< folders: A, B
   std::string split = "valid";    ///< whose predictions are compared
@@ -192,7 +199,7 @@ struct BenchCommCommand {
 
 using Command = std::variant<PrintCommand, TrainCommand, CheckCommand, EvalCommand, PredictCommand, ExportCommand,
                              PackCommand, SweepCommand, SampleCommand, InitCommand, InfoCommand, VerifyCommand,
-                             CompareCommand, BenchStepCommand, BenchInputCommand, BenchCommCommand>;
+                             CompareCommand, ReportCommand, BenchStepCommand, BenchInputCommand, BenchCommCommand>;
 
 /// What the user typed.
 struct CommandLine {

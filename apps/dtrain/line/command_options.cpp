@@ -35,6 +35,7 @@ static HelpPage::Examples first_steps() {
           {"dtrain predict --checkpoint runs/chexnet --input new --output scores", "scores of new pictures"},
           {"dtrain export --checkpoint runs/chexnet --output chexnet.onnx", "the network for other programs"},
           {"dtrain compare runs/old runs/new", "what differs, and whether one is better"},
+          {"dtrain report runs/chexnet", "curves, times and AUROC as a page"},
           {"dtrain pack -c configs/chexnet.yaml --output packed", "decode and resize once, then train from there"},
           {"dtrain verify runs/chexnet", "is everything that a run wrote intact?"}};
 }

@@ -63,6 +63,7 @@ CommandTable::CommandTable()
   add_info();
   add_verify();
   add_compare();
+  add_report();
   add_bench();
   add_completion();
   add_help();

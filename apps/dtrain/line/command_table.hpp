@@ -87,6 +87,7 @@ class CommandTable {
   void add_info();
   void add_verify();
   void add_compare();
+  void add_report();
   void add_bench();
   void add_bench_step(CLI::App& bench);
   void add_bench_input(CLI::App& bench);
@@ -113,6 +114,7 @@ class CommandTable {
   InfoCommand info_;
   VerifyCommand verify_;
   CompareCommand compare_;
+  ReportCommand report_;
   BenchStepCommand bench_step_;
   BenchInputCommand bench_input_;
   BenchCommCommand bench_comm_;

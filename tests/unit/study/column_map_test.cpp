@@ -95,6 +95,7 @@ TEST_CASE("each file is read by the map that its name fits") {
   CHECK(why_no_ranks_pattern(kMap.ranks).empty());
   CHECK(why_no_ranks_pattern("log_[0-9]+").find("needs one group") == 0);
   CHECK(why_no_ranks_pattern("log_(").find("is not a regular expression") == 0);
+  CHECK(why_no_ranks_pattern(std::string(100'000, '(')) == "is longer than 1000 letters");
   CHECK(is_known_column("valid_iou"));
   CHECK_FALSE(is_known_column("loss"));
 }

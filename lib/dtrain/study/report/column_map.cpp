@@ -83,6 +83,8 @@ bool is_known_column(const std::string& ours) {
 std::vector<std::string> mapped_columns() { return {kFixed.begin(), kFixed.end()}; }
 
 std::string why_no_ranks_pattern(const std::string& pattern) {
+  constexpr size_t kLongest = 1000;  // the library's parser recurses
+  if (pattern.size() > kLongest) return "is longer than " + std::to_string(kLongest) + " letters";
   try {
     const std::regex regex(pattern);
     if (regex.mark_count() == 1) return "";

@@ -9,9 +9,9 @@
 namespace dtrain {
 namespace {
 
-constexpr size_t kMostCurves = 10;    // in one chart
-constexpr size_t kMostGroups = 12;    // series with charts of their own
-constexpr size_t kMostPoints = 3000;  // of a chart
+constexpr size_t kMostCurves = 10;         // in one chart
+constexpr size_t kMostGroups = 12;         // series with charts of their own
+constexpr size_t kMostChartPoints = 3000;  // of a chart
 
 struct NamedCurve {
   std::string name;
@@ -74,7 +74,8 @@ std::vector<ChartLayer> curve_layers(const CurveGroup& group, std::vector<BandPo
                                 .low = has_band ? point.least : kMissing,
                                 .high = has_band ? point.most : kMissing});
     }
-    layer.points = thinned(layer.points, std::max<size_t>(40, kMostPoints / std::max<size_t>(1, group.curves.size())));
+    layer.points =
+        thinned(layer.points, std::max<size_t>(40, kMostChartPoints / std::max<size_t>(1, group.curves.size())));
     if (!layer.points.empty()) layers.push_back(layer);
   }
   return layers;

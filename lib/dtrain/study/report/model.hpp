@@ -10,8 +10,8 @@
 
 namespace dtrain {
 
-/// In the head of every page, by which a later report knows that it may replace the file.
-inline constexpr const char* kReportMark = "<meta name=\"generator\" content=\"dtrain report\">";
+/// At the head of every page, by which a later report knows that it may replace the file.
+inline constexpr const char* kReportMark = "<meta name=\"generator\" content=\"dtrain report\"/>";
 
 // What a report shows, as plain values: everything is read and computed before the first line of a page is drawn. In
 // columns with a value for each epoch NaN stands for a value that cannot be had.

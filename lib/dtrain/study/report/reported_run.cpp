@@ -79,11 +79,13 @@ bool is_metric(const std::string& column) {
          column != "valid_loss" && column != "valid_seconds";
 }
 
-// The first metric of a task decides by default; a table without one has its loss.
+// The first metric of a task decides by default; another tool may have one of its own, or the loss alone.
 Monitor guessed_monitor(const NumberTable& epochs) {
   for (const Metric* metric : epoch_metrics())
     if (epochs.column("valid_" + metric->name) != nullptr)
       return {.column = "valid_" + metric->name, .larger_is_better = metric->larger_is_better};
+  for (const std::string& column : epochs.columns)
+    if (column.starts_with("valid_") && is_metric(column)) return {.column = column, .larger_is_better = true};
   for (const char* loss : {"valid_loss", "train_loss"})
     if (epochs.column(loss) != nullptr) return {.column = loss, .larger_is_better = false};
   return {.column = ""};

@@ -64,9 +64,12 @@ void add_times(const ReportedRun& run, Sentences& sentences) {
   for (const MeanTime& time : run.mean_times) shares.push_back(time.name + " " + percent(time.seconds / whole));
   sentences.push_back("A steady epoch takes " + seconds_text(whole) +
                       (shares.size() > 1 ? ": " + join(shares, ", ") : "") + ".");
-  for (const MeanTime& time : run.mean_times)
-    if (const auto cure = cures().find(time.name); cure != cures().end() && time.seconds > kNotableShare * whole)
-      sentences.push_back(time.name + " takes " + percent(time.seconds / whole) + " of it: " + cure->second + ".");
+  for (const MeanTime& time : run.mean_times) {
+    const auto cure = cures().find(time.name);
+    const bool between_ranks = time.name == "all-reduce" || time.name == "imbalance";
+    if (cure == cures().end() || time.seconds <= kNotableShare * whole || (between_ranks && run.ranks == 1)) continue;
+    sentences.push_back(percent(time.seconds / whole) + " of it are " + time.name + ": " + cure->second + ".");
+  }
   double first = 0;
   for (const TimePart& part : run.times)
     if (std::isfinite(part.seconds.front())) first += part.seconds.front();
@@ -252,7 +255,7 @@ std::vector<std::string> sentences_on(const ReportedRun& run) {
   Sentences sentences;
   if (run.result.best)
     sentences.push_back("The best " + run.monitor.column + " is " + short_number(*run.result.best, 4) + ", in epoch " +
-                        std::to_string(run.result.best_epoch) + " of " + std::to_string(run.epoch.size()) + ".");
+                        std::to_string(run.result.best_epoch) + " of " + shortest(run.epoch.back()) + ".");
   add_times(run, sentences);
   add_slow_ranks(run, "", sentences);
   return sentences;
