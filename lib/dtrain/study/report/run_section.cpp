@@ -163,8 +163,10 @@ void write_run(PageWriter& page, const ReportedRun& run) {
     page.section(run.split.empty() ? "Classes" : "Evaluation of " + run.split);
     write_evaluation(page, run);
   }
-  page.section("Where the time went");
-  write_times(page, run);
+  if (!run.times.empty() || !run.rank_times.empty()) {
+    page.section("Where the time went");
+    write_times(page, run);
+  }
   if (!run.manifest.empty()) {
     page.section("How it was run");
     page.pairs(run.manifest, "What run.json says");

@@ -74,6 +74,14 @@ FigureTable runs_table(const Report& report) {
   return table;
 }
 
+/// Whether any point's time is known by parts.
+bool has_parts(const ReportedStudy& study) {
+  return std::any_of(study.series.begin(), study.series.end(), [](const ReportedSeries& series) {
+    return std::any_of(series.points.begin(), series.points.end(),
+                       [](const SeriesPoint& point) { return point.times.size() > 1; });
+  });
+}
+
 ReportedStudy with_short_names(const ReportedStudy& study) {
   std::vector<std::string> names;
   for (const ReportedSeries& series : study.series) names.push_back(series.name);
@@ -94,6 +102,11 @@ void write_study(PageWriter& page, const Report& report) {
   const ReportedStudy& study = *report.study;
   const ReportedStudy drawn = with_short_names(study);
   page.section("Overview");
+  if (report.runs.empty()) {
+    page.paragraph("No run has begun.");
+    page.sentences(study.notes, "notes");
+    return;
+  }
   page.facts(study_facts(report));
   for (const ReportedSeries& series : study.series) {
     if (study.series.size() > 1 && !series.sentences.empty()) page.heading(series.name);
@@ -105,11 +118,7 @@ void write_study(PageWriter& page, const Report& report) {
   page.table(scaling_table(study), "Each number of ranks");
   page.section("Learning");
   write_curves(page, drawn);
-  const bool has_times = std::any_of(study.series.begin(), study.series.end(), [](const ReportedSeries& series) {
-    return std::any_of(series.points.begin(), series.points.end(),
-                       [](const SeriesPoint& point) { return !point.times.empty(); });
-  });
-  if (has_times) {
+  if (has_parts(study)) {
     page.section("Where the time went");
     write_shares(page, drawn);
   }

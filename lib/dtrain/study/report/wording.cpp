@@ -66,8 +66,11 @@ Axis value_axis(const std::string& title, const std::vector<ChartLayer>& layers)
         least = std::min(least, point.y);
         most = std::max(most, point.y);
       }
+  const bool is_share = least >= 0 && most <= 1;
   const bool is_wide = least > 0 && std::isfinite(least) && most > kWideRange * least;
-  return {.title = title, .scale = is_wide ? Scale::log10 : Scale::linear};
+  return {.title = title,
+          .scale = is_wide ? Scale::log10 : Scale::linear,
+          .limit = is_share ? std::optional(1.0) : std::nullopt};
 }
 
 std::string part_ink(const std::string& part, size_t position) {
