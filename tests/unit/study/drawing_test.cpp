@@ -42,6 +42,7 @@ TEST_CASE("an axis whose values are all the same has room around them") {
   }
   CHECK(tick_texts({.whole = true, .round_ends = false}, 1, 1) == Texts{"1"});
   CHECK(ticks_of({.scale = Scale::log10}, 3, 3, 5).share(3) >= 0);
+  CHECK(ticks_of({.limit = 1}, 1, 1, 5).high == 1);  // no share is above one
   CHECK(ticks_of({.scale = Scale::log2, .round_ends = false}, 4, 4, 5).high > 4);
 }
 

@@ -129,6 +129,36 @@ TEST_CASE("several series share the charts against ranks and have curves of thei
   CHECK(has(one_count, ">rate=0.01</text>"));
 }
 
+TEST_CASE("long names of series are told apart in charts by what differs, and are whole in tables") {
+  const std::string same = "device=cpu, data.format=image_folder, ";
+  const std::string page = report_page(made_up_study(
+      {same + "data.loader.pipeline=parallel, loader=0123456789", same + "data.loader.pipeline=sequential"}, {1, 2}, 1,
+      3));
+  CHECK(has(page, "<h3>Validation loss by epoch, data.loader.pipeline=parallel, loade…</h3>"));
+  CHECK(has(page, ">data.loader.pipeline=sequential</text>"));
+  CHECK(has(page, same + "data.loader.pipeline=parallel, loader=0123456789</th>"));
+}
+
+TEST_CASE("times that are not known by parts have no section") {
+  Report report = made_up_study({"unet"}, {1, 2}, 1, 3);
+  CHECK(has(report_page(report), "Where the time went"));
+  for (SeriesPoint& point : report.study->series[0].points) point.times.resize(1);
+  for (ReportedRun& run : report.runs) run.times.clear();
+  CHECK_FALSE(has(report_page(report), "Where the time went"));
+}
+
+TEST_CASE("columns of single classes have no curves of their own, nor have metrics without a value") {
+  ReportedRun run = made_up_run(5, 1);
+  run.metrics.push_back({"valid_auroc_Hernia", std::vector<double>(5, 0.5)});
+  run.metrics.push_back({"valid_accuracy_Hernia", std::vector<double>(5, 0.5)});
+  run.metrics.push_back({"valid_f1", std::vector<double>(5, std::numeric_limits<double>::quiet_NaN())});
+  run.metrics.push_back({"valid_area", std::vector<double>(5, 0.5)});
+  const std::string page = report_page(report_of(run));
+  CHECK_FALSE(has(page, "Hernia</h3>"));
+  CHECK_FALSE(has(page, "<h3>f1</h3>"));
+  CHECK(has(page, "<h3>area</h3>"));
+}
+
 TEST_CASE("names from files cannot become markup") {
   const std::string evil = "</title></text><script>alert(1)</script>\"'&\x1b[31m\xff";
   ReportedRun run = made_up_run(3, 2);
@@ -161,7 +191,11 @@ TEST_CASE("a run without a finished epoch, without values or with values that ar
   const std::string of_broken = report_page(report_of(broken));
   check_page(of_broken);
   CHECK(has(of_broken, "goes on from the newest checkpoint"));
-  check_page(report_page({.title = "empty", .study = ReportedStudy{}}));
+  const std::string nothing =
+      report_page({.title = "empty", .study = ReportedStudy{.notes = {"1 point has not begun"}}});
+  check_page(nothing);
+  CHECK(has(nothing, "No run has begun."));
+  CHECK(has(nothing, "1 point has not begun"));
 }
 
 TEST_CASE("fifty runs of two hundred epochs are less than two megabytes and take less than two seconds") {

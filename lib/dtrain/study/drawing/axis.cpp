@@ -60,7 +60,7 @@ Ticks linear_ticks(const Axis& axis, double least, double most, int wanted) {
   if (most - least <= 1e-12 * std::max(std::abs(least), std::abs(most))) {  // one value: room on both sides of it
     const double room = least == 0 || axis.whole ? 1 : std::abs(least) * 0.05;
     if (!axis.least || *axis.least < least) least -= room / 2;
-    most += room / 2;
+    most = axis.limit && least <= *axis.limit ? std::min(most + room / 2, *axis.limit) : most + room / 2;
   }
   double step = round_step((most - least) / wanted);
   if (axis.whole) step = std::max(1.0, step);

@@ -23,6 +23,7 @@ struct Axis {
   bool round_ends = true;                      ///< ends at a tick; else where the values end
   std::optional<double> least = std::nullopt;  ///< reaches at least down to this
   std::optional<double> most = std::nullopt;   ///< reaches at least up to this
+  std::optional<double> limit = std::nullopt;  ///< no value can be above: the axis ends there at the latest
   std::vector<double> at = {};                 ///< ticks at these values alone, such as the numbers of ranks
 
   std::string text() const { return unit.empty() ? title : title + " (" + unit + ")"; }
@@ -33,6 +34,7 @@ struct Ticks {
   Scale scale = Scale::linear;
   double low = 0;
   double high = 1;
+  std::optional<double> limit = std::nullopt;  ///< no value can be above: the axis ends there at the latest
   std::vector<double> at = {};
   std::vector<std::string> texts = {};  ///< one for each of `at`
 

@@ -12,6 +12,7 @@ namespace {
 constexpr double kLine = 17;  // from one line of text to the next
 constexpr double kPlotHeight = 190;
 constexpr double kLabelRoom = 112;
+constexpr size_t kMostWithin = 3;  // labels that stand among the lines
 
 struct Extent {
   double least = std::numeric_limits<double>::infinity();
@@ -83,11 +84,13 @@ bool place_labels(const Chart& chart, const std::vector<size_t>& named, ChartFra
     frame.labels.push_back(label);
   }
   frame.right = kChartWidth - beside - 10;
+  size_t within = 0;
   for (Label& label : frame.labels) {
     label.from_x = frame.at_x(label.x);
     label.from_y = frame.at_y(label.y, false);
     if (!std::isfinite(label.from_y)) return false;
     const bool is_beside = frame.x.share(label.x) > 0.75;
+    if (!is_beside && ++within > kMostWithin) return false;
     label.x = is_beside ? std::max(frame.right + 8, label.from_x + 8) : label.from_x + 8;
     label.x = std::min(label.x, kChartWidth - label.width);
     label.y = label.from_y;

@@ -35,6 +35,8 @@ RowChart class_chart(const ReportedRun& run) {
   if (values.size() > 1 && values.front().value && values.back().value)
     chart.sentence = "From " + values.front().name + ", " + tidy_figure(*values.front().value) + ", to " +
                      values.back().name + ", " + tidy_figure(*values.back().value) + ". " + chart.sentence;
+  if (std::all_of(values.begin(), values.end(), [](const ReportedValue& its) { return its.value.value_or(0) <= 1; }))
+    chart.x.limit = 1;
   chart.sentence += shorten(values);
   for (const ReportedValue& its : values)
     chart.rows.push_back({.name = its.name,

@@ -191,7 +191,7 @@ void write_shares(PageWriter& page, const ReportedStudy& study) {
                                        chart.parts.begin())] = 100 * time.seconds / all;
       chart.rows.push_back(row);
     }
-    if (!chart.rows.empty()) page.chart(chart);
+    if (chart.parts.size() > 1 && !chart.rows.empty()) page.chart(chart);
   }
   page.charts_end();
 }

@@ -24,6 +24,10 @@ void PageWriter::chart(const Chart& chart) {
   figure(chart.title, chart.sentence, chart_svg(chart, ++charts_), has_values(chart) ? chart_table(chart) : "");
 }
 
+void PageWriter::chart_if_any(const Chart& its) {
+  if (has_values(its)) chart(its);
+}
+
 void PageWriter::chart(const RowChart& chart) {
   figure(chart.title, chart.sentence, row_chart_svg(chart, ++charts_),
          chart.rows.empty() ? "" : row_chart_table(chart));

@@ -20,6 +20,8 @@ class PageWriter {
   void charts_begin() { out_ += "<div class=\"charts\">\n"; }
   void charts_end() { out_ += "</div>\n"; }
   void chart(const Chart& chart);
+  /// Nothing where nothing would be drawn.
+  void chart_if_any(const Chart& chart);
   void chart(const RowChart& chart);
   void table(const FigureTable& table, const std::string& caption);
   /// Names and values, such as what a run is.

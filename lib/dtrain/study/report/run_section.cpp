@@ -48,6 +48,7 @@ Chart rate_chart(const ReportedRun& run) {
   Chart chart{.title = "Learning rate", .x = epoch_axis()};
   chart.layers = {{.name = "learning rate", .ink = kind_ink(5), .points = by_epoch(run, run.learning_rate)}};
   chart.y = value_axis("learning rate", chart.layers);
+  if (chart.y.scale == Scale::linear) chart.y.least = 0;
   const ChartPoint* most = best_point(chart.layers[0].points, true);
   const ChartPoint* least = best_point(chart.layers[0].points, false);
   chart.sentence = most == nullptr ? "The learning rate by epoch."
@@ -64,15 +65,21 @@ std::pair<std::string, std::string> parted(const std::string& column) {
                                  : std::pair{column.substr(0, at), column.substr(at + 1)};
 }
 
+/// "valid_auroc_Mass" if there is a column valid_auroc and a class Mass.
+bool is_of_one_class(const ReportedRun& run, const std::string& column) {
+  return std::any_of(run.per_class.begin(), run.per_class.end(), [&](const ReportedValue& its) {
+    return column.ends_with("_" + its.name) &&
+           std::any_of(run.metrics.begin(), run.metrics.end(),
+                       [&](const EpochColumn& stem) { return stem.name + "_" + its.name == column; });
+  });
+}
+
 /// A chart for each metric, with its training and its validation column; those of single classes are not among them.
 std::vector<Chart> metric_charts(const ReportedRun& run) {
   std::vector<Chart> charts;
   for (const EpochColumn& column : run.metrics) {
     const auto [part, metric] = parted(column.name);
-    if (!run.per_class_of.empty() && metric.starts_with(run.per_class_of + "_") && column.name != run.monitor.column &&
-        std::any_of(run.per_class.begin(), run.per_class.end(),
-                    [&](const ReportedValue& its) { return metric == run.per_class_of + "_" + its.name; }))
-      continue;
+    if (column.name != run.monitor.column && is_of_one_class(run, column.name)) continue;
     const std::string title = column_words(metric);
     auto at = std::find_if(charts.begin(), charts.end(), [&](const Chart& chart) { return chart.title == title; });
     if (at == charts.end()) {
@@ -140,10 +147,8 @@ void write_next_steps(PageWriter& page, const ReportedRun& run) {
 void write_learning(PageWriter& page, const ReportedRun& run) {
   page.charts_begin();
   page.chart(loss_chart(run));
-  for (const Chart& chart : metric_charts(run)) page.chart(chart);
-  const bool has_rate =
-      std::any_of(run.learning_rate.begin(), run.learning_rate.end(), [](double rate) { return std::isfinite(rate); });
-  if (has_rate) page.chart(rate_chart(run));
+  for (const Chart& chart : metric_charts(run)) page.chart_if_any(chart);
+  page.chart_if_any(rate_chart(run));
   page.charts_end();
 }
 
@@ -158,8 +163,10 @@ void write_run(PageWriter& page, const ReportedRun& run) {
     page.section(run.split.empty() ? "Classes" : "Evaluation of " + run.split);
     write_evaluation(page, run);
   }
-  page.section("Where the time went");
-  write_times(page, run);
+  if (!run.times.empty() || !run.rank_times.empty()) {
+    page.section("Where the time went");
+    write_times(page, run);
+  }
   if (!run.manifest.empty()) {
     page.section("How it was run");
     page.pairs(run.manifest, "What run.json says");

@@ -227,14 +227,14 @@ void write_scaling(PageWriter& page, const ReportedStudy& study) {
   const RankAxis axis(study);
   page.charts_begin();
   if (axis.ranks.size() > 1) {
-    page.chart(rate_over_ranks(study, axis));
-    page.chart(time_over_ranks(study, axis));
+    page.chart_if_any(rate_over_ranks(study, axis));
+    page.chart_if_any(time_over_ranks(study, axis));
     const bool has_one = std::any_of(study.series.begin(), study.series.end(),
                                      [](const ReportedSeries& series) { return series.has_one_rank; });
-    page.chart(speedup_chart(study, axis));
+    page.chart_if_any(speedup_chart(study, axis));
     if (has_one) {
-      page.chart(efficiency_chart(study, axis));
-      page.chart(serial_chart(study, axis));
+      page.chart_if_any(efficiency_chart(study, axis));
+      page.chart_if_any(serial_chart(study, axis));
     }
   } else if (study.series.size() > 1) {
     page.chart(quality_rows(study));

@@ -42,6 +42,10 @@ TimeUnit time_unit(double most);
 /// "valid_auroc" as people read it: "valid auroc".
 std::string column_words(const std::string& column);
 
+/// Names for charts: without the parts ("key=value, …") that all begin with, and with at most 36 characters, unless two
+/// would then be the same.
+std::vector<std::string> short_names(const std::vector<std::string>& names);
+
 /// Epochs from left to right.
 Axis epoch_axis();
 /// Linear; logarithmic for positive values of which the largest is more than fifty times the least.

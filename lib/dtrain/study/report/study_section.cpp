@@ -47,7 +47,11 @@ FigureTable scaling_table(const ReportedStudy& study) {
   for (const ReportedSeries& series : study.series)
     for (const SeriesPoint& point : series.points) {
       const ScalingRow& row = point.figures;
-      const auto percent = [](std::optional<double> share) { return share ? fixed(100 * *share, 1) + " %" : "–"; };
+      const auto percent = [](std::optional<double> share) {
+        if (!share) return std::string("–");
+        const std::string text = fixed(100 * *share, 1);
+        return (text == "-0.0" ? "0.0" : text) + " %";
+      };
       table.rows.push_back(
           {series.name, with_commas(row.ranks), row.nodes > 0 ? with_commas(row.nodes) : "–", with_commas(row.runs),
            figure_or_dash(row.epochs_per_hour), figure_or_dash(row.images_per_s), length_text(row.time_to_train_s),
@@ -70,6 +74,23 @@ FigureTable runs_table(const Report& report) {
   return table;
 }
 
+/// Whether any point's time is known by parts.
+bool has_parts(const ReportedStudy& study) {
+  return std::any_of(study.series.begin(), study.series.end(), [](const ReportedSeries& series) {
+    return std::any_of(series.points.begin(), series.points.end(),
+                       [](const SeriesPoint& point) { return point.times.size() > 1; });
+  });
+}
+
+ReportedStudy with_short_names(const ReportedStudy& study) {
+  std::vector<std::string> names;
+  for (const ReportedSeries& series : study.series) names.push_back(series.name);
+  names = short_names(names);
+  ReportedStudy out = study;
+  for (size_t i = 0; i < names.size(); ++i) out.series[i].name = names[i];
+  return out;
+}
+
 bool has_several_counts(const Report& report) {
   return std::any_of(report.runs.begin(), report.runs.end(),
                      [&](const ReportedRun& run) { return run.ranks != report.runs[0].ranks; });
@@ -79,7 +100,13 @@ bool has_several_counts(const Report& report) {
 
 void write_study(PageWriter& page, const Report& report) {
   const ReportedStudy& study = *report.study;
+  const ReportedStudy drawn = with_short_names(study);
   page.section("Overview");
+  if (report.runs.empty()) {
+    page.paragraph("No run has begun.");
+    page.sentences(study.notes, "notes");
+    return;
+  }
   page.facts(study_facts(report));
   for (const ReportedSeries& series : study.series) {
     if (study.series.size() > 1 && !series.sentences.empty()) page.heading(series.name);
@@ -87,17 +114,13 @@ void write_study(PageWriter& page, const Report& report) {
   }
   page.sentences(study.notes, "notes");
   page.section(has_several_counts(report) ? "Scaling" : "Results");
-  write_scaling(page, study);
+  write_scaling(page, drawn);
   page.table(scaling_table(study), "Each number of ranks");
   page.section("Learning");
-  write_curves(page, study);
-  const bool has_times = std::any_of(study.series.begin(), study.series.end(), [](const ReportedSeries& series) {
-    return std::any_of(series.points.begin(), series.points.end(),
-                       [](const SeriesPoint& point) { return !point.times.empty(); });
-  });
-  if (has_times) {
+  write_curves(page, drawn);
+  if (has_parts(study)) {
     page.section("Where the time went");
-    write_shares(page, study);
+    write_shares(page, drawn);
   }
   page.section("Runs");
   page.table(runs_table(report), "Each run");

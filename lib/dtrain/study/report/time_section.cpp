@@ -107,8 +107,8 @@ RowChart rank_chart(const ReportedRun& run) {
 
 void write_times(PageWriter& page, const ReportedRun& run) {
   page.charts_begin();
-  page.chart(part_chart(run));
-  page.chart(speed_chart(run));
+  page.chart_if_any(part_chart(run));
+  page.chart_if_any(speed_chart(run));
   if (run.rank_times.size() > 1) page.chart(rank_chart(run));
   page.charts_end();
 }

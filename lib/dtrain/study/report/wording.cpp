@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <set>
 
 #include "dtrain/base/text.hpp"
 #include "dtrain/study/drawing/palette.hpp"
@@ -32,6 +33,28 @@ std::string column_words(const std::string& column) {
   return words;
 }
 
+std::vector<std::string> short_names(const std::vector<std::string>& names) {
+  constexpr size_t kLongest = 36;
+  constexpr std::string_view kBetween = ", ";
+  if (names.size() < 2) return names;
+  size_t same = names[0].size();
+  for (const std::string& name : names)
+    same = std::min(
+        same, static_cast<size_t>(std::mismatch(name.begin(), name.end(), names[0].begin(), names[0].end()).first -
+                                  name.begin()));
+  const size_t last = std::string_view(names[0]).substr(0, same).rfind(kBetween);
+  const size_t begin = last == std::string_view::npos ? 0 : last + kBetween.size();
+  std::vector<std::string> out;
+  for (const std::string& name : names) {
+    size_t end = begin;
+    for (size_t count = 0; end < name.size() && count < kLongest; ++count)
+      end += std::max<size_t>(1, utf8_length(std::string_view(name).substr(end)));
+    out.push_back(name.substr(begin, end - begin) + (end < name.size() ? "…" : ""));
+  }
+  const std::set<std::string> different(out.begin(), out.end());
+  return different.size() == std::set<std::string>(names.begin(), names.end()).size() ? out : names;
+}
+
 Axis epoch_axis() { return {.title = "epoch", .whole = true, .round_ends = false}; }
 
 Axis value_axis(const std::string& title, const std::vector<ChartLayer>& layers) {
@@ -43,8 +66,11 @@ Axis value_axis(const std::string& title, const std::vector<ChartLayer>& layers)
         least = std::min(least, point.y);
         most = std::max(most, point.y);
       }
+  const bool is_share = least >= 0 && most <= 1;
   const bool is_wide = least > 0 && std::isfinite(least) && most > kWideRange * least;
-  return {.title = title, .scale = is_wide ? Scale::log10 : Scale::linear};
+  return {.title = title,
+          .scale = is_wide ? Scale::log10 : Scale::linear,
+          .limit = is_share ? std::optional(1.0) : std::nullopt};
 }
 
 std::string part_ink(const std::string& part, size_t position) {
