@@ -68,7 +68,7 @@ TEST_CASE("nuclei unite their masks, membranes take zero as a class") {
   const std::string membrane = real_folder("isbi2012_membrane");
   if (membrane.empty()) return;
   options = options_for("image_mask", membrane);
-  options.image_mask = {"image", "label", {{0, 1}}};
+  options.image_mask = {.images = "image", .masks = "label", .mask_suffix = "", .mask_values = {{0, 1}}};
   const Dataset slices = open_dataset(options, Task::from_format, 1);
   REQUIRE(slices.samples.size() == 20);
   CHECK(slices.samples[2].path == "image/2.png");
