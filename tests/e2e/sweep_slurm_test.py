@@ -170,6 +170,8 @@ class OnSlurm(program.ProgramTest):
         self.enqueue(101)
         self.swept(*words, DTRAIN_CONFIG__SEED="8")
         self.assertEqual((len(self.submitted()), self.table("state")), (1, ["queued"]))
+        self.swept(*words, "--write-only", PATH="/nowhere", DTRAIN_CONFIG__SEED="8")  # whether it has ended nobody can say
+        self.assertEqual((self.table("state"), (jobs / "submit.sh").exists()), (["queued"], False))
         self.run_task(101, 1)
         (self.fake / "queue").write_text("")
         self.assertIn("next: dtrain eval", self.swept(*words, DTRAIN_CONFIG__SEED="8").err)

@@ -79,7 +79,8 @@ class SweepJobs(program.ProgramTest):
         words = ("--ranks", "2", "--repeat", "2", "--template", "site.sbatch", "epochs=1")
         ended = self.sweep("written", *words, "--write-only")
         self.assertEqual(ended.returncode, 0, ended.stderr)
-        self.slurm.call("sh", "written/jobs/submit.sh")
+        number = self.slurm.call("sh", "written/jobs/submit.sh").split()[-1]
+        self.assertIn("Comment=of_2", self.slurm.call("scontrol", "show", "job", number))
         ended = self.sweep("written", *words)
         self.assertNotIn("submitted:", ended.stderr)
         points = [self.run_at(f"written/runs/ranks-2_seed-{seed}") for seed in (5, 6)]

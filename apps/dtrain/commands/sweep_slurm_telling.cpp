@@ -31,6 +31,19 @@ std::string counts_by_state(const std::vector<JudgedPoint>& points) {
   return join(parts, ", ");
 }
 
+void tell_failures(const std::vector<JudgedPoint>& points, const Log& log) {
+  constexpr int64_t kMostTold = 10;
+  int64_t failures = 0;
+  for (const JudgedPoint& point : points) {
+    if (point.row.state != PointState::failed || ++failures > kMostTold) continue;
+    log.warning(point.row.point.name + " failed with " + std::to_string(point.row.exit_code) + ": " +
+                point.row.message);
+  }
+  if (failures > 0)
+    log.info((failures > kMostTold ? "all " + std::to_string(failures) + " failures are in points.csv; " : "") +
+             "--retry-failed submits what has failed again");
+}
+
 }  // namespace
 
 bool SlurmSweep::tell(const SweepFolder& folder, const JudgedSweep& sweep) const {
@@ -40,10 +53,7 @@ bool SlurmSweep::tell(const SweepFolder& folder, const JudgedSweep& sweep) const
   if (all_over) return false;
   for (const std::string& line : table_of_points(sweep.points)) std::printf("%s\n", printable(line).c_str());
   std::fflush(stdout);
-  for (const JudgedPoint& point : sweep.points)
-    if (point.row.state == PointState::failed)
-      log_.warning(point.row.point.name + " failed with " + std::to_string(point.row.exit_code) + ": " +
-                   point.row.message + "; --retry-failed submits it again");
+  tell_failures(sweep.points, log_);
   log_.info(folder.path() + ": " + counts_by_state(sweep.points));
   if (written_)
     log_.info("written: the jobs in " + folder.file("jobs") + "; nothing was submitted; next: sh " +

@@ -46,7 +46,7 @@ void CommandTable::add_sweep() {
        {"dtrain sweep -c configs/chips_cnn.yaml --ranks 1,2 --retry-failed", "again what has failed"},
        {"dtrain sweep -c configs/chexnet.yaml --ranks 1,4,8,16 --launch slurm --ranks-per-node 4 --template "
         "site.sbatch",
-        "as jobs of Slurm, on 1 to 4 nodes; the same command shows how far they are"}},
+        "as jobs of Slurm; the same command says how far they are"}},
       nullptr);
   filled_.emplace_back(&app, [this, &app] {
     sweep_.progress = progress();
