@@ -59,7 +59,7 @@ class Report(program.ProgramTest):
         self.page("moved/report.html")
         self.good("report", "moved")  # a later one takes the place of an earlier one
         said = self.good("report", "study", "--text")
-        self.assertIn("small, valid_accuracy", said.out)
+        self.assertIn("small, valid_auroc", said.out)
         self.assertIn("2 ranks", said.out)
 
     def test_runs_started_by_hand_become_a_series_by_their_configurations(self):
@@ -69,7 +69,7 @@ class Report(program.ProgramTest):
         rows = self.table("by_hand/scaling.csv")
         self.assertEqual([(row["ranks"], row["runs"]) for row in rows], [("1", "1"), ("2", "1")])
         before = sorted(path.name for path in (self.folder / runs[0]).iterdir())
-        self.assertIn("valid_accuracy", self.good("report", runs[0], "--text").out)
+        self.assertIn("The best valid_auroc is", self.good("report", runs[0], "--text").out)
         self.assertEqual(sorted(path.name for path in (self.folder / runs[0]).iterdir()), before)
         # A run that goes on: the last row is being written.
         shutil.copytree(self.folder / runs[0], self.folder / "going")

@@ -121,7 +121,7 @@ class Sweep(program.ProgramTest):
             self.assertEqual([event["step"] for event in run.events("step")], list(range(1, run.facts()["steps"] + 1)))
             self.assertEqual(run.result_rows(), self.run_at(row["run_dir"].replace("killed", "straight")).result_rows())
         self.assertIn("learning_rate", self.table("killed")[2]["message"])
-        self.assertEqual({path.name for path in killed.iterdir()}, {".lock", "study.yaml", "points.csv", "scaling.csv", "runs", "logs"})
+        self.assertEqual({path.name for path in killed.iterdir()}, {".lock", "study.yaml", "points.csv", "scaling.csv", "report.html", "runs", "logs"})
         # Failed points stay failed until they are asked for.
         log = killed / f"logs/log_{self.table('killed')[2]['point']}.txt"
         before = log.read_text()
