@@ -3,6 +3,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <vector>
 
 #include "support/catch.hpp"
 
@@ -49,6 +50,39 @@ TEST_CASE("every colour of a series can be read as text, on light pages and on d
       CHECK(contrast(ink.light, page_ink("page").light) >= 4.5);
       CHECK(contrast(ink.dark, page_ink("page").dark) >= 4.5);
     }
+}
+
+/// As each kind of dichromat sees a colour, and as all others do: Machado, Oliveira and Fernandes, A
+/// Physiologically-based Model for Simulation of Color Vision Deficiency, 2009, at full severity.
+static const std::vector<std::array<double, 9>> kVisions = {
+    {1, 0, 0, 0, 1, 0, 0, 0, 1},
+    {0.152286, 1.052583, -0.204868, 0.114503, 0.786281, 0.099216, -0.003882, -0.048116, 1.051998},
+    {0.367322, 0.860646, -0.227968, 0.280085, 0.672501, 0.047413, -0.011820, 0.042940, 0.968881},
+    {1.255528, -0.076749, -0.178779, -0.078411, 0.930809, 0.147602, 0.004733, 0.691367, 0.303900}};
+
+/// CIELAB (D65).
+static std::array<double, 3> lab_of(std::string_view colour, const std::array<double, 9>& vision) {
+  const std::array<double, 3> light = light_of(colour);
+  const auto seen = [&](size_t row) {
+    return vision[3 * row] * light[0] + vision[3 * row + 1] * light[1] + vision[3 * row + 2] * light[2];
+  };
+  const double r = seen(0), g = seen(1), b = seen(2);
+  const auto f = [](double t) { return t > 0.008856 ? std::cbrt(t) : 7.787 * std::max(t, 0.0) + 16.0 / 116; };
+  const double x = f((0.4124 * r + 0.3576 * g + 0.1805 * b) / 0.9505);
+  const double y = f(0.2126 * r + 0.7152 * g + 0.0722 * b);
+  const double z = f((0.0193 * r + 0.1192 * g + 0.9505 * b) / 1.089);
+  return {116 * y - 16, 500 * (x - y), 200 * (y - z)};
+}
+
+TEST_CASE("any two colours of kinds are told apart with any colour vision") {
+  for (const auto side : {&Ink::light, &Ink::dark})
+    for (const auto& vision : kVisions)
+      for (size_t i = 0; i < kind_inks().size(); ++i)
+        for (size_t j = 0; j < i; ++j) {
+          const auto a = lab_of(kind_inks()[i].*side, vision), b = lab_of(kind_inks()[j].*side, vision);
+          CAPTURE(kind_inks()[i].*side, kind_inks()[j].*side);
+          CHECK(std::hypot(a[0] - b[0], a[1] - b[1], a[2] - b[2]) >= 15);
+        }
 }
 
 TEST_CASE("text and links can be read on the page and on panels, the ideal line be seen") {

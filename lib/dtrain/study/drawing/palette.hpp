@@ -13,8 +13,8 @@ struct Ink {
   std::string_view dark;
 };
 
-/// For things that differ in kind: seven colours after Okabe and Ito (2008), which people with any colour vision tell
-/// apart, made darker or lighter until they have the contrast.
+/// For things that differ in kind: seven hues after Okabe and Ito (2008), their lightness chosen so that people with
+/// any colour vision tell any two apart: they differ by at least 15 in CIELAB as each dichromat sees them.
 std::span<const Ink> kind_inks();
 /// For things that have an order, such as numbers of ranks: from dark blue to ochre, lighter with every step.
 std::span<const Ink> order_inks();
