@@ -87,7 +87,7 @@ class Simulate(program.ProgramTest):
         self.assertIn("nothing was measured", assumed["assumed"][0])
         self.assertIn("assumed: nothing was measured", ended.out)
         self.assertGreater(assumed["hours"], 0)
-        self.fails(self.call(*words, "--from", "step.json", "model.name=resnet18"), 65, "measured another network")
+        self.fails(self.call(*words, "--from", "step.json", "model.name=resnet18", "data.image.size=[64,64]"), 65, "measured another network")
 
     def test_what_cannot_be_simulated_is_refused_in_a_sentence(self):
         self.fails(self.call("simulate", "--ranks", "2"), 64, "--from")
