@@ -87,7 +87,7 @@ class BadInput(program.ProgramTest):
             (("--config", "small.yaml", "--lr=0.1"), ("optimizer.learning_rate=0.1",)),
             (("-c", "small.yaml", "-lr", "0.1"), ("unknown option -lr", "optimizer.learning_rate=0.1")),
             (("--config", "small.yaml", "--batch-size", "64"), ("batch.per_rank=64",)),
-            (("--config", "small.yaml", "--early-stopping"), ("this version has no early stopping",)),
+            (("--config", "small.yaml", "--early-stopping"), ("early_stop.patience=VALUE",)),
             (("-config", "small.yaml"), ("'--config'",)),
             (("fit", "--config", "small.yaml"), ("'fit'", "dtrain --config FILE")),
             (("infer", "small.yaml"), ("'infer'", "dtrain predict --checkpoint")),
