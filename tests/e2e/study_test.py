@@ -102,7 +102,7 @@ pack: {samples_per_shard: 8, expand: [hflip]}
     def test_what_is_wrong_in_a_study_file_is_told_with_line_and_key_before_anything_is_made(self):
         broken = self.study("broken", "config: ../small.yaml\noverrides: {epochz: 1}\nranks: [none]\n")
         ended = self.call("sweep", broken)
-        self.fails(ended, 78, "nothing was started")
+        self.fails(ended, 78, "2 errors, listed above")
         self.assertIn("files/broken.yaml:2:13: unknown key 'epochz'", ended.err)
         self.assertIn("files/broken.yaml:3:9: ranks wants a whole number", ended.err)
         plain = self.study("plain", "config: ../small.yaml\n")

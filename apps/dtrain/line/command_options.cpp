@@ -99,7 +99,7 @@ void CommandTable::add_check() {
       {{"dtrain check configs/chexnet.yaml", "the whole data set, every picture decoded"},
        {"dtrain check -c configs/chexnet.yaml data.root=/nih --world-size 8", "as the job of 8 processes will see it"},
        {"dtrain check -c configs/chexnet.yaml --world-size 64 --from step.json --cluster site.yaml",
-        "and how long it will take, from what dtrain bench step --json measured"},
+        "and how long it will take, by dtrain bench step --json"},
        {"dtrain check -c configs/chexnet.yaml --quick", "in seconds: only the pictures' headers"},
        {"dtrain check -c configs/chexnet.yaml --preview sheet.png", "what the network will see, as a picture"}},
       [this] {

@@ -16,7 +16,7 @@ void CommandTable::add_simulate() {
        {"dtrain simulate --from step.json --ranks 1,64,4096 --cluster configs/clusters/example.yaml",
         "and predict for the machine that a file describes"},
        {"dtrain simulate --from step.json --from input.json --from comm.json --ranks 1,2,4,8",
-        "with the loader's limit and the speed of sums, of bench input and bench comm"},
+        "with the limits of the loader and of sums, by bench input and comm"},
        {"dtrain simulate --from step.json --logical-ranks 8 --ranks 1,2,4,8", "eight batches, shared by the ranks"},
        {"dtrain simulate --validate", "the model against 26 published points"}},
       [this] {

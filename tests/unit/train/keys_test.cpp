@@ -333,9 +333,9 @@ std::vector<Row> all_rows() {
       seen("optimizer.name", "adagrad", update_of),
       seen("optimizer.learning_rate", "0.3", rates_of),
       seen("optimizer.weight_decay", "0.1", update_of),
-      elsewhere(
-          "optimizer.decay_norms", "false", with(kPlain, {"optimizer.weight_decay=0.1"}),
-          "tests/unit/train/replica_test.cpp: weight decay leaves biases and norms alone where that is asked for"),
+      elsewhere("optimizer.decay_norms", "false", with(kPlain, {"optimizer.weight_decay=0.1"}),
+                "tests/unit/train/replica_test.cpp: weight decay leaves biases and norms alone where that is asked for",
+                {kPlain}),
       elsewhere("optimizer.clip_norm", "0.5", kPlain,
                 "tests/unit/train/trainer_test.cpp: accumulation, clipping and momentum keep the bits on any number of "
                 "ranks"),
@@ -357,8 +357,8 @@ std::vector<Row> all_rows() {
            {kPlain, with(kPlain, cosine)}),
       seen("schedule.decay.power", "2", rates_of, {"schedule.decay.name=poly"}, {kPlain, with(kPlain, cosine)}),
       elsewhere("early_stop.patience", "3", kPlain, early),
-      elsewhere("early_stop.monitor", "train.loss", with(kPlain, {"early_stop.patience=3"}), early),
-      elsewhere("early_stop.min_delta", "100", with(kPlain, {"early_stop.patience=3"}), early),
+      elsewhere("early_stop.monitor", "train.loss", with(kPlain, {"early_stop.patience=3"}), early, {kPlain}),
+      elsewhere("early_stop.min_delta", "100", with(kPlain, {"early_stop.patience=3"}), early, {kPlain}),
       seen("schedule.decay.patience", "1", rates_of, plateau, {kPlain, with(kPlain, cosine)}),
       seen("schedule.decay.monitor", "valid.auroc", rates_of, plateau, {kPlain}),
       seen("distributed.logical_ranks", "2", order_of),
