@@ -170,12 +170,14 @@ class Stop(program.ProgramTest):
         self.assertIn("train.loss has not improved in 2 epochs (early_stop); nothing to do. More epochs: early_stop.patience=N "
                       "--resume-with early_stop.patience", again.err)
         # Interrupted in the second epoch on two processes, it ends in the third on one.
-        self.good("--config", "small.yaml", "--run-dir", "early", *early, "--limit-steps", "7", ranks=2)
-        self.goes_on(self.run_at("early"), "small", *early)
+        self.good("--config", "small.yaml", "--run-dir", "watched", *early, "--limit-steps", "7", ranks=2)
+        self.goes_on(self.run_at("watched"), "small", *early)
         more = early[0], "early_stop={monitor: train.loss, patience: 4, min_delta: 100}"
-        self.fails(self.call("--config", "small.yaml", "--run-dir", "early", *more), 78, "early_stop.patience was 2 and is now 4")
-        self.good("--config", "small.yaml", "--run-dir", "early", *more, "--resume-with", "early_stop.patience")
-        self.assertEqual(len(self.run_at("early").rows()), 5)
+        ended = self.call("--config", "small.yaml", "--run-dir", "watched", *more)
+        self.fails(ended, 78, "belongs to another configuration")
+        self.assertIn("early_stop.patience was 2 and is now 4", ended.err)
+        self.good("--config", "small.yaml", "--run-dir", "watched", *more, "--resume-with", "early_stop.patience")
+        self.assertEqual(len(self.run_at("watched").rows()), 5)
         # Without a word of it a run goes on to its last epoch.
         off = self.call("--config", "small.yaml", *more, "early_stop=none", "--print-config")
         self.assertIn("patience: none", off.out)

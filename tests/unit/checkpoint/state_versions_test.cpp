@@ -31,6 +31,8 @@ TEST_CASE("the state is written as version 0.1.0 writes it, and what came later 
   json now = json::parse(to_json(plain_state()));
   CHECK(now.at("loss_watch") == json::parse(R"({"first":null,"steps":0,"sum":0.0})"));
   now.erase("loss_watch");
+  CHECK(now.at("early_stop") == json::parse(R"({"bad_epochs":0,"best":null})"));
+  now.erase("early_stop");
   for (const char* later : {"loss", "frequencies_loss"}) {
     CHECK(now.at("best").at(later).is_null());
     now.at("best").erase(later);
@@ -47,12 +49,15 @@ TEST_CASE("what came after the first release keeps every bit, and a state withou
   state.best_loss = 0.1 + 0.2;
   state.best_frequencies_loss = 1.0 / 3;
   state.loss_watch = {2.0 / 3, 1e33, 4};
+  state.early_stop = {1.0 / 3, 2};
   const TrainingState back = training_state_from_json(to_json(state), "f");
   CHECK(back.best_loss == state.best_loss);
   CHECK(back.best_frequencies_loss == state.best_frequencies_loss);
   CHECK(back.loss_watch.first == state.loss_watch.first);
   CHECK(back.loss_watch.sum == state.loss_watch.sum);
   CHECK(back.loss_watch.steps == 4);
+  CHECK(back.early_stop.best == 1.0 / 3);
+  CHECK(back.early_stop.bad_epochs == 2);
   auto first = nlohmann::json::parse(kFirstRelease);
   first["coverage_sum"] = 0U;
   const TrainingState older = training_state_from_json(first.dump(), "f");
@@ -60,6 +65,7 @@ TEST_CASE("what came after the first release keeps every bit, and a state withou
   CHECK(std::isnan(older.best_frequencies_loss));
   CHECK(std::isnan(older.loss_watch.first));
   CHECK(older.loss_watch.steps == 0);
+  CHECK(older.early_stop.bad_epochs == 0);
 }
 
 TEST_CASE("each share of an epoch's time is kept under its own name") {

@@ -272,7 +272,7 @@ TEST_CASE(
     CHECK_THAT(read_text(folder / "epochs.csv"), Catch::Contains("train_loss"));
     CHECK_THAT(read_text(folder / "metrics.jsonl"), Catch::Contains("\"step\":1"));
     const std::filesystem::directory_iterator events(folder / "tensorboard");
-    CHECK_THAT(read_text(events->path()), Catch::Contains("train/loss"));
+    CHECK_THAT(read_text(events->path()), Catch::Contains("step/loss"));
   }
   SECTION("its lock alone was replaced") {
     std::filesystem::remove(run + "/.lock");

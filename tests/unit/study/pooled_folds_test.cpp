@@ -13,12 +13,12 @@ struct Evaluations {
   test::TemporaryFolder folder;
   std::vector<EvaluatedFold> folds;
 
-  void add(const std::string& table, const std::string& metrics = "") {
+  void add(const std::string& table, const std::string& metrics = "{}") {
     const auto fold = static_cast<int64_t>(folds.size()) + 1;
     folds.push_back({fold, folder / std::to_string(fold)});
     make_folders(folds.back().folder);
     write_file_atomically(folds.back().folder + "/predictions_valid.csv", table);
-    if (!metrics.empty()) write_file_atomically(folds.back().folder + "/metrics_valid.json", metrics);
+    write_file_atomically(folds.back().folder + "/metrics_valid.json", metrics);
   }
 };
 
@@ -53,6 +53,7 @@ TEST_CASE("what is pooled is a table of predictions itself") {
   CHECK(pooled.groups.noun == "sample");
   CHECK_FALSE(pooled.fitted);
   write_file_atomically(made.folder / "predictions_pooled.csv", pooled.csv);
+  write_file_atomically(made.folder / "metrics_pooled.json", "{}");
   const PredictedPart again = read_predictions(made.folder.path(), "pooled", Task::segmentation);
   CHECK(again.paths == std::vector<std::string>{"a.png", "b.png"});
   CHECK(again.predictions.counts(0, 0).both == 10);

@@ -195,14 +195,15 @@ Measurement measured_run(const std::string& folder) {
   workload.batch = epochs.samples / epochs.steps / v;
   workload.compute_s = epochs.compute_s / epochs.steps / (v / n);
   const double sums = n > 1 ? epochs.sum_s + epochs.imbalance_s : 0;
-  workload.fixed_s = std::max(0.0, epochs.seconds - epochs.compute_s - epochs.wait_s - sums) / epochs.steps;
+  constexpr double kWaits = 0.02;
+  const bool loader_binds = epochs.wait_s > kWaits * epochs.seconds;  // else what little it waits belongs to each step
+  const double modelled = epochs.compute_s + sums + (loader_binds ? epochs.wait_s : 0);
+  workload.fixed_s = std::max(0.0, epochs.seconds - modelled) / epochs.steps;
   workload.gradient_bytes = float_bytes(run.folder + "/best.safetensors");
   workload.bucket_bytes = bucket_bytes_of(run);
   take_spread(step_deviation(run, epochs.steps), epochs.imbalance_s / epochs.steps, steps);
   workload.file_bytes_per_image = 1e6 * epochs.read_mb / epochs.samples;
-  constexpr double kWaits = 0.02;
-  if (epochs.wait_s > kWaits * epochs.seconds)
-    measured.loader = {epochs.samples / epochs.seconds / n, 1, workload.file_bytes_per_image};
+  if (loader_binds) measured.loader = {epochs.samples / epochs.seconds / n, 1, workload.file_bytes_per_image};
   measured.length.samples = std::llround(epochs.samples / epochs.epochs);
   const auto planned = run.counts.find("epochs");
   measured.length.epochs = planned == run.counts.end() ? static_cast<int64_t>(run.epochs.rows()) : planned->second;
