@@ -18,7 +18,7 @@ struct JudgedPoint {
   std::map<std::string, std::string> fingerprint;  ///< fingerprint_values()
   std::vector<std::string> idle_keys;
   std::vector<std::string> warnings;  ///< of its split
-  std::string data_sha256;  ///< as run.json has it
+  std::string data_sha256;            ///< as run.json has it
   std::string split_sha256;
   int64_t logical_ranks = 1;
   int64_t epochs = 1;

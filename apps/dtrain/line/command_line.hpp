@@ -216,10 +216,10 @@ struct BenchCommCommand {
   bool json = false;
 };
 
-using Command = std::variant<PrintCommand, TrainCommand, CheckCommand, EvalCommand, PredictCommand, ExportCommand,
-                             PackCommand, SweepCommand, SimulateCommand, SampleCommand, InitCommand, InfoCommand,
-                             VerifyCommand, CompareCommand, ReportCommand, BenchStepCommand, BenchInputCommand,
-                             BenchCommCommand>;
+using Command =
+    std::variant<PrintCommand, TrainCommand, CheckCommand, EvalCommand, PredictCommand, ExportCommand, PackCommand,
+                 SweepCommand, SimulateCommand, SampleCommand, InitCommand, InfoCommand, VerifyCommand, CompareCommand,
+                 ReportCommand, BenchStepCommand, BenchInputCommand, BenchCommCommand>;
 
 /// What the user typed.
 struct CommandLine {

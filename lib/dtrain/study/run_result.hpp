@@ -41,8 +41,8 @@ struct SteadyEpochs {
   bool has(double epoch) const { return first <= epoch && epoch <= last; }
 };
 
-/// The best epoch's row as training chooses it: of equal values the one with the lowest validation loss, then the first.
-/// Nothing if no epoch has a value.
+/// The best epoch's row as training chooses it: of equal values the one with the lowest validation loss, then the
+/// first. Nothing if no epoch has a value.
 std::optional<size_t> best_row(const NumberTable& epochs, const Monitor& monitor);
 
 /// What a record comes to. Epochs without a time do not count for rates.
