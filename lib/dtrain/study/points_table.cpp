@@ -32,7 +32,7 @@ std::vector<std::string> fields_of(const SweepPlan& plan, const SweepRow& row) {
                 {name_of(row.state), number(row.exit_code, ended), row.run_dir, std::to_string(row.processes),
                  std::to_string(row.jobs), std::to_string(run.epochs), row.monitor.column, number(run.best),
                  number(run.best_epoch, run.best_epoch > 0), timed(run.images_per_s), timed(run.epochs_per_hour),
-                 timed(run.elapsed_s), run.result_sha256, row.message});
+                 timed(run.elapsed_s), run.result_sha256, series_of(plan, row.point), row.message});
   return fields;
 }
 
@@ -44,7 +44,7 @@ std::string points_csv(const SweepPlan& plan, const std::vector<SweepRow>& rows)
     if (has_column(axis)) header.push_back(axis.key);
   header.insert(header.end(),
                 {"state", "exit_code", "run_dir", "processes", "jobs", "epochs_done", "metric", "best", "best_epoch",
-                 "images_per_s", "epochs_per_hour", "elapsed_s", "result_sha256", "message"});
+                 "images_per_s", "epochs_per_hour", "elapsed_s", "result_sha256", "series", "message"});
   std::string text = line_of(header);
   for (const SweepRow& row : rows) text += line_of(fields_of(plan, row));
   return text;

@@ -43,8 +43,9 @@ struct SweepRow {
 };
 
 /// points.csv: point, ranks, seed, fold, a column for each axis, state, exit_code, run_dir, then processes,
-/// jobs, epochs_done, metric, best, best_epoch, images_per_s, epochs_per_hour, elapsed_s, result_sha256, message. What
-/// is unknown is empty, as are the rates of a point that had fewer processes than ranks, or others beside it.
+/// jobs, epochs_done, metric, best, best_epoch, images_per_s, epochs_per_hour, elapsed_s, result_sha256, series
+/// (series_of(); empty without axes), message. What is unknown is empty, as are the rates of a point that had fewer
+/// processes than ranks, or others beside it.
 std::string points_csv(const SweepPlan& plan, const std::vector<SweepRow>& rows);
 
 /// What an earlier points.csv says of a point, which its run folder does not.

@@ -147,13 +147,13 @@ TEST_CASE("a study's points are read from its folder, wherever it has moved") {
   made_run(folder, "s/runs/p2", 2, epochs_of(50, 0.9));
   made_run(folder, "s/runs/p3", 2, epochs_of(50, 0.9), false);
   const std::string header =
-      "point,ranks,seed,fold,optimizer.name,state,exit_code,run_dir,processes,elapsed_s,metric,message\n";
+      "point,ranks,seed,fold,optimizer.name,state,exit_code,run_dir,processes,elapsed_s,metric,series,message\n";
   write_file_atomically(folder / "s/points.csv",
                         header +
-                            "p1,1,7,1,sgd,done,0,elsewhere/p1,1,320,valid_iou,\n"
-                            "p2,2,7,1,sgd,done,0,elsewhere/p2,1,,valid_iou,\n"
-                            "p3,2,8,1,sgd,failed,79,elsewhere/p3,2,,valid_iou,the loss is NaN\n"
-                            "p4,2,9,1,sgd,waiting,,elsewhere/p4,2,,valid_iou,\n");
+                            "p1,1,7,1,sgd,done,0,elsewhere/p1,1,320,valid_iou,optimizer.name=sgd,\n"
+                            "p2,2,7,1,sgd,done,0,elsewhere/p2,1,,valid_iou,optimizer.name=sgd,\n"
+                            "p3,2,8,1,sgd,failed,79,elsewhere/p3,2,,valid_iou,optimizer.name=sgd,the loss is NaN\n"
+                            "p4,2,9,1,sgd,waiting,,elsewhere/p4,2,,valid_iou,optimizer.name=sgd,\n");
   CHECK_FALSE(is_study_folder(folder / "s"));
   write_file_atomically(folder / "s/study.yaml", "study: x\n");
   CHECK(is_study_folder(folder / "s"));

@@ -49,26 +49,21 @@ class Points {
  public:
   explicit Points(const std::string& file) : table_(CsvTable::read(file)) {
     for (const char* name : {"point", "ranks", "seed", "fold", "state", "exit_code", "run_dir", "processes",
-                             "elapsed_s", "metric", "message"})
+                             "elapsed_s", "metric", "series", "message"})
       if (!table_.find_column(name))
-        throw DataError(file + " has no column '" + name + "': it was not written by dtrain sweep");
-    first_axis_ = table_.column("fold") + 1;
-    state_ = table_.column("state");
+        throw DataError(file + " has no column '" + name +
+                        "': dtrain sweep did not write it, or an older version did; its command brings it up to date");
   }
   int64_t count() const { return table_.rows(); }
   const std::string& at(int64_t row, const char* name) const { return table_.at(row, table_.column(name)); }
 
   std::string series(int64_t row, const std::string& study) const {
-    std::vector<std::string> values;
-    for (int64_t i = first_axis_; i < state_; ++i)
-      values.push_back(table_.columns()[static_cast<size_t>(i)] + "=" + table_.at(row, i));
-    return values.empty() ? study : join(values, ", ");
+    const std::string& name = at(row, "series");
+    return name.empty() ? study : name;
   }
 
  private:
   CsvTable table_;
-  int64_t first_axis_ = 0;
-  int64_t state_ = 0;
 };
 
 RunSource source_of(const Points& points, int64_t row, const std::string& folder, const std::string& study) {
