@@ -172,6 +172,7 @@ class Sweep(program.ProgramTest):
         for words, code, told in (((*common, "--over", "epochs"), 64, "KEY=VALUE"), ((*common, "--ranks", "0"), 64, "above 0"),
                                   ((*common, "--over", "name=a,b"), 64, "names its run folders itself"),
                                   ((*common, "--zip", "--over", "epochs=1,2"), 64, "--zip"),
+                                  ((*common, "--over", "epochs=1", "epochs=2"), 64, "--over varies epochs, and epochs=2 sets it"),
                                   ((*common, "--output", "mine"), 64, "was not begun by dtrain sweep"),
                                   (("sweep", "--config", "none.yaml"), 66, "none.yaml"),
                                   (("sweep",), 64, "--config")):

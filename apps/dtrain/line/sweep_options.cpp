@@ -28,6 +28,15 @@ static void add_launch(CLI::App& app, SweepCommand& sweep) {
                "with Slurm: write the jobs and submit.sh into the study's jobs/, and submit nothing");
 }
 
+// A key has one value on the line, or those of --over.
+static void require_varied_alone(const SweepCommand& sweep) {
+  for (const SweepAxis& axis : sweep.plan.over)
+    for (const std::string& word : sweep.config.sources.overrides)
+      if (word.starts_with(axis.key + "="))
+        throw UsageError("--over varies " + axis.key + ", and " + word + " sets it: leave one out, or write --over " +
+                         axis.key + "=V,V without spaces");
+}
+
 void CommandTable::add_sweep() {
   CLI::App& app = command(
       app_, "sweep",
@@ -55,6 +64,7 @@ void CommandTable::add_sweep() {
     for (const std::string& text : typed_.over) sweep_.plan.over.push_back(read_axis(text));
     for (const char* name : {"--ranks", "--over", "--repeat", "--folds"})
       if (app.count(name) > 0) sweep_.typed.emplace_back(name);
+    require_varied_alone(sweep_);
     require_sound_launch(sweep_);
     return sweep_;
   });
