@@ -17,7 +17,7 @@ std::string length_text(std::optional<double> seconds) {
     return std::to_string(large) + " " + unit + (small == 0 ? "" : " " + std::to_string(small) + " " + part);
   };
   if (whole < 3600) return two(whole / 60, "min", whole % 60, "s");
-  if (whole < 100 * 3600) return two(whole / 3600, "h", whole % 3600 / 60, "min");
+  if (whole < int64_t{100} * 3600) return two(whole / 3600, "h", whole % 3600 / 60, "min");
   return two(whole / 86400, "d", whole % 86400 / 3600, "h");
 }
 

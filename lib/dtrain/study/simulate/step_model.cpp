@@ -47,7 +47,8 @@ double input_floor(const Workload& workload, const Cluster& cluster, int64_t ran
 }  // namespace
 
 StepTime step_time(const Workload& workload, const Cluster& cluster, SumWay way, int64_t ranks, int64_t logical_ranks) {
-  const auto k = static_cast<double>((logical_ranks + ranks - 1) / ranks);
+  const int64_t most = (logical_ranks + ranks - 1) / ranks;
+  const auto k = static_cast<double>(most);
   const int64_t with_k = logical_ranks % ranks == 0 ? ranks : logical_ranks % ranks;
   StepTime step;
   step.ranks = ranks;

@@ -11,7 +11,8 @@ namespace {
 
 constexpr double kSegmentBytes = 4.0 * (1 << 20);  // as dist/canonical_sum.cpp cuts a bucket between hosts
 
-double rounds_of(int64_t count) { return std::bit_width(static_cast<uint64_t>(count - 1)); }  // ⌈log₂⌉
+// ⌈log₂⌉
+double rounds_of(int64_t count) { return static_cast<double>(std::bit_width(static_cast<uint64_t>(count - 1))); }
 
 // Nodes of the tree that make up the leaves [begin, end), from the left: each the largest that begins there and fits.
 // Those that hold only leaves beyond V are empty.
