@@ -42,11 +42,12 @@ TEST_CASE("points.csv has a line for each point, with empty fields for what is u
   CHECK(text ==
         "point,ranks,seed,fold,optimizer.learning_rate,state,exit_code,run_dir,processes,jobs,epochs_done,metric,best,"
         "best_epoch,images_per_s,epochs_per_hour,elapsed_s,result_sha256,series,message\n"
-        "a,2,3,,0.1,done,0,s/runs/a,2,1,5,valid_iou,0.5,4,10,300,60,ab,optimizer.learning_rate=0.1,\n"
-        "b,2,3,,0.1,done,0,s/runs/a,1,1,5,valid_iou,0.5,4,,,,ab,optimizer.learning_rate=0.1,\n"
-        "c,1,3,,0.1,failed,79,s/runs/c,1,1,0,valid_iou,,,,,,,optimizer.learning_rate=0.1,\"no, \"\"not\"\" finite\"\n"
-        "d,1,3,,0.1,waiting,,s/runs/d,1,2,0,valid_iou,,,,,,,optimizer.learning_rate=0.1,\n"
-        "e,2,3,,0.1,done,0,s/runs/a,2,2,5,valid_iou,0.5,4,,,,ab,optimizer.learning_rate=0.1,\n");
+        "a,2,3,,0.1,done,0,s/runs/a,2,1,5,valid_iou,0.5,4,10,300,60,ab,\"optimizer.learning_rate=0.1, seed=3\",\n"
+        "b,2,3,,0.1,done,0,s/runs/a,1,1,5,valid_iou,0.5,4,,,,ab,\"optimizer.learning_rate=0.1, seed=3\",\n"
+        "c,1,3,,0.1,failed,79,s/runs/c,1,1,0,valid_iou,,,,,,,\"optimizer.learning_rate=0.1, seed=3\",\"no, \"\"not\"\" "
+        "finite\"\n"
+        "d,1,3,,0.1,waiting,,s/runs/d,1,2,0,valid_iou,,,,,,,\"optimizer.learning_rate=0.1, seed=3\",\n"
+        "e,2,3,,0.1,done,0,s/runs/a,2,2,5,valid_iou,0.5,4,,,,ab,\"optimizer.learning_rate=0.1, seed=3\",\n");
 
   const test::TemporaryFolder folder;
   std::ofstream(folder / "points.csv") << text;
