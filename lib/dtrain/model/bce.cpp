@@ -2,25 +2,14 @@
 
 #include <cmath>
 
-#include "dtrain/base/error.hpp"
-#include "dtrain/model/loss.hpp"
+#include "dtrain/model/binary_terms.hpp"
 
 namespace dtrain {
 
 namespace {
 
 at::Tensor bce_per_sample(const LossTerms& terms, const at::Tensor& logits, const at::Tensor& targets) {
-  check(targets.sizes() == logits.sizes(), "targets have the shape of the logits");
-  at::Tensor labels = targets.to(logits.scalar_type());
-  at::Tensor unknown;
-  if (terms.task == Task::multilabel) {
-    unknown = labels.isnan();
-    labels = labels.masked_fill(unknown, 0);
-  }
-  at::Tensor parts = at::binary_cross_entropy_with_logits(logits, labels, {}, broadcast_weights(terms.weights, logits),
-                                                          at::Reduction::None);
-  if (unknown.defined()) parts = parts.masked_fill(unknown, 0);
-  return parts.flatten(1).mean(1);
+  return binary_terms(terms, logits, targets);
 }
 
 double bce_of_frequencies(const LossTerms& terms, const LabelCounts& known, const LabelCounts& judged) {

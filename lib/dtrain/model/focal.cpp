@@ -2,27 +2,17 @@
 
 #include <cmath>
 
-#include "dtrain/base/error.hpp"
-#include "dtrain/model/loss.hpp"
+#include "dtrain/model/binary_terms.hpp"
 
 namespace dtrain {
 
 namespace {
 
 at::Tensor focal_per_sample(const LossTerms& terms, const at::Tensor& logits, const at::Tensor& targets) {
-  check(targets.sizes() == logits.sizes(), "targets have the shape of the logits");
-  at::Tensor labels = targets.to(logits.scalar_type());
-  at::Tensor unknown;
-  if (terms.task == Task::multilabel) {
-    unknown = labels.isnan();
-    labels = labels.masked_fill(unknown, 0);
-  }
-  const at::Tensor parts = at::binary_cross_entropy_with_logits(
-      logits, labels, {}, broadcast_weights(terms.weights, logits), at::Reduction::None);
   // (1 - p)^gamma of the true label's p, in a form whose gradient is finite for every gamma and every p.
-  at::Tensor focused = (terms.gamma * at::log_sigmoid(logits * (1 - 2 * labels))).exp() * parts;
-  if (unknown.defined()) focused = focused.masked_fill(unknown, 0);
-  return focused.flatten(1).mean(1);
+  return binary_terms(terms, logits, targets, [&](const at::Tensor& x, const at::Tensor& labels) {
+    return (terms.gamma * at::log_sigmoid(x * (1 - 2 * labels))).exp();
+  });
 }
 
 // The loss of one output if every sample is given the probability p.
