@@ -78,7 +78,7 @@ class Hosts(program.ProgramTest):
         self.assertEqual(run.hash(), self.one().hash())
 
     def test_a_cut_link_ends_the_job_with_76_and_names_the_ranks_behind_it(self):
-        self.write_config("long", JOB, {"epochs": 1000000, "distributed": {"watchdog": {"warn": "2 s", "abort": "5 s"}}})
+        self.write_config("long", JOB, {"epochs": 1000000, "distributed": {"watchdog": {"warn": "2 s", "abort": "8 s"}}})
         # mpirun waits for its helper on a lost host until TCP gives up: after 15 minutes, here after about 9 s.
         for host in ("host1", "host2"):
             self.assertEqual(self.hosts("rsh", host, "echo 4 >/proc/sys/net/ipv4/tcp_retries2").returncode, 0)
@@ -88,7 +88,8 @@ class Hosts(program.ProgramTest):
         with open(self.folder / "cut.txt", "w+", encoding="utf-8") as said:
             job = subprocess.Popen(words, cwd=self.folder, env=env, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
             try:
-                program.wait_until(lambda: self.run_at("cut").steps_logged() >= 3, 60, "the third step")
+                program.wait_until(lambda: self.run_at("cut").steps_logged() >= 3 or job.poll() is not None, 60, "the third step")
+                self.assertIsNone(job.poll(), (self.folder / "cut.txt").read_text(encoding="utf-8"))
                 self.assertEqual(self.hosts("rsh", "host2", "ip link set eth0 down").returncode, 0)
                 code = job.wait(90)
             finally:
