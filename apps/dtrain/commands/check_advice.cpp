@@ -228,14 +228,14 @@ std::vector<Finding> split_findings(const CheckedJob& job) {
 
 JobMemory job_memory(const Experiment& e, const Plan& plan, const Network& network, const PictureFacts& pictures,
                      int64_t processes) {
-  const PassTape tape = network.tape(plan.shape);
   MemoryNeeds needs = needs_of(e, plan, network, processes);
-  const MemoryPlan planned = plan_memory(tape, needs);
   JobMemory memory;
   memory.processes = processes;
   memory.pictures = needs.pictures;
   memory.gpus_mb = gpus_for(e);
   memory.on_gpu = !memory.gpus_mb.empty();
+  const PassTape tape = network.tape(plan.shape, !memory.on_gpu && needs.value_bytes == sizeof(float));
+  const MemoryPlan planned = plan_memory(tape, needs);
   if (!memory.on_gpu) memory.program_mb = program_mb(tape, processes) + data_mb(e, plan, pictures, processes);
   memory.weights_mb = planned.weights_mb;
   memory.pass_mb = planned.pass_mb * (memory.on_gpu && e.cuda_graphs ? 2 : 1);

@@ -13,8 +13,6 @@ static int64_t convolved(int64_t size, const ConvShape& shape) {
   return (size + 2 * shape.padding - shape.kernel) / shape.stride + 1;
 }
 
-static constexpr double kEpsilon = 1e-5;  // of BatchNorm2d
-
 static void expect_channels(const Sketch& x, int64_t channels) {
   check(!x.shape.empty() && x.shape[0] == channels, "a layer gets as many channels as it was built for");
 }
@@ -80,7 +78,7 @@ BatchNorm2d::BatchNorm2d(int64_t channels) {
 
 at::Tensor BatchNorm2d::operator()(const at::Tensor& x) const {
   if (is_training()) num_batches_tracked.add_(1);
-  return at::batch_norm(x, weight, bias, running_mean, running_var, is_training(), /*momentum=*/0.1, kEpsilon,
+  return at::batch_norm(x, weight, bias, running_mean, running_var, is_training(), kMomentum, kEpsilon,
                         /*cudnn_enabled=*/true);
 }
 

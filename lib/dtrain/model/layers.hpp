@@ -62,6 +62,8 @@ class BatchNorm2d : public Module {
   Sketch operator()(const Sketch& x) const;
   GraphValue operator()(const GraphValue& x) const;
 
+  static constexpr double kEpsilon = 1e-5;
+  static constexpr double kMomentum = 0.1;
   at::Tensor weight, bias, running_mean, running_var, num_batches_tracked;
 };
 

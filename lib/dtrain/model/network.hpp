@@ -61,8 +61,9 @@ class Network : public Module {
   };
   virtual std::vector<Layer> layers(const NetworkShape& shape) const = 0;
 
-  /// The operators of that pass, what works in place included. Computes nothing.
-  virtual PassTape tape(const NetworkShape& shape) const = 0;
+  /// The operators of that pass, what works in place included. Computes nothing. `fused`: as it runs where blocks can
+  /// be computed in passes of our own (on a CPU in 32 bits), else operator by operator.
+  virtual PassTape tape(const NetworkShape& shape, bool fused) const = 0;
 
   /// The same pass in evaluation mode, written into the graph of `images`, which was made for this network; returns the
   /// logits. Computes nothing.

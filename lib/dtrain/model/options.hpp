@@ -31,6 +31,7 @@ struct ModelOptions {
   std::string weights;     ///< safetensors file to start from; "" = random start
   int64_t base_width = 8;  ///< channels of the first block, at least 1
   double dropout = 0.5;    ///< probability of dropping a feature before the dense layer, [0, 1)
+  bool fused = true;       ///< blocks in passes of our own instead of LibTorch's operators one by one
 };
 
 /// Factors on the loss of each output, `loss.pos_weight` or `loss.class_weight`.

@@ -20,12 +20,18 @@ struct PassTape {
     flatten,
     dropout,
     linear,
+    // Of a block that is computed as one slab (dense_slab.hpp): the slab is one value, which its layers change.
+    slab,        ///< from what its first channels are
+    slab_layer,  ///< in place
+    slab_end,    ///< what leaves it
   };
   struct Step {
     Op op = Op::relu;
     std::vector<size_t> reads;  ///< numbers of values
     size_t makes = 0;           ///< number of a value; in place: the first that it reads
     int64_t weights = 0;        ///< floats of the kernel or matrix
+    int64_t kept = 0;           ///< floats for one picture that wait for the way back, besides values
+    int64_t scratch = 0;        ///< floats for one picture that are needed while the step runs; twice on the way back
   };
 
   std::vector<int64_t> values;  ///< floats of each for one picture; value 0 is the picture

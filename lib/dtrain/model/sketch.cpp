@@ -7,7 +7,7 @@
 
 namespace dtrain {
 
-LayerList::LayerList(const Module& network) {
+LayerList::LayerList(const Module& network, bool fused) : fused_(fused) {
   for (const Module::Named& below : network.modules()) names_[below.module] = below.name;
 }
 
@@ -42,12 +42,22 @@ Sketch LayerList::picture(const std::vector<int64_t>& shape) {
 Sketch LayerList::make(PassTape::Op op, const std::vector<Sketch>& of, const std::vector<int64_t>& shape,
                        int64_t weights) {
   tape_.values.push_back(numel_of(shape));
-  tape_.steps.push_back({op, numbers_of(of), tape_.values.size() - 1, weights});
+  tape_.steps.push_back({.op = op, .reads = numbers_of(of), .makes = tape_.values.size() - 1, .weights = weights});
   return {shape, this, tape_.values.size() - 1};
 }
 
 void LayerList::change(PassTape::Op op, const std::vector<Sketch>& of) {
-  tape_.steps.push_back({op, numbers_of(of), of.front().value, 0});
+  tape_.steps.push_back({.op = op, .reads = numbers_of(of), .makes = of.front().value});
+}
+
+Sketch LayerList::add_step(PassTape::Step step, const std::vector<int64_t>& made) {
+  step.makes = step.reads.front();
+  if (!made.empty()) {
+    tape_.values.push_back(numel_of(made));
+    step.makes = tape_.values.size() - 1;
+  }
+  tape_.steps.push_back(step);
+  return {made, this, step.makes};
 }
 
 }  // namespace dtrain

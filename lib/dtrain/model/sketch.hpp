@@ -15,7 +15,19 @@ struct Sketch;
 class LayerList {
  public:
   /// Learns the dotted names of the modules below `network`.
-  explicit LayerList(const Module& network);
+  LayerList(const Module& network, bool fused);
+
+  bool fused() const { return fused_; }
+  /// What `pass` returns; its operators stay off the tape, because others compute the same.
+  template <class Pass>
+  auto untaped(const Pass& pass) {
+    const PassTape before = tape_;
+    auto result = pass();
+    tape_ = before;
+    return result;
+  }
+  /// Appends to the tape a step that makes a value of this shape, or without one changes what it reads.
+  Sketch add_step(PassTape::Step step, const std::vector<int64_t>& made);
 
   /// A layer with a module of its own: name and parameters are the module's.
   void add(const Module& module, const std::string& kind, const std::vector<int64_t>& output, int64_t flop = 0);
@@ -34,6 +46,7 @@ class LayerList {
 
  private:
   std::map<const Module*, std::string> names_;
+  bool fused_;
   PassTape tape_;
   std::vector<Network::Layer> layers_;
 };
@@ -71,15 +84,15 @@ class NetworkOf : public Network {
     }
   }
 
-  std::vector<Layer> layers(const NetworkShape& shape) const override { return walk(shape).layers(); }
+  std::vector<Layer> layers(const NetworkShape& shape) const override { return walk(shape, false).layers(); }
 
-  PassTape tape(const NetworkShape& shape) const override { return walk(shape).tape(); }
+  PassTape tape(const NetworkShape& shape, bool fused) const override { return walk(shape, fused).tape(); }
 
   GraphValue trace(const GraphValue& images) const override { return self().run(images); }
 
  private:
-  LayerList walk(const NetworkShape& shape) const {
-    LayerList list(*this);
+  LayerList walk(const NetworkShape& shape, bool fused) const {
+    LayerList list(*this, fused);
     self().run(list.picture({shape.channels, shape.height, shape.width}));
     return list;
   }

@@ -51,7 +51,11 @@ class Rehearsal {
     return tape_.values[value] * needs_.pictures * (in_floats ? kFloat : needs_.value_bytes);
   }
 
-  static bool in_place(Op op) { return op == Op::relu || op == Op::add; }
+  static bool in_place(Op op) { return op == Op::relu || op == Op::add || op == Op::slab_layer; }
+
+  Held scratch(const PassTape::Step& step, int64_t times) {
+    return step.scratch > 0 ? heap_.take(times * step.scratch * needs_.pictures * kFloat) : nullptr;
+  }
 
   size_t logits() const { return tape_.steps.back().makes; }
 
@@ -64,6 +68,7 @@ class Rehearsal {
     const PassTape::Step& step = tape_.steps[i];
     if (!in_place(step.op)) values_[step.makes] = heap_.take(bytes_of(step.makes));
     reorder(step);
+    const Held while_it_runs = scratch(step, 1);
     keep(i);
     const auto leave = [&](size_t value) {
       if (last_read_[value] == i && value != logits()) values_[value] = nullptr;
@@ -98,6 +103,15 @@ class Rehearsal {
       case Op::dropout:
         kept_[i].push_back(heap_.take(made * kFloat));
         break;
+      case Op::slab_layer:
+        kept_[i].push_back(heap_.take(step.kept * needs_.pictures * kFloat));
+        [[fallthrough]];
+      case Op::slab:
+        kept_[i].push_back(values_[step.makes]);
+        break;
+      case Op::slab_end:
+        kept_[i].push_back(values_[step.reads[0]]);
+        break;
       case Op::global_pool:
       case Op::concat:
       case Op::add:
@@ -117,6 +131,12 @@ class Rehearsal {
     const PassTape::Step& step = tape_.steps[i];
     Gradient given = std::exchange(gradients_[step.makes], {});
     if (step.op == Op::add) return pass_on(step, given);
+    const Held while_it_runs = scratch(step, 2);
+    if (step.op == Op::slab_layer) {
+      const Held gradient = heap_.take(step.weights * kFloat);
+      kept_[i].clear();
+      return receive(step.makes, std::move(given));
+    }
     if (step.op == Op::concat) {
       given.whole = false;
       return pass_on(step, given);

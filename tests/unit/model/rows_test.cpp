@@ -94,7 +94,7 @@ TEST_CASE("a network's passes depend on the random key exactly where its row say
 TEST_CASE("a network reads the keys of its row and no others") {
   for (const NetworkKind* kind : networks()) {
     INFO(kind->name);
-    for (const std::string& key : kind->keys) CHECK((key == "base_width" || key == "dropout"));
+    for (const std::string& key : kind->keys) CHECK((key == "base_width" || key == "dropout" || key == "fused"));
     const NetworkShape shape = square(*kind, std::max<int64_t>(kind->least_side, 32));
     ModelOptions options;
     options.kind = kind;
@@ -108,6 +108,9 @@ TEST_CASE("a network reads the keys of its row and no others") {
     ModelOptions dropping;
     dropping.kind = kind;
     CHECK(random_key_of(dropping).empty() != reads(*kind, "dropout"));
+    const auto network = kind->make(dropping, shape);
+    const bool fuses = network->tape(shape, true).steps.size() != network->tape(shape, false).steps.size();
+    CHECK(fuses == reads(*kind, "fused"));
   }
 }
 

@@ -207,6 +207,8 @@ std::vector<Row> all_rows() {
       seen("model.base_width", "4", network_of, {"model={name: unet, base_width: 2}", "data.image.size=[32, 32]"},
            {kPlain}),
       seen("model.dropout", "0.25", network_of, {}, {kPlain}),
+      seen("model.fused", "false", network_of, {"model.name=densenet121", "data.image.size=[64, 64]"},
+           {{"data.format=synthetic", "model.name=unet"}}),
       elsewhere("loss.name", "bce", kPlain,
                 "tests/unit/model/loss_test.cpp: a loss that does not fit its task is a configuration error"),
       seen("loss.pos_weight", "[1, 2, 3]", loss_of, {}, {kMulticlass}),

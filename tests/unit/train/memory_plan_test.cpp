@@ -51,20 +51,23 @@ static int64_t most_held_by_a_step(const ModelOptions& options, const NetworkSha
 }
 
 TEST_CASE("a step holds what the plan says, for every network") {
-  const auto [name, shape, pictures] = GENERATE(std::tuple{network_kind("densenet121"), NetworkShape{3, 64, 64, 14}, 4},
-                                                std::tuple{network_kind("resnet50"), NetworkShape{3, 96, 64, 5}, 4},
-                                                std::tuple{network_kind("unet"), NetworkShape{1, 64, 80, 2}, 2},
-                                                std::tuple{network_kind("small_cnn"), NetworkShape{3, 50, 70, 2}, 3});
+  const auto [name, shape, pictures, fused] =
+      GENERATE(std::tuple{network_kind("densenet121"), NetworkShape{3, 64, 64, 14}, 4, false},
+               std::tuple{network_kind("densenet121"), NetworkShape{3, 96, 64, 14}, 8, true},
+               std::tuple{network_kind("resnet50"), NetworkShape{3, 96, 64, 5}, 4, false},
+               std::tuple{network_kind("unet"), NetworkShape{1, 64, 80, 2}, 2, false},
+               std::tuple{network_kind("small_cnn"), NetworkShape{3, 50, 70, 2}, 3, false});
   INFO(name->name);
   ModelOptions options;
   options.kind = name;
   options.base_width = 8;
   options.dropout = 0.25;
+  options.fused = fused;
   MemoryNeeds needs;
   needs.pictures = pictures;
   needs.target_values = shape.outputs * (name->per_pixel ? shape.height * shape.width : 1);
   needs.batches_ahead = 0;
-  const MemoryPlan plan = plan_memory(make_network(options, shape, 1)->tape(shape), needs);
+  const MemoryPlan plan = plan_memory(make_network(options, shape, 1)->tape(shape, fused), needs);
   const double measured = static_cast<double>(most_held_by_a_step(options, shape, pictures)) / 1e6;
   CHECK(plan.weights_mb == Approx(0).margin(1e-3));
   CHECK(plan.held_mb == Approx(measured).epsilon(0.15));
@@ -114,7 +117,7 @@ TEST_CASE("a pass in 16 bits holds little more than half") {
   MemoryNeeds needs;
   needs.pictures = 64;  // so that the copies of the weights matter little
   needs.batches_ahead = 0;
-  const PassTape tape = make_network(options, shape, 1)->tape(shape);
+  const PassTape tape = make_network(options, shape, 1)->tape(shape, false);
   const double in_floats = plan_memory(tape, needs).pass_mb;
   needs.value_bytes = 2;
   const double in_halves = plan_memory(tape, needs).pass_mb;

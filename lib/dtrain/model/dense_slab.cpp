@@ -1,0 +1,182 @@
+#include "dtrain/model/dense_slab.hpp"
+
+#include <ATen/ATen.h>
+#include <ATen/autocast_mode.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/utils.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "dtrain/base/error.hpp"
+#include "dtrain/model/slab.hpp"
+
+namespace dtrain {
+
+using torch::autograd::variable_list;
+
+namespace {
+
+/// A part of a block on the way back. Its input or output is a token where it is not the block's own.
+struct SlabNode : torch::autograd::Node {
+  void release_variables() override {
+    slab.reset();
+    gamma.reset();
+    kernel.reset();
+    scales = {};
+  }
+  Slab& shared() const {
+    check(slab != nullptr, "a block goes back once");
+    return *slab;
+  }
+  std::shared_ptr<Slab> slab;
+  at::Tensor gamma, kernel;  // of the norm over the slab, and of the product behind it [out, channels]
+  NormScales scales;
+};
+
+bool wanted(const std::vector<at::Tensor>& inputs) {
+  return at::GradMode::is_enabled() && std::ranges::any_of(inputs, &at::Tensor::requires_grad);
+}
+
+// Makes `result` follow from `inputs` by this node-> The node's members are of tensors without history: nothing refers
+// to itself in a circle.
+void follow(const std::vector<at::Tensor>& inputs, const std::shared_ptr<torch::autograd::Node>& node,
+            const at::Tensor& result) {
+  node->set_next_edges(torch::autograd::collect_next_edges(inputs));
+  torch::autograd::set_history(result, node);
+}
+
+template <class Kind>
+std::shared_ptr<Kind> make_node(const std::shared_ptr<Slab>& slab) {
+  std::shared_ptr<Kind> node(new Kind(), torch::autograd::deleteNode);
+  node->slab = slab;
+  return node;
+}
+
+struct EnterNode final : SlabNode {
+  int64_t width = 0;
+  variable_list apply(variable_list&&) override { return {as_picture(shared().own_gradient(0, width), shared().nhw)}; }
+};
+
+struct LayerNode final : SlabNode {
+  at::Tensor middle, gamma2, kernel2;  // conv1's result, then norm2 and conv2
+  NormScales scales2;
+
+  void release_variables() override {
+    SlabNode::release_variables();
+    for (at::Tensor* tensor : {&middle, &gamma2, &kernel2}) tensor->reset();
+    scales2 = {};
+  }
+
+  variable_list apply(variable_list&& given) override {
+    Slab& s = shared();
+    const int64_t first = kernel.size(1), growth = kernel2.size(0);
+    const at::Tensor rectified = normalised_rows(middle, middle.size(1), scales2);
+    auto [back, d_kernel2, none] = at::convolution_backward(
+        as_picture(s.own_gradient(first, growth), s.nhw), as_picture(rectified, s.nhw), kernel2, std::nullopt, {1, 1},
+        {1, 1}, {1, 1}, false, {0, 0}, 1, {true, task_should_compute_output(6), false});
+    const at::Tensor gradient = as_rows(back);
+    const NormGradients norm2 = norm_back(middle, scales2, gamma2, gradient);
+    const ProductGradients half = s.product_back(scales, gamma, kernel, gradient);
+    return {given[0],     half.norm.weight, half.norm.bias, half.kernel.view({-1, first, 1, 1}),
+            norm2.weight, norm2.bias,       d_kernel2};
+  }
+};
+
+struct TransitionNode final : SlabNode {
+  variable_list apply(variable_list&& given) override {
+    Slab& s = shared();
+    const at::Tensor gradient = as_rows(given[0]);
+    const at::Tensor d_kernel = transposed_product(gradient, s.pooled(scales));
+    const NormGradients norm = s.pooled_back(scales, gamma, multiplied(gradient, kernel));
+    return {at::empty({1}, gamma.options()), norm.weight, norm.bias, d_kernel.view({-1, kernel.size(1), 1, 1})};
+  }
+};
+
+struct LastNode final : SlabNode {
+  variable_list apply(variable_list&& given) override {
+    const NormGradients norm = shared().normalised_back(scales, gamma, as_rows(given[0]));
+    return {at::empty({1}, gamma.options()), norm.weight, norm.bias};
+  }
+};
+
+at::Tensor as_matrix(const Conv2d& conv) {
+  return conv.weight.detach().view({conv.weight.size(0), conv.weight.size(1)});
+}
+
+}  // namespace
+
+bool DenseSlab::serves(const at::Tensor& x, bool training) {
+  return x.device().is_cpu() && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kDouble) &&
+         !at::autocast::is_autocast_enabled(at::kCPU) && (training || !at::GradMode::is_enabled());
+}
+
+DenseSlab::DenseSlab(const at::Tensor& x, int64_t channels, bool training) {
+  const at::TensorOptions options = at::TensorOptions().dtype(x.dtype());
+  token_ = at::empty({1}, options);
+  {
+    const at::NoGradGuard no_grad;
+    slab_ = std::make_shared<Slab>(std::vector<int64_t>{x.size(0), x.size(2), x.size(3)}, channels, training, options);
+    slab_->append(as_rows(x.detach()));
+  }
+  if (!wanted({x})) return;
+  const auto node = make_node<EnterNode>(slab_);
+  node->width = x.size(1);
+  follow({x}, node, token_);
+}
+
+void DenseSlab::add_layer(const BatchNorm2d& norm1, const Conv2d& conv1, const BatchNorm2d& norm2,
+                          const Conv2d& conv2) {
+  const auto node = make_node<LayerNode>(slab_);
+  {
+    const at::NoGradGuard no_grad;
+    node->gamma = norm1.weight.detach();
+    node->kernel = as_matrix(conv1);
+    node->scales = slab_->scales(norm1);
+    node->gamma2 = norm2.weight.detach();
+    node->kernel2 = conv2.weight.detach();
+    node->middle = slab_->product(node->scales, node->kernel, norm2, node->scales2);
+    const at::Tensor rectified = normalised_rows(node->middle, node->middle.size(1), node->scales2);
+    slab_->append(as_rows(conv2(as_picture(rectified, slab_->nhw))));
+  }
+  const std::vector<at::Tensor> inputs = {token_,       norm1.weight, norm1.bias,  conv1.weight,
+                                          norm2.weight, norm2.bias,   conv2.weight};
+  if (!wanted(inputs)) return;
+  const at::Tensor next = at::empty({1}, token_.options());
+  follow(inputs, node, next);
+  token_ = next;
+}
+
+at::Tensor DenseSlab::transition(const BatchNorm2d& norm, const Conv2d& conv) {
+  const auto node = make_node<TransitionNode>(slab_);
+  at::Tensor result;
+  {
+    const at::NoGradGuard no_grad;
+    node->gamma = norm.weight.detach();
+    node->kernel = as_matrix(conv);
+    node->scales = slab_->scales(norm);
+    const std::vector<int64_t> half = {slab_->nhw[0], slab_->nhw[1] / 2, slab_->nhw[2] / 2};
+    result = as_picture(multiplied(slab_->pooled(node->scales), node->kernel.t()), half);
+  }
+  const std::vector<at::Tensor> inputs = {token_, norm.weight, norm.bias, conv.weight};
+  if (wanted(inputs)) follow(inputs, node, result);
+  return result;
+}
+
+at::Tensor DenseSlab::normalised(const BatchNorm2d& norm) {
+  const auto node = make_node<LastNode>(slab_);
+  at::Tensor result;
+  {
+    const at::NoGradGuard no_grad;
+    node->gamma = norm.weight.detach();
+    node->scales = slab_->scales(norm);
+    result = as_picture(slab_->normalised(node->scales), slab_->nhw);
+  }
+  const std::vector<at::Tensor> inputs = {token_, norm.weight, norm.bias};
+  if (wanted(inputs)) follow(inputs, node, result);
+  return result;
+}
+
+}  // namespace dtrain

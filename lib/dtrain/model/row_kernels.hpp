@@ -1,0 +1,84 @@
+#pragma once
+#include <cstdint>
+
+namespace dtrain {
+
+/// A matrix whose rows are pixels and whose columns are channels, as NHWC memory holds them: element (r, c) is at
+/// data[r·stride + c]. Not owned.
+template <class T>
+struct Rows {
+  T* data = nullptr;
+  int64_t stride = 0;
+
+  Rows at(int64_t row, int64_t column = 0) const { return {data + row * stride + column, stride}; }
+};
+
+/// What one column's normalisation does to a value x: x·scale + shift, with the mean that scale and shift were made
+/// from. One element per column.
+template <class T>
+struct ColumnScales {
+  const T* scale = nullptr;
+  const T* shift = nullptr;
+  const T* mean = nullptr;
+
+  ColumnScales at(int64_t column) const { return {scale + column, shift + column, mean + column}; }
+};
+
+/// The loops of fused blocks (dense_slab.hpp) over a panel of rows that fits a cache, without LibTorch. There is one
+/// set for each instruction set (row_kernels_*.cpp, of one source); each result is a fixed sequence of operations, so
+/// that neither threads nor the size of a panel's neighbours change its bits, but two sets differ by rounding: where a
+/// product and a sum are one instruction, it rounds once.
+/// Numbers of columns must be multiples of `tile`; rows may be any number. No two arguments overlap unless it is said.
+template <class T>
+struct RowKernels {
+  const char* name = "";  ///< of the instruction set
+  int64_t tile = 1;       ///< columns that are computed at once; at most 32
+
+  /// y = max(0, x·scale + shift).
+  void (*normalise)(int64_t rows, int64_t columns, Rows<const T> x, ColumnScales<T> norm, Rows<T> y);
+
+  /// For each column: mean[c], and squares[c] = Σ (x − mean)².
+  void (*moments)(int64_t rows, int64_t columns, Rows<const T> x, T* mean, T* squares);
+
+  /// The way back through max(0, x·scale + shift), in place: dy becomes d = dy where the result was above 0, else 0.
+  /// Adds to each column: sum += Σ d, centred += Σ d·(x − mean).
+  void (*rectify_back)(int64_t rows, int64_t columns, Rows<T> dy, Rows<const T> x, ColumnScales<T> norm, T* sum,
+                       T* centred);
+
+  /// The same for a panel of a slab: dy is read and then replaced by max(0, x·scale + shift), what the product's
+  /// gradient needs; gradient += gamma·d, or = with `first`.
+  void (*rectify_back_to_slab)(int64_t rows, int64_t columns, Rows<T> dy, Rows<const T> x, ColumnScales<T> norm,
+                               const T* gamma, bool first, Rows<T> gradient, T* sum, T* centred);
+
+  /// y = d·scale − (x − mean)·slope − offset. y may be d.
+  void (*centre_back)(int64_t rows, int64_t columns, Rows<const T> d, Rows<const T> x, const T* mean, const T* scale,
+                      const T* slope, const T* offset, Rows<T> y);
+
+  /// `packed` = the matrix whose element (k, c) is at from[k·row_stride + c·column_stride], as multiply() reads it:
+  /// depth·columns elements.
+  void (*pack)(int64_t depth, int64_t columns, const T* from, int64_t row_stride, int64_t column_stride, T* packed);
+
+  /// y = a · b: a [rows, depth], b [depth, columns] packed.
+  void (*multiply)(int64_t rows, int64_t columns, int64_t depth, Rows<const T> a, const T* packed, Rows<T> y);
+
+  /// y += aᵀ · b: a [rows, height], b [rows, columns], y [height, columns].
+  void (*add_transposed_product)(int64_t height, int64_t columns, int64_t rows, Rows<const T> a, Rows<const T> b,
+                                 Rows<T> y);
+};
+
+/// The set for the instructions that LibTorch's own kernels use here (at::get_cpu_capability(), which
+/// ATEN_CPU_CAPABILITY limits). For double it is the plain one, which serves as the reference.
+template <class T>
+const RowKernels<T>& row_kernels();
+template <>
+const RowKernels<float>& row_kernels<float>();
+template <>
+const RowKernels<double>& row_kernels<double>();
+
+// One per instruction set, row_kernels_*.cpp; those of x86 are nullptr elsewhere.
+extern const RowKernels<float> kPlainRows;
+extern const RowKernels<double> kPlainRowsDouble;
+extern const RowKernels<float>* const kAvx2Rows;
+extern const RowKernels<float>* const kAvx512Rows;
+
+}  // namespace dtrain

@@ -1,0 +1,205 @@
+// The loops of row_kernels.hpp, compiled once for each instruction set: each including file has its own options
+// (CMakeLists.txt), and everything here is local to it, so that no code for a newer processor can end up elsewhere.
+#include <utility>
+
+#include "dtrain/model/row_kernels.hpp"
+
+namespace dtrain {
+namespace {
+
+/// kBytes: of a vector register. kTileRows × 2 registers hold a tile of a product.
+template <class T, int kBytes, int kTileRows>
+struct Loops {
+  static constexpr int64_t kWidth = kBytes / sizeof(T);
+  static constexpr int64_t kTile = 2 * kWidth;
+  typedef T Vector __attribute__((vector_size(kBytes)));
+  typedef T Unaligned __attribute__((vector_size(kBytes), aligned(sizeof(T)), may_alias));
+  struct Pair {
+    Vector low, high;
+  };
+
+  static Vector load(const T* p) { return *reinterpret_cast<const Unaligned*>(p); }
+  static void store(T* p, Vector v) { *reinterpret_cast<Unaligned*>(p) = v; }
+  static Pair pair(const T* p) { return {load(p), load(p + kWidth)}; }
+
+  template <int... kLane>
+  static Vector spread(T x, std::integer_sequence<int, kLane...>) {
+    return Vector{(static_cast<void>(kLane), x)...};
+  }
+  static Vector spread(T x) { return spread(x, std::make_integer_sequence<int, kWidth>{}); }
+
+  // Not a number stays what it is, in both.
+  static Vector rectified(Vector x) { return x < 0 ? Vector{} : x; }
+  static Vector where_above_0(Vector y, Vector d) { return y <= 0 ? Vector{} : d; }
+
+  static void normalise(int64_t rows, int64_t columns, Rows<const T> x, ColumnScales<T> norm, Rows<T> y) {
+    for (int64_t r = 0; r < rows; ++r) {
+      const T* from = x.at(r).data;
+      T* to = y.at(r).data;
+      for (int64_t c = 0; c < columns; c += kWidth)
+        store(to + c, rectified(load(from + c) * load(norm.scale + c) + load(norm.shift + c)));
+    }
+  }
+
+  static void moments(int64_t rows, int64_t columns, Rows<const T> x, T* mean, T* squares) {
+    const Vector share = spread(T(1) / static_cast<T>(rows));
+    for (int64_t c = 0; c < columns; c += kTile) {
+      Pair sum{}, spread_out{};
+      for (int64_t r = 0; r < rows; ++r) {
+        const Pair v = pair(x.at(r, c).data);
+        sum.low += v.low;
+        sum.high += v.high;
+      }
+      sum.low *= share;
+      sum.high *= share;
+      for (int64_t r = 0; r < rows; ++r) {
+        const Pair v = pair(x.at(r, c).data);
+        spread_out.low += (v.low - sum.low) * (v.low - sum.low);
+        spread_out.high += (v.high - sum.high) * (v.high - sum.high);
+      }
+      store(mean + c, sum.low);
+      store(mean + c + kWidth, sum.high);
+      store(squares + c, spread_out.low);
+      store(squares + c + kWidth, spread_out.high);
+    }
+  }
+
+  struct BackSums {
+    Vector sum, centred;
+  };
+
+  static Vector back(Vector dy, Vector x, Vector y, Vector mean, BackSums& sums) {
+    const Vector d = where_above_0(y, dy);
+    sums.sum += d;
+    sums.centred += d * (x - mean);
+    return d;
+  }
+
+  static void add(T* to, Vector v) { store(to, load(to) + v); }
+
+  static void rectify_back(int64_t rows, int64_t columns, Rows<T> dy, Rows<const T> x, ColumnScales<T> norm, T* sum,
+                           T* centred) {
+    for (int64_t c = 0; c < columns; c += kWidth) {
+      const Vector scale = load(norm.scale + c), shift = load(norm.shift + c), mean = load(norm.mean + c);
+      BackSums sums{};
+      for (int64_t r = 0; r < rows; ++r) {
+        const Vector value = load(x.at(r, c).data);
+        T* place = dy.at(r, c).data;
+        store(place, back(load(place), value, value * scale + shift, mean, sums));
+      }
+      add(sum + c, sums.sum);
+      add(centred + c, sums.centred);
+    }
+  }
+
+  template <bool kFirst>
+  static void back_to_slab(int64_t rows, int64_t columns, Rows<T> dy, Rows<const T> x, ColumnScales<T> norm,
+                           const T* gamma, Rows<T> gradient, T* sum, T* centred) {
+    for (int64_t c = 0; c < columns; c += kWidth) {
+      const Vector scale = load(norm.scale + c), shift = load(norm.shift + c), mean = load(norm.mean + c);
+      const Vector factor = load(gamma + c);
+      BackSums sums{};
+      for (int64_t r = 0; r < rows; ++r) {
+        const Vector value = load(x.at(r, c).data), result = value * scale + shift;
+        T* place = dy.at(r, c).data;
+        const Vector share = factor * back(load(place), value, result, mean, sums);
+        store(place, rectified(result));
+        T* total = gradient.at(r, c).data;
+        if constexpr (kFirst)
+          store(total, share);
+        else
+          add(total, share);
+      }
+      add(sum + c, sums.sum);
+      add(centred + c, sums.centred);
+    }
+  }
+
+  static void rectify_back_to_slab(int64_t rows, int64_t columns, Rows<T> dy, Rows<const T> x, ColumnScales<T> norm,
+                                   const T* gamma, bool first, Rows<T> gradient, T* sum, T* centred) {
+    (first ? back_to_slab<true> : back_to_slab<false>)(rows, columns, dy, x, norm, gamma, gradient, sum, centred);
+  }
+
+  static void centre_back(int64_t rows, int64_t columns, Rows<const T> d, Rows<const T> x, const T* mean,
+                          const T* scale, const T* slope, const T* offset, Rows<T> y) {
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t c = 0; c < columns; c += kWidth)
+        store(y.at(r, c).data, load(d.at(r, c).data) * load(scale + c) -
+                                   (load(x.at(r, c).data) - load(mean + c)) * load(slope + c) - load(offset + c));
+  }
+
+  static void pack(int64_t depth, int64_t columns, const T* from, int64_t row_stride, int64_t column_stride,
+                   T* packed) {
+    for (int64_t c = 0; c < columns; c += kTile)
+      for (int64_t k = 0; k < depth; ++k)
+        for (int64_t j = 0; j < kTile; ++j) *packed++ = from[k * row_stride + (c + j) * column_stride];
+  }
+
+  /// Where a product's operands are: element (r, k) of a at a[r·row + k·depth], row k of b's tile at b[k·b_depth].
+  struct Operands {
+    const T* a;
+    int64_t row, depth;
+    const T* b;
+    int64_t b_depth;
+  };
+
+  // One tile of a product: kRows × kTile sums stay in registers.
+  template <int kRows, bool kAdd>
+  static void tile(int64_t depth, Operands from, Rows<T> y) {
+    Pair sums[kRows];
+    for (int r = 0; r < kRows; ++r) sums[r] = kAdd ? pair(y.at(r).data) : Pair{};
+    for (int64_t k = 0; k < depth; ++k) {
+      const Pair b = pair(from.b);
+#pragma GCC unroll 16
+      for (int r = 0; r < kRows; ++r) {
+        const Vector a = spread(from.a[r * from.row]);
+        sums[r].low += a * b.low;
+        sums[r].high += a * b.high;
+      }
+      from.a += from.depth;
+      from.b += from.b_depth;
+    }
+    for (int r = 0; r < kRows; ++r) {
+      store(y.at(r).data, sums[r].low);
+      store(y.at(r).data + kWidth, sums[r].high);
+    }
+  }
+
+  using Tile = void (*)(int64_t depth, Operands from, Rows<T> y);
+  template <bool kAdd, int... kLess>
+  static Tile tile_of(int64_t rows, std::integer_sequence<int, kLess...>) {
+    static constexpr Tile all[] = {tile<kLess + 1, kAdd>...};
+    return all[rows - 1];
+  }
+
+  // `next_b`: from one tile of b to the next.
+  template <bool kAdd>
+  static void product(int64_t rows, int64_t columns, int64_t depth, Operands from, int64_t next_b, Rows<T> y) {
+    for (int64_t c = 0; c < columns; c += kTile, from.b += next_b) {
+      Operands here = from;
+      for (int64_t r = 0; r < rows; r += kTileRows, here.a += kTileRows * here.row)
+        tile_of<kAdd>(rows - r < kTileRows ? rows - r : kTileRows, std::make_integer_sequence<int, kTileRows>{})(
+            depth, here, y.at(r, c));
+    }
+  }
+
+  static void multiply(int64_t rows, int64_t columns, int64_t depth, Rows<const T> a, const T* packed, Rows<T> y) {
+    product<false>(rows, columns, depth, {a.data, a.stride, 1, packed, kTile}, kTile * depth, y);
+  }
+
+  static void add_transposed_product(int64_t height, int64_t columns, int64_t rows, Rows<const T> a, Rows<const T> b,
+                                     Rows<T> y) {
+    product<true>(height, columns, rows, {a.data, 1, a.stride, b.data, b.stride}, kTile, y);
+  }
+
+  static constexpr RowKernels<T> all(const char* name) {
+    return {name,         kTile,
+            normalise,    moments,
+            rectify_back, rectify_back_to_slab,
+            centre_back,  pack,
+            multiply,     add_transposed_product};
+  }
+};
+
+}  // namespace
+}  // namespace dtrain

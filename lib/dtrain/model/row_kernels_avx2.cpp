@@ -1,0 +1,9 @@
+// AVX2 and FMA: 16 registers, of which a tile of a product takes 12.
+#include "dtrain/model/row_kernels.inl"
+
+namespace dtrain {
+
+static constexpr RowKernels<float> kRowsOfAvx2 = Loops<float, 32, 6>::all("avx2");
+const RowKernels<float>* const kAvx2Rows = &kRowsOfAvx2;
+
+}  // namespace dtrain
