@@ -274,10 +274,13 @@ class Eval(program.ProgramTest):
                 "data.image.range was not set and is now [0, 128]"]
         for weights in ("runs/chips", newest):
             self.fails(self.call("eval", "--checkpoint", weights, *other), 78, *told, "name another folder with --output")
-        ended = self.good("eval", "--checkpoint", "runs/chips", *other, "--calibrate", "--output", "chips_prepared")
+        ended = self.good("eval", "--checkpoint", "runs/chips", *other, "--output", "chips_prepared")
         self.assertIn(f"best.safetensors was trained on pictures that were prepared otherwise: {'; '.join(told)}", ended.err)
-        self.assertIn("holds for this output alone", ended.err)
         self.assertEqual(files_in(run), before)
+        fitted = self.good("eval", "--checkpoint", "runs/xray", other[0], "--calibrate", "--output", "xray_prepared", "--json")
+        self.assertIn("temperature", fitted.json())
+        self.assertIn("holds for this output alone, because it cannot be kept in the weights file: ", fitted.err)
+        self.assertIsNone(self.fitted(self.folder / "runs/xray"))
         self.assertIn("range was not set", self.good("predict", "--checkpoint", "runs/chips", "--input", "chips", "--output", "chips_said", other[0]).err)
         self.assertNotIn("prepared otherwise", self.good("eval", "--checkpoint", "runs/chips", "data.image.size=[32, 32]").err)
 

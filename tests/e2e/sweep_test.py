@@ -162,8 +162,9 @@ class Sweep(program.ProgramTest):
 
     def test_two_spellings_of_one_value_are_one_run(self):
         words = ("sweep", "--config", "small.yaml", "--over", "optimizer.learning_rate=0.01,1e-2,0.02", "--output", "twice")
-        self.fails(self.call(*words), 64, "1 of 3 points would be refused",
-                   "ranks-1_learning-rate-1e-2: would be the same run as ranks-1_learning-rate-0.01")
+        ended = self.call(*words)
+        self.fails(ended, 64, "1 of 3 points would be refused")
+        self.assertIn("ranks-1_learning-rate-1e-2: would be the same run as ranks-1_learning-rate-0.01", ended.err)
         self.assertFalse((self.folder / "twice").exists())
 
     def test_an_empty_table_of_points_loses_nothing(self):
