@@ -71,6 +71,10 @@ class Check(program.ProgramTest):
                 self.assertEqual(width, 12 + 6 * (tile_width + 12))
                 self.assertGreater(height, least_height)
         first = (self.folder / "chips.png").read_bytes()
+        table = self.good("check", "--config", "cells.yaml", "--quick", "--output", "cells.json").out.partition("network: ")[2].splitlines()[1:]
+        rows = table[:next(i for i, line in enumerate(table) if " parameters; " in line)]
+        self.assertIn("conv_transpose", {row.split()[1] for row in rows})
+        self.assertEqual(len({len(row) for row in rows}), 1, table)
         self.good("check", "--config", "chips.yaml", "--preview", "again.png", "data.loader.threads=3", "--output", "again.json")
         self.assertEqual((self.folder / "again.png").read_bytes(), first)
         self.good("check", "--config", "chips.yaml", "--preview", "other.png", "--quick", "seed=5", "--output", "other.json")

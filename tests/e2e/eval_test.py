@@ -264,6 +264,26 @@ class Eval(program.ProgramTest):
             ended = self.good("eval", "--checkpoint", folder / "best.safetensors", "--output", folder, "--split", "test", *option)
             self.assertIn(f"{option[0]} fits to the test part", ended.err)
 
+    def test_pictures_prepared_otherwise_are_told_and_replace_no_figures_of_the_run(self):
+        run = self.folder / "runs/chips"
+        self.good("eval", "--checkpoint", "runs/chips")
+        before = files_in(run)
+        newest = self.run_at("runs/chips").checkpoints()[-1]
+        other = ("data.image.range=[0, 128]", "data.image.resize=crop", "data.image.size=[40, 40]")
+        told = ["data.image.size was [32, 32] and is now [40, 40]", "data.image.resize was squash and is now crop",
+                "data.image.range was not set and is now [0, 128]"]
+        for weights in ("runs/chips", newest):
+            self.fails(self.call("eval", "--checkpoint", weights, *other), 78, *told, "name another folder with --output")
+        ended = self.good("eval", "--checkpoint", "runs/chips", *other, "--output", "chips_prepared")
+        self.assertIn(f"best.safetensors was trained on pictures that were prepared otherwise: {'; '.join(told)}", ended.err)
+        self.assertEqual(files_in(run), before)
+        fitted = self.good("eval", "--checkpoint", "runs/xray", other[0], "--calibrate", "--output", "xray_prepared", "--json")
+        self.assertIn("temperature", fitted.json())
+        self.assertIn("holds for this output alone, because it cannot be kept in the weights file: ", fitted.err)
+        self.assertIsNone(self.fitted(self.folder / "runs/xray"))
+        self.assertIn("range was not set", self.good("predict", "--checkpoint", "runs/chips", "--input", "chips", "--output", "chips_said", other[0]).err)
+        self.assertNotIn("prepared otherwise", self.good("eval", "--checkpoint", "runs/chips", "data.image.size=[32, 32]").err)
+
     def test_new_probabilities_drop_the_thresholds_of_the_old_ones(self):
         _, _, folder = self.judge("xray", "dropped", "--threshold-from", "valid:sensitivity=0.8")
         ended = self.good("eval", "--checkpoint", folder / "best.safetensors", "--output", folder, "--calibrate", "--json")

@@ -189,7 +189,7 @@ class Export(program.ProgramTest):
             self.fails(self.call("export", *words), code, *texts)
             self.assertFalse((self.folder / "net.onnx").exists())
         self.fails(self.call("export", "--checkpoint", run, "--output", "net.onnx", "data.classes=[odd, even]"), 78, "was trained for 2 classes (even, odd)")
-        self.assertIn("was trained on pictures of 32,32 and is used on pictures of 48,48",
+        self.assertIn("was trained on pictures that were prepared otherwise: data.image.size was [32, 32] and is now [48, 48]",
                       self.good("export", "--checkpoint", f"runs/{self.trained('resnet18')}", "--output", "large.onnx", "data.image.size=[48,48]").err)
         (self.folder / "closed").mkdir(mode=0o500)
         ended = self.call("export", "--checkpoint", run, "--output", "closed/net.onnx", through=program.without_write_override())

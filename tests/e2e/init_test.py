@@ -57,7 +57,7 @@ class Init(program.ProgramTest):
     def test_what_only_a_person_knows_is_left_to_choose_and_check_leads_there(self):
         self.table("three", "site,scanner", lambda i: f"{'ABC'[i % 3]},{'XY'[i % 2]}")
         told = self.good("init", "three")
-        self.assertIn("to do: which column of list.csv is the label", told.err)
+        self.assertRegex(told.err, r"to do: line \d+: which column of list.csv is the label")
         self.assertIn("# TO DO: which column of list.csv is the label", told.out)
         (self.folder / "three.yaml").write_text(told.out)
         self.fails(self.call("check", "--config", "three.yaml", "--output", "three.json"), 78, "data.csv.label")

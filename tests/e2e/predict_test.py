@@ -258,6 +258,8 @@ class Predict(program.ProgramTest):
         self.fails(self.call(*elsewhere, "killed"), 78, "--input is", "/thirty, but now it is", "/elsewhere; name another folder")
         os.utime(self.folder / "thirty/a" / os.listdir(self.folder / "thirty/a")[0])
         self.fails(self.call(*words, "killed"), 78, "hash of when the pictures were changed is")
+        shutil.copy(next((self.folder / "elsewhere/a").iterdir()), self.folder / "elsewhere/a/one_more.png")
+        self.fails(self.call(*elsewhere, "killed"), 78, "--input is")  # not the hash of its list
         self.assertEqual(files_in(self.folder / "killed"), whole)
 
     def test_a_stopped_prediction_keeps_every_batch_that_is_finished(self):

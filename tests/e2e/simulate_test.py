@@ -65,6 +65,13 @@ class Simulate(program.ProgramTest):
 
     def test_the_published_points(self):
         ended, told = self.simulated("--validate")
+        own = told["own"]
+        self.assertEqual(len(own), 3)
+        for way in ("one", "two"):
+            errors = [abs(100 * (point[f"from_{way}_ms"] / point["step_ms"] - 1)) for point in own]
+            self.assertLess(max(errors), 10)
+            self.assertAlmostEqual(told[f"own_error_percent_from_{way}"], sum(errors) / 3)
+        self.assertIn("our own 3 steps of 8 logical ranks on 2 processes by 5.2 % of the step from one process", ended.out)
         errors = [abs(point["error_points"]) for point in told["published"]["counted"]]
         self.assertEqual(len(errors), 26)
         self.assertAlmostEqual(sum(errors) / 26, told["published_error_points"])

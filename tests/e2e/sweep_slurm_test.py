@@ -177,6 +177,14 @@ class OnSlurm(program.ProgramTest):
         self.assertIn("next: dtrain eval", self.swept(*words, DTRAIN_CONFIG__SEED="8").err)
         self.assertEqual((self.table("state"), self.table("seed")), (["done"], ["8"]))
 
+    def test_of_an_array_no_more_points_run_at_a_time_than_is_asked_for(self):
+        self.swept("--ranks", "1,2", "--over", "epochs=1,2,3", "--jobs", "2", "--write-only")
+        script = (self.home / "the study/jobs/submit.sh").read_text()
+        self.assertEqual(script.count("--array=1-3%2"), 2, script)
+        self.assertEqual(set(self.table("jobs")), {"1"})  # on nodes of their own: their rates are kept
+        self.swept("--ranks", "1,2", "--over", "epochs=1,2,3", "--write-only")
+        self.assertNotIn("%2", (self.home / "the study/jobs/submit.sh").read_text())
+
     def test_what_cannot_be_submitted_is_refused_in_one_sentence(self):
         (self.home / "bad.sbatch").write_text("#!/bin/bash\nmodule load mpi\nsrun dtrain\n")
         for words, code, told in ((("--template", "bad.sbatch"), 78, "bad.sbatch:3: 'srun' has no place in a template"),

@@ -160,6 +160,24 @@ class Sweep(program.ProgramTest):
             self.assertTrue(any(all(word in line for word in words) for line in ended.err.splitlines()), (words, ended))
         self.assertFalse((self.folder / "refused").exists())
 
+    def test_two_spellings_of_one_value_are_one_run(self):
+        words = ("sweep", "--config", "small.yaml", "--over", "optimizer.learning_rate=0.01,1e-2,0.02", "--output", "twice")
+        ended = self.call(*words)
+        self.fails(ended, 64, "1 of 3 points would be refused")
+        self.assertIn("ranks-1_learning-rate-1e-2: would be the same run as ranks-1_learning-rate-0.01", ended.err)
+        self.assertFalse((self.folder / "twice").exists())
+
+    def test_an_empty_table_of_points_loses_nothing(self):
+        words = ("sweep", "--config", "small.yaml", "--over", f"optimizer.learning_rate=0.001,{FAILING}", "epochs=1", "--output", "emptied")
+        self.fails(self.call(*words), 79, "1 of 2 points failed")
+        rows, times = self.table("emptied"), [path.stat().st_mtime_ns for path in sorted(self.folder.glob("emptied/runs/*/DONE"))]
+        (self.folder / "emptied/points.csv").write_text("")
+        ended = self.call(*words)
+        self.fails(ended, 79, "1 of 2 points failed")
+        self.assertEqual(ended.err.count("emptied/points.csv is empty and counts for nothing"), 1, ended)
+        self.assertEqual([path.stat().st_mtime_ns for path in sorted(self.folder.glob("emptied/runs/*/DONE"))], times)
+        self.assertEqual(self.table("emptied"), rows)
+
     def test_a_dry_run_lists_the_points_and_writes_nothing(self):
         ended = self.good("sweep", "--config", "small.yaml", "--ranks", "1,2", "--dry-run")
         self.assertEqual([line.split()[0] for line in ended.out.splitlines()], ["point", "ranks-1", "ranks-2"])
@@ -169,7 +187,8 @@ class Sweep(program.ProgramTest):
         common = ("sweep", "--config", "small.yaml")
         (self.folder / "mine").mkdir()
         (self.folder / "mine/notes.txt").write_text("mine")
-        for words, code, told in (((*common, "--over", "epochs"), 64, "KEY=VALUE"), ((*common, "--ranks", "0"), 64, "above 0"),
+        for words, code, told in (((*common, "--over", "epochs"), 64, "KEY=VALUE"), ((*common, "--ranks", "0"), 64, "above 0"), ((*common, "--ranks", "1,,2"), 64, "'' is not a whole number above 0"),
+                                  ((*common, "--ranks", "1,2,"), 64, "'1,2,' is not a list of whole numbers"),
                                   ((*common, "--over", "name=a,b"), 64, "names its run folders itself"),
                                   ((*common, "--zip", "--over", "epochs=1,2"), 64, "--zip"),
                                   ((*common, "--over", "epochs=1", "epochs=2"), 64, "--over varies epochs, and epochs=2 sets it"),

@@ -1,5 +1,6 @@
 #include "commands/check_sections.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -90,16 +91,20 @@ void tell_mask_shares(const Plan& plan, const PictureFacts& pictures, CheckJson&
 
 void tell_network(const Experiment& e, const Plan& plan, const Network& network, const std::string& weights_line,
                   CheckJson& json) {
-  std::printf("network: %s\n  %-44s %-8s %-18s %12s %14s\n", printable(weights_line).c_str(), "layer", "kind", "output",
-              "parameters", "MFLOP forward");
+  const std::vector<Network::Layer> layers = network.layers(plan.shape);
+  size_t kind_columns = 8;
+  for (const Network::Layer& layer : layers) kind_columns = std::max(kind_columns, layer.kind.size());
+  const auto kinds = static_cast<int>(kind_columns);
+  std::printf("network: %s\n  %-44s %-*s %-18s %12s %14s\n", printable(weights_line).c_str(), "layer", kinds, "kind",
+              "output", "parameters", "MFLOP forward");
   int64_t parameters = 0;
   int64_t flop = 0;
-  for (const Network::Layer& layer : network.layers(plan.shape)) {
+  for (const Network::Layer& layer : layers) {
     std::vector<std::string> shape;
     for (int64_t size : layer.output) shape.push_back(std::to_string(size));
     parameters += layer.parameters;
     flop += layer.flop;
-    std::printf("  %-44s %-8s %-18s %12s %14.2f\n", printable(layer.name).c_str(), layer.kind.c_str(),
+    std::printf("  %-44s %-*s %-18s %12s %14.2f\n", printable(layer.name).c_str(), kinds, layer.kind.c_str(),
                 join(shape, "x").c_str(), with_commas(layer.parameters).c_str(), static_cast<double>(layer.flop) / 1e6);
   }
   const auto states = static_cast<double>(state_names(e.optimizer).size());

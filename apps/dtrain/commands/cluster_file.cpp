@@ -125,16 +125,6 @@ Cluster read_cluster(const std::string& path) {
   return cluster;
 }
 
-Cluster one_machine(const Measurement& measured) {
-  constexpr Link kMemory{2e-6, 10e9};
-  Cluster cluster;
-  cluster.name = "one machine with a core for every rank";
-  cluster.ranks_per_node = kMostRanks;
-  cluster.inside = measured.inside.value_or(kMemory);
-  cluster.between = cluster.inside;
-  return cluster;
-}
-
 std::string cluster_text(const Cluster& cluster) {
   const auto link = [](const Link& its) {
     return fixed(its.latency_s * 1e6, 1) + " us, " + fixed(its.bytes_per_s / 1e9, 1) + " GB/s";

@@ -17,10 +17,6 @@ namespace dtrain {
 /// Throws ConfigError with all errors at once, each with file, line and column, and like read_config_file().
 Cluster read_cluster(const std::string& path);
 
-/// Without a description: one machine with a core for every rank, and sums through its memory as dtrain bench comm has
-/// measured them, else at 10 GB/s.
-Cluster one_machine(const Measurement& measured);
-
 /// For people: "4 ranks a node; inside 10 us, 200 GB/s; between 15 us, 22 GB/s a node".
 std::string cluster_text(const Cluster& cluster);
 

@@ -32,6 +32,7 @@ ordered_json paired_json(const PairedMeasure& paired) {
   json["high"] = test.high;
   json["p"] = test.p;
   if (test.p_at_most) json["p_at_most"] = true;
+  if (test.p_holm) json["p_holm"] = *test.p_holm;
   json["method"] = test.method;
   if (test.statistic) json["statistic"] = *test.statistic;
   if (test.degrees) json["degrees"] = *test.degrees;

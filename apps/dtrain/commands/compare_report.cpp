@@ -25,11 +25,12 @@ void line(const std::string& text) { std::printf("%s\n", text.c_str()); }
 
 std::string signed_number(double value, int digits) { return (value < 0 ? "" : "+") + fixed(value, digits); }
 
-std::string p_text(const PairedTest& test) {
+std::string p_text(double p, bool at_most) {
   constexpr double kSmallest = 0.001;
-  if (test.p < kSmallest) return "< 0.001";
-  return std::string(test.p_at_most ? "<= " : "") + fixed(test.p, test.p < 0.1 ? 4 : 3);
+  if (p < kSmallest) return "< 0.001";
+  return std::string(at_most ? "<= " : "") + fixed(p, p < 0.1 ? 4 : 3);
 }
+std::string p_text(const PairedTest& test) { return p_text(test.p, test.p_at_most); }
 
 std::string basis_text(const NamedPair& value, const std::string& noun) {
   return value.paired.test->method + ", " + count_of(value.paired.groups, noun);
@@ -122,7 +123,7 @@ void print_differences(const Comparison& c) {
   print_differences("where and how far they ran:", c.other_facts);
 }
 
-std::string value_line(const NamedPair& value, const std::string& noun, int columns) {
+std::string value_line(const NamedPair& value, const std::string& noun, int columns, bool corrected) {
   const PairedMeasure& paired = value.paired;
   const int digits = value.metric->digits;
   const auto shown = [&](const std::optional<double>& one) { return one ? fixed(*one, digits) : "–"; };
@@ -132,7 +133,9 @@ std::string value_line(const NamedPair& value, const std::string& noun, int colu
   const PairedTest& test = *paired.test;
   return text + " " + cell(signed_number(test.difference, digits), 8) + " " +
          cell(signed_number(test.low, digits) + " to " + signed_number(test.high, digits), 19) + " " +
-         cell(p_text(test), 9) + " " + basis_text(value, noun);
+         cell(p_text(test), 9) + " " +
+         (corrected ? cell(test.p_holm ? p_text(*test.p_holm, test.p_at_most) : "", 9) + " " : "") +
+         basis_text(value, noun);
 }
 
 void print_values(const Comparison& c) {
@@ -158,10 +161,14 @@ void print_values(const Comparison& c) {
     names.push_back(printable(value.name));
   }
   const int columns = cell_columns(names, kLabelColumns);
-  line("  " + cell("", columns) + " A        B        B − A    95 % interval       p         test");
+  const bool corrected = std::any_of(shown.begin(), shown.end(), [](const NamedPair* value) {
+    return value->paired.test && value->paired.test->p_holm;
+  });
+  line("  " + cell("", columns) + " A        B        B − A    95 % interval       p         " +
+       (corrected ? "p (Holm)  " : "") + "test");
   bool drawn = false;
   for (const NamedPair* value : shown) {
-    line(value_line(*value, groups.noun, columns));
+    line(value_line(*value, groups.noun, columns, corrected));
     drawn = drawn || (value->paired.test && value->metric->of_pair == nullptr);
   }
   line("  Paired: each test is of the difference on the same samples" +
@@ -169,6 +176,7 @@ void print_values(const Comparison& c) {
   if (drawn) line("  bootstrap: " + count_of(c.command.draws, "draw") + " of " + groups.noun + "s, the same for both.");
   const auto lines = static_cast<double>(
       std::count_if(shown.begin(), shown.end(), [](const NamedPair* value) { return value->paired.test.has_value(); }));
+  if (corrected) line("  p (Holm): corrected for the number of classes that a metric has a test for (Holm 1979).");
   if (lines > 1)
     line("  Each p is for one line alone, not corrected for their number: of " + fixed(lines, 0) +
          " lines without a true difference " + fixed(lines * kLevel, 1) + " have p < 0.05 on average.");

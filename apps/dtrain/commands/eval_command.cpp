@@ -16,6 +16,7 @@
 #include "dtrain/io/files/file.hpp"
 #include "dtrain/io/files/own_output.hpp"
 #include "job/named_checkpoint.hpp"
+#include "job/other_pictures.hpp"
 
 namespace dtrain {
 namespace {
@@ -89,15 +90,19 @@ void require_best(const EvalCommand& command, const EvalNetwork& network, const 
                     command.checkpoint + " has other weights; name another folder with --output");
 }
 
-// Figures of other samples do not replace those of a run's own. For weights whose split is known.
-void require_foreign_place(const EvalCommand& command, const WeightsOrigin& origin, const std::string& folder) {
-  if (!command.output.empty() || origin.split_sha256.empty() || !is_file(folder + "/run.json")) return;
-  throw ConfigError(command.checkpoint + " was trained with another split, or on other data, than this, whose tables " +
-                    "would replace those of the run in " + folder + "; name another folder with --output");
+// Figures of other samples (where the weights' split is known), or of pictures that were prepared otherwise, do not
+// replace those of a run's own.
+void require_own_figures(const EvalCommand& command, bool other_split, const std::string& prepared,
+                         const std::string& folder) {
+  if (!command.output.empty() || !is_file(folder + "/run.json")) return;
+  const std::string split = command.checkpoint + " was trained with another split, or on other data, than this";
+  if (other_split || !prepared.empty())
+    throw ConfigError((other_split ? split : prepared) + "; tables of this would replace those of the run in " +
+                      folder + "; name another folder with --output");
 }
 
-void warn_before(const EvalCommand& command, const Experiment& e, const std::string& other_size, const Log& log) {
-  if (!other_size.empty()) log.warning(other_size);
+void warn_before(const EvalCommand& command, const Experiment& e, const std::string& prepared, const Log& log) {
+  if (!prepared.empty()) log.warning(prepared);
   warn_of_fit_on_test(command, log);
   const ImageOptions& image = e.data.image;
   if (command.masks && (image.seen_height() < image.height || image.seen_width() < image.width))
@@ -159,10 +164,9 @@ int run_eval(const EvalCommand& typed, const Config& config, Job& job) {
     for (const std::string& note : plan.dataset.notes) job.log().info(note);
   require_unseen(command, command.split, plan, origin, job.log());
   if (other_part) require_unseen(command, command.threshold_from->part, plan, origin, job.log());
-  if (!own_split) require_foreign_place(command, origin, folder);
-  const NetworkShape& shape = plan.shape;
-  if (job.is_root())
-    warn_before(command, e, other_size(file.metadata(), command.checkpoint, shape.height, shape.width), job.log());
+  const std::string prepared = other_pictures(file.metadata(), command.checkpoint, config);
+  require_own_figures(command, !own_split && !origin.split_sha256.empty(), prepared, folder);
+  if (job.is_root()) warn_before(command, e, prepared, job.log());
   EvalNetwork network(file, command.checkpoint, origin, e, plan, job);
   if (job.is_root()) require_best(command, network, folder, files.front());
   std::optional<EvalMasks> masks;
@@ -188,7 +192,7 @@ int run_eval(const EvalCommand& typed, const Config& config, Job& job) {
     write_cases(network, e, result, masks->cases());
   }
   tell_groups(result.groups, job.log());
-  if (result.fit.is_new) keep_fit(command.checkpoint, file, result.fit.fitted, own_split, job.log());
+  if (result.fit.is_new) keep_fit(command.checkpoint, file, result.fit.fitted, own_split, prepared, job.log());
   print_result(result, written);
   return exit_code::kDone;
 }

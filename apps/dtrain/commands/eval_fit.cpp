@@ -79,9 +79,10 @@ EvalFit fit_and_apply(const EvalCommand& command, const EvalNetwork& network, co
 }
 
 void keep_fit(const std::string& path, const SafetensorsFile& evaluated, const Fitted& fitted, bool own_split,
-              const Log& log) {
+              const std::string& other_pictures, const Log& log) {
   try {
     if (!own_split) throw DataError("it was not fitted to the split that " + path + " was trained with");
+    if (!other_pictures.empty()) throw DataError(other_pictures);
     std::error_code unread;
     const bool link = std::filesystem::is_symlink(path, unread);  // which stays one
     const std::string file = link ? std::filesystem::canonical(path, unread).string() : path;

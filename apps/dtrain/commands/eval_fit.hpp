@@ -32,10 +32,11 @@ EvalFit fit_and_apply(const EvalCommand& command, const EvalNetwork& network, co
                       Predictions* chosen_on, const Log& log);
 
 /// Writes it into the file that was evaluated; where that cannot be done, a warning says why. `own_split`: it was
-/// fitted on parts of the split that the network was trained with; on other data it holds for this output alone,
-/// because the file's own figures would no longer be what they were.
+/// fitted on parts of the split that the network was trained with; `other_pictures`: how they were prepared otherwise,
+/// "" if they were not. On other data or pictures it holds for this output alone, because the file's own figures would
+/// no longer be what they were.
 void keep_fit(const std::string& path, const SafetensorsFile& evaluated, const Fitted& fitted, bool own_split,
-              const Log& log);
+              const std::string& other_pictures, const Log& log);
 
 /// What was fitted, for people, a line each: "temperature 1.371, fitted on valid …". `split`: the part that is shown.
 std::vector<std::string> fit_lines(const EvalFit& fit, const std::string& split);

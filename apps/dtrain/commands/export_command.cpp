@@ -21,6 +21,7 @@
 #include "dtrain/model/network.hpp"
 #include "dtrain/model/onnx_file.hpp"
 #include "job/named_checkpoint.hpp"
+#include "job/other_pictures.hpp"
 
 namespace dtrain {
 namespace {
@@ -36,7 +37,8 @@ struct Trained {
   std::shared_ptr<Network> network;
 };
 
-Trained trained_network(const std::string& path, const Experiment& e, const Log& log) {
+Trained trained_network(const std::string& path, const Config& config, const Log& log) {
+  const Experiment& e = config.experiment;
   const SafetensorsFile file = SafetensorsFile::read(path);
   Trained trained{path, weights_origin(file.metadata(), path), "", {}, nullptr};
   const WeightsOrigin& origin = trained.origin;
@@ -48,9 +50,7 @@ Trained trained_network(const std::string& path, const Experiment& e, const Log&
                    .height = e.data.image.seen_height(),
                    .width = e.data.image.seen_width(),
                    .outputs = static_cast<int64_t>(origin.classes.size())};
-  if (const std::string other = other_size(file.metadata(), path, trained.shape.height, trained.shape.width);
-      !other.empty())
-    log.warning(other);
+  if (const std::string other = other_pictures(file.metadata(), path, config); !other.empty()) log.warning(other);
   trained.network = make_network(e.model, trained.shape, e.seed);
   std::vector<FileTensor> tensors;
   for (const auto& group : {trained.network->named_parameters(), trained.network->named_buffers()})
@@ -151,7 +151,7 @@ int run_export(const ExportCommand& command, const Config& config, const Log& lo
   require_free_output(command.output, command.force);
   const NamedWeights named = weights_at(command.checkpoint);
   if (!named.note.empty()) log.warning(named.note);
-  const Trained trained = trained_network(named.path, e, log);
+  const Trained trained = trained_network(named.path, config, log);
   ForwardGraph graph(*trained.network);
   const NetworkShape& shape = trained.shape;
   const OnnxTensor pictures{"pictures", {shape.channels, shape.height, shape.width}};

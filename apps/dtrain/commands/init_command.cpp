@@ -33,8 +33,12 @@ std::string refusal_of(const std::string& text) {
 }
 
 void tell(const Draft& draft, const std::string& output, const Log& log) {
-  for (const std::string& sentence : draft.choices) log.info("note: " + shown(sentence));
-  for (const std::string& sentence : draft.to_fill_in) log.warning("to do: " + shown(sentence));
+  const auto where = [&](const DraftNote& note) {
+    const std::string line = std::to_string(note.line) + ": ";
+    return note.line == 0 ? "" : output.empty() ? "line " + line : printable(output) + ":" + line;
+  };
+  for (const DraftNote& note : draft.choices) log.info("note: " + where(note) + shown(note.sentence));
+  for (const DraftNote& note : draft.to_fill_in) log.warning("to do: " + where(note) + shown(note.sentence));
   const std::string file = output.empty() ? "FILE" : shell_word(output);
   log.info((output.empty() ? "" : "written: " + printable(output) + "; ") +
            std::string(draft.to_fill_in.empty() ? "next: " : "then: ") + "dtrain check --config " + file +
@@ -54,7 +58,7 @@ int run_init(const InitCommand& command, const Log& log) {
   if (draft.to_fill_in.empty())
     if (const std::string refusal = refusal_of(draft.text); !refusal.empty()) {
       draft.text = with_refusal(draft.text, refusal);
-      draft.to_fill_in.push_back("repair what dtrain check refuses: " + refusal);
+      draft.to_fill_in.push_back({"repair what dtrain check refuses: " + refusal});
     }
   if (command.output.empty())
     std::fputs(draft.text.c_str(), stdout);

@@ -22,6 +22,7 @@
 #include "dtrain/dist/collectives.hpp"
 #include "job/agreement.hpp"
 #include "job/named_checkpoint.hpp"
+#include "job/other_pictures.hpp"
 #include "line/versions.hpp"
 
 namespace dtrain {
@@ -85,8 +86,9 @@ PredictOutput::Facts output_facts(const PredictCommand& command, const Predicted
 // What the bytes depend on, too, and only rank 0 tells: other ranks may see copies of the pictures in other places, or
 // be told by MPI's environment which of their processor's extensions to use.
 void add_facts_of_root(const PredictCommand& command, const PredictEnsemble& ensemble, PredictOutput::Facts& facts) {
-  std::error_code failed;
-  facts.emplace_back("--input", printable(std::filesystem::weakly_canonical(command.input, failed).string()));
+  std::error_code failed;  // other pictures first: what a person has typed says more than the hash of what lies there
+  facts.insert(facts.begin(),
+               {"--input", printable(std::filesystem::weakly_canonical(command.input, failed).string())});
   facts.emplace_back("hash of when the pictures were changed", ensemble.stamps_sha256());
   const char* most = std::getenv("ONEDNN_MAX_CPU_ISA");  // oneDNN chooses its code by both
   facts.emplace_back("processor: extensions",
@@ -263,6 +265,11 @@ std::vector<std::unique_ptr<PredictMember>> members_of(const PredictCommand& com
   for (size_t m = 0; m < configs.size(); ++m) {
     const NamedWeights named = weights_at(command.checkpoints[m]);
     if (job.is_root() && !named.note.empty()) job.log().warning(named.note);
+    if (job.is_root()) {
+      const SafetensorsFile header = SafetensorsFile::read_header(named.path);
+      const std::string other = other_pictures(header.metadata(), named.path, configs[m]);
+      if (!other.empty()) job.log().warning(other);
+    }
     members.push_back(std::make_unique<PredictMember>(
         configs[m].experiment, named.path,
         PredictViews{.mirror = command.mirror, .tile_overlap = overlap_of(command), .maps = command.cam.has_value()},

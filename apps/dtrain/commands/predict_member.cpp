@@ -53,9 +53,6 @@ PredictMember::PredictMember(const Experiment& experiment, const std::string& we
   origin_ = weights_origin(file.metadata(), weights);
   origin_.classes = known_classes(origin_, experiment.data, weights);
   const ImageOptions& image = experiment.data.image;
-  if (const std::string other = other_size(file.metadata(), weights, image.seen_height(), image.seen_width());
-      job.is_root() && !other.empty())
-    job.log().warning(other);
   const NetworkShape shape{.channels = image.channels,
                            .height = image.seen_height(),
                            .width = image.seen_width(),

@@ -10,6 +10,7 @@
 #include "dtrain/base/terminal.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/base/time.hpp"
+#include "dtrain/study/simulate/own_points.hpp"
 #include "dtrain/study/simulate/published.hpp"
 
 namespace dtrain {
@@ -126,6 +127,27 @@ void tell_error(const PublishedError& error) {
               (error.series->apart.empty() ? error.series->source : error.series->apart).c_str());
 }
 
+void tell_own_points(SimulateJson& json) {
+  std::printf(
+      "\ndtrain's own steps of 8 logical ranks on 2 processes of one machine, predicted from one process alone and "
+      "from\n"
+      "two at the same time\n  %s %10s %17s %17s\n",
+      cell("network", 45).c_str(), "measured", "from one", "from two");
+  json["own"] = SimulateJson::array();
+  const auto predicted = [](double seconds, double error) {
+    return fixed(1e3 * seconds, 0) + " ms, " + (error < 0 ? "" : "+") + fixed(error, 1) + " %";
+  };
+  for (const OwnPoint& point : own_points()) {
+    std::printf("  %s %7.0f ms %17s %17s\n", cell(point.name, 45).c_str(), 1e3 * point.step_s,
+                predicted(point.from_one_s, point.error_from_one()).c_str(),
+                predicted(point.from_two_s, point.error_from_two()).c_str());
+    json["own"].push_back({{"network", point.name},
+                           {"step_ms", 1e3 * point.step_s},
+                           {"from_one_ms", 1e3 * point.from_one_s},
+                           {"from_two_ms", 1e3 * point.from_two_s}});
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> assumptions(const Simulation& simulation) {
@@ -199,18 +221,25 @@ void tell_published(SimulateJson& json) {
     published["apart"].back()["why"] = error.series->apart;
   }
   published["fit"] = {{"spread", errors.fit.spread}, {"link_share", errors.fit.link_share}};
+  tell_own_points(json);
 }
 
 void tell_published_error(SimulateJson& json) {
   const PublishedErrors& errors = published_errors();
+  const OwnErrors own = own_errors();
   std::printf(
       "on %s published points this model is off by %s points of efficiency, on average, without having seen the "
-      "series (%s without its whole source); dtrain simulate --validate lists them\n",
+      "series (%s without its whole source); on our own %s steps of 8 logical ranks on 2 processes by %s %% of the "
+      "step "
+      "from one process, %s %% from two at the same time; dtrain simulate --validate lists them\n",
       std::to_string(errors.counted.size()).c_str(), fixed(errors.mean_points, 1).c_str(),
-      fixed(errors.mean_points_by_source, 1).c_str());
+      fixed(errors.mean_points_by_source, 1).c_str(), std::to_string(own_points().size()).c_str(),
+      fixed(own.from_one, 1).c_str(), fixed(own.from_two, 1).c_str());
   json["published_points"] = errors.counted.size();
   json["published_error_points"] = errors.mean_points;
   json["published_error_points_without_source"] = errors.mean_points_by_source;
+  json["own_error_percent_from_one"] = own.from_one;
+  json["own_error_percent_from_two"] = own.from_two;
 }
 
 }  // namespace dtrain

@@ -151,7 +151,7 @@ int run_sweep(const SweepCommand& typed, const Log& log) {
     slurm->look(folder, sweep);
   } else {
     require_not_at_slurm(folder);
-    folder.find_standing(sweep.points);
+    folder.find_standing(sweep.points, log);
   }
   if (command.retry_failed) forget_failures(sweep.points);
   install_stop_handlers();

@@ -77,9 +77,14 @@ void SweepFolder::require_same_run(const JudgedPoint& point) const {
                     "; name another --output, or move that run away");
 }
 
-void SweepFolder::find_standing(std::vector<JudgedPoint>& points) const {
+void SweepFolder::find_standing(std::vector<JudgedPoint>& points, const Log& log) const {
   std::map<std::string, EarlierPoint> earlier;
-  if (is_there(file("points.csv"))) earlier = earlier_points(file("points.csv"));
+  const std::string table = file("points.csv");
+  if (is_there(table) && file_bytes(table) == 0)
+    log.warning(table +
+                " is empty and counts for nothing: finished points are known by their runs, failed ones run again");
+  else if (is_there(table))
+    earlier = earlier_points(table);
   for (JudgedPoint& point : points) {
     SweepRow& row = point.row;
     row.run_dir = run_of(row.point);

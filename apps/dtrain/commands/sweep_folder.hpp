@@ -32,8 +32,9 @@ class SweepFolder {
   std::string epochs_of(const SweepPlan& plan, const SweepPoint& point) const;
 
   /// What earlier starts left of these points: their run folders' results, and which failed. Throws ConfigError for a
-  /// finished run in the place of a point that has another configuration.
-  void find_standing(std::vector<JudgedPoint>& points) const;
+  /// finished run in the place of a point that has another configuration. An empty points.csv, such as a full disk
+  /// leaves, is as none; a warning says so.
+  void find_standing(std::vector<JudgedPoint>& points, const Log& log) const;
   void write_points(const SweepPlan& plan, const std::vector<JudgedPoint>& points) const;
 
  private:

@@ -4,6 +4,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <unordered_map>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/printable.hpp"
@@ -85,6 +86,13 @@ JudgedPoint judged_point(const SweepCommand& command, const SweepPoint& point, i
   return judged;
 }
 
+// Everything that a point's run is told, as it was read: of two spellings of one value the same text.
+std::string run_of(const SweepPoint& point, const Config& config) {
+  std::string text = std::to_string(point.ranks);
+  for (const auto& [key, value] : config.values) text += "\n" + key + "=" + value.text;
+  return text;
+}
+
 // Of two points at least one key differs; what is equal in all is what the study is about.
 void keep_equal(std::map<std::string, std::string>& common, const JudgedPoint& point) {
   std::map<std::string, std::string> its = point.fingerprint;
@@ -129,10 +137,15 @@ JudgedSweep judge_sweep(const SweepCommand& command, int64_t cores) {
   const std::vector<SweepPoint> points = points_of(command.plan, first_seed(command));
   std::vector<Refusal> refused;
   SharedPlan plans;
+  std::unordered_map<std::string, std::string> names;  // of points, by their run
   for (const SweepPoint& point : points) {
     try {
       Config config;
-      sweep.points.push_back(judged_point(command, point, cores, plans, config));
+      JudgedPoint judged = judged_point(command, point, cores, plans, config);
+      if (const auto [other, is_new] = names.emplace(run_of(point, config), point.name); !is_new)
+        throw UsageError("would be the same run as " + other->second +
+                         ": its values are read as the same; leave one of them out");
+      sweep.points.push_back(std::move(judged));
       if (sweep.points.size() == 1) {
         sweep.name = config.experiment.name;
         sweep.asked.configuration = sweep.points.front().fingerprint;

@@ -89,7 +89,8 @@ SlurmSweep::SlurmSweep(const SweepCommand& command, const Log& log) : command_(c
             .script = shipped_script(),
             .dtrain = program_to_start(),
             .words = common_words(command),
-            .variables = variables_of_the_configuration()};
+            .variables = variables_of_the_configuration(),
+            .at_a_time = command.jobs};
   study_.header = sbatch_lines(read_text(study_.script));
   if (!command.site_template.empty()) site_ = read_template(read_text(command.site_template), command.site_template);
 }
@@ -132,7 +133,7 @@ void SlurmSweep::look(const SweepFolder& folder, JudgedSweep& sweep) {
   lay_out(folder, sweep);
   submitted_ = read_submitted(folder.file(kSubmitted));
   ask_queue(folder);
-  folder.find_standing(sweep.points);
+  folder.find_standing(sweep.points, log_);
   for (size_t i = 0; i < sweep.points.size(); ++i) settle(places_[i], sweep.points[i]);
   folder.write_points(command_.plan, sweep.points);
   note(folder);

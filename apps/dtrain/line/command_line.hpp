@@ -142,7 +142,7 @@ struct SweepCommand {
   SweepPlan plan;
   std::vector<std::string> typed;  ///< which of --ranks, --over, --repeat, --folds stood on the line
   bool tiny = false;               ///< the tiny variant of a study file
-  int64_t jobs = 1;                ///< points side by side
+  int64_t jobs = 1;                ///< points side by side; 0, under Slurm alone: as many as Slurm likes
   std::string output;              ///< "" = studies/NAME
   bool retry_failed = false;       ///< run points again that an earlier start saw fail
   bool dry_run = false;

@@ -22,7 +22,16 @@ CLI::Option* add_count(CLI::App& app, const std::string& name, int64_t& field, c
 }
 
 CLI::Option* add_counts(CLI::App& app, const std::string& name, std::vector<int64_t>& field, const std::string& doc) {
-  return app.add_option(name, field, doc)->delimiter(',')->allow_extra_args(false)->check(kCount)->type_name("N,N…");
+  const auto take = [&field](const CLI::results_t& typed) {  // CLI11's own delimiter leaves out what is empty
+    field.clear();
+    for (std::string word : split_text(typed.back(), ',')) {
+      if (const std::string wrong = kCount(word); !wrong.empty())
+        throw UsageError("'" + typed.back() + "' is not a list of whole numbers: " + wrong);
+      field.push_back(std::stoll(word));
+    }
+    return true;
+  };
+  return app.add_option(name, take, doc)->expected(1)->allow_extra_args(false)->type_name("N,N…");
 }
 
 // From pictures to a network that is used.

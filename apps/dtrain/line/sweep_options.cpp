@@ -7,8 +7,6 @@
 namespace dtrain {
 
 static void require_sound_launch(const SweepCommand& sweep) {
-  if (sweep.launch == SweepLaunch::slurm && sweep.jobs > 1)
-    throw UsageError("--jobs is about points on this machine; Slurm decides how many of its jobs run at a time");
   if (sweep.launch == SweepLaunch::slurm) return;
   for (const auto& [given, name] :
        {std::pair(sweep.ranks_per_node > 0, "--ranks-per-node"), std::pair(!sweep.site_template.empty(), "--template"),
@@ -64,6 +62,7 @@ void CommandTable::add_sweep() {
     for (const std::string& text : typed_.over) sweep_.plan.over.push_back(read_axis(text));
     for (const char* name : {"--ranks", "--over", "--repeat", "--folds"})
       if (app.count(name) > 0) sweep_.typed.emplace_back(name);
+    if (sweep_.launch == SweepLaunch::slurm && app.count("--jobs") == 0) sweep_.jobs = 0;
     require_varied_alone(sweep_);
     require_sound_launch(sweep_);
     return sweep_;
@@ -85,7 +84,7 @@ void CommandTable::add_sweep() {
   app.add_flag("--tiny", sweep_.tiny, "of a study file: its tiny variant, of minutes on two cores");
   add_count(app, "--jobs", sweep_.jobs,
             "points side by side, each on its share of the cores; their rates are left empty, since they wait for each "
-            "other")
+            "other. With Slurm: the most points of one job array at a time (default: as many as Slurm starts)")
       ->capture_default_str();
   add_launch(app, sweep_);
   app.add_flag("--retry-failed", sweep_.retry_failed, "run points again that an earlier start saw fail");

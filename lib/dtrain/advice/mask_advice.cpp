@@ -50,8 +50,21 @@ static std::string cure(const MaskFacts& facts) {
          " counts " + (facts.unlisted.size() == 1 ? "it" : "them") + " to class " + std::to_string(last);
 }
 
-std::vector<Finding> mask_advice(const MaskFacts& facts) {
-  if (facts.unlisted.empty()) return {};
+bool has_ignored_value(const std::map<int64_t, int64_t>& mask_values) {
+  const auto others = static_cast<int64_t>(mask_values.size()) - 1;
+  return others >= 1 && mask_values.contains(255) && others < 255 && mask_values.begin()->first == 1 &&
+         std::next(mask_values.begin(), others - 1)->first == others;
+}
+
+static Finding ignored_value(std::map<int64_t, int64_t> listed) {
+  listed.erase(255);
+  return {weight::kPoor, "ignored_value",
+          "the pixel value 255 of masks is a class beside those of 1 to " + std::to_string(listed.size()) +
+              ": many data sets mark with it pixels that are not to be judged; if these do, " + assignment(listed) +
+              " counts them as background"};
+}
+
+static Finding unlisted_values(const MaskFacts& facts) {
   int64_t pixels = 0;
   int64_t masks = 0;
   std::vector<std::string> values;
@@ -70,13 +83,20 @@ std::vector<Finding> mask_advice(const MaskFacts& facts) {
   const double share = 100.0 * static_cast<double>(pixels) / static_cast<double>(std::max<int64_t>(facts.pixels, 1));
   const std::string amount = " (" + (share < 0.1 ? std::string("less than 0.1") : fixed(share, 1)) + " %";
   if (facts.unlisted.size() + facts.listed.size() > kMostClasses)
-    return {{weight::kWrong, "mask_values",
-             count_of(static_cast<int64_t>(values.size()), "pixel value") + " between " + values.front() + " and " +
-                 values.back() + amount + where +
-                 "so many values come from resizing or compression; write masks with only their class values"}};
-  return {{weight::kWrong + 5, "mask_values",
-           std::string(one ? "the pixel value " : "the pixel values ") + join(values, ", ") + amount + where +
-               cure(facts)}};
+    return {weight::kWrong, "mask_values",
+            count_of(static_cast<int64_t>(values.size()), "pixel value") + " between " + values.front() + " and " +
+                values.back() + amount + where +
+                "so many values come from resizing or compression; write masks with only their class values"};
+  return {
+      weight::kWrong + 5, "mask_values",
+      std::string(one ? "the pixel value " : "the pixel values ") + join(values, ", ") + amount + where + cure(facts)};
+}
+
+std::vector<Finding> mask_advice(const MaskFacts& facts) {
+  std::vector<Finding> found;
+  if (!facts.unlisted.empty()) found.push_back(unlisted_values(facts));
+  if (has_ignored_value(facts.listed)) found.push_back(ignored_value(facts.listed));
+  return found;
 }
 
 }  // namespace dtrain

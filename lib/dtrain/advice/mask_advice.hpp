@@ -24,7 +24,11 @@ struct MaskFacts {
   void add(int64_t all_pixels, const std::map<int64_t, int64_t>& pixels_of_value, const std::string& file);
 };
 
-/// Values that are ignored, with the mask_values that would include them.
+/// `mask_values` lists 255 beside 1, 2 … without a gap: there it often marks pixels that are not to be judged.
+bool has_ignored_value(const std::map<int64_t, int64_t>& mask_values);
+
+/// 255 as a class where it may mark what is not to be judged; and values that are ignored, with the mask_values that
+/// would include them.
 std::vector<Finding> mask_advice(const MaskFacts& facts);
 
 /// "'data.image_mask.mask_values={1: 1, 2: 2}'", quoted for a shell: each of `values` except 0 a separate class; "" for

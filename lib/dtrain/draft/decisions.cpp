@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "dtrain/advice/mask_advice.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/data/formats/formats.hpp"
 #include "dtrain/metrics/options.hpp"
@@ -159,19 +160,34 @@ class Decider {
       add("data.image_mask.mask_values", "pixels " + found + "; 0 is background");
       if (classes.size() == 1 && 2 * survey_.mask_values.at(classes[0]).pixels > survey_.mask_pixels) {
         offer("data.image_mask.mask_values", "{0: 1}", "if what you look for is the smaller part, which is 0");
-        out_.choices.push_back("the masks' value " + std::to_string(classes[0]) +
-                               " is taken as the class, and 0, the smaller part, "
-                               "as background");
+        out_.choices.push_back({"the masks' value " + std::to_string(classes[0]) +
+                                    " is taken as the class, and 0, the smaller part, as background",
+                                "data.image_mask.mask_values"});
       }
+      if (has_ignored_value(values)) offer_ignored();
       return;
     }
     ask_mask_values(classes, found);
   }
 
+  // 255 beside classes that are numbered.
+  void offer_ignored() {
+    std::map<int64_t, int64_t> others = e_.data.image_mask.mask_values;
+    others.erase(255);
+    std::vector<std::string> entries;
+    for (const auto& [value, number] : others) entries.push_back(std::to_string(value) + ": " + std::to_string(number));
+    offer("data.image_mask.mask_values", "{" + join(entries, ", ") + "}",
+          "if 255 marks pixels that are not to be judged: they are background then");
+    out_.choices.push_back(
+        {"the masks' value 255 is taken as a class; beside classes that are numbered it often marks "
+         "pixels that are not to be judged",
+         "data.image_mask.mask_values"});
+  }
+
   void ask_mask_values(const std::vector<int64_t>& classes, const std::string& found) {
     std::map<int64_t, int64_t>& values = e_.data.image_mask.mask_values;
     const std::string key = "data.image_mask.mask_values";
-    out_.to_fill_in.push_back(key + ", which pixel value of the masks is which class: pixels " + found);
+    out_.to_fill_in.push_back({key + ", which pixel value of the masks is which class: pixels " + found, key});
     constexpr size_t kMostOffered = 4;
     if (classes.empty()) {
       offer(key, "{255: 1}", "pixels " + found + "; give the value of each class");

@@ -5,6 +5,7 @@
 
 #include "dtrain/config/experiment.hpp"
 #include "dtrain/draft/candidates.hpp"
+#include "dtrain/draft/draft.hpp"
 #include "dtrain/draft/survey.hpp"
 
 namespace dtrain {
@@ -20,17 +21,14 @@ struct DraftLine {
 /// A configuration, and what is to be said about it.
 struct Drafted {
   Experiment experiment;
-  std::vector<DraftLine> lines;         ///< several `off` ones may share a key: one of them is to be uncommented
-  std::vector<std::string> to_fill_in;  ///< what only a person can know, a sentence each
-  std::vector<std::string> choices;     ///< what could be otherwise
+  std::vector<DraftLine> lines;       ///< several `off` ones may share a key: one of them is to be uncommented
+  std::vector<DraftNote> to_fill_in;  ///< what only a person can know
+  std::vector<DraftNote> choices;     ///< what could be otherwise
 };
 
 /// Chooses task, network, picture size, channels, range, masks' values, split, batch and epochs for a data set, each
 /// from figures of it.
 Drafted decide(Candidate candidate, const Survey& survey);
-
-/// Of these the task and what follows from labels and folders alone, in `data`: how another reading is shown.
-Drafted decide_reading(Candidate candidate);
 
 /// What is known of pictures without labels: their size, channels and range.
 void decide_pictures(const Survey& survey, Task task, Drafted& drafted);

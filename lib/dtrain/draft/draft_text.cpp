@@ -96,9 +96,12 @@ class Writer {
     } else {
       out_ += comment_lines(why, indent) + text + "\n";
     }
+    lines_.emplace(line.key, std::count(out_.begin(), out_.end(), '\n'));
   }
 
   std::string text() && { return std::move(out_); }
+  /// Key → its first line, from 1.
+  const std::map<std::string, int64_t>& lines() const { return lines_; }
 
  private:
   void open(const std::vector<std::string>& parts) {
@@ -114,6 +117,7 @@ class Writer {
   std::set<std::string> groups_;  // that have a line which is on
   std::vector<std::string> open_;
   std::string out_;
+  std::map<std::string, int64_t> lines_;
 };
 
 }  // namespace
@@ -171,7 +175,8 @@ std::string comment_lines(const std::string& text, const std::string& indent) {
   return out + indent + "# " + line + "\n";
 }
 
-std::string draft_yaml(const Experiment& experiment, const std::vector<DraftLine>& lines) {
+std::string draft_yaml(const Experiment& experiment, const std::vector<DraftLine>& lines,
+                       std::map<std::string, int64_t>* line_of) {
   const Order order;
   std::vector<const DraftLine*> sorted;
   for (const DraftLine& line : lines) sorted.push_back(&line);
@@ -180,6 +185,7 @@ std::string draft_yaml(const Experiment& experiment, const std::vector<DraftLine
   Writer writer(lines);
   for (const DraftLine* line : sorted)
     writer.write(*line, line->text.empty() ? text_of_key(experiment, line->key) : line->text);
+  if (line_of != nullptr) *line_of = writer.lines();
   return std::move(writer).text();
 }
 

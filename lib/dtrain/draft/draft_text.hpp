@@ -1,4 +1,6 @@
 #pragma once
+#include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -17,7 +19,9 @@ std::vector<std::string> keys_that_differ(const DataOptions& data);
 
 /// The lines in the order of the documentation, each with its reason beside it, or above it where that is long. A line
 /// that is off stays a comment; where its group has no other line, it brings the group: "# loss: {pos_weight: 2}".
-std::string draft_yaml(const Experiment& experiment, const std::vector<DraftLine>& lines);
+/// `line_of`: gets the number, from 1, of each key's first line.
+std::string draft_yaml(const Experiment& experiment, const std::vector<DraftLine>& lines,
+                       std::map<std::string, int64_t>* line_of = nullptr);
 
 /// `text` as lines of a comment of at most 100 columns, each after `indent` and "# ".
 std::string comment_lines(const std::string& text, const std::string& indent);

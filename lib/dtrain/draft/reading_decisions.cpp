@@ -129,25 +129,28 @@ void decide_split(Candidate& candidate, Drafted& out) {
   const SplitOptions before = split;
   shares(candidate, patients, split);
   if (!split_whole(candidate, split))
-    out.to_fill_in.push_back("data.split: the pictures are of " + count_of(patients.patients, "patient") +
-                             ", too few for parts that share none; add others, or, if these are no patients, leave out "
-                             "the key that names them");
+    out.to_fill_in.push_back({"data.split: the pictures are of " + count_of(patients.patients, "patient") +
+                                  ", too few for parts that share none; add others, or, if these are no patients, "
+                                  "leave out the key that names them",
+                              "data.split"});
   std::string why = torn ? dataset.own_parts.what + " share patients, so a new split" : "the data name no parts";
   out.lines.push_back(
       {"data.split.valid", why + ": " + with_commas(static_cast<int64_t>(candidate.split.train.size())) + " train, " +
                                with_commas(static_cast<int64_t>(candidate.split.valid.size())) + " valid, " +
                                with_commas(static_cast<int64_t>(candidate.split.test.size())) + " test"});
   if (torn)
-    out.choices.push_back("the parts of " + dataset.own_parts.what +
-                          " share patients; the file splits all pictures again");
+    out.choices.push_back(
+        {"the parts of " + dataset.own_parts.what + " share patients; the file splits all pictures again",
+         "data.split"});
   if (split.test > 0) out.lines.push_back({"data.split.test", "for the last word, after all choices"});
   if (split.by == SplitOptions::By::patient) {
     const std::string guess = dataset.format->guesses_groups ? ", by file names up to the first _ or ." : "";
     out.lines.push_back({"data.split.by", with_commas(patients.pictures) + " pictures of " +
                                               count_of(patients.patients, "patient") + guess + ": each stays whole"});
     if (dataset.format->guesses_groups)
-      out.choices.emplace_back(
-          "the names of files are taken to begin with a patient's number; if not, leave data.split.by out");
+      out.choices.push_back(
+          {"the names of files are taken to begin with a patient's number; if not, leave data.split.by out",
+           "data.split.by"});
   }
   if (split.stratify) out.lines.push_back({"data.split.stratify", "exact shares"});
 }
@@ -177,7 +180,7 @@ void describe_reading(const Candidate& candidate, Drafted& out) {
                                      [&](const std::string& one) { return key == one || key.starts_with(one + "."); });
     if (key == "data.format" || key == "data.root" || (decided && candidate.asked)) continue;
     if (key == "data.allow_links") {
-      out.to_fill_in.push_back(key + ": " + reason(key));
+      out.to_fill_in.push_back({key + ": " + reason(key), key});
       out.lines.push_back({key, reason(key), true, "true"});
       continue;
     }
@@ -212,15 +215,18 @@ void ask(const Candidate& candidate, Drafted& out) {
   if (candidate.asked) {
     std::set<std::string> keys(candidate.reading.decides.begin(), candidate.reading.decides.end());
     for (const Reading& other : candidate.instead) keys.insert(other.decides.begin(), other.decides.end());
-    out.to_fill_in.push_back(candidate.reading.question + ": uncomment one of the lines of " +
-                             join_last({keys.begin(), keys.end()}, "or"));
+    out.to_fill_in.push_back(
+        {candidate.reading.question + ": uncomment one of the lines of " + join_last({keys.begin(), keys.end()}, "or"),
+         keys.empty() ? "" : *keys.begin()});
     lines_of_reading(candidate.reading, "");
   } else if (candidate.reading.trust != Reading::Trust::certain && !candidate.reading.decides.empty()) {
     const auto why = candidate.reading.why.find(candidate.reading.decides.front());
-    out.choices.push_back("an assumption about " + candidate.reading.question +
-                          (why == candidate.reading.why.end() ? "" : ": " + why->second));
+    out.choices.push_back({"an assumption about " + candidate.reading.question +
+                               (why == candidate.reading.why.end() ? "" : ": " + why->second),
+                           candidate.reading.decides.front()});
   } else if (!candidate.instead.empty()) {
-    out.choices.push_back(candidate.reading.question + ": other answers stand beside as comments");
+    out.choices.push_back({candidate.reading.question + ": other answers stand beside as comments",
+                           candidate.reading.decides.empty() ? "" : candidate.reading.decides.front()});
   }
   constexpr size_t kMost = 4;
   for (size_t i = 0; i < std::min(candidate.instead.size(), candidate.asked ? size_t{8} : kMost); ++i)
@@ -228,16 +234,6 @@ void ask(const Candidate& candidate, Drafted& out) {
 }
 
 }  // namespace
-
-Drafted decide_reading(Candidate candidate) {
-  Drafted out;
-  describe_reading(candidate, out);
-  ask(candidate, out);
-  decide_labels(candidate, out);
-  decide_split(candidate, out);
-  std::erase_if(out.lines, [](const DraftLine& line) { return line.key != "task" && !line.key.starts_with("data."); });
-  return out;
-}
 
 Drafted decide(Candidate candidate, const Survey& survey) {
   Drafted out;

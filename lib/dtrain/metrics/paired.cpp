@@ -1,6 +1,8 @@
 #include "dtrain/metrics/paired.hpp"
 
 #include <algorithm>
+#include <map>
+#include <numeric>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/metrics/measure.hpp"
@@ -27,7 +29,33 @@ void add_own_tests(Task task, size_t outputs, const Predictions& a, const Predic
   }
 }
 
+// The family is one metric's classes: people look there for the one that stands out.
+void correct_classes(std::vector<NamedPair>& values) {
+  std::map<const Metric*, std::vector<PairedTest*>> families;
+  for (NamedPair& value : values)
+    if (value.name != value.metric->name && value.paired.test) families[value.metric].push_back(&*value.paired.test);
+  for (const auto& [metric, tests] : families) {
+    std::vector<double> p;
+    for (const PairedTest* test : tests) p.push_back(test->p);
+    const std::vector<double> corrected = holm(p);
+    for (size_t i = 0; i < tests.size(); ++i) tests[i]->p_holm = corrected[i];
+  }
+}
+
 }  // namespace
+
+std::vector<double> holm(const std::vector<double>& p) {
+  std::vector<size_t> order(p.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return p[a] < p[b]; });
+  std::vector<double> corrected(p.size());
+  double most = 0;
+  for (size_t i = 0; i < order.size(); ++i) {
+    most = std::max(most, std::min(1.0, static_cast<double>(p.size() - i) * p[order[i]]));
+    corrected[order[i]] = most;
+  }
+  return corrected;
+}
 
 std::vector<NamedPair> compare(Task task, const std::vector<std::string>& classes, const Predictions& a,
                                const Predictions& b, const Groups& groups, const PairedOptions& options,
@@ -49,6 +77,7 @@ std::vector<NamedPair> compare(Task task, const std::vector<std::string>& classe
   for (NamedPair& value : values)
     if (value.metric->of_pair == nullptr && value.paired.a && value.paired.b) others.push_back(&value);
   if (!others.empty()) bootstrap_pairs(classes, a, b, groups, options, told, others);
+  correct_classes(values);
   return values;
 }
 

@@ -21,7 +21,9 @@ struct PairedTest {
   double high = 0;
   double p = 1;            ///< two-sided: how likely a difference at least as large is if there is none
   bool p_at_most = false;  ///< bootstrap: no draw lies on the other side of 0, so p is this or less
-  std::string method;      ///< "DeLong", "Obuchowski", "bootstrap"
+  /// Of a single class: p corrected for the number of classes that this metric has a test for, by holm().
+  std::optional<double> p_holm = std::nullopt;
+  std::string method;                              ///< "DeLong", "Obuchowski", "bootstrap"
   std::optional<double> statistic = std::nullopt;  ///< DeLong: z; Obuchowski: t
   std::optional<int64_t> degrees = std::nullopt;   ///< Obuchowski: of freedom
 };
@@ -71,6 +73,11 @@ std::vector<NamedPair> compare(Task task, const std::vector<std::string>& classe
 void bootstrap_pairs(const std::vector<std::string>& classes, const Predictions& a, const Predictions& b,
                      const Groups& groups, const PairedOptions& options, const Told& told,
                      std::vector<NamedPair*>& values);
+
+/// p values of one family, corrected so that the chance of a single false one in it stays at the level (Holm, A simple
+/// sequentially rejective multiple test procedure, Scandinavian Journal of Statistics 6:65–70, 1979): the k-th smallest
+/// of m times m − k + 1, at most 1, and none below a smaller one's. In the order of `p`.
+std::vector<double> holm(const std::vector<double>& p);
 
 /// Test of a difference from its bootstrapped values: percentiles, at levels widened for `groups` >= 2 groups
 /// (Hesterberg 2015), and the p value for which 0 is at the interval's end. `draws` need not be sorted; at least 100.

@@ -36,27 +36,44 @@ std::vector<size_t> drawn_rows(const std::vector<std::vector<size_t>>& by_group,
 // Values of the metrics that are asked for, at some samples.
 class Measuring {
  public:
-  Measuring(const std::vector<std::string>& classes, const std::vector<NamedPair*>& values) : classes_(classes) {
+  // `whole`: the values of the whole part, whose classes those for all classes are the mean of; none where each sample
+  // set may have its own.
+  Measuring(const std::vector<std::string>& classes, const std::vector<NamedPair*>& values,
+            const std::vector<NamedPair*>& whole = {})
+      : classes_(classes) {
     for (const NamedPair* value : values)
       if (std::find(metrics_.begin(), metrics_.end(), value->metric) == metrics_.end())
         metrics_.push_back(value->metric);
     for (const NamedPair* value : values) names_.push_back(value->name);
+    for (const NamedPair* value : whole)
+      if (value->name != value->metric->name) parts_[value->metric->name].push_back(value->name);
   }
 
   // NaN where undefined; in the order of the values.
   std::vector<double> of(const Predictions& all, const std::vector<size_t>& rows) const {
-    std::map<std::string, std::optional<double>> found;
+    Found found;
     for (const NamedValue& one : measure(all.task, classes_, rows_of(all, rows), std::nullopt, metrics_))
       found.emplace(one.name, one.measured.value);
     std::vector<double> values;
-    for (const std::string& name : names_) values.push_back(found.at(name).value_or(std::nan("")));
+    for (const std::string& name : names_) values.push_back(of_all_parts(name, found).value_or(std::nan("")));
     return values;
   }
 
  private:
+  using Found = std::map<std::string, std::optional<double>>;
+
+  // A mean over fewer classes is another figure than the one that is tested.
+  std::optional<double> of_all_parts(const std::string& name, const Found& found) const {
+    const auto parts = parts_.find(name);
+    const bool all = parts == parts_.end() || std::all_of(parts->second.begin(), parts->second.end(),
+                                                          [&](const auto& one) { return found.at(one).has_value(); });
+    return all ? found.at(name) : std::nullopt;
+  }
+
   const std::vector<std::string>& classes_;
   Metrics metrics_;
   std::vector<std::string> names_;
+  std::map<std::string, std::vector<std::string>> parts_;  // metric → its classes
 };
 
 bool same(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
@@ -139,7 +156,7 @@ void bootstrap_pairs(const std::vector<std::string>& classes, const Predictions&
     if (values[v]->paired.no_test.empty()) tested.push_back(values[v]);
   }
   if (tested.empty()) return;
-  const Measuring measuring(classes, tested);
+  const Measuring measuring(classes, tested, values);
   std::vector<std::vector<double>> differences(static_cast<size_t>(options.draws));
   std::atomic<int64_t> done = 0;
   run_in_parallel(
@@ -159,7 +176,8 @@ void bootstrap_pairs(const std::vector<std::string>& classes, const Predictions&
       if (!std::isnan(draw[v])) defined.push_back(draw[v]);
     const auto undefined = static_cast<int64_t>(differences.size() - defined.size());
     if (static_cast<double>(undefined) > kMostUndefined * static_cast<double>(differences.size()))
-      paired.no_test = "undefined in " + with_commas(undefined) + " of " + count_of(options.draws, "draw");
+      paired.no_test = (tested[v]->name == tested[v]->metric->name ? "of a class undefined in " : "undefined in ") +
+                       with_commas(undefined) + " of " + count_of(options.draws, "draw");
     else if (std::all_of(defined.begin(), defined.end(), [](double one) { return one == 0; }))
       paired.no_test = "the same in every draw of the bootstrap";
     else

@@ -86,7 +86,8 @@ std::string job_text(const SlurmStudy& study, const SlurmArray& array, const std
 std::vector<std::string> sbatch_words(const SlurmStudy& study, const SlurmArray& array, const std::vector<int>& tasks) {
   std::string pattern;  // of the output's name, in which %a is the task and %% a %
   for (const char c : study.folder) pattern += c == '%' ? "%%" : std::string(1, c);
-  std::vector<std::string> words = {"--job-name=" + job_name(study, array), "--array=" + core_ranges(tasks),
+  const std::string most = study.at_a_time > 0 ? "%" + std::to_string(study.at_a_time) : "";
+  std::vector<std::string> words = {"--job-name=" + job_name(study, array), "--array=" + core_ranges(tasks) + most,
                                     "--nodes=" + std::to_string(array.nodes),
                                     "--ntasks=" + std::to_string(array.ranks)};
   if (array.nodes > 1) words.push_back("--ntasks-per-node=" + std::to_string(array.ranks_per_node));

@@ -32,6 +32,7 @@ struct SlurmStudy {
   std::vector<std::string> header = {};     ///< #SBATCH lines that others overrule: those of `script`
   std::vector<std::string> words = {};      ///< of every point's command line
   std::vector<std::string> variables = {};  ///< NAME=VALUE that belong to the configuration
+  int64_t at_a_time = 0;                    ///< the most tasks of an array that run side by side; 0: as Slurm likes
 };
 
 /// An array of `ranks` in all: on one node, or with `ranks_per_node` > 0 on as many as that takes.

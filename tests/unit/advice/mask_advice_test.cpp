@@ -33,6 +33,17 @@ TEST_CASE("a value that falls away is told with its share and both readings") {
   CHECK(holds(text, "'data.image_mask.mask_values={128: 1, 255: 1}' counts it to class 1"));
 }
 
+TEST_CASE("255 beside classes that are numbered may mark what is not to be judged") {
+  const auto found = mask_advice(facts_with({{1, 1}, {2, 2}, {255, 3}}));
+  REQUIRE(found.size() == 1);
+  CHECK(holds(found[0].sentence, "255 of masks is a class beside those of 1 to 2"));
+  CHECK(holds(found[0].sentence, "'data.image_mask.mask_values={1: 1, 2: 2}'"));
+  CHECK(has_ignored_value({{1, 1}, {255, 2}}));
+  for (const auto& listed : std::vector<std::map<int64_t, int64_t>>{
+           {{255, 1}}, {{128, 1}, {255, 2}}, {{1, 1}, {3, 2}, {255, 3}}, {{0, 1}, {255, 2}}, {{1, 1}, {2, 2}}, {}})
+    CHECK_FALSE(has_ignored_value(listed));
+}
+
 TEST_CASE("masks of so many values are no classes") {
   MaskFacts facts = facts_with({{255, 1}});
   std::map<int64_t, int64_t> values;

@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 
+#include "dtrain/base/text.hpp"
 #include "unit/data/trees.hpp"
 #include "unit/draft/drafted.hpp"
 
@@ -18,8 +19,18 @@ Image mask_of(const std::vector<uint8_t>& values) {
   return mask;
 }
 
-bool says(const std::vector<std::string>& sentences, const std::string& words) {
-  return std::any_of(sentences.begin(), sentences.end(), [&](const auto& one) { return holds(one, words); });
+bool says(const std::vector<DraftNote>& notes, const std::string& words) {
+  return std::any_of(notes.begin(), notes.end(), [&](const DraftNote& one) { return holds(one.sentence, words); });
+}
+
+// The reading at the end, as somebody uncomments it.
+std::string other_reading_of(const Draft& draft) {
+  const std::vector<std::string> lines = split_text(draft.text, '\n');
+  auto line = std::find_if(lines.begin(), lines.end(), [](const auto& one) { return holds(one, "Another reading"); });
+  std::string text;
+  for (; line != lines.end(); ++line)
+    if (line->starts_with("#   ")) text += line->substr(4) + "\n";
+  return text;
 }
 
 }  // namespace
@@ -86,7 +97,26 @@ TEST_CASE("folders of masks are found by name or by their values, and their valu
   CHECK(opened(e).samples.size() == 6);
 
   std::filesystem::rename(root / "truth", root / "b");  // a name that says nothing
-  CHECK(loaded(draft_configuration(root.path()).text).data.image_mask.masks == "b");
+  const Draft unnamed = draft_configuration(root.path());
+  CHECK(loaded(unnamed.text).data.image_mask.masks == "b");
+  CHECK(unnamed.to_fill_in.empty());
+  CHECK(loaded(other_reading_of(unnamed)).task == Task::multiclass);
+  std::filesystem::create_directory(root / "c");  // which a class cannot be
+  const Draft asked = draft_configuration(root.path());
+  CHECK(says(asked.to_fill_in, "whether the folders are pictures and their masks"));
+  CHECK(says(asked.to_fill_in, "one folder of pictures per class"));
+}
+
+TEST_CASE("255 beside classes that are numbered is taken as one, and told") {
+  const TempFolder root;
+  for (int i = 0; i < 4; ++i) {
+    root.picture("images/" + std::to_string(i) + ".png", random_image(8, 8, 1, static_cast<unsigned>(i)));
+    root.picture("masks/" + std::to_string(i) + ".png", mask_of({0, 1, 255}));
+  }
+  const Draft draft = draft_configuration(root.path());
+  CHECK(loaded(draft.text).data.image_mask.mask_values == std::map<int64_t, int64_t>{{1, 1}, {255, 2}});
+  CHECK(says(draft.choices, "255 is taken as a class"));
+  CHECK(holds(draft.text, "# mask_values: {1: 1}"));
 }
 
 TEST_CASE("masks without 0, and masks of which most is foreground, are asked about") {
@@ -97,7 +127,7 @@ TEST_CASE("masks without 0, and masks of which most is foreground, are asked abo
   }
   const Draft draft = draft_configuration(root.path());
   REQUIRE(draft.to_fill_in.size() == 1);
-  CHECK(holds(draft.to_fill_in[0], "which pixel value of the masks is which class"));
+  CHECK(holds(draft.to_fill_in[0].sentence, "which pixel value of the masks is which class"));
   CHECK(loaded(draft.text).data.image_mask.mask_values.empty());
   const Experiment chosen = loaded(uncommented(draft.text, "image_mask: {mask_values: {226: 1}}"));
   CHECK(chosen.data.image_mask.mask_values == std::map<int64_t, int64_t>{{226, 1}});
@@ -187,7 +217,7 @@ TEST_CASE("patients stay whole, at the price of exact shares or of the test part
   table_of(root, "diagnosis,Patient ID", [](int i) { return std::string(i % 2 == 0 ? "benign,7" : "malignant,7"); });
   const Draft one = draft_configuration(root.path());
   REQUIRE(one.to_fill_in.size() == 1);
-  CHECK(holds(one.to_fill_in[0], "the pictures are of 1 patient, too few for parts that share none"));
+  CHECK(holds(one.to_fill_in[0].sentence, "the pictures are of 1 patient, too few for parts that share none"));
   CHECK_FALSE(holds(one.text, "each stays whole"));
 }
 
@@ -197,7 +227,9 @@ TEST_CASE("where only a person knows the label, the columns are asked for") {
            [](int i) { return std::string(1, "ABC"[i % 3]) + (i % 2 == 0 ? ",GE" : ",Siemens"); });
   const Draft draft = draft_configuration(root.path());
   REQUIRE(draft.to_fill_in.size() == 1);
-  CHECK(holds(draft.to_fill_in[0], "which column of list.csv is the label"));
+  CHECK(holds(draft.to_fill_in[0].sentence, "which column of list.csv is the label"));
+  const std::vector<std::string> lines = split_text(draft.text, '\n');
+  CHECK(holds(lines.at(static_cast<size_t>(draft.to_fill_in[0].line - 1)), "label: site"));
   error_of(78, [&] { loaded(draft.text); });
   for (const char* column : {"site", "scanner"})
     CHECK(opened(loaded(uncommented(draft.text, std::string("label: ") + column))).samples.size() == 40);
@@ -233,7 +265,10 @@ TEST_CASE("a table and folders of classes: one is written, the other stands besi
   root.text("labels.csv", rows);
   const Draft draft = draft_configuration(root.path());
   CHECK(says(draft.choices, "one folder of pictures per class"));
-  CHECK(holds(draft.text, "#     format: image_folder"));
+  const Experiment other = loaded(other_reading_of(draft));
+  CHECK(other.data.format->name == "image_folder");
+  CHECK(other.task == Task::multiclass);
+  CHECK(other.checkpoint.best_monitor != loaded(draft.text).checkpoint.best_monitor);
   Experiment e = loaded(draft.text);
   CHECK(e.data.format->name == "nih_cxr14");
   CHECK(e.data.split.by == SplitOptions::By::patient);
@@ -258,6 +293,7 @@ TEST_CASE("pictures alone, masks beside pictures, nothing at all") {
   CHECK(holds(alone.text, "# format: image_folder"));
   CHECK(holds(alone.text, "size: [16, 16]"));
   CHECK(holds(error_of(78, [&] { loaded(alone.text); }), "data.format is missing"));
+  CHECK(says(alone.to_fill_in, "no column of table.csv, which holds nothing but numbers, names one of the pictures"));
   for (int i = 0; i < 3; ++i) root.picture(std::to_string(i) + "_mask.png", mask_of({0, 255}));
   CHECK(says(draft_configuration(root.path()).to_fill_in, "3 lie beside their pictures"));
 }

@@ -231,6 +231,15 @@ TEST_CASE("what a killed process left behind does not stand in the way") {
   CHECK(entries_in(folder) == 1);
 }
 
+TEST_CASE("what stands in the way and cannot be removed is told with the file that could not be written") {
+  const TempFolder folder;
+  std::filesystem::create_directory(folder.file("a.tmp"));
+  const std::string told = error_of<IoError>([&] { write_file_atomically(folder.file("a"), "whole"); });
+  CHECK(told.starts_with("cannot write " + folder.file("a") +
+                         ", because what an interrupted write left here cannot be "));
+  CHECK(told.find(folder.file("a.tmp") + ": ") != std::string::npos);
+}
+
 TEST_CASE("a link as temporary file is not followed") {
   const TempFolder folder;
   write_file_atomically(folder.file("precious"), "keep");

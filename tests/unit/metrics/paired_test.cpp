@@ -170,6 +170,46 @@ TEST_CASE("the mean over two equal outputs is tested as one of them is") {
   CHECK(mean.test->low == Approx(one.test->low).epsilon(1e-12));
 }
 
+TEST_CASE("Holm's correction is that of R's p.adjust") {
+  const std::vector<double> corrected = holm({0.01, 0.04, 0.03, 0.005});
+  const std::vector<double> wanted = {0.03, 0.06, 0.06, 0.02};
+  for (size_t i = 0; i < wanted.size(); ++i) CHECK(corrected[i] == Approx(wanted[i]).epsilon(1e-12));
+  CHECK(holm({0.6, 0.7}) == std::vector<double>{1, 1});
+  CHECK(holm({0.02}) == std::vector<double>{0.02});
+  CHECK(holm({}).empty());
+}
+
+TEST_CASE(
+    "a mean over classes is tested only where all of its classes can be; each class is corrected for their number") {
+  const Calls calls = drawn_calls(5, 60, 0.9);
+  const auto beside = [&](const std::vector<double>& scores, size_t rare) {
+    Predictions p = predicted(scores, calls.labels);
+    Predictions both = p;
+    both.outputs = 2;
+    both.scores.clear();
+    both.labels.clear();
+    for (size_t i = 0; i < scores.size(); ++i) {
+      both.scores.insert(both.scores.end(), {scores[i], scores[i]});
+      both.labels.insert(both.labels.end(), {calls.labels[i], i < rare ? 1.0F : 0.0F});
+    }
+    return both;
+  };
+  const auto named = [&](const std::string& name, size_t rare) {
+    return pair_named(name, beside(calls.a, rare), beside(calls.b, rare), calls.groups);
+  };
+  CHECK(named("average_precision_A", 3).test);
+  CHECK(named("average_precision_B", 3).no_test.starts_with("undefined in "));  // all of one patient
+  CHECK_FALSE(named("average_precision", 3).test);
+  CHECK(named("average_precision", 3).no_test.starts_with("of a class undefined in "));
+  CHECK(*named("average_precision_A", 3).test->p_holm == named("average_precision_A", 3).test->p);
+  const PairedMeasure mean = named("average_precision", 90);
+  REQUIRE(mean.test);
+  CHECK_FALSE(mean.test->p_holm);
+  const PairedTest first = *named("average_precision_A", 90).test;
+  const PairedTest second = *named("average_precision_B", 90).test;
+  CHECK(std::min(*first.p_holm, *second.p_holm) == std::min(1.0, 2 * std::min(first.p, second.p)));
+}
+
 TEST_CASE("p values and quantiles are those of the tables") {
   CHECK(normal_p(kNormalQuantile) == Approx(0.05).epsilon(1e-12));
   CHECK(normal_p(-2.575829303548901) == Approx(0.01).epsilon(1e-12));

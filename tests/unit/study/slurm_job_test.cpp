@@ -34,7 +34,7 @@ TEST_CASE("an array has as many nodes as its ranks need") {
 }
 
 TEST_CASE("sbatch's words name the array, its tasks, nodes and output, and tell studies apart") {
-  const SlurmStudy study = study_in("/s/50%a b");
+  SlurmStudy study = study_in("/s/50%a b");
   SlurmArray array = array_for(8, 4);
   const std::vector<std::string> words = sbatch_words(study, array, {1, 2, 3, 7});
   CHECK(words == std::vector<std::string>{"--job-name=" + job_name(study, array), "--array=1-3,7", "--nodes=2",
@@ -47,6 +47,8 @@ TEST_CASE("sbatch's words name the array, its tasks, nodes and output, and tell 
   array.gpus = true;
   CHECK(sbatch_words(study, array, {1}).at(5) == "--gpus-per-node=4");
   CHECK(sbatch_words(study, array_for(3, 4), {1}).at(3) == "--ntasks=3");
+  study.at_a_time = 2;
+  CHECK(sbatch_words(study, array, {1, 2, 3, 7}).at(1) == "--array=1-3,7%2");
 }
 
 TEST_CASE("a job's script trains what its task's number says, with every word as it was") {

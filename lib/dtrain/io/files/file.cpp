@@ -169,7 +169,8 @@ AtomicFile::AtomicFile(std::string path, FileSystem& files)
   constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
   const int removed = files_.unlink(temporary_);
   if (removed < 0 && removed != -ENOENT && removed != -ENOTDIR)
-    throw_errno("remove the left-over", temporary_, -removed);
+    throw_errno("write " + path_ + ", because what an interrupted write left here cannot be removed:", temporary_,
+                -removed);
   descriptor_ = repeated([&] { return files_.open(temporary_, kFlags, 0640); });
   if (descriptor_ < 0) throw_errno("create", temporary_, -descriptor_);
 }

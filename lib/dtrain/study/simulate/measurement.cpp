@@ -284,4 +284,14 @@ Measurement joined(const std::vector<Measurement>& all) {
   return together;
 }
 
+Cluster one_machine(const Measurement& measured) {
+  constexpr Link kMemory{2e-6, 10e9};
+  Cluster cluster;
+  cluster.name = "one machine with a core for every rank";
+  cluster.ranks_per_node = kMostRanks;
+  cluster.inside = measured.inside.value_or(kMemory);
+  cluster.between = cluster.inside;
+  return cluster;
+}
+
 }  // namespace dtrain

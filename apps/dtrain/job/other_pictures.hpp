@@ -1,0 +1,15 @@
+#pragma once
+#include <map>
+#include <string>
+
+#include "dtrain/config/config.hpp"
+
+namespace dtrain {
+
+/// How the pictures that a network gets under `now` are prepared otherwise than those that `weights`, a file with this
+/// metadata, was trained on: one sentence with each key of data.image that differs and both values. "" where none does,
+/// or the file does not say.
+std::string other_pictures(const std::map<std::string, std::string>& metadata, const std::string& weights,
+                           const Config& now);
+
+}  // namespace dtrain
