@@ -183,7 +183,9 @@ Report read_study_report(const std::string& folder, const std::string& name) {
   std::vector<ReportedRun> runs;
   std::vector<std::string> notes;
   add_study(study, false, runs, notes);
-  return report_of(study.name, std::move(runs), notes);
+  Report report = report_of(study.name, std::move(runs), notes);
+  if (study.advice) report.study->advice = advice_of(*study.advice, report.runs);
+  return report;
 }
 
 void write_report(const Report& report, const std::string& folder) {

@@ -7,6 +7,7 @@
 
 #include "commands/commands.hpp"
 #include "commands/report_reading.hpp"
+#include "commands/sweep_advice.hpp"
 #include "commands/sweep_data.hpp"
 #include "commands/sweep_folds.hpp"
 #include "commands/sweep_jobs.hpp"
@@ -63,20 +64,46 @@ std::string next_line(const JudgedSweep& sweep, const std::vector<ScalingRow>& r
          shell_word(best->row.run_dir);
 }
 
-// ", DIR/report.html"; a page that cannot be written takes nothing from the runs.
-std::string with_page(const SweepFolder& folder, const JudgedSweep& sweep, const Log& log) {
+// What is written and said at the end of a study: its page, and the advice that it was made for.
+struct Conclusion {
+  std::string written;              // ", DIR/report.html"
+  std::vector<std::string> advice;  // lines
+  std::string next;                 // what to type
+  bool advised = false;             // points that diverged have had their say
+};
+
+void take_advice(const SweepFolder& folder, const Report& report, Conclusion& conclusion) {
+  const RateAdvice& advice = *report.study->advice;
+  const std::string column = report.runs.front().monitor.column;
+  conclusion.advice = aligned(advice_table(advice, column));
+  conclusion.advice.emplace_back();
+  for (const std::string& sentence : sentences_on(advice)) conclusion.advice.push_back(sentence);
+  conclusion.advised = advice.choice.has_value();
+  if (!advice.choice) return;
+  const std::string file = folder.file("advice.yaml");
+  write_file_atomically(file, advice_yaml(advice, column));
+  conclusion.written += ", " + file;
+  conclusion.next = "; next: the same configuration with --config " + shell_word(file) + " after it";
+}
+
+// What cannot be written takes nothing from the runs.
+Conclusion conclude(const SweepFolder& folder, const JudgedSweep& sweep, const Log& log) {
+  Conclusion conclusion;
   try {
-    write_report(read_study_report(folder.path(), sweep.name), folder.path());
-    return ", " + folder.file("report.html");
+    const Report report = read_study_report(folder.path(), sweep.name);
+    write_report(report, folder.path());
+    conclusion.written = ", " + folder.file("report.html");
+    if (report.study->advice && !report.runs.empty()) take_advice(folder, report, conclusion);
   } catch (const Error& error) {
     log.warning(std::string(error.what()) + "; dtrain report " + shell_word(folder.path()) + " tries again");
-    return "";
   }
+  return conclusion;
 }
 
 // The last lines of a sweep that ran to its end: tables, then what is worth knowing.
-void tell_results(const SweepFolder& folder, const JudgedSweep& sweep, const std::vector<ScalingRow>& rows,
-                  const std::vector<std::string>& pooled, const Log& log) {
+Conclusion tell_results(const SweepFolder& folder, const JudgedSweep& sweep, const std::vector<ScalingRow>& rows,
+                        const std::vector<std::string>& pooled, const Log& log) {
+  const Conclusion conclusion = conclude(folder, sweep, log);
   print_lines(table_of_points(sweep.points));
   if (const auto scaling = table_of_scaling(rows, sweep.points); !scaling.empty()) {
     std::printf("\n");
@@ -90,10 +117,15 @@ void tell_results(const SweepFolder& folder, const JudgedSweep& sweep, const std
     std::printf("\n");
     print_lines(expected);
   }
+  if (!conclusion.advice.empty()) {
+    std::printf("\n");
+    print_lines(conclusion.advice);
+  }
   std::fflush(stdout);
   for (const std::string& note : notes_on(rows, sweep.points)) log.info(note);
-  const std::string page = with_page(folder, sweep, log);
-  log.info("written: " + folder.file("points.csv") + ", " + folder.file("scaling.csv") + page + next_line(sweep, rows));
+  log.info("written: " + folder.file("points.csv") + ", " + folder.file("scaling.csv") + conclusion.written +
+           (conclusion.next.empty() ? next_line(sweep, rows) : conclusion.next));
+  return conclusion;
 }
 
 // Cores of a point: those of this process, shared out among the jobs at a time.
@@ -105,12 +137,17 @@ int64_t cores_each(const SweepCommand& command) {
   return cores / command.jobs;
 }
 
-[[noreturn]] void end_with_failures(const JudgedSweep& sweep) {
+// With an advice, that a rule diverges is a result.
+bool has_failed(const SweepRow& row, bool advised) {
+  return row.state == PointState::failed && !(advised && row.exit_code == exit_code::kDiverged);
+}
+
+[[noreturn]] void end_with_failures(const JudgedSweep& sweep, bool advised) {
   std::vector<std::string> lines;
   int code = 0;
   for (const JudgedPoint& point : sweep.points) {
     const SweepRow& row = point.row;
-    if (row.state != PointState::failed) continue;
+    if (!has_failed(row, advised)) continue;
     lines.push_back(row.point.name + " (" + std::to_string(row.exit_code) + "): " + row.message);
     const bool own = row.exit_code >= exit_code::kUsage && row.exit_code <= exit_code::kReplicasDiffer;
     if (code == 0) code = own ? row.exit_code : exit_code::kPeerFailed;
@@ -124,7 +161,9 @@ int64_t cores_each(const SweepCommand& command) {
 }  // namespace
 
 int run_sweep(const SweepCommand& typed, const Log& log) {
-  StudySweep asked = with_study_file(typed);
+  SweepCommand planned = typed;
+  const std::optional<AdviceAsked> advice = plan_advice(planned);
+  StudySweep asked = with_study_file(planned);
   const SweepCommand& command = asked.command;
   const bool at_slurm = command.launch == SweepLaunch::slurm;
   const bool starts_jobs = !at_slurm || command.plan.folds > 0;  // folds are evaluated on this machine
@@ -134,7 +173,9 @@ int run_sweep(const SweepCommand& typed, const Log& log) {
   const StudyData data = prepared_data(asked, folder, launcher, log);
   std::optional<SlurmSweep> slurm;
   if (at_slurm) slurm.emplace(command, log);
-  JudgedSweep sweep = judge_sweep(command, at_slurm ? std::numeric_limits<int64_t>::max() : cores_each(command));
+  const int64_t cores = advice ? places_for_advice(command, cores_each(command)) : cores_each(command);
+  JudgedSweep sweep = judge_sweep(command, at_slurm ? std::numeric_limits<int64_t>::max() : cores);
+  sweep.asked.advice = advice;
   if (command.output.empty()) folder = SweepFolder("studies/" + sweep.name);
   say_what_for(asked, sweep.asked);
   for (const std::string& warning : sweep.warnings) log.warning(warning);
@@ -168,9 +209,9 @@ int run_sweep(const SweepCommand& typed, const Log& log) {
     log.info("stopped: " + count_of_states(sweep.points) + "; the same command goes on");
     return exit_code::kStopped;
   }
-  tell_results(folder, sweep, scaling, folds.pool(), log);
-  if (std::any_of(rows.begin(), rows.end(), [](const SweepRow& row) { return row.state == PointState::failed; }))
-    end_with_failures(sweep);
+  const bool advised = tell_results(folder, sweep, scaling, folds.pool(), log).advised;
+  if (std::any_of(rows.begin(), rows.end(), [&](const SweepRow& row) { return has_failed(row, advised); }))
+    end_with_failures(sweep, advised);
   return exit_code::kDone;
 }
 

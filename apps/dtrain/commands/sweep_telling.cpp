@@ -24,7 +24,13 @@ std::string number_text(const std::optional<double>& value, int digits) {
 
 std::string time_text(const std::optional<double>& seconds) { return seconds ? clock_text(*seconds) : ""; }
 
-// Columns as wide as their widest cell; the first line is the header.
+int64_t count_in(const std::vector<JudgedPoint>& points, PointState state) {
+  return std::count_if(points.begin(), points.end(),
+                       [&](const JudgedPoint& point) { return point.row.state == state; });
+}
+
+}  // namespace
+
 std::vector<std::string> aligned(const std::vector<std::vector<std::string>>& table) {
   std::vector<std::string> lines(table.size());
   for (size_t column = 0; column < table.front().size(); ++column) {
@@ -37,13 +43,6 @@ std::vector<std::string> aligned(const std::vector<std::vector<std::string>>& ta
     while (line.ends_with(' ')) line.pop_back();
   return lines;
 }
-
-int64_t count_in(const std::vector<JudgedPoint>& points, PointState state) {
-  return std::count_if(points.begin(), points.end(),
-                       [&](const JudgedPoint& point) { return point.row.state == state; });
-}
-
-}  // namespace
 
 std::vector<std::string> table_of_points(const std::vector<JudgedPoint>& points) {
   std::vector<std::vector<std::string>> table = {

@@ -141,6 +141,7 @@ struct SweepCommand {
   ConfigOptions config;
   SweepPlan plan;
   std::vector<std::string> typed;  ///< which of --ranks, --over, --repeat, --folds stood on the line
+  bool advise = false;             ///< short runs tell which rate rule suits a number of logical ranks
   bool tiny = false;               ///< the tiny variant of a study file
   int64_t jobs = 1;                ///< points side by side; 0, under Slurm alone: as many as Slurm likes
   std::string output;              ///< "" = studies/NAME

@@ -26,6 +26,14 @@ static void add_launch(CLI::App& app, SweepCommand& sweep) {
                "with Slurm: write the jobs and submit.sh into the study's jobs/, and submit nothing");
 }
 
+// What --advise varies it chooses itself.
+static void require_advice_alone(const SweepCommand& sweep) {
+  if (!sweep.advise) return;
+  for (const auto& [given, name] : {std::pair(!sweep.plan.over.empty(), "--over"), std::pair(sweep.plan.zip, "--zip"),
+                                    std::pair(sweep.plan.folds > 0, "--folds"), std::pair(sweep.tiny, "--tiny")})
+    if (given) throw UsageError(std::string(name) + " does not go with --advise, which chooses what it varies itself");
+}
+
 // A key has one value on the line, or those of --over.
 static void require_varied_alone(const SweepCommand& sweep) {
   for (const SweepAxis& axis : sweep.plan.over)
@@ -50,6 +58,7 @@ void CommandTable::add_sweep() {
         "pairs: 0.01 for 10 epochs, 0.001 for 20"},
        {"dtrain sweep -c configs/unet_microscopy.yaml --folds 5 --ranks 2", "five-fold cross-validation"},
        {"dtrain sweep configs/studies/unet_scaling.yaml --tiny", "a shipped study, small enough for two cores"},
+       {"dtrain sweep -c configs/chips_cnn.yaml --advise --ranks 8", "how the rate should grow with 8 ranks"},
        {"dtrain sweep -c configs/chips_cnn.yaml --ranks 1,2 --retry-failed", "again what has failed"},
        {"dtrain sweep -c configs/chexnet.yaml --ranks 1,4,8,16 --launch slurm --ranks-per-node 4 --template "
         "site.sbatch",
@@ -64,6 +73,7 @@ void CommandTable::add_sweep() {
       if (app.count(name) > 0) sweep_.typed.emplace_back(name);
     if (sweep_.launch == SweepLaunch::slurm && app.count("--jobs") == 0) sweep_.jobs = 0;
     require_varied_alone(sweep_);
+    require_advice_alone(sweep_);
     require_sound_launch(sweep_);
     return sweep_;
   });
@@ -80,6 +90,9 @@ void CommandTable::add_sweep() {
   add_count(app, "--repeat", sweep_.plan.repeat, "run each point with N seeds: seed, seed + 1 …")
       ->capture_default_str();
   add_count(app, "--folds", sweep_.plan.folds, "cross-validation: run each point on N folds (data.split.fold)");
+  app.add_flag("--advise", sweep_.advise,
+               "short runs tell how the learning rate should grow with the number of --ranks (default: "
+               "distributed.logical_ranks); 2 seeds each (--repeat), epochs=N sets their length");
   app.add_option("--output", sweep_.output, "the study's folder (default: studies/NAME)")->type_name("DIR");
   app.add_flag("--tiny", sweep_.tiny, "of a study file: its tiny variant, of minutes on two cores");
   add_count(app, "--jobs", sweep_.jobs,

@@ -149,7 +149,8 @@ void require_sound(const SweepPlan& plan) {
   for (const SweepAxis& axis : plan.over) {
     require_free_key(plan, axis.key);
     keys.push_back(axis.key);
-    if (!axis.beside && has_twice(axis.values)) throw UsageError("--over " + axis.key + " has a value twice");
+    if (!axis.beside && !plan.first_alone && has_twice(axis.values))
+      throw UsageError("--over " + axis.key + " has a value twice");
   }
   if (has_twice(keys)) throw UsageError("--over names a key twice; give all of its values at once, as KEY=V1,V2");
   if (has_twice(plan.ranks)) throw UsageError("--ranks has a number twice; --repeat N runs each point with N seeds");
@@ -172,13 +173,15 @@ std::vector<SweepPoint> points_of(const SweepPlan& plan, int64_t first_seed) {
   const std::vector<std::string> labels = labels_of(plan);
   std::vector<SweepPoint> points;
   for (const auto& values : combinations)
-    for (const int64_t ranks : plan.ranks)
+    for (const int64_t ranks : plan.ranks) {
+      if (plan.first_alone && ranks == plan.ranks.front() && values != combinations.front()) continue;
       for (int64_t fold = 1; fold <= folds; ++fold)
         for (int64_t i = 0; i < plan.repeat; ++i) {
           SweepPoint point{"", ranks, values, first_seed + i, plan.folds > 0 ? fold : 0};
           point.name = name_of_point(plan, point, labels);
           points.push_back(std::move(point));
         }
+    }
   make_unique(points);
   return points;
 }

@@ -19,6 +19,9 @@ struct SweepPlan {
   bool zip = false;    ///< the axes' values side by side (first with first …) instead of their product
   int64_t repeat = 1;  ///< seeds: the configuration's and those that follow it
   int64_t folds = 0;   ///< folds of cross-validation; 0 = none
+  /// The first number of ranks runs with the axes' first values alone, to compare the others with (advice_plan());
+  /// these are the program's own, so a value may come twice.
+  bool first_alone = false;
 };
 
 /// One run of a sweep.

@@ -14,6 +14,7 @@ constexpr const char* kHead =
     "# What dtrain sweep was asked for. A later start goes on here only if it asks for the same.\n";
 constexpr const char* kFormat = "dtrain-study-1";
 constexpr const char* kConfiguration = "configuration";
+constexpr const char* kAdvise = "advise";
 
 using Json = nlohmann::ordered_json;
 
@@ -32,6 +33,11 @@ Json asked_json(const StudyAsked& asked) {
   json["zip"] = plan.zip;
   json["repeat"] = plan.repeat;
   json["folds"] = plan.folds;
+  if (asked.advice)
+    json[kAdvise] = {{"epochs", asked.advice->epochs},
+                     {"of_epochs", asked.advice->of_epochs},
+                     {"present", {asked.advice->present.scale, asked.advice->present.warmup}},
+                     {"seeds", asked.advice->seeds}};
   json[kConfiguration] = Json::object();
   for (const auto& [key, value] : asked.configuration) json[kConfiguration][key] = value;
   return json;
@@ -54,9 +60,9 @@ Json read_back(const std::string& text, const std::string& name) {
       json[key] = Json::object();
       continue;
     }
-    const auto value = try_parse_json(line.substr(colon + (inner ? 3 : 2)));
-    if (value.is_discarded()) refuse(name);
-    (inner ? json[kConfiguration][key] : json[key]) = Json::parse(value.dump());
+    const std::string value = line.substr(colon + (inner ? 3 : 2));
+    if (try_parse_json(value).is_discarded()) refuse(name);
+    (inner ? json[kConfiguration][key] : json[key]) = Json::parse(value);  // in the order of the axes
   }
   if (!json.is_object() || !json.contains("study") || json["study"] != kFormat || !json[kConfiguration].is_object())
     refuse(name);
@@ -91,6 +97,21 @@ std::string study_yaml(const StudyAsked& asked) {
     for (const auto& [inner, its] : value.items()) text += "  " + dump(inner) + ": " + dump(its) + "\n";
   }
   return text;
+}
+
+std::optional<AdviceAsked> advice_of_study(const std::string& text, const std::string& name) {
+  const Json json = read_back(text, name);
+  const Json advice = at(json, kAdvise);
+  if (advice.is_null()) return std::nullopt;
+  try {
+    const Json& present = advice.at("present");
+    return AdviceAsked{.present = {present.at(0).get<std::string>(), present.at(1).get<std::string>()},
+                       .epochs = advice.at("epochs").get<int64_t>(),
+                       .of_epochs = advice.at("of_epochs").get<int64_t>(),
+                       .seeds = advice.at("seeds").get<int64_t>()};
+  } catch (const Json::exception&) {
+    refuse(name);
+  }
 }
 
 std::string study_difference(const std::string& text, const std::string& name, const StudyAsked& asked) {

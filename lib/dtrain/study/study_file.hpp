@@ -1,9 +1,11 @@
 #pragma once
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "dtrain/study/points.hpp"
+#include "dtrain/study/rate_advice.hpp"
 
 namespace dtrain {
 
@@ -11,6 +13,7 @@ namespace dtrain {
 struct StudyAsked {
   SweepPlan plan = {};
   std::map<std::string, std::string> configuration = {};  ///< key → value, of those that are equal in all points
+  std::optional<AdviceAsked> advice = std::nullopt;       ///< of dtrain sweep --advise
   /// What a study file says to people; it may change without making another study of it.
   std::string title = "";
   std::vector<std::string> expected = {};  ///< figures that others have published
@@ -23,5 +26,8 @@ std::string study_yaml(const StudyAsked& asked);
 /// What differs from the study that `text`, the contents of the file `name`, describes: one sentence a difference, such
 /// as "ranks were [1,2] and are now [1,2,4]"; "" = nothing. Throws DataError for text that study_yaml() did not write.
 std::string study_difference(const std::string& text, const std::string& name, const StudyAsked& asked);
+
+/// What `text`, as above, says of the advice; nothing for a study of something else. Throws like study_difference().
+std::optional<AdviceAsked> advice_of_study(const std::string& text, const std::string& name);
 
 }  // namespace dtrain

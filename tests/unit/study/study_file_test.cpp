@@ -37,6 +37,26 @@ TEST_CASE("what a study says to people is in study.yaml, and may change") {
   CHECK(study_yaml(told).find("beside: [\"data.root\"]") != std::string::npos);
 }
 
+TEST_CASE("study.yaml says what --advise was asked, and gives it back") {
+  StudyAsked advised = asked();
+  advised.advice = AdviceAsked{.present = {"sqrt", "2 epochs"}, .epochs = 5, .of_epochs = 50, .seeds = 3};
+  const std::string text = study_yaml(advised);
+  CHECK(text.find("advise: {\"epochs\":5,\"of_epochs\":50,\"present\":[\"sqrt\",\"2 epochs\"],\"seeds\":3}\n") !=
+        std::string::npos);
+  CHECK(advice_of_study(text, "study.yaml") == advised.advice);
+  CHECK(study_difference(text, "study.yaml", advised).empty());
+  CHECK_FALSE(advice_of_study(study_yaml(asked()), "study.yaml"));
+  std::string torn = text;
+  torn.replace(torn.find("\"seeds\":3"), 9, "\"sleep\":3");
+  CHECK_THROWS_AS(advice_of_study(torn, "study.yaml"), DataError);
+}
+
+TEST_CASE("axes in any order are the same study at the next start") {
+  StudyAsked study = asked();
+  study.plan.over = {{"optimizer.name", {"sgd"}}, {"epochs", {"1", "2"}}};
+  CHECK(study_difference(study_yaml(study), "study.yaml", study).empty());
+}
+
 TEST_CASE("what differs from an earlier start is named") {
   const std::string text = study_yaml(asked());
   StudyAsked now = asked();

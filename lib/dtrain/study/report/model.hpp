@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "dtrain/study/rate_advice.hpp"
 #include "dtrain/study/run_result.hpp"
 #include "dtrain/study/scaling.hpp"
 
@@ -148,6 +149,7 @@ struct ReportedStudy {
   std::vector<ReportedSeries> series = {};
   std::vector<std::string> sentences = {};  ///< about all series together
   std::vector<std::string> notes = {};      ///< what is missing: points that failed or are still to run …
+  std::optional<RateAdvice> advice = {};    ///< of dtrain sweep --advise
 };
 
 /// One run, or several beside each other.

@@ -122,6 +122,11 @@ std::vector<std::string> report_text(const Report& report) {
   if (!report.study) {
     for (const ReportedRun& run : report.runs) add_run(run, lines);
   } else {
+    if (report.study->advice && !report.runs.empty()) {
+      lines.emplace_back("Advice");
+      add_table(advice_table(*report.study->advice, report.runs.front().monitor.column), lines);
+      add_sentences("", sentences_on(*report.study->advice), lines);
+    }
     for (const ReportedSeries& series : report.study->series) add_series(series, lines);
     add_sentences("", report.study->sentences, lines);
     notes = report.study->notes;

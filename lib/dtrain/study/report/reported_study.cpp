@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 
+#include "dtrain/base/error.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/study/report/reported_run.hpp"
 #include "dtrain/study/report/sentences.hpp"
@@ -185,6 +186,22 @@ ReportedStudy reported_study(const std::string& name, const Runs& runs, const st
     study.notes.push_back(count_of(waiting, "run is", "runs are") +
                           " not finished: curves show what there is, figures are of finished runs");
   return study;
+}
+
+RateAdvice advice_of(const AdviceAsked& asked, const Runs& runs) {
+  const std::string diverged = "failed (" + std::to_string(exit_code::kDiverged) + ")";
+  std::vector<AdviceRun> all;
+  for (const ReportedRun& run : runs) {
+    AdviceRun& one = all.emplace_back();
+    one.series = run.series;
+    one.ranks = run.ranks;
+    one.finished = run.finished;
+    one.diverged = run.state == diverged;
+    one.best = run.result.best;
+    for (const double loss : run.valid_loss)
+      if (std::isfinite(loss) && (!one.loss || loss < *one.loss)) one.loss = loss;
+  }
+  return rate_advice(asked, all);
 }
 
 std::vector<ScalingRow> rows_of(const ReportedStudy& study) {

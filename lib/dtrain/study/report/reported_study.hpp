@@ -11,6 +11,9 @@ namespace dtrain {
 ReportedStudy reported_study(const std::string& name, const std::vector<ReportedRun>& runs,
                              const std::vector<std::string>& notes);
 
+/// What the runs of --advise say.
+RateAdvice advice_of(const AdviceAsked& asked, const std::vector<ReportedRun>& runs);
+
 /// The rows of scaling.csv.
 std::vector<ScalingRow> rows_of(const ReportedStudy& study);
 

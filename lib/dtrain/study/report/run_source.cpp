@@ -12,9 +12,12 @@
 #include "dtrain/io/files/file.hpp"
 #include "dtrain/metrics/options.hpp"
 #include "dtrain/study/points_table.hpp"
+#include "dtrain/study/study_file.hpp"
 
 namespace dtrain {
 namespace {
+
+constexpr int64_t kMostOfStudy = int64_t{64} << 20;
 
 int64_t whole(const std::string& field) {
   int64_t value = 0;
@@ -95,7 +98,9 @@ std::string last_part(const std::string& folder) {
 bool is_study_folder(const std::string& folder) { return is_there(folder + "/study.yaml"); }
 
 StudySource read_study(const std::string& folder, const std::string& name) {
-  StudySource study{.name = name.empty() ? study_name(folder) : name, .runs = {}, .notes = {}};
+  StudySource study{.name = name.empty() ? study_name(folder) : name};
+  const std::string description = folder + "/study.yaml";
+  if (is_there(description)) study.advice = advice_of_study(read_text(description, kMostOfStudy), description);
   const Points points(folder + "/points.csv");
   int64_t waiting = 0;
   for (int64_t row = 0; row < points.count(); ++row) {

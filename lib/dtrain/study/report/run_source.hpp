@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "dtrain/study/rate_advice.hpp"
 #include "dtrain/study/run_result.hpp"
 
 namespace dtrain {
@@ -24,9 +25,10 @@ struct RunSource {
 
 /// What study.yaml and points.csv say, of a folder that dtrain sweep wrote.
 struct StudySource {
-  std::string name = "";                ///< of its series where no value is varied
-  std::vector<RunSource> runs = {};     ///< points that have begun, in their order
-  std::vector<std::string> notes = {};  ///< points that failed, or have not begun
+  std::string name = "";                   ///< of its series where no value is varied
+  std::vector<RunSource> runs = {};        ///< points that have begun, in their order
+  std::vector<std::string> notes = {};     ///< points that failed, or have not begun
+  std::optional<AdviceAsked> advice = {};  ///< what it was asked by --advise
 };
 
 /// "b" of "a/b" and of "a/b/".

@@ -2,6 +2,7 @@
 #include <set>
 
 #include "dtrain/base/text.hpp"
+#include "dtrain/study/rate_advice.hpp"
 #include "dtrain/study/report/sections.hpp"
 
 namespace dtrain {
@@ -96,11 +97,22 @@ bool has_several_counts(const Report& report) {
                      [&](const ReportedRun& run) { return run.ranks != report.runs[0].ranks; });
 }
 
+void write_advice(PageWriter& page, const Report& report) {
+  const RateAdvice& advice = *report.study->advice;
+  std::vector<std::vector<std::string>> rows = advice_table(advice, report.runs.front().monitor.column);
+  FigureTable table{.headings = rows.front(), .texts = {0}};
+  table.rows.assign(rows.begin() + 1, rows.end());
+  page.section("Advice");
+  page.sentences(sentences_on(advice), "says");
+  page.table(table, "Short runs: each rule for the learning rate");
+}
+
 }  // namespace
 
 void write_study(PageWriter& page, const Report& report) {
   const ReportedStudy& study = *report.study;
   const ReportedStudy drawn = with_short_names(study);
+  if (study.advice && !report.runs.empty()) write_advice(page, report);
   page.section("Overview");
   if (report.runs.empty()) {
     page.paragraph("No run has begun.");
