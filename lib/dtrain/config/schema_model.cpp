@@ -55,11 +55,9 @@ class ModelDescription {
         "Channels of the first block; 16 times as many at the bridge.")
         .only_of(*m.kind, networks());
     add("model.fused", flag_codec(m.fused),
-        "Blocks in passes of our own, which keep less and read memory less often, instead of LibTorch's operators one "
-        "by "
-        "one; the same numbers but for rounding, so another result. On a CPU with `precision: fp32` or `tf32`; "
-        "elsewhere "
-        "the operators compute either way.")
+        "Layers in passes of our own, which read memory less often, instead of LibTorch's operators one by one; the "
+        "same numbers but for rounding, so another result. On a CPU with `precision: fp32` or `tf32`; elsewhere the "
+        "operators compute either way.")
         .only_of(*m.kind, networks())
         .older_runs_had("false");
     add("model.dropout", real_codec(m.dropout, {.max = 1, .max_open = true}),

@@ -1,16 +1,13 @@
 #include "dtrain/model/dense_slab.hpp"
 
 #include <ATen/ATen.h>
-#include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
-#include <torch/csrc/autograd/function.h>
-#include <torch/csrc/autograd/functions/utils.h>
 
-#include <algorithm>
 #include <memory>
 #include <vector>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/model/graph_node.hpp"
 #include "dtrain/model/slab.hpp"
 
 namespace dtrain {
@@ -36,21 +33,9 @@ struct SlabNode : torch::autograd::Node {
   NormScales scales;
 };
 
-bool wanted(const std::vector<at::Tensor>& inputs) {
-  return at::GradMode::is_enabled() && std::ranges::any_of(inputs, &at::Tensor::requires_grad);
-}
-
-// Makes `result` follow from `inputs` by this node-> The node's members are of tensors without history: nothing refers
-// to itself in a circle.
-void follow(const std::vector<at::Tensor>& inputs, const std::shared_ptr<torch::autograd::Node>& node,
-            const at::Tensor& result) {
-  node->set_next_edges(torch::autograd::collect_next_edges(inputs));
-  torch::autograd::set_history(result, node);
-}
-
 template <class Kind>
-std::shared_ptr<Kind> make_node(const std::shared_ptr<Slab>& slab) {
-  std::shared_ptr<Kind> node(new Kind(), torch::autograd::deleteNode);
+std::shared_ptr<Kind> make_part(const std::shared_ptr<Slab>& slab) {
+  auto node = make_node<Kind>();
   node->slab = slab;
   return node;
 }
@@ -78,7 +63,7 @@ struct LayerNode final : SlabNode {
         as_picture(s.own_gradient(first, growth), s.nhw), as_picture(rectified, s.nhw), kernel2, std::nullopt, {1, 1},
         {1, 1}, {1, 1}, false, {0, 0}, 1, {true, task_should_compute_output(6), false});
     const at::Tensor gradient = as_rows(back);
-    const NormGradients norm2 = norm_back(middle, scales2, gamma2, gradient);
+    const NormGradients norm2 = norm_back(middle, scales2, gamma2, gradient, {}, gradient, gradient);
     const ProductGradients half = s.product_back(scales, gamma, kernel, gradient);
     return {given[0],     half.norm.weight, half.norm.bias, half.kernel.view({-1, first, 1, 1}),
             norm2.weight, norm2.bias,       d_kernel2};
@@ -108,10 +93,7 @@ at::Tensor as_matrix(const Conv2d& conv) {
 
 }  // namespace
 
-bool DenseSlab::serves(const at::Tensor& x, bool training) {
-  return x.device().is_cpu() && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kDouble) &&
-         !at::autocast::is_autocast_enabled(at::kCPU) && (training || !at::GradMode::is_enabled());
-}
+bool DenseSlab::serves(const at::Tensor& x, bool training) { return serves_rows(x, training); }
 
 DenseSlab::DenseSlab(const at::Tensor& x, int64_t channels, bool training) {
   const at::TensorOptions options = at::TensorOptions().dtype(x.dtype());
@@ -121,15 +103,15 @@ DenseSlab::DenseSlab(const at::Tensor& x, int64_t channels, bool training) {
     slab_ = std::make_shared<Slab>(std::vector<int64_t>{x.size(0), x.size(2), x.size(3)}, channels, training, options);
     slab_->append(as_rows(x.detach()));
   }
-  if (!wanted({x})) return;
-  const auto node = make_node<EnterNode>(slab_);
+  if (!wants_gradient({x})) return;
+  const auto node = make_part<EnterNode>(slab_);
   node->width = x.size(1);
   follow({x}, node, token_);
 }
 
 void DenseSlab::add_layer(const BatchNorm2d& norm1, const Conv2d& conv1, const BatchNorm2d& norm2,
                           const Conv2d& conv2) {
-  const auto node = make_node<LayerNode>(slab_);
+  const auto node = make_part<LayerNode>(slab_);
   {
     const at::NoGradGuard no_grad;
     node->gamma = norm1.weight.detach();
@@ -143,14 +125,14 @@ void DenseSlab::add_layer(const BatchNorm2d& norm1, const Conv2d& conv1, const B
   }
   const std::vector<at::Tensor> inputs = {token_,       norm1.weight, norm1.bias,  conv1.weight,
                                           norm2.weight, norm2.bias,   conv2.weight};
-  if (!wanted(inputs)) return;
+  if (!wants_gradient(inputs)) return;
   const at::Tensor next = at::empty({1}, token_.options());
   follow(inputs, node, next);
   token_ = next;
 }
 
 at::Tensor DenseSlab::transition(const BatchNorm2d& norm, const Conv2d& conv) {
-  const auto node = make_node<TransitionNode>(slab_);
+  const auto node = make_part<TransitionNode>(slab_);
   at::Tensor result;
   {
     const at::NoGradGuard no_grad;
@@ -161,12 +143,12 @@ at::Tensor DenseSlab::transition(const BatchNorm2d& norm, const Conv2d& conv) {
     result = as_picture(multiplied(slab_->pooled(node->scales), node->kernel.t()), half);
   }
   const std::vector<at::Tensor> inputs = {token_, norm.weight, norm.bias, conv.weight};
-  if (wanted(inputs)) follow(inputs, node, result);
+  if (wants_gradient(inputs)) follow(inputs, node, result);
   return result;
 }
 
 at::Tensor DenseSlab::normalised(const BatchNorm2d& norm) {
-  const auto node = make_node<LastNode>(slab_);
+  const auto node = make_part<LastNode>(slab_);
   at::Tensor result;
   {
     const at::NoGradGuard no_grad;
@@ -175,7 +157,7 @@ at::Tensor DenseSlab::normalised(const BatchNorm2d& norm) {
     result = as_picture(slab_->normalised(node->scales), slab_->nhw);
   }
   const std::vector<at::Tensor> inputs = {token_, norm.weight, norm.bias};
-  if (wanted(inputs)) follow(inputs, node, result);
+  if (wants_gradient(inputs)) follow(inputs, node, result);
   return result;
 }
 

@@ -133,7 +133,7 @@ struct Features : Module {
     x = max_pool(norm_relu(*norm0, (*conv0)(x)), Window{3, 2, 1}, "features.pool0");
     for (size_t i = 0; i < blocks.size(); ++i) {
       if constexpr (!std::is_same_v<X, GraphValue>)
-        if (fused && can_fuse(x)) {
+        if (is_fused() && can_fuse(x)) {
           x = run_fused(x, i);
           continue;
         }
@@ -147,14 +147,12 @@ struct Features : Module {
   std::vector<std::shared_ptr<DenseBlock>> blocks;
   std::vector<std::shared_ptr<Transition>> transitions;
   int64_t width = 0;  // channels of the result
-  bool fused = false;
 };
 
 class DenseNet final : public NetworkOf<DenseNet> {
  public:
-  DenseNet(const NetworkShape& shape, const BlockLayers& block_layers, bool fused) {
+  DenseNet(const NetworkShape& shape, const BlockLayers& block_layers) {
     features_ = register_module("features", std::make_shared<Features>(shape.channels, block_layers));
-    features_->fused = fused;
     classifier_ = register_module("classifier", std::make_shared<Linear>(features_->width, shape.outputs));
   }
 
@@ -190,8 +188,8 @@ class DenseNet final : public NetworkOf<DenseNet> {
 };
 
 template <int... kLayers>
-std::shared_ptr<Network> make_densenet(const ModelOptions& options, const NetworkShape& shape) {
-  return std::make_shared<DenseNet>(shape, BlockLayers{kLayers...}, options.fused);
+std::shared_ptr<Network> make_densenet(const ModelOptions&, const NetworkShape& shape) {
+  return std::make_shared<DenseNet>(shape, BlockLayers{kLayers...});
 }
 
 constexpr InitialWeights kDenseNetStart = {.kernels = KernelStart::normal_fan_in, .zero_dense_bias = true};

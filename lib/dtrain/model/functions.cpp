@@ -6,7 +6,9 @@
 
 namespace dtrain {
 
-at::Tensor norm_relu(const BatchNorm2d& norm, const at::Tensor& x) { return relu_in_place(norm(x)); }
+at::Tensor norm_relu(const BatchNorm2d& norm, const at::Tensor& x) {
+  return fuses(norm, x) ? fused_norm_relu(norm, x) : relu_in_place(norm(x));
+}
 Sketch norm_relu(const BatchNorm2d& norm, const Sketch& x) { return relu_in_place(norm(x)); }
 GraphValue norm_relu(const BatchNorm2d& norm, const GraphValue& x) { return relu_in_place(norm(x)); }
 

@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <string>
+#include <type_traits>
 #include <vector>
 
+#include "dtrain/model/fused_layers.hpp"
 #include "dtrain/model/layers.hpp"
 
 namespace dtrain {
@@ -48,6 +50,15 @@ GraphValue concat(const std::vector<GraphValue>& parts, const std::string& name)
 at::Tensor add_to(at::Tensor a, const at::Tensor& b);
 Sketch add_to(const Sketch& a, const Sketch& b);
 GraphValue add_to(const GraphValue& a, const GraphValue& b);
+
+/// relu(norm(x) + more()). `more` is called after the norm has been listed.
+template <class X, class More>
+X norm_add_relu(const BatchNorm2d& norm, const X& x, const More& more) {
+  if constexpr (std::is_same_v<X, at::Tensor>)
+    if (fuses(norm, x)) return fused_norm_relu(norm, x, more());
+  const X y = norm(x);
+  return relu_in_place(add_to(y, more()));
+}
 
 /// [n, C, H, W] → [n, C·H·W] in that order, whatever the memory format.
 at::Tensor flat_features(const at::Tensor& x);

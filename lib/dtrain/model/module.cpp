@@ -36,6 +36,11 @@ void Module::train(bool on) {
   for (const NamedChild& child : children_) child.module->train(on);
 }
 
+void Module::fuse(bool on) {
+  fused_ = on;
+  for (const NamedChild& child : children_) child.module->fuse(on);
+}
+
 void Module::require_new_name(const std::string& name) const {
   const auto same = [&](const auto& entry) { return entry.name == name; };
   const bool taken = std::any_of(parameters_.begin(), parameters_.end(), same) ||

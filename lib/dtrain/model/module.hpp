@@ -41,6 +41,11 @@ class Module {
   void eval() { train(false); }
   bool is_training() const { return training_; }
 
+  /// Whether this module and all below may compute in passes of our own (fused_layers.hpp, dense_slab.hpp). A module
+  /// starts with LibTorch's operators.
+  void fuse(bool on = true);
+  bool is_fused() const { return fused_; }
+
  protected:
   // Each throws std::logic_error for a name that is empty, has a dot, or is taken by another of this module's tensors
   // or parts: two tensors of one name could not be told apart in a file.
@@ -66,6 +71,7 @@ class Module {
   std::vector<NamedTensor> buffers_;
   std::vector<NamedChild> children_;
   bool training_ = true;
+  bool fused_ = false;
 };
 
 }  // namespace dtrain

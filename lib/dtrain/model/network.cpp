@@ -12,6 +12,7 @@ std::shared_ptr<Network> make_network(const ModelOptions& options, const Network
   if (!wrong.empty()) throw ConfigError(wrong);
   auto network = kind.make(options, shape);
   draw_initial_weights(*network, kind.start, seed);
+  network->fuse(options.fused);
   return network;
 }
 

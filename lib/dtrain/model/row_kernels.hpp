@@ -40,10 +40,18 @@ struct RowKernels {
   /// For each column: mean[c], and squares[c] = Σ (x − mean)².
   void (*moments)(int64_t rows, int64_t columns, Rows<const T> x, T* mean, T* squares);
 
-  /// The way back through max(0, x·scale + shift), in place: dy becomes d = dy where the result was above 0, else 0.
-  /// Adds to each column: sum += Σ d, centred += Σ d·(x − mean).
-  void (*rectify_back)(int64_t rows, int64_t columns, Rows<T> dy, Rows<const T> x, ColumnScales<T> norm, T* sum,
-                       T* centred);
+  /// y = max(0, x·scale + shift + more).
+  void (*normalise_sum)(int64_t rows, int64_t columns, Rows<const T> x, ColumnScales<T> norm, Rows<const T> more,
+                        Rows<T> y);
+
+  /// The way back through max(0, x·scale + shift): d = dy where the result was above 0, else 0; d may be dy. Adds to
+  /// each column: sum += Σ d, centred += Σ d·(x − mean).
+  void (*rectify_back)(int64_t rows, int64_t columns, Rows<const T> dy, Rows<const T> x, ColumnScales<T> norm,
+                       Rows<T> d, T* sum, T* centred);
+
+  /// The same for a result that is at hand.
+  void (*rectify_back_by)(int64_t rows, int64_t columns, Rows<const T> dy, Rows<const T> x, const T* mean,
+                          Rows<const T> result, Rows<T> d, T* sum, T* centred);
 
   /// The same for a panel of a slab: dy is read and then replaced by max(0, x·scale + shift), what the product's
   /// gradient needs; gradient += gamma·d, or = with `first`.

@@ -77,16 +77,36 @@ struct Loops {
 
   static void add(T* to, Vector v) { store(to, load(to) + v); }
 
-  static void rectify_back(int64_t rows, int64_t columns, Rows<T> dy, Rows<const T> x, ColumnScales<T> norm, T* sum,
-                           T* centred) {
+  static void normalise_sum(int64_t rows, int64_t columns, Rows<const T> x, ColumnScales<T> norm, Rows<const T> more,
+                            Rows<T> y) {
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t c = 0; c < columns; c += kWidth)
+        store(y.at(r, c).data, rectified(load(x.at(r, c).data) * load(norm.scale + c) + load(norm.shift + c) +
+                                         load(more.at(r, c).data)));
+  }
+
+  static void rectify_back(int64_t rows, int64_t columns, Rows<const T> dy, Rows<const T> x, ColumnScales<T> norm,
+                           Rows<T> d, T* sum, T* centred) {
     for (int64_t c = 0; c < columns; c += kWidth) {
       const Vector scale = load(norm.scale + c), shift = load(norm.shift + c), mean = load(norm.mean + c);
       BackSums sums{};
       for (int64_t r = 0; r < rows; ++r) {
         const Vector value = load(x.at(r, c).data);
-        T* place = dy.at(r, c).data;
-        store(place, back(load(place), value, value * scale + shift, mean, sums));
+        store(d.at(r, c).data, back(load(dy.at(r, c).data), value, value * scale + shift, mean, sums));
       }
+      add(sum + c, sums.sum);
+      add(centred + c, sums.centred);
+    }
+  }
+
+  static void rectify_back_by(int64_t rows, int64_t columns, Rows<const T> dy, Rows<const T> x, const T* means,
+                              Rows<const T> result, Rows<T> d, T* sum, T* centred) {
+    for (int64_t c = 0; c < columns; c += kWidth) {
+      const Vector mean = load(means + c);
+      BackSums sums{};
+      for (int64_t r = 0; r < rows; ++r)
+        store(d.at(r, c).data,
+              back(load(dy.at(r, c).data), load(x.at(r, c).data), load(result.at(r, c).data), mean, sums));
       add(sum + c, sums.sum);
       add(centred + c, sums.centred);
     }
@@ -193,11 +213,18 @@ struct Loops {
   }
 
   static constexpr RowKernels<T> all(const char* name) {
-    return {name,         kTile,
-            normalise,    moments,
-            rectify_back, rectify_back_to_slab,
-            centre_back,  pack,
-            multiply,     add_transposed_product};
+    return {.name = name,
+            .tile = kTile,
+            .normalise = normalise,
+            .moments = moments,
+            .normalise_sum = normalise_sum,
+            .rectify_back = rectify_back,
+            .rectify_back_by = rectify_back_by,
+            .rectify_back_to_slab = rectify_back_to_slab,
+            .centre_back = centre_back,
+            .pack = pack,
+            .multiply = multiply,
+            .add_transposed_product = add_transposed_product};
   }
 };
 

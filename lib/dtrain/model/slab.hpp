@@ -1,45 +1,12 @@
 #pragma once
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <vector>
 
-#include "dtrain/model/layers.hpp"
-#include "dtrain/model/row_kernels.hpp"
+#include "dtrain/model/row_passes.hpp"
 
-/// The passes over memory that the nodes of dense_slab.cpp are made of. Matrices are dense tensors [rows, channels],
-/// float or double; `pixels` is the number of rows of the slab.
 namespace dtrain {
-
-template <class T>
-Rows<T> rows_of(const at::Tensor& matrix, int64_t column = 0) {
-  return {matrix.data_ptr<T>() + column, matrix.stride(0)};
-}
-template <class T>
-Rows<const T> const_rows(Rows<T> rows) {
-  return {rows.data, rows.stride};
-}
-
-/// [n·H·W, C] as [n, C, H, W] in channels-last: no copy.
-at::Tensor as_picture(const at::Tensor& rows, at::IntArrayRef nhw);
-/// And back: no copy if it is in channels-last.
-at::Tensor as_rows(const at::Tensor& picture);
-
-/// A norm's scale and shift of each channel, and what they were made from.
-struct NormScales {
-  at::Tensor scale, shift, mean, inverse;  ///< inverse: 1/√(variance + ε)
-
-  template <class T>
-  ColumnScales<T> columns() const {
-    return {scale.data_ptr<T>(), shift.data_ptr<T>(), mean.data_ptr<T>()};
-  }
-};
-
-struct NormGradients {
-  at::Tensor weight, bias;
-};
 
 struct ProductGradients {
   NormGradients norm;
@@ -87,15 +54,5 @@ struct Slab {
   NormGradients finish(const NormScales& scales, const at::Tensor& gamma, const at::Tensor& sum,
                        const at::Tensor& centred);
 };
-
-/// max(0, norm) of [rows, channels].
-at::Tensor normalised_rows(const at::Tensor& x, int64_t columns, const NormScales& scales);
-/// y = a · b for a [rows, depth], b [depth, columns].
-at::Tensor multiplied(const at::Tensor& a, const at::Tensor& b);
-/// aᵀ · b for a [rows, height], b [rows, columns].
-at::Tensor transposed_product(const at::Tensor& a, const at::Tensor& b);
-/// The way back through max(0, norm(x)) with statistics of the batch, in place.
-NormGradients norm_back(const at::Tensor& x, const NormScales& scales, const at::Tensor& gamma,
-                        const at::Tensor& gradient);
 
 }  // namespace dtrain

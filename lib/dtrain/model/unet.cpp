@@ -100,7 +100,7 @@ extern const NetworkKind kUNet = {
     .side_multiple = int64_t{1} << kLevels,
     .per_pixel = true,
     .image_channels = 1,
-    .keys = {"base_width"},
+    .keys = {"base_width", "fused"},
     // Measured with one thread on an AVX-512 core, LibTorch 2.11: 1.4 times as fast as NCHW.
     .on_cpu = PixelLayout::channels_last,
 };

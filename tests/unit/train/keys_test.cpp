@@ -208,7 +208,7 @@ std::vector<Row> all_rows() {
            {kPlain}),
       seen("model.dropout", "0.25", network_of, {}, {kPlain}),
       seen("model.fused", "false", network_of, {"model.name=densenet121", "data.image.size=[64, 64]"},
-           {{"data.format=synthetic", "model.name=unet"}}),
+           {{"data.format=synthetic", "model.name=small_cnn"}}),
       elsewhere("loss.name", "bce", kPlain,
                 "tests/unit/model/loss_test.cpp: a loss that does not fit its task is a configuration error"),
       seen("loss.pos_weight", "[1, 2, 3]", loss_of, {}, {kMulticlass}),
