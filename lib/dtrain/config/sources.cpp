@@ -59,9 +59,12 @@ class Collector {
     }
   }
 
-  /// `path`: the weights file that holds it.
+  /// `path`: the weights file that holds it, which a run has written; no file for a draft that is tried.
   void stored(const std::string& yaml, const std::string& path) {
-    text(yaml, new_source({"configuration in " + path, path, fs::absolute(path).parent_path().string()}));
+    std::error_code none;
+    const bool of_a_run = fs::is_regular_file(path, none);
+    text(yaml,
+         new_source({"configuration in " + path, path, fs::absolute(path).parent_path().string(), 0, true, of_a_run}));
   }
 
   void environment() {

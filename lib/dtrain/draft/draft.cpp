@@ -164,10 +164,21 @@ Drafted from_pictures(const FolderLook& look) {
   return out;
 }
 
+// The likeliest; but that two folders have equal names in them says less than that there are folders at all.
+const Refusal& told_refusal(const std::vector<Refusal>& refusals) {
+  const Reading& first = refusals.front().reading;
+  if (first.trust == Reading::Trust::certain || natural_task(first.options) != Task::segmentation)
+    return refusals.front();
+  const auto certain = std::find_if(refusals.begin(), refusals.end(), [](const Refusal& refusal) {
+    return refusal.reading.trust == Reading::Trust::certain;
+  });
+  return certain == refusals.end() ? refusals.front() : *certain;
+}
+
 Draft from_nothing(const FolderLook& look, const Candidates& found, const Tick& tick) {
   Draft draft;
   const bool tried = !found.refusals.empty();
-  Drafted drafted = tried ? from_refusal(found.refusals.front()) : from_pictures(look);
+  Drafted drafted = tried ? from_refusal(told_refusal(found.refusals)) : from_pictures(look);
   if (!look.pictures.empty()) {
     DataOptions options;
     options.allow_links = !look.links_out.empty();

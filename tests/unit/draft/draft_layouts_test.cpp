@@ -105,6 +105,11 @@ TEST_CASE("folders of masks are found by name or by their values, and their valu
   const Draft asked = draft_configuration(root.path());
   CHECK(says(asked.to_fill_in, "whether the folders are pictures and their masks"));
   CHECK(says(asked.to_fill_in, "one folder of pictures per class"));
+  for (int i = 0; i < 6; ++i)  // no masks
+    root.picture("b/" + std::to_string(i) + ".png", random_image(32, 32, 1, static_cast<unsigned>(90 + i)));
+  const Draft refused = draft_configuration(root.path());
+  CHECK(says(refused.to_fill_in, "what keeps the folder from being read as one folder of pictures per class"));
+  CHECK(holds(refused.text, "format: image_folder"));
 }
 
 TEST_CASE("255 beside classes that are numbered is taken as one, and told") {
