@@ -26,7 +26,7 @@ class Module {
 
   struct Named {
     std::string name;
-    const Module* module;
+    Module* module;
   };
   /// All modules below this one, parents before their children.
   std::vector<Named> modules() const;
@@ -35,11 +35,14 @@ class Module {
   std::vector<NamedTensor> named_buffers() const;
   /// This module's only.
   const std::vector<NamedTensor>& own_parameters() const { return parameters_; }
+  const std::vector<NamedTensor>& own_buffers() const { return buffers_; }
 
   /// Training mode, in which a module starts, or evaluation mode, for this module and all below.
   void train(bool on = true);
   void eval() { train(false); }
   bool is_training() const { return training_; }
+  /// While it is on this module, but none below it, stays in evaluation mode whatever train() asks for.
+  void keep_in_evaluation(bool on);
 
  protected:
   // Each throws std::logic_error for a name that is empty, has a dot, or is taken by another of this module's tensors
@@ -66,6 +69,7 @@ class Module {
   std::vector<NamedTensor> buffers_;
   std::vector<NamedChild> children_;
   bool training_ = true;
+  bool kept_in_evaluation_ = false;
 };
 
 }  // namespace dtrain
