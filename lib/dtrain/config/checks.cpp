@@ -277,6 +277,10 @@ class Checker final : public KeyReport {
     const OptimizerOptions& o = e_.optimizer;
     if (reads(*o.kind, "nesterov") && o.nesterov && o.momentum <= 0 && sound({"optimizer.momentum", "optimizer.name"}))
       wrong({"optimizer.nesterov"}, "optimizer.nesterov needs optimizer.momentum > 0");
+    for (const ParameterGroup& group : o.groups)
+      if (group.freeze && (group.rate != 1 || group.weight_decay))
+        wrong({"optimizer.groups"},
+              "optimizer.groups: '" + group.match + "' is frozen, so neither a rate nor a weight decay acts on it");
   }
 
   void device() {

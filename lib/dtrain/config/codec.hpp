@@ -13,6 +13,7 @@
 #include "dtrain/base/words.hpp"
 #include "dtrain/config/yaml_tree.hpp"
 #include "dtrain/model/options.hpp"
+#include "dtrain/optim/options.hpp"
 
 namespace dtrain {
 
@@ -66,6 +67,8 @@ Codec range_codec(double& low, double& high,
                   const RealRange& range = {.min = -std::numeric_limits<double>::infinity()});
 /// none | balanced | [factor, …]
 Codec output_weights_codec(OutputWeights& weights);
+/// none | [{match: pattern, rate: factor, weight_decay: number, freeze: flag}, …] (group_codec.cpp)
+Codec groups_codec(std::vector<ParameterGroup>& field);
 /// {pixel value: class, …}
 Codec mask_values_codec(std::map<int64_t, int64_t>& field);
 

@@ -11,14 +11,12 @@ namespace dtrain {
 
 namespace {
 
-constexpr const char* kNoFreezing = "this version cannot freeze layers; leave the key out, all layers are trained";
 constexpr const char* kNoAverage = "this version keeps no moving average of the weights";
 constexpr const char* kNoTracking =
     "this version supports no tracking service; epochs.csv and metrics.jsonl in the run folder have every figure, and "
     "output.tensorboard: true writes them for TensorBoard";
 constexpr const char* kNoSampling =
     "this version uses every sample once per epoch; loss.pos_weight: balanced weights them";
-constexpr const char* kOneRate = "this version has one learning rate for all layers, optimizer.learning_rate";
 constexpr const char* kLauncher =
     "this version leaves processes to the launcher, as in mpirun -np 4 dtrain --config FILE";
 
@@ -146,11 +144,10 @@ constexpr Habit kHabits[] = {
     {"earlystopping", "early_stop.patience", ""},
     {"early_stopping_patience", "early_stop.patience", ""},
     {"early_stop_patience", "early_stop.patience", ""},
-    {"freeze", "", kNoFreezing},
-    {"frozen", "", kNoFreezing},
-    {"freeze_until", "", kNoFreezing},
-    {"freeze_backbone", "", kNoFreezing},
-    {"freeze_layers", "", kNoFreezing},
+    {"freeze", "optimizer.groups", ""},
+    {"frozen", "optimizer.groups", ""},
+    {"freeze_backbone", "optimizer.groups", ""},
+    {"freeze_layers", "optimizer.groups", ""},
     {"mask_postfix", "data.image_mask.mask_suffix", ""},
     {"ema", "", kNoAverage},
     {"ema_decay", "", kNoAverage},
@@ -163,8 +160,8 @@ constexpr Habit kHabits[] = {
     {"sampler", "", kNoSampling},
     {"oversample", "", kNoSampling},
     {"balanced_sampling", "", kNoSampling},
-    {"layer_decay", "", kOneRate},
-    {"param_groups", "", kOneRate},
+    {"layer_decay", "optimizer.groups", ""},
+    {"param_groups", "optimizer.groups", ""},
     {"gpus", "", kLauncher},
     {"n", "", kLauncher},
     {"np", "", kLauncher},

@@ -34,8 +34,14 @@ std::vector<Key> optimizer_keys(OptimizerOptions& o) {
           ": decoupled from the gradient; others: times the weight, added to the gradient.");
   add("decay_norms", flag_codec(o.decay_norms),
       "Whether weight decay acts on biases and on the scales and shifts of normalisation, too.")
-      .effective_when(o.weight_decay > 0, "`optimizer.weight_decay` is above 0", {"optimizer.weight_decay"})
+      .effective_when(
+          o.weight_decay > 0 || std::ranges::any_of(o.groups, [](const auto& g) { return g.weight_decay > 0.0; }),
+          "`optimizer.weight_decay` is above 0, or a group's", {"optimizer.weight_decay", "optimizer.groups"})
       .older_runs_had("true");
+  add("groups", groups_codec(o.groups),
+      "Parameters that train differently, by name (`*`: any characters): a factor of the rate, their own weight decay, "
+      "or freeze, which keeps them and the statistics of their norms as they are; the first match counts.")
+      .older_runs_had("none");
   add("clip_norm", real_codec(o.clip_norm, {.min_open = true, .word = "none"}),
       "Largest norm of the gradient over all parameters; a larger one is scaled down to it.");
   add("momentum", real_codec(o.momentum, {.max = 1, .max_open = true}),

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <string>
 #include <type_traits>
@@ -117,8 +118,14 @@ struct Features : Module {
     return slab.transition(*transitions[i]->norm, *transitions[i]->conv);
   }
 
-  bool can_fuse(const at::Tensor& x) const { return DenseSlab::serves(x, is_training()); }
-  bool can_fuse(const Sketch& x) const { return x.list->fused(); }
+  bool can_fuse(const Sketch& x, size_t) const { return x.list->fused(); }
+  // A slab's norms are all of one mode: frozen ones keep the running statistics that they have.
+  bool can_fuse(const at::Tensor& x, size_t i) const {
+    const auto follows = [&](const BatchNorm2d& norm) { return norm.is_training() == is_training(); };
+    const auto both_follow = [&](const auto& layer) { return follows(*layer->norm1) && follows(*layer->norm2); };
+    return DenseSlab::serves(x, is_training()) && std::ranges::all_of(blocks[i]->layers, both_follow) &&
+           follows(i < transitions.size() ? *transitions[i]->norm : *norm5);
+  }
 
   // A block with what follows it.
   template <class X>
@@ -133,7 +140,7 @@ struct Features : Module {
     x = max_pool(norm_relu(*norm0, (*conv0)(x)), Window{3, 2, 1}, "features.pool0");
     for (size_t i = 0; i < blocks.size(); ++i) {
       if constexpr (!std::is_same_v<X, GraphValue>)
-        if (is_fused() && can_fuse(x)) {
+        if (is_fused() && can_fuse(x, i)) {
           x = run_fused(x, i);
           continue;
         }

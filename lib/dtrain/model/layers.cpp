@@ -25,7 +25,7 @@ Conv2d::Conv2d(const ConvShape& shape) : shape_(shape) {
 
 at::Tensor Conv2d::operator()(const at::Tensor& x) const {
   const bool one_pixel = shape_.kernel == 1 && shape_.padding == 0 && !bias.defined();
-  if (is_fused() && one_pixel && fuses_pointwise(x, weight, is_training())) {
+  if (is_fused() && one_pixel && fuses_pointwise(x, weight)) {
     if (shape_.stride == 1) return pointwise(x, weight);
     const at::Tensor seen = x.slice(2, 0, x.size(2), shape_.stride).slice(3, 0, x.size(3), shape_.stride);
     return pointwise(seen.contiguous(at::MemoryFormat::ChannelsLast), weight);

@@ -32,13 +32,18 @@ std::vector<NamedTensor> Module::named_buffers() const {
 }
 
 void Module::train(bool on) {
-  training_ = on;
+  training_ = on && !kept_in_evaluation_;
   for (const NamedChild& child : children_) child.module->train(on);
 }
 
 void Module::fuse(bool on) {
   fused_ = on;
   for (const NamedChild& child : children_) child.module->fuse(on);
+}
+
+void Module::keep_in_evaluation(bool on) {
+  kept_in_evaluation_ = on;
+  if (on) training_ = false;
 }
 
 void Module::require_new_name(const std::string& name) const {

@@ -26,7 +26,7 @@ class Module {
 
   struct Named {
     std::string name;
-    const Module* module;
+    Module* module;
   };
   /// All modules below this one, parents before their children.
   std::vector<Named> modules() const;
@@ -35,11 +35,14 @@ class Module {
   std::vector<NamedTensor> named_buffers() const;
   /// This module's only.
   const std::vector<NamedTensor>& own_parameters() const { return parameters_; }
+  const std::vector<NamedTensor>& own_buffers() const { return buffers_; }
 
   /// Training mode, in which a module starts, or evaluation mode, for this module and all below.
   void train(bool on = true);
   void eval() { train(false); }
   bool is_training() const { return training_; }
+  /// While it is on this module, but none below it, stays in evaluation mode whatever train() asks for.
+  void keep_in_evaluation(bool on);
 
   /// Whether this module and all below may compute in passes of our own (fused_layers.hpp, dense_slab.hpp). A module
   /// starts with LibTorch's operators.
@@ -72,6 +75,7 @@ class Module {
   std::vector<NamedChild> children_;
   bool training_ = true;
   bool fused_ = false;
+  bool kept_in_evaluation_ = false;
 };
 
 }  // namespace dtrain

@@ -14,8 +14,8 @@
 /// divide 32. The same bits for any number of threads.
 namespace dtrain {
 
-/// Whether tensors of this kind and place can be computed so, and how a pass is asked for allows it: gradients only in
-/// training.
+/// Whether tensors of this kind and place can be computed so. `training`: false for a norm with running statistics,
+/// which has no way back here.
 bool serves_rows(const at::Tensor& x, bool training);
 
 template <class T>

@@ -16,26 +16,40 @@ Optimizer::Optimizer(const OptimizerOptions& options, at::Tensor parameters, con
   check(parameters_.scalar_type() == at::kFloat && parameters_.is_contiguous(), "parameters are flat float32");
   not_finite_ = at::zeros({1}, parameters_.options().dtype(at::kInt).requires_grad(false));
   for (const std::string& name : state_names(options_)) state_.push_back({name, at::zeros_like(parameters_)});
+  parts_ = {{.range = {0, parameters_.numel()}, .weight_decay = options_.weight_decay}};
 }
 
-void Optimizer::spare_from_decay(std::vector<Range> ranges) {
-  spared_.clear();
-  for (const Range& range : ranges) {
-    check(spared_.empty() || spared_.back().end <= range.begin, "ranges ascend");
-    if (!spared_.empty() && spared_.back().end == range.begin)
-      spared_.back().end = range.end;
+void Optimizer::set_parts(const std::vector<Part>& parts) {
+  parts_.clear();
+  int64_t covered = 0;
+  for (const Part& part : parts) {
+    check(part.range.begin == covered, "an optimizer's parts cover the parameters in order");
+    covered = part.range.end;
+    Part* const last = parts_.empty() ? nullptr : &parts_.back();
+    if (last != nullptr && last->rate == part.rate && last->weight_decay == part.weight_decay &&
+        last->begun_at == part.begun_at)
+      last->range.end = part.range.end;
     else
-      spared_.push_back(range);
+      parts_.push_back(part);
   }
+  check(covered == parameters_.numel(), "an optimizer's parts cover the parameters");
+}
+
+UpdateFactors Optimizer::factors_of(const Part& part, double learning_rate) const {
+  const OptimizerKind& kind = *options_.kind;
+  const double rate = learning_rate * part.rate;
+  UpdateFactors factors = kind.factors(options_, rate, updates_ - part.begun_at);
+  if (kind.decoupled_decay)
+    factors.keep = static_cast<float>(1 - rate * part.weight_decay);
+  else
+    factors.decay = static_cast<float>(part.weight_decay);
+  return factors;
 }
 
 void Optimizer::begin_update(double learning_rate) {
-  const OptimizerKind& kind = *options_.kind;
-  factors_ = kind.factors(options_, learning_rate, ++updates_);
-  if (kind.decoupled_decay)
-    factors_.keep = static_cast<float>(1 - learning_rate * options_.weight_decay);
-  else
-    factors_.decay = static_cast<float>(options_.weight_decay);
+  ++updates_;
+  factors_.clear();
+  for (const Part& part : parts_) factors_.push_back(factors_of(part, learning_rate));
   not_finite_.zero_();
 }
 
@@ -44,20 +58,13 @@ void Optimizer::update(Range range, const at::Tensor& gradients, float gradient_
         "an update's range lies in the parameters");
   check(gradients.scalar_type() == at::kFloat && gradients.is_contiguous() && gradients.sizes() == parameters_.sizes(),
         "gradients are float32 and laid out as the parameters");
-  UpdateFactors factors = factors_;
-  factors.scale = gradient_scale;
-  UpdateFactors without_decay = factors;
-  without_decay.decay = 0;
-  without_decay.keep = 1;
-  int64_t done = range.begin;
-  for (const Range& spared : spared_) {
-    const Range here{std::max(done, spared.begin), std::min(spared.end, range.end)};
-    if (here.begin >= here.end) continue;
-    update_evenly({done, here.begin}, gradients, factors);
-    update_evenly(here, gradients, without_decay);
-    done = here.end;
+  const auto first = std::partition_point(parts_.begin(), parts_.end(),
+                                          [&](const Part& part) { return part.range.end <= range.begin; });
+  for (auto part = first; part != parts_.end() && part->range.begin < range.end; ++part) {
+    UpdateFactors factors = factors_[static_cast<size_t>(part - parts_.begin())];
+    factors.scale = gradient_scale;
+    update_evenly({std::max(range.begin, part->range.begin), std::min(range.end, part->range.end)}, gradients, factors);
   }
-  update_evenly({done, range.end}, gradients, factors);
 }
 
 void Optimizer::update_evenly(Range range, const at::Tensor& gradients, const UpdateFactors& factors) {

@@ -24,8 +24,15 @@ class Optimizer {
   /// `parameters`: float32, flat, contiguous, on `device`; shared memory with the network's parameters, kept alive.
   Optimizer(const OptimizerOptions& options, at::Tensor parameters, const Device& device = {});
 
-  /// From now on weight decay leaves these elements alone; `ranges` ascend and do not overlap.
-  void spare_from_decay(std::vector<Range> ranges);
+  /// Elements that are updated alike.
+  struct Part {
+    Range range;
+    double rate = 1;          ///< factor of the learning rate
+    double weight_decay = 0;  ///< as OptimizerOptions::weight_decay
+    int64_t begun_at = 0;     ///< updates() before their first, from which their bias corrections count
+  };
+  /// What holds from now on, instead of the options for all alike. Parts ascend and cover the parameters.
+  void set_parts(const std::vector<Part>& parts);
 
   /// Begins an update: counts it and fixes its rate. Then update() for ranges that together cover the parameters once.
   void begin_update(double learning_rate);
@@ -53,6 +60,7 @@ class Optimizer {
 
  private:
   void update_evenly(Range range, const at::Tensor& gradients, const UpdateFactors& factors);
+  UpdateFactors factors_of(const Part& part, double learning_rate) const;
 
   OptimizerOptions options_;
   UpdateRule rule_;
@@ -60,8 +68,8 @@ class Optimizer {
   at::Tensor parameters_;
   at::Tensor not_finite_;  // int32 [1] on the device, 1 once something is
   std::vector<State> state_;
-  std::vector<Range> spared_;  // from weight decay; adjacent ones are one
-  UpdateFactors factors_;      // of the update that is under way
+  std::vector<Part> parts_;             // neighbours differ
+  std::vector<UpdateFactors> factors_;  // of each, for the update that is under way
   int64_t updates_ = 0;
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,14 @@
 #include "dtrain/optim/optimizer_kind.hpp"
 
 namespace dtrain {
+
+/// One of `optimizer.groups`: the parameters whose names match, except those of the groups before it.
+struct ParameterGroup {
+  std::string match;                   ///< `*` stands for any characters, dots included, `?` for one
+  double rate = 1;                     ///< factor of the learning rate, above 0
+  std::optional<double> weight_decay;  ///< instead of OptimizerOptions::weight_decay
+  bool freeze = false;                 ///< they keep their values
+};
 
 /// `optimizer:` of the configuration. Defaults are PyTorch's where the key is not set; those that one optimizer has of
 /// its own, and which reads what from momentum on, stand in its row: begin with optimizer_defaults().
@@ -23,6 +32,7 @@ struct OptimizerOptions {
   double beta2 = 0.999;     ///< the same, [0, 1)
   double eps = 1e-8;        ///< added to the denominator
   double rho = 0.9;         ///< decay of the running mean of squared gradients, [0, 1)
+  std::vector<ParameterGroup> groups = {};
 };
 
 /// Of this kind, with the defaults of its keys.

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <numeric>
+#include <set>
 #include <span>
 
 #include "dtrain/base/error.hpp"
@@ -36,35 +38,84 @@ Replica::Replica(std::shared_ptr<Network> network, at::MemoryFormat format, cons
     parameters_.names.push_back(parameter.name);
     parameters_.tensors.push_back(parameter.tensor);
   }
-  std::vector<at::Tensor> buffers;
-  for (const NamedTensor& buffer : network_->named_buffers()) {
-    if (buffer.tensor.is_floating_point()) {
-      buffers.push_back(buffer.tensor);
-      buffers_.named.push_back(buffer);
-    } else {
-      buffers_.counters.push_back(buffer.tensor);
-    }
-  }
-  for (size_t i = 0; i < parameters_.tensors.size(); ++i)
-    parameters_.place_of.push_back(parameters_.tensors.size() - 1 - i);
-  parameters_.layout = std::make_unique<FlatLayout>(parameters_in_layout());
+  take_rules(optimizer);
   const at::TensorOptions flat = parameters_.tensors.front().options().device(device.place);
+  parameters_.layout = std::make_unique<FlatLayout>(parameters_in_layout());
   parameters_.flat = flatten(*parameters_.layout, parameters_in_layout(), flat);
-  buffers_.layout = std::make_unique<FlatLayout>(buffers);
-  buffers_.flat = flatten(*buffers_.layout, buffers, flat);
-  optimizer_ = std::make_unique<Optimizer>(optimizer, parameters_.flat, device);
-  decay_norms_ = optimizer.decay_norms;
-  spare_norms();
+  lay_out_buffers(flat);
+  optimizer_ = std::make_unique<Optimizer>(optimizer, parameters_.flat.slice(0, 0, trained_numel()), device);
+  give_rules();
 }
 
-// Biases, and the scales and shifts of normalisation, are the parameters of one dimension.
-void Replica::spare_norms() {
-  if (decay_norms_) return;
-  std::vector<Range> spared;
-  const std::vector<at::Tensor> ordered = parameters_in_layout();
-  for (size_t place = 0; place < ordered.size(); ++place)
-    if (ordered[place].dim() <= 1) spared.push_back(parameters_.layout->range(place));
-  optimizer_->spare_from_decay(std::move(spared));
+// What the optimizer does with each parameter, and the first layout: trained ones in reverse order, then frozen ones.
+void Replica::take_rules(const OptimizerOptions& options) {
+  std::vector<int64_t> dimensions;
+  for (const at::Tensor& parameter : parameters_.tensors) dimensions.push_back(parameter.dim());
+  parameters_.rules = parameter_rules(options, parameters_.names, dimensions);
+  const size_t count = parameters_.tensors.size();
+  parameters_.place_of.resize(count);
+  size_t place = 0;
+  for (const bool frozen : {false, true}) {
+    for (size_t i = count; i-- > 0;)
+      if (parameters_.rules[i].frozen == frozen) parameters_.place_of[i] = place++;
+    if (!frozen) parameters_.trained = place;
+  }
+  for (size_t i = 0; i < count; ++i) parameters_.tensors[i].requires_grad_(!is_frozen(i));
+}
+
+// Names of the buffers of norms whose parameters are all frozen; these norms stay in evaluation mode.
+std::set<std::string> Replica::frozen_buffers() {
+  std::set<std::string> names;
+  for (const Module::Named& part : network_->modules()) {
+    const auto& own = part.module->own_parameters();
+    const bool frozen = !own.empty() && std::none_of(own.begin(), own.end(), [](const NamedTensor& parameter) {
+      return parameter.tensor.requires_grad();
+    });
+    part.module->keep_in_evaluation(frozen);
+    for (const NamedTensor& buffer : part.module->own_buffers())
+      if (frozen) names.insert(part.name + "." + buffer.name);
+  }
+  return names;
+}
+
+void Replica::lay_out_buffers(const at::TensorOptions& options) {
+  const std::set<std::string> frozen = frozen_buffers();
+  buffers_.named.clear();
+  buffers_.counters.clear();
+  std::vector<at::Tensor> tensors;
+  size_t moving = 0;
+  for (const bool of_frozen : {false, true}) {
+    for (const NamedTensor& buffer : network_->named_buffers()) {
+      if (frozen.contains(buffer.name) != of_frozen) continue;
+      if (!buffer.tensor.is_floating_point()) {
+        buffers_.counters.push_back(buffer);
+        continue;
+      }
+      buffers_.named.push_back(buffer);
+      tensors.push_back(buffer.tensor);
+    }
+    if (of_frozen) continue;
+    moving = tensors.size();
+    buffers_.moving_counters = buffers_.counters.size();
+  }
+  buffers_.layout = std::make_unique<FlatLayout>(tensors);
+  buffers_.moving_numel = moving < tensors.size() ? buffers_.layout->range(moving).begin : buffers_.layout->numel();
+  buffers_.flat = flatten(*buffers_.layout, tensors, options);
+}
+
+void Replica::give_rules() {
+  std::vector<Optimizer::Part> parts(parameters_.trained);
+  for (size_t i = 0; i < parameters_.rules.size(); ++i) {
+    if (is_frozen(i)) continue;
+    const ParameterRule& rule = parameters_.rules[i];
+    parts[place_of(i)] = {parameters_.layout->range(place_of(i)), rule.rate, rule.weight_decay};
+  }
+  optimizer_->set_parts(parts);
+}
+
+int64_t Replica::trained_numel() const {
+  return parameters_.trained < parameters_.tensors.size() ? parameters_.layout->range(parameters_.trained).begin
+                                                          : parameters_.layout->numel();
 }
 
 at::Tensor Replica::forward(const at::Tensor& images) {
@@ -84,34 +135,42 @@ std::vector<at::Tensor> Replica::parameters_in_layout() const {
   return ordered;
 }
 
+std::vector<at::Tensor> Replica::trained_parameters() const {
+  std::vector<at::Tensor> ordered = parameters_in_layout();
+  ordered.resize(parameters_.trained);
+  return ordered;
+}
+
 void Replica::reorder(const std::vector<size_t>& order) {
+  check(order.size() == parameters_.trained, "the trained parameters are laid out again, and all of them");
   const at::NoGradGuard no_grad;
   const FlatLayout old = *parameters_.layout;
-  std::vector<size_t> new_place(order.size());
+  std::vector<size_t> new_place(parameters_.tensors.size());
+  std::iota(new_place.begin(), new_place.end(), 0);
   for (size_t k = 0; k < order.size(); ++k) new_place[order[k]] = k;
   for (size_t& place : parameters_.place_of) place = new_place[place];
   parameters_.layout = std::make_unique<FlatLayout>(parameters_in_layout());
-  const auto moved = [&](const at::Tensor& flat) {
-    at::Tensor result = at::zeros_like(flat);
-    for (size_t place = 0; place < order.size(); ++place)
-      parameters_.layout->view(result, new_place[place]).copy_(old.view(flat, place));
-    return result;
-  };
-  for (const Optimizer::State& state : optimizer_->state()) at::Tensor(state.values).copy_(moved(state.values));
   // In place, so that references to the flat tensors stay valid.
-  parameters_.flat.copy_(moved(parameters_.flat));
+  const auto move = [&](at::Tensor flat) {
+    const at::Tensor before = flat.clone();
+    flat.zero_();
+    for (size_t place = 0; place < order.size(); ++place)
+      parameters_.layout->view(flat, new_place[place]).copy_(old.view(before, place));
+  };
+  for (const Optimizer::State& state : optimizer_->state()) move(state.values);
+  move(parameters_.flat.slice(0, 0, trained_numel()));
   for (size_t i = 0; i < parameters_.tensors.size(); ++i)
     parameters_.tensors[i].set_data(parameters_.layout->view(parameters_.flat, parameters_.place_of[i]));
-  spare_norms();
+  give_rules();
 }
 
 int64_t Replica::steps_tracked() const {
-  return buffers_.counters.empty() ? 0 : buffers_.counters.front().item<int64_t>();
+  return buffers_.moving_counters == 0 ? 0 : buffers_.counters.front().tensor.item<int64_t>();
 }
 
 void Replica::set_steps_tracked(int64_t steps) {
   const at::NoGradGuard no_grad;
-  for (at::Tensor& counter : buffers_.counters) counter.fill_(steps);
+  for (size_t i = 0; i < buffers_.moving_counters; ++i) at::Tensor(buffers_.counters[i].tensor).fill_(steps);
 }
 
 void Replica::broadcast_from(Communicator& comm, int root) {
@@ -121,13 +180,15 @@ void Replica::broadcast_from(Communicator& comm, int root) {
     at::Tensor values = state.values;
     broadcast(comm, values, root);
   }
-  at::Tensor counts = at::tensor(
-      {steps_tracked(), optimizer_->updates(), std::bit_cast<int64_t>(loss_scale_.scale), loss_scale_.good_steps},
-      at::kLong);
+  std::vector<int64_t> own = {optimizer_->updates(), std::bit_cast<int64_t>(loss_scale_.scale), loss_scale_.good_steps};
+  for (const NamedTensor& counter : buffers_.counters) own.push_back(counter.tensor.item<int64_t>());
+  at::Tensor counts = at::tensor(own, at::kLong);
   broadcast(comm, counts, root);
-  set_steps_tracked(counts[0].item<int64_t>());
-  optimizer_->set_updates(counts[1].item<int64_t>());
-  loss_scale_ = {std::bit_cast<double>(counts[2].item<int64_t>()), counts[3].item<int64_t>()};
+  const int64_t* theirs = counts.const_data_ptr<int64_t>();
+  optimizer_->set_updates(theirs[0]);
+  loss_scale_ = {std::bit_cast<double>(theirs[1]), theirs[2]};
+  const at::NoGradGuard no_grad;
+  for (const NamedTensor& counter : buffers_.counters) at::Tensor(counter.tensor).fill_(*(theirs++ + 3));
 }
 
 std::vector<FileTensor> Replica::model_tensors(const std::string& prefix) const {
@@ -142,8 +203,9 @@ std::vector<FileTensor> Replica::optimizer_tensors() const {
   std::vector<FileTensor> tensors;
   for (const Optimizer::State& state : optimizer_->state())
     for (size_t i = 0; i < parameters_.tensors.size(); ++i)
-      tensors.push_back({"optimizer." + parameters_.names[i] + "." + state.name,
-                         parameters_.layout->view(state.values, place_of(i))});
+      if (!is_frozen(i))
+        tensors.push_back({"optimizer." + parameters_.names[i] + "." + state.name,
+                           parameters_.layout->view(state.values, place_of(i))});
   return tensors;
 }
 
@@ -165,7 +227,8 @@ std::vector<uint32_t> Replica::hash_buffers() const {
   std::vector<uint32_t> hashes;
   const at::Tensor host = buffers_.flat.cpu();
   for (size_t i = 0; i < buffers_.named.size(); ++i) hashes.push_back(hash_range(host, buffers_.layout->range(i)));
-  for (const at::Tensor& counter : buffers_.counters) hashes.push_back(hash_count(*counter.const_data_ptr<int64_t>()));
+  for (const NamedTensor& counter : buffers_.counters)
+    hashes.push_back(hash_count(*counter.tensor.const_data_ptr<int64_t>()));
   hashes.push_back(hash_count(optimizer_->updates()));
   const std::array<int64_t, 2> scale{std::bit_cast<int64_t>(loss_scale_.scale), loss_scale_.good_steps};
   hashes.push_back(crc32c(std::as_bytes(std::span(scale))));
@@ -175,8 +238,7 @@ std::vector<uint32_t> Replica::hash_buffers() const {
 std::vector<std::string> Replica::buffer_names() const {
   std::vector<std::string> names;
   for (const NamedTensor& buffer : buffers_.named) names.push_back("model." + buffer.name);
-  for (const NamedTensor& buffer : network_->named_buffers())
-    if (!buffer.tensor.is_floating_point()) names.push_back("model." + buffer.name);
+  for (const NamedTensor& counter : buffers_.counters) names.push_back("model." + counter.name);
   names.push_back("optimizer.updates");
   names.push_back("loss_scale");
   return names;
@@ -184,13 +246,13 @@ std::vector<std::string> Replica::buffer_names() const {
 
 std::vector<uint32_t> Replica::hash_weights() const {
   std::vector<uint32_t> hashes;
-  const auto hash_parts = [&](const at::Tensor& flat) {
+  const auto hash_parts = [&](const at::Tensor& flat, size_t places) {
     const at::Tensor host = flat.cpu();
     for (const size_t place : parameters_.place_of)
-      hashes.push_back(hash_range(host, parameters_.layout->range(place)));
+      if (place < places) hashes.push_back(hash_range(host, parameters_.layout->range(place)));
   };
-  hash_parts(parameters_.flat);
-  for (const Optimizer::State& state : optimizer_->state()) hash_parts(state.values);
+  hash_parts(parameters_.flat, parameters_.place_of.size());
+  for (const Optimizer::State& state : optimizer_->state()) hash_parts(state.values, parameters_.trained);
   return hashes;
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "dtrain/dist/communicator.hpp"
 #include "dtrain/dist/flat_layout.hpp"
 #include "dtrain/model/network.hpp"
+#include "dtrain/optim/groups.hpp"
 #include "dtrain/optim/loss_scale.hpp"
 #include "dtrain/optim/optimizer.hpp"
 
@@ -20,12 +22,17 @@ namespace dtrain {
 /// Parameters are in one flat tensor, floating-point buffers (BatchNorm's statistics) in another; the network's own
 /// tensors are views of them. Between steps all replicas of a job are equal bit for bit.
 ///
+/// Parameters that optimizer.groups freezes need no gradient, and neither gradients nor optimizer state have room for
+/// them: both are laid out like the first trained_numel() floats of the parameters. A norm whose parameters are all
+/// frozen stays in evaluation mode: it normalises by the statistics that it has, and keeps them.
+///
 /// A further tensor that training changes has its place in each of these: broadcast_from(), reorder() where it lies as
 /// the parameters do, checkpoint_tensors(), and hash_weights() with weight_names().
 class Replica {
  public:
   /// Takes over the network, converts it to `format` and moves it to `device` (except BatchNorm's counters). The flat
-  /// layout begins with the parameters in reverse order, the one in which backward usually reaches them.
+  /// layout begins with the parameters in reverse order, the one in which backward usually reaches them; frozen ones
+  /// come last. Throws ConfigError as parameter_rules().
   Replica(std::shared_ptr<Network> network, at::MemoryFormat format, const OptimizerOptions& optimizer,
           const Device& device = {}, Precision precision = Precision::fp32);
 
@@ -39,7 +46,7 @@ class Replica {
   /// In use with Precision::fp16.
   LossScale& loss_scale() { return loss_scale_; }
   Optimizer& optimizer() { return *optimizer_; }
-  /// Leaf tensors that require gradients, in registration order.
+  /// Leaf tensors in registration order; all but the frozen ones require gradients.
   const std::vector<at::Tensor>& parameters() const { return parameters_.tensors; }
   const std::vector<std::string>& parameter_names() const { return parameters_.names; }
   /// Of the flat parameters: parameter i is at place place_of(i).
@@ -47,14 +54,22 @@ class Replica {
   size_t place_of(size_t parameter) const { return parameters_.place_of[parameter]; }
   /// parameters() in the order of the layout.
   std::vector<at::Tensor> parameters_in_layout() const;
-  /// Moves parameters and optimizer state to another layout: place k gets what was at place order[k]. Changes no value.
+  /// Those that are not frozen, in the order of the layout, which begins with them; and its part that they take.
+  std::vector<at::Tensor> trained_parameters() const;
+  int64_t trained_numel() const;
+  bool is_frozen(size_t parameter) const { return place_of(parameter) >= parameters_.trained; }
+  /// Moves trained parameters and their optimizer state to another layout: place k gets what was at place order[k].
+  /// Changes no value.
   void reorder(const std::vector<size_t>& order);
   const at::Tensor& flat_parameters() const { return parameters_.flat; }
   const at::Tensor& flat_buffers() const { return buffers_.flat; }
+  /// Of these what training changes: all but the statistics of frozen norms.
+  at::Tensor moving_buffers() const { return buffers_.flat.slice(0, 0, buffers_.moving_numel); }
   at::MemoryFormat memory_format() const { return format_; }
   const Device& device() const { return device_; }
 
   /// Number of training forward passes that BatchNorm has counted (num_batches_tracked): one per step, whatever V is.
+  /// Frozen norms count none.
   int64_t steps_tracked() const;
   void set_steps_tracked(int64_t steps);
 
@@ -80,20 +95,27 @@ class Replica {
   std::vector<std::string> weight_names() const;
 
  private:
-  void spare_norms();
+  void take_rules(const OptimizerOptions& options);
+  std::set<std::string> frozen_buffers();
+  void lay_out_buffers(const at::TensorOptions& options);
+  void give_rules();
 
   struct Parameters {  // in registration order
     std::vector<std::string> names;
     std::vector<at::Tensor> tensors;  // views of `flat`
-    std::vector<size_t> place_of;     // of each in the layout
+    std::vector<ParameterRule> rules;
+    std::vector<size_t> place_of;  // of each in the layout
+    size_t trained = 0;            // places, which come before those of frozen ones
     std::unique_ptr<FlatLayout> layout;
     at::Tensor flat;
   };
   struct Buffers {
-    std::vector<NamedTensor> named;  // views of `flat`
+    std::vector<NamedTensor> named;  // views of `flat`; those of frozen norms last
     std::unique_ptr<FlatLayout> layout;
     at::Tensor flat;
-    std::vector<at::Tensor> counters;  // num_batches_tracked, which are whole numbers
+    int64_t moving_numel = 0;           // of these, without frozen norms
+    std::vector<NamedTensor> counters;  // num_batches_tracked, which are whole numbers; those of frozen norms last
+    size_t moving_counters = 0;
   };
 
   std::shared_ptr<Network> network_;
@@ -103,7 +125,6 @@ class Replica {
   Parameters parameters_;
   Buffers buffers_;
   std::unique_ptr<Optimizer> optimizer_;
-  bool decay_norms_ = true;  // else weight decay acts on neither biases nor norms
   LossScale loss_scale_;
 };
 

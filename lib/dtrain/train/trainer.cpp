@@ -33,7 +33,7 @@ static std::vector<size_t> kernel_parameters(const Replica& replica, const Netwo
 // The name of the first parameter, in the network's order, whose part of `flat` is not finite; "" if there is none.
 static std::string first_bad(const Replica& replica, const at::Tensor& flat) {
   for (size_t i = 0; i < replica.parameter_names().size(); ++i)
-    if (!replica.layout().view(flat, replica.place_of(i)).isfinite().all().item<bool>())
+    if (!replica.is_frozen(i) && !replica.layout().view(flat, replica.place_of(i)).isfinite().all().item<bool>())
       return replica.parameter_names()[i];
   return "";
 }
@@ -66,7 +66,7 @@ Trainer::Trainer(const Parts& parts, const Options& options, std::unique_ptr<Com
       mine_(carried(parts.comm, options.logical_ranks)),
       kernels_(options.l2_kernels > 0 ? kernel_parameters(parts.replica, parts.replica.network())
                                       : std::vector<size_t>{}),
-      reducer_(parts.replica.parameters_in_layout(), parts.replica.flat_buffers().numel(), std::move(gradient_comm),
+      reducer_(parts.replica.trained_parameters(), parts.replica.moving_buffers().numel(), std::move(gradient_comm),
                reducer_options(parts.replica.device(), options.logical_ranks, options.distributed, parts.watchdog),
                parts.trace),
       check_(parts.replica, parts.comm, options.distributed.check_every),
@@ -82,7 +82,7 @@ int64_t Trainer::steps_left() const { return epoch_.plan->steps() - epoch_.at; }
 at::Tensor Trainer::run_passes(const CanonicalTree& tree, int64_t step) {
   Replica& replica = parts_.replica;
   // Every logical rank starts from the same BatchNorm statistics; their mean becomes the next step's.
-  buffers_before_ = replica.flat_buffers().clone();
+  buffers_before_ = replica.moving_buffers().clone();
   at::Tensor rows = at::zeros({mine_.size(), kColumns}, at::kLong);
   auto row = rows.accessor<int64_t, 2>();
   reducer_.begin_step(
@@ -91,7 +91,7 @@ at::Tensor Trainer::run_passes(const CanonicalTree& tree, int64_t step) {
     if (!tree.present(v)) continue;
     {
       const at::NoGradGuard no_grad;
-      replica.flat_buffers().copy_(buffers_before_);
+      replica.moving_buffers().copy_(buffers_before_);
     }
     reducer_.begin_leaf(v);
     Pass sum;
@@ -103,7 +103,7 @@ at::Tensor Trainer::run_passes(const CanonicalTree& tree, int64_t step) {
       sum.correct += pass.correct;
       sum.coverage += pass.coverage;
     }
-    reducer_.end_leaf(replica.flat_buffers());
+    reducer_.end_leaf(replica.moving_buffers());
     row[v - mine_.begin][kLoss] = std::bit_cast<int64_t>(sum.loss_sum);
     row[v - mine_.begin][kCorrect] = sum.correct;
     row[v - mine_.begin][kCoverage] = std::bit_cast<int64_t>(sum.coverage);
@@ -193,6 +193,7 @@ void Trainer::add_kernel_penalty(Range range) {
   const at::NoGradGuard no_grad;
   const Replica& replica = parts_.replica;
   for (size_t kernel : kernels_) {
+    if (replica.is_frozen(kernel)) continue;
     const size_t place = replica.place_of(kernel);
     if (const Range at = replica.layout().range(place); at.begin < range.begin || at.end > range.end) continue;
     replica.layout()
@@ -214,7 +215,7 @@ double Trainer::gradient_norm() const {
   const Replica& replica = parts_.replica;
   std::vector<Range> ranges;
   for (size_t i = 0; i < replica.parameters().size(); ++i)
-    ranges.push_back(replica.layout().range(replica.place_of(i)));
+    if (!replica.is_frozen(i)) ranges.push_back(replica.layout().range(replica.place_of(i)));
   double sum = 0;
   for (const double part : replica.device().math->sums_of_squares(reducer_.gradients().const_data_ptr<float>(), ranges))
     sum += part;
@@ -239,7 +240,7 @@ bool Trainer::move_loss_scale(int64_t step) {
 }
 
 void Trainer::update_at_once(double learning_rate) {
-  const Range all{0, parts_.replica.layout().numel()};
+  const Range all{0, parts_.replica.trained_numel()};
   add_kernel_penalty(all);
   double scale = loss_factors_.gradients;
   if (options_.clip_norm > 0) {
@@ -255,7 +256,7 @@ void Trainer::update_at_once(double learning_rate) {
 // made them not finite.
 void Trainer::keep_finite_buffers(const at::Tensor& buffers, bool skipped) {
   const bool spoilt = skipped && options_.skip_not_finite && !buffers.isfinite().all().item<bool>();
-  parts_.replica.flat_buffers().copy_(spoilt ? buffers_before_ : buffers);
+  parts_.replica.moving_buffers().copy_(spoilt ? buffers_before_ : buffers);
 }
 
 // Returns false if the update was skipped. `not_finite`: a sentence if the loss is not finite, else ""; set here for a
@@ -304,7 +305,7 @@ void Trainer::watch_loss(TrainingState& state, double loss) const {
 // Gradients become ready in an order that the network's graph decides. After the first step that shows it, all ranks
 // lay parameters, gradients and optimizer state out in rank 0's order.
 void Trainer::adopt_ready_order() {
-  const auto count = static_cast<int64_t>(parts_.replica.parameters().size());
+  const auto count = static_cast<int64_t>(parts_.replica.trained_parameters().size());
   at::Tensor order = at::full({count}, -1, at::kLong);
   const std::vector<size_t> ready = reducer_.ready_order();
   for (size_t k = 0; k < ready.size(); ++k) order[static_cast<int64_t>(k)] = static_cast<int64_t>(ready[k]);
@@ -313,7 +314,7 @@ void Trainer::adopt_ready_order() {
   order_known_ = true;
   const auto* places = order.const_data_ptr<int64_t>();
   parts_.replica.reorder({places, places + count});
-  reducer_.reorder(parts_.replica.parameters_in_layout());
+  reducer_.reorder(parts_.replica.trained_parameters());
 }
 
 // The tree over the logical ranks that take part in this step.

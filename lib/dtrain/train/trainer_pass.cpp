@@ -38,7 +38,7 @@ GraphedPass* Trainer::graph_for(const at::Tensor& images, const at::Tensor& targ
   if (!graphs_.contains(place)) {
     if (images.size(0) != largest_batch(options_.batch, options_.logical_ranks)) return nullptr;
     graphs_.try_emplace(place, gpu->make_graph(), std::bind_front(&Trainer::forward_backward, this),
-                        std::vector<at::Tensor>{gradients, parts_.replica.flat_buffers()});
+                        std::vector<at::Tensor>{gradients, parts_.replica.moving_buffers()});
   }
   GraphedPass& graph = graphs_.at(place);
   return graph.fits(images, targets) ? &graph : nullptr;

@@ -54,6 +54,18 @@ TEST_CASE("a module's mode is that of all below") {
   for (const Module::Named& below : tree.modules()) CHECK(below.module->is_training());
 }
 
+TEST_CASE("a module that is kept in evaluation mode stays in it, and the others do not") {
+  Tree tree;
+  Module* const kept = tree.modules()[1].module;
+  kept->keep_in_evaluation(true);
+  CHECK_FALSE(kept->is_training());
+  tree.train();
+  for (const Module::Named& below : tree.modules()) CHECK(below.module->is_training() == (below.module != kept));
+  kept->keep_in_evaluation(false);
+  tree.train();
+  CHECK(kept->is_training());
+}
+
 TEST_CASE("a name that no file could tell from another is refused") {
   Tree tree;
   for (const char* name : {"", "a.b", "own", "first"}) {

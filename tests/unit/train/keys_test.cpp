@@ -338,6 +338,8 @@ std::vector<Row> all_rows() {
       elsewhere("optimizer.decay_norms", "false", with(kPlain, {"optimizer.weight_decay=0.1"}),
                 "tests/unit/train/replica_test.cpp: weight decay leaves biases and norms alone where that is asked for",
                 {kPlain}),
+      elsewhere("optimizer.groups", "[{match: \"features.*\", rate: 0.1}]", kPlain,
+                "tests/unit/train/replica_test.cpp: a frozen parameter needs no gradient, and neither gradients nor"),
       elsewhere("optimizer.clip_norm", "0.5", kPlain,
                 "tests/unit/train/trainer_test.cpp: accumulation, clipping and momentum keep the bits on any number of "
                 "ranks"),

@@ -40,3 +40,38 @@ TEST_CASE("weight decay leaves biases and norms alone where that is asked for") 
   }
   CHECK((spared > 100) == !decay_norms);  // two of each norm, and the last bias
 }
+
+TEST_CASE("a frozen parameter needs no gradient, and neither gradients nor optimizer state have room for it") {
+  OptimizerOptions sgd = optimizer_defaults(*optimizer_kind("sgd"));
+  sgd.momentum = 0.9;
+  sgd.groups = {{.match = "features.denseblock?.*", .weight_decay = {}, .freeze = true},
+                {.match = "features.*", .rate = 0.5, .weight_decay = 0.25}};
+  ModelOptions model;
+  model.kind = network_kind("densenet121");
+  const std::shared_ptr<Network> network = make_network(model, {3, 32, 32, 2}, 1);
+  for (const NamedTensor& parameter : network->named_parameters()) at::Tensor(parameter.tensor).detach().fill_(1);
+  Replica replica(network, at::MemoryFormat::ChannelsLast, sgd);
+  int64_t trained = 0;
+  for (const NamedTensor& parameter : network->named_parameters()) {
+    CHECK(parameter.tensor.requires_grad() == !parameter.name.starts_with("features.denseblock"));
+    if (parameter.tensor.requires_grad()) trained += parameter.tensor.numel();
+  }
+  CHECK(replica.trained_numel() >= trained);
+  CHECK(replica.trained_numel() < trained + 16 * static_cast<int64_t>(replica.trained_parameters().size()));
+  CHECK(replica.optimizer().state()[0].values.numel() == replica.trained_numel());
+  CHECK(replica.moving_buffers().numel() < replica.flat_buffers().numel() / 10);
+  for (const FileTensor& state : replica.optimizer_tensors())
+    CHECK_FALSE(state.name.starts_with("optimizer.features.denseblock"));
+  CHECK(replica.hash_weights().size() == replica.weight_names().size());
+  CHECK(replica.hash_buffers().size() == replica.buffer_names().size());
+  const at::Tensor gradients = at::ones({replica.trained_numel()});
+  replica.optimizer().begin_update(0.5);
+  replica.optimizer().update({0, gradients.numel()}, gradients);
+  for (const NamedTensor& parameter : network->named_parameters()) {
+    INFO(parameter.name);
+    const bool frozen = parameter.name.starts_with("features.denseblock");
+    const float wanted = frozen ? 1 : parameter.name.starts_with("features.") ? 1 - 0.25F * 1.25F : 0.5F;
+    CHECK(parameter.tensor.min().item<float>() == wanted);
+    CHECK(parameter.tensor.max().item<float>() == wanted);
+  }
+}

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <set>
 
 #include "dtrain/base/error.hpp"
@@ -36,11 +37,13 @@ struct Setting {
   std::set<int64_t> poisoned = {};  // samples whose pictures are NaN
   int64_t epochs = 2;
   MixOptions mix = {};
+  std::vector<ParameterGroup> groups = {};
 };
 
 struct Outcome {
-  std::string weights;         // result_sha256
-  std::vector<double> losses;  // of each step
+  std::string weights;                         // result_sha256
+  std::map<std::string, std::string> tensors;  // of the model: SHA-256 of each by name
+  std::vector<double> losses;                  // of each step
   double valid_loss = 0;
   int64_t tracked = 0;
   std::vector<std::string> not_finite;  // what updates were skipped for
@@ -97,6 +100,7 @@ Outcome train(const Setting& setting, Communicator& comm) {
   optimizer.kind = setting.optimizer;
   optimizer.momentum = setting.optimizer == optimizer_kind("sgd") ? 0.9 : 0;
   optimizer.learning_rate = setting.learning_rate;
+  optimizer.groups = setting.groups;
   // Every rank starts from other weights; the broadcast must make them one.
   Replica replica(make_network(model, shape, 100 + static_cast<uint64_t>(comm.rank())), at::MemoryFormat::ChannelsLast,
                   optimizer);
@@ -133,6 +137,7 @@ Outcome train(const Setting& setting, Communicator& comm) {
                                            .step = state.step})
                                      .value());
   outcome.weights = replica.sha256();
+  for (const FileTensor& tensor : replica.model_tensors("")) outcome.tensors[tensor.name] = result_sha256({tensor});
   outcome.tracked = replica.steps_tracked();
   return outcome;
 }
@@ -162,6 +167,31 @@ TEST_CASE("training has the same bits on 1, 2, 3 and 4 ranks, with a short last 
       CHECK(more.tracked == one.tracked);
     }
     if (network->per_pixel) CHECK(one.tracked == 4);
+  }
+}
+
+TEST_CASE(
+    "frozen parameters and the statistics of their norms keep their bits, and the rest is the same on any ranks") {
+  for (const double clip_norm : {0.0, 0.1}) {
+    Setting setting;
+    setting.network = network_kind("unet");
+    setting.task = Task::segmentation;
+    setting.clip_norm = clip_norm;  // updates are made at once, or bucket by bucket
+    setting.logical_ranks = 3;      // a third of three equal statistics is not always what they were
+    setting.epochs = 0;
+    const Outcome before = train_on(1, setting);
+    setting.epochs = 2;
+    setting.groups = {{.match = "down.*", .weight_decay = {}, .freeze = true},
+                      {.match = "bridge.*", .rate = 0.1, .weight_decay = {}}};
+    const Outcome one = train_on(1, setting);
+    for (const auto& [name, sha256] : one.tensors) {
+      INFO(name);
+      CHECK((sha256 == before.tensors.at(name)) == name.starts_with("down."));
+    }
+    CHECK(one.tracked == 6);  // 17 samples in batches of 6, twice
+    for (const int ranks : {2, 3}) CHECK(train_on(ranks, setting).weights == one.weights);
+    setting.groups[1].rate = 1;
+    CHECK(train_on(1, setting).weights != one.weights);
   }
 }
 
