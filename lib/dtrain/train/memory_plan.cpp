@@ -99,6 +99,7 @@ class Rehearsal {
         kept_[i].push_back(heap_.take(made * kFloat));
         break;
       case Op::global_pool:
+      case Op::upsample:
       case Op::concat:
       case Op::add:
       case Op::flatten:
