@@ -5,7 +5,7 @@
     with torch.no_grad():
         scores = dtrain_models.scores(network(pictures), about["task"], about["temperature"])  # those of dtrain predict to 1e-5
 
-UNet and small_cnn() need torch alone; load() safetensors and PyYAML, and torchvision for its networks; read_picture() NumPy and
+UNet without an encoder and small_cnn() need torch alone; load() safetensors and PyYAML, and torchvision for its networks; read_picture() NumPy and
 Pillow.
 """
 import json
@@ -22,16 +22,17 @@ def double_conv(inputs, outputs):
 
 
 class UNet(nn.Module):
-    """Four levels of base, 2, 4, 8 times base channels and a bridge of 16 times base; logits of the input's size."""
+    """Levels of base, 2, 4 and so on times base channels and a bridge of twice the last; logits of the input's size."""
 
-    def __init__(self, channels=1, outputs=1, base=8):
+    def __init__(self, channels=1, outputs=1, base=8, levels=4):
         super().__init__()
-        width = [base << level for level in range(5)]
+        width = [base << level for level in range(levels + 1)]
         self.down = nn.ModuleList([double_conv(channels, width[0])])
-        self.down.extend(double_conv(width[level - 1], width[level]) for level in (1, 2, 3))
-        self.bridge = double_conv(width[3], width[4])
-        self.up = nn.ModuleList(nn.ConvTranspose2d(width[level + 1], width[level], 2, stride=2) for level in (3, 2, 1, 0))
-        self.merge = nn.ModuleList(double_conv(2 * width[level], width[level]) for level in (3, 2, 1, 0))
+        self.down.extend(double_conv(width[level - 1], width[level]) for level in range(1, levels))
+        self.bridge = double_conv(width[-2], width[-1])
+        upwards = range(levels - 1, -1, -1)
+        self.up = nn.ModuleList(nn.ConvTranspose2d(width[level + 1], width[level], 2, stride=2) for level in upwards)
+        self.merge = nn.ModuleList(double_conv(2 * width[level], width[level]) for level in upwards)
         self.head = nn.Conv2d(width[0], outputs, 1)
 
     def forward(self, x):
@@ -43,6 +44,44 @@ class UNet(nn.Module):
         for up, merge in zip(self.up, self.merge):
             x = merge(torch.cat([skips.pop(), up(x)], 1))
         return self.head(x)
+
+
+def conv_norm(inputs, outputs):
+    return nn.Sequential(nn.Conv2d(inputs, outputs, 3, padding=1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU(inplace=True))
+
+
+class EncodedUNet(nn.Module):
+    """torchvision's ResNet in place of the first half; names and shapes are those of segmentation_models_pytorch's Unet."""
+
+    def __init__(self, encoder, channels=3, outputs=1):
+        super().__init__()
+        self.encoder = build(encoder, channels, 1, 0, 0)
+        inputs, blocks = self.encoder.fc.in_features, nn.ModuleList()
+        beside = [inputs // 2, inputs // 4, inputs // 8, 64, 0]
+        del self.encoder.fc
+        for skip, width in zip(beside, (256, 128, 64, 32, 16)):
+            block = nn.Module()
+            block.conv1, block.conv2 = conv_norm(inputs + skip, width), conv_norm(width, width)
+            blocks.append(block)
+            inputs = width
+        self.decoder = nn.Module()
+        self.decoder.blocks = blocks
+        self.segmentation_head = nn.Sequential(nn.Conv2d(inputs, outputs, 3, padding=1))
+
+    def forward(self, x):
+        part = self.encoder
+        beside = [part.relu(part.bn1(part.conv1(x)))]
+        x = part.maxpool(beside[0])
+        for layer in (part.layer1, part.layer2, part.layer3, part.layer4):
+            x = layer(x)
+            beside.append(x)
+        x = beside.pop()
+        for block in self.decoder.blocks:
+            x = nn.functional.interpolate(x, scale_factor=2)
+            if beside:
+                x = torch.cat([x, beside.pop()], 1)
+            x = block.conv2(block.conv1(x))
+        return self.segmentation_head(x)
 
 
 def small_cnn(channels=3, outputs=2, height=64, width=64, dropout=0.5):
@@ -58,10 +97,10 @@ def small_cnn(channels=3, outputs=2, height=64, width=64, dropout=0.5):
     return nn.Sequential(*layers)
 
 
-def build(name, channels, outputs, height, width, dropout=0.5, base=8):
-    """`dropout` is small_cnn's, `base` UNet's."""
+def build(name, channels, outputs, height, width, dropout=0.5, base=8, levels=4, encoder="none"):
+    """`dropout` is small_cnn's, `base`, `levels` and `encoder` are UNet's."""
     if name == "unet":
-        return UNet(channels, outputs, base)
+        return UNet(channels, outputs, base, levels) if encoder == "none" else EncodedUNet(encoder, channels, outputs)
     if name == "small_cnn":
         return small_cnn(channels, outputs, height, width, dropout)
     import torchvision  # here, so that the two above need no torchvision
@@ -83,7 +122,8 @@ def load(path):
     image, model = config["data"]["image"], config["model"]
     image.update({key: [float(number) for number in image.get(key) or []] for key in ("range", "mean", "std")})  # PyYAML takes 5e-04 for text
     height, width = map(int, told["image_size"].split(","))
-    network = build(model["name"], image["channels"], len(classes), height, width, base=model.get("base_width", 8))
+    network = build(model["name"], image["channels"], len(classes), height, width, base=model.get("base_width", 8),
+                    levels=model.get("levels", 4), encoder=model.get("encoder", "none"))
     network.load_state_dict(tensors)  # strict: every name and shape
     thresholds = [0.5 if one is None else one for one in fitted.get("thresholds", [])]
     return network.eval(), {"task": config["task"], "classes": classes, "image": image, "temperature": fitted.get("temperature", 1),

@@ -22,6 +22,7 @@ LABELS = {"data": {"format": "csv", "root": ".", "labels": "labels.csv", "csv": 
                    "image": {"size": [SIDE, SIDE], "range": [20, 220]}, "split": {"valid": 0.5}}}
 MASKS = {"model": {"base_width": 2}, "data": {"format": "image_mask", "root": "cells", "image": {"size": [SIDE, SIDE], "mean": [0.4], "std": [0.3]},
                                               "split": {"valid": 0.5}}}
+ENCODED = {**MASKS, "model": {"encoder": "resnet18"}, "data": {**MASKS["data"], "image": {"size": [SIDE, SIDE], "channels": 1}}}
 
 
 def normalised(plane, image, c):
@@ -52,7 +53,7 @@ class Export(program.ProgramTest):
 
     def trained(self, network, data=FOLDERS):
         """The run of a network, made once: of one step, which is enough to have weights."""
-        name = network if data is not LABELS else network + "-labels"
+        name = network + {id(LABELS): "-labels", id(ENCODED): "-encoded"}.get(id(data), "")
 
         def train():
             self.write_config(name, COMMON, {"model": {"name": network}}, data)
@@ -89,12 +90,12 @@ class Export(program.ProgramTest):
     def test_onnxruntime_gives_the_scores_of_predict_for_every_network(self):
         if subprocess.run([*ORACLE, "--check"], capture_output=True, check=False).returncode != 0:
             self.skipTest("no Python with onnxruntime (DTRAIN_PYTHON)")
-        jobs = [(name, MASKS if name == "unet" else FOLDERS) for name in self.networks()] + [("small_cnn", LABELS)]
+        jobs = [(name, MASKS if name == "unet" else FOLDERS) for name in self.networks()] + [("small_cnn", LABELS), ("unet", ENCODED)]
         self.assertGreater(len(jobs), 8)
 
         def look(job):
             network, data = job
-            run, kind = self.trained(network, data), "grey" if data is MASKS else "rgb"
+            run, kind = self.trained(network, data), "grey" if data in (MASKS, ENCODED) else "rgb"
             weights = self.calibrated(run) if network == "small_cnn" else f"runs/{run}"  # one of classes, one of labels
             said = self.predicted(weights, kind)
             raw = [made_pictures.planes(picture) for picture in self.pictures[kind]]

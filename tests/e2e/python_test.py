@@ -38,7 +38,8 @@ RUNS = {"densenet121": {"model": {"name": "densenet121"}}, "resnet18": {"model":
         "crop": image(size=[50, 40], resize="crop", window=[48, 32], range=[10, 3000]), "grey": image(channels=1, mean=[5e-4], std=[0.3]),
         "resnet34": {"model": {"name": "resnet34"}, "data": {"image": {"channels": 1, "mean": [0.4], "std": [0.3]}}}}
 CALIBRATED = ("resnet18", "squash", "onnx")
-MASKS = {"model": {"name": "unet", "base_width": 2}, "data": {"format": "image_mask", "root": "cells", "image": {"size": [SIDE, 48]}, "split": {"valid": 0.5, "stratify": True}}}
+MASKS = {"model": {"name": "unet", "base_width": 2}, "data": {"format": "image_mask", "root": "cells", "image": {"size": [SIDE, 64]}, "split": {"valid": 0.5, "stratify": True}}}
+UNETS = {"masks": {}, "shallow": {"model": {"levels": 2}}, "encoded": {"model": {"base_width": None, "encoder": "resnet18"}}}
 
 
 def programs_of(page):
@@ -54,7 +55,7 @@ class Python(program.ProgramTest):
             (cls.folder / folder).mkdir(parents=True)
         for i, size in enumerate(((32, 32), (61, 40), (29, 97), (120, 100))):
             (cls.folder / f"new/{i}.png").write_bytes(made_pictures.png(made_pictures.drawn(draw, *size, True)))
-            cell = made_pictures.drawn(draw, SIDE, 48, False)
+            cell = made_pictures.drawn(draw, SIDE, 64, False)
             (cls.folder / f"cells/images/{i}.png").write_bytes(made_pictures.png(cell))
             (cls.folder / f"cells/masks/{i}.png").write_bytes(made_pictures.png([[255 * (value > 128) for value in row] for row in cell]))
         for path in (cls.folder / "new").iterdir():
@@ -102,7 +103,7 @@ class Python(program.ProgramTest):
         self.require("torch", "torchvision", "safetensors", "numpy", "PIL", "yaml")
         torchvision, own = programs_of("python.md")
         jobs = [(run, "new" if run in ("densenet121", "resnet18") else "all", LABELS, part) for run, part in RUNS.items()]
-        jobs.append(("masks", "cells/images", MASKS))
+        jobs += [(run, "cells/images", MASKS, part) for run, part in UNETS.items()]
         expected = program.all_of([lambda job=job: self.predicted(*job) for job in jobs], most=2)
         texts = [(torchvision if where == "new" else own).replace("runs/chexnet/", f"runs/{run}/").replace("runs/unet/", f"runs/{run}/")
                  .replace('Path("new")', f'Path("{where}")') for run, where, *_ in jobs]
@@ -144,11 +145,16 @@ for name in ("deep_colour.png", "deep_alpha.png", "all/deep.png"):
         said = json.loads(judged.stdout)
         for name in ("whole", "weights"):
             self.assertEqual(said.pop(name)[0], 0)
+        for name in ("resnet", "resnet_notop"):
+            code, told = said.pop(name)
+            self.assertEqual(code, 0)
+            self.assertIn("data.image.mean=[0.48502, 0.457957, 0.407604]", told)
+            self.assertIn("halves the picture", told)
         self.write_config("keras", COMMON, LABELS, {"model": {"name": "densenet121", "weights": "whole.safetensors"}})
         banner = self.good("--config", "keras.yaml", "--dry-run").err
         self.assertIn("whole.safetensors: 606 of 727 tensors loaded; num_batches_tracked absent", banner)
         self.assertNotIn("left at random", banner)
-        reasons = {"headless": "lacks the last layer", "resnet": "'conv2_block1_2_bn' is no layer", "keras3": "no list of layers",
+        reasons = {"headless": "lacks the last layer", "vgg": "'block1_conv1' is no layer", "unsaid": "say how its pictures were prepared", "keras3": "no list of layers",
                    "text": "cannot be read as plain weights"}
         self.assertEqual(said.keys(), reasons.keys())
         for name, reason in reasons.items():

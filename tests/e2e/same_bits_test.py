@@ -109,6 +109,10 @@ class SameBits(program.ProgramTest):
         self.judge("resnet50", {"model": {"name": "resnet50"}, "data": {**CHIPS, "image": {"size": [48, 48]}}, "optimizer": MOMENTUM}, DEEP,
                    processes=(1, 3), epochs=1, samples=FEW)
 
+    def test_unet_with_an_encoder_from_a_resnet(self):
+        self.judge("encoder", {"model": {"name": "unet", "encoder": "resnet18"}, "optimizer": ADAM,
+                               "data": {**CELLS, "image": {"size": [32, 64]}, "augment": {"rot90": 0}}}, DEEP, epochs=1, samples=FEW)
+
     def test_bfloat16_with_batch_normalisation(self):
         run = self.judge("unet_bf16", {"precision": "bf16", "model": {"name": "unet"}, "optimizer": ADAM,
                                        "data": {**CELLS, "image": {"size": [32, 32]}}}, processes=(1, 3))

@@ -38,7 +38,7 @@ std::vector<std::string> class_keys(std::vector<std::string> more) {
 void fill_defaults(Experiment& e, const std::set<std::string>& given) {
   if (e.task == Task::from_format) e.task = task_of_format(e);
   ImageOptions& image = e.data.image;
-  if (!given.contains("data.image.channels")) image.channels = e.model.kind->image_channels;
+  if (!given.contains("data.image.channels")) image.channels = image_channels_of(e.model);
   if (image.mean.empty()) image.mean = usual_mean(image.channels);
   if (image.std.empty()) image.std = usual_std(image.channels);
   if (!given.contains("schedule.scale_with_ranks") && e.batch.global > 0)
@@ -175,7 +175,7 @@ class Checker final : public KeyReport {
 
   void image() {
     const ImageOptions& i = e_.data.image;
-    const bool known = sound({"data.image.channels", "model.name"});
+    const bool known = sound({"data.image.channels", "model.name", "model.encoder"});
     const auto count = static_cast<int64_t>(i.mean.size());
     if (known && sound({"data.image.mean"}) && count != i.channels)
       wrong({"data.image.mean", "data.image.channels"},
@@ -184,7 +184,7 @@ class Checker final : public KeyReport {
     if (known && sound({"data.image.std"}) && std_count != i.channels)
       wrong({"data.image.std", "data.image.channels"},
             "data.image.std has " + count_of(std_count, "value") + " for " + count_of(i.channels, "channel"));
-    if (!sound({"data.image.size", "data.image.window", "model.name"})) return;
+    if (!sound({"data.image.size", "data.image.window", "model.name", "model.levels", "model.encoder"})) return;
     const auto text = [](int64_t height, int64_t width) {
       return std::to_string(height) + " × " + std::to_string(width);
     };
@@ -196,8 +196,8 @@ class Checker final : public KeyReport {
     const std::string key = i.window_height > 0 ? "data.image.window" : "data.image.size";
     if (e_.data.augment.rot90 > 0 && height != width)
       wrong({"data.augment.rot90"}, "data.augment.rot90 needs a square " + key + ", not " + text(height, width));
-    const std::string unfit = wrong_size(*e_.model.kind, height, width, key);
-    if (!unfit.empty()) wrong({key, "model.name"}, unfit);
+    const std::string unfit = wrong_size(e_.model, height, width, key);
+    if (!unfit.empty()) wrong({key, "model.name", "model.levels", "model.encoder"}, unfit);
   }
 
   // Random numbers for each step are drawn on the host, and a recorded step is proved bit by bit.

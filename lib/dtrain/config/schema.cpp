@@ -56,7 +56,7 @@ namespace {
 
 std::string channels_default() {
   const auto grey = [](const NetworkKind& kind) { return kind.image_channels == 1; };
-  return "3, for the " + join_last(names_where(networks(), grey), "and") + " 1";
+  return "3, for the " + join_last(names_where(networks(), grey), "and") + " without an encoder 1";
 }
 
 class Description {

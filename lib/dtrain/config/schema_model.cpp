@@ -43,6 +43,10 @@ class ModelDescription {
 
   void model() {
     ModelOptions& m = e_.model;
+    const bool own_layers = reads(*m.kind, "base_width") && m.encoder == nullptr;
+    const std::string when_own_layers =
+        "`model.name` is " + join_last(readers_of(networks(), "base_width"), "or") + " and `model.encoder` none";
+    const std::vector<std::string> by = {"model.name", "model.encoder"};
     add("model.name", row_codec(m.kind, networks()), network_doc());
     add("model.outputs", optional_whole_codec(m.outputs, {.min = 1, .max = 1000000}),
         "Logits per picture, for " + per_pixel_networks() + " per pixel; must equal the number of classes in the data.")
@@ -52,8 +56,17 @@ class ModelDescription {
         "that names it.")
         .default_is("none: a random start");
     add("model.base_width", whole_codec(m.base_width, {.min = 1, .max = 1024}),
-        "Channels of the first block; 16 times as many at the bridge.")
-        .only_of(*m.kind, networks());
+        "Channels of the first block; twice as many at each level, at the bridge 2 to the levels times as many.")
+        .only(own_layers, when_own_layers, by);
+    add("model.levels", whole_codec(m.levels, {.min = 1, .max = 8}),
+        "How often the picture is halved: its sides are multiples of 2 to this power.")
+        .only(own_layers, when_own_layers, by)
+        .older_runs_had("4");
+    add("model.encoder", row_codec(m.encoder, encoders(), "none"),
+        "A network in place of the first half, without its last layer; `model.weights` may be a file of that network, "
+        "such as ImageNet's. The picture's sides are multiples of 32.")
+        .only_of(*m.kind, networks())
+        .older_runs_had("none");
     add("model.fused", flag_codec(m.fused),
         "Layers in passes of our own, which read memory less often, instead of LibTorch's operators one by one; the "
         "same numbers but for rounding, so another result. On a CPU with `precision: fp32` or `tf32`; elsewhere the "

@@ -88,7 +88,7 @@ class Decider {
     ImageOptions& image = e_.data.image;
     const bool deep = e_.model.kind->proposed_for == NetworkKind::ProposedFor::many;
     const int64_t most = task_ == Task::segmentation ? 512 : deep ? 224 : 128;
-    const int64_t multiple = e_.model.kind->side_multiple;
+    const int64_t multiple = side_multiple_of(e_.model);
     constexpr double kLittle = 1.25;
     const double stretch = stretch_of(survey_);
     const double scale = std::min(1.0, static_cast<double>(most) / static_cast<double>(std::max(height, width)));

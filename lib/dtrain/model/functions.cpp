@@ -67,6 +67,20 @@ GraphValue global_average_pool(const GraphValue& x, const std::string&) {
   return flat_features(x.through("GlobalAveragePool"));
 }
 
+at::Tensor doubled(const at::Tensor& x, const std::string&) {
+  return at::upsample_nearest2d(x, {2 * x.size(2), 2 * x.size(3)});
+}
+Sketch doubled(const Sketch& x, const std::string& name) {
+  Sketch y = x.through(PassTape::Op::upsample, {x.shape[0], 2 * x.shape[1], 2 * x.shape[2]});
+  x.list->add(name, "upsample", y.shape);
+  return y;
+}
+// Of a scale of 2 each of Resize's ways to find the nearest pixel, its default too, finds the same.
+GraphValue doubled(const GraphValue& x, const std::string&) {
+  const GraphValue no_region{"", x.graph};
+  return x.graph->add("Resize", {x, no_region, x.graph->constant("scales", at::tensor({1.0F, 1.0F, 2.0F, 2.0F}))});
+}
+
 at::Tensor concat(const std::vector<at::Tensor>& parts, const std::string&) { return at::cat(parts, 1); }
 Sketch concat(const std::vector<Sketch>& parts, const std::string& name) {
   std::vector<int64_t> shape = parts.front().shape;

@@ -41,6 +41,11 @@ at::Tensor global_average_pool(const at::Tensor& x, const std::string& name);
 Sketch global_average_pool(const Sketch& x, const std::string& name);
 GraphValue global_average_pool(const GraphValue& x, const std::string& name);
 
+/// Twice as high and wide, each pixel four times.
+at::Tensor doubled(const at::Tensor& x, const std::string& name);
+Sketch doubled(const Sketch& x, const std::string& name);
+GraphValue doubled(const GraphValue& x, const std::string& name);
+
 /// Along the channels.
 at::Tensor concat(const std::vector<at::Tensor>& parts, const std::string& name);
 Sketch concat(const std::vector<Sketch>& parts, const std::string& name);

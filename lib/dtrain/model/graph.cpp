@@ -1,5 +1,6 @@
 #include "dtrain/model/graph.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "dtrain/base/error.hpp"
@@ -23,7 +24,8 @@ const std::string& ForwardGraph::read(const at::Tensor& tensor) {
 }
 
 GraphValue ForwardGraph::constant(const std::string& name, const at::Tensor& tensor) {
-  tensors_.push_back({name, tensor});
+  const bool known = std::ranges::any_of(tensors_, [&](const NamedTensor& one) { return one.name == name; });
+  if (!known) tensors_.push_back({name, tensor});
   return {name, this};
 }
 

@@ -43,9 +43,10 @@ class ForwardGraph {
 
   /// A value that comes from outside.
   GraphValue input(const std::string& name) { return {name, this}; }
-  /// A tensor that is none of the network's.
+  /// A tensor that is none of the network's. Of two under one name, which must be equal, the graph holds one.
   GraphValue constant(const std::string& name, const at::Tensor& tensor);
   /// What `op` makes of these values and, after them, of these tensors of the network; undefined tensors are left out.
+  /// A value named "" is an input that `op` does without.
   GraphValue add(const std::string& op, const std::vector<GraphValue>& of, const std::vector<at::Tensor>& weights = {},
                  std::vector<Attribute> attributes = {});
   /// Ends the graph: the last operator's result is called `name` from now on.

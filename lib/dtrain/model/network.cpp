@@ -8,10 +8,10 @@ namespace dtrain {
 std::shared_ptr<Network> make_network(const ModelOptions& options, const NetworkShape& shape, uint64_t seed) {
   check(shape.channels >= 1 && shape.outputs >= 1, "a network has at least one input channel and one output");
   const NetworkKind& kind = *options.kind;
-  const std::string wrong = wrong_size(kind, shape.height, shape.width, "data.image.size");
+  const std::string wrong = wrong_size(options, shape.height, shape.width, "data.image.size");
   if (!wrong.empty()) throw ConfigError(wrong);
   auto network = kind.make(options, shape);
-  draw_initial_weights(*network, kind.start, seed);
+  draw_initial_weights(*network, (options.encoder != nullptr ? options.encoder : &kind)->start, seed);
   network->fuse(options.fused);
   return network;
 }

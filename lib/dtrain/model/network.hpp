@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -54,7 +55,7 @@ class Network : public Module {
   /// place (ReLU, shortcuts) is not listed. Computes nothing. `shape` has the channels and size it was built for.
   struct Layer {
     std::string name;             ///< dotted name of the module
-    std::string kind;             ///< conv, conv_transpose, norm, pool, concat, dropout, linear
+    std::string kind;             ///< conv, conv_transpose, norm, pool, upsample, concat, dropout, linear
     std::vector<int64_t> output;  ///< shape without the batch dimension
     int64_t parameters = 0;
     int64_t flop = 0;  ///< of one forward pass: multiply-adds of conv and linear, each counted as 2; otherwise 0
@@ -72,6 +73,13 @@ class Network : public Module {
   /// Names of the parameters of the last layer, whose shape follows from `outputs`: the only ones in which a weights
   /// file may differ.
   virtual std::vector<std::string> head() const = 0;
+
+  /// A part that another network's weights fit, its encoder.
+  struct BorrowedPart {
+    std::string prefix;               ///< of its tensors' names, which go on as in a file of that network
+    std::vector<std::string> unused;  ///< what such a file holds besides
+  };
+  virtual std::optional<BorrowedPart> borrowed_part() const { return std::nullopt; }
 
   /// The name here of the tensor that a file calls `name`; they differ for names in older files.
   virtual std::string current_name(const std::string& name) const { return name; }

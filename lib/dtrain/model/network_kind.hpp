@@ -9,6 +9,7 @@
 
 namespace dtrain {
 
+class Encoder;
 class Network;
 struct ModelOptions;
 struct NetworkShape;
@@ -38,15 +39,20 @@ struct NetworkKind {
   std::string name;  ///< as model.name has it
   /// The network with uninitialised weights, for a shape that wrong_size() accepts.
   std::shared_ptr<Network> (*make)(const ModelOptions& options, const NetworkShape& shape) = nullptr;
-  InitialWeights start = {};                        ///< how its first weights are drawn
-  int64_t least_side = 1;                           ///< of a picture, in pixels
-  int64_t side_multiple = 1;                        ///< height and width are multiples of this
+  InitialWeights start = {};  ///< how its first weights are drawn
+  int64_t least_side = 1;     ///< of a picture, in pixels
+  int64_t side_multiple = 1;  ///< height and width are multiples of this
+  /// Both of these where options change them; absent: they do not.
+  int64_t (*side_multiple_by)(const ModelOptions& options) = nullptr;
   bool per_pixel = false;                           ///< logits for each pixel: for segmentation, and no other task
   int64_t image_channels = 3;                       ///< default of data.image.channels, 1 or 3
   ProposedFor proposed_for = ProposedFor::nothing;  ///< one network each
   std::vector<std::string> keys = {};               ///< of model.*, besides those that every network has
   /// The key that makes a pass in training draw random numbers, nullptr if none does. Absent: it never draws any.
   const char* (*random_by)(const ModelOptions& options) = nullptr;
+  /// All of the network before its last layers, for pictures of so many channels, as model.encoder of another one.
+  /// Absent: it cannot be that.
+  std::shared_ptr<Encoder> (*encoder)(int64_t channels) = nullptr;
   /// Fixed, never found by a probe: the bits depend on them.
   PixelLayout on_cpu = PixelLayout::channels_last;
   PixelLayout on_gpu = PixelLayout::channels_last;
@@ -59,8 +65,15 @@ const RowList<NetworkKind>& networks();
 /// Never null: throws InternalError if no network has that name.
 inline const NetworkKind* network_kind(const std::string& name) { return row_named(networks(), name); }
 
+/// Those that can be the encoder of another, in the same order.
+const RowList<NetworkKind>& encoders();
+
+/// What height and width of a picture are multiples of, and the default of data.image.channels, for these options.
+int64_t side_multiple_of(const ModelOptions& options);
+int64_t image_channels_of(const ModelOptions& options);
+
 /// What is wrong with pictures of this size for the network, as a sentence that names `key`; "" when nothing is.
-std::string wrong_size(const NetworkKind& kind, int64_t height, int64_t width, const std::string& key);
+std::string wrong_size(const ModelOptions& options, int64_t height, int64_t width, const std::string& key);
 
 /// The key of ModelOptions::kind that makes a pass in training draw random numbers; "" when it draws none.
 std::string random_key_of(const ModelOptions& options);

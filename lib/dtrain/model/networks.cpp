@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 
 #include "dtrain/base/text.hpp"
 #include "dtrain/model/options.hpp"
@@ -6,21 +7,44 @@
 namespace dtrain {
 
 // Each is defined in its own file.
-extern const NetworkKind kDenseNet121, kDenseNet169, kDenseNet201, kResNet18, kResNet34, kResNet50, kUNet, kSmallCnn;
+extern const NetworkKind kDenseNet121, kDenseNet169, kDenseNet201, kResNet18, kResNet34, kResNet50, kResNet101,
+    kResNet152, kUNet, kSmallCnn;
 
 const RowList<NetworkKind>& networks() {
-  static const RowList<NetworkKind> all = {&kDenseNet121, &kDenseNet169, &kDenseNet201, &kResNet18,
-                                           &kResNet34,    &kResNet50,    &kUNet,        &kSmallCnn};
+  static const RowList<NetworkKind> all = {&kDenseNet121, &kDenseNet169, &kDenseNet201, &kResNet18, &kResNet34,
+                                           &kResNet50,    &kResNet101,   &kResNet152,   &kUNet,     &kSmallCnn};
   return all;
 }
 
-std::string wrong_size(const NetworkKind& kind, int64_t height, int64_t width, const std::string& key) {
+const RowList<NetworkKind>& encoders() {
+  static const RowList<NetworkKind> all = [] {
+    RowList<NetworkKind> some;
+    std::ranges::copy_if(networks(), std::back_inserter(some),
+                         [](const NetworkKind* kind) { return kind->encoder != nullptr; });
+    return some;
+  }();
+  return all;
+}
+
+int64_t side_multiple_of(const ModelOptions& options) {
+  const NetworkKind& kind = *options.kind;
+  return kind.side_multiple_by != nullptr ? kind.side_multiple_by(options) : kind.side_multiple;
+}
+
+int64_t image_channels_of(const ModelOptions& options) {
+  return (options.encoder != nullptr ? options.encoder : options.kind)->image_channels;
+}
+
+std::string wrong_size(const ModelOptions& options, int64_t height, int64_t width, const std::string& key) {
+  const NetworkKind& kind = *options.kind;
+  const int64_t multiple = side_multiple_of(options),
+                least = kind.side_multiple_by != nullptr ? multiple : kind.least_side;
   const auto text = [](int64_t high, int64_t wide) { return std::to_string(high) + " × " + std::to_string(wide); };
   const std::string size = ", not " + text(height, width);
-  if (height % kind.side_multiple != 0 || width % kind.side_multiple != 0)
-    return "the " + kind.name + " needs a " + key + " of multiples of " + std::to_string(kind.side_multiple) + size;
-  if (std::min(height, width) < kind.least_side)
-    return kind.name + " needs a " + key + " of at least " + text(kind.least_side, kind.least_side) + size;
+  if (height % multiple != 0 || width % multiple != 0)
+    return "the " + kind.name + " needs a " + key + " of multiples of " + std::to_string(multiple) + size;
+  if (std::min(height, width) < least)
+    return kind.name + " needs a " + key + " of at least " + text(least, least) + size;
   return "";
 }
 

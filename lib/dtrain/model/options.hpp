@@ -23,15 +23,18 @@ template <>
 inline constexpr auto kWordsOf<Precision> = std::to_array<Word<Precision>>(
     {{Precision::fp32, "fp32"}, {Precision::tf32, "tf32"}, {Precision::bf16, "bf16"}, {Precision::fp16, "fp16"}});
 
-/// `model:` of the configuration. A network's row says whether it reads base_width and dropout.
+/// `model:` of the configuration. A network's row says whether it reads base_width, levels, encoder and dropout.
 struct ModelOptions {
   const NetworkKind* kind = networks().front();  ///< model.name; never null
   /// Logits per picture, or per pixel if the network predicts per pixel; default: the number of classes in the data.
   std::optional<int64_t> outputs;
   std::string weights;     ///< safetensors file to start from; "" = random start
   int64_t base_width = 8;  ///< channels of the first block, at least 1
-  double dropout = 0.5;    ///< probability of dropping a feature before the dense layer, [0, 1)
-  bool fused = true;       ///< blocks in passes of our own instead of LibTorch's operators one by one
+  int64_t levels = 4;      ///< how often the picture is halved, at least 1
+  /// model.encoder, one of encoders(); null = none. With one base_width and levels have no effect.
+  const NetworkKind* encoder = nullptr;
+  double dropout = 0.5;  ///< probability of dropping a feature before the dense layer, [0, 1)
+  bool fused = true;     ///< layers in passes of our own instead of LibTorch's operators one by one
 };
 
 /// Factors on the loss of each output, `loss.pos_weight` or `loss.class_weight`.

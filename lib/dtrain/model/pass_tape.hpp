@@ -15,6 +15,7 @@ struct PassTape {
     max_pool,
     average_pool,
     global_pool,
+    upsample,
     concat,
     add,  ///< in place: the second value to the first
     flatten,

@@ -1,7 +1,9 @@
 #include <array>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "dtrain/model/encoder.hpp"
 #include "dtrain/model/functions.hpp"
 #include "dtrain/model/layers.hpp"
 #include "dtrain/model/options.hpp"
@@ -94,22 +96,50 @@ struct Stage : Module {
   std::vector<std::shared_ptr<Block>> blocks;
 };
 
-template <class Block>
-class ResNet final : public NetworkOf<ResNet<Block>> {
+/// All layers before the pooling, part of a network or an encoder, whichever `Base` is.
+template <class Base, class Block>
+class Trunk : public Base {
  public:
-  ResNet(const NetworkShape& shape, const StageBlocks& stage_blocks) {
-    conv1_ = this->register_module(
-        "conv1",
-        std::make_shared<Conv2d>(ConvShape{.in = shape.channels, .out = 64, .kernel = 7, .stride = 2, .padding = 3}));
+  Trunk(int64_t channels, const StageBlocks& stage_blocks) {
+    conv1_ = this->register_module("conv1", std::make_shared<Conv2d>(ConvShape{
+                                                .in = channels, .out = 64, .kernel = 7, .stride = 2, .padding = 3}));
     bn1_ = this->register_module("bn1", std::make_shared<BatchNorm2d>(64));
-    int64_t in = 64;
+    widths_.push_back(64);
     for (size_t i = 0; i < stage_blocks.size(); ++i) {
       const int64_t width = int64_t{64} << i;
       stages_.push_back(this->register_module(
-          "layer" + std::to_string(i + 1), std::make_shared<Stage<Block>>(in, width, stage_blocks[i], i == 0 ? 1 : 2)));
-      in = width * Block::kExpansion;
+          "layer" + std::to_string(i + 1),
+          std::make_shared<Stage<Block>>(widths_.back(), width, stage_blocks[i], i == 0 ? 1 : 2)));
+      widths_.push_back(width * Block::kExpansion);
     }
-    fc_ = this->register_module("fc", std::make_shared<Linear>(in, shape.outputs));
+  }
+
+ protected:
+  /// What part i makes of what the one before made: the first convolution, then each stage.
+  template <class X>
+  X run_part(size_t i, X x) const {
+    if (i == 0) return norm_relu(*bn1_, (*conv1_)(x));
+    if (i == 1) x = max_pool(x, Window{3, 2, 1}, "maxpool");
+    for (const auto& block : stages_[i - 1]->blocks) x = block->run(x);
+    return x;
+  }
+
+  /// Channels that leave each of them.
+  const std::vector<int64_t>& part_widths() const { return widths_; }
+
+ private:
+  std::shared_ptr<Conv2d> conv1_;
+  std::shared_ptr<BatchNorm2d> bn1_;
+  std::vector<std::shared_ptr<Stage<Block>>> stages_;
+  std::vector<int64_t> widths_;
+};
+
+template <class Block>
+class ResNet final : public Trunk<NetworkOf<ResNet<Block>>, Block> {
+ public:
+  ResNet(const NetworkShape& shape, const StageBlocks& stage_blocks)
+      : Trunk<NetworkOf<ResNet<Block>>, Block>(shape.channels, stage_blocks) {
+    fc_ = this->register_module("fc", std::make_shared<Linear>(this->part_widths().back(), shape.outputs));
   }
 
   std::vector<std::string> head() const override { return {"fc.weight", "fc.bias"}; }
@@ -120,9 +150,7 @@ class ResNet final : public NetworkOf<ResNet<Block>> {
   }
   template <class X>
   X maps(X x) const {
-    x = max_pool(norm_relu(*bn1_, (*conv1_)(x)), Window{3, 2, 1}, "maxpool");
-    for (const auto& stage : stages_)
-      for (const auto& block : stage->blocks) x = block->run(x);
+    for (size_t i = 0; i < this->part_widths().size(); ++i) x = this->run_part(i, std::move(x));
     return x;
   }
   template <class X>
@@ -131,15 +159,37 @@ class ResNet final : public NetworkOf<ResNet<Block>> {
   }
 
  private:
-  std::shared_ptr<Conv2d> conv1_;
-  std::shared_ptr<BatchNorm2d> bn1_;
-  std::vector<std::shared_ptr<Stage<Block>>> stages_;
   std::shared_ptr<Linear> fc_;
+};
+
+template <class Block>
+class ResNetEncoder final : public Trunk<Encoder, Block> {
+ public:
+  using Trunk<Encoder, Block>::Trunk;
+  std::vector<at::Tensor> maps(const at::Tensor& images) const override { return all(images); }
+  std::vector<Sketch> maps(const Sketch& images) const override { return all(images); }
+  std::vector<GraphValue> maps(const GraphValue& images) const override { return all(images); }
+  std::vector<int64_t> widths() const override { return this->part_widths(); }
+  std::vector<std::string> unused() const override { return {"fc.weight", "fc.bias"}; }
+
+ private:
+  template <class X>
+  std::vector<X> all(const X& images) const {
+    std::vector<X> made;
+    for (size_t i = 0; i < this->part_widths().size(); ++i)
+      made.push_back(this->run_part(i, made.empty() ? images : made.back()));
+    return made;
+  }
 };
 
 template <class Block, int... kBlocks>
 std::shared_ptr<Network> make_resnet(const ModelOptions&, const NetworkShape& shape) {
   return std::make_shared<ResNet<Block>>(shape, StageBlocks{kBlocks...});
+}
+
+template <class Block, int... kBlocks>
+std::shared_ptr<Encoder> make_encoder(int64_t channels) {
+  return std::make_shared<ResNetEncoder<Block>>(channels, StageBlocks{kBlocks...});
 }
 
 }  // namespace
@@ -150,6 +200,7 @@ extern const NetworkKind kResNet18 = {
     .make = make_resnet<BasicBlock, 2, 2, 2, 2>,
     .start = {.kernels = KernelStart::normal_fan_out},
     .keys = {"fused"},
+    .encoder = make_encoder<BasicBlock, 2, 2, 2, 2>,
     .on_cpu = PixelLayout::channels_last,  // as resnet50; not measured apart
 };
 
@@ -159,6 +210,7 @@ extern const NetworkKind kResNet34 = {
     .make = make_resnet<BasicBlock, 3, 4, 6, 3>,
     .start = {.kernels = KernelStart::normal_fan_out},
     .keys = {"fused"},
+    .encoder = make_encoder<BasicBlock, 3, 4, 6, 3>,
     .on_cpu = PixelLayout::channels_last,  // as resnet50; not measured apart
 };
 
@@ -169,8 +221,29 @@ extern const NetworkKind kResNet50 = {
     .make = make_resnet<Bottleneck, 3, 4, 6, 3>,
     .start = {.kernels = KernelStart::normal_fan_out},
     .keys = {"fused"},
+    .encoder = make_encoder<Bottleneck, 3, 4, 6, 3>,
     // Measured with one thread on an AVX-512 core, LibTorch 2.11: 1.3 times as fast as NCHW.
     .on_cpu = PixelLayout::channels_last,
+};
+
+/// ResNet-101 of the same paper in the same variant, as torchvision's resnet101.
+extern const NetworkKind kResNet101 = {
+    .name = "resnet101",
+    .make = make_resnet<Bottleneck, 3, 4, 23, 3>,
+    .start = {.kernels = KernelStart::normal_fan_out},
+    .keys = {"fused"},
+    .encoder = make_encoder<Bottleneck, 3, 4, 23, 3>,
+    .on_cpu = PixelLayout::channels_last,  // as resnet50, of whose layers it has more
+};
+
+/// ResNet-152 of the same paper in the same variant, as torchvision's resnet152.
+extern const NetworkKind kResNet152 = {
+    .name = "resnet152",
+    .make = make_resnet<Bottleneck, 3, 8, 36, 3>,
+    .start = {.kernels = KernelStart::normal_fan_out},
+    .keys = {"fused"},
+    .encoder = make_encoder<Bottleneck, 3, 8, 36, 3>,
+    .on_cpu = PixelLayout::channels_last,  // likewise
 };
 
 }  // namespace dtrain

@@ -1,8 +1,11 @@
 #include <array>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/model/encoder.hpp"
 #include "dtrain/model/functions.hpp"
 #include "dtrain/model/layers.hpp"
 #include "dtrain/model/options.hpp"
@@ -10,8 +13,6 @@
 namespace dtrain {
 
 namespace {
-
-constexpr size_t kLevels = 4;  // each halves the picture
 
 // (3x3 convolution, norm, ReLU) twice; the numbers are those of a Python Sequential that counts the ReLUs too.
 struct DoubleConv : Module {
@@ -45,16 +46,17 @@ struct Numbered : Module {
 
 class UNet final : public NetworkOf<UNet> {
  public:
-  UNet(const NetworkShape& shape, int64_t base_width) {
-    check(base_width >= 1, "model.base_width is at least 1");
-    std::array<int64_t, kLevels + 1> width;
-    for (size_t i = 0; i < width.size(); ++i) width[i] = base_width << i;
+  UNet(const NetworkShape& shape, int64_t base_width, int64_t level_count) {
+    check(base_width >= 1 && level_count >= 1, "model.base_width and model.levels are at least 1");
+    const auto levels = static_cast<size_t>(level_count);  // each halves the picture
+    std::vector<int64_t> width;
+    for (size_t i = 0; i <= levels; ++i) width.push_back(base_width << i);
     down_ = register_module("down", std::make_shared<Numbered<DoubleConv>>());
-    for (size_t i = 0; i < kLevels; ++i) down_->add(i == 0 ? shape.channels : width[i - 1], width[i]);
-    bridge_ = register_module("bridge", std::make_shared<DoubleConv>(width[kLevels - 1], width[kLevels]));
+    for (size_t i = 0; i < levels; ++i) down_->add(i == 0 ? shape.channels : width[i - 1], width[i]);
+    bridge_ = register_module("bridge", std::make_shared<DoubleConv>(width[levels - 1], width[levels]));
     up_ = register_module("up", std::make_shared<Numbered<ConvTranspose2d>>());
     merge_ = register_module("merge", std::make_shared<Numbered<DoubleConv>>());
-    for (size_t i = kLevels; i-- > 0;) {
+    for (size_t i = levels; i-- > 0;) {
       up_->add(ConvShape{.in = width[i + 1], .out = width[i], .kernel = 2, .stride = 2, .bias = true});
       merge_->add(2 * width[i], width[i]);
     }
@@ -72,7 +74,7 @@ class UNet final : public NetworkOf<UNet> {
       x = max_pool(skips.back(), Window{2, 2, 0}, "pool");
     }
     x = bridge_->run(x);
-    for (size_t i = 0; i < kLevels; ++i) {
+    for (size_t i = 0; i < up_->items.size(); ++i) {
       const X both = concat(std::vector<X>{skips.back(), (*up_->items[i])(x)}, "concat");
       skips.pop_back();
       x = merge_->items[i]->run(both);
@@ -87,20 +89,114 @@ class UNet final : public NetworkOf<UNet> {
   std::shared_ptr<Conv2d> head_;
 };
 
+// 3x3 convolution, norm, ReLU; "0" and "1" as in a Python Sequential.
+struct ConvNorm : Module {
+  ConvNorm(int64_t in, int64_t out) {
+    conv = register_module("0", std::make_shared<Conv2d>(ConvShape{.in = in, .out = out, .kernel = 3, .padding = 1}));
+    norm = register_module("1", std::make_shared<BatchNorm2d>(out));
+  }
+
+  template <class X>
+  X run(const X& x) const {
+    return norm_relu(*norm, (*conv)(x));
+  }
+
+  std::shared_ptr<Conv2d> conv;
+  std::shared_ptr<BatchNorm2d> norm;
+};
+
+struct DecoderBlock : Module {
+  DecoderBlock(int64_t in, int64_t out) {
+    conv1 = register_module("conv1", std::make_shared<ConvNorm>(in, out));
+    conv2 = register_module("conv2", std::make_shared<ConvNorm>(out, out));
+  }
+
+  std::shared_ptr<ConvNorm> conv1, conv2;
+};
+
+struct Decoder : Module {
+  Decoder() { blocks = register_module("blocks", std::make_shared<Numbered<DecoderBlock>>()); }
+
+  std::shared_ptr<Numbered<DecoderBlock>> blocks;
+};
+
+struct DecoderHead : Module {
+  DecoderHead(int64_t in, int64_t out) {
+    conv = register_module(
+        "0", std::make_shared<Conv2d>(ConvShape{.in = in, .out = out, .kernel = 3, .padding = 1, .bias = true}));
+  }
+
+  std::shared_ptr<Conv2d> conv;
+};
+
+constexpr std::array<int64_t, 5> kDecoderWidths{256, 128, 64, 32, 16};
+
+// Another network's maps in place of the first half. Each block of the decoder doubles the sides and reads the
+// encoder's map of this size beside it; the last has none, its size being the picture's.
+class EncodedUNet final : public NetworkOf<EncodedUNet> {
+ public:
+  EncodedUNet(const NetworkShape& shape, const NetworkKind& encoder) {
+    encoder_ = register_module("encoder", encoder.encoder(shape.channels));
+    decoder_ = register_module("decoder", std::make_shared<Decoder>());
+    std::vector<int64_t> beside = encoder_->widths();
+    check(beside.size() == kDecoderWidths.size(), "an encoder halves the picture as often as the decoder doubles it");
+    int64_t in = beside.back();
+    beside.pop_back();
+    for (const int64_t out : kDecoderWidths) {
+      decoder_->blocks->add(in + (beside.empty() ? 0 : beside.back()), out);
+      if (!beside.empty()) beside.pop_back();
+      in = out;
+    }
+    head_ = register_module("segmentation_head", std::make_shared<DecoderHead>(in, shape.outputs));
+  }
+
+  std::vector<std::string> head() const override { return {"segmentation_head.0.weight", "segmentation_head.0.bias"}; }
+
+  std::optional<BorrowedPart> borrowed_part() const override { return BorrowedPart{"encoder.", encoder_->unused()}; }
+
+  template <class X>
+  X run(const X& images) const {
+    std::vector<X> beside = encoder_->maps(images);
+    X x = std::move(beside.back());
+    beside.pop_back();
+    for (const auto& block : decoder_->blocks->items) {
+      x = doubled(x, "upsample");
+      if (!beside.empty()) {
+        x = concat(std::vector<X>{x, beside.back()}, "concat");
+        beside.pop_back();
+      }
+      x = block->conv2->run(block->conv1->run(x));
+    }
+    return (*head_->conv)(x);
+  }
+
+ private:
+  std::shared_ptr<Encoder> encoder_;
+  std::shared_ptr<Decoder> decoder_;
+  std::shared_ptr<DecoderHead> head_;
+};
+
 }  // namespace
 
-/// UNet (Ronneberger et al., MICCAI 2015) with padded convolutions and BatchNorm: widths base_width · (1, 2, 4, 8),
-/// bridge base_width · 16.
+/// UNet (Ronneberger et al., MICCAI 2015) with padded convolutions and BatchNorm: with four levels widths base_width ·
+/// (1, 2, 4, 8), bridge base_width · 16. With an encoder it is the Unet of segmentation_models_pytorch (P.
+/// Iakubovskii), in names, shapes and order of concatenation; all its kernels start as the encoder's network has it.
 extern const NetworkKind kUNet = {
     .name = "unet",
     .make = [](const ModelOptions& options, const NetworkShape& shape) -> std::shared_ptr<Network> {
-      return std::make_shared<UNet>(shape, options.base_width);
+      if (options.encoder != nullptr) return std::make_shared<EncodedUNet>(shape, *options.encoder);
+      return std::make_shared<UNet>(shape, options.base_width, options.levels);
     },
-    .least_side = int64_t{1} << kLevels,
-    .side_multiple = int64_t{1} << kLevels,
+    .least_side = 16,
+    .side_multiple = 16,
+    .side_multiple_by =
+        [](const ModelOptions& options) {
+          return int64_t{1} << (options.encoder != nullptr ? kDecoderWidths.size()
+                                                           : static_cast<size_t>(options.levels));
+        },
     .per_pixel = true,
     .image_channels = 1,
-    .keys = {"base_width", "fused"},
+    .keys = {"base_width", "levels", "encoder", "fused"},
     // Measured with one thread on an AVX-512 core, LibTorch 2.11: 1.4 times as fast as NCHW.
     .on_cpu = PixelLayout::channels_last,
 };

@@ -80,12 +80,16 @@ class Loader {
  public:
   Loader(Network& network, const std::string& path) : path_(path), file_(SafetensorsFile::read(path)) {
     require_no_checkpoint(file_, path);
-    for (const TensorEntry& entry : file_.entries())
-      if (!entries_.emplace(network.current_name(entry.name), &entry).second)
-        wrong_.push_back("twice, under an old and a new name: " + entry.name);
     tensors_ = network.named_parameters();
     for (NamedTensor& buffer : network.named_buffers()) tensors_.push_back(std::move(buffer));
+    tensors_in_all_ = tensors_.size();
     head_ = network.head();
+    if (const auto part = network.borrowed_part(); part && !holds_any_of(part->prefix)) borrow(*part);
+    for (const TensorEntry& entry : file_.entries()) {
+      if (std::ranges::find(unused_, entry.name) != unused_.end()) continue;
+      if (!entries_.emplace(network.current_name(prefix_ + entry.name), &entry).second)
+        wrong_.push_back("twice, under an old and a new name: " + entry.name);
+    }
     match_head();
   }
 
@@ -108,6 +112,17 @@ class Loader {
     at::Tensor tensor;
     const TensorEntry* entry;
   };
+
+  bool holds_any_of(const std::string& prefix) const {
+    return std::ranges::any_of(file_.entries(), [&](const TensorEntry& e) { return e.name.starts_with(prefix); });
+  }
+
+  // The file is another network's, for a part of this one.
+  void borrow(const Network::BorrowedPart& part) {
+    prefix_ = part.prefix;
+    unused_ = part.unused;
+    std::erase_if(tensors_, [&](const NamedTensor& tensor) { return !tensor.name.starts_with(prefix_); });
+  }
 
   // The head counts as one: it is left at random whole as soon as its number of outputs differs.
   void match_head() {
@@ -151,8 +166,9 @@ class Loader {
     std::vector<std::string> names;
     for (const TensorEntry& entry : file_.entries()) names.push_back(entry.name);
     const size_t of_names = entries_.size() + missing_.size();
+    const std::string key = prefix_.empty() ? "model.name=" : "model.encoder=";
     if (const std::string other = of_names > 0 ? network_of(names) : ""; !other.empty())
-      return "its tensors have the names of " + other + "'s, set model.name=" + other + " or give another file";
+      return "its tensors have the names of " + other + "'s, set " + key + other + " or give another file";
     if (of_names == wrong_.size() && entries_.empty())
       return missing_ == head_ ? "save the network with its last layer"
                                : "the file holds only a part of this network, or one with fewer layers";
@@ -173,7 +189,8 @@ class Loader {
 
   std::string report() const {
     std::string line = "weights " + std::filesystem::path(path_).filename().string() + ": " +
-                       std::to_string(pairs_.size()) + " of " + std::to_string(tensors_.size()) + " tensors loaded";
+                       std::to_string(pairs_.size()) + " of " + std::to_string(tensors_in_all_) + " tensors loaded";
+    if (!prefix_.empty()) line += ", all of the encoder's; the others left at random";
     if (!head_change_.empty()) line += "; left at random: " + join(head_, ", ") + " (" + head_change_ + ")";
     if (counters_absent_ > 0)
       line += "; num_batches_tracked absent, " + count_of(counters_absent_, "counter") + " left as they were";
@@ -185,7 +202,10 @@ class Loader {
   std::string path_;
   SafetensorsFile file_;
   std::map<std::string, const TensorEntry*> entries_;  // by current name; those not yet matched
-  std::vector<NamedTensor> tensors_;
+  std::string prefix_;                                 // of the names here, where the file is a part's
+  std::vector<std::string> unused_;                    // names of the file
+  std::vector<NamedTensor> tensors_;                   // of the network, or of its part
+  size_t tensors_in_all_ = 0;
   std::vector<std::string> head_;
   std::string head_change_;  // "1000 → 14", empty when the head fits
   std::vector<Pair> pairs_;

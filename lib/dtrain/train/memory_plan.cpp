@@ -113,6 +113,7 @@ class Rehearsal {
         kept_[i].push_back(values_[step.reads[0]]);
         break;
       case Op::global_pool:
+      case Op::upsample:
       case Op::concat:
       case Op::add:
       case Op::flatten:

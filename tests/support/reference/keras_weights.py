@@ -3,9 +3,10 @@
 
     keras_weights.py DIR    writes files to DIR, converts each by convert_weights, and prints JSON: what it said of each.
                             whole.h5: DenseNet-121 with two outputs, a whole model; weights.h5: by save_weights()
-                            headless.h5, resnet.h5, keras3.h5, text.h5: to be refused
-Status 0 when torchvision's DenseNet-121 with the converted weights computes what Keras' would: the same network with Keras'
-epsilon and the variances as they were written.
+                            resnet.h5: ResNet-50 with 1000 outputs; resnet_notop.h5: without its last layer
+                            headless.h5, vgg.h5, keras3.h5, text.h5: to be refused, and resnet_notop.h5 without --input
+Status 0 when torchvision's networks with the converted weights compute what Keras' would: the same network with Keras'
+epsilon and the variances as they were written; of ResNet-50 also with Keras' biases, strides and pictures.
 Names are those of keras.applications, written down here from its source, not taken from convert_weights.
 """
 import contextlib
@@ -43,19 +44,50 @@ def layers():
     yield "predictions", "classifier", "dense"
 
 
+def resnet_layers():
+    yield "conv1_conv", "conv1", "biased"
+    yield "conv1_bn", "bn1", "norm"
+    for stage, count in enumerate((3, 4, 6, 3), start=1):
+        for i in range(1, count + 1):
+            here, there = f"conv{stage + 1}_block{i}", f"layer{stage}.{i - 1}"
+            if i == 1:
+                yield f"{here}_0_conv", f"{there}.downsample.0", "biased"
+                yield f"{here}_0_bn", f"{there}.downsample.1", "norm"
+            for place in (1, 2, 3):
+                yield f"{here}_{place}_conv", f"{there}.conv{place}", "biased"
+                yield f"{here}_{place}_bn", f"{there}.bn{place}", "norm"
+    yield "predictions", "fc", "dense"
+
+
 def network():
     return torchvision.models.densenet121(weights=None, num_classes=2)
 
 
-def random_weights():
+def keras_strides(net):
+    """Keras' and the paper's ResNet: a block halves the picture in its first convolution."""
+    for stage in (net.layer2, net.layer3, net.layer4):
+        stage[0].conv1.stride, stage[0].conv2.stride = (2, 2), (1, 1)
+    return net
+
+
+def keras_resnet():
+    net = keras_strides(torchvision.models.resnet50(weights=None))
+    for module in net.modules():
+        if isinstance(module, nn.Conv2d):
+            module.bias = nn.Parameter(torch.randn(module.out_channels) * 0.1)
+    return net
+
+
+def random_weights(make):
     torch.manual_seed(4)
-    net = network()
+    net = make()
     for module in net.modules():
         if isinstance(module, nn.BatchNorm2d):
             nn.init.uniform_(module.weight, 0.5, 1.5)
             nn.init.normal_(module.bias, 0, 0.1)
             nn.init.normal_(module.running_mean, 0, 0.1)
-            nn.init.uniform_(module.running_var, 1e-5, 1e-3)  # small, so that it shows which epsilon is added
+            if not isinstance(net, torchvision.models.ResNet):
+                nn.init.uniform_(module.running_var, 1e-5, 1e-3)  # small, so that it shows which epsilon is added
     return net.state_dict()
 
 
@@ -63,8 +95,10 @@ def tensors_of(kind, name, weights):
     if kind == "norm":
         for theirs, ours in (("gamma", "weight"), ("beta", "bias"), ("moving_mean", "running_mean"), ("moving_variance", "running_var")):
             yield theirs, weights[f"{name}.{ours}"].numpy()
-    elif kind == "conv":
+    elif kind in ("conv", "biased"):
         yield "kernel", weights[f"{name}.weight"].permute(2, 3, 1, 0).numpy()
+        if kind == "biased":
+            yield "bias", weights[f"{name}.bias"].numpy()
     else:
         yield "kernel", weights[f"{name}.weight"].T.numpy()
         yield "bias", weights[f"{name}.bias"].numpy()
@@ -81,7 +115,7 @@ def write_layers(group, chosen, weights):
 
 
 def write(folder):
-    weights = random_weights()
+    weights = random_weights(network)
     save_file(weights, folder / "written.safetensors")
     every = list(layers())
     with h5py.File(folder / "whole.h5", "w") as file:
@@ -90,8 +124,14 @@ def write(folder):
     for name, chosen in (("weights", every), ("headless", every[:-1])):
         with h5py.File(folder / f"{name}.h5", "w") as file:
             write_layers(file, chosen, weights)
-    with h5py.File(folder / "resnet.h5", "w") as file:
-        write_layers(file, [("conv1_conv", "features.conv0", "conv"), ("conv2_block1_2_bn", "features.norm0", "norm")], weights)
+    with h5py.File(folder / "vgg.h5", "w") as file:
+        write_layers(file, [("block1_conv1", "features.conv0", "conv")], weights)
+    residual = random_weights(keras_resnet)
+    save_file(residual, folder / "residual.safetensors")
+    every = list(resnet_layers())
+    for name, chosen in (("resnet", every), ("resnet_notop", every[:-1])):
+        with h5py.File(folder / f"{name}.h5", "w") as file:
+            write_layers(file, chosen, residual)
     with h5py.File(folder / "keras3.h5", "w") as file:
         file.create_group("layers/conv2d/vars")["0"] = weights["features.conv0.weight"].numpy()
     (folder / "text.h5").write_text("weights?")
@@ -107,6 +147,7 @@ def judge(folder, name):
             module.eps = EPSILON
     missing, unexpected = mine.load_state_dict(converted, strict=False)
     assert not unexpected and all(key.endswith("num_batches_tracked") for key in missing), (missing, unexpected)
+    torch.manual_seed(5)
     x = torch.randn(2, 3, 64, 64, dtype=torch.float64)
     with torch.no_grad():
         expected = keras(x)
@@ -118,9 +159,31 @@ def judge(folder, name):
     assert difference < 1e-6 < moved, (difference, moved)
 
 
-def converted(folder, name):
+def judge_resnet(folder, name):
+    written, found = load_file(folder / "residual.safetensors"), load_file(folder / f"{name}.safetensors")
+    keras, mine = keras_resnet().double().eval(), keras_strides(torchvision.models.resnet50(weights=None)).double().eval()
+    if "fc.weight" not in found:
+        found |= {key: written[key] for key in ("fc.weight", "fc.bias")}
+    keras.load_state_dict(written)
+    for module in keras.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.eps = EPSILON
+    missing, unexpected = mine.load_state_dict(found, strict=False)
+    assert not unexpected and all(key.endswith("num_batches_tracked") for key in missing), (missing, unexpected)
+    pixels = torch.rand(2, 3, 64, 64, dtype=torch.float64) * 255
+    mean, std = torch.tensor([123.68, 116.779, 103.939], dtype=torch.float64), torch.tensor([0.229, 0.224, 0.225], dtype=torch.float64)
+    theirs = (pixels - mean.view(3, 1, 1)).flip(1)
+    ours = (pixels / 255 - (mean / 255).view(3, 1, 1)) / std.view(3, 1, 1)
+    with torch.no_grad():
+        expected = keras(theirs)
+        difference = ((mine(ours) - expected).abs().max() / expected.abs().max()).item()
+        swapped = ((mine(ours.flip(1)) - expected).abs().max() / expected.abs().max()).item()
+    assert difference < 1e-5 < 1e-3 < swapped, (difference, swapped)
+
+
+def converted(folder, name, *words):
     """What convert_weights says, run in this process because importing torch takes longer than all else."""
-    sys.argv[1:] = [str(folder / f"{name}.h5"), str(folder / f"{name}.safetensors")]
+    sys.argv[1:] = [str(folder / f"{name}.h5"), str(folder / f"{name}.safetensors"), *words]
     with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.redirect_stderr(said):
         try:
             runpy.run_path(str(pathlib.Path(__file__).resolve().parents[3] / "scripts/convert_weights"), run_name="__main__")
@@ -131,9 +194,14 @@ def converted(folder, name):
 def main():
     folder = pathlib.Path(sys.argv[1])
     write(folder)
-    print(json.dumps({name: converted(folder, name) for name in ("whole", "weights", "headless", "resnet", "keras3", "text")}))
+    said = {name: converted(folder, name) for name in ("whole", "weights", "headless", "resnet", "vgg", "keras3", "text")}
+    said["unsaid"] = converted(folder, "resnet_notop")
+    said["resnet_notop"] = converted(folder, "resnet_notop", "--input", "caffe")
+    print(json.dumps(said))
     for name in ("whole", "weights"):
         judge(folder, name)
+    for name in ("resnet", "resnet_notop"):
+        judge_resnet(folder, name)
 
 
 main()

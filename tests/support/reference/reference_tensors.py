@@ -35,12 +35,29 @@ import models  # noqa: E402
 SIDE = 64
 # Where they are not these: three channels and 14 outputs, as reference_shape() of tests/unit/model/test_tools.cpp has
 # them, and 1000 outputs of the network whose names are hashed.
-CHANNELS = {"unet": 1}
-OUTPUTS = {"unet": 1, "small_cnn": 2}
+CHANNELS = {"unet": 1, "unet_levels2": 1}
+OUTPUTS = {"small_cnn": 2}
+RATE = 1e-6  # of the step after which a loss is given: small, as the gradient of the deepest network is 1e4
+
+
+def per_pixel(name):
+    return name.startswith("unet")
 
 
 def built(name, outputs=14):
-    return models.build(name, CHANNELS.get(name, 3), OUTPUTS.get(name, outputs), SIDE, SIDE, dropout=0)
+    """A name of dtrain's; unet_levels2 has two levels, unet_resnet18 that encoder: from segmentation_models_pytorch where it is
+    installed."""
+    network, _, variant = name.partition("_") if per_pixel(name) else (name, "", "")
+    channels, outputs = CHANNELS.get(name, 3), 1 if per_pixel(name) else OUTPUTS.get(name, outputs)
+    if variant.startswith("levels"):
+        return models.build(network, channels, outputs, SIDE, SIDE, levels=int(variant[len("levels"):]))
+    if not variant:
+        return models.build(network, channels, outputs, SIDE, SIDE, dropout=0)
+    try:
+        import segmentation_models_pytorch
+    except ImportError:
+        return models.build(network, channels, outputs, SIDE, SIDE, encoder=variant)
+    return segmentation_models_pytorch.Unet(variant, encoder_weights=None, in_channels=channels, classes=outputs)
 
 
 def passes(name, net, x, y):
@@ -55,10 +72,10 @@ def passes(name, net, x, y):
 
 def batch(name, n, draw):
     x = draw("input", (n, CHANNELS.get(name, 3), SIDE, SIDE))
-    outputs = OUTPUTS.get(name, 14)
+    outputs = 1 if per_pixel(name) else OUTPUTS.get(name, 14)
     if name == "small_cnn":
         return x, torch.arange(n) % outputs
-    shape = (n, outputs, SIDE, SIDE) if name == "unet" else (n, outputs)
+    shape = (n, outputs, SIDE, SIDE) if per_pixel(name) else (n, outputs)
     return x, (draw("target", shape) > 0).to(x.dtype)
 
 
@@ -140,7 +157,11 @@ def numbers_of(name):
     statistics = [(key, b) for key, b in net.named_buffers() if b.is_floating_point()]
     values = [loss.item(), projected([("eval", evaluated)]), projected([("train", trained)]),
               sum((g**2).sum().item() for _, g in gradients) ** 0.5, projected(gradients), projected(statistics)]
-    return (f'    {{"{name}", {OUTPUTS.get(name, 1000)}, {len(lines)}, {sum(p.numel() for p in listed.parameters())},\n'
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter -= RATE * parameter.grad
+        values.append(models.loss_of(name)(net(x), y).item())
+    return (f'    {{"{name}", {1 if per_pixel(name) else OUTPUTS.get(name, 1000)}, {len(lines)}, {sum(p.numel() for p in listed.parameters())},\n'
             f'     "{hashlib.sha256("".join(lines).encode()).hexdigest()}",\n'
             f'     {", ".join(float(v).hex() for v in values[:3])},\n     {", ".join(float(v).hex() for v in values[3:])}}},\n')
 
@@ -157,7 +178,7 @@ def write_numbers(path, names):
                   f"{torch.__version__.split('+')[0]}. Do not edit.\n"
                   "// Model, outputs of the listed tensors, tensors, parameters, SHA-256 of the sorted lines \"name shape\";\n"
                   "// training loss, projections of the logits in evaluation and training mode; norm and projection of the\n"
-                  "// gradient, projection of the running statistics after the pass.\n")
+                  "// gradient, projection of the running statistics after the pass, training loss after a step of plain descent.\n")
         out.writelines(rows.values())
 
 

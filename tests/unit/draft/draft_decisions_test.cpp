@@ -46,7 +46,7 @@ TEST_CASE("every size that is chosen is one that the network takes") {
       for (const int64_t width : {1, 9, 28, 130, 256, 696, 4096}) {
         const Experiment e = chosen(survey_of_sizes({{{height, width}, 300}}), task);
         INFO(height << " x " << width << " gives " << e.data.image.height << " x " << e.data.image.width);
-        CHECK(wrong_size(*e.model.kind, e.data.image.height, e.data.image.width, "data.image.size").empty());
+        CHECK(wrong_size(e.model, e.data.image.height, e.data.image.width, "data.image.size").empty());
         CHECK(std::max(e.data.image.height, e.data.image.width) <= 512);
       }
 }

@@ -81,13 +81,17 @@ TEST_CASE("the layer list has the network's parameters, shapes and multiply-adds
   const auto anchor = GENERATE(Anchor{network_kind("resnet18"), {3, 224, 224, 1000}, 1.814, {1000}},
                                Anchor{network_kind("resnet34"), {3, 224, 224, 1000}, 3.664, {1000}},
                                Anchor{network_kind("resnet50"), {3, 224, 224, 1000}, 4.089, {1000}},
+                               Anchor{network_kind("resnet101"), {3, 224, 224, 1000}, 7.801, {1000}},
+                               Anchor{network_kind("resnet152"), {3, 224, 224, 1000}, 11.514, {1000}},
                                Anchor{network_kind("densenet121"), {3, 224, 224, 14}, 2.833, {14}},
                                Anchor{network_kind("densenet169"), {3, 224, 224, 1000}, 3.360, {1000}},
                                Anchor{network_kind("densenet201"), {3, 224, 224, 1000}, 4.291, {1000}},
                                Anchor{network_kind("unet"), {1, 768, 1024, 1}, 9.07, {1, 768, 1024}},
                                Anchor{network_kind("small_cnn"), {3, 64, 64, 2}, 0.03729, {2}});
   INFO(anchor.name->name);
-  const auto network = make(anchor.name, anchor.shape);
+  ModelOptions options;
+  options.kind = anchor.name;
+  const auto network = anchor.name->make(options, anchor.shape);
   const auto layers = network->layers(anchor.shape);
   int64_t parameters = 0, listed = 0, flop = 0;
   for (const auto& [name, tensor] : network->named_parameters()) parameters += tensor.numel();

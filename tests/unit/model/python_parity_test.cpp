@@ -14,24 +14,19 @@ using namespace dtrain;
 using test::relative_error;
 using test::tensor_of;
 
-static Task task_of(const NetworkKind* name) {
-  if (name == network_kind("small_cnn")) return Task::multiclass;
-  return name->per_pixel ? Task::segmentation : Task::multilabel;
-}
-
 static void compare_float32(Network& network, const SafetensorsFile& reference, at::MemoryFormat format) {
   const at::NoGradGuard no_grad;
   const at::Tensor images = tensor_of(reference, "input").contiguous(format);
   network.eval();
   CHECK(relative_error(network.forward(images), tensor_of(reference, "eval32")) < 1e-5);
   CHECK(relative_error(network.forward(images), tensor_of(reference, "eval64")) < 1e-5);
-  // Batch statistics amplify rounding, and the layout changes the order of sums: in training mode the tolerance is the
-  // distance of PyTorch's own float32 pass from float64.
+  // Batch statistics amplify rounding, and the layout changes the order of sums: in training mode the tolerance is a
+  // few times the distance of PyTorch's own float32 pass from float64.
   network.train();
   const at::Tensor logits = network.forward(images), exact = tensor_of(reference, "train64");
   const double rounding = relative_error(tensor_of(reference, "train32"), exact);
   CAPTURE(rounding);
-  CHECK(relative_error(logits, exact) < std::max(1e-5, 2 * rounding));
+  CHECK(relative_error(logits, exact) < std::max(1e-5, 4 * rounding));
   if (format == at::MemoryFormat::Contiguous) CHECK(relative_error(logits, tensor_of(reference, "train32")) < 1e-5);
 }
 
@@ -41,28 +36,29 @@ static void compare_float64(Network& network, const NetworkKind* name, const Saf
   network.eval();
   {
     const at::NoGradGuard no_grad;
-    CHECK(relative_error(network.forward(images), tensor_of(reference, "eval64")) < 1e-8);
+    CHECK(relative_error(network.forward(images), tensor_of(reference, "eval64")) < 1e-10);
   }
   network.train();
   const at::Tensor logits = network.forward(images);
-  CHECK(relative_error(logits, tensor_of(reference, "train64")) < 1e-8);
-  const at::Tensor loss = Loss({}, task_of(name), {}).per_sample(logits, tensor_of(reference, "target")).mean();
-  CHECK(relative_error(loss, tensor_of(reference, "loss64")) < 1e-8);
+  CHECK(relative_error(logits, tensor_of(reference, "train64")) < 1e-10);
+  const at::Tensor loss =
+      Loss({}, test::reference_task(name), {}).per_sample(logits, tensor_of(reference, "target")).mean();
+  CHECK(relative_error(loss, tensor_of(reference, "loss64")) < 1e-10);
   loss.backward();
   for (const auto& [key, tensor] : network.named_parameters()) {
     INFO(key);
-    CHECK(relative_error(tensor.grad(), tensor_of(reference, "grad64." + key)) < 1e-8);
+    CHECK(relative_error(tensor.grad(), tensor_of(reference, "grad64." + key)) < 1e-10);
   }
   for (const auto& [key, tensor] : network.named_buffers()) {
     INFO(key);
-    CHECK(relative_error(tensor, tensor_of(reference, "after64." + key)) < 1e-8);
+    CHECK(relative_error(tensor, tensor_of(reference, "after64." + key)) < 1e-10);
   }
 }
 
 TEST_CASE("logits, loss, every gradient and every buffer are Python's") {
   if (!test::python()) return test::skip("no Python with torch, torchvision and safetensors (DTRAIN_PYTHON)");
-  const auto name = GENERATE(from_range(networks()));
-  const std::string text = name->name;
+  const auto one = GENERATE(from_range(test::reference_cases()));
+  const std::string& text = one.name;
   INFO(text);
   at::set_num_threads(1);
   const test::TemporaryFolder folder;
@@ -71,7 +67,8 @@ TEST_CASE("logits, loss, every gradient and every buffer are Python's") {
                            "--model " + text + " --out '" + folder.path().string() + "'"));
   const auto reference = SafetensorsFile::read(place + ".reference.safetensors");
 
-  const auto network = test::reference_network(name);
+  const NetworkKind* name = one.options.kind;
+  const auto network = name->make(one.options, test::reference_shape(one.options));
   for (const auto format : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast}) {
     load_weights(*network, place + ".weights.safetensors");
     compare_float32(*network, reference, format);

@@ -47,16 +47,16 @@ TEST_CASE("every network takes sides of its multiple, and no others") {
   for (const NetworkKind* kind : networks()) {
     INFO(kind->name);
     const int64_t step = kind->side_multiple, least = kind->least_side;
-    CHECK(wrong_size(*kind, least + step, least, "key").empty());
-    for (int64_t more = 1; more < step; ++more) {
-      CHECK(wrong_size(*kind, least + more, least, "key") ==
-            "the " + kind->name + " needs a key of multiples of " + std::to_string(step) + ", not " +
-                std::to_string(least + more) + " × " + std::to_string(least));
-      CHECK_FALSE(wrong_size(*kind, least, least + more, "key").empty());
-    }
-    const NetworkShape shape{.channels = kind->image_channels, .height = least + step, .width = least, .outputs = 3};
     ModelOptions options;
     options.kind = kind;
+    CHECK(wrong_size(options, least + step, least, "key").empty());
+    for (int64_t more = 1; more < step; ++more) {
+      CHECK(wrong_size(options, least + more, least, "key") ==
+            "the " + kind->name + " needs a key of multiples of " + std::to_string(step) + ", not " +
+                std::to_string(least + more) + " × " + std::to_string(least));
+      CHECK_FALSE(wrong_size(options, least, least + more, "key").empty());
+    }
+    const NetworkShape shape{.channels = kind->image_channels, .height = least + step, .width = least, .outputs = 3};
     const auto network = kind->make(options, shape);  // drawing weights takes longer than all else
     network->eval();
     const at::NoGradGuard no_grad;
@@ -66,6 +66,41 @@ TEST_CASE("every network takes sides of its multiple, and no others") {
     CHECK(logits.sizes() == at::IntArrayRef(sizes));
     CHECK(kind->serves(Task::segmentation) == kind->per_pixel);
     CHECK(kind->serves(Task::multiclass) != kind->per_pixel);
+  }
+}
+
+TEST_CASE("levels and encoders decide the multiple of a picture's sides and its channels") {
+  ModelOptions options;
+  options.kind = network_kind("unet");
+  for (options.levels = 1; options.levels <= 6; ++options.levels) {
+    INFO(options.levels);
+    const int64_t step = int64_t{1} << options.levels;
+    CHECK(side_multiple_of(options) == step);
+    CHECK(image_channels_of(options) == 1);
+    CHECK_THROWS_WITH(make_network(options, {1, step, step + step / 2, 1}, 1),
+                      Catch::Contains("multiples of " + std::to_string(step)));
+    options.base_width = 1;
+    const NetworkShape shape{1, step, 2 * step, 3};
+    const auto network = make_network(options, shape, 1);
+    network->eval();
+    const at::NoGradGuard no_grad;
+    CHECK(network->forward(at::zeros({1, 1, step, 2 * step})).sizes() == at::IntArrayRef({1, 3, step, 2 * step}));
+    CHECK(network->layers(shape).back().output == std::vector<int64_t>{3, step, 2 * step});
+  }
+  CHECK(encoders().size() == 5);
+  options = test::options_of(network_kind("unet"), encoders().front());
+  CHECK(side_multiple_of(options) == 32);
+  CHECK(image_channels_of(options) == 3);
+  CHECK_FALSE(wrong_size(options, 48, 64, "key").empty());
+  for (const NetworkKind* encoder : encoders()) {
+    INFO(encoder->name);
+    options.encoder = encoder;
+    const NetworkShape shape{2, 32, 64, 3};
+    const auto network = options.kind->make(options, shape);
+    network->eval();
+    const at::NoGradGuard no_grad;
+    CHECK(network->forward(at::zeros({1, 2, 32, 64})).sizes() == at::IntArrayRef({1, 3, 32, 64}));
+    CHECK(network->layers(shape).back().output == std::vector<int64_t>{3, 32, 64});
   }
 }
 
@@ -94,17 +129,25 @@ TEST_CASE("a network's passes depend on the random key exactly where its row say
 TEST_CASE("a network reads the keys of its row and no others") {
   for (const NetworkKind* kind : networks()) {
     INFO(kind->name);
-    for (const std::string& key : kind->keys) CHECK((key == "base_width" || key == "dropout" || key == "fused"));
+    for (const std::string& key : kind->keys)
+      CHECK((key == "base_width" || key == "levels" || key == "encoder" || key == "dropout" || key == "fused"));
     const NetworkShape shape = square(*kind, std::max<int64_t>(kind->least_side, 32));
     ModelOptions options;
     options.kind = kind;
     const auto parameters = [&] { return kind->make(options, shape)->named_parameters(); };
     const auto before = parameters();
-    options.base_width *= 2;
-    const auto after = parameters();
-    const bool same = std::equal(before.begin(), before.end(), after.begin(), after.end(),
-                                 [](const auto& a, const auto& b) { return a.tensor.sizes() == b.tensor.sizes(); });
-    CHECK(same != reads(*kind, "base_width"));
+    const auto moves = [&](auto change) {
+      options = {};
+      options.kind = kind;
+      change();
+      const auto after = parameters();
+      return !std::equal(before.begin(), before.end(), after.begin(), after.end(), [](const auto& a, const auto& b) {
+        return a.name == b.name && a.tensor.sizes() == b.tensor.sizes();
+      });
+    };
+    CHECK(moves([&] { options.base_width *= 2; }) == reads(*kind, "base_width"));
+    CHECK(moves([&] { options.levels -= 1; }) == reads(*kind, "levels"));
+    CHECK(moves([&] { options.encoder = encoders().front(); }) == reads(*kind, "encoder"));
     ModelOptions dropping;
     dropping.kind = kind;
     CHECK(random_key_of(dropping).empty() != reads(*kind, "dropout"));

@@ -25,16 +25,40 @@ TemporaryFolder::~TemporaryFolder() {
   std::filesystem::remove_all(path_, ignored);
 }
 
-NetworkShape reference_shape(const NetworkKind* name) {
-  if (name->per_pixel) return {.channels = 1, .height = 64, .width = 64, .outputs = 1};
-  return {.channels = 3, .height = 64, .width = 64, .outputs = name == network_kind("small_cnn") ? 2 : 14};
+ModelOptions options_of(const NetworkKind* kind, const NetworkKind* encoder) {
+  ModelOptions options;
+  options.kind = kind;
+  options.encoder = encoder;
+  options.dropout = 0;
+  return options;
 }
 
+std::vector<ReferenceCase> reference_cases() {
+  std::vector<ReferenceCase> cases;
+  for (const NetworkKind* kind : networks()) cases.push_back({kind->name, options_of(kind)});
+  const NetworkKind* unet = network_kind("unet");
+  cases.push_back({"unet_levels2", options_of(unet)});
+  cases.back().options.levels = 2;
+  for (const std::string encoder : {"resnet18", "resnet50"})
+    cases.push_back({"unet_" + encoder, options_of(unet, network_kind(encoder))});
+  return cases;
+}
+
+NetworkShape reference_shape(const ModelOptions& options) {
+  const NetworkKind* kind = options.kind;
+  const int64_t outputs = kind->per_pixel ? 1 : kind == network_kind("small_cnn") ? 2 : 14;
+  return {.channels = image_channels_of(options), .height = 64, .width = 64, .outputs = outputs};
+}
+
+NetworkShape reference_shape(const NetworkKind* name) { return reference_shape(options_of(name)); }
+
 std::shared_ptr<Network> reference_network(const NetworkKind* name) {
-  ModelOptions options;
-  options.kind = name;
-  options.dropout = 0;
-  return make_network(options, reference_shape(name), 1);
+  return make_network(options_of(name), reference_shape(name), 1);
+}
+
+Task reference_task(const NetworkKind* name) {
+  if (name == network_kind("small_cnn")) return Task::multiclass;
+  return name->per_pixel ? Task::segmentation : Task::multilabel;
 }
 
 at::Tensor tensor_of(const SafetensorsFile& file, const std::string& name) {

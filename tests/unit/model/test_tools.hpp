@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "dtrain/io/files/safetensors.hpp"
 #include "dtrain/model/network.hpp"
@@ -24,9 +25,23 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
+/// Without dropout.
+ModelOptions options_of(const NetworkKind* kind, const NetworkKind* encoder = nullptr);
+
+/// A network under the name that the references have for it.
+struct ReferenceCase {
+  std::string name;
+  ModelOptions options;
+};
+/// Every network, and a unet of two levels and with encoders.
+std::vector<ReferenceCase> reference_cases();
+
 /// The network at 64 x 64 with the channels and outputs of the references, without dropout.
+NetworkShape reference_shape(const ModelOptions& options);
 NetworkShape reference_shape(const NetworkKind* name);
 std::shared_ptr<Network> reference_network(const NetworkKind* name);
+/// What the references train it for.
+Task reference_task(const NetworkKind* name);
 
 /// Parameters and floating-point buffers become float64; BatchNorm's counters stay as they are.
 void to_float64(Network& network);

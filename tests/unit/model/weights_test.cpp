@@ -166,6 +166,36 @@ TEST_CASE("any other disagreement is an error that lists the tensors and changes
   check_equal(*target, before);
 }
 
+TEST_CASE("an encoder takes the weights of the network that it comes from, and its own back") {
+  const test::TemporaryFolder folder;
+  const ModelOptions options = test::options_of(network_kind("unet"), network_kind("resnet18"));
+  const NetworkShape shape{.channels = 3, .height = 32, .width = 32, .outputs = 2};
+  const auto whole = make(options.encoder, kSmall, 1);
+  const auto target = make_network(options, shape, 2);
+  const Contents before = contents_of(*target);
+  CHECK(load_weights(*target, write(folder, contents_of(*whole))) ==
+        "weights start.safetensors: 120 of 182 tensors loaded, all of the encoder's; the others left at random");
+  Contents expected = before;
+  for (auto& [name, tensor] : expected)
+    if (name.starts_with("encoder.")) tensor = find(*whole, name.substr(8));
+  check_equal(*target, expected);
+
+  const auto again = make_network(options, shape, 3);
+  CHECK(load_weights(*again, write(folder, expected)) == "weights start.safetensors: 182 of 182 tensors loaded");
+  check_equal(*again, expected);
+
+  Contents headless = contents_of(*whole);
+  std::erase_if(headless, [](const auto& item) { return item.first.starts_with("fc."); });
+  CHECK_NOTHROW(load_weights(*again, write(folder, headless)));
+  NetworkShape grey = shape;
+  grey.channels = 1;
+  CHECK_THROWS_WITH(load_weights(*make_network(options, grey, 1), write(folder, headless)),
+                    Catch::Contains("of another shape: encoder.conv1.weight [64, 3, 7, 7], the network has [64, 1,"));
+  const auto deeper = make(network_kind("resnet34"), kSmall, 1);
+  CHECK_THROWS_WITH(load_weights(*again, write(folder, contents_of(*deeper))),
+                    Catch::Contains("have the names of resnet34's, set model.encoder=resnet34 or"));
+}
+
 TEST_CASE("weights of another network are refused with its name") {
   const test::TemporaryFolder folder;
   for (const NetworkKind* theirs : networks()) {

@@ -51,23 +51,30 @@ static int64_t most_held_by_a_step(const ModelOptions& options, const NetworkSha
 }
 
 TEST_CASE("a step holds what the plan says, for every network") {
-  const auto [name, shape, pictures, fused] =
-      GENERATE(std::tuple{network_kind("densenet121"), NetworkShape{3, 64, 64, 14}, 4, false},
-               std::tuple{network_kind("densenet121"), NetworkShape{3, 96, 64, 14}, 8, true},
-               std::tuple{network_kind("resnet50"), NetworkShape{3, 96, 64, 5}, 4, false},
-               std::tuple{network_kind("unet"), NetworkShape{1, 64, 80, 2}, 2, false},
-               std::tuple{network_kind("small_cnn"), NetworkShape{3, 50, 70, 2}, 3, false});
-  INFO(name->name);
-  ModelOptions options;
-  options.kind = name;
-  options.base_width = 8;
-  options.dropout = 0.25;
-  options.fused = fused;
+  const auto of = [](const std::string& name) {
+    ModelOptions options;
+    options.kind = network_kind(name);
+    options.dropout = 0.25;
+    return options;
+  };
+  ModelOptions two_levels = of("unet"), encoded = of("unet");
+  ModelOptions plain = of("densenet121");
+  plain.fused = false;
+  two_levels.levels = 2;
+  encoded.encoder = network_kind("resnet18");
+  const auto [options, shape, pictures] = GENERATE_COPY(
+      std::tuple{of("densenet121"), NetworkShape{3, 96, 64, 14}, 8}, std::tuple{plain, NetworkShape{3, 64, 64, 14}, 4},
+      std::tuple{of("resnet50"), NetworkShape{3, 96, 64, 5}, 4}, std::tuple{of("unet"), NetworkShape{1, 64, 80, 2}, 2},
+      std::tuple{two_levels, NetworkShape{1, 64, 80, 2}, 2}, std::tuple{encoded, NetworkShape{3, 128, 128, 2}, 8},
+      std::tuple{of("small_cnn"), NetworkShape{3, 50, 70, 2}, 3});
+  const NetworkKind* name = options.kind;
+  INFO(name->name << ", " << options.levels << " levels, encoder " << (options.encoder != nullptr)
+                  << (options.fused ? ", fused" : ", plain"));
   MemoryNeeds needs;
   needs.pictures = pictures;
   needs.target_values = shape.outputs * (name->per_pixel ? shape.height * shape.width : 1);
   needs.batches_ahead = 0;
-  const MemoryPlan plan = plan_memory(make_network(options, shape, 1)->tape(shape, fused), needs);
+  const MemoryPlan plan = plan_memory(make_network(options, shape, 1)->tape(shape, options.fused), needs);
   const double measured = static_cast<double>(most_held_by_a_step(options, shape, pictures)) / 1e6;
   CHECK(plan.weights_mb == Approx(0).margin(1e-3));
   CHECK(plan.held_mb == Approx(measured).epsilon(0.15));
