@@ -43,7 +43,8 @@ std::string text_of(const ParameterGroup& group) {
 
 Codec groups_codec(std::vector<ParameterGroup>& field) {
   const std::string type =
-      "none or a list of groups such as [{match: \"features.*\", rate: 0.1, weight_decay: 0, freeze: true}]";
+      "none or a list of groups such as [{match: \"features.*\", rate: 0.1, weight_decay: 0}, {match: \"stem.*\", "
+      "freeze: true}]";
   const Json above{{"type", "number"}, {"exclusiveMinimum", 0}}, from_zero{{"type", "number"}, {"minimum", 0}};
   const Json entries{{"type", "object"},
                      {"properties",
