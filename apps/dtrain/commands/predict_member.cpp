@@ -56,10 +56,11 @@ PredictMember::PredictMember(const Experiment& experiment, const std::string& we
   if (const std::string other = other_size(file.metadata(), weights, image.seen_height(), image.seen_width());
       job.is_root() && !other.empty())
     job.log().warning(other);
-  const NetworkShape shape{.channels = image.channels,
-                           .height = image.seen_height(),
-                           .width = image.seen_width(),
-                           .outputs = static_cast<int64_t>(origin_.classes.size())};
+  const NetworkShape shape{
+      .channels = image.channels,
+      .height = image.seen_height(),
+      .width = image.seen_width(),
+      .outputs = logits_for(experiment.loss, experiment.task, static_cast<int64_t>(origin_.classes.size()))};
   replica_ = std::make_unique<Replica>(make_network(experiment.model, shape, experiment.seed),
                                        memory_format_for(*experiment.model.kind, job.device().place.type()),
                                        experiment.optimizer, job.device(), experiment.precision);
