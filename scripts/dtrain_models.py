@@ -3,7 +3,7 @@
     network, about = dtrain_models.load("runs/NAME/best.safetensors")
     pictures = torch.stack([dtrain_models.read_picture(path, about["image"]) for path in paths])
     with torch.no_grad():
-        scores = dtrain_models.scores(network(pictures), about["task"], about["temperature"])  # those of dtrain predict to 1e-5
+        scores = dtrain_models.scores(network(pictures), about["task"], about["temperature"], about["background"])  # those of dtrain predict to 1e-5
 
 UNet without an encoder and small_cnn() need torch alone; load() safetensors and PyYAML, and torchvision for its networks; read_picture() NumPy and
 Pillow.
@@ -113,7 +113,7 @@ def build(name, channels, outputs, height, width, dropout=0.5, base=8, levels=4,
 
 def load(path):
     """The network of a best.safetensors in evaluation mode, and about it: task, classes, image (as in the configuration),
-    temperature (for scores(); 1 where none was fitted) and thresholds (one a class, from which a label is called; [] where none were chosen)."""
+    temperature and background (for scores(); 1 and False where there are none) and thresholds (one a class, from which a label is called; [] where none were chosen)."""
     import yaml
     from safetensors import safe_open
     with safe_open(path, "pt") as file:
@@ -122,12 +122,14 @@ def load(path):
     image, model = config["data"]["image"], config["model"]
     image.update({key: [float(number) for number in image.get(key) or []] for key in ("range", "mean", "std")})  # PyYAML takes 5e-04 for text
     height, width = map(int, told["image_size"].split(","))
-    network = build(model["name"], image["channels"], len(classes), height, width, base=model.get("base_width", 8),
+    loss = config["loss"]["name"]  # some have a logit for background, where a mask's classes exclude each other
+    background = config["task"] == "segmentation" and (loss in ("cross_entropy", "ce_dice") or (loss == "dice" and len(classes) > 1))
+    network = build(model["name"], image["channels"], len(classes) + background, height, width, base=model.get("base_width", 8),
                     levels=model.get("levels", 4), encoder=model.get("encoder", "none"))
     network.load_state_dict(tensors)  # strict: every name and shape
     thresholds = [0.5 if one is None else one for one in fitted.get("thresholds", [])]
     return network.eval(), {"task": config["task"], "classes": classes, "image": image, "temperature": fitted.get("temperature", 1),
-                            "thresholds": thresholds}
+                            "thresholds": thresholds, "background": background}
 
 
 def centred(pixels, size):
@@ -164,7 +166,10 @@ def read_picture(path, image):
     return (centred(pixels, image.get("window") or size) - mean) / std
 
 
-def scores(logits, task, temperature=1):
-    """Probabilities: of one class of several for multiclass, else independent ones. `temperature`: of load()."""
+def scores(logits, task, temperature=1, background=False):
+    """Probabilities: of one class of several for multiclass, else independent ones. `temperature`, `background`: of load(); with
+    background, which has the first logit and no score, the classes of a mask exclude each other."""
     logits = logits / temperature
+    if background:
+        return logits.softmax(1)[:, 1:]
     return logits.softmax(1) if task == "multiclass" else logits.sigmoid()

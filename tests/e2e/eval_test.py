@@ -8,7 +8,7 @@ import shutil
 
 import made_pictures
 import program
-from predict_test import files_in, png_rows, table_of
+from predict_test import files_in, png_rows, png_samples, table_of
 
 SMALL = {"epochs": 3, "seed": 9, "model": {"name": "small_cnn"}, "batch": {"per_rank": 2}, "distributed": {"logical_ranks": 3}}
 RUNS = {
@@ -22,6 +22,8 @@ RUNS = {
             "data": {"format": "csv", "root": "odd", "labels": "./odd.csv", "csv": {"path": "file", "labels": ["a", "b", "c"]}, "image": {"size": [16, 16]},
                      "split": {"valid": 0.5}}},
     # Of two kinds that look alike; the weight lifts both above one half.
+    "exclusive": {"epochs": 12, "batch": {"per_rank": 1}, "distributed": {"logical_ranks": 1}, "model": {"name": "unet", "base_width": 2}, "optimizer": {"learning_rate": 0.01}, "loss": {"name": "ce_dice", "class_weight": [1, 4, 4]},
+                  "data": {"format": "image_mask", "root": "kinds", "image": {"size": [32, 48]}, "image_mask": {"mask_values": {100: 1, 200: 2}}, "split": {"valid": 0.4}}},
     "kinds": {"epochs": 12, "batch": {"per_rank": 1}, "distributed": {"logical_ranks": 1}, "model": {"name": "unet", "base_width": 2}, "optimizer": {"learning_rate": 0.01}, "loss": {"pos_weight": [4, 4]},
               "data": {"format": "image_mask", "root": "kinds", "image": {"size": [32, 48]}, "image_mask": {"mask_values": {100: 1, 200: 2}}, "split": {"valid": 0.4}}},
 }
@@ -82,7 +84,7 @@ class Eval(program.ProgramTest):
         super().setUpClass()
         draw_kinds(cls.folder / "kinds", 10)
         draw_odd(cls.folder, 60)
-        for name in ("kinds", "odd"):
+        for name in ("kinds", "exclusive", "odd"):
             cls.write_config(name, SMALL, RUNS[name])
         for kind, count in (("chips", 60), ("xray", 120), ("cells", 12)):
             cls.sample(kind, count)
@@ -335,7 +337,33 @@ class Eval(program.ProgramTest):
         self.assertTrue(distance["value"] is None or 0 <= distance["value"] < 200)
 
     def test_of_several_classes_the_figures_are_those_of_the_masks_that_are_written(self):
-        _, facts, folder = self.judge("kinds", "kinds_masks", "--masks")
+        self.judge_masks("kinds")
+
+    def test_classes_that_exclude_each_other_are_called_against_background(self):
+        """By eval, predict and training alike: the largest of three probabilities that add up to 1."""
+        folder = self.judge_masks("exclusive")
+        words = ("predict", "--checkpoint", "runs/exclusive", "--input", "kinds/images", "--scores", "--output")
+        self.good(*words, "exclusive_predicted")
+        self.good(*words, "exclusive_above_half", "--threshold", "0.5")
+        surer = 0
+        for path in sorted((folder / "masks_valid").rglob("*.png")):
+            mine = png_rows(path)
+            predicted = self.folder / "exclusive_predicted"
+            self.assertEqual(png_rows(predicted / "masks" / path.name), mine)
+            classes = [png_samples(scores / path.name)[3] for scores in sorted((predicted / "scores").iterdir())]
+            self.assertEqual(len(classes), 2)
+            for y, row in enumerate(mine):
+                for x, value in enumerate(row):
+                    one, two = (plane[y][x] for plane in classes)
+                    background = 65535 - one - two
+                    self.assertGreaterEqual(background, -1)
+                    called = {0: background, 100: one, 200: two}[value]
+                    self.assertGreaterEqual(called + 2, max(background, one, two))
+            surer += png_rows(self.folder / "exclusive_above_half/masks" / path.name) != mine
+        self.assertGreater(surer, 0)
+
+    def judge_masks(self, run):
+        _, facts, folder = self.judge(run, f"{run}_masks", "--masks")
         both, either, total = {100: 0, 200: 0}, {100: 0, 200: 0}, {}
         for row in table_of(folder / "predictions_valid.csv"):
             mine, truth = png_rows(folder / "masks_valid" / row["path"]), png_rows(self.folder / "kinds" / row["path"].replace("images", "masks"))
@@ -352,8 +380,9 @@ class Eval(program.ProgramTest):
         self.assertAlmostEqual(facts["iou"]["value"], sum(shares) / 2, places=12)
         self.assertEqual([round(one["value"], 12) for name, one in facts.items() if name.startswith("iou_") and name != "iou_image"],
                          [round(share, 12) for share in shares])
-        columns = table_of(self.folder / "runs/kinds/epochs.csv")
+        columns = table_of(self.folder / f"runs/{run}/epochs.csv")
         self.assertIn(facts["iou"]["value"], [float(row["valid_iou"]) for row in columns])
+        return folder
 
     def test_where_no_mask_has_a_surface_the_pictures_without_a_distance_are_counted(self):
         shutil.copytree(self.folder / "kinds", self.folder / "blank")

@@ -46,6 +46,7 @@ WATCHED = ("output.tensorboard=true", "--log-all-ranks")
 UNET = {
     "epochs": 3,
     "model": {"name": "unet"},
+    "loss": {"name": "bce_dice"},
     "optimizer": {"name": "sgd", "momentum": 0.9},
     "data": {"format": "image_mask", "root": "cells", "augment": {"vflip": 0.5, "rot90": 0.5, "contrast": 0.2}},
     "schedule": {"warmup": "4 steps", "decay": {"name": "cosine"}},

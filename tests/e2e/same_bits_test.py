@@ -100,6 +100,12 @@ class SameBits(program.ProgramTest):
     def test_unet_with_batch_normalisation_and_adam(self):
         self.judge("unet", {"model": {"name": "unet"}, "data": CELLS, "optimizer": ADAM})
 
+    def test_a_loss_over_the_whole_batch(self):
+        run = self.judge("unet_dice", {"model": {"name": "unet", "base_width": 4}, "data": {**CELLS, "image": {"size": [32, 32]}},
+                                       "optimizer": ADAM, "loss": {"name": "bce_dice"}})
+        self.assertIn("one more forward pass a step", (run.folder / "log.txt").read_text())
+        self.assertNotEqual(self.short_run("unet_dice", "loss.dice=per_rank"), program.result_of(run.checkpoints()[0]))
+
     def test_densenet121_with_14_labels_and_adam(self):
         self.judge("densenet121", {"model": {"name": "densenet121"}, "data": XRAY, "optimizer": ADAM}, DEEP, processes=(1, 3),
                    epochs=1, samples=FEW)

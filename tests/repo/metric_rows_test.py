@@ -8,6 +8,8 @@ FOLDER = "lib/dtrain/metrics"
 LIST = f"{FOLDER}/all_metrics.cpp"  # has a line for each metric
 ROW = re.compile(r'^\s*\.name = "(\w+)",$', re.MULTILINE)
 COMMENT = re.compile(r"//.*")
+LOSS_KEY = re.compile(r"\bloss\.\w+|\bbatch_dice\b|\breads\(\w+, \"\w+\"\)|\bwhen\(\"\w+\"\)")  # a key may have a metric's name
+LOSSES = "lib/dtrain/model"  # and a loss
 
 
 def rows(root):
@@ -23,12 +25,12 @@ def violations(root):
     found = []
     for name, row in rows(root).items():
         word = re.compile(rf"(?<![a-zA-Z]){name}(?![a-zA-Z])")  # valid_auroc is one of auroc's columns
-        own = {row, root / LIST} | {path for path in code if path.parent == row.parent and path.stem.split("_")[0] == name}
+        own = {row, root / LIST} | {path for path in code if path.parent in (row.parent, root / LOSSES) and path.stem.split("_")[0] == name}
         for path in code:
             if path in own or name not in path.read_text(encoding="utf-8"):
                 continue
             found += [f"{tree.place(root, path, number)}: names the metric {name}, which {row.relative_to(root)} should do"
-                      for number, line in tree.lines(path) if word.search(COMMENT.sub("", line))]
+                      for number, line in tree.lines(path) if word.search(LOSS_KEY.sub("", COMMENT.sub("", line)))]
     return found
 
 
@@ -53,6 +55,8 @@ class MetricRows(tree.RuleTest):
 
     def test_comments_and_other_words_pass(self):
         self.holds(self.judge("lib/dtrain/io/a.cpp", "int dices;  // as dice is"))
+        self.holds(self.judge("lib/dtrain/model/dice.cpp", '.name = "dice",'))
+        self.holds(self.judge("lib/dtrain/config/a.cpp", 'add("loss.dice", l.over).only(reads(in_use, "dice"), when("dice"));'))
 
 
 if __name__ == "__main__":

@@ -41,9 +41,11 @@ MemoryNeeds needs_of(const Experiment& e, const Plan& plan, const Network& netwo
   needs.gradient_buffers = most_fold_buffers(plan.logical_ranks, part_of(plan.logical_ranks, processes, 0));
   const auto samples = static_cast<int64_t>(plan.split.train.size());
   needs.pictures = std::min(plan.local_batch, (samples + plan.logical_ranks - 1) / plan.logical_ranks);
-  needs.target_values =
-      plan.shape.outputs * (e.task == Task::segmentation ? plan.shape.height * plan.shape.width : int64_t{1});
+  needs.target_values = static_cast<int64_t>(plan.outputs.size()) *
+                        (e.task == Task::segmentation ? plan.shape.height * plan.shape.width : int64_t{1});
   needs.batches_ahead = e.data.loader.pipeline == Pipeline::sequential ? 0 : e.data.loader.prefetch;
+  if (adds_up_first(e.loss, e.task, plan.logical_ranks * e.batch.accumulate))  // those of a step stay for both passes
+    needs.batches_ahead += part_of(plan.logical_ranks, processes, 0).size() * e.batch.accumulate - 1;
   const bool in_16_bits = e.precision == Precision::bf16 || e.precision == Precision::fp16;
   needs.value_bytes = in_16_bits ? 2 : 4;
   return needs;

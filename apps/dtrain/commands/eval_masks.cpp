@@ -72,7 +72,9 @@ EvalMasks::EvalMasks(const Experiment& e, const Plan& plan, const WeightsOrigin&
                               static_cast<int64_t>(plan.outputs.size()))),
       folder_(folder + "/masks_" + split),
       cases_(folder + "/cases_" + split + std::string(kMaskEnding)),
-      threads_(static_cast<size_t>(threads)) {
+      threads_(static_cast<size_t>(threads)),
+      threshold_(has_background(loss_in_use(e.loss, e.task), e.task, plan.shape.outputs) ? std::nullopt
+                                                                                         : std::optional(0.5)) {
   require_own_stems(dataset_);
 }
 
@@ -99,7 +101,7 @@ void EvalMasks::write_one(int64_t sample, const float* probabilities) {
   std::vector<std::vector<float>> planes;
   for (size_t k = 0; k + 1 < values_.size(); ++k)
     planes.push_back(at_picture_size({probabilities + k * plane, plane}, header.height, header.width, image_));
-  const Image mask = mask_of(called_classes(planes, 0.5), header.height, header.width, values_);
+  const Image mask = mask_of(called_classes(planes, threshold_), header.height, header.width, values_);
   files_.write(path_of(sample), with_png_text(encode_png(mask), "Software", kMaskMark));
 }
 

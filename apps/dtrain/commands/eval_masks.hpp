@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,7 @@ class EvalMasks {
   std::string folder_;
   std::string cases_;
   size_t threads_;
+  std::optional<double> threshold_;  // of called_classes()
   FileBatch files_;
 };
 

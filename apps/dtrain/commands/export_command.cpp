@@ -49,7 +49,7 @@ Trained trained_network(const std::string& path, const Config& config, const Log
   trained.shape = {.channels = e.data.image.channels,
                    .height = e.data.image.seen_height(),
                    .width = e.data.image.seen_width(),
-                   .outputs = static_cast<int64_t>(origin.classes.size())};
+                   .outputs = logits_for(e.loss, e.task, static_cast<int64_t>(origin.classes.size()))};
   if (const std::string other = other_pictures(file.metadata(), path, config); !other.empty()) log.warning(other);
   trained.network = make_network(e.model, trained.shape, e.seed);
   std::vector<FileTensor> tensors;
@@ -121,7 +121,7 @@ void add_scores(const Trained& trained, const Experiment& e, const GraphValue& i
     ForwardGraph& graph = *input.graph;
     logits = graph.add("Div", {logits, graph.constant("temperature", at::scalar_tensor(*temperature, at::kFloat))});
   }
-  Loss(options, e.task, {}).probabilities(logits);
+  Loss(options, e.task, {}).probabilities(logits, trained.shape.outputs);
 }
 
 std::string shape_text_of(const OnnxTensor& tensor) {
@@ -155,7 +155,8 @@ int run_export(const ExportCommand& command, const Config& config, const Log& lo
   ForwardGraph graph(*trained.network);
   const NetworkShape& shape = trained.shape;
   const OnnxTensor pictures{"pictures", {shape.channels, shape.height, shape.width}};
-  const OnnxTensor scores{"scores", trained.network->layers(shape).back().output};
+  OnnxTensor scores{"scores", trained.network->layers(shape).back().output};
+  scores.shape.front() = static_cast<int64_t>(trained.origin.classes.size());  // of which background is none
   GraphValue x = graph.input(pictures.name);
   if (command.input == OnnxInput::raw) x = pixels_to_input(x, e.data.image);
   add_scores(trained, e, x);

@@ -105,7 +105,8 @@ class PictureScan {
     if (dataset.task == Task::segmentation) {
       const Image mask = decode_mask(dataset, index, files);
       require_same_size(dataset, index, picture, mask);
-      facts_.mask_pixels[static_cast<size_t>(index)] = count_mask_pixels(mask, plan_.shape.outputs);
+      facts_.mask_pixels[static_cast<size_t>(index)] =
+          count_mask_pixels(mask, static_cast<int64_t>(plan_.outputs.size()));
       const std::map<int64_t, int64_t> unlisted = unlisted_mask_values(dataset, index, files);
       const std::lock_guard lock(mutex_);
       facts_.masks.add(mask.height * mask.width, unlisted, unlisted.empty() ? "" : mask_file(dataset, index));

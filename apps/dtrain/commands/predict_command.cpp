@@ -65,7 +65,8 @@ PredictOutput::Facts output_facts(const PredictCommand& command, const Predicted
     facts.emplace_back("--threshold", thresholds.empty() ? "none" : join(thresholds, ", "));
   }
   if (!predicted.values.empty()) {
-    facts.emplace_back("--threshold", shortest(predicted.threshold));
+    facts.emplace_back("--threshold",
+                       predicted.threshold ? shortest(*predicted.threshold) : "background's probability");
     facts.emplace_back("--tile-overlap", tiled(ensemble) ? shortest(overlap_of(command)) : "no tiles");
     facts.emplace_back("--overlay", yes_or_no(command.overlay));
     facts.emplace_back("--scores", yes_or_no(command.scores));
@@ -231,7 +232,9 @@ Predicted predicted_by(const PredictCommand& command, const PredictEnsemble& ens
   predicted.classes = first.classes();
   if (predicted.task == Task::segmentation) predicted.values = first.pixel_values();
   if (predicted.task == Task::segmentation || command.cam) require_own_stems(ensemble.dataset());
-  predicted.threshold = command.threshold.value_or(predicted.threshold);
+  const bool exclusive =
+      std::ranges::all_of(ensemble.members(), [](const auto& member) { return member->exclusive(); });
+  if (command.threshold || exclusive) predicted.threshold = command.threshold;
   predicted.label_thresholds = label_thresholds(command, ensemble);
   predicted.overlay = command.overlay;
   predicted.scores = command.scores;

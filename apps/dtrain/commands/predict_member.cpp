@@ -53,10 +53,11 @@ PredictMember::PredictMember(const Experiment& experiment, const std::string& we
   origin_ = weights_origin(file.metadata(), weights);
   origin_.classes = known_classes(origin_, experiment.data, weights);
   const ImageOptions& image = experiment.data.image;
-  const NetworkShape shape{.channels = image.channels,
-                           .height = image.seen_height(),
-                           .width = image.seen_width(),
-                           .outputs = static_cast<int64_t>(origin_.classes.size())};
+  const NetworkShape shape{
+      .channels = image.channels,
+      .height = image.seen_height(),
+      .width = image.seen_width(),
+      .outputs = logits_for(experiment.loss, experiment.task, static_cast<int64_t>(origin_.classes.size()))};
   replica_ = std::make_unique<Replica>(make_network(experiment.model, shape, experiment.seed),
                                        memory_format_for(*experiment.model.kind, job.device().place.type()),
                                        experiment.optimizer, job.device(), experiment.precision);

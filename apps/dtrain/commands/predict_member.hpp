@@ -47,6 +47,8 @@ class PredictMember {
   const std::vector<std::string>& classes() const { return origin_.classes; }
   /// What eval has fitted to it. say() uses the temperature, but not for masks, to which none is fitted.
   const Fitted& fitted() const { return origin_.fitted; }
+  /// Masks: a pixel is background or of one of the classes, which share the probability 1.
+  bool exclusive() const { return loss_->has_background(static_cast<int64_t>(classes().size())); }
   /// Of a batch where the command line names none: that of evaluation.
   int64_t usual_batch() const;
   /// result_sha256 of the weights.

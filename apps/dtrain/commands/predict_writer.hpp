@@ -15,13 +15,13 @@ namespace dtrain {
 struct Predicted {
   Task task = Task::multilabel;
   std::vector<std::string> classes;
-  std::vector<int64_t> values;           ///< segmentation: PredictMember::pixel_values(); else empty
-  double threshold = 0.5;                ///< of masks
-  std::vector<double> label_thresholds;  ///< of labels, one for each class; empty: no labels are called
-  bool overlay = false;                  ///< outlines of the mask over the picture
-  bool scores = false;                   ///< a picture of each class's probabilities
-  bool cam = false;                      ///< class activation maps over the picture
-  std::optional<size_t> cam_class;       ///< of this class; nothing: of the one with the highest score
+  std::vector<int64_t> values;            ///< segmentation: PredictMember::pixel_values(); else empty
+  std::optional<double> threshold = 0.5;  ///< of masks; nothing: called_classes() of classes that exclude each other
+  std::vector<double> label_thresholds;   ///< of labels, one for each class; empty: no labels are called
+  bool overlay = false;                   ///< outlines of the mask over the picture
+  bool scores = false;                    ///< a picture of each class's probabilities
+  bool cam = false;                       ///< class activation maps over the picture
+  std::optional<size_t> cam_class;        ///< of this class; nothing: of the one with the highest score
   int64_t batch = 1;
   int64_t batches = 0;
 };

@@ -21,9 +21,9 @@ Plan make_plan(const Experiment& e, int64_t logical_ranks) {
   plan.shape = {.channels = e.data.image.channels,
                 .height = e.data.image.seen_height(),
                 .width = e.data.image.seen_width(),
-                .outputs = e.model.outputs.value_or(classes)};
-  if (plan.shape.outputs != classes)
-    throw ConfigError("model.outputs is " + std::to_string(plan.shape.outputs) + ", but the data have " +
+                .outputs = logits_for(e.loss, e.task, classes)};
+  if (e.model.outputs.value_or(classes) != classes)
+    throw ConfigError("model.outputs is " + std::to_string(*e.model.outputs) + ", but the data have " +
                       count_of(classes, "class", "classes") + " (" + join(plan.dataset.classes, ", ") +
                       "); set model.outputs=" + std::to_string(classes) + " or leave it out, or choose data.classes");
   if (e.task == Task::multiclass && classes < 2)
@@ -67,7 +67,8 @@ void require_foreground(const Experiment& e, const Plan& plan) {
   std::string bad;
   for (int64_t index : plan.split.train) {
     try {
-      const std::vector<int64_t> counts = count_mask_pixels(read_mask(plan.dataset, index), plan.shape.outputs);
+      const std::vector<int64_t> counts =
+          count_mask_pixels(read_mask(plan.dataset, index), static_cast<int64_t>(plan.outputs.size()));
       if (!first) first = index;
       if (std::any_of(counts.begin() + 1, counts.end(), [](int64_t count) { return count > 0; })) return;
     } catch (const DataError& error) {

@@ -19,7 +19,11 @@ std::shared_ptr<Network> make_planned_network(const Experiment& e, const Plan& p
 
 LabelCounts training_labels(const Experiment& e, const Plan& plan) {
   const auto outputs = static_cast<size_t>(plan.shape.outputs);
-  if (e.task == Task::segmentation) return {std::vector<double>(outputs, 1), std::vector<double>(outputs, 1), 2};
+  if (e.task == Task::segmentation) {  // half of the pixels, or all alike where one excludes the others
+    const bool exclusive = has_background(loss_in_use(e.loss, e.task), e.task, plan.shape.outputs);
+    const double others = exclusive ? static_cast<double>(outputs) - 1 : 1;
+    return {std::vector<double>(outputs, 1), std::vector<double>(outputs, others), 1 + others};
+  }
   LabelCounts counts{std::vector<double>(outputs, 0), std::vector<double>(outputs, 0),
                      static_cast<double>(plan.split.train.size())};
   for (const int64_t index : plan.split.train) {
@@ -93,7 +97,8 @@ Trainer::Options planned_trainer_options(const Experiment& e, int64_t logical_ra
           .skip_not_finite = e.skip_not_finite,
           .cuda_graphs = e.cuda_graphs,
           .mix = {.mixup = e.data.augment.mixup, .cutmix = e.data.augment.cutmix},
-          .loader = e.data.loader};
+          .loader = e.data.loader,
+          .adds_up_first = adds_up_first(e.loss, e.task, logical_ranks * e.batch.accumulate)};
 }
 
 std::unique_ptr<Trainer> make_planned_trainer(const Trainer::Options& options, const Plan& plan, Job& job,

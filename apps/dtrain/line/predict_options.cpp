@@ -88,7 +88,8 @@ void CommandTable::add_what_is_predicted(CLI::App& app) {
                "class activation maps over the pictures, in cams/: of the class with the highest score; =NAME: of that "
                "class; for networks that end in global average pooling");
   app.add_option("--threshold", predict_.threshold,
-                 "masks: a pixel is of the most probable class whose probability is above T (default: 0.5); labels: 1 "
+                 "masks: a pixel is of the most probable class whose probability is above T (default: 0.5, or where "
+                 "the loss has classes that exclude each other, background's); labels: 1 "
                  "from T on, in columns label_NAME (default: what eval has chosen, else no such columns)")
       ->check(number_within(0.0, 1.0))
       ->type_name("T");

@@ -94,6 +94,10 @@ void tell_beginning(const RunContext& run, const Plan& plan, const TrainingParts
   log.info("sums   " + run.config.values.at("distributed.reduction").text + " over " + reducer.transport() + "; " +
            count_of(static_cast<int64_t>(reducer.bucket_count()), "bucket") + " of up to " +
            fixed(reducer.cost().bucket_mb, 1) + " MB");
+  if (adds_up_first(e.loss, e.task, plan.logical_ranks * e.batch.accumulate))
+    log.info("loss   " + loss_in_use(e.loss, e.task).name +
+             " over the whole batch takes one more forward pass a step; " +
+             "loss.dice=per_rank does without, and is taken over each logical rank's pass alone");
   if (!built.kept.line.empty()) log.info(built.kept.line);
   if (e.data.loader.pipeline == Pipeline::sequential)
     log.info(

@@ -128,7 +128,8 @@ bool TrainingRun::validate(const TrainingCounts& counts, ClosedEpoch& epoch) {
   if (!predictions) return false;
   if (!plan_.split.valid.empty()) {
     row.valid_loss = mean_loss(*predictions);
-    const LabelCounts labels = label_counts(*predictions, plan_.shape.height * plan_.shape.width);
+    const LabelCounts labels = label_counts(*predictions, plan_.shape.height * plan_.shape.width,
+                                            parts_->loss->has_background(plan_.shape.outputs));
     epoch.frequencies_loss =
         parts_->loss->of_frequencies(e.task == Task::segmentation ? labels : parts_->trained_labels, labels);
     if (nothing_predicted(*predictions)) report_->nothing_found(row);

@@ -238,7 +238,7 @@ class Checker final : public KeyReport {
                                    count_of(*known, "class", "classes"));
     const std::optional<int64_t> outputs = known ? known : asked;
     if (outputs) weights("pos_weight", e_.loss.pos_weight, *outputs);
-    if (outputs) weights("class_weight", e_.loss.class_weight, *outputs);
+    if (outputs) weights("class_weight", e_.loss.class_weight, logits_for(e_.loss, e_.task, *outputs));
     if (e_.task != Task::multiclass || !outputs || *outputs >= 2 || !sound({"data.format", "model.name"})) return;
     std::vector<std::string> keys = {"model.outputs", "data.classes"};
     for (const std::string& key : e_.data.format->class_keys) keys.push_back(key);

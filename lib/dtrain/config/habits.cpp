@@ -100,6 +100,7 @@ constexpr Habit kHabits[] = {
     {"num_classes", "model.outputs", ""},
     {"n_classes", "model.outputs", ""},
     {"drop_rate", "model.dropout", ""},
+    {"batch_dice", "loss.dice", ""},
     {"criterion", "loss.name", ""},
     {"loss_fn", "loss.name", ""},
     {"loss_function", "loss.name", ""},

@@ -100,6 +100,12 @@ class ModelDescription {
         "How much less a label counts that is predicted well: its loss is multiplied by (1 - p) to this power.")
         .only(reads(in_use, "gamma"), when("gamma"), by)
         .older_runs_had("2");
+    add("loss.dice", choice_codec(l.sums_over),
+        "The pictures over which Dice is taken: global: all of a step, over all logical ranks and passes, so that the "
+        "gradient does not depend on how they share the batch, for one more forward pass a step without gradients; "
+        "per_rank: those of each pass of a logical rank, as data-parallel trainers usually have it.")
+        .only(reads(in_use, "dice"), when("dice"), by)
+        .older_runs_had("global");
     add("loss.l2_kernels", real_codec(l.l2_kernels, {}),
         "λ of λ·Σw² over only the convolution kernels, added to the loss.");
     add("loss.label_smoothing", real_codec(l.label_smoothing, {.max = 1, .max_open = true}),

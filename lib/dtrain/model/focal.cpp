@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "dtrain/model/binary_terms.hpp"
+#include "dtrain/model/constant_answer.hpp"
 
 namespace dtrain {
 
@@ -20,25 +21,14 @@ double constant_loss(double p, double gamma, double positive, double negative) {
   return -positive * std::pow(1 - p, gamma) * std::log(p) - negative * std::pow(p, gamma) * std::log(1 - p);
 }
 
-// The probability whose loss is lowest: both terms of constant_loss() are convex in p, so a golden section finds it.
-double best_constant(double gamma, double positive, double negative, double samples) {
-  if (positive + negative <= 0) return 0.5;
-  const double ratio = (std::sqrt(5.0) - 1) / 2;
-  double low = 0.5 / std::max(1.0, samples), high = 1 - low;
-  for (int i = 0; i < 100; ++i) {
-    const double left = high - ratio * (high - low), right = low + ratio * (high - low);
-    const bool falls = constant_loss(left, gamma, positive, negative) > constant_loss(right, gamma, positive, negative);
-    (falls ? low : high) = falls ? left : right;
-  }
-  return (low + high) / 2;
-}
-
 double focal_of_frequencies(const LossTerms& terms, const LabelCounts& known, const LabelCounts& judged) {
   const size_t outputs = known.positive.size();
   double loss = 0;
   for (size_t k = 0; k < outputs; ++k) {
     const double weight = terms.weights.defined() ? terms.weights[static_cast<int64_t>(k)].item<double>() : 1;
-    const double answer = best_constant(terms.gamma, weight * known.positive[k], known.negative[k], known.samples);
+    const double positive = weight * known.positive[k], negative = known.negative[k];
+    const double answer =
+        best_constant(known, k, [&](double p) { return constant_loss(p, terms.gamma, positive, negative); });
     loss += constant_loss(answer, terms.gamma, weight * judged.positive[k], judged.negative[k]) /
             (judged.samples * static_cast<double>(outputs));
   }

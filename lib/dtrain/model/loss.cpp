@@ -29,17 +29,42 @@ Loss::Loss(const LossOptions& options, Task task, const std::vector<double>& wei
   if (!weights.empty()) terms_.weights = at::tensor(weights, at::kDouble).to(device);
 }
 
-at::Tensor Loss::per_sample(const at::Tensor& logits, const at::Tensor& targets) const {
-  return kind_->per_sample(terms_, logits, targets);
+at::Tensor Loss::mean_part(const at::Tensor& logits, const at::Tensor& targets) const {
+  return kind_->per_sample != nullptr ? kind_->per_sample(terms_, logits, targets)
+                                      : at::zeros({logits.size(0)}, logits.options());
+}
+
+at::Tensor Loss::sums(const at::Tensor& logits, const at::Tensor& targets) const {
+  return kind_->sums(terms_, logits, targets);
+}
+
+at::Tensor Loss::per_sample(const at::Tensor& logits, const at::Tensor& targets, const BatchSums& batch) const {
+  if (!needs_sums()) return kind_->per_sample(terms_, logits, targets);
+  const at::Tensor own = sums(logits, targets), known = own.detach();
+  const at::Tensor whole = batch.sums.defined() ? batch.sums : known.sum(0);
+  const at::Tensor samples = batch.samples.defined() ? batch.samples : at::full({}, logits.size(0), whole.options());
+  // The loss of the batch for each sample, where nothing but this sample's share of the sums depends on its logits. The
+  // factor is undone by the mean over the batch.
+  const at::Tensor of_batch = of_sums(whole + (own - known)), value = of_batch.detach();
+  const at::Tensor shared = (value + (of_batch - value) * samples).to(logits.scalar_type());
+  return kind_->per_sample != nullptr ? kind_->per_sample(terms_, logits, targets) + shared : shared;
 }
 
 at::Tensor Loss::probabilities(const at::Tensor& logits) const {
+  if (has_background(logits.size(1))) return logits.softmax(1).slice(1, 1);
   return kind_->probabilities == Probabilities::of_one ? logits.softmax(1) : logits.sigmoid();
 }
 
-GraphValue Loss::probabilities(const GraphValue& logits) const {
-  if (kind_->probabilities == Probabilities::independent) return logits.through("Sigmoid");
-  return logits.graph->add("Softmax", {logits}, {}, {{"axis", int64_t{1}}});
+GraphValue Loss::probabilities(const GraphValue& logits, int64_t outputs) const {
+  const bool background = has_background(outputs);
+  if (!background && kind_->probabilities != Probabilities::of_one) return logits.through("Sigmoid");
+  ForwardGraph& graph = *logits.graph;
+  const GraphValue all = graph.add("Softmax", {logits}, {}, {{"axis", int64_t{1}}});
+  if (!background) return all;
+  const auto whole = [&](const std::string& name, int64_t value) {
+    return graph.constant("classes." + name, at::tensor({value}, at::kLong));
+  };
+  return graph.add("Slice", {all, whole("first", 1), whole("end", outputs), whole("axis", 1)});
 }
 
 double Loss::of_frequencies(const LabelCounts& known, const LabelCounts& judged) const {

@@ -14,7 +14,7 @@ namespace {
 
 using Proto = ProtobufMessage;  // the numbers of fields are those of onnx.proto
 
-constexpr int64_t kFloat = 1;  // TensorProto.DataType
+constexpr int64_t kFloat = 1, kWhole = 7;  // TensorProto.DataType
 
 // AttributeProto
 Proto attribute_proto(const ForwardGraph::Attribute& attribute) {
@@ -38,12 +38,13 @@ Proto node_proto(const ForwardGraph::Node& node) {
 
 // TensorProto
 Proto tensor_proto(const NamedTensor& named) {
-  const at::Tensor row_major = named.tensor.detach().cpu().to(at::kFloat).contiguous();
+  const bool whole = named.tensor.scalar_type() == at::kLong;  // a constant of the graph
+  const at::Tensor row_major = named.tensor.detach().cpu().to(whole ? at::kLong : at::kFloat).contiguous();
   if (!row_major.isfinite().all().item<bool>())
     throw DataError("the weights hold NaN or Inf in " + named.name + "; use another checkpoint");
   Proto proto;
   for (const int64_t size : row_major.sizes()) proto.number(1, size);
-  proto.number(2, kFloat).text(8, named.name);
+  proto.number(2, whole ? kWhole : kFloat).text(8, named.name);
   return proto.text(9, {static_cast<const char*>(row_major.const_data_ptr()), row_major.nbytes()});
 }
 

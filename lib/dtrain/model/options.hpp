@@ -44,14 +44,25 @@ struct OutputWeights {
   std::vector<double> list;  ///< with `list`: one factor per output, above 0
 };
 
+/// The samples over which a loss that is a function of sums (LossKind::sums) takes them in training.
+enum class SumsOver {
+  global,  ///< the whole step's, over all logical ranks: the loss and its gradient do not depend on how V cuts a batch
+  per_rank,  ///< those of one pass of one logical rank; the step's loss is the mean over them
+};
+
+template <>
+inline constexpr auto kWordsOf<SumsOver> = std::to_array<Word<SumsOver>>({{SumsOver::global, "global"},
+                                                                          {SumsOver::per_rank, "per_rank"}});
+
 /// `loss:` of the configuration.
 struct LossOptions {
-  const LossKind* kind = nullptr;  ///< loss.name; null = auto: natural_loss() of the task
-  OutputWeights pos_weight;        ///< on the positive term of each output
-  OutputWeights class_weight;      ///< on the samples of each class
-  double gamma = 2;                ///< exponent of 1 - the probability of the true label, ≥ 0
-  double l2_kernels = 0;           ///< λ of λ·Σw² over convolution kernels, added to the loss
-  double label_smoothing = 0;      ///< share of the target spread evenly over all classes, [0, 1)
+  const LossKind* kind = nullptr;         ///< loss.name; null = auto: natural_loss() of the task
+  OutputWeights pos_weight;               ///< on the positive term of each output
+  OutputWeights class_weight;             ///< on the samples of each class
+  double gamma = 2;                       ///< exponent of 1 - the probability of the true label, ≥ 0
+  SumsOver sums_over = SumsOver::global;  ///< loss.dice
+  double l2_kernels = 0;                  ///< λ of λ·Σw² over convolution kernels, added to the loss
+  double label_smoothing = 0;             ///< share of the target spread evenly over all classes, [0, 1)
 };
 
 }  // namespace dtrain

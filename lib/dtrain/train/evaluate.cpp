@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/data/batches/epoch_requests.hpp"
@@ -19,7 +20,8 @@ namespace {
 // The rows of one batch, with the meaning that they have in Predictions. pixels: int64 [n, K, 3], in the order of
 // PixelCounts; distances and logits: undefined unless they are wanted.
 struct Rows {
-  at::Tensor loss;
+  at::Tensor loss;  // its mean part
+  at::Tensor sums;  // [n, 3·K]: Loss::sums, undefined without any
   at::Tensor logits;
   at::Tensor scores;
   at::Tensor labels;
@@ -45,7 +47,8 @@ at::Tensor distances_between(const at::Tensor& predicted, const at::Tensor& want
 Rows judge(const at::Tensor& logits, const at::Tensor& targets, const Evaluation& e) {
   const Loss& loss = e.loss;
   Rows rows;
-  rows.loss = loss.per_sample(logits, targets).to(at::kDouble).cpu();
+  rows.loss = loss.mean_part(logits, targets).to(at::kDouble).cpu();
+  if (loss.needs_sums()) rows.sums = loss.sums(logits, targets).flatten(1).cpu();
   if (e.task == Task::segmentation) {
     const at::Tensor predicted = predicted_masks(loss, logits);
     const at::Tensor wanted = targets.gt(0.5);
@@ -103,7 +106,7 @@ std::optional<Predictions> evaluate(const Evaluation& e) {
     const auto data = e.loader.next();
     if (!data) break;
     const at::Tensor logits = e.replica.forward(data->images.to(e.replica.device().place));
-    outputs = logits.size(1);
+    outputs = e.task == Task::segmentation ? data->targets.size(1) : logits.size(1);
     if (e.seen) e.seen(data->samples, logits);
     batches.push_back(judge(logits, data->targets.to(e.replica.device().place), e));
   }
@@ -116,7 +119,9 @@ std::optional<Predictions> evaluate(const Evaluation& e) {
   Predictions all;
   all.task = e.task;
   all.outputs = static_cast<size_t>(outputs);
-  const at::Tensor losses = whole(&Rows::loss, {0}, at::kDouble);
+  at::Tensor losses = whole(&Rows::loss, {0}, at::kDouble);
+  if (e.loss.needs_sums())  // the part is the batch, and its loss each sample's
+    losses = losses + e.loss.of_sums(whole(&Rows::sums, {0, 3 * outputs}, at::kDouble).sum(0).view({-1, 3}));
   if (!losses.isfinite().all().item<bool>())
     throw DivergedError(
         "the weights of step " + std::to_string(e.step) +
@@ -135,10 +140,11 @@ std::optional<Predictions> evaluate(const Evaluation& e) {
 
 at::Tensor predicted_masks(const Loss& loss, const at::Tensor& logits) {
   // Of one class it is the sign that counts; of several, probabilities, which are equal where logits need not be.
-  return logits.size(1) == 1 ? logits.gt(0) : called_masks(loss.probabilities(logits).to(at::kFloat));
+  if (logits.size(1) == 1) return logits.gt(0);
+  return called_masks(loss.probabilities(logits).to(at::kFloat), loss.has_background(logits.size(1)));
 }
 
-LabelCounts label_counts(const Predictions& predictions, int64_t pixels) {
+LabelCounts label_counts(const Predictions& predictions, int64_t pixels, bool background) {
   const size_t outputs = predictions.outputs;
   LabelCounts counts{std::vector<double>(outputs, 0), std::vector<double>(outputs, 0),
                      static_cast<double>(predictions.samples())};
@@ -154,6 +160,11 @@ LabelCounts label_counts(const Predictions& predictions, int64_t pixels) {
       counts.negative[k] += predictions.label(i, k) == 0 ? 1 : 0;
     }
   for (size_t k = 0; masks && k < outputs; ++k) counts.negative[k] = counts.samples - counts.positive[k];
+  if (background) {
+    const double all = std::accumulate(counts.positive.begin(), counts.positive.end(), 0.0);
+    counts.positive.insert(counts.positive.begin(), counts.samples - all);
+    counts.negative.insert(counts.negative.begin(), all);
+  }
   return counts;
 }
 

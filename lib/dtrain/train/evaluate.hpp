@@ -42,11 +42,12 @@ struct Evaluation {
 std::optional<Predictions> evaluate(const Evaluation& evaluation);
 
 /// Segmentation: the class of each pixel as called_masks() has it, the rule by which masks are written: bool
-/// [n, K, H, W] from logits of this shape, on their device.
+/// [n, K, H, W] from logits, on their device.
 at::Tensor predicted_masks(const Loss& loss, const at::Tensor& logits);
 
-/// The labels of the evaluated set. pixels: per picture, for segmentation.
-LabelCounts label_counts(const Predictions& predictions, int64_t pixels);
+/// The labels of the evaluated set. pixels: per picture, for segmentation. `background`: pixels of no class are counted
+/// too, before those of the classes (Loss::has_background).
+LabelCounts label_counts(const Predictions& predictions, int64_t pixels, bool background = false);
 
 /// Segmentation: true if no pixel of the whole set was predicted as any class, although masks have some.
 bool nothing_predicted(const Predictions& predictions);

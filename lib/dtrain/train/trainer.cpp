@@ -83,6 +83,7 @@ at::Tensor Trainer::run_passes(const CanonicalTree& tree, int64_t step) {
   Replica& replica = parts_.replica;
   // Every logical rank starts from the same BatchNorm statistics; their mean becomes the next step's.
   buffers_before_ = replica.moving_buffers().clone();
+  const double waited = options_.adds_up_first ? add_up_batch(tree, step) : 0;
   at::Tensor rows = at::zeros({mine_.size(), kColumns}, at::kLong);
   auto row = rows.accessor<int64_t, 2>();
   reducer_.begin_step(
@@ -95,19 +96,19 @@ at::Tensor Trainer::run_passes(const CanonicalTree& tree, int64_t step) {
     }
     reducer_.begin_leaf(v);
     Pass sum;
-    const auto replaced_before = static_cast<int64_t>(epoch_.replaced.size());
     const auto micro_batches = static_cast<int64_t>(epoch_.plan->micro_batches(epoch_.at, v).size());
     for (int64_t micro = 0; micro < micro_batches; ++micro) {
       const Pass pass = run_micro_batch(v, step, micro, micro + 1 == micro_batches);
       sum.loss_sum += pass.loss_sum;
       sum.correct += pass.correct;
+      sum.replaced += pass.replaced;
       sum.coverage += pass.coverage;
     }
     reducer_.end_leaf(replica.moving_buffers());
     row[v - mine_.begin][kLoss] = std::bit_cast<int64_t>(sum.loss_sum);
     row[v - mine_.begin][kCorrect] = sum.correct;
     row[v - mine_.begin][kCoverage] = std::bit_cast<int64_t>(sum.coverage);
-    row[v - mine_.begin][kReplaced] = static_cast<int64_t>(epoch_.replaced.size()) - replaced_before;
+    row[v - mine_.begin][kReplaced] = sum.replaced;
   }
   parts_.watchdog.enter(Section::reduce, step);
   const double exposed_before = reducer_.exposed_s();
@@ -117,7 +118,7 @@ at::Tensor Trainer::run_passes(const CanonicalTree& tree, int64_t step) {
     reducer_.finish();
   }
   epoch_.spent.update_s += reducer_.exposed_update_s() - update_before;
-  rows.select(1, kWaited).fill_(std::bit_cast<int64_t>(reducer_.exposed_s() - exposed_before));
+  rows.select(1, kWaited).fill_(std::bit_cast<int64_t>(waited + reducer_.exposed_s() - exposed_before));
   return rows;
 }
 
@@ -155,7 +156,8 @@ Trainer::Sums Trainer::agree(const CanonicalTree& tree, at::Tensor rows, const R
     sums.request = std::max(sums.request, static_cast<StopRequest>(value[v][kRequest]));
   }
   if (!std::isfinite(sums.loss)) {
-    const int64_t first = losses.isfinite().logical_not().nonzero()[0][0].item<int64_t>();
+    const int64_t first =
+        loss_factors_.spoilt_by.value_or(losses.isfinite().logical_not().nonzero()[0][0].item<int64_t>());
     sums.not_finite =
         "the loss of logical rank " + std::to_string(first) + " is not finite (" + some_samples(first) + ")";
     if (!options_.skip_not_finite) diverged(sums.not_finite, step);

@@ -1,6 +1,7 @@
 #pragma once
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -68,6 +69,7 @@ class Trainer {
     bool cuda_graphs = false;      ///< on a GPU passes run as recorded graphs, and sums begin after the last of them
     MixOptions mix = {};           ///< of each backward pass's batch
     LoaderOptions loader = {};     ///< on_bad_sample, max_bad and pipeline
+    bool adds_up_first = false;    ///< adds_up_first() of the loss: one more forward pass for its sums over a step
     double frequencies_loss = 0;   ///< Loss::of_frequencies of the training part; 0: not known
   };
   static constexpr int64_t kMostNotFinite = 10;  ///< steps skipped in a row under skip_not_finite
@@ -120,21 +122,35 @@ class Trainer {
   struct Pass {  ///< forward and backward of one logical rank
     double loss_sum = 0;
     int64_t correct = 0;
+    int64_t replaced = 0;
     uint64_t coverage = 0;
+  };
+  /// What a pass computes on: samples, pictures, and targets; with mixing these are the samples' own, then their
+  /// partners', whose share of the loss is the rest.
+  struct PassInput {
+    std::vector<int64_t> samples;
+    at::Tensor images;
+    at::Tensor targets;
+    double mix_share = 1;
+    int64_t replaced = 0;  // of the samples, those that others took the places of
   };
   struct RunningEpoch {
     std::unique_ptr<EpochPlan> plan;
     int64_t at = 0;                  // next step of the plan
+    std::deque<PassInput> seen;      // inputs of this step's passes that add_up_batch() has taken
     std::vector<Replaced> replaced;  // by this process, since begin_epoch()
     Timing spent;                    // likewise
     Timing before;                   // what the state said when the epoch began here: its earlier starts' share
   };
   /// From samples' losses to the loss that backward begins with, and from summed gradients to those of the mean loss.
-  /// Recorded passes read the tensors, which therefore stay where they are: [], float32, on the device.
+  /// Recorded passes read the tensors, which therefore stay where they are, on the device: [], float32, but for
+  /// `batch`.
   struct LossFactors {
-    at::Tensor divisor;    // of this step: what the samples' losses are divided by
-    at::Tensor mix_share;  // of this pass: its own targets' share of the loss
-    double gradients = 1;  // of this step: what makes summed gradients those of the mean loss
+    at::Tensor divisor;                     // of this step: what the samples' losses are divided by
+    at::Tensor mix_share;                   // of this pass: its own targets' share of the loss
+    double gradients = 1;                   // of this step: what makes summed gradients those of the mean loss
+    BatchSums batch = {};                   // of this step, where adds_up_first()
+    std::optional<int64_t> spoilt_by = {};  // the first logical rank whose sums for it are not finite
   };
   /// The combined result of all logical ranks' passes; equal on all ranks.
   struct Sums {
@@ -148,6 +164,10 @@ class Trainer {
   bool scales_loss() const { return parts_.replica.precision() == Precision::fp16; }
   /// Something needs the whole gradient before the first update, so no bucket is updated on its own.
   bool updates_at_once() const { return options_.clip_norm > 0 || scales_loss() || options_.skip_not_finite; }
+  at::Tensor sums_of(const at::Tensor& logits, const at::Tensor& targets) const;
+  double add_up_batch(const CanonicalTree& tree, int64_t step);
+  PassInput take_input(int64_t logical_rank, int64_t step, int64_t micro);
+  void prepare_pass(const PassInput& input, int64_t logical_rank, int64_t step, int64_t micro);
   at::Tensor losses_of(const at::Tensor& logits, const at::Tensor& targets) const;
   GraphedPass::Result forward_backward(const at::Tensor& images, const at::Tensor& targets);
   GraphedPass* graph_for(const at::Tensor& images, const at::Tensor& targets);

@@ -67,6 +67,7 @@ TEST_CASE("keys of other programs are told with ours, or that this version has n
            {"freeze_backbone=true", "(did you mean 'optimizer.groups'?)"},
            {"model.freeze=true", "(did you mean 'optimizer.groups'?)"},
            {"loss.class_weights=[1, 2]", "(did you mean 'loss.class_weight'?)"},
+           {"loss.batch_dice=true", "(did you mean 'loss.dice'?)"},
            {"data.image_mask.mask_postfix=_mask", "(did you mean 'data.image_mask.mask_suffix'?)"},
            {"Epochs=5", "(did you mean 'epochs'?)"},
            {"optimizer=adam", "(did you mean 'optimizer.name'?)"},

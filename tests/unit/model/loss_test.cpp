@@ -12,6 +12,8 @@
 
 using namespace dtrain;
 
+using test::relative_error;
+
 static constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();
 
 // Binary cross-entropy of one logit, as in a textbook.
@@ -162,6 +164,34 @@ TEST_CASE("segmentation: binary cross-entropy, mean over outputs and pixels, one
   }
 }
 
+TEST_CASE("cross-entropy of masks takes a pixel without a class as background, and is PyTorch's mean over pixels") {
+  const at::Tensor logits = test::keyed_normal({2, 3, 4, 6}, 1).to(at::kDouble);
+  const at::Tensor numbers = (test::keyed_normal({2, 4, 6}, 2) * 1.5).abs().clamp_max(2).to(at::kLong);
+  REQUIRE(numbers.amax().item<int64_t>() == 2);
+  REQUIRE(numbers.amin().item<int64_t>() == 0);
+  const at::Tensor masks = at::stack({numbers.eq(1), numbers.eq(2)}, 1).to(at::kFloat);
+  LossOptions options;
+  options.kind = loss_kind("cross_entropy");
+  options.label_smoothing = GENERATE(0.0, 0.1);
+  const Loss loss(options, Task::segmentation, {});
+  CHECK(loss.per_sample(logits, masks).mean().item<double>() ==
+        Approx(at::cross_entropy_loss(logits, numbers, {}, at::Reduction::Mean, -100, options.label_smoothing)
+                   .item<double>())
+            .epsilon(1e-12));
+  const std::vector<double> factors = {0.1, 1, 3};
+  const at::Tensor parts = at::cross_entropy_loss(logits, numbers, at::tensor(factors, at::kDouble),
+                                                  at::Reduction::None, -100, options.label_smoothing);
+  CHECK(relative_error(Loss(options, Task::segmentation, factors).per_sample(logits, masks), parts.mean({1, 2})) <
+        1e-12);
+  CHECK(loss.has_background(3));
+  CHECK(test::same_bits(loss.probabilities(logits), logits.softmax(1).slice(1, 1)));
+  CHECK(logits_for(options, Task::segmentation, 2) == 3);
+  CHECK(logits_for({}, Task::segmentation, 2) == 2);
+  options.kind = loss_kind("dice");
+  CHECK(logits_for(options, Task::segmentation, 1) == 1);
+  CHECK(logits_for(options, Task::segmentation, 2) == 3);
+}
+
 TEST_CASE("the loss of a sample does not depend on its batch") {
   at::set_num_threads(1);
   const at::Tensor logits = test::keyed_normal({6, 14}, 1),
@@ -247,7 +277,6 @@ TEST_CASE("a loss that does not fit its task is a configuration error") {
   smooth.label_smoothing = 0.1;
   CHECK_THROWS_AS(Loss(bce_options, Task::multiclass, {}), ConfigError);
   CHECK_THROWS_AS(Loss(entropy_options, Task::multilabel, {}), ConfigError);
-  CHECK_THROWS_AS(Loss(entropy_options, Task::segmentation, {}), ConfigError);
   CHECK_THROWS_AS(Loss(smooth, Task::multilabel, {}), ConfigError);
   smooth.label_smoothing = 1;
   CHECK_THROWS_AS(Loss(smooth, Task::multiclass, {}), ConfigError);

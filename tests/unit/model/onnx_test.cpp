@@ -71,10 +71,11 @@ Field only(const std::vector<Field>& fields, uint64_t number) {
 }
 
 at::Tensor tensor_in(const std::vector<Field>& proto) {
-  CHECK(only(proto, 2).value == 1);  // FLOAT
+  const bool whole = only(proto, 2).value == 7;  // INT64
+  CHECK((whole || only(proto, 2).value == 1));   // FLOAT
   std::vector<int64_t> shape;
   for (const Field& size : all(proto, 1)) shape.push_back(static_cast<int64_t>(size.value));
-  at::Tensor tensor = at::empty(shape, at::kFloat);
+  at::Tensor tensor = at::empty(shape, whole ? at::kLong : at::kFloat);
   const std::string_view raw = only(proto, 9).bytes;
   REQUIRE(raw.size() == tensor.nbytes());
   std::memcpy(tensor.data_ptr(), raw.data(), raw.size());
@@ -145,6 +146,10 @@ at::Tensor computed(const std::string& op, const std::vector<at::Tensor>& in, co
   if (op == "Gemm") return at::matmul(in[0], a.whole.at("transB")[0] == 1 ? in[1].t() : in[1]) + in[2];
   if (op == "Sigmoid") return 1 / (1 + (-in[0]).exp());
   if (op == "Softmax") return in[0].softmax(a.whole.at("axis")[0]);
+  if (op == "Slice") {
+    const auto number = [&](size_t i) { return in[i].item<int64_t>(); };
+    return in[0].slice(number(3), number(1), number(2));
+  }
   FAIL("an operator that no network has: " << op);
   return {};
 }
@@ -185,9 +190,9 @@ void unsettle(Network& network) {
   network.eval();
 }
 
-std::string file_of(const Network& network, const NetworkShape& shape, Task task) {
+std::string file_of(const Network& network, const NetworkShape& shape, Task task, const LossOptions& loss = {}) {
   ForwardGraph graph(network);
-  Loss({}, task, {}).probabilities(network.trace(graph.input("pictures")));
+  Loss(loss, task, {}).probabilities(network.trace(graph.input("pictures")), shape.outputs);
   graph.finish("scores");
   return onnx_file({.graph = graph,
                     .input = {"pictures", {shape.channels, shape.height, shape.width}},
@@ -218,6 +223,24 @@ TEST_CASE("the graph of every network computes its probabilities") {
     CHECK((found - expected).abs().max().item<double>() < rounding);
     CHECK(expected.std().item<double>() > 1e-4);  // it tells pictures or classes apart
   }
+}
+
+TEST_CASE("classes that exclude each other leave background out of the graph's probabilities") {
+  const at::NoGradGuard no_grad;
+  const auto* kind = network_kind("unet");
+  NetworkShape shape = test::reference_shape(kind);
+  shape.outputs = 3;
+  ModelOptions options;
+  options.kind = kind;
+  const auto network = make_network(options, shape, 3);
+  unsettle(*network);
+  LossOptions exclusive;
+  exclusive.kind = loss_kind("ce_dice");
+  const at::Tensor pictures = test::keyed_normal({2, shape.channels, shape.height, shape.width}, 5);
+  const at::Tensor expected = network->forward(pictures).softmax(1).slice(1, 1, 3);
+  const at::Tensor found = scores_of(file_of(*network, shape, Task::segmentation, exclusive), pictures);
+  REQUIRE(found.sizes() == expected.sizes());
+  CHECK((found - expected).abs().max().item<double>() < 2e-6);
 }
 
 TEST_CASE("an ONNX file says what goes in and comes out, and for which versions it is") {

@@ -189,13 +189,18 @@ TEST_CASE("a loss reads the keys of its row and refuses the others") {
   for (const LossKind* kind : losses()) {
     INFO(kind->name);
     for (const std::string& key : kind->keys)
-      CHECK((key == "pos_weight" || key == "class_weight" || key == "gamma" || key == "label_smoothing"));
+      CHECK((key == "pos_weight" || key == "class_weight" || key == "gamma" || key == "dice" ||
+             key == "label_smoothing"));
     const Task task = kind->tasks.front();
     LossOptions plain, smooth;
     plain.kind = smooth.kind = kind;
     smooth.label_smoothing = 0.1;
-    const at::Tensor logits = test::keyed_normal({2, 3}, 1);
-    const at::Tensor targets = task == Task::multiclass ? at::tensor({0, 2}, at::kLong) : at::eye(3).slice(0, 0, 2);
+    const std::vector<int64_t> shape =
+        task == Task::segmentation ? std::vector<int64_t>{2, 3, 1, 1} : std::vector<int64_t>{2, 3};
+    const at::Tensor logits = test::keyed_normal(shape, 1);
+    const at::Tensor targets = task == Task::multiclass ? at::tensor({0, 2}, at::kLong)
+                                                        : at::eye(3).slice(0, 0, 2).view(shape).slice(
+                                                              1, 0, has_background(*kind, task, 3) ? 2 : 3);
     const at::Tensor before = Loss(plain, task, {}).per_sample(logits, targets);
     const auto changes = [&](const LossOptions& options, const std::vector<double>& weight) {
       return !test::same_bits(before, Loss(options, task, weight).per_sample(logits, targets));
@@ -205,8 +210,14 @@ TEST_CASE("a loss reads the keys of its row and refuses the others") {
     } else {
       CHECK_THROWS_AS(Loss(smooth, task, {}), ConfigError);
     }
-    CHECK(reads(*kind, "pos_weight") != reads(*kind, "class_weight"));
-    CHECK(changes(plain, {2, 3, 4}));
+    if (reads(*kind, "pos_weight") || reads(*kind, "class_weight")) {
+      CHECK(reads(*kind, "pos_weight") != reads(*kind, "class_weight"));
+      CHECK(changes(plain, {2, 3, 4}));
+    } else {
+      CHECK_THROWS_AS(Loss(plain, task, {2, 3, 4}), ConfigError);
+    }
+    CHECK((kind->sums == nullptr) == (kind->of_sums == nullptr));
+    CHECK(reads(*kind, "dice") == (kind->sums != nullptr));
     LossOptions steep = plain;
     steep.gamma = 5;
     CHECK(changes(steep, {}) == reads(*kind, "gamma"));
