@@ -105,6 +105,8 @@ class HostGrid {
         if (fibers_[thread]->state == State::waiting) ++waiting;
       }
       if (waiting > 0 && waiting < threads) {
+        acquire(done_);  // for ThreadSanitizer what they did is over
+        acquire(barriers_[barrier_ % 2]);
         fibers_.clear();  // their stacks hold nothing that needs a destructor
         throw InternalError("a barrier is reached by all threads of a block");
       }
