@@ -9,6 +9,7 @@
 #include "dtrain/base/hash.hpp"
 #include "dtrain/base/host.hpp"
 #include "dtrain/base/text.hpp"
+#include "dtrain/device/gpu_facts.hpp"
 #include "dtrain/dist/collectives.hpp"
 #include "dtrain/io/files/file.hpp"
 #include "line/versions.hpp"
@@ -19,6 +20,9 @@ constexpr const char* kSameStart = "be started with the same command line and co
 constexpr const char* kSameBuild = "run the same build of dtrain";
 constexpr const char* kSameProcessor =
     "run on processors of one kind (or with ATEN_CPU_CAPABILITY set to the lowest of them)";
+constexpr const char* kSameDevices =
+    "have GPUs of one kind, parts of the same size where they are divided (MIG), and the same driver and libraries";
+constexpr const char* kSameSettings = "have the same value in their environment, as it changes how their GPUs compute";
 constexpr const char* kSameFiles = "see the same files";
 
 // Keys that may differ between ranks: where a rank's files are, how it loads them, and what only rank 0 uses.
@@ -120,7 +124,9 @@ std::vector<Fact> facts_of_start(std::vector<Fact> command, const Config& config
   for (const auto& [key, value] : keys) facts.push_back({key, value, kSameStart});
   for (const auto& [name, version] : library_versions()) facts.push_back({"build: " + name, version, kSameBuild});
   facts.push_back({"build: checksum", hex8(crc32c(read_file("/proc/self/exe"))), kSameBuild});
-  for (const auto& [name, value] : job.device_facts()) facts.push_back({"device: " + name, value, kSameProcessor});
+  for (const auto& [name, value] : job.device_facts()) facts.push_back({"device: " + name, value, kSameDevices});
+  if (job.device().module != nullptr)
+    for (const auto& [name, value] : plan_settings()) facts.push_back({"environment: " + name, value, kSameSettings});
   facts.push_back({"processor: vector code", at::get_cpu_capability(), kSameProcessor});
   return facts;
 }

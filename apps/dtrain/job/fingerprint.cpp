@@ -1,6 +1,7 @@
 #include "job/fingerprint.hpp"
 
 #include "dtrain/base/hash.hpp"
+#include "dtrain/device/gpu_facts.hpp"
 #include "dtrain/io/files/file.hpp"
 #include "dtrain/model/weights.hpp"
 #include "line/versions.hpp"
@@ -23,6 +24,8 @@ std::string fingerprint(const Config& config, const Plan& plan, const std::strin
   for (const auto& [name, version] : library_versions())
     if (name != "mpi") text += name + " " + version + "\n";
   for (const auto& [name, value] : job.device_facts()) text += name + " " + value + "\n";
+  if (job.device().module != nullptr)
+    for (const auto& [name, value] : plan_settings()) text += name + "=" + value + "\n";
   return sha256_hex(text);
 }
 

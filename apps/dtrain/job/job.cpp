@@ -14,6 +14,7 @@
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/host.hpp"
+#include "dtrain/device/gpu_facts.hpp"
 #include "dtrain/dist/checked_communicator.hpp"
 #include "dtrain/dist/collectives.hpp"
 #include "dtrain/dist/nccl_communicator.hpp"
@@ -106,9 +107,11 @@ void Job::take_device(const Experiment& experiment, int local_rank) {
 std::map<std::string, std::string> Job::device_facts() const {
   GpuModule* module = device_.device.module;
   if (module == nullptr) return {{"device", "cpu"}};
-  return {{"device", device_.name.substr(device_.name.find(' ') + 1)},
-          {"cuda", module->cuda_version()},
-          {"nccl", module->nccl().version()}};
+  std::map<std::string, std::string> facts = {{"device", device_.name.substr(device_.name.find(' ') + 1)},
+                                              {"cuda", module->cuda_version()},
+                                              {"nccl", module->nccl().version()}};
+  facts.merge(gpu_facts(device_.device.place.index()));
+  return facts;
 }
 
 std::unique_ptr<Communicator> Job::gradient_comm(Reduction reduction) {

@@ -52,8 +52,8 @@ class Job {
   const Device& device() const { return device_.device; }
   /// Of this rank's GPU; "" on a CPU.
   const std::string& gpu_uuid() const { return device_.gpu_uuid; }
-  /// Facts of the device on which the result depends: {"device", "cpu" or the GPU's name}, on a GPU CUDA's and NCCL's
-  /// versions.
+  /// Facts of the device on which the result depends: {"device", "cpu" or the GPU's name}, on a GPU the versions of
+  /// CUDA and NCCL too, and gpu_facts().
   std::map<std::string, std::string> device_facts() const;
   /// Why the CPU computes although the configuration would allow a GPU, one clause; "" otherwise.
   const std::string& why_cpu() const { return device_.why_cpu; }

@@ -4,6 +4,7 @@
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/text.hpp"
+#include "dtrain/data/batches/computing_cores.hpp"
 #include "dtrain/model/weights.hpp"
 
 namespace dtrain {
@@ -79,8 +80,8 @@ Delivery planned_delivery(const Experiment& e, const Plan& plan, bool on_gpu, co
 std::unique_ptr<Loader> make_planned_loader(const Experiment& e, const Plan& plan, const Replica& replica, Trace& trace,
                                             int64_t cores, const PictureStores& stores) {
   DataOptions data = e.data;
-  data.loader.threads = loader_threads(e.data.loader, e.distributed.threads, cores);
   const bool on_gpu = !replica.device().place.is_cpu();
+  data.loader.threads = loader_threads(e.data.loader, computing_cores(e.distributed.threads, on_gpu, cores), cores);
   return std::make_unique<Loader>(plan.dataset, data, e.seed, replica.memory_format(), trace,
                                   planned_delivery(e, plan, on_gpu, stores));
 }

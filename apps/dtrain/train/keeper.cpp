@@ -10,6 +10,7 @@
 #include "dtrain/base/text.hpp"
 #include "dtrain/checkpoint/checkpoint_folder.hpp"
 #include "dtrain/dist/collectives.hpp"
+#include "dtrain/train/ample_memory.hpp"
 #include "train/resume.hpp"
 
 namespace dtrain {
@@ -99,7 +100,10 @@ bool Keeper::due_after_epoch() const {
 }
 
 void Keeper::save() {
-  p_.run.job.watchdog().enter(Section::save, p_.state.step);
+  Job& job = p_.run.job;
+  job.watchdog().enter(Section::save, p_.state.step);
+  if (experiment().deterministic && job.device().module != nullptr)
+    require_ample_memory(job.comm(), memory_shortages(job.device().place));
   p_.state.elapsed_s = p_.clock.run_s();
   p_.built.trainer->require_equal_replicas(p_.state.step);  // drifted replicas must not become the newest checkpoint
   since_save_.restart();

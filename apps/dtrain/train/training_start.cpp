@@ -3,6 +3,7 @@
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/checkpoint/tensors.hpp"
+#include "dtrain/device/gpu_facts.hpp"
 #include "dtrain/dist/collectives.hpp"
 #include "job/epoch_columns.hpp"
 #include "line/versions.hpp"
@@ -16,7 +17,7 @@ static Plan plan_of(const RunContext& run, int64_t logical_ranks) {
 }
 
 // The state in which a run of this plan begins; compared with that of a run that was found.
-static TrainingState first_state(const Config& config, const Plan& plan) {
+static TrainingState first_state(const Config& config, const Plan& plan, const Job& job) {
   TrainingState state;
   state.logical_ranks = plan.logical_ranks;
   state.split_sha256 = plan.split.sha256;
@@ -25,6 +26,7 @@ static TrainingState first_state(const Config& config, const Plan& plan) {
   state.classes = plan.outputs;
   state.config = fingerprint_values(config);
   state.versions = library_versions();
+  if (job.device().module != nullptr) state.versions.merge(job.device_facts());
   return state;
 }
 
@@ -34,7 +36,7 @@ TrainingRun::TrainingRun(const TrainCommand& command, const Config& config, Job&
       timeline_(command.trace, job),
       resume_(find_resume(command, config, folder_.place(), folder_.files(), job)),
       plan_(plan_of(run_, resume_.logical_ranks)),
-      state_(first_state(config, plan_)) {
+      state_(first_state(config, plan_, job)) {
   if (resume_.finished && !command.dry_run) {
     require_same_finished_run(command, config, state_, resume_.state, folder_.path());
     return;
@@ -99,6 +101,16 @@ void TrainingRun::require_work() const {
                     "; set epochs to the number of all epochs, including those already done");
 }
 
+// On GPUs the same bits need the same kind of GPU, driver and libraries. What a CPU's need is in the build.
+static void tell_changed_device(const TrainingState& now, const Resume& resume, const Job& job) {
+  if (job.device().module == nullptr || !job.is_root()) return;
+  const std::string changed = changed_facts(resume.state.versions, now.versions);
+  if (!changed.empty())
+    job.log().warning("this run goes on with other versions or on another GPU than " + resume.path +
+                      " was saved with (" + changed +
+                      "); its results may differ from those of a run that was never interrupted");
+}
+
 void TrainingRun::restore() {
   if (!resume_.resumed) return;
   if (run_.command.dry_run && rehearses_afresh()) {
@@ -109,6 +121,7 @@ void TrainingRun::restore() {
   require_same_run(run_.command, run_.config, now, resume_.state, resume_.path);
   require_step_boundary(run_.experiment, plan_, resume_.state, resume_.path);
   if (!run_.command.dry_run) require_work();
+  tell_changed_device(now, resume_, run_.job);
   state_ = resume_.state;
   state_.config = now.config;
   state_.versions = now.versions;

@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <type_traits>
 
 #include "dtrain/cuda/kernels.hpp"
+#include "dtrain/cuda/launch.cuh"
 
 // Compiled with -fmad=false: a product is rounded before it is added, as on the CPU.
 
@@ -56,6 +58,17 @@ __global__ void update_kernel(Rule rule, UpdateSlices slices, int32_t* not_finit
   if (!finite) *not_finite = 1;  // several threads may write it, all the same value
 }
 
+// What the threads of a block hold, added up in a fixed tree: for thread 0 the sum. `parts`: shared, kThreads of them.
+__device__ double sum_of_block(double part, double* parts) {
+  parts[threadIdx.x] = part;
+  __syncthreads();
+  for (unsigned half = kThreads / 2; half > 0; half /= 2) {
+    if (threadIdx.x < half) parts[threadIdx.x] += parts[threadIdx.x + half];
+    __syncthreads();
+  }
+  return parts[0];
+}
+
 __global__ void sums_of_squares_kernel(const float* values, const int64_t* bounds, double* sums) {
   __shared__ double parts[kThreads];
   double part = 0;
@@ -63,13 +76,16 @@ __global__ void sums_of_squares_kernel(const float* values, const int64_t* bound
     const double value = values[i];
     part += value * value;
   }
-  parts[threadIdx.x] = part;
-  __syncthreads();
-  for (unsigned half = kThreads / 2; half > 0; half /= 2) {
-    if (threadIdx.x < half) parts[threadIdx.x] += parts[threadIdx.x + half];
-    __syncthreads();
-  }
-  if (threadIdx.x == 0) sums[blockIdx.x] = parts[0];
+  const double sum = sum_of_block(part, parts);
+  if (threadIdx.x == 0) sums[blockIdx.x] = sum;
+}
+
+__global__ void sums_of_parts_kernel(const double* values, const int64_t* first, double* sums) {
+  __shared__ double parts[kThreads];
+  double part = 0;
+  for (int64_t i = first[blockIdx.x] + threadIdx.x; i < first[blockIdx.x + 1]; i += kThreads) part += values[i];
+  const double sum = sum_of_block(part, parts);
+  if (threadIdx.x == 0) sums[blockIdx.x] = sum;
 }
 
 // The index of the source pixel for pixel `place` of a result.
@@ -111,13 +127,13 @@ __global__ void masks_kernel(PictureForm form, const RawPicture* masks, int64_t 
 
 cudaError_t add(float* into, const float* from, int64_t numel, cudaStream_t stream) {
   if (numel == 0) return cudaSuccess;
-  add_kernel<<<blocks_for(numel), kThreads, 0, stream>>>(into, from, numel);
+  launch(add_kernel, blocks_for(numel), kThreads, stream, into, from, numel);
   return cudaGetLastError();
 }
 
 cudaError_t sum(const Sum& sum, float* output, int64_t numel, cudaStream_t stream) {
   if (numel == 0) return cudaSuccess;
-  sum_kernel<<<blocks_for(numel), kThreads, 0, stream>>>(sum, output, numel);
+  launch(sum_kernel, blocks_for(numel), kThreads, stream, sum, output, numel);
   return cudaGetLastError();
 }
 
@@ -125,14 +141,21 @@ cudaError_t update(UpdateRule rule, const UpdateSlices& slices, const UpdateFact
                    cudaStream_t stream) {
   if (slices.count == 0) return cudaSuccess;
   with_rule(rule, factors, [&](const auto& chosen) {
-    update_kernel<<<blocks_for(slices.count), kThreads, 0, stream>>>(chosen, slices, not_finite);
+    launch(update_kernel<std::decay_t<decltype(chosen)>>, blocks_for(slices.count), kThreads, stream, chosen, slices,
+           not_finite);
   });
   return cudaGetLastError();
 }
 
-cudaError_t sums_of_squares(const float* values, const int64_t* bounds, int count, double* sums, cudaStream_t stream) {
+cudaError_t sums_of_squares(const float* values, const int64_t* bounds, int count, double* parts, cudaStream_t stream) {
   if (count == 0) return cudaSuccess;
-  sums_of_squares_kernel<<<count, kThreads, 0, stream>>>(values, bounds, sums);
+  launch(sums_of_squares_kernel, count, kThreads, stream, values, bounds, parts);
+  return cudaGetLastError();
+}
+
+cudaError_t sums_of_parts(const double* parts, const int64_t* first, int count, double* sums, cudaStream_t stream) {
+  if (count == 0) return cudaSuccess;
+  launch(sums_of_parts_kernel, count, kThreads, stream, parts, first, sums);
   return cudaGetLastError();
 }
 
@@ -140,7 +163,7 @@ cudaError_t finish_pictures(const PictureForm& form, const RawPicture* pictures,
                             cudaStream_t stream) {
   const int64_t pixels = count * form.height * form.width;
   if (pixels == 0) return cudaSuccess;
-  pictures_kernel<<<blocks_for(pixels), kThreads, 0, stream>>>(form, pictures, pixels, out);
+  launch(pictures_kernel, blocks_for(pixels), kThreads, stream, form, pictures, pixels, out);
   return cudaGetLastError();
 }
 
@@ -148,7 +171,7 @@ cudaError_t finish_masks(const PictureForm& form, const RawPicture* masks, int64
                          cudaStream_t stream) {
   const int64_t pixels = count * form.height * form.width;
   if (pixels == 0) return cudaSuccess;
-  masks_kernel<<<blocks_for(pixels), kThreads, 0, stream>>>(form, masks, pixels, classes, out);
+  launch(masks_kernel, blocks_for(pixels), kThreads, stream, form, masks, pixels, classes, out);
   return cudaGetLastError();
 }
 

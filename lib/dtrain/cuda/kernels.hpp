@@ -27,8 +27,12 @@ cudaError_t add(float* into, const float* from, int64_t numel, cudaStream_t stre
 cudaError_t sum(const Sum& sum, float* output, int64_t numel, cudaStream_t stream);
 cudaError_t update(UpdateRule rule, const UpdateSlices& slices, const UpdateFactors& factors, int32_t* not_finite,
                    cudaStream_t stream);
-/// sums[i] = Σx² over values[bounds[2i]] … values[bounds[2i + 1] − 1], one block each.
-cudaError_t sums_of_squares(const float* values, const int64_t* bounds, int count, double* sums, cudaStream_t stream);
+/// Floats that one block adds up for a norm: enough blocks for any GPU, and few enough parts.
+inline constexpr int64_t kNormChunk = 16 * 1024;
+/// parts[i] = Σx² over values[bounds[2i]] … values[bounds[2i + 1] − 1], one block each.
+cudaError_t sums_of_squares(const float* values, const int64_t* bounds, int count, double* parts, cudaStream_t stream);
+/// sums[i] = parts[first[i]] + … + parts[first[i + 1] − 1], one block each.
+cudaError_t sums_of_parts(const double* parts, const int64_t* first, int count, double* sums, cudaStream_t stream);
 /// FlatMath::finish_pictures and finish_masks.
 cudaError_t finish_pictures(const PictureForm& form, const RawPicture* pictures, int64_t count, float* out,
                             cudaStream_t stream);

@@ -12,6 +12,7 @@
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/module_stamp.hpp"
 #include "dtrain/cuda/kernels.hpp"
+#include "dtrain/cuda/norm_chunks.hpp"
 #include "dtrain/cuda/real_nccl.hpp"
 #include "dtrain/device/gpu_module.hpp"
 
@@ -57,13 +58,21 @@ class CudaMath final : public FlatMath {
 
   std::vector<double> sums_of_squares(const float* values, const std::vector<Range>& ranges) const override {
     const auto count = static_cast<int64_t>(ranges.size());
-    std::vector<int64_t> bounds;
-    for (const Range& range : ranges) bounds.insert(bounds.end(), {range.begin, range.end});
-    const at::Tensor on_device = at::tensor(bounds, at::kLong).to(at::kCUDA);
-    const at::Tensor sums = at::empty({count}, on_device.options().dtype(at::kDouble));
-    cuda_check(kernels::sums_of_squares(values, on_device.const_data_ptr<int64_t>(), static_cast<int>(count),
-                                        sums.mutable_data_ptr<double>(), current_stream()),
-               "the norm of the gradients");
+    const NormChunks chunks = cut_for_norm(ranges, kernels::kNormChunk);
+    const int64_t chunk_count = chunks.first.back();
+    std::vector<int64_t> table = chunks.bounds;
+    table.insert(table.end(), chunks.first.begin(), chunks.first.end());
+    const at::Tensor on_device = at::tensor(table, at::kLong).to(at::kCUDA);
+    const auto* bounds = on_device.const_data_ptr<int64_t>();
+    const at::Tensor parts = at::empty({chunk_count}, on_device.options().dtype(at::kDouble));
+    const at::Tensor sums = at::empty({count}, parts.options());
+    constexpr const char* kWhat = "the norm of the gradients";
+    cuda_check(kernels::sums_of_squares(values, bounds, static_cast<int>(chunk_count), parts.mutable_data_ptr<double>(),
+                                        current_stream()),
+               kWhat);
+    cuda_check(kernels::sums_of_parts(parts.const_data_ptr<double>(), bounds + chunks.bounds.size(),
+                                      static_cast<int>(count), sums.mutable_data_ptr<double>(), current_stream()),
+               kWhat);
     const at::Tensor back = sums.cpu();
     const double* first = back.const_data_ptr<double>();
     return {first, first + count};

@@ -9,7 +9,12 @@ namespace dtrain {
 /// pays for a failed dlopen. Never closed: such libraries keep threads and handlers of their own.
 class LateLibrary {
  public:
-  explicit LateLibrary(const std::string& file) : handle_(dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL)) {}
+  enum class Open {
+    always,
+    if_in_use,  ///< only if this process has loaded it already
+  };
+  explicit LateLibrary(const std::string& file, Open open = Open::always)
+      : handle_(dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | (open == Open::if_in_use ? RTLD_NOLOAD : 0))) {}
 
   bool loaded() const { return handle_ != nullptr; }
 

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -162,6 +163,8 @@ class NcclCommunicator final : public Communicator {
     NcclResult state = NcclResult::success;
     require("ncclCommGetAsyncError", api_.async_error(comm_, state));
     if (state != NcclResult::in_progress) require("a sum over ranks", state);
+    // A peer that dies on NVLink may never show in that state.
+    require_in_time("a sum over ranks", alive_.seconds() - called_at_s_);
   }
 
  private:
@@ -177,14 +180,18 @@ class NcclCommunicator final : public Communicator {
       NcclResult state = NcclResult::success;
       require("ncclCommGetAsyncError", api_.async_error(comm_, state));
       result = state;
-      if (waited.seconds() > limit_s_) {
-        failed_ = true;
-        throw Error(exit_code::kStalled, std::string(call) + " was not carried out for " + fixed(limit_s_, 1) +
-                                             " s: a peer is gone or the network is down");
-      }
+      require_in_time(call, waited.seconds());
       if (looks > 1000) std::this_thread::sleep_for(std::chrono::microseconds(50));
     }
     require(call, result);
+    called_at_s_ = alive_.seconds();
+  }
+
+  void require_in_time(const char* call, double waited_s) {
+    if (waited_s <= limit_s_) return;
+    failed_ = true;
+    throw Error(exit_code::kStalled, std::string(call) + " was not carried out for " + fixed(limit_s_, 1) +
+                                         " s: a peer is gone or the network is down");
   }
 
   void require_reachable(const at::Tensor& tensor) const {
@@ -234,7 +241,9 @@ class NcclCommunicator final : public Communicator {
   size_t host_number_ = 0;
   std::string algorithm_;  // NCCL_ALGO when this communicator started
   NcclApi::Handle comm_ = nullptr;
-  bool failed_ = false;
+  std::atomic<bool> failed_ = false;
+  const Stopwatch alive_;
+  std::atomic<double> called_at_s_ = 0;  // when the last call had been carried out, in seconds of alive_
   NcclResult noted_ = NcclResult::success;
 };
 

@@ -55,7 +55,7 @@ std::vector<Range> cut_buckets(const FlatLayout& layout, int64_t extra_numel, do
 }
 
 // Waits until the device has done all that was issued to the side stream. The driver's own wait would never return from
-// a sum whose peer is gone, so this polls, and asks the transport for failures in between.
+// a sum whose peer is gone, so this polls, and asks the transport in between whether it has failed or takes too long.
 void wait_for(const SideStream& side, Communicator& comm) {
   while (!side.idle()) {
     comm.require_healthy();
@@ -112,6 +112,10 @@ struct GradientReducer::Impl {
         sum(make_bucket_sum(options.reduction, *comm, options.device, options.logical_ranks,
                             layout.numel() + extra_numel)),
         side(options.device.place) {}
+
+  // On a GPU sums may still be under way in the background, in the buffers of `sum`: the communicator, which finishes
+  // them or, after a failure, aborts them, goes first.
+  ~Impl() { comm.reset(); }
 
   Trace& trace;
   std::vector<at::Tensor> parameters;

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "dtrain/base/time.hpp"
+#include "dtrain/data/batches/computing_cores.hpp"
 #include "dtrain/data/pixels/transform.hpp"
 #include "unit/data/folder.hpp"
 
@@ -313,6 +314,15 @@ TEST_CASE("the number of threads is as asked, or what the process may use less t
   CHECK(loader_threads(options, 1, 8) == 7);
   CHECK(loader_threads(options, 8, 8) == 1);
   CHECK(loader_threads(options, 0, 1) == 1);
+}
+
+TEST_CASE("a GPU's process keeps cores for the threads that feed the GPU, but at most half of them") {
+  CHECK(computing_cores(1, false, 8) == 1);
+  CHECK(computing_cores(3, false, 8) == 3);
+  CHECK(computing_cores(1, true, 16) == 4);
+  CHECK(computing_cores(1, true, 8) == 4);
+  CHECK(computing_cores(1, true, 6) == 3);
+  CHECK(computing_cores(1, true, 1) == 1);
 }
 
 TEST_CASE("threads that are tuned while batches are taken change none of them") {

@@ -1,6 +1,6 @@
 // The functions of libcuda.so.1 that dtrain calls before it chooses a GPU. STAND_IN_GPUS: how many there are (default
 // 2); STAND_IN_INIT: what cuInit returns (default 0), STAND_IN_CUDA: the newest CUDA (default 13010), STAND_IN_MAJOR:
-// of the compute capability (default 9).
+// of the compute capability (default 9), STAND_IN_MULTIPROCESSORS: of each GPU (default 132).
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -37,7 +37,9 @@ int cuDeviceGetUuid(void* uuid, int device) {
   return 0;
 }
 int cuDeviceGetAttribute(int* value, int attribute, int) {
-  *value = attribute == 75 ? number("STAND_IN_MAJOR", 9) : 0;
+  *value = 0;
+  if (attribute == 75) *value = number("STAND_IN_MAJOR", 9);
+  if (attribute == 16) *value = number("STAND_IN_MULTIPROCESSORS", 132);
   return 0;
 }
 int cuDeviceTotalMem_v2(size_t* bytes, int) {

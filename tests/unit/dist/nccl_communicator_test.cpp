@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/time.hpp"
 #include "dtrain/dist/bucket_sum.hpp"
 #include "dtrain/dist/message.hpp"
 #include "dtrain/dist/thread_communicator.hpp"
@@ -319,4 +320,21 @@ TEST_CASE("a call that is never carried out ends at the limit, with 76") {
     CHECK(code == exit_code::kStalled);
     CHECK(api.calls.back() == "abort");
   }
+}
+
+TEST_CASE("work that is not done on the device when the limit has passed since the last call ends with 76") {
+  std::string sentence;
+  const std::vector<std::string> calls = calls_of(nothing, [&](Communicator& comm, StandInNccl&) {
+    at::Tensor one = at::ones(1);
+    comm.all_reduce(one);
+    comm.require_healthy();
+    const Stopwatch waited;
+    try {
+      while (waited.seconds() < 20) comm.require_healthy();  // calls_of() has a limit of 0.2 s
+    } catch (const Error& error) {
+      sentence = std::to_string(error.code()) + " " + error.what();
+    }
+  });
+  CHECK(sentence == "76 a sum over ranks was not carried out for 0.2 s: a peer is gone or the network is down");
+  CHECK(calls.back() == "abort");
 }
