@@ -96,6 +96,13 @@ double RateAdvice::standard_error(const AdvisedRule& rule) const {
   return noise ? std::max(*noise, rule.loss.sd.value_or(0)) / std::sqrt(static_cast<double>(asked.seeds)) : 0;
 }
 
+double RateAdvice::cautious_loss(const AdvisedRule& rule) const { return *rule.loss.mean + standard_error(rule); }
+
+bool RateAdvice::as_good(const AdvisedRule& rule) const {
+  const double margin = 2 * noise.value_or(0) * std::sqrt(2 / static_cast<double>(asked.seeds));
+  return rule.sound() && cautious_loss(rule) - cautious_loss(rules[*choice]) <= margin;
+}
+
 double RateAdvice::margin(const AdvisedRule& one, const AdvisedRule& other) const {
   return 2 * std::hypot(standard_error(one), standard_error(other));
 }
@@ -112,9 +119,12 @@ RateAdvice rate_advice(const AdviceAsked& asked, const std::vector<AdviceRun>& r
     all.push_back(&rule);
   }
   advice.noise = asked.seeds > 1 && advice.baseline.sound() ? noise_of(all) : std::nullopt;
-  const auto risk = [&](size_t i) { return *advice.rules[i].loss.mean + advice.standard_error(advice.rules[i]); };
-  for (size_t i = 0; i < advice.rules.size() && advice.baseline.sound(); ++i)
-    if (advice.rules[i].sound() && (!advice.choice || risk(i) < risk(*advice.choice))) advice.choice = i;
+  for (size_t i = 0; i < advice.rules.size() && advice.baseline.sound(); ++i) {
+    const AdvisedRule& rule = advice.rules[i];
+    if (!rule.sound()) continue;
+    if (!advice.choice || advice.cautious_loss(rule) < advice.cautious_loss(advice.rules[*advice.choice]))
+      advice.choice = i;
+  }
   return advice;
 }
 

@@ -72,15 +72,20 @@ struct RateAdvice {
   /// Standard deviation of a run's loss between seeds, from the median of the rules' variances, so that an unstable
   /// rule does not widen it for the others; nothing of one seed.
   std::optional<double> noise = std::nullopt;
-  /// Of the rules: that with the lowest mean loss plus standard_error(), so that one lucky seed does not decide; of
-  /// equal ones the first. Nothing if none is sound.
+  /// Of the rules: that with the lowest cautious_loss(); of equal ones the first. Nothing if none is sound.
   std::optional<size_t> choice = std::nullopt;
 
   /// Of a rule's mean loss, from its own deviation or from `noise`, whichever is larger: the deviation of a few seeds
   /// may be small by chance. 0 of one seed.
   double standard_error(const AdvisedRule& rule) const;
+  /// Its mean loss plus standard_error(), so that one lucky seed does not decide. The rule is sound.
+  double cautious_loss(const AdvisedRule& rule) const;
   /// Mean losses that differ by less count as equal: two standard errors of the difference.
   double margin(const AdvisedRule& one, const AdvisedRule& other) const;
+  /// Whether a rule is as good as the chosen one, as far as the seeds can tell: its cautious_loss() is not larger by
+  /// more than two standard errors that `noise` alone gives, so that unsteady seeds make no rule good. There is a
+  /// choice.
+  bool as_good(const AdvisedRule& rule) const;
 };
 
 /// Judges the runs; those of series that are no rate rule do not count. Without a sound baseline there is no choice.

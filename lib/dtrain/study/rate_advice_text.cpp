@@ -52,16 +52,11 @@ std::string compared_with_one(const RateAdvice& advice) {
   return "That keeps " + one + ": the difference of " + signed_text(more, digits) + " is within the " + chance + ".";
 }
 
-bool is_as_good(const RateAdvice& advice, const AdvisedRule& rule) {
-  const AdvisedRule& choice = advice.rules[*advice.choice];
-  return rule.sound() && *rule.loss.mean - *choice.loss.mean <= advice.margin(choice, rule);
-}
-
 // Rules that cannot be told from the chosen one.
 Words as_good(const RateAdvice& advice) {
   Words names;
   for (size_t i = 0; i < advice.rules.size(); ++i)
-    if (i != *advice.choice && is_as_good(advice, advice.rules[i])) names.push_back(advice.rules[i].rule.text());
+    if (i != *advice.choice && advice.as_good(advice.rules[i])) names.push_back(advice.rules[i].rule.text());
   return names;
 }
 
@@ -74,9 +69,10 @@ std::string about_present(const RateAdvice& advice) {
     const std::string has = "The configuration has " + present.text();
     if (rule.diverged > 0) return has + ", which diverged.";
     if (!rule.sound()) return has + ", whose runs are not all finished.";
-    if (advice.noise && is_as_good(advice, rule)) return has + ", which is as good: it need not be changed.";
-    return has + ", whose loss is " + fixed(*rule.loss.mean - *choice.loss.mean, digits_for(advice)) +
-           " higher than the chosen one's.";
+    if (advice.noise && advice.as_good(rule)) return has + ", which is as good: it need not be changed.";
+    const bool unsteady = advice.standard_error(rule) > 1.5 * advice.standard_error(choice);
+    return has + ", whose loss is " + signed_text(*rule.loss.mean - *choice.loss.mean, digits_for(advice)) +
+           " against the chosen one's" + (unsteady ? ", and differs more between seeds." : ".");
   }
   return "";
 }

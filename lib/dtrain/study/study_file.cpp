@@ -100,9 +100,8 @@ std::string study_yaml(const StudyAsked& asked) {
 }
 
 std::optional<AdviceAsked> advice_of_study(const std::string& text, const std::string& name) {
-  const Json json = read_back(text, name);
-  const Json advice = at(json, kAdvise);
-  if (advice.is_null()) return std::nullopt;
+  if (text.find(std::string("\n") + kAdvise + ": ") == std::string::npos) return std::nullopt;
+  const Json advice = at(read_back(text, name), kAdvise);
   try {
     const Json& present = advice.at("present");
     return AdviceAsked{.present = {present.at(0).get<std::string>(), present.at(1).get<std::string>()},

@@ -27,7 +27,8 @@ std::string study_yaml(const StudyAsked& asked);
 /// as "ranks were [1,2] and are now [1,2,4]"; "" = nothing. Throws DataError for text that study_yaml() did not write.
 std::string study_difference(const std::string& text, const std::string& name, const StudyAsked& asked);
 
-/// What `text`, as above, says of the advice; nothing for a study of something else. Throws like study_difference().
+/// What `text`, as above, says of the advice; nothing for a study of something else, damaged or not. Throws like
+/// study_difference().
 std::optional<AdviceAsked> advice_of_study(const std::string& text, const std::string& name);
 
 }  // namespace dtrain

@@ -91,7 +91,7 @@ TEST_CASE("the rule of the lowest loss is chosen, and compared with V = 1") {
   CHECK(advice.margin(advice.baseline, advice.rules[*advice.choice]) == Approx(2 * *advice.noise));
   CHECK(says(advice, "For V = 8 set schedule.scale_with_ranks: sqrt and schedule.warmup: none."));
   CHECK(says(advice, "That keeps the 0.5000 ± 0.0100 of V = 1: the difference of +0.0100 is within"));
-  CHECK(says(advice, "The configuration has linear without warmup, whose loss is 0.1900 higher"));
+  CHECK(says(advice, "The configuration has linear without warmup, whose loss is +0.1900 against the chosen one's."));
   CHECK(says(advice, "the remaining 45 epochs of 50"));
   CHECK_FALSE(says(advice, "As good"));
   CHECK(advice_table(advice, "valid_accuracy")[3] ==
@@ -117,6 +117,11 @@ TEST_CASE("one lucky seed does not decide") {
   const RateAdvice advice = rate_advice(asked(2), runs);
   CHECK(advice.rules[*advice.choice].rule == kSqrt);
   CHECK(*advice.noise < 0.02);  // and the others' noise is not its
+  AdviceAsked its = asked(2);
+  its.present = kSlowly;
+  CHECK_FALSE(says(rate_advice(its, runs), "As good"));
+  CHECK(
+      says(rate_advice(its, runs), "whose loss is -0.0100 against the chosen one's, and differs more between seeds."));
 }
 
 TEST_CASE("where no rule keeps the loss of V = 1, the advice says by how much") {

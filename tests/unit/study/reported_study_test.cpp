@@ -1,8 +1,10 @@
 #include "dtrain/study/report/reported_study.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/study/report/page.hpp"
 #include "dtrain/study/report/report_text.hpp"
 #include "dtrain/study/report/reported_run.hpp"
 #include "dtrain/study/report/run_source.hpp"
@@ -168,6 +170,38 @@ TEST_CASE("a study's points are read from its folder, wherever it has moved") {
   CHECK(study.runs[2].state == "failed (79)");
   CHECK(study.notes == std::vector<std::string>{"p3 failed (79): the loss is NaN", "1 point has not begun"});
   CHECK(read_reported_run(study.runs[0], false).result.best == 0.9);
+  CHECK_FALSE(study.advice);
+  write_file_atomically(folder / "s/study.yaml", "study: x\nadvise: {}\n");
+  CHECK(says(read_study(folder / "s").notes, "no advice: "));
   write_file_atomically(folder / "s/points.csv", "point,ranks\na,1\n");
   CHECK_THROWS_AS(read_study(folder / "s"), DataError);
+}
+
+TEST_CASE("the short runs of --advise are judged by their lowest validation loss, and stand first in the report") {
+  const test::TemporaryFolder folder;
+  const std::string series = "schedule.scale_with_ranks=";
+  std::vector<ReportedRun> runs = {run_of(folder, "a", 1, epochs_of(10, 0.5), series + "none, schedule.warmup=none"),
+                                   run_of(folder, "b", 8, epochs_of(10, 0.5), series + "none, schedule.warmup=none"),
+                                   run_of(folder, "c", 8, epochs_of(10, 0.5), series + "sqrt, schedule.warmup=none"),
+                                   run_of(folder, "d", 8, epochs_of(10, 0.5), series + "linear, schedule.warmup=none")};
+  runs[0].valid_loss = {0.5, 0.3, 0.4};
+  runs[1].valid_loss = {0.9, 0.8, std::nan("")};
+  runs[2].valid_loss = {0.7, 0.2, 0.9};
+  runs[3].finished = false;
+  runs[3].state = "failed (79)";
+  Report report{.title = "s", .runs = runs, .study = reported_study("s", runs, {})};
+  report.study->advice = advice_of({.present = {"linear", "none"}, .epochs = 3, .of_epochs = 9}, runs);
+  const RateAdvice& advice = *report.study->advice;
+  REQUIRE(advice.choice);
+  CHECK(advice.rules[*advice.choice].rule == RateRule{"sqrt", "none"});
+  CHECK(advice.baseline.loss.mean == 0.3);
+  CHECK(advice.rules[0].loss.mean == 0.8);
+  CHECK(advice.rules[2].diverged == 1);
+  const std::vector<std::string> text = report_text(report);
+  REQUIRE(text.size() > 3);
+  CHECK(text[2] == "Advice");
+  CHECK(says(text, "The configuration has linear without warmup, which diverged."));
+  const std::string page = report_page(report);
+  REQUIRE(page.find(">Overview</h2>") != std::string::npos);
+  CHECK(page.find(">Advice</h2>") < page.find(">Overview</h2>"));
 }

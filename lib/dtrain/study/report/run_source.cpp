@@ -100,7 +100,11 @@ bool is_study_folder(const std::string& folder) { return is_there(folder + "/stu
 StudySource read_study(const std::string& folder, const std::string& name) {
   StudySource study{.name = name.empty() ? study_name(folder) : name};
   const std::string description = folder + "/study.yaml";
-  if (is_there(description)) study.advice = advice_of_study(read_text(description, kMostOfStudy), description);
+  try {
+    if (is_there(description)) study.advice = advice_of_study(read_text(description, kMostOfStudy), description);
+  } catch (const DataError& error) {
+    study.notes.push_back("no advice: " + std::string(error.what()));
+  }
   const Points points(folder + "/points.csv");
   int64_t waiting = 0;
   for (int64_t row = 0; row < points.count(); ++row) {
