@@ -175,9 +175,11 @@ void compare_parts(const std::vector<Part>& parts, const std::vector<std::string
 void note_leftovers(const std::vector<Part>& parts, Dataset& dataset) {
   std::vector<std::string> left;
   for (const Part& part : parts) left.insert(left.end(), part.left.begin(), part.left.end());
+  for (std::string& folder : left) folder = printable(folder) + "/";
+  if (left.size() > 5) left.resize(5);
   if (!left.empty())
-    dataset.notes.push_back(with_list(
-        "no classes, and left out: folders that systems and viewers make (data.classes takes one in):", left, 5));
+    dataset.notes.push_back(
+        join(left, ", ") + " left out: hidden, or made by a system or a viewer (data.classes takes one in as a class)");
   int64_t others = 0;
   int64_t beside = 0;
   for (const Part& part : parts) {
