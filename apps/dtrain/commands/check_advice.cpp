@@ -112,7 +112,17 @@ std::vector<Finding> schedule_findings(const Experiment& e, const Plan& plan) {
   facts.base_rate = schedule.base_rate();
   facts.scaled_rate = schedule.scaled_rate();
   facts.warmup_epochs = e.schedule.warmup.in_steps(epoch.steps()) / static_cast<double>(epoch.steps());
-  return schedule_advice(facts);
+  std::vector<Finding> found = schedule_advice(facts);
+  const DecayOptions& decay = e.schedule.decay;
+  const bool steps = decay.name == DecayName::step;
+  if (!steps && (decay.name != DecayName::multistep || decay.at.empty())) return found;
+  const Duration& last = steps ? decay.every : decay.at.back();
+  if (last.in_steps(facts.steps_per_epoch) >= static_cast<double>(facts.steps_per_epoch * e.epochs))
+    found.push_back({weight::kPoor + 1, "decay_after_end",
+                     std::string("schedule.decay.") + (steps ? "every is " : "at has a milestone at ") + last.text() +
+                         ", and the run has " + count_of(e.epochs, "epoch") +
+                         ": the rate does not fall there; raise epochs, or shorten it"});
+  return found;
 }
 
 // --- classes and patients

@@ -1,4 +1,5 @@
 #include <cstdio>
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -205,10 +206,23 @@ int look_and_tell(const CheckCommand& command, const Config& config, const Log& 
 
 }  // namespace
 
+// Said before every picture is decoded.
+static void require_folder_of(const std::string& option, const std::string& file) {
+  const std::filesystem::path folder = std::filesystem::path(file).parent_path();
+  std::error_code unread;
+  if (!folder.empty() && !std::filesystem::is_directory(folder, unread))
+    throw MissingError(option + " " + file + ": the folder '" + folder.string() +
+                       "' does not exist; create it, or name another file");
+}
+
 int run_check(const CheckCommand& command, const Config& config, const Log& log) {
+  require_folder_of("--output", command.output);
+  if (!command.preview.empty()) require_folder_of("--preview", command.preview);
   require_own_output(command.output, "report of a check",
                      {std::string("\"report\": \"") + kCheckReport, "\"data_sha256\": \""});
   if (!command.preview.empty()) require_own_output(command.preview, "contact sheet", {kContactSheetMark});
+  if (!command.preview.empty() && !lower_case(command.preview).ends_with(".png"))
+    throw UsageError("--preview writes a PNG picture; name it so, as in --preview sheet.png, not " + command.preview);
   CheckReport report;
   try {
     return look_and_tell(command, config, log, report);

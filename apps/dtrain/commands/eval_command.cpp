@@ -115,7 +115,9 @@ void warn_before(const EvalCommand& command, const Experiment& e, const std::str
 void require_same_classes(const EvalCommand& command, const WeightsOrigin& origin, const Plan& plan) {
   if (!origin.classes.empty() && origin.classes != plan.outputs)
     throw ConfigError(command.checkpoint + " was trained for the classes " + join(origin.classes, ", ") +
-                      ", but the data have " + join(plan.outputs, ", ") + "; set data.classes to the former");
+                      ", but the data have " + join(plan.outputs, ", ") +
+                      "; name data with the former (data.root), or rename their classes; where the data have them all, "
+                      "data.classes chooses and orders them");
 }
 
 const std::vector<int64_t>& samples_of(const Plan& plan, const std::string& part) {

@@ -9,7 +9,13 @@ void require_monitors(const Experiment& e, const Plan& plan) {
   EpochRow row;
   for (const std::string& column : figure_columns(e, plan)) row.figures.emplace_back(column, std::nullopt);
   monitored(row, e.checkpoint.best_monitor);
-  if (e.schedule.decay.name == DecayName::plateau) monitored(row, e.schedule.decay.monitor);
+  if (e.schedule.decay.name == DecayName::plateau) {
+    monitored(row, e.schedule.decay.monitor);
+    if (e.schedule.decay.monitor.starts_with("valid.") && plan.split.valid.empty())
+      throw ConfigError("schedule.decay plateau watches " + e.schedule.decay.monitor +
+                        ", and no sample validates, so the rate would never fall; give data.split.valid, or watch "
+                        "train.loss (schedule.decay.monitor)");
+  }
   if (e.early_stop.patience == 0) return;
   monitored(row, e.early_stop.monitor);
   if (e.early_stop.monitor.starts_with("valid.") && plan.split.valid.empty())

@@ -16,8 +16,9 @@ static bool is_there_as_folder(const std::filesystem::path& path) {
 void require_named(const std::string& option, const std::string& path) {
   std::error_code unread;
   if (std::filesystem::status(path, unread).type() == std::filesystem::file_type::not_found)
-    throw MissingError(option + ": " + path +
-                       " does not exist; name a run's folder, such as runs/NAME, or a .safetensors file in it");
+    throw MissingError(option + ": " + path + " does not exist; " +
+                       (option == "--resume" ? "write auto or never, or " : "") +
+                       "name a run's folder, such as runs/NAME, or a .safetensors file in it");
 }
 
 CheckpointFolder::Found checkpoint_at(const std::string& path) {

@@ -1,15 +1,34 @@
 #include "job/plan.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
+#include <set>
 
 #include "dtrain/advice/mask_advice.hpp"
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/shell_word.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/data/formats/formats.hpp"
 #include "dtrain/metrics/options.hpp"
 
 namespace dtrain {
+
+// Where the one class folder holds folders itself, the root may be one folder too high.
+static std::string deeper_root(const DataOptions& data, const Plan& plan) {
+  if (data.format->folders != DataFormat::Folders::classes || plan.dataset.own_parts.by != OwnParts::By::nothing)
+    return "";
+  std::set<std::string> inner;
+  for (const Sample& sample : plan.dataset.samples) {
+    const std::vector<std::string> folders = split_text(sample.path, '/');
+    if (folders.size() < 3) return "";
+    inner.insert(folders[1]);
+  }
+  const std::string root = (std::filesystem::path(data.root) / plan.dataset.classes.front()).string();
+  return inner.size() < 2 ? ""
+                          : "; or, if its folders " + join({inner.begin(), inner.end()}, ", ") +
+                                " are the classes, set " + shell_word("data.root=" + root);
+}
 
 Plan make_plan(const Experiment& e, int64_t logical_ranks) {
   Plan plan;
@@ -29,7 +48,7 @@ Plan make_plan(const Experiment& e, int64_t logical_ranks) {
   if (e.task == Task::multiclass && classes < 2)
     throw ConfigError("the data in '" + e.data.root + "' have one class (" + join(plan.dataset.classes, ", ") +
                       "); a multiclass task needs two or more: add samples of another class" +
-                      (e.data.classes.empty() ? "" : ", or list more in data.classes"));
+                      (e.data.classes.empty() ? "" : ", or list more in data.classes") + deeper_root(e.data, plan));
   require_distinct_names(e.task, plan.outputs);
   require_enough_samples(static_cast<int64_t>(plan.split.train.size()), e.batch, logical_ranks);
   plan.local_batch = largest_batch(e.batch, logical_ranks);

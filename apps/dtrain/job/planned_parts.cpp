@@ -45,7 +45,8 @@ static std::vector<double> planned_weights(const Experiment& e, const Plan& plan
   const auto factors = static_cast<int64_t>(weights.list.size());
   if (weights.from == OutputWeights::From::list && factors != plan.shape.outputs)
     throw ConfigError("loss." + key + " has " + count_of(factors, "factor") + ", but the network has " +
-                      count_of(plan.shape.outputs, "output"));
+                      count_of(plan.shape.outputs, "output") + " (" + join(plan.outputs, ", ") +
+                      "); give one for each");
   if (weights.from != OutputWeights::From::balanced) return weights.list;
   if (e.task == Task::multiclass) return balanced_class_weight(training_labels(e, plan).positive);
   if (e.task != Task::multilabel)

@@ -193,8 +193,8 @@ void CommandTable::add_eval() {
                "segmentation: also write the predicted masks, of each picture's own size, into masks_SPLIT/, and "
                "cases_SPLIT.png, a sheet of the best, median and worst pictures with outlines");
   app.add_option("--output", eval_.output,
-                 "folder of predictions_SPLIT.csv, metrics_SPLIT.json, curves_SPLIT.csv and confusion_SPLIT.csv "
-                 "(default: the run's folder)")
+                 "folder of predictions_SPLIT.csv, metrics_SPLIT.json, curves_SPLIT.csv, confusion_SPLIT.csv, and of "
+                 "masks_SPLIT/ and cases_SPLIT.png with --masks (default: the run's folder)")
       ->type_name("DIR");
   app.add_flag("--json", eval_.json, kJson);
 }

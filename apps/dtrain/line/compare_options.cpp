@@ -31,7 +31,8 @@ void CommandTable::add_compare() {
   app.add_option("runs", compare_.runs, "the folders of two runs, A and B")->type_name("DIR");
   add_choice(app, "--split", compare_.split, {"train", "valid", "test"},
              "the part whose predictions dtrain eval has written for both");
-  add_count(app, "--draws", compare_.draws, "of the bootstrap, for metrics other than AUROC")->capture_default_str();
+  add_count(app, "--draws", compare_.draws, "draws of the bootstrap, which judges metrics other than AUROC")
+      ->capture_default_str();
   app.add_flag("--json", compare_.json, kJson);
 }
 

@@ -10,7 +10,7 @@ void CommandTable::add_simulate() {
       app_, "simulate",
       "what a measured job would do on more ranks: step time, images/s, efficiency, time to train, what binds; the "
       "model's error on published measurements is always told",
-      "--from RUN|BENCH.json --ranks N,N… [options]",
+      "--from RUN|BENCH.json [--ranks N,N…] [options]",
       {{"dtrain simulate --from runs/chexnet --ranks 1,2,4,8", "from a run's folder, on one machine"},
        {"dtrain bench step -c configs/chexnet.yaml --json > step.json", "or measure a few steps on one rank,"},
        {"dtrain simulate --from step.json --ranks 1,64,4096 --cluster configs/clusters/example.yaml",
@@ -49,8 +49,10 @@ void CommandTable::add_simulate() {
          "description of the machine: configs/clusters/example.yaml shows all keys (default: one machine with a "
          "core for every rank)")
       ->type_name("FILE");
-  add_count(app, "--logical-ranks", simulate_.logical_ranks,
-            "as distributed.logical_ranks: so many batches a step, shared by the ranks (default: one for each rank)");
+  add_count(
+      app, "--logical-ranks", simulate_.logical_ranks,
+      "logical ranks of the job, as distributed.logical_ranks: batches a step, which the ranks share (default: one "
+      "for each rank)");
   app.add_flag("--validate", simulate_.validate, "list every published point, measured and predicted");
   app.add_flag("--json", simulate_.json, kJson);
 }

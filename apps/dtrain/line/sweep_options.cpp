@@ -50,7 +50,7 @@ void CommandTable::add_sweep() {
       "one after another on this machine or as jobs of Slurm, with tables of speed-up and of mean ± sd; started again "
       "it "
       "goes on",
-      "--config FILE|STUDY.yaml [KEY=VALUE …] --ranks N,N… [options]",
+      "--config FILE|STUDY.yaml [KEY=VALUE …] [--ranks N,N…] [options]",
       {{"dtrain sweep -c configs/unet_microscopy.yaml --ranks 1,2,4", "speed-up, and what more ranks do to the result"},
        {"dtrain sweep -c configs/chips_cnn.yaml --over optimizer.learning_rate=0.01,0.001 --repeat 3",
         "two learning rates, each with three seeds"},

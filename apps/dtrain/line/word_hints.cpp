@@ -45,7 +45,7 @@ constexpr std::array kOptions = {
 
 // Commands of other programs.
 constexpr const char* kTrains = "dtrain trains where no command is given, as in dtrain --config FILE";
-constexpr const char* kJudges = "dtrain eval --checkpoint PATH evaluates weights";
+constexpr const char* kJudges = "did you mean 'eval'? dtrain eval --checkpoint PATH evaluates weights";
 constexpr const char* kPredicts =
     "dtrain predict --checkpoint PATH --input PATH --output DIR writes scores and masks of pictures";
 constexpr const char* kNotThere = "this version has no such command; dtrain --help lists those it has";
@@ -70,12 +70,6 @@ constexpr std::array kCommands = {
     Meant{"version", "dtrain --version prints it"},
 };
 
-// Names under which people look for a training command.
-bool is_training(const std::string& word) {
-  return std::any_of(kCommands.begin(), kCommands.end(),
-                     [&](const Meant& one) { return word == one.typed && one.meant == kTrains; });
-}
-
 const CLI::App* command_named(const CLI::App& app, const std::string& word) {
   for (const CLI::App* command : app.get_subcommands({}))
     if (command->get_name() == word) return command;
@@ -97,6 +91,13 @@ std::vector<std::string> option_names(const CLI::App& app) {
 
 std::string before_equals(const std::string& word) { return word.substr(0, word.find('=')); }
 
+// Plainly meant as one: another program's, or one that is misspelt.
+bool sounds_like_a_command(const std::string& word, const CLI::App& app) {
+  if (word.empty() || word.find_first_not_of("abcdefghijklmnopqrstuvwxyz") != std::string::npos) return false;
+  const auto typed = [&](const Meant& one) { return word == one.typed; };
+  return std::any_of(kCommands.begin(), kCommands.end(), typed) || !nearest_word(word, command_names(app)).empty();
+}
+
 // The option that the word begins with; null if it is none. -cFILE is -c with its value.
 const CLI::Option* option_of(const CLI::App& app, const std::string& word) {
   if (word.starts_with("--")) return app.get_option_no_throw(before_equals(word));
@@ -117,6 +118,26 @@ std::string meant_option(const CLI::App& app, const std::string& name) {
   return "";
 }
 
+// The command words, such as "dtrain eval", that have an option; those of `app`'s siblings and of the whole program.
+std::string who_has(const CLI::App& app, const std::string& name) {
+  const CLI::App* root = &app;
+  while (root->get_parent() != nullptr) root = root->get_parent();
+  std::vector<std::string> names;
+  if (name.starts_with("--") && root->get_option_no_throw(name) != nullptr) return "training, dtrain without a command";
+  for (const CLI::App* command : root->get_subcommands({}))
+    if (name.starts_with("--") && command->get_option_no_throw(name) != nullptr)
+      names.push_back(command_words(*command));
+  return names.size() > 4 ? "" : join_last(names, "and");
+}
+
+// A folder that a training run wrote.
+bool is_run(const std::filesystem::path& folder) {
+  std::error_code unread;
+  return std::filesystem::exists(folder / "run.json", unread) ||
+         std::filesystem::exists(folder / "best.safetensors", unread) ||
+         std::filesystem::is_directory(folder / "checkpoints", unread);
+}
+
 // `value`: what follows the option.
 std::string of_unknown_option(const CLI::App& app, const std::string& name, const std::string& value) {
   const std::string head = "unknown option " + name;
@@ -128,7 +149,10 @@ std::string of_unknown_option(const CLI::App& app, const std::string& name, cons
     if (key.empty() || key.starts_with("this version")) return key;
     return "keys are written without dashes: " + key;
   };
-  if (const std::string key = as_key(false); !key.empty()) return head + "; " + key;
+  const std::string elsewhere = who_has(app, name);
+  if (const std::string key = as_key(false); !key.empty() && (elsewhere.empty() || name != "--split"))
+    return head + "; " + key;
+  if (!elsewhere.empty()) return head + ", which is an option of " + elsewhere;
   if (const std::string near = nearest_word(name, option_names(app)); !near.empty()) return meant(near);
   if (const std::string key = as_key(true); !key.empty()) return head + "; " + key;
   return head + "; see " + command_words(app) + " --help";
@@ -144,12 +168,11 @@ std::vector<std::string> words_after_help(const std::vector<std::string>& words,
   std::vector<std::string> left(words.begin() + std::min<std::ptrdiff_t>(1, std::ssize(words)), words.end());
   if (left.empty() || left[0] != "help") return left;
   left.erase(left.begin());
-  if (!left.empty() && is_training(left[0])) left.erase(left.begin());  // its page is that of the whole program
   const CLI::App* at = &app;
   for (const std::string& word : left) {
     if (word.starts_with("-")) continue;
     at = command_named(*at, word);
-    if (at == nullptr) throw UsageError(hint_for_word(word, app));
+    if (at == nullptr) throw UsageError(hint_for_word(word, app, true));
   }
   left.emplace_back("--help");
   return left;
@@ -165,6 +188,8 @@ void refuse_unknown_options(const CLI::App& app, const std::vector<std::string>&
       active = command;
       continue;
     }
+    if (active != &app && active->get_option_no_throw("--config") != nullptr && command_named(app, word) != nullptr)
+      throw UsageError("'" + word + "' is a second command after '" + active->get_name() + "'; give one at a time");
     if (word.size() < 2 || word[0] != '-' || is_number(word)) {
       const bool wants_command = active->get_require_subcommand_min() > 0;
       if (wants_command) throw UsageError(hint_for_word(word, *active));
@@ -174,6 +199,7 @@ void refuse_unknown_options(const CLI::App& app, const std::vector<std::string>&
     if (option == nullptr) {
       const bool follows = !next.starts_with("-") && next.find('=') == std::string::npos;
       const std::string value = has_value ? word.substr(word.find('=') + 1) : follows ? next : "";
+      if (active == &app && sounds_like_a_command(words[0], app)) throw UsageError(hint_for_word(words[0], app));
       throw UsageError(of_unknown_option(*active, before_equals(word), value));
     }
     const bool has_all = has_value ? !word.ends_with('=') : !word.starts_with("--") && word.size() > 2;  // -cFILE
@@ -186,14 +212,17 @@ void refuse_unknown_options(const CLI::App& app, const std::vector<std::string>&
   }
 }
 
-std::string hint_for_word(const std::string& word, const CLI::App& app) {
-  const bool has_keys = app.get_option_no_throw("--config") != nullptr;
+std::string hint_for_word(const std::string& word, const CLI::App& app, bool only_commands) {
+  const bool has_keys = !only_commands && app.get_option_no_throw("--config") != nullptr;
   const std::string head = "'" + word + "' is " + (has_keys ? "neither a command nor key=value" : "no command");
   for (const Meant& one : kCommands)
     if (word == one.typed && app.get_parent() == nullptr) return head + "; " + one.meant;
   const auto meant = [&](const std::string& what) { return head + " (did you mean '" + what + "'?)"; };
+  const bool wants_run = app.get_option_no_throw("--checkpoint") != nullptr;
+  if (has_keys && is_run(word)) return meant((wants_run ? "--checkpoint " : "--resume ") + word);
   std::vector<std::string> known = command_names(app);
-  for (const std::string& option : option_names(app)) known.push_back(option);
+  if (!only_commands)
+    for (const std::string& option : option_names(app)) known.push_back(option);
   if (const std::string near = nearest_word(lower_case(word), known); !near.empty()) return meant(near);
   if (const CLI::Option* cam = app.get_option_no_throw("--cam"); cam != nullptr && cam->count() > 0)
     return meant("--cam=" + word);  // its value is optional, so it is joined to it

@@ -19,6 +19,6 @@ std::vector<std::string> words_after_help(const std::vector<std::string>& words,
 void refuse_unknown_options(const CLI::App& app, const std::vector<std::string>& words);
 
 /// For a word that is neither a command, a configuration nor key=value.
-std::string hint_for_word(const std::string& word, const CLI::App& app);
+std::string hint_for_word(const std::string& word, const CLI::App& app, bool only_commands = false);
 
 }  // namespace dtrain

@@ -213,8 +213,10 @@ int TrainingRun::end() {
   folder_.require_finished(!std::isnan(state_.best_value), keeper_->newest());
   timeline_.write();
   if (stopped_early(run_.experiment, state_)) run_.job.log().info("stopped early: " + early_stop_text(run_.experiment));
+  const Split& split = plan_.split;
+  const std::string part = !split.valid.empty() ? "" : split.test.empty() ? " --split train" : " --split test";
   run_.job.log().info("done: " + folder_.file("epochs.csv") + " has the curve; next: dtrain eval --checkpoint " +
-                      shell_word(folder_.path()));
+                      shell_word(folder_.path()) + part);
   return exit_code::kDone;
 }
 

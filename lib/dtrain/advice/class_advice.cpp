@@ -83,7 +83,7 @@ void too_small(const ClassFacts& facts, const Part& part, std::vector<Finding>& 
          fmt::format("the {} part has {} of {}, and fewer than {} patients give no interval: {}", part.name,
                      count_of(part.samples, "sample"), count_of(part.patients, "patient"), kFewPatients, more)});
   } else if (part.samples < kFewSamples) {
-    found.push_back({weight::kPoor - 8, "few_samples",
+    found.push_back({part.samples < kFewPositives ? weight::kPoor + 2 : weight::kPoor - 8, "few_samples",
                      "the " + part.name + " part has " + count_of(part.samples, "sample") +
                          ", so each of them moves its figures by " +
                          fixed(100.0 / static_cast<double>(part.samples), 0) + " %: " + more});

@@ -22,7 +22,7 @@ static void few_updates(const ScheduleFacts& facts, std::vector<Finding>& found)
   if (!one_step && updates >= kFew) return;
   const std::string all = count_of(updates, "update") + " in the whole run: ";
   const std::string why = one_step ? "one step takes the whole training part (" + count_of(facts.samples, "sample") +
-                                         ", global batch " + with_commas(facts.global_batch) + "), so there are " + all
+                                         ", global batch " + with_commas(facts.global_batch) + "), which makes " + all
                                    : count_of(facts.steps_per_epoch, "step") + " per epoch make " + all;
   const std::string ranks =
       facts.logical_ranks > 1 ? " or distributed.logical_ranks (" + std::to_string(facts.logical_ranks) + ")" : "";

@@ -1,10 +1,12 @@
 #include "dtrain/config/checks.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <optional>
 
 #include "dtrain/base/printable.hpp"
+#include "dtrain/base/shell_word.hpp"
 #include "dtrain/base/spelling.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/config/format_texts.hpp"
@@ -80,6 +82,7 @@ class Checker final : public KeyReport {
     optimizer();
     device();
     decay();
+    length();
     monitors();
     return std::move(problems_);
   }
@@ -94,6 +97,20 @@ class Checker final : public KeyReport {
   std::string where(const std::string& key) const override {
     const auto place = given_.find(key);
     return place == given_.end() ? "the default" : place->second.origin();
+  }
+
+  // Set by the user: what a run has stored was accepted by the version that wrote it.
+  bool asked(const std::string& key) const {
+    const auto place = given_.find(key);
+    return place != given_.end() && !place->second.source->of_a_run && sound({key});
+  }
+
+  // Set beside epochs, or later. A trial that shortens a configuration's run does not have to change its schedule.
+  bool asked_for_this_length(const std::string& key) const {
+    if (!asked(key)) return false;
+    const auto epochs = given_.find("epochs");
+    const std::string& origin = given_.at(key).source->origin;
+    return epochs == given_.end() || epochs->second.source->origin == origin || origin == "command line";
   }
 
   void wrong(const std::vector<std::string>& keys, const std::string& sentence) override {
@@ -142,9 +159,11 @@ class Checker final : public KeyReport {
     }
     const NetworkKind& network = *e_.model.kind;
     if (network.serves(e_.task)) return;
-    if (network.per_pixel)
-      return wrong({"model.name"},
-                   "model.name " + network.name + " is for segmentation, but the task is " + name_of(e_.task));
+    if (network.per_pixel) {
+      const auto fit = names_where(networks(), [&](const NetworkKind& kind) { return kind.serves(e_.task); });
+      return wrong({"model.name"}, "model.name " + network.name + " is for segmentation, but the task is " +
+                                       name_of(e_.task) + "; choose " + join_last(fit, "or"));
+    }
     const auto names = names_where(networks(), [](const NetworkKind& kind) { return kind.per_pixel; });
     wrong({"model.name", "task", "data.format"},
           "segmentation needs model.name " + join_last(names, "or") +
@@ -174,16 +193,19 @@ class Checker final : public KeyReport {
   }
 
   void image() {
+    static const std::string kOneEach = "; give one for each channel, or set data.image.channels";
     const ImageOptions& i = e_.data.image;
     const bool known = sound({"data.image.channels", "model.name", "model.encoder"});
     const auto count = static_cast<int64_t>(i.mean.size());
     if (known && sound({"data.image.mean"}) && count != i.channels)
       wrong({"data.image.mean", "data.image.channels"},
-            "data.image.mean has " + count_of(count, "value") + " for " + count_of(i.channels, "channel"));
+            "data.image.mean has " + count_of(count, "value") + " for " + count_of(i.channels, "channel") + kOneEach);
     const auto std_count = static_cast<int64_t>(i.std.size());
     if (known && sound({"data.image.std"}) && std_count != i.channels)
-      wrong({"data.image.std", "data.image.channels"},
-            "data.image.std has " + count_of(std_count, "value") + " for " + count_of(i.channels, "channel"));
+      wrong({"data.image.std", "data.image.channels"}, "data.image.std has " + count_of(std_count, "value") + " for " +
+                                                           count_of(i.channels, "channel") + kOneEach);
+    in_units_of_one("data.image.mean", i.mean);
+    in_units_of_one("data.image.std", i.std);
     if (!sound({"data.image.size", "data.image.window", "model.name", "model.levels", "model.encoder"})) return;
     const auto text = [](int64_t height, int64_t width) {
       return std::to_string(height) + " × " + std::to_string(width);
@@ -198,6 +220,16 @@ class Checker final : public KeyReport {
       wrong({"data.augment.rot90"}, "data.augment.rot90 needs a square " + key + ", not " + text(height, width));
     const std::string unfit = wrong_size(e_.model, height, width, key);
     if (!unfit.empty()) wrong({key, "model.name", "model.levels", "model.encoder"}, unfit);
+  }
+
+  // Other programs give them for pixels of 0 to 255.
+  void in_units_of_one(const std::string& key, const std::vector<double>& values) {
+    if (!asked(key) || std::none_of(values.begin(), values.end(), [](double value) { return value > 1; })) return;
+    std::vector<std::string> divided;
+    for (const double value : values) divided.push_back(shortest(std::round(value / 255 * 1e4) / 1e4));
+    wrong({key}, key +
+                     " is for pixels in [0, 1], which no value above 1 fits; divide those for pixels of 0 to 255 by " +
+                     "255: " + shell_word(key + "=[" + join(divided, ", ") + "]"));
   }
 
   // Random numbers for each step are drawn on the host, and a recorded step is proved bit by bit.
@@ -297,9 +329,39 @@ class Checker final : public KeyReport {
     for (size_t i = 1; i < d.at.size(); ++i)
       if (d.at[i].unit != d.at[0].unit || d.at[i].amount <= d.at[i - 1].amount)
         return wrong({"schedule.decay.at"}, "schedule.decay.at must ascend, all in epochs or all in steps");
+    const Duration& last = d.at.back();
+    if (last.unit == Duration::Unit::epochs && last.amount >= static_cast<double>(e_.epochs) && sound({"epochs"}) &&
+        asked_for_this_length("schedule.decay.at"))
+      wrong({"schedule.decay.at"}, "schedule.decay.at has a milestone at " + last.text() + ", but the run has " +
+                                       count_of(e_.epochs, "epoch") +
+                                       ": it would never be reached; leave out what lies beyond, raise epochs, or set "
+                                       "schedule.decay=null for a constant rate");
+  }
+
+  // Decays and stops that come after the end of the run. Lengths in steps are known once the data are read (Schedule).
+  void length() {
+    if (!sound({"epochs"})) return;
+    const auto end = static_cast<double>(e_.epochs);
+    const std::string but = ", but the run has " + count_of(e_.epochs, "epoch") + ": ";
+    const DecayOptions& d = e_.schedule.decay;
+    const auto beyond = [&](const Duration& at) { return at.unit == Duration::Unit::epochs && at.amount >= end; };
+    if (d.name == DecayName::step && asked_for_this_length("schedule.decay.every") && beyond(d.every))
+      wrong({"schedule.decay.every"}, "schedule.decay.every is " + d.every.text() + but +
+                                          "the rate would never fall; shorten it, raise epochs, or set "
+                                          "schedule.decay=null for a constant rate");
+    if (asked_for_this_length("early_stop.patience") && e_.early_stop.patience >= e_.epochs)
+      wrong({"early_stop.patience"}, "early_stop.patience is " + count_of(e_.early_stop.patience, "epoch") + but +
+                                         "it could never stop early; lower it, raise epochs, or set early_stop=none");
   }
 
   void monitors() {
+    const CheckpointOptions& best = e_.checkpoint;
+    if (asked("checkpoint.best.mode") && sound({"checkpoint.best.monitor", "task"}) &&
+        best.best_is_max != larger_is_better(best.best_monitor))
+      wrong({"checkpoint.best.mode"}, std::string("checkpoint.best.mode ") + (best.best_is_max ? "max" : "min") +
+                                          " would keep the worst weights: of " + best.best_monitor + " the " +
+                                          (best.best_is_max ? "smallest" : "largest") + " is best; write " +
+                                          (best.best_is_max ? "min" : "max") + " or leave the key out");
     monitor("checkpoint.best.monitor", e_.checkpoint.best_monitor);
     if (e_.schedule.decay.name == DecayName::plateau) monitor("schedule.decay.monitor", e_.schedule.decay.monitor);
     if (e_.early_stop.patience > 0) monitor("early_stop.monitor", e_.early_stop.monitor);

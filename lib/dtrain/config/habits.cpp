@@ -60,6 +60,9 @@ constexpr Habit kHabits[] = {
     {"num_threads", "data.loader.threads", ""},
     {"prefetch_factor", "data.loader.prefetch", ""},
     {"dataset", "data.root", ""},
+    {"data.path", "data.root", ""},
+    {"data.dir", "data.root", ""},
+    {"data.folder", "data.root", ""},
     {"data_dir", "data.root", ""},
     {"data_path", "data.root", ""},
     {"data_root", "data.root", ""},
@@ -70,6 +73,7 @@ constexpr Habit kHabits[] = {
     {"imgsz", "data.image.size", ""},
     {"input_size", "data.image.size", ""},
     {"resolution", "data.image.size", ""},
+    {"data.split.train", "data.split.valid", ""},
     {"val_split", "data.split.valid", ""},
     {"valid_split", "data.split.valid", ""},
     {"validation_split", "data.split.valid", ""},
@@ -147,6 +151,7 @@ constexpr Habit kHabits[] = {
     {"experiment_name", "name", ""},
     {"exp_name", "name", ""},
     {"class_weights", "loss.class_weight", ""},
+    {"patience", "early_stop.patience", ""},
     {"early_stopping", "early_stop.patience", ""},
     {"earlystopping", "early_stop.patience", ""},
     {"early_stopping_patience", "early_stop.patience", ""},
@@ -298,7 +303,8 @@ std::string option_as_key(const std::string& option, const std::string& value, b
   if (key.empty()) key = key_of_group(name);
   if (key.empty() && misspelt) key = key_near(name);
   if (key.empty() || key.find('=') != std::string::npos) return key;
-  return shell_word(key + "=" + (value.empty() ? "VALUE" : value));
+  const bool side = key == "data.image.size" && !value.empty() && value.find_first_not_of("0123456789") == value.npos;
+  return shell_word(key + "=" + (value.empty() ? "VALUE" : side ? "[" + value + ", " + value + "]" : value));
 }
 
 }  // namespace dtrain

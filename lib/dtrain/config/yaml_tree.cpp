@@ -55,6 +55,9 @@ void require_text(std::string_view text) {
   for (size_t at = 0; at < text.size();) {
     const size_t length = utf8_length(text.substr(at));
     const auto c = static_cast<unsigned char>(text[at]);
+    const bool utf16 = text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF");
+    if (length == 0 && !utf16 && text.find('\0') != std::string_view::npos)
+      throw Stop{at, "is not text; name a YAML file as the configuration"};
     if (length == 0) throw Stop{at, "is not UTF-8 text; save it as UTF-8"};
     if (c == 0x7F || (c < 0x20 && c != '\t' && c != '\n' && c != '\r'))
       throw Stop{at, "holds a control character; a configuration is UTF-8 text"};

@@ -62,6 +62,8 @@ std::vector<std::string> pictures_in(const FolderLook& look, const std::string& 
 std::vector<std::string> layout_bases(const FolderLook& look);
 /// look.root/base
 std::string whole_folder(const FolderLook& look, const std::string& base);
+/// Takes the column out that names the parts (OwnParts::By::column), so that data.split can deal them.
+void forget_part_column(DataOptions& options);
 /// The name is one that people give to a folder of masks: masks, labels, gt …
 bool sounds_like_masks(std::string_view folder);
 

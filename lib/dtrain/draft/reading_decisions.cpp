@@ -5,6 +5,7 @@
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/printable.hpp"
 #include "dtrain/base/text.hpp"
+#include "dtrain/data/formats/formats.hpp"
 #include "dtrain/draft/decisions.hpp"
 #include "dtrain/draft/draft_text.hpp"
 
@@ -117,6 +118,15 @@ bool split_whole(Candidate& candidate, SplitOptions& split) {
   return !leaks(candidate.split);
 }
 
+// Parts that a column names stand against every share, so the draft cannot read the column.
+void leave_the_column_out(Candidate& candidate, Drafted& out) {
+  std::vector<std::string> gone = keys_that_differ(out.experiment.data);
+  forget_part_column(out.experiment.data);
+  candidate.dataset = open_dataset(out.experiment.data, candidate.dataset.task, 0);
+  for (const std::string& kept : keys_that_differ(out.experiment.data)) std::erase(gone, kept);
+  std::erase_if(out.lines, [&](const DraftLine& line) { return std::count(gone.begin(), gone.end(), line.key) > 0; });
+}
+
 // Shares where the data name no parts, or parts that tear patients apart.
 void decide_split(Candidate& candidate, Drafted& out) {
   const Dataset& dataset = candidate.dataset;
@@ -126,22 +136,28 @@ void decide_split(Candidate& candidate, Drafted& out) {
   if (split.given && !candidate.reading.decides.empty()) return;  // its own line says so
   if (!split.files.empty() || (own && !torn)) return;
   const Patients patients = patients_of(dataset);
-  const SplitOptions before = split;
+  const std::string parts = dataset.own_parts.what;
+  const bool one = dataset.own_parts.one;
+  const bool of_column = dataset.own_parts.by == OwnParts::By::column;
+  if (torn && of_column) leave_the_column_out(candidate, out);
   shares(candidate, patients, split);
+  // Of folders train/ and test/ a share for validation alone would leave the test folder as it is.
+  if (torn && !of_column) split.test = std::max(split.test, split.valid);
   if (!split_whole(candidate, split))
     out.to_fill_in.push_back({"data.split: the pictures are of " + count_of(patients.patients, "patient") +
                                   ", too few for parts that share none; add others, or, if these are no patients, "
                                   "leave out the key that names them",
                               "data.split"});
-  std::string why = torn ? dataset.own_parts.what + " share patients, so a new split" : "the data name no parts";
+  std::string why = torn ? parts + " " + (one ? "tears" : "tear") + " patients apart, so a new split of all pictures"
+                         : "the data name no parts";
   out.lines.push_back(
       {"data.split.valid", why + ": " + with_commas(static_cast<int64_t>(candidate.split.train.size())) + " train, " +
                                with_commas(static_cast<int64_t>(candidate.split.valid.size())) + " valid, " +
                                with_commas(static_cast<int64_t>(candidate.split.test.size())) + " test"});
   if (torn)
-    out.choices.push_back(
-        {"the parts of " + dataset.own_parts.what + " share patients; the file splits all pictures again",
-         "data.split"});
+    out.choices.push_back({"the parts of " + parts + " share patients; the draft splits all pictures again" +
+                               (of_column ? ", and leaves the column out" : ""),
+                           "data.split"});
   if (split.test > 0) out.lines.push_back({"data.split.test", "for the last word, after all choices"});
   if (split.by == SplitOptions::By::patient) {
     const std::string guess = dataset.format->guesses_groups ? ", by file names up to the first _ or ." : "";

@@ -36,8 +36,19 @@ Schedule::Schedule(const ScheduleOptions& options, double base_rate, int64_t log
         "schedule.warmup is given in seconds; give steps or epochs, which do not depend on the machine's speed");
   warmup_epochs_ = options.warmup.in_steps(steps_per_epoch) / static_cast<double>(steps_per_epoch);
   if (warmup_epochs_ > static_cast<double>(epochs))
-    throw ConfigError("schedule.warmup lasts " + shortest(warmup_epochs_) + " epochs, but the run has " +
-                      std::to_string(epochs) + "; shorten it or write none");
+    throw ConfigError("schedule.warmup lasts " + shortest(std::round(warmup_epochs_ * 100) / 100) +
+                      " epochs, but the run has " + std::to_string(epochs) + "; shorten it or write none");
+  const DecayOptions& decay = options.decay;
+  const auto beyond = [&](const Duration& at) {
+    return at.unit == Duration::Unit::steps && at.amount >= static_cast<double>(total_steps_);
+  };
+  const std::string but = ", but the run has " + count_of(total_steps_, "step") + ": ";
+  if (decay.name == DecayName::step && beyond(decay.every))
+    throw ConfigError("schedule.decay.every is " + decay.every.text() + but +
+                      "the rate would never fall; shorten it or raise epochs");
+  if (decay.name == DecayName::multistep && !decay.at.empty() && beyond(decay.at.back()))
+    throw ConfigError("schedule.decay.at has a milestone at " + decay.at.back().text() + but +
+                      "it would never be reached; leave out what lies beyond, or raise epochs");
 }
 
 double Schedule::rate(int64_t steps_done) const {

@@ -244,6 +244,32 @@ TEST_CASE("keys without effect are told, so that a resumed run does not compare 
   CHECK_FALSE(has(from_overrides(kSynthetic), "schedule.warmup"));
 }
 
+TEST_CASE("what a run would never reach, or keep the worst by, is told with the way out") {
+  expect(kFolder,
+         {
+             {{"epochs=5", "schedule.decay={name: multistep, at: [3 epochs, 30 epochs]}"},
+              "schedule.decay.at has a milestone at 30 epochs, but the run has 5 epochs: it would never be reached"},
+             {{"epochs=2", "schedule.decay={name: step, every: 2 epochs}"}, "the rate would never fall"},
+             {{"epochs=2", "early_stop.patience=50"},
+              "early_stop.patience is 50 epochs, but the run has 2 epochs: it could never stop early"},
+             {{"checkpoint.best={monitor: valid.loss, mode: max}"}, "of valid.loss the smallest is best; write min"},
+             {{"checkpoint.best.mode=min"}, "the largest is best; write max or leave the key out"},
+             {{"data.image.mean=[123.675, 116.28, 103.53]"}, "'data.image.mean=[0.485, 0.456, 0.406]'"},
+             {{"data.image.std=[58.395, 57.12, 57.375]"}, "'data.image.std=[0.229, 0.224, 0.225]'"},
+         });
+  CHECK(errors_of(
+            "epochs: 40\ndata: {format: image_folder, root: /d}\nearly_stop: {patience: 9}\nschedule: {decay: {name: "
+            "multistep, at: [30 epochs]}}\n",
+            {"epochs=2"})
+            .empty());  // a short trial
+  CHECK(errors_with(kFolder, {"epochs=3", "early_stop.patience=2", "data.image.mean=[0, 1, 0]",
+                              "schedule.decay={name: multistep, at: [2 epochs]}", "checkpoint.best.mode=max"})
+            .empty());
+  CHECK(errors_with(kFolder, {"schedule.decay={name: step, every: 30 epochs}", "epochs=5", "schedule.decay=null",
+                              "early_stop.patience=9", "early_stop=none"})
+            .empty());
+}
+
 TEST_CASE("a monitor names a column that epochs.csv will have") {
   const std::vector<std::string> no_label = {"data.csv.label=", "data.csv.labels=[red, green]"};
   expect(kNih, {{{"checkpoint.best.monitor=train.auroc"}, "'train.auroc' is not a column of epochs.csv"},

@@ -47,6 +47,8 @@ TEST_CASE("an option that is a key is told as one") {
   CHECK(option_as_key("--data-dir", "/my data") == "'data.root=/my data'");
   CHECK(option_as_key("--amp", "") == "precision=fp16");
   CHECK(option_as_key("--early-stopping", "5") == "early_stop.patience=5");
+  CHECK(option_as_key("--patience", "3") == "early_stop.patience=3");
+  CHECK(option_as_key("--img-size", "64") == "'data.image.size=[64, 64]'");
   CHECK(option_as_key("--gpus", "4").starts_with("this version leaves processes to the launcher"));
   CHECK(option_as_key("--learning-rte", "1").empty());
   CHECK(option_as_key("--learning-rte", "1", true) == "optimizer.learning_rate=1");
@@ -64,6 +66,8 @@ TEST_CASE("keys of other programs are told with ours, or that this version has n
            {"data.num_workers=4", "(did you mean 'data.loader.threads'?)"},
            {"scheduler.gamma=0.1", "(did you mean 'schedule.decay.factor'?)"},
            {"early_stopping=5", "(did you mean 'early_stop.patience'?)"},
+           {"data.path=/x", "(did you mean 'data.root'?)"},
+           {"data.split.train=0.8", "(did you mean 'data.split.valid'?)"},
            {"freeze_backbone=true", "(did you mean 'optimizer.groups'?)"},
            {"model.freeze=true", "(did you mean 'optimizer.groups'?)"},
            {"loss.class_weights=[1, 2]", "(did you mean 'loss.class_weight'?)"},

@@ -89,6 +89,7 @@ TEST_CASE("malformed YAML gives one sentence with its place") {
 TEST_CASE("only UTF-8 text is read") {
   CHECK(contains(wrong_with("a: \xff\n"), "t:1:4: is not UTF-8 text"));
   CHECK(contains(wrong_with("a: \xc0\xaf\n"), "is not UTF-8 text"));
+  CHECK(contains(wrong_with(std::string("\x89PNG\0\0", 6)), "is not text; name a YAML file"));
   CHECK(contains(wrong_with(std::string("\xff\xfe") + std::string("a\0:\0", 4)), "is not UTF-8 text"));
   CHECK(contains(wrong_with(std::string("a: 1\nb\0", 7)), "t:2:2: holds a control character"));
   CHECK(wrong_with("\xEF\xBB\xBF"

@@ -74,9 +74,39 @@ TEST_CASE("300 trees of folders are trained as they are meant, or refused by the
 TEST_CASE("words for parts, and words that are none") {
   for (const auto& [part, words] : kWords)
     for (const std::string& word : words) CHECK(part_called(word) == part);
-  for (const char* none :
-       {"", "trainer", "train1", "train_station", "latest", "set", "data", "valley", "devices", "t", "s"})
+  for (const char* none : {"", "trainer", "trained", "train_station", "test_tube", "validity", "2017", "latest", "set",
+                           "data", "valley", "devices", "t", "s"})
     CHECK(part_called(none).empty());
+}
+
+TEST_CASE(
+    "folders nearly named like parts, or equal inside, are classes where data.classes says so or others are beside") {
+  const TempFolder root;
+  for (const char* name : {"fold1", "fold2"})
+    for (const char* inner : {"ill", "well"}) root.text(std::string(name) + "/" + inner + "/1.png", "x");
+  DataOptions options = options_for("image_folder", root.path());
+  const std::string sentence = error_of(65, [&] { open_dataset(options, Task::from_format, 1); });
+  CHECK(holds(sentence, "fold1/, fold2/"));
+  CHECK(holds(sentence, "data.split.folders={train: fold1, valid: fold2}"));
+  options.classes = {"fold1", "fold2"};
+  CHECK(open_dataset(options, Task::from_format, 1).classes == options.classes);
+  options.classes = {};
+  root.text("unfolded/1.png", "x");
+  CHECK(open_dataset(options, Task::from_format, 1).classes == Strings{"fold1", "fold2", "unfolded"});
+}
+
+TEST_CASE("folders that systems and viewers make are named and are no classes, unless data.classes takes one") {
+  const TempFolder root;
+  for (const char* name : {"a/1.png", "b/2.png", "thumbs/1.png", "__MACOSX/a/3.png", ".cache/a/4.png"})
+    root.picture(name);
+  DataOptions options = options_for("image_folder", root.path());
+  const Dataset data = open_dataset(options, Task::from_format, 1);
+  CHECK(data.classes == Strings{"a", "b"});
+  CHECK(data.samples.size() == 2);
+  REQUIRE(data.notes.size() == 1);
+  for (const char* left : {"thumbs", "__MACOSX", ".cache"}) CHECK(holds(data.notes[0], left));
+  options.classes = {"a", "b", "thumbs"};
+  CHECK(open_dataset(options, Task::from_format, 1).classes.size() == 3);
 }
 
 TEST_CASE("classes that differ in case or spaces alone are told") {
@@ -153,7 +183,7 @@ TEST_CASE("a named test folder or list goes together with a share of the rest") 
 
 TEST_CASE("folders of parts within the folders of pictures and masks are parts") {
   const TempFolder root;
-  for (const char* part : {"Training", "Validation"})
+  for (const char* part : {"train2017", "Validation"})
     for (const char* name : {"1.png", "2.png"}) {
       root.picture(std::string("images/") + part + "/" + name);
       root.picture(std::string("masks/") + part + "/" + name);

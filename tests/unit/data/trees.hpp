@@ -12,9 +12,11 @@ namespace dtrain::test {
 using Strings = std::vector<std::string>;
 
 inline const std::map<std::string, Strings> kWords = {
-    {"train", {"train", "trains", "training", "train_set", "trainset", "training-data", "training data set"}},
-    {"valid", {"valid", "val", "vals", "validation", "validations", "dev", "dev set", "val_split"}},
-    {"test", {"test", "tests", "testing", "test-set", "testdata"}}};
+    {"train",
+     {"train", "trains", "training", "train_set", "trainset", "training-data", "training data set", "train2017",
+      "01_train", "(training)"}},
+    {"valid", {"valid", "val", "vals", "validation", "validations", "dev", "dev set", "val_split", "val2017", "[Val]"}},
+    {"test", {"test", "tests", "testing", "test-set", "testdata", "02_test", "test 1"}}};
 
 /// One tree and what it means.
 struct Tree {
@@ -62,11 +64,15 @@ class Draw {
         return a_part_without_classes();
       case 12:
         return called_alike();
-      default:
+      case 13:
         return a_class_called_train();
+      case 14:
+        return nearly_parts();
+      default:
+        return equal_insides();
     }
   }
-  static constexpr int kKinds = 14;
+  static constexpr int kKinds = 16;
 
  private:
   int below(int count) { return static_cast<int>(random_() % static_cast<unsigned>(count)); }
@@ -85,9 +91,10 @@ class Draw {
   }
 
   std::set<std::string> some_classes() {
-    static const Strings names = {"cat",      "dog",        "Normal", "train_station", "contest",       "tested ok",
-                                  "valley",   "0",          "1",      "device",        "trainer",       "latest",
-                                  "val d'or", "no finding", "rest",   "estás",         "intervalidity", "sample"};
+    static const Strings names = {"cat",      "dog",        "Normal",  "train_station", "contest",       "tested ok",
+                                  "valley",   "0",          "1",       "device",        "trainer",       "latest",
+                                  "val d'or", "no finding", "rest",    "estás",         "intervalidity", "sample",
+                                  "trained",  "test_tube",  "validity"};
     std::set<std::string> some;
     while (some.size() < 2 + static_cast<size_t>(below(3)))
       some.insert(names[static_cast<size_t>(below(static_cast<int>(names.size())))]);
@@ -116,6 +123,8 @@ class Draw {
     tree_.classes = classes_;
     tree_.deals_valid = true;
     if (coin()) tree_.pictures.push_back("cover.png");
+    for (const char* beside : {"__MACOSX/a", ".thumbnails", "thumbs", "@eaDir/a"})
+      if (coin()) tree_.pictures.push_back(std::string(beside) + "/1.png");
     return tree_;
   }
 
@@ -199,6 +208,24 @@ class Draw {
     classes_ = {"train", "car", "ship"};
     plain();
     tree_.wanted = {"car", "ship", "train"};
+    return tree_;
+  }
+
+  Tree nearly_parts() {
+    static const std::vector<Strings> names = {{"trainA", "testA"},  {"trn", "tst"},      {"fold1", "fold2", "fold3"},
+                                               {"trainA", "trainB"}, {"ttrain", "ttest"}, {"Split 1", "Split 2"}};
+    const Strings& some = names[static_cast<size_t>(below(static_cast<int>(names.size())))];
+    for (const std::string& name : some) fill_part(name, "");
+    tree_.fault = some.front() + "/";
+    return tree_;
+  }
+
+  Tree equal_insides() {
+    const bool parts = coin();
+    const Strings outer = parts ? Strings{"learn", "check"} : Strings{"male", "female"};
+    const std::string above = parts || coin() ? "" : spelled("train") + "/";
+    for (const std::string& name : outer) fill_part(above + name, "");
+    tree_.fault = outer.front() + (outer.front() < outer.back() ? ", " : ")");
     return tree_;
   }
 

@@ -300,5 +300,43 @@ TEST_CASE("pictures alone, masks beside pictures, nothing at all") {
   CHECK(holds(error_of(78, [&] { loaded(alone.text); }), "data.format is missing"));
   CHECK(says(alone.to_fill_in, "no column of table.csv, which holds nothing but numbers, names one of the pictures"));
   for (int i = 0; i < 3; ++i) root.picture(std::to_string(i) + "_mask.png", mask_of({0, 255}));
-  CHECK(says(draft_configuration(root.path()).to_fill_in, "3 lie beside their pictures"));
+  const Draft beside = draft_configuration(root.path());
+  CHECK(says({beside.text}, "mask_suffix: _mask"));
+  const Experiment e = loaded(beside.text);
+  CHECK(e.data.image_mask.mask_suffix == "_mask");
+  CHECK(opened(e).samples.size() == 3);
+}
+
+TEST_CASE("parts that share patients are drafted anew, and the words say what the split is") {
+  const auto whole = [](const TempFolder& root) {
+    const Draft draft = draft_configuration(root.path());
+    INFO(draft.text);
+    CHECK(draft.to_fill_in.empty());
+    CHECK(says(draft.choices, "share patients; the draft splits all pictures again"));
+    const Experiment e = loaded(draft.text);
+    const Split split = split_dataset(opened(e), e.data.split);
+    for (const std::string& warning : split.warnings) CHECK_FALSE(warning.starts_with("split leak"));
+    CHECK_FALSE(split.valid.empty());
+    std::string flat;  // comments on one line
+    for (const std::string& line : split_text(draft.text, '\n')) {
+      const std::string_view text = trimmed(line);
+      flat += " " + std::string(text.starts_with("# ") ? text.substr(2) : text);
+    }
+    CHECK(holds(flat, std::to_string(split.train.size()) + " train, " + std::to_string(split.valid.size()) +
+                          " valid, " + std::to_string(split.test.size()) + " test"));
+    return e;
+  };
+  const char* const parts[] = {"train", "test", "valid"};
+  for (const int named : {2, 3}) {
+    const TempFolder table;
+    table_of(table, "diagnosis,Patient ID,set", [&](int i) {
+      return std::string(i % 2 == 0 ? "benign," : "malignant,") + std::to_string(i / 4) + "," + parts[i % named];
+    });
+    CHECK(whole(table).data.csv.split.empty());
+  }
+  const TempFolder folders;
+  for (int i = 0; i < 80; ++i)
+    folders.picture(std::string(parts[i % 4 == 0 ? 1 : 0]) + (i % 2 == 0 ? "/ill/" : "/well/") + "p" +
+                    std::to_string(i / 8) + "_" + std::to_string(i) + ".png");
+  CHECK(whole(folders).data.split.test > 0);
 }

@@ -38,6 +38,18 @@ TEST_CASE("a warmup that cannot be is refused") {
   CHECK_THROWS_AS(Schedule(options, 0.1, 1, 10, 5), ConfigError);
 }
 
+TEST_CASE("a decay after the last step is refused") {
+  ScheduleOptions options;
+  options.decay.name = DecayName::step;
+  options.decay.every = {50, Duration::Unit::steps};
+  CHECK_THROWS_AS(Schedule(options, 0.1, 1, 10, 5), ConfigError);
+  CHECK_NOTHROW(Schedule(options, 0.1, 1, 10, 6));
+  options.decay.name = DecayName::multistep;
+  options.decay.at = {{20, Duration::Unit::steps}, {60, Duration::Unit::steps}};
+  CHECK_THROWS_AS(Schedule(options, 0.1, 1, 10, 6), ConfigError);
+  CHECK_NOTHROW(Schedule(options, 0.1, 1, 10, 7));
+}
+
 TEST_CASE("step, multistep and cosine decay the scaled rate") {
   ScheduleOptions options;
   options.decay.name = DecayName::step;

@@ -289,4 +289,6 @@ std::vector<Reading> csv_readings(const FolderLook& look) {
   return all;
 }
 
+void forget_part_column(DataOptions& options) { options.csv.split.clear(); }
+
 }  // namespace dtrain

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <set>
 
 #include "dtrain/base/error.hpp"
@@ -20,6 +21,7 @@ struct Part {
   std::string folder;             // relative to root
   std::set<std::string> folders;  // all class folders
   std::set<std::string> classes;  // those of them that data.classes wants
+  std::vector<std::string> left;  // folders with pictures that are none of the data (is_beside_the_data())
   FolderScan scan;
 };
 
@@ -70,9 +72,37 @@ void judge_parts_among_classes(const DataOptions& options, const Part& part, Dat
                             found));
 }
 
+// root/male/{ill, well}/ beside root/female/{ill, well}/: which folders are the classes is a person's to say.
+void refuse_equal_insides(const DataOptions& options, const Part& part) {
+  if (!options.classes.empty() || part.classes.size() < 2) return;
+  std::map<std::string, std::set<std::string>> insides;
+  for (const std::string& picture : part.scan.pictures) {
+    const size_t slash = picture.find('/');
+    const std::string name = picture.substr(0, slash);
+    if (slash == std::string::npos || !part.classes.contains(name)) continue;
+    const size_t second = picture.find('/', slash + 1);
+    if (second == std::string::npos) return;  // pictures of its own
+    insides[name].insert(picture.substr(slash + 1, second - slash - 1));
+  }
+  if (insides.size() != part.classes.size()) return;
+  const std::set<std::string>& first = insides.begin()->second;
+  if (first.size() < 2) return;
+  if (!std::all_of(insides.begin(), insides.end(), [&](const auto& entry) { return entry.second == first; })) return;
+  const auto listed = [](const auto& names) {
+    std::vector<std::string> some;
+    for (const auto& name : names)
+      if (some.size() < 5) some.push_back(printable(name));
+    return join(some, ", ") + (names.size() > 5 ? ", …" : "");
+  };
+  throw DataError("all class folders of '" + whole_path(options.root, part.folder) + "' (" + listed(part.classes) +
+                  ") hold the same folders and no picture of their own (" + listed(first) +
+                  "), so it is unclear which of the two are the classes; if the outer ones are parts, name them with "
+                  "data.split.folders; if they are the classes, list them in data.classes");
+}
+
 Part read_part(const DataOptions& options, const std::string& name, const std::string& folder,
                const PartFolders& all_parts) {
-  Part part{name, folder, {}, {}, {}};
+  Part part{name, folder, {}, {}, {}, {}};
   const std::string whole = whole_path(options.root, folder);
   if (!is_folder(whole))
     throw MissingError("the folder '" + whole + "' of the part '" + name +
@@ -82,12 +112,18 @@ Part read_part(const DataOptions& options, const std::string& name, const std::s
       return other.second != folder && lies_in(other.second, folder.empty() ? found : folder + "/" + found);
     });
     if (holds_part) continue;
+    if (is_beside_the_data(found) && !is_wanted(options, found)) {
+      part.left.push_back((folder.empty() ? "" : folder + "/") + found);
+      continue;
+    }
     part.folders.insert(found);
     if (!options.classes.empty() && !is_wanted(options, found)) continue;
     require_plain_name(found, "the name of a class folder in '" + whole + "',",
                        "rename it, or leave it out with data.classes");
     part.classes.insert(found);
   }
+  for (const std::string& left : folders_left_out(whole))
+    part.left.push_back((folder.empty() ? "" : folder + "/") + left);
   part.scan = scan_beneath(options.root, folder, options.allow_links);
   std::erase_if(part.scan.foreign,
                 [&](const std::string& file) { return !part.classes.contains(file.substr(0, file.find('/'))); });
@@ -137,6 +173,13 @@ void compare_parts(const std::vector<Part>& parts, const std::vector<std::string
 }
 
 void note_leftovers(const std::vector<Part>& parts, Dataset& dataset) {
+  std::vector<std::string> left;
+  for (const Part& part : parts) left.insert(left.end(), part.left.begin(), part.left.end());
+  for (std::string& folder : left) folder = printable(folder) + "/";
+  if (left.size() > 5) left.resize(5);
+  if (!left.empty())
+    dataset.notes.push_back(
+        join(left, ", ") + " left out: hidden, or made by a system or a viewer (data.classes takes one in as a class)");
   int64_t others = 0;
   int64_t beside = 0;
   for (const Part& part : parts) {
@@ -167,6 +210,7 @@ void read_image_folder(const DataOptions& options, uint64_t /*seed*/, Dataset& d
   places_of(options.classes, {folders.begin(), folders.end()});  // checked here, where all classes are known
   dataset.classes.assign(classes.begin(), classes.end());
   for (const Part& part : parts) judge_parts_among_classes(options, part, dataset);
+  if (!options.split.folders.contains("train")) refuse_equal_insides(options, parts.front());
   for (const Part& part : parts) add_samples(part, dataset.classes, dataset);
   compare_parts(parts, dataset.classes, dataset);
   note_leftovers(parts, dataset);

@@ -6,6 +6,7 @@
 #include "dtrain/base/text.hpp"
 #include "dtrain/data/formats/formats.hpp"
 #include "dtrain/data/formats/part_folders.hpp"
+#include "dtrain/data/formats/scan.hpp"
 #include "dtrain/data/reading.hpp"
 
 namespace dtrain {
@@ -40,7 +41,9 @@ std::vector<Assigned> assignments(const std::vector<std::string>& folders) {
 class FolderReadings {
  public:
   FolderReadings(const FolderLook& look, const std::string& base)
-      : look_(look), base_(base), folders_(folders_with_pictures(look, base)) {}
+      : look_(look), base_(base), folders_(folders_with_pictures(look, base)) {
+    std::erase_if(folders_, is_beside_the_data);
+  }
 
   std::vector<Reading> all() {
     if (folders_.empty() || holds_masks()) return {};

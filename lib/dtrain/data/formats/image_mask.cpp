@@ -141,10 +141,26 @@ std::string suffix_of_masks(const Pairs& pairs) {
   return suffixes.size() == 1 ? *suffixes.begin() : "";
 }
 
+// "_mask" where the folder of pictures holds a0.png and a0_mask.png, both without mask; "" where it does not.
+std::string suffix_beside(const Pairs& pairs) {
+  std::set<std::string> suffixes;
+  for (const auto& [key, pair] : pairs) {
+    if (pair.images.empty() || !pair.masks.empty()) continue;
+    const size_t mark = key.find_last_of("_-.");
+    if (mark == std::string::npos || mark == 0 || key.find('/', mark) != std::string::npos) continue;
+    const auto plain = pairs.find(key.substr(0, mark));
+    if (sounds_like_masks(std::string_view(key).substr(mark + 1)) && plain != pairs.end() &&
+        !plain->second.images.empty())
+      suffixes.insert(key.substr(mark));
+  }
+  return suffixes.size() == 1 ? *suffixes.begin() : "";
+}
+
 // Checks that every pair has one picture, and masks in formats that keep pixel values: one, or several if the sample
 // has its own folder.
 void check_pairs(const Pairs& pairs, bool one_mask) {
   std::vector<std::string> problems;
+  size_t inexact = 0;
   for (const auto& [key, pair] : pairs) {
     if (pair.images.empty()) problems.push_back("mask without image: " + pair.masks[0]);
     if (pair.masks.empty()) problems.push_back("image without mask: " + pair.images[0]);
@@ -152,13 +168,21 @@ void check_pairs(const Pairs& pairs, bool one_mask) {
     if (one_mask && pair.masks.size() > 1)
       problems.push_back("two masks of one name: " + pair.masks[0] + ", " + pair.masks[1]);
     for (const std::string& mask : pair.masks)
-      if (const std::string format = inexact_format(mask); !format.empty())
+      if (const std::string format = inexact_format(mask); !format.empty() && ++inexact > 0)
         problems.push_back("mask is a " + format + ", which changes pixel values: " + mask);
   }
   if (problems.empty()) return;
+  if (inexact == problems.size())
+    throw DataError(with_list("masks are of a format that changes pixel values (" +
+                                  count_of(static_cast<int64_t>(inexact), "mask") + "); save them as PNG or TIFF:",
+                              problems));
   const std::string suffix = suffix_of_masks(pairs);
+  const std::string beside = one_mask ? suffix_beside(pairs) : "";
   std::string rule;
-  if (!suffix.empty()) {
+  if (!beside.empty()) {
+    rule = "masks seem to lie beside their pictures, with '" + beside + "' after their names; " +
+           "name that folder in data.image_mask.images and .masks, and write data.image_mask.mask_suffix: " + beside;
+  } else if (!suffix.empty()) {
     rule =
         "masks have '" + suffix + "' after the names of their pictures; write data.image_mask.mask_suffix: " + suffix;
   } else if (one_mask) {
@@ -195,7 +219,9 @@ void read_pairs(const DataOptions& options, const std::string& base, Dataset& da
   if (pairs.empty())
     throw MissingError("'" + (fs::path(options.root) / base).string() + "' holds neither pictures in " +
                        options.image_mask.images + "/ nor folders with " + options.image_mask.images + "/ and " +
-                       options.image_mask.masks + "/ in them; name them with data.image_mask.images and .masks");
+                       options.image_mask.masks +
+                       "/ in them; name them with data.image_mask.images and .masks, and where both lie in one folder "
+                       "what the names of masks add, with data.image_mask.mask_suffix");
   check_pairs(pairs, paired);
   SampleTable table(dataset);
   for (auto& [key, pair] : pairs) {
@@ -215,8 +241,9 @@ void set_mask_values(const std::map<int64_t, int64_t>& given, Dataset& dataset) 
   if (most > 255) throw ConfigError("data.image_mask.mask_values: a class is 1 … 255, not " + std::to_string(most));
   for (int64_t wanted = 1; wanted <= std::max<int64_t>(most, 1); ++wanted)
     if (std::none_of(mask_values.begin(), mask_values.end(), [&](const auto& entry) { return entry.second == wanted; }))
-      throw ConfigError("data.image_mask.mask_values gives no pixel value to class " + std::to_string(wanted) +
-                        "; classes are numbered 1, 2, … without a gap");
+      throw ConfigError(
+          "data.image_mask.mask_values gives no pixel value to class " + std::to_string(wanted) +
+          "; classes are numbered 1, 2, … without a gap, and written {pixel value: class}, such as {255: 1}");
   dataset.classes = mask_class_names(most);
   dataset.mask_values = mask_values;
 }
@@ -254,8 +281,10 @@ void check_mask_values(const DataOptions& options, KeyReport& report) {
   std::set<int64_t> numbers;
   for (const auto& [pixel, number] : options.image_mask.mask_values) numbers.insert(number);
   if (static_cast<int64_t>(numbers.size()) != mask_classes_count(options).value_or(0))
-    report.wrong({"data.image_mask.mask_values"},
-                 "data.image_mask.mask_values must number its classes 1, 2, … without a gap");
+    report.wrong(
+        {"data.image_mask.mask_values"},
+        "data.image_mask.mask_values must number its classes 1, 2, … without a gap; it is written {pixel value: "
+        "class}, such as {255: 1}");
 }
 
 static void read_image_mask(const DataOptions& options, uint64_t /*seed*/, Dataset& dataset) {

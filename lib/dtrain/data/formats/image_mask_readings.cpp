@@ -101,15 +101,50 @@ class FolderPairs {
   std::vector<std::string> folders_;
 };
 
-// Pictures named like another one and "_mask": they have to move into a folder of their own.
-int64_t masks_beside(const FolderLook& look) {
+/// Pictures named like another one and "_mask", all in one folder.
+struct MasksBeside {
+  int64_t masks = 0;
+  std::string folder;              // of all pictures, relative to the root; "." for the root
+  std::set<std::string> suffixes;  // "_mask"
+};
+
+MasksBeside masks_beside(const FolderLook& look) {
   const Stems stems = stems_in(look, "");
-  return std::count_if(look.pictures.begin(), look.pictures.end(), [&](const std::string& picture) {
+  MasksBeside found;
+  std::set<std::string> folders;
+  for (const std::string& picture : look.pictures) {
     const std::string stem(without_ending(picture));
+    folders.insert(stem.substr(0, stem.find_last_of('/') == std::string::npos ? 0 : stem.find_last_of('/')));
     const size_t mark = stem.find_last_of("_-.");
-    return mark != std::string::npos && sounds_like_masks(std::string_view(stem).substr(mark + 1)) &&
-           stems.contains(stem.substr(0, mark) + "#0");
-  });
+    if (mark == std::string::npos || !sounds_like_masks(std::string_view(stem).substr(mark + 1)) ||
+        !stems.contains(stem.substr(0, mark) + "#0"))
+      continue;
+    ++found.masks;
+    found.suffixes.insert(stem.substr(mark));
+  }
+  if (folders.size() == 1) found.folder = folders.begin()->empty() ? "." : *folders.begin();
+  return found;
+}
+
+// Both in one folder, told apart by what follows the name.
+Reading reading_beside(const FolderLook& look, const MasksBeside& found) {
+  Reading mixed = reading_of(image_mask_format(), look.root, look);
+  mixed.family = "masks beside pictures";
+  mixed.sees = "pictures and masks, of which " + with_commas(found.masks) + " lie beside their pictures";
+  mixed.question = "which pictures are masks";
+  const bool told = found.suffixes.size() == 1 && !found.folder.empty();
+  mixed.trust = told ? Reading::Trust::offered : Reading::Trust::asked;
+  mixed.likelihood = told ? 80 : 30;
+  if (!told) {
+    mixed.sees += ": name that folder as images and as masks, and what follows the name in mask_suffix";
+    return mixed;
+  }
+  mixed.options.image_mask.images = mixed.options.image_mask.masks = found.folder;
+  mixed.options.image_mask.mask_suffix = *found.suffixes.begin();
+  mixed.decides = {"data.image_mask.images", "data.image_mask.masks", "data.image_mask.mask_suffix"};
+  mixed.why["data.image_mask.images"] = mixed.why["data.image_mask.masks"] = "pictures and masks lie in one folder";
+  mixed.why["data.image_mask.mask_suffix"] = "what the names of masks add to those of their pictures";
+  return mixed;
 }
 
 }  // namespace
@@ -141,16 +176,8 @@ std::vector<Reading> image_mask_readings(const FolderLook& look) {
       all.push_back(std::move(reading));
     }
   }
-  if (const int64_t masks = masks_beside(look); all.empty() && masks > 0) {
-    Reading mixed = reading_of(image_mask_format(), look.root, look);
-    mixed.trust = Reading::Trust::asked;
-    mixed.likelihood = 30;
-    mixed.family = "masks beside pictures";
-    mixed.sees =
-        "pictures and masks, of which " + with_commas(masks) +
-        " lie beside their pictures: name that folder as images and as masks, and what follows the name in mask_suffix";
-    all.push_back(std::move(mixed));
-  }
+  if (all.empty())
+    if (const MasksBeside beside = masks_beside(look); beside.masks > 0) all.push_back(reading_beside(look, beside));
   return all;
 }
 

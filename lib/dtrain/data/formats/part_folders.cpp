@@ -41,6 +41,7 @@ struct Seen {
 Seen look(const DataOptions& options, const std::string& base, const PartFolders& named) {
   Seen seen;
   for (const std::string& name : folders_in((fs::path(options.root) / base).string())) {
+    if (is_beside_the_data(name) && std::count(options.classes.begin(), options.classes.end(), name) == 0) continue;
     const std::string folder = base.empty() ? name : base + "/" + name;
     const bool taken =
         std::any_of(named.begin(), named.end(), [&](const auto& entry) { return lies_in(entry.second, folder); });
@@ -72,7 +73,8 @@ void refuse_two_spellings(const DataOptions& options, const Seen& seen) {
   for (const auto& [part, folders] : seen.parts)
     if (folders.size() > 1)
       throw DataError("data.root '" + options.root + "' has several folders for one part (" + shown(folders) +
-                      "); name the right one with data.split.folders." + part + ", or merge them");
+                      "); name the right one with data.split.folders." + part +
+                      ", merge them, or list them in data.classes if they are classes");
 }
 
 void refuse_mixture(const DataOptions& options, const Seen& seen) {
@@ -93,6 +95,14 @@ void require_training(const DataOptions& options, const Seen& seen) {
                   "list such a folder in data.classes if it is a class");
 }
 
+// "(Train 2017)" → "train"; letters beyond ASCII stay.
+std::string letters_of(std::string_view name) {
+  std::string letters;
+  for (const char c : lower_case(std::string(name)))
+    if ((c >= 'a' && c <= 'z') || static_cast<unsigned char>(c) >= 0x80) letters += c;
+  return letters;
+}
+
 /// A name with a part among its words: "seg_train" is train of "seg_".
 struct Compound {
   std::string part;  // "" for none
@@ -107,6 +117,26 @@ Compound compound(const std::string& name) {
     at = end + 1;
   }
   return {};
+}
+
+// "trainA", "xtest", "trn", "fold 3": hardly the name of a class where all classes are called so.
+bool is_nearly_a_part(const std::string& name) {
+  const std::string word = letters_of(name);
+  for (const std::string_view part : {"train", "valid", "val", "test"})
+    if (word.size() == part.size() + 1 && (word.starts_with(part) || word.ends_with(part))) return true;
+  if (word == "trn" || word == "tst") return true;
+  const bool numbered = name.find_first_of("0123456789") != std::string::npos;
+  return numbered && (word == "fold" || word == "split" || word == "part" || word == "subset");
+}
+
+void refuse_nothing_but_parts(const DataOptions& options, const Seen& seen) {
+  if (!options.classes.empty() || seen.others.size() < 2) return;
+  if (!std::all_of(seen.others.begin(), seen.others.end(), is_nearly_a_part)) return;
+  throw DataError("data.root '" + options.root + "' has folders named nearly like parts or folds, and no other (" +
+                  shown(seen.others) + "); name the parts, as in " +
+                  shell_word("data.split.folders={train: " + printable(seen.others.front()) +
+                             ", valid: " + printable(seen.others.back()) + "}") +
+                  ", or list these folders in data.classes if they are classes");
 }
 
 // seg_train/ beside seg_test/ are not classes, so they are refused; train_station/ beside airport/ is one.
@@ -133,10 +163,7 @@ void refuse_what_sounds_like_parts(const DataOptions& options, const Seen& seen)
 }  // namespace
 
 std::string part_called(std::string_view name) {
-  std::string word;
-  for (const char c : name)
-    if (std::string_view("_- .").find(c) == std::string_view::npos) word += c;
-  word = lower_case(word);
+  std::string word = letters_of(name);
   for (const std::string_view behind : {"sets", "set", "data", "split"})  // "training data set"
     if (word.size() > behind.size() && word.ends_with(behind)) word.resize(word.size() - behind.size());
   if (word.ends_with('s')) word.pop_back();
@@ -158,7 +185,10 @@ PartFolders part_folders(const DataOptions& options, const std::string& images) 
   Seen seen = look(options, base, folders);
   if (!base.empty() && part_called(base.substr(0, base.find('/'))).empty())  // root/train/ beside root/IMAGES/
     for (auto& [part, beside] : look(options, "", folders).parts) seen.others.push_back(beside.front());
-  if (options.format->folders == DataFormat::Folders::classes) refuse_what_sounds_like_parts(options, seen);
+  if (options.format->folders == DataFormat::Folders::classes) {
+    refuse_what_sounds_like_parts(options, seen);
+    if (seen.parts.empty()) refuse_nothing_but_parts(options, seen);
+  }
   if (seen.parts.empty()) return folders;
   if (!layout && (!seen.parts.contains("train") || seen.parts.size() + folders.size() < 2)) return folders;
   refuse_two_spellings(options, seen);

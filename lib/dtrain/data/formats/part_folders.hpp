@@ -11,7 +11,7 @@ namespace dtrain {
 
 /// "train", "valid" or "test" for what people call these parts of a data set: train, training; valid, val, validation,
 /// dev; test, testing; in upper or lower case, singular or plural, also followed by "set", "data" or "split"
-/// ("Test-Set"). "" for any other name.
+/// ("Test-Set"), with digits, brackets and the like anywhere ("train2017", "02_test", "(val)"). "" for any other name.
 std::string part_called(std::string_view name);
 
 /// The same of one of its words: "seg_train", "test_list.txt". "" for names without such a word.
@@ -25,8 +25,9 @@ using PartFolders = std::vector<std::pair<std::string, std::string>>;
 /// already have a folder. `images`: a folder under root; if it exists, the folders in it are used.
 /// If folders are the layout (DataFormat::folders) such a folder is never a class. Throws DataError, naming the
 /// folders that were seen, for two spellings of one part, for parts beside other folders that hold pictures, for parts
-/// without one for training, and, if folders are classes, for those that only sound like parts (seg_train, seg_test)
-/// and would become classes. Elsewhere parts are used if there is one for training and another.
+/// without one for training, and, if folders are classes, for those that only sound like parts (seg_train, seg_test;
+/// nothing but trainA, testA; nothing but fold1, fold2) and would become classes. Elsewhere parts are used if there is
+/// one for training and another.
 PartFolders part_folders(const DataOptions& options, const std::string& images = "");
 
 /// What gave samples with such parts their part.

@@ -29,6 +29,9 @@ int64_t pages_if_readable(const std::string& path) {
 
 namespace {
 
+// Never a person's: what macOS packs into an archive, and the folder of previews on some network drives.
+bool is_kept_by_a_system(const std::string& name) { return name == "__MACOSX" || name == "@eaDir"; }
+
 class Walk {
  public:
   Walk(const std::string& root, bool allow_links, NameTest wanted, AtFault at_fault)
@@ -60,6 +63,7 @@ class Walk {
     const bool folder = entry.is_directory(error);  // follows links, as the next two do
     const bool lost = link && picture && at_fault_ == AtFault::list && leads_nowhere(entry.path());
     if (link && !lost && (picture || folder)) follow(entry.path(), folder);
+    if (folder && is_kept_by_a_system(name)) return;
     if (folder) return enter(entry.path().string(), prefix + name + "/");
     if (!lost && !entry.is_regular_file(error)) return;
     if (picture) {
@@ -154,18 +158,28 @@ void require_plain_name(const std::string& name, const std::string& what, const 
                   "; " + advice);
 }
 
-std::vector<std::string> folders_in(const std::string& folder) {
+static std::vector<std::string> some_folders(const std::string& folder, bool left_out) {
   std::vector<std::string> names;
   std::error_code error;
   fs::directory_iterator entry(folder, error);
   for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
     std::error_code ignored;
     const std::string name = entry->path().filename().string();
-    if (!name.starts_with('.') && entry->is_directory(ignored)) names.push_back(name);
+    const bool out = name.starts_with('.') || is_kept_by_a_system(name);
+    if (out == left_out && entry->is_directory(ignored)) names.push_back(name);
   }
   if (error) throw_errno("read the folder", folder, error.value());
   std::sort(names.begin(), names.end(), natural_less);
   return names;
+}
+
+std::vector<std::string> folders_in(const std::string& folder) { return some_folders(folder, false); }
+
+std::vector<std::string> folders_left_out(const std::string& folder) { return some_folders(folder, true); }
+
+bool is_beside_the_data(const std::string& name) {
+  const std::string word = lower_case(name);
+  return name.starts_with('.') || is_kept_by_a_system(name) || word == "thumbs" || word == "thumbnails";
 }
 
 void require_root(const std::string& root) {

@@ -33,7 +33,8 @@ enum class AtFault {
   list,  ///< it is listed as one picture; whoever reads it says what is wrong
 };
 
-/// Walks `folder` to any depth, pictures (or whatever is wanted) by name; hidden files and folders are left out. The
+/// Walks `folder` to any depth, pictures (or whatever is wanted) by name; hidden files and folders are left out, and
+/// copies that a system keeps in __MACOSX/ or @eaDir/. The
 /// pages of TIFF and DICOM files are counted (count_pages); no other file is opened. Links (`folder` itself may be one)
 /// are followed while they stay under `root`, or everywhere with `allow_links`. Throws DataError for a link that leads
 /// out of root or back into a folder that contains it; with AtFault::fail MissingError for a link to a picture that
@@ -49,8 +50,15 @@ FolderScan scan_beneath(const std::string& root, const std::string& relative, bo
 /// or that it holds characters that control a terminal, shown as printable() does, unless `name` is printable UTF-8.
 void require_plain_name(const std::string& name, const std::string& what, const std::string& advice);
 
-/// Names of the folders in `folder`, hidden ones left out, natural order.
+/// Names of the folders in `folder` but folders_left_out(), natural order.
 std::vector<std::string> folders_in(const std::string& folder);
+
+/// The others of its folders: those that are hidden, and copies that a system keeps (__MACOSX, @eaDir), natural order.
+std::vector<std::string> folders_left_out(const std::string& folder);
+
+/// Whether a folder of this name is by convention none of the data, though it may hold pictures: what systems and
+/// viewers put beside them ("__MACOSX", "@eaDir", "thumbs", "thumbnails"; upper or lower case), and hidden folders.
+bool is_beside_the_data(const std::string& name);
 
 /// Throws MissingError naming `data.root` if `root` does not exist, DataError if it is not a folder.
 void require_root(const std::string& root);

@@ -180,9 +180,12 @@ SampleSetReport write_sample_set(const std::string& kind, const std::string& fol
     require_empty(folder);
     const int64_t pictures = count == 0 ? known.count : count;
     known.write({folder, pictures, seed, own_size ? known.size : size, threads});
-    return {pictures, std::string("dtrain --config ") + known.config + " " +
-                          shell_word("data.root=" + fs::absolute(folder).lexically_normal().string()) +
-                          known.overrides};
+    const std::string place = fs::absolute(folder).lexically_normal().string();
+    std::error_code unread;
+    if (!fs::exists(known.config, unread))  // it is in the source folder, and dtrain may have been installed
+      return {pictures, "dtrain init " + shell_word(place) + " --output config.yaml"};
+    return {pictures,
+            std::string("dtrain --config ") + known.config + " " + shell_word("data.root=" + place) + known.overrides};
   }
   const std::string near = nearest_word(kind, names);
   throw UsageError("--kind '" + kind + "' is not one of xray, chips, cells" +

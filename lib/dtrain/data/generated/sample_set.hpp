@@ -23,6 +23,9 @@ struct SampleSetReport {
 /// cells  format image_mask: images/ and masks/ (255 = cell), 128 × 160 grey PNG; bright round cells on uneven light.
 ///        Default 48.
 ///
+/// The command that is told next uses the configuration for the kind in configs/ of the working directory, or drafts
+/// one where there is none.
+///
 /// `count` 0: the default. `size`: height and width of the pictures, 16 … 8192 each, 0 = those above; what they show is
 /// stretched. The folder is created if necessary; pictures are made on `threads` threads, with the same bytes on any
 /// number.

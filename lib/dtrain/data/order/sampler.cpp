@@ -46,7 +46,8 @@ EpochPlan::EpochPlan(int64_t samples, int64_t logical_ranks, const BatchOptions&
   } else {
     if (!full)
       throw ConfigError("batch.last drop leaves nothing: " + count_of(samples, "training sample") +
-                        " are fewer than one global batch of " + std::to_string(global_batch_));
+                        " are fewer than one global batch of " + std::to_string(global_batch_) +
+                        "; lower the batch, or set batch.last=short");
     begins_.push_back(samples - rest);
   }
   order_ = keyed_permutation(samples, seed, Purpose::epoch_order, static_cast<uint64_t>(epoch));

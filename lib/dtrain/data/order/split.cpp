@@ -77,9 +77,10 @@ class ListReader {
   }
 
   Parts finish() {
-    raise<MissingError>(absent_, "data.split.files names pictures that are not samples of the data set");
+    raise<MissingError>(
+        absent_, "data.split.files names pictures that are not samples of the data set; correct or remove these lines");
     raise<DataError>(several_, "data.split.files has base names that several pictures share; write their paths");
-    raise<DataError>(twice_, "data.split.files names pictures twice");
+    raise<DataError>(twice_, "data.split.files names pictures twice; keep each in one list");
     return std::move(parts_);
   }
 
