@@ -15,6 +15,7 @@
 #include "dtrain/base/shell_word.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/base/time.hpp"
+#include "dtrain/data/formats/picture_input.hpp"
 #include "dtrain/io/files/file.hpp"
 #include "dtrain/io/files/own_output.hpp"
 #include "job/epoch_columns.hpp"
@@ -221,7 +222,7 @@ int run_check(const CheckCommand& command, const Config& config, const Log& log)
   require_own_output(command.output, "report of a check",
                      {std::string("\"report\": \"") + kCheckReport, "\"data_sha256\": \""});
   if (!command.preview.empty()) require_own_output(command.preview, "contact sheet", {kContactSheetMark});
-  if (!command.preview.empty() && !lower_case(command.preview).ends_with(".png"))
+  if (!command.preview.empty() && !lower_case(command.preview).ends_with(kMaskEnding))
     throw UsageError("--preview writes a PNG picture; name it so, as in --preview sheet.png, not " + command.preview);
   CheckReport report;
   try {

@@ -60,8 +60,7 @@ void CommandTable::add_sweep() {
        {"dtrain sweep configs/studies/unet_scaling.yaml --tiny", "a shipped study, small enough for two cores"},
        {"dtrain sweep -c configs/chips_cnn.yaml --advise --ranks 8", "how the rate should grow with 8 ranks"},
        {"dtrain sweep -c configs/chips_cnn.yaml --ranks 1,2 --retry-failed", "again what has failed"},
-       {"dtrain sweep -c configs/chexnet.yaml --ranks 1,4,8,16 --launch slurm --ranks-per-node 4 --template "
-        "site.sbatch",
+       {"dtrain sweep -c configs/chexnet.yaml --ranks 1,4,8,16 --launch slurm --ranks-per-node 4 --template a.sbatch",
         "as jobs of Slurm; the same command says how far they are"}},
       nullptr);
   filled_.emplace_back(&app, [this, &app] {

@@ -193,19 +193,16 @@ class Checker final : public KeyReport {
   }
 
   void image() {
-    static const std::string kOneEach = "; give one for each channel, or set data.image.channels";
     const ImageOptions& i = e_.data.image;
-    const bool known = sound({"data.image.channels", "model.name", "model.encoder"});
-    const auto count = static_cast<int64_t>(i.mean.size());
-    if (known && sound({"data.image.mean"}) && count != i.channels)
-      wrong({"data.image.mean", "data.image.channels"},
-            "data.image.mean has " + count_of(count, "value") + " for " + count_of(i.channels, "channel") + kOneEach);
-    const auto std_count = static_cast<int64_t>(i.std.size());
-    if (known && sound({"data.image.std"}) && std_count != i.channels)
-      wrong({"data.image.std", "data.image.channels"}, "data.image.std has " + count_of(std_count, "value") + " for " +
-                                                           count_of(i.channels, "channel") + kOneEach);
-    in_units_of_one("data.image.mean", i.mean);
-    in_units_of_one("data.image.std", i.std);
+    for (const std::string key : {"data.image.mean", "data.image.std"}) {
+      const std::vector<double>& values = key == "data.image.mean" ? i.mean : i.std;
+      const auto count = static_cast<int64_t>(values.size());
+      if (sound({"data.image.channels", "model.name", "model.encoder", key}) && count != i.channels)
+        wrong({key, "data.image.channels"}, key + " has " + count_of(count, "value") + " for " +
+                                                count_of(i.channels, "channel") +
+                                                "; give one for each channel, or set data.image.channels");
+      in_units_of_one(key, values);
+    }
     if (!sound({"data.image.size", "data.image.window", "model.name", "model.levels", "model.encoder"})) return;
     const auto text = [](int64_t height, int64_t width) {
       return std::to_string(height) + " × " + std::to_string(width);

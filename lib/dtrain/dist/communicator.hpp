@@ -63,9 +63,9 @@ class Communicator {
   /// Duplicates start without a limit: a wait ends when its peers do (threads: 60 s), and the watchdog ends a rank.
   virtual void limit_waits(double seconds) = 0;
 
-  /// For a caller that waits for the device: throws CommError when the transport has failed since its last call returned,
-  /// and Error with kStalled when its limit has passed since then. Only one that works in the background can fail like
-  /// this: NCCL.
+  /// For a caller that waits for the device: throws CommError when the transport has failed since its last call
+  /// returned, and Error with kStalled when its limit has passed since then. Only one that works in the background can
+  /// fail like this: NCCL.
   virtual void require_healthy() {}
 };
 

@@ -301,7 +301,7 @@ TEST_CASE("pictures alone, masks beside pictures, nothing at all") {
   CHECK(says(alone.to_fill_in, "no column of table.csv, which holds nothing but numbers, names one of the pictures"));
   for (int i = 0; i < 3; ++i) root.picture(std::to_string(i) + "_mask.png", mask_of({0, 255}));
   const Draft beside = draft_configuration(root.path());
-  CHECK(says({beside.text}, "mask_suffix: _mask"));
+  CHECK(holds(beside.text, "mask_suffix: _mask"));
   const Experiment e = loaded(beside.text);
   CHECK(e.data.image_mask.mask_suffix == "_mask");
   CHECK(opened(e).samples.size() == 3);

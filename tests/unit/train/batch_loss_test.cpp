@@ -39,7 +39,7 @@ class PlainNetwork final : public Network {
     dropout_.set_key(seed, step, logical_rank);
   }
   std::vector<Layer> layers(const NetworkShape&) const override { return {}; }
-  PassTape tape(const NetworkShape&) const override { return {}; }
+  PassTape tape(const NetworkShape&, bool) const override { return {}; }
   GraphValue trace(const GraphValue& images) const override { return images; }
   std::vector<std::string> head() const override { return {}; }
 
