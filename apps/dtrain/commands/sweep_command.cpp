@@ -131,6 +131,7 @@ Conclusion tell_results(const SweepFolder& folder, const JudgedSweep& sweep, con
 // Cores of a point: those of this process, shared out among the jobs at a time.
 int64_t cores_each(const SweepCommand& command) {
   const auto cores = static_cast<int64_t>(bound_cores().size());
+  if (command.launch == SweepLaunch::slurm) return cores;  // whose jobs run elsewhere
   if (command.jobs > cores)
     throw UsageError("--jobs " + std::to_string(command.jobs) + " is more than the " + count_of(cores, "core") +
                      " of this machine that dtrain may use; give each job a core at least");

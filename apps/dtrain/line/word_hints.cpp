@@ -168,6 +168,7 @@ std::vector<std::string> words_after_help(const std::vector<std::string>& words,
   std::vector<std::string> left(words.begin() + std::min<std::ptrdiff_t>(1, std::ssize(words)), words.end());
   if (left.empty() || left[0] != "help") return left;
   left.erase(left.begin());
+  if (!left.empty() && left[0] == "train") left.erase(left.begin());  // its page is that of the whole program
   const CLI::App* at = &app;
   for (const std::string& word : left) {
     if (word.starts_with("-")) continue;

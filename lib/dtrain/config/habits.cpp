@@ -303,7 +303,8 @@ std::string option_as_key(const std::string& option, const std::string& value, b
   if (key.empty()) key = key_of_group(name);
   if (key.empty() && misspelt) key = key_near(name);
   if (key.empty() || key.find('=') != std::string::npos) return key;
-  const bool side = key == "data.image.size" && !value.empty() && value.find_first_not_of("0123456789") == value.npos;
+  const bool side =
+      key == "data.image.size" && !value.empty() && value.find_first_not_of("0123456789") == std::string::npos;
   return shell_word(key + "=" + (value.empty() ? "VALUE" : side ? "[" + value + ", " + value + "]" : value));
 }
 

@@ -1,5 +1,6 @@
 // The loops of row_kernels.hpp, compiled once for each instruction set: each including file has its own options
 // (CMakeLists.txt), and everything here is local to it, so that no code for a newer processor can end up elsewhere.
+#pragma once
 #include <utility>
 
 #include "dtrain/model/row_kernels.hpp"
@@ -12,8 +13,8 @@ template <class T, int kBytes, int kTileRows>
 struct Loops {
   static constexpr int64_t kWidth = kBytes / sizeof(T);
   static constexpr int64_t kTile = 2 * kWidth;
-  typedef T Vector __attribute__((vector_size(kBytes)));
-  typedef T Unaligned __attribute__((vector_size(kBytes), aligned(sizeof(T)), may_alias));
+  using Vector __attribute__((vector_size(kBytes))) = T;
+  using Unaligned __attribute__((vector_size(kBytes), aligned(sizeof(T)), may_alias)) = T;
   struct Pair {
     Vector low, high;
   };
