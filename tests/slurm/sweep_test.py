@@ -58,7 +58,7 @@ class SweepJobs(program.ProgramTest):
         meanwhile = self.sweep("it's a study", *words)
         self.assertNotIn("submitted:", meanwhile.stderr)
         # Another is cancelled, and is submitted again.
-        program.wait_until(lambda: good[1].steps_logged() > 20, 60, f"steps of the second point: {self.queue()}")
+        program.wait_until(lambda: good[1].steps_logged() > 20, 150, f"steps of the second point: {self.queue()}")
         self.slurm.call("scancel", f"{jobs[1]}_1")
         program.wait_until(lambda: f"{jobs[1]}_1" not in dict(self.queue()), 30, "the job to be cancelled")
         again = self.sweep("it's a study", *words)
