@@ -38,8 +38,8 @@ RUNS = {"densenet121": {"model": {"name": "densenet121"}}, "resnet18": {"model":
         "crop": image(size=[50, 40], resize="crop", window=[48, 32], range=[10, 3000]), "grey": image(channels=1, mean=[5e-4], std=[0.3]),
         "resnet34": {"model": {"name": "resnet34"}, "data": {"image": {"channels": 1, "mean": [0.4], "std": [0.3]}}}}
 CALIBRATED = ("resnet18", "squash", "onnx")
-MASKS = {"model": {"name": "unet", "base_width": 2}, "data": {"format": "image_mask", "root": "cells", "image": {"size": [SIDE, 64]}, "split": {"valid": 0.5, "stratify": True}}}
-UNETS = {"masks": {}, "shallow": {"model": {"levels": 2}}, "encoded": {"model": {"base_width": None, "encoder": "resnet18"}}}
+MASKS = {"model": {"name": "unet"}, "data": {"format": "image_mask", "root": "cells", "image": {"size": [SIDE, 64]}, "split": {"valid": 0.5, "stratify": True}}}
+UNETS = {"masks": {"model": {"base_width": 2}}, "shallow": {"model": {"base_width": 2, "levels": 2}}, "encoded": {"model": {"encoder": "resnet18"}}}
 
 
 def programs_of(page):
