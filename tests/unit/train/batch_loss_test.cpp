@@ -3,8 +3,8 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 
-#include <limits>
 #include <numeric>
+#include <set>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/data/batches/loader.hpp"
@@ -13,6 +13,7 @@
 #include "dtrain/model/layers.hpp"
 #include "dtrain/train/evaluate.hpp"
 #include "dtrain/train/trainer.hpp"
+#include "poisoned_batches.hpp"
 #include "support/catch.hpp"
 
 using namespace dtrain;
@@ -59,27 +60,8 @@ struct Setting {
   double dropout = 0;
   Precision precision = Precision::fp32;
   MixOptions mix = {};
-  int64_t poisoned = -1;  // the sample whose picture is NaN
+  std::set<int64_t> poisoned = {};  // samples whose pictures are NaN
   double rate = 0.01;
-};
-
-class PoisonedBatches final : public BatchSource {
- public:
-  PoisonedBatches(BatchSource& source, int64_t poisoned) : source_(source), poisoned_(poisoned) {}
-  void start(std::vector<BatchRequest> requests) override { source_.start(std::move(requests)); }
-  std::optional<Batch> next() override {
-    std::optional<Batch> batch = source_.next();
-    for (size_t i = 0; batch && i < batch->samples.size(); ++i)
-      if (batch->samples[i] == poisoned_)
-        batch->images[static_cast<int64_t>(i)].fill_(std::numeric_limits<double>::quiet_NaN());
-    return batch;
-  }
-  bool ready() const override { return source_.ready(); }
-  Figures figures() const override { return source_.figures(); }
-
- private:
-  BatchSource& source_;
-  int64_t poisoned_;
 };
 
 // The fewer pixels a gradient is summed over, the less it is rounded.
@@ -286,7 +268,7 @@ TEST_CASE("the loss of an evaluated part is that of the part as one batch, whate
 TEST_CASE("a batch loss that is not finite names the logical rank whose pictures made it so") {
   const auto comm = make_serial_communicator();
   Setting setting;
-  setting.poisoned = 3;
+  setting.poisoned = {3};
   Job bad(setting, *comm);
   setting.loss = "bce";
   Job plain(setting, *comm);

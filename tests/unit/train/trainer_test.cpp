@@ -16,6 +16,7 @@
 #include "dtrain/dist/collectives.hpp"
 #include "dtrain/dist/thread_communicator.hpp"
 #include "dtrain/train/evaluate.hpp"
+#include "poisoned_batches.hpp"
 #include "support/catch.hpp"
 
 using namespace dtrain;
@@ -48,25 +49,6 @@ struct Outcome {
   int64_t tracked = 0;
   std::vector<std::string> not_finite;  // what updates were skipped for
   double last_train_loss = 0;
-};
-
-class PoisonedBatches final : public BatchSource {
- public:
-  PoisonedBatches(BatchSource& source, std::set<int64_t> poisoned) : source_(source), poisoned_(std::move(poisoned)) {}
-  void start(std::vector<BatchRequest> requests) override { source_.start(std::move(requests)); }
-  std::optional<Batch> next() override {
-    std::optional<Batch> batch = source_.next();
-    for (size_t i = 0; batch && i < batch->samples.size(); ++i)
-      if (poisoned_.contains(batch->samples[i]))
-        batch->images[static_cast<int64_t>(i)].fill_(std::numeric_limits<double>::quiet_NaN());
-    return batch;
-  }
-  bool ready() const override { return source_.ready(); }
-  Figures figures() const override { return source_.figures(); }
-
- private:
-  BatchSource& source_;
-  std::set<int64_t> poisoned_;
 };
 
 DataOptions synthetic_data(const Setting& setting) {
