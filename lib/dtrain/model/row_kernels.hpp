@@ -33,6 +33,7 @@ template <class T>
 struct RowKernels {
   const char* name = "";  ///< of the instruction set
   int64_t tile = 1;       ///< columns that are computed at once; at most 32
+  int64_t tile_rows = 1;  ///< and rows of a product
 
   /// y = max(0, x·scale + shift).
   void (*normalise)(int64_t rows, int64_t columns, Rows<const T> x, ColumnScales<T> norm, Rows<T> y);
@@ -69,8 +70,12 @@ struct RowKernels {
   /// y = a · b: a [rows, depth], b [depth, columns] packed.
   void (*multiply)(int64_t rows, int64_t columns, int64_t depth, Rows<const T> a, const T* packed, Rows<T> y);
 
-  /// y += aᵀ · b: a [rows, height], b [rows, columns], y [height, columns].
-  void (*add_transposed_product)(int64_t height, int64_t columns, int64_t rows, Rows<const T> a, Rows<const T> b,
+  /// `across` = a [rows, height], as add_transposed_product() reads it: rows elements for each of its columns, whose
+  /// number is rounded up to a multiple of `tile_rows`.
+  void (*pack_across)(int64_t rows, int64_t height, Rows<const T> a, T* across);
+
+  /// y += aᵀ · b: a [rows, height] packed across, b [rows, columns], y [height, columns].
+  void (*add_transposed_product)(int64_t height, int64_t columns, int64_t rows, const T* across, Rows<const T> b,
                                  Rows<T> y);
 };
 

@@ -1,6 +1,7 @@
 // The loops of row_kernels.hpp, compiled once for each instruction set: each including file has its own options
 // (CMakeLists.txt), and everything here is local to it, so that no code for a newer processor can end up elsewhere.
 #pragma once
+#include <cstring>
 #include <utility>
 
 #include "dtrain/model/row_kernels.hpp"
@@ -152,8 +153,24 @@ struct Loops {
   static void pack(int64_t depth, int64_t columns, const T* from, int64_t row_stride, int64_t column_stride,
                    T* packed) {
     for (int64_t c = 0; c < columns; c += kTile)
-      for (int64_t k = 0; k < depth; ++k)
-        for (int64_t j = 0; j < kTile; ++j) *packed++ = from[k * row_stride + (c + j) * column_stride];
+      for (int64_t k = 0; k < depth; k += kWidth) {  // some rows at once: a transposed matrix's lines are read once
+        const int64_t rows = depth - k < kWidth ? depth - k : kWidth;
+        for (int64_t j = 0; j < kTile; ++j)
+          for (int64_t i = 0; i < rows; ++i)
+            packed[i * kTile + j] = from[(k + i) * row_stride + (c + j) * column_stride];
+        packed += rows * kTile;
+      }
+  }
+
+  static void pack_across(int64_t rows, int64_t height, Rows<const T> a, T* across) {
+    for (int64_t h = 0; h < height; h += kTileRows) {
+      const bool whole = height - h >= kTileRows;
+      for (int64_t r = 0; r < rows; ++r, across += kTileRows)
+        if (whole)
+          std::memcpy(across, a.at(r, h).data, sizeof(T) * kTileRows);
+        else
+          for (int64_t j = 0; j < height - h; ++j) across[j] = a.at(r, h).data[j];
+    }
   }
 
   /// Where a product's operands are: element (r, k) of a at a[r·row + k·depth], row k of b's tile at b[k·b_depth].
@@ -193,29 +210,31 @@ struct Loops {
     return all[rows - 1];
   }
 
-  // `next_b`: from one tile of b to the next.
+  // `next_a` and `next_b`: from one tile to the next.
   template <bool kAdd>
-  static void product(int64_t rows, int64_t columns, int64_t depth, Operands from, int64_t next_b, Rows<T> y) {
+  static void product(int64_t rows, int64_t columns, int64_t depth, Operands from, int64_t next_a, int64_t next_b,
+                      Rows<T> y) {
     for (int64_t c = 0; c < columns; c += kTile, from.b += next_b) {
       Operands here = from;
-      for (int64_t r = 0; r < rows; r += kTileRows, here.a += kTileRows * here.row)
+      for (int64_t r = 0; r < rows; r += kTileRows, here.a += next_a)
         tile_of<kAdd>(rows - r < kTileRows ? rows - r : kTileRows, std::make_integer_sequence<int, kTileRows>{})(
             depth, here, y.at(r, c));
     }
   }
 
   static void multiply(int64_t rows, int64_t columns, int64_t depth, Rows<const T> a, const T* packed, Rows<T> y) {
-    product<false>(rows, columns, depth, {a.data, a.stride, 1, packed, kTile}, kTile * depth, y);
+    product<false>(rows, columns, depth, {a.data, a.stride, 1, packed, kTile}, kTileRows * a.stride, kTile * depth, y);
   }
 
-  static void add_transposed_product(int64_t height, int64_t columns, int64_t rows, Rows<const T> a, Rows<const T> b,
+  static void add_transposed_product(int64_t height, int64_t columns, int64_t rows, const T* across, Rows<const T> b,
                                      Rows<T> y) {
-    product<true>(height, columns, rows, {a.data, 1, a.stride, b.data, b.stride}, kTile, y);
+    product<true>(height, columns, rows, {across, 1, kTileRows, b.data, b.stride}, kTileRows * rows, kTile, y);
   }
 
   static constexpr RowKernels<T> all(const char* name) {
     return {.name = name,
             .tile = kTile,
+            .tile_rows = kTileRows,
             .normalise = normalise,
             .moments = moments,
             .normalise_sum = normalise_sum,
@@ -225,6 +244,7 @@ struct Loops {
             .centre_back = centre_back,
             .pack = pack,
             .multiply = multiply,
+            .pack_across = pack_across,
             .add_transposed_product = add_transposed_product};
   }
 };

@@ -3,6 +3,8 @@
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 
+#include <cstring>
+
 namespace dtrain {
 
 bool serves_rows(const at::Tensor& x, bool training) {
@@ -151,16 +153,27 @@ at::Tensor multiplied(const at::Tensor& a, const at::Tensor& b) {
   return y;
 }
 
+// Both operands are copied to where the product finds them in order: rows of many channels lie whole pages apart, so
+// that those of a panel would share a few places of the cache.
 at::Tensor transposed_product(const at::Tensor& a, const at::Tensor& b) {
-  const int64_t rows = a.size(0), height = a.size(1);
+  constexpr int64_t kDeep = 2 * kPanel;
+  const int64_t height = a.size(1);
   const at::Tensor y = at::zeros({height, b.size(1)}, a.options());
   with_type(a, [&](auto zero) {
     using T = decltype(zero);
     for_columns(b.size(1), [&](int64_t first, int64_t count) {
-      for (int64_t begin = 0; begin < rows; begin += kPanel)
-        row_kernels<T>().add_transposed_product(height, count, std::min(kPanel, rows - begin),
-                                                const_rows(rows_of<T>(a).at(begin)),
-                                                const_rows(rows_of<T>(b, first).at(begin)), rows_of<T>(y, first));
+      Across<T> across(kDeep, height);
+      Scratch<T> columns(kDeep * kColumns);
+      const Rows<T> panel{columns.data(), kColumns};
+      for (int64_t begin = 0; begin < a.size(0); begin += kDeep) {
+        const int64_t rows = std::min(kDeep, a.size(0) - begin);
+        across.pack(rows, const_rows(rows_of<T>(a).at(begin)));
+        for (int64_t c = first; c < first + count; c += kColumns) {
+          for (int64_t r = 0; r < rows; ++r)
+            std::memcpy(panel.at(r).data, rows_of<T>(b, c).at(begin + r).data, kColumns * sizeof(T));
+          across.add_product(rows, kColumns, const_rows(panel), rows_of<T>(y, c));
+        }
+      }
     });
   });
   return y;

@@ -83,6 +83,23 @@ class Scratch {
   at::Tensor memory_;
 };
 
+/// The left side of a transposed product, [rows, height] of up to `most` rows at a time.
+template <class T>
+class Across {
+ public:
+  Across(int64_t most, int64_t height) : height_(height), packed_(most * (height + row_kernels<T>().tile_rows)) {}
+
+  void pack(int64_t rows, Rows<const T> a) { row_kernels<T>().pack_across(rows, height_, a, packed_.data()); }
+  /// y += aᵀ · b for b [rows, columns], y [height, columns].
+  void add_product(int64_t rows, int64_t columns, Rows<const T> b, Rows<T> y) {
+    row_kernels<T>().add_transposed_product(height_, columns, rows, packed_.data(), b, y);
+  }
+
+ private:
+  int64_t height_;
+  Scratch<T> packed_;
+};
+
 /// Mean and biased variance of each column, from those of panels (Chan, Golub and LeVeque 1979).
 template <class T>
 class Moments {

@@ -176,19 +176,20 @@ ProductGradients Slab::product_back(const NormScales& scales, const at::Tensor& 
     Scratch<T> packed(kernel.numel());
     kernels.pack(out, width, kernel.const_data_ptr<T>(), width, 1, packed.data());
     for_columns(width, [&](int64_t first, int64_t count) {
-      Scratch<T> memory(kPanel * kBlockColumns);
+      Scratch<T> memory(kPanel * kColumns);
+      const Rows<T> panel{memory.data(), kColumns};
+      Across<T> across(kPanel, out);
       for (int64_t begin = 0; begin < pixels; begin += kPanel) {
         const int64_t rows = std::min(kPanel, pixels - begin);
         const Rows<const T> dy = const_rows(rows_of<T>(gradient).at(begin));
-        for (int64_t c = first; c < first + count; c += kBlockColumns) {
-          const int64_t columns = std::min(kBlockColumns, first + count - c);
-          const Rows<T> panel{memory.data(), columns};
-          kernels.multiply(rows, columns, out, dy, packed.data() + c * out, panel);
-          kernels.rectify_back_to_slab(rows, columns, panel, const_rows(rows_of<T>(values, c).at(begin)),
+        across.pack(rows, dy);
+        for (int64_t c = first; c < first + count; c += kColumns) {
+          kernels.multiply(rows, kColumns, out, dy, packed.data() + c * out, panel);
+          kernels.rectify_back_to_slab(rows, kColumns, panel, const_rows(rows_of<T>(values, c).at(begin)),
                                        scales.columns<T>().at(c), gamma.const_data_ptr<T>() + c, false,
                                        rows_of<T>(gradients, c).at(begin), sum.data_ptr<T>() + c,
                                        centred.data_ptr<T>() + c);
-          kernels.add_transposed_product(out, columns, rows, dy, const_rows(panel), rows_of<T>(dw, c));
+          across.add_product(rows, kColumns, const_rows(panel), rows_of<T>(dw, c));
         }
       }
     });
