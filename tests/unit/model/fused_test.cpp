@@ -124,6 +124,20 @@ TEST_CASE("vector loops give what plain loops give, but for rounding") {
   CHECK(difference(product(used), a.to(at::kDouble).matmul(b.to(at::kDouble))) < 1e-5);
 }
 
+TEST_CASE("a transposed product adds to what is there, in every set of loops and for any number of rows") {
+  const int64_t rows = GENERATE(1, 7, 192), height = GENERATE(5, 12, 64);
+  const int64_t columns = 32;
+  const at::Tensor a = pictures({rows, height, 1, 1}, at::kFloat).detach().contiguous().view({rows, height}),
+                   b = pictures({rows, columns, 1, 1}, at::kFloat).detach().contiguous().view({rows, columns});
+  for (const RowKernels<float>* kernels : {&kPlainRows, &row_kernels<float>()}) {
+    const at::Tensor across = at::empty({rows * (height + kernels->tile_rows)}), y = at::ones({height, columns});
+    kernels->pack_across(rows, height, {a.const_data_ptr<float>(), height}, across.data_ptr<float>());
+    kernels->add_transposed_product(height, columns, rows, across.const_data_ptr<float>(),
+                                    {b.const_data_ptr<float>(), columns}, {y.data_ptr<float>(), columns});
+    CHECK(difference(y.to(at::kDouble), a.to(at::kDouble).t().matmul(b.to(at::kDouble)) + 1) < 1e-5);
+  }
+}
+
 TEST_CASE("what is no number stays so through a fused layer") {
   const auto network = made("resnet18", true, at::kFloat);
   at::Tensor images = pictures({2, 1, 64, 64}, at::kFloat).detach();

@@ -118,7 +118,7 @@ TEST_CASE("the layer list ends in the shape that a forward pass has, odd sizes t
 }
 
 TEST_CASE("the same pass twice gives the same bits") {
-  const auto name = GENERATE(from_range(networks()));
+  const auto name = GENERATE(from_range(test::network_of_each_block()));
   INFO(name->name);
   at::set_num_threads(1);
   const NetworkShape shape = test::reference_shape(name);

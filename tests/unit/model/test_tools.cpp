@@ -33,6 +33,13 @@ ModelOptions options_of(const NetworkKind* kind, const NetworkKind* encoder) {
   return options;
 }
 
+std::vector<const NetworkKind*> network_of_each_block() {
+  std::vector<const NetworkKind*> kinds;
+  for (const char* name : {"densenet121", "resnet18", "resnet50", "unet", "small_cnn"})
+    kinds.push_back(network_kind(name));
+  return kinds;
+}
+
 std::vector<ReferenceCase> reference_cases() {
   std::vector<ReferenceCase> cases;
   for (const NetworkKind* kind : networks()) cases.push_back({kind->name, options_of(kind)});

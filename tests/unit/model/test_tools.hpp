@@ -28,6 +28,9 @@ class TemporaryFolder {
 /// Without dropout.
 ModelOptions options_of(const NetworkKind* kind, const NetworkKind* encoder = nullptr);
 
+/// One network of each kind of block; the others have more of them.
+std::vector<const NetworkKind*> network_of_each_block();
+
 /// A network under the name that the references have for it.
 struct ReferenceCase {
   std::string name;
