@@ -31,6 +31,8 @@ static std::optional<Config> configuration(const ConfigOptions& options, const J
     return std::nullopt;
   }
   Config config = load_config(options.sources);
+  if (job.rank() == 0)
+    for (const std::string& sentence : overlooked_variables()) job.log().warning(sentence);
   if (!options.print_config) return config;
   if (job.rank() == 0) print(config_yaml(config, *options.print_config == "minimal", true));
   return std::nullopt;
@@ -82,30 +84,29 @@ class Dispatch {
   }
 
   // Commands of one process: under mpirun only rank 0 runs them.
-  int operator()(const SimulateCommand& command) const { return job_.rank() == 0 ? run_simulate(command) : kElsewhere; }
-  int operator()(const SampleCommand& command) const { return job_.rank() == 0 ? run_sample(command) : kElsewhere; }
-  int operator()(const InitCommand& command) const {
-    return job_.rank() == 0 ? run_init(command, job_.log()) : kElsewhere;
+  int operator()(const SimulateCommand& command) const {
+    return alone([&] { return run_simulate(command); });
   }
-  int operator()(const InfoCommand& command) const { return job_.rank() == 0 ? run_info(command) : kElsewhere; }
-  int operator()(const VerifyCommand& command) const { return job_.rank() == 0 ? run_verify(command) : kElsewhere; }
+  int operator()(const SampleCommand& command) const {
+    return alone([&] { return run_sample(command); });
+  }
+  int operator()(const InitCommand& command) const {
+    return alone([&] { return run_init(command, job_.log()); });
+  }
+  int operator()(const InfoCommand& command) const {
+    return alone([&] { return run_info(command); });
+  }
+  int operator()(const VerifyCommand& command) const {
+    return alone([&] { return run_verify(command); });
+  }
   int operator()(const CompareCommand& command) const {
-    return job_.rank() == 0 ? run_compare(command, job_.log()) : kElsewhere;
+    return alone([&] { return run_compare(command, job_.log()); });
   }
   int operator()(const ReportCommand& command) const {
-    return job_.rank() == 0 ? run_report(command, job_.log()) : kElsewhere;
+    return alone([&] { return run_report(command, job_.log()); });
   }
-  int operator()(const CheckCommand& command) const {
-    if (job_.rank() != 0) return kElsewhere;
-    const std::optional<Config> config = configuration(command.config, job_);
-    return config ? run_check(command, *config, job_.log()) : exit_code::kDone;
-  }
-
-  int operator()(const ExportCommand& command) const {
-    if (job_.rank() != 0) return kElsewhere;
-    const std::optional<Config> config = configuration(config_options(command, job_.log()), job_);
-    return config ? run_export(command, *config, job_.log()) : exit_code::kDone;
-  }
+  int operator()(const CheckCommand& command) const { return alone_with_configuration(command, run_check); }
+  int operator()(const ExportCommand& command) const { return alone_with_configuration(command, run_export); }
 
   // Starts its jobs itself, with mpirun.
   int operator()(const SweepCommand& command) const {
@@ -129,7 +130,21 @@ class Dispatch {
   int operator()(const BenchCommCommand& command) const { return together(command, run_bench_comm); }
 
  private:
-  static constexpr int kElsewhere = exit_code::kDone;
+  template <typename Work>
+  int alone(const Work& work) const {
+    job_.expect_all_ranks();
+    const int code = job_.rank() == 0 ? work() : exit_code::kDone;
+    job_.wait_for_root();
+    return code;
+  }
+
+  template <typename Its>
+  int alone_with_configuration(const Its& command, int (*run)(const Its&, const Config&, const Log&)) const {
+    return alone([&] {
+      const std::optional<Config> config = configuration(config_options(command, job_.log()), job_);
+      return config ? run(command, *config, job_.log()) : exit_code::kDone;
+    });
+  }
 
   template <typename Its>
   int together(const Its& command, int (*run)(const Its&, const Config&, Job&)) const {

@@ -415,7 +415,7 @@ class BadInput(program.ProgramTest):
         locked.chmod(0o555)
         for ranks in (None, 2):
             ended = self.call("--config", "small.yaml", "--run-dir", "locked/run", ranks=ranks, through=program.without_write_override())
-            self.fails(ended, 77, "locked/run", rank=0 if ranks else None)
+            self.fails(ended, 77, "locked/run", "may not write in", "output.dir", rank=0 if ranks else None)
         (self.folder / "a_file").write_text("in the way")
         ended = self.call("--config", "small.yaml", "--run-dir", "a_file")
         self.assertIn(ended.code, (66, 74, 77), ended)

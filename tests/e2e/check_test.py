@@ -1,6 +1,7 @@
 """dtrain check writes down what it found, and shows what the network will see."""
 
 import json
+import random
 import shutil
 import struct
 import zlib
@@ -141,6 +142,10 @@ class Check(program.ProgramTest):
         told = self.good("check", "--config", "chips.yaml", "--config", "chips.yaml", split, "seed=5", "--output", "told.json").out.splitlines()[-1]
         self.assertTrue(told.endswith(f"dtrain --config chips.yaml --config chips.yaml '{split}' seed=5"), told)
 
+    def findings(self, name, *words, **how):
+        self.good("check", *words, "--output", f"{name}.json", **how)
+        return json.loads((self.folder / f"{name}.json").read_text())["worth_a_look"]
+
     def looked_at(self, name, *words, **how):
         """Names of what is worth a look, the sentences, and what was printed. The exit code is 0."""
         ended = self.good("check", *words, "--output", f"{name}.json", **how)
@@ -186,9 +191,40 @@ class Check(program.ProgramTest):
         self.assertIn("the pixel value 128 (25.0 % of the masks' pixels, in 10 masks of 10) counts as background", text)
         self.assertIn("data.image_mask.mask_values={128: 2, 255: 1}", text)
         self.assertIn("data.image.range=[0, 2047]", text)
+        banner = self.good("--config", "cells.yaml", "data.root=grey", "data.image.size=[32, 32]", "--dry-run").err
+        for sentence in ("the pixel value 128 (25.0 % of", "data.image.range=[0, 2047]"):
+            self.assertEqual(banner.count(sentence), 1, banner)
         words = ("check", "--config", "cells.yaml", "data.root=grey", "data.image.size=[32, 32]", "data.image_mask.mask_values={7: 1}",
                  "--output", "void.json")
         self.fails(self.call(*words), 65, "masks/", "pixel values 0, 128, 255", "set 'data.image_mask.mask_values={128: 1, 255: 2}'")
+
+    def test_the_banner_of_a_training_says_what_matters_of_it(self):
+        for folder in ("dim/many", "dim/lone"):
+            (self.folder / folder).mkdir(parents=True)
+        for number in range(60):
+            drawn = random.Random(number)
+            pixels = bytes(drawn.randrange(2) for _ in range(1024))  # values 0 and 1, as if they were floats in [0, 1]
+            (self.folder / f"dim/{'many' if number else 'lone'}/{number}.pgm").write_bytes(b"P5 32 32 255\n" + pixels)
+        words = ("--config", "chips.yaml", "data.root=dim", "data.split.valid=0.02", "data.image.size=[32, 32]", "data.augment.mixup=0",
+                 "data.augment.cutmix=0", "batch.per_rank=500")
+        listed = {one["sentence"] for one in self.findings("dim", *words) if one["weight"] >= 45}
+        banners = []
+        for ranks in (1, 2):
+            err = self.good(*words, "distributed.logical_ranks=2", "--run-dir", f"dim-{ranks}", "--limit-steps", "1", ranks=ranks).err
+            banners.append([line for line in err.splitlines() if "data.image.range" in line])
+            self.assertIn("by a look at 32 of 60 pictures, the pixels of all 32 pictures of 8 bits lie between 0 and 1 of 255", err)
+            self.assertIn("one step takes the whole training part (", err)
+            self.assertIn("AUROC of lone", err)
+            self.assertRegex(err, "the valid part has [12] samples?, so each of them")
+        self.assertEqual(*banners)
+        self.assertTrue(any("data.image.range=[0, 1]" in sentence for sentence in listed), listed)
+        resumed = self.good(*words, "distributed.logical_ranks=2", "--run-dir", "dim-1").err
+        self.assertNotIn("by a look at", resumed)
+        self.assertIn("one step takes the whole training part (", resumed)
+
+    def test_pictures_and_masks_that_were_exchanged_are_told(self):
+        err = self.good("--config", "cells.yaml", "data.image_mask={images: masks, masks: images}", "--dry-run").err
+        self.assertIn("exchange the folders of images and masks in the configuration", err)
 
     def test_a_file_that_cannot_be_written_is_an_error(self):
         self.fails(self.call("check", "--config", "chips.yaml", "--quick", "--output", "no/such/folder/check.json"), 66, "no/such/folder")

@@ -77,6 +77,18 @@ class LastWord(program.ProgramTest):
         ended = self.call_ranks(("--config", "small.yaml"), ("--config", "small.yaml", "typo=3"))
         self.assertRegex(self.last_line(ended, 78), r"^dtrain: error 78 \[rank 1 @ .*unknown key 'typo'")
 
+    def test_a_command_that_rank_0_does_alone(self):
+        for words, code, told in ((("verify", "absent"), 66, "absent does not exist"), (("check", "--config", "small.yaml", "typo=3"), 78, "typo"),
+                                  (("check", "--config", "small.yaml", "model.outputs=7", "--output", "small.json"), 78, "model.outputs is 7"),
+                                  (("report", "absent"), 66, "absent"), (("info",), 0, "")):
+            with self.subTest(words=words):
+                ended = self.call(*words, ranks=2)
+                if code == 0:
+                    self.assertEqual((ended.code, ended.err), (0, ""), ended)
+                    self.assertEqual(ended.out.count("LibTorch"), 1, ended)
+                else:
+                    self.assertRegex(self.last_line(ended, code), rf"^dtrain: error {code} \[rank 0 @ .*\]: .*{told}")
+
     def test_a_stop_is_no_failure(self):
         ended = self.call("--config", "long.yaml", "--run-dir", "stopped", "--max-time", "1 s", "--progress", "none", ranks=2)
         self.assertRegex(self.last_line(ended, 75), "^stopped at step .*continues from there")

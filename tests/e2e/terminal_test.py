@@ -247,6 +247,10 @@ class OnATerminal(program.ProgramTest):
             (("check", "long"), ["long_steps.yaml"]),
             (("completion", "z"), ["zsh"]),
             (("check", "optimizer.mom"), ["optimizer.momentum="]),
+            (("data.format", "=", "im"), ["image_folder", "image_mask"]),
+            (("check", "data.format=im"), ["data.format=image_folder", "data.format=image_mask"]),
+            (("data.split.stratify", "="), ["true", "false"]),
+            (("schedule.scale_with_ranks", "=", "li"), ["linear"]),
             (("info", "--j"), ["--json"]),
         ):
             with self.subTest(words):

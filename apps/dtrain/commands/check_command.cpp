@@ -3,11 +3,9 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "commands/check_advice.hpp"
 #include "commands/check_scaling.hpp"
 #include "commands/check_sections.hpp"
 #include "commands/commands.hpp"
-#include "commands/picture_scan.hpp"
 #include "drawing/drawn_sample.hpp"
 #include "drawing/preview.hpp"
 #include "dtrain/base/error.hpp"
@@ -19,6 +17,8 @@
 #include "dtrain/io/files/file.hpp"
 #include "dtrain/io/files/own_output.hpp"
 #include "job/epoch_columns.hpp"
+#include "job/job_advice.hpp"
+#include "job/picture_scan.hpp"
 #include "job/planned_parts.hpp"
 
 namespace dtrain {
@@ -116,12 +116,12 @@ struct Judgement {
   bool good = false;
 };
 
-Judgement judge(const CheckedJob& job, CheckJson& json) {
+Judgement judge(const JobToJudge& job, CheckJson& json) {
   Judgement judgement;
   judgement.leaks = content_leaks(job.plan, job.pictures);
   std::vector<std::string> warnings = contradictions(job.plan, job.pictures);
   for (const std::string& warning : job.plan.split.warnings)
-    (shown(warning).starts_with("split leak") ? judgement.leaks : warnings).push_back(warning);
+    (is_leak(warning) ? judgement.leaks : warnings).push_back(warning);
   judgement.findings = all_findings(job);
   judgement.good = job.pictures.bad.empty() && judgement.leaks.empty();
   json["leaks"] = shown_each(judgement.leaks);
@@ -172,7 +172,7 @@ int look_and_tell(const CheckCommand& command, const Config& config, const Log& 
   const JobMemory memory = job_memory(e, plan, *network, pictures, command.world_size);
   tell_memory(memory, json);
   tell_cache(e, plan, pictures.kind, static_cast<int>(command.world_size), json);
-  const Judgement judgement = judge({e, plan, pictures, memory, command.quick}, json);
+  const Judgement judgement = judge({e, plan, pictures, memory}, json);
   tell_what_is_next(command, plan, judgement);
   std::vector<Error> errors;
   const auto attempt = [&](const auto& write) {  // a failed write must not hide what was found

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "commands/check_advice.hpp"
-#include "commands/picture_scan.hpp"
+#include "job/job_advice.hpp"
+#include "job/picture_scan.hpp"
 #include "job/plan.hpp"
 
 namespace dtrain {

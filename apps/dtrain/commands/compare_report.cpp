@@ -37,7 +37,7 @@ std::string basis_text(const NamedPair& value, const std::string& noun) {
 }
 
 std::string shown_value(const std::string& value) {
-  return value.empty() ? "–" : cut_to(printable(value), kValueColumns);
+  return value.empty() ? "–" : cut_middle(printable(value), kValueColumns);
 }
 
 // Of a hash, what it is of, and as many of its digits as tell it from others.

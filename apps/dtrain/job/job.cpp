@@ -125,11 +125,17 @@ std::unique_ptr<Communicator> Job::gradient_comm(Reduction reduction) {
                                 reduction == Reduction::ring);
 }
 
+void Job::wait_for_root() {
+  if (launch_.by_mpirun && launch_.size > 1) mpi_ = std::make_unique<MpiSession>();
+}
+
 void Job::finish(int code) {
   if (!mpi_) return;
-  watchdog_->enter(Section::finish, 0);
-  barrier(*comm_);
-  watchdog_->disconnect();
+  if (comm_) {
+    watchdog_->enter(Section::finish, 0);
+    barrier(*comm_);
+    watchdog_->disconnect();
+  }
   if (code != exit_code::kDone && launch_.by_mpirun) {  // 75 is already reported; mpirun would call it a failure
     std::fflush(nullptr);
     mpi_->abort(code);

@@ -29,6 +29,10 @@ class Job {
   /// Promises that each rank of the job will reach start(), or fail on the way. Without this promise a failing rank
   /// does not meet_others(): they may have left, as in a command that rank 0 does alone.
   void expect_all_ranks() { all_ranks_come_ = true; }
+  /// For a command that rank 0 does alone: all ranks together, rank 0 when it has done it, the others at once. Under
+  /// mpirun these wait in MPI_Init, mostly asleep, until rank 0 comes, or fails and abort()s them: had they left,
+  /// mpirun would print its own message below that of rank 0. Elsewhere it does nothing.
+  void wait_for_root();
   /// All ranks together, at the end of their work, with the code that they return. Does not return if mpirun would add
   /// its own message to that code.
   void finish(int code);

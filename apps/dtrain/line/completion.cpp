@@ -1,6 +1,7 @@
 #include "line/completion.hpp"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "dtrain/base/shell_word.hpp"
@@ -80,6 +81,35 @@ std::vector<Offer> key_offers() {
   return offers;
 }
 
+// The words that a JSON schema lists: of `{"anyOf": [{"enum": ["sgd", "adam"]}, {"const": "none"}]}` all three.
+void collect_words(const nlohmann::json& schema, std::vector<std::string>& words) {
+  const auto add = [&](const nlohmann::json& word) {
+    words.push_back(word.is_string() ? word.get<std::string>() : word.dump());
+  };
+  if (const auto all = schema.find("enum"); all != schema.end()) std::for_each(all->begin(), all->end(), add);
+  if (const auto one = schema.find("const"); one != schema.end()) add(*one);
+  if (const auto type = schema.find("type"); type != schema.end() && *type == "boolean")
+    words.insert(words.end(), {"true", "false"});
+  if (const auto parts = schema.find("anyOf"); parts != schema.end())
+    for (const nlohmann::json& part : *parts) collect_words(part, words);
+}
+
+struct KeyWords {
+  std::string key;
+  std::vector<std::string> words;  ///< that its value can be
+};
+
+std::vector<KeyWords> key_words() {
+  Experiment defaults;
+  std::vector<KeyWords> all;
+  for (const Key& key : describe(defaults)) {
+    KeyWords one{key.name, {}};
+    collect_words(nlohmann::json::parse(key.codec.json_schema), one.words);
+    if (!one.words.empty()) all.push_back(std::move(one));
+  }
+  return all;
+}
+
 std::string words_of(const std::vector<Offer>& offers) {
   std::vector<std::string> words;
   for (const Offer& offer : offers) words.push_back(offer.word);
@@ -116,12 +146,14 @@ _dtrain_files() {
 }
 _dtrain_words() { mapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <(compgen -W "$1" -- "$current"); }
 _dtrain() {
-  local at=dtrain commands='' options='' keys='' files='' i
+  local at=dtrain commands='' options='' keys='' files='' key='' head='' i
   local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
   if [[ $current == '=' ]]; then
-    current=''
+    current='' key=$before
   elif [[ $before == '=' ]]; then
-    before=${COMP_WORDS[COMP_CWORD - 2]}
+    before=${COMP_WORDS[COMP_CWORD - 2]} key=$before
+  elif [[ $current == *=* ]]; then  # where = does not divide words
+    key=${current%%=*} head=$key=
   fi
   for ((i = 1; i < COMP_CWORD; ++i)); do
     case "$at ${COMP_WORDS[i]}" in
@@ -130,6 +162,10 @@ _dtrain() {
     esac
   done
   COMPREPLY=()
+  if [[ -n $key && -n ${_dtrain_values[$key]} ]]; then
+    mapfile -t COMPREPLY < <(compgen -P "$head" -W "${_dtrain_values[$key]}" -- "${current#"$head"}")
+    return
+  fi
   case "$at $before" in
 )";
   text += value_branches(all, [](const Values& values) {
@@ -154,7 +190,9 @@ _dtrain() {
   return 0
 }
 )";
-  return text + "_dtrain_keys='" + words_of(key_offers()) + "'\ncomplete -F _dtrain dtrain\n";
+  text += "_dtrain_keys='" + words_of(key_offers()) + "'\ndeclare -gA _dtrain_values=(\n";
+  for (const KeyWords& one : key_words()) text += "  [" + one.key + "]='" + join(one.words, " ") + "'\n";
+  return text + ")\ncomplete -F _dtrain dtrain\n";
 }
 
 // "word:doc", as zsh's _describe wants it.
@@ -170,6 +208,7 @@ std::string zsh_script(const std::vector<CommandOffer>& all) {
 _dtrain() {
   local at=dtrain word before=$words[CURRENT-1]
   local -a commands options
+  [[ $words[CURRENT] == *=* ]] && _dtrain_values ${words[CURRENT]%%=*} && return
   for word in ${words[2,CURRENT-1]}; do
     case "$at $word" in
       )" + paths_of(all) +
@@ -194,7 +233,10 @@ _dtrain() {
     if (one.files) text += "      _files\n";
     text += "      ;;\n";
   }
-  text += "  esac\n}\n_dtrain_keys() {\n  local -a keys=(\n";
+  text += "  esac\n}\n_dtrain_values() {\n  case $1 in\n";
+  for (const KeyWords& one : key_words())
+    text += "    " + one.key + ") compset -P '*='; compadd -- " + join(one.words, " ") + " ;;\n";
+  text += "    *) return 1 ;;\n  esac\n}\n_dtrain_keys() {\n  local -a keys=(\n";
   for (const Offer& offer : key_offers()) text += "    " + described(offer) + "\n";
   return text + "  )\n  _describe -t keys key keys -S ''\n}\n(( $+functions[compdef] )) && compdef _dtrain dtrain\n";
 }
@@ -220,8 +262,12 @@ function __dtrain_at
   end
   test "$at" = "$argv"
 end
-complete -c dtrain -f
+function __dtrain_values
+  switch (string split -m1 = -- (commandline -ct))[1]
 )";
+  for (const KeyWords& one : key_words())
+    text += "    case " + one.key + "\n      printf '" + one.key + "=%s\\n' " + join(one.words, " ") + "\n";
+  text += "  end\nend\ncomplete -c dtrain -f\n";
   for (const CommandOffer& one : all) {
     const std::string head = "complete -c dtrain -n '__dtrain_at " + one.at + "'";
     for (const Offer& offer : one.words) text += head + " -a " + offer.word + " -d " + fish_quoted(offer.doc) + "\n";
@@ -233,7 +279,7 @@ complete -c dtrain -f
       if (!option.values.words.empty()) text += " -a " + fish_quoted(join(option.values.words, " "));
       text += " -d " + fish_quoted(option.doc) + "\n";
     }
-    if (one.keys) text += head + " -a '$__dtrain_keys'\n";
+    if (one.keys) text += head + " -a '$__dtrain_keys (__dtrain_values)'\n";
     if (one.files) text += head + " -F\n";
   }
   text += "set -g __dtrain_keys";

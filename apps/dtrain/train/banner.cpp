@@ -8,6 +8,7 @@
 #include "dtrain/base/host.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/dist/launch.hpp"
+#include "job/job_advice.hpp"
 #include "line/versions.hpp"
 
 namespace dtrain {
@@ -62,8 +63,31 @@ static void tell_about_cores(const RunContext& run, const Plan& plan, const Rank
   }
 }
 
+// Of all_findings(), what matters more than a few samples or seconds; the others are counted.
+static void tell_findings(const RunContext& run, const Plan& plan, const TrainingParts& built,
+                          const PictureFacts& pictures, const RanksTable& table) {
+  constexpr int kTold = weight::kPoor - 5;
+  const auto processes = std::count_if(table.begin(), table.end(),
+                                       [&](const auto& row) { return row.at("host") == table.front().at("host"); });
+  const JobMemory memory = job_memory(run.experiment, plan, built.replica->network(), pictures, processes);
+  int64_t smaller = 0;
+  for (const Finding& one : all_findings({run.experiment, plan, pictures, memory})) {
+    const bool of_memory = one.name == "memory" || one.name == "cache";
+    if (of_memory && one.weight < weight::kStops) continue;  // part of what is free has been taken by this process
+    if (one.name == "class_spelling") continue;              // among the data's notes
+    if (one.weight >= kTold)
+      run.job.log().warning("worth a look: " + one.sentence);
+    else
+      ++smaller;
+  }
+  if (smaller > 0)
+    run.job.log().info("dtrain check lists " +
+                       (smaller == 1 ? std::string("one smaller thing") : std::to_string(smaller) + " smaller things") +
+                       " worth a look");
+}
+
 void tell_beginning(const RunContext& run, const Plan& plan, const TrainingParts& built, const TrainingState& state,
-                    const Resume& resume, const RanksTable& table) {
+                    const Resume& resume, const RanksTable& table, const PictureFacts& pictures) {
   const Experiment& e = run.experiment;
   const Log& log = run.job.log();
   const auto count = [](const std::vector<int64_t>& part) { return with_commas(static_cast<int64_t>(part.size())); };
@@ -81,7 +105,8 @@ void tell_beginning(const RunContext& run, const Plan& plan, const TrainingParts
            plan.split.sha256.substr(0, 12));
   for (const auto* notes : {&plan.dataset.notes, &plan.split.notes})
     for (const std::string& note : *notes) log.info("       " + note);
-  for (const std::string& warning : plan.split.warnings) log.warning(warning);
+  for (const std::string& warning : plan.split.warnings)
+    if (is_leak(warning)) log.warning(warning);
   log.info("model  " + run.experiment.model.kind->name + ": " + with_commas(parameters) + " parameters, " +
            count_of(plan.shape.outputs, "output") + "; " + built.weights_line + "; " + precision_text(*built.replica));
   const int64_t global = full_global_batch(e.batch, plan.logical_ranks);
@@ -104,6 +129,7 @@ void tell_beginning(const RunContext& run, const Plan& plan, const TrainingParts
         "loader sequential: one sample after another, when its batch is needed, and each process reads and decodes "
         "those of all; the same batches as parallel, only for comparison");
   tell_about_cores(run, plan, table);
+  tell_findings(run, plan, built, pictures, table);
   if (resume.resumed)
     log.info("resume " + resume.path + ": " + count_of(state.epoch, "epoch") + " finished, step " +
              std::to_string(state.step));

@@ -34,7 +34,11 @@ TrainingFolder::TrainingFolder(const RunContext& run)
                                           : run.command.run_dir) {
   if (!run.job.is_root()) return;
   folder_.require_ours();
-  if (run.command.dry_run || !folder_.is_folder()) return;
+  if (run.command.dry_run) return;
+  if (!folder_.is_folder()) {
+    folder_.require_writable();
+    return;
+  }
   try {
     lock_ = lock_run_folder(folder_, run.job);
   } catch (const PermissionError&) {  // it can still be read: a finished run says so
@@ -49,6 +53,7 @@ void TrainingFolder::open(const Beginning& beginning) {
     log.info("the earlier run was moved to " + folder_.move_aside());
     lock_.reset();
   }
+  folder_.require_writable();
   folder_.make();
   if (!lock_) {
     lock_ = lock_run_folder(folder_, run_.job);

@@ -18,11 +18,13 @@ namespace dtrain {
 
 void TrainingReport::banner(const Resume& resume) {
   Job& job = p_.run.job;
+  PictureFacts pictures;  // before the table, at which the other ranks wait, so that none waits in the first step
+  if (job.is_root() && !resume.resumed) pictures = glance_at_pictures(p_.run.experiment, p_.plan);
   table_ = job.table();
   if (!job.is_root()) return;
   if (!p_.run.command.dry_run)
     progress_ = std::make_unique<ProgressLine>(p_.run.command.progress, job.launched(), job.log());
-  tell_beginning(p_.run, p_.plan, p_.built, p_.state, resume, table_);
+  tell_beginning(p_.run, p_.plan, p_.built, p_.state, resume, table_, pictures);
 }
 
 void TrainingReport::step(const StepReport& step, double seconds, int64_t samples) {

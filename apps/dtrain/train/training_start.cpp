@@ -64,9 +64,6 @@ void TrainingRun::build() {
                                                    .state = state_,
                                                    .clock = clock_,
                                                    .trace = timeline_.trace()});
-  if (plan_.split.valid.empty() && run_.job.is_root())
-    run_.job.log().warning(
-        "the data have no validation part: no validation figures, no best.safetensors; set data.split.valid");
 }
 
 // A dry run takes a step whatever the folder holds: the next step of the run there, or the first of this configuration

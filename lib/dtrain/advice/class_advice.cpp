@@ -46,6 +46,13 @@ void not_taught(const ClassFacts& facts, const Part& train, std::vector<Finding>
                                  facts.by_share && !facts.stratified && facts.task != Task::segmentation
                                      ? "data.split.stratify=true may put some in, data.classes leaves them out"
                                      : "add some, or leave them out with data.classes")});
+  const auto few =
+      classes_where(facts, [&](size_t k) { return train.positives[k] > 0 && train.positives[k] < kFewPositives; });
+  if (!few.empty())
+    found.push_back({weight::kPoor + 1, "class_hardly_trained",
+                     fmt::format("fewer than {} training {}s show {}, from which little can be learnt: add some, or "
+                                 "leave it out with data.classes",
+                                 kFewPositives, thing(facts), first_names(few))});
   if (facts.task != Task::multilabel) return;
   const auto all = classes_where(facts, [&](size_t k) { return train.positives[k] > 0 && train.negatives[k] == 0; });
   if (!all.empty())

@@ -86,7 +86,8 @@ static Finding unlisted_values(const MaskFacts& facts) {
     return {weight::kWrong, "mask_values",
             count_of(static_cast<int64_t>(values.size()), "pixel value") + " between " + values.front() + " and " +
                 values.back() + amount + where +
-                "so many values come from resizing or compression; write masks with only their class values"};
+                "so many values come from resizing or compression, or these are pictures; write masks with only their "
+                "class values, or exchange the folders of images and masks in the configuration"};
   return {
       weight::kWrong + 5, "mask_values",
       std::string(one ? "the pixel value " : "the pixel values ") + join(values, ", ") + amount + where + cure(facts)};

@@ -89,8 +89,29 @@ std::string cut_to(std::string_view text, int columns) {
   }
 }
 
+std::string cut_middle(std::string_view text, int columns) {
+  if (columns < 1) return "";
+  if (shown_columns(text) <= columns) return std::string(text);
+  const std::string head = cut_to(text, columns / 2 + 1);
+  int left = columns - shown_columns(head);
+  const Utf8 utf8;
+  std::vector<Character> characters;
+  for (std::string_view rest = text; !rest.empty(); rest.remove_prefix(characters.back().bytes))
+    characters.push_back(first_character(rest));
+  size_t begin = text.size();
+  size_t bytes = 0;  // of characters that belong to the one before them
+  for (auto one = characters.rbegin(); one != characters.rend() && one->columns <= left; ++one) {
+    left -= one->columns;
+    bytes += one->bytes;
+    if (one->columns == 0) continue;
+    begin -= bytes;
+    bytes = 0;
+  }
+  return head + std::string(text.substr(begin));
+}
+
 std::string cell(std::string_view text, int columns) {
-  std::string out = cut_to(text, columns);
+  std::string out = cut_middle(text, columns);
   out.append(static_cast<size_t>(std::max(0, columns - shown_columns(out))), ' ');
   return out;
 }

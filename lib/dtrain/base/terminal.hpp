@@ -19,7 +19,10 @@ int shown_columns(std::string_view text);
 /// `text` if it takes no more than `columns`, else as much of its beginning as fits with "…". "" if `columns` < 1.
 std::string cut_to(std::string_view text, int columns);
 
-/// A cell of a table: `text`, cut or filled up with spaces on the right to exactly `columns`.
+/// The same, but with the text's end too and "…" between: names that differ in their last letters stay different.
+std::string cut_middle(std::string_view text, int columns);
+
+/// A cell of a table: `text`, cut_middle() or filled up with spaces on the right to exactly `columns`.
 std::string cell(std::string_view text, int columns);
 
 /// How wide a column of `names` is: as wide as the widest, from `least` to 48 columns; longer names are cut there.

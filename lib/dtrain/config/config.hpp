@@ -33,6 +33,10 @@ struct Config {
 /// No file of the data set is touched here. Limits: 1 MiB and depth 32 per file.
 Config load_config(const ConfigSources& sources);
 
+/// Variables of the environment that look like keys but are none, since they do not begin with DTRAIN_CONFIG__, such as
+/// DTRAIN_OPTIMIZER_LEARNING_RATE: a sentence for each, with the name that sets the key. Of keys in a group alone.
+std::vector<std::string> overlooked_variables();
+
 /// The configuration as YAML that loads again to the same experiment; paths absolute.
 /// `minimal`: only what differs from the defaults. `origins`: each line ends in a comment that says where it came from.
 std::string config_yaml(const Config& config, bool minimal, bool origins);

@@ -1,6 +1,7 @@
 #include "dtrain/config/sources.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
@@ -17,6 +18,8 @@ namespace dtrain {
 namespace fs = std::filesystem;
 
 namespace {
+
+constexpr std::string_view kVariable = "DTRAIN_CONFIG__";  // begins the names of variables that set keys
 
 std::string parent_of(const std::string& key) {
   const size_t dot = key.rfind('.');
@@ -68,16 +71,15 @@ class Collector {
   }
 
   void environment() {
-    constexpr std::string_view kPrefix = "DTRAIN_CONFIG__";
     std::map<std::string, std::string> found;
     for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
       const std::string_view line = *entry;
       const size_t equals = line.find('=');
-      if (equals == std::string_view::npos || !line.starts_with(kPrefix)) continue;
+      if (equals == std::string_view::npos || !line.starts_with(kVariable)) continue;
       found.emplace(line.substr(0, equals), line.substr(equals + 1));
     }
     for (const auto& [name, value] : found) {
-      std::string key = lower_case(std::string_view(name).substr(kPrefix.size()));
+      std::string key = lower_case(std::string_view(name).substr(kVariable.size()));
       for (size_t at = key.find("__"); at != std::string::npos; at = key.find("__")) key.replace(at, 2, ".");
       assign(key, value,
              new_source({"environment: " + shown(name + "=" + value), name, fs::current_path().string(), 0, false}));
@@ -281,6 +283,34 @@ Settings collect_settings(const ConfigSources& from, const std::vector<Key>& key
   if (from.environment) collector.environment();
   for (const std::string& text : from.overrides) collector.override_with(text);
   return settings;
+}
+
+std::vector<std::string> overlooked_variables() {
+  constexpr std::string_view kOurs = "DTRAIN_";
+  const auto letters = [](const std::string& name) {
+    std::string only = lower_case(name);
+    std::erase_if(only, [](char c) { return c == '_' || c == '.'; });
+    return only;
+  };
+  std::map<std::string, std::string> keys;  // by their letters
+  Experiment any;
+  for (const Key& key : describe(any))
+    if (key.name.find('.') != std::string::npos) keys.emplace(letters(key.name), key.name);
+  std::vector<std::string> sentences;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string line = *entry;
+    const std::string name = line.substr(0, line.find('='));
+    if (!name.starts_with(kOurs) || name.starts_with(kVariable)) continue;
+    const std::string rest = name.substr(kOurs.size());
+    const auto key = keys.find(letters(rest.starts_with("CONFIG_") ? rest.substr(7) : rest));
+    if (key == keys.end()) continue;
+    std::string right;
+    for (const char c : key->second) right += c == '.' ? "__" : std::string(1, static_cast<char>(std::toupper(c)));
+    sentences.push_back("the variable " + name + " sets nothing: " + key->second + " is set by " +
+                        std::string(kVariable) + right + ", with two underscores for a dot");
+  }
+  std::sort(sentences.begin(), sentences.end());
+  return sentences;
 }
 
 }  // namespace dtrain

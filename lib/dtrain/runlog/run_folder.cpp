@@ -1,9 +1,13 @@
 #include "dtrain/runlog/run_folder.hpp"
 
 #include <fmt/core.h>
+#include <pwd.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -119,6 +123,31 @@ void RunFolder::require_ours() const {
                     (names.size() > 1 ? " and " + count_of(static_cast<int64_t>(names.size()) - 1, "other") : "") +
                     ", but neither the .lock nor the run.json of a run: it is not overwritten; choose a new or empty "
                     "folder with --run-dir, output.dir or name (--resume FILE resumes from a checkpoint anywhere)");
+}
+
+static std::string user_name(uid_t user) {
+  std::array<char, 4096> memory{};
+  passwd entry{};
+  passwd* found = nullptr;
+  getpwuid_r(user, &entry, memory.data(), memory.size(), &found);
+  return found == nullptr ? fmt::format("number {}", user) : found->pw_name;
+}
+
+void RunFolder::require_writable() const {
+  fs::path nearest = fs::absolute(path_);
+  struct stat status {};
+  while (::stat(nearest.c_str(), &status) != 0 && nearest.has_relative_path()) nearest = nearest.parent_path();
+  const bool folder = S_ISDIR(status.st_mode);
+  if (folder && ::access(nearest.c_str(), W_OK | X_OK) == 0) return;
+  const int reason = errno;
+  std::string why = "'" + nearest.string() + "' is no folder";
+  if (folder)
+    why = reason == EROFS ? "the file system of '" + nearest.string() + "' can only be read"
+                          : fmt::format("the user {} may not write in '{}', which belongs to {}",
+                                        user_name(::geteuid()), nearest.string(), user_name(status.st_uid));
+  throw PermissionError("the run folder " + path_ + " cannot be written: " + why +
+                        "; choose another place with output.dir or --run-dir" +
+                        (folder && reason != EROFS ? ", or ask for the right to write there" : ""));
 }
 
 bool RunFolder::is_folder() const {

@@ -23,6 +23,9 @@ class RunFolder {
   /// run's own files and folders that is not one, especially links, which would lead elsewhere. A missing folder is
   /// fine.
   void require_ours() const;
+  /// Throws PermissionError unless this process may write in the folder, or where it has to be made: names the folder
+  /// on the way that forbids it, its owner and this process' user.
+  void require_writable() const;
   bool is_folder() const;
   /// True if a run has written here.
   bool used() const;

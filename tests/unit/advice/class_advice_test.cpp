@@ -41,6 +41,14 @@ TEST_CASE("a class without a training sample is named with what deals some in") 
   CHECK(class_advice(facts).empty());
 }
 
+TEST_CASE("a class with a handful of training samples is named") {
+  ClassFacts facts = ordinary();
+  facts.parts[0].positives[1] = 4;
+  CHECK(holds(sentence_of(class_advice(facts), "class_hardly_trained"), "fewer than 5 training samples show Edema"));
+  facts.parts[0].positives[1] = 5;
+  CHECK(class_advice(facts).empty());
+}
+
 TEST_CASE("a class that every training sample has teaches nothing") {
   ClassFacts facts = ordinary();
   facts.parts[0].negatives[0] = 0;

@@ -51,6 +51,7 @@ TEST_CASE("masks of so many values are no classes") {
   facts.add(100'000, values, "masks/a.png");
   const std::string text = mask_advice(facts).at(0).sentence;
   CHECK(holds(text, "254 pixel values between 1 and 254"));
+  CHECK(holds(text, "exchange the folders of images and masks"));
   CHECK_FALSE(holds(text, "mask_values={"));
 }
 

@@ -35,6 +35,18 @@ TEST_CASE("a text is cut to its columns, never within a character") {
   for (int columns = 1; columns < 12; ++columns) CHECK(shown_columns(cut_to("肺e\u0301ab炎ﾊc█", columns)) <= columns);
 }
 
+TEST_CASE("a name that is cut in the middle keeps its end") {
+  CHECK(cut_middle("Pneumonia", 9) == "Pneumonia");
+  CHECK(cut_middle("a_class_with_a_long_name_1", 11) == "a_cla…ame_1");
+  CHECK(cut_middle("a_class_with_a_long_name_2", 10) == "a_cla…me_2");
+  CHECK(cut_middle("肺炎かも知れない", 9) == "肺炎…ない");
+  CHECK(cut_middle("abcdefgae\u0301", 5) == "ab…ae\u0301");
+  CHECK(cut_middle("Pneumonia", 1) == "…");
+  CHECK(cut_middle("Pneumonia", 0).empty());
+  for (int columns = 1; columns < 12; ++columns)
+    CHECK(shown_columns(cut_middle("肺e\u0301ab炎ﾊc█", columns)) <= columns);
+}
+
 TEST_CASE("the cells of a table's column are equally wide, whatever their names hold") {
   const std::vector<std::string> names = {"Hernia", "肺炎", "Pleural_Thickening_with_Effusion", "e\u0301",
                                           std::string(200, 'x')};

@@ -74,6 +74,19 @@ TEST_CASE("later sources win key by key, lists and mask values are replaced whol
   CHECK(config.values.at("optimizer.name").origin == "default");
 }
 
+TEST_CASE("a variable that looks like a key and is none is told, with the name that sets the key") {
+  const Variable one("DTRAIN_OPTIMIZER_LEARNING_RATE", "0.1");
+  const Variable other("DTRAIN_CONFIG_DATA_ROOT", "/data");
+  const Variable right("DTRAIN_CONFIG__DATA__ROOT", "/data");
+  const Variable ours("DTRAIN_SEED", "7");  // of tests; keys outside groups are too short to be told from others
+  const std::vector<std::string> told = overlooked_variables();
+  REQUIRE(told.size() == 2);
+  CHECK(told[0] ==
+        "the variable DTRAIN_CONFIG_DATA_ROOT sets nothing: data.root is set by DTRAIN_CONFIG__DATA__ROOT, with two "
+        "underscores for a dot");
+  CHECK(told[1].find("optimizer.learning_rate is set by DTRAIN_CONFIG__OPTIMIZER__LEARNING_RATE") != std::string::npos);
+}
+
 TEST_CASE("an empty value takes back what an earlier source set") {
   const std::string yaml =
       "data: {format: synthetic}\nbatch: {per_rank: 8}\noptimizer: {betas: [0.8, 0.9], eps: 0.1}\n";

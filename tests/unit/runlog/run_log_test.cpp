@@ -286,6 +286,21 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("a run folder that cannot be made or written is refused with what forbids it") {
+  const test::TemporaryFolder folder;
+  CHECK_NOTHROW(RunFolder(folder.path()).require_writable());
+  CHECK_NOTHROW(RunFolder(folder / "runs/new").require_writable());
+  CHECK_FALSE(std::filesystem::exists(folder / "runs"));
+  std::ofstream(folder / "file") << "x";
+  CHECK_THROWS_WITH(RunFolder(folder / "file/runs/new").require_writable(),
+                    Catch::Contains("cannot be written: '" + folder.path() + "/file' is no folder; choose another"));
+  std::filesystem::create_directory(folder / "closed");
+  REQUIRE(chmod((folder / "closed").c_str(), 0500) == 0);
+  if (geteuid() == 0) return;  // who may write everywhere
+  CHECK_THROWS_WITH(RunFolder(folder / "closed/new").require_writable(),
+                    Catch::Contains("may not write in '" + folder.path() + "/closed', which belongs to "));
+}
+
 TEST_CASE("nobody else can open the lock of a run, and so hold it") {
   const test::TemporaryFolder folder;
   std::ofstream(folder / ".lock") << "";

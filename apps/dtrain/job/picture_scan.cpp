@@ -1,4 +1,4 @@
-#include "commands/picture_scan.hpp"
+#include "job/picture_scan.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -113,6 +113,8 @@ class PictureScan {
     }
     note_kind({picture.height, picture.width, picture.channels, picture.bits});
     if (on_disk()) note_pixels(index, picture);
+    const std::lock_guard lock(mutex_);
+    ++facts_.looked;
   }
 
   void note_kind(const ImageHeader& picture) {
@@ -161,6 +163,30 @@ PictureFacts look_at_pictures(const Experiment& e, const Plan& plan, bool quick,
         ++done;
       },
       [&] { progress.show(done, total, [&] { return scan_fields(done, total, stopwatch.seconds()); }); });
+  return std::move(scan).facts();
+}
+
+// Their ids are hashes of their names.
+static std::vector<int64_t> some_samples(const Plan& plan, size_t count) {
+  std::vector<int64_t> some = plan.split.train;
+  some.insert(some.end(), plan.split.valid.begin(), plan.split.valid.end());
+  const auto end = some.begin() + static_cast<std::ptrdiff_t>(std::min(count, some.size()));
+  const auto id = [&](int64_t index) { return plan.dataset.samples[static_cast<size_t>(index)].id; };
+  std::partial_sort(some.begin(), end, some.end(), [&](int64_t a, int64_t b) { return id(a) < id(b); });
+  some.erase(end, some.end());
+  return some;
+}
+
+PictureFacts glance_at_pictures(const Experiment& e, const Plan& plan) {
+  constexpr size_t kPictures = 32;
+  constexpr double kSeconds = 1;
+  PictureScan scan(e, plan, false);
+  const std::vector<int64_t> some =
+      plan.dataset.store->on_disk() ? some_samples(plan, kPictures) : std::vector<int64_t>{};
+  const Stopwatch stopwatch;
+  run_in_parallel(some.size(), bound_cores().size(), [&](size_t i) {
+    if (stopwatch.seconds() < kSeconds) scan.look(some[i]);
+  });
   return std::move(scan).facts();
 }
 

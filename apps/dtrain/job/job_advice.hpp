@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "commands/picture_scan.hpp"
 #include "dtrain/advice/finding.hpp"
 #include "dtrain/base/memory.hpp"
+#include "job/picture_scan.hpp"
 #include "job/plan.hpp"
 
 namespace dtrain {
@@ -33,15 +33,18 @@ struct JobMemory {
 JobMemory job_memory(const Experiment& experiment, const Plan& plan, const Network& network,
                      const PictureFacts& pictures, int64_t processes);
 
-struct CheckedJob {
+struct JobToJudge {
   const Experiment& experiment;
   const Plan& plan;
-  const PictureFacts& pictures;
+  const PictureFacts& pictures;  ///< of all samples, or some of them, or none
   const JobMemory& memory;
-  bool quick = false;  ///< pixels were not looked at
 };
-/// Everything that is worth a look, most important first.
-std::vector<Finding> all_findings(const CheckedJob& job);
+/// Everything that is worth a look, most important first: `dtrain check` lists it, and the banner of a training run
+/// what matters most of it.
+std::vector<Finding> all_findings(const JobToJudge& job);
+
+/// Is this one of Split::warnings about a patient in two parts?
+bool is_leak(const std::string& warning);
 
 /// Pictures with equal pixels in more than one part, a sentence each: training data would be evaluated.
 std::vector<std::string> content_leaks(const Plan& plan, const PictureFacts& pictures);

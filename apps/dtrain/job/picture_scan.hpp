@@ -14,8 +14,9 @@
 
 namespace dtrain {
 
-/// What a look at every file found.
+/// What a look at pictures and masks found.
 struct PictureFacts {
+  int64_t looked = 0;                                      ///< samples whose pixels were looked at
   std::map<int64_t, Error> bad;                            ///< sample → why it cannot be used
   std::vector<std::vector<int64_t>> mask_pixels;           ///< segmentation: pixels of each class by sample, background
                                                            ///< first; of samples that were decoded
@@ -32,5 +33,10 @@ struct PictureFacts {
 /// with a sample is a finding; errors unrelated to a sample are thrown.
 PictureFacts look_at_pictures(const Experiment& experiment, const Plan& plan, bool quick, ProgressMode progress,
                               const Log& log);
+
+/// For the start of a training run: decodes at most 32 pictures of the training and validation parts, with their masks,
+/// those whose names have the least hashes, so the same in every start; no more of them once a second has passed, and
+/// none if samples are made in memory. A sample that cannot be read is left to training.
+PictureFacts glance_at_pictures(const Experiment& experiment, const Plan& plan);
 
 }  // namespace dtrain

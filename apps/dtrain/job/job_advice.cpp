@@ -1,9 +1,11 @@
-#include "commands/check_advice.hpp"
+#include "job/job_advice.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
+#include <string_view>
+#include <unordered_map>
 
 #include "dtrain/advice/class_advice.hpp"
 #include "dtrain/advice/label_advice.hpp"
@@ -73,7 +75,7 @@ std::vector<double> gpus_for(const Experiment& e) {
   return gpus_mb;
 }
 
-std::vector<Finding> memory_findings(const CheckedJob& job) {
+std::vector<Finding> memory_findings(const JobToJudge& job) {
   const JobMemory& memory = job.memory;
   MemoryFacts facts;
   facts.processes = memory.processes;
@@ -127,15 +129,15 @@ std::vector<Finding> schedule_findings(const Experiment& e, const Plan& plan) {
 
 // --- classes and patients
 
-// Patients, as far as the data identify them.
-std::map<std::string, int64_t> patients_of(const Plan& plan, const std::vector<int64_t>& samples) {
-  std::map<std::string, int64_t> patients;
+// Patients, as far as the data identify them, with how many samples each has.
+std::unordered_map<std::string_view, int64_t> patients_of(const Plan& plan, const std::vector<int64_t>& samples) {
+  std::unordered_map<std::string_view, int64_t> patients;
   for (const int64_t index : samples)
     if (tells_patient(plan.dataset, sample_of(plan, index))) ++patients[sample_of(plan, index).group];
   return patients;
 }
 
-ClassFacts::Part part_facts(const CheckedJob& job, const std::string& name) {
+ClassFacts::Part part_facts(const JobToJudge& job, const std::string& name) {
   const std::vector<int64_t>& samples = part_of_split(job.plan.split, name);
   ClassFacts::Part part;
   part.name = name;
@@ -143,9 +145,10 @@ ClassFacts::Part part_facts(const CheckedJob& job, const std::string& name) {
   part.patients = static_cast<int64_t>(patients_of(job.plan, samples).size());
   part.positives.assign(job.plan.outputs.size(), 0);
   part.negatives = part.positives;
+  const bool masks_seen = !job.pictures.mask_pixels.empty();
   for (const int64_t index : samples) {
     const Sample& sample = sample_of(job.plan, index);
-    const std::vector<int64_t>& pixels = job.pictures.mask_pixels[static_cast<size_t>(index)];
+    const auto pixels = masks_seen ? job.pictures.mask_pixels[static_cast<size_t>(index)] : std::vector<int64_t>();
     for (size_t k = 0; k < part.positives.size(); ++k) {
       const bool own_class = sample.class_index == static_cast<int64_t>(k);
       const bool known = sample.labels.empty() || !std::isnan(sample.labels[k]);
@@ -158,7 +161,7 @@ ClassFacts::Part part_facts(const CheckedJob& job, const std::string& name) {
   return part;
 }
 
-std::vector<Finding> class_findings(const CheckedJob& job) {
+std::vector<Finding> class_findings(const JobToJudge& job) {
   const SplitOptions& split = job.experiment.data.split;
   ClassFacts facts;
   facts.task = job.plan.dataset.task;
@@ -171,13 +174,12 @@ std::vector<Finding> class_findings(const CheckedJob& job) {
   facts.shared_valid = facts.by_share || !named;
   facts.by_fold = split.folds > 0;
   facts.stratified = split.stratify;
-  facts.counted = facts.task != Task::segmentation || (!job.quick && job.pictures.bad.empty());
+  facts.counted =
+      facts.task != Task::segmentation || job.pictures.looked == static_cast<int64_t>(job.plan.dataset.samples.size());
   return class_advice(facts);
 }
 
-bool is_leak(const std::string& warning) { return shown(warning).starts_with("split leak"); }
-
-std::vector<Finding> patient_findings(const CheckedJob& job) {
+std::vector<Finding> patient_findings(const JobToJudge& job) {
   const SplitOptions& split = job.experiment.data.split;
   std::vector<int64_t> all;
   for (const char* name : {"train", "valid", "test"}) {
@@ -217,7 +219,7 @@ std::vector<Finding> gpu_findings(const Experiment& e) {
 
 // --- sentences that are printed already
 
-std::vector<Finding> contradiction_findings(const CheckedJob& job) {
+std::vector<Finding> contradiction_findings(const JobToJudge& job) {
   std::vector<Finding> found;
   for (const std::string& sentence : contradictions(job.plan, job.pictures))
     found.push_back({weight::kWrong, "contradictory_labels", sentence + ": correct the labels, or take them out"});
@@ -226,7 +228,7 @@ std::vector<Finding> contradiction_findings(const CheckedJob& job) {
 
 bool deals_anew(const std::string& warning) { return warning.starts_with("data.split of the configuration splits"); }
 
-std::vector<Finding> split_findings(const CheckedJob& job) {
+std::vector<Finding> split_findings(const JobToJudge& job) {
   std::vector<Finding> found;
   for (const std::string& warning : job.plan.split.warnings) {
     if (is_leak(warning)) continue;
@@ -236,7 +238,24 @@ std::vector<Finding> split_findings(const CheckedJob& job) {
   return found;
 }
 
+// What pixels told; of some pictures only, it says of how many.
+std::vector<Finding> picture_findings(const JobToJudge& job) {
+  std::vector<Finding> all;
+  for (const auto& found :
+       {mask_advice(job.pictures.masks), pixel_advice(job.pictures.pixels), contradiction_findings(job)})
+    all.insert(all.end(), found.begin(), found.end());
+  const auto samples = static_cast<int64_t>(job.plan.dataset.samples.size());
+  const int64_t looked = job.pictures.looked + static_cast<int64_t>(job.pictures.bad.size());
+  if (looked < samples)
+    for (Finding& one : all)
+      one.sentence =
+          "by a look at " + with_commas(looked) + " of " + count_of(samples, "picture") + ", " + one.sentence;
+  return all;
+}
+
 }  // namespace
+
+bool is_leak(const std::string& warning) { return shown(warning).starts_with("split leak"); }
 
 JobMemory job_memory(const Experiment& e, const Plan& plan, const Network& network, const PictureFacts& pictures,
                      int64_t processes) {
@@ -265,15 +284,13 @@ JobMemory job_memory(const Experiment& e, const Plan& plan, const Network& netwo
   return memory;
 }
 
-std::vector<Finding> all_findings(const CheckedJob& job) {
+std::vector<Finding> all_findings(const JobToJudge& job) {
   std::vector<Finding> all;
   const auto add = [&](const std::vector<Finding>& found) { all.insert(all.end(), found.begin(), found.end()); };
   add(memory_findings(job));
   add(label_advice(job.plan.outputs, what_names_classes(job.experiment.data)));
   add(class_findings(job));
-  add(mask_advice(job.pictures.masks));
-  add(pixel_advice(job.pictures.pixels));
-  add(contradiction_findings(job));
+  add(picture_findings(job));
   add(patient_findings(job));
   add(schedule_findings(job.experiment, job.plan));
   add(split_findings(job));
