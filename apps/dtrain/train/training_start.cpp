@@ -126,6 +126,7 @@ void TrainingRun::restore() {
   state_.config = now.config;
   state_.versions = now.versions;
   Replica& replica = *parts_->replica;
+  if (state_.thawed_at >= 0 && replica.has_frozen()) parts_->trainer->thaw(state_.thawed_at);
   if (run_.job.is_root()) {
     fill_tensors(resume_.file, resume_.path, replica.checkpoint_tensors());
     replica.optimizer().set_updates(state_.optimizer_updates);

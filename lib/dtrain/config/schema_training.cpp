@@ -42,6 +42,11 @@ std::vector<Key> optimizer_keys(OptimizerOptions& o) {
       "Parameters that train differently, by name (`*`: any characters): a factor of the rate, their own weight decay, "
       "or freeze, which keeps them and the statistics of their norms as they are; the first match counts.")
       .older_runs_had("none");
+  add("freeze_until", length_codec(o.freeze_until, {.none = true, .whole = true}),
+      "How long the groups that freeze stay as they are; then they train too, with their own rate and weight decay.")
+      .only(std::ranges::any_of(o.groups, &ParameterGroup::freeze), "a group of `optimizer.groups` freezes",
+            {"optimizer.groups"})
+      .older_runs_had("none");
   add("clip_norm", real_codec(o.clip_norm, {.min_open = true, .word = "none"}),
       "Largest norm of the gradient over all parameters; a larger one is scaled down to it.");
   add("momentum", real_codec(o.momentum, {.max = 1, .max_open = true}),

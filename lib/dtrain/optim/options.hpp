@@ -33,7 +33,12 @@ struct OptimizerOptions {
   double eps = 1e-8;        ///< added to the denominator
   double rho = 0.9;         ///< decay of the running mean of squared gradients, [0, 1)
   std::vector<ParameterGroup> groups = {};
+  /// Length, in whole epochs or steps, after which frozen groups train too; 0 = never.
+  Duration freeze_until{0, Duration::Unit::epochs};
 };
+
+/// Why a group that stays frozen sets what cannot act on it, a sentence; "" if none does.
+std::string wrong_group(const OptimizerOptions& options);
 
 /// Of this kind, with the defaults of its keys.
 inline OptimizerOptions optimizer_defaults(const OptimizerKind& kind) {

@@ -31,27 +31,27 @@ static at::Tensor flatten(const FlatLayout& layout, const std::vector<at::Tensor
 
 Replica::Replica(std::shared_ptr<Network> network, at::MemoryFormat format, const OptimizerOptions& optimizer,
                  const Device& device, Precision precision)
-    : network_(std::move(network)), format_(format), device_(device), precision_(precision) {
+    : network_(std::move(network)), format_(format), device_(device), precision_(precision), options_(optimizer) {
   const at::NoGradGuard no_grad;
   for (const NamedTensor& parameter : network_->named_parameters()) {
     if (parameter.tensor.dim() == 4) at::Tensor(parameter.tensor).set_data(parameter.tensor.contiguous(format));
     parameters_.names.push_back(parameter.name);
     parameters_.tensors.push_back(parameter.tensor);
   }
-  take_rules(optimizer);
+  take_rules();
   const at::TensorOptions flat = parameters_.tensors.front().options().device(device.place);
   parameters_.layout = std::make_unique<FlatLayout>(parameters_in_layout());
   parameters_.flat = flatten(*parameters_.layout, parameters_in_layout(), flat);
   lay_out_buffers(flat);
-  optimizer_ = std::make_unique<Optimizer>(optimizer, parameters_.flat.slice(0, 0, trained_numel()), device);
+  optimizer_ = std::make_unique<Optimizer>(options_, parameters_.flat.slice(0, 0, trained_numel()), device);
   give_rules();
 }
 
 // What the optimizer does with each parameter, and the first layout: trained ones in reverse order, then frozen ones.
-void Replica::take_rules(const OptimizerOptions& options) {
+void Replica::take_rules() {
   std::vector<int64_t> dimensions;
   for (const at::Tensor& parameter : parameters_.tensors) dimensions.push_back(parameter.dim());
-  parameters_.rules = parameter_rules(options, parameters_.names, dimensions);
+  parameters_.rules = parameter_rules(options_, parameters_.names, dimensions);
   const size_t count = parameters_.tensors.size();
   parameters_.place_of.resize(count);
   size_t place = 0;
@@ -108,9 +108,29 @@ void Replica::give_rules() {
   for (size_t i = 0; i < parameters_.rules.size(); ++i) {
     if (is_frozen(i)) continue;
     const ParameterRule& rule = parameters_.rules[i];
-    parts[place_of(i)] = {parameters_.layout->range(place_of(i)), rule.rate, rule.weight_decay};
+    parts[place_of(i)] = {parameters_.layout->range(place_of(i)), rule.rate, rule.weight_decay,
+                          rule.frozen ? parameters_.thawed_at : 0};
   }
   optimizer_->set_parts(parts);
+}
+
+void Replica::thaw(int64_t updates) {
+  const at::NoGradGuard no_grad;
+  parameters_.trained = parameters_.tensors.size();
+  parameters_.thawed_at = updates;
+  for (const at::Tensor& parameter : parameters_.tensors) parameter.requires_grad_(true);
+  const int64_t steps = buffers_.counters.empty() ? 0 : buffers_.counters.front().tensor.item<int64_t>();
+  lay_out_buffers(buffers_.flat.options());
+  set_steps_tracked(steps);
+  network_->train(network_->is_training());
+  auto grown = std::make_unique<Optimizer>(options_, parameters_.flat, device_);
+  for (size_t i = 0; i < grown->state().size(); ++i) {
+    const at::Tensor& before = optimizer_->state()[i].values;
+    at::Tensor(grown->state()[i].values).slice(0, 0, before.numel()).copy_(before);
+  }
+  grown->set_updates(optimizer_->updates());
+  optimizer_ = std::move(grown);
+  give_rules();
 }
 
 int64_t Replica::trained_numel() const {

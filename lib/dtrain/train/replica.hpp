@@ -58,6 +58,11 @@ class Replica {
   std::vector<at::Tensor> trained_parameters() const;
   int64_t trained_numel() const;
   bool is_frozen(size_t parameter) const { return place_of(parameter) >= parameters_.trained; }
+  bool has_frozen() const { return parameters_.trained < parameters_.tensors.size(); }
+  /// From now on frozen parameters and norms train like the others: their optimizer state begins at zero, the bias
+  /// corrections of their updates count from `updates`, and their norms take over the others' steps_tracked().
+  /// trained_parameters() keep their places, and the thawed ones follow.
+  void thaw(int64_t updates);
   /// Moves trained parameters and their optimizer state to another layout: place k gets what was at place order[k].
   /// Changes no value.
   void reorder(const std::vector<size_t>& order);
@@ -95,7 +100,7 @@ class Replica {
   std::vector<std::string> weight_names() const;
 
  private:
-  void take_rules(const OptimizerOptions& options);
+  void take_rules();
   std::set<std::string> frozen_buffers();
   void lay_out_buffers(const at::TensorOptions& options);
   void give_rules();
@@ -106,6 +111,7 @@ class Replica {
     std::vector<ParameterRule> rules;
     std::vector<size_t> place_of;  // of each in the layout
     size_t trained = 0;            // places, which come before those of frozen ones
+    int64_t thawed_at = 0;         // updates before the first one of thawed ones
     std::unique_ptr<FlatLayout> layout;
     at::Tensor flat;
   };
@@ -122,6 +128,7 @@ class Replica {
   at::MemoryFormat format_;
   Device device_;
   Precision precision_;
+  OptimizerOptions options_;
   Parameters parameters_;
   Buffers buffers_;
   std::unique_ptr<Optimizer> optimizer_;

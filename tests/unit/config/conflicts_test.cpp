@@ -252,6 +252,9 @@ TEST_CASE("what a run would never reach, or keep the worst by, is told with the 
              {{"epochs=2", "schedule.decay={name: step, every: 2 epochs}"}, "the rate would never fall"},
              {{"epochs=2", "early_stop.patience=50"},
               "early_stop.patience is 50 epochs, but the run has 2 epochs: it could never stop early"},
+             {{"epochs=2", "optimizer={groups: [{match: a, freeze: true}], freeze_until: 2 epochs}"},
+              "optimizer.freeze_until is 2 epochs, but the run has 2 epochs: frozen groups would never train"},
+             {{"optimizer.groups=[{match: a, freeze: true, rate: 0.5}]"}, "so neither a rate nor a weight decay acts"},
              {{"checkpoint.best={monitor: valid.loss, mode: max}"}, "of valid.loss the smallest is best; write min"},
              {{"checkpoint.best.mode=min"}, "the largest is best; write max or leave the key out"},
              {{"data.image.mean=[123.675, 116.28, 103.53]"}, "'data.image.mean=[0.485, 0.456, 0.406]'"},
@@ -262,6 +265,10 @@ TEST_CASE("what a run would never reach, or keep the worst by, is told with the 
             "multistep, at: [30 epochs]}}\n",
             {"epochs=2"})
             .empty());  // a short trial
+  CHECK(errors_with(kFolder, {"epochs=3",
+                              "optimizer={groups: [{match: a, freeze: true, rate: 0.5}], freeze_until: 2 "
+                              "epochs}"})
+            .empty());
   CHECK(errors_with(kFolder, {"epochs=3", "early_stop.patience=2", "data.image.mean=[0, 1, 0]",
                               "schedule.decay={name: multistep, at: [2 epochs]}", "checkpoint.best.mode=max"})
             .empty());

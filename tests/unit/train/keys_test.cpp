@@ -348,6 +348,9 @@ std::vector<Row> all_rows() {
                 {kPlain}),
       elsewhere("optimizer.groups", "[{match: \"features.*\", rate: 0.1}]", kPlain,
                 "tests/unit/train/replica_test.cpp: a frozen parameter needs no gradient, and neither gradients nor"),
+      elsewhere("optimizer.freeze_until", "1 epochs",
+                with(kPlain, {"epochs=9", "optimizer.groups=[{match: \"*.bias\", freeze: true}]"}),
+                "tests/unit/train/trainer_test.cpp: frozen parameters thaw when it is time", {kPlain}),
       elsewhere("optimizer.clip_norm", "0.5", kPlain,
                 "tests/unit/train/trainer_test.cpp: accumulation, clipping and momentum keep the bits on any number of "
                 "ranks"),

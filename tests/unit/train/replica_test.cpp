@@ -41,6 +41,33 @@ TEST_CASE("weight decay leaves biases and norms alone where that is asked for") 
   CHECK((spared > 100) == !decay_norms);  // two of each norm, and the last bias
 }
 
+TEST_CASE("what thaws begins as a new run does, with its own bias corrections") {
+  OptimizerOptions adam;
+  adam.groups = {{.match = "features.*", .rate = 0.5, .weight_decay = {}, .freeze = true}};
+  ModelOptions model;
+  model.kind = network_kind("densenet121");
+  const std::shared_ptr<Network> network = make_network(model, {3, 32, 32, 2}, 1);
+  Replica replica(network, at::MemoryFormat::ChannelsLast, adam);
+  const auto update = [&] {
+    replica.optimizer().begin_update(0.5);
+    replica.optimizer().update({0, replica.trained_numel()}, at::ones({replica.trained_numel()}));
+  };
+  const auto first = network->named_parameters().front().tensor, last = network->named_parameters().back().tensor;
+  const at::Tensor first_was = first.detach().clone();
+  for (int i = 0; i < 3; ++i) update();
+  CHECK(at::equal(first, first_was));
+  const at::Tensor last_was = last.detach().clone();
+  replica.thaw(3);
+  CHECK_FALSE(replica.has_frozen());
+  CHECK(first.requires_grad());
+  CHECK(at::equal(last, last_was));
+  CHECK(replica.moving_buffers().numel() == replica.flat_buffers().numel());
+  CHECK(replica.hash_weights().size() == replica.weight_names().size());
+  update();
+  CHECK(at::allclose(first, first_was - 0.25, 0, 1e-6));  // each weight moves by the group's rate
+  CHECK(at::allclose(last, last_was - 0.5, 0, 1e-6));     // equal gradients: by the whole rate in every update
+}
+
 TEST_CASE("a frozen parameter needs no gradient, and neither gradients nor optimizer state have room for it") {
   OptimizerOptions sgd = optimizer_defaults(*optimizer_kind("sgd"));
   sgd.momentum = 0.9;

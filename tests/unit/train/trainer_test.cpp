@@ -38,6 +38,7 @@ struct Setting {
   int64_t epochs = 2;
   MixOptions mix = {};
   std::vector<ParameterGroup> groups = {};
+  Duration freeze_until = {0, Duration::Unit::epochs};
 };
 
 struct Outcome {
@@ -112,8 +113,16 @@ Outcome train(const Setting& setting, Communicator& comm) {
   PoisonedBatches loader(files, setting.poisoned);
   Watchdog watchdog({}, {});
   Trainer trainer({replica, loss, schedule, loader, comm, watchdog, dataset, train_part, trace},
-                  {setting.task, 5, setting.logical_ranks, setting.distributed, setting.l2_kernels, setting.clip_norm,
-                   setting.batch, Distribute::samples, setting.skip_not_finite, false, setting.mix},
+                  {.task = setting.task,
+                   .seed = 5,
+                   .logical_ranks = setting.logical_ranks,
+                   .distributed = setting.distributed,
+                   .l2_kernels = setting.l2_kernels,
+                   .clip_norm = setting.clip_norm,
+                   .batch = setting.batch,
+                   .skip_not_finite = setting.skip_not_finite,
+                   .mix = setting.mix,
+                   .freeze_until = setting.freeze_until},
                   comm.duplicate());
   Outcome outcome;
   TrainingState state;
@@ -193,6 +202,32 @@ TEST_CASE(
     setting.groups[1].rate = 1;
     CHECK(train_on(1, setting).weights != one.weights);
   }
+}
+
+TEST_CASE("frozen parameters thaw when it is time, with the same bits on any ranks") {
+  Setting setting;
+  setting.network = network_kind("unet");
+  setting.task = Task::segmentation;
+  setting.groups = {{.match = "down.*", .weight_decay = {}, .freeze = true}};
+  const std::string never = train_on(1, setting).weights;
+  setting.freeze_until = {1, Duration::Unit::epochs};
+  setting.epochs = 1;
+  const Outcome before = train_on(1, setting);
+  setting.epochs = 2;
+  const Outcome one = train_on(1, setting);
+  CHECK(one.weights != never);
+  int64_t changed = 0, counted = 0;
+  for (const auto& [name, sha256] : one.tensors) {
+    INFO(name);
+    const bool counter = name.ends_with("num_batches_tracked");
+    (counter ? counted : changed) += sha256 != before.tensors.at(name) ? 1 : 0;
+  }
+  CHECK(changed + counted == static_cast<int64_t>(one.tensors.size()));
+  for (const int ranks : {2, 3}) CHECK(train_on(ranks, setting).weights == one.weights);
+  setting.freeze_until = {2, Duration::Unit::steps};  // the same time
+  CHECK(train_on(2, setting).weights == one.weights);
+  setting.freeze_until = {3, Duration::Unit::steps};
+  CHECK(train_on(1, setting).weights != one.weights);
 }
 
 TEST_CASE("mixed pictures and labels have the same bits on any number of ranks, and others than unmixed ones") {
