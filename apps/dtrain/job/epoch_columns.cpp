@@ -2,6 +2,7 @@
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/text.hpp"
+#include "dtrain/metrics/options.hpp"
 
 namespace dtrain {
 

@@ -10,6 +10,7 @@
 #include "dtrain/base/text.hpp"
 #include "dtrain/checkpoint/checkpoint_folder.hpp"
 #include "dtrain/dist/collectives.hpp"
+#include "dtrain/metrics/options.hpp"
 #include "dtrain/train/ample_memory.hpp"
 #include "train/resume.hpp"
 

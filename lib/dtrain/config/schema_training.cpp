@@ -58,6 +58,10 @@ std::vector<Key> optimizer_keys(OptimizerOptions& o) {
       "β1 and β2 of the optimizer's paper: the decay of its running means of the gradient, or of its square.")
       .only_of(*o.kind, optimizers());
   add("eps", real_codec(o.eps, {.min_open = true}), "Added to the denominator.").only_of(*o.kind, optimizers());
+  add("trust_coefficient", real_codec(o.trust_coefficient, {.min_open = true}),
+      "η: a tensor's gradient is multiplied by η · ‖weights‖ ÷ (‖gradient‖ + weight decay · ‖weights‖).")
+      .only_of(*o.kind, optimizers())
+      .older_runs_had("0.001");
   add("rho", real_codec(o.rho, {.max = 1, .max_open = true}), "Decay of the running mean of squared gradients.")
       .only_of(*o.kind, optimizers());
   return keys;
@@ -116,7 +120,11 @@ class TrainingDescription {
 
   void optimizer() {
     static const std::vector<std::string> kDefaults = optimizer_default_texts();
-    add("optimizer.name", optimizer_codec(e_.optimizer), "The rule that turns gradients into updates.");
+    add("optimizer.name", optimizer_codec(e_.optimizer),
+        "The rule that turns gradients into updates. " +
+            join_last(names_where(optimizers(), std::mem_fn(&OptimizerKind::trust_ratio)), "and") +
+            " take the step of each tensor from the norms of its weights and of its update; biases and the scales and "
+            "shifts of normalisation take it as it is.");
     std::vector<Key> keys = optimizer_keys(e_.optimizer);
     for (size_t i = 0; i < keys.size(); ++i) keys_.push_back(std::move(keys[i].default_is(kDefaults[i])));
   }

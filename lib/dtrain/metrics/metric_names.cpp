@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <set>
+#include <string_view>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/metrics/options.hpp"

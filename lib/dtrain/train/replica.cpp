@@ -109,7 +109,7 @@ void Replica::give_rules() {
     if (is_frozen(i)) continue;
     const ParameterRule& rule = parameters_.rules[i];
     parts[place_of(i)] = {parameters_.layout->range(place_of(i)), rule.rate, rule.weight_decay,
-                          rule.frozen ? parameters_.thawed_at : 0};
+                          rule.frozen ? parameters_.thawed_at : 0, parameters_.tensors[i].dim() > 1};
   }
   optimizer_->set_parts(parts);
 }

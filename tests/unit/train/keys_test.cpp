@@ -358,6 +358,8 @@ std::vector<Row> all_rows() {
       seen("optimizer.nesterov", "true", update_of, {"optimizer={name: sgd, momentum: 0.9}"}, {kPlain}),
       seen("optimizer.betas", "[0.5, 0.6]", update_of, {"optimizer.name=adam"}, {with(kPlain, sgd)}),
       seen("optimizer.eps", "0.01", update_of, {"optimizer.name=adam"}, {with(kPlain, sgd)}),
+      elsewhere("optimizer.trust_coefficient", "0.02", with(kPlain, {"optimizer.name=lars"}),
+                "tests/unit/optim/optimizer_test.cpp: an optimizer reads the keys of its row and no others", {kPlain}),
       seen("optimizer.rho", "0.5", update_of, {"optimizer.name=adadelta"}, {kPlain}),
       seen("schedule.scale_with_ranks", "sqrt", rates_of, two_ranks),
       seen("schedule.warmup", "2 epochs", rates_of, two_ranks,

@@ -230,6 +230,17 @@ TEST_CASE("frozen parameters thaw when it is time, with the same bits on any ran
   CHECK(train_on(1, setting).weights != one.weights);
 }
 
+TEST_CASE("where an optimizer looks at norms, weights have the same bits on any ranks") {
+  for (const OptimizerKind* kind : optimizers()) {
+    if (!kind->trust_ratio) continue;
+    INFO(kind->name);
+    Setting setting;
+    setting.optimizer = kind;
+    const Outcome one = train_on(1, setting);
+    for (const int ranks : {2, 3, 4}) CHECK(train_on(ranks, setting).weights == one.weights);
+  }
+}
+
 TEST_CASE("mixed pictures and labels have the same bits on any number of ranks, and others than unmixed ones") {
   for (const Task task : {Task::multiclass, Task::multilabel, Task::segmentation}) {
     Setting setting;
