@@ -136,7 +136,13 @@ bool TrainingRun::validate(const TrainingCounts& counts, ClosedEpoch& epoch) {
         parts_->loss->of_frequencies(e.task == Task::segmentation ? labels : parts_->trained_labels, labels);
     if (nothing_predicted(*predictions)) report_->nothing_found(row);
   }
-  row.figures = figures_of_epoch(e, plan_, counts, *predictions);
+  std::optional<Predictions> averaged = Predictions();
+  if (e.ema.decay > 0) {
+    const AveragedWeights weights(*parts_->replica);
+    averaged = predict_validation();
+  }
+  if (!averaged) return false;
+  row.figures = figures_of_epoch(e, plan_, counts, *predictions, *averaged);
   return true;
 }
 

@@ -367,7 +367,8 @@ class Checker final : public KeyReport {
         !sound(class_keys({key, "data.format", "task", "model.name", "data.classes"})))
       return;
     const auto classes = class_names(e_);
-    const MetricNames monitors = metric_monitors(e_.task, classes ? std::optional(classes->size()) : std::nullopt);
+    const MetricNames monitors = with_averages(
+        metric_monitors(e_.task, classes ? std::optional(classes->size()) : std::nullopt), e_.ema.decay > 0);
     std::string shown = join(monitors.of_all_classes, ", ");
     for (const std::string& stem : monitors.class_stems) {
       shown += ", " + stem + "CLASS";

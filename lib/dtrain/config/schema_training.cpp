@@ -108,6 +108,7 @@ class TrainingDescription {
     optimizer();
     schedule();
     early_stop();
+    ema();
     distributed();
     checkpoint();
     return std::move(keys_);
@@ -190,6 +191,14 @@ class TrainingDescription {
     add("early_stop.min_delta", real_codec(s.min_delta, {}), "A value that is better by no more than this is none.")
         .only(s.patience > 0, when, by)
         .older_runs_had("0");
+  }
+
+  void ema() {
+    add("ema.decay", real_codec(e_.ema.decay, {.max = 1, .min_open = true, .max_open = true, .word = "none"}),
+        "After update n the average is d · average + (1 - d) · weights with d = min(decay, (1 + n) / (10 + n)). "
+        "Checkpoints hold it (`ema.…`); `checkpoint.best.monitor: valid.ema_loss`, or another of its columns, makes it "
+        "best.safetensors.")
+        .older_runs_had("none");
   }
 
   void distributed() {

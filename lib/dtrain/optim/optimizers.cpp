@@ -14,6 +14,11 @@ const RowList<OptimizerKind>& optimizers() {
 
 const OptimizerKind& default_optimizer() { return kAdam; }
 
+double ema_decay(const EmaOptions& options, int64_t updates) {
+  const auto count = static_cast<double>(updates);
+  return std::min(options.decay, (1 + count) / (10 + count));
+}
+
 FactorsOf<double> update_factors(const OptimizerOptions& options, double rate, double weight_decay, int64_t updates) {
   FactorsOf<double> factors = options.kind->factors(options, rate, updates);
   factors.weight_decay = weight_decay;

@@ -94,6 +94,15 @@ struct EarlyStopOptions {
   double min_delta = 0;         ///< an improvement is larger than this
 };
 
+/// `ema:` of the configuration.
+struct EmaOptions {
+  double decay = 0;  ///< share of the average that is kept in an update, (0, 1); 0 = there is no average
+};
+
+/// The share in update number `updates`, the first being 1: min(decay, (1 + updates) ÷ (10 + updates)), the rule of
+/// TensorFlow's tf.train.ExponentialMovingAverage, so that an average of a short run forgets where the run began.
+double ema_decay(const EmaOptions& options, int64_t updates);
+
 /// `schedule:` of the configuration.
 struct ScheduleOptions {
   RankScaling scale_with_ranks = RankScaling::linear;

@@ -78,6 +78,16 @@ class Replica {
   int64_t steps_tracked() const;
   void set_steps_tracked(int64_t steps);
 
+  /// From now on the replica keeps a moving average of parameters and statistics, frozen ones included, which begins
+  /// with their present values. Called again it begins anew.
+  void keep_average(const EmaOptions& options);
+  bool has_average() const { return average_.parameters.defined(); }
+  /// After an update: moves the average by ema_decay() of as many updates as the optimizer has done.
+  void move_average();
+  /// Exchanges the weights and statistics that the network computes with and their average, bit for bit. Twice changes
+  /// nothing.
+  void swap_average();
+
   /// Rank `root`'s values on every rank.
   void broadcast_from(Communicator& comm, int root);
 
@@ -85,7 +95,10 @@ class Replica {
   std::vector<FileTensor> model_tensors(const std::string& prefix) const;
   /// optimizer.<parameter>.<state>
   std::vector<FileTensor> optimizer_tensors() const;
-  /// What a checkpoint holds: model_tensors("model.") and optimizer_tensors(). A resumed run fills these.
+  /// ema.<parameter or buffer>: the average, without BatchNorm's counters; empty without an average.
+  std::vector<FileTensor> average_tensors() const;
+  /// What a checkpoint holds: model_tensors("model."), optimizer_tensors() and average_tensors(). A resumed run fills
+  /// these.
   std::vector<FileTensor> checkpoint_tensors() const;
   /// The contract's result_sha256 of the model.
   std::string sha256() const;
@@ -103,6 +116,7 @@ class Replica {
   void take_rules();
   std::set<std::string> frozen_buffers();
   void lay_out_buffers(const at::TensorOptions& options);
+  std::vector<FileTensor> averages_of_buffers() const;
   void give_rules();
 
   struct Parameters {  // in registration order
@@ -124,6 +138,12 @@ class Replica {
     size_t moving_counters = 0;
   };
 
+  struct Average {  // laid out as the parameters' and the buffers' flat tensors
+    EmaOptions options;
+    at::Tensor parameters, buffers;
+    at::Tensor not_finite;  // which nobody asks for: the weights are checked
+  };
+
   std::shared_ptr<Network> network_;
   at::MemoryFormat format_;
   Device device_;
@@ -131,8 +151,21 @@ class Replica {
   OptimizerOptions options_;
   Parameters parameters_;
   Buffers buffers_;
+  Average average_;  // tensors are undefined without one
   std::unique_ptr<Optimizer> optimizer_;
   LossScale loss_scale_;
+};
+
+/// While it lives, a replica with an average computes with that, and its model_tensors() are the averaged ones.
+class AveragedWeights {
+ public:
+  explicit AveragedWeights(Replica& replica) : replica_(replica) { replica_.swap_average(); }
+  ~AveragedWeights() { replica_.swap_average(); }
+  AveragedWeights(const AveragedWeights&) = delete;
+  AveragedWeights& operator=(const AveragedWeights&) = delete;
+
+ private:
+  Replica& replica_;
 };
 
 }  // namespace dtrain

@@ -335,6 +335,7 @@ StepReport Trainer::step(TrainingState& state, StopRequest request) {
   const Stopwatch updating;
   report.skipped = !finish_update(tree, report.learning_rate, state.step, sums.not_finite);
   parts_.replica.set_steps_tracked(tracked + 1);
+  if (!report.skipped && parts_.replica.has_average()) parts_.replica.move_average();
   if (!order_known_) adopt_ready_order();
   epoch_.spent.update_s += updating.seconds();
 

@@ -294,6 +294,8 @@ TEST_CASE("a monitor names a column that epochs.csv will have") {
           {{"data.image_mask.mask_values={1: 1, 2: 2}", "checkpoint.best.monitor=valid.iou_3"}, "is not a column"}});
   expect(kCsv, {{{no_label[0], no_label[1], "checkpoint.best.monitor=valid.auroc_gren"}, "valid.auroc_green"}});
   CHECK(errors_with(kNih, {"checkpoint.best.monitor=valid.auroc_Pleural_Thickening"}).empty());
+  expect(kNih, {{{"checkpoint.best.monitor=valid.ema_auroc"}, "'valid.ema_auroc' is not a column of epochs.csv"}});
+  CHECK(errors_with(kNih, {"checkpoint.best.monitor=valid.ema_auroc_Mass", "ema={decay: 0.99}"}).empty());
   CHECK(errors_with(kCsv, {no_label[0], no_label[1], "checkpoint.best.monitor=valid.auroc_red"}).empty());
   CHECK(errors_with(kFolder, {"checkpoint.best.monitor=valid.auroc_any"}).empty());  // known only from the folders
   CHECK(errors_with(kFolder, {"checkpoint.best.monitor=train.accuracy"}).empty());

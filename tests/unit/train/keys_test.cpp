@@ -377,6 +377,9 @@ std::vector<Row> all_rows() {
       elsewhere("early_stop.monitor", "train.loss", with(kPlain, {"epochs=9", "early_stop.patience=3"}), early,
                 {kPlain}),
       elsewhere("early_stop.min_delta", "100", with(kPlain, {"epochs=9", "early_stop.patience=3"}), early, {kPlain}),
+      elsewhere(
+          "ema.decay", "0.99", kPlain,
+          "tests/unit/train/trainer_test.cpp: the average of the weights has the same bits on any ranks, through"),
       seen("schedule.decay.patience", "1", rates_of, plateau, {kPlain, with(kPlain, cosine)}),
       seen("schedule.decay.monitor", "valid.auroc", rates_of, plateau, {kPlain}),
       seen("distributed.logical_ranks", "2", order_of),

@@ -39,6 +39,7 @@ struct Setting {
   MixOptions mix = {};
   std::vector<ParameterGroup> groups = {};
   Duration freeze_until = {0, Duration::Unit::epochs};
+  EmaOptions ema = {};
 };
 
 struct Outcome {
@@ -49,6 +50,7 @@ struct Outcome {
   int64_t tracked = 0;
   std::vector<std::string> not_finite;  // what updates were skipped for
   double last_train_loss = 0;
+  std::string average;
 };
 
 class PoisonedBatches final : public BatchSource {
@@ -105,6 +107,7 @@ Outcome train(const Setting& setting, Communicator& comm) {
   // Every rank starts from other weights; the broadcast must make them one.
   Replica replica(make_network(model, shape, 100 + static_cast<uint64_t>(comm.rank())), at::MemoryFormat::ChannelsLast,
                   optimizer);
+  if (setting.ema.decay > 0) replica.keep_average(setting.ema);
   replica.broadcast_from(comm, 0);
   const Loss loss({}, setting.task, {});
   const Schedule schedule({}, optimizer.learning_rate, 1, 1, 2);
@@ -146,6 +149,7 @@ Outcome train(const Setting& setting, Communicator& comm) {
                                            .step = state.step})
                                      .value());
   outcome.weights = replica.sha256();
+  outcome.average = result_sha256(replica.average_tensors());
   for (const FileTensor& tensor : replica.model_tensors("")) outcome.tensors[tensor.name] = result_sha256({tensor});
   outcome.tracked = replica.steps_tracked();
   return outcome;
@@ -228,6 +232,22 @@ TEST_CASE("frozen parameters thaw when it is time, with the same bits on any ran
   CHECK(train_on(2, setting).weights == one.weights);
   setting.freeze_until = {3, Duration::Unit::steps};
   CHECK(train_on(1, setting).weights != one.weights);
+}
+
+TEST_CASE("the average of the weights has the same bits on any ranks, through a thaw, and changes no weight") {
+  Setting setting;
+  setting.network = network_kind("unet");
+  setting.task = Task::segmentation;
+  setting.groups = {{.match = "down.*", .weight_decay = {}, .freeze = true}};
+  setting.freeze_until = {1, Duration::Unit::epochs};
+  const Outcome plain = train_on(1, setting);
+  setting.ema.decay = 0.6;
+  const Outcome one = train_on(1, setting);
+  CHECK(one.weights == plain.weights);
+  CHECK(one.average != plain.average);
+  for (const int ranks : {2, 3, 4}) CHECK(train_on(ranks, setting).average == one.average);
+  setting.ema.decay = 0.2;
+  CHECK(train_on(1, setting).average != one.average);
 }
 
 TEST_CASE("where an optimizer looks at norms, weights have the same bits on any ranks") {
