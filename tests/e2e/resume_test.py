@@ -31,6 +31,11 @@ SMALL = {
     },
 }
 PLATEAU = {"schedule": {"warmup": "0.5 epochs", "decay": {"name": "plateau", "patience": 0}}}
+THAW = {
+    "optimizer": {"groups": [{"match": "2.*", "freeze": True, "rate": 0.5}], "freeze_until": "2 epochs"},
+    "ema": {"decay": 0.8},
+    "checkpoint": {"best": {"monitor": "valid.ema_loss"}},
+}
 # Ends only by a signal, and saves only then.
 ENDLESS = ("epochs=1000000", "data.image.size=[16, 16]", "checkpoint.every=1000000 epochs")
 PYTHON = os.environ.get("DTRAIN_PYTHON", "python3")
@@ -63,6 +68,7 @@ class Resume(program.ProgramTest):
         cls.sample("cells", 52)
         cls.write_config("small", SMALL)
         cls.write_config("plateau", SMALL, PLATEAU)
+        cls.write_config("thaw", SMALL, THAW)
         cls.write_config("unet", {**SMALL, "data": {key: SMALL["data"][key] for key in ("image", "split")}}, UNET)
 
     def train(self, folder, *words, config="small", ranks=None):
@@ -162,6 +168,30 @@ class Resume(program.ProgramTest):
         for (_, value), event in zip(scalars["step/loss"], run.events("step")):
             self.assertAlmostEqual(value, event["train_loss"], delta=1e-6 * abs(value))
         self.assertAlmostEqual(scalars["valid/accuracy"][0][1], float(run.rows()[0]["valid_accuracy"]), places=6)
+
+    def test_frozen_layers_thaw_and_averages_move_whenever_a_run_stops(self):
+        straight = self.never_stopped("thaw")
+        self.assertIn(f"step {2 * STEPS + 1}: the frozen groups train from here on", (straight.folder / "log.txt").read_text())
+        for ranks, steps in ((2, STEPS + 1), (3, STEPS - 1), (None, STEPS // 2)):  # before it, when it is time, and after
+            run = self.train("thawing", "--limit-steps", steps, config="thaw", ranks=ranks)[1]
+        self.train("thawing", config="thaw", ranks=2)
+        self.equal(run, straight)
+        state = json.loads(program.checkpoint_header(straight.checkpoints()[-1])["__metadata__"]["state"])
+        self.assertEqual(state["thawed_at"], 2 * STEPS)
+        for row in run.rows():
+            self.assertNotEqual(row["valid_ema_loss"], row["valid_loss"])
+        best = min(run.rows(), key=lambda row: float(row["valid_ema_loss"]))
+        self.assertEqual(best["epoch"], str(EPOCHS))  # so that the last checkpoint has the same average
+        averaged = program.tensor_checksums(run.folder / "best.safetensors")
+        for of_run in (run, straight):
+            checkpoint = of_run.checkpoints()[-1]
+            self.assertEqual(program.tensor_checksums(of_run.folder / "best.safetensors"), averaged)
+            self.assertEqual(program.tensor_checksums(checkpoint, "ema."), averaged)
+            self.assertNotEqual(program.tensor_checksums(checkpoint, "model."), averaged)
+        # A run that had no average begins one with the weights of its checkpoint.
+        self.train("begins", "--limit-steps", STEPS)
+        words = ("ema.decay=0.8", "epochs=2", "--resume-with", "ema.decay")
+        self.assertIn("valid_ema_loss", self.train("begins", *words)[1].rows()[-1])
 
     def test_float16_goes_on_with_its_loss_scale(self):
         # A small learning rate: whether a loss jumps so high that its gradients overflow depends on the processor's

@@ -107,7 +107,7 @@ void tell_network(const Experiment& e, const Plan& plan, const Network& network,
     std::printf("  %-44s %-*s %-18s %12s %14.2f\n", printable(layer.name).c_str(), kinds, layer.kind.c_str(),
                 join(shape, "x").c_str(), with_commas(layer.parameters).c_str(), static_cast<double>(layer.flop) / 1e6);
   }
-  const auto states = static_cast<double>(state_names(e.optimizer).size());
+  const auto states = static_cast<double>(state_names(e.optimizer).size() + (e.ema.decay > 0 ? 1 : 0));
   const double checkpoint_mb = static_cast<double>(parameters) * 4 / 1e6 * (1 + states);
   std::printf("  %s parameters; forward %.2f GFLOP per image, training about %.2f; checkpoint %.1f MB\n",
               with_commas(parameters).c_str(), static_cast<double>(flop) / 1e9, 3 * static_cast<double>(flop) / 1e9,

@@ -39,7 +39,7 @@ MemoryNeeds needs_of(const Experiment& e, const Plan& plan, const Network& netwo
   for (const NamedTensor& parameter : network.named_parameters()) needs.parameters += parameter.tensor.numel();
   for (const NamedTensor& buffer : network.named_buffers())
     if (buffer.tensor.is_floating_point()) needs.buffers += buffer.tensor.numel();
-  needs.states = static_cast<int64_t>(state_names(e.optimizer).size());
+  needs.states = static_cast<int64_t>(state_names(e.optimizer).size()) + (e.ema.decay > 0 ? 1 : 0);
   needs.gradient_buffers = most_fold_buffers(plan.logical_ranks, part_of(plan.logical_ranks, processes, 0));
   const auto samples = static_cast<int64_t>(plan.split.train.size());
   needs.pictures = std::min(plan.local_batch, (samples + plan.logical_ranks - 1) / plan.logical_ranks);

@@ -10,6 +10,7 @@
 #include "dtrain/base/text.hpp"
 #include "dtrain/checkpoint/checkpoint_folder.hpp"
 #include "dtrain/dist/collectives.hpp"
+#include "dtrain/metrics/options.hpp"
 #include "dtrain/train/ample_memory.hpp"
 #include "train/resume.hpp"
 
@@ -144,12 +145,15 @@ bool Keeper::is_better(double value, const std::optional<double>& valid_loss) co
 
 bool Keeper::note_best(const ClosedEpoch& epoch) {
   const EpochRow& row = epoch.row;
-  const std::optional<double> value = monitored(row, experiment().checkpoint.best_monitor);
-  if (!value || !is_better(*value, row.valid_loss)) return false;
+  const std::string& monitor = experiment().checkpoint.best_monitor;
+  const std::optional<double> value = monitored(row, monitor);
+  const std::optional<double> loss =
+      is_averaged(monitor) ? monitored(row, averaged_name("valid.loss")) : row.valid_loss;
+  if (!value || !is_better(*value, loss)) return false;
   p_.state.best_value = *value;
   p_.state.best_epoch = row.epoch;
-  p_.state.best_loss = row.valid_loss.value_or(kNoValue);
-  p_.state.best_frequencies_loss = row.valid_loss ? epoch.frequencies_loss : kNoValue;
+  p_.state.best_loss = loss.value_or(kNoValue);
+  p_.state.best_frequencies_loss = loss ? epoch.frequencies_loss : kNoValue;
   p_.run.job.watchdog().enter(Section::save, p_.state.step);
   if (saves_ && p_.folder.stands()) write_best(row, *value);
   return true;
@@ -170,6 +174,8 @@ void Keeper::write_best(const EpochRow& row, double value) {
       {experiment().checkpoint.best_monitor, shortest(value)}};
   const nlohmann::json mask_values = p_.plan.dataset.mask_values;  // a list of pairs
   if (!p_.plan.dataset.mask_values.empty()) metadata["mask_values"] = mask_values.dump();
+  std::optional<AveragedWeights> averaged;
+  if (is_averaged(experiment().checkpoint.best_monitor)) averaged.emplace(*p_.built.replica);
   saves_->begin_best(best_path(), p_.state, p_.built.replica->model_tensors(""), std::move(metadata));
 }
 

@@ -50,6 +50,7 @@ TrainingParts::TrainingParts(const RunContext& run, const Plan& plan, int64_t ep
   replica = std::make_unique<Replica>(make_planned_network(e, plan, job.is_root(), weights_line),
                                       memory_format_for(*e.model.kind, job.device().place.type()), e.optimizer,
                                       job.device(), e.precision);
+  if (e.ema.decay > 0) replica->keep_average(e.ema);
   require_agreement(job, facts_of_plan(plan, replica->network(), weights));
   replica->broadcast_from(job.comm(), 0);
   loss = std::make_unique<Loss>(make_planned_loss(e, plan, job.device().place));

@@ -83,6 +83,12 @@ void TrainingReport::replaced(const EpochRow& row) const {
   log().warning(told);
 }
 
+void TrainingReport::thawed() const {
+  if (!p_.run.job.is_root()) return;
+  log().info("step " + std::to_string(p_.state.step) +
+             ": the frozen groups train from here on (optimizer.freeze_until)");
+}
+
 void TrainingReport::nothing_found(const EpochRow& row) const {
   if (!p_.run.job.is_root()) return;
   log().warning("epoch " + std::to_string(row.epoch) +

@@ -41,6 +41,8 @@ class TrainingReport {
   /// All ranks together: which samples of the epoch were replaced. Those of this start are named; the count is of the
   /// whole epoch.
   void replaced(const EpochRow& row) const;
+  /// In the step in which frozen groups begin to train.
+  void thawed() const;
   /// Of segmentation, in every epoch that it holds for: iou and dice are 0 then, and so are their intervals.
   void nothing_found(const EpochRow& row) const;
   /// What the last epoch cost, for its line and run.json.

@@ -59,9 +59,11 @@ std::optional<int> TrainingRun::train_epoch() {
   while (trainer.steps_left() > 0) {
     const Stopwatch stepping;
     const int64_t samples_before = state_.cursor;
+    const int64_t thawed_at = state_.thawed_at;
     const StepReport step = trainer.step(state_, request());
     const double step_s = stepping.seconds();
     clock_.step_took(step_s);
+    if (state_.thawed_at != thawed_at) report_->thawed();
     report_->step(step, step_s, state_.cursor - samples_before);
     keeper_->tell_saves();
     if (step.request != StopRequest::none || keeper_->due_after_step()) keeper_->save();
@@ -134,7 +136,13 @@ bool TrainingRun::validate(const TrainingCounts& counts, ClosedEpoch& epoch) {
         parts_->loss->of_frequencies(e.task == Task::segmentation ? labels : parts_->trained_labels, labels);
     if (nothing_predicted(*predictions)) report_->nothing_found(row);
   }
-  row.figures = figures_of_epoch(e, plan_, counts, *predictions);
+  std::optional<Predictions> averaged = Predictions();
+  if (e.ema.decay > 0) {
+    const AveragedWeights weights(*parts_->replica);
+    averaged = predict_validation();
+  }
+  if (!averaged) return false;
+  row.figures = figures_of_epoch(e, plan_, counts, *predictions, *averaged);
   return true;
 }
 

@@ -35,6 +35,7 @@ class TrainingRun {
   void show_preview();
   bool rehearses_afresh();
   void require_work() const;
+  void fill_replica(const EmaOptions& ema);
   void restore();
 
   int dry_run();

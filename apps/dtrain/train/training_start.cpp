@@ -108,6 +108,17 @@ static void tell_changed_device(const TrainingState& now, const Resume& resume, 
                       "); its results may differ from those of a run that was never interrupted");
 }
 
+// Rank 0's, from the checkpoint. An average that the run did not keep so far begins with the weights there.
+void TrainingRun::fill_replica(const EmaOptions& ema) {
+  Replica& replica = *parts_->replica;
+  std::vector<FileTensor> tensors = replica.checkpoint_tensors();
+  const std::vector<FileTensor> averages = replica.average_tensors();
+  const bool begins = !averages.empty() && resume_.file.find(averages.front().name) == nullptr;
+  if (begins) tensors.resize(tensors.size() - averages.size());
+  fill_tensors(resume_.file, resume_.path, tensors);
+  if (begins) replica.keep_average(ema);
+}
+
 void TrainingRun::restore() {
   if (!resume_.resumed) return;
   if (run_.command.dry_run && rehearses_afresh()) {
@@ -123,8 +134,9 @@ void TrainingRun::restore() {
   state_.config = now.config;
   state_.versions = now.versions;
   Replica& replica = *parts_->replica;
+  if (state_.thawed_at >= 0 && replica.has_frozen()) parts_->trainer->thaw(state_.thawed_at);
   if (run_.job.is_root()) {
-    fill_tensors(resume_.file, resume_.path, replica.checkpoint_tensors());
+    fill_replica(run_.experiment.ema);
     replica.optimizer().set_updates(state_.optimizer_updates);
     replica.loss_scale() = state_.loss_scale;
     resume_.file = {};  // frees as much memory as a checkpoint has

@@ -28,6 +28,7 @@ void require_fitting(const TrainingState& s, const StateReader& reader) {
   require(inside || (s.loss_sum == 0 && s.coverage_sum == 0 && s.replaced_samples == 0), "cursor",
           "must be above 0 where samples of the epoch were counted");
   require(s.optimizer_updates <= s.step, "optimizer_updates", "must not exceed 'step'");
+  require(s.thawed_at <= s.optimizer_updates, "thawed_at", "must not exceed 'optimizer_updates'");
   require(s.schedule.bad_epochs + s.schedule.reductions <= s.epoch, "schedule", "must count finished epochs only");
   require(s.best_epoch <= s.epoch, "best.epoch", "must be a finished epoch");
   require(s.best_epoch > 0 || std::isnan(s.best_value), "best.epoch", "must name the epoch of 'best.value'");

@@ -32,7 +32,8 @@ struct TrainingState {
   ScheduleState schedule;
   BestSoFar early_stop;  ///< in use with early_stop.patience
   int64_t optimizer_updates = 0;
-  LossScale loss_scale;                                          ///< in use with fp16
+  int64_t thawed_at = -1;  ///< updates when frozen groups began to train (optimizer.freeze_until); -1: not yet
+  LossScale loss_scale;    ///< in use with fp16
   double best_value = std::numeric_limits<double>::quiet_NaN();  ///< of checkpoint.best.monitor; NaN: none yet
   int64_t best_epoch = 0;                                        ///< epochs finished when it was reached
   double best_loss = std::numeric_limits<double>::quiet_NaN();   ///< validation loss of that epoch; NaN: not known

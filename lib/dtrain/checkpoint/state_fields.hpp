@@ -54,6 +54,7 @@ void visit_fields(Visitor& v, State& s) {
   if (v.has("best.frequencies_loss")) v.real_or_none("best.frequencies_loss", s.best_frequencies_loss);
   if (v.has("early_stop.best")) v.real_or_none("early_stop.best", s.early_stop.best);
   if (v.has("early_stop.bad_epochs")) v.count("early_stop.bad_epochs", s.early_stop.bad_epochs, 0, kMostEpochs);
+  if (v.has("thawed_at")) v.count("thawed_at", s.thawed_at, -1, kMostCount);
   if (v.has("loss_watch.first")) v.real_or_none("loss_watch.first", s.loss_watch.first);
   if (v.has("loss_watch.sum")) v.real("loss_watch.sum", s.loss_watch.sum);
   if (v.has("loss_watch.steps")) v.count("loss_watch.steps", s.loss_watch.steps, 0, LossWatch::kMostSteps - 1);

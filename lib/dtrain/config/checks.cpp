@@ -28,13 +28,6 @@ std::optional<std::vector<std::string>> class_names(const Experiment& e) {
   return d.format->class_names == nullptr ? std::nullopt : d.format->class_names(d);
 }
 
-// The keys that decide the classes of the various formats, and `more`.
-std::vector<std::string> class_keys(std::vector<std::string> more) {
-  for (const DataFormat* format : data_formats())
-    more.insert(more.end(), format->class_keys.begin(), format->class_keys.end());
-  return more;
-}
-
 }  // namespace
 
 void fill_defaults(Experiment& e, const std::set<std::string>& given) {
@@ -306,10 +299,8 @@ class Checker final : public KeyReport {
     const OptimizerOptions& o = e_.optimizer;
     if (reads(*o.kind, "nesterov") && o.nesterov && o.momentum <= 0 && sound({"optimizer.momentum", "optimizer.name"}))
       wrong({"optimizer.nesterov"}, "optimizer.nesterov needs optimizer.momentum > 0");
-    for (const ParameterGroup& group : o.groups)
-      if (group.freeze && (group.rate != 1 || group.weight_decay))
-        wrong({"optimizer.groups"},
-              "optimizer.groups: '" + group.match + "' is frozen, so neither a rate nor a weight decay acts on it");
+    if (const std::string idle = wrong_group(o); !idle.empty() && sound({"optimizer.freeze_until"}))
+      wrong({"optimizer.groups"}, idle);
   }
 
   void device() {
@@ -338,17 +329,24 @@ class Checker final : public KeyReport {
   // Decays and stops that come after the end of the run. Lengths in steps are known once the data are read (Schedule).
   void length() {
     if (!sound({"epochs"})) return;
-    const auto end = static_cast<double>(e_.epochs);
-    const std::string but = ", but the run has " + count_of(e_.epochs, "epoch") + ": ";
     const DecayOptions& d = e_.schedule.decay;
-    const auto beyond = [&](const Duration& at) { return at.unit == Duration::Unit::epochs && at.amount >= end; };
+    const Duration& thaw = e_.optimizer.freeze_until;
+    const auto beyond = [&](const Duration& at) {
+      return at.unit == Duration::Unit::epochs && at.amount >= static_cast<double>(e_.epochs);
+    };
+    const auto never = [&](const std::string& key, const std::string& length, const std::string& so) {
+      wrong({key}, key + " is " + length + ", but the run has " + count_of(e_.epochs, "epoch") + ": " + so);
+    };
     if (d.name == DecayName::step && asked_for_this_length("schedule.decay.every") && beyond(d.every))
-      wrong({"schedule.decay.every"}, "schedule.decay.every is " + d.every.text() + but +
-                                          "the rate would never fall; shorten it, raise epochs, or set "
-                                          "schedule.decay=null for a constant rate");
+      never("schedule.decay.every", d.every.text(),
+            "the rate would never fall; shorten it, raise epochs, or set schedule.decay=null for a constant rate");
     if (asked_for_this_length("early_stop.patience") && e_.early_stop.patience >= e_.epochs)
-      wrong({"early_stop.patience"}, "early_stop.patience is " + count_of(e_.early_stop.patience, "epoch") + but +
-                                         "it could never stop early; lower it, raise epochs, or set early_stop=none");
+      never("early_stop.patience", count_of(e_.early_stop.patience, "epoch"),
+            "it could never stop early; lower it, raise epochs, or set early_stop=none");
+    const bool freezes = std::ranges::any_of(e_.optimizer.groups, &ParameterGroup::freeze);
+    if (freezes && asked_for_this_length("optimizer.freeze_until") && beyond(thaw))
+      never("optimizer.freeze_until", thaw.text(),
+            "frozen groups would never train; shorten it, raise epochs, or leave it out");
   }
 
   void monitors() {
@@ -369,7 +367,8 @@ class Checker final : public KeyReport {
         !sound(class_keys({key, "data.format", "task", "model.name", "data.classes"})))
       return;
     const auto classes = class_names(e_);
-    const MetricNames monitors = metric_monitors(e_.task, classes ? std::optional(classes->size()) : std::nullopt);
+    const MetricNames monitors = with_averages(
+        metric_monitors(e_.task, classes ? std::optional(classes->size()) : std::nullopt), e_.ema.decay > 0);
     std::string shown = join(monitors.of_all_classes, ", ");
     for (const std::string& stem : monitors.class_stems) {
       shown += ", " + stem + "CLASS";

@@ -29,6 +29,7 @@ struct Experiment {
   OptimizerOptions optimizer = optimizer_defaults(default_optimizer());
   ScheduleOptions schedule;
   EarlyStopOptions early_stop;
+  EmaOptions ema;
   DistributedOptions distributed;
   CheckpointOptions checkpoint;
   bool skip_not_finite = false;  ///< on_nan: skip; a step whose loss or gradient is not finite changes no weight

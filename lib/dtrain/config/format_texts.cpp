@@ -62,4 +62,10 @@ std::string default_label_files() {
   return text;
 }
 
+std::vector<std::string> class_keys(std::vector<std::string> more) {
+  for (const DataFormat* format : data_formats())
+    more.insert(more.end(), format->class_keys.begin(), format->class_keys.end());
+  return more;
+}
+
 }  // namespace dtrain

@@ -1,5 +1,6 @@
 #pragma once
 #include <string>
+#include <vector>
 
 #include "dtrain/data/options.hpp"
 
@@ -27,5 +28,8 @@ std::string all_formats();
 std::string default_tasks(const std::string& any);
 /// "; for a …": what data.labels is if not given.
 std::string default_label_files();
+
+/// The keys that decide the classes of the various formats, and `more`.
+std::vector<std::string> class_keys(std::vector<std::string> more);
 
 }  // namespace dtrain

@@ -11,7 +11,7 @@ namespace dtrain {
 
 namespace {
 
-constexpr const char* kNoAverage = "this version keeps no moving average of the weights";
+constexpr const char* kNoAverage = "this version keeps no average of single epochs' weights; ema.decay is a moving one";
 constexpr const char* kNoTracking =
     "this version supports no tracking service; epochs.csv and metrics.jsonl in the run folder have every figure, and "
     "output.tensorboard: true writes them for TensorBoard";
@@ -160,9 +160,13 @@ constexpr Habit kHabits[] = {
     {"frozen", "optimizer.groups", ""},
     {"freeze_backbone", "optimizer.groups", ""},
     {"freeze_layers", "optimizer.groups", ""},
+    {"freeze_epochs", "optimizer.freeze_until", ""},
+    {"unfreeze_at_epoch", "optimizer.freeze_until", ""},
+    {"unfreeze_backbone_at_epoch", "optimizer.freeze_until", ""},
     {"mask_postfix", "data.image_mask.mask_suffix", ""},
-    {"ema", "", kNoAverage},
-    {"ema_decay", "", kNoAverage},
+    {"ema_decay", "ema.decay", ""},
+    {"model_ema", "ema.decay", ""},
+    {"model_ema_decay", "ema.decay", ""},
     {"swa", "", kNoAverage},
     {"callbacks", "", kNoTracking},
     {"logger", "", kNoTracking},
@@ -251,6 +255,7 @@ std::string key_of_group(const std::string& group) {
       {"schedule", "schedule.decay.name"},
       {"schedule.decay", "schedule.decay.name"},
       {"early_stop", "early_stop.patience"},
+      {"ema", "ema.decay"},
       {"checkpoint", "checkpoint.every"},
       {"checkpoint.best", "checkpoint.best.monitor"},
       {"output", "output.dir"},

@@ -40,10 +40,16 @@ const std::vector<Group>& groups() {
       {"loss", "What training minimises. Every loss is a mean over all samples of a step, however many each rank has."},
       {"data", "Which pictures and labels, and how they are prepared for the network."},
       {"batch", "How many samples make one step."},
-      {"optimizer", "How gradients change the weights. The formulas and defaults are PyTorch's."},
+      {"optimizer",
+       "How gradients change the weights. Formulas and defaults are PyTorch's, or those of the optimizer's paper."},
       {"schedule",
        "The learning rate over time: from the base rate to the rate scaled with the logical ranks, then decay."},
       {"early_stop", "When a run ends before its last epoch. `early_stop: none`, the default, turns it off.", true},
+      {"ema",
+       "A moving average of the weights and of BatchNorm's statistics, evaluated beside them: valid_ema_… in "
+       "epochs.csv. "
+       "`ema: none`, the default, turns it off.",
+       true},
       {"distributed",
        "Logical ranks, on which the result depends, and how processes work together, on which it does not."},
       {"checkpoint", "When the state is saved and which weights are kept as the best."},

@@ -42,6 +42,11 @@ std::vector<Key> optimizer_keys(OptimizerOptions& o) {
       "Parameters that train differently, by name (`*`: any characters): a factor of the rate, their own weight decay, "
       "or freeze, which keeps them and the statistics of their norms as they are; the first match counts.")
       .older_runs_had("none");
+  add("freeze_until", length_codec(o.freeze_until, {.none = true, .whole = true}),
+      "How long the groups that freeze stay as they are; then they train too, with their own rate and weight decay.")
+      .only(std::ranges::any_of(o.groups, &ParameterGroup::freeze), "a group of `optimizer.groups` freezes",
+            {"optimizer.groups"})
+      .older_runs_had("none");
   add("clip_norm", real_codec(o.clip_norm, {.min_open = true, .word = "none"}),
       "Largest norm of the gradient over all parameters; a larger one is scaled down to it.");
   add("momentum", real_codec(o.momentum, {.max = 1, .max_open = true}),
@@ -53,6 +58,10 @@ std::vector<Key> optimizer_keys(OptimizerOptions& o) {
       "β1 and β2 of the optimizer's paper: the decay of its running means of the gradient, or of its square.")
       .only_of(*o.kind, optimizers());
   add("eps", real_codec(o.eps, {.min_open = true}), "Added to the denominator.").only_of(*o.kind, optimizers());
+  add("trust_coefficient", real_codec(o.trust_coefficient, {.min_open = true}),
+      "η: a tensor's gradient is multiplied by η · ‖weights‖ ÷ (‖gradient‖ + weight decay · ‖weights‖).")
+      .only_of(*o.kind, optimizers())
+      .older_runs_had("0.001");
   add("rho", real_codec(o.rho, {.max = 1, .max_open = true}), "Decay of the running mean of squared gradients.")
       .only_of(*o.kind, optimizers());
   return keys;
@@ -99,6 +108,7 @@ class TrainingDescription {
     optimizer();
     schedule();
     early_stop();
+    ema();
     distributed();
     checkpoint();
     return std::move(keys_);
@@ -111,7 +121,11 @@ class TrainingDescription {
 
   void optimizer() {
     static const std::vector<std::string> kDefaults = optimizer_default_texts();
-    add("optimizer.name", optimizer_codec(e_.optimizer), "The rule that turns gradients into updates.");
+    add("optimizer.name", optimizer_codec(e_.optimizer),
+        "The rule that turns gradients into updates. " +
+            join_last(names_where(optimizers(), std::mem_fn(&OptimizerKind::trust_ratio)), "and") +
+            " take the step of each tensor from the norms of its weights and of its update; biases and the scales and "
+            "shifts of normalisation take it as it is.");
     std::vector<Key> keys = optimizer_keys(e_.optimizer);
     for (size_t i = 0; i < keys.size(); ++i) keys_.push_back(std::move(keys[i].default_is(kDefaults[i])));
   }
@@ -177,6 +191,14 @@ class TrainingDescription {
     add("early_stop.min_delta", real_codec(s.min_delta, {}), "A value that is better by no more than this is none.")
         .only(s.patience > 0, when, by)
         .older_runs_had("0");
+  }
+
+  void ema() {
+    add("ema.decay", real_codec(e_.ema.decay, {.max = 1, .min_open = true, .max_open = true, .word = "none"}),
+        "After update n the average is d · average + (1 - d) · weights with d = min(decay, (1 + n) / (10 + n)). "
+        "Checkpoints hold it (`ema.…`); `checkpoint.best.monitor: valid.ema_loss`, or another of its columns, makes it "
+        "best.safetensors.")
+        .older_runs_had("none");
   }
 
   void distributed() {

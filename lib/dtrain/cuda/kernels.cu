@@ -41,11 +41,16 @@ __global__ void sum_kernel(const __grid_constant__ Sum sum, float* output, int64
 template <typename Rule>
 __global__ void update_kernel(Rule rule, UpdateSlices slices, int32_t* not_finite) {
   bool finite = true;
+  float ratio = 1;
+  if constexpr (Rule::kTrust)
+    if (slices.sums != nullptr) ratio = trust_ratio(rule, slices.sums[0], slices.sums[1]);
   for (int64_t i = first_element(); i < slices.count; i += stride()) {
     float none = 0;
     float weight = slices.weights[i];
     const float gradient = slices.gradients[i];
-    if constexpr (Rule::kStates == 0) {
+    if constexpr (Rule::kTrust) {
+      rule(gradient, weight, slices.first[i], Rule::kStates == 1 ? none : slices.second[i], ratio);
+    } else if constexpr (Rule::kStates == 0) {
       rule(gradient, weight, none, none);
     } else if constexpr (Rule::kStates == 1) {
       rule(gradient, weight, slices.first[i], none);
@@ -67,6 +72,38 @@ __device__ double sum_of_block(double part, double* parts) {
     __syncthreads();
   }
   return parts[0];
+}
+
+// Each block leaves its two sums behind the first two values.
+template <typename Rule>
+__global__ void measure_kernel(Rule rule, UpdateSlices slices, double* sums) {
+  __shared__ double of_weights[kThreads];
+  __shared__ double of_measured[kThreads];
+  double weights = 0, measured = 0;
+  for (int64_t i = first_element(); i < slices.count; i += stride()) {
+    float none = 0;
+    const double weight = slices.weights[i];
+    const double found = rule.measure(slices.gradients[i], slices.weights[i], slices.first[i],
+                                      Rule::kStates == 1 ? none : slices.second[i]);
+    weights += weight * weight;
+    measured += found * found;
+  }
+  weights = sum_of_block(weights, of_weights);
+  measured = sum_of_block(measured, of_measured);
+  if (threadIdx.x != 0) return;
+  sums[2 + 2 * blockIdx.x] = weights;
+  sums[3 + 2 * blockIdx.x] = measured;
+}
+
+__global__ void add_measures_kernel(double* sums, int blocks) {
+  __shared__ double of_weights[kThreads];
+  __shared__ double of_measured[kThreads];
+  const bool mine = threadIdx.x < static_cast<unsigned>(blocks);
+  const double weights = sum_of_block(mine ? sums[2 + 2 * threadIdx.x] : 0, of_weights);
+  const double measured = sum_of_block(mine ? sums[3 + 2 * threadIdx.x] : 0, of_measured);
+  if (threadIdx.x != 0) return;
+  sums[0] = weights;
+  sums[1] = measured;
 }
 
 __global__ void sums_of_squares_kernel(const float* values, const int64_t* bounds, double* sums) {
@@ -144,6 +181,17 @@ cudaError_t update(UpdateRule rule, const UpdateSlices& slices, const UpdateFact
     launch(update_kernel<std::decay_t<decltype(chosen)>>, blocks_for(slices.count), kThreads, stream, chosen, slices,
            not_finite);
   });
+  return cudaGetLastError();
+}
+
+cudaError_t measure(UpdateRule rule, const UpdateSlices& slices, const UpdateFactors& factors, double* sums,
+                    cudaStream_t stream) {
+  const int blocks = std::clamp(blocks_for(slices.count), 1, kThreads);
+  with_rule(rule, factors, [&](const auto& chosen) {
+    using Rule = std::decay_t<decltype(chosen)>;
+    if constexpr (Rule::kTrust) launch(measure_kernel<Rule>, blocks, kThreads, stream, chosen, slices, sums);
+  });
+  launch(add_measures_kernel, 1, kThreads, stream, sums, blocks);
   return cudaGetLastError();
 }
 

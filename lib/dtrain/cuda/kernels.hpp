@@ -27,6 +27,9 @@ cudaError_t add(float* into, const float* from, int64_t numel, cudaStream_t stre
 cudaError_t sum(const Sum& sum, float* output, int64_t numel, cudaStream_t stream);
 cudaError_t update(UpdateRule rule, const UpdateSlices& slices, const UpdateFactors& factors, int32_t* not_finite,
                    cudaStream_t stream);
+/// FlatMath::measure.
+cudaError_t measure(UpdateRule rule, const UpdateSlices& slices, const UpdateFactors& factors, double* sums,
+                    cudaStream_t stream);
 /// Floats that one block adds up for a norm: enough blocks for any GPU, and few enough parts.
 inline constexpr int64_t kNormChunk = 16 * 1024;
 /// parts[i] = Σx² over values[bounds[2i]] … values[bounds[2i + 1] − 1], one block each.

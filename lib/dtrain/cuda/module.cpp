@@ -56,6 +56,10 @@ class CudaMath final : public FlatMath {
     cuda_check(kernels::update(rule, slices, factors, not_finite, current_stream()), "the optimizer's update");
   }
 
+  void measure(UpdateRule rule, const UpdateSlices& slices, const UpdateFactors& factors, double* sums) const override {
+    cuda_check(kernels::measure(rule, slices, factors, sums, current_stream()), "the norms of the optimizer's update");
+  }
+
   std::vector<double> sums_of_squares(const float* values, const std::vector<Range>& ranges) const override {
     const auto count = static_cast<int64_t>(ranges.size());
     const NormChunks chunks = cut_for_norm(ranges, kernels::kNormChunk);

@@ -32,6 +32,12 @@ class FlatMath {
   /// in any case.
   virtual void update(UpdateRule rule, const UpdateSlices& slices, const UpdateFactors& factors,
                       int32_t* not_finite) const = 0;
+  /// The first of the two passes of a rule with kTrust, before update() for the same elements. Leaves Σw² and the sum
+  /// of squares of what the rule measures in sums[0] and sums[1], in double, in an order of additions that depends only
+  /// on the number of elements. `sums`: memory of the device with room for kMeasureRoom values.
+  virtual void measure(UpdateRule rule, const UpdateSlices& slices, const UpdateFactors& factors,
+                       double* sums) const = 0;
+  static constexpr int64_t kMeasureRoom = 2 + 2 * 256;
 
   /// Σx² in double of each range, in an order of additions that depends only on the size of the range: what clipping by
   /// the global norm needs. Not finite exactly when an element is not. Waits for the device.

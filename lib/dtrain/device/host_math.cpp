@@ -3,6 +3,7 @@
 #include <bit>
 #include <cstring>
 #include <memory>
+#include <type_traits>
 
 #include "dtrain/device/flat_math.hpp"
 
@@ -33,11 +34,16 @@ template <typename Rule>
   float* b = slices.second;
   const float* gradients = slices.gradients;
   uint32_t seen = 0;
+  [[maybe_unused]] float ratio = 1;
+  if constexpr (Rule::kTrust)
+    if (slices.sums != nullptr) ratio = trust_ratio(rule, slices.sums[0], slices.sums[1]);
   for (int64_t i = 0; i < slices.count; ++i) {
     float none = 0;
     float weight = w[i];
     const float gradient = gradients[i];
-    if constexpr (Rule::kStates == 0) {
+    if constexpr (Rule::kTrust) {
+      rule(gradient, weight, a[i], Rule::kStates == 1 ? none : b[i], ratio);
+    } else if constexpr (Rule::kStates == 0) {
       rule(gradient, weight, none, none);
     } else if constexpr (Rule::kStates == 1) {
       rule(gradient, weight, a[i], none);
@@ -58,10 +64,50 @@ uint32_t run_update(UpdateRule rule, const UpdateSlices& slices, const UpdateFac
   return seen;
 }
 
+constexpr int64_t kLanes = 16;
+
+// The lanes' sum, in a fixed tree.
+inline double sum_of_lanes(std::array<double, kLanes>& lanes) {
+  for (size_t half = kLanes / 2; half > 0; half /= 2)
+    for (size_t lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
+  return lanes[0];
+}
+
+// Element i goes to lane i mod 16, as in sum_of_squares().
+template <typename Rule>
+[[gnu::always_inline]] inline void run_measure(const Rule given, const UpdateSlices& slices, double* sums) {
+  const Rule rule = given;
+  const float* w = slices.weights;
+  const float* gradients = slices.gradients;
+  float* a = slices.first;
+  float* b = slices.second;
+  std::array<double, kLanes> weights{}, measured{};
+  const auto take = [&](int64_t i, size_t lane) __attribute__((always_inline)) {
+    float none = 0;
+    const double weight = w[i];
+    const double found = rule.measure(gradients[i], w[i], a[i], Rule::kStates == 1 ? none : b[i]);
+    weights[lane] += weight * weight;
+    measured[lane] += found * found;
+  };
+  int64_t i = 0;
+  for (; i + kLanes <= slices.count; i += kLanes)
+    for (int64_t lane = 0; lane < kLanes; ++lane) take(i + lane, static_cast<size_t>(lane));
+  for (size_t lane = 0; i < slices.count; ++i, ++lane) take(i, lane);
+  sums[0] = sum_of_lanes(weights);
+  sums[1] = sum_of_lanes(measured);
+}
+
+DTRAIN_VECTOR_CLONES
+void measure_all(UpdateRule rule, const UpdateSlices& slices, const UpdateFactors& factors, double* sums) {
+  with_rule(
+      rule, factors, [&](const auto& chosen) __attribute__((always_inline)) {
+        if constexpr (std::decay_t<decltype(chosen)>::kTrust) run_measure(chosen, slices, sums);
+      });
+}
+
 // Element i is added to lane i mod 16, and the lanes are added up in a fixed tree: the same bits at any vector width.
 DTRAIN_VECTOR_CLONES
 double sum_of_squares(const float* values, int64_t numel) {
-  constexpr int64_t kLanes = 16;
   std::array<double, kLanes> lanes{};
   int64_t i = 0;
   for (; i + kLanes <= numel; i += kLanes)
@@ -73,9 +119,7 @@ double sum_of_squares(const float* values, int64_t numel) {
     const double value = values[i];
     lanes[lane] += value * value;
   }
-  for (size_t half = kLanes / 2; half > 0; half /= 2)
-    for (size_t lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
-  return lanes[0];
+  return sum_of_lanes(lanes);
 }
 
 // From kFrom channels of Pixel to kTo channels.
@@ -172,6 +216,10 @@ class HostMath final : public FlatMath {
   void update(UpdateRule rule, const UpdateSlices& slices, const UpdateFactors& factors,
               int32_t* not_finite) const override {
     if ((run_update(rule, slices, factors) & 0x80000000U) != 0) *not_finite = 1;
+  }
+
+  void measure(UpdateRule rule, const UpdateSlices& slices, const UpdateFactors& factors, double* sums) const override {
+    measure_all(rule, slices, factors, sums);
   }
 
   std::vector<double> sums_of_squares(const float* values, const std::vector<Range>& ranges) const override {

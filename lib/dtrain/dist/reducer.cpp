@@ -109,13 +109,17 @@ struct GradientReducer::Impl {
         extra_numel(extra_count),
         options(std::move(given)),
         comm(std::move(communicator)),
-        sum(make_bucket_sum(options.reduction, *comm, options.device, options.logical_ranks,
-                            layout.numel() + extra_numel)),
+        sum(make_sum()),
         side(options.device.place) {}
 
   // On a GPU sums may still be under way in the background, in the buffers of `sum`: the communicator, which finishes
   // them or, after a failure, aborts them, goes first.
   ~Impl() { comm.reset(); }
+
+  std::unique_ptr<BucketSum> make_sum() const {
+    return make_bucket_sum(options.reduction, *comm, options.device, options.logical_ranks,
+                           layout.numel() + extra_numel);
+  }
 
   Trace& trace;
   std::vector<at::Tensor> parameters;
@@ -168,6 +172,7 @@ struct GradientReducer::Impl {
   bool is_last() const { return step.next_pass + 1 == sum->plan().passes.size(); }
 
   void lay_out() {
+    if (measured()) buckets.cost.bucket_mb = best_bucket_mb(buckets.cost, layout.numel() * 4);
     buckets.ranges = cut_buckets(layout, extra_numel, buckets.cost.bucket_mb);
     buckets.of.clear();
     for (size_t place = 0, bucket = 0; place < layout.size(); ++place) {
@@ -180,6 +185,8 @@ struct GradientReducer::Impl {
                                                      std::make_unique<ReadyHook>([this, place] { on_ready(place); }));
     point_gradients_to(0);
   }
+
+  bool measured() const { return buckets.cost.latency_s > 0; }
 
   void point_gradients_to(int buffer) {
     const auto wanted = static_cast<size_t>(buffer);
@@ -256,7 +263,6 @@ GradientReducer::GradientReducer(std::vector<at::Tensor> parameters, int64_t ext
     r.buckets.cost.bucket_mb = 4;  // a measured size would give different bits in each run
   } else {
     r.buckets.cost = measure_cost(*r.sum, *r.comm, r.options.device.place, r.side, r.options.logical_ranks);
-    r.buckets.cost.bucket_mb = best_bucket_mb(r.buckets.cost, r.layout.numel() * 4);
   }
   r.lay_out();
   r.thread = std::thread([&r] { r.run(); });
@@ -365,6 +371,17 @@ void GradientReducer::reorder(std::vector<at::Tensor> parameters) {
   const int64_t before = r.layout.numel();
   r.layout = FlatLayout(r.parameters);
   check(r.layout.numel() == before, "another order of the same tensors takes the same room");
+  r.lay_out();
+}
+
+void GradientReducer::replace(std::vector<at::Tensor> parameters, int64_t extra_numel) {
+  Impl& r = *impl_;
+  r.views.clear();
+  r.sum.reset();
+  r.parameters = std::move(parameters);
+  r.layout = FlatLayout(r.parameters);
+  r.extra_numel = extra_numel;
+  r.sum = r.make_sum();
   r.lay_out();
 }
 

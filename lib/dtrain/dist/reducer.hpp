@@ -90,6 +90,8 @@ class GradientReducer {
   std::vector<size_t> ready_order() const;
   /// Between steps: lays out the gradients again, for the same parameters in another order, the same on all ranks.
   void reorder(std::vector<at::Tensor> parameters);
+  /// Between steps, on all ranks together: from now on sums the gradients of these parameters, and as many more floats.
+  void replace(std::vector<at::Tensor> parameters, int64_t extra_numel);
 
   /// Seconds that finish() waited after backward, since construction: for sums, and for on_summed.
   double exposed_s() const;

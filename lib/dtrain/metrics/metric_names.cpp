@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <set>
+#include <string_view>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/metrics/options.hpp"
@@ -65,6 +66,23 @@ MetricNames metric_monitors(Task task, std::optional<size_t> classes, const Metr
   return names_in_parts(task, classes, watched, ".");
 }
 
+static constexpr std::string_view kValid = "valid", kAveraged = "ema_";
+
+std::string averaged_name(const std::string& name) {
+  check(name.starts_with(kValid) && name.size() > kValid.size(), "averaged weights are judged by the validation part");
+  return name.substr(0, kValid.size() + 1) + std::string(kAveraged) + name.substr(kValid.size() + 1);
+}
+
+bool is_averaged(const std::string& monitor) { return monitor.substr(monitor.find('.') + 1).starts_with(kAveraged); }
+
+MetricNames with_averages(MetricNames names, bool averaged) {
+  if (!averaged) return names;
+  for (std::vector<std::string>* list : {&names.of_all_classes, &names.class_stems})
+    for (size_t i = 0, count = list->size(); i < count; ++i)
+      if ((*list)[i].starts_with(kValid)) list->push_back(averaged_name((*list)[i]));
+  return names;
+}
+
 std::string default_monitor(Task task, const Metrics& metrics) {
   for (const Metric* metric : metrics)
     if (metric->use(task) != nullptr) return "valid." + metric->name;
@@ -72,7 +90,8 @@ std::string default_monitor(Task task, const Metrics& metrics) {
 }
 
 bool larger_is_better(const std::string& monitor, const Metrics& metrics) {
-  const std::string name = monitor.substr(monitor.find('.') + 1);
+  std::string name = monitor.substr(monitor.find('.') + 1);
+  if (is_averaged(monitor)) name = name.substr(kAveraged.size());
   if (name == loss_metric().name) return loss_metric().larger_is_better;
   const Metric* best = nullptr;  // whose name is the longest: a class of one metric may be called as another ends
   for (const Metric* metric : metrics) {

@@ -100,10 +100,19 @@ MetricNames metric_columns(Task task, std::optional<size_t> classes, const Metri
 /// As a monitor writes the columns, with those of the loss: train.loss, valid.loss, valid.auroc; valid.auroc_.
 MetricNames metric_monitors(Task task, std::optional<size_t> classes, const Metrics& metrics = epoch_metrics());
 
+/// The name of the same figure of the averaged weights (`ema`): valid_auroc → valid_ema_auroc, valid.loss →
+/// valid.ema_loss. `name`: of a figure of the validation part; others are not taken.
+std::string averaged_name(const std::string& name);
+/// Whether a monitor is such a name.
+bool is_averaged(const std::string& monitor);
+/// `names`, and where `averaged` after them those of the averaged weights.
+MetricNames with_averages(MetricNames names, bool averaged);
+
 /// The monitor that decides which weights are best where the configuration names none: valid.auroc.
 std::string default_monitor(Task task, const Metrics& metrics = epoch_metrics());
 
-/// Whether larger is better for a monitor of metric_monitors(), classes included; true for anything else.
+/// Whether larger is better for a monitor of metric_monitors(), classes and averaged weights included; true for
+/// anything else.
 bool larger_is_better(const std::string& monitor, const Metrics& metrics = epoch_metrics());
 
 }  // namespace dtrain

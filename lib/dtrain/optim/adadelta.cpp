@@ -10,11 +10,8 @@ extern const OptimizerKind kAdadelta = {
     .plan = [](const OptimizerOptions&) -> UpdatePlan {
       return {UpdateRule::adadelta, {"square_avg", "acc_delta"}};
     },
-    .factors = [](const OptimizerOptions& o, double rate, int64_t) -> UpdateFactors {
-      return {.rate = static_cast<float>(rate),
-              .square_keep = static_cast<float>(o.rho),
-              .square_in = static_cast<float>(1 - o.rho),
-              .eps = static_cast<float>(o.eps)};
+    .factors = [](const OptimizerOptions& o, double rate, int64_t) -> FactorsOf<double> {
+      return {.rate = rate, .square_keep = o.rho, .square_in = 1 - o.rho, .eps = o.eps};
     },
 };
 

@@ -10,8 +10,8 @@ extern const OptimizerKind kAdagrad = {
     .plan = [](const OptimizerOptions&) -> UpdatePlan {
       return {UpdateRule::adagrad, {"sum"}};
     },
-    .factors = [](const OptimizerOptions& o, double rate, int64_t) -> UpdateFactors {
-      return {.rate = static_cast<float>(rate), .eps = static_cast<float>(o.eps)};
+    .factors = [](const OptimizerOptions& o, double rate, int64_t) -> FactorsOf<double> {
+      return {.rate = rate, .eps = o.eps};
     },
 };
 

@@ -8,14 +8,14 @@ namespace {
 
 UpdatePlan adam_plan(const OptimizerOptions&) { return {UpdateRule::adam, {"exp_avg", "exp_avg_sq"}}; }
 
-UpdateFactors adam_factors(const OptimizerOptions& o, double rate, int64_t updates) {
+FactorsOf<double> adam_factors(const OptimizerOptions& o, double rate, int64_t updates) {
   const auto count = static_cast<double>(updates);
-  return {.rate = static_cast<float>(rate / (1 - std::pow(o.beta1, count))),
-          .mean_in = static_cast<float>(1 - o.beta1),
-          .square_keep = static_cast<float>(o.beta2),
-          .square_in = static_cast<float>(1 - o.beta2),
-          .root_correction = static_cast<float>(std::sqrt(1 - std::pow(o.beta2, count))),
-          .eps = static_cast<float>(o.eps)};
+  return {.rate = rate / (1 - std::pow(o.beta1, count)),
+          .mean_in = 1 - o.beta1,
+          .square_keep = o.beta2,
+          .square_in = 1 - o.beta2,
+          .root_correction = std::sqrt(1 - std::pow(o.beta2, count)),
+          .eps = o.eps};
 }
 
 }  // namespace

@@ -52,6 +52,15 @@ static std::string without_parameters(const ParameterGroup& group, bool taken, c
          names_like(group.match, names);
 }
 
+std::string wrong_group(const OptimizerOptions& options) {
+  if (options.freeze_until.amount > 0) return "";
+  for (const ParameterGroup& group : options.groups)
+    if (group.freeze && (group.rate != 1 || group.weight_decay))
+      return "optimizer.groups: '" + group.match +
+             "' is frozen, so neither a rate nor a weight decay acts on it; optimizer.freeze_until ends that";
+  return "";
+}
+
 std::vector<ParameterRule> parameter_rules(const OptimizerOptions& options, const std::vector<std::string>& names,
                                            const std::vector<int64_t>& dimensions) {
   std::vector<ParameterRule> rules(names.size(), {.weight_decay = options.weight_decay});

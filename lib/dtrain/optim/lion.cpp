@@ -13,10 +13,8 @@ extern const OptimizerKind kLion = {
     .plan = [](const OptimizerOptions&) -> UpdatePlan {
       return {UpdateRule::lion, {"exp_avg"}};
     },
-    .factors = [](const OptimizerOptions& o, double rate, int64_t) -> UpdateFactors {
-      return {.rate = static_cast<float>(rate),
-              .mean_in = static_cast<float>(1 - o.beta2),
-              .direction_in = static_cast<float>(1 - o.beta1)};
+    .factors = [](const OptimizerOptions& o, double rate, int64_t) -> FactorsOf<double> {
+      return {.rate = rate, .mean_in = 1 - o.beta2, .direction_in = 1 - o.beta1};
     },
 };
 

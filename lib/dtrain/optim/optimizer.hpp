@@ -30,13 +30,15 @@ class Optimizer {
     double rate = 1;          ///< factor of the learning rate
     double weight_decay = 0;  ///< as OptimizerOptions::weight_decay
     int64_t begun_at = 0;     ///< updates() before their first, from which their bias corrections count
+    bool adapts = false;      ///< it is one tensor, whose norms a rule with kTrust measures; else the ratio is 1
   };
   /// What holds from now on, instead of the options for all alike. Parts ascend and cover the parameters.
   void set_parts(const std::vector<Part>& parts);
 
   /// Begins an update: counts it and fixes its rate. Then update() for ranges that together cover the parameters once.
   void begin_update(double learning_rate);
-  /// Updates the elements [range.begin, range.end) of the parameters and of the state. `gradients`: as the parameters;
+  /// Updates the elements [range.begin, range.end) of the parameters and of the state; a rule with kTrust wants parts
+  /// that adapt whole. `gradients`: as the parameters;
   /// only the range is read, each value multiplied by `gradient_scale` first. May be called on a different thread from
   /// begin_update(), one at a time, ordered by the caller. Runs no LibTorch operator: tensors' version counters stay.
   /// On a GPU the work is issued to the calling thread's stream.
@@ -59,14 +61,14 @@ class Optimizer {
   void set_updates(int64_t updates) { updates_ = updates; }
 
  private:
-  void update_evenly(Range range, const at::Tensor& gradients, const UpdateFactors& factors);
-  UpdateFactors factors_of(const Part& part, double learning_rate) const;
+  void update_part(const Part& part, Range range, const at::Tensor& gradients, const UpdateFactors& factors);
 
   OptimizerOptions options_;
   UpdateRule rule_;
   Device device_;
   at::Tensor parameters_;
   at::Tensor not_finite_;  // int32 [1] on the device, 1 once something is
+  at::Tensor sums_;        // FlatMath::measure()'s, of the part that is updated; undefined for rules without kTrust
   std::vector<State> state_;
   std::vector<Part> parts_;             // neighbours differ
   std::vector<UpdateFactors> factors_;  // of each, for the update that is under way

@@ -24,9 +24,10 @@ struct OptimizerKind {
   /// Sets the defaults of optimizer.* that are its own; absent: all are those of OptimizerOptions.
   void (*defaults)(OptimizerOptions& options) = nullptr;
   bool decoupled_decay = false;  ///< weight decay shrinks the weights; else it is added to the gradient
+  bool trust_ratio = false;      ///< its rule has kTrust: the step of a tensor depends on the tensor's norms
   UpdatePlan (*plan)(const OptimizerOptions& options) = nullptr;
-  /// The factors of update number `updates`, the first being 1, except scale, decay and keep, which Optimizer sets.
-  UpdateFactors (*factors)(const OptimizerOptions& options, double learning_rate, int64_t updates) = nullptr;
+  /// The factors of update number `updates`, the first being 1, without clipping and weight decay.
+  FactorsOf<double> (*factors)(const OptimizerOptions& options, double learning_rate, int64_t updates) = nullptr;
 };
 
 /// All of them, in the order in which they are offered.

@@ -24,16 +24,26 @@ struct OptimizerOptions {
   const OptimizerKind* kind = &default_optimizer();  ///< optimizer.name; never null
   double learning_rate = 0.001;                      ///< base rate, before scaling with the ranks
   double weight_decay = 0;                           ///< OptimizerKind::decoupled_decay says what it acts on
-  bool decay_norms = true;  ///< weight decay acts on biases and the scales and shifts of normalisation, too
-  double clip_norm = 0;     ///< largest norm of the whole gradient, which is scaled down to it; 0 = none
-  double momentum = 0;      ///< share of the last update that is kept, [0, 1)
-  bool nesterov = false;    ///< needs momentum > 0
-  double beta1 = 0.9;       ///< as the optimizer's paper has it, [0, 1)
-  double beta2 = 0.999;     ///< the same, [0, 1)
-  double eps = 1e-8;        ///< added to the denominator
-  double rho = 0.9;         ///< decay of the running mean of squared gradients, [0, 1)
+  bool decay_norms = true;           ///< weight decay acts on biases and the scales and shifts of normalisation, too
+  double clip_norm = 0;              ///< largest norm of the whole gradient, which is scaled down to it; 0 = none
+  double momentum = 0;               ///< share of the last update that is kept, [0, 1)
+  bool nesterov = false;             ///< needs momentum > 0
+  double beta1 = 0.9;                ///< as the optimizer's paper has it, [0, 1)
+  double beta2 = 0.999;              ///< the same, [0, 1)
+  double eps = 1e-8;                 ///< added to the denominator
+  double rho = 0.9;                  ///< decay of the running mean of squared gradients, [0, 1)
+  double trust_coefficient = 0.001;  ///< of the ratio of norms, above 0
   std::vector<ParameterGroup> groups = {};
+  /// Length, in whole epochs or steps, after which frozen groups train too; 0 = never.
+  Duration freeze_until{0, Duration::Unit::epochs};
 };
+
+/// Why a group that stays frozen sets what cannot act on it, a sentence; "" if none does.
+std::string wrong_group(const OptimizerOptions& options);
+
+/// The factors of update number `updates`, the first being 1, of parameters with this rate and weight decay; `scale` is
+/// left at 1.
+FactorsOf<double> update_factors(const OptimizerOptions& options, double rate, double weight_decay, int64_t updates);
 
 /// Of this kind, with the defaults of its keys.
 inline OptimizerOptions optimizer_defaults(const OptimizerKind& kind) {
@@ -83,6 +93,15 @@ struct EarlyStopOptions {
   bool monitor_is_max = false;  ///< a larger value is better; follows from monitor
   double min_delta = 0;         ///< an improvement is larger than this
 };
+
+/// `ema:` of the configuration.
+struct EmaOptions {
+  double decay = 0;  ///< share of the average that is kept in an update, (0, 1); 0 = there is no average
+};
+
+/// The share in update number `updates`, the first being 1: min(decay, (1 + updates) ÷ (10 + updates)), the rule of
+/// TensorFlow's tf.train.ExponentialMovingAverage, so that an average of a short run forgets where the run began.
+double ema_decay(const EmaOptions& options, int64_t updates);
 
 /// `schedule:` of the configuration.
 struct ScheduleOptions {

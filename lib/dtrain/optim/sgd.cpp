@@ -10,8 +10,8 @@ extern const OptimizerKind kSgd = {
       if (o.momentum == 0) return {UpdateRule::sgd};
       return {o.nesterov ? UpdateRule::nesterov : UpdateRule::momentum, {"momentum_buffer"}};
     },
-    .factors = [](const OptimizerOptions& o, double rate, int64_t) -> UpdateFactors {
-      return {.rate = static_cast<float>(rate), .momentum = static_cast<float>(o.momentum)};
+    .factors = [](const OptimizerOptions& o, double rate, int64_t) -> FactorsOf<double> {
+      return {.rate = rate, .momentum = o.momentum};
     },
 };
 

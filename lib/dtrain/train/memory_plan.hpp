@@ -9,7 +9,7 @@ namespace dtrain {
 struct MemoryNeeds {
   int64_t parameters = 0;        ///< floats
   int64_t buffers = 0;           ///< floats of BatchNorm's statistics
-  int64_t states = 0;            ///< tensors of the optimizer for each parameter: state_names()
+  int64_t states = 0;            ///< tensors for each parameter: state_names() of the optimizer, and the moving average
   int64_t gradient_buffers = 1;  ///< of the process's logical ranks: most_fold_buffers()
   int64_t pictures = 1;          ///< of a pass
   int64_t target_values = 0;     ///< floats of one picture's target

@@ -31,27 +31,27 @@ static at::Tensor flatten(const FlatLayout& layout, const std::vector<at::Tensor
 
 Replica::Replica(std::shared_ptr<Network> network, at::MemoryFormat format, const OptimizerOptions& optimizer,
                  const Device& device, Precision precision)
-    : network_(std::move(network)), format_(format), device_(device), precision_(precision) {
+    : network_(std::move(network)), format_(format), device_(device), precision_(precision), options_(optimizer) {
   const at::NoGradGuard no_grad;
   for (const NamedTensor& parameter : network_->named_parameters()) {
     if (parameter.tensor.dim() == 4) at::Tensor(parameter.tensor).set_data(parameter.tensor.contiguous(format));
     parameters_.names.push_back(parameter.name);
     parameters_.tensors.push_back(parameter.tensor);
   }
-  take_rules(optimizer);
+  take_rules();
   const at::TensorOptions flat = parameters_.tensors.front().options().device(device.place);
   parameters_.layout = std::make_unique<FlatLayout>(parameters_in_layout());
   parameters_.flat = flatten(*parameters_.layout, parameters_in_layout(), flat);
   lay_out_buffers(flat);
-  optimizer_ = std::make_unique<Optimizer>(optimizer, parameters_.flat.slice(0, 0, trained_numel()), device);
+  optimizer_ = std::make_unique<Optimizer>(options_, parameters_.flat.slice(0, 0, trained_numel()), device);
   give_rules();
 }
 
 // What the optimizer does with each parameter, and the first layout: trained ones in reverse order, then frozen ones.
-void Replica::take_rules(const OptimizerOptions& options) {
+void Replica::take_rules() {
   std::vector<int64_t> dimensions;
   for (const at::Tensor& parameter : parameters_.tensors) dimensions.push_back(parameter.dim());
-  parameters_.rules = parameter_rules(options, parameters_.names, dimensions);
+  parameters_.rules = parameter_rules(options_, parameters_.names, dimensions);
   const size_t count = parameters_.tensors.size();
   parameters_.place_of.resize(count);
   size_t place = 0;
@@ -80,6 +80,7 @@ std::set<std::string> Replica::frozen_buffers() {
 
 void Replica::lay_out_buffers(const at::TensorOptions& options) {
   const std::set<std::string> frozen = frozen_buffers();
+  const std::vector<FileTensor> averaged = averages_of_buffers();
   buffers_.named.clear();
   buffers_.counters.clear();
   std::vector<at::Tensor> tensors;
@@ -101,6 +102,41 @@ void Replica::lay_out_buffers(const at::TensorOptions& options) {
   buffers_.layout = std::make_unique<FlatLayout>(tensors);
   buffers_.moving_numel = moving < tensors.size() ? buffers_.layout->range(moving).begin : buffers_.layout->numel();
   buffers_.flat = flatten(*buffers_.layout, tensors, options);
+  if (!has_average()) return;
+  average_.buffers = at::zeros_like(buffers_.flat);
+  for (size_t i = 0; i < buffers_.named.size(); ++i)
+    for (const FileTensor& before : averaged)
+      if (before.name == buffers_.named[i].name) buffers_.layout->view(average_.buffers, i).copy_(before.tensor);
+}
+
+void Replica::keep_average(const EmaOptions& options) {
+  average_ = {.options = options,
+              .parameters = parameters_.flat.clone(),
+              .buffers = buffers_.flat.clone(),
+              .not_finite = at::zeros({1}, buffers_.flat.options().dtype(at::kInt))};
+}
+
+void Replica::move_average() {
+  const auto share = static_cast<float>(1 - ema_decay(average_.options, optimizer_->updates()));
+  const auto follow = [&](const at::Tensor& average, const at::Tensor& values) {
+    if (values.numel() == 0) return;
+    device_.math->update(UpdateRule::average,
+                         {values.numel(), average.mutable_data_ptr<float>(), values.const_data_ptr<float>()},
+                         {.rate = share}, average_.not_finite.mutable_data_ptr<int32_t>());
+  };
+  follow(average_.parameters, parameters_.flat);
+  follow(average_.buffers, buffers_.flat);
+}
+
+void Replica::swap_average() {
+  const at::NoGradGuard no_grad;
+  const auto swap = [](at::Tensor values, at::Tensor average) {
+    const at::Tensor kept = values.clone();
+    values.copy_(average);
+    average.copy_(kept);
+  };
+  swap(parameters_.flat, average_.parameters);
+  swap(buffers_.flat, average_.buffers);
 }
 
 void Replica::give_rules() {
@@ -108,9 +144,29 @@ void Replica::give_rules() {
   for (size_t i = 0; i < parameters_.rules.size(); ++i) {
     if (is_frozen(i)) continue;
     const ParameterRule& rule = parameters_.rules[i];
-    parts[place_of(i)] = {parameters_.layout->range(place_of(i)), rule.rate, rule.weight_decay};
+    parts[place_of(i)] = {parameters_.layout->range(place_of(i)), rule.rate, rule.weight_decay,
+                          rule.frozen ? parameters_.thawed_at : 0, parameters_.tensors[i].dim() > 1};
   }
   optimizer_->set_parts(parts);
+}
+
+void Replica::thaw(int64_t updates) {
+  const at::NoGradGuard no_grad;
+  parameters_.trained = parameters_.tensors.size();
+  parameters_.thawed_at = updates;
+  for (const at::Tensor& parameter : parameters_.tensors) parameter.requires_grad_(true);
+  const int64_t steps = buffers_.counters.empty() ? 0 : buffers_.counters.front().tensor.item<int64_t>();
+  lay_out_buffers(buffers_.flat.options());
+  set_steps_tracked(steps);
+  network_->train(network_->is_training());
+  auto grown = std::make_unique<Optimizer>(options_, parameters_.flat, device_);
+  for (size_t i = 0; i < grown->state().size(); ++i) {
+    const at::Tensor& before = optimizer_->state()[i].values;
+    at::Tensor(grown->state()[i].values).slice(0, 0, before.numel()).copy_(before);
+  }
+  grown->set_updates(optimizer_->updates());
+  optimizer_ = std::move(grown);
+  give_rules();
 }
 
 int64_t Replica::trained_numel() const {
@@ -158,6 +214,7 @@ void Replica::reorder(const std::vector<size_t>& order) {
       parameters_.layout->view(flat, new_place[place]).copy_(old.view(before, place));
   };
   for (const Optimizer::State& state : optimizer_->state()) move(state.values);
+  if (has_average()) move(average_.parameters.slice(0, 0, trained_numel()));
   move(parameters_.flat.slice(0, 0, trained_numel()));
   for (size_t i = 0; i < parameters_.tensors.size(); ++i)
     parameters_.tensors[i].set_data(parameters_.layout->view(parameters_.flat, parameters_.place_of[i]));
@@ -180,6 +237,8 @@ void Replica::broadcast_from(Communicator& comm, int root) {
     at::Tensor values = state.values;
     broadcast(comm, values, root);
   }
+  if (has_average()) broadcast(comm, average_.parameters, root);
+  if (has_average() && average_.buffers.numel() > 0) broadcast(comm, average_.buffers, root);
   std::vector<int64_t> own = {optimizer_->updates(), std::bit_cast<int64_t>(loss_scale_.scale), loss_scale_.good_steps};
   for (const NamedTensor& counter : buffers_.counters) own.push_back(counter.tensor.item<int64_t>());
   at::Tensor counts = at::tensor(own, at::kLong);
@@ -209,9 +268,26 @@ std::vector<FileTensor> Replica::optimizer_tensors() const {
   return tensors;
 }
 
+std::vector<FileTensor> Replica::averages_of_buffers() const {
+  std::vector<FileTensor> tensors;
+  for (size_t i = 0; has_average() && i < buffers_.named.size(); ++i)
+    tensors.push_back({buffers_.named[i].name, buffers_.layout->view(average_.buffers, i)});
+  return tensors;
+}
+
+std::vector<FileTensor> Replica::average_tensors() const {
+  std::vector<FileTensor> tensors;
+  for (size_t i = 0; has_average() && i < parameters_.tensors.size(); ++i)
+    tensors.push_back({parameters_.names[i], parameters_.layout->view(average_.parameters, place_of(i))});
+  for (FileTensor& tensor : averages_of_buffers()) tensors.push_back(std::move(tensor));
+  for (FileTensor& tensor : tensors) tensor.name = "ema." + tensor.name;
+  return tensors;
+}
+
 std::vector<FileTensor> Replica::checkpoint_tensors() const {
   std::vector<FileTensor> tensors = model_tensors("model.");
   for (FileTensor& tensor : optimizer_tensors()) tensors.push_back(std::move(tensor));
+  for (FileTensor& tensor : average_tensors()) tensors.push_back(std::move(tensor));
   return tensors;
 }
 
@@ -253,6 +329,10 @@ std::vector<uint32_t> Replica::hash_weights() const {
   };
   hash_parts(parameters_.flat, parameters_.place_of.size());
   for (const Optimizer::State& state : optimizer_->state()) hash_parts(state.values, parameters_.trained);
+  if (!has_average()) return hashes;
+  hash_parts(average_.parameters, parameters_.place_of.size());
+  const at::Tensor host = average_.buffers.cpu();
+  for (size_t i = 0; i < buffers_.named.size(); ++i) hashes.push_back(hash_range(host, buffers_.layout->range(i)));
   return hashes;
 }
 
@@ -260,6 +340,7 @@ std::vector<std::string> Replica::weight_names() const {
   std::vector<std::string> names;
   for (const std::string& name : parameters_.names) names.push_back("model." + name);
   for (const FileTensor& state : optimizer_tensors()) names.push_back(state.name);
+  for (const FileTensor& average : average_tensors()) names.push_back(average.name);
   return names;
 }
 

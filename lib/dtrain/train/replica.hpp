@@ -58,6 +58,11 @@ class Replica {
   std::vector<at::Tensor> trained_parameters() const;
   int64_t trained_numel() const;
   bool is_frozen(size_t parameter) const { return place_of(parameter) >= parameters_.trained; }
+  bool has_frozen() const { return parameters_.trained < parameters_.tensors.size(); }
+  /// From now on frozen parameters and norms train like the others: their optimizer state begins at zero, the bias
+  /// corrections of their updates count from `updates`, and their norms take over the others' steps_tracked().
+  /// trained_parameters() keep their places, and the thawed ones follow.
+  void thaw(int64_t updates);
   /// Moves trained parameters and their optimizer state to another layout: place k gets what was at place order[k].
   /// Changes no value.
   void reorder(const std::vector<size_t>& order);
@@ -73,6 +78,16 @@ class Replica {
   int64_t steps_tracked() const;
   void set_steps_tracked(int64_t steps);
 
+  /// From now on the replica keeps a moving average of parameters and statistics, frozen ones included, which begins
+  /// with their present values. Called again it begins anew.
+  void keep_average(const EmaOptions& options);
+  bool has_average() const { return average_.parameters.defined(); }
+  /// After an update: moves the average by ema_decay() of as many updates as the optimizer has done.
+  void move_average();
+  /// Exchanges the weights and statistics that the network computes with and their average, bit for bit. Twice changes
+  /// nothing.
+  void swap_average();
+
   /// Rank `root`'s values on every rank.
   void broadcast_from(Communicator& comm, int root);
 
@@ -80,7 +95,10 @@ class Replica {
   std::vector<FileTensor> model_tensors(const std::string& prefix) const;
   /// optimizer.<parameter>.<state>
   std::vector<FileTensor> optimizer_tensors() const;
-  /// What a checkpoint holds: model_tensors("model.") and optimizer_tensors(). A resumed run fills these.
+  /// ema.<parameter or buffer>: the average, without BatchNorm's counters; empty without an average.
+  std::vector<FileTensor> average_tensors() const;
+  /// What a checkpoint holds: model_tensors("model."), optimizer_tensors() and average_tensors(). A resumed run fills
+  /// these.
   std::vector<FileTensor> checkpoint_tensors() const;
   /// The contract's result_sha256 of the model.
   std::string sha256() const;
@@ -95,9 +113,10 @@ class Replica {
   std::vector<std::string> weight_names() const;
 
  private:
-  void take_rules(const OptimizerOptions& options);
+  void take_rules();
   std::set<std::string> frozen_buffers();
   void lay_out_buffers(const at::TensorOptions& options);
+  std::vector<FileTensor> averages_of_buffers() const;
   void give_rules();
 
   struct Parameters {  // in registration order
@@ -106,6 +125,7 @@ class Replica {
     std::vector<ParameterRule> rules;
     std::vector<size_t> place_of;  // of each in the layout
     size_t trained = 0;            // places, which come before those of frozen ones
+    int64_t thawed_at = 0;         // updates before the first one of thawed ones
     std::unique_ptr<FlatLayout> layout;
     at::Tensor flat;
   };
@@ -118,14 +138,34 @@ class Replica {
     size_t moving_counters = 0;
   };
 
+  struct Average {  // laid out as the parameters' and the buffers' flat tensors
+    EmaOptions options;
+    at::Tensor parameters, buffers;
+    at::Tensor not_finite;  // which nobody asks for: the weights are checked
+  };
+
   std::shared_ptr<Network> network_;
   at::MemoryFormat format_;
   Device device_;
   Precision precision_;
+  OptimizerOptions options_;
   Parameters parameters_;
   Buffers buffers_;
+  Average average_;  // tensors are undefined without one
   std::unique_ptr<Optimizer> optimizer_;
   LossScale loss_scale_;
+};
+
+/// While it lives, a replica with an average computes with that, and its model_tensors() are the averaged ones.
+class AveragedWeights {
+ public:
+  explicit AveragedWeights(Replica& replica) : replica_(replica) { replica_.swap_average(); }
+  ~AveragedWeights() { replica_.swap_average(); }
+  AveragedWeights(const AveragedWeights&) = delete;
+  AveragedWeights& operator=(const AveragedWeights&) = delete;
+
+ private:
+  Replica& replica_;
 };
 
 }  // namespace dtrain

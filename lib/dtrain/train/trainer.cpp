@@ -304,21 +304,6 @@ void Trainer::watch_loss(TrainingState& state, double loss) const {
                       " of predicting the class frequencies" + kTheThreeKeys);
 }
 
-// Gradients become ready in an order that the network's graph decides. After the first step that shows it, all ranks
-// lay parameters, gradients and optimizer state out in rank 0's order.
-void Trainer::adopt_ready_order() {
-  const auto count = static_cast<int64_t>(parts_.replica.trained_parameters().size());
-  at::Tensor order = at::full({count}, -1, at::kLong);
-  const std::vector<size_t> ready = reducer_.ready_order();
-  for (size_t k = 0; k < ready.size(); ++k) order[static_cast<int64_t>(k)] = static_cast<int64_t>(ready[k]);
-  broadcast(parts_.comm, order);
-  if (order[0].item<int64_t>() < 0) return;
-  order_known_ = true;
-  const auto* places = order.const_data_ptr<int64_t>();
-  parts_.replica.reorder({places, places + count});
-  reducer_.reorder(parts_.replica.trained_parameters());
-}
-
 // The tree over the logical ranks that take part in this step.
 CanonicalTree Trainer::tree_of_step() const {
   std::vector<bool> present;
@@ -328,6 +313,10 @@ CanonicalTree Trainer::tree_of_step() const {
 
 StepReport Trainer::step(TrainingState& state, StopRequest request) {
   check(steps_left() > 0, "a step is left in the epoch");
+  if (thaws_now(state)) {
+    state.thawed_at = parts_.replica.optimizer().updates();
+    thaw(state.thawed_at);
+  }
   const Stopwatch stepping;
   const auto span = parts_.trace.span("step", state.step);
   const at::AutoGradMode with_grad(true);
@@ -346,6 +335,7 @@ StepReport Trainer::step(TrainingState& state, StopRequest request) {
   const Stopwatch updating;
   report.skipped = !finish_update(tree, report.learning_rate, state.step, sums.not_finite);
   parts_.replica.set_steps_tracked(tracked + 1);
+  if (!report.skipped && parts_.replica.has_average()) parts_.replica.move_average();
   if (!order_known_) adopt_ready_order();
   epoch_.spent.update_s += updating.seconds();
 

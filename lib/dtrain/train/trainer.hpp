@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "dtrain/base/stop_signal.hpp"
+#include "dtrain/base/time.hpp"
 #include "dtrain/base/timing.hpp"
 #include "dtrain/base/trace.hpp"
 #include "dtrain/checkpoint/state.hpp"
@@ -69,8 +70,9 @@ class Trainer {
     bool cuda_graphs = false;      ///< on a GPU passes run as recorded graphs, and sums begin after the last of them
     MixOptions mix = {};           ///< of each backward pass's batch
     LoaderOptions loader = {};     ///< on_bad_sample, max_bad and pipeline
-    bool adds_up_first = false;    ///< adds_up_first() of the loss: one more forward pass for its sums over a step
-    double frequencies_loss = 0;   ///< Loss::of_frequencies of the training part; 0: not known
+    Duration freeze_until{0, Duration::Unit::epochs};  ///< OptimizerOptions::freeze_until
+    bool adds_up_first = false;   ///< adds_up_first() of the loss: one more forward pass for its sums over a step
+    double frequencies_loss = 0;  ///< Loss::of_frequencies of the training part; 0: not known
   };
   static constexpr int64_t kMostNotFinite = 10;  ///< steps skipped in a row under skip_not_finite
 
@@ -80,6 +82,10 @@ class Trainer {
   /// Plans the epoch state.epoch and starts the loader at state.cursor.
   void begin_epoch(const TrainingState& state);
   int64_t steps_left() const;
+  /// Frozen groups train from the next step on, as Replica::thaw() says: step() calls it when it is time, and sets
+  /// state.thawed_at; a resumed run calls it with that before it fills the replica from a checkpoint in which they do.
+  /// All ranks together.
+  void thaw(int64_t updates);
   /// Steps of the epoch that is running, and how many of them are done.
   int64_t steps() const { return epoch_.plan->steps(); }
   int64_t steps_done() const { return epoch_.at; }
@@ -161,6 +167,7 @@ class Trainer {
     StopRequest request = StopRequest::none;
     std::string not_finite;  ///< whose loss, on which samples; "" if all are finite
   };
+  bool thaws_now(const TrainingState& state) const;
   bool scales_loss() const { return parts_.replica.precision() == Precision::fp16; }
   /// Something needs the whole gradient before the first update, so no bucket is updated on its own.
   bool updates_at_once() const { return options_.clip_norm > 0 || scales_loss() || options_.skip_not_finite; }

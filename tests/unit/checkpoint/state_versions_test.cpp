@@ -33,6 +33,8 @@ TEST_CASE("the state is written as version 0.1.0 writes it, and what came later 
   now.erase("loss_watch");
   CHECK(now.at("early_stop") == json::parse(R"({"bad_epochs":0,"best":null})"));
   now.erase("early_stop");
+  CHECK(now.at("thawed_at") == -1);
+  now.erase("thawed_at");
   for (const char* later : {"loss", "frequencies_loss"}) {
     CHECK(now.at("best").at(later).is_null());
     now.at("best").erase(later);
@@ -50,6 +52,8 @@ TEST_CASE("what came after the first release keeps every bit, and a state withou
   state.best_frequencies_loss = 1.0 / 3;
   state.loss_watch = {2.0 / 3, 1e33, 4};
   state.early_stop = {1.0 / 3, 2};
+  state.optimizer_updates = 5;
+  state.thawed_at = 3;
   const TrainingState back = training_state_from_json(to_json(state), "f");
   CHECK(back.best_loss == state.best_loss);
   CHECK(back.best_frequencies_loss == state.best_frequencies_loss);
@@ -58,6 +62,7 @@ TEST_CASE("what came after the first release keeps every bit, and a state withou
   CHECK(back.loss_watch.steps == 4);
   CHECK(back.early_stop.best == 1.0 / 3);
   CHECK(back.early_stop.bad_epochs == 2);
+  CHECK(back.thawed_at == 3);
   auto first = nlohmann::json::parse(kFirstRelease);
   first["coverage_sum"] = 0U;
   const TrainingState older = training_state_from_json(first.dump(), "f");

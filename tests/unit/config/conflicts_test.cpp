@@ -252,6 +252,9 @@ TEST_CASE("what a run would never reach, or keep the worst by, is told with the 
              {{"epochs=2", "schedule.decay={name: step, every: 2 epochs}"}, "the rate would never fall"},
              {{"epochs=2", "early_stop.patience=50"},
               "early_stop.patience is 50 epochs, but the run has 2 epochs: it could never stop early"},
+             {{"epochs=2", "optimizer={groups: [{match: a, freeze: true}], freeze_until: 2 epochs}"},
+              "optimizer.freeze_until is 2 epochs, but the run has 2 epochs: frozen groups would never train"},
+             {{"optimizer.groups=[{match: a, freeze: true, rate: 0.5}]"}, "so neither a rate nor a weight decay acts"},
              {{"checkpoint.best={monitor: valid.loss, mode: max}"}, "of valid.loss the smallest is best; write min"},
              {{"checkpoint.best.mode=min"}, "the largest is best; write max or leave the key out"},
              {{"data.image.mean=[123.675, 116.28, 103.53]"}, "'data.image.mean=[0.485, 0.456, 0.406]'"},
@@ -262,6 +265,10 @@ TEST_CASE("what a run would never reach, or keep the worst by, is told with the 
             "multistep, at: [30 epochs]}}\n",
             {"epochs=2"})
             .empty());  // a short trial
+  CHECK(errors_with(kFolder, {"epochs=3",
+                              "optimizer={groups: [{match: a, freeze: true, rate: 0.5}], freeze_until: 2 "
+                              "epochs}"})
+            .empty());
   CHECK(errors_with(kFolder, {"epochs=3", "early_stop.patience=2", "data.image.mean=[0, 1, 0]",
                               "schedule.decay={name: multistep, at: [2 epochs]}", "checkpoint.best.mode=max"})
             .empty());
@@ -287,6 +294,8 @@ TEST_CASE("a monitor names a column that epochs.csv will have") {
           {{"data.image_mask.mask_values={1: 1, 2: 2}", "checkpoint.best.monitor=valid.iou_3"}, "is not a column"}});
   expect(kCsv, {{{no_label[0], no_label[1], "checkpoint.best.monitor=valid.auroc_gren"}, "valid.auroc_green"}});
   CHECK(errors_with(kNih, {"checkpoint.best.monitor=valid.auroc_Pleural_Thickening"}).empty());
+  expect(kNih, {{{"checkpoint.best.monitor=valid.ema_auroc"}, "'valid.ema_auroc' is not a column of epochs.csv"}});
+  CHECK(errors_with(kNih, {"checkpoint.best.monitor=valid.ema_auroc_Mass", "ema={decay: 0.99}"}).empty());
   CHECK(errors_with(kCsv, {no_label[0], no_label[1], "checkpoint.best.monitor=valid.auroc_red"}).empty());
   CHECK(errors_with(kFolder, {"checkpoint.best.monitor=valid.auroc_any"}).empty());  // known only from the folders
   CHECK(errors_with(kFolder, {"checkpoint.best.monitor=train.accuracy"}).empty());

@@ -119,7 +119,7 @@ TEST_CASE("the GPU's kernel adds up the deepest and the widest trees that it all
 
 static const std::vector<UpdateRule> kRules = {UpdateRule::sgd,  UpdateRule::momentum, UpdateRule::nesterov,
                                                UpdateRule::adam, UpdateRule::adagrad,  UpdateRule::adadelta,
-                                               UpdateRule::lion};
+                                               UpdateRule::lion, UpdateRule::lars,     UpdateRule::lamb};
 
 // Weights, gradients and state of an update.
 struct Updated {
@@ -137,13 +137,16 @@ struct Updated {
 static const UpdateFactors kFactors{.scale = 0.7F,
                                     .decay = 0.01F,
                                     .keep = 0.999F,
+                                    .weight_decay = 0.02F,
                                     .rate = 0.01F,
                                     .momentum = 0.9F,
                                     .mean_in = 0.1F,
                                     .direction_in = 0.2F,
                                     .square_keep = 0.99F,
                                     .square_in = 0.01F,
+                                    .mean_correction = 0.4F,
                                     .root_correction = 0.3F,
+                                    .trust = 0.05F,
                                     .eps = 1e-6F};
 
 static void check_update(UpdateRule rule, Updated& kernel, Updated& host) {
@@ -162,6 +165,28 @@ TEST_CASE("the GPU's kernel updates as the CPU does, by every rule and at every 
       Updated host(size);
       check_update(rule, kernel, host);
       CHECK(kernel.not_finite == 0);
+    }
+}
+
+TEST_CASE("the GPU's kernels measure norms as the CPU does, and the update takes their ratio") {
+  for (const UpdateRule rule : {UpdateRule::lars, UpdateRule::lamb})
+    for (const size_t size : sizes_and(70'003)) {
+      INFO("rule " << static_cast<int>(rule) << ", " << size << " floats");
+      Updated kernel(size);
+      Updated host(size);
+      Guarded<double> sums(static_cast<size_t>(FlatMath::kMeasureRoom));
+      std::array<double, 2> wanted{};
+      host_math().measure(rule, host.slices(), kFactors, wanted.data());
+      CHECK(kernels::measure(rule, kernel.slices(), kFactors, sums.data(), nullptr) == cudaSuccess);
+      CHECK(sums.margins_untouched());
+      for (size_t part = 0; part < 4; ++part) CHECK(kernel.parts[part] == host.parts[part]);
+      for (size_t i : {0U, 1U}) CHECK(sums.data()[i] == Approx(wanted[i]).epsilon(1e-12));
+      std::copy(wanted.begin(), wanted.end(), sums.data());  // added up in another order
+      UpdateSlices theirs = host.slices(), ours = kernel.slices();
+      theirs.sums = ours.sums = sums.data();
+      host_math().update(rule, theirs, kFactors, &host.not_finite);
+      CHECK(kernels::update(rule, ours, kFactors, &kernel.not_finite, nullptr) == cudaSuccess);
+      for (size_t part = 0; part < 4; ++part) CHECK(kernel.parts[part] == host.parts[part]);
     }
 }
 

@@ -114,6 +114,23 @@ TEST_CASE("a loss is better when smaller, whatever classes are called") {
     CHECK(larger_is_better(monitor));
 }
 
+TEST_CASE("figures of averaged weights have names of their own, and the same sense") {
+  CHECK(averaged_name("valid_loss") == "valid_ema_loss");
+  CHECK(averaged_name("valid.auroc_Mass") == "valid.ema_auroc_Mass");
+  CHECK_THROWS_AS(averaged_name("train_loss"), InternalError);
+  CHECK(is_averaged("valid.ema_auroc"));
+  CHECK_FALSE(is_averaged("valid.auroc_ema_"));
+  CHECK_FALSE(larger_is_better("valid.ema_loss"));
+  CHECK(larger_is_better("valid.ema_auroc"));
+  const MetricNames monitors = metric_monitors(Task::multilabel, std::nullopt, kMadeUp);
+  CHECK(with_averages(monitors, false).of_all_classes == monitors.of_all_classes);
+  const MetricNames both = with_averages(monitors, true);
+  CHECK(both.of_all_classes == Names{"train.loss", "train.calibration", "valid.loss", "valid.share",
+                                     "valid.calibration", "valid.ema_loss", "valid.ema_share",
+                                     "valid.ema_calibration"});
+  CHECK(both.class_stems == Names{"valid.share_", "valid.calibration_", "valid.ema_share_", "valid.ema_calibration_"});
+}
+
 TEST_CASE("from the rows of metrics follow their columns, monitors, modes, and what is best by default") {
   const auto columns = [](Task task, const Names& classes) {
     return metric_columns(task, classes.size(), kMadeUp).with(classes);

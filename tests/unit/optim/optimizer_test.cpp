@@ -7,6 +7,7 @@
 
 #include "dtrain/base/error.hpp"
 #include "support/catch.hpp"
+#include "unit/optim/ten_steps.hpp"
 
 using namespace dtrain;
 
@@ -45,6 +46,7 @@ static double rate_of(int update) { return update < 3 ? 0.1 : 0.05; }
 static std::vector<float> five_updates(const OptimizerOptions& options) {
   at::Tensor w = at::tensor({1.0F, -2.0F, 0.5F, 0.0F});
   Optimizer optimizer(options, w);
+  optimizer.set_parts({{.range = {0, 4}, .weight_decay = options.weight_decay, .adapts = true}});
   for (int i = 0; i < 5; ++i) {
     const std::vector<float> gradient = gradient_of(i);
     step(optimizer, at::tensor(gradient), rate_of(i));
@@ -153,6 +155,40 @@ TEST_CASE("lion updates as its paper does") {
   check_against(lion, lion_of_the_paper(lion));
 }
 
+TEST_CASE("ten updates of float32 are those of PyTorch and timm in float64, in any ranges of whole tensors") {
+  for (const test::TenSteps& steps : test::ten_steps()) {
+    INFO(steps.name);
+    for (const std::vector<Range>& ranges : {std::vector<Range>{{0, 9}}, std::vector<Range>{{6, 9}, {0, 6}}}) {
+      const at::Tensor w = at::tensor(at::ArrayRef<double>(test::TenSteps::kStart)).to(at::kFloat);
+      Optimizer optimizer(steps.options, w);
+      optimizer.set_parts({{.range = {0, 6}, .weight_decay = test::TenSteps::kDecay, .adapts = true},
+                           {.range = {6, 9}, .weight_decay = 0}});
+      for (int64_t update = 1; update <= 10; ++update) {
+        optimizer.begin_update(test::TenSteps::rate(update));
+        const std::vector<double> gradients = test::TenSteps::gradients(update);
+        for (const Range& range : ranges)
+          optimizer.update(range, at::tensor(at::ArrayRef<double>(gradients)).to(at::kFloat));
+      }
+      for (size_t i = 0; i < 9; ++i)
+        CHECK(w[static_cast<int64_t>(i)].item<float>() == Approx(steps.wanted[i]).epsilon(1e-5).margin(1e-6));
+    }
+  }
+}
+
+TEST_CASE("where norms count, part of a tensor is refused, and zero weights take the plain step") {
+  for (const OptimizerKind* kind : optimizers()) {
+    if (!kind->trust_ratio) continue;
+    INFO(kind->name);
+    const at::Tensor zeros = at::zeros({4}), alone = at::zeros({4});
+    Optimizer adapting(optimizer_defaults(*kind), zeros), plain(optimizer_defaults(*kind), alone);
+    adapting.set_parts({{.range = {0, 4}, .adapts = true}});
+    for (Optimizer* optimizer : {&adapting, &plain}) CHECK(step(*optimizer, at::ones({4}), 0.1));
+    CHECK(at::equal(zeros, alone));
+    CHECK_FALSE(zeros.eq(0).any().item<bool>());
+    CHECK_THROWS_AS(adapting.update({0, 2}, at::ones({4})), InternalError);
+  }
+}
+
 TEST_CASE("an optimizer reads the keys of its row and no others, and has the states that it names") {
   const std::vector<std::pair<std::string, void (*)(OptimizerOptions&)>> changes = {
       {"momentum", [](OptimizerOptions& o) { o.momentum = 0.5; }},
@@ -160,7 +196,8 @@ TEST_CASE("an optimizer reads the keys of its row and no others, and has the sta
       {"betas", [](OptimizerOptions& o) { o.beta1 = 0.999; }},  // changes a sign, which is all that some formulas use
       {"betas", [](OptimizerOptions& o) { o.beta2 = 0.5; }},
       {"eps", [](OptimizerOptions& o) { o.eps = 0.1; }},
-      {"rho", [](OptimizerOptions& o) { o.rho = 0.5; }}};
+      {"rho", [](OptimizerOptions& o) { o.rho = 0.5; }},
+      {"trust_coefficient", [](OptimizerOptions& o) { o.trust_coefficient = 0.5; }}};
   for (const OptimizerKind* kind : optimizers()) {
     OptimizerOptions plain = optimizer_defaults(*kind);
     plain.momentum = 0.9;  // so that Nesterov's form differs

@@ -348,6 +348,9 @@ std::vector<Row> all_rows() {
                 {kPlain}),
       elsewhere("optimizer.groups", "[{match: \"features.*\", rate: 0.1}]", kPlain,
                 "tests/unit/train/replica_test.cpp: a frozen parameter needs no gradient, and neither gradients nor"),
+      elsewhere("optimizer.freeze_until", "1 epochs",
+                with(kPlain, {"epochs=9", "optimizer.groups=[{match: \"*.bias\", freeze: true}]"}),
+                "tests/unit/train/trainer_test.cpp: frozen parameters thaw when it is time", {kPlain}),
       elsewhere("optimizer.clip_norm", "0.5", kPlain,
                 "tests/unit/train/trainer_test.cpp: accumulation, clipping and momentum keep the bits on any number of "
                 "ranks"),
@@ -355,6 +358,8 @@ std::vector<Row> all_rows() {
       seen("optimizer.nesterov", "true", update_of, {"optimizer={name: sgd, momentum: 0.9}"}, {kPlain}),
       seen("optimizer.betas", "[0.5, 0.6]", update_of, {"optimizer.name=adam"}, {with(kPlain, sgd)}),
       seen("optimizer.eps", "0.01", update_of, {"optimizer.name=adam"}, {with(kPlain, sgd)}),
+      elsewhere("optimizer.trust_coefficient", "0.02", with(kPlain, {"optimizer.name=lars"}),
+                "tests/unit/optim/optimizer_test.cpp: an optimizer reads the keys of its row and no others", {kPlain}),
       seen("optimizer.rho", "0.5", update_of, {"optimizer.name=adadelta"}, {kPlain}),
       seen("schedule.scale_with_ranks", "sqrt", rates_of, two_ranks),
       seen("schedule.warmup", "2 epochs", rates_of, two_ranks,
@@ -372,6 +377,9 @@ std::vector<Row> all_rows() {
       elsewhere("early_stop.monitor", "train.loss", with(kPlain, {"epochs=9", "early_stop.patience=3"}), early,
                 {kPlain}),
       elsewhere("early_stop.min_delta", "100", with(kPlain, {"epochs=9", "early_stop.patience=3"}), early, {kPlain}),
+      elsewhere(
+          "ema.decay", "0.99", kPlain,
+          "tests/unit/train/trainer_test.cpp: the average of the weights has the same bits on any ranks, through"),
       seen("schedule.decay.patience", "1", rates_of, plateau, {kPlain, with(kPlain, cosine)}),
       seen("schedule.decay.monitor", "valid.auroc", rates_of, plateau, {kPlain}),
       seen("distributed.logical_ranks", "2", order_of),

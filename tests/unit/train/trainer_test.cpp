@@ -39,6 +39,8 @@ struct Setting {
   int64_t epochs = 2;
   MixOptions mix = {};
   std::vector<ParameterGroup> groups = {};
+  Duration freeze_until = {0, Duration::Unit::epochs};
+  EmaOptions ema = {};
 };
 
 struct Outcome {
@@ -49,6 +51,7 @@ struct Outcome {
   int64_t tracked = 0;
   std::vector<std::string> not_finite;  // what updates were skipped for
   double last_train_loss = 0;
+  std::string average;
 };
 
 DataOptions synthetic_data(const Setting& setting) {
@@ -86,6 +89,7 @@ Outcome train(const Setting& setting, Communicator& comm) {
   // Every rank starts from other weights; the broadcast must make them one.
   Replica replica(make_network(model, shape, 100 + static_cast<uint64_t>(comm.rank())), at::MemoryFormat::ChannelsLast,
                   optimizer);
+  if (setting.ema.decay > 0) replica.keep_average(setting.ema);
   replica.broadcast_from(comm, 0);
   const Loss loss({}, setting.task, {});
   const Schedule schedule({}, optimizer.learning_rate, 1, 1, 2);
@@ -94,8 +98,16 @@ Outcome train(const Setting& setting, Communicator& comm) {
   PoisonedBatches loader(files, setting.poisoned);
   Watchdog watchdog({}, {});
   Trainer trainer({replica, loss, schedule, loader, comm, watchdog, dataset, train_part, trace},
-                  {setting.task, 5, setting.logical_ranks, setting.distributed, setting.l2_kernels, setting.clip_norm,
-                   setting.batch, Distribute::samples, setting.skip_not_finite, false, setting.mix},
+                  {.task = setting.task,
+                   .seed = 5,
+                   .logical_ranks = setting.logical_ranks,
+                   .distributed = setting.distributed,
+                   .l2_kernels = setting.l2_kernels,
+                   .clip_norm = setting.clip_norm,
+                   .batch = setting.batch,
+                   .skip_not_finite = setting.skip_not_finite,
+                   .mix = setting.mix,
+                   .freeze_until = setting.freeze_until},
                   comm.duplicate());
   Outcome outcome;
   TrainingState state;
@@ -119,6 +131,7 @@ Outcome train(const Setting& setting, Communicator& comm) {
                                            .step = state.step})
                                      .value());
   outcome.weights = replica.sha256();
+  outcome.average = result_sha256(replica.average_tensors());
   for (const FileTensor& tensor : replica.model_tensors("")) outcome.tensors[tensor.name] = result_sha256({tensor});
   outcome.tracked = replica.steps_tracked();
   return outcome;
@@ -174,6 +187,59 @@ TEST_CASE(
     for (const int ranks : {2, 3}) CHECK(train_on(ranks, setting).weights == one.weights);
     setting.groups[1].rate = 1;
     CHECK(train_on(1, setting).weights != one.weights);
+  }
+}
+
+TEST_CASE("frozen parameters thaw when it is time, with the same bits on any ranks") {
+  Setting setting;
+  setting.network = network_kind("unet");
+  setting.task = Task::segmentation;
+  setting.groups = {{.match = "down.*", .weight_decay = {}, .freeze = true}};
+  const std::string never = train_on(1, setting).weights;
+  setting.freeze_until = {1, Duration::Unit::epochs};
+  setting.epochs = 1;
+  const Outcome before = train_on(1, setting);
+  setting.epochs = 2;
+  const Outcome one = train_on(1, setting);
+  CHECK(one.weights != never);
+  int64_t changed = 0, counted = 0;
+  for (const auto& [name, sha256] : one.tensors) {
+    INFO(name);
+    const bool counter = name.ends_with("num_batches_tracked");
+    (counter ? counted : changed) += sha256 != before.tensors.at(name) ? 1 : 0;
+  }
+  CHECK(changed + counted == static_cast<int64_t>(one.tensors.size()));
+  for (const int ranks : {2, 3}) CHECK(train_on(ranks, setting).weights == one.weights);
+  setting.freeze_until = {2, Duration::Unit::steps};  // the same time
+  CHECK(train_on(2, setting).weights == one.weights);
+  setting.freeze_until = {3, Duration::Unit::steps};
+  CHECK(train_on(1, setting).weights != one.weights);
+}
+
+TEST_CASE("the average of the weights has the same bits on any ranks, through a thaw, and changes no weight") {
+  Setting setting;
+  setting.network = network_kind("unet");
+  setting.task = Task::segmentation;
+  setting.groups = {{.match = "down.*", .weight_decay = {}, .freeze = true}};
+  setting.freeze_until = {1, Duration::Unit::epochs};
+  const Outcome plain = train_on(1, setting);
+  setting.ema.decay = 0.6;
+  const Outcome one = train_on(1, setting);
+  CHECK(one.weights == plain.weights);
+  CHECK(one.average != plain.average);
+  for (const int ranks : {2, 3, 4}) CHECK(train_on(ranks, setting).average == one.average);
+  setting.ema.decay = 0.2;
+  CHECK(train_on(1, setting).average != one.average);
+}
+
+TEST_CASE("where an optimizer looks at norms, weights have the same bits on any ranks") {
+  for (const OptimizerKind* kind : optimizers()) {
+    if (!kind->trust_ratio) continue;
+    INFO(kind->name);
+    Setting setting;
+    setting.optimizer = kind;
+    const Outcome one = train_on(1, setting);
+    for (const int ranks : {2, 3, 4}) CHECK(train_on(ranks, setting).weights == one.weights);
   }
 }
 
