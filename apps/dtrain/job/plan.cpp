@@ -73,7 +73,13 @@ void require_ranks_fit(int ranks, int64_t logical_ranks) {
 }
 
 EpochPlan planned_epoch(const Experiment& e, const Plan& plan, int64_t epoch) {
-  return {static_cast<int64_t>(plan.split.train.size()), plan.logical_ranks, e.batch, e.data.distribute, e.seed, epoch};
+  return {static_cast<int64_t>(plan.split.train.size()),
+          plan.logical_ranks,
+          e.batch,
+          e.data.distribute,
+          e.seed,
+          epoch,
+          sampled_groups(e.data.sampling, plan.dataset, plan.split.train)};
 }
 
 const std::vector<int64_t>& part_of_split(const Split& split, const std::string& part) {

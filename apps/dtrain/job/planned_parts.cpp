@@ -95,6 +95,7 @@ Trainer::Options planned_trainer_options(const Experiment& e, int64_t logical_ra
           .l2_kernels = e.loss.l2_kernels,
           .clip_norm = e.optimizer.clip_norm,
           .batch = e.batch,
+          .sampling = e.data.sampling,
           .distribute = e.data.distribute,
           .skip_not_finite = e.skip_not_finite,
           .cuda_graphs = e.cuda_graphs,

@@ -15,8 +15,6 @@ constexpr const char* kNoAverage = "this version keeps no moving average of the 
 constexpr const char* kNoTracking =
     "this version supports no tracking service; epochs.csv and metrics.jsonl in the run folder have every figure, and "
     "output.tensorboard: true writes them for TensorBoard";
-constexpr const char* kNoSampling =
-    "this version uses every sample once per epoch; loss.pos_weight: balanced weights them";
 constexpr const char* kLauncher =
     "this version leaves processes to the launcher, as in mpirun -np 4 dtrain --config FILE";
 
@@ -169,9 +167,10 @@ constexpr Habit kHabits[] = {
     {"mlflow", "", kNoTracking},
     {"tensorboard", "output.tensorboard", ""},
     {"wandb", "", kNoTracking},
-    {"sampler", "", kNoSampling},
-    {"oversample", "", kNoSampling},
-    {"balanced_sampling", "", kNoSampling},
+    {"sampler", "data.sampling", ""},
+    {"oversample", "data.sampling=balanced", ""},
+    {"balanced_sampling", "data.sampling=balanced", ""},
+    {"weighted_sampler", "data.sampling=balanced", ""},
     {"layer_decay", "optimizer.groups", ""},
     {"param_groups", "optimizer.groups", ""},
     {"gpus", "", kLauncher},

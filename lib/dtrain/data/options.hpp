@@ -254,6 +254,16 @@ template <>
 inline constexpr auto kWordsOf<Distribute> = std::to_array<Word<Distribute>>({{Distribute::samples, "samples"},
                                                                               {Distribute::batches, "batches"}});
 
+/// How often an epoch takes each sample of the training part.
+enum class Sampling {
+  uniform,   ///< once
+  balanced,  ///< as many samples of each class, or of each pattern of labels (order/balance.hpp), as of any other
+};
+
+template <>
+inline constexpr auto kWordsOf<Sampling> = std::to_array<Word<Sampling>>({{Sampling::uniform, "uniform"},
+                                                                          {Sampling::balanced, "balanced"}});
+
 /// `data:` of the configuration.
 struct DataOptions {
   const DataFormat* format = &image_folder_format();  ///< one of data_formats(), never null
@@ -268,6 +278,7 @@ struct DataOptions {
   WebDatasetOptions webdataset;
   std::vector<std::string> classes;  ///< the classes to train, in this order; empty = all
   SplitOptions split;
+  Sampling sampling = Sampling::uniform;  ///< balanced: not for segmentation
   Distribute distribute = Distribute::samples;
   ImageOptions image;
   AugmentOptions augment;

@@ -64,6 +64,7 @@ class Trainer {
     double l2_kernels = 0;  ///< λ of loss.l2_kernels: λ·Σw² over convolution kernels is added to the loss; 0: off
     double clip_norm = 0;   ///< largest norm of all gradients together, beyond which they are scaled down; 0: off
     BatchOptions batch;
+    Sampling sampling = Sampling::uniform;
     Distribute distribute = Distribute::samples;
     bool skip_not_finite = false;  ///< on_nan: skip
     bool cuda_graphs = false;      ///< on a GPU passes run as recorded graphs, and sums begin after the last of them
@@ -93,7 +94,7 @@ class Trainer {
   /// kReplicasDiffer when replicas have drifted apart.
   StepReport step(TrainingState& state, StopRequest request);
 
-  /// Closes the receipt: every sample of the plan was seen exactly once over all ranks, or another in its place, which
+  /// Closes the receipt: every draw of the plan was seen exactly once over all ranks, or another in its place, which
   /// `replaced_samples` counts; otherwise InternalError. The state is then the one before the next epoch; what the
   /// epoch's row needs is in `finished`.
   struct Finished {

@@ -82,7 +82,10 @@ std::string batch_of(const Experiment& e) {
 
 std::string order_of(const Experiment& e) {
   const int64_t v = std::max<int64_t>(1, e.distributed.logical_ranks);
-  const EpochPlan plan(kSamples, v, e.batch, e.data.distribute, e.seed, 0);
+  std::vector<int64_t> part(static_cast<size_t>(kSamples));
+  std::iota(part.begin(), part.end(), 0);
+  const auto groups = sampled_groups(e.data.sampling, open_dataset(e.data, e.task, e.seed), part);
+  const EpochPlan plan(kSamples, v, e.batch, e.data.distribute, e.seed, 0, groups);
   std::string text;
   for (int64_t step = 0; step < plan.steps(); ++step)
     for (int64_t rank = 0; rank < v; ++rank) {
@@ -239,6 +242,7 @@ std::vector<Row> all_rows() {
       elsewhere("data.allow_links", "true", kFolder,
                 "tests/unit/data/dataset_test.cpp: links are followed beneath the root, beyond it only when allowed",
                 {kPlain}),
+      seen("data.sampling", "balanced", order_of, {}, {kMask}),
       seen("data.distribute", "batches", order_of, two_ranks),
       elsewhere("data.loader.threads", "3", kFolder,
                 "tests/unit/data/loader_test.cpp: the number of threads is as asked", {sequential}),

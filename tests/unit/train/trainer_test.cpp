@@ -113,7 +113,7 @@ Outcome train(const Setting& setting, Communicator& comm) {
   Watchdog watchdog({}, {});
   Trainer trainer({replica, loss, schedule, loader, comm, watchdog, dataset, train_part, trace},
                   {setting.task, 5, setting.logical_ranks, setting.distributed, setting.l2_kernels, setting.clip_norm,
-                   setting.batch, Distribute::samples, setting.skip_not_finite, false, setting.mix},
+                   setting.batch, Sampling::uniform, Distribute::samples, setting.skip_not_finite, false, setting.mix},
                   comm.duplicate());
   Outcome outcome;
   TrainingState state;

@@ -16,10 +16,11 @@ bool AugmentDraw::moves_alone() const {
   return !placed && !lit && blur == 0 && noise == 0 && cutout == 0;
 }
 
-AugmentDraw draw_augmentation(const AugmentOptions& options, uint64_t seed, int64_t epoch, uint64_t sample_id) {
+AugmentDraw draw_augmentation(const AugmentOptions& options, uint64_t seed, int64_t epoch, uint64_t sample_id,
+                              int64_t repeat) {
   // Every number is drawn whatever the options are, so that switching one kind on does not change the others. New kinds
   // must be drawn after the existing ones.
-  KeyedRandom random(seed, Purpose::augmentation, static_cast<uint64_t>(epoch), sample_id);
+  KeyedRandom random(seed, Purpose::augmentation, static_cast<uint64_t>(epoch | repeat << 32), sample_id);
   AugmentDraw draw;
   draw.hflip = random.chance(options.hflip);
   draw.vflip = random.chance(options.vflip);

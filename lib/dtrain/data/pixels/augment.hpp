@@ -45,7 +45,8 @@ struct AugmentDraw {
 };
 
 /// Keyed by (seed, epoch, sample id): the same on whatever process, thread or order. Each kind draws its own numbers:
-/// switching one on leaves the others unchanged.
-AugmentDraw draw_augmentation(const AugmentOptions& options, uint64_t seed, int64_t epoch, uint64_t sample_id);
+/// switching one on leaves the others unchanged. `repeat`: how often the epoch has taken the sample before, below 2³¹.
+AugmentDraw draw_augmentation(const AugmentOptions& options, uint64_t seed, int64_t epoch, uint64_t sample_id,
+                              int64_t repeat = 0);
 
 }  // namespace dtrain
