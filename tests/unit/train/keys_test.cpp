@@ -338,6 +338,7 @@ std::vector<Row> all_rows() {
       seen("data.augment.gamma", "2", batch_of),
       seen("data.augment.noise", "0.2", batch_of),
       seen("data.augment.cutout", "0.5", batch_of),
+      seen("data.augment.trivial_augment", "true", batch_of),
       elsewhere("data.augment.mixup", "0.4", kPlain, mixed),
       elsewhere("data.augment.cutmix", "1", kPlain, mixed),
       seen("batch.per_rank", "3", order_of),

@@ -1,14 +1,17 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 
 #include "dtrain/data/options.hpp"
+#include "dtrain/data/pixels/trivial_augment.hpp"
 
 namespace dtrain {
 
 /// What augmentation does to one sample, drawn once and applied to image and mask alike (blur, light, noise and cutout
 /// to the image only). The default does nothing. In this order: cropped, enlarged, moved, turned by an angle and bent,
-/// all in one resampling (placement.hpp); blur, brightness, contrast, gamma, noise, cutout (pixel_effects.hpp);
-/// the window taken, mirrored left to right, top to bottom, turned by quarters (walk_of).
+/// all in one resampling (placement.hpp); TrivialAugment's operation, of an image rounded to 8 bits; blur, brightness,
+/// contrast, gamma, noise, cutout (pixel_effects.hpp); the window taken, mirrored left to right, top to bottom, turned
+/// by quarters (walk_of).
 struct AugmentDraw {
   bool hflip = false;
   bool vflip = false;
@@ -31,6 +34,8 @@ struct AugmentDraw {
   double elastic = 0;      ///< standard deviation of the displacements, pixels of the canvas
   int64_t elastic_grid = 3;
   uint64_t elastic_key = 0;  ///< keys the displacements
+
+  std::optional<TrivialDraw> trivial = {};
 
   float blur = 0;  ///< standard deviation, pixels
   float gamma = 1;
