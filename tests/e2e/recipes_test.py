@@ -11,6 +11,16 @@ CHIPS = {
     "optimizer": {"name": "adam", "learning_rate": 0.001},
     "data": {"format": "image_folder", "root": "chips", "split": {"valid": 0.2, "stratify": True}, "image": {"size": [32, 32]}},
 }
+CELLS = {
+    "seed": 11,
+    "epochs": 2,
+    "model": {"name": "unet", "base_width": 2, "levels": 3},
+    "loss": {"name": "bce_dice", "deep_supervision": True},
+    "batch": {"per_rank": 2},
+    "distributed": {"logical_ranks": 3},
+    "optimizer": {"name": "adam", "learning_rate": 0.01},
+    "data": {"format": "image_mask", "root": "cells", "split": {"valid": 0.2}, "image": {"size": [32, 32]}},
+}
 
 
 class Recipes(program.ProgramTest):
@@ -18,6 +28,8 @@ class Recipes(program.ProgramTest):
     def setUpClass(cls):
         super().setUpClass()
         cls.sample("chips", 40)
+        cls.sample("cells", 16)
+        cls.write_config("cells", CELLS)
         cls.write_config("chips", CHIPS)
         rare = sorted(path for path in (cls.folder / "chips").iterdir() if path.is_dir())[0]
         for path in sorted(rare.iterdir())[4:]:
@@ -44,6 +56,20 @@ class Recipes(program.ProgramTest):
         self.assertEqual(self.run_at("plain").hash(), self.run_at("kept").hash())
         checked = self.good("check", "--config", "chips.yaml", *words)
         self.assertIn("sampling balanced: each epoch draws", checked.out)
+
+    def test_deep_supervision(self):
+        self.same_on_any_number_of_processes("cells", "deep", ())
+        best = self.folder / "deep-1/best.safetensors"
+        header = program.checkpoint_header(best)
+        self.assertIn("deep.0.weight", header)
+        self.good("--config", "cells.yaml", "--run-dir", "shallow", "loss.deep_supervision=false")
+        self.assertNotEqual(self.run_at("shallow").hash(), self.run_at("deep-1").hash())
+        self.good("eval", "--checkpoint", best, "--output", "judged")
+        self.good("predict", "--checkpoint", best, "--input", "cells/images", "--output", "masks")
+        self.assertEqual(len(list((self.folder / "masks/masks").rglob("*.png"))), 16)
+        checked = self.good("check", "--config", "cells.yaml")
+        self.assertIn("deep.0", checked.out)
+        self.fails(self.call("--config", "cells.yaml", "model.levels=2"), 78, "loss.deep_supervision has no effect")
 
 
 if __name__ == "__main__":

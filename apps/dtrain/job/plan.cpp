@@ -40,7 +40,8 @@ Plan make_plan(const Experiment& e, int64_t logical_ranks) {
   plan.shape = {.channels = e.data.image.channels,
                 .height = e.data.image.seen_height(),
                 .width = e.data.image.seen_width(),
-                .outputs = logits_for(e.loss, e.task, classes)};
+                .outputs = logits_for(e.loss, e.task, classes),
+                .deep_supervision = e.loss.deep_supervision};
   if (e.model.outputs.value_or(classes) != classes)
     throw ConfigError("model.outputs is " + std::to_string(*e.model.outputs) + ", but the data have " +
                       count_of(classes, "class", "classes") + " (" + join(plan.dataset.classes, ", ") +

@@ -101,6 +101,7 @@ Trainer::Options planned_trainer_options(const Experiment& e, int64_t logical_ra
           .cuda_graphs = e.cuda_graphs,
           .mix = {.mixup = e.data.augment.mixup, .cutmix = e.data.augment.cutmix},
           .loader = e.data.loader,
+          .resolutions = 1 + (e.loss.deep_supervision ? lower_logits_of(e.model) : 0),
           .adds_up_first = adds_up_first(e.loss, e.task, logical_ranks * e.batch.accumulate)};
 }
 

@@ -107,6 +107,7 @@ constexpr Habit kHabits[] = {
     {"n_classes", "model.outputs", ""},
     {"drop_rate", "model.dropout", ""},
     {"batch_dice", "loss.dice", ""},
+    {"enable_deep_supervision", "loss.deep_supervision", ""},
     {"criterion", "loss.name", ""},
     {"loss_fn", "loss.name", ""},
     {"loss_function", "loss.name", ""},

@@ -97,7 +97,8 @@ std::string order_of(const Experiment& e) {
 
 std::string network_of(const Experiment& e) {
   const ImageOptions& image = e.data.image;
-  const auto network = make_network(e.model, {image.channels, image.seen_height(), image.seen_width(), 3}, e.seed);
+  const auto network = make_network(
+      e.model, {image.channels, image.seen_height(), image.seen_width(), 3, e.loss.deep_supervision}, e.seed);
   network->set_random_key(1, 2, 3);
   std::string text;
   for (const NamedTensor& parameter : network->named_parameters())
@@ -227,6 +228,9 @@ std::vector<Row> all_rows() {
       elsewhere("loss.dice", "per_rank",
                 {"data.format=synthetic", "model.name=unet", "data.image.size=[32, 32]", "loss.name=dice"},
                 "tests/unit/train/batch_loss_test.cpp: V cuts nothing of a batch loss", {kPlain}),
+      seen("loss.deep_supervision", "true", network_of,
+           {"model={name: unet, base_width: 2, levels: 3}", "data.image.size=[32, 32]"},
+           {kPlain, with(kMask, {"model.levels=2"})}),
       seen("loss.label_smoothing", "0.1", loss_of, {"task=multiclass"}, {kPlain}),
       elsewhere("data.format", "synthetic", {}, "tests/unit/data/dataset_test.cpp: a task that the format cannot give"),
       elsewhere("data.root", "/e", {"data.format=image_folder"},
