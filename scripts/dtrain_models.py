@@ -126,6 +126,7 @@ def load(path):
     background = config["task"] == "segmentation" and (loss in ("cross_entropy", "ce_dice") or (loss == "dice" and len(classes) > 1))
     network = build(model["name"], image["channels"], len(classes) + background, height, width, base=model.get("base_width", 8),
                     levels=model.get("levels", 4), encoder=model.get("encoder", "none"))
+    tensors = {name: tensor for name, tensor in tensors.items() if not name.startswith("deep.")}  # loss.deep_supervision: for training alone
     network.load_state_dict(tensors)  # strict: every name and shape
     thresholds = [0.5 if one is None else one for one in fitted.get("thresholds", [])]
     return network.eval(), {"task": config["task"], "classes": classes, "image": image, "temperature": fitted.get("temperature", 1),

@@ -8,7 +8,7 @@ COUNT, EPOCHS = 30, 2
 EVERYTHING = {
     "hflip": 0.5, "vflip": 0.5, "rot90": 0.5, "random_crop": [0.3, 1], "random_crop_aspect": [0.8, 1.25], "rotate": 20, "scale": 0.2,
     "translate": 0.1, "elastic": 2, "elastic_grid": 4, "blur": 1, "brightness": 0.2, "contrast": 0.2, "gamma": 0.3, "noise": 0.05,
-    "cutout": 0.25, "mixup": 0.4, "cutmix": 1,
+    "cutout": 0.25, "trivial_augment": True, "mixup": 0.4, "cutmix": 1,
 }
 COMMON = {
     "seed": 11,
@@ -28,7 +28,7 @@ KINDS = {
                        "image": {"size": [64, 64], "resize": "pad"}}},
 }
 # The value with which each key does nothing.
-OFF = {"random_crop": "none", "random_crop_aspect": "[0.1, 0.11]", "elastic_grid": "2"}
+OFF = {"random_crop": "none", "random_crop_aspect": "[0.1, 0.11]", "elastic_grid": "2", "trivial_augment": "false"}
 
 
 class Augmentation(program.ProgramTest):
@@ -85,7 +85,7 @@ class Augmentation(program.ProgramTest):
         plain = self.train("kept")
         self.assertEqual(self.train("kept", "data.loader.cache=device", ranks=2).hash(), plain.hash())
         others = {"random_crop": "[0.5, 1]", "rotate": 5, "scale": 0.1, "translate": 0.1, "elastic": 2, "blur": 1, "brightness": 0.1,
-                  "contrast": 0.1, "gamma": 0.1, "noise": 0.1, "cutout": 0.1}
+                  "contrast": 0.1, "gamma": 0.1, "noise": 0.1, "cutout": 0.1, "trivial_augment": "true"}
         ended = self.call("--config", "kept.yaml", "data.loader.cache=device", *(f"data.augment.{key}={v}" for key, v in others.items()))
         self.assertEqual(ended.code, 78, ended)
         for key in others:  # each of them is reported, in its own line

@@ -160,6 +160,7 @@ int look_and_tell(const CheckCommand& command, const Config& config, const Log& 
   const Plan plan = make_plan(e, v);
   tell_data(e, plan, json);
   tell_parts(plan, json);
+  tell_sampling(e, plan);
   std::string weights_line;
   const auto network = make_planned_network(e, plan, true, weights_line);
   tell_network(e, plan, *network, weights_line, json);

@@ -66,6 +66,12 @@ void tell_parts(const Plan& plan, CheckJson& json) {
   for (const char* part : {"train", "valid", "test"}) tell_part(plan, part, json);
 }
 
+void tell_sampling(const Experiment& e, const Plan& plan) {
+  const auto groups = sampled_groups(e.data.sampling, plan.dataset, plan.split.train);
+  if (groups.empty()) return;
+  std::printf("%s\n", printable(balance_text(groups, static_cast<int64_t>(plan.split.train.size()))).c_str());
+}
+
 void tell_mask_shares(const Plan& plan, const PictureFacts& pictures, CheckJson& json) {
   for (const char* part : {"train", "valid", "test"}) {
     std::vector<int64_t> pixels(plan.outputs.size() + 1, 0);

@@ -14,6 +14,8 @@ namespace dtrain {
 using CheckJson = nlohmann::ordered_json;
 
 void tell_parts(const Plan& plan, CheckJson& json);
+/// What data.sampling: balanced makes of the training part.
+void tell_sampling(const Experiment& e, const Plan& plan);
 void tell_network(const Experiment& experiment, const Plan& plan, const Network& network,
                   const std::string& weights_line, CheckJson& json);
 void tell_schedule(const Experiment& experiment, const Plan& plan, int64_t processes, CheckJson& json);

@@ -57,7 +57,8 @@ PredictMember::PredictMember(const Experiment& experiment, const std::string& we
       .channels = image.channels,
       .height = image.seen_height(),
       .width = image.seen_width(),
-      .outputs = logits_for(experiment.loss, experiment.task, static_cast<int64_t>(origin_.classes.size()))};
+      .outputs = logits_for(experiment.loss, experiment.task, static_cast<int64_t>(origin_.classes.size())),
+      .deep_supervision = experiment.loss.deep_supervision};
   replica_ = std::make_unique<Replica>(make_network(experiment.model, shape, experiment.seed),
                                        memory_format_for(*experiment.model.kind, job.device().place.type()),
                                        experiment.optimizer, job.device(), experiment.precision);

@@ -40,7 +40,8 @@ Plan make_plan(const Experiment& e, int64_t logical_ranks) {
   plan.shape = {.channels = e.data.image.channels,
                 .height = e.data.image.seen_height(),
                 .width = e.data.image.seen_width(),
-                .outputs = logits_for(e.loss, e.task, classes)};
+                .outputs = logits_for(e.loss, e.task, classes),
+                .deep_supervision = e.loss.deep_supervision};
   if (e.model.outputs.value_or(classes) != classes)
     throw ConfigError("model.outputs is " + std::to_string(*e.model.outputs) + ", but the data have " +
                       count_of(classes, "class", "classes") + " (" + join(plan.dataset.classes, ", ") +
@@ -73,7 +74,13 @@ void require_ranks_fit(int ranks, int64_t logical_ranks) {
 }
 
 EpochPlan planned_epoch(const Experiment& e, const Plan& plan, int64_t epoch) {
-  return {static_cast<int64_t>(plan.split.train.size()), plan.logical_ranks, e.batch, e.data.distribute, e.seed, epoch};
+  return {static_cast<int64_t>(plan.split.train.size()),
+          plan.logical_ranks,
+          e.batch,
+          e.data.distribute,
+          e.seed,
+          epoch,
+          sampled_groups(e.data.sampling, plan.dataset, plan.split.train)};
 }
 
 const std::vector<int64_t>& part_of_split(const Split& split, const std::string& part) {

@@ -95,12 +95,14 @@ Trainer::Options planned_trainer_options(const Experiment& e, int64_t logical_ra
           .l2_kernels = e.loss.l2_kernels,
           .clip_norm = e.optimizer.clip_norm,
           .batch = e.batch,
+          .sampling = e.data.sampling,
           .distribute = e.data.distribute,
           .skip_not_finite = e.skip_not_finite,
           .cuda_graphs = e.cuda_graphs,
           .mix = {.mixup = e.data.augment.mixup, .cutmix = e.data.augment.cutmix},
           .loader = e.data.loader,
           .freeze_until = e.optimizer.freeze_until,
+          .resolutions = 1 + (e.loss.deep_supervision ? lower_logits_of(e.model) : 0),
           .adds_up_first = adds_up_first(e.loss, e.task, logical_ranks * e.batch.accumulate)};
 }
 

@@ -107,6 +107,8 @@ void tell_beginning(const RunContext& run, const Plan& plan, const TrainingParts
     for (const std::string& note : *notes) log.info("       " + note);
   for (const std::string& warning : plan.split.warnings)
     if (is_leak(warning)) log.warning(warning);
+  if (const auto groups = sampled_groups(e.data.sampling, plan.dataset, plan.split.train); !groups.empty())
+    log.info("       " + balance_text(groups, static_cast<int64_t>(plan.split.train.size())));
   log.info("model  " + run.experiment.model.kind->name + ": " + with_commas(parameters) + " parameters, " +
            count_of(plan.shape.outputs, "output") + "; " + built.weights_line + "; " + precision_text(*built.replica));
   const int64_t global = full_global_batch(e.batch, plan.logical_ranks);

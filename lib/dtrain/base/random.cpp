@@ -80,10 +80,10 @@ void KeyedRandom::fill(std::span<uint32_t> out) {
   while (i < out.size()) out[i++] = next32();
 }
 
-std::vector<int64_t> keyed_permutation(int64_t n, uint64_t seed, Purpose purpose, uint64_t a) {
+std::vector<int64_t> keyed_permutation(int64_t n, uint64_t seed, Purpose purpose, uint64_t a, uint64_t b) {
   std::vector<int64_t> order(static_cast<size_t>(n));
   std::iota(order.begin(), order.end(), 0);
-  KeyedRandom random(seed, purpose, a);
+  KeyedRandom random(seed, purpose, a, b);
   for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random.below(i)]);
   return order;
 }

@@ -19,6 +19,7 @@ enum class Purpose : uint32_t {
   augmentation_field = 9,  ///< numbers for one sample's pixels; the seed was drawn from `augmentation`
   mixing = 10,
   substitute = 11,
+  balanced_draw = 12,
 };
 
 /// A stream of random numbers that is a pure function of its key (seed, purpose, a, b): counter-based, Philox 4x32-10
@@ -56,7 +57,7 @@ class KeyedRandom {
   int used_ = 4;
 };
 
-/// A permutation of 0 … n-1 (Fisher–Yates), a pure function of (seed, purpose, a).
-std::vector<int64_t> keyed_permutation(int64_t n, uint64_t seed, Purpose purpose, uint64_t a);
+/// A permutation of 0 … n-1 (Fisher–Yates), a pure function of (seed, purpose, a, b).
+std::vector<int64_t> keyed_permutation(int64_t n, uint64_t seed, Purpose purpose, uint64_t a, uint64_t b = 0);
 
 }  // namespace dtrain

@@ -15,8 +15,6 @@ constexpr const char* kNoAverage = "this version keeps no average of single epoc
 constexpr const char* kNoTracking =
     "this version supports no tracking service; epochs.csv and metrics.jsonl in the run folder have every figure, and "
     "output.tensorboard: true writes them for TensorBoard";
-constexpr const char* kNoSampling =
-    "this version uses every sample once per epoch; loss.pos_weight: balanced weights them";
 constexpr const char* kLauncher =
     "this version leaves processes to the launcher, as in mpirun -np 4 dtrain --config FILE";
 
@@ -88,6 +86,10 @@ constexpr Habit kHabits[] = {
     {"flipud", "data.augment.vflip", ""},
     {"rotation", "data.augment.rotate", ""},
     {"degrees", "data.augment.rotate", ""},
+    {"auto_augment", "data.augment.trivial_augment=true", ""},
+    {"trivialaugment", "data.augment.trivial_augment=true", ""},
+    {"trivialaugmentwide", "data.augment.trivial_augment=true", ""},
+    {"ta_wide", "data.augment.trivial_augment=true", ""},
     {"arch", "model.name", ""},
     {"architecture", "model.name", ""},
     {"backbone", "model.name", ""},
@@ -105,6 +107,7 @@ constexpr Habit kHabits[] = {
     {"n_classes", "model.outputs", ""},
     {"drop_rate", "model.dropout", ""},
     {"batch_dice", "loss.dice", ""},
+    {"enable_deep_supervision", "loss.deep_supervision", ""},
     {"criterion", "loss.name", ""},
     {"loss_fn", "loss.name", ""},
     {"loss_function", "loss.name", ""},
@@ -173,9 +176,10 @@ constexpr Habit kHabits[] = {
     {"mlflow", "", kNoTracking},
     {"tensorboard", "output.tensorboard", ""},
     {"wandb", "", kNoTracking},
-    {"sampler", "", kNoSampling},
-    {"oversample", "", kNoSampling},
-    {"balanced_sampling", "", kNoSampling},
+    {"sampler", "data.sampling", ""},
+    {"oversample", "data.sampling=balanced", ""},
+    {"balanced_sampling", "data.sampling=balanced", ""},
+    {"weighted_sampler", "data.sampling=balanced", ""},
     {"layer_decay", "optimizer.groups", ""},
     {"param_groups", "optimizer.groups", ""},
     {"gpus", "", kLauncher},

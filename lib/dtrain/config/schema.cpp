@@ -153,6 +153,12 @@ class Description {
         "links that stay under it are always followed.")
         .only(!f.generated, when_files, by)
         .outside_fingerprint();
+    add("data.sampling", choice_codec(d.sampling),
+        "Which samples an epoch takes. uniform: each one once; balanced: as many of each class as of any other, with "
+        "several labels of each pattern of labels, and as many in all: those of rare ones come several times, each "
+        "time augmented anew, of frequent ones those that earlier epochs left out.")
+        .only(e_.task != Task::segmentation, "the task is not segmentation", {"task", "data.format", "model.name"})
+        .older_runs_had("uniform");
     add("data.distribute", choice_codec(d.distribute),
         "How a step's samples are distributed to logical ranks. samples: every V-th of the shuffled order; batches: "
         "whole batches in turn.");

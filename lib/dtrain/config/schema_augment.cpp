@@ -48,6 +48,11 @@ std::vector<Key> describe_augmentation(AugmentOptions& a, const ImageOptions& i)
   add("cutout", real_codec(a.cutout, below_one),
       "c: a rectangle of c times height and width, its centre anywhere, becomes `data.image.mean`, for a grey file "
       "with `data.image.channels` 3 the mean of the three; only in the picture, not in its mask.");
+  add("trivial_augment", flag_codec(a.trivial),
+      "TrivialAugment (Müller and Hutter 2021) with torchvision's wide space: each picture gets one of 14 operations "
+      "at one "
+      "of 31 strengths, with the pixels, rounded to 8 bits, that torchvision gives; a mask moves with its picture.")
+      .older_runs_had("false");
   add("mixup", real_codec(a.mixup, alpha),
       "alpha: all pictures of a logical rank's batch are mixed with their neighbours, λ to 1 - λ with λ from "
       "Beta(alpha, alpha), and so are their losses. With `cutmix` too, each batch gets one of the two, either with "

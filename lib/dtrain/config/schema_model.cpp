@@ -26,6 +26,11 @@ std::string loss_doc() {
   return out;
 }
 
+std::string when_lower_logits() {
+  const auto names = names_where(networks(), [](const NetworkKind& kind) { return kind.lower_logits != nullptr; });
+  return "`model.name` is " + join_last(names, "or") + ", with an encoder or at least 3 `model.levels`";
+}
+
 class ModelDescription {
  public:
   explicit ModelDescription(Experiment& e) : e_(e) {}
@@ -106,6 +111,13 @@ class ModelDescription {
         "per_rank: those of each pass of a logical rank, as data-parallel trainers usually have it.")
         .only(reads(in_use, "dice"), when("dice"), by)
         .older_runs_had("global");
+    add("loss.deep_supervision", flag_codec(l.deep_supervision),
+        "In training the network gives logits at lower resolutions too, each of half the sides, and the loss is its "
+        "mean "
+        "over them with weights 1, 1/2, 1/4 …, as in nnU-Net; masks are halved by nearest neighbour. Evaluation and "
+        "prediction have the full resolution alone.")
+        .only(lower_logits_of(e_.model) > 0, when_lower_logits(), {"model.name", "model.levels", "model.encoder"})
+        .older_runs_had("false");
     add("loss.l2_kernels", real_codec(l.l2_kernels, {}),
         "λ of λ·Σw² over only the convolution kernels, added to the loss.");
     add("loss.label_smoothing", real_codec(l.label_smoothing, {.max = 1, .max_open = true}),

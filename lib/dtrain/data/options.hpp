@@ -176,9 +176,10 @@ struct AugmentOptions {
   double contrast = 0;       ///< c: distance from the picture's mean × uniform [1-c, 1+c], [0, 1]
   double gamma = 0;          ///< g: pixels to the power of a number from [1/(1+g), 1+g], uniform in its logarithm
   double noise = 0;          ///< n: Gaussian noise with a standard deviation from [0, n], white is 1; [0, 1]
-  double cutout = 0;  ///< c: a rectangle of c × height by c × width becomes data.image.mean, for a grey file with
-                      ///< channels 3 the mean of the three; [0, 1)
-  double mixup = 0;   ///< alpha of Beta(alpha, alpha), from which the share of a picture in its mixture is drawn
+  double cutout = 0;     ///< c: a rectangle of c × height by c × width becomes data.image.mean, for a grey file with
+                         ///< channels 3 the mean of the three; [0, 1)
+  bool trivial = false;  ///< trivial_augment: one operation of pixels/trivial_augment.hpp on each picture
+  double mixup = 0;      ///< alpha of Beta(alpha, alpha), from which the share of a picture in its mixture is drawn
   double cutmix = 0;  ///< alpha likewise, for the share that is left when a rectangle of another picture is pasted in
 };
 
@@ -194,7 +195,8 @@ inline std::vector<std::string> pixel_augmentations(const AugmentOptions& a) {
                                               {"contrast", a.contrast > 0},
                                               {"gamma", a.gamma > 0},
                                               {"noise", a.noise > 0},
-                                              {"cutout", a.cutout > 0}};
+                                              {"cutout", a.cutout > 0},
+                                              {"trivial_augment", a.trivial}};
   std::vector<std::string> keys;
   for (const auto& [key, on] : all)
     if (on) keys.push_back(std::string("data.augment.") + key);
@@ -254,6 +256,16 @@ template <>
 inline constexpr auto kWordsOf<Distribute> = std::to_array<Word<Distribute>>({{Distribute::samples, "samples"},
                                                                               {Distribute::batches, "batches"}});
 
+/// How often an epoch takes each sample of the training part.
+enum class Sampling {
+  uniform,   ///< once
+  balanced,  ///< as many samples of each class, or of each pattern of labels (order/balance.hpp), as of any other
+};
+
+template <>
+inline constexpr auto kWordsOf<Sampling> = std::to_array<Word<Sampling>>({{Sampling::uniform, "uniform"},
+                                                                          {Sampling::balanced, "balanced"}});
+
 /// `data:` of the configuration.
 struct DataOptions {
   const DataFormat* format = &image_folder_format();  ///< one of data_formats(), never null
@@ -268,6 +280,7 @@ struct DataOptions {
   WebDatasetOptions webdataset;
   std::vector<std::string> classes;  ///< the classes to train, in this order; empty = all
   SplitOptions split;
+  Sampling sampling = Sampling::uniform;  ///< balanced: not for segmentation
   Distribute distribute = Distribute::samples;
   ImageOptions image;
   AugmentOptions augment;

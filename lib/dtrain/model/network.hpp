@@ -19,7 +19,8 @@ struct NetworkShape {
   int64_t channels = 3;  ///< of the input picture
   int64_t height = 224;
   int64_t width = 224;
-  int64_t outputs = 1;  ///< logits per picture, or per pixel if the network predicts per pixel
+  int64_t outputs = 1;            ///< logits per picture, or per pixel if the network predicts per pixel
+  bool deep_supervision = false;  ///< in training logits at lower_logits_of() lower resolutions too
 };
 
 /// One of the networks (network_kind.hpp). Parameters and buffers have torchvision's names (docs/architecture.md lists
@@ -35,6 +36,10 @@ struct NetworkShape {
 class Network : public Module {
  public:
   virtual at::Tensor forward(const at::Tensor& images) = 0;
+
+  /// For training: forward()'s logits, to the bit, and after them those of each lower resolution, the finest first, if
+  /// the network was made with NetworkShape::deep_supervision.
+  virtual std::vector<at::Tensor> forward_all(const at::Tensor& images) { return {forward(images)}; }
 
   /// A forward pass that keeps what the global average pooling before the last layer reads.
   struct PooledPass {

@@ -53,6 +53,9 @@ struct NetworkKind {
   /// All of the network before its last layers, for pictures of so many channels, as model.encoder of another one.
   /// Absent: it cannot be that.
   std::shared_ptr<Encoder> (*encoder)(int64_t channels) = nullptr;
+  /// For loss.deep_supervision: at how many resolutions below the picture's, each half of the one before, it can give
+  /// logits in training. Absent: none.
+  int64_t (*lower_logits)(const ModelOptions& options) = nullptr;
   /// Fixed, never found by a probe: the bits depend on them.
   PixelLayout on_cpu = PixelLayout::channels_last;
   PixelLayout on_gpu = PixelLayout::channels_last;
@@ -74,6 +77,9 @@ int64_t image_channels_of(const ModelOptions& options);
 
 /// What is wrong with pictures of this size for the network, as a sentence that names `key`; "" when nothing is.
 std::string wrong_size(const ModelOptions& options, int64_t height, int64_t width, const std::string& key);
+
+/// NetworkKind::lower_logits of options.kind; 0 where it has none.
+int64_t lower_logits_of(const ModelOptions& options);
 
 /// The key of ModelOptions::kind that makes a pass in training draw random numbers; "" when it draws none.
 std::string random_key_of(const ModelOptions& options);

@@ -48,6 +48,10 @@ std::string wrong_size(const ModelOptions& options, int64_t height, int64_t widt
   return "";
 }
 
+int64_t lower_logits_of(const ModelOptions& options) {
+  return options.kind->lower_logits != nullptr ? options.kind->lower_logits(options) : 0;
+}
+
 std::string random_key_of(const ModelOptions& options) {
   const char* key = options.kind->random_by != nullptr ? options.kind->random_by(options) : nullptr;
   return key != nullptr ? key : "";

@@ -61,6 +61,7 @@ struct LossOptions {
   OutputWeights class_weight;             ///< on the samples of each class
   double gamma = 2;                       ///< exponent of 1 - the probability of the true label, ≥ 0
   SumsOver sums_over = SumsOver::global;  ///< loss.dice
+  bool deep_supervision = false;          ///< the loss at lower resolutions too (deep_supervision.hpp), in training
   double l2_kernels = 0;                  ///< λ of λ·Σw² over convolution kernels, added to the loss
   double label_smoothing = 0;             ///< share of the target spread evenly over all classes, [0, 1)
 };

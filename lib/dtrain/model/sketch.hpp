@@ -1,7 +1,9 @@
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "dtrain/model/network.hpp"
@@ -67,11 +69,25 @@ struct Sketch {
 
 /// Gives `Derived`, which has `template <class X> X run(X x) const`, its forward(), layers(), tape() and trace(). One
 /// that ends in global average pooling and a linear layer has this pass in two parts, run(x) = classify(maps(x)), both
-/// templates: maps() ends before the pooling. From these follow ends_in_pooling() and forward_pooled().
+/// templates: maps() ends before the pooling. From these follow ends_in_pooling() and forward_pooled(). One that can
+/// give logits at lower resolutions has `run(x, std::vector<X>* lower)` too, which appends them, for forward_all();
+/// sketches of a pass show them.
 template <class Derived>
 class NetworkOf : public Network {
  public:
   at::Tensor forward(const at::Tensor& images) override { return self().run(images); }
+
+  std::vector<at::Tensor> forward_all(const at::Tensor& images) override {
+    if constexpr (kHasLower<Derived>) {
+      std::vector<at::Tensor> lower;
+      at::Tensor logits = self().run(images, &lower);
+      lower.push_back(std::move(logits));
+      std::reverse(lower.begin(), lower.end());
+      return lower;
+    } else {
+      return Network::forward_all(images);
+    }
+  }
 
   bool ends_in_pooling() const override { return kEndsInPooling<Derived>; }
 
@@ -93,7 +109,13 @@ class NetworkOf : public Network {
  private:
   LayerList walk(const NetworkShape& shape, bool fused) const {
     LayerList list(*this, fused);
-    self().run(list.picture({shape.channels, shape.height, shape.width}));
+    const Sketch picture = list.picture({shape.channels, shape.height, shape.width});
+    if constexpr (kHasLower<Derived>) {
+      std::vector<Sketch> lower;
+      self().run(picture, &lower);
+    } else {
+      self().run(picture);
+    }
     return list;
   }
 
@@ -101,6 +123,11 @@ class NetworkOf : public Network {
   template <class D>
   static constexpr bool kEndsInPooling = requires(const D& network, const at::Tensor& x) {
     network.classify(network.maps(x));
+  };
+
+  template <class D>
+  static constexpr bool kHasLower = requires(const D& network, const at::Tensor& x, std::vector<at::Tensor>* lower) {
+    network.run(x, lower);
   };
 
   const Derived& self() const { return static_cast<const Derived&>(*this); }

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <string>
@@ -44,6 +45,31 @@ struct Numbered : Module {
   std::vector<std::shared_ptr<Child>> items;
 };
 
+// For deep supervision: 1x1 convolutions that make logits of maps with half the picture's sides, a quarter and so on,
+// which have so many channels.
+using LowerHeads = Numbered<Conv2d>;
+
+std::shared_ptr<LowerHeads> lower_heads(const std::vector<int64_t>& channels, int64_t outputs) {
+  auto heads = std::make_shared<LowerHeads>();
+  for (const int64_t in : channels) heads->add(ConvShape{.in = in, .out = outputs, .bias = true});
+  return heads;
+}
+
+// Appends the logits of maps that are halved so often, where they are asked for and there is a head for them.
+template <class X>
+void add_lower(const std::shared_ptr<LowerHeads>& heads, size_t halved, const X& maps, std::vector<X>* lower) {
+  if (lower == nullptr || heads == nullptr || halved == 0 || halved > heads->items.size()) return;
+  lower->push_back((*heads->items[halved - 1])(maps));
+}
+
+// The last layers' parameters, those of deep supervision included.
+std::vector<std::string> head_names(const std::string& last, const std::shared_ptr<LowerHeads>& heads) {
+  std::vector<std::string> names = {last + ".weight", last + ".bias"};
+  for (size_t i = 0; heads != nullptr && i < heads->items.size(); ++i)
+    for (const char* kind : {".weight", ".bias"}) names.push_back("deep." + std::to_string(i) + kind);
+  return names;
+}
+
 class UNet final : public NetworkOf<UNet> {
  public:
   UNet(const NetworkShape& shape, int64_t base_width, int64_t level_count) {
@@ -62,12 +88,14 @@ class UNet final : public NetworkOf<UNet> {
     }
     head_ = register_module("head",
                             std::make_shared<Conv2d>(ConvShape{.in = width[0], .out = shape.outputs, .bias = true}));
+    if (shape.deep_supervision && levels > 2)
+      deep_ = register_module("deep", lower_heads({width.begin() + 1, width.end() - 2}, shape.outputs));
   }
 
-  std::vector<std::string> head() const override { return {"head.weight", "head.bias"}; }
+  std::vector<std::string> head() const override { return head_names("head", deep_); }
 
   template <class X>
-  X run(X x) const {
+  X run(X x, std::vector<X>* lower = nullptr) const {
     std::vector<X> skips;
     for (const auto& block : down_->items) {
       skips.push_back(block->run(x));
@@ -78,6 +106,7 @@ class UNet final : public NetworkOf<UNet> {
       const X both = concat(std::vector<X>{skips.back(), (*up_->items[i])(x)}, "concat");
       skips.pop_back();
       x = merge_->items[i]->run(both);
+      add_lower(deep_, skips.size(), x, lower);
     }
     return (*head_)(x);
   }
@@ -87,6 +116,7 @@ class UNet final : public NetworkOf<UNet> {
   std::shared_ptr<DoubleConv> bridge_;
   std::shared_ptr<Numbered<ConvTranspose2d>> up_;
   std::shared_ptr<Conv2d> head_;
+  std::shared_ptr<LowerHeads> deep_;
 };
 
 // 3x3 convolution, norm, ReLU; "0" and "1" as in a Python Sequential.
@@ -148,17 +178,21 @@ class EncodedUNet final : public NetworkOf<EncodedUNet> {
       in = out;
     }
     head_ = register_module("segmentation_head", std::make_shared<DecoderHead>(in, shape.outputs));
+    if (shape.deep_supervision)
+      deep_ =
+          register_module("deep", lower_heads({kDecoderWidths.rbegin() + 1, kDecoderWidths.rend() - 1}, shape.outputs));
   }
 
-  std::vector<std::string> head() const override { return {"segmentation_head.0.weight", "segmentation_head.0.bias"}; }
+  std::vector<std::string> head() const override { return head_names("segmentation_head.0", deep_); }
 
   std::optional<BorrowedPart> borrowed_part() const override { return BorrowedPart{"encoder.", encoder_->unused()}; }
 
   template <class X>
-  X run(const X& images) const {
+  X run(const X& images, std::vector<X>* lower = nullptr) const {
     std::vector<X> beside = encoder_->maps(images);
     X x = std::move(beside.back());
     beside.pop_back();
+    size_t halved = kDecoderWidths.size();
     for (const auto& block : decoder_->blocks->items) {
       x = doubled(x, "upsample");
       if (!beside.empty()) {
@@ -166,6 +200,7 @@ class EncodedUNet final : public NetworkOf<EncodedUNet> {
         beside.pop_back();
       }
       x = block->conv2->run(block->conv1->run(x));
+      add_lower(deep_, --halved, x, lower);
     }
     return (*head_->conv)(x);
   }
@@ -174,6 +209,7 @@ class EncodedUNet final : public NetworkOf<EncodedUNet> {
   std::shared_ptr<Encoder> encoder_;
   std::shared_ptr<Decoder> decoder_;
   std::shared_ptr<DecoderHead> head_;
+  std::shared_ptr<LowerHeads> deep_;
 };
 
 }  // namespace
@@ -181,6 +217,8 @@ class EncodedUNet final : public NetworkOf<EncodedUNet> {
 /// UNet (Ronneberger et al., MICCAI 2015) with padded convolutions and BatchNorm: with four levels widths base_width ·
 /// (1, 2, 4, 8), bridge base_width · 16. With an encoder it is the Unet of segmentation_models_pytorch (P.
 /// Iakubovskii), in names, shapes and order of concatenation; all its kernels start as the encoder's network has it.
+/// With deep supervision the halves of the way up but the coarsest have logits too, as nnU-Net weighs them (Isensee et
+/// al. 2021): deep.0 at half the picture's sides, deep.1 at a quarter and so on.
 extern const NetworkKind kUNet = {
     .name = "unet",
     .make = [](const ModelOptions& options, const NetworkShape& shape) -> std::shared_ptr<Network> {
@@ -197,6 +235,12 @@ extern const NetworkKind kUNet = {
     .per_pixel = true,
     .image_channels = 1,
     .keys = {"base_width", "levels", "encoder", "fused"},
+    .lower_logits =
+        [](const ModelOptions& options) {
+          const auto doublings =
+              options.encoder != nullptr ? static_cast<int64_t>(kDecoderWidths.size()) : options.levels;
+          return std::max<int64_t>(0, doublings - 2);
+        },
     // Measured with one thread on an AVX-512 core, LibTorch 2.11: 1.4 times as fast as NCHW.
     .on_cpu = PixelLayout::channels_last,
 };

@@ -179,6 +179,13 @@ at::Tensor Replica::forward(const at::Tensor& images) {
   return network_->forward(images).to(at::kFloat);
 }
 
+std::vector<at::Tensor> Replica::forward_all(const at::Tensor& images) {
+  const AutocastScope scope(device_.place.type(), precision_);
+  std::vector<at::Tensor> logits = network_->forward_all(images);
+  for (at::Tensor& one : logits) one = one.to(at::kFloat);
+  return logits;
+}
+
 Network::PooledPass Replica::forward_pooled(const at::Tensor& images) {
   const AutocastScope scope(device_.place.type(), precision_);
   const Network::PooledPass pass = network_->forward_pooled(images);

@@ -40,6 +40,8 @@ class Replica {
   /// The network's float32 logits for float32 `images`, computed in precision(). Everything that needs the network's
   /// logits gets them here.
   at::Tensor forward(const at::Tensor& images);
+  /// Network::forward_all likewise.
+  std::vector<at::Tensor> forward_all(const at::Tensor& images);
   /// Network::forward_pooled likewise: float32 logits, those of forward() to the bit, and float32 maps.
   Network::PooledPass forward_pooled(const at::Tensor& images);
   Precision precision() const { return precision_; }

@@ -65,12 +65,14 @@ class Trainer {
     double l2_kernels = 0;  ///< λ of loss.l2_kernels: λ·Σw² over convolution kernels is added to the loss; 0: off
     double clip_norm = 0;   ///< largest norm of all gradients together, beyond which they are scaled down; 0: off
     BatchOptions batch;
+    Sampling sampling = Sampling::uniform;
     Distribute distribute = Distribute::samples;
     bool skip_not_finite = false;  ///< on_nan: skip
     bool cuda_graphs = false;      ///< on a GPU passes run as recorded graphs, and sums begin after the last of them
     MixOptions mix = {};           ///< of each backward pass's batch
     LoaderOptions loader = {};     ///< on_bad_sample, max_bad and pipeline
     Duration freeze_until{0, Duration::Unit::epochs};  ///< OptimizerOptions::freeze_until
+    int64_t resolutions = 1;      ///< of the logits that the loss is taken of (Network::forward_all)
     bool adds_up_first = false;   ///< adds_up_first() of the loss: one more forward pass for its sums over a step
     double frequencies_loss = 0;  ///< Loss::of_frequencies of the training part; 0: not known
   };
@@ -99,7 +101,7 @@ class Trainer {
   /// kReplicasDiffer when replicas have drifted apart.
   StepReport step(TrainingState& state, StopRequest request);
 
-  /// Closes the receipt: every sample of the plan was seen exactly once over all ranks, or another in its place, which
+  /// Closes the receipt: every draw of the plan was seen exactly once over all ranks, or another in its place, which
   /// `replaced_samples` counts; otherwise InternalError. The state is then the one before the next epoch; what the
   /// epoch's row needs is in `finished`.
   struct Finished {
@@ -155,7 +157,7 @@ class Trainer {
     at::Tensor divisor;                     // of this step: what the samples' losses are divided by
     at::Tensor mix_share;                   // of this pass: its own targets' share of the loss
     double gradients = 1;                   // of this step: what makes summed gradients those of the mean loss
-    BatchSums batch = {};                   // of this step, where adds_up_first()
+    BatchSums batch = {};                   // of this step, where adds_up_first(); sums of each resolution
     std::optional<int64_t> spoilt_by = {};  // the first logical rank whose sums for it are not finite
   };
   /// The combined result of all logical ranks' passes; equal on all ranks.
@@ -171,11 +173,11 @@ class Trainer {
   bool scales_loss() const { return parts_.replica.precision() == Precision::fp16; }
   /// Something needs the whole gradient before the first update, so no bucket is updated on its own.
   bool updates_at_once() const { return options_.clip_norm > 0 || scales_loss() || options_.skip_not_finite; }
-  at::Tensor sums_of(const at::Tensor& logits, const at::Tensor& targets) const;
+  at::Tensor sums_of(const std::vector<at::Tensor>& logits, const at::Tensor& targets) const;
   double add_up_batch(const CanonicalTree& tree, int64_t step);
   PassInput take_input(int64_t logical_rank, int64_t step, int64_t micro);
   void prepare_pass(const PassInput& input, int64_t logical_rank, int64_t step, int64_t micro);
-  at::Tensor losses_of(const at::Tensor& logits, const at::Tensor& targets) const;
+  at::Tensor losses_of(const std::vector<at::Tensor>& logits, const at::Tensor& targets) const;
   GraphedPass::Result forward_backward(const at::Tensor& images, const at::Tensor& targets);
   GraphedPass* graph_for(const at::Tensor& images, const at::Tensor& targets);
   Pass run_micro_batch(int64_t logical_rank, int64_t step, int64_t micro, bool last);

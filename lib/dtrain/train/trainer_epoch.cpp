@@ -11,7 +11,8 @@ namespace dtrain {
 void Trainer::begin_epoch(const TrainingState& state) {
   epoch_ = {};
   epoch_.plan = std::make_unique<EpochPlan>(static_cast<int64_t>(parts_.train.size()), options_.logical_ranks,
-                                            options_.batch, options_.distribute, options_.seed, state.epoch);
+                                            options_.batch, options_.distribute, options_.seed, state.epoch,
+                                            sampled_groups(options_.sampling, parts_.dataset, parts_.train));
   epoch_.at = epoch_.plan->step_at(state.cursor);
   parts_.loader.start(epoch_requests(*epoch_.plan, parts_.train,
                                      {.logical_ranks = mine_,
@@ -30,7 +31,7 @@ Trainer::Finished Trainer::end_epoch(TrainingState& state) {
         wanted += parts_.dataset.samples[static_cast<size_t>(parts_.train[static_cast<size_t>(place)])].id;
   check(epoch_.at == epoch_.plan->steps() && state.coverage_sum == wanted,
         "epoch " + std::to_string(state.epoch + 1) +
-            " saw every sample of its plan exactly once, or another in its place (coverage receipt)");
+            " saw every sample as often as its plan says, or another in its place (coverage receipt)");
   Finished finished;
   finished.train_loss = state.mean_loss();
   finished.samples = state.cursor;

@@ -6,18 +6,19 @@
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/dist/collectives.hpp"
+#include "dtrain/model/deep_supervision.hpp"
 #include "dtrain/train/trainer.hpp"
 
 // One batch through the network and back, directly or as a recorded graph.
 
 namespace dtrain {
 
-// [K, 3] over the samples of a pass; see PassInput for targets and mixing.
-at::Tensor Trainer::sums_of(const at::Tensor& logits, const at::Tensor& targets) const {
-  const int64_t n = logits.size(0);
-  const at::Tensor own = parts_.loss.sums(logits, targets.slice(0, 0, n)).sum(0);
+// [R, K, 3] over the samples of a pass, of each resolution; see PassInput for targets and mixing.
+at::Tensor Trainer::sums_of(const std::vector<at::Tensor>& logits, const at::Tensor& targets) const {
+  const int64_t n = logits.front().size(0);
+  const at::Tensor own = deep_sums(parts_.loss, logits, targets.slice(0, 0, n)).sum(0);
   if (!options_.mix.on()) return own;
-  const at::Tensor partners = parts_.loss.sums(logits, targets.slice(0, n)).sum(0);
+  const at::Tensor partners = deep_sums(parts_.loss, logits, targets.slice(0, n)).sum(0);
   return own * loss_factors_.mix_share + partners * (1 - loss_factors_.mix_share);
 }
 
@@ -28,14 +29,15 @@ double Trainer::add_up_batch(const CanonicalTree& tree, int64_t step) {
   const at::NoGradGuard no_grad;
   const auto span = parts_.trace.span("sums of the batch", step);
   const auto classes = static_cast<int64_t>(parts_.dataset.classes.size());
-  const at::Tensor own = at::zeros({mine_.size(), classes, 3}, at::kDouble);
+  const std::vector<int64_t> shape = {options_.resolutions, classes, 3};
+  const at::Tensor own = at::zeros({mine_.size(), options_.resolutions, classes, 3}, at::kDouble);
   for (int64_t v = mine_.begin; v < mine_.end; ++v) {
     const auto micro_batches = static_cast<int64_t>(epoch_.plan->micro_batches(epoch_.at, v).size());
     for (int64_t micro = 0; tree.present(v) && micro < micro_batches; ++micro) {
       epoch_.seen.push_back(take_input(v, step, micro));
       const Stopwatch computing;
       prepare_pass(epoch_.seen.back(), v, step, micro);
-      const at::Tensor logits = parts_.replica.forward(epoch_.seen.back().images);
+      const std::vector<at::Tensor> logits = parts_.replica.forward_all(epoch_.seen.back().images);
       own[v - mine_.begin] += sums_of(logits, epoch_.seen.back().targets).cpu();
       epoch_.spent.compute_s += computing.seconds();
     }
@@ -47,9 +49,9 @@ double Trainer::add_up_batch(const CanonicalTree& tree, int64_t step) {
   BatchSums& batch = loss_factors_.batch;
   if (!batch.sums.defined()) {
     const auto on_device = at::TensorOptions(at::kDouble).device(parts_.replica.device().place);
-    batch = {at::empty({classes, 3}, on_device), at::empty({}, on_device)};
+    batch = {at::empty(shape, on_device), at::empty({}, on_device)};
   }
-  batch.sums.copy_(canonical_row_sum(tree, rows).view({classes, 3}));
+  batch.sums.copy_(canonical_row_sum(tree, rows).view(shape));
   batch.samples.fill_(epoch_.plan->count(epoch_.at));
   const at::Tensor spoilt = rows.isfinite().all(1).logical_not().nonzero();
   loss_factors_.spoilt_by = spoilt.size(0) > 0 ? std::optional(spoilt[0][0].item<int64_t>()) : std::nullopt;
@@ -57,28 +59,30 @@ double Trainer::add_up_batch(const CanonicalTree& tree, int64_t step) {
 }
 
 // With mixing `targets` are the samples' own, then their partners'.
-at::Tensor Trainer::losses_of(const at::Tensor& logits, const at::Tensor& targets) const {
-  const int64_t n = logits.size(0);
+at::Tensor Trainer::losses_of(const std::vector<at::Tensor>& logits, const at::Tensor& targets) const {
+  const int64_t n = logits.front().size(0);
   BatchSums batch = loss_factors_.batch;
   if (parts_.loss.needs_sums() && !options_.adds_up_first) {
-    const at::Tensor own = sums_of(logits.detach(), targets);
+    std::vector<at::Tensor> known;
+    for (const at::Tensor& one : logits) known.push_back(one.detach());
+    const at::Tensor own = sums_of(known, targets);
     batch = {own, at::full({}, n, own.options())};
   }
-  if (!options_.mix.on()) return parts_.loss.per_sample(logits, targets, batch);
-  const at::Tensor own = parts_.loss.per_sample(logits, targets.slice(0, 0, n), batch);
-  const at::Tensor partners = parts_.loss.per_sample(logits, targets.slice(0, n), batch);
+  if (!options_.mix.on()) return deep_per_sample(parts_.loss, logits, targets, batch);
+  const at::Tensor own = deep_per_sample(parts_.loss, logits, targets.slice(0, 0, n), batch);
+  const at::Tensor partners = deep_per_sample(parts_.loss, logits, targets.slice(0, n), batch);
   return own * loss_factors_.mix_share + partners * (1 - loss_factors_.mix_share);
 }
 
 GraphedPass::Result Trainer::forward_backward(const at::Tensor& images, const at::Tensor& targets) {
   auto span = parts_.trace.span("forward");
-  const at::Tensor logits = parts_.replica.forward(images);
+  const std::vector<at::Tensor> logits = parts_.replica.forward_all(images);
   const at::Tensor losses = losses_of(logits, targets);
   const at::Tensor loss = losses.sum().div(loss_factors_.divisor);
   span.end();
   const auto backward = parts_.trace.span("backward");
   loss.backward();
-  return {logits.detach(), losses.detach()};
+  return {logits.front().detach(), losses.detach()};
 }
 
 // Null if this pass is not recorded. Graphs are made once the layout is final, since they contain its addresses.

@@ -73,6 +73,7 @@ TEST_CASE("words of the configuration are complete, unlike each other, and lead 
   check_words<Precision>();
   check_words<DeviceChoice>();
   check_words<OnMissing>();
+  check_words<Sampling>();
   check_words<Distribute>();
   check_words<PictureKeep>();
   check_words<BadSample>();

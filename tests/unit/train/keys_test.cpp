@@ -82,7 +82,10 @@ std::string batch_of(const Experiment& e) {
 
 std::string order_of(const Experiment& e) {
   const int64_t v = std::max<int64_t>(1, e.distributed.logical_ranks);
-  const EpochPlan plan(kSamples, v, e.batch, e.data.distribute, e.seed, 0);
+  std::vector<int64_t> part(static_cast<size_t>(kSamples));
+  std::iota(part.begin(), part.end(), 0);
+  const auto groups = sampled_groups(e.data.sampling, open_dataset(e.data, e.task, e.seed), part);
+  const EpochPlan plan(kSamples, v, e.batch, e.data.distribute, e.seed, 0, groups);
   std::string text;
   for (int64_t step = 0; step < plan.steps(); ++step)
     for (int64_t rank = 0; rank < v; ++rank) {
@@ -94,7 +97,8 @@ std::string order_of(const Experiment& e) {
 
 std::string network_of(const Experiment& e) {
   const ImageOptions& image = e.data.image;
-  const auto network = make_network(e.model, {image.channels, image.seen_height(), image.seen_width(), 3}, e.seed);
+  const auto network = make_network(
+      e.model, {image.channels, image.seen_height(), image.seen_width(), 3, e.loss.deep_supervision}, e.seed);
   network->set_random_key(1, 2, 3);
   std::string text;
   for (const NamedTensor& parameter : network->named_parameters())
@@ -224,6 +228,9 @@ std::vector<Row> all_rows() {
       elsewhere("loss.dice", "per_rank",
                 {"data.format=synthetic", "model.name=unet", "data.image.size=[32, 32]", "loss.name=dice"},
                 "tests/unit/train/batch_loss_test.cpp: V cuts nothing of a batch loss", {kPlain}),
+      seen("loss.deep_supervision", "true", network_of,
+           {"model={name: unet, base_width: 2, levels: 3}", "data.image.size=[32, 32]"},
+           {kPlain, with(kMask, {"model.levels=2"})}),
       seen("loss.label_smoothing", "0.1", loss_of, {"task=multiclass"}, {kPlain}),
       elsewhere("data.format", "synthetic", {}, "tests/unit/data/dataset_test.cpp: a task that the format cannot give"),
       elsewhere("data.root", "/e", {"data.format=image_folder"},
@@ -239,6 +246,7 @@ std::vector<Row> all_rows() {
       elsewhere("data.allow_links", "true", kFolder,
                 "tests/unit/data/dataset_test.cpp: links are followed beneath the root, beyond it only when allowed",
                 {kPlain}),
+      seen("data.sampling", "balanced", order_of, {}, {kMask}),
       seen("data.distribute", "batches", order_of, two_ranks),
       elsewhere("data.loader.threads", "3", kFolder,
                 "tests/unit/data/loader_test.cpp: the number of threads is as asked", {sequential}),
@@ -334,6 +342,7 @@ std::vector<Row> all_rows() {
       seen("data.augment.gamma", "2", batch_of),
       seen("data.augment.noise", "0.2", batch_of),
       seen("data.augment.cutout", "0.5", batch_of),
+      seen("data.augment.trivial_augment", "true", batch_of),
       elsewhere("data.augment.mixup", "0.4", kPlain, mixed),
       elsewhere("data.augment.cutmix", "1", kPlain, mixed),
       seen("batch.per_rank", "3", order_of),

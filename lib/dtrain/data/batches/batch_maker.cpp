@@ -27,10 +27,11 @@ struct Decoded {
   std::optional<KeptPicture> raw = std::nullopt;  // instead of both
 };
 
-AugmentDraw draw_of(const BatchRecipe& recipe, std::optional<int64_t> epoch, int64_t index) {
-  if (!epoch) return {};
-  const uint64_t id = recipe.dataset.samples[static_cast<size_t>(index)].id;
-  return draw_augmentation(recipe.options.augment, recipe.seed, *epoch, id);
+AugmentDraw draw_of(const BatchRecipe& recipe, const BatchSlot& slot, size_t place) {
+  if (!slot.augment_epoch) return {};
+  const uint64_t id = recipe.dataset.samples[static_cast<size_t>(slot.batch.samples[place])].id;
+  return draw_augmentation(recipe.options.augment, recipe.seed, *slot.augment_epoch, id,
+                           slot.repeats.empty() ? 0 : slot.repeats[place]);
 }
 
 /// Puts the sample into row `row` of the slot's raw memory, unless that memory's kind cannot hold it; returns the kind
@@ -61,7 +62,7 @@ PixelKind place_raw(const BatchRecipe& recipe, const BatchSlot& slot, size_t row
 /// their own in each of ours.
 void place_finished(const BatchRecipe& recipe, const BatchSlot& slot, size_t place, const Decoded& sample) {
   const ImageOptions& size = recipe.options.image;
-  const AugmentDraw draw = draw_of(recipe, slot.augment_epoch, slot.batch.samples[place]);
+  const AugmentDraw draw = draw_of(recipe, slot, place);
   const auto raw = [&](const void* pixels, bool bytes, int64_t channels) {
     return RawPicture{pixels, walk_of(draw, size), bytes ? 1 : 0, channels};
   };
@@ -192,8 +193,8 @@ void give_raw_memory(const BatchRecipe& recipe, const PixelKind& kind, BatchSlot
     slot.raw_masks = raw.masks.mutable_data_ptr<uint8_t>();
   }
   raw.places = slot.places;
-  for (const int64_t index : slot.batch.samples)
-    raw.walks.push_back(walk_of(draw_of(recipe, slot.augment_epoch, index), size));
+  for (size_t place = 0; place < slot.batch.samples.size(); ++place)
+    raw.walks.push_back(walk_of(draw_of(recipe, slot, place), size));
   slot.batch.raw = std::move(raw);
 }
 
@@ -244,6 +245,7 @@ std::shared_ptr<BatchSlot> make_slot(const BatchRecipe& recipe, const PixelKind&
   slot->batch.samples = std::move(request.samples);
   slot->augment_epoch = request.augment_epoch;
   slot->may_replace = request.may_replace;
+  slot->repeats = std::move(request.repeats);
   slot->foreign = std::move(request.foreign);
   if (!recipe.delivery.raw || recipe.dataset.task != Task::segmentation) give_targets(recipe, *slot);
   if (recipe.delivery.raw) {

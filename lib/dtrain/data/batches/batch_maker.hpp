@@ -25,6 +25,7 @@ struct BatchSlot {
   int64_t number = 0;  // of the batch, since start()
   std::optional<int64_t> augment_epoch;
   bool may_replace = false;
+  std::vector<int64_t> repeats;         // BatchRequest::repeats
   std::vector<size_t> places;           // of the samples to be made, in the batch
   std::vector<int64_t> foreign;         // BatchRequest::foreign
   std::map<size_t, Replaced> replaced;  // by place

@@ -44,7 +44,9 @@ struct BatchRequest {
   std::vector<int64_t> samples;
   std::optional<int64_t> augment_epoch;  ///< keys the augmentation; nothing: no augmentation
   bool may_replace = false;              ///< others take the places of samples that cannot be decoded
-  std::vector<int64_t> foreign = {};     ///< samples of other processes, to be read, decoded and discarded
+  /// For each of `samples` how often this epoch has taken it before, which keys the augmentation; empty: never.
+  std::vector<int64_t> repeats = {};
+  std::vector<int64_t> foreign = {};  ///< samples of other processes, to be read, decoded and discarded
 };
 
 /// Where training and evaluation get their batches: the loader, or the same batches again and again to measure a step

@@ -21,10 +21,13 @@ std::vector<BatchRequest> epoch_requests(const EpochPlan& plan, const std::vecto
   for (int64_t step = share.first_step; step < plan.steps(); ++step) {
     for (int64_t v = share.logical_ranks.begin; v < share.logical_ranks.end; ++v) {
       const std::vector<int64_t> places = plan.places(step, v);
+      const std::vector<int64_t> repeats = plan.repeats(step, v);
       auto place = places.begin();
+      auto repeat = repeats.begin();
       for (const int64_t size : plan.micro_batches(step, v)) {
         requests.push_back({{}, share.epoch, share.may_replace});
         for (int64_t i = 0; i < size; ++i) requests.back().samples.push_back(part[static_cast<size_t>(*place++)]);
+        for (int64_t i = 0; i < size && !repeats.empty(); ++i) requests.back().repeats.push_back(*repeat++);
       }
     }
     if (share.reads_everything) add_foreign(plan, part, share, step, requests);

@@ -189,7 +189,8 @@ bool Loader::Impl::right_kind() const {
 void Loader::Impl::change_kind() {
   kind = kind.with(slots.front()->needed);
   for (auto& slot : slots)
-    slot = slot_for({slot->batch.samples, slot->augment_epoch, slot->may_replace, slot->foreign}, slot->number);
+    slot = slot_for({slot->batch.samples, slot->augment_epoch, slot->may_replace, slot->repeats, slot->foreign},
+                    slot->number);
   work.notify_all();
 }
 

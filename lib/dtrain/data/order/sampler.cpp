@@ -30,7 +30,7 @@ int64_t full_global_batch(const BatchOptions& batch, int64_t logical_ranks) {
 }
 
 EpochPlan::EpochPlan(int64_t samples, int64_t logical_ranks, const BatchOptions& batch, Distribute distribute,
-                     uint64_t seed, int64_t epoch)
+                     uint64_t seed, int64_t epoch, const std::vector<LabelGroup>& groups)
     : logical_ranks_(logical_ranks),
       global_batch_(full_global_batch(batch, logical_ranks)),
       micro_batch_(largest_batch(batch, logical_ranks)),
@@ -51,6 +51,17 @@ EpochPlan::EpochPlan(int64_t samples, int64_t logical_ranks, const BatchOptions&
     begins_.push_back(samples - rest);
   }
   order_ = keyed_permutation(samples, seed, Purpose::epoch_order, static_cast<uint64_t>(epoch));
+  if (!groups.empty()) draw(groups, seed, epoch);
+}
+
+// From a permutation of the epoch's draws to what they take.
+void EpochPlan::draw(const std::vector<LabelGroup>& groups, uint64_t seed, int64_t epoch) {
+  const std::vector<int64_t> draws = balanced_draws(groups, static_cast<int64_t>(order_.size()), seed, epoch);
+  std::vector<int64_t> taken(draws.size(), 0);
+  for (int64_t& place : order_) {
+    place = draws[static_cast<size_t>(place)];
+    repeats_.push_back(taken[static_cast<size_t>(place)]++);
+  }
 }
 
 int64_t EpochPlan::count(int64_t step) const { return cursor(step + 1) - cursor(step); }
@@ -78,16 +89,16 @@ std::vector<int64_t> EpochPlan::micro_batches(int64_t step, int64_t logical_rank
   return sizes;
 }
 
-std::vector<int64_t> EpochPlan::places(int64_t step, int64_t logical_rank) const {
+std::vector<int64_t> EpochPlan::taken(const std::vector<int64_t>& all, int64_t step, int64_t logical_rank) const {
   const int64_t ranks = sharers(step);
   const int64_t own = count(step, logical_rank);
   const bool pieces = distribute_ == Distribute::batches;
   const int64_t first = pieces && own > 0 ? part_of(count(step), ranks, logical_rank).begin : logical_rank;
   const int64_t stride = pieces ? 1 : ranks;
-  std::vector<int64_t> places;
-  places.reserve(static_cast<size_t>(own));
-  for (int64_t i = 0; i < own; ++i) places.push_back(order_[static_cast<size_t>(cursor(step) + first + i * stride)]);
-  return places;
+  std::vector<int64_t> some;
+  some.reserve(static_cast<size_t>(own));
+  for (int64_t i = 0; i < own; ++i) some.push_back(all[static_cast<size_t>(cursor(step) + first + i * stride)]);
+  return some;
 }
 
 int64_t EpochPlan::step_at(int64_t cursor) const {

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "dtrain/data/options.hpp"
+#include "dtrain/data/order/balance.hpp"
 
 namespace dtrain {
 
@@ -25,12 +26,15 @@ int64_t full_global_batch(const BatchOptions& batch, int64_t logical_ranks);
 /// k = V for a full batch. A short last batch of r samples goes to k = min(V, ⌊r/2⌋) logical ranks, so that each has at
 /// least two (BatchNorm over one value is NaN); a remainder of one joins the batch before it. With drop_last the short
 /// batch is left out. A single sample that is the whole part makes a batch of one.
+///
+/// With groups (data.sampling: balanced) the epoch has as many draws as the part has samples, those of
+/// balanced_draws(), permuted and cut in the same way; some samples come several times, others not at all.
 class EpochPlan {
  public:
   /// `samples`: number of samples in the part. Throws ConfigError when samples or the global batch are fewer than the
-  /// logical ranks, and when drop_last leaves no batch at all.
+  /// logical ranks, and when drop_last leaves no batch at all. `groups`: sampled_groups() of the part.
   EpochPlan(int64_t samples, int64_t logical_ranks, const BatchOptions& batch, Distribute distribute, uint64_t seed,
-            int64_t epoch);
+            int64_t epoch, const std::vector<LabelGroup>& groups = {});
 
   int64_t steps() const { return static_cast<int64_t>(begins_.size()) - 1; }
   int64_t logical_ranks() const { return logical_ranks_; }
@@ -43,7 +47,11 @@ class EpochPlan {
   /// unless a full one is.
   std::vector<int64_t> micro_batches(int64_t step, int64_t logical_rank) const;
   /// Places (0 … samples-1, into Split::train) that logical rank v takes in `step`, in order.
-  std::vector<int64_t> places(int64_t step, int64_t logical_rank) const;
+  std::vector<int64_t> places(int64_t step, int64_t logical_rank) const { return taken(order_, step, logical_rank); }
+  /// For each of these how often the epoch has taken the sample before, which keys its augmentation; empty: never.
+  std::vector<int64_t> repeats(int64_t step, int64_t logical_rank) const {
+    return repeats_.empty() ? std::vector<int64_t>{} : taken(repeats_, step, logical_rank);
+  }
   /// Samples done before `step`: the position a checkpoint stores. cursor(steps()) is the epoch's total.
   int64_t cursor(int64_t step) const { return begins_[static_cast<size_t>(step)]; }
   /// The step that begins at `cursor`; throws InternalError if none does.
@@ -54,9 +62,13 @@ class EpochPlan {
  private:
   /// Logical ranks that take part in `step`: the first ones.
   int64_t sharers(int64_t step) const;
+  /// Of `all`, which lie as order_ does, those of a logical rank in a step.
+  std::vector<int64_t> taken(const std::vector<int64_t>& all, int64_t step, int64_t logical_rank) const;
+  void draw(const std::vector<LabelGroup>& groups, uint64_t seed, int64_t epoch);
 
-  std::vector<int64_t> order_;   ///< the part's places, permuted
-  std::vector<int64_t> begins_;  ///< where each step begins in order_; one more for the end
+  std::vector<int64_t> order_;    ///< the part's places, permuted
+  std::vector<int64_t> repeats_;  ///< how often each place is in order_ before; empty where none comes twice
+  std::vector<int64_t> begins_;   ///< where each step begins in order_; one more for the end
   int64_t logical_ranks_;
   int64_t global_batch_;
   int64_t micro_batch_;  ///< full batch of one backward pass

@@ -13,13 +13,14 @@ static double log_uniform(KeyedRandom& random, double low, double high) {
 bool AugmentDraw::moves_alone() const {
   const bool placed = crop || rotate != 0 || scale != 1 || translate_y != 0 || translate_x != 0 || elastic > 0;
   const bool lit = brightness != 1 || contrast != 1 || gamma != 1;
-  return !placed && !lit && blur == 0 && noise == 0 && cutout == 0;
+  return !placed && !lit && !trivial && blur == 0 && noise == 0 && cutout == 0;
 }
 
-AugmentDraw draw_augmentation(const AugmentOptions& options, uint64_t seed, int64_t epoch, uint64_t sample_id) {
+AugmentDraw draw_augmentation(const AugmentOptions& options, uint64_t seed, int64_t epoch, uint64_t sample_id,
+                              int64_t repeat) {
   // Every number is drawn whatever the options are, so that switching one kind on does not change the others. New kinds
   // must be drawn after the existing ones.
-  KeyedRandom random(seed, Purpose::augmentation, static_cast<uint64_t>(epoch), sample_id);
+  KeyedRandom random(seed, Purpose::augmentation, static_cast<uint64_t>(epoch | repeat << 32), sample_id);
   AugmentDraw draw;
   draw.hflip = random.chance(options.hflip);
   draw.vflip = random.chance(options.vflip);
@@ -50,6 +51,9 @@ AugmentDraw draw_augmentation(const AugmentOptions& options, uint64_t seed, int6
   draw.window = options.random_window;
   draw.window_y = random.uniform();
   draw.window_x = random.uniform();
+  const TrivialDraw trivial{static_cast<TrivialOp>(random.below(kTrivialOps)),
+                            static_cast<int>(random.below(kTrivialBins)), random.chance(0.5)};
+  if (options.trivial) draw.trivial = trivial;
   return draw;
 }
 

@@ -1,14 +1,17 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 
 #include "dtrain/data/options.hpp"
+#include "dtrain/data/pixels/trivial_augment.hpp"
 
 namespace dtrain {
 
 /// What augmentation does to one sample, drawn once and applied to image and mask alike (blur, light, noise and cutout
 /// to the image only). The default does nothing. In this order: cropped, enlarged, moved, turned by an angle and bent,
-/// all in one resampling (placement.hpp); blur, brightness, contrast, gamma, noise, cutout (pixel_effects.hpp);
-/// the window taken, mirrored left to right, top to bottom, turned by quarters (walk_of).
+/// all in one resampling (placement.hpp); TrivialAugment's operation, of an image rounded to 8 bits; blur, brightness,
+/// contrast, gamma, noise, cutout (pixel_effects.hpp); the window taken, mirrored left to right, top to bottom, turned
+/// by quarters (walk_of).
 struct AugmentDraw {
   bool hflip = false;
   bool vflip = false;
@@ -32,6 +35,8 @@ struct AugmentDraw {
   int64_t elastic_grid = 3;
   uint64_t elastic_key = 0;  ///< keys the displacements
 
+  std::optional<TrivialDraw> trivial = {};
+
   float blur = 0;  ///< standard deviation, pixels
   float gamma = 1;
   float noise = 0;  ///< standard deviation, white is 1
@@ -45,7 +50,8 @@ struct AugmentDraw {
 };
 
 /// Keyed by (seed, epoch, sample id): the same on whatever process, thread or order. Each kind draws its own numbers:
-/// switching one on leaves the others unchanged.
-AugmentDraw draw_augmentation(const AugmentOptions& options, uint64_t seed, int64_t epoch, uint64_t sample_id);
+/// switching one on leaves the others unchanged. `repeat`: how often the epoch has taken the sample before, below 2³¹.
+AugmentDraw draw_augmentation(const AugmentOptions& options, uint64_t seed, int64_t epoch, uint64_t sample_id,
+                              int64_t repeat = 0);
 
 }  // namespace dtrain

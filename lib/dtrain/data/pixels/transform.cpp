@@ -9,6 +9,7 @@
 #include "dtrain/data/pixels/pixel_effects.hpp"
 #include "dtrain/data/pixels/placement.hpp"
 #include "dtrain/data/pixels/raw_pictures.hpp"
+#include "dtrain/data/pixels/trivial_augment.hpp"
 #include "dtrain/device/flat_math.hpp"
 
 namespace dtrain {
@@ -58,6 +59,15 @@ static std::array<float, 3> mean_pixel(const PictureForm& form, int64_t channels
   return {(form.mean[0] + form.mean[1] + form.mean[2]) / 3, 0, 0};
 }
 
+// TrivialAugment's operation, on pixels of 8 bits.
+static void change_bytes(const TrivialDraw& draw, const ImageOptions& size, int64_t channels,
+                         std::vector<float>& pixels) {
+  std::vector<uint8_t> bytes(pixels.size());
+  for (size_t i = 0; i < pixels.size(); ++i) bytes[i] = static_cast<uint8_t>(pixels[i] * 255 + 0.5F);
+  apply_trivial(draw, {bytes, size.height, size.width, channels});
+  for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = pixel_value(bytes[i]);
+}
+
 void transform_image(const Image& image, const ImageOptions& options, const AugmentDraw& draw, std::span<float> out) {
   const PictureForm form = picture_form(options);
   check(static_cast<int64_t>(out.size()) == form.height * form.width * form.channels, "the picture fits its place");
@@ -73,6 +83,7 @@ void transform_image(const Image& image, const ImageOptions& options, const Augm
   }
   std::vector<float> pixels = place_picture(image, options, draw);
   const int64_t channels = std::min(image.channels, options.channels);
+  if (draw.trivial) change_bytes(*draw.trivial, options, channels, pixels);
   apply_effects(draw, {pixels, options.height, options.width, channels}, mean_pixel(form, channels));
   const RawPicture raw{pixels.data(), walk, 0, channels};
   host_math().finish_pictures(form, &raw, 1, out.data());
@@ -84,6 +95,8 @@ void transform_mask(const Image& mask, const ImageOptions& options, const Augmen
   check(static_cast<int64_t>(out.size()) == form.height * form.width * classes, "the mask fits its place");
   std::vector<uint8_t> pixels(static_cast<size_t>(options.height * options.width));
   place_mask(mask, options, draw, classes, pixels);
+  if (draw.trivial && moves_pixels(draw.trivial->op))
+    apply_trivial(*draw.trivial, {pixels, options.height, options.width, 1});
   const RawPicture raw{pixels.data(), walk_of(draw, options), 1, 1};
   host_math().finish_masks(form, &raw, 1, classes, out.data());
 }
