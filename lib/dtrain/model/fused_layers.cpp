@@ -36,25 +36,6 @@ struct NormReluNode final : torch::autograd::Node {
   }
 };
 
-struct PointwiseNode final : torch::autograd::Node {
-  at::Tensor x, kernel;  // rows, and [out, in]
-  std::vector<int64_t> nhw;
-
-  void release_variables() override {
-    for (at::Tensor* tensor : {&x, &kernel}) tensor->reset();
-  }
-
-  variable_list apply(variable_list&& given) override {
-    require_once(x);
-    const at::Tensor dy = as_rows(given[0]);
-    variable_list gradients(2);
-    if (task_should_compute_output(0)) gradients[0] = as_picture(multiplied(dy, kernel), nhw);
-    if (task_should_compute_output(1))
-      gradients[1] = transposed_product(dy, x).view({kernel.size(0), kernel.size(1), 1, 1});
-    return gradients;
-  }
-};
-
 bool lies_in_rows(const at::Tensor& x) {
   const int64_t channels = x.size(1);
   return x.is_contiguous(at::MemoryFormat::ChannelsLast) &&
@@ -83,24 +64,6 @@ at::Tensor fused_norm_relu(const BatchNorm2d& norm, const at::Tensor& x, const a
   std::vector<at::Tensor> inputs = {x, norm.weight, norm.bias};
   if (more.defined()) inputs.push_back(more);
   if (wants_gradient(inputs)) follow(inputs, node, y);
-  return y;
-}
-
-bool fuses_pointwise(const at::Tensor& x, const at::Tensor& kernel) {
-  return serves_rows(x, true) && lies_in_rows(x) && kernel.size(0) % kColumns == 0 && kernel.size(1) % kColumns == 0;
-}
-
-at::Tensor pointwise(const at::Tensor& x, const at::Tensor& kernel) {
-  const auto node = make_node<PointwiseNode>();
-  at::Tensor y;
-  {
-    const at::NoGradGuard no_grad;
-    node->nhw = picture_of(x);
-    node->x = as_rows(x.detach());
-    node->kernel = kernel.detach().view({kernel.size(0), kernel.size(1)});
-    y = as_picture(multiplied(node->x, node->kernel.t()), node->nhw);
-  }
-  if (wants_gradient({x, kernel})) follow({x, kernel}, node, y);
   return y;
 }
 

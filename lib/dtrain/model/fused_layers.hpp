@@ -13,9 +13,4 @@ bool fuses(const BatchNorm2d& norm, const at::Tensor& x);
 /// relu(norm(x)), or relu(norm(x) + more) if `more` is given, of x's shape.
 at::Tensor fused_norm_relu(const BatchNorm2d& norm, const at::Tensor& x, const at::Tensor& more = {});
 
-/// Whether a 1×1 convolution without bias, as one product of the pictures' pixels with its kernel, can be computed so.
-bool fuses_pointwise(const at::Tensor& x, const at::Tensor& kernel);
-/// [n, in, H, W] and [out, in, 1, 1] → [n, out, H, W].
-at::Tensor pointwise(const at::Tensor& x, const at::Tensor& kernel);
-
 }  // namespace dtrain

@@ -3,10 +3,8 @@
 #include <ATen/ATen.h>
 
 #include <array>
-#include <utility>
 
 #include "dtrain/base/error.hpp"
-#include "dtrain/model/fused_layers.hpp"
 
 namespace dtrain {
 
@@ -24,12 +22,6 @@ Conv2d::Conv2d(const ConvShape& shape) : shape_(shape) {
 }
 
 at::Tensor Conv2d::operator()(const at::Tensor& x) const {
-  const bool one_pixel = shape_.kernel == 1 && shape_.padding == 0 && !bias.defined();
-  if (is_fused() && one_pixel && fuses_pointwise(x, weight)) {
-    if (shape_.stride == 1) return pointwise(x, weight);
-    const at::Tensor seen = x.slice(2, 0, x.size(2), shape_.stride).slice(3, 0, x.size(3), shape_.stride);
-    return pointwise(seen.contiguous(at::MemoryFormat::ChannelsLast), weight);
-  }
   const std::array<int64_t, 2> stride{shape_.stride, shape_.stride}, padding{shape_.padding, shape_.padding};
   return at::conv2d(x, weight, bias.defined() ? std::optional(bias) : std::nullopt, stride, padding);
 }
