@@ -165,6 +165,8 @@ class Check(program.ProgramTest):
         for part in ("'Good', 'good' differ only in case or spaces", "9 times the base rate", "schedule.warmup='1 epoch'"):
             self.assertIn(part, text)
         self.assertRegex(out, r"can be read; look at the \d things above before: mpirun -np 9 ")
+        banner = self.good("--config", "chips.yaml", "data.root=spelt", "--dry-run").err
+        self.assertIn("worth a look: 'Good', 'good' differ only in case or spaces and count as separate classes: use one spelling", banner)
 
     def test_a_job_against_which_nothing_stands_is_told_so(self):
         self.write_config("plain", COMMON, {"task": "multilabel", "data": {"format": "synthetic", "image": {"size": [16, 16]},

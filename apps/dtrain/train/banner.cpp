@@ -74,7 +74,6 @@ static void tell_findings(const RunContext& run, const Plan& plan, const Trainin
   for (const Finding& one : all_findings({run.experiment, plan, pictures, memory})) {
     const bool of_memory = one.name == "memory" || one.name == "cache";
     if (of_memory && one.weight < weight::kStops) continue;  // part of what is free has been taken by this process
-    if (one.name == "class_spelling") continue;              // among the data's notes
     if (one.weight >= kTold)
       run.job.log().warning("worth a look: " + one.sentence);
     else
