@@ -115,11 +115,25 @@ std::vector<Finding> schedule_findings(const Experiment& e, const Plan& plan) {
   facts.scaled_rate = schedule.scaled_rate();
   facts.warmup_epochs = e.schedule.warmup.in_steps(epoch.steps()) / static_cast<double>(epoch.steps());
   std::vector<Finding> found = schedule_advice(facts);
+  const double end = static_cast<double>(facts.steps_per_epoch * e.epochs);
+  const bool freezes = std::ranges::any_of(e.optimizer.groups, &ParameterGroup::freeze);
+  const Duration& thaw = e.optimizer.freeze_until;
+  if (freezes && static_cast<double>(thaw.in_steps(facts.steps_per_epoch)) >= end)
+    found.push_back({weight::kPoor + 1, "thaw_after_end",
+                     "optimizer.freeze_until is " + thaw.text() + ", and the run has " + count_of(e.epochs, "epoch") +
+                         " of " + count_of(facts.steps_per_epoch, "step") +
+                         ": frozen groups never train; raise epochs, shorten it, or leave it out"});
+  const auto balanced = [](const OutputWeights& weights) { return weights.from == OutputWeights::From::balanced; };
+  if (e.data.sampling == Sampling::balanced && (balanced(e.loss.pos_weight) || balanced(e.loss.class_weight)))
+    found.push_back({weight::kPoor + 1, "balanced_twice",
+                     "data.sampling=balanced draws rare classes more often, and the loss weighs them again by their "
+                     "share of the files: leave out one of data.sampling and " +
+                         std::string(balanced(e.loss.pos_weight) ? "loss.pos_weight" : "loss.class_weight")});
   const DecayOptions& decay = e.schedule.decay;
   const bool steps = decay.name == DecayName::step;
   if (!steps && (decay.name != DecayName::multistep || decay.at.empty())) return found;
   const Duration& last = steps ? decay.every : decay.at.back();
-  if (last.in_steps(facts.steps_per_epoch) >= static_cast<double>(facts.steps_per_epoch * e.epochs))
+  if (last.in_steps(facts.steps_per_epoch) >= end)
     found.push_back({weight::kPoor + 1, "decay_after_end",
                      std::string("schedule.decay.") + (steps ? "every is " : "at has a milestone at ") + last.text() +
                          ", and the run has " + count_of(e.epochs, "epoch") +

@@ -2,9 +2,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <exception>
+#include <future>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <span>
+#include <thread>
 #include <utility>
 
 #include "dtrain/base/hash.hpp"
@@ -177,17 +182,43 @@ static std::vector<int64_t> some_samples(const Plan& plan, size_t count) {
   return some;
 }
 
+namespace {
+
+// What a thread needs that may be left behind.
+struct Glance {
+  Glance(const Experiment& e, const Plan& p) : experiment(e), plan(p) {}
+  const Experiment experiment;
+  const Plan plan;
+  PictureScan scan{experiment, plan, false};
+  std::promise<PictureFacts> facts;
+};
+
+}  // namespace
+
 PictureFacts glance_at_pictures(const Experiment& e, const Plan& plan) {
   constexpr size_t kPictures = 32;
   constexpr double kSeconds = 1;
-  PictureScan scan(e, plan, false);
-  const std::vector<int64_t> some =
-      plan.dataset.store->on_disk() ? some_samples(plan, kPictures) : std::vector<int64_t>{};
-  const Stopwatch stopwatch;
-  run_in_parallel(some.size(), bound_cores().size(), [&](size_t i) {
-    if (stopwatch.seconds() < kSeconds) scan.look(some[i]);
-  });
-  return std::move(scan).facts();
+  if (!plan.dataset.store->on_disk()) return {};
+  const auto glance = std::make_shared<Glance>(e, plan);
+  std::future<PictureFacts> facts = glance->facts.get_future();
+  std::thread([glance] {
+    try {
+      const std::vector<int64_t> some = some_samples(glance->plan, kPictures);
+      const Stopwatch stopwatch;
+      run_in_parallel(some.size(), bound_cores().size(), [&](size_t i) {
+        if (stopwatch.seconds() < kSeconds) glance->scan.look(some[i]);
+      });
+      glance->facts.set_value(std::move(glance->scan).facts());
+    } catch (...) {
+      glance->facts.set_exception(std::current_exception());
+    }
+  }).detach();
+  if (facts.wait_for(std::chrono::duration<double>(2 * kSeconds)) != std::future_status::ready) return {};
+  try {
+    return facts.get();
+  } catch (const Error&) {
+    return {};  // training meets it too, and tells it
+  }
 }
 
 }  // namespace dtrain

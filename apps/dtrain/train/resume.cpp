@@ -1,6 +1,8 @@
 #include "train/resume.hpp"
 
 #include <algorithm>
+#include <map>
+#include <string>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/printable.hpp"
@@ -34,6 +36,21 @@ static void require_same_ranks(int64_t now, int64_t then, const std::string& pat
       "; the result depends on it, so set it back, leave it auto, or start from scratch with --resume never");
 }
 
+// What thawed has states and statistics of its own, which another set of groups would not fit.
+static void require_thawed_groups(const Config& config, const TrainingState& then, const std::string& path) {
+  if (then.thawed_at < 0) return;
+  const std::map<std::string, std::string> now = fingerprint_values(config);
+  for (const std::string key : {"optimizer.groups", "optimizer.freeze_until"}) {
+    const auto is = now.find(key), was = then.config.find(key);
+    const bool kept = is != now.end() && was != then.config.end() && is->second == was->second;
+    if (!kept)
+      throw ConfigError(key + " cannot change once the frozen groups train, as they do in " + path + " since step " +
+                        std::to_string(then.thawed_at) +
+                        "; set it back, or begin a new run from these weights with "
+                        "model.weights");
+  }
+}
+
 static std::string manifest_text(const TrainingState& state) { return state.manifest_sha256.substr(0, 12); }
 
 void require_same_run(const TrainCommand& command, const Config& config, const TrainingState& now,
@@ -45,6 +62,7 @@ void require_same_run(const TrainCommand& command, const Config& config, const T
                                     " belongs to another configuration; set the keys back, allow them with "
                                     "--resume-with KEY, or start from scratch with --resume never:",
                                 differ.changed));
+  require_thawed_groups(config, then, path);
   require_same_ranks(now.logical_ranks, then.logical_ranks, path);
   if (then.manifest_sha256 != now.manifest_sha256)
     throw ConfigError("the data set has changed since " + path + " was saved (manifest " + manifest_text(now) +
