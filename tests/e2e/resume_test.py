@@ -174,6 +174,8 @@ class Resume(program.ProgramTest):
         self.assertIn(f"step {2 * STEPS + 1}: the frozen groups train from here on", (straight.folder / "log.txt").read_text())
         for ranks, steps in ((2, STEPS + 1), (3, STEPS - 1), (None, STEPS // 2)):  # before it, when it is time, and after
             run = self.train("thawing", "--limit-steps", steps, config="thaw", ranks=ranks)[1]
+        later = ("optimizer.freeze_until=3 epochs", "--resume-with", "optimizer.freeze_until")
+        self.fails(self.call("--config", "thaw.yaml", "--run-dir", "thawing", *later), 78, "cannot change once the frozen groups train")
         self.train("thawing", config="thaw", ranks=2)
         self.equal(run, straight)
         state = json.loads(program.checkpoint_header(straight.checkpoints()[-1])["__metadata__"]["state"])

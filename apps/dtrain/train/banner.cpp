@@ -130,7 +130,7 @@ void tell_beginning(const RunContext& run, const Plan& plan, const TrainingParts
         "loader sequential: one sample after another, when its batch is needed, and each process reads and decodes "
         "those of all; the same batches as parallel, only for comparison");
   tell_about_cores(run, plan, table);
-  if (!resume.resumed) tell_findings(run, plan, built, pictures, table);
+  tell_findings(run, plan, built, pictures, table);
   if (resume.resumed)
     log.info("resume " + resume.path + ": " + count_of(state.epoch, "epoch") + " finished, step " +
              std::to_string(state.step));
