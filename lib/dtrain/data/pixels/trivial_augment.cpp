@@ -202,8 +202,10 @@ double trivial_magnitude(const TrivialDraw& draw) {
       return turned(32);
     case TrivialOp::rotate:
       return turned(135);
-    case TrivialOp::posterize:
-      return 8 - (draw.bin + 2) / 5;
+    case TrivialOp::posterize: {
+      const auto bits = 8 - (draw.bin + 2) / 5;  // a whole number
+      return static_cast<double>(bits);
+    }
     case TrivialOp::solarize:
       return 255 - 8.5 * draw.bin;
     default:
