@@ -56,6 +56,11 @@ class Recipes(program.ProgramTest):
         self.assertEqual(self.run_at("plain").hash(), self.run_at("kept").hash())
         checked = self.good("check", "--config", "chips.yaml", *words)
         self.assertIn("sampling balanced: each epoch draws", checked.out)
+        self.assertNotIn("weighs them again", checked.out)
+        late = ("optimizer.groups=[{match: '0.*', freeze: true}]", "optimizer.freeze_until=4000 steps")
+        checked = self.good("check", "--config", "chips.yaml", "--output", "twice.json", *words, "loss.class_weight=balanced", *late)
+        self.assertIn("leave out one of data.sampling and loss.class_weight", checked.out)
+        self.assertIn("frozen groups never train", checked.out)
 
     def test_deep_supervision(self):
         self.same_on_any_number_of_processes("cells", "deep", ())

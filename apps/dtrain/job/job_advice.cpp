@@ -118,17 +118,11 @@ std::vector<Finding> schedule_findings(const Experiment& e, const Plan& plan) {
   const double end = static_cast<double>(facts.steps_per_epoch * e.epochs);
   const bool freezes = std::ranges::any_of(e.optimizer.groups, &ParameterGroup::freeze);
   const Duration& thaw = e.optimizer.freeze_until;
-  if (freezes && static_cast<double>(thaw.in_steps(facts.steps_per_epoch)) >= end)
+  if (freezes && thaw.in_steps(facts.steps_per_epoch) >= end)
     found.push_back({weight::kPoor + 1, "thaw_after_end",
                      "optimizer.freeze_until is " + thaw.text() + ", and the run has " + count_of(e.epochs, "epoch") +
                          " of " + count_of(facts.steps_per_epoch, "step") +
                          ": frozen groups never train; raise epochs, shorten it, or leave it out"});
-  const auto balanced = [](const OutputWeights& weights) { return weights.from == OutputWeights::From::balanced; };
-  if (e.data.sampling == Sampling::balanced && (balanced(e.loss.pos_weight) || balanced(e.loss.class_weight)))
-    found.push_back({weight::kPoor + 1, "balanced_twice",
-                     "data.sampling=balanced draws rare classes more often, and the loss weighs them again by their "
-                     "share of the files: leave out one of data.sampling and " +
-                         std::string(balanced(e.loss.pos_weight) ? "loss.pos_weight" : "loss.class_weight")});
   const DecayOptions& decay = e.schedule.decay;
   const bool steps = decay.name == DecayName::step;
   if (!steps && (decay.name != DecayName::multistep || decay.at.empty())) return found;
@@ -139,6 +133,17 @@ std::vector<Finding> schedule_findings(const Experiment& e, const Plan& plan) {
                          ", and the run has " + count_of(e.epochs, "epoch") +
                          ": the rate does not fall there; raise epochs, or shorten it"});
   return found;
+}
+
+// Weights of the loss come from the labels of the part, not from what is drawn of it.
+std::vector<Finding> sampling_findings(const Experiment& e) {
+  const auto balanced = [](const OutputWeights& weights) { return weights.from == OutputWeights::From::balanced; };
+  if (e.data.sampling != Sampling::balanced || (!balanced(e.loss.pos_weight) && !balanced(e.loss.class_weight)))
+    return {};
+  return {{weight::kPoor + 1, "balanced_twice",
+           "data.sampling=balanced draws rare classes more often, and the loss weighs them again by their "
+           "share of the files: leave out one of data.sampling and " +
+               std::string(balanced(e.loss.pos_weight) ? "loss.pos_weight" : "loss.class_weight")}};
 }
 
 // --- classes and patients
@@ -307,6 +312,7 @@ std::vector<Finding> all_findings(const JobToJudge& job) {
   add(picture_findings(job));
   add(patient_findings(job));
   add(schedule_findings(job.experiment, job.plan));
+  add(sampling_findings(job.experiment));
   add(split_findings(job));
   add(gpu_findings(job.experiment));
   return by_weight(all);
