@@ -16,6 +16,7 @@
 #include "dtrain/model/precision.hpp"
 #include "job/agreement.hpp"
 #include "job/failure.hpp"
+#include "job/leave.hpp"
 #include "job/named_checkpoint.hpp"
 #include "job/standard_streams.hpp"
 #include "line/command_line.hpp"
@@ -175,10 +176,7 @@ static void keep_freed_memory() {
   mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
 }
 
-}  // namespace dtrain
-
-int main(int argc, char** argv) {
-  using namespace dtrain;
+static int run(int argc, char** argv) {
   open_standard_streams();
   keep_freed_memory();
   ignore_write_signals();
@@ -201,3 +199,7 @@ int main(int argc, char** argv) {
     return end_in_failure(std::current_exception(), job);
   }
 }
+
+}  // namespace dtrain
+
+int main(int argc, char** argv) { dtrain::leave(dtrain::run(argc, argv)); }

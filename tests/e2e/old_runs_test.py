@@ -80,6 +80,18 @@ class OldRuns(program.ProgramTest):
         self.assertEqual(run.hash(), json.loads((old / "ended.json").read_text(encoding="utf-8"))["result_sha256"])
 
     @of_each_old_run
+    def test_it_grows_at_the_end_of_its_epoch(self, old, run, checkpoint):
+        state = json.loads(program.checkpoint_header(checkpoint)["__metadata__"]["state"])
+        before, epochs = state["logical_ranks"], len(json.loads((old / "ended.json").read_text(encoding="utf-8"))["epochs"])
+        self.train(run, f"epochs={state['epoch'] + 1}")
+        self.train(run, f"epochs={epochs}", f"distributed.logical_ranks={2 * before}", "--resume-with", "distributed.logical_ranks")
+        rows = run.rows()[state["epoch"]:]
+        self.assertGreater(len(rows), 1)
+        self.assertEqual([int(row["logical_ranks"]) for row in rows], [before] + [2 * before] * (len(rows) - 1))
+        self.assertEqual({2 * int(row["steps"]) for row in rows[1:]}, {int(rows[0]["steps"])})
+        self.good("verify", run.folder)
+
+    @of_each_old_run
     def test_finished_it_is_known_as_such(self, old, run, checkpoint):
         epochs = json.loads(program.checkpoint_header(checkpoint)["__metadata__"]["state"])["epoch"]
         self.assertGreater(epochs, 0)

@@ -393,12 +393,12 @@ class ProgramTest(unittest.TestCase):
         return Started(words, ranks, env, cls.folder, through)
 
     @classmethod
-    def call(cls, *words, ranks=None, env=None, timeout=60, through=()):
+    def call(cls, *words, ranks=None, env=None, timeout=180, through=()):
         """Runs dtrain to its end, alone or as `ranks` processes under mpirun."""
         return cls.start(*words, ranks=ranks, env=env, through=through).wait(timeout)
 
     @classmethod
-    def call_ranks(cls, *words_of_ranks, env_of_ranks=None, timeout=60):
+    def call_ranks(cls, *words_of_ranks, env_of_ranks=None, timeout=180):
         """Runs one job whose ranks are started with different words."""
         return Started((), cwd=cls.folder, line=commands_of_ranks(words_of_ranks, env_of_ranks)).wait(timeout)
 

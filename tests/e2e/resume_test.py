@@ -444,6 +444,40 @@ class Resume(program.ProgramTest):
         self.assertEqual(float(run.rows()[-1]["learning_rate"]), 0.01)
         self.assertNotEqual(run.hash(), self.never_stopped().hash())
 
+    def grown(self, folder, *ranks):
+        """V 4 -> 8 -> 3 over one training; the start with 8 is stopped within an epoch."""
+        allowed = ("--resume-with", "distributed.logical_ranks")
+        _, run = self.train(folder, "--limit-steps", STEPS, ranks=ranks[0])
+        eight = ("distributed.logical_ranks=8", *allowed, "--limit-steps")
+        ended, _ = self.train(folder, *eight, 4, ranks=ranks[1])
+        self.assertIn("from here on with 8 logical ranks, until here with 4", ended.err)
+        self.assertIn("2 per rank x 8 logical ranks = 16 global; 3 steps per epoch, 4 epochs; learning rate 0.001 -> 0.008", ended.err)
+        inside = self.call("--config", "small.yaml", "--run-dir", folder, "distributed.logical_ranks=3", *allowed)
+        self.fails(inside, 78, "is inside an epoch, after 16 samples; distributed.logical_ranks can change only at the end of one")
+        ended, _ = self.train(folder, *eight, 2, ranks=ranks[2])
+        self.assertNotIn("from here on", ended.err)
+        self.train(folder, "distributed.logical_ranks=3", *allowed, ranks=ranks[3])
+        self.assertTrue(run.done())
+        return run
+
+    def test_logical_ranks_change_at_the_end_of_an_epoch_with_the_same_bits_each_time(self):
+        first, again = self.grown("grown", 2, None, 3, None), self.grown("grown again", None, 3, None, 2)
+        self.assertEqual(again.hash(), first.hash())
+        self.assertEqual(again.result_rows(), first.result_rows())
+        rows = first.rows()
+        self.assertEqual([row["logical_ranks"] for row in rows], ["4", "8", "8", "3"])
+        self.assertEqual([row["steps"] for row in rows], ["6", "3", "3", "8"])
+        self.assertEqual([float(row["learning_rate"]) for row in rows], [0.004, 0.008, 0.008, 0.003])
+        self.assertEqual([event.get("logical_ranks") for event in first.events("resume")], ["4 -> 8", None, "8 -> 3"])
+        self.good("verify", first.folder)
+
+    def test_another_number_of_logical_ranks_is_refused_unless_asked_for_by_number(self):
+        self.stopped("kept ranks", STEPS)
+        words = ("--config", "small.yaml", "--run-dir", "kept ranks")
+        self.fails(self.call(*words, "distributed.logical_ranks=8"), 78, "--resume-with distributed.logical_ranks")
+        self.fails(self.call(*words, "distributed.logical_ranks=auto", "--resume-with", "distributed.logical_ranks"), 64,
+                   "needs the number of logical ranks")
+
     def test_keys_outside_the_fingerprint_may_change(self):
         self.stopped_once("free")
         shutil.move(self.folder / "free", self.folder / "elsewhere")

@@ -53,7 +53,11 @@ def disturbed(cluster, launcher, name, moments, words=("--config", "job.yaml")):
             job.until(lambda: run.steps_logged() >= moment, 120, f"step {moment}")
         job.signal("--batch")
         job.says(STOPPED, times=count)
-        stops.append(max((int(path.stem.rpartition("-")[2]) for path in run.checkpoints()), default=-1))
+        saved = [int(path.stem.rpartition("-")[2]) for path in run.checkpoints()]
+        if saved:
+            stops.append(max(saved))
+        elif moment >= 0:  # a rank that is still starting has nothing to save
+            wrong.append(f"no checkpoint after step {moment}")
     code = job.ended()
     if code != 0 or job.log().count(ENDED) != 1:
         wrong.append(f"the last start ended with {code}\n{job.log()}")

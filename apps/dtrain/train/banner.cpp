@@ -134,6 +134,10 @@ void tell_beginning(const RunContext& run, const Plan& plan, const TrainingParts
   if (resume.resumed)
     log.info("resume " + resume.path + ": " + count_of(state.epoch, "epoch") + " finished, step " +
              std::to_string(state.step));
+  if (resume.grows())
+    log.info("       from here on with " + count_of(plan.logical_ranks, "logical rank") + ", until here with " +
+             std::to_string(resume.state.logical_ranks) +
+             ": the batch, the steps of an epoch and the learning rate above follow");
   for (const std::string& skipped : resume.skipped) log.warning("skipped a damaged checkpoint: " + skipped);
 }
 

@@ -14,9 +14,16 @@
 
 namespace dtrain {
 
+constexpr const char* kLogicalRanks = "distributed.logical_ranks";
+
+static bool may_change_ranks(const TrainCommand& command) {
+  const std::vector<std::string>& keys = command.resume_with;
+  return std::find(keys.begin(), keys.end(), kLogicalRanks) != keys.end();
+}
+
 static ConfigDifferences differences(const TrainCommand& command, const Config& config, const TrainingState& then) {
   std::vector<std::string> may_differ = command.resume_with;
-  may_differ.emplace_back("distributed.logical_ranks");  // auto or a number: the state's own is compared
+  may_differ.emplace_back(kLogicalRanks);  // auto or a number: the state's own is compared
   for (const std::string& key : idle_keys(config)) may_differ.push_back(key);
   return config_differences(then.config, fingerprint_values(config), may_differ);
 }
@@ -33,7 +40,8 @@ static void require_same_ranks(int64_t now, int64_t then, const std::string& pat
   throw ConfigError(
       "distributed.logical_ranks is " + std::to_string(now) + ", but " + path + " was trained with " +
       std::to_string(then) +
-      "; the result depends on it, so set it back, leave it auto, or start from scratch with --resume never");
+      "; the result depends on it, so set it back, leave it auto, change it at the end of an epoch with --resume-with "
+      "distributed.logical_ranks, or start from scratch with --resume never");
 }
 
 // What thawed has states and statistics of its own, which another set of groups would not fit.
@@ -63,7 +71,7 @@ void require_same_run(const TrainCommand& command, const Config& config, const T
                                     "--resume-with KEY, or start from scratch with --resume never:",
                                 differ.changed));
   require_thawed_groups(config, then, path);
-  require_same_ranks(now.logical_ranks, then.logical_ranks, path);
+  if (!may_change_ranks(command)) require_same_ranks(now.logical_ranks, then.logical_ranks, path);
   if (then.manifest_sha256 != now.manifest_sha256)
     throw ConfigError("the data set has changed since " + path + " was saved (manifest " + manifest_text(now) +
                       " against " + manifest_text(then) + "); restore it or start from scratch with --resume never");
@@ -94,10 +102,16 @@ void require_same_finished_run(const TrainCommand& command, const Config& config
                 list));
 }
 
-void require_step_boundary(const Experiment& e, const Plan& plan, const TrainingState& state, const std::string& path) {
+int64_t steps_into_epoch(const Experiment& e, const Plan& plan, const TrainingState& state, const std::string& path) {
+  if (state.cursor == 0) return 0;
+  if (plan.logical_ranks != state.logical_ranks)
+    throw ConfigError(path + " is inside an epoch, after " + count_of(state.cursor, "sample") +
+                      "; distributed.logical_ranks can change only at the end of one: set it back to " +
+                      std::to_string(state.logical_ranks) + " until then (epochs=" + std::to_string(state.epoch + 1) +
+                      " stops there), or resume from a checkpoint there");
   const EpochPlan epoch = planned_epoch(e, plan, state.epoch);
   for (int64_t step = 0; step <= epoch.steps(); ++step)
-    if (epoch.cursor(step) == state.cursor) return;
+    if (epoch.cursor(step) == state.cursor) return step;
   throw ConfigError(
       path + " is inside an epoch, after " + count_of(state.cursor, "sample") +
       "; batch and data keys can change only at the end of an epoch: set them back, or resume from a checkpoint there");
@@ -153,15 +167,20 @@ static Resume look(const TrainCommand& command, const RunFolder& folder, FileSys
   return resume;
 }
 
-// V cannot change in a run that is resumed. For a finished one, and a dry run, it is one more difference to list.
+// V changes in a run that is resumed only where this is asked for. For a finished one, and a dry run, another V is one
+// more difference to list.
 static int64_t choose_logical_ranks(const TrainCommand& command, const Resume& resume,
                                     const DistributedOptions& options, const Job& job) {
   const int64_t asked = options.logical_ranks;
   if (!resume.resumed) return asked > 0 ? asked : job.size();
   const int64_t then = resume.state.logical_ranks;
+  if (may_change_ranks(command) && asked == 0)
+    throw UsageError(std::string("--resume-with ") + kLogicalRanks +
+                     " needs the number of logical ranks to go on with, as in " + kLogicalRanks + "=" +
+                     std::to_string(2 * then) + "; auto keeps the checkpoint's " + std::to_string(then));
   if (resume.finished || command.dry_run) return asked > 0 ? asked : std::max<int64_t>(then, job.size());
-  if (asked > 0) require_same_ranks(asked, then, resume.path);
-  return then;
+  if (asked > 0 && !may_change_ranks(command)) require_same_ranks(asked, then, resume.path);
+  return asked > 0 ? asked : then;
 }
 
 Resume find_resume(const TrainCommand& command, const Config& config, const RunFolder& folder, FileSystem& files,

@@ -21,10 +21,14 @@ struct Resume {
   SafetensorsFile file;  ///< rank 0 alone
   std::vector<std::string> skipped;
   int64_t logical_ranks = 1;  ///< V: the configuration's, else the checkpoint's or the number of processes
+
+  /// This start goes on with another V than the checkpoint's (--resume-with distributed.logical_ranks).
+  bool grows() const { return resumed && logical_ranks != state.logical_ranks; }
 };
 
 /// Looks into the run folder on rank 0, by `files`, for what --resume asks for. Throws MissingError, DataError,
-/// ConfigError (a V other than the checkpoint's, when resuming).
+/// ConfigError (a V other than the checkpoint's, when resuming without --resume-with distributed.logical_ranks),
+/// UsageError (that, without a number).
 Resume find_resume(const TrainCommand& command, const Config& config, const RunFolder& folder, FileSystem& files,
                    Job& job);
 
@@ -39,9 +43,10 @@ void require_same_run(const TrainCommand& command, const Config& config, const T
 void require_same_finished_run(const TrainCommand& command, const Config& config, const TrainingState& now,
                                const TrainingState& then, const std::string& folder);
 
-/// Throws ConfigError when a checkpoint inside an epoch is not between two steps of this plan.
-void require_step_boundary(const Experiment& experiment, const Plan& plan, const TrainingState& state,
-                           const std::string& path);
+/// Steps of the running epoch that a checkpoint has done. Throws ConfigError if it is not between two steps of this
+/// plan, or inside an epoch and of another V.
+int64_t steps_into_epoch(const Experiment& experiment, const Plan& plan, const TrainingState& state,
+                         const std::string& path);
 
 /// Whether early_stop has ended a run in this state, which is at the end of an epoch.
 bool stopped_early(const Experiment& experiment, const TrainingState& state);

@@ -75,8 +75,11 @@ void TrainingFolder::open(const Beginning& beginning) {
     throw_errno("remove", file("DONE"), -failed);
   remove_flight_records(path(), files());
   started_ = beginning.resumed ? run_json_text(file("run.json"), "started", utc_now()) : utc_now();
-  log_->event(beginning.resumed ? "resume" : "start", state.step, state.epoch,
-              {{"fingerprint", beginning.fingerprint}});
+  std::map<std::string, std::string> facts = {{"fingerprint", beginning.fingerprint}};
+  if (beginning.logical_ranks_before > 0)
+    facts["logical_ranks"] =
+        std::to_string(beginning.logical_ranks_before) + " -> " + std::to_string(state.logical_ranks);
+  log_->event(beginning.resumed ? "resume" : "start", state.step, state.epoch, facts);
   belongings_ = beginning.belongings;
 }
 

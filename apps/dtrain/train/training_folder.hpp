@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -39,6 +40,7 @@ class TrainingFolder {
   struct Beginning {
     const TrainingState& state;        ///< in which it begins
     bool resumed = false;              ///< it resumes from a checkpoint
+    int64_t logical_ranks_before = 0;  ///< V until here; 0: V is what it was
     std::vector<std::string> figures;  ///< the columns of metrics in epochs.csv
     std::string fingerprint;
     std::function<Belongings()> belongings;  ///< asked when the folder is lost

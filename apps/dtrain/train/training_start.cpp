@@ -75,7 +75,7 @@ bool TrainingRun::rehearses_afresh() {
       require_same_finished_run(r.command, r.config, state_, resume_.state, folder_.path());
     } else {
       require_same_run(r.command, r.config, state_, resume_.state, resume_.path);
-      require_step_boundary(r.experiment, plan_, resume_.state, resume_.path);
+      steps_into_epoch(r.experiment, plan_, resume_.state, resume_.path);
     }
   } catch (const ConfigError& refusal) {
     refusal_ = refusal.what();
@@ -127,12 +127,13 @@ void TrainingRun::restore() {
   }
   const TrainingState now = state_;
   require_same_run(run_.command, run_.config, now, resume_.state, resume_.path);
-  require_step_boundary(run_.experiment, plan_, resume_.state, resume_.path);
+  const int64_t into_epoch = steps_into_epoch(run_.experiment, plan_, resume_.state, resume_.path);
   if (!run_.command.dry_run) require_work();
   tell_changed_device(now, resume_, run_.job);
   state_ = resume_.state;
   state_.config = now.config;
   state_.versions = now.versions;
+  state_.logical_ranks = now.logical_ranks;
   Replica& replica = *parts_->replica;
   if (state_.thawed_at >= 0 && replica.has_frozen()) parts_->trainer->thaw(state_.thawed_at);
   if (run_.job.is_root()) {
@@ -142,7 +143,7 @@ void TrainingRun::restore() {
     resume_.file = {};  // frees as much memory as a checkpoint has
   }
   replica.broadcast_from(run_.job.comm(), 0);
-  parts_->schedule->restore(state_.schedule);
+  parts_->schedule->resume(state_.schedule, state_.step, state_.epoch * parts_->steps_per_epoch + into_epoch);
   clock_.go_on_from(state_.elapsed_s);
 }
 
@@ -150,6 +151,7 @@ void TrainingRun::open() {
   if (run_.job.is_root())
     folder_.open({.state = state_,
                   .resumed = resume_.resumed,
+                  .logical_ranks_before = resume_.grows() ? resume_.state.logical_ranks : 0,
                   .figures = figure_columns(run_.experiment, plan_),
                   .fingerprint = parts_->fingerprint,
                   .belongings = [this]() -> TrainingFolder::Belongings {

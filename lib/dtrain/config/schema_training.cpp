@@ -205,7 +205,9 @@ class TrainingDescription {
     DistributedOptions& d = e_.distributed;
     add("distributed.logical_ranks",
         whole_codec(d.logical_ranks, {.min = 1, .max = 65536, .word = "auto", .word_value = 0}),
-        "V, on which the result depends, whatever the number of processes; auto: the number of processes.");
+        "V, on which the result depends, whatever the number of processes; auto: the number of processes, and in a "
+        "run that is resumed the checkpoint's. At the end of an epoch `--resume-with distributed.logical_ranks` "
+        "changes it; batch and learning rate follow.");
     add("distributed.threads", whole_codec(d.threads, {.min = 1, .max = 1024}),
         "Threads per process inside one operation; the bits depend on it, so it is never derived from the "
         "machine.");

@@ -61,6 +61,14 @@ struct Shared {
 
 constexpr int64_t kWordBytes = 4096;  // before each segment: the rank's barrier word, on its own page
 
+// Open MPI begins a rank's part of a window some bytes after a page's start, the same number in every process, and
+// promises no alignment; one page more leaves room for this.
+void* page_within(void* base) {
+  auto* bytes = static_cast<char*>(base);
+  const auto beyond = static_cast<int64_t>(reinterpret_cast<uintptr_t>(bytes) % kWordBytes);
+  return beyond == 0 ? bytes : bytes + (kWordBytes - beyond);
+}
+
 // Whether /dev/shm, where MPI puts shared windows, has room for `bytes`. Containers often have only 64 MB there, and if
 // that is too little MPI fails on one rank and hangs on the others. A tenth is left for MPI itself.
 bool shared_memory_has_room(int64_t bytes) {
@@ -135,7 +143,7 @@ class MpiCommunicator final : public Communicator {
     }
     int locals = 1;
     mpi_check(MPI_Comm_size(shared_->host, &locals), "MPI_Comm_size");
-    const int64_t bytes = kWordBytes + (numel * 4 + kWordBytes - 1) / kWordBytes * kWordBytes;
+    const int64_t bytes = 2 * kWordBytes + (numel * 4 + kWordBytes - 1) / kWordBytes * kWordBytes;
     const bool network = shared_->intra_host == IntraHost::network;
     int usable = !network && (locals == 1 || shared_memory_has_room(bytes * locals));
     mpi_check(MPI_Allreduce(MPI_IN_PLACE, &usable, 1, MPI_INT, MPI_MIN, comm_), "MPI_Allreduce");
@@ -181,7 +189,7 @@ class MpiCommunicator final : public Communicator {
     MPI_Info_free(&info);
     shared_->windows.push_back(window);
     std::memset(own, 0, static_cast<size_t>(bytes));  // touches the pages, so that they are near this rank's cores
-    new (own) BarrierWord();
+    new (page_within(own)) BarrierWord();
     mpi_check(MPI_Barrier(shared_->host), "MPI_Barrier");
     std::vector<BarrierWord*> words;
     for (size_t i = 0; i < memory.ranks().size(); ++i) {
@@ -189,6 +197,7 @@ class MpiCommunicator final : public Communicator {
       int unit = 0;
       void* base = nullptr;  // rank i of the window is ranks[i]: both are ascending
       mpi_check(MPI_Win_shared_query(window, static_cast<int>(i), &size, &unit, &base), "MPI_Win_shared_query");
+      base = page_within(base);
       words.push_back(static_cast<BarrierWord*>(base));
       memory.segments.push_back(at::from_blob(static_cast<char*>(base) + kWordBytes, {numel}, at::kFloat));
     }

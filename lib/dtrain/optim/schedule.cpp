@@ -52,9 +52,14 @@ Schedule::Schedule(const ScheduleOptions& options, double base_rate, int64_t log
 }
 
 double Schedule::rate(int64_t steps_done) const {
-  const double e = static_cast<double>(steps_done) / static_cast<double>(steps_per_epoch_);
-  if (e < warmup_epochs_) return base_ * (1 + e * (scaled_ / base_ - 1) / warmup_epochs_);
-  return decayed(e, steps_done);
+  const double w = warmed(steps_done);
+  if (w < warmup_epochs_) return base_ * (1 + w * (scaled_ / base_ - 1) / warmup_epochs_);
+  return decayed(epochs_of(steps_done + shift_), steps_done);
+}
+
+// How far warmup is, in epochs; all of it at warmup_epochs_.
+double Schedule::warmed(int64_t steps_done) const {
+  return epochs_of(options_.warmup.unit == Duration::Unit::steps ? steps_done : steps_done + shift_);
 }
 
 double Schedule::decayed(double e, int64_t steps_done) const {
@@ -92,14 +97,16 @@ double Schedule::part_way(double height) const {
 
 // Of the way from the end of warmup to the end of the run.
 double Schedule::share_done(double e) const {
-  const double total = static_cast<double>(total_steps_) / static_cast<double>(steps_per_epoch_);
-  return total > warmup_epochs_ ? std::min(1.0, (e - warmup_epochs_) / (total - warmup_epochs_)) : 1.0;
+  const double total = epochs_of(total_steps_);
+  return total > warmup_epochs_ ? std::clamp((e - warmup_epochs_) / (total - warmup_epochs_), 0.0, 1.0) : 1.0;
 }
 
 // Of the period between two restarts in which the next step lies.
 double Schedule::share_of_period(int64_t steps_done) const {
-  double length = options_.decay.every.in_steps(steps_per_epoch_);
-  double into = static_cast<double>(steps_done) - options_.warmup.in_steps(steps_per_epoch_);
+  const Duration& every = options_.decay.every;
+  const int64_t done = every.unit == Duration::Unit::steps ? steps_done : steps_done + shift_;
+  double length = every.in_steps(steps_per_epoch_);
+  double into = std::max(0.0, static_cast<double>(done) - options_.warmup.in_steps(steps_per_epoch_));
   while (into >= length) {
     into -= length;
     length *= options_.decay.stretch;
@@ -116,7 +123,7 @@ void BestSoFar::note(double value, bool larger_is_better, double min_delta) {
 
 bool Schedule::end_epoch(int64_t steps_done, std::optional<double> monitored) {
   if (options_.decay.name != DecayName::plateau || !monitored || !std::isfinite(*monitored)) return false;
-  if (static_cast<double>(steps_done) / static_cast<double>(steps_per_epoch_) <= warmup_epochs_) return false;
+  if (warmed(steps_done) <= warmup_epochs_) return false;
   state_.note(*monitored, options_.decay.monitor_is_max);
   if (state_.bad_epochs <= options_.decay.patience) return false;
   state_.bad_epochs = 0;

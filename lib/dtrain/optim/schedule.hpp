@@ -37,7 +37,7 @@ class Schedule {
   double scaled_rate() const { return scaled_; }
   double base_rate() const { return base_; }
 
-  /// Rate of the update after `steps_done` updates of the run. During warmup, with e = steps done ÷ steps per epoch:
+  /// Rate of the update after `steps_done` updates of the run. During warmup, with e = epochs done, parts included:
   /// lr(e) = base · (1 + e·(k − 1)/W), k the factor of scaled_rate(), W the warmup in epochs.
   double rate(int64_t steps_done) const;
 
@@ -46,12 +46,20 @@ class Schedule {
   bool end_epoch(int64_t steps_done, std::optional<double> monitored);
 
   const ScheduleState& state() const { return state_; }
-  void restore(const ScheduleState& state) { state_ = state; }
+  /// Continues a run that has taken `steps_done` updates: as many as `steps_of_epochs` if all its epochs had had the
+  /// steps that they have now. The two differ once V or the batch has been changed. Epochs then count as epochs, and
+  /// durations in steps (of warmup, of decay) as updates.
+  void resume(const ScheduleState& state, int64_t steps_done, int64_t steps_of_epochs) {
+    state_ = state;
+    shift_ = steps_of_epochs - steps_done;
+  }
 
   /// Factor of the rule for V logical ranks.
   static double rank_factor(RankScaling rule, int64_t logical_ranks);
 
  private:
+  double warmed(int64_t steps_done) const;
+  double epochs_of(int64_t steps) const { return static_cast<double>(steps) / static_cast<double>(steps_per_epoch_); }
   double decayed(double epochs_done, int64_t steps_done) const;
   double part_way(double height) const;
   double share_done(double epochs_done) const;
@@ -63,6 +71,7 @@ class Schedule {
   int64_t steps_per_epoch_;
   int64_t total_steps_;
   double warmup_epochs_;
+  int64_t shift_ = 0;  ///< steps done + shift: what they would be had V and the batch always been the present ones
   ScheduleState state_;
 };
 

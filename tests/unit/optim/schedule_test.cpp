@@ -155,7 +155,7 @@ TEST_CASE(
   CHECK_FALSE(schedule.end_epoch(70, 0.4));
 
   Schedule other(options, 0.1, 2, 10, 10);
-  other.restore(schedule.state());
+  other.resume(schedule.state(), 70, 70);
   CHECK(other.rate(70) == schedule.rate(70));
   CHECK_FALSE(other.end_epoch(80, 0.45));
   CHECK(other.end_epoch(90, 0.45));
@@ -167,6 +167,36 @@ TEST_CASE(
   CHECK_FALSE(rising.end_epoch(30, 0.6));
   CHECK_FALSE(rising.end_epoch(40, 0.7));
   CHECK(rising.state().bad_epochs == 0);
+}
+
+TEST_CASE("once V or the batch has changed, epochs count as epochs and steps as updates") {
+  ScheduleOptions options;
+  options.warmup = epochs(1);
+  options.decay.name = DecayName::cosine;
+  const Schedule always(options, 0.1, 8, 5, 10);
+  Schedule grown(options, 0.1, 8, 5, 10);  // for three epochs it had V = 4 and ten steps each
+  grown.resume({}, 30, 15);
+  for (const int64_t step : {0, 1, 7, 34}) CHECK(grown.rate(30 + step) == always.rate(15 + step));
+
+  options.warmup = {8, Duration::Unit::steps};
+  Schedule warm(options, 0.1, 8, 5, 10);
+  warm.resume({}, 10, 5);  // its eight steps are over, though they would be more than an epoch now
+  CHECK(warm.rate(10) == 0.8);
+  CHECK(warm.rate(7) < 0.8);
+
+  options.decay.name = DecayName::multistep;
+  options.decay.at = {{12, Duration::Unit::steps}};
+  Schedule falls(options, 0.1, 8, 5, 10);
+  falls.resume({}, 10, 5);
+  CHECK(falls.rate(11) == 0.8);
+  CHECK(falls.rate(12) == Approx(0.08));
+
+  options.decay.name = DecayName::cosine_restarts;
+  options.decay.every = epochs(1);
+  Schedule restarts(options, 0.1, 8, 5, 10);
+  restarts.resume({}, 20, 10);
+  CHECK(restarts.rate(20) == restarts.rate(25));
+  CHECK(restarts.rate(20) > restarts.rate(22));
 }
 
 TEST_CASE("on a plateau a tie is no improvement, whichever way is up") {
