@@ -72,6 +72,19 @@ class OldRuns(program.ProgramTest):
         self.good("verify", run.folder)
 
     @of_each_old_run
+    def test_a_key_whose_default_has_changed_stays_what_it_was_for_this_run_alone(self, old, run, checkpoint):
+        own = self.folder / f"{run.folder.name}.yaml"  # as somebody wrote it, who never heard of the key
+        shutil.copy(run.folder / "config.yaml", own)
+        self.good("--config", own, "--run-dir", run.folder, "--limit-steps", 1)
+        kept = (run.folder / "config.yaml").read_text(encoding="utf-8")
+        self.assertRegex(kept, r"fused: false +# as the run began\n")
+        self.assertRegex(self.good("--config", run.folder / "config.yaml", "--print-config").out, r"fused: false ")
+        self.assertRegex(self.good("--config", own, "--print-config").out, r"fused: true +# default\n")
+        ended = self.call("--config", own, "--run-dir", run.folder, "model.fused=true")
+        self.fails(ended, 78)
+        self.assertIn("model.fused was false", ended.err)
+
+    @of_each_old_run
     def test_where_the_machine_rounds_alike_it_comes_to_the_bits_of_its_own_program(self, old, run, checkpoint):
         steps = run.events("step")[-1]["step"]
         if program.tensor_checksums(self.begun_here(run, steps)) != program.tensor_checksums(checkpoint):

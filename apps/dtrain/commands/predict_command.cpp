@@ -44,7 +44,8 @@ void add_member_facts(const std::string& prefix, const PredictMember& member, co
   const auto& temperature = member.fitted().temperature;
   facts.emplace_back(prefix + "temperature", temperature ? shortest(*temperature) : "none");
   for (const auto& [key, value] : fingerprint_values(config))
-    if (key.starts_with("data.image.") || key == "precision") facts.emplace_back(prefix + key, value);
+    if (key.starts_with("data.image.") || key == "precision" || key == "model.fused")
+      facts.emplace_back(prefix + key, value);
 }
 
 // All that decides about the bytes that are written.

@@ -61,7 +61,7 @@ std::string SweepFolder::epochs_of(const SweepPlan& plan, const SweepPoint& poin
 void SweepFolder::require_same_run(const JudgedPoint& point) const {
   const std::string& folder = point.row.run_dir;
   const Config stored = load_config({.files = {folder + "/config.yaml"}, .environment = false, .overrides = {}});
-  std::vector<std::string> may_differ = point.idle_keys;
+  std::vector<std::string> may_differ = point.may_differ;
   may_differ.emplace_back("distributed.logical_ranks");
   ConfigDifferences differ = config_differences(fingerprint_values(stored), point.fingerprint, may_differ);
   if (point.row.result.logical_ranks != point.logical_ranks)

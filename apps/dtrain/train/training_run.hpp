@@ -23,7 +23,7 @@ namespace dtrain {
 class TrainingRun {
  public:
   /// All ranks together. Builds everything and goes back to the checkpoint that --resume asks for; refuses what can be
-  /// refused. The arguments outlive this object.
+  /// refused. `command` and `job` outlive this object.
   TrainingRun(const TrainCommand& command, const Config& config, Job& job);
   /// All ranks together. Returns the exit code.
   int run();
@@ -54,6 +54,7 @@ class TrainingRun {
   std::string what_goes_on(int code) const;
   std::string finish_saves();
 
+  Config config_;
   const RunContext run_;
   RunClock clock_;
   TrainingFolder folder_;

@@ -30,15 +30,23 @@ static TrainingState first_state(const Config& config, const Plan& plan, const J
   return state;
 }
 
+// A run that is found keeps what it began with, also where a default has changed since.
+static Resume find_and_follow(const TrainCommand& command, Config& config, const TrainingFolder& folder, Job& job) {
+  Resume resume = find_resume(command, config, folder.place(), folder.files(), job);
+  if (resume.resumed) keep_values_of_run(config, resume.state.config);
+  return resume;
+}
+
 TrainingRun::TrainingRun(const TrainCommand& command, const Config& config, Job& job)
-    : run_{.command = command, .config = config, .experiment = config.experiment, .job = job},
+    : config_(config),
+      run_{.command = command, .config = config_, .experiment = config_.experiment, .job = job},
       folder_(run_),
       timeline_(command.trace, job),
-      resume_(find_resume(command, config, folder_.place(), folder_.files(), job)),
+      resume_(find_and_follow(command, config_, folder_, job)),
       plan_(plan_of(run_, resume_.logical_ranks)),
-      state_(first_state(config, plan_, job)) {
+      state_(first_state(config_, plan_, job)) {
   if (resume_.finished && !command.dry_run) {
-    require_same_finished_run(command, config, state_, resume_.state, folder_.path());
+    require_same_finished_run(command, config_, state_, resume_.state, folder_.path());
     return;
   }
   if (job.is_root()) timeline_.require_own();

@@ -115,7 +115,7 @@ std::map<std::string, Config::Value> values_of(Experiment& experiment, const std
     // Without a split in the configuration the folders decide; a printed one would take that away.
     if (key.name.starts_with("data.split.") && !experiment.data.split.given) continue;
     const auto place = given.find(key.name);
-    values[key.name] = {text, place == given.end() ? "default" : place->second.origin()};
+    values[key.name] = {text, place == given.end() ? kDefaultOrigin : place->second.origin()};
   }
   return values;
 }
@@ -162,6 +162,9 @@ Config load_config(const ConfigSources& sources) {
       settings.problems.push_back(std::move(problem));
   if (!settings.problems.empty()) throw as_error(settings.problems);
   config.values = values_of(experiment, given);
+  const auto& used = settings.sources;
+  if (std::any_of(used.begin(), used.end(), [](const YamlSource& source) { return source.of_a_run; }))
+    keep_values_of_run(config, {});
   return config;
 }
 

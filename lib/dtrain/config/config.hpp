@@ -28,6 +28,9 @@ struct Config {
   std::map<std::string, Value> values;
 };
 
+/// Config::Value::origin of a key that no source sets.
+constexpr const char* kDefaultOrigin = "default";
+
 /// Reads and checks everything; all errors are found at once. Throws merge_errors(): 78 with one line per error
 /// (`chexnet.yaml:14:5: unknown key 'optimizer.lerning_rate' (did you mean 'learning_rate'?)`), 66 for an absent file.
 /// No file of the data set is touched here. Limits: 1 MiB and depth 32 per file.
@@ -59,6 +62,14 @@ std::map<std::string, std::string> fingerprint_values(const Config& config);
 /// Keys, of the fingerprint or not, that have no effect in this configuration (Key::effective_when), whatever their
 /// values: in these it may differ from the run that it resumes.
 std::vector<std::string> idle_keys(const Config& config);
+
+/// Gives a configuration the values with which a run was begun, `run` as fingerprint_values() of it or of its
+/// checkpoint: of keys whose default has changed since (Key::older_runs_keep), where no source sets them. load_config()
+/// does so for the configuration that a run has stored.
+void keep_values_of_run(Config& config, const std::map<std::string, std::string>& run);
+
+/// The keys that keep_values_of_run() decides in this configuration.
+std::vector<std::string> keys_of_the_run(const Config& config);
 
 /// What prevents resuming a run: differences between the configuration it had and the new one.
 struct ConfigDifferences {

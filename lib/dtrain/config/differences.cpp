@@ -2,6 +2,7 @@
 #include <set>
 
 #include "dtrain/config/schema.hpp"
+#include "dtrain/config/sources.hpp"
 
 namespace dtrain {
 
@@ -37,6 +38,30 @@ ConfigDifferences config_differences(const Values& then, const Values& now,
                                      const std::vector<std::string>& may_differ) {
   Experiment any;
   return config_differences(describe(any), then, now, may_differ);
+}
+
+std::vector<std::string> keys_of_the_run(const Config& config) {
+  Experiment any;
+  std::vector<std::string> names;
+  for (const Key& key : describe(any)) {
+    const auto value = config.values.find(key.name);
+    if (key.kept_by_runs && value != config.values.end() && value->second.origin == kDefaultOrigin)
+      names.push_back(key.name);
+  }
+  return names;
+}
+
+void keep_values_of_run(Config& config, const Values& run) {
+  const std::vector<std::string> decided = keys_of_the_run(config);
+  for (const Key& key : describe(config.experiment)) {
+    if (std::find(decided.begin(), decided.end(), key.name) == decided.end()) continue;
+    const auto then = run.find(key.name);
+    Config::Value& value = config.values.at(key.name);
+    const std::string kept = then == run.end() ? key.in_older_runs : then->second;
+    if (kept == value.text) continue;
+    read_back(key, kept);
+    value = {kept, "as the run began"};
+  }
 }
 
 }  // namespace dtrain

@@ -13,17 +13,6 @@ namespace {
 
 constexpr size_t kCommentColumn = 52;
 
-// Sets the field of `key` to a printed value.
-void read_back(const Key& key, const std::string& text) {
-  const YamlSource source{"printed value", "", "/", 0, false};
-  std::vector<Problem> problems;
-  YamlNode value = parse_value(text, source, problems).value_or(YamlNode());
-  expand_variables(value, problems);
-  const std::string wrong = key.codec.read(value, {"/", ""});
-  check(problems.empty() && wrong.empty(),
-        "the configuration cannot read back its own " + key.name + ": " + text + " " + wrong);
-}
-
 /// What `key` would be if the configuration did not set it.
 std::string text_without(const Config& config, const std::string& name) {
   Experiment experiment;
@@ -31,7 +20,7 @@ std::string text_without(const Config& config, const std::string& name) {
   const std::vector<Key> keys = describe(experiment);
   for (const Key& key : keys) {
     const auto value = config.values.find(key.name);
-    if (value == config.values.end() || key.name == name || value->second.origin == "default") continue;
+    if (value == config.values.end() || key.name == name || value->second.origin == kDefaultOrigin) continue;
     read_back(key, value->second.text);
     given.insert(key.name);
   }
@@ -42,7 +31,7 @@ std::string text_without(const Config& config, const std::string& name) {
 
 bool differs_from_default(const Config& config, const std::string& name, const Config::Value& value) {
   if (name == "name" || name == "data.format") return true;
-  if (value.origin == "default") return false;
+  if (value.origin == kDefaultOrigin) return false;
   if (name.starts_with("data.split.")) return true;  // it matters that a split is given at all
   return value.text != text_without(config, name);
 }

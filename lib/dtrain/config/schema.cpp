@@ -33,6 +33,11 @@ Key& Key::older_runs_had(const std::string& value) {
   return *this;
 }
 
+Key& Key::older_runs_keep(const std::string& value) {
+  kept_by_runs = true;
+  return older_runs_had(value);
+}
+
 const std::vector<Group>& groups() {
   static const std::vector<Group> all = {
       {"", "The run as a whole."},

@@ -31,6 +31,8 @@ struct Key {
   /// before the key existed. "": the key is of the first release (tests/support/reference/first_release_keys.txt), and
   /// a checkpoint without it is refused.
   std::string in_older_runs;
+  /// Its default has changed since: older runs keep in_older_runs unless they are told otherwise.
+  bool kept_by_runs = false;
 
   Key(std::string key, Codec its_codec, std::string its_doc)
       : name(std::move(key)), codec(std::move(its_codec)), doc(std::move(its_doc)) {}
@@ -51,6 +53,9 @@ struct Key {
   Key& outside_fingerprint();
   /// Not always the default: the default may be better than what was done before.
   Key& older_runs_had(const std::string& value);
+  /// The same for a key whose default is no longer that: whoever resumes or evaluates such a run without naming the key
+  /// gets what the run began with (keep_values_of_run()), not a refusal.
+  Key& older_runs_keep(const std::string& value);
 };
 
 /// Every key, in the order of the documentation. `experiment` must outlive the result; has_effect is as of this call.

@@ -275,6 +275,16 @@ std::optional<YamlNode> parse_value(const std::string& text, const YamlSource& s
   return parse_yaml(text, source, problems);
 }
 
+void read_back(const Key& key, const std::string& text) {
+  const YamlSource source{"printed value", "", "/", 0, false};
+  std::vector<Problem> problems;
+  YamlNode value = parse_value(text, source, problems).value_or(YamlNode());
+  expand_variables(value, problems);
+  const std::string wrong = key.codec.read(value, {"/", ""});
+  check(problems.empty() && wrong.empty(),
+        "the configuration cannot read back its own " + key.name + ": " + text + " " + wrong);
+}
+
 Settings collect_settings(const ConfigSources& from, const std::vector<Key>& keys) {
   Settings settings;
   Collector collector(keys, settings);

@@ -34,4 +34,7 @@ void expand_variables(YamlNode& node, std::vector<Problem>& problems);
 /// Reads one value like the command line: YAML, but a lone `|` or `>` is a text, not the head of an empty block.
 std::optional<YamlNode> parse_value(const std::string& text, const YamlSource& source, std::vector<Problem>& problems);
 
+/// Sets the field of `key` to a value as Codec::print() gives it; paths are absolute.
+void read_back(const Key& key, const std::string& text);
+
 }  // namespace dtrain

@@ -34,7 +34,7 @@ struct ModelOptions {
   /// model.encoder, one of encoders(); null = none. With one base_width and levels have no effect.
   const NetworkKind* encoder = nullptr;
   double dropout = 0.5;  ///< probability of dropping a feature before the dense layer, [0, 1)
-  bool fused = false;    ///< layers in passes of our own instead of LibTorch's operators one by one
+  bool fused = true;     ///< layers in passes of our own instead of LibTorch's operators one by one
 };
 
 /// Factors on the loss of each output, `loss.pos_weight` or `loss.class_weight`.

@@ -124,3 +124,24 @@ TEST_CASE("a key that this program does not have tells of a newer one, whatever 
 TEST_CASE("keys outside the fingerprint may differ, in checkpoints of a program that counted them in too") {
   CHECK(config_differences(Values{{"seed", "1"}, {"data.allow_links", "true"}}, Values{{"seed", "1"}}, {}).none());
 }
+
+TEST_CASE("a key whose default has changed is what the run began with, unless it is set") {
+  const auto config = [](const std::vector<std::string>& overrides) {
+    std::vector<std::string> all = {"data.format=synthetic", "model.name=resnet18", "data.image.size=[32, 32]"};
+    all.insert(all.end(), overrides.begin(), overrides.end());
+    return load_config({.files = {}, .environment = false, .overrides = all});
+  };
+  const auto kept = [](Config given, const Values& run) {
+    keep_values_of_run(given, run);
+    CHECK(given.values.at("model.fused").text == (given.experiment.model.fused ? "true" : "false"));
+    return given.experiment.model.fused;
+  };
+  CHECK(config({}).experiment.model.fused);
+  CHECK(keys_of_the_run(config({})) == std::vector<std::string>{"model.fused"});
+  CHECK_FALSE(kept(config({}), {}));
+  CHECK_FALSE(kept(config({}), {{"model.fused", "false"}}));
+  CHECK(kept(config({}), {{"model.fused", "true"}}));
+  CHECK(kept(config({"model.fused=true"}), {}));  // a difference, which a resume refuses
+  CHECK(keys_of_the_run(config({"model.fused=true"})).empty());
+  CHECK(keys_of_the_run(config({"model.name=small_cnn"})).empty());  // it has no such layers
+}

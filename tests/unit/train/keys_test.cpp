@@ -216,7 +216,7 @@ std::vector<Row> all_rows() {
       seen("model.encoder", "resnet34", network_of,
            {"model={name: unet, encoder: resnet18}", "data.image.size=[32, 32]"}, {kPlain}),
       seen("model.dropout", "0.25", network_of, {}, {kPlain}),
-      seen("model.fused", "true", network_of, {"model.name=densenet121", "data.image.size=[64, 64]"},
+      seen("model.fused", "false", network_of, {"model.name=densenet121", "data.image.size=[64, 64]"},
            {{"data.format=synthetic", "model.name=small_cnn"}}),
       elsewhere("loss.name", "bce", kPlain,
                 "tests/unit/model/loss_test.cpp: a loss that does not fit its task is a configuration error"),
