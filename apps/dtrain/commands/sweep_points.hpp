@@ -17,8 +17,8 @@ struct JudgedPoint {
   std::vector<std::string> overrides;              ///< that its job gets after those of the command line
   std::map<std::string, std::string> fingerprint;  ///< fingerprint_values()
   std::vector<std::string> may_differ;             ///< keys in which a run that is there may have another value
-  std::vector<std::string> warnings;  ///< of its split
-  std::string data_sha256;            ///< as run.json has it
+  std::vector<std::string> warnings;               ///< of its split
+  std::string data_sha256;                         ///< as run.json has it
   std::string split_sha256;
   int64_t logical_ranks = 1;
   int64_t epochs = 1;

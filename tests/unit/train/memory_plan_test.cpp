@@ -55,11 +55,12 @@ TEST_CASE("a step holds what the plan says, for every network") {
     ModelOptions options;
     options.kind = network_kind(name);
     options.dropout = 0.25;
+    options.fused = false;
     return options;
   };
   ModelOptions two_levels = of("unet"), encoded = of("unet");
   ModelOptions slabs = of("densenet121"), fused = of("resnet50");
-  slabs.fused = fused.fused = true;
+  slabs.fused = fused.fused = two_levels.fused = true;
   two_levels.levels = 2;
   encoded.encoder = network_kind("resnet18");
   const auto [options, shape, pictures] = GENERATE_COPY(
