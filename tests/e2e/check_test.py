@@ -176,7 +176,7 @@ class Check(program.ProgramTest):
         self.assertIn("all 400 pictures can be read; nothing speaks against: mpirun -np 1 ", out)
         limit = 1_500_000_000
         names, text, out = self.looked_at("large", "--config", "plain.yaml", "model={name: densenet121}", "data.image.size=[224, 224]",
-                                          "data.synthetic.samples=60", "batch.per_rank=16", through=program.limited("data", limit))
+                                          "data.synthetic.samples=60", "batch.per_rank=48", through=program.limited("data", limit))
         self.assertEqual(names[0], "memory")
         self.assertIn("and ulimit -d has 1,500 MB in all: batch.per_rank=", text)
         self.assertNotIn("nothing speaks against", out)
