@@ -89,7 +89,9 @@ class Check(program.ProgramTest):
         self.assertEqual(written, ended.json())
         self.assertEqual(written["format"], "image_folder")
         self.assertIn(f"split {written['split_sha256'][:12]}", ended.out)
-        self.good("check", "--config", "chips.yaml", "--quick", "--output", "found.json")
+        quick = self.good("check", "--config", "chips.yaml", "--quick", "--output", "found.json").out
+        self.assertIn("pixels were not looked at, so damaged, blank or equal pictures may be left: dtrain check without --quick finds them", quick)
+        self.assertNotRegex(quick, r"\nall \d+ pictures can be read")
         self.assertEqual(json.loads((self.folder / "found.json").read_text())["pictures_ok"], COUNT)
 
     def test_bad_pictures_and_duplicates_are_in_it_by_name(self):
@@ -164,7 +166,7 @@ class Check(program.ProgramTest):
         self.assertIn("few_updates", names)
         for part in ("'Good', 'good' differ only in case or spaces", "9 times the base rate", "schedule.warmup='1 epoch'"):
             self.assertIn(part, text)
-        self.assertRegex(out, r"can be read; look at the \d things above before: mpirun -np 9 ")
+        self.assertRegex(out, r"can be read; look at the \d things above, then: mpirun -np 9 ")
         banner = self.good("--config", "chips.yaml", "data.root=spelt", "--dry-run").err
         self.assertIn("worth a look: 'Good', 'good' differ only in case or spaces and count as separate classes: use one spelling", banner)
 
@@ -173,7 +175,7 @@ class Check(program.ProgramTest):
                                                                            "synthetic": {"samples": 400, "classes": 2}}})
         names, _, out = self.looked_at("plain", "--config", "plain.yaml")
         self.assertEqual(names, [])
-        self.assertIn("all 400 pictures can be read; nothing speaks against: mpirun -np 1 ", out)
+        self.assertIn("all 400 pictures can be read; nothing speaks against it; next: dtrain --config ", out)
         limit = 1_500_000_000
         names, text, out = self.looked_at("large", "--config", "plain.yaml", "model={name: densenet121}", "data.image.size=[224, 224]",
                                           "data.synthetic.samples=60", "batch.per_rank=48", through=program.limited("data", limit))

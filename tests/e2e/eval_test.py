@@ -107,6 +107,10 @@ class Eval(program.ProgramTest):
         ended, facts, folder = self.judge("chips", "classes")
         table = table_of(folder / "predictions_valid.csv")
         names = ["defect", "good"]
+        self.assertEqual(facts["positive"], "good")
+        self.assertRegex(ended.out, r"\n  auroc .*, positive: good\n")
+        self.assertNotRegex(ended.out, r"\n  accuracy .*positive")
+        self.assertIn("positive is the second class, good", ended.out)
         counts = {(a, b): 0 for a in names for b in names}
         squares, answers = 0, []
         for row in table:

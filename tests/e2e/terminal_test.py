@@ -11,6 +11,7 @@ import subprocess
 import termios
 import threading
 import time
+import unittest
 
 import program
 
@@ -251,6 +252,12 @@ class OnATerminal(program.ProgramTest):
             (("check", "data.format=im"), ["data.format=image_folder", "data.format=image_mask"]),
             (("data.split.stratify", "="), ["true", "false"]),
             (("schedule.scale_with_ranks", "=", "li"), ["linear"]),
+            (("model.name", "=", "dense"), ["densenet121", "densenet169", "densenet201"]),
+            (("check", "data.root", "=", "long"), ["long_steps.yaml"]),
+            (("check", "data.root=long"), ["data.root=long_steps.yaml"]),
+            (("init", "long"), ["long_steps.yaml"]),
+            (("compare", "long"), ["long_steps.yaml"]),
+            (("help", "eva"), ["eval"]),
             (("info", "--j"), ["--json"]),
         ):
             with self.subTest(words):
@@ -267,6 +274,16 @@ class OnATerminal(program.ProgramTest):
             if program.shutil.which(shell):
                 checked = subprocess.run([shell, "-n"], input=script, capture_output=True, text=True, timeout=60, check=False)
                 self.assertEqual((checked.returncode, checked.stderr), (0, ""), shell)
+
+    @unittest.skipUnless(program.shutil.which("fish"), "no fish here")
+    def test_fish_completes_commands_options_keys_and_values(self):
+        (self.folder / "dtrain.fish").write_text(self.good("completion", "fish").out)
+        for line, wanted in (("ev", ["eval"]), ("check --wo", ["--world-size"]), ("eval --split ", ["test", "train", "valid"]),
+                             ("check data.format=image_f", ["data.format=image_folder"]), ("init long", ["long_steps.yaml"]),
+                             ("check optimizer.mom", ["optimizer.momentum="]), ("check data.root=long", ["data.root=long_steps.yaml"])):
+            ended = subprocess.run(["fish", "--no-config", "-c", f"source dtrain.fish; complete -C 'dtrain {line}'"], cwd=self.folder,
+                                   env=program.environment(), capture_output=True, text=True, timeout=60, check=True)
+            self.assertEqual([one.split("\t")[0] for one in ended.stdout.splitlines()], wanted, line)
 
 
 if __name__ == "__main__":

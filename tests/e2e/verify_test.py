@@ -31,6 +31,7 @@ class Verify(program.ProgramTest):
         run = self.run_at("whole")
         before = {path: path.read_bytes() for path in run.folder.rglob("*") if path.is_file()}
         ended = self.good("verify", "whole", "--json")
+        self.assertIn(f"\nall {len(ended.json()['files'])} files are intact\n", ended.out)
         found = ended.json()
         self.assertEqual((found["kind"], found["ok"], found["notes"]), ("run", True, []))
         self.assertTrue(all(file["ok"] for file in found["files"]))

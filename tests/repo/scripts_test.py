@@ -120,6 +120,22 @@ class Scripts(tree.RuleTest):
         self.assertIn("FILE.pth and OUT.safetensors alone, no network's name", told.stderr)
 
 
+class Bundle(tree.RuleTest):
+    def test_a_build_whose_tests_are_not_built_is_refused_before_anything_is_installed(self):
+        with tempfile.TemporaryDirectory() as made:
+            build = pathlib.Path(made, "build")
+            for name in ("cmake_install.cmake", "bin/dtrain", "bin/test_io", "bundle/list"):
+                (build / name).parent.mkdir(parents=True, exist_ok=True)
+                (build / name).touch(0o755)
+            (build / "bundle/list").write_text("unit.io 120 1 test_io \nunit.base 60 1 test_base \nmpi.dist 60 2 test_mpi --slow\nunit.more 9 1 test_base \n")
+            told = subprocess.run([tree.ROOT / "scripts/bundle", pathlib.Path(made, "bundle"), "--build", build], capture_output=True,
+                                  text=True, timeout=20, check=False)
+            self.assertEqual(told.returncode, 66)
+            self.assertIn("are not built: bin/test_base and 1 more of them are missing", told.stderr)
+            self.assertIn(f"cmake --build {build}", told.stderr)
+            self.assertFalse(pathlib.Path(made, "bundle").exists())
+
+
 class Setup(tree.RuleTest):
     def ends(self, result, code, *words):
         """Ended with this code, and its last line on stderr names the words."""

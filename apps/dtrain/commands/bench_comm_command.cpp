@@ -88,8 +88,12 @@ int run_bench_comm(const BenchCommCommand& command, const Config& config, Job& j
   const at::NoGradGuard no_grad;
   nlohmann::ordered_json results = nlohmann::ordered_json::array();
   if (job.is_root()) {
-    std::printf("all-reduce of float32 over %d ranks; median and p95 of the slowest rank; 1 GB = 1e9 bytes\n",
-                job.size());
+    std::printf("all-reduce of float32 over %s; median and p95 of the slowest rank; 1 GB = 1e9 bytes\n",
+                count_of(job.size(), "rank").c_str());
+    if (job.size() == 1)
+      std::printf(
+          "one rank has nothing to sum with others, so these are the times of the calls alone: mpirun -np 2 "
+          "--bind-to none dtrain bench comm\n");
     std::printf("algorithm GB/s = bytes / time, bus GB/s = that x 2 (n - 1) / n, as in nccl-tests\n");
     std::printf("%-14s %11s %12s %12s %12s %10s %10s\n", "", "bytes", "median ms", "least ms", "p95 ms", "alg GB/s",
                 "bus GB/s");

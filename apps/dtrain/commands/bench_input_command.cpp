@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -224,7 +225,9 @@ Rate measure_pipeline(const BenchInputCommand& command, const Experiment& e, con
   return rate;
 }
 
-std::string rate_text(double images_per_s) { return fixed(images_per_s, images_per_s < 100 ? 1 : 0); }
+std::string rate_text(double images_per_s) {
+  return images_per_s < 100 ? fixed(images_per_s, 1) : with_commas(std::llround(images_per_s));
+}
 
 void print_stages(const Stages& stages) {
   std::printf("stages on one core, of %s with their files in the page cache\n",

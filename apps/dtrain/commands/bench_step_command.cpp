@@ -129,17 +129,23 @@ Result measured(const BenchStepCommand& command, const Experiment& e, const Plan
   return result;
 }
 
+std::string rate_shown(double images_per_s) {
+  return images_per_s < 100 ? fixed(images_per_s, 1) : with_commas(std::llround(images_per_s));
+}
+
 void print_result(const BenchStepCommand& command, const Config& config, const Plan& plan, int ranks,
                   const Result& result) {
   std::printf("%s, %s, %s x %s x %s, %s, %s x %s: %s images/s\n", config.experiment.model.kind->name.c_str(),
               name_of(config.experiment.precision), std::to_string(plan.shape.height).c_str(),
               std::to_string(plan.shape.width).c_str(), std::to_string(plan.shape.channels).c_str(),
               count_of(ranks, "rank").c_str(), std::to_string(plan.local_batch).c_str(),
-              count_of(plan.logical_ranks, "logical rank").c_str(), fixed(result.images_per_s, 3).c_str());
+              count_of(plan.logical_ranks, "logical rank").c_str(), rate_shown(result.images_per_s).c_str());
   std::printf("  step           median %s ms, p95 %s ms over %s\n", fixed(result.median_ms(), 1).c_str(),
               fixed(result.p95_ms(), 1).c_str(), count_of(command.steps, "step").c_str());
   std::printf("  matrix peak    %s %% of %s GFLOP/s, %s GFLOP/picture\n", fixed(100 * result.peak_share(), 1).c_str(),
               fixed(result.peak_gflops, 1).c_str(), fixed(result.gflop, 1).c_str());
+  if (result.peak_share() > 1)
+    std::printf("                 above 100 %%: the peak was measured while the machine was busy; measure again\n");
   std::printf("  not hidden     all-reduce %s %%, imbalance %s %%, replica hashes %s %%\n",
               fixed(100 * result.allreduce_share, 2).c_str(), fixed(100 * result.imbalance_share, 2).c_str(),
               fixed(100 * result.check_share, 2).c_str());

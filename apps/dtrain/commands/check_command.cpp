@@ -41,9 +41,11 @@ std::string dump(const CheckJson& json, int indent = -1) {
   return json.dump(indent, ' ', false, CheckJson::error_handler_t::replace);
 }
 
-// The command that trains with the same configuration.
+// The command that trains with the same configuration. One process needs no launcher.
 std::string training_line(const CheckCommand& command) {
-  std::string line = "mpirun -np " + std::to_string(command.world_size) + " --bind-to none dtrain";
+  std::string line = command.world_size == 1
+                         ? "dtrain"
+                         : "mpirun -np " + std::to_string(command.world_size) + " --bind-to none dtrain";
   for (const std::string& file : command.config.sources.files) line += " --config " + shell_word(file);
   for (const std::string& word : command.config.sources.overrides) line += " " + shell_word(word);
   return line;
@@ -134,11 +136,17 @@ Judgement judge(const JobToJudge& job, CheckJson& json) {
 void tell_what_is_next(const CheckCommand& command, const Plan& plan, const Judgement& judgement) {
   if (!judgement.good) return;
   const auto found = static_cast<int64_t>(judgement.findings.size());
-  const std::string rest = found == 0   ? "nothing speaks against"
-                           : found == 1 ? "look at the one thing above before"
-                                        : "look at the " + std::to_string(found) + " things above before";
-  std::printf("all %s can be read; %s: %s\n",
-              count_of(static_cast<int64_t>(plan.dataset.samples.size()), "picture").c_str(), rest.c_str(),
+  const std::string rest = found == 0   ? "nothing speaks against it; next"
+                           : found == 1 ? "look at the one thing above, then"
+                                        : "look at the " + std::to_string(found) + " things above, then";
+  const std::string all = count_of(static_cast<int64_t>(plan.dataset.samples.size()), "picture");
+  const std::string pictures = plan.dataset.samples.size() == 1 ? "the one picture" : "all " + all;
+  if (command.quick)
+    std::printf(
+        "the headers of %s can be read; pixels were not looked at, so damaged, blank or equal pictures%s may "
+        "be left: dtrain check without --quick finds them\n",
+        pictures.c_str(), plan.dataset.task == Task::segmentation ? " and unknown values of masks" : "");
+  std::printf("%s%s: %s\n", command.quick ? "" : (pictures + " can be read; ").c_str(), rest.c_str(),
               printable(training_line(command)).c_str());
 }
 

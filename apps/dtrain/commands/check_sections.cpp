@@ -17,11 +17,12 @@
 
 namespace dtrain {
 
-// A name at the beginning of a table's row, and how wide that column is.
-static int name_columns(const Plan& plan) {
-  std::vector<std::string> names;
+// The outputs' names at the beginning of a table's rows, and how wide that column is.
+static int name_columns(const Plan& plan, std::vector<std::string>& names) {
   for (const std::string& name : plan.outputs) names.push_back(printable(name));
-  return cell_columns(names, 24);
+  const int columns = cell_columns(names, 24);
+  names = cells(names, columns);
+  return columns;
 }
 
 static void tell_part(const Plan& plan, const std::string& name, CheckJson& json) {
@@ -44,10 +45,10 @@ static void tell_part(const Plan& plan, const std::string& name, CheckJson& json
   std::printf("%s: %s\n", name.c_str(), count_of(static_cast<int64_t>(part.size()), "sample").c_str());
   counts["samples"] = part.size();
   if (plan.dataset.task != Task::segmentation && !part.empty()) {
-    const int columns = name_columns(plan);
+    std::vector<std::string> names;
+    const int columns = name_columns(plan, names);
     for (size_t k = 0; k < plan.outputs.size(); ++k) {
-      std::printf("  %s %8s  %5.1f %%\n", cell(printable(plan.outputs[k]), columns).c_str(),
-                  with_commas(positive[k]).c_str(),
+      std::printf("  %s %8s  %5.1f %%\n", names[k].c_str(), with_commas(positive[k]).c_str(),
                   100.0 * static_cast<double>(positive[k]) / static_cast<double>(part.size()));
       counts["classes"][plan.outputs[k]] = positive[k];
     }
@@ -73,6 +74,8 @@ void tell_sampling(const Experiment& e, const Plan& plan) {
 }
 
 void tell_mask_shares(const Plan& plan, const PictureFacts& pictures, CheckJson& json) {
+  std::vector<std::string> names;
+  name_columns(plan, names);
   for (const char* part : {"train", "valid", "test"}) {
     std::vector<int64_t> pixels(plan.outputs.size() + 1, 0);
     std::vector<int64_t> samples(plan.outputs.size() + 1, 0);
@@ -87,22 +90,29 @@ void tell_mask_shares(const Plan& plan, const PictureFacts& pictures, CheckJson&
     }
     for (size_t k = 1; k < pixels.size() && all > 0; ++k) {
       const double share = 100.0 * static_cast<double>(pixels[k]) / static_cast<double>(all);
-      std::printf("%-5s  %s %5.1f %% of the pixels, in %s\n", part,
-                  cell(printable(plan.outputs[k - 1]), name_columns(plan)).c_str(), share,
+      std::printf("%-5s  %s %5.1f %% of the pixels, in %s\n", part, names[k - 1].c_str(), share,
                   count_of(samples[k], "mask").c_str());
       json["parts"][part]["pixel_percent"][plan.outputs[k - 1]] = share;
     }
   }
 }
 
+// How wide the column of a text of all layers is, at least `least`.
+static int columns_of(const std::vector<Network::Layer>& layers, std::string (*text)(const Network::Layer&),
+                      int least) {
+  for (const Network::Layer& layer : layers) least = std::max(least, shown_columns(text(layer)));
+  return least;
+}
+
 void tell_network(const Experiment& e, const Plan& plan, const Network& network, const std::string& weights_line,
                   CheckJson& json) {
   const std::vector<Network::Layer> layers = network.layers(plan.shape);
-  size_t kind_columns = 8;
-  for (const Network::Layer& layer : layers) kind_columns = std::max(kind_columns, layer.kind.size());
-  const auto kinds = static_cast<int>(kind_columns);
-  std::printf("network: %s\n  %-44s %-*s %-18s %12s %14s\n", printable(weights_line).c_str(), "layer", kinds, "kind",
-              "output", "parameters", "MFLOP forward");
+  const auto kinds = columns_of(
+      layers, [](const Network::Layer& layer) { return layer.kind; }, 4);
+  const auto names = columns_of(
+      layers, [](const Network::Layer& layer) { return printable(layer.name); }, 5);
+  std::printf("network: %s\n  %-*s  %-*s  %-15s %12s %14s\n", printable(weights_line).c_str(), names, "layer", kinds,
+              "kind", "output", "parameters", "MFLOP forward");
   int64_t parameters = 0;
   int64_t flop = 0;
   for (const Network::Layer& layer : layers) {
@@ -110,7 +120,7 @@ void tell_network(const Experiment& e, const Plan& plan, const Network& network,
     for (int64_t size : layer.output) shape.push_back(std::to_string(size));
     parameters += layer.parameters;
     flop += layer.flop;
-    std::printf("  %-44s %-*s %-18s %12s %14.2f\n", printable(layer.name).c_str(), kinds, layer.kind.c_str(),
+    std::printf("  %-*s  %-*s  %-15s %12s %14.2f\n", names, printable(layer.name).c_str(), kinds, layer.kind.c_str(),
                 join(shape, "x").c_str(), with_commas(layer.parameters).c_str(), static_cast<double>(layer.flop) / 1e6);
   }
   const auto states = static_cast<double>(state_names(e.optimizer).size() + (e.ema.decay > 0 ? 1 : 0));

@@ -16,11 +16,13 @@
 namespace dtrain {
 namespace {
 
-constexpr int kLabelColumns = 28;   // at least
+constexpr int kLabelColumns = 28;   // of a key or a time, at least
+constexpr int kMetricColumns = 12;  // of a metric, at least
 constexpr int kValueColumns = 60;   // of a key's value, at most
 constexpr size_t kMostEpochs = 12;  // of the table of epochs
 constexpr double kLevel = 0.05;
 
+std::string trimmed(const std::string& text) { return text.substr(0, text.find_last_not_of(' ') + 1); }
 void line(const std::string& text) { std::printf("%s\n", text.c_str()); }
 
 std::string signed_number(double value, int digits) { return (value < 0 ? "" : "+") + fixed(value, digits); }
@@ -56,8 +58,9 @@ void print_differences(const std::string& head, const std::vector<Difference>& d
   std::vector<std::string> names;
   for (const Difference& one : differences) names.push_back(shown_name(one));
   const int columns = cell_columns(names, kLabelColumns);
+  names = cells(names, columns);
   for (size_t i = 0; i < names.size(); ++i)
-    line("    " + cell(names[i], columns) + " " + shown_side(differences[i], differences[i].a) + " → " +
+    line("    " + names[i] + " " + shown_side(differences[i], differences[i].a) + " → " +
          shown_side(differences[i], differences[i].b));
 }
 
@@ -123,19 +126,18 @@ void print_differences(const Comparison& c) {
   print_differences("where and how far they ran:", c.other_facts);
 }
 
-std::string value_line(const NamedPair& value, const std::string& noun, int columns, bool corrected) {
+std::string value_line(const std::string& name, const NamedPair& value, const Groups& groups, bool corrected) {
   const PairedMeasure& paired = value.paired;
   const int digits = value.metric->digits;
   const auto shown = [&](const std::optional<double>& one) { return one ? fixed(*one, digits) : "–"; };
-  std::string text =
-      "  " + cell(printable(value.name), columns) + " " + cell(shown(paired.a), 8) + " " + cell(shown(paired.b), 8);
+  std::string text = "  " + name + " " + cell(shown(paired.a), 7) + " " + cell(shown(paired.b), 7);
   if (!paired.test) return text + " no test: " + (paired.no_test.empty() ? value.metric->undefined : paired.no_test);
   const PairedTest& test = *paired.test;
   return text + " " + cell(signed_number(test.difference, digits), 8) + " " +
          cell(signed_number(test.low, digits) + " to " + signed_number(test.high, digits), 19) + " " +
          cell(p_text(test), 9) + " " +
          (corrected ? cell(test.p_holm ? p_text(*test.p_holm, test.p_at_most) : "", 9) + " " : "") +
-         basis_text(value, noun);
+         (value.paired.groups == groups.count ? test.method : basis_text(value, groups.noun));
 }
 
 void print_values(const Comparison& c) {
@@ -160,15 +162,17 @@ void print_values(const Comparison& c) {
     shown.push_back(&value);
     names.push_back(printable(value.name));
   }
-  const int columns = cell_columns(names, kLabelColumns);
+  const int columns = cell_columns(names, kMetricColumns);
   const bool corrected = std::any_of(shown.begin(), shown.end(), [](const NamedPair* value) {
     return value->paired.test && value->paired.test->p_holm;
   });
-  line("  " + cell("", columns) + " A        B        B − A    95 % interval       p         " +
+  line("  " + cell("", columns) + " A       B       B − A    95 % interval       p         " +
        (corrected ? "p (Holm)  " : "") + "test");
   bool drawn = false;
-  for (const NamedPair* value : shown) {
-    line(value_line(*value, groups.noun, columns, corrected));
+  names = cells(names, columns);
+  for (size_t i = 0; i < shown.size(); ++i) {
+    const NamedPair* value = shown[i];
+    line(value_line(names[i], *value, groups, corrected));
     drawn = drawn || (value->paired.test && value->metric->of_pair == nullptr);
   }
   line("  Paired: each test is of the difference on the same samples" +
@@ -184,6 +188,7 @@ void print_values(const Comparison& c) {
 
 std::string percent(double share) {
   if (std::isnan(share)) return "no number in one of them";
+  if (const double all = 100 * share; all >= 10 && all < 1e6) return with_commas(std::llround(all)) + " %";
   char text[32];
   std::snprintf(text, sizeof text, "%.2g %%", 100 * share);
   return text;
@@ -230,7 +235,7 @@ void print_epochs(const Comparison& c) {
   if (!c.monitor.empty() && c.monitored_column() != "valid_loss") columns.push_back(c.monitored_column());
   std::string head = "  epoch";
   for (const std::string& column : columns) head += "   " + cell(printable(column) + " A, B", 22);
-  line(head);
+  line(trimmed(head));
   for (const auto& [i, j] : epochs) {
     std::string text = "  " + cell(shortest(c.a.epochs.at(i, "epoch").value_or(0)), 5);
     for (const std::string& column : columns) {
@@ -240,7 +245,7 @@ void print_epochs(const Comparison& c) {
       };
       text += "   " + shown(c.a.epochs, i) + "  " + shown(c.b.epochs, j);
     }
-    line(text);
+    line(trimmed(text));
   }
 }
 

@@ -14,7 +14,7 @@
 namespace dtrain {
 namespace {
 
-constexpr int kNameColumns = 28;     // at least
+constexpr int kNameColumns = 12;     // at least
 constexpr size_t kMostPrinted = 12;  // classes of a confusion matrix
 
 // A column of the table that has a line per class.
@@ -28,7 +28,7 @@ std::vector<ClassColumn> class_columns(const EvalResult& result) {
   std::vector<ClassColumn> columns;
   if (!result.fit.fitted.thresholds.empty()) {
     ClassColumn& thresholds = columns.emplace_back(ClassColumn{"threshold", {}});
-    for (const double threshold : result.predictions.thresholds) thresholds.cells.push_back(fixed(threshold, 4));
+    for (const double threshold : result.predictions.thresholds) thresholds.cells.push_back(short_number(threshold, 4));
   }
   // Values of classes follow those of all classes, metric by metric.
   const std::vector<NamedValue>& values = result.values;
@@ -45,6 +45,12 @@ std::vector<ClassColumn> class_columns(const EvalResult& result) {
   return columns;
 }
 
+// Of two classes the one that counts as positive where samples are put in order by one probability; "" otherwise.
+std::string positive_class(const EvalResult& result) {
+  const std::vector<std::string>& classes = result.plan.outputs;
+  return result.predictions.task == Task::multiclass && classes.size() == 2 ? classes[1] : "";
+}
+
 std::string trimmed_end(const std::string& line) { return line.substr(0, line.find_last_not_of(' ') + 1); }
 
 void print_table(const EvalResult& result) {
@@ -57,8 +63,9 @@ void print_table(const EvalResult& result) {
   const auto width = [](const ClassColumn& column) { return std::max(static_cast<int>(column.name.size()), 6); };
   for (const ClassColumn& column : columns) head += "  " + cell(column.name, width(column));
   std::printf("  %s\n", trimmed_end(head).c_str());
+  const std::vector<std::string> shown = cells(names, first);
   for (size_t k = 0; k < names.size(); ++k) {
-    std::string line = cell(names[k], first);
+    std::string line = shown[k];
     for (const ClassColumn& column : columns) line += "  " + cell(column.cells[k], width(column));
     std::printf("  %s\n", trimmed_end(line).c_str());
   }
@@ -70,13 +77,15 @@ void print_confusion(const EvalResult& result) {
   const std::vector<int64_t> counts = confusion_matrix(result.predictions);
   std::vector<std::string> names;
   for (const std::string& name : result.plan.outputs) names.push_back(printable(name));
-  const int first = cell_columns(names, kNameColumns);
+  const std::string corner = "samples of … taken for …";
+  const int first = cell_columns(names, shown_columns(corner));
   const int other = std::min(16, cell_columns(names, 7));
-  std::string head = cell("samples of … taken for …", first);
-  for (const std::string& name : names) head += " " + cell(name, other);
+  std::string head = cell(corner, first);
+  for (const std::string& name : cells(names, other)) head += " " + name;
   std::printf("  %s\n", trimmed_end(head).c_str());
+  const std::vector<std::string> rows = cells(names, first);
   for (size_t i = 0; i < classes; ++i) {
-    std::string line = cell(names[i], first);
+    std::string line = rows[i];
     for (size_t j = 0; j < classes; ++j) line += " " + cell(with_commas(counts[i * classes + j]), other);
     std::printf("  %s\n", trimmed_end(line).c_str());
   }
@@ -102,6 +111,7 @@ std::string result_json(const EvalResult& result, bool in_one_line) {
                                  {"weights_sha256", result.weights_sha256}, {"samples", result.predictions.samples()},
                                  {"grouped_by", result.groups.noun},        {"groups", result.groups.count},
                                  {"loss", mean_loss(result.predictions)}};
+  if (const std::string positive = positive_class(result); !positive.empty()) json["positive"] = positive;
   add_fit(result, json);
   for (const NamedValue& one : result.values) json[one.name] = measured_json(one.measured);
   return json.dump(in_one_line ? -1 : 1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -123,9 +133,16 @@ void print_result(const EvalResult& result, const Written& written) {
     lines.push_back(&one);
     names.push_back(printable(one.name));
   }
-  const int columns = cell_columns(names, kNameColumns);
+  const std::vector<std::string> shown = cells(names, cell_columns(names, kNameColumns));
+  const std::string positive = printable(positive_class(result));
   for (size_t i = 0; i < lines.size(); ++i)
-    std::printf("  %s %s\n", cell(names[i], columns).c_str(), measured_text(*lines[i], groups.noun).c_str());
+    std::printf("  %s %s%s\n", shown[i].c_str(), measured_text(*lines[i], groups.noun).c_str(),
+                positive.empty() || !lines[i]->metric->of_ranks ? "" : (", positive: " + positive).c_str());
+  if (!positive.empty())
+    std::printf(
+        "  positive is the second class, %s (data.classes sets their order); a sample is called so "
+        "above a probability of 0.5\n",
+        positive.c_str());
   print_table(result);
   print_confusion(result);
   for (const auto& [what, path] : written) std::printf("%s: %s\n", what.c_str(), printable(path).c_str());

@@ -92,7 +92,7 @@ int run_info(const InfoCommand& command) {
   print_leftovers(leftovers);
   if (gpu["why_no_gpu"].get<std::string>().empty())
     std::printf("One rank for each GPU: mpirun -np %zu --bind-to none dtrain --config …\n", gpu["gpus"].size());
-  else
+  else if (cores.size() > 1)
     std::printf(
         "Several single-threaded ranks use a machine better than one rank of many threads: mpirun -np %zu --bind-to "
         "none dtrain "

@@ -1,6 +1,7 @@
 // What dtrain simulate prints.
 #include "commands/simulate_telling.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -92,23 +93,40 @@ void tell_own_point(const Simulation& simulation, SimulateJson& json) {
                 100 * (model_s / steps.step_s - 1));
 }
 
-void tell_row(const SimulatedJob& job, int64_t ranks, SimulateJson& json) {
-  SimulateJson row = {{"ranks", ranks}, {"nodes", job.cluster.nodes(ranks)}};
-  std::string others;
-  for (const Word<SumWay>& way : kWordsOf<SumWay>) {
-    const ScalingPrediction point = predict_scaling(job, way.value, ranks);
-    row[way.text] = prediction_json(point);
-    if (way.value != SumWay::canonical) others += cell(percent_of(point.efficiency), 14);
-  }
+using Cells = std::vector<std::string>;
+
+// Of one machine nothing is said about nodes, and ways to sum that are no other there.
+Cells simulated_row(const SimulatedJob& job, int64_t ranks, bool one_machine, SimulateJson& json) {
+  SimulateJson facts = {{"ranks", ranks}, {"nodes", job.cluster.nodes(ranks)}};
   const ScalingPrediction point = predict_scaling(job, SumWay::canonical, ranks);
-  const std::string hours = point.node_hours ? fixed(*point.node_hours, *point.node_hours < 10 ? 2 : 0) : "-";
-  std::printf("%8lld %7lld %11s %13s %9s %9s %12s %11s  %s%s\n", static_cast<long long>(ranks),
-              static_cast<long long>(point.step.nodes), fixed(1e3 * point.step.seconds(), 1).c_str(),
-              fixed(point.step.images_per_s(), 1).c_str(), percent_of(point.efficiency).c_str(),
-              point.serial_fraction ? fixed(*point.serial_fraction, 4).c_str() : "-",
-              point.time_to_train_s ? clock_text(*point.time_to_train_s).c_str() : "-", hours.c_str(),
-              cell(binds_text(point.step), 18).c_str(), others.c_str());
-  json["points"].push_back(row);
+  const auto of_nodes = [&](const std::string& text) { return one_machine ? "" : text; };
+  const auto hours = point.node_hours;
+  Cells row = {with_commas(ranks),
+               of_nodes(with_commas(point.step.nodes)),
+               fixed(1e3 * point.step.seconds(), 1),
+               fixed(point.step.images_per_s(), 1),
+               percent_of(point.efficiency),
+               point.serial_fraction ? fixed(*point.serial_fraction, 4) : "",
+               point.time_to_train_s ? clock_text(*point.time_to_train_s) : "",
+               hours ? of_nodes(fixed(*hours, *hours < 10 ? 2 : 0)) : "",
+               binds_text(point.step)};
+  for (const Word<SumWay>& way : kWordsOf<SumWay>) {
+    const ScalingPrediction its = predict_scaling(job, way.value, ranks);
+    facts[way.text] = prediction_json(its);
+    if (way.value != SumWay::canonical) row.push_back(of_nodes(percent_of(its.efficiency)));
+  }
+  json["points"].push_back(facts);
+  return row;
+}
+
+void tell_rows(const SimulatedJob& job, const std::vector<int64_t>& ranks, SimulateJson& json) {
+  const bool one_machine =
+      std::all_of(ranks.begin(), ranks.end(), [&](int64_t n) { return job.cluster.nodes(n) == 1; });
+  std::vector<Cells> table = {{"ranks", "nodes", "step ms", "images/s", "efficiency", "serial", "train", "node hours",
+                               "binds", "by ring", "hierarchical"}};
+  json["points"] = SimulateJson::array();
+  for (const int64_t n : ranks) table.push_back(simulated_row(job, n, one_machine, json));
+  for (const std::string& line : table_lines(table)) std::printf("  %s\n", line.c_str());
 }
 
 SimulateJson error_json(const PublishedError& error) {
@@ -189,10 +207,8 @@ std::string pays_sentence(const SimulatedJob& job) {
 void tell_simulation(const Simulation& simulation, const std::vector<int64_t>& ranks, SimulateJson& json) {
   tell_measured(simulation, json);
   tell_own_point(simulation, json);
-  std::printf("\n%8s %7s %11s %13s %9s %9s %12s %11s  %-18s%-14s%s\n", "ranks", "nodes", "step ms", "images/s",
-              "efficient", "serial", "train", "node hours", "binds", "by ring", "hierarchical");
-  json["points"] = SimulateJson::array();
-  for (const int64_t n : ranks) tell_row(simulation.job, n, json);
+  std::printf("\n");
+  tell_rows(simulation.job, ranks, json);
   const std::string pays = pays_sentence(simulation.job);
   std::printf("\n%s\n", pays.c_str());
   json["pays_until_ranks"] = pays_until(simulation.job, SumWay::canonical);

@@ -18,6 +18,7 @@
 #include "dtrain/base/host.hpp"
 #include "dtrain/base/printable.hpp"
 #include "dtrain/base/shell_word.hpp"
+#include "dtrain/base/terminal.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/io/files/file.hpp"
 
@@ -75,7 +76,7 @@ struct Conclusion {
 void take_advice(const SweepFolder& folder, const Report& report, Conclusion& conclusion) {
   const RateAdvice& advice = *report.study->advice;
   const std::string column = report.runs.front().monitor.column;
-  conclusion.advice = aligned(advice_table(advice, column));
+  conclusion.advice = table_lines(advice_table(advice, column));
   conclusion.advice.emplace_back();
   for (const std::string& sentence : sentences_on(advice)) conclusion.advice.push_back(sentence);
   conclusion.advised = advice.choice.has_value();

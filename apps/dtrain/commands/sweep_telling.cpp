@@ -31,19 +31,6 @@ int64_t count_in(const std::vector<JudgedPoint>& points, PointState state) {
 
 }  // namespace
 
-std::vector<std::string> aligned(const std::vector<std::vector<std::string>>& table) {
-  std::vector<std::string> lines(table.size());
-  for (size_t column = 0; column < table.front().size(); ++column) {
-    std::vector<std::string> cells;
-    for (const auto& row : table) cells.push_back(row[column]);
-    const int width = cell_columns(cells, 1);
-    for (size_t row = 0; row < table.size(); ++row) lines[row] += cell(cells[row], width) + "  ";
-  }
-  for (std::string& line : lines)
-    while (line.ends_with(' ')) line.pop_back();
-  return lines;
-}
-
 std::vector<std::string> table_of_points(const std::vector<JudgedPoint>& points) {
   std::vector<std::vector<std::string>> table = {
       {"point", "ranks", "processes", "state", "metric", "best", "epoch", "images/s", "time"}};
@@ -57,7 +44,7 @@ std::vector<std::string> table_of_points(const std::vector<JudgedPoint>& points)
                      row.result.best_epoch > 0 ? std::to_string(row.result.best_epoch) : "",
                      timed ? rate_cell(row.result.images_per_s) : "", timed ? time_text(row.result.elapsed_s) : ""});
   }
-  return aligned(table);
+  return table_lines(table);
 }
 
 std::vector<std::string> table_of_scaling(const std::vector<ScalingRow>& rows, const std::vector<JudgedPoint>& points) {
@@ -74,7 +61,7 @@ std::vector<std::string> table_of_scaling(const std::vector<ScalingRow>& rows, c
                      number_text(row.epochs_per_hour, 1), number_text(row.speedup, 2),
                      row.efficiency ? fixed(100 * *row.efficiency, 0) + " %" : ""});
   }
-  return aligned(table);
+  return table_lines(table);
 }
 
 std::vector<std::string> notes_on(const std::vector<ScalingRow>& rows, const std::vector<JudgedPoint>& points) {

@@ -12,9 +12,6 @@ namespace dtrain {
 
 // What dtrain sweep says to people.
 
-/// A table as lines, its columns as wide as their widest cells; at least one row, all as long.
-std::vector<std::string> aligned(const std::vector<std::vector<std::string>>& table);
-
 /// The points as a table, one line each: name, ranks, state, best value, images/s, time.
 std::vector<std::string> table_of_points(const std::vector<JudgedPoint>& points);
 

@@ -53,6 +53,8 @@ class Findings {
     }
   }
   int end(const std::string& path, const std::string& kind, bool json) const {
+    if (files_.size() > 1 && errors_.empty())
+      std::printf("all %s are intact\n", count_of(static_cast<int64_t>(files_.size()), "file").c_str());
     if (json) {
       const ordered_json all = {
           {"path", path}, {"kind", kind}, {"ok", errors_.empty()}, {"files", files_}, {"notes", notes_}};

@@ -34,19 +34,21 @@ CLI::Option* add_counts(CLI::App& app, const std::string& name, std::vector<int6
   return app.add_option(name, take, doc)->expected(1)->allow_extra_args(false)->type_name("N,N…");
 }
 
-// From pictures to a network that is used.
+// From pictures to a network that is used; each line can be typed as it is, after those above it. The other pages go
+// on from there.
 static HelpPage::Examples first_steps() {
-  return {{"dtrain sample --kind chips --output sample/chips", "a small generated data set"},
-          {"dtrain check --config configs/chexnet.yaml", "what can be known before queueing"},
-          {"mpirun -np 8 --bind-to none dtrain --config configs/chexnet.yaml", "train on 8 processes"},
-          {"dtrain -c a.yaml -c site.yaml epochs=3", "later files and key=value win"},
-          {"dtrain eval --checkpoint runs/chexnet", "evaluate the best weights of a run"},
-          {"dtrain predict --checkpoint runs/chexnet --input new --output scores", "scores of new pictures"},
-          {"dtrain export --checkpoint runs/chexnet --output chexnet.onnx", "the network for other programs"},
-          {"dtrain compare runs/old runs/new", "what differs, and whether one is better"},
-          {"dtrain report runs/chexnet", "curves, times and AUROC as a page"},
-          {"dtrain pack -c configs/chexnet.yaml --output packed", "decode and resize once, then train from there"},
-          {"dtrain verify runs/chexnet", "is everything that a run wrote intact?"}};
+  return {{"dtrain sample --kind chips --output sample/chips", "a small generated data set; or take your own"},
+          {"dtrain init sample/chips --output chips.yaml", "a configuration for it"},
+          {"dtrain check chips.yaml", "all that can be known before training"},
+          {"dtrain --config chips.yaml epochs=4", "train; a key on the command line wins"},
+          {"mpirun -np 2 --bind-to none dtrain --config chips.yaml epochs=4 name=two", "by two processes"},
+          {"dtrain eval --checkpoint runs/chips", "metrics of the best weights of a run"},
+          {"dtrain predict --checkpoint runs/chips --input sample/chips/good --output scores",
+           "scores of pictures without labels"},
+          {"dtrain export --checkpoint runs/chips --output chips.onnx", "the network for other programs"},
+          {"dtrain report runs/chips", "curves, times and metrics as a page"},
+          {"dtrain eval --checkpoint runs/two && dtrain compare runs/chips runs/two",
+           "what differs, and whether one is better"}};
 }
 
 void CommandTable::add_train() {
@@ -71,7 +73,8 @@ void CommandTable::add_train() {
       ->take_all()
       ->type_name("KEY");
   app.add_flag("--dry-run", train_.dry_run, "build everything, take one step, write nothing");
-  add_count(app, "--limit-steps", train_.limit_steps, "end after N updates of this start, with a checkpoint");
+  add_count(app, "--limit-steps", train_.limit_steps,
+            "end after N updates of this start, with a checkpoint (default: no limit)");
   app.add_option_function<std::string>(
          "--max-time",
          [this](const std::string& text) {
@@ -81,10 +84,12 @@ void CommandTable::add_train() {
                                         "'" + text + "' is not a time; write it like 3h55m or 90 minutes");
            train_.max_time_s = time->amount;
          },
-         "stop in time to be done after this long, with a checkpoint and exit code 75, such as 3h55m")
+         "stop in time to be done after this long, such as 3h55m, with a checkpoint and exit code 75 (default: no "
+         "limit)")
       ->type_name("TIME");
-  app.add_option("--trace", train_.trace,
-                 "write a timeline of steps, buckets and loader threads of all ranks (for ui.perfetto.dev)")
+  app.add_option(
+         "--trace", train_.trace,
+         "write a timeline of steps, buckets and loader threads of all ranks, for ui.perfetto.dev (default: none)")
       ->type_name("FILE");
   app.add_flag("--log-all-ranks", train_.log_all_ranks,
                "give each rank a log of its own in the run's folder, log.rank-N.txt, with its times in each epoch");
@@ -101,21 +106,21 @@ void CommandTable::add_train() {
 }
 
 void CommandTable::add_check() {
-  CLI::App& app = command(
-      app_, "check",
-      "everything that can be known before queueing: configuration, files, labels, leaks, network, steps",
-      "--config FILE [KEY=VALUE …] [options]",
-      {{"dtrain check configs/chexnet.yaml", "the whole data set, every picture decoded"},
-       {"dtrain check -c configs/chexnet.yaml data.root=/nih --world-size 8", "as the job of 8 processes will see it"},
-       {"dtrain check -c configs/chexnet.yaml --world-size 64 --from step.json --cluster site.yaml",
-        "and how long it will take, by dtrain bench step --json"},
-       {"dtrain check -c configs/chexnet.yaml --quick", "in seconds: only the pictures' headers"},
-       {"dtrain check -c configs/chexnet.yaml --preview sheet.png", "what the network will see, as a picture"}},
-      [this] {
-        check_.progress = typed_.quiet ? ProgressMode::none : ProgressMode::automatic;
-        check_.config = with_words(check_.config, true);
-        return check_;
-      });
+  CLI::App& app =
+      command(app_, "check",
+              "everything that can be known before queueing: configuration, files, labels, leaks, network, steps",
+              "--config FILE [KEY=VALUE …] [options]",
+              {{"dtrain check chips.yaml", "the whole data set, every picture decoded"},
+               {"dtrain check chips.yaml batch.per_rank=16 --world-size 8", "as the job of 8 processes will see it"},
+               {"dtrain check chips.yaml --quick", "in seconds: only the pictures' headers"},
+               {"dtrain check chips.yaml --preview sheet.png", "what the network will see, as a picture"},
+               {"dtrain bench step -c chips.yaml --json > step.json", "measure a few steps"},
+               {"dtrain check chips.yaml --from step.json", "and how long training will take, by that measurement"}},
+              [this] {
+                check_.progress = typed_.quiet ? ProgressMode::none : ProgressMode::automatic;
+                check_.config = with_words(check_.config, true);
+                return check_;
+              });
   add_config(app, check_.config);
   add_count(app, "--world-size", check_.world_size, "processes that the job will have")->capture_default_str();
   app.add_option(
@@ -126,12 +131,17 @@ void CommandTable::add_check() {
       ->allow_extra_args(false)
       ->take_all()
       ->type_name("PATH");
-  app.add_option("--cluster", check_.cluster, "description of the machine that it will run on, as for dtrain simulate")
+  app.add_option(
+         "--cluster", check_.cluster,
+         "description of the machine that it will run on, as for dtrain simulate (default: one machine with a core "
+         "for every process)")
       ->type_name("FILE");
-  app.add_flag("--quick", check_.quick, "read only the pictures' headers");
+  app.add_flag(
+      "--quick", check_.quick,
+      "read only the pictures' headers: no damaged or equal pictures, blank ones or values of masks are found");
   app.add_option("--preview", check_.preview,
                  "write a contact sheet of what the network will see: training pictures after augmentation, with "
-                 "labels and masks (PNG)")
+                 "labels and masks (PNG; default: none)")
       ->type_name("FILE");
   app.add_option("--output", check_.output, "file for what was found, as JSON, with every bad sample and duplicate")
       ->capture_default_str()
@@ -157,13 +167,14 @@ void CommandTable::add_eval() {
       "metrics of a checkpoint or weights file over a whole part, with 95 % intervals; writes tables of "
       "predictions, figures and curves",
       "--checkpoint PATH [--config FILE] [KEY=VALUE …] [options]",
-      {{"dtrain eval --checkpoint runs/chexnet", "the best weights of a run, on its validation part"},
-       {"dtrain eval --checkpoint runs/chexnet --split test", "on its test part"},
-       {"dtrain eval --checkpoint runs/chexnet --calibrate", "fit a temperature on the validation part and keep it"},
-       {"dtrain eval --checkpoint runs/chexnet --split test --threshold-from valid:youden",
-        "the test part, with thresholds chosen on the validation part"},
-       {"dtrain eval -c other.yaml --checkpoint runs/chexnet/best.safetensors --split test --output elsewhere",
-        "on other data, predictions into another folder"}},
+      {{"dtrain eval --checkpoint runs/chips", "the best weights of a run, on its validation part"},
+       {"dtrain eval --checkpoint runs/chips --split test", "on its test part"},
+       {"dtrain eval --checkpoint runs/chips --calibrate", "fit a temperature on the validation part and keep it"},
+       {"dtrain eval --checkpoint runs/xray --threshold-from valid:youden",
+        "labels: with thresholds chosen on the validation part"},
+       {"dtrain eval --checkpoint runs/cells --masks", "segmentation: with the predicted masks"},
+       {"dtrain eval -c chips.yaml --checkpoint runs/chips/best.safetensors --split test --output elsewhere",
+        "on the data of a configuration, predictions into another folder"}},
       [this] {
         eval_.config = with_words(eval_.config, false);
         const bool prints = eval_.config.print_config && !eval_.config.sources.files.empty();
@@ -203,12 +214,10 @@ void CommandTable::add_pack() {
   CLI::App& app = command(
       app_, "pack", "decode and resize a data set once, into shards that any number of ranks can read at any offset",
       "--config FILE --output DIR [KEY=VALUE …] [options]",
-      {{"dtrain pack -c configs/chexnet.yaml --output packed", "then train with the lines that it prints"},
-       {"mpirun -np 8 --bind-to none dtrain pack -c configs/chexnet.yaml --output packed",
-        "by 8 processes, the same bytes"},
-       {"dtrain pack -c configs/unet_microscopy.yaml --output more --expand hflip,vflip",
-        "with two more copies of each training sample"},
-       {"dtrain pack -c configs/chexnet.yaml --output tars --to webdataset", "for other programs"}},
+      {{"dtrain pack -c chips.yaml --output packed", "then train with the lines that it prints"},
+       {"mpirun -np 2 --bind-to none dtrain pack -c chips.yaml --output packed2", "by 2 processes, the same bytes"},
+       {"dtrain pack -c cells.yaml --output more --expand hflip,vflip", "with two more copies of each training sample"},
+       {"dtrain pack -c chips.yaml --output tars --to webdataset", "for other programs"}},
       nullptr);
   filled_.emplace_back(&app, [this, &app] { return packed_as_typed(app); });
   add_config(app, pack_.config);
@@ -219,8 +228,8 @@ void CommandTable::add_pack() {
   add_count(app, "--samples-per-shard", pack_.options.samples_per_shard, "records per shard; the last has the rest")
       ->capture_default_str();
   app.add_option("--expand", typed_.expand,
-                 "copies of each training sample: vflip, hflip, rot180; for square pictures also rot90, rot270 "
-                 "(counter-clockwise)")
+                 "copies of each training sample: vflip, hflip, rot180; for square pictures also rot90, rot270, "
+                 "counter-clockwise (default: none)")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("T,T…");
@@ -257,7 +266,8 @@ PackCommand CommandTable::packed_as_typed(const CLI::App& app) {
 void CommandTable::add_sample() {
   CLI::App& app = command(
       app_, "sample", "write a small generated data set with known answers", "--kind KIND --output DIR [options]",
-      {{"dtrain sample --kind xray --output sample/xray", "256 pictures of patients with 14 labels"},
+      {{"dtrain sample --kind chips --output sample/chips", "400 pictures of two classes, a folder each"},
+       {"dtrain sample --kind xray --output sample/xray", "256 pictures of patients with 14 labels"},
        {"dtrain sample --kind cells --output sample/cells", "48 pictures with their masks"}},
       [this] {
         if (sample_.kind.empty() || sample_.output.empty())
@@ -270,7 +280,8 @@ void CommandTable::add_sample() {
   app.add_option("--output", sample_.output, "folder to write: new or empty")->type_name("DIR");
   add_count(app, "--count", sample_.count, "number of pictures (default: 256 xray, 400 chips, 48 cells)");
   add_counts(app, "--size", sample_.size,
-             "height,width of the pictures (default: 256,256 xray, 128,128 chips, 128,160 cells)");
+             "height and width of the pictures, in pixels (default: 256,256 xray, 128,128 chips, 128,160 cells)")
+      ->type_name("H,W");
   app.add_option("--seed", sample_.seed, "another seed gives other pictures")->capture_default_str()->type_name("N");
 }
 
@@ -286,7 +297,7 @@ void CommandTable::add_verify() {
   CLI::App& app = command(
       app_, "verify", "check a checkpoint, a weights file, a run folder or packed data byte by byte; changes nothing",
       "PATH [options]",
-      {{"dtrain verify runs/chexnet", "everything that a run wrote"},
+      {{"dtrain verify runs/chips", "everything that a run wrote"},
        {"dtrain verify packed", "every record of packed data"}},
       [this] {
         if (verify_.path.empty())
@@ -304,8 +315,8 @@ void CommandTable::add_bench() {
   CLI::App& bench = command(app_, "bench", "how fast training steps, the loader and all-reduces are on these ranks",
                             "COMMAND [options]",
                             {{"dtrain bench step model.name=resnet50 batch.per_rank=8", "images/s of training only"},
-                             {"dtrain bench input configs/chexnet.yaml", "images/s of the loader only"},
-                             {"mpirun -np 4 --bind-to none dtrain bench comm", "all-reduce, by algorithm and size"}},
+                             {"dtrain bench input chips.yaml", "images/s of the loader only"},
+                             {"mpirun -np 2 --bind-to none dtrain bench comm", "all-reduce, by algorithm and size"}},
                             nullptr);
   bench.require_subcommand(1);
   add_bench_step(bench);
@@ -319,8 +330,9 @@ void CommandTable::add_bench_step(CLI::App& bench) {
       "training steps of the configured network on pictures in memory: images/s, share of the matrix peak",
       "[--config FILE] [KEY=VALUE …] [options]",
       {{"dtrain bench step model.name=resnet50 batch.per_rank=8", "without a configuration: pictures in memory"},
-       {"mpirun -np 4 --bind-to none dtrain bench step -c configs/chexnet.yaml --limit-steps 50",
-        "the network and batch of a configuration"}},
+       {"mpirun -np 2 --bind-to none dtrain bench step -c chips.yaml --limit-steps 50",
+        "the network and batch of a configuration"},
+       {"dtrain bench step -c chips.yaml --json > step.json", "for dtrain check and dtrain simulate --from step.json"}},
       [this] {
         bench_step_.config = with_words(bench_step_.config, false);
         return bench_step_;
@@ -337,10 +349,10 @@ void CommandTable::add_bench_input(CLI::App& bench) {
       "the loader without a network: read, decode, transform and batch one by one, then batches in an epoch's order "
       "through the sequential and the parallel pipeline, and the latter up to the bytes that a GPU is given",
       "--config FILE [KEY=VALUE …] [options]",
-      {{"dtrain bench input configs/chexnet.yaml", "images/s of each stage and of both pipelines"},
-       {"dtrain bench input -c configs/chexnet.yaml --train-ms 180",
-        "with training in between: which waits for which?"},
-       {"mpirun -np 4 --bind-to none dtrain bench input -c configs/chexnet.yaml --load-ms 50 --train-ms 50 "
+      {{"dtrain bench input chips.yaml", "images/s of each stage and of both pipelines"},
+       {"dtrain bench input chips.yaml --train-ms 180", "with training in between: which waits for which?"},
+       {"dtrain bench input chips.yaml --json > input.json", "for dtrain check and dtrain simulate --from"},
+       {"mpirun -np 2 --bind-to none dtrain bench input chips.yaml --load-ms 50 --train-ms 50 "
         "data.loader.threads=1",
         "only the pipelines, however fast the cores are"}},
       [this] {
@@ -350,26 +362,30 @@ void CommandTable::add_bench_input(CLI::App& bench) {
   add_config(app, bench_input_.config);
   add_count(app, "--limit-steps", bench_input_.steps, "steps to measure; warm-up steps come on top")
       ->capture_default_str();
-  app.add_option("--load-ms", bench_input_.load_ms,
-                 "sleep instead of reading and decoding: what one thread takes for a full batch")
+  app.add_option(
+         "--load-ms", bench_input_.load_ms,
+         "sleep instead of reading and decoding: milliseconds that one thread takes for a full batch (default: read)")
       ->check(number_within(0.0, 60'000.0))
       ->type_name("MS");
-  app.add_option("--train-ms", bench_input_.train_ms,
-                 "sleep after each batch, as long as forward and backward of it take (dtrain bench step measures that)")
+  app.add_option(
+         "--train-ms", bench_input_.train_ms,
+         "sleep after each batch for the milliseconds that forward and backward of it take, as dtrain bench step "
+         "measures them (default: 0)")
       ->check(number_within(0.0, 60'000.0))
       ->type_name("MS");
   app.add_flag("--json", bench_input_.json, kJson);
 }
 
 void CommandTable::add_bench_comm(CLI::App& bench) {
-  CLI::App& app = command(
-      bench, "comm", "all-reduce of float32 by every algorithm, over sizes", "[--config FILE] [KEY=VALUE …] [options]",
-      {{"mpirun -np 4 --bind-to none dtrain bench comm", "4 B to 256 MB"},
-       {"mpirun -np 4 --bind-to none dtrain bench comm --bytes 4,1000000 --json", "two sizes, for a script"}},
-      [this] {
-        bench_comm_.config = with_words(bench_comm_.config, false);
-        return bench_comm_;
-      });
+  CLI::App& app = command(bench, "comm", "all-reduce of float32 by every algorithm, over sizes",
+                          "[--config FILE] [KEY=VALUE …] [options]",
+                          {{"mpirun -np 2 --bind-to none dtrain bench comm", "4 B to 256 MB"},
+                           {"mpirun -np 2 --bind-to none dtrain bench comm --bytes 4,1000000 --json > comm.json",
+                            "two sizes, for a script, dtrain check or dtrain simulate"}},
+                          [this] {
+                            bench_comm_.config = with_words(bench_comm_.config, false);
+                            return bench_comm_;
+                          });
   add_config(app, bench_comm_.config);
   add_counts(app, "--bytes", bench_comm_.bytes, "sizes in bytes, such as 4,1000000 (default: 4 B to 256 MB)");
   add_count(app, "--limit-steps", bench_comm_.repeat,

@@ -51,24 +51,26 @@ CommandTable::CommandTable()
           "dtrain trains image networks on any number of processes: with distributed.logical_ranks set, with the same "
           "bits on 1 or 8.",
           "dtrain") {
-  add_train();
+  add_train();  // then, in the order of the help page, from the data to what is made of a network
+  add_sample();
   add_init();
   add_check();
   add_eval();
   add_predict();
   add_export();
-  add_pack();
+  add_report();
+  add_compare();
+  add_verify();
   add_sweep();
   add_simulate();
-  add_sample();
-  add_info();
-  add_verify();
-  add_compare();
-  add_report();
   add_bench();
+  add_pack();
+  add_info();
   add_completion();
   add_help();
-  app_.footer("\nEvery key: docs/configuration.md. Exit codes: docs/errors.md.\n");
+  app_.footer(
+      "dtrain help COMMAND explains a command. Every key: docs/configuration.md, which dtrain --print-schema=markdown "
+      "prints.");
 }
 
 CLI::App& CommandTable::command(CLI::App& parent, const std::string& name, const std::string& does,
@@ -102,10 +104,12 @@ void CommandTable::add_config(CLI::App& app, ConfigOptions& options) {
                "print the resolved configuration, each line with where it came from, and end; =minimal: only what "
                "differs from the defaults")
       ->check(CLI::IsMember({"full", "minimal"}))
+      ->type_name("[=minimal]")
       ->group(kSharedOptions);
   app.add_flag("--print-schema{json}", options.print_schema,
                "print the configuration's JSON Schema, for editors, and end; =markdown: as docs/configuration.md")
       ->check(CLI::IsMember({"json", "markdown"}))
+      ->type_name("[=markdown]")
       ->group(kSharedOptions);
 }
 
@@ -129,7 +133,7 @@ void CommandTable::add_completion() {
 
 // Its words never reach CLI11 (read).
 void CommandTable::add_help() {
-  CLI::App& app = command(app_, "help", "print the page of a command", "[COMMAND …]",
+  CLI::App& app = command(app_, "help", "explain a command, its options and what it writes", "[COMMAND …]",
                           {{"dtrain help check", "the same as dtrain check --help"}}, nullptr);
   app.add_option("command", typed_.words, "a command, such as check or bench step")->type_name("COMMAND");
 }
@@ -142,6 +146,15 @@ void CommandTable::refuse_options_before_the_command() const {
       throw UsageError((option->get_positional() ? option->results().front() : option->get_name()) +
                        " comes before the command; keys and options go after it, as in dtrain " +
                        app_.get_subcommands().front()->get_name() + " --config FILE");
+}
+
+// dtrain fit --help asks for the page of a command, which the whole program's would not be.
+void CommandTable::refuse_page_of_no_command() const {
+  if (!app_.get_subcommands().empty()) return;
+  const CLI::Option* words = app_.get_option("overrides");
+  for (const std::string& word : words->results())
+    if (word.find('=') == std::string::npos && !is_yaml(word) && !word.starts_with('-'))
+      throw UsageError(hint_for_word(word, app_));
 }
 
 ConfigOptions CommandTable::with_words(ConfigOptions options, bool needs_file) {
@@ -159,7 +172,7 @@ ConfigOptions CommandTable::with_words(ConfigOptions options, bool needs_file) {
     }
   }
   if (needs_file && files.empty() && !options.print_schema)
-    throw UsageError("no configuration given: add --config FILE; see dtrain --help");
+    throw UsageError("no configuration given: add --config FILE, which dtrain init FOLDER drafts; see dtrain --help");
   return options;
 }
 
@@ -171,6 +184,7 @@ CommandLine CommandTable::read(const std::vector<std::string>& words) {
   try {
     app_.parse(std::move(left));
   } catch (const CLI::CallForHelp&) {
+    refuse_page_of_no_command();
     return {{}, PrintCommand{app_.help()}};
   } catch (const CLI::CallForVersion& version) {
     return {{}, PrintCommand{std::string(version.what()) + "\n"}};

@@ -97,6 +97,7 @@ class CommandTable {
   void add_help();
 
   void refuse_options_before_the_command() const;
+  void refuse_page_of_no_command() const;
   ConfigOptions with_words(ConfigOptions options, bool needs_file);
   ProgressMode progress() const { return typed_.quiet ? ProgressMode::none : typed_.progress; }
   PackCommand packed_as_typed(const CLI::App& app);

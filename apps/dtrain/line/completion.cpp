@@ -45,7 +45,8 @@ Values values_of(const CLI::Option& option) {
   Values values;
   values.any = option.get_items_expected_min() > 0;
   for (const std::string& word : split_text(option.get_type_name(), '|')) {
-    if (word == "FILE" || word == "DIR" || word == "PATH") values.files = true;
+    for (const char* files : {"FILE", "DIR", "PATH", "FOLDER", "RUN"})
+      if (word == files) values.files = true;
     if (!word.empty() && word.find_first_not_of("abcdefghijklmnopqrstuvwxyz") == std::string::npos)
       values.words.push_back(word);
   }
@@ -110,6 +111,15 @@ std::vector<KeyWords> key_words() {
   return all;
 }
 
+// The keys whose value is a path.
+std::vector<std::string> path_keys() {
+  Experiment defaults;
+  std::vector<std::string> keys;
+  for (const Key& key : describe(defaults))
+    if (key.codec.type == "a path") keys.push_back(key.name);
+  return keys;
+}
+
 std::string words_of(const std::vector<Offer>& offers) {
   std::vector<std::string> words;
   for (const Offer& offer : offers) words.push_back(offer.word);
@@ -166,6 +176,11 @@ _dtrain() {
     mapfile -t COMPREPLY < <(compgen -P "$head" -W "${_dtrain_values[$key]}" -- "${current#"$head"}")
     return
   fi
+  if [[ -n $key && " $_dtrain_paths " == *" $key "* ]]; then
+    [[ -n $head ]] || compopt -o filenames 2>/dev/null
+    mapfile -t COMPREPLY < <(compgen -P "$head" -f -- "${current#"$head"}")
+    return
+  fi
   case "$at $before" in
 )";
   text += value_branches(all, [](const Values& values) {
@@ -190,7 +205,8 @@ _dtrain() {
   return 0
 }
 )";
-  text += "_dtrain_keys='" + words_of(key_offers()) + "'\ndeclare -gA _dtrain_values=(\n";
+  text += "_dtrain_keys='" + words_of(key_offers()) + "'\n_dtrain_paths='" + join(path_keys(), " ") +
+          "'\ndeclare -gA _dtrain_values=(\n";
   for (const KeyWords& one : key_words()) text += "  [" + one.key + "]='" + join(one.words, " ") + "'\n";
   return text + ")\ncomplete -F _dtrain dtrain\n";
 }
@@ -229,13 +245,14 @@ _dtrain() {
     for (const OptionOffer& option : one.options)
       text += "        " + described({option.names.back(), option.doc}) + "\n";
     text += "      )\n      _describe command commands\n      _describe -o option options\n";
-    if (one.keys) text += "      _dtrain_keys\n";
+    if (one.keys) text += "      [[ -n $words[CURRENT] ]] && _dtrain_keys\n";  // there are many
     if (one.files) text += "      _files\n";
     text += "      ;;\n";
   }
   text += "  esac\n}\n_dtrain_values() {\n  case $1 in\n";
   for (const KeyWords& one : key_words())
     text += "    " + one.key + ") compset -P '*='; compadd -- " + join(one.words, " ") + " ;;\n";
+  text += "    " + join(path_keys(), "|") + ") compset -P '*='; _files ;;\n";
   text += "    *) return 1 ;;\n  esac\n}\n_dtrain_keys() {\n  local -a keys=(\n";
   for (const Offer& offer : key_offers()) text += "    " + described(offer) + "\n";
   return text + "  )\n  _describe -t keys key keys -S ''\n}\n(( $+functions[compdef] )) && compdef _dtrain dtrain\n";
@@ -262,6 +279,9 @@ function __dtrain_at
   end
   test "$at" = "$argv"
 end
+function __dtrain_some_keys
+  string length -q -- (commandline -ct); and printf '%s\n' $__dtrain_keys
+end
 function __dtrain_values
   switch (string split -m1 = -- (commandline -ct))[1]
 )";
@@ -279,7 +299,7 @@ function __dtrain_values
       if (!option.values.words.empty()) text += " -a " + fish_quoted(join(option.values.words, " "));
       text += " -d " + fish_quoted(option.doc) + "\n";
     }
-    if (one.keys) text += head + " -a '$__dtrain_keys (__dtrain_values)'\n";
+    if (one.keys) text += head + " -a '(__dtrain_some_keys) (__dtrain_values)'\n";
     if (one.files) text += head + " -F\n";
   }
   text += "set -g __dtrain_keys";

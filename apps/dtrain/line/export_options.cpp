@@ -8,10 +8,11 @@ void CommandTable::add_export() {
   CLI::App& app = command(
       app_, "export", "a trained network as an ONNX file, with its classes and how pictures are prepared for it",
       "--checkpoint PATH --output FILE.onnx [KEY=VALUE …] [options]",
-      {{"dtrain export --checkpoint runs/chexnet --output chexnet.onnx", "the best weights of a run"},
-       {"dtrain export --checkpoint runs/chexnet --output chexnet.onnx --with-input raw --force",
+      {{"dtrain export --checkpoint runs/chips --output chips.onnx", "the best weights of a run"},
+       {"dtrain export --checkpoint runs/chips --output chips.onnx --with-input raw --force",
         "for pixels as files hold them; replaces the file"},
-       {"dtrain export --checkpoint best.safetensors --output net.onnx", "the weights file alone is enough"}},
+       {"dtrain export --checkpoint runs/chips/best.safetensors --output net.onnx",
+        "the weights file alone is enough"}},
       [this] {
         export_.config = with_words(export_.config, false);
         const bool prints = export_.config.print_config && !export_.checkpoint.empty();

@@ -7,9 +7,9 @@ namespace dtrain {
 void CommandTable::add_init() {
   CLI::App& app = command(app_, "init", "a configuration for a folder of pictures, with the reason for each line",
                           "FOLDER [--output FILE.yaml] [options]",
-                          {{"dtrain init /data/chips --output chips.yaml", "looks at the folder, writes the file"},
-                           {"dtrain init /data/chips > chips.yaml", "the same on standard output"},
-                           {"dtrain check --config chips.yaml", "what comes next: every picture, before training"}},
+                          {{"dtrain init sample/chips --output chips.yaml", "looks at the folder, writes the file"},
+                           {"dtrain init sample/chips > chips.yaml", "the same on standard output"},
+                           {"dtrain check chips.yaml", "what comes next: every picture, before training"}},
                           [this] {
                             init_.progress = progress();
                             if (init_.folder.empty())

@@ -16,7 +16,8 @@ static void require_named(const PredictCommand& predict, size_t inputs) {
   if (inputs > 1)
     throw UsageError("--input is given " + std::to_string(inputs) +
                      " times, and a prediction has one: name a folder that holds all, or a .txt list of the pictures");
-  if (predict.output.empty()) throw UsageError("dtrain predict needs --output DIR, a folder that is new or empty");
+  if (predict.output.empty())
+    throw UsageError("dtrain predict needs --output DIR, a folder that is new or empty, such as scores");
 }
 
 void CommandTable::add_predict() {
@@ -25,18 +26,19 @@ void CommandTable::add_predict() {
       "predictions of a trained network for pictures without labels: a table of probabilities, and for segmentation "
       "masks as PNG of each picture's own size",
       "--checkpoint PATH --input PATH --output DIR [KEY=VALUE …] [options]",
-      {{"dtrain predict --checkpoint runs/chexnet --input new --output new_scores", "every picture under new/"},
-       {"dtrain predict --checkpoint runs/cells/best.safetensors --input cell.tif --output cell",
+      {{"dtrain predict --checkpoint runs/chips --input sample/chips/good --output scores",
+        "every picture of a folder"},
+       {"dtrain predict --checkpoint runs/cells/best.safetensors --input cell.png --output cell",
         "one picture; the weights file alone is enough"},
-       {"mpirun -np 8 --bind-to none dtrain predict --checkpoint runs/cells --input list.txt --output masks",
-        "the pictures of a list, by 8 processes, with the same bytes"},
-       {"dtrain predict --checkpoint runs/chexnet --input visits.csv --column picture --output scores",
+       {"mpirun -np 2 --bind-to none dtrain predict --checkpoint runs/cells --input list.txt --output masks",
+        "the pictures of a list, by 2 processes, with the same bytes"},
+       {"dtrain predict --checkpoint runs/chips --input visits.csv --column picture --output visits",
         "the pictures that a column of a table names"},
-       {"dtrain predict --checkpoint runs/fold1 --checkpoint runs/fold2 --mirror --input new --output masks",
+       {"dtrain predict --checkpoint runs/chips --checkpoint runs/two --mirror --input sample/chips --output mean",
         "the mean of two networks and of mirrored views"},
-       {"dtrain predict --checkpoint runs/cells --input new --output masks --overlay --scores",
+       {"dtrain predict --checkpoint runs/cells --input sample/cells/images --output outlines --overlay --scores",
         "masks, their outlines over the pictures, and probabilities"},
-       {"dtrain predict --checkpoint runs/chexnet --input new --output seen --cam=Pneumonia",
+       {"dtrain predict --checkpoint runs/xray --input sample/xray --output seen --cam=Pneumonia",
         "where the network sees a pneumonia"}},
       [this] {
         predict_.config = with_words(predict_.config, false);
@@ -86,7 +88,8 @@ void CommandTable::add_what_is_predicted(CLI::App& app) {
   app.add_flag("--scores", predict_.scores, "masks: each class's probabilities as 16-bit PNG, in scores/CLASS/");
   app.add_flag("--cam{highest}", predict_.cam,
                "class activation maps over the pictures, in cams/: of the class with the highest score; =NAME: of that "
-               "class; for networks that end in global average pooling");
+               "class; for networks that end in global average pooling")
+      ->type_name("[=NAME]");
   app.add_option("--threshold", predict_.threshold,
                  "masks: a pixel is of the most probable class whose probability is above T (default: 0.5, or where "
                  "the loss has classes that exclude each other, background's); labels: 1 "

@@ -11,12 +11,11 @@ void CommandTable::add_report() {
       "efficiency and metric by number of ranks, and in sentences up to how many ranks pay; also beside the tables of "
       "other tools",
       "RUN|STUDY … [options]\n       dtrain report --map MAP.yaml FILE.csv … --output DIR [options]",
-      {{"dtrain report runs/chexnet", "of one run, into its folder"},
-       {"dtrain report studies/chips_cnn", "of all points of a sweep, into its folder"},
-       {"dtrain report studies/chips_cnn --text", "on this terminal; nothing is written"},
-       {"dtrain report runs/one runs/two runs/four --output scaling", "runs that were started by hand"},
-       {"dtrain report studies/chips_cnn --map hvd.yaml logs/log_hvd_*.csv --output both",
-        "another tool's beside ours"}},
+      {{"dtrain report runs/chips", "of one run, into its folder"},
+       {"dtrain report studies/chips", "of all points of a sweep, into its folder"},
+       {"dtrain report studies/chips --text", "on this terminal; nothing is written"},
+       {"dtrain report runs/chips runs/two --output scaling", "runs that were started by hand"},
+       {"dtrain report studies/chips --map hvd.yaml logs/log_hvd_*.csv --output both", "another tool's beside ours"}},
       [this] {
         if (report_.paths.empty())
           throw UsageError("dtrain report needs what to report: folders of runs or studies, such as runs/chexnet");

@@ -11,8 +11,8 @@ void CommandTable::add_simulate() {
       "what a measured job would do on more ranks: step time, images/s, efficiency, time to train, what binds; the "
       "model's error on published measurements is always told",
       "--from RUN|BENCH.json [--ranks N,N…] [options]",
-      {{"dtrain simulate --from runs/chexnet --ranks 1,2,4,8", "from a run's folder, on one machine"},
-       {"dtrain bench step -c configs/chexnet.yaml --json > step.json", "or measure a few steps on one rank,"},
+      {{"dtrain simulate --from runs/chips --ranks 1,2,4,8", "from a run's folder, on one machine"},
+       {"dtrain bench step -c chips.yaml --json > step.json", "or measure a few steps on one rank,"},
        {"dtrain simulate --from step.json --ranks 1,64,4096 --cluster configs/clusters/example.yaml",
         "and predict for the machine that a file describes"},
        {"dtrain simulate --from step.json --from input.json --from comm.json --ranks 1,2,4,8",

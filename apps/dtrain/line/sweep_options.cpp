@@ -51,16 +51,16 @@ void CommandTable::add_sweep() {
       "it "
       "goes on",
       "--config FILE|STUDY.yaml [KEY=VALUE …] [--ranks N,N…] [options]",
-      {{"dtrain sweep -c configs/unet_microscopy.yaml --ranks 1,2,4", "speed-up, and what more ranks do to the result"},
-       {"dtrain sweep -c configs/chips_cnn.yaml --over optimizer.learning_rate=0.01,0.001 --repeat 3",
+      {{"dtrain sweep -c chips.yaml --ranks 1,2", "speed-up, and what more ranks do to the result"},
+       {"dtrain sweep -c chips.yaml name=rates --over optimizer.learning_rate=0.01,0.001 --repeat 3",
         "two learning rates, each with three seeds"},
-       {"dtrain sweep -c configs/chips_cnn.yaml --over optimizer.learning_rate=0.01,0.001 --over epochs=10,20 --zip",
-        "pairs: 0.01 for 10 epochs, 0.001 for 20"},
-       {"dtrain sweep -c configs/unet_microscopy.yaml --folds 5 --ranks 2", "five-fold cross-validation"},
+       {"dtrain sweep -c chips.yaml name=pairs --over optimizer.learning_rate=0.01,0.001 --over epochs=3,6 --zip",
+        "pairs: 0.01 for 3 epochs, 0.001 for 6"},
+       {"dtrain sweep -c chips.yaml name=folds --folds 5", "five-fold cross-validation"},
        {"dtrain sweep configs/studies/unet_scaling.yaml --tiny", "a shipped study, small enough for two cores"},
-       {"dtrain sweep -c configs/chips_cnn.yaml --advise --ranks 8", "how the rate should grow with 8 ranks"},
-       {"dtrain sweep -c configs/chips_cnn.yaml --ranks 1,2 --retry-failed", "again what has failed"},
-       {"dtrain sweep -c configs/chexnet.yaml --ranks 1,4,8,16 --launch slurm --ranks-per-node 4 --template a.sbatch",
+       {"dtrain sweep -c chips.yaml name=advice --advise --ranks 8", "how the rate should grow with 8 ranks"},
+       {"dtrain sweep -c chips.yaml --ranks 1,2 --retry-failed", "again what has failed"},
+       {"dtrain sweep -c chips.yaml --ranks 1,4,8 --launch slurm --ranks-per-node 4 --template site.sbatch",
         "as jobs of Slurm; the same command says how far they are"}},
       nullptr);
   filled_.emplace_back(&app, [this, &app] {
@@ -96,7 +96,7 @@ void CommandTable::add_sweep() {
   app.add_flag("--tiny", sweep_.tiny, "of a study file: its tiny variant, of minutes on two cores");
   add_count(app, "--jobs", sweep_.jobs,
             "points side by side, each on its share of the cores; their rates are left empty, since they wait for each "
-            "other. With Slurm: the most points of one job array at a time (default: as many as Slurm starts)")
+            "other. With Slurm: the most points of one job array at a time, by default as many as Slurm starts")
       ->capture_default_str();
   add_launch(app, sweep_);
   app.add_flag("--retry-failed", sweep_.retry_failed, "run points again that an earlier start saw fail");

@@ -48,7 +48,6 @@ constexpr const char* kTrains = "dtrain trains where no command is given, as in 
 constexpr const char* kJudges = "did you mean 'eval'? dtrain eval --checkpoint PATH evaluates weights";
 constexpr const char* kPredicts =
     "dtrain predict --checkpoint PATH --input PATH --output DIR writes scores and masks of pictures";
-constexpr const char* kNotThere = "this version has no such command; dtrain --help lists those it has";
 constexpr std::array kCommands = {
     Meant{"fit", kTrains},
     Meant{"train", kTrains},
@@ -62,10 +61,6 @@ constexpr std::array kCommands = {
     Meant{"val", kJudges},
     Meant{"inference", kPredicts},
     Meant{"infer", kPredicts},
-    Meant{"sweep", kNotThere},
-    Meant{"report", kNotThere},
-    Meant{"init", kNotThere},
-    Meant{"simulate", kNotThere},
     Meant{"benchmark", "dtrain bench measures"},
     Meant{"version", "dtrain --version prints it"},
 };
@@ -234,7 +229,8 @@ std::string hint_for_word(const std::string& word, const CLI::App& app, bool onl
       if (app.get_option_no_throw(option) != nullptr) return meant(option + (" " + word));
   if (const std::string key = has_keys ? option_as_key(word, "", true) : ""; !key.empty())
     return key.starts_with("this version") ? head + "; " + key : meant(key);
-  return head + "; see " + command_words(app) + " --help";
+  const bool of_all = only_commands && app.get_parent() == nullptr;
+  return head + "; " + (of_all ? "dtrain help lists them all" : "see " + command_words(app) + " --help");
 }
 
 }  // namespace dtrain

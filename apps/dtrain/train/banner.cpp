@@ -6,6 +6,7 @@
 #include <set>
 
 #include "dtrain/base/host.hpp"
+#include "dtrain/base/terminal.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/dist/launch.hpp"
 #include "job/job_advice.hpp"
@@ -93,10 +94,10 @@ void tell_beginning(const RunContext& run, const Plan& plan, const TrainingParts
   int64_t parameters = 0;
   for (const at::Tensor& parameter : built.replica->parameters()) parameters += parameter.numel();
   log.info(version_text());
-  log.info("rank  host  local rank  device  cores");
+  std::vector<std::vector<std::string>> ranks = {{"rank", "host", "local rank", "device", "cores"}};
   for (const auto& row : table)
-    log.info(row.at("rank") + "  " + row.at("host") + "  " + row.at("local_rank") + "  " + row.at("device") + "  " +
-             row.at("cores"));
+    ranks.push_back({row.at("rank"), row.at("host"), row.at("local_rank"), row.at("device"), row.at("cores")});
+  for (const std::string& line : table_lines(ranks)) log.info(line);
   if (!run.job.why_cpu().empty()) log.debug("the CPU computes: " + run.job.why_cpu());
   log.info("data   " + (e.data.root.empty() ? e.data.format->name : e.data.root) + ": " + count(plan.split.train) +
            " train, " + count(plan.split.valid) + " valid, " + count(plan.split.test) + " test; " +

@@ -25,8 +25,16 @@ std::string cut_middle(std::string_view text, int columns);
 /// A cell of a table: `text`, cut_middle() or filled up with spaces on the right to exactly `columns`.
 std::string cell(std::string_view text, int columns);
 
+/// The cells of a column. Texts that cell() would make equal are cut elsewhere, so that different ones stay different;
+/// where no cut tells them apart, they are numbered.
+std::vector<std::string> cells(const std::vector<std::string>& texts, int columns);
+
 /// How wide a column of `names` is: as wide as the widest, from `least` to 48 columns; longer names are cut there.
 int cell_columns(const std::vector<std::string>& names, int least);
+
+/// The lines of a table whose first row has the headings: columns as wide as their widest cell, two spaces between
+/// them. A column that is empty below its heading is left out.
+std::vector<std::string> table_lines(const std::vector<std::vector<std::string>>& table);
 
 /// Colours, as spdlog has them for errors and warnings, and the end of a colour.
 inline constexpr const char* kErrorColour = "\033[31m\033[1m";

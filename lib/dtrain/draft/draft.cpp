@@ -36,8 +36,8 @@ std::string head_of(const FolderLook& look, const Draft& draft) {
   for (const DraftNote& note : draft.choices) head += comment_lines("Note: " + printable(note.sentence) + ".", "");
   return head +
          comment_lines(
-             "dtrain check --config THIS_FILE looks at every picture before you train; with --world-size 1 it "
-             "also estimates how long that takes.",
+             "dtrain check --config THIS_FILE looks at every picture before you train, and estimates how long that "
+             "takes.",
              "") +
          "\n";
 }

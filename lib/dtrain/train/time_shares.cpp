@@ -54,11 +54,9 @@ std::string loader_bound(const TimeShares& t) {
 std::string imbalance(const TimeShares& t) {
   const std::string head = "imbalance: " + percent(t, t.timing.imbalance_s) + " waiting for ";
   if (t.slowest_compute_ratio < kSlowRank)
-    return head +
-           "the slowest rank of a step, which is a different one each time; look for what else runs on these cores";
-  return head + "rank " + std::to_string(t.slowest_rank) + ", whose forward and backward take " +
-         fixed(t.slowest_compute_ratio, 1) +
-         " times the others'; look for slower or shared cores there, or more logical ranks than the others have";
+    return head + "the slowest rank, each time another one: does something else run on these cores?";
+  return head + "rank " + std::to_string(t.slowest_rank) + ", which computes " + fixed(t.slowest_compute_ratio, 1) +
+         " times as long: slower or shared cores, or more logical ranks?";
 }
 
 }  // namespace
@@ -71,11 +69,10 @@ std::string time_sentence(const TimeShares& t) {
   if (largest == t.timing.data_wait_s) return loader_bound(t);
   if (largest == t.timing.allreduce_s && t.processes == 1)
     return "sums: " + percent(t, t.timing.allreduce_s) +
-           " adding up gradients within this process, not hidden behind backward; larger batches per rank, or a free "
-           "core for it, would help";
+           " adding up gradients in this process; larger batches per rank or a free core would help";
   if (largest == t.timing.allreduce_s)
     return "communication-bound: all-reduce " + percent(t, t.timing.allreduce_s) +
-           " not hidden behind backward; larger batches per rank, fewer ranks per host or a faster network would help";
+           "; larger batches per rank, fewer ranks per host or a faster network would help";
   if (largest == t.timing.imbalance_s) return imbalance(t);
   return "update-bound: the optimizer takes " + percent(t, t.timing.update_s) +
          "; larger batches per rank give fewer updates per epoch";

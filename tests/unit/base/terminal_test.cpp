@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <set>
 
 #include "support/catch.hpp"
 
@@ -55,6 +56,36 @@ TEST_CASE("the cells of a table's column are equally wide, whatever their names 
   CHECK(cell_columns(names, 24) == 48);
   for (const std::string& name : names) CHECK(shown_columns(cell(name, 48)) == 48);
   CHECK(cell("肺炎", 6) == "肺炎  ");
+}
+
+TEST_CASE("different names stay different in the cells of a column, wherever they differ") {
+  const auto apart = [](const std::vector<std::string>& names, int columns) {
+    const std::vector<std::string> shown = cells(names, columns);
+    REQUIRE(shown.size() == names.size());
+    for (const std::string& one : shown) CHECK(shown_columns(one) == columns);
+    return std::set<std::string>(shown.begin(), shown.end()).size() ==
+           std::set<std::string>(names.begin(), names.end()).size();
+  };
+  const std::string x(40, 'x');
+  CHECK(cells({"Hernia", "Mass"}, 8) == std::vector<std::string>{"Hernia  ", "Mass    "});
+  CHECK(cells({x + "left", x + "right", "Mass"}, 12) ==
+        std::vector<std::string>{"xxxxxx…xleft", "xxxxxx…right", "Mass        "});
+  CHECK(apart({x + "left" + x, x + "right" + x, x + "right" + x}, 48));
+  CHECK(cells({x + "left" + x, x + "right" + x}, 16) ==
+        std::vector<std::string>{"xxxx…leftxxxx…xx", "xxxx…rightxxx…xx"});
+  CHECK(apart({x + "1" + x + "1" + x, x + "1" + x + "2" + x, x + "2" + x + "1" + x}, 20));
+  CHECK(apart({"肺" + x + "1" + x, "肺" + x + "2" + x, "肝" + x + "1" + x}, 9));
+  CHECK(apart({x + "\xFF" + x, x + "\xFE" + x}, 24));
+  CHECK(apart({"abcdefgh" + x + "z", "abcdefgi" + x + "z"}, 10));  // where the head is cut
+  CHECK(apart(
+      {"area_a" + x + "left" + x, "area_a" + x + "right" + x, "mean_a" + x + "left" + x, "mean_a" + x + "right" + x},
+      48));
+  CHECK(apart({"a1" + x + "1" + x + "1" + x, "a1" + x + "1" + x + "2" + x, "a1" + x + "2" + x + "1" + x,
+               "a2" + x + "1" + x + "1" + x, "a2" + x + "1" + x + "2" + x, "a2" + x + "2" + x + "1" + x},
+              12));
+  std::vector<std::string> many;
+  for (int i = 0; i < 200; ++i) many.push_back(x + std::to_string(i) + x);
+  for (const int columns : {12, 24, 48}) CHECK(apart(many, columns));
 }
 
 TEST_CASE("the width is that of the window at this moment, and none where there is no terminal") {

@@ -15,20 +15,8 @@ namespace {
 using Lines = std::vector<std::string>;
 using Table = std::vector<Lines>;
 
-// Columns as wide as their widest cell, without those that are empty in all rows but the header.
 void add_table(const Table& table, Lines& lines) {
-  Lines rows(table.size());
-  for (size_t column = 0; column < table.front().size(); ++column) {
-    Lines cells;
-    for (const Lines& row : table) cells.push_back(row[column]);
-    if (std::all_of(cells.begin() + 1, cells.end(), [](const std::string& text) { return text.empty(); })) continue;
-    const int width = cell_columns(cells, 1);
-    for (size_t row = 0; row < table.size(); ++row) rows[row] += cell(cells[row], width) + "  ";
-  }
-  for (std::string& row : rows) {
-    while (row.ends_with(' ')) row.pop_back();
-    lines.push_back("  " + row);
-  }
+  for (const std::string& row : table_lines(table)) lines.push_back("  " + row);
   lines.emplace_back();
 }
 
