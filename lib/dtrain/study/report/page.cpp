@@ -31,7 +31,8 @@ nav a{display:inline-block;padding:.25rem 0}
 .notes{color:var(--muted)}
 .charts{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,21rem),1fr));gap:2rem 2.25rem;margin:1rem 0}
 figure{margin:0;min-width:0}
-@supports (grid-template-rows:subgrid){.charts{row-gap:0}.charts figure{display:grid;grid-row:span 2;grid-template-rows:subgrid}}
+@supports (grid-template-rows:subgrid){.charts{row-gap:0}
+.charts figure{display:grid;grid-row:span 2;grid-template-rows:subgrid;grid-template-columns:minmax(0,1fr)}}
 .charts figure{margin-bottom:1.75rem}
 figcaption p{margin:0 0 .5rem}
 summary{cursor:pointer;padding:.25rem 0;color:var(--link)}
