@@ -13,6 +13,7 @@
 #include "commands/sweep_study.hpp"
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/stop_signal.hpp"
+#include "dtrain/config/overrides.hpp"
 #include "dtrain/model/precision.hpp"
 #include "job/agreement.hpp"
 #include "job/failure.hpp"
@@ -51,13 +52,16 @@ static ConfigOptions or_own(ConfigOptions options, const std::string& checkpoint
 }
 
 static ConfigOptions config_options(const EvalCommand& command, const Log& log) {
+  require_overrides_of(TrainedUse::evaluate, "dtrain eval", command.config.sources);
   return or_own(command.config, command.checkpoint, log);
 }
 static ConfigOptions config_options(const PredictCommand& command, const Log& log) {
   if (command.checkpoints.empty()) return command.config;  // a schema is printed
+  require_overrides_of(TrainedUse::predict, "dtrain predict", command.config.sources);
   return or_own(command.config, command.checkpoints.front(), log);
 }
 static ConfigOptions config_options(const ExportCommand& command, const Log& log) {
+  require_overrides_of(TrainedUse::predict, "dtrain export", command.config.sources);
   return or_own(command.config, command.checkpoint, log);
 }
 

@@ -111,6 +111,17 @@ class BadInput(program.ProgramTest):
             (("completion",), ("bash, zsh or fish",)),
             (("completion", "tcsh"), ("tcsh",)),
             (("sample", "--epochs", "3"), ("unknown option --epochs", "dtrain sample --help")),
+            # What editors, shells and other programs make of words.
+            (("small.yaml", "−−quiet"), ("'−−quiet'", "no hyphen", "'--quiet'")),
+            (("small.yaml", "—dry-run"), ("no hyphen", "'--dry-run'")),
+            (("small.yaml", "epochs", "=", "3"), ("spaces around '='", "epochs=3")),
+            (("small.yaml", "epochs=", "3"), ("spaces around '='", "epochs=3")),
+            (("small.yaml", "optimizer.learning_rate:0.1"), ("'optimizer.learning_rate=0.1'",)),
+            (("small.yaml", ""), ("an empty word", "a variable that is not set")),
+            (("trian", "small.yaml"), ("'trian'", "dtrain --config FILE")),
+            (("small.yaml", "--run-dir", "a", "--run-dir", "b"), ("--run-dir is given more than once",)),
+            (("info", "small.yaml"), ("'small.yaml' is one word too many for dtrain info",)),
+            (("sweep", "small.yaml", "--ranks", "1-8"), ("--ranks: '1-8'", "1,2,4")),
         ):
             with self.subTest(words=words):
                 ended = self.call(*words)
@@ -404,8 +415,23 @@ class BadInput(program.ProgramTest):
         weights = self.folder / "unet/best.safetensors"
         for ended in self.check_cases(("small", 65, "unet/best.safetensors", (f"model.weights={weights}",))):
             self.assertIn("missing: ", ended.err)
-        self.fails(self.call("eval", "--config", "cells.yaml", "model.base_width=4", "--checkpoint", weights), 65, "best.safetensors")
-        self.fails(self.call("eval", "--config", "small.yaml", "--checkpoint", weights), 78, "best.safetensors", "foreground", "defect, good")
+        # A configuration of another task or network, from a file or by keys.
+        for words, wanted in ((("--config", "cells.yaml", "model.base_width=4"), ("model.base_width was 8 and is now 4",)),
+                              (("--config", "small.yaml"), ("task was segmentation and is now multiclass", "model.name was unet and is now small_cnn")),
+                              (("model.base_width=4",), ("model.base_width=4 is not that of", "best.safetensors, 8")),
+                              (("model.name=small_cnn", "task=multiclass"), ("2 errors",))):
+            self.fails(self.call("eval", *words, "--checkpoint", weights, "--output", "judged"), 78, *wanted)
+            self.fails(self.call("predict", *words, "--checkpoint", weights, "--input", "cells/images", "--output", "said"), 78, *wanted)
+            self.fails(self.call("export", *words, "--checkpoint", weights, "--output", "net.onnx"), 78, *wanted)
+        # Keys that have no effect where nothing is trained, or nothing evaluated.
+        for words, wanted in ((("optimizer.learning_rate=0.1",), ("optimizer.learning_rate has no effect on dtrain",)),
+                              (("epochs=3", "schedule.warmup=1 epoch"), ("2 errors",))):
+            self.fails(self.call("eval", *words, "--checkpoint", weights, "--output", "judged"), 78, *wanted)
+            self.fails(self.call("predict", *words, "--checkpoint", weights, "--input", "cells/images", "--output", "said"), 78, *wanted)
+            self.fails(self.call("export", *words, "--checkpoint", weights, "--output", "net.onnx"), 78, *wanted)
+        self.fails(self.call("predict", "data.split.valid=0.5", "--checkpoint", weights, "--input", "cells", "--output", "said"), 78,
+                   "data.split.valid has no effect on dtrain predict, which evaluates nothing")
+        self.assertEqual([name for name in ("judged", "said", "net.onnx") if (self.folder / name).exists()], [])
         self.fails(self.call("eval", "--config", "small.yaml", "--checkpoint", "none.safetensors"), 66, "none.safetensors")
         self.check_cases(("cells", 65, "is not a checkpoint", ("--resume", str(weights))))
 

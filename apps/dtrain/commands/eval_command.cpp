@@ -147,6 +147,7 @@ int run_eval(const EvalCommand& typed, const Config& config, Job& job) {
   command.checkpoint = named.path;
   const SafetensorsFile file = SafetensorsFile::read(command.checkpoint);
   const WeightsOrigin origin = weights_origin(file.metadata(), command.checkpoint);
+  require_own_network(file.metadata(), command.checkpoint, config);
   const std::string folder = command.output.empty() ? run_folder(command.checkpoint, e) : command.output;
   const int64_t logical_ranks = e.distributed.logical_ranks > 0 ? e.distributed.logical_ranks
                                 : origin.logical_ranks > 0      ? origin.logical_ranks

@@ -44,6 +44,7 @@ Trained trained_network(const std::string& path, const Config& config, const Log
   const WeightsOrigin& origin = trained.origin;
   if (origin.classes.empty())
     throw DataError(path + " does not name the classes of its network; use best.safetensors or a checkpoint of a run");
+  require_own_network(file.metadata(), path, config);
   known_classes(origin, e.data, path);  // refuses a configuration that says something else
   trained.sha256 = result_sha256(file, origin.prefix);
   trained.shape = {.channels = e.data.image.channels,

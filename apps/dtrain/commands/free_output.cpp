@@ -10,7 +10,7 @@ void require_free_output(const std::string& path, bool force) {
   const std::string folder = std::filesystem::path(path).parent_path().string();
   std::error_code unread;
   if (!folder.empty() && !std::filesystem::is_directory(folder, unread))
-    throw MissingError("--output '" + path + "': there is no folder " + folder);
+    throw MissingError("--output '" + path + "': there is no folder " + folder + "; make it first, or name another");
   const auto found = std::filesystem::symlink_status(path, unread).type();
   if (found == std::filesystem::file_type::not_found || found == std::filesystem::file_type::none) return;
   if (found != std::filesystem::file_type::regular)

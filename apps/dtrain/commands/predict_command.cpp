@@ -18,6 +18,7 @@
 #include "dtrain/base/shell_word.hpp"
 #include "dtrain/base/stop_signal.hpp"
 #include "dtrain/base/text.hpp"
+#include "dtrain/config/overrides.hpp"
 #include "dtrain/data/batches/epoch_requests.hpp"
 #include "dtrain/dist/collectives.hpp"
 #include "job/agreement.hpp"
@@ -186,9 +187,12 @@ PredictOutput::Standing shared(const PredictOutput::Standing& standing, Job& job
   return {json.at(0), 0, json.at(1), json.at(2)};
 }
 
-// Throws UsageError for options that have no effect on what these networks predict.
+// Throws UsageError or ConfigError for options and keys that have no effect on what these networks predict.
 void require_effect(const PredictCommand& command, const PredictEnsemble& ensemble) {
   const PredictMember& first = ensemble.first();
+  for (const auto& [key, text] : keys_of_overrides(command.config.sources))
+    if (key == "data.root" && !first.asks_data_for_masks())
+      throw ConfigError("command line: data.root has no effect on dtrain predict: --input names the pictures");
   const auto refuse = [&](const std::string& option, const std::string& why) {
     throw UsageError(option + " is for masks, and " + first.weights() + " predicts none" + why);
   };
@@ -269,8 +273,9 @@ std::vector<std::unique_ptr<PredictMember>> members_of(const PredictCommand& com
   for (size_t m = 0; m < configs.size(); ++m) {
     const NamedWeights named = weights_at(command.checkpoints[m]);
     if (job.is_root() && !named.note.empty()) job.log().warning(named.note);
+    const SafetensorsFile header = SafetensorsFile::read_header(named.path);
+    require_own_network(header.metadata(), named.path, configs[m]);
     if (job.is_root()) {
-      const SafetensorsFile header = SafetensorsFile::read_header(named.path);
       const std::string other = other_pictures(header.metadata(), named.path, configs[m]);
       if (!other.empty()) job.log().warning(other);
     }
@@ -331,8 +336,8 @@ int run_predict(const PredictCommand& command, const Config& config, Job& job) {
   if (job.is_root())
     tell_end(command, predicted, all, bad, all - std::min(all, before.batches * predicted.batch), seconds, job);
   if (bad > 0)
-    throw DataError(count_of(bad, "picture") + " of " + with_commas(all) + " could not be read and " +
-                    (bad == 1 ? "has" : "have") + " no scores in '" + command.output +
+    throw DataError(count_of(bad, "picture") + " of the " + with_commas(all) + " in --input '" + command.input +
+                    "' could not be read and " + (bad == 1 ? "has" : "have") + " no scores in '" + command.output +
                     "/predictions.csv'; all others are done");
   return exit_code::kDone;
 }

@@ -81,6 +81,11 @@ int64_t PredictMember::usual_batch() const {
   return largest_batch(experiment_.batch, told > 0 ? told : std::max<int64_t>(1, origin_.logical_ranks));
 }
 
+bool PredictMember::asks_data_for_masks() const {
+  return experiment_.task == Task::segmentation && experiment_.data.image_mask.mask_values.empty() &&
+         origin_.mask_values.empty();
+}
+
 // By the configuration where it names them, else by the file, else by the data that it was trained on.
 std::vector<int64_t> PredictMember::pixel_values() const {
   const DataOptions& data = experiment_.data;

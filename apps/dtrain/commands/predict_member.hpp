@@ -56,6 +56,8 @@ class PredictMember {
   /// Segmentation: the value that masks have for the background and for each class (pixel_values_of). Throws
   /// ConfigError where nothing tells them.
   std::vector<int64_t> pixel_values() const;
+  /// Whether for that it opens the data that the weights were trained on.
+  bool asks_data_for_masks() const;
 
   /// The pictures that it is to be given: those of its configuration, without the window where it is shown tiles.
   const ImageOptions& pictures() const { return pictures_; }

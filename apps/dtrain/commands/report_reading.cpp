@@ -127,7 +127,9 @@ std::string what_is_no_run(const std::string& path) {
   for (const auto& entry : std::filesystem::directory_iterator(path, none))
     if (is_run_folder(entry.path().string()))
       return path + " holds runs and is none itself; name those that belong together, such as " + path + "/*";
-  return path + " is neither a run's folder nor a study's: it holds no run.json, epochs.csv or study.yaml";
+  return path +
+         " is neither a run's folder nor a study's: it holds no run.json, epochs.csv or study.yaml; name one, such as "
+         "runs/NAME";
 }
 
 void require_own(const std::string& file, const std::string& mark) {

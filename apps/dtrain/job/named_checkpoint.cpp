@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/config/overrides.hpp"
 #include "dtrain/data/store/paths.hpp"
 #include "dtrain/io/files/safetensors.hpp"
 
@@ -40,8 +41,30 @@ NamedWeights weights_at(const std::string& path) {
   return {newest, path + " has no best.safetensors; using its newest checkpoint: " + newest};
 }
 
-void add_own_configuration(const std::string& path, ConfigSources& sources) {
-  const std::string weights = weights_at(path).path;
+// Looked at before the whole is, whose errors would be about keys that the user did not touch.
+static void require_network_kept(const std::string& weights, const ConfigSources& sources) {
+  std::vector<Error> errors;
+  std::map<std::string, Config::Value> own;
+  for (const auto& [key, text] : keys_of_overrides(sources)) {
+    if (!key_of_network(key)) continue;
+    if (own.empty())
+      own = load_config({.files = sources.files,
+                         .environment = false,
+                         .overrides = {},
+                         .stored = sources.stored,
+                         .stored_in = sources.stored_in})
+                .values;
+    const auto has = own.find(key);
+    if (has != own.end() && has->second.text == text) continue;
+    errors.emplace_back(exit_code::kConfig,
+                        "command line: " + key + "=" + text + " is not that of " + weights +
+                            (has == own.end() ? ", whose network has none" : ", " + has->second.text) +
+                            "; leave it out: what weights were trained as cannot be changed");
+  }
+  if (!errors.empty()) throw merge_errors(errors);
+}
+
+static void find_own_configuration(const std::string& weights, ConfigSources& sources) {
   const std::filesystem::path folder = std::filesystem::absolute(weights).lexically_normal().parent_path();
   for (const auto& run : {folder, folder.parent_path()})
     if (is_file((run / "run.json").string()) && is_file((run / "config.yaml").string())) {
@@ -54,6 +77,12 @@ void add_own_configuration(const std::string& path, ConfigSources& sources) {
     throw UsageError(weights + " is not in a run folder and holds no configuration: add --config FILE");
   sources.stored = stored->second;
   sources.stored_in = weights;
+}
+
+void add_own_configuration(const std::string& path, ConfigSources& sources) {
+  const std::string weights = weights_at(path).path;
+  find_own_configuration(weights, sources);
+  require_network_kept(weights, sources);
 }
 
 }  // namespace dtrain

@@ -25,7 +25,8 @@ NamedWeights weights_at(const std::string& path);
 CheckpointFolder::Found checkpoint_at(const std::string& path);
 
 /// Adds the configuration of the run that the weights at `path` come from: config.yaml of the run folder that contains
-/// them, else the one in best.safetensors. Throws UsageError if there is neither, and like weights_at().
+/// them, else the one in best.safetensors. Throws UsageError if there is neither, and like weights_at(); ConfigError
+/// for an override that would make it the configuration of another task or network.
 void add_own_configuration(const std::string& path, ConfigSources& sources);
 
 }  // namespace dtrain

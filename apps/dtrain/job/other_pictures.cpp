@@ -1,22 +1,27 @@
 #include "job/other_pictures.hpp"
 
+#include <functional>
+
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/printable.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/checkpoint/state.hpp"
 #include "dtrain/checkpoint/weights_origin.hpp"
+#include "dtrain/config/overrides.hpp"
 
 namespace dtrain {
 namespace {
 
 using Values = std::map<std::string, std::string>;
 
-Values picture_keys(const Values& all) {
+Values only(const Values& all, const std::function<bool(const std::string& key)>& wanted) {
   Values some;
   for (const auto& [key, value] : all)
-    if (key.starts_with("data.image.")) some.emplace(key, value);
+    if (wanted(key)) some.emplace(key, value);
   return some;
 }
+
+bool key_of_pictures(const std::string& key) { return key.starts_with("data.image."); }
 
 // What a checkpoint or a run's best weights hold; none of a file from another program.
 Values stored_values(const Values& metadata, const std::string& weights) {
@@ -30,17 +35,35 @@ Values stored_values(const Values& metadata, const std::string& weights) {
 
 }  // namespace
 
+void require_own_network(const Values& metadata, const std::string& weights, const Config& now) {
+  Values stored;
+  try {
+    stored = only(stored_values(metadata, weights), key_of_network);
+  } catch (const Error&) {
+    return;  // other_pictures() says so
+  }
+  if (stored.empty()) return;
+  const Values own = fingerprint_values(now);
+  const auto kinds = [](const std::string& key) { return key == "task" || key == "model.name"; };
+  ConfigDifferences differ = config_differences(only(stored, kinds), only(own, kinds), {});
+  if (differ.none())
+    differ = config_differences(stored, only(own, key_of_network), {});  // what other kinds do not have
+  if (!differ.changed.empty())
+    throw ConfigError(weights + " was trained for another task or network than the configuration has: " +
+                      join(differ.changed, "; ") + "; leave --config and these keys out, then the weights' own hold");
+}
+
 std::string other_pictures(const Values& metadata, const std::string& weights, const Config& now) {
   const ImageOptions& image = now.experiment.data.image;
   Values stored;
   try {
-    stored = picture_keys(stored_values(metadata, weights));
+    stored = only(stored_values(metadata, weights), key_of_pictures);
   } catch (const Error& error) {
     return weights + " holds a configuration that cannot be read (" + join(lines_of(error.what()), " ") +
            "), so whether it was trained on pictures as they are prepared now is not known";
   }
   if (stored.empty()) return other_size(metadata, weights, image.seen_height(), image.seen_width());
-  const ConfigDifferences differ = config_differences(stored, picture_keys(fingerprint_values(now)), {});
+  const ConfigDifferences differ = config_differences(stored, only(fingerprint_values(now), key_of_pictures), {});
   if (differ.none()) return "";
   return weights + " was trained on pictures that were prepared otherwise: " +
          join(differ.changed.empty() ? differ.unknown : differ.changed, "; ");

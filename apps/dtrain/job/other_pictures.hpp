@@ -6,6 +6,11 @@
 
 namespace dtrain {
 
+/// Throws ConfigError if the configuration `now` is of another task or network than `weights`, a file with this
+/// metadata, was trained with, naming the keys that differ and both values. Nothing where the file does not say.
+void require_own_network(const std::map<std::string, std::string>& metadata, const std::string& weights,
+                         const Config& now);
+
 /// How the pictures that a network gets under `now` are prepared otherwise than those that `weights`, a file with this
 /// metadata, was trained on: one sentence with each key of data.image that differs and both values. "" where none does,
 /// or the file does not say.

@@ -22,11 +22,12 @@ CLI::Option* add_count(CLI::App& app, const std::string& name, int64_t& field, c
 }
 
 CLI::Option* add_counts(CLI::App& app, const std::string& name, std::vector<int64_t>& field, const std::string& doc) {
-  const auto take = [&field](const CLI::results_t& typed) {  // CLI11's own delimiter leaves out what is empty
+  const auto take = [&field, name](const CLI::results_t& typed) {  // CLI11's own delimiter leaves out what is empty
     field.clear();
     for (std::string word : split_text(typed.back(), ',')) {
       if (const std::string wrong = kCount(word); !wrong.empty())
-        throw UsageError("'" + typed.back() + "' is not a list of whole numbers: " + wrong);
+        throw UsageError(name + ": '" + typed.back() + "' is not a list of whole numbers: " + wrong +
+                         "; write them as 1,2,4");
       field.push_back(std::stoll(word));
     }
     return true;

@@ -15,6 +15,28 @@ namespace {
 
 bool is_yaml(const std::string& word) { return word.ends_with(".yaml") || word.ends_with(".yml"); }
 
+// epochs = 3, epochs= 3 and epochs =3
+void refuse_spaces_around_equals(const std::vector<std::string>& words) {
+  for (size_t i = 0; i + 1 < words.size(); ++i) {
+    const bool before = words[i + 1].starts_with('=') && words[i].find('=') == std::string::npos;
+    const bool after = words[i].ends_with('=') && words[i + 1].find('=') == std::string::npos && !is_yaml(words[i + 1]);
+    if (!before && !after) continue;
+    const bool alone = words[i + 1] == "=" && i + 2 < words.size();
+    const std::string value = alone ? words[i + 2] : "";
+    throw UsageError("'" + words[i] + " " + words[i + 1] + (alone ? " " + value : "") +
+                     "' has spaces around '='; write it without them: " + words[i] + words[i + 1] + value);
+  }
+}
+
+// The two sentences of CLI11 that do not say what to do.
+std::string parse_sentence(const std::string& told, const std::string& command) {
+  const std::string extra = "The following argument was not expected: ", twice = ": At Most 1 required";
+  if (told.starts_with(extra)) return "'" + told.substr(extra.size()) + "' is one word too many for " + command;
+  if (const size_t at = told.find(twice); at != std::string::npos)
+    return told.substr(0, at) + " is given more than once; give it once";
+  return told;
+}
+
 // The command that was typed: the innermost one.
 const CLI::App& typed_command(const CLI::App& app) {
   const std::vector<CLI::App*> typed = app.get_subcommands();
@@ -159,6 +181,7 @@ void CommandTable::refuse_page_of_no_command() const {
 
 ConfigOptions CommandTable::with_words(ConfigOptions options, bool needs_file) {
   std::vector<std::string>& files = options.sources.files;
+  refuse_spaces_around_equals(typed_.words);
   for (const std::string& word : typed_.words) {
     if (word.find('=') != std::string::npos) {
       options.sources.overrides.push_back(word);
@@ -195,7 +218,7 @@ CommandLine CommandTable::read(const std::vector<std::string>& words) {
     if (typed.get_require_subcommand_min() > 0 && typed.get_subcommands().empty())
       throw UsageError(command_words(typed) + " wants to know what: " + join(names, ", ") + ", as in " +
                        command_words(typed) + " " + names.at(0));
-    throw UsageError(std::string(error.what()) + "; see " + command_words(typed_command(app_)) + " --help");
+    throw UsageError(parse_sentence(error.what(), command_words(typed)) + "; see " + command_words(typed) + " --help");
   }
   refuse_options_before_the_command();
   CommandLine line;

@@ -22,7 +22,7 @@ constexpr std::array kOptions = {
     Meant{"--conf", "--config"},
     Meant{"--config-file", "--config"},
     Meant{"-f", "--config"},
-    Meant{"--checkpoint", "--resume"},
+    Meant{"--checkpoint", "--resume PATH' or 'model.weights=FILE"},
     Meant{"--ckpt", "--checkpoint"},
     Meant{"--ckpt", "--resume"},
     Meant{"--ckpt-path", "--checkpoint"},
@@ -98,6 +98,23 @@ const CLI::Option* option_of(const CLI::App& app, const std::string& word) {
   if (word.starts_with("--")) return app.get_option_no_throw(before_equals(word));
   if (app.get_option_no_throw("-" + before_equals(word)) != nullptr) return nullptr;  // -config is meant as --config
   return app.get_option_no_throw(word.substr(0, 2));
+}
+
+// What word processors and web pages make of one or two hyphens: a word that begins with such, with hyphens instead; ""
+// for any other word.
+std::string with_hyphens(const std::string& word) {
+  std::string_view rest = word;
+  const auto drop = [&] {
+    for (const std::string_view dash : {"‐", "‑", "‒", "–", "—", "―", "−", "-"})
+      if (rest.starts_with(dash)) {
+        rest.remove_prefix(dash.size());
+        return true;
+      }
+    return false;
+  };
+  while (drop()) continue;
+  const bool changed = rest.size() + 2 < word.size() && !word.starts_with("--");
+  return changed && !rest.empty() ? (rest.size() == 1 ? "-" : "--") + std::string(rest) : "";
 }
 
 bool is_number(const std::string& word) {
@@ -214,6 +231,14 @@ std::string hint_for_word(const std::string& word, const CLI::App& app, bool onl
   for (const Meant& one : kCommands)
     if (word == one.typed && app.get_parent() == nullptr) return head + "; " + one.meant;
   const auto meant = [&](const std::string& what) { return head + " (did you mean '" + what + "'?)"; };
+  if (word.empty())
+    return "an empty word stands on the command line, perhaps from a variable that is not set; set it, or leave it out";
+  if (const std::string option = with_hyphens(word); !option.empty())
+    return "'" + word + "' begins with a dash that is no hyphen (did you mean '" + option + "'?)";
+  if (const size_t colon = word.find(':'); has_keys && colon != std::string::npos)
+    if (const std::string key = option_as_key(word.substr(0, colon), word.substr(colon + 1), false);
+        key.find('=') != std::string::npos)
+      return meant(key);
   const bool wants_run = app.get_option_no_throw("--checkpoint") != nullptr;
   if (has_keys && is_run(word)) return meant((wants_run ? "--checkpoint " : "--resume ") + word);
   std::vector<std::string> known = command_names(app);
@@ -229,6 +254,11 @@ std::string hint_for_word(const std::string& word, const CLI::App& app, bool onl
       if (app.get_option_no_throw(option) != nullptr) return meant(option + (" " + word));
   if (const std::string key = has_keys ? option_as_key(word, "", true) : ""; !key.empty())
     return key.starts_with("this version") ? head + "; " + key : meant(key);
+  std::vector<std::string> others;
+  for (const Meant& one : kCommands) others.emplace_back(one.typed);
+  if (const std::string near = nearest_word(lower_case(word), others); !near.empty() && app.get_parent() == nullptr)
+    for (const Meant& one : kCommands)
+      if (near == one.typed) return head + "; " + one.meant;
   const bool of_all = only_commands && app.get_parent() == nullptr;
   return head + "; " + (of_all ? "dtrain help lists them all" : "see " + command_words(app) + " --help");
 }

@@ -9,6 +9,7 @@
 #include "dtrain/base/text.hpp"
 #include "dtrain/checkpoint/checkpoint_folder.hpp"
 #include "dtrain/config/config.hpp"
+#include "dtrain/config/habits.hpp"
 #include "dtrain/dist/collectives.hpp"
 #include "job/named_checkpoint.hpp"
 
@@ -189,7 +190,9 @@ Resume find_resume(const TrainCommand& command, const Config& config, const RunF
     if (!config.values.contains(key)) {
       std::vector<std::string> keys;
       for (const auto& [known, value] : config.values) keys.push_back(known);
-      const std::string near = nearest_word(key, keys);
+      const Habit* habit = habit_behind(key);
+      const std::string near =
+          habit != nullptr && config.values.contains(habit->key) ? habit->key : nearest_word(key, keys);
       throw UsageError("--resume-with " + key + " is not a key of this configuration" +
                        (near.empty() ? "" : " (did you mean '" + near + "'?)"));
     }

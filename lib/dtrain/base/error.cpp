@@ -15,9 +15,13 @@ void check(bool holds, std::string_view promise, std::source_location where) {
                                   promise, where.file_name(), where.line()));
 }
 
+static const char* out_of_room(int error_number) {
+  return error_number == ENOSPC || error_number == EDQUOT ? "; free some there, or choose another place" : "";
+}
+
 void throw_errno(const std::string& doing, const std::string& path, int error_number) {
   const std::string why = error_number == ELOOP ? "a symbolic link on the way is not followed, or links form a loop"
-                                                : std::strerror(error_number);
+                                                : std::strerror(error_number) + std::string(out_of_room(error_number));
   const std::string sentence = "cannot " + doing + " " + path + ": " + why;
   switch (error_number) {
     case ENOENT:

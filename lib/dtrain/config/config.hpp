@@ -37,7 +37,8 @@ constexpr const char* kDefaultOrigin = "default";
 Config load_config(const ConfigSources& sources);
 
 /// Variables of the environment that look like keys but are none, since they do not begin with DTRAIN_CONFIG__, such as
-/// DTRAIN_OPTIMIZER_LEARNING_RATE: a sentence for each, with the name that sets the key. Of keys in a group alone.
+/// DTRAIN_OPTIMIZER_LEARNING_RATE (of keys outside groups only DTRAIN_CONFIG_EPOCHS, since DTRAIN_SEED may be
+/// anything): a sentence for each, with the name that sets the key. And those of keys that are empty.
 std::vector<std::string> overlooked_variables();
 
 /// The configuration as YAML that loads again to the same experiment; paths absolute.

@@ -183,9 +183,15 @@ Codec seed_codec(uint64_t& field) {
           [&field] { return std::to_string(field); }};
 }
 
-// 20 and "20%" instead of a share.
-static std::string share_meant(const YamlNode& node, const RealRange& range) {
-  if (!is_scalar(node) || range.min != 0 || range.max != 1) return "";
+// "0,001", 20 and "20%" instead of a share.
+static std::string number_meant(const YamlNode& node, const RealRange& range) {
+  if (!is_scalar(node)) return "";
+  if (const size_t comma = node.text.find(','); comma != std::string::npos) {
+    std::string point = node.text;
+    point[comma] = '.';
+    return parse_real(point) ? " (did you mean '" + point + "'?)" : "";
+  }
+  if (range.min != 0 || range.max != 1) return "";
   const std::string text = node.text.ends_with('%') ? node.text.substr(0, node.text.size() - 1) : node.text;
   const std::optional<double> percent = parse_real(text);
   return percent && *percent > 1 && *percent < 100
@@ -198,7 +204,7 @@ Codec real_codec(double& field, const RealRange& range) {
           [&field, range](const YamlNode& node, const PathBases&) {
             const std::optional<double> value = real_in(node, range);
             if (value) field = *value;
-            return value ? "" : wants(type_of(range), node) + share_meant(node, range);
+            return value ? "" : wants(type_of(range), node) + number_meant(node, range);
           },
           [&field, range] { return !range.word.empty() && field == 0 ? range.word : shortest(field); }};
 }

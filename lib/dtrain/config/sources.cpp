@@ -78,12 +78,14 @@ class Collector {
       if (equals == std::string_view::npos || !line.starts_with(kVariable)) continue;
       found.emplace(line.substr(0, equals), line.substr(equals + 1));
     }
+    reading_variables_ = true;
     for (const auto& [name, value] : found) {
       std::string key = lower_case(std::string_view(name).substr(kVariable.size()));
       for (size_t at = key.find("__"); at != std::string::npos; at = key.find("__")) key.replace(at, 2, ".");
       assign(key, value,
              new_source({"environment: " + shown(name + "=" + value), name, fs::current_path().string(), 0, false}));
     }
+    reading_variables_ = false;
   }
 
   void override_with(const std::string& text) {
@@ -189,10 +191,27 @@ class Collector {
              shown(key.substr(begin, colon) + ": " + key.substr(begin + colon + 1)) + "'";
     constexpr size_t kLongest = 256;  // longer ones are nobody's habit
     if (key.size() > kLongest || word.size() > 64) return head;
+    const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+    if (!word.empty() && std::all_of(word.begin(), word.end(), is_digit))
+      return head + "; a comma ends a value here: write numbers with a point, as in 0.001";
+    if (const std::string same = reading_variables_ ? same_letters(key) : ""; !same.empty())
+      return head + " (did you mean '" + same + "'? In a variable's name two underscores stand for the dot)";
     if (const Habit* habit = habit_behind(key))
       return head + (*habit->key == '\0' ? std::string("; ") + habit->instead
                                          : " (did you mean '" + std::string(habit->key) + "'?)");
     return head + hint(known, lower_case(word), end == std::string::npos ? "" : key.substr(end));
+  }
+
+  // The key of a group that `key` is when its dots are underscores, as in optimizer_learning_rate; "" if there is none.
+  std::string same_letters(const std::string& key) const {
+    std::string plain = lower_case(key);
+    std::replace(plain.begin(), plain.end(), '.', '_');
+    for (std::string leaf : leaves_) {
+      const std::string name = leaf;
+      std::replace(leaf.begin(), leaf.end(), '.', '_');
+      if (leaf == plain && name.find('.') != std::string::npos && name != key) return name;
+    }
+    return "";
   }
 
   std::string hint(const std::string& group, const std::string& word, const std::string& rest) const {
@@ -212,6 +231,7 @@ class Collector {
   }
 
   Settings& out_;
+  bool reading_variables_ = false;  // of the environment
   std::set<std::string> leaves_;
   std::set<std::string> may_be_none_;
   std::map<std::string, std::vector<std::string>> children_;  // group → last words, in the schema's order
@@ -304,20 +324,25 @@ std::vector<std::string> overlooked_variables() {
   };
   std::map<std::string, std::string> keys;  // by their letters
   Experiment any;
-  for (const Key& key : describe(any))
-    if (key.name.find('.') != std::string::npos) keys.emplace(letters(key.name), key.name);
+  for (const Key& key : describe(any)) keys.emplace(letters(key.name), key.name);
   std::vector<std::string> sentences;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string line = *entry;
     const std::string name = line.substr(0, line.find('='));
+    if (name.starts_with(kVariable) && name.size() + 1 == line.size())
+      sentences.push_back("the variable " + name +
+                          " is empty, which takes back what files say of its key; if that is "
+                          "not meant, unset it");
     if (!name.starts_with(kOurs) || name.starts_with(kVariable)) continue;
     const std::string rest = name.substr(kOurs.size());
-    const auto key = keys.find(letters(rest.starts_with("CONFIG_") ? rest.substr(7) : rest));
-    if (key == keys.end()) continue;
+    const bool of_config = rest.starts_with("CONFIG_");
+    const auto key = keys.find(letters(of_config ? rest.substr(7) : rest));
+    const bool too_short = !of_config && key != keys.end() && key->second.find('.') == std::string::npos;
+    if (key == keys.end() || too_short) continue;
     std::string right;
     for (const char c : key->second) right += c == '.' ? "__" : std::string(1, static_cast<char>(std::toupper(c)));
     sentences.push_back("the variable " + name + " sets nothing: " + key->second + " is set by " +
-                        std::string(kVariable) + right + ", with two underscores for a dot");
+                        std::string(kVariable) + right + ", with two underscores after CONFIG and for a dot");
   }
   std::sort(sentences.begin(), sentences.end());
   return sentences;

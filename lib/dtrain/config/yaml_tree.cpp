@@ -255,8 +255,8 @@ class TreeBuilder : public YAML::EventHandler {
       problems_.push_back(
           {node.place, "'<<' merges are refused; write the keys out, or use an alias for a whole value"});
     } else if (const auto [first, fresh] = parent.seen.emplace(node.text, node.place); !fresh) {
-      problems_.push_back({node.place, "duplicate key '" + node.text + "', already set at " + first->second.text() +
-                                           " already; keep one"});
+      problems_.push_back(
+          {node.place, "duplicate key '" + node.text + "', set at " + first->second.text() + " already; keep one"});
     } else {
       parent.key = node.text;
     }
@@ -298,13 +298,23 @@ size_t open_bracket(std::string_view text, char bracket, size_t otherwise) {
   return otherwise;
 }
 
+// ${NAME} without quotes in the line of `place`: in brackets and braces, where its own brace begins a group.
+bool bare_variable(std::string_view text, size_t place) {
+  const size_t before = text.rfind('\n', place);
+  const std::string_view line = text.substr(before == std::string_view::npos ? 0 : before + 1);
+  const size_t at = line.substr(0, line.find('\n')).find("${");
+  return at != std::string_view::npos && (at == 0 || (line[at - 1] != '"' && line[at - 1] != '\''));
+}
+
 constexpr const char* kOpenList = "end of sequence flow not found";
 constexpr const char* kOpenGroup = "end of map flow not found";
 
-std::string syntax_sentence(const YAML::Exception& error, bool tab) {
+// `variable`: `${` follows.
+std::string syntax_sentence(const YAML::Exception& error, bool tab, bool variable) {
   std::string sentence = "not valid YAML: ";
   if (tab) return sentence + "a tab in the indentation; YAML wants spaces";
   if (error.msg == "bad file") return sentence + "a bracket or brace is not closed";
+  if (variable) return sentence + "inside brackets and braces a variable is written in quotes: \"${NAME}\"";
   if (error.msg == kOpenList) return sentence + "this '[' is not closed by ']'; comments begin with '#'";
   if (error.msg == kOpenGroup) return sentence + "this '{' is not closed by '}'; comments begin with '#'";
   if (error.msg == "illegal flow end") return sentence + "nothing open ends here; look at the brackets before it";
@@ -332,7 +342,8 @@ std::optional<YamlNode> parse_yaml(std::string_view text, const YamlSource& sour
     const bool open = error.msg == kOpenList || error.msg == kOpenGroup;
     const size_t noticed = builder.offset_of(error.mark);
     const size_t offset = open ? open_bracket(text, error.msg == kOpenList ? '[' : '{', noticed) : noticed;
-    problems.push_back({builder.place_at(offset), syntax_sentence(error, builder.tab_indents(offset))});
+    const bool variable = open && bare_variable(text, offset);
+    problems.push_back({builder.place_at(offset), syntax_sentence(error, builder.tab_indents(offset), variable)});
   }
   return std::nullopt;
 }

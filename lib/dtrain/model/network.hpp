@@ -79,6 +79,10 @@ class Network : public Module {
   /// file may differ.
   virtual std::vector<std::string> head() const = 0;
 
+  /// What the names of the parameters begin with that NetworkShape::deep_supervision adds, whether they are here or
+  /// not: a weights file may lack them or hold them in vain. "": there are none in such networks.
+  virtual std::string lower_head_prefix() const { return ""; }
+
   /// A part that another network's weights fit, its encoder.
   struct BorrowedPart {
     std::string prefix;               ///< of its tensors' names, which go on as in a file of that network

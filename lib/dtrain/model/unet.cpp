@@ -48,6 +48,7 @@ struct Numbered : Module {
 // For deep supervision: 1x1 convolutions that make logits of maps with half the picture's sides, a quarter and so on,
 // which have so many channels.
 using LowerHeads = Numbered<Conv2d>;
+const std::string kLowerHeads = "deep";  // as a module
 
 std::shared_ptr<LowerHeads> lower_heads(const std::vector<int64_t>& channels, int64_t outputs) {
   auto heads = std::make_shared<LowerHeads>();
@@ -66,7 +67,7 @@ void add_lower(const std::shared_ptr<LowerHeads>& heads, size_t halved, const X&
 std::vector<std::string> head_names(const std::string& last, const std::shared_ptr<LowerHeads>& heads) {
   std::vector<std::string> names = {last + ".weight", last + ".bias"};
   for (size_t i = 0; heads != nullptr && i < heads->items.size(); ++i)
-    for (const char* kind : {".weight", ".bias"}) names.push_back("deep." + std::to_string(i) + kind);
+    for (const char* kind : {".weight", ".bias"}) names.push_back(kLowerHeads + "." + std::to_string(i) + kind);
   return names;
 }
 
@@ -89,10 +90,11 @@ class UNet final : public NetworkOf<UNet> {
     head_ = register_module("head",
                             std::make_shared<Conv2d>(ConvShape{.in = width[0], .out = shape.outputs, .bias = true}));
     if (shape.deep_supervision && levels > 2)
-      deep_ = register_module("deep", lower_heads({width.begin() + 1, width.end() - 2}, shape.outputs));
+      deep_ = register_module(kLowerHeads, lower_heads({width.begin() + 1, width.end() - 2}, shape.outputs));
   }
 
   std::vector<std::string> head() const override { return head_names("head", deep_); }
+  std::string lower_head_prefix() const override { return kLowerHeads + "."; }
 
   template <class X>
   X run(X x, std::vector<X>* lower = nullptr) const {
@@ -179,11 +181,12 @@ class EncodedUNet final : public NetworkOf<EncodedUNet> {
     }
     head_ = register_module("segmentation_head", std::make_shared<DecoderHead>(in, shape.outputs));
     if (shape.deep_supervision)
-      deep_ =
-          register_module("deep", lower_heads({kDecoderWidths.rbegin() + 1, kDecoderWidths.rend() - 1}, shape.outputs));
+      deep_ = register_module(kLowerHeads,
+                              lower_heads({kDecoderWidths.rbegin() + 1, kDecoderWidths.rend() - 1}, shape.outputs));
   }
 
   std::vector<std::string> head() const override { return head_names("segmentation_head.0", deep_); }
+  std::string lower_head_prefix() const override { return kLowerHeads + "."; }
 
   std::optional<BorrowedPart> borrowed_part() const override { return BorrowedPart{"encoder.", encoder_->unused()}; }
 

@@ -65,8 +65,10 @@ std::string network_of(const std::vector<std::string>& names) {
         .channels = kind->image_channels, .height = kind->least_side, .width = kind->least_side, .outputs = 1};
     const auto network = kind->make(options, shape);
     std::set<std::string> given, wanted;
+    const std::string lower = network->lower_head_prefix();
     for (const std::string& name : names)
-      if (!ends_with_counter(name)) given.insert(network->current_name(name));
+      if (!ends_with_counter(name) && (lower.empty() || !name.starts_with(lower)))
+        given.insert(network->current_name(name));
     for (const NamedTensor& tensor : network->named_parameters()) wanted.insert(tensor.name);
     for (const NamedTensor& tensor : network->named_buffers())
       if (!ends_with_counter(tensor.name)) wanted.insert(tensor.name);
@@ -84,6 +86,7 @@ class Loader {
     for (NamedTensor& buffer : network.named_buffers()) tensors_.push_back(std::move(buffer));
     tensors_in_all_ = tensors_.size();
     head_ = network.head();
+    lower_ = network.lower_head_prefix();
     if (const auto part = network.borrowed_part(); part && !holds_any_of(part->prefix)) borrow(*part);
     for (const TensorEntry& entry : file_.entries()) {
       if (std::ranges::find(unused_, entry.name) != unused_.end()) continue;
@@ -95,6 +98,7 @@ class Loader {
 
   std::string load() {
     for (const NamedTensor& tensor : tensors_) match(tensor);
+    lower_unused_ = std::erase_if(entries_, [&](const auto& entry) { return is_lower(entry.first); });
     for (const auto& [name, entry] : entries_) wrong_.push_back("unexpected: " + name + " " + shape_text(entry->shape));
     if (!wrong_.empty())
       throw DataError(with_list("weights " + path_ + " do not fit the network in " +
@@ -140,6 +144,8 @@ class Loader {
     if (found == entries_.end()) {
       if (ends_with_counter(tensor.name)) {
         ++counters_absent_;
+      } else if (is_lower(tensor.name)) {
+        ++lower_absent_;
       } else {
         wrong_.push_back("missing: " + tensor.name + " " + shape_text(tensor.tensor.sizes()));
         missing_.push_back(tensor.name);
@@ -194,9 +200,15 @@ class Loader {
     if (!head_change_.empty()) line += "; left at random: " + join(head_, ", ") + " (" + head_change_ + ")";
     if (counters_absent_ > 0)
       line += "; num_batches_tracked absent, " + count_of(counters_absent_, "counter") + " left as they were";
+    if (lower_absent_ > 0)
+      line += "; left at random: " + count_of(lower_absent_, "tensor") + " of deep supervision, which the file lacks";
+    if (lower_unused_ > 0)
+      line += "; left out: " + count_of(static_cast<int64_t>(lower_unused_), "tensor") +
+              " of deep supervision, which loss.deep_supervision would use";
     return line;
   }
 
+  bool is_lower(const std::string& name) const { return !lower_.empty() && name.starts_with(lower_); }
   bool is_head(const std::string& name) const { return std::ranges::find(head_, name) != head_.end(); }
 
   std::string path_;
@@ -212,6 +224,9 @@ class Loader {
   std::vector<std::string> wrong_;
   std::vector<std::string> missing_;  // names of those among them
   int64_t counters_absent_ = 0;
+  std::string lower_;  // prefix of the names of deep supervision's layers
+  int64_t lower_absent_ = 0;
+  size_t lower_unused_ = 0;
 };
 
 }  // namespace

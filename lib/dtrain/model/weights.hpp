@@ -7,8 +7,9 @@ namespace dtrain {
 
 /// Fills parameters and buffers of `network` in place (bindings and memory layout stay) from a safetensors file under
 /// torchvision's names: scripts/convert_weights makes them, best.safetensors is one. A head with another number of
-/// outputs keeps its initial weights; every other difference is an error, including a first convolution for another
-/// number of channels. Returns the one line to print, such as
+/// outputs keeps its initial weights; so do layers of deep supervision that the file lacks, and those that it has in
+/// vain are left out, either told in the line below; every other difference is an error, including a first convolution
+/// for another number of channels. Returns the one line to print, such as
 ///   weights imagenet.safetensors: 725 of 727 tensors loaded; left at random: classifier.weight, classifier.bias
 ///   (1000 → 14)
 /// If the network borrows a part (Network::borrowed_part()) and no name of the file has its prefix, the file is taken

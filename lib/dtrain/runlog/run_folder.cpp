@@ -158,7 +158,13 @@ bool RunFolder::is_folder() const {
 bool RunFolder::used() const { return there(file("config.yaml")) || there(file("epochs.csv")) || there(checkpoints()); }
 bool RunFolder::done() const { return there(file("DONE")); }
 
-void RunFolder::make() const { make_folders(path_); }
+void RunFolder::make() const {
+  try {
+    make_folders(path_);
+  } catch (const Error& error) {
+    throw Error(error.code(), std::string(error.what()) + "; choose another place with output.dir or --run-dir");
+  }
+}
 
 void RunFolder::prove_writable(FileSystem& files) const {
   const std::string probe = file(".writable");

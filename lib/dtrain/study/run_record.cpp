@@ -187,7 +187,9 @@ RunRecord read_run(const std::string& typed) {
   if (!status.is_folder)
     throw DataError(folder + " is a file; name the folder of the run that it belongs to, such as runs/NAME");
   if (!is_run_folder(folder))
-    throw DataError(folder + " is not a run's folder: it holds no run.json, metrics.jsonl or epochs.csv");
+    throw DataError(
+        folder +
+        " is not a run's folder: it holds no run.json, metrics.jsonl or epochs.csv; name one, such as runs/NAME");
   RunRecord run = look_at_run(folder, {.steps = true});
   if (!run.faults.empty()) throw DataError(run.faults.front().sentence);
   return run;

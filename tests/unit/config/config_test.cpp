@@ -79,12 +79,33 @@ TEST_CASE("a variable that looks like a key and is none is told, with the name t
   const Variable other("DTRAIN_CONFIG_DATA_ROOT", "/data");
   const Variable right("DTRAIN_CONFIG__DATA__ROOT", "/data");
   const Variable ours("DTRAIN_SEED", "7");  // of tests; keys outside groups are too short to be told from others
+  const Variable top("DTRAIN_CONFIG_EPOCHS", "7");
+  const Variable empty("DTRAIN_CONFIG__SEED", "");
   const std::vector<std::string> told = overlooked_variables();
-  REQUIRE(told.size() == 2);
+  REQUIRE(told.size() == 4);
   CHECK(told[0] ==
         "the variable DTRAIN_CONFIG_DATA_ROOT sets nothing: data.root is set by DTRAIN_CONFIG__DATA__ROOT, with two "
-        "underscores for a dot");
-  CHECK(told[1].find("optimizer.learning_rate is set by DTRAIN_CONFIG__OPTIMIZER__LEARNING_RATE") != std::string::npos);
+        "underscores after CONFIG and for a dot");
+  CHECK(told[1].find("epochs is set by DTRAIN_CONFIG__EPOCHS,") != std::string::npos);
+  CHECK(told[3].find("optimizer.learning_rate is set by DTRAIN_CONFIG__OPTIMIZER__LEARNING_RATE") != std::string::npos);
+  CHECK(told[2] ==
+        "the variable DTRAIN_CONFIG__SEED is empty, which takes back what files say of its key; if that is not "
+        "meant, unset it");
+}
+
+TEST_CASE("decimal commas, bare variables in braces and underscores for dots are told as such") {
+  const std::string head = "data: {format: synthetic}\n";
+  CHECK(contains(errors_of(head + "optimizer:\n  learning_rate: 0,001\n"), "not '0,001' (did you mean '0.001'?)"));
+  CHECK(contains(errors_of(head + "optimizer: {learning_rate: 0,001}\n"), "write numbers with a point, as in 0.001"));
+  CHECK(contains(errors_of("data: {format: image_folder, root: ${A}, image: {size: [8, 8]}}\n"),
+                 "a variable is written in quotes: \"${NAME}\""));
+  const Variable flat("DTRAIN_CONFIG__OPTIMIZER_LEARNING_RATE", "0.1");
+  try {
+    load_config({{}, true, {"data.format=synthetic"}});
+    FAIL("accepted");
+  } catch (const Error& error) {
+    CHECK(contains(error.what(), "did you mean 'optimizer.learning_rate'? In a variable's name two underscores"));
+  }
 }
 
 TEST_CASE("an empty value takes back what an earlier source set") {

@@ -56,7 +56,7 @@ TEST_CASE("aliases that explode are stopped by the count of values") {
 
 TEST_CASE("duplicate keys are told with both places") {
   CHECK(wrong_with("a: 1\nb:\n  c: 1\n  c: 2\na: 3\n") ==
-        "t:4:3: duplicate key 'c', already set at t:3:3 already; keep one\nt:5:1: duplicate key 'a', already set at "
+        "t:4:3: duplicate key 'c', set at t:3:3 already; keep one\nt:5:1: duplicate key 'a', set at "
         "t:1:1 already; keep one\n");
 }
 

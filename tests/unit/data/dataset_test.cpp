@@ -322,7 +322,8 @@ TEST_CASE("masks may have a suffix after their pictures' names") {
   CHECK(apart.samples[1].masks == std::vector<std::string>{"masks/b/2_mask.png"});
   root.picture("masks/1.png");
   CHECK(holds(error_of(65, [&] { open(options); }),
-              "'_mask' is missing before the ending of 1 of 3 masks (data.image_mask.mask_suffix):\n  masks/1.png"));
+              "'_mask' is missing before the ending of 1 of 3 masks; write in "
+              "data.image_mask.mask_suffix what their names have there, or leave it out:\n  masks/1.png"));
 
   const TempFolder one;
   for (const char* name : {"all/1.png", "all/1_seg.png", "all/2.jpg", "all/2_seg.png"}) one.picture(name);

@@ -160,11 +160,11 @@ TEST_CASE("stacks of nnU-Net are paired page by page, and a case is a case howev
   CHECK(read_mask(data, 2).bytes == std::vector<uint8_t>{0, 1, 1, 0});
   root.text("labelsTr/cell_012.tif", stack_of(3, 1));
   const std::string unequal = error_of(65, [&] { open(options); });
-  CHECK(holds(unequal, "(1 problem):"));
+  CHECK(holds(unequal, "(1 problem); add what is missing"));
   CHECK(holds(unequal, "imagesTr/cell_012_0000.tif has 11 pages, its mask has 3"));
   root.text("labelsTr/cell_012.tif", stack_of(11, 1));
   root.text("imagesTr/cell_012_0000.tiff", stack_of(2, 9));
   const std::string twice = error_of(65, [&] { open(options); });
-  CHECK(holds(twice, "(1 problem):"));
+  CHECK(holds(twice, "(1 problem); add what is missing"));
   CHECK(holds(twice, "two images of one case: imagesTr/cell_012_0000.tif, imagesTr/cell_012_0000.tiff"));
 }

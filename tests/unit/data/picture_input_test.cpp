@@ -139,6 +139,7 @@ TEST_CASE("what is no input is refused with what is one") {
   folder.text("table.csv", "path\n");
   folder.text("absent.csv", "path\nsub/none.png\nnone.png\n");
   folder.text("gaps.csv", "path,age\na.png,3\n ,4\n");
+  folder.text("ages.csv", "age\n4\n");
   folder.text("same.csv", "path\na.png\n./a.png\n");
   folder.text("both/a.tar", tar_end());
   folder.text("both/a.tfrecord", "");
@@ -148,10 +149,13 @@ TEST_CASE("what is no input is refused with what is one") {
   CHECK(holds(error_of(65, [&] { opened(folder / "twice.txt"); }), "'a.png' twice"));
   CHECK(holds(error_of(65, [&] { opened(folder / "empty/readme.md"); }), "neither a folder, a picture, a list"));
   CHECK(holds(error_of(65, [&] { opened(folder / "table.csv"); }), "has no row"));
-  CHECK(holds(error_of(66, [&] { opened(folder / "absent.csv"); }), "sub/none.png; paths are relative to its folder"));
+  const std::string absent = error_of(66, [&] { opened(folder / "absent.csv"); });
+  CHECK(holds(absent, "none of the 2 pictures that '" + (folder / "absent.csv") + "' names can be found"));
+  CHECK(holds(absent, "sub/none.png; paths are relative to its folder"));
   CHECK(holds(error_of(65, [&] { opened(folder / "gaps.csv"); }), "gaps.csv:3 has no path in column 'path'"));
   CHECK(holds(error_of(65, [&] { opened(folder / "same.csv"); }), "'a.png' twice"));
   const std::string sentence = error_of(65, [&] { opened(folder / "gaps.csv", "", "pathh"); });
+  CHECK(holds(error_of(65, [&] { opened(folder / "ages.csv"); }), "which the default of --column names"));
   CHECK(holds(sentence, "no column 'pathh', which --column names (did you mean 'path'?)"));
   CHECK(holds(error_of(64, [&] { opened(folder / "none.txt", "", "path"); }), "--column"));
   CHECK(holds(error_of(65, [&] { opened(folder / "both"); }), "two kinds, such as a.tar and a.tfrecord"));

@@ -339,6 +339,41 @@ TEST_CASE("a stack in an archive is refused with what can be done there") {
   CHECK(!holds(sentence, "512#1"));
 }
 
+TEST_CASE("a class or group that is an empty field by another name is refused with such samples") {
+  const TempFolder root;
+  root.text("a.tar", tar_member("1.png", picture_text(1)) + tar_member("1.cls", "cat") + tar_member("1.pid", "7") +
+                         tar_member("2.png", picture_text(2)) + tar_member("2.cls", "NaN") +
+                         tar_member("2.pid", "nan") + tar_end());
+  DataOptions options = options_for("webdataset", root.path());
+  const std::string wrong = error_of(65, [&] { open(options); });
+  CHECK(holds(wrong, "has a class called 'NaN', which programs write for an empty field"));
+  CHECK(holds(wrong, "a.tar/2.png"));
+  CHECK(!holds(wrong, "a.tar/1.png"));
+  root.text("a.tar", tar_member("1.png", picture_text(1)) + tar_member("1.cls", "cat") + tar_member("1.pid", "7") +
+                         tar_member("2.png", picture_text(2)) + tar_member("2.cls", "nanny") +
+                         tar_member("2.pid", "nan") + tar_end());
+  CHECK(open(options).classes == std::vector<std::string>{"cat", "nanny"});
+  options.webdataset.group = "pid";
+  const std::string joined = error_of(65, [&] { open(options); });
+  CHECK(holds(joined, "has 1 sample of the patient or group 'nan'"));
+  CHECK(holds(joined, "a.tar/2.png"));
+}
+
+TEST_CASE("a picture or label in an archive without a name before its dot is refused, what macOS leaves is not") {
+  const TempFolder root;
+  const std::string good = tar_member("1.png", picture_text(1)) + tar_member("1.cls", "a") +
+                           tar_member("2.png", picture_text(2)) + tar_member("2.cls", "b");
+  const DataOptions options = options_for("webdataset", root.path());
+  root.text("a.tar", good + tar_member("d/._3.png", "resource") + tar_end());
+  CHECK(open(options).samples.size() == 2);
+  for (const char* name : {".png", "d/.PNG", "d/.cls"}) {
+    root.text("a.tar", good + tar_member(name, picture_text(3)) + tar_end());
+    const std::string wrong = error_of(65, [&] { open(options); });
+    CHECK(holds(wrong, std::string("holds '") + name + "' at byte "));
+    CHECK(holds(wrong, "a sample needs a name before the dot"));
+  }
+}
+
 TEST_CASE("archives whose names have dots before their endings are refused with the endings that they have") {
   const TempFolder root;
   root.text("a.tar", tar_member("img.v0.png", picture_text(1)) + tar_member("img.v0.cls", "0") +

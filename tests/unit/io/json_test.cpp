@@ -28,8 +28,8 @@ TEST_CASE("JSON that nests deeper than 64 levels is refused, and brackets in tex
 }
 
 TEST_CASE("what is no JSON is refused by the byte, and its text is not shown") {
-  CHECK(refusal("{\"a\": secret}") == "a.json is not JSON (byte 7)");
-  CHECK(refusal("") == "a.json is not JSON (byte 1)");
+  CHECK(refusal("{\"a\": secret}") == "a.json is not JSON (byte 7); correct it there, or use another copy");
+  CHECK(refusal("") == "a.json is not JSON (byte 1); correct it there, or use another copy");
   CHECK(refusal("[1e999]") == "a.json holds a number that is too large");
   CHECK(refusal("[\"\xff\"]").find("not JSON") != std::string::npos);
   CHECK(try_parse_json("{\"a\": secret}").is_discarded());

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <fstream>
 #include <functional>
 #include <limits>
@@ -194,6 +195,35 @@ TEST_CASE("an encoder takes the weights of the network that it comes from, and i
   const auto deeper = make(network_kind("resnet34"), kSmall, 1);
   CHECK_THROWS_WITH(load_weights(*again, write(folder, contents_of(*deeper))),
                     Catch::Contains("have the names of resnet34's, set model.encoder=resnet34 or"));
+}
+
+TEST_CASE("layers of deep supervision may be absent from a file, or be there in vain, and the report says so") {
+  const test::TemporaryFolder folder;
+  const NetworkKind* kind = nullptr;
+  for (const NetworkKind* one : networks())
+    if (one->lower_logits != nullptr) kind = one;
+  REQUIRE(kind != nullptr);
+  NetworkShape plain{.channels = kind->image_channels, .height = 64, .width = 64, .outputs = 2};
+  NetworkShape deep = plain;
+  deep.deep_supervision = true;
+  const auto with = make(kind, deep, 1), without = make(kind, plain, 2);
+  const std::string prefix = with->lower_head_prefix();
+  REQUIRE(!prefix.empty());
+  CHECK(without->lower_head_prefix() == prefix);
+  const auto is_lower = [&](const std::string& name) { return name.starts_with(prefix); };
+  const Contents of_plain = contents_of(*without), of_deep = contents_of(*with);
+  REQUIRE(of_deep.size() > of_plain.size());
+
+  const std::string added = std::to_string(of_deep.size() - of_plain.size()) + " tensors of deep supervision";
+  CHECK_THAT(load_weights(*with, write(folder, of_plain)), Catch::Contains("left at random: " + added));
+  for (const auto& [name, tensor] : contents_of(*with)) {
+    const Contents& wanted = is_lower(name) ? of_deep : of_plain;
+    const auto same = std::find_if(wanted.begin(), wanted.end(), [&](const auto& one) { return one.first == name; });
+    CHECK(tensor.equal(same->second));
+  }
+  CHECK_THAT(load_weights(*without, write(folder, of_deep)), Catch::Contains("left out: " + added));
+  for (const auto& [name, tensor] : of_deep)
+    if (!is_lower(name)) CHECK(find(*without, name).equal(tensor));
 }
 
 TEST_CASE("weights of another network are refused with its name") {

@@ -50,8 +50,9 @@ void require_part_words(const LabelFile& file, int64_t column, const std::string
     if (row >= 0 && part_called(text_at(file.table, row, column)).empty())
       bad.lines.push_back("line " + std::to_string(file.table.line(row)) + ": '" + text_at(file.table, row, column) +
                           "'");
-  bad.raise<DataError>(file.table.name() + " has words in column '" + name +
-                       "' (data.csv.split) that are neither train, valid nor test, nor another usual word for them");
+  bad.raise<DataError>(
+      file.table.name() + " has words in column '" + name +
+      "' (data.csv.split) that are neither train, valid nor test, nor another usual word for them; write those");
 }
 
 // The classes that occur in a column, in the rows that have a picture; natural order.
@@ -106,7 +107,7 @@ void read_label_columns(const DataOptions& options, const LabelFile& file, Datas
     }
   });
   note_unnamed(file.pictures.size(), std::string(base_name(table.name())), dataset);
-  bad.raise<DataError>(table.name() + " has labels that are neither 1, 0 nor empty (unknown)");
+  bad.raise<DataError>(table.name() + " has labels that are neither 1, 0 nor empty (unknown); correct them");
   note_unknown("empty", dataset);
 }
 

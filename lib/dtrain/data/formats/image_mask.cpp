@@ -79,10 +79,11 @@ std::vector<std::string> masks_in(const DataOptions& options, const std::string&
   for (const std::string& name : masks)
     if (!has_suffix(name, suffix)) without.push_back(slashed(folder) + name);
   if (!without.empty())
-    throw DataError(with_list("'" + suffix + "' is missing before the ending of " + std::to_string(without.size()) +
-                                  " of " + count_of(static_cast<int64_t>(masks.size()), "mask") +
-                                  " (data.image_mask.mask_suffix):",
-                              without));
+    throw DataError(
+        with_list("'" + suffix + "' is missing before the ending of " + std::to_string(without.size()) + " of " +
+                      count_of(static_cast<int64_t>(masks.size()), "mask") +
+                      "; write in data.image_mask.mask_suffix what their names have there, or leave it out:",
+                  without));
   return masks;
 }
 

@@ -40,7 +40,7 @@ static void read_nih_cxr14(const DataOptions& options, uint64_t /*seed*/, Datase
   bad.raise<DataError>(
       table.name() +
       " has labels that are neither among the 14 findings nor 'No Finding' alone; '|' separates several, "
-      "and tables with other names are read by data.format=csv");
+      "and tables with other names are read by data.format=csv; correct these rows, or take them out");
 }
 
 static std::vector<Reading> nih_readings(const FolderLook& look) {

@@ -168,7 +168,8 @@ std::map<std::string, Case> find_cases(const DataOptions& options) {
   }
   if (!problems.empty())
     throw DataError(with_list("the cases of '" + options.root + "' cannot be read (" +
-                                  count_of(static_cast<int64_t>(problems.size()), "problem") + "):",
+                                  count_of(static_cast<int64_t>(problems.size()), "problem") +
+                                  "); add what is missing, or take the case out:",
                               problems));
   return cases;
 }

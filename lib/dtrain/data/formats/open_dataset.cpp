@@ -6,6 +6,7 @@
 #include "dtrain/base/printable.hpp"
 #include "dtrain/base/spelling.hpp"
 #include "dtrain/base/text.hpp"
+#include "dtrain/data/formats/empty_values.hpp"
 #include "dtrain/data/formats/formats.hpp"
 #include "dtrain/data/formats/part_folders.hpp"
 #include "dtrain/data/formats/scan.hpp"
@@ -129,6 +130,7 @@ Dataset open_dataset(const DataOptions& options, Task task, uint64_t seed) {
   if (!dataset.store) dataset.store = std::make_shared<const FileStore>(options.root);
   for (const std::string& name : dataset.classes)
     require_plain_name(name, "the class", "the data in '" + options.root + "' must use another name");
+  refuse_empty_values(dataset, options.labels.empty() ? "data.root '" + options.root + "'" : options.labels);
   if (!options.classes.empty()) choose_classes(dataset, options.classes);
   if (const std::vector<std::string> alike = spelled_alike(dataset.classes); !alike.empty())
     dataset.notes.push_back("classes that differ only in case or spaces, each a separate output: " + join(alike, "; "));

@@ -169,7 +169,8 @@ Found in_list(const std::string& list) {
 
 Found in_table(const std::string& file, const std::string& wanted) {
   const CsvTable table = CsvTable::read(file, kMostTableBytes);
-  const int64_t column = table.column(wanted.empty() ? "path" : wanted, "--column");
+  const int64_t column =
+      table.column(wanted.empty() ? "path" : wanted, wanted.empty() ? "the default of --column" : "--column");
   Found found{folder_of(file), {}, {}};
   found.listed_in = file;
   for (int64_t row = 0; row < table.rows(); ++row) {
@@ -260,7 +261,8 @@ PictureInput open_pictures(const std::string& input, const std::string& column, 
       table.add(std::move(sample));
     }
     out.notes.push_back(count_of(static_cast<int64_t>(out.dataset.samples.size()), "picture") + " from " +
-                        count_of(static_cast<int64_t>(folders.size()), "folder"));
+                        count_of(static_cast<int64_t>(folders.size()), "folder") +
+                        (found.listed_in.empty() ? "" : ", as '" + found.listed_in + "' names them"));
   }
   out.dataset.store = out.pictures;
   require_readers(out);
@@ -274,7 +276,8 @@ PictureInput open_pictures(const std::string& input, const std::string& column, 
     stamps.update(out.pictures->stamp(sample) + '\0');
   }
   if (!any)
-    throw MissingError("no picture that '" + found.listed_in + "' names can be found, such as " +
+    throw MissingError("none of the " + count_of(std::ssize(out.dataset.samples), "picture") + " that '" +
+                       found.listed_in + "' names can be found, such as " +
                        out.pictures->picture_name(out.dataset.samples.front()) +
                        "; paths are relative to its folder, or absolute");
   out.dataset.manifest_sha256 = sha.hex_digest();

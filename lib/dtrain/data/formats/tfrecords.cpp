@@ -29,8 +29,9 @@ class Example {
     if (found != features_.end()) return *found;
     std::vector<std::string> names;
     for (const FeaturePlace& place : features_) names.push_back(place.name);
-    throw DataError(
-        with_list(name_ + " has no feature '" + wanted + "', which data.tfrecord." + key + " names; it has:", names));
+    throw DataError(with_list(name_ + " has no feature '" + wanted + "', which data.tfrecord." + key +
+                                  " names; name another there, or take the record out; it has:",
+                              names));
   }
 
   FieldValues values(const std::string& wanted, const std::string& key) const {

@@ -27,7 +27,18 @@ struct Group {
   }
 };
 
-std::vector<Group> member_groups(ByteWindow& bytes) {
+// A file .png or .cls has no name before its dot. Names such as ._1.png, which macOS leaves, are no samples.
+void require_name(const ByteWindow& bytes, const TarMember& member, const WebDatasetOptions& names) {
+  const std::string base = lower_case(member.name.substr(member.name.rfind('/') + 1));
+  std::vector<std::string> wanted = names.image;
+  wanted.push_back(names.mask.empty() ? names.label.substr(0, names.label.find(':')) : names.mask);
+  for (const std::string& extension : wanted)
+    if (base == "." + lower_case(extension))
+      throw DataError(bytes.path() + " holds '" + member.name + "' at byte " + with_commas(member.offset) +
+                      ": a sample needs a name before the dot; make the archive again with one");
+}
+
+std::vector<Group> member_groups(ByteWindow& bytes, const WebDatasetOptions& names) {
   constexpr size_t kMost = 1000;  // members of one sample; more are certainly several samples
   TarWalk walk(bytes);
   std::vector<Group> groups;
@@ -35,6 +46,7 @@ std::vector<Group> member_groups(ByteWindow& bytes) {
   MemoryDraw memory("the index of " + bytes.path(), "cut it into several archives");
   while (const auto member = walk.next()) {
     const auto name = webdataset_name(member->name);
+    if (!name) require_name(bytes, *member, names);
     if (!name) continue;
     const auto [place, first] = places.emplace(name->key, groups.size());
     if (first) groups.push_back({name->key, {}});
@@ -78,7 +90,7 @@ class Archive {
     for (const auto& [name, member] : group.members) extensions.push_back("." + name);
     throw DataError(bytes_.path() + ": the sample '" + group.key + "' at byte " +
                     with_commas(group.members[0].second.header) + " has no ." + extension + ", which data.webdataset." +
-                    key + " names; it has " + join(extensions, ", "));
+                    key + " names; it has " + join(extensions, ", ") + ": name one of these there, or add the file");
   }
 
   FieldValues values(const Group& group, const Source& source, const std::string& key) {
@@ -163,7 +175,7 @@ std::vector<std::string> walk_archives(const DataOptions& options, const std::st
     const std::shared_ptr<const RecordFile> file = records->open(static_cast<int64_t>(number));
     Archive archive(*file, records->files()[number], static_cast<int64_t>(number));
     bytes_of_archives += file->size();
-    for (const Group& group : member_groups(archive.bytes())) {
+    for (const Group& group : member_groups(archive.bytes(), names)) {
       const TarMember* picture = picture_of(group, names.image);
       if (picture == nullptr && (label.empty() || group.find(label) == nullptr)) {
         ++others;

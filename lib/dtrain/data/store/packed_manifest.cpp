@@ -112,8 +112,9 @@ PackedManifest read_packed_manifest(const std::string& folder) {
   constexpr int64_t kMost = int64_t{64} << 20;  // about 500,000 shards
   const std::string path = folder + "/" + PackedManifest::kFile;
   if (!is_file(path))
-    throw MissingError("'" + folder + "' holds no " + PackedManifest::kFile +
-                       ", so dtrain pack did not write this folder");
+    throw MissingError(
+        "'" + folder + "' holds no " + PackedManifest::kFile +
+        ", so dtrain pack did not write this folder; name the one that it wrote, or set data.format to what is here");
   std::string text = read_text(path, kMost);
   const size_t place = text.find(kChecksum);
   const std::string told = place == std::string::npos ? "" : text.substr(place + kChecksum.size(), kNoDigits.size());

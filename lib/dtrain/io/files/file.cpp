@@ -270,6 +270,11 @@ void write_file_atomically(const std::string& path, const std::string& text, Fil
   file.commit();
 }
 
+[[noreturn]] static void refuse_folder(const std::string& folder, int failed) {
+  if (failed == EEXIST) throw IoError("cannot make the folder " + folder + ": it is a file; name another folder");
+  throw_errno("make folder", folder, failed);
+}
+
 void make_folders(const std::string& path, FileSystem& files) {
   std::string whole = path;
   while (whole.size() > 1 && whole.ends_with('/')) whole.pop_back();
@@ -282,7 +287,7 @@ void make_folders(const std::string& path, FileSystem& files) {
     if (!there)
       if (const int failed = files.make_folder(folder, 0750);
           failed < 0 && !(failed == -EEXIST && is_folder(folder, files)))
-        throw_errno("make folder", folder, -failed);
+        refuse_folder(folder, -failed);
     if (there && end != std::string::npos) continue;
     try {  // the last one even if it was there: who made it may have been killed before this
       sync_folder(folder_of(folder), files);

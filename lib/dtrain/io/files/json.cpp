@@ -39,7 +39,7 @@ json parse_json(std::string_view text, const std::string& name) {
   try {
     return json::parse(text);
   } catch (const json::parse_error& error) {
-    throw DataError(fmt::format("{} is not JSON (byte {})", name, error.byte));
+    throw DataError(fmt::format("{} is not JSON (byte {}); correct it there, or use another copy", name, error.byte));
   } catch (const json::exception&) {
     throw DataError(name + " holds a number that is too large");
   }

@@ -167,7 +167,7 @@ void check_layout(const std::vector<TensorEntry>& entries, int64_t data_bytes, c
     reached += entry->bytes;
     if (reached > data_bytes)
       throw DataError(path + ": tensor " + shown(entry->name) +
-                      " reaches beyond the end of the file; the file was cut");
+                      " reaches beyond the end of the file; the file was cut, copy it again");
   }
   if (reached < data_bytes)
     throw DataError(path + ": " + with_commas(data_bytes - reached) +
@@ -213,11 +213,15 @@ int64_t parse_header_length(std::span<const std::byte> start, int64_t file_size,
   const std::string_view text(reinterpret_cast<const char*>(start.data()), start.size());
   if (text.starts_with("PK\x03\x04") || text.starts_with("\x80\x02"))
     throw DataError(path + " is a PyTorch pickle (.pt, .pth); convert it with scripts/convert_weights first");
+  if (text.starts_with("\x89HDF"))
+    throw DataError(path + " is an HDF5 file (.h5), as Keras writes; dtrain reads safetensors files alone");
   uint64_t length = 0;
   for (size_t i = start.size(); i-- > 0;) length = length << 8 | std::to_integer<uint64_t>(start[i]);
   if (start.size() < static_cast<size_t>(kLengthBytes) || length > static_cast<uint64_t>(kMaxHeaderBytes) ||
       static_cast<int64_t>(length) > file_size - kLengthBytes)
-    throw DataError(path + " is not a safetensors file, or was cut: the header it announces does not fit in it");
+    throw DataError(path +
+                    " is not a safetensors file, or was cut: the header it announces does not fit in it; name another, "
+                    "or copy it again");
   return static_cast<int64_t>(length);
 }
 

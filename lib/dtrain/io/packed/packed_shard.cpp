@@ -61,9 +61,10 @@ void PackedShard::read_header() {
   const std::span<const std::byte> bytes = header;
   const auto has = static_cast<int64_t>(kMagic.size());
   if (file_.size() < has || text_at(bytes, 0, has) != kMagic)
-    refuse("its first bytes are not those of a packed shard, or they are damaged");
+    refuse("its first bytes are not those of a packed shard, or they are damaged; copy it again, or pack again");
   if (file_.size() < kHeaderBytes)
-    refuse("it ends inside its header, after " + count_of(file_.size(), "byte") + "; it was cut");
+    refuse("it ends inside its header, after " + count_of(file_.size(), "byte") +
+           "; it was cut, copy it again, or pack again");
   checksum_ = load<uint32_t>(bytes, layout::kHeaderChecksum);
   const bool whole = crc32c(bytes.first(layout::kHeaderChecksum)) == checksum_;
   const auto version = load<uint32_t>(bytes, layout::kVersion);
@@ -72,7 +73,7 @@ void PackedShard::read_header() {
         fmt::format("it is of version {} of the format, and this build reads version {}; pack again, or read it with "
                     "the build that packed it",
                     version, layout::kThisVersion));
-  if (!whole) refuse("the header at byte 0 has a wrong checksum");
+  if (!whole) refuse("the header at byte 0 has a wrong checksum; copy it again, or pack again");
   const auto codec = load<uint32_t>(bytes, layout::kCodec);
   records_ = load<uint32_t>(bytes, layout::kRecords);
   info_.labels = load<uint32_t>(bytes, layout::kLabels);
@@ -84,7 +85,7 @@ void PackedShard::read_header() {
   info_.codec = static_cast<PackedCodec>(codec);
   if (promised != file_.size())
     refuse("it has " + with_commas(file_.size()) + " bytes, and its header promises " + with_commas(promised) +
-           (promised > file_.size() ? "; it was cut" : "; something follows it"));
+           (promised > file_.size() ? "; it was cut" : "; something follows it") + ": copy it again, or pack again");
   const int64_t room = file_.size() - kHeaderBytes;
   const bool good = codec <= static_cast<uint32_t>(PackedCodec::deflate) && records_ > 0 &&
                     info_.number < info_.count && index_bytes_ >= 0 && index_bytes_ <= room &&
@@ -99,7 +100,7 @@ void PackedShard::check_index() const {
   std::array<std::byte, sizeof(uint32_t)> told{};
   file_.read(layout::kIndexChecksum, told);
   if (file_.checksum(file_.bytes().subspan(kHeaderBytes, static_cast<size_t>(index_bytes_))) != load<uint32_t>(told, 0))
-    refuse("the index at byte " + std::to_string(kHeaderBytes) + " has a wrong checksum");
+    refuse("the index at byte " + std::to_string(kHeaderBytes) + " has a wrong checksum; copy it again, or pack again");
   const int64_t index_end = kHeaderBytes + index_bytes_;
   int64_t text = names_at();
   int64_t next = index_end;

@@ -103,10 +103,10 @@ int64_t TarWalk::data_size(std::span<const std::byte> header, const std::optiona
   } else if (!size) {
     size = octal(text_in(raw));
   }
-  if (!size) refuse("has a size that is not a number; the archive is damaged");
+  if (!size) refuse("has a size that is not a number; the archive is damaged, fetch it again");
   if (*size > bytes_.size() - header_ - kBlock)
     refuse("promises " + with_commas(std::min(*size, kMaxSize)) +
-           " bytes, which reach beyond the end of the file; it was cut short");
+           " bytes, which reach beyond the end of the file; it was cut short, fetch it again");
   return *size;
 }
 
@@ -124,10 +124,10 @@ void TarWalk::read_pax(int64_t size, Extended& extended) const {
     const auto [stop, error] = std::from_chars(left.data(), left.data() + left.size(), length);
     const auto digits = static_cast<size_t>(stop - left.data());
     if (error != std::errc() || length > left.size() || length < digits + 3 || *stop != ' ' || left[length - 1] != '\n')
-      refuse("has pax notes that cannot be read; the archive is damaged");
+      refuse("has pax notes that cannot be read; the archive is damaged, fetch it again");
     const std::string_view line = left.substr(digits + 1, length - digits - 2);
     const std::string_view key = line.substr(0, line.find('='));
-    if (key.size() == line.size()) refuse("has pax notes that cannot be read; the archive is damaged");
+    if (key.size() == line.size()) refuse("has pax notes that cannot be read; the archive is damaged, fetch it again");
     const std::string_view value = line.substr(key.size() + 1);
     left.remove_prefix(length);
     if (key.starts_with("GNU.sparse.")) refuse("is of a sparse file, which is not read; pack without --sparse");
@@ -136,7 +136,7 @@ void TarWalk::read_pax(int64_t size, Extended& extended) const {
     int64_t number = 0;
     const auto [end, wrong] = std::from_chars(value.data(), value.data() + value.size(), number);
     if (wrong != std::errc() || end != value.data() + value.size() || number < 0 || number > kMaxSize)
-      refuse("has a size that is not a number; the archive is damaged");
+      refuse("has a size that is not a number; the archive is damaged, fetch it again");
     extended.size = number;
   }
 }
@@ -145,17 +145,18 @@ std::optional<TarMember> TarWalk::next() {
   for (Extended extended;;) {
     if (bytes_.size() - header_ < kBlock)
       throw DataError(bytes_.path() + ": the archive ends at byte " + with_commas(bytes_.size()) +
-                      " without its end mark; it was cut short, or is not a tar archive");
+                      " without its end mark; it was cut short, or is not a tar archive: fetch or make it again");
     if (at_end_mark()) {
-      if (extended.name || extended.size) refuse("is missing: the archive ends after a long name; it was cut short");
+      if (extended.name || extended.size)
+        refuse("is missing: the archive ends after a long name; it was cut short, fetch it again");
       return std::nullopt;
     }
     const auto window = bytes_.at(header_, kBlock);
     std::array<std::byte, kBlock> header{};
     std::copy(window.begin(), window.end(), header.begin());
     if (!has_good_checksum(header))
-      refuse(header_ == 0 ? "has a wrong checksum: damaged, or not a tar archive"
-                          : "has a wrong checksum: it is damaged");
+      refuse(header_ == 0 ? "has a wrong checksum: damaged, or not a tar archive; fetch or make it again"
+                          : "has a wrong checksum: it is damaged; fetch the archive again");
     const char type = static_cast<char>(header[156]);
     const bool notes = type == 'L' || type == 'K' || type == 'x' || type == 'g';
     const bool empty = type >= '1' && type <= '6';  // links, devices, folders, whatever their size field says
@@ -176,7 +177,7 @@ std::optional<TarMember> TarWalk::next() {
     const bool regular = type == '0' || type == '\0' || type == '7';
     if (regular && (member.name.empty() || member.name.find('\0') != std::string::npos ||
                     static_cast<int64_t>(member.name.size()) > kMaxName))
-      refuse("has an invalid name; the archive is damaged");
+      refuse("has an invalid name; the archive is damaged, fetch it again");
     header_ += kBlock + padded;
     if (!regular || member.name.ends_with('/')) continue;
     if (member.name.starts_with("./")) member.name.erase(0, 2);

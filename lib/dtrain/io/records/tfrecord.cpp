@@ -43,18 +43,19 @@ std::optional<TfRecordPlace> TfRecordWalk::next() {
   const int64_t left = bytes_.size() - offset_;
   if (left == 0) return std::nullopt;
   const auto refuse = [&](const std::string& what) { fail(bytes_.path(), number_, offset_, what); };
-  if (left < kHeader) refuse("the file ends within the length of a record; it was cut short");
+  if (left < kHeader) refuse("the file ends within the length of a record; it was cut short, fetch it again");
   const auto header = bytes_.at(offset_, kHeader);
   if (!has_good_length(header))
-    refuse(number_ == 0 ? "the length has a wrong checksum: damaged, or not a TFRecord file"
-                        : "the length has a wrong checksum: the file is damaged");
+    refuse(number_ == 0 ? "the length has a wrong checksum: damaged, or not a TFRecord file; fetch or make it again"
+                        : "the length has a wrong checksum: the file is damaged, fetch it again");
   const uint64_t size = little_endian(header.first(8));
   if (size > kMaxRecord)
     refuse(fmt::format("its length of {} bytes is more than the {} that are read", size,
                        with_commas(static_cast<int64_t>(kMaxRecord))));
   TfRecordPlace place{number_, offset_, static_cast<int64_t>(size)};
   if (place.size > left - kHeader - kFooter)
-    refuse("its " + with_commas(place.size) + " bytes reach beyond the end of the file; it was cut short");
+    refuse("its " + with_commas(place.size) +
+           " bytes reach beyond the end of the file; it was cut short, fetch it again");
   ++number_;
   offset_ = place.end();
   return place;
@@ -72,7 +73,7 @@ std::vector<std::byte> read_tfrecord(const RecordFile& file, int64_t number, int
     fail(file.path(), number, offset, "the length has changed since the file was opened");
   const auto data = bytes.subspan(kHeader, static_cast<size_t>(size));
   if (little_endian(bytes.last(kFooter)) != masked_crc(crc32c(data)))
-    fail(file.path(), number, offset, "the data have a wrong checksum: the record is damaged");
+    fail(file.path(), number, offset, "the data have a wrong checksum: the record is damaged; fetch the file again");
   frame.resize(static_cast<size_t>(kHeader + size));
   frame.erase(frame.begin(), frame.begin() + kHeader);
   return frame;
