@@ -22,6 +22,7 @@ ALLOWED = {
     "lib/dtrain/data/formats/nnunet.cpp": "a case of image_mask",
     "lib/dtrain/data/formats/csv_readings.cpp": "the readings of csv",
     "lib/dtrain/data/formats/image_mask_readings.cpp": "the readings of image_mask",
+    "lib/dtrain/data/formats/image_mask_cures.cpp": "where its masks seem to be, for its messages",
     "apps/dtrain/line": "dtrain pack --to, and what is typed in the examples of the help",
 }
 

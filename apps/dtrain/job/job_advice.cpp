@@ -164,6 +164,8 @@ ClassFacts::Part part_facts(const JobToJudge& job, const std::string& name) {
   part.patients = static_cast<int64_t>(patients_of(job.plan, samples).size());
   part.positives.assign(job.plan.outputs.size(), 0);
   part.negatives = part.positives;
+  std::vector<std::set<std::string_view>> patients(part.positives.size());
+  std::vector<bool> of_unknown(part.positives.size());
   const bool masks_seen = !job.pictures.mask_pixels.empty();
   for (const int64_t index : samples) {
     const Sample& sample = sample_of(job.plan, index);
@@ -175,8 +177,15 @@ ClassFacts::Part part_facts(const JobToJudge& job, const std::string& name) {
                          (k + 1 < pixels.size() && pixels[k + 1] > 0);
       part.positives[k] += shows ? 1 : 0;
       part.negatives[k] += known && !shows ? 1 : 0;
+      if (!shows) continue;
+      if (tells_patient(job.plan.dataset, sample))
+        patients[k].insert(sample.group);
+      else
+        of_unknown[k] = true;
     }
   }
+  for (size_t k = 0; k < patients.size() && part.patients > 0; ++k)
+    part.positive_patients.push_back(of_unknown[k] ? 0 : static_cast<int64_t>(patients[k].size()));
   return part;
 }
 
@@ -248,11 +257,16 @@ std::vector<Finding> contradiction_findings(const JobToJudge& job) {
 bool deals_anew(const std::string& warning) { return warning.starts_with("data.split of the configuration splits"); }
 
 std::vector<Finding> split_findings(const JobToJudge& job) {
+  const std::vector<std::string>& of_layout = job.plan.dataset.warnings;
   std::vector<Finding> found;
   for (const std::string& warning : job.plan.split.warnings) {
     if (is_leak(warning)) continue;
-    const bool anew = deals_anew(warning);
-    found.push_back({anew ? weight::kWrong + 7 : weight::kPoor - 5, anew ? "split_outranks" : "left_out", warning});
+    if (std::find(of_layout.begin(), of_layout.end(), warning) != of_layout.end())
+      found.push_back({weight::kWrong + 6, "layout", warning});
+    else if (deals_anew(warning))
+      found.push_back({weight::kWrong + 7, "split_outranks", warning});
+    else
+      found.push_back({weight::kPoor - 5, "left_out", warning});
   }
   return found;
 }

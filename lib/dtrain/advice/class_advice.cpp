@@ -62,6 +62,29 @@ void not_taught(const ClassFacts& facts, const Part& train, std::vector<Finding>
                          "data.classes"});
 }
 
+int64_t patients_with(const Part& part, size_t k) {
+  return part.positive_patients.empty() ? 0 : part.positive_patients[k];
+}
+
+// What the network learns of such a class may be what this patient looks like, and no other part can have one of it.
+void of_one_patient(const ClassFacts& facts, const Part& train, std::vector<Finding>& found) {
+  const auto is_lone = [&](size_t k) { return patients_with(train, k) == 1 && train.positives[k] > 1; };
+  const auto lone = classes_where(facts, is_lone);
+  if (lone.empty()) return;
+  const auto nowhere_else = [&](size_t k) {
+    return std::all_of(facts.parts.begin(), facts.parts.end(),
+                       [&](const Part& part) { return &part == &train || part.positives[k] == 0; });
+  };
+  const auto alone = classes_where(facts, [&](size_t k) { return is_lone(k) && nowhere_else(k); });
+  found.push_back(
+      {weight::kPoor + 6, "class_of_one_patient",
+       "all training " + thing(facts) + "s of " + first_names(lone) +
+           (lone.size() == 1 ? " are of one patient" : " are of one patient each") +
+           ", whom the network may learn instead" +
+           (alone.empty() ? "" : ", and no other part has a " + thing(facts) + " of " + first_names(alone)) +
+           ": add patients, or leave it out with data.classes"});
+}
+
 void not_judged(const ClassFacts& facts, const Part& train, const Part& part, std::vector<Finding>& found) {
   const auto taught = [&](size_t k) { return train.positives[k] > 0; };
   const bool masks = facts.task == Task::segmentation;
@@ -109,6 +132,7 @@ std::vector<Finding> class_advice(const ClassFacts& facts) {
   }
   if (train == nullptr) return found;
   if (facts.counted) not_taught(facts, *train, found);
+  if (facts.counted) of_one_patient(facts, *train, found);
   for (const Part& part : facts.parts) {
     if (&part == train || part.samples == 0) continue;
     if (facts.counted) not_judged(facts, *train, part, found);

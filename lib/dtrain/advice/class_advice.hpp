@@ -16,6 +16,8 @@ struct ClassFacts {
     int64_t patients = 0;            ///< groups, if the data have them; 0: they do not
     std::vector<int64_t> positives;  ///< of each class: samples (for segmentation, masks) that have it
     std::vector<int64_t> negatives;  ///< that are known not to have it; not counted for segmentation
+    /// Of each class: the patients of its positives; empty, or 0 where one of them is of no known patient: unknown.
+    std::vector<int64_t> positive_patients{};
   };
   Task task = Task::multilabel;
   std::vector<std::string> classes;

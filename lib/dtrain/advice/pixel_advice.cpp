@@ -75,6 +75,21 @@ static void narrow_depths(const PixelFacts& facts, std::vector<Finding>& found) 
   }
 }
 
+// [0, 1] where mean and standard deviation are for pixels in [0, 1]: nearly every pixel becomes black or white.
+static void range_of_units(const PixelFacts& facts, std::vector<Finding>& found) {
+  constexpr double kNarrowest = 4, kManyValues = 32;
+  if (!facts.has_range() || facts.range_high - facts.range_low >= kNarrowest) return;
+  for (const auto& [bits, depth] : facts.depths)
+    if (static_cast<double>(depth.highest - depth.lowest) >= kManyValues)
+      found.push_back(
+          {weight::kWrong + 6, "range_of_units",
+           fmt::format("data.image.range [{}, {}] is in the pixel values of the files, and those of {} bits "
+                       "go up to {}, so nearly every pixel becomes black or white: leave it out for [0, "
+                       "{}]; data.image.mean and .std are for pixels in [0, 1]",
+                       shortest(facts.range_low), shortest(facts.range_high), bits, with_commas(depth.highest),
+                       white_of(bits))});
+}
+
 static void single_values(const PixelFacts& facts, std::vector<Finding>& found) {
   constexpr double kMany = 0.1;
   for (const auto& [some, what] : {std::pair<const PixelFacts::Some&, std::string>{facts.black, "black throughout"},
@@ -110,6 +125,7 @@ std::vector<Finding> pixel_advice(const PixelFacts& facts) {
   std::vector<Finding> found;
   narrow_depths(facts, found);
   range_given(facts, found);
+  range_of_units(facts, found);
   single_values(facts, found);
   return found;
 }

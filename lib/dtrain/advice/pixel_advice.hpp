@@ -39,7 +39,8 @@ struct PixelFacts {
 std::optional<std::pair<int64_t, int64_t>> narrow_range(const PixelFacts& facts);
 
 /// Depths of which the pictures use a small share, with the data.image.range that fits; pictures that a range makes
-/// black or white; pictures of a single value; a range over two depths.
+/// black or white; a range of a few values, as for pixels in [0, 1]; pictures of a single value; a range over two
+/// depths.
 std::vector<Finding> pixel_advice(const PixelFacts& facts);
 
 }  // namespace dtrain

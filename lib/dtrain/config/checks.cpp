@@ -61,6 +61,7 @@ class Checker final : public KeyReport {
 
   std::vector<Problem> all() {
     problems_ = keys_without_effect(e_, given_, bad_);
+    for (Problem& idle : values_without_effect(e_, given_, bad_)) problems_.push_back(std::move(idle));
     name();
     required();
     task();

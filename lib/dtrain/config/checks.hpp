@@ -17,6 +17,10 @@ void fill_defaults(Experiment& experiment, const std::set<std::string>& given);
 std::vector<Problem> keys_without_effect(Experiment& experiment, const std::map<std::string, Place>& given,
                                          const std::set<std::string>& bad);
 
+/// Values that leave everything as it is without them, though their keys have an effect: a decay by the factor 1.
+std::vector<Problem> values_without_effect(const Experiment& experiment, const std::map<std::string, Place>& given,
+                                           const std::set<std::string>& bad);
+
 /// Everything that is wrong between keys: keys without effect, keys missing, values that do not fit each other. A key
 /// of `bad` (its own value was already refused) causes no conflicts with others. `given`: key → where it is set.
 /// `nowhere`: the place of what is missing.

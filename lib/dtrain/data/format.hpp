@@ -77,6 +77,7 @@ struct DataFormat {
   void (*list_pictures)(const DataOptions&, Dataset&) = nullptr;
   LabelFile label_file = LabelFile::none;
   std::string default_labels = {};  ///< for the documentation of data.labels: what is used if it is not given
+  std::vector<std::string> table_columns = {};  ///< a label file that has all of these is one of this format
   Folders folders = Folders::nothing;
   /// There are mask files, whose pixel values data.image_mask.mask_values turns into classes. Null: never.
   bool (*has_masks)(const DataOptions&) = nullptr;

@@ -49,6 +49,18 @@ TEST_CASE("a class with a handful of training samples is named") {
   CHECK(class_advice(facts).empty());
 }
 
+TEST_CASE("a class of one training patient is told, with whether another part has it") {
+  ClassFacts facts = ordinary();
+  facts.parts[0].positive_patients = {30, 1};
+  const std::string sentence = sentence_of(class_advice(facts), "class_of_one_patient");
+  CHECK(holds(sentence, "all training samples of Edema are of one patient"));
+  CHECK_FALSE(holds(sentence, "no other part"));
+  facts.parts[1].positives[1] = 0;
+  CHECK(holds(sentence_of(class_advice(facts), "class_of_one_patient"), "no other part has a sample of Edema"));
+  facts.parts[0].positive_patients = {30, 0};  // of unknown patients
+  CHECK(sentence_of(class_advice(facts), "class_of_one_patient").empty());
+}
+
 TEST_CASE("a class that every training sample has teaches nothing") {
   ClassFacts facts = ordinary();
   facts.parts[0].negatives[0] = 0;

@@ -35,6 +35,20 @@ TEST_CASE("12 bits in 16 are told with the range that shows them") {
   CHECK(pixel_advice(facts).empty());
 }
 
+TEST_CASE("a range of [0, 1] on pixels of 0 to 255 is told, and not on pictures of 0 and 1") {
+  PixelFacts facts;
+  facts.range_high = 1;
+  facts.add("a", 8, 0, 255);
+  const std::string sentence = sentence_of(pixel_advice(facts), "range_of_units");
+  CHECK(
+      holds(sentence, "data.image.range [0, 1] is in the pixel values of the files, and those of 8 bits go up to 255"));
+  CHECK(holds(sentence, "leave it out for [0, 255]"));
+  PixelFacts binary;
+  binary.range_high = 1;
+  binary.add("a", 8, 0, 1);
+  CHECK(pixel_advice(binary).empty());
+}
+
 TEST_CASE("values far from black keep their own bounds, and small ones of 8 bits theirs") {
   PixelFacts shifted;
   shifted.add("a", 16, 31'768, 34'000);

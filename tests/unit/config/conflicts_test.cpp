@@ -245,21 +245,31 @@ TEST_CASE("keys without effect are told, so that a resumed run does not compare 
 }
 
 TEST_CASE("what a run would never reach, or keep the worst by, is told with the way out") {
-  expect(kFolder,
-         {
-             {{"epochs=5", "schedule.decay={name: multistep, at: [3 epochs, 30 epochs]}"},
-              "schedule.decay.at has a milestone at 30 epochs, but the run has 5 epochs: it would never be reached"},
-             {{"epochs=2", "schedule.decay={name: step, every: 2 epochs}"}, "the rate would never fall"},
-             {{"epochs=2", "early_stop.patience=50"},
-              "early_stop.patience is 50 epochs, but the run has 2 epochs: it could never stop early"},
-             {{"epochs=2", "optimizer={groups: [{match: a, freeze: true}], freeze_until: 2 epochs}"},
-              "optimizer.freeze_until is 2 epochs, but the run has 2 epochs: frozen groups would never train"},
-             {{"optimizer.groups=[{match: a, freeze: true, rate: 0.5}]"}, "so neither a rate nor a weight decay acts"},
-             {{"checkpoint.best={monitor: valid.loss, mode: max}"}, "of valid.loss the smallest is best; write min"},
-             {{"checkpoint.best.mode=min"}, "the largest is best; write max or leave the key out"},
-             {{"data.image.mean=[123.675, 116.28, 103.53]"}, "'data.image.mean=[0.485, 0.456, 0.406]'"},
-             {{"data.image.std=[58.395, 57.12, 57.375]"}, "'data.image.std=[0.229, 0.224, 0.225]'"},
-         });
+  expect(
+      kFolder,
+      {
+          {{"epochs=5", "schedule.decay={name: multistep, at: [3 epochs, 30 epochs]}"},
+           "schedule.decay.at has a milestone at 30 epochs, but the run has 5 epochs: it would never be reached"},
+          {{"epochs=2", "schedule.decay={name: step, every: 2 epochs}"}, "the rate would never fall"},
+          {{"epochs=9", "schedule.decay={name: step, factor: 1}"}, "schedule.decay.factor 1 leaves the rate as it is"},
+          {{"epochs=9", "schedule.decay={name: plateau, factor: 1}"}, "give one below 1, or set schedule.decay=null"},
+          {{"epochs=9", "schedule.decay={name: cosine, final: 1}"}, "schedule.decay.final 1 leaves the rate as it is"},
+          {{"epochs=9", "schedule.decay={name: poly, final: 1}"}, "give a share below 1"},
+          {{"epochs=3", "schedule.decay={name: plateau, patience: 3}"},
+           "schedule.decay.patience is 3 epochs, but the run has 3 epochs: the rate would never fall"},
+          {{"epochs=3", "schedule.warmup=3 epochs", "schedule.decay.name=cosine"},
+           "schedule.warmup lasts 3 epochs, the whole run, so schedule.decay never begins"},
+          {{"optimizer.groups=[{match: 'fc*', rate: 1}]"}, "'fc*' trains like all the rest"},
+          {{"epochs=2", "early_stop.patience=50"},
+           "early_stop.patience is 50 epochs, but the run has 2 epochs: it could never stop early"},
+          {{"epochs=2", "optimizer={groups: [{match: a, freeze: true}], freeze_until: 2 epochs}"},
+           "optimizer.freeze_until is 2 epochs, but the run has 2 epochs: frozen groups would never train"},
+          {{"optimizer.groups=[{match: a, freeze: true, rate: 0.5}]"}, "so neither a rate nor a weight decay acts"},
+          {{"checkpoint.best={monitor: valid.loss, mode: max}"}, "of valid.loss the smallest is best; write min"},
+          {{"checkpoint.best.mode=min"}, "the largest is best; write max or leave the key out"},
+          {{"data.image.mean=[123.675, 116.28, 103.53]"}, "'data.image.mean=[0.485, 0.456, 0.406]'"},
+          {{"data.image.std=[58.395, 57.12, 57.375]"}, "'data.image.std=[0.229, 0.224, 0.225]'"},
+      });
   CHECK(errors_of(
             "epochs: 40\ndata: {format: image_folder, root: /d}\nearly_stop: {patience: 9}\nschedule: {decay: {name: "
             "multistep, at: [30 epochs]}}\n",

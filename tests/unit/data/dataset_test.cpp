@@ -306,9 +306,26 @@ TEST_CASE("masks that have something behind the names of their images are told s
   DataOptions options = options_for("image_mask", root.path());
   CHECK(holds(error_of(65, [&] { open(options); }),
               "(6 problems); masks have '_mask' after the names of their pictures; "
-              "write data.image_mask.mask_suffix: _mask"));
+              "write data.image_mask.mask_suffix=_mask"));
   root.picture("masks/2_seg.png");
   CHECK_FALSE(holds(error_of(65, [&] { open(options); }), "mask_suffix"));
+}
+
+TEST_CASE("where the folders of pictures and masks are not as named, the first message has the words to write") {
+  const auto told = [](const std::vector<std::string>& pictures) {
+    const TempFolder root;
+    for (const std::string& name : pictures) root.picture(name);
+    return error_of(66, [&] { open(options_for("image_mask", root.path())); });
+  };
+  CHECK(holds(told({"images/a.png", "images/a_mask.png", "images/b.png", "images/b_mask.png"}),
+              "data.image_mask.images=images data.image_mask.masks=images data.image_mask.mask_suffix=_mask"));
+  CHECK(holds(told({"a.png", "a_gt.png", "b.png", "b_gt.png"}),
+              "data.image_mask.images=. data.image_mask.masks=. data.image_mask.mask_suffix=_gt"));
+  CHECK(holds(told({"train/a.png", "train/a_mask.png", "val/b.png", "val/b_mask.png"}),
+              "data.image_mask.images=. data.image_mask.masks=. data.image_mask.mask_suffix=_mask"));
+  CHECK(holds(told({"all/a.png", "all/a-L.png"}), "data.image_mask.images=all data.image_mask.masks=all "));
+  CHECK(holds(told({"images/a.png", "labels/a.png"}), "by its name that is labels/: data.image_mask.masks=labels"));
+  CHECK(holds(told({"scans/a.png", "labels/a.png"}), "data.image_mask.images=scans data.image_mask.masks=labels"));
 }
 
 TEST_CASE("masks may have a suffix after their pictures' names") {

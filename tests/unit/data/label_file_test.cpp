@@ -243,9 +243,9 @@ TEST_CASE("one label column is a class, or several joined") {
   root.text("labels.csv", "file,kind\na.png,red; blue\nb.png,red\nc.png,blue\n");
   const Dataset joined = open(options);
   CHECK(joined.classes.size() == 3);
-  REQUIRE(joined.notes.size() == 1);
-  CHECK(holds(joined.notes[0], "'red; blue' is a class besides those that it joins"));
-  CHECK(holds(joined.notes[0], "set 'data.csv.separator=\";\"'"));
+  REQUIRE(joined.warnings.size() == 1);
+  CHECK(holds(joined.warnings[0], "'red; blue' is a class besides those that it joins"));
+  CHECK(holds(joined.warnings[0], "set 'data.csv.separator=\";\"'"));
   root.text("labels.csv", "file,kind\na.png,red; blue\nb.png,\nc.png,blue\n");
   options.csv.separator = " ; ";
   const Dataset several = open(options);

@@ -157,3 +157,30 @@ TEST_CASE("CheXpert without its validation list is split by shares, whatever fol
   options.on_missing = OnMissing::skip;
   CHECK(holds(error_of(66, [&] { open(options); }), "holds no picture that " + (root / "valid.csv")));
 }
+
+TEST_CASE("a table without header, of another format, or with other names for its columns is told with the cure") {
+  const TempFolder root;
+  root.picture("a.png");
+  DataOptions options = csv(root);
+  root.text("labels.csv", "a.png,x\nb.png,y\n");
+  CHECK(holds(error_of(65, [&] { open(options); }),
+              "has no header: its first line (a.png, x) names a picture already; write the names of the columns above "
+              "it, such as path,label"));
+  root.text("labels.csv", "Image Index,Finding Labels\na.png,Mass\n");
+  CHECK(holds(error_of(65, [&] { open(options); }), "its columns are those of data.format=nih_cxr14"));
+  root.text("labels.csv", "file,kind\na.png,x\n");
+  CHECK(holds(error_of(65, [&] { open(options); }), "'file' holds names of pictures: data.csv.path=file"));
+}
+
+TEST_CASE("where no row has a picture the message says what the folder has instead") {
+  const TempFolder root;
+  DataOptions options = csv(root);
+  root.text("labels.csv", "path,kind\nimg/a,x\n");
+  CHECK(holds(error_of(66, [&] { open(options); }), "no picture at all is under it"));
+  root.picture("deep/a.png");
+  CHECK(holds(error_of(66, [&] { open(options); }), "it has deep/a.png, so write a.png for a"));
+  root.text("labels.csv", "path,kind\nimg/a.png,x\n");
+  CHECK(holds(error_of(66, [&] { open(options); }), "it has deep/a.png: write the path so, or the name a.png alone"));
+  root.text("labels.csv", "path,kind\nimg/b.png,x\n");
+  CHECK(holds(error_of(66, [&] { open(options); }), "it has pictures such as deep/a.png"));
+}

@@ -6,6 +6,7 @@
 #include "dtrain/data/formats/part_folders.hpp"
 #include "dtrain/data/order/split.hpp"
 #include "unit/data/folder.hpp"
+#include "unit/data/proposed.hpp"
 #include "unit/data/trees.hpp"
 
 using namespace dtrain;
@@ -52,6 +53,14 @@ void check_refused(const Tree& tree, const DataOptions& options) {
   });
   INFO(sentence);
   CHECK(holds(sentence, *tree.fault));
+  DataOptions pasted = options;
+  paste(sentence, pasted);
+  if (pasted.split.folders.empty()) return;
+  const Dataset data = open_dataset(pasted, Task::from_format, 1);
+  const Split split = split_dataset(data, pasted.split);
+  for (const auto& [part, folder] : pasted.split.folders)
+    for (const auto& [path, dealt] : parts_dealt(data, split))
+      if (path.starts_with(folder + "/")) CHECK(dealt == part);
 }
 
 }  // namespace

@@ -197,10 +197,22 @@ class Draw {
   }
 
   Tree called_alike() {
-    const std::string prefix = coin() ? "seg_" : "chest xray-";
-    fill_part(prefix + cased("train"), "train");
-    fill_part(prefix + cased("test"), "test");
-    tree_.fault = prefix;
+    static const std::vector<Strings> names = {{"seg_train", "seg_test"},
+                                               {"chest xray-Train", "chest xray-TEST"},
+                                               {"X_train", "X_test"},
+                                               {"my_train", "my_val"},
+                                               {"train_images", "test_images"},
+                                               {"trainImages", "TestImages"},
+                                               {"trainimages", "valimages"},
+                                               {"my-training-set", "my_test_data"},
+                                               {"trainA", "testA"},
+                                               {"trn", "tst"},
+                                               {"ttrain", "ttest"},
+                                               {"seg_train", "seg_holdout"}};
+    const Strings& some = names[static_cast<size_t>(below(static_cast<int>(names.size())))];
+    for (const std::string& name : some) fill_part(name, "");
+    if (coin()) fill_part("seg_pred", "");
+    tree_.fault = some.front() + "/";
     return tree_;
   }
 
@@ -212,8 +224,8 @@ class Draw {
   }
 
   Tree nearly_parts() {
-    static const std::vector<Strings> names = {{"trainA", "testA"},  {"trn", "tst"},      {"fold1", "fold2", "fold3"},
-                                               {"trainA", "trainB"}, {"ttrain", "ttest"}, {"Split 1", "Split 2"}};
+    static const std::vector<Strings> names = {{"trainA", "trainB"}, {"tr", "te"},         {"fold1", "fold2", "fold3"},
+                                               {"tr", "va", "ts"},   {"FOLD_0", "FOLD_1"}, {"Split 1", "Split 2"}};
     const Strings& some = names[static_cast<size_t>(below(static_cast<int>(names.size())))];
     for (const std::string& name : some) fill_part(name, "");
     tree_.fault = some.front() + "/";
@@ -222,7 +234,10 @@ class Draw {
 
   Tree equal_insides() {
     const bool parts = coin();
-    const Strings outer = parts ? Strings{"learn", "check"} : Strings{"male", "female"};
+    const Strings outer = !parts   ? Strings{"male", "female"}
+                          : coin() ? Strings{"learn", "check"}
+                          : coin() ? Strings{"site_1", "site_2"}
+                                   : Strings{"ct2019.train.v2", "ct2020.b"};
     const std::string above = parts || coin() ? "" : spelled("train") + "/";
     for (const std::string& name : outer) fill_part(above + name, "");
     tree_.fault = outer.front() + (outer.front() < outer.back() ? ", " : ")");

@@ -307,6 +307,26 @@ TEST_CASE("pictures alone, masks beside pictures, nothing at all") {
   CHECK(opened(e).samples.size() == 3);
 }
 
+TEST_CASE("masks with a suffix in a folder of their own, or beside pictures in folders of parts, are drafted with it") {
+  const auto drafted = [](const std::vector<std::pair<std::string, std::string>>& pairs) {
+    const TempFolder root;
+    for (const auto& [picture, mask] : pairs)
+      for (const char* number : {"1", "2", "3"}) {
+        root.picture(picture + number + ".png", random_image(16, 16, 3, 1));
+        root.picture(mask + number + "_seg.png", mask_of({0, 255}));
+      }
+    const Draft draft = draft_configuration(root.path());
+    INFO(draft.text);
+    CHECK(holds(draft.text, "mask_suffix: _seg"));
+    const Experiment e = loaded(draft.text);
+    CHECK(opened(e).samples.size() == 3 * pairs.size());
+    return e;
+  };
+  CHECK(drafted({{"images/", "masks/"}}).data.image_mask.images == "images");
+  CHECK(drafted({{"images/", "images/"}}).data.image_mask.masks == "images");
+  CHECK(drafted({{"train/", "train/"}, {"val/a", "val/a"}}).data.image_mask.mask_suffix == "_seg");
+}
+
 TEST_CASE("parts that share patients are drafted anew, and the words say what the split is") {
   const auto whole = [](const TempFolder& root) {
     const Draft draft = draft_configuration(root.path());

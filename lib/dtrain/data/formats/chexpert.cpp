@@ -170,6 +170,7 @@ const DataFormat& chexpert_format() {
       .class_names = [](const DataOptions&) { return std::optional(chexpert_observations()); },
       .label_file = DataFormat::LabelFile::optional,
       .default_labels = "train.csv, valid.csv and test.csv, as far as they are there, each the part of its name",
+      .table_columns = {"Path", "Frontal/Lateral", "No Finding"},
       .drops_first_folder = true,
   };
   return kFormat;

@@ -20,6 +20,24 @@ std::vector<Task> tasks_of_csv(const DataOptions& options) {
   return {Task::multiclass, Task::multilabel};
 }
 
+// What a table says of the keys that are missing, if it can be read: "; its columns are …".
+std::string columns_told(const std::string& path) {
+  try {
+    const CsvTable table = CsvTable::read(path, kMostTableBytes);
+    const std::vector<std::string>& columns = table.columns();
+    if (const DataFormat* format = format_of_columns(table); format != nullptr)
+      return "; the columns of " + std::string(base_name(path)) + " are those of data.format=" + format->name +
+             ", which needs neither";
+    constexpr size_t kMost = 30;
+    std::vector<std::string> some(columns.begin(),
+                                  columns.begin() + static_cast<int64_t>(std::min(kMost, columns.size())));
+    return "; the columns of " + std::string(base_name(path)) + " are: " + join(some, ", ") +
+           (columns.size() > kMost ? " …" : "");
+  } catch (const Error&) {
+    return "";  // opening the data says what is wrong with it
+  }
+}
+
 void check_csv(const DataOptions& options, Task task, KeyReport& report) {
   const CsvOptions& csv = options.csv;
   if (options.split.by == SplitOptions::By::patient && csv.group.empty() &&
@@ -31,7 +49,8 @@ void check_csv(const DataOptions& options, Task task, KeyReport& report) {
                                                 ") cannot be combined; keep one");
   if (csv.labels.empty() && csv.label.empty())
     return report.wrong({"data.format"},
-                        "format csv needs data.csv.labels (one column per label) or data.csv.label (one column)");
+                        "format csv needs data.csv.labels (one column per label) or data.csv.label (one column)" +
+                            columns_told(options.labels));
   if (!csv.separator.empty() && csv.label.empty())
     report.wrong({"data.csv.separator"}, "data.csv.separator has no effect here: it goes with data.csv.label");
   if (!csv.separator.empty() && !lone_character(csv.separator))
@@ -88,6 +107,16 @@ std::string joined_classes(const std::vector<std::string>& classes) {
   return "";
 }
 
+// 0.25, 0.5, 1.75 as classes: measurements, each a class of its own.
+bool are_measurements(const std::vector<std::string>& classes) {
+  const auto is_fraction = [](const std::string& name) {
+    return name.find('.') != std::string::npos && name.find_first_not_of("+-.0123456789eE") == std::string::npos &&
+           name.find_last_not_of(".0") > name.find('.');
+  };
+  constexpr int64_t kMany = 3;
+  return std::count_if(classes.begin(), classes.end(), is_fraction) >= kMany;
+}
+
 void read_label_columns(const DataOptions& options, const LabelFile& file, Dataset& dataset,
                         const std::function<void(int64_t, Sample&)>& set_row) {
   const CsvTable& table = file.table;
@@ -120,7 +149,11 @@ void read_label_column(const DataOptions& options, const LabelFile& file, Datase
   const char separator = character.value_or('\0');
   dataset.classes = classes_in(file, column, separator);
   if (const std::string note = separator == 0 ? joined_classes(dataset.classes) : ""; !note.empty())
-    dataset.notes.push_back(note);
+    dataset.warnings.push_back(note);
+  if (separator == 0 && are_measurements(dataset.classes))
+    dataset.warnings.push_back("the " + count_of(static_cast<int64_t>(dataset.classes.size()), "value") +
+                               " of column '" + options.csv.label + "', such as " + dataset.classes.back() +
+                               ", are taken for classes: measured numbers are not predicted; write classes instead");
   std::unordered_map<std::string, int64_t> places;
   for (const std::string& name : dataset.classes) places.emplace(name, static_cast<int64_t>(places.size()));
   const JoinedLabels joined(dataset.classes, separator);
@@ -169,6 +202,33 @@ std::string unused_patients(const CsvTable& table, const CsvOptions& csv) {
   return "";
 }
 
+// A column of folds, by its name, with a few values.
+bool is_fold_column(const CsvTable& table, size_t column) {
+  constexpr size_t kMostFolds = 20;
+  const std::string name = lower_case(table.columns()[column]);
+  if (name != "fold" && name != "folds" && name != "kfold") return false;
+  std::set<std::string> values;
+  for (int64_t row = 0; row < table.rows() && values.size() <= kMostFolds; ++row)
+    values.insert(table.at(row, static_cast<int64_t>(column)));
+  return values.size() > 1 && values.size() <= kMostFolds;
+}
+
+// A column with two of the words for parts, and nothing else, that the configuration does not use.
+std::string unused_parts(const CsvTable& table, const CsvOptions& csv) {
+  for (size_t column = 0; column < table.columns().size(); ++column) {
+    const std::string& name = table.columns()[column];
+    const bool label = name == csv.label || std::find(csv.labels.begin(), csv.labels.end(), name) != csv.labels.end();
+    if (label || name == csv.path || name == csv.group) continue;
+    std::set<std::string> parts;
+    for (int64_t row = 0; row < table.rows(); ++row) {
+      parts.insert(part_called(table.at(row, static_cast<int64_t>(column))));
+      if (parts.contains("")) break;
+    }
+    if (parts.size() > 1 && !parts.contains("")) return name;
+  }
+  return "";
+}
+
 void read_csv(const DataOptions& options, uint64_t /*seed*/, Dataset& dataset) {
   if (dataset.task != tasks_of_csv(options).front()) refuse_task(options, dataset.task);
   if (options.csv.labels.empty() == options.csv.label.empty())
@@ -184,6 +244,18 @@ void read_csv(const DataOptions& options, uint64_t /*seed*/, Dataset& dataset) {
                             "' is not used; if it identifies patients, name it: " +
                             shell_word("data.csv.group=\"" + dataset.unused_patients + "\""));
   if (!options.csv.split.empty()) part = file.table.column(options.csv.split, "data.csv.split");
+  const SplitOptions& split = options.split;
+  const bool by_names = part || !split.files.empty() || !split.folders.empty();
+  if (const std::string unused = by_names ? "" : unused_parts(file.table, options.csv); !unused.empty())
+    dataset.warnings.push_back("the column '" + unused +
+                               "' names parts, and data.split deals all pictures out instead; " + "to use it, write " +
+                               shell_word("data.csv.split=" + unused));
+  for (size_t column = 0; column < file.table.columns().size() && !by_names; ++column)
+    if (is_fold_column(file.table, column))
+      dataset.warnings.push_back(
+          "the column '" + file.table.columns()[column] +
+          "' is not used, and data.split deals folds or parts of its own; to use it, write train "
+          "and valid into a column and name that with data.csv.split");
   if (part) require_part_words(file, *part, options.csv.split);
   if (part) dataset.own_parts = {OwnParts::By::column, "data.csv.split '" + options.csv.split + "'", true};
   const auto set_row = [&](int64_t row, Sample& sample) {

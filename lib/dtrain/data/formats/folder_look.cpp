@@ -130,9 +130,9 @@ std::vector<std::string> layout_bases(const FolderLook& look) {
 }
 
 bool sounds_like_masks(std::string_view folder) {
-  static const std::set<std::string> kWords = {"mask",     "label",  "gt",       "groundtruth",  "annotation",
-                                               "annot",    "seg",    "truth",    "segmentation", "target",
-                                               "labelstr", "manual", "1stmanual"};
+  static const std::set<std::string> kWords = {"mask",     "label",  "gt",        "groundtruth",  "annotation",
+                                               "annot",    "seg",    "truth",     "segmentation", "target",
+                                               "labelstr", "manual", "1stmanual", "msk"};
   std::string word;
   for (const char c : lower_case(folder))
     if (std::string_view("_- .").find(c) == std::string_view::npos) word += c;

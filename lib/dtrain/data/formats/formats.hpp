@@ -35,8 +35,9 @@ class SampleTable {
 /// Hidden files are left out; pictures are recognised by name (has_image_extension). Every page of a TIFF stack, and
 /// every frame of a DICOM file, is a sample of its own, FILE#PAGE (io/picture_pages.hpp), also in label and list files.
 /// If root has folders named like parts, or data.split.folders names folders, each sample has a part (part_folders.hpp,
-/// also for DataError). Label files that name only pictures of the training part give no parts. What each format's
-/// files look like is described beside its row, in its own file.
+/// also for DataError). Label files that name only pictures of the training part give no parts. Folders and record
+/// files that sound like parts where nothing says that they are (judge_sounding_folders()) are a DataError. What each
+/// format's files look like is described beside its row, in its own file.
 Dataset open_dataset(const DataOptions& options, Task task, uint64_t seed);
 
 // DataFormat::readings of formats that need a file for them, and the rows that they are of.

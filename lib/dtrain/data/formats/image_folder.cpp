@@ -33,11 +33,13 @@ bool is_wanted(const DataOptions& options, const std::string& name) {
   return std::count(options.classes.begin(), options.classes.end(), name) > 0;
 }
 
-// Folders named like parts among the class folders or inside them; relative to the part's folder.
+// Folders named like parts among the class folders, or inside them parts or what sounds like them; relative to the
+// part's folder.
 std::vector<std::string> parts_among_classes(const DataOptions& options, const Part& part) {
   std::set<std::string> found;
   for (const std::string& name : part.classes)
     if (!is_wanted(options, name) && !part_called(name).empty()) found.insert(name);
+  std::map<std::string, std::set<std::string>> inside;  // folder → those in it
   std::string last;
   for (const std::string& picture : part.scan.pictures) {
     const std::string folder = picture.substr(0, picture.rfind('/') + 1);
@@ -45,9 +47,15 @@ std::vector<std::string> parts_among_classes(const DataOptions& options, const P
     last = folder;
     for (size_t begin = folder.find('/') + 1, end = 0; begin < folder.size(); begin = end + 1) {
       end = folder.find('/', begin);
-      if (!part_called(std::string_view(folder).substr(begin, end - begin)).empty())
-        found.insert(folder.substr(0, end));
+      const std::string name = folder.substr(begin, end - begin);
+      if (!part_called(name).empty()) found.insert(folder.substr(0, end));
+      inside[folder.substr(0, begin)].insert(name);
     }
+  }
+  for (const auto& [folder, names] : inside) {
+    const SoundingParts sounding = parts_among({names.begin(), names.end()});
+    if (sounding.kind == SoundingParts::Kind::pieces) continue;
+    for (const std::string& name : sounding.names()) found.insert(folder + name);
   }
   return {found.begin(), found.end()};
 }
@@ -72,7 +80,7 @@ void judge_parts_among_classes(const DataOptions& options, const Part& part, Dat
                             found));
 }
 
-// root/male/{ill, well}/ beside root/female/{ill, well}/: which folders are the classes is a person's to say.
+// root/male/{ill, well}/ beside root/female/{ill, well, dead}/: which folders are the classes is a person's to say.
 void refuse_equal_insides(const DataOptions& options, const Part& part) {
   if (!options.classes.empty() || part.classes.size() < 2) return;
   std::map<std::string, std::set<std::string>> insides;
@@ -85,19 +93,28 @@ void refuse_equal_insides(const DataOptions& options, const Part& part) {
     insides[name].insert(picture.substr(slash + 1, second - slash - 1));
   }
   if (insides.size() != part.classes.size()) return;
-  const std::set<std::string>& first = insides.begin()->second;
-  if (first.size() < 2) return;
-  if (!std::all_of(insides.begin(), insides.end(), [&](const auto& entry) { return entry.second == first; })) return;
+  std::set<std::string> common = insides.begin()->second, all;
+  for (const auto& [name, folders] : insides) {
+    std::erase_if(common, [&](const std::string& folder) { return !folders.contains(folder); });
+    all.insert(folders.begin(), folders.end());
+  }
+  if (common.size() < 2 || 2 * common.size() < all.size()) return;
   const auto listed = [](const auto& names) {
     std::vector<std::string> some;
     for (const auto& name : names)
       if (some.size() < 5) some.push_back(printable(name));
     return join(some, ", ") + (names.size() > 5 ? ", …" : "");
   };
+  const std::string example =
+      part.folder.empty()
+          ? ", as in " + split_folders_word({{"train", *part.classes.begin()}, {"valid", *part.classes.rbegin()}})
+          : " with data.split.folders";
   throw DataError("all class folders of '" + whole_path(options.root, part.folder) + "' (" + listed(part.classes) +
-                  ") hold the same folders and no picture of their own (" + listed(first) +
-                  "), so it is unclear which of the two are the classes; if the outer ones are parts, name them with "
-                  "data.split.folders; if they are the classes, list them in data.classes");
+                  ") have folders in common and no picture of their own (" + listed(common) +
+                  "), so it is unclear which of the two are the classes; if the outer ones are parts, name them" +
+                  example +
+                  "; if they are the classes, list them in data.classes; if they are sites or the like, put " +
+                  "each inner folder's pictures into one folder");
 }
 
 Part read_part(const DataOptions& options, const std::string& name, const std::string& folder,
@@ -128,10 +145,15 @@ Part read_part(const DataOptions& options, const std::string& name, const std::s
   std::erase_if(part.scan.foreign,
                 [&](const std::string& file) { return !part.classes.contains(file.substr(0, file.find('/'))); });
   refuse_lost(part.scan, whole);
-  if (part.folders.empty() && !name.empty())
-    throw DataError("the folder '" + whole + "' of the part '" + name + "' holds " +
-                    (part.scan.pictures.empty() ? "no picture" : "pictures, but none in a class folder") +
-                    "; fill it, move it away, or name the folders to use with data.split.folders");
+  if (part.folders.empty() && !name.empty()) {
+    PartFolders others = all_parts;
+    std::erase_if(others, [&](const auto& entry) { return entry.first == name; });
+    throw DataError(
+        "the folder '" + whole + "' of the part '" + name + "' holds " +
+        (part.scan.pictures.empty() ? "no picture" : "pictures, but none in a class folder") +
+        "; fill it, move it away, or name the folders to use" +
+        (others.empty() || name == "train" ? " with data.split.folders" : ", as in " + split_folders_word(others)));
+  }
   return part;
 }
 

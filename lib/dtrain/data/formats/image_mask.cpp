@@ -5,8 +5,10 @@
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/printable.hpp"
+#include "dtrain/base/shell_word.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/data/formats/formats.hpp"
+#include "dtrain/data/formats/image_mask_cures.hpp"
 #include "dtrain/data/formats/scan.hpp"
 #include "dtrain/io/pictures/picture_pages.hpp"
 
@@ -69,11 +71,11 @@ void require_equal_stacks(const std::vector<std::string>& images, const std::vec
 }
 
 // The masks in a folder of their own; with a suffix each has it.
-std::vector<std::string> masks_in(const DataOptions& options, const std::string& folder) {
+std::vector<std::string> masks_in(const DataOptions& options, const std::string& base, const std::string& folder) {
   const std::string& suffix = options.image_mask.mask_suffix;
   if (!holds_folder(options.root, folder))
     throw MissingError("the folder of masks '" + (fs::path(options.root) / folder).lexically_normal().string() +
-                       "' does not exist; name it with data.image_mask.masks");
+                       "' does not exist; name it with data.image_mask.masks" + cure_for_masks(options, base));
   std::vector<std::string> masks = scan(options, folder).pictures;
   std::vector<std::string> without;
   for (const std::string& name : masks)
@@ -88,7 +90,8 @@ std::vector<std::string> masks_in(const DataOptions& options, const std::string&
 }
 
 // root/IMAGES/name with root/MASKS/name, or name and suffix, for which both may be one folder.
-void pair_by_stem(const DataOptions& options, const std::string& images, const std::string& masks, Pairs& pairs) {
+void pair_by_stem(const DataOptions& options, const std::string& base, const std::string& images,
+                  const std::string& masks, Pairs& pairs) {
   const std::string& suffix = options.image_mask.mask_suffix;
   FolderScan found = scan(options, images);
   std::vector<std::string> of_masks;
@@ -98,7 +101,7 @@ void pair_by_stem(const DataOptions& options, const std::string& images, const s
     of_masks.assign(first, found.pictures.end());
     found.pictures.erase(first, found.pictures.end());
   } else {
-    of_masks = masks_in(options, masks);
+    of_masks = masks_in(options, base, masks);
   }
   refuse_lost(found, options.root + "/" + images);
   require_equal_stacks(found.pictures, of_masks, suffix);
@@ -142,30 +145,25 @@ std::string suffix_of_masks(const Pairs& pairs) {
   return suffixes.size() == 1 ? *suffixes.begin() : "";
 }
 
-// "_mask" where the folder of pictures holds a0.png and a0_mask.png, both without mask; "" where it does not.
+// The same where masks lie among the pictures, a0_mask.png beside a0.png, and none of them has a mask.
 std::string suffix_beside(const Pairs& pairs) {
-  std::set<std::string> suffixes;
-  for (const auto& [key, pair] : pairs) {
-    if (pair.images.empty() || !pair.masks.empty()) continue;
-    const size_t mark = key.find_last_of("_-.");
-    if (mark == std::string::npos || mark == 0 || key.find('/', mark) != std::string::npos) continue;
-    const auto plain = pairs.find(key.substr(0, mark));
-    if (sounds_like_masks(std::string_view(key).substr(mark + 1)) && plain != pairs.end() &&
-        !plain->second.images.empty())
-      suffixes.insert(key.substr(mark));
-  }
-  return suffixes.size() == 1 ? *suffixes.begin() : "";
+  std::vector<std::string> without;
+  for (const auto& [key, pair] : pairs)
+    if (!pair.images.empty() && pair.masks.empty()) without.push_back(pair.images[0]);
+  return suffix_of_masks_beside(without);
 }
 
 // Checks that every pair has one picture, and masks in formats that keep pixel values: one, or several if the sample
 // has its own folder.
-void check_pairs(const Pairs& pairs, bool one_mask) {
+void check_pairs(const DataOptions& options, const Pairs& pairs, bool one_mask) {
   std::vector<std::string> problems;
-  size_t inexact = 0;
+  size_t inexact = 0, several = 0;
   for (const auto& [key, pair] : pairs) {
     if (pair.images.empty()) problems.push_back("mask without image: " + pair.masks[0]);
     if (pair.masks.empty()) problems.push_back("image without mask: " + pair.images[0]);
-    if (pair.images.size() > 1) problems.push_back("two images of one name: " + pair.images[0] + ", " + pair.images[1]);
+    if (pair.images.size() > 1 && ++several > 0)
+      problems.push_back((one_mask ? "two images of one name: " : "several images in the folder of one sample: ") +
+                         pair.images[0] + ", " + pair.images[1]);
     if (one_mask && pair.masks.size() > 1)
       problems.push_back("two masks of one name: " + pair.masks[0] + ", " + pair.masks[1]);
     for (const std::string& mask : pair.masks)
@@ -179,17 +177,19 @@ void check_pairs(const Pairs& pairs, bool one_mask) {
                               problems));
   const std::string suffix = suffix_of_masks(pairs);
   const std::string beside = one_mask ? suffix_beside(pairs) : "";
-  std::string rule;
+  std::string rule = one_mask ? "a mask has the name of its picture except for the ending; rename, add or remove"
+                              : "rename, add or remove";
   if (!beside.empty()) {
-    rule = "masks seem to lie beside their pictures, with '" + beside + "' after their names; " +
-           "name that folder in data.image_mask.images and .masks, and write data.image_mask.mask_suffix: " + beside;
+    rule = "masks seem to lie beside their pictures, told apart by their names: " +
+           masks_beside_words(options.image_mask.images, beside);
   } else if (!suffix.empty()) {
-    rule =
-        "masks have '" + suffix + "' after the names of their pictures; write data.image_mask.mask_suffix: " + suffix;
-  } else if (one_mask) {
-    rule = "a mask has the name of its picture except for the ending; rename, add or remove";
-  } else {
-    rule = "rename, add or remove";
+    rule = "masks have '" + suffix + "' after the names of their pictures; write " +
+           shell_word("data.image_mask.mask_suffix=" + suffix);
+  } else if (several == problems.size() && pairs.size() > 1) {
+    rule = "folders that have " + options.image_mask.images + "/ and " + options.image_mask.masks +
+           "/ of their own are samples of one picture each; if they are parts, name them, as in " +
+           split_folders_word({{"train", pairs.begin()->first}, {"valid", pairs.rbegin()->first}}) +
+           "; else put all pictures into one such pair of folders";
   }
   throw DataError(with_list("images and masks do not pair (" +
                                 count_of(static_cast<int64_t>(problems.size()), "problem") + "); " + rule + ":",
@@ -213,7 +213,7 @@ void read_pairs(const DataOptions& options, const std::string& base, Dataset& da
                       "name the pictures' folder with data.image_mask.images");
   Pairs pairs;
   if (paired) {
-    pair_by_stem(options, images, masks, pairs);
+    pair_by_stem(options, base, images, masks, pairs);
   } else {
     pair_by_folder(options, base, pairs);
   }
@@ -222,8 +222,9 @@ void read_pairs(const DataOptions& options, const std::string& base, Dataset& da
                        options.image_mask.images + "/ nor folders with " + options.image_mask.images + "/ and " +
                        options.image_mask.masks +
                        "/ in them; name them with data.image_mask.images and .masks, and where both lie in one folder "
-                       "what the names of masks add, with data.image_mask.mask_suffix");
-  check_pairs(pairs, paired);
+                       "what the names of masks add, with data.image_mask.mask_suffix" +
+                       cure_for_masks(options, base));
+  check_pairs(options, pairs, paired);
   SampleTable table(dataset);
   for (auto& [key, pair] : pairs) {
     Sample sample;

@@ -23,12 +23,32 @@ Stems stems_in(const FolderLook& look, const std::string& folder) {
   return stems;
 }
 
+// What the names of all masks add to those of pictures, "_seg"; "" if some are otherwise.
+std::string suffix_between(const Stems& images, const Stems& masks) {
+  const auto plain = [](const std::string& stem) { return stem.substr(0, stem.rfind('#')); };
+  std::set<std::string> names;
+  for (const std::string& stem : images) names.insert(plain(stem));
+  if (masks.empty()) return "";
+  const std::string first = plain(*masks.begin());
+  for (size_t length = first.size() - 1; length > 0; --length) {
+    if (!names.contains(first.substr(0, length))) continue;
+    const std::string suffix = first.substr(length);
+    const bool all = std::all_of(masks.begin(), masks.end(), [&](const std::string& stem) {
+      const std::string mask = plain(stem);
+      return mask.ends_with(suffix) && names.contains(mask.substr(0, mask.size() - suffix.size()));
+    });
+    if (all) return suffix;
+  }
+  return "";
+}
+
 /// A folder of pictures and one of masks, relative to the base or to each part or sample in it.
 struct FolderPair {
   std::string images;
   std::string masks;
   bool certain = false;  // by the name of the masks
   bool equal = false;    // the same names in both
+  std::string suffix{};  // what those of the masks add
 };
 
 /// Finds them among the folders in `base`.
@@ -65,7 +85,9 @@ class FolderPairs {
         if (images == masks || sounds_like_masks(images)) continue;
         const bool named = sounds_like_masks(masks);
         const bool equal = stems.at(images) == stems.at(masks);
-        if (equal || (named && folders.size() == 2)) pairs.push_back({images, masks, named, equal});
+        if (equal || (named && folders.size() == 2))
+          pairs.push_back(
+              {images, masks, named, equal, equal ? "" : suffix_between(stems.at(images), stems.at(masks))});
       }
     return pairs;
   }
@@ -104,7 +126,7 @@ class FolderPairs {
 /// Pictures named like another one and "_mask", all in one folder.
 struct MasksBeside {
   int64_t masks = 0;
-  std::string folder;              // of all pictures, relative to the root; "." for the root
+  std::string folder;              // of all pictures, relative to the root; "." for the root, or folders of parts in it
   std::set<std::string> suffixes;  // "_mask"
 };
 
@@ -122,7 +144,11 @@ MasksBeside masks_beside(const FolderLook& look) {
     ++found.masks;
     found.suffixes.insert(stem.substr(mark));
   }
-  if (folders.size() == 1) found.folder = folders.begin()->empty() ? "." : *folders.begin();
+  const auto is_part = [](const std::string& folder) { return !part_called(folder).empty(); };
+  if (std::all_of(folders.begin(), folders.end(), is_part))
+    found.folder = ".";
+  else if (folders.size() == 1)
+    found.folder = folders.begin()->empty() ? "." : *folders.begin();
   return found;
 }
 
@@ -173,6 +199,9 @@ std::vector<Reading> image_mask_readings(const FolderLook& look) {
       reading.why["data.image_mask.images"] = "pictures";
       reading.why["data.image_mask.masks"] =
           pair.equal ? "masks, each with the name of its picture" : "masks, by the folder's name";
+      reading.options.image_mask.mask_suffix = pair.suffix;
+      if (!pair.suffix.empty())
+        reading.why["data.image_mask.mask_suffix"] = "what the names of masks add to those of their pictures";
       all.push_back(std::move(reading));
     }
   }

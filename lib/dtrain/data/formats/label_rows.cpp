@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <limits>
 
+#include "dtrain/base/shell_word.hpp"
 #include "dtrain/data/formats/formats.hpp"
 #include "dtrain/data/formats/text_files.hpp"
 
@@ -53,6 +54,7 @@ class AbsentRows {
 
   void add(const std::string& text, const std::string& name) {
     unicode_ = unicode_ || beyond_ascii(name);
+    if (first_.empty()) first_ = name;
     const bool there = !name.empty() && is_file((fs::path(options_.root) / name).string());
     const bool stack = there && has_image_extension(name);
     const bool backslash = name.find('\\') != std::string::npos;
@@ -77,7 +79,7 @@ class AbsentRows {
       const Problems& all = wrong > 0 ? wrong_ : skipped_;
       all.raise<MissingError>(root + " holds no picture that " + table_.name() + " names in " +
                               count_of(table_.rows(), "row") + " (is it the folder that these paths start from?)" +
-                              hint());
+                              cure() + hint());
     }
     const std::string what_to_do =
         options_.on_missing == OnMissing::fail
@@ -96,6 +98,19 @@ class AbsentRows {
  private:
   static int64_t count(const Problems& problems) { return static_cast<int64_t>(problems.lines.size()); }
 
+  // Where no row has a picture: what the first row's name has in common with a picture's.
+  std::string cure() const {
+    if (pictures_.empty()) return "; no picture at all is under it";
+    const std::string wanted(base_name(first_));
+    for (const std::string& picture : pictures_) {
+      if (base_name(picture) == wanted)
+        return "; it has " + picture + ": write the path so, or the name " + wanted + " alone";
+      if (!wanted.empty() && !has_image_extension(wanted) && without_ending(base_name(picture)) == wanted)
+        return "; it has " + picture + ", so write " + std::string(base_name(picture)) + " for " + wanted;
+    }
+    return "; it has pictures such as " + pictures_.front();
+  }
+
   // Unicode has two forms of é, which look the same: one letter (NFC), or e and an accent (NFD, which macOS writes).
   std::string hint() const {
     if (!unicode_ || std::none_of(pictures_.begin(), pictures_.end(), beyond_ascii)) return "";
@@ -109,10 +124,38 @@ class AbsentRows {
   Problems wrong_;
   Problems skipped_;
   std::vector<std::string> names_;  // of the skipped rows
+  std::string first_;               // of all rows
   bool unicode_ = false;
 };
 
+// The column, or why the table has none, as far as its first lines say.
+int64_t column_of_names(const DataOptions& options, const CsvTable& table, const std::string& column,
+                        const std::string& key) {
+  if (const auto found = table.find_column(column)) return *found;
+  const std::vector<std::string>& columns = table.columns();
+  if (const DataFormat* format = format_of_columns(table); format != nullptr && format != options.format)
+    throw DataError(table.name() + " has no column '" + column + "'; its columns are those of data.format=" +
+                    format->name + ", which reads it without further keys");
+  const auto is_picture = [](const std::string& text) { return has_image_extension(std::string(trimmed(text))); };
+  if (std::any_of(columns.begin(), columns.end(), is_picture))
+    throw DataError(table.name() + " has no header: its first line (" + join(columns, ", ") +
+                    ") names a picture already; write the names of the columns above it, such as " + column + ",label");
+  for (size_t i = 0; i < columns.size() && table.rows() > 0 && !key.empty(); ++i)
+    if (is_picture(table.at(0, static_cast<int64_t>(i))))
+      throw DataError(table.name() + " has no column '" + column + "', which " + key + " names; '" + columns[i] +
+                      "' holds names of pictures: " + shell_word(key + "=" + columns[i]));
+  return table.column(column, key);
+}
+
 }  // namespace
+
+const DataFormat* format_of_columns(const CsvTable& table) {
+  const auto has = [&](const std::string& name) { return table.find_column(name).has_value(); };
+  for (const DataFormat* format : data_formats())
+    if (const auto& known = format->table_columns; !known.empty() && std::all_of(known.begin(), known.end(), has))
+      return format;
+  return nullptr;
+}
 
 LabelFile match_rows(const DataOptions& options, const std::string& path, std::vector<std::string> pictures,
                      const std::string& column, const std::string& key, Finder find, Dataset& dataset) {
@@ -121,7 +164,7 @@ LabelFile match_rows(const DataOptions& options, const std::string& path, std::v
   for (size_t i = 0; i < file.pictures.size(); ++i) index.add(file.pictures[i], static_cast<int64_t>(i));
   file.row_of.assign(file.pictures.size(), -1);
   const CsvTable& table = file.table;
-  const int64_t names = table.column(column, key);
+  const int64_t names = column_of_names(options, table, column, key);
   AbsentRows absent(options, file.pictures, table);
   Problems twice, several, outside;
   for (int64_t row = 0; row < table.rows(); ++row) {

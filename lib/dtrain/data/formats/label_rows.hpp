@@ -22,6 +22,9 @@ struct LabelFile {
   std::vector<int64_t> row_of;        ///< of each picture, -1 for none
 };
 
+/// The format whose label files have these columns (DataFormat::table_columns); null for all other tables.
+const DataFormat* format_of_columns(const CsvTable& table);
+
 /// Problems of many rows, thrown as one error with its list capped.
 struct Problems {
   std::vector<std::string> lines;

@@ -68,6 +68,7 @@ const DataFormat& nih_cxr14_format() {
       .readings = nih_readings,
       .class_names = [](const DataOptions&) { return std::optional(nih_findings()); },
       .label_file = DataFormat::LabelFile::required,
+      .table_columns = {"Image Index", "Finding Labels"},
   };
   return kFormat;
 }

@@ -94,6 +94,8 @@ static void find_own_parts(const DataOptions& options, Dataset& dataset) {
   forget_lone_part(options, dataset);
   const auto told = [](const Sample& sample) { return !sample.part.empty(); };
   if (std::none_of(dataset.samples.begin(), dataset.samples.end(), told)) own = {};
+  if (options.format->folders != DataFormat::Folders::classes) judge_sounding_folders(options, dataset);
+  tell_sounding_names(options, dataset);
 }
 
 static std::string label_text(const Sample& sample) {
@@ -143,6 +145,7 @@ Dataset open_dataset(const DataOptions& options, Task task, uint64_t seed) {
   if (!std::is_sorted(dataset.samples.begin(), dataset.samples.end(), before))
     std::sort(dataset.samples.begin(), dataset.samples.end(), before);
   if (!format.generated) find_own_parts(options, dataset);
+  if (!format.generated) tell_unnamed_folders(options, dataset);
   for (Sample& sample : dataset.samples) sample.id = hash64(sample.path);
   dataset.manifest_sha256 = manifest_of(dataset);
   return dataset;

@@ -4,18 +4,11 @@
 #include <utility>
 #include <vector>
 
+#include "dtrain/data/formats/part_names.hpp"
 #include "dtrain/data/options.hpp"
 #include "dtrain/data/store/dataset.hpp"
 
 namespace dtrain {
-
-/// "train", "valid" or "test" for what people call these parts of a data set: train, training; valid, val, validation,
-/// dev; test, testing; in upper or lower case, singular or plural, also followed by "set", "data" or "split"
-/// ("Test-Set"), with digits, brackets and the like anywhere ("train2017", "02_test", "(val)"). "" for any other name.
-std::string part_called(std::string_view name);
-
-/// The same of one of its words: "seg_train", "test_list.txt". "" for names without such a word.
-std::string part_within(std::string_view name);
 
 /// (part, folder relative to root), train, valid, test; each part once.
 using PartFolders = std::vector<std::pair<std::string, std::string>>;
@@ -24,10 +17,9 @@ using PartFolders = std::vector<std::pair<std::string, std::string>>;
 /// folders of root that are named like parts (part_called()), except those that data.classes names and parts that
 /// already have a folder. `images`: a folder under root; if it exists, the folders in it are used.
 /// If folders are the layout (DataFormat::folders) such a folder is never a class. Throws DataError, naming the
-/// folders that were seen, for two spellings of one part, for parts beside other folders that hold pictures, for parts
-/// without one for training, and, if folders are classes, for those that only sound like parts (seg_train, seg_test;
-/// nothing but trainA, testA; nothing but fold1, fold2) and would become classes. Elsewhere parts are used if there is
-/// one for training and another.
+/// folders that were seen and a split that would work, for two spellings of one part, for parts beside other folders
+/// that hold pictures, for parts without one for training, and for folders that only sound like parts (parts_among())
+/// and would become classes or be left out. Elsewhere parts are used if there is one for training and another.
 PartFolders part_folders(const DataOptions& options, const std::string& images = "");
 
 /// What gave samples with such parts their part.
@@ -35,5 +27,16 @@ OwnParts told_by_folders(const PartFolders& folders);
 
 /// Gives samples without a part that of the folder they are in.
 void set_parts(const PartFolders& folders, std::vector<Sample>& samples);
+
+/// For samples without a part in folders, or record files, that sound like parts, at any depth: throws DataError with a
+/// split that would work, or if the configuration has a data.split that names none a warning in `dataset`.
+void judge_sounding_folders(const DataOptions& options, Dataset& dataset);
+
+/// A warning in `dataset` where every picture is named for a part ("train_001.png", "test_001.png") and none has one.
+void tell_sounding_names(const DataOptions& options, Dataset& dataset);
+
+/// What data.split.folders leaves out though it holds pictures: a warning if it sounds like a part or is one by what it
+/// holds, else a note; so are folders with pictures beside those of pictures and masks.
+void tell_unnamed_folders(const DataOptions& options, Dataset& dataset);
 
 }  // namespace dtrain

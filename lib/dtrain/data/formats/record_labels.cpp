@@ -128,12 +128,27 @@ class Labeller {
   std::vector<std::string> bad_;
 };
 
+// The parts of files whose names differ in them alone: seg_train.tar, seg_test.tar.
+std::vector<std::string> parts_by_word(const std::vector<std::string>& files) {
+  std::vector<std::string> names;
+  for (const std::string& file : files) names.emplace_back(base_name(file));
+  const SoundingParts sounding = parts_among(names);
+  std::vector<std::string> parts(files.size());
+  if (sounding.kind != SoundingParts::Kind::usual) return parts;
+  for (size_t i = 0; i < names.size(); ++i)
+    for (const auto& [part, name] : sounding.all)
+      if (name == names[i]) parts[i] = part;
+  return parts;
+}
+
 // Files named train… and val… or test… are the parts, like folders with these names.
 void set_parts_by_files(const std::vector<std::string>& files, Dataset& dataset) {
   std::vector<std::string> parts;
   for (const std::string& file : files) parts.push_back(part_of_file(file));
   const auto has = [&](const char* part) { return std::find(parts.begin(), parts.end(), part) != parts.end(); };
-  if (!has("train") || (!has("valid") && !has("test"))) return;
+  const auto decide = [&] { return has("train") && (has("valid") || has("test")); };
+  if (!decide()) parts = parts_by_word(files);
+  if (!decide()) return;
   for (Sample& sample : dataset.samples) sample.part = parts[static_cast<size_t>(sample.place.file)];
 }
 

@@ -304,7 +304,7 @@ std::vector<Reading> tfrecord_readings(const FolderLook& look) {
 /// plural, also followed by -00001-of-00010 or .gz, or *-00001-of-00010 alone); a sample's path is FILE/NUMBER, its
 /// record's number from 0. Features: see TfRecordOptions. The data's checksums are verified when a sample is read, not
 /// here. Root may be one such file, of any name. Files whose names begin with train and with val, valid, validation or
-/// test are the parts, like folders.
+/// test, or differ in these words alone, are the parts, like folders.
 const DataFormat& tfrecord_format() {
   static const DataFormat kFormat = {
       .name = "tfrecord",

@@ -295,7 +295,8 @@ std::vector<Reading> webdataset_readings(const FolderLook& look) {
 
 /// *.tar, *.tar.gz and *.tgz at any depth; members with one key (their path up to the first dot of the last part) are
 /// one sample, wherever they are in the archive; a sample's path is FILE/MEMBER. Root may be one such file, of any
-/// name. Files whose names begin with train and with val, valid, validation or test are the parts, like folders.
+/// name. Files whose names begin with train and with val, valid, validation or test, or differ in these words alone,
+/// are the parts, like folders.
 const DataFormat& webdataset_format() {
   static const DataFormat kFormat = {
       .name = "webdataset",

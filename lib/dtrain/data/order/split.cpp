@@ -196,6 +196,7 @@ Parts parts_of(const Dataset& dataset, const SplitOptions& options, Split& split
   if (!options.files.empty() || !options.folders.empty()) {
     Parts named = options.files.empty() ? parts_by_folders(dataset, options) : parts_by_files(dataset, options);
     if (!options.folders.empty() && dataset.own_parts.by == OwnParts::By::folders) add_own_parts(dataset, named);
+    if (holds(named, 1) && !options.names("train")) std::replace(named.begin(), named.end(), kLeftOut, 0);
     return holds(named, 1) || !deals_any(options) ? named : deal_rest(dataset, options, named);
   }
   add_own_parts(dataset, own);
@@ -246,6 +247,21 @@ std::vector<std::string> leak_warnings(const Dataset& dataset, const Parts& part
   return warnings;
 }
 
+// Samples that neither lists, folders nor the data themselves give a part.
+std::string left_out_warning(const Dataset& dataset, const SplitOptions& options, const Parts& parts) {
+  const auto count = std::count(parts.begin(), parts.end(), kLeftOut);
+  if (count == 0) return "";
+  const auto first = static_cast<size_t>(std::find(parts.begin(), parts.end(), kLeftOut) - parts.begin());
+  const std::string them = count == 1 ? "it" : "them";
+  const std::string key = options.files.empty() ? "folders" : "files";
+  std::string cure = "give " + them + " a part with data.split.files or data.split.folders";
+  if (options.names("train"))
+    cure = (key == "files" ? "add " + them + " to a list" : "name the folder with " + them) + ", or take data.split." +
+           key + ".train out: whatever no other " + (key == "files" ? "list" : "folder") + " has then trains";
+  return count_of(count, "sample") + " in no part of data.split left out, such as " + dataset.samples[first].path +
+         ": " + cure;
+}
+
 std::string hash_of(const Dataset& dataset, const Parts& parts) {
   constexpr char kEnd = '\0';
   Sha256 sha;
@@ -258,19 +274,19 @@ std::string hash_of(const Dataset& dataset, const Parts& parts) {
 
 Split split_dataset(const Dataset& dataset, const SplitOptions& options) {
   Split split;
+  split.warnings = dataset.warnings;
   const Parts parts = parts_of(dataset, options, split);
-  int64_t left_out = 0;
   for (size_t i = 0; i < parts.size(); ++i) {
     const auto sample = static_cast<int64_t>(i);
     if (parts[i] == 0) split.train.push_back(sample);
     if (parts[i] == 1) split.valid.push_back(sample);
     if (parts[i] == 2) split.test.push_back(sample);
-    if (parts[i] == kLeftOut) ++left_out;
   }
   if (split.train.empty()) throw ConfigError("data.split leaves no sample for training");
   split.sha256 = hash_of(dataset, parts);
   for (const std::string& leak : leak_warnings(dataset, parts, split.by_share)) split.warnings.push_back(leak);
-  if (left_out > 0) split.warnings.push_back(count_of(left_out, "sample") + " in no part of data.split left out");
+  if (const std::string left_out = left_out_warning(dataset, options, parts); !left_out.empty())
+    split.warnings.push_back(left_out);
   return split;
 }
 

@@ -60,6 +60,7 @@ struct Dataset {
   /// A column of the label file that looks like patients, has repeated values, and that no key names; else "".
   std::string unused_patients;
   std::vector<std::string> notes;     ///< one line each for the banner: rows left out, labels unknown …
+  std::vector<std::string> warnings;  ///< likewise what may not be meant
   std::vector<std::string> left_out;  ///< names in the label file of pictures that are absent (data.on_missing: skip)
   /// Over classes, and path, labels, group, masks and file sizes of every sample, TFRecords' checksums too.
   std::string manifest_sha256;
