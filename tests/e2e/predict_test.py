@@ -229,7 +229,7 @@ class Predict(program.ProgramTest):
         self.fails(self.call(*words, "--input", "damaged", "--output", "failed", "--on-bad", "fail"), 65, name, "--on-bad skip")
         self.assertFalse((self.folder / "failed/predictions.csv").exists())
         again = self.call(*words, "--input", "damaged", "--output", "mended_2")
-        self.fails(again, 65, "2 pictures of 20")
+        self.fails(again, 65, "2 pictures of the 20")
         for said in ("nothing was left to do", "of which 2 could not be read", f"left out by an earlier start: {name}"):
             self.assertIn(said, again.err)
 
