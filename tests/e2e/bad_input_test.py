@@ -405,10 +405,15 @@ class BadInput(program.ProgramTest):
         self.check_cases(
             ("small", 78, "model.outputs", "2 classes", ("model.outputs=5",)),
             ("small", 78, "30 logical ranks", ("distributed.logical_ranks=30",)),
+            ("small", 78, "'fc.*' matches no parameter", ('optimizer.groups=[{match: "fc.*", rate: 0.1}]',)),
             ("small", 78, "mpi", ("distributed.backend=mpi",)))
         self.check_cases(
             ("small", 78, "more processes (2)", "(1)", ("distributed.logical_ranks=1",)),
             ("small", 78, "serial", ("distributed.backend=serial",)), ranks=(2,))
+
+    def test_check_finds_groups_that_match_nothing(self):
+        self.fails(self.call("check", "small.yaml", 'optimizer.groups=[{match: "fc.*", rate: 0.1}]', "--output", "groups.json"), 78,
+                   "'fc.*' matches no parameter of this network")
 
     def test_weights_of_another_network(self):
         self.good("--config", "cells.yaml", "--run-dir", "unet")

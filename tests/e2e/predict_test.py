@@ -202,7 +202,7 @@ class Predict(program.ProgramTest):
         self.fails(turned, 78, "columns is path,score_defect,score_good,class, but now it is path,score_good,score_defect,class")
         self.fails(unnamed, 78, "does not name the classes", "data.classes")
         self.fails(more, 78, "was trained for 2 classes (defect, good), but the configuration says a, b, c")
-        self.fails(other, 65, "runs/chips/best.safetensors")
+        self.fails(other, 78, "runs/chips/best.safetensors", "model.name was small_cnn and is now resnet18")
         self.assertFalse((self.folder / "refused").exists())
 
     def test_a_picture_that_cannot_be_read_is_named_and_changes_no_other_row(self):
@@ -219,7 +219,7 @@ class Predict(program.ProgramTest):
         lost = str(gone.relative_to(self.folder / "damaged"))
         for ranks in (None, 2):
             ended = self.call(*words, "--input", "damaged", "--output", f"mended_{ranks}", ranks=ranks)
-            self.fails(ended, 65, "2 pictures of 20 could not be read", f"mended_{ranks}/predictions.csv", rank=ranks and 0)
+            self.fails(ended, 65, "2 pictures of the 20 in --input 'damaged' could not be read", f"mended_{ranks}/predictions.csv", rank=ranks and 0)
             self.assertIn("left out: ", ended.err)
             self.assertIn(name, ended.err)
             rows = {row["path"]: row for row in table_of(self.folder / f"mended_{ranks}/predictions.csv")}
@@ -229,7 +229,7 @@ class Predict(program.ProgramTest):
         self.fails(self.call(*words, "--input", "damaged", "--output", "failed", "--on-bad", "fail"), 65, name, "--on-bad skip")
         self.assertFalse((self.folder / "failed/predictions.csv").exists())
         again = self.call(*words, "--input", "damaged", "--output", "mended_2")
-        self.fails(again, 65, "2 pictures of 20")
+        self.fails(again, 65, "2 pictures of the 20")
         for said in ("nothing was left to do", "of which 2 could not be read", f"left out by an earlier start: {name}"):
             self.assertIn(said, again.err)
 

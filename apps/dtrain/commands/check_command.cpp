@@ -16,6 +16,7 @@
 #include "dtrain/data/formats/picture_input.hpp"
 #include "dtrain/io/files/file.hpp"
 #include "dtrain/io/files/own_output.hpp"
+#include "dtrain/optim/groups.hpp"
 #include "job/epoch_columns.hpp"
 #include "job/job_advice.hpp"
 #include "job/picture_scan.hpp"
@@ -23,6 +24,17 @@
 
 namespace dtrain {
 namespace {
+
+// As a start of the training finds it: throws ConfigError for optimizer.groups that do not fit the network.
+void require_rules(const OptimizerOptions& options, const Network& network) {
+  std::vector<std::string> names;
+  std::vector<int64_t> dimensions;
+  for (const NamedTensor& parameter : network.named_parameters()) {
+    names.push_back(parameter.name);
+    dimensions.push_back(parameter.tensor.dim());
+  }
+  parameter_rules(options, names, dimensions);
+}
 
 // The names that the data set gives to samples.
 CheckJson sample_paths(const Plan& plan, const std::vector<int64_t>& samples) {
@@ -171,6 +183,7 @@ int look_and_tell(const CheckCommand& command, const Config& config, const Log& 
   tell_sampling(e, plan);
   std::string weights_line;
   const auto network = make_planned_network(e, plan, true, weights_line);
+  require_rules(e.optimizer, *network);
   tell_network(e, plan, *network, weights_line, json);
   tell_schedule(e, plan, command.world_size, json);
   tell_scaling({command.world_size, command.from, command.cluster}, e, plan, *network, json);

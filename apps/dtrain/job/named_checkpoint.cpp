@@ -28,7 +28,10 @@ CheckpointFolder::Found checkpoint_at(const std::string& path) {
   const std::string folder =
       (is_there_as_folder(below) ? below : std::filesystem::path(path)).lexically_normal().string();
   if (auto found = CheckpointFolder(folder).newest()) return std::move(*found);
-  throw MissingError(path + " holds no checkpoint: neither itself nor its checkpoints/ has a file epoch-…-step-…");
+  throw MissingError(
+      path +
+      " holds no checkpoint: neither itself nor its checkpoints/ has a file epoch-…-step-…; name a run's folder, "
+      "such as runs/NAME, or a .safetensors file");
 }
 
 NamedWeights weights_at(const std::string& path) {

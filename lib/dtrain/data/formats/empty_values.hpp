@@ -1,4 +1,6 @@
 #pragma once
+#include <string>
+
 #include "dtrain/data/store/dataset.hpp"
 
 namespace dtrain {
