@@ -48,6 +48,7 @@ class Compare(program.ProgramTest):
 
     def compared(self, a, b, *words):
         ended = self.good("compare", f"runs/{a}", f"runs/{b}", "--json", *words)
+        self.assertIn(f"\nnext: dtrain report runs/{a} runs/{b} --output DIR draws the curves of both\n", ended.out)
         return ended, ended.json()
 
     def copy(self, run, name, without=()):

@@ -54,7 +54,7 @@ class Report(program.ProgramTest):
         shutil.copytree(self.folder / "study", self.folder / "moved")
         (self.folder / "moved/report.html").unlink()
         ended = self.good("report", "moved/")
-        self.assertIn("written: moved/report.html, moved/scaling.csv", ended.err)
+        self.assertIn("written: moved/report.html, moved/scaling.csv; next: open the page in a browser", ended.err)
         self.assertEqual((self.folder / "moved/scaling.csv").read_text(), table)
         self.page("moved/report.html")
         self.good("report", "moved")  # a later one takes the place of an earlier one

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "dtrain/base/printable.hpp"
+#include "dtrain/base/shell_word.hpp"
 #include "dtrain/base/short_number.hpp"
 #include "dtrain/base/terminal.hpp"
 #include "dtrain/base/text.hpp"
@@ -312,6 +313,9 @@ void print_comparison(const Comparison& c) {
   print_epochs(c);
   print_best(c);
   print_time(c);
+  line("");
+  line("next: dtrain report " + printable(shell_word(c.a.folder) + " " + shell_word(c.b.folder)) +
+       " --output DIR draws the curves of both");
   if (c.command.json) line(printable(comparison_json(c)));
 }
 

@@ -72,7 +72,7 @@ int run_report(const ReportCommand& command, const Log& log) {
   }
   write_report(report, output);
   tell_notes(report, log);
-  log.info("written: " + output + "/report.html, " + output + "/scaling.csv");
+  log.info("written: " + output + "/report.html, " + output + "/scaling.csv; next: open the page in a browser");
   return exit_code::kDone;
 }
 
