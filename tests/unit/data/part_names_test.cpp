@@ -106,6 +106,26 @@ TEST_CASE("parts beside the folders of pictures and masks are not left out in si
   CHECK(split_of(options).test.size() == 4);
 }
 
+TEST_CASE("folders of parts with masks beside their pictures are read where images is the root itself") {
+  for (const Strings& names : {Strings{"train", "val"}, {"seg_train", "seg_val"}}) {
+    const TempFolder root;
+    for (const std::string& name : names)
+      for (const char* picture : {"/1.png", "/1_mask.png", "/2.png", "/2_mask.png"}) root.picture(name + picture);
+    DataOptions options = options_for("image_mask", root.path());
+    options.image_mask.images = options.image_mask.masks = root.path() + "/";  // as "." is read
+    options.image_mask.mask_suffix = "_mask";
+    if (names[0] == "seg_train") {
+      const std::string sentence = error_of(65, [&] { open_and_split(options); });
+      CHECK(holds(sentence, "seg_train/, seg_val/"));
+      paste(sentence, options);
+    }
+    const Split split = split_of(options);
+    CHECK(split.train.size() == 2);
+    CHECK(split.valid.size() == 2);
+    CHECK(split.warnings.empty());
+  }
+}
+
 TEST_CASE("folders within images/ that sound like parts are dealt out where data.split says so, with a warning") {
   const TempFolder root;
   for (const char* name : {"seg_train", "seg_test"})

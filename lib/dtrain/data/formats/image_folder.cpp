@@ -73,11 +73,12 @@ void judge_parts_among_classes(const DataOptions& options, const Part& part, Dat
   const std::string move = part.classes.size() == 1 ? "set data.root to '" + whole_path(whole, *part.classes.begin()) +
                                                           "' if the parts are there; else "
                                                     : "";
-  throw DataError(with_list("'" + whole +
-                                "' holds folders named like parts where format image_folder has classes, "
-                                "root/CLASS/… or root/PART/CLASS/…; " +
-                                move + "rename them, or split with data.split:",
-                            found));
+  throw DataError(
+      with_list("'" + whole +
+                    "' holds folders named like parts where format image_folder has classes, "
+                    "root/CLASS/… or root/PART/CLASS/…; " +
+                    move + "rename them, move them to PART/CLASS/, or let data.split.valid=0.1 deal all out at random:",
+                found));
 }
 
 // root/male/{ill, well}/ beside root/female/{ill, well, dead}/: which folders are the classes is a person's to say.
@@ -105,10 +106,12 @@ void refuse_equal_insides(const DataOptions& options, const Part& part) {
       if (some.size() < 5) some.push_back(printable(name));
     return join(some, ", ") + (names.size() > 5 ? ", …" : "");
   };
-  const std::string example =
-      part.folder.empty()
-          ? ", as in " + split_folders_word({{"train", *part.classes.begin()}, {"valid", *part.classes.rbegin()}})
-          : " with data.split.folders";
+  const auto fewer = [](const auto& one, const auto& other) { return one.second.size() < other.second.size(); };
+  const std::string most =
+      std::max_element(insides.begin(), insides.end(), fewer)->first;  // has all classes, or nearly
+  const std::string other = *part.classes.rbegin() == most ? *part.classes.begin() : *part.classes.rbegin();
+  const std::string example = part.folder.empty() ? ", as in " + split_folders_word({{"train", most}, {"valid", other}})
+                                                  : " with data.split.folders";
   throw DataError("all class folders of '" + whole_path(options.root, part.folder) + "' (" + listed(part.classes) +
                   ") have folders in common and no picture of their own (" + listed(common) +
                   "), so it is unclear which of the two are the classes; if the outer ones are parts, name them" +

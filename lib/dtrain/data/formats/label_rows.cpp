@@ -100,7 +100,7 @@ class AbsentRows {
 
   // Where no row has a picture: what the first row's name has in common with a picture's.
   std::string cure() const {
-    if (pictures_.empty()) return "; no picture at all is under it";
+    if (pictures_.empty()) return "; no picture at all is under it: correct data.root";
     const std::string wanted(base_name(first_));
     for (const std::string& picture : pictures_) {
       if (base_name(picture) == wanted)
@@ -108,7 +108,7 @@ class AbsentRows {
       if (!wanted.empty() && !has_image_extension(wanted) && without_ending(base_name(picture)) == wanted)
         return "; it has " + picture + ", so write " + std::string(base_name(picture)) + " for " + wanted;
     }
-    return "; it has pictures such as " + pictures_.front();
+    return "; it has pictures such as " + pictures_.front() + ": correct the names, or data.root";
   }
 
   // Unicode has two forms of é, which look the same: one letter (NFC), or e and an accent (NFD, which macOS writes).

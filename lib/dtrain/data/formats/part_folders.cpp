@@ -215,7 +215,9 @@ PartFolders part_folders(const DataOptions& options, const std::string& images) 
     seen.others.push_back(found.front());
   }
   if (kind == DataFormat::Folders::classes) refuse_sounding_classes(options, seen);
-  if (kind == DataFormat::Folders::masks) refuse_sounding_samples(options, base.empty() ? seen : beside, !base.empty());
+  const bool flat = beneath_root(options.root, options.image_mask.images).empty();  // images: .
+  if (kind == DataFormat::Folders::masks && !flat)
+    refuse_sounding_samples(options, base.empty() ? seen : beside, !base.empty());
   if (seen.parts.empty()) return folders;
   if (!layout && (!seen.parts.contains("train") || seen.parts.size() + folders.size() < 2)) return folders;
   refuse_two_spellings(options, seen);
@@ -314,20 +316,21 @@ void tell_sounding_names(const DataOptions& options, Dataset& dataset) {
 void tell_unnamed_folders(const DataOptions& options, Dataset& dataset) {
   const DataFormat::Folders kind = options.format->folders;
   const bool named_all = options.split.folders.contains("train");
-  const bool beside_images = kind == DataFormat::Folders::masks && !options.image_mask.images.empty() &&
-                             is_folder((fs::path(options.root) / options.image_mask.images).string());
+  const std::string images = beneath_root(options.root, options.image_mask.images);
+  const std::string masks = beneath_root(options.root, options.image_mask.masks);
+  const bool beside_images =
+      kind == DataFormat::Folders::masks && !images.empty() && is_folder((fs::path(options.root) / images).string());
   if (kind == DataFormat::Folders::nothing || (!named_all && !beside_images)) return;
   const PartFolders named = named_folders(options);
   PartFolders parts;
   std::vector<std::string> others;
   for (const std::string& name : folders_in(options.root)) {
     const auto meets = [&](const auto& entry) { return lies_in(entry.second, name) || lies_in(name, entry.second); };
-    const bool of_masks = kind == DataFormat::Folders::masks &&
-                          (lies_in(options.image_mask.images, name) || lies_in(options.image_mask.masks, name));
+    const bool of_masks =
+        kind == DataFormat::Folders::masks && (images.empty() || lies_in(images, name) || lies_in(masks, name));
     if (is_beside_the_data(name) || of_masks || std::any_of(named.begin(), named.end(), meets)) continue;
     const std::vector<std::string> inner = folders_in((fs::path(options.root) / name).string());
-    const std::vector<std::string> wanted =
-        kind == DataFormat::Folders::masks ? std::vector{options.image_mask.images} : dataset.classes;
+    const std::vector<std::string> wanted = kind == DataFormat::Folders::masks ? std::vector{images} : dataset.classes;
     const bool like_a_part = std::any_of(inner.begin(), inner.end(), [&](const std::string& folder) {
       return std::count(wanted.begin(), wanted.end(), folder) > 0;
     });
@@ -339,12 +342,10 @@ void tell_unnamed_folders(const DataOptions& options, Dataset& dataset) {
       others.push_back(name);
   }
   if (!others.empty())
-    dataset.notes.push_back(
-        shown(others) +
-        " left out: " + (named_all ? "not named by data.split.folders" : "beside " + options.image_mask.images + "/"));
+    dataset.notes.push_back(shown(others) +
+                            " left out: " + (named_all ? "not named by data.split.folders" : "beside " + images + "/"));
   if (parts.empty()) return;
   PartFolders more = named;
-  const std::string& images = options.image_mask.images;
   std::vector<std::string> names;
   for (const auto& [part, folder] : parts) {
     names.push_back(folder);
