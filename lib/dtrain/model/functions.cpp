@@ -9,7 +9,12 @@ namespace dtrain {
 at::Tensor norm_relu(const BatchNorm2d& norm, const at::Tensor& x) {
   return fuses(norm, x) ? fused_norm_relu(norm, x) : relu_in_place(norm(x));
 }
-Sketch norm_relu(const BatchNorm2d& norm, const Sketch& x) { return relu_in_place(norm(x)); }
+Sketch norm_relu(const BatchNorm2d& norm, const Sketch& x) {
+  if (!fuses(norm, x)) return relu_in_place(norm(x));
+  const Sketch y = norm(x);
+  y.list->change(PassTape::Op::relu_of_norm, {y});
+  return y;
+}
 GraphValue norm_relu(const BatchNorm2d& norm, const GraphValue& x) { return relu_in_place(norm(x)); }
 
 at::Tensor relu_in_place(at::Tensor x) { return at::relu_(x); }

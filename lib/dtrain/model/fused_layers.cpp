@@ -7,6 +7,7 @@
 
 #include "dtrain/model/graph_node.hpp"
 #include "dtrain/model/row_passes.hpp"
+#include "dtrain/model/sketch.hpp"
 
 namespace dtrain {
 
@@ -36,16 +37,23 @@ struct NormReluNode final : torch::autograd::Node {
   }
 };
 
+bool divides_into_columns(int64_t channels, int64_t values) {
+  return channels % kColumns == 0 || (kColumns % channels == 0 && values % kColumns == 0);
+}
+
 bool lies_in_rows(const at::Tensor& x) {
-  const int64_t channels = x.size(1);
-  return x.is_contiguous(at::MemoryFormat::ChannelsLast) &&
-         (channels % kColumns == 0 || (kColumns % channels == 0 && x.numel() % kColumns == 0));
+  return x.is_contiguous(at::MemoryFormat::ChannelsLast) && divides_into_columns(x.size(1), x.numel());
 }
 
 }  // namespace
 
 bool fuses(const BatchNorm2d& norm, const at::Tensor& x) {
   return norm.is_fused() && serves_rows(x, norm.is_training()) && lies_in_rows(x);
+}
+
+bool fuses(const BatchNorm2d& norm, const Sketch& x) {
+  const int64_t channels = x.shape[0];
+  return norm.is_fused() && x.list->fused() && divides_into_columns(channels, channels * x.shape[1] * x.shape[2]);
 }
 
 at::Tensor fused_norm_relu(const BatchNorm2d& norm, const at::Tensor& x, const at::Tensor& more) {

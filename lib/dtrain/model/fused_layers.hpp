@@ -10,6 +10,8 @@ namespace dtrain {
 
 /// Whether norm_relu() below can compute it so.
 bool fuses(const BatchNorm2d& norm, const at::Tensor& x);
+/// The same where the pass runs on a CPU in 32 bits (LayerList::fused()).
+bool fuses(const BatchNorm2d& norm, const Sketch& x);
 /// relu(norm(x)), or relu(norm(x) + more) if `more` is given, of x's shape.
 at::Tensor fused_norm_relu(const BatchNorm2d& norm, const at::Tensor& x, const at::Tensor& more = {});
 

@@ -11,7 +11,9 @@ struct PassTape {
   enum class Op {
     convolution,  ///< transposed ones too
     norm,
-    relu,  ///< in place
+    relu,          ///< in place
+    relu_of_norm,  ///< in place, one node with the norm before it (fused_layers.hpp): nothing kept, no gradient of its
+                   ///< own
     max_pool,
     average_pool,
     global_pool,

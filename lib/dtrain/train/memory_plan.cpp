@@ -51,7 +51,9 @@ class Rehearsal {
     return tape_.values[value] * needs_.pictures * (in_floats ? kFloat : needs_.value_bytes);
   }
 
-  static bool in_place(Op op) { return op == Op::relu || op == Op::add || op == Op::slab_layer; }
+  static bool in_place(Op op) {
+    return op == Op::relu || op == Op::relu_of_norm || op == Op::add || op == Op::slab_layer;
+  }
 
   Held scratch(const PassTape::Step& step, int64_t times) {
     return step.scratch > 0 ? heap_.take(times * step.scratch * needs_.pictures * kFloat) : nullptr;
@@ -117,6 +119,7 @@ class Rehearsal {
       case Op::concat:
       case Op::add:
       case Op::flatten:
+      case Op::relu_of_norm:
         break;
     }
   }
@@ -131,7 +134,7 @@ class Rehearsal {
   void backward(size_t i) {
     const PassTape::Step& step = tape_.steps[i];
     Gradient given = std::exchange(gradients_[step.makes], {});
-    if (step.op == Op::add) return pass_on(step, given);
+    if (step.op == Op::add || step.op == Op::relu_of_norm) return pass_on(step, given);
     const Held while_it_runs = scratch(step, 2);
     if (step.op == Op::slab_layer) {
       const Held gradient = heap_.take(step.weights * kFloat);
