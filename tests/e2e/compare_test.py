@@ -165,8 +165,8 @@ class Compare(program.ProgramTest):
         self.fails(self.call("compare", "runs/slow", "runs/nowhere"), 66, "runs/nowhere does not exist")
         self.fails(self.call("compare", "chips", "runs/slow"), 65, "chips is not a run's folder")
         self.fails(self.call("compare", "runs/slow/best.safetensors", "runs/slow"), 65, "is a file")
-        self.fails(self.call("compare", "runs/slow", "runs/masks"), 65, "their metrics are not comparable")
-        self.fails(self.call("compare", "runs/slow", "runs/lungs"), 65, "their metrics are not comparable")
+        self.fails(self.call("compare", "runs/slow", "runs/masks"), 65, "their metrics are not comparable: name two runs of one task")
+        self.fails(self.call("compare", "runs/slow", "runs/lungs"), 65, "their metrics are not comparable: name two runs of one task")
         folder = self.copy("fast", "edited")
         table = folder / "predictions_valid.csv"
         rows = list(csv.reader(table.read_text().splitlines()))

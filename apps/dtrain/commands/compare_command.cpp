@@ -142,7 +142,7 @@ void add_values(const std::optional<Config>& a, const std::optional<Config>& b, 
   const Task task = (a ? a : b)->experiment.task;
   if (a && b && b->experiment.task != task)
     throw DataError(c.a.folder + " is a run for " + name_of(task) + " and " + c.b.folder + " one for " +
-                    name_of(b->experiment.task) + "; their metrics are not comparable");
+                    name_of(b->experiment.task) + "; their metrics are not comparable: name two runs of one task");
   const auto [part_a, part_b] = both_predictions(c, task);
   note_other_weights(c.a, part_a, c);
   note_other_weights(c.b, part_b, c);

@@ -42,6 +42,13 @@ TEST_CASE("a folder laid out for nnU-Net gives its cases, with the labels of dat
   CHECK(open(options).manifest_sha256 != data.manifest_sha256);
 }
 
+TEST_CASE("a folder of nnU-Net's without its dataset.json is told what is missing") {
+  const TempFolder root;
+  const DataOptions options = nnunet(root);
+  std::filesystem::remove(root.path() + "/dataset.json");
+  CHECK(holds(error_of(66, [&] { open(options); }), "but not the dataset.json that describes one; copy it there"));
+}
+
 TEST_CASE("folders named beside nnU-Net's own, which would do nothing, are refused") {
   const TempFolder root;
   DataOptions options = nnunet(root);

@@ -149,6 +149,10 @@ TEST_CASE("a packed set has the samples, labels, groups, parts and pixels of its
       const TempFolder folder;
       const Source again = packed(source, {.samples_per_shard = 4, .expand = {}, .codec = codec}, folder.path());
       check_same(source, again);
+      CHECK_FALSE(holds(again.dataset.notes.back(), "resized again"));
+      DataOptions smaller = again.options;
+      smaller.image.height = smaller.image.width = 5;
+      CHECK(holds(open_dataset(smaller, Task::from_format, 1).notes.back(), "resized again to data.image.size, 5 x 5"));
       for (size_t i = 0; i < source.split.valid.size(); ++i)
         CHECK(again.dataset.samples[static_cast<size_t>(source.split.valid[i])].part == "valid");
     }

@@ -198,7 +198,8 @@ TEST_CASE("list files name parts by path, base name or first word") {
   CHECK(holds(split.warnings[0], "1 sample in no part"));
 
   root.text("lists/train.txt", "");
-  CHECK(holds(error_of(78, [&] { split_dataset(data, options); }), "data.split leaves no sample for training"));
+  CHECK(holds(error_of(78, [&] { split_dataset(data, options); }),
+              "data.split leaves no sample for training; its list of the training part, lists/train.txt, names none"));
   root.text("lists/train.txt", "deep/p0_0.png\np0_1.png\np1_0.png\n");
   root.text("valid.txt", "p2_0.png\np9.png\n");
   CHECK(holds(error_of(66, [&] { split_dataset(data, options); }), "valid.txt:2: 'p9.png'"));

@@ -39,6 +39,8 @@ TEST_CASE("every page of a stack is a sample beside the pictures of other files"
   CHECK(data.samples[0].group == "p1");
   CHECK(data.samples[2].group == "p1");
   CHECK(data.samples[0].id != data.samples[1].id);
+  REQUIRE_FALSE(data.notes.empty());
+  CHECK(data.notes.back() == "1 file of several pages or frames, 3 in all, each a sample: a/p1_x.tif and the like");
 }
 
 TEST_CASE("more than ten pages keep their order, and a longer stack is another data set") {

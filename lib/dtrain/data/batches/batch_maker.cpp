@@ -126,10 +126,11 @@ Decoded decode_or_replace(const BatchRecipe& recipe, const BatchSlot& slot, int6
       throw DataError(std::string(error.what()) +
                       "; it belongs to a part that is evaluated, where data.loader.on_bad_sample replaces nothing");
     if (!slot.may_replace)
-      throw DataError(std::string(error.what()) +
-                      (slot.augment_epoch
-                           ? "; repair it, or let data.loader.on_bad_sample=replace use other samples instead"
-                           : "; repair it or take it out"));
+      throw DataError(
+          std::string(error.what()) +
+          (slot.augment_epoch
+               ? "; repair or convert it, or let data.loader.on_bad_sample=replace use other samples instead"
+               : "; repair it, convert it or take it out"));
     Substitutes substitutes(recipe.seed, recipe.dataset.samples[static_cast<size_t>(index)].id,
                             *recipe.delivery.substitutes);
     for (int i = 0; i < Substitutes::kMost; ++i) {

@@ -217,6 +217,10 @@ void read_pairs(const DataOptions& options, const std::string& base, Dataset& da
   } else {
     pair_by_folder(options, base, pairs);
   }
+  if (pairs.empty() && is_folder((fs::path(options.root) / base / "imagesTr").string()))
+    throw MissingError("'" + (fs::path(options.root) / base).string() +
+                       "' has a folder imagesTr/, as nnU-Net's data sets do, but not the dataset.json that describes "
+                       "one; copy it there from where the data set comes from");
   if (pairs.empty())
     throw MissingError("'" + (fs::path(options.root) / base).string() + "' holds neither pictures in " +
                        options.image_mask.images + "/ nor folders with " + options.image_mask.images + "/ and " +

@@ -12,6 +12,7 @@
 #include "dtrain/data/formats/scan.hpp"
 #include "dtrain/data/formats/text_files.hpp"
 #include "dtrain/data/store/file_store.hpp"
+#include "dtrain/io/pictures/picture_pages.hpp"
 
 namespace dtrain {
 
@@ -119,6 +120,21 @@ static std::string manifest_of(const Dataset& dataset) {
   return sha.hex_digest();
 }
 
+// Files of several pages, which are samples each: a DICOM of many frames may have been meant as one picture.
+static void tell_pages(Dataset& dataset) {
+  std::set<std::string> files;
+  int64_t pages = 0;
+  for (const Sample& sample : dataset.samples) {
+    const PicturePath path = picture_path(sample.path);
+    if (path.page == 0) continue;
+    ++pages;
+    files.insert(path.file);
+  }
+  if (pages > 0)
+    dataset.notes.push_back(count_of(static_cast<int64_t>(files.size()), "file") + " of several pages or frames, " +
+                            with_commas(pages) + " in all, each a sample: " + *files.begin() + " and the like");
+}
+
 Dataset open_dataset(const DataOptions& options, Task task, uint64_t seed) {
   Dataset dataset;
   dataset.task = checked_task(options, task);
@@ -146,6 +162,7 @@ Dataset open_dataset(const DataOptions& options, Task task, uint64_t seed) {
     std::sort(dataset.samples.begin(), dataset.samples.end(), before);
   if (!format.generated) find_own_parts(options, dataset);
   if (!format.generated) tell_unnamed_folders(options, dataset);
+  tell_pages(dataset);
   for (Sample& sample : dataset.samples) sample.id = hash64(sample.path);
   dataset.manifest_sha256 = manifest_of(dataset);
   return dataset;

@@ -56,6 +56,11 @@ static void read_packed(const DataOptions& options, uint64_t /*seed*/, Dataset& 
   dataset.notes.push_back(count_of(static_cast<int64_t>(set->shards().size()), "packed shard") + ", " +
                           with_commas(static_cast<int64_t>(dataset.samples.size())) + " records, " +
                           with_commas(bytes) + " bytes");
+  const ImageOptions& image = options.image;
+  if (manifest.height != image.height || manifest.width != image.width)
+    dataset.notes.push_back("packed at " + std::to_string(manifest.height) + " x " + std::to_string(manifest.width) +
+                            ", and resized again to data.image.size, " + std::to_string(image.height) + " x " +
+                            std::to_string(image.width) + "; dtrain pack with that size keeps what resizing loses");
 }
 
 const DataFormat& packed_format();

@@ -282,7 +282,13 @@ Split split_dataset(const Dataset& dataset, const SplitOptions& options) {
     if (parts[i] == 1) split.valid.push_back(sample);
     if (parts[i] == 2) split.test.push_back(sample);
   }
-  if (split.train.empty()) throw ConfigError("data.split leaves no sample for training");
+  if (split.train.empty()) {
+    const auto list = options.files.find("train");
+    throw ConfigError("data.split leaves no sample for training" +
+                      (list == options.files.end() ? "; lower data.split.valid and data.split.test"
+                                                   : "; its list of the training part, " + list->second +
+                                                         ", names none: write a sample's path into each line"));
+  }
   split.sha256 = hash_of(dataset, parts);
   for (const std::string& leak : leak_warnings(dataset, parts, split.by_share)) split.warnings.push_back(leak);
   if (const std::string left_out = left_out_warning(dataset, options, parts); !left_out.empty())

@@ -214,7 +214,10 @@ int64_t parse_header_length(std::span<const std::byte> start, int64_t file_size,
   if (text.starts_with("PK\x03\x04") || text.starts_with("\x80\x02"))
     throw DataError(path + " is a PyTorch pickle (.pt, .pth); convert it with scripts/convert_weights first");
   if (text.starts_with("\x89HDF"))
-    throw DataError(path + " is an HDF5 file (.h5), as Keras writes; dtrain reads safetensors files alone");
+    throw DataError(path +
+                    " is an HDF5 file (.h5), as Keras writes; dtrain reads safetensors: scripts/convert_weights makes "
+                    "such a file of those of a DenseNet "
+                    "or ResNet");
   uint64_t length = 0;
   for (size_t i = start.size(); i-- > 0;) length = length << 8 | std::to_integer<uint64_t>(start[i]);
   if (start.size() < static_cast<size_t>(kLengthBytes) || length > static_cast<uint64_t>(kMaxHeaderBytes) ||
