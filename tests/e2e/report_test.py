@@ -68,6 +68,8 @@ class Report(program.ProgramTest):
         self.good("report", *runs, "--output", "by_hand")
         rows = self.table("by_hand/scaling.csv")
         self.assertEqual([(row["ranks"], row["runs"]) for row in rows], [("1", "1"), ("2", "1")])
+        for run in runs:  # of one name
+            self.assertIn(run, self.page("by_hand/report.html"))
         before = sorted(path.name for path in (self.folder / runs[0]).iterdir())
         self.assertIn("The best valid_auroc is", self.good("report", runs[0], "--text").out)
         self.assertEqual(sorted(path.name for path in (self.folder / runs[0]).iterdir()), before)

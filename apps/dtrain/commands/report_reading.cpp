@@ -88,6 +88,8 @@ std::vector<ReportedRun> read_lone_runs(const std::vector<std::string>& folders,
       series_by_settings(settings, names, one_name && !names.empty() ? names.front() : "runs");
   std::vector<ReportedRun> runs;
   for (size_t i = 0; i < lone.size(); ++i) {
+    const bool shares_name = std::count(names.begin(), names.end(), names[i]) > 1;
+    if (shares_name) lone[i].source.name = folders[i];  // how the reader tells them apart
     lone[i].source.series = series[i];
     runs.push_back(read_reported_run(lone[i].source, counted));
     if (!lone[i].no_settings.empty()) runs.back().notes.push_back(lone[i].no_settings);
