@@ -72,7 +72,9 @@ class Augmentation(program.ProgramTest):
         best = self.plain("chips").folder / "best.safetensors"
         words = ("eval", "--config", "chips.yaml", "--checkpoint", best, "--json")
         self.good(*words, "--output", "judged")
-        self.good(*words, "--output", "again", "data.augment.noise=0.9", "data.augment.rotate=0", "data.augment.mixup=0")
+        self.write_config("other", COMMON, KINDS["chips"], {"data": {"augment": {**EVERYTHING, "noise": 0.9, "rotate": 0, "mixup": 0}}})
+        self.good(*words, "--config", "other.yaml", "--output", "again")
+        self.fails(self.call(*words, "data.augment.noise=0.9"), 78, "data.augment.noise has no effect on dtrain eval")
         self.assertEqual((self.folder / "judged/predictions_valid.csv").read_text(), (self.folder / "again/predictions_valid.csv").read_text())
 
     def test_mixing_goes_with_a_cache_and_the_rest_is_refused(self):
