@@ -4,6 +4,8 @@ import csv
 import json
 import os
 import pathlib
+import re
+import shutil
 import signal
 import statistics
 
@@ -177,6 +179,19 @@ class Sweep(program.ProgramTest):
         self.assertEqual(ended.err.count("emptied/points.csv is empty and counts for nothing"), 1, ended)
         self.assertEqual([path.stat().st_mtime_ns for path in sorted(self.folder.glob("emptied/runs/*/DONE"))], times)
         self.assertEqual(self.table("emptied"), rows)
+
+    def test_all_points_keep_what_the_study_began_with_before_a_default_changed(self):
+        self.write_config("masks", SMALL, {"task": "segmentation", "epochs": 1, "model": {"name": "unet", "base_width": 1, "levels": 1},
+                                           "data": {"synthetic": {"classes": 1}}})
+        words = ("sweep", "--config", "masks.yaml", "--repeat", 2, "--output", "older")
+        self.good(*words)
+        first, second = (self.folder / "older/runs" / row["point"] for row in self.table("older"))
+        stored = (first / "config.yaml").read_text()
+        (first / "config.yaml").write_text(re.sub("fused: true .*", "fused: false", stored))  # as an older version had run it
+        shutil.rmtree(second)
+        ended = self.good(*words)
+        self.assertIn("all points have model.fused=false, as the study began", ended.err)
+        self.assertIn("fused: false", (second / "config.yaml").read_text())
 
     def test_a_dry_run_lists_the_points_and_writes_nothing(self):
         ended = self.good("sweep", "--config", "small.yaml", "--ranks", "1,2", "--dry-run")

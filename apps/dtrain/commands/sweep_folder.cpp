@@ -1,6 +1,8 @@
 #include "commands/sweep_folder.hpp"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/text.hpp"
@@ -61,7 +63,7 @@ std::string SweepFolder::epochs_of(const SweepPlan& plan, const SweepPoint& poin
 void SweepFolder::require_same_run(const JudgedPoint& point) const {
   const std::string& folder = point.row.run_dir;
   const Config stored = load_config({.files = {folder + "/config.yaml"}, .environment = false, .overrides = {}});
-  std::vector<std::string> may_differ = point.may_differ;
+  std::vector<std::string> may_differ = point.idle_keys;
   may_differ.emplace_back("distributed.logical_ranks");
   ConfigDifferences differ = config_differences(fingerprint_values(stored), point.fingerprint, may_differ);
   if (point.row.result.logical_ranks != point.logical_ranks)
@@ -77,7 +79,32 @@ void SweepFolder::require_same_run(const JudgedPoint& point) const {
                     "; name another --output, or move that run away");
 }
 
+// Where a default has changed since the first points were begun, all points keep to what these began with: a study
+// compares them.
+void SweepFolder::keep_to_begun(std::vector<JudgedPoint>& points, const Log& log) const {
+  std::map<std::string, std::string> begun;
+  for (const JudgedPoint& point : points) {
+    const std::string file = run_of(point.row.point) + "/config.yaml";
+    if (point.of_the_run.empty() || !is_there(file)) continue;
+    const Config stored = load_config({.files = {file}, .environment = false, .overrides = {}});
+    for (const std::string& key : point.of_the_run)
+      if (stored.values.contains(key)) begun.emplace(key, stored.values.at(key).text);
+  }
+  std::set<std::string> kept;
+  for (JudgedPoint& point : points)
+    for (const std::string& key : point.of_the_run) {
+      const auto value = begun.find(key);
+      if (value == begun.end() || point.fingerprint.at(key) == value->second) continue;
+      point.fingerprint[key] = value->second;
+      point.overrides.push_back(key + "=" + value->second);
+      kept.insert(point.overrides.back());
+    }
+  for (const std::string& word : kept)
+    log.info("all points have " + word + ", as the study began before the default was another");
+}
+
 void SweepFolder::find_standing(std::vector<JudgedPoint>& points, const Log& log) const {
+  keep_to_begun(points, log);
   std::map<std::string, EarlierPoint> earlier;
   const std::string table = file("points.csv");
   if (is_there(table) && file_bytes(table) == 0)

@@ -38,6 +38,7 @@ class SweepFolder {
   void write_points(const SweepPlan& plan, const std::vector<JudgedPoint>& points) const;
 
  private:
+  void keep_to_begun(std::vector<JudgedPoint>& points, const Log& log) const;
   void require_same_run(const JudgedPoint& point) const;
 
   std::string path_;

@@ -72,8 +72,8 @@ JudgedPoint judged_point(const SweepCommand& command, const SweepPoint& point, i
   judged.fingerprint = fingerprint_values(config);
   judged.data_sha256 = plan.dataset.manifest_sha256;
   judged.split_sha256 = plan.split.sha256;
-  judged.may_differ = idle_keys(config);
-  for (const std::string& key : keys_of_the_run(config)) judged.may_differ.push_back(key);
+  judged.idle_keys = idle_keys(config);
+  judged.of_the_run = keys_of_the_run(config);
   judged.warnings = plan.split.warnings;
   judged.epochs = e.epochs;
   judged.task = e.task;

@@ -16,9 +16,10 @@ struct JudgedPoint {
   SweepRow row;                                    ///< without its run folder
   std::vector<std::string> overrides;              ///< that its job gets after those of the command line
   std::map<std::string, std::string> fingerprint;  ///< fingerprint_values()
-  std::vector<std::string> may_differ;             ///< keys in which a run that is there may have another value
-  std::vector<std::string> warnings;               ///< of its split
-  std::string data_sha256;                         ///< as run.json has it
+  std::vector<std::string> idle_keys;
+  std::vector<std::string> of_the_run;  ///< keys_of_the_run()
+  std::vector<std::string> warnings;    ///< of its split
+  std::string data_sha256;              ///< as run.json has it
   std::string split_sha256;
   int64_t logical_ranks = 1;
   int64_t epochs = 1;
