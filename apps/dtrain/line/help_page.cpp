@@ -78,7 +78,9 @@ std::string help_row(const CLI::Option& option, int whole) {
   for (const std::string& name : option.get_lnames()) names.push_back("--" + name);
   const bool takes_value = option.get_items_expected_min() > 0;
   std::string head = join(names, ", ");
-  head += (takes_value && !head.empty() ? " " : "") + option.get_type_name();  // of a flag: [=WORD]
+  std::string type = option.get_type_name();           // of a flag: [=WORD]
+  type.erase(std::min(type.find(":{"), type.size()));  // what CLI11 adds for a check of the word
+  head += (takes_value && !head.empty() ? " " : "") + type;
   const std::string standard = takes_value ? option.get_default_str() : "";
   return help_row(head, option.get_description() + (standard.empty() ? "" : " (default: " + standard + ")"), whole);
 }

@@ -54,6 +54,10 @@ static void tell_about_cores(const RunContext& run, const Plan& plan, const Rank
   for (const auto& [host, ranks] : ranks_of) {
     const auto here = static_cast<int64_t>(cores_of[host].size());
     const int64_t fit = std::max<int64_t>(1, here / e.distributed.threads);
+    if (e.distributed.threads > here)
+      log.warning("distributed.threads is " + std::to_string(e.distributed.threads) + ", and " + host + " has " +
+                  count_of(here, "core") +
+                  " for them: they take turns; the result depends on their number, so it is kept");
     if (ranks > fit)
       log.warning(
           count_of(ranks, "rank") + " on " + host + " take turns on " + count_of(here, "core") + "; " +

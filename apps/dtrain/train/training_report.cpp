@@ -219,9 +219,12 @@ std::string TrainingReport::result() const {
   if (!std::isnan(p_.state.best_value))
     log().info("best " + p_.run.experiment.checkpoint.best_monitor + " " + short_number(p_.state.best_value, 4) +
                " in epoch " + std::to_string(p_.state.best_epoch) + ": " + p_.folder.file("best.safetensors"));
-  if (p_.state.best_frequencies_loss > 0 && p_.state.best_loss > p_.state.best_frequencies_loss)
-    log().warning("the validation loss of this best, " + short_number(p_.state.best_loss, 4) + ", is above " +
-                  short_number(p_.state.best_frequencies_loss, 4) +
+  const double loss = p_.state.best_loss, of_frequencies = p_.state.best_frequencies_loss;
+  int digits = 4;
+  while (digits < 9 && short_number(loss, digits) == short_number(of_frequencies, digits)) ++digits;
+  if (of_frequencies > 0 && loss > of_frequencies)
+    log().warning("the validation loss of this best, " + short_number(loss, digits) + ", is above " +
+                  short_number(of_frequencies, digits) +
                   ", the loss of predicting the class frequencies for every picture: do not trust its probabilities; "
                   "train more epochs if epochs.csv shows it falling, fewer if it was lower before, or set a lower "
                   "optimizer.learning_rate");

@@ -259,3 +259,37 @@ TEST_CASE("pictures of a label file in a training and a test folder keep the tes
   CHECK_FALSE(split.valid.empty());
   REQUIRE(split.notes.size() == 1);
 }
+
+TEST_CASE("parts under unusual names whose insides are not quite equal are told") {
+  const TempFolder root;
+  for (const char* path :
+       {"public/cat/1.png", "public/cat/2.png", "public/dog/1.png", "private/cat/3.png", "private/x.png"})
+    root.picture(path);
+  const Dataset data = open_dataset(options_for("image_folder", root.path()), Task::from_format, 1);
+  REQUIRE(data.warnings.size() == 1);
+  CHECK(holds(data.warnings[0], "private, public of '" + root.path() + "' hold folders of the same names (cat)"));
+  CHECK(holds(data.warnings[0], "as in 'data.split.folders={train: public, valid: private}'"));
+  root.picture("private/dog/4.png");
+  std::filesystem::remove(root / "private/x.png");
+  CHECK(holds(error_of(65, [&] { open_dataset(options_for("image_folder", root.path()), Task::from_format, 1); }),
+              "have folders in common and no picture of their own (cat, dog)"));
+}
+
+TEST_CASE("masks are no class, unless somebody lists them as one") {
+  const TempFolder root;
+  for (const char* path : {"images/1.png", "images/2.png", "masks/1.png", "masks/2.png"}) root.picture(path);
+  DataOptions options = options_for("image_folder", root.path());
+  CHECK(holds(error_of(65, [&] { open_dataset(options, Task::from_format, 1); }),
+              "holds images/ and masks/ with pictures of the same names, which would be two classes"));
+  options.classes = {"images", "masks"};
+  CHECK(open_dataset(options, Task::from_format, 1).classes.size() == 2);
+}
+
+TEST_CASE("the folder of a run is no data") {
+  const TempFolder root;
+  for (const char* path : {"a/1.png", "b/1.png"}) root.picture(path);
+  root.text("run.json", "{}");
+  root.text("config.yaml", "");
+  CHECK(holds(error_of(65, [&] { open_dataset(options_for("image_folder", root.path()), Task::from_format, 1); }),
+              "is the folder of a run, which dtrain wrote"));
+}

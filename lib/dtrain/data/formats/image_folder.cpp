@@ -8,6 +8,8 @@
 #include "dtrain/base/text.hpp"
 #include "dtrain/data/formats/formats.hpp"
 #include "dtrain/data/formats/scan.hpp"
+#include "dtrain/data/reading.hpp"
+#include "dtrain/data/store/paths.hpp"
 
 namespace dtrain {
 
@@ -81,43 +83,88 @@ void judge_parts_among_classes(const DataOptions& options, const Part& part, Dat
                 found));
 }
 
-// root/male/{ill, well}/ beside root/female/{ill, well, dead}/: which folders are the classes is a person's to say.
-void refuse_equal_insides(const DataOptions& options, const Part& part) {
-  if (!options.classes.empty() || part.classes.size() < 2) return;
-  std::map<std::string, std::set<std::string>> insides;
+/// Where the pictures of class folders lie.
+struct Insides {
+  std::map<std::string, std::set<std::string>> folders;  // class folder → the folders in it that hold pictures
+  size_t inside = 0;                                     // pictures in those
+  size_t direct = 0;                                     // pictures of a class folder itself
+};
+
+Insides insides_of(const Part& part) {
+  Insides found;
   for (const std::string& picture : part.scan.pictures) {
     const size_t slash = picture.find('/');
     const std::string name = picture.substr(0, slash);
     if (slash == std::string::npos || !part.classes.contains(name)) continue;
     const size_t second = picture.find('/', slash + 1);
-    if (second == std::string::npos) return;  // pictures of its own
-    insides[name].insert(picture.substr(slash + 1, second - slash - 1));
+    ++(second == std::string::npos ? found.direct : found.inside);
+    if (second != std::string::npos) found.folders[name].insert(picture.substr(slash + 1, second - slash - 1));
   }
-  if (insides.size() != part.classes.size()) return;
-  std::set<std::string> common = insides.begin()->second, all;
-  for (const auto& [name, folders] : insides) {
-    std::erase_if(common, [&](const std::string& folder) { return !folders.contains(folder); });
-    all.insert(folders.begin(), folders.end());
-  }
-  if (common.size() < 2 || 2 * common.size() < all.size()) return;
-  const auto listed = [](const auto& names) {
-    std::vector<std::string> some;
-    for (const auto& name : names)
-      if (some.size() < 5) some.push_back(printable(name));
-    return join(some, ", ") + (names.size() > 5 ? ", …" : "");
-  };
+  return found;
+}
+
+std::string listed(const std::set<std::string>& names) {
+  std::vector<std::string> some;
+  for (const std::string& name : names)
+    if (some.size() < 5) some.push_back(printable(name));
+  return join(some, ", ") + (names.size() > 5 ? ", …" : "");
+}
+
+// "; if the outer ones are parts, name them, as in …": the one with most folders trains.
+std::string if_parts(const Part& part, const Insides& insides) {
   const auto fewer = [](const auto& one, const auto& other) { return one.second.size() < other.second.size(); };
-  const std::string most =
-      std::max_element(insides.begin(), insides.end(), fewer)->first;  // has all classes, or nearly
-  const std::string other = *part.classes.rbegin() == most ? *part.classes.begin() : *part.classes.rbegin();
-  const std::string example = part.folder.empty() ? ", as in " + split_folders_word({{"train", most}, {"valid", other}})
-                                                  : " with data.split.folders";
-  throw DataError("all class folders of '" + whole_path(options.root, part.folder) + "' (" + listed(part.classes) +
-                  ") have folders in common and no picture of their own (" + listed(common) +
-                  "), so it is unclear which of the two are the classes; if the outer ones are parts, name them" +
-                  example +
-                  "; if they are the classes, list them in data.classes; if they are sites or the like, put " +
-                  "each inner folder's pictures into one folder");
+  const auto most = std::max_element(insides.folders.begin(), insides.folders.end(), fewer);
+  const auto other =
+      most == std::prev(insides.folders.end()) ? insides.folders.begin() : std::prev(insides.folders.end());
+  return "; if the outer ones are parts, name them" +
+         (part.folder.empty() ? ", as in " + split_folders_word({{"train", most->first}, {"valid", other->first}})
+                              : " with data.split.folders");
+}
+
+// root/male/{ill, well}/ beside root/female/{ill, well, dead}/: which folders are the classes is a person's to say.
+// Where the two differ more, or have pictures of their own too, a warning.
+void judge_insides(const DataOptions& options, const Part& part, Dataset& dataset) {
+  if (!options.classes.empty() || part.classes.size() < 2) return;
+  const Insides insides = insides_of(part);
+  std::map<std::string, size_t> holders;  // inner folder → how many class folders have one of this name
+  for (const auto& [name, folders] : insides.folders)
+    for (const std::string& folder : folders) ++holders[folder];
+  std::set<std::string> everywhere, repeated, outer;
+  for (const auto& [folder, count] : holders) {
+    if (count == part.classes.size()) everywhere.insert(folder);
+    if (count > 1) repeated.insert(folder);
+  }
+  for (const auto& [name, folders] : insides.folders) outer.insert(name);
+  const std::string whole = whole_path(options.root, part.folder);
+  if (insides.direct == 0 && everywhere.size() > 1 && 2 * everywhere.size() >= holders.size())
+    throw DataError("all class folders of '" + whole + "' (" + listed(part.classes) +
+                    ") have folders in common and no picture of their own (" + listed(everywhere) +
+                    "), so it is unclear which of the two are the classes" + if_parts(part, insides) +
+                    "; if they are the classes, list them in data.classes; if they are sites or the like, put "
+                    "each inner folder's pictures into one folder");
+  if (!repeated.empty() && insides.inside > insides.direct)
+    dataset.warnings.push_back("the class folders " + listed(outer) + " of '" + whole +
+                               "' hold folders of the same names (" + listed(repeated) +
+                               "), whose pictures count as those of the outer one" + if_parts(part, insides));
+}
+
+// images/ beside masks/, with pictures of the same names, would be two classes.
+void refuse_masks_as_class(const DataOptions& options, const Part& part) {
+  if (!options.classes.empty() || part.classes.size() != 2) return;
+  std::string masks, images;
+  for (const std::string& name : part.classes) (sounds_like_masks(name) ? masks : images) = name;
+  if (masks.empty() || images.empty()) return;
+  std::map<std::string, std::set<std::string>> stems;  // class folder → names of its pictures
+  for (const std::string& picture : part.scan.pictures)
+    if (const size_t slash = picture.find('/'); slash != std::string::npos)
+      stems[picture.substr(0, slash)].insert(std::string(without_ending(picture.substr(slash + 1))));
+  const auto both = std::count_if(stems[masks].begin(), stems[masks].end(),
+                                  [&](const std::string& stem) { return stems[images].contains(stem); });
+  if (both == 0 || static_cast<size_t>(2 * both) < stems[masks].size()) return;
+  throw DataError("'" + whole_path(options.root, part.folder) + "' holds " + images + "/ and " + masks +
+                  "/ with pictures of the same names, which would be two classes; for pictures and their masks set "
+                  "data.format and data.image_mask (dtrain init drafts them), and if these are classes, list both in "
+                  "data.classes");
 }
 
 Part read_part(const DataOptions& options, const std::string& name, const std::string& folder,
@@ -235,7 +282,8 @@ void read_image_folder(const DataOptions& options, uint64_t /*seed*/, Dataset& d
   places_of(options.classes, {folders.begin(), folders.end()});  // checked here, where all classes are known
   dataset.classes.assign(classes.begin(), classes.end());
   for (const Part& part : parts) judge_parts_among_classes(options, part, dataset);
-  if (!options.split.folders.contains("train")) refuse_equal_insides(options, parts.front());
+  refuse_masks_as_class(options, parts.front());
+  if (!options.split.folders.contains("train")) judge_insides(options, parts.front(), dataset);
   for (const Part& part : parts) add_samples(part, dataset.classes, dataset);
   compare_parts(parts, dataset.classes, dataset);
   note_leftovers(parts, dataset);

@@ -143,6 +143,9 @@ Dataset open_dataset(const DataOptions& options, Task task, uint64_t seed) {
   const DataFormat& format = *options.format;
   const bool one_file = format.record_files && is_file(options.root);
   if (!format.generated && !one_file) require_root(options.root);
+  if (is_file(options.root + "/run.json") && is_file(options.root + "/config.yaml"))
+    throw DataError("data.root '" + options.root +
+                    "' is the folder of a run, which dtrain wrote; name the folder of the pictures");
   for (const auto& [part, file] : options.split.files) refuse_link_out(options, list_path(options.root, file));
   format.open(options, seed, dataset);
   if (!dataset.store) dataset.store = std::make_shared<const FileStore>(options.root);
