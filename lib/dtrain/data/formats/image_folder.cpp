@@ -161,10 +161,10 @@ void refuse_masks_as_class(const DataOptions& options, const Part& part) {
   const auto both = std::count_if(stems[masks].begin(), stems[masks].end(),
                                   [&](const std::string& stem) { return stems[images].contains(stem); });
   if (both == 0 || static_cast<size_t>(2 * both) < stems[masks].size()) return;
-  throw DataError("'" + whole_path(options.root, part.folder) + "' holds " + images + "/ and " + masks +
-                  "/ with pictures of the same names, which would be two classes; for pictures and their masks set "
-                  "data.format and data.image_mask (dtrain init drafts them), and if these are classes, list both in "
-                  "data.classes");
+  throw DataError(
+      "'" + whole_path(options.root, part.folder) + "' holds " + images + "/ and " + masks +
+      "/ with pictures of the same names, which would be two classes; if these are pictures and their masks, "
+      "dtrain init drafts a configuration for them, and if they are classes, list both in data.classes");
 }
 
 Part read_part(const DataOptions& options, const std::string& name, const std::string& folder,
