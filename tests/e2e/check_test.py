@@ -170,6 +170,18 @@ class Check(program.ProgramTest):
         banner = self.good("--config", "chips.yaml", "data.root=spelt", "--dry-run").err
         self.assertIn("worth a look: 'Good', 'good' differ only in case or spaces and count as separate classes: use one spelling", banner)
 
+    def test_a_copy_in_another_part_is_told_at_the_start_of_training_too(self):
+        for kind in ("good", "defect"):
+            pictures = sorted((self.folder / "chips" / kind).iterdir())
+            for part, some in (("train", pictures[:10]), ("valid", pictures[10:13])):
+                (self.folder / "copies" / part / kind).mkdir(parents=True)
+                for picture in some:
+                    shutil.copy(picture, self.folder / "copies" / part / kind)
+        words = ("--config", "chips.yaml", "data.root=copies", "data.split=null", "--dry-run")
+        self.assertNotIn("split leak", self.good(*words).err)
+        shutil.copy(self.folder / "copies/train/good" / sorted((self.folder / "chips/good").iterdir())[0].name, self.folder / "copies/valid/good/a copy.jpg")
+        self.assertRegex(self.good(*words).err, r"split leak: the same picture is in several parts \(train: train/good/.*, valid: valid/good/a copy.jpg\)")
+
     def test_a_job_against_which_nothing_stands_is_told_so(self):
         self.write_config("plain", COMMON, {"task": "multilabel", "data": {"format": "synthetic", "image": {"size": [16, 16]},
                                                                            "synthetic": {"samples": 400, "classes": 2}}})

@@ -171,14 +171,42 @@ PictureFacts look_at_pictures(const Experiment& e, const Plan& plan, bool quick,
   return std::move(scan).facts();
 }
 
+// Pairs of samples in two parts whose files have equal sizes, as copies have: at most `pairs` of them, those of the
+// sizes that come first, of the samples that can be asked within `seconds`.
+static std::vector<int64_t> of_equal_size(const Plan& plan, size_t pairs, double seconds) {
+  const Dataset& data = plan.dataset;
+  const Stopwatch stopwatch;
+  std::map<std::string, int64_t> trained;  // what the manifest says of a sample's files → one of the training part
+  std::set<std::pair<int64_t, int64_t>> found;
+  for (const int64_t index : plan.split.train) {
+    if (stopwatch.seconds() > seconds) return {};
+    trained.emplace(data.store->manifest_text(data.samples[static_cast<size_t>(index)]), index);
+  }
+  for (const auto* part : {&plan.split.valid, &plan.split.test})
+    for (const int64_t index : *part) {
+      if (stopwatch.seconds() > 2 * seconds) return {};
+      const auto twin = trained.find(data.store->manifest_text(data.samples[static_cast<size_t>(index)]));
+      if (twin != trained.end()) found.emplace(twin->second, index);
+    }
+  std::vector<int64_t> some;
+  for (const auto& [one, other] : found)
+    if (some.size() < 2 * pairs) some.insert(some.end(), {one, other});
+  return some;
+}
+
 // Their ids are hashes of their names.
 static std::vector<int64_t> some_samples(const Plan& plan, size_t count) {
-  std::vector<int64_t> some = plan.split.train;
-  some.insert(some.end(), plan.split.valid.begin(), plan.split.valid.end());
-  const auto end = some.begin() + static_cast<std::ptrdiff_t>(std::min(count, some.size()));
+  std::vector<int64_t> all = plan.split.train;
+  all.insert(all.end(), plan.split.valid.begin(), plan.split.valid.end());
+  const auto end = all.begin() + static_cast<std::ptrdiff_t>(std::min(count, all.size()));
   const auto id = [&](int64_t index) { return plan.dataset.samples[static_cast<size_t>(index)].id; };
-  std::partial_sort(some.begin(), end, some.end(), [&](int64_t a, int64_t b) { return id(a) < id(b); });
-  some.erase(end, some.end());
+  std::partial_sort(all.begin(), end, all.end(), [&](int64_t a, int64_t b) { return id(a) < id(b); });
+  std::vector<int64_t> some;
+  const auto add = [&](int64_t index) {
+    if (some.size() < count && std::find(some.begin(), some.end(), index) == some.end()) some.push_back(index);
+  };
+  for (const int64_t index : of_equal_size(plan, count / 4, 0.2)) add(index);
+  std::for_each(all.begin(), end, add);
   return some;
 }
 

@@ -35,9 +35,10 @@ PictureFacts look_at_pictures(const Experiment& experiment, const Plan& plan, bo
                               const Log& log);
 
 /// For the start of a training run: decodes at most 32 pictures of the training and validation parts, with their masks,
-/// those whose names have the least hashes, so the same in every start that has the time: no more of them once a
-/// second has passed, and none if samples are made in memory. A sample that cannot be read is left to training, and
-/// where a read hangs nothing is found after two seconds: its thread is left behind.
+/// up to eight pairs of files in two parts whose sizes are equal, as those of copies are, and those whose names have
+/// the least hashes, so the same in every start that has the time: no more of them once a second has passed, and none
+/// if samples are made in memory. A sample that cannot be read is left to training, and where a read hangs nothing is
+/// found after two seconds: its thread is left behind.
 PictureFacts glance_at_pictures(const Experiment& experiment, const Plan& plan);
 
 }  // namespace dtrain

@@ -136,6 +136,10 @@ void tell_beginning(const RunContext& run, const Plan& plan, const TrainingParts
         "those of all; the same batches as parallel, only for comparison");
   tell_about_cores(run, plan, table);
   tell_findings(run, plan, built, pictures, table);
+  if (const std::vector<std::string> leaks = content_leaks(plan, pictures); !leaks.empty())
+    log.warning(leaks.front() +
+                (leaks.size() > 1 ? "; so are " + std::to_string(leaks.size() - 1) + " more of those looked at" : "") +
+                "; dtrain check compares all");
   if (resume.resumed)
     log.info("resume " + resume.path + ": " + count_of(state.epoch, "epoch") + " finished, step " +
              std::to_string(state.step));
