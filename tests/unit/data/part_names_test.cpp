@@ -41,6 +41,16 @@ const std::vector<Strings> kSounding = {{"seg_train", "seg_test"},
                                         {"tr", "te"},
                                         {"fold1", "fold2"}};
 
+/// Four pictures and a table of them, with its column of labels.
+DataOptions table_of(const TempFolder& root, const std::string& table, const std::string& label) {
+  for (const char* name : {"1.png", "2.png", "3.png", "4.png"}) root.picture(name);
+  root.text("list.csv", table);
+  DataOptions options = options_for("csv", root.path());
+  options.labels = root / "list.csv";
+  options.csv.label = label;
+  return options;
+}
+
 }  // namespace
 
 TEST_CASE("names side by side that sound like parts are told from names that do not") {
@@ -171,11 +181,8 @@ TEST_CASE("pictures of a table in folders that sound like parts, at any depth, a
 
 TEST_CASE("a column that names parts and is not used is a warning") {
   const TempFolder root;
-  for (const char* name : {"1.png", "2.png", "3.png", "4.png"}) root.picture(name);
-  root.text("list.csv", "path,kind,set\n1.png,a,train\n2.png,b,Train\n3.png,a,test\n4.png,b,test\n");
-  DataOptions options = options_for("csv", root.path());
-  options.labels = root / "list.csv";
-  options.csv.label = "kind";
+  DataOptions options =
+      table_of(root, "path,kind,set\n1.png,a,train\n2.png,b,Train\n3.png,a,test\n4.png,b,test\n", "kind");
   REQUIRE(split_of(options).warnings.size() == 1);
   CHECK(holds(split_of(options).warnings[0], "the column 'set' names parts"));
   CHECK(holds(split_of(options).warnings[0], "data.csv.split=set"));
@@ -207,11 +214,8 @@ TEST_CASE("pictures and masks of parts in folders with joined names are told how
 
 TEST_CASE("a column of folds that is not used, and classes that are measurements, are warnings") {
   const TempFolder root;
-  for (const char* name : {"1.png", "2.png", "3.png", "4.png"}) root.picture(name);
-  root.text("list.csv", "path,size,fold\n1.png,0.25,0\n2.png,0.5,0\n3.png,1.75,1\n4.png,2,1\n");
-  DataOptions options = options_for("csv", root.path());
-  options.labels = root / "list.csv";
-  options.csv.label = "size";
+  const DataOptions options =
+      table_of(root, "path,size,fold\n1.png,0.25,0\n2.png,0.5,0\n3.png,1.75,1\n4.png,2,1\n", "size");
   const Split split = split_of(options);
   REQUIRE(split.warnings.size() == 2);
   CHECK(holds(split.warnings[0], "the column 'fold' is not used"));
