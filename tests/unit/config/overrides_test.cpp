@@ -37,9 +37,14 @@ TEST_CASE("keys that only training reads are refused where a trained network is 
     CHECK(refusal(use, {"epochs=3", "data.image.size=[32, 32]", "schedule={warmup: 2 epochs}"}) ==
           "command line: epochs has no effect on dtrain x, which trains nothing; leave it out\n"
           "command line: schedule.warmup has no effect on dtrain x, which trains nothing; leave it out");
-    for (const char* word : {"optimizer.name=sgd", "data.augment.hflip=0.5", "model.weights=a", "checkpoint.keep=2",
-                             "early_stop.patience=3", "ema.decay=0.9", "batch.accumulate=2", "output.tensorboard=true"})
+    for (const char* word :
+         {"optimizer.name=sgd", "data.augment.hflip=0.5", "model.weights=a", "checkpoint.keep=2",
+          "early_stop.patience=3", "ema.decay=0.9", "batch.accumulate=2", "output.tensorboard=true", "on_nan=skip",
+          "model.dropout=0.1", "data.sampling=balanced", "data.distribute=samples", "data.loader.on_bad_sample=replace",
+          "data.loader.max_bad=5", "batch.last=drop", "loss.l2_kernels=0.1"}) {
+      INFO(word);
       CHECK(refusal(use, {word}).find("which trains nothing") != std::string::npos);
+    }
     for (const char* word : {"data.image.size=[32, 32]", "data.root=x", "batch.per_rank=2", "device=cpu",
                              "data.classes=[a, b]", "data.image_mask.mask_values={255: 1}", "precision=bf16"})
       CHECK(refusal(use, {word}).empty());
@@ -47,8 +52,10 @@ TEST_CASE("keys that only training reads are refused where a trained network is 
 }
 
 TEST_CASE("keys of labels have an effect on an evaluation, and none on a prediction") {
-  for (const char* word :
-       {"data.split.valid=0.2", "data.labels=t.csv", "loss.label_smoothing=0.1", "output.dir=there"}) {
+  for (const char* word : {"data.split.valid=0.2", "data.labels=t.csv", "data.on_missing=skip",
+                           "loss.label_smoothing=0.1", "loss.gamma=1", "loss.pos_weight=balanced",
+                           "loss.class_weight=balanced", "loss.dice=per_rank", "name=other", "output.dir=there"}) {
+    INFO(word);
     CHECK(refusal(TrainedUse::evaluate, {word}).empty());
     CHECK(refusal(TrainedUse::predict, {word}).find("which evaluates nothing") != std::string::npos);
   }
