@@ -16,8 +16,7 @@ namespace dtrain {
 EvalNetwork::EvalNetwork(const SafetensorsFile& file, const std::string& path, const WeightsOrigin& origin,
                          const Experiment& e, const Plan& plan, Job& job)
     : experiment_(e), plan_(plan), job_(job) {
-  std::string weights_line;
-  replica_ = std::make_unique<Replica>(make_planned_network(e, plan, false, weights_line),
+  replica_ = std::make_unique<Replica>(make_unfilled_network(e.model, plan.shape),
                                        memory_format_for(*e.model.kind, job.device().place.type()), e.optimizer,
                                        job.device(), e.precision);
   fill_tensors(file, path, replica_->model_tensors(origin.prefix));

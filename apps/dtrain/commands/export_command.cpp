@@ -52,7 +52,7 @@ Trained trained_network(const std::string& path, const Config& config, const Log
                    .width = e.data.image.seen_width(),
                    .outputs = logits_for(e.loss, e.task, static_cast<int64_t>(origin.classes.size()))};
   if (const std::string other = other_pictures(file.metadata(), path, config); !other.empty()) log.warning(other);
-  trained.network = make_network(e.model, trained.shape, e.seed);
+  trained.network = make_unfilled_network(e.model, trained.shape);
   std::vector<FileTensor> tensors;
   for (const auto& group : {trained.network->named_parameters(), trained.network->named_buffers()})
     for (const NamedTensor& one : group) tensors.push_back({origin.prefix + one.name, one.tensor});

@@ -59,7 +59,7 @@ PredictMember::PredictMember(const Experiment& experiment, const std::string& we
       .width = image.seen_width(),
       .outputs = logits_for(experiment.loss, experiment.task, static_cast<int64_t>(origin_.classes.size())),
       .deep_supervision = experiment.loss.deep_supervision};
-  replica_ = std::make_unique<Replica>(make_network(experiment.model, shape, experiment.seed),
+  replica_ = std::make_unique<Replica>(make_unfilled_network(experiment.model, shape),
                                        memory_format_for(*experiment.model.kind, job.device().place.type()),
                                        experiment.optimizer, job.device(), experiment.precision);
   fill_tensors(file, weights, replica_->model_tensors(origin_.prefix));

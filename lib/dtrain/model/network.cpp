@@ -5,14 +5,18 @@
 
 namespace dtrain {
 
-std::shared_ptr<Network> make_network(const ModelOptions& options, const NetworkShape& shape, uint64_t seed) {
+std::shared_ptr<Network> make_unfilled_network(const ModelOptions& options, const NetworkShape& shape) {
   check(shape.channels >= 1 && shape.outputs >= 1, "a network has at least one input channel and one output");
-  const NetworkKind& kind = *options.kind;
   const std::string wrong = wrong_size(options, shape.height, shape.width, "data.image.size");
   if (!wrong.empty()) throw ConfigError(wrong);
-  auto network = kind.make(options, shape);
-  draw_initial_weights(*network, (options.encoder != nullptr ? options.encoder : &kind)->start, seed);
+  auto network = options.kind->make(options, shape);
   network->fuse(options.fused);
+  return network;
+}
+
+std::shared_ptr<Network> make_network(const ModelOptions& options, const NetworkShape& shape, uint64_t seed) {
+  auto network = make_unfilled_network(options, shape);
+  draw_initial_weights(*network, (options.encoder != nullptr ? options.encoder : options.kind)->start, seed);
   return network;
 }
 

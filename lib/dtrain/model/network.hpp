@@ -100,6 +100,10 @@ class Network : public Module {
 /// Throws ConfigError with wrong_size() for a picture that the network cannot work on.
 std::shared_ptr<Network> make_network(const ModelOptions& options, const NetworkShape& shape, uint64_t seed);
 
+/// The same network without a draw, which takes longer than a file is read: its convolutions and linear layers hold
+/// what the memory held. For a caller that fills every tensor (fill_tensors).
+std::shared_ptr<Network> make_unfilled_network(const ModelOptions& options, const NetworkShape& shape);
+
 /// The memory format a network computes in: its row says it for each device, never a timing probe, because the bits
 /// depend on it.
 at::MemoryFormat memory_format_for(const NetworkKind& kind, at::DeviceType device);
