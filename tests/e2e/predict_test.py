@@ -151,6 +151,14 @@ class Predict(program.ProgramTest):
             for path in masks:
                 self.assertEqual(png_rows(path), [bytes([value]) * 160] * 128)
 
+    def test_masks_of_a_network_that_saw_generated_ones_have_the_numbers_of_their_classes(self):
+        self.write_config("generated", COMMON, {"task": "segmentation", "model": {"name": "unet", "base_width": 2}, "data": {
+            "format": "synthetic", "image": {"size": [16, 16], "channels": 1}, "synthetic": {"samples": 8, "classes": 2}}})
+        self.good("--config", "generated.yaml", "--run-dir", "runs/generated")
+        self.good("predict", "--checkpoint", "runs/generated", "--input", "cells/images", "--output", "numbered", "--threshold", "0")
+        for path in (self.folder / "numbered/masks").iterdir():
+            self.assertLessEqual(set(b"".join(png_rows(path))), {1, 2})
+
     def test_a_table_and_an_archive_of_the_same_pictures_give_the_same_scores(self):
         self.list_of_valid("chips", "chips")
         paths = (self.folder / "chips.txt").read_text().split()

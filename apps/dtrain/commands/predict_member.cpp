@@ -104,6 +104,9 @@ std::vector<int64_t> PredictMember::pixel_values() const {
                         error.what() + "); set data.image_mask.mask_values, as in \"{255: 1}\"");
     }
   }
+  const auto count = static_cast<int64_t>(told.classes.size());
+  if (told.mask_values.empty())  // generated masks, which have no files
+    for (int64_t k = 1; k <= count; ++k) told.mask_values.emplace(count == 1 ? 255 : k, k);
   return pixel_values_of(told.mask_values, told.classes, classes());
 }
 
