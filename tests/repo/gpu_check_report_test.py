@@ -113,7 +113,7 @@ class Reports(tree.RuleTest):
             attempt.run(["sleep", "100"])
             attempt.told["after"] = 4
 
-        report = self.tried(Part("first", 5, ["true"]), Part("hangs", 0.3, ["sh", "-c", "echo at it; sleep 100"]),
+        report = self.tried(Part("first", 5, ["true"]), Part("hangs", 1, ["sh", "-c", "echo at it; sleep 100"]),
                             Part("crashes", 5, ["sh", "-c", "echo oh >&2; kill -SEGV $$"]), Part("wrong", 5, wrong),
                             Part("late", 0.3, late), Part("broken", 5, lambda attempt: {}["there is none"]),
                             Part("no such program", 5, ["/none/of/it"]), Part("last", 5, ["true"]))
@@ -121,7 +121,7 @@ class Reports(tree.RuleTest):
             "first": "passed", "hangs": "timed out", "crashes": "wrong", "wrong": "wrong", "late": "timed out", "broken": "broke off",
             "no such program": "broke off", "last": "passed"})
         sentences = {name: part["wrong"] for name, part in report["parts"].items()}
-        self.assertIn("sleep 100' did not end within 0.3 s; its last words: at it", sentences["hangs"][0])
+        self.assertRegex(sentences["hangs"][0], r"sleep 100' did not end within \S+ s; its last words: at it")
         self.assertIn("was ended by signal 11 (Segmentation fault): oh", sentences["crashes"][0])
         self.assertEqual(sentences["wrong"], ["two times two is not five"])
         self.assertIn("KeyError: 'there is none' (gpu_check_report_test.py:", sentences["broken"][0])
@@ -181,7 +181,7 @@ class Reports(tree.RuleTest):
         self.assertEqual((self.states(report), self.left), ({"short": "passed", "shorter": "passed"}, ["long"]))
 
     def test_what_a_program_that_is_ended_has_started_is_ended_too(self):
-        self.tried(Part("hangs", 0.3, ["sh", "-c", f"sleep 100 & echo $! >{self.folder}/pid; exit 3"]))
+        self.tried(Part("hangs", 1, ["sh", "-c", f"sleep 100 & echo $! >{self.folder}/pid; exit 3"]))
         pid = int((self.folder / "pid").read_text())
         for _ in range(100):
             if not common.alive(pid):
@@ -194,7 +194,7 @@ class Reports(tree.RuleTest):
                                 env={**os.environ, "PYTHONPATH": str(tree.ROOT / "scripts")}, stderr=subprocess.PIPE, text=True)
 
     def ended(self, process):
-        process.communicate(timeout=40)
+        process.communicate(timeout=200)
         return process.returncode
 
     def test_a_call_that_was_killed_is_gone_on_with(self):
@@ -230,7 +230,7 @@ class GpuCheck(tree.RuleTest):
         return subprocess.run(
             [sys.executable, "-B", "-c", script, "--device", "cpu", "--quick", "--program", home / "dtrain", "--python", "/bin/false", *words],
             cwd=home, env={**kept, "PYTHONPATH": str(tree.ROOT / "scripts"), "DTRAIN_MPIEXEC": str(home / "mpirun")},
-            capture_output=True, text=True, timeout=50, check=False)
+            capture_output=True, text=True, timeout=200, check=False)
 
     def test_a_part_that_hangs_and_one_that_crashes_leave_all_others_and_are_tried_once_more(self):
         with tree.made_up_tree({}) as home:
@@ -263,7 +263,7 @@ class GpuCheck(tree.RuleTest):
             used = ("bin/dtrain", "bin/test_gpu", "scripts/gpu_check", "scripts/common.py", "scripts/parts.py", "scripts/peers/ddp_step.py",
                     "scripts/peers/standard.py", "configs/chexnet.yaml")
             ended = subprocess.run([sys.executable, "-B", "-c", HASHES, home / "bin/dtrain", *used], capture_output=True, text=True,
-                                   env={**os.environ, "PYTHONPATH": str(home / "scripts")}, timeout=50, check=True)
+                                   env={**os.environ, "PYTHONPATH": str(home / "scripts")}, timeout=200, check=True)
             self.assertEqual(len(set(ended.stdout.split())), 1 + len(used))
 
     def test_without_a_file_the_report_goes_to_stdout(self):
