@@ -55,6 +55,10 @@ tiny: {repeat: 1}
         ended = self.good("sweep", file)
         self.assertIn("expected, as published: a paper\n  as good as chance\n", ended.out)
         self.assertIn('title: "Two rates"\n', (self.folder / "studies/rates/study.yaml").read_text())
+        page = (self.folder / "studies/rates/report.html").read_text()
+        self.assertIn("<h1>Two rates</h1>", page)
+        self.assertIn("As published: a paper</h3>\n<ul class=\"says\"><li>as good as chance</li>", page)
+        self.assertIn("As published: a paper\n  as good as chance\n", self.good("report", "studies/rates", "--text").out)
         self.good("sweep", "--config", "small.yaml", "epochs=1", "model.dropout=0.1", "--over", "optimizer.learning_rate=0.01,0.001",
                   "--repeat", "2", "--output", "typed")
         self.assertEqual(self.hashes("studies/rates"), self.hashes("typed"))

@@ -187,7 +187,8 @@ Report read_study_report(const std::string& folder, const std::string& name) {
   std::vector<ReportedRun> runs;
   std::vector<std::string> notes;
   add_study(study, false, runs, notes);
-  Report report = report_of(study.name, std::move(runs), notes);
+  Report report = report_of(study.title, std::move(runs), notes);
+  report.study->words = study.words;
   if (study.advice) report.study->advice = advice_of(*study.advice, report.runs);
   return report;
 }

@@ -63,9 +63,9 @@ StudySweep with_study_file(const SweepCommand& typed) {
 
 void say_what_for(const StudySweep& sweep, StudyAsked& asked) {
   if (!sweep.study) return;
-  asked.title = sweep.study->title;
-  asked.expected = sweep.study->expected;
-  asked.source = sweep.study->source;
+  asked.words.title = sweep.study->title;
+  asked.words.expected = sweep.study->expected;
+  asked.words.source = sweep.study->source;
 }
 
 }  // namespace dtrain

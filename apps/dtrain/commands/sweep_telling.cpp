@@ -88,9 +88,9 @@ std::vector<std::string> notes_on(const std::vector<ScalingRow>& rows, const std
 }
 
 std::vector<std::string> lines_of_expected(const StudyAsked& asked) {
-  if (asked.expected.empty()) return {};
-  std::vector<std::string> lines = {"expected, as published: " + asked.source};
-  for (const std::string& figure : asked.expected) lines.push_back("  " + figure);
+  if (asked.words.expected.empty()) return {};
+  std::vector<std::string> lines = {"expected, as published: " + asked.words.source};
+  for (const std::string& figure : asked.words.expected) lines.push_back("  " + figure);
   return lines;
 }
 

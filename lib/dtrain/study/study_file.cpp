@@ -15,6 +15,8 @@ constexpr const char* kHead =
 constexpr const char* kFormat = "dtrain-study-1";
 constexpr const char* kConfiguration = "configuration";
 constexpr const char* kAdvise = "advise";
+constexpr const char* kTitle = "title";
+constexpr const char* kExpected = "expected";
 
 using Json = nlohmann::ordered_json;
 
@@ -86,8 +88,9 @@ Json at(const Json& object, const std::string& key) {
 std::string study_yaml(const StudyAsked& asked) {
   std::string text = kHead;
   Json json = asked_json(asked);
-  if (!asked.title.empty()) json["title"] = asked.title;
-  if (!asked.expected.empty()) json["expected"] = {{"source", asked.source}, {"figures", asked.expected}};
+  const StudyWords& words = asked.words;
+  if (!words.title.empty()) json[kTitle] = words.title;
+  if (!words.expected.empty()) json[kExpected] = {{"source", words.source}, {"figures", words.expected}};
   for (const auto& [key, value] : json.items()) {
     if (key != kConfiguration) {
       text += key + ": " + dump(value) + "\n";
@@ -111,6 +114,20 @@ std::optional<AdviceAsked> advice_of_study(const std::string& text, const std::s
   } catch (const Json::exception&) {
     refuse(name);
   }
+}
+
+StudyWords words_of_study(const std::string& text, const std::string& name) {
+  const Json json = read_back(text, name);
+  StudyWords words;
+  try {
+    if (json.contains(kTitle)) words.title = json[kTitle].get<std::string>();
+    if (!json.contains(kExpected)) return words;
+    words.source = json[kExpected].at("source").get<std::string>();
+    words.expected = json[kExpected].at("figures").get<std::vector<std::string>>();
+  } catch (const Json::exception&) {
+    refuse(name);
+  }
+  return words;
 }
 
 std::string study_difference(const std::string& text, const std::string& name, const StudyAsked& asked) {

@@ -9,15 +9,19 @@
 
 namespace dtrain {
 
+/// What a study file says to people; it may change without making another study of it. All empty without a file.
+struct StudyWords {
+  std::string title = "";
+  std::string source = "";                 ///< of the figures
+  std::vector<std::string> expected = {};  ///< figures that others have published
+};
+
 /// What a study was asked for.
 struct StudyAsked {
   SweepPlan plan = {};
   std::map<std::string, std::string> configuration = {};  ///< key → value, of those that are equal in all points
   std::optional<AdviceAsked> advice = std::nullopt;       ///< of dtrain sweep --advise
-  /// What a study file says to people; it may change without making another study of it.
-  std::string title = "";
-  std::vector<std::string> expected = {};  ///< figures that others have published
-  std::string source = "";                 ///< of these
+  StudyWords words = {};
 };
 
 /// study.yaml: YAML in which each value stands on one line as JSON, so that it can be read back without a YAML library.
@@ -30,5 +34,8 @@ std::string study_difference(const std::string& text, const std::string& name, c
 /// What `text`, as above, says of the advice; nothing for a study of something else, damaged or not. Throws like
 /// study_difference().
 std::optional<AdviceAsked> advice_of_study(const std::string& text, const std::string& name);
+
+/// Its words to people. Throws like study_difference().
+StudyWords words_of_study(const std::string& text, const std::string& name);
 
 }  // namespace dtrain

@@ -157,10 +157,12 @@ TEST_CASE("a study's points are read from its folder, wherever it has moved") {
                             "p3,2,8,1,sgd,failed,79,elsewhere/p3,2,,valid_iou,optimizer.name=sgd,the loss is NaN\n"
                             "p4,2,9,1,sgd,waiting,,elsewhere/p4,2,,valid_iou,optimizer.name=sgd,\n");
   CHECK_FALSE(is_study_folder(folder / "s"));
-  write_file_atomically(folder / "s/study.yaml", "study: x\n");
+  const std::string described = "study: \"dtrain-study-1\"\nconfiguration:\n  \"epochs\": \"3\"\n";
+  write_file_atomically(folder / "s/study.yaml", described);
   CHECK(is_study_folder(folder / "s"));
   const StudySource study = read_study(folder / "s");
   CHECK(study.name == "s");
+  CHECK(study.title == "s");  // and not the first of its values
   REQUIRE(study.runs.size() == 3);
   CHECK(study.runs[0].series == "optimizer.name=sgd");
   CHECK(study.runs[0].seed == 7);
@@ -171,8 +173,12 @@ TEST_CASE("a study's points are read from its folder, wherever it has moved") {
   CHECK(study.notes == std::vector<std::string>{"p3 failed (79): the loss is NaN", "1 point has not begun"});
   CHECK(read_reported_run(study.runs[0], false).result.best == 0.9);
   CHECK_FALSE(study.advice);
+  write_file_atomically(folder / "s/study.yaml",
+                        described + "title: \"Two\"\nexpected: {\"source\":\"a paper\",\"figures\":[\"70 min\"]}\n");
+  CHECK(read_study(folder / "s").title == "Two");
+  CHECK(read_study(folder / "s").words.expected == std::vector<std::string>{"70 min"});
   write_file_atomically(folder / "s/study.yaml", "study: x\nadvise: {}\n");
-  CHECK(says(read_study(folder / "s").notes, "no advice: "));
+  CHECK(says(read_study(folder / "s").notes, "no title, no published figures, no advice: "));
   write_file_atomically(folder / "s/points.csv", "point,ranks\na,1\n");
   CHECK_THROWS_AS(read_study(folder / "s"), DataError);
 }

@@ -27,11 +27,17 @@ TEST_CASE("study.yaml is YAML that says what was asked") {
 
 TEST_CASE("what a study says to people is in study.yaml, and may change") {
   StudyAsked told = asked();
-  told.title = "Rates";
-  told.expected = {"70 min at 1"};
-  told.source = "a paper";
+  told.words.title = "Rates";
+  told.words.expected = {"70 min at 1"};
+  told.words.source = "a paper";
   CHECK(study_yaml(told).find("title: \"Rates\"\nexpected: {\"source\":\"a paper\",\"figures\":[\"70 min at 1\"]}\n") !=
         std::string::npos);
+  const StudyWords words = words_of_study(study_yaml(told), "study.yaml");
+  CHECK(words.title == "Rates");
+  CHECK(words.source == "a paper");
+  CHECK(words.expected == told.words.expected);
+  CHECK(words_of_study(study_yaml(asked()), "study.yaml").title.empty());
+  CHECK_THROWS_AS(words_of_study("study: \"dtrain-study-1\"\ntitle: 3\nconfiguration:\n", "study.yaml"), DataError);
   CHECK(study_difference(study_yaml(told), "study.yaml", asked()).empty());
   told.plan.over.push_back({"data.root", {"x", "y"}, true});
   CHECK(study_yaml(told).find("beside: [\"data.root\"]") != std::string::npos);

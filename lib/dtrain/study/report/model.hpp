@@ -8,6 +8,7 @@
 #include "dtrain/study/rate_advice.hpp"
 #include "dtrain/study/run_result.hpp"
 #include "dtrain/study/scaling.hpp"
+#include "dtrain/study/study_file.hpp"
 
 namespace dtrain {
 
@@ -150,6 +151,7 @@ struct ReportedStudy {
   std::vector<std::string> sentences = {};  ///< about all series together
   std::vector<std::string> notes = {};      ///< what is missing: points that failed or are still to run …
   std::optional<RateAdvice> advice = {};    ///< of dtrain sweep --advise
+  StudyWords words = {};                    ///< of its study file
 };
 
 /// One run, or several beside each other.

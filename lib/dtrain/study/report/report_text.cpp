@@ -117,6 +117,8 @@ std::vector<std::string> report_text(const Report& report) {
     }
     for (const ReportedSeries& series : report.study->series) add_series(series, lines);
     add_sentences("", report.study->sentences, lines);
+    const StudyWords& words = report.study->words;
+    add_sentences("As published: " + words.source, words.expected, lines);
     notes = report.study->notes;
   }
   for (const ReportedRun& run : report.runs) notes.insert(notes.end(), run.notes.begin(), run.notes.end());

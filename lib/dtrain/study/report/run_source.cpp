@@ -12,7 +12,6 @@
 #include "dtrain/io/files/file.hpp"
 #include "dtrain/metrics/options.hpp"
 #include "dtrain/study/points_table.hpp"
-#include "dtrain/study/study_file.hpp"
 
 namespace dtrain {
 namespace {
@@ -101,11 +100,15 @@ StudySource read_study(const std::string& folder, const std::string& name) {
   StudySource study{.name = name.empty() ? study_name(folder) : name};
   const std::string description = folder + "/study.yaml";
   try {
-    if (is_there(description)) study.advice = advice_of_study(read_text(description, kMostOfStudy), description);
+    const std::string text = is_there(description) ? read_text(description, kMostOfStudy) : "";
+    if (!text.empty()) study.words = words_of_study(text, description);
+    if (!text.empty()) study.advice = advice_of_study(text, description);
   } catch (const DataError& error) {
-    study.notes.push_back("no advice: " + std::string(error.what()));
+    study.notes.push_back("no title, no published figures, no advice: " + std::string(error.what()));
   }
   const Points points(folder + "/points.csv");
+  const bool varied = points.count() > 0 && !points.at(0, "series").empty();
+  study.title = !study.words.title.empty() ? study.words.title : varied ? last_part(folder) : study.name;
   int64_t waiting = 0;
   for (int64_t row = 0; row < points.count(); ++row) {
     RunSource source = source_of(points, row, folder, study.name);

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "dtrain/study/rate_advice.hpp"
 #include "dtrain/study/run_result.hpp"
+#include "dtrain/study/study_file.hpp"
 
 namespace dtrain {
 
@@ -26,9 +26,11 @@ struct RunSource {
 /// What study.yaml and points.csv say, of a folder that dtrain sweep wrote.
 struct StudySource {
   std::string name = "";                   ///< of its series where no value is varied
+  std::string title = "";                  ///< of its file; else its name, or its folder's where values are varied
   std::vector<RunSource> runs = {};        ///< points that have begun, in their order
   std::vector<std::string> notes = {};     ///< points that failed, or have not begun
   std::optional<AdviceAsked> advice = {};  ///< what it was asked by --advise
+  StudyWords words = {};                   ///< of its file
 };
 
 /// "b" of "a/b" and of "a/b/".

@@ -125,6 +125,8 @@ void write_study(PageWriter& page, const Report& report) {
     page.sentences(series.sentences, "says");
   }
   page.sentences(study.notes, "notes");
+  if (!study.words.expected.empty()) page.heading("As published: " + study.words.source);
+  page.sentences(study.words.expected, "says");
   page.section(has_several_counts(report) ? "Scaling" : "Results");
   write_scaling(page, drawn);
   page.table(scaling_table(study), "Each number of ranks");
