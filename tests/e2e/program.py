@@ -112,10 +112,11 @@ def alive(pid):
 
 
 def wait_until(condition, seconds, what):
+    """`what`: for people, a text, or a function that tells how it stands in the end."""
     end = time.monotonic() + seconds * PATIENCE
     while not condition():
         if time.monotonic() > end:
-            raise AssertionError(f"waited {seconds} s in vain: {what}")
+            raise AssertionError(f"waited {seconds} s in vain: {what() if callable(what) else what}")
         time.sleep(0.01)
 
 

@@ -154,7 +154,7 @@ class Jobs(program.ProgramTest):
     def test_an_array_trains_a_seed_in_a_folder_each(self):
         job = self.slurm.submit("array-%a", "--config", "job.yaml", "epochs=1", options=("--ntasks=2", "--array=1-2"))
         for seed in (1, 2):
-            program.wait_until((self.folder / f"runs/job-seed-{seed}/DONE").exists, 90, f"seed {seed}: {self.array_logs()}")
+            program.wait_until((self.folder / f"runs/job-seed-{seed}/DONE").exists, 200, lambda seed=seed: f"seed {seed}: {self.array_logs()}")
         program.wait_until(lambda: not self.slurm.call("squeue", "-h", "-j", job.number), 30, "the array is over")
         self.good("--config", "job.yaml", "epochs=1", "seed=2", "--run-dir", "seed_2", ranks=2)
         hashes = [self.run_at(f"runs/job-seed-{seed}").hash() for seed in (1, 2)]

@@ -41,7 +41,7 @@ class SweepJobs(program.ProgramTest):
         return [line.split() for line in self.slurm.call("squeue", "--noheader", "--array", "--format=%F_%K %T").splitlines()]
 
     def drained(self, seconds=90):
-        program.wait_until(lambda: not self.queue(), seconds, f"the queue to be empty: {self.queue()}")
+        program.wait_until(lambda: not self.queue(), seconds, lambda: f"the queue to be empty: {self.queue()}")
 
     def test_points_are_put_back_cancelled_and_fail_and_the_study_is_that_of_plain_starts(self):
         words = ("--ranks", "1,2", "--over", f"optimizer.learning_rate=0.002,{FAILING}", "--ranks-per-node", "1")
@@ -50,17 +50,17 @@ class SweepJobs(program.ProgramTest):
         self.assertIn("2 points of 2 ranks on 2 nodes as job", first.stderr)
         good = [self.run_at(f"it's a study/runs/ranks-{ranks}_learning-rate-0.002") for ranks in (1, 2)]
         # One is put back into the queue in its middle, and is not submitted again meanwhile.
-        program.wait_until(lambda: good[0].steps_logged() > 20, 60, f"steps of the first point: {self.queue()}")
+        program.wait_until(lambda: good[0].steps_logged() > 20, 200, lambda: f"steps of the first point: {self.queue()}")
         jobs = [re.search(rf"of {size} as job (\d+)", first.stderr)[1] for size in ("1 rank on 1 node", "2 ranks on 2 nodes")]
         self.slurm.call("scancel", "--batch", "--signal=USR1", f"{jobs[0]}_1")
         log = self.folder / "it's a study/logs/log_ranks-1_learning-rate-0.002.txt"
-        program.wait_until(lambda: "put back into the queue" in log.read_text(), 30, "the point to be put back")
+        program.wait_until(lambda: "put back into the queue" in log.read_text(), 90, "the point to be put back")
         meanwhile = self.sweep("it's a study", *words)
         self.assertNotIn("submitted:", meanwhile.stderr)
         # Another is cancelled, and is submitted again.
-        program.wait_until(lambda: good[1].steps_logged() > 20, 150, f"steps of the second point: {self.queue()}")
+        program.wait_until(lambda: good[1].steps_logged() > 20, 200, lambda: f"steps of the second point: {self.queue()}")
         self.slurm.call("scancel", f"{jobs[1]}_1")
-        program.wait_until(lambda: f"{jobs[1]}_1" not in dict(self.queue()), 30, "the job to be cancelled")
+        program.wait_until(lambda: f"{jobs[1]}_1" not in dict(self.queue()), 90, "the job to be cancelled")
         again = self.sweep("it's a study", *words)
         self.assertIn("submitted: 1 point of 2 ranks on 2 nodes as job", again.stderr)
         self.assertIn("is not in the queue any more, and the point is not done", again.stderr)

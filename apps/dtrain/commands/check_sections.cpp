@@ -8,6 +8,7 @@
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/host.hpp"
 #include "dtrain/base/printable.hpp"
+#include "dtrain/base/short_number.hpp"
 #include "dtrain/base/terminal.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/data/order/sampler.hpp"
@@ -142,11 +143,11 @@ void tell_schedule(const Experiment& e, const Plan& plan, int64_t processes, Che
               count_of(epoch.steps(), "step").c_str(), static_cast<long long>(epoch.count(epoch.steps() - 1)),
               count_of(e.epochs, "epoch").c_str());
   std::printf("learning rate: base %s, scaled %s; first step %s", shortest(schedule.base_rate()).c_str(),
-              shortest(schedule.scaled_rate()).c_str(), shortest(schedule.rate(0)).c_str());
+              four_digits(schedule.scaled_rate()).c_str(), four_digits(schedule.rate(0)).c_str());
   for (int64_t at : {e.epochs / 4, e.epochs / 2, e.epochs - 1})
     if (at > 0)
       std::printf(", epoch %lld %s", static_cast<long long>(at + 1),
-                  shortest(schedule.rate(at * epoch.steps())).c_str());
+                  four_digits(schedule.rate(at * epoch.steps())).c_str());
   std::printf("\n");
   json["steps_per_epoch"] = epoch.steps();
   json["global_batch"] = epoch.global_batch();

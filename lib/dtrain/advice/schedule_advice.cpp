@@ -1,19 +1,11 @@
 #include "dtrain/advice/schedule_advice.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 
+#include "dtrain/base/short_number.hpp"
 #include "dtrain/base/text.hpp"
 
 namespace dtrain {
-
-// Rounded, since 0.001 × 9 in doubles is not exactly 0.009.
-static std::string four_digits(double number) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.4g", number);
-  return text.data();
-}
 
 static void few_updates(const ScheduleFacts& facts, std::vector<Finding>& found) {
   constexpr int64_t kFew = 50;

@@ -19,4 +19,10 @@ std::string short_number(double value, int digits) {
   return text;
 }
 
+std::string four_digits(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.4g", value);
+  return text.data();
+}
+
 }  // namespace dtrain

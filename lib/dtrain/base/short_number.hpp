@@ -7,4 +7,7 @@ namespace dtrain {
 /// fills a line.
 std::string short_number(double value, int digits);
 
+/// To four digits: 0.001 × 9 in doubles is not exactly 0.009.
+std::string four_digits(double value);
+
 }  // namespace dtrain

@@ -10,7 +10,7 @@ using namespace dtrain;
 using namespace dtrain::test;
 
 static Config shipped(const std::string& name, const std::vector<std::string>& overrides = {}) {
-  for (const char* variable : {"NIH", "CHIPS", "MICROSCOPY", "IMAGENET", "CHEXPERT"}) unsetenv(variable);
+  for (const char* variable : {"NIH", "CHIPS", "MICROSCOPY", "IMAGENET", "CHEXPERT", "NNUNET"}) unsetenv(variable);
   return load_config({{source_folder() + "/configs/" + name + ".yaml"}, false, overrides});
 }
 
@@ -31,7 +31,7 @@ TEST_CASE("every configuration that is shipped loads, and opens with data, devic
     const std::string head = text.str().substr(0, text.str().find("\n\n"));
     for (const char* word : {"# Data: ", "# Devices: ", "# Expected time: "}) CHECK(contains(head, word));
   }
-  CHECK(seen == 7);
+  CHECK(seen == 10);
 }
 
 TEST_CASE(
@@ -92,7 +92,21 @@ TEST_CASE("the other configurations hold their published settings") {
   const Experiment resnet = shipped("resnet50").experiment;
   CHECK(resnet.optimizer.learning_rate == 0.025);
   CHECK(resnet.optimizer.momentum == 0.9);
-  CHECK(resnet.schedule.decay.name == DecayName::cosine);
+  CHECK(resnet.schedule.decay.name == DecayName::multistep);
+  CHECK(resnet.schedule.decay.at.back() == Duration{80, Duration::Unit::epochs});
+  CHECK(resnet.data.augment.random_crop_low == 0.08);
+  CHECK_FALSE(resnet.optimizer.decay_norms);
+  const Experiment modern = shipped("resnet50_modern").experiment;
+  CHECK(modern.optimizer.learning_rate * 8 == 0.5);
+  CHECK(modern.data.augment.trivial);
+  CHECK(modern.checkpoint.best_monitor == "valid.ema_accuracy");
+  const Experiment finetuned = shipped("chexnet_finetuned").experiment;
+  CHECK(finetuned.schedule.decay.patience == 0);
+  CHECK(finetuned.data.split.by == SplitOptions::By::patient);
+  const Experiment nnunet = shipped("nnunet_2d").experiment;
+  CHECK(nnunet.loss.deep_supervision);
+  CHECK(nnunet.optimizer.nesterov);
+  CHECK(nnunet.schedule.decay.name == DecayName::poly);
   CHECK_FALSE(resnet.data.split.given);
   CHECK(shipped("quickstart").experiment.data.root ==
         (std::filesystem::path(source_folder()) / "sample/chips").lexically_normal().string());
