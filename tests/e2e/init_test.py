@@ -1,6 +1,9 @@
 """A folder becomes a configuration: check accepts what was written, or the file says what to do; then a step of training."""
 
+import io
+import json
 import random
+import tarfile
 
 import made_pictures
 import program
@@ -63,6 +66,23 @@ class Init(program.ProgramTest):
         self.fails(self.call("check", "--config", "three.yaml", "--output", "three.json"), 78, "data.csv.label")
         (self.folder / "three.yaml").write_text(told.out.replace("# label: scanner", "label: scanner"))
         self.good("check", "--config", "three.yaml", "--output", "three.json")
+
+    def test_the_fields_of_an_archives_json_files_are_offered_as_labels_and_patients(self):
+        (self.folder / "archives").mkdir()
+        with tarfile.open(self.folder / "archives/all.tar", "w") as archive:
+            for i in range(20):
+                facts = {"finding": "AB"[i % 2], "patient": f"p{i // 2}", "of": {"which": 1}, "number": i}
+                for name, data in (("png", made_pictures.png(made_pictures.drawn(self.random, SIDE, SIDE, False))),
+                                   ("json", json.dumps(facts).encode())):
+                    member = tarfile.TarInfo(f"{i:03}.{name}")
+                    member.size = len(data)
+                    archive.addfile(member, io.BytesIO(data))
+        told = self.good("init", "archives", "--output", "archives.yaml")
+        self.assertIn("uncomment one of the lines of data.webdataset.label", told.err)
+        text = (self.folder / "archives.yaml").read_text()
+        self.assertIn('group: "json:patient"', text)
+        (self.folder / "archives.yaml").write_text(text.replace('# label: "json:finding"', 'label: "json:finding"'))
+        self.assertIn("B", self.good("check", "--config", "archives.yaml", "--quick", "--output", "archives.json").out)
 
     def test_bad_input_is_one_sentence_and_nothing_is_overwritten(self):
         self.classes("kept")

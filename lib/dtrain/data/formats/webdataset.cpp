@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <unordered_map>
 
@@ -7,6 +8,7 @@
 #include "dtrain/base/text.hpp"
 #include "dtrain/data/formats/formats.hpp"
 #include "dtrain/data/formats/record_labels.hpp"
+#include "dtrain/io/files/json.hpp"
 #include "dtrain/io/records/tar.hpp"
 
 namespace dtrain {
@@ -233,19 +235,42 @@ void list_archive_pictures(const DataOptions& options, Dataset& dataset) {
 
 // --- which members may be what
 
-/// The extensions of an archive's first members, with how often each occurs.
-std::map<std::string, int64_t> extensions_of(const std::string& path, int64_t room) {
+/// Of an archive's first members.
+struct Members {
+  std::map<std::string, int64_t> extensions;  ///< how often each occurs
+  std::vector<std::string> fields;            ///< of the first JSON file: those that can hold labels
+};
+
+std::vector<std::string> label_fields(const std::string& text) {
+  std::vector<std::string> fields;
+  const nlohmann::json json = try_parse_json(text);
+  if (!json.is_object()) return fields;
+  for (const auto& [field, value] : json.items())
+    if (value.is_string() || value.is_number_integer() || (value.is_array() && !value.empty() && !value[0].is_object()))
+      fields.push_back(field);
+  return fields;
+}
+
+Members members_of(const std::string& path, int64_t room) {
   constexpr int kMembers = 3000;
+  constexpr int64_t kMostOfJson = int64_t{1} << 20;
   const RecordFile file = open_tar_file(path, room);
   ByteWindow bytes(file);
   TarWalk walk(bytes);
-  std::map<std::string, int64_t> counts;
+  Members members;
+  std::optional<TarMember> json;
   for (int i = 0; i < kMembers; ++i) {
     const auto member = walk.next();
     if (!member) break;
-    if (const auto name = webdataset_name(member->name)) ++counts[name->extension];
+    const auto name = webdataset_name(member->name);
+    if (!name) continue;
+    ++members.extensions[name->extension];
+    if (name->extension == "json" && !json && member->size <= kMostOfJson) json = member;
   }
-  return counts;
+  if (!json) return members;
+  const auto raw = bytes.at(json->offset, json->size);
+  members.fields = label_fields({reinterpret_cast<const char*>(raw.data()), raw.size()});
+  return members;
 }
 
 std::vector<Reading> webdataset_readings(const FolderLook& look) {
@@ -256,18 +281,21 @@ std::vector<Reading> webdataset_readings(const FolderLook& look) {
   first.question = "which ending is the label's";
   first.sees = "tar archives in WebDataset's layout";
   first.likelihood = 80;
-  std::map<std::string, int64_t> counts;
+  Members members;
   try {
     const std::string path = is_file(look.root) ? look.root : whole_folder(look, *first_file);
-    counts = extensions_of(path, first.options.loader.decompressed_mb * 1'000'000);
+    members = members_of(path, first.options.loader.decompressed_mb * 1'000'000);
   } catch (const Error&) {
     return {first};  // opening it says what is wrong
   }
   WebDatasetOptions& names = first.options.webdataset;
   std::vector<std::string> pictures;
   std::vector<std::string> labels;
-  for (const auto& [extension, count] : counts) {
+  for (const std::string& field : members.fields)
+    (sounds_like_patients(field) ? names.group : labels.emplace_back()) = "json:" + field;
+  for (const auto& [extension, count] : members.extensions) {
     const std::string kind = extension.substr(0, extension.find('.'));
+    if (extension == "json" && !members.fields.empty()) continue;
     if (!has_image_extension("x." + extension))
       labels.push_back(extension);
     else if (extension != kind && sounds_like_masks(kind))
@@ -279,7 +307,7 @@ std::vector<Reading> webdataset_readings(const FolderLook& look) {
     return std::count(names.image.begin(), names.image.end(), extension) > 0;
   };
   if (!pictures.empty() && std::none_of(pictures.begin(), pictures.end(), usual)) names.image = pictures;
-  if (!names.mask.empty() || labels.empty() || counts.contains(names.label)) return {first};
+  if (!names.mask.empty() || labels.empty() || members.extensions.contains(names.label)) return {first};
   std::vector<Reading> all;
   for (const std::string& label : labels) {
     Reading reading = first;
