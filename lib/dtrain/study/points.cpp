@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/text.hpp"
@@ -74,28 +75,47 @@ std::vector<std::string> labels_of(const SweepPlan& plan) {
   return labels;
 }
 
-// The values that the axes take together, one list for each series.
-std::vector<std::vector<std::string>> combinations_of(const SweepPlan& plan) {
-  std::vector<std::vector<std::string>> all(1);
-  if (plan.zip) {
-    all.assign(plan.over.front().values.size(), {});
-    for (const SweepAxis& axis : plan.over)
-      for (size_t i = 0; i < all.size(); ++i) all[i].push_back(axis.values.at(i));
-    return all;
-  }
+// The axes that take their values together, first with first.
+std::vector<std::span<const SweepAxis>> axis_groups(const SweepPlan& plan) {
+  if (plan.zip) return {plan.over};
+  std::vector<std::span<const SweepAxis>> groups;
   for (auto axis = plan.over.begin(); axis != plan.over.end();) {
     const auto next = std::find_if(axis + 1, plan.over.end(), [](const SweepAxis& other) { return !other.beside; });
+    groups.emplace_back(axis, next);
+    axis = next;
+  }
+  return groups;
+}
+
+std::vector<std::vector<std::string>> values_together(std::span<const SweepAxis> group) {
+  std::vector<std::vector<std::string>> all(group.front().values.size());
+  for (size_t i = 0; i < all.size(); ++i)
+    for (const SweepAxis& axis : group) all[i].push_back(axis.values.at(i));
+  return all;
+}
+
+// The values that all axes take, one list for each series.
+std::vector<std::vector<std::string>> combinations_of(const SweepPlan& plan) {
+  std::vector<std::vector<std::string>> all(1);
+  for (const auto& group : axis_groups(plan)) {
+    const auto choices = values_together(group);
     std::vector<std::vector<std::string>> longer;
     for (const auto& begun : all)
-      for (size_t i = 0; i < axis->values.size(); ++i) {
+      for (const auto& values : choices) {
         longer.push_back(begun);
-        for (auto one = axis; one != next; ++one) longer.back().push_back(one->values.at(i));
+        longer.back().insert(longer.back().end(), values.begin(), values.end());
       }
     all = std::move(longer);
-    axis = next;
     if (static_cast<int64_t>(all.size()) > kMostPoints) break;  // refused by require_few()
   }
   return all;
+}
+
+// Whether names and series show the axis. Values that come with others need not, unless those occur twice.
+bool is_shown(const SweepPlan& plan, size_t i) {
+  size_t lead = i;
+  while (plan.over[lead].beside) --lead;
+  return lead == i || has_twice(plan.over[lead].values);
 }
 
 void require_few(double points) {
@@ -107,7 +127,7 @@ void require_few(double points) {
 std::string name_of_point(const SweepPlan& plan, const SweepPoint& point, const std::vector<std::string>& labels) {
   std::string name = "ranks-" + std::to_string(point.ranks);
   for (size_t i = 0; i < labels.size(); ++i)
-    if (!plan.over[i].beside) name += "_" + labels[i] + "-" + as_name(point.values[i]);
+    if (is_shown(plan, i)) name += "_" + labels[i] + "-" + as_name(point.values[i]);
   if (point.fold > 0) name += "_fold-" + std::to_string(point.fold);
   if (plan.repeat > 1) name += "_seed-" + std::to_string(point.seed);
   return name;
@@ -131,6 +151,16 @@ void require_free_key(const SweepPlan& plan, const std::string& key) {
     throw UsageError("--over data.split.fold and --folds both choose the fold; leave one out");
 }
 
+void require_pairs(const SweepPlan& plan) {
+  if (!plan.zip) return;
+  if (plan.over.size() < 2) throw UsageError("--zip pairs the values of several --over; give two or more");
+  for (const SweepAxis& axis : plan.over)
+    if (axis.values.size() != plan.over.front().values.size())
+      throw UsageError("--zip pairs values, but " + plan.over.front().key + " has " +
+                       std::to_string(plan.over.front().values.size()) + " and " + axis.key + " has " +
+                       std::to_string(axis.values.size()));
+}
+
 }  // namespace
 
 SweepAxis read_axis(const std::string& text) {
@@ -149,20 +179,16 @@ void require_sound(const SweepPlan& plan) {
   for (const SweepAxis& axis : plan.over) {
     require_free_key(plan, axis.key);
     keys.push_back(axis.key);
-    if (!axis.beside && !plan.first_alone && has_twice(axis.values))
-      throw UsageError("--over " + axis.key + " has a value twice");
   }
   if (has_twice(keys)) throw UsageError("--over names a key twice; give all of its values at once, as KEY=V1,V2");
   if (has_twice(plan.ranks)) throw UsageError("--ranks has a number twice; --repeat N runs each point with N seeds");
   if (std::any_of(plan.ranks.begin(), plan.ranks.end(), [](int64_t ranks) { return ranks > kMostRanks; }))
     throw UsageError("--ranks goes up to " + with_commas(kMostRanks) + " (distributed.logical_ranks)");
-  if (!plan.zip) return;
-  if (plan.over.size() < 2) throw UsageError("--zip pairs the values of several --over; give two or more");
-  for (const SweepAxis& axis : plan.over)
-    if (axis.values.size() != plan.over.front().values.size())
-      throw UsageError("--zip pairs values, but " + plan.over.front().key + " has " +
-                       std::to_string(plan.over.front().values.size()) + " and " + axis.key + " has " +
-                       std::to_string(axis.values.size()));
+  require_pairs(plan);
+  for (const auto& group : axis_groups(plan))
+    if (!plan.first_alone && has_twice(values_together(group)))
+      throw UsageError("--over " + group.front().key + " has a value twice" +
+                       (group.size() == 1 ? "" : ", with the same values of the keys beside it"));
 }
 
 std::vector<SweepPoint> points_of(const SweepPlan& plan, int64_t first_seed) {
@@ -200,7 +226,7 @@ std::vector<std::string> overrides_of(const SweepPlan& plan, const SweepPoint& p
 std::string series_of(const SweepPlan& plan, const SweepPoint& point) {
   std::vector<std::string> parts;
   for (size_t i = 0; i < plan.over.size(); ++i)
-    if (!plan.over[i].beside) parts.push_back(plan.over[i].key + "=" + point.values.at(i));
+    if (is_shown(plan, i)) parts.push_back(plan.over[i].key + "=" + point.values.at(i));
   return join(parts, ", ");
 }
 

@@ -9,7 +9,8 @@ namespace dtrain {
 struct SweepAxis {
   std::string key = "";
   std::vector<std::string> values;
-  bool beside = false;  ///< its values belong to those of the axis before, first to first; names are without them
+  bool beside = false;  ///< its values belong to those of the axis before, first to first; names show them only if the
+                        ///< others occur twice
 };
 
 /// What a sweep runs over.

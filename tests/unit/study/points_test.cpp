@@ -101,6 +101,13 @@ TEST_CASE("values that belong to those of the axis before come with them, and st
   CHECK(points[1].values == Words{"1", "b", "y"});
   CHECK(overrides_of(plan, points[2]) == Words{"seed=2", "data.format=a", "data.root=x"});
   CHECK(series_of(plan, points[2]) == "seed=2, data.format=a");
+  SweepPlan twice{.over = {{"loss", {"bce", "dice", "dice"}}, {"ema", {"no", "no", "yes"}, true}}};
+  CHECK(refusal(twice).empty());
+  CHECK(names_of(twice) == Words{"ranks-1_loss-bce_ema-no", "ranks-1_loss-dice_ema-no", "ranks-1_loss-dice_ema-yes"});
+  CHECK(series_of(twice, points_of(twice, 0)[2]) == "loss=dice, ema=yes");
+  twice.over[1].values = {"no", "no", "no"};
+  CHECK(refusal(twice).find("loss has a value twice, with the same values") != std::string::npos);
+  CHECK(refusal({.over = {{"a", {"1", "1"}}, {"b", {"1", "2"}}}, .zip = true}).empty());
 }
 
 TEST_CASE("a sweep of more points than can be meant is refused before they are made") {
