@@ -136,7 +136,9 @@ TEST_CASE("two series stand beside each other; runs that go on count in no figur
   CHECK(study.series[1].points[1].train_loss.size() == 3);
   CHECK(rows_of(study).size() == 2);
   CHECK(study.sentences == std::vector<std::string>{"The best valid_iou has old, on 1 rank: 0.9000."});
-  CHECK(says(study.notes, "1 run is not finished"));
+  CHECK(says(study.notes, "1 run is not finished: curves"));
+  runs.back().state = "failed (79)";
+  CHECK(says(reported_study("s", runs, {}).notes, "1 run is not finished, 1 of them failed: curves"));
   const std::vector<std::string> text = report_text(report);
   CHECK(says(text, "old, valid_iou"));
   CHECK(says(text, "d failed (79): no"));

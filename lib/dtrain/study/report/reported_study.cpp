@@ -182,9 +182,12 @@ ReportedStudy reported_study(const std::string& name, const Runs& runs, const st
   for (const Members& members : series) study.series.push_back(series_of_runs(runs, members, rows));
   study.sentences = sentences_on(study);
   const auto waiting = static_cast<int64_t>(runs.size() - finished.size());
+  const auto failed =
+      std::count_if(runs.begin(), runs.end(), [](const ReportedRun& run) { return run.state.starts_with("failed"); });
   if (waiting > 0)
-    study.notes.push_back(count_of(waiting, "run is", "runs are") +
-                          " not finished: curves show what there is, figures are of finished runs");
+    study.notes.push_back(count_of(waiting, "run is", "runs are") + " not finished" +
+                          (failed > 0 ? ", " + with_commas(failed) + " of them failed" : "") +
+                          ": curves show what there is, figures are of finished runs");
   return study;
 }
 
