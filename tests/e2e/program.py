@@ -38,6 +38,7 @@ OF_THE_MACHINE = {
 # Under nohup SIGHUP is ignored, and started programs inherit that. They do not inherit a handler.
 if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
     signal.signal(signal.SIGHUP, lambda *_: None)
+GROUPS = itertools.count(1)
 # Signs of a crash.
 CRASHES = ("terminate called", "Segmentation fault", "core dumped", "Backtrace", "frame #", "what():", "Aborted", "signal 6", "signal 11")
 
@@ -64,6 +65,33 @@ def limited(what, most):
     if SANITIZED and what in ("as", "data"):
         raise unittest.SkipTest("a sanitizer takes more memory than any such limit")
     return ["prlimit", f"--{what}={most}"]
+
+
+@contextlib.contextmanager
+def limited_memory(most):
+    """A command prefix, too: a control group with that limit in bytes. Skips the test where none can be made."""
+    if SANITIZED:
+        raise unittest.SkipTest("a sanitizer takes more memory than any such limit")
+    first = "memory" in [line.split(":")[1] for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines()]
+    base, limit = ("/sys/fs/cgroup/memory", "memory.limit_in_bytes") if first else ("/sys/fs/cgroup", "memory.max")
+    group = pathlib.Path(base) / f"dtrain-test-{os.getpid()}-{next(GROUPS)}"
+    enter = ["sh", "-c", 'echo $$ > "$0/cgroup.procs" && exec "$@"', str(group)]
+
+    def removed():
+        with contextlib.suppress(OSError):
+            group.rmdir()
+        return not group.exists()
+    try:
+        group.mkdir()
+        (group / limit).write_text(str(most))
+        subprocess.run([*enter, "true"], check=True, stderr=subprocess.DEVNULL)
+    except (OSError, subprocess.SubprocessError) as why:
+        removed()
+        raise unittest.SkipTest(f"no control group can limit memory here: {why}") from why
+    try:
+        yield enter
+    finally:
+        wait_until(removed, 10, f"{group} to be empty")
 
 
 def redirected(streams):

@@ -13,7 +13,7 @@ LONGEST_FUNCTION = 60
 UNFINISHED = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "X" + "XX", "HA" + "CK"]) + r")\b")
 # Nothing from an input is ever run; GPU code is loaded by dlopen(), from the program's own folder. One line starts a
 # program: the jobs of dtrain sweep, which are mpirun and dtrain itself, and what gives them to Slurm, sbatch and squeue.
-STARTS_JOBS = ("lib/dtrain/study/child_job.cpp", "::execv(words[0], words);")
+STARTS_JOBS = ("lib/dtrain/study/child_job.cpp", "::execve(it.words[0], it.words.data(), it.environment.data());")
 EXECUTES = re.compile(r"\b(system|popen|posix_spawnp?|execv\w*|execl\w*)\s*\(|torch::(load|jit|pickle)|torch/script\.h")
 CONDITIONAL = re.compile(r"^\s*#\s*(if|ifdef|ifndef|elif)\b")
 

@@ -17,6 +17,7 @@
 #include "dtrain/data/batches/epoch_requests.hpp"
 #include "dtrain/data/pixels/transform.hpp"
 #include "dtrain/dist/collectives.hpp"
+#include "job/batch_estimate.hpp"
 #include "job/planned_parts.hpp"
 #include "line/versions.hpp"
 
@@ -292,6 +293,7 @@ int run_bench_input(const BenchInputCommand& command, const Config& config, Job&
   const Experiment& e = config.experiment;
   const int64_t v = e.distributed.logical_ranks > 0 ? e.distributed.logical_ranks : job.size();
   require_ranks_fit(job.size(), v);
+  require_batch_number(e, "dtrain bench input");
   const Plan plan = make_plan(e, v);
   Json json = {{"ranks", job.size()},        {"logical_ranks", v},
                {"cores", job.cores()},       {"local_batch", plan.local_batch},

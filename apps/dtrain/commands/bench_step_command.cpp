@@ -16,6 +16,7 @@
 #include "dtrain/data/batches/device_batches.hpp"
 #include "dtrain/dist/collectives.hpp"
 #include "dtrain/train/trainer.hpp"
+#include "job/batch_estimate.hpp"
 #include "job/planned_parts.hpp"
 #include "line/versions.hpp"
 
@@ -186,6 +187,7 @@ int run_bench_step(const BenchStepCommand& command, const Config& config, Job& j
   const int64_t v =
       config.experiment.distributed.logical_ranks > 0 ? config.experiment.distributed.logical_ranks : job.size();
   require_ranks_fit(job.size(), v);
+  require_batch_number(config.experiment, "dtrain bench step");
   const Experiment e = benched(config.experiment, v, command.steps + kWarmUpSteps);
   const Plan plan = make_plan(e, v);
   const Result result = measured(command, e, plan, job);

@@ -17,6 +17,7 @@
 #include "dtrain/io/files/file.hpp"
 #include "dtrain/io/files/own_output.hpp"
 #include "dtrain/optim/groups.hpp"
+#include "job/batch_estimate.hpp"
 #include "job/epoch_columns.hpp"
 #include "job/job_advice.hpp"
 #include "job/picture_scan.hpp"
@@ -171,13 +172,29 @@ void tell_what_is_next(const CheckCommand& command, const Plan& plan, const Judg
                                     lines_of(all.what())));
 }
 
-int look_and_tell(const CheckCommand& command, const Config& config, const Log& log, CheckReport& report) {
+// A start of the training finds it by trials; here an estimate has to do.
+void estimate_batch(const CheckCommand& command, Config& config, Plan& plan, const Network& network, CheckJson& json) {
+  const Experiment& e = config.experiment;
+  const int64_t middling = std::min(kMiddlingBatch, most_useful_batch(e, plan));
+  const int64_t batch =
+      estimated_batch(e, plan, memory_with(e, plan, network, command.world_size, middling, plan.logical_ranks));
+  json["batch_per_rank_estimate"] = batch;
+  std::printf(
+      "batch.per_rank: auto: about %s by the estimate of memory, taken from here on; a start of the training finds "
+      "what fits, and stores it\n",
+      std::to_string(batch).c_str());
+  settle_batch(config, batch);
+  plan.local_batch = batch;
+}
+
+int look_and_tell(const CheckCommand& command, const Config& given, const Log& log, CheckReport& report) {
   CheckJson& json = report.json;
+  Config config = given;
   const Experiment& e = config.experiment;
   const int64_t v = logical_ranks_of(command, e);
   json["format"] = config.values.at("data.format").text;
   json["root"] = e.data.root;
-  const Plan plan = make_plan(e, v);
+  Plan plan = make_plan(e, v);
   tell_data(e, plan, json);
   tell_parts(plan, json);
   tell_sampling(e, plan);
@@ -185,6 +202,7 @@ int look_and_tell(const CheckCommand& command, const Config& config, const Log& 
   const auto network = make_planned_network(e, plan, true, weights_line);
   require_rules(e.optimizer, *network);
   tell_network(e, plan, *network, weights_line, json);
+  if (e.batch.is_auto()) estimate_batch(command, config, plan, *network, json);
   tell_schedule(e, plan, command.world_size, json);
   tell_scaling({command.world_size, command.from, command.cluster}, e, plan, *network, json);
   make_planned_loss(e, plan);

@@ -139,14 +139,15 @@ Written write_tables(const EvalResult& result, const std::vector<EvalFile>& file
 
 }  // namespace
 
-int run_eval(const EvalCommand& typed, const Config& config, Job& job) {
-  const Experiment& e = config.experiment;
+int run_eval(const EvalCommand& typed, const Config& given, Job& job) {
   const NamedWeights named = weights_at(typed.checkpoint);
   if (job.is_root() && !named.note.empty()) job.log().warning(named.note);
   EvalCommand command = typed;
   command.checkpoint = named.path;
   const SafetensorsFile file = SafetensorsFile::read(command.checkpoint);
   const WeightsOrigin origin = weights_origin(file.metadata(), command.checkpoint);
+  const Config config = with_batch_of_run(given, file.metadata(), command.checkpoint, "dtrain eval");
+  const Experiment& e = config.experiment;
   require_own_network(file.metadata(), command.checkpoint, config);
   const std::string folder = command.output.empty() ? run_folder(command.checkpoint, e) : command.output;
   const int64_t logical_ranks = e.distributed.logical_ranks > 0 ? e.distributed.logical_ranks
@@ -162,7 +163,6 @@ int run_eval(const EvalCommand& typed, const Config& config, Job& job) {
   const std::vector<int64_t>& samples = samples_of(plan, command.split);
   const bool other_part = command.threshold_from && command.threshold_from->part != command.split;
   if (other_part) samples_of(plan, command.threshold_from->part);
-
   if (job.is_root())
     for (const std::string& note : plan.dataset.notes) job.log().info(note);
   require_unseen(command, command.split, plan, origin, job.log());

@@ -133,7 +133,7 @@ Json write_shards(const PackCommand& command, const PackJob& pack, const Experim
 void warn_of_sizes(const PackCommand& command, const PackJob& pack, const Experiment& e, const Job& job) {
   const int64_t per_shard = command.options.samples_per_shard;
   const int64_t ranks = e.distributed.logical_ranks > 0 ? e.distributed.logical_ranks : job.size();
-  const int64_t batch = largest_batch(e.batch, ranks);
+  const int64_t batch = e.batch.is_auto() ? 1 : largest_batch(e.batch, ranks);  // auto: not known yet
   if (per_shard % batch != 0)
     job.log().warning("--samples-per-shard " + std::to_string(per_shard) + " is not a multiple of the local batch of " +
                       std::to_string(batch) + "; dtrain does not mind, but programs that read shard by shard may");

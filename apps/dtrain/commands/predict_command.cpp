@@ -267,13 +267,15 @@ std::vector<Config> configs_of(const PredictCommand& command, const Config& firs
   return configs;
 }
 
-std::vector<std::unique_ptr<PredictMember>> members_of(const PredictCommand& command,
-                                                       const std::vector<Config>& configs, Job& job) {
+std::vector<std::unique_ptr<PredictMember>> members_of(const PredictCommand& command, std::vector<Config>& configs,
+                                                       Job& job) {
   std::vector<std::unique_ptr<PredictMember>> members;
   for (size_t m = 0; m < configs.size(); ++m) {
     const NamedWeights named = weights_at(command.checkpoints[m]);
     if (job.is_root() && !named.note.empty()) job.log().warning(named.note);
     const SafetensorsFile header = SafetensorsFile::read_header(named.path);
+    if (command.batch == 0)
+      configs[m] = with_batch_of_run(configs[m], header.metadata(), named.path, "dtrain predict without --batch");
     require_own_network(header.metadata(), named.path, configs[m]);
     if (job.is_root()) {
       const std::string other = other_pictures(header.metadata(), named.path, configs[m]);
@@ -291,7 +293,7 @@ std::vector<std::unique_ptr<PredictMember>> members_of(const PredictCommand& com
 
 int run_predict(const PredictCommand& command, const Config& config, Job& job) {
   require_apart(command.input, command.output);
-  const std::vector<Config> configs = configs_of(command, config, job);
+  std::vector<Config> configs = configs_of(command, config, job);
   PredictEnsemble ensemble(members_of(command, configs, job), job);
   require_effect(command, ensemble);
   ensemble.open(command.input, command.column, command.output);

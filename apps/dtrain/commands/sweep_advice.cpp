@@ -7,6 +7,7 @@
 #include "dtrain/config/study_description.hpp"
 #include "dtrain/device/device.hpp"
 #include "dtrain/device/gpu_driver.hpp"
+#include "job/batch_estimate.hpp"
 #include "job/plan.hpp"
 
 namespace dtrain {
@@ -50,6 +51,7 @@ std::optional<AdviceAsked> plan_advice(SweepCommand& command) {
     throw UsageError("--advise is about a configuration, not a study file; name that with --config");
   const Config config = load_config(sources);
   const Experiment& e = config.experiment;
+  require_batch_number(e, "a sweep, whose runs are compared,");
   const int64_t logical_ranks = advised_ranks(command, e);
   if (e.batch.global > 0)
     throw ConfigError("with batch.global the batch does not grow with the ranks, and the rate need not either: " +

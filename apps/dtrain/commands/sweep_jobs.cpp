@@ -137,7 +137,7 @@ void SweepJobs::start(size_t i, Running& place) {
     write();
     p_.log.info(head_of(i) + (row.result.epochs > 0 ? "goes on" : "starts") + " on " +
                 count_of(row.processes, "process", "processes") + ", log in " + log);
-    place.job = std::make_unique<ChildJob>(words_for(p_.points[i]), log, cores_of(place));
+    place.job = std::make_unique<ChildJob>(words_for(p_.points[i]), log, ChildJob::Options{.cores = cores_of(place)});
   } catch (const Error&) {
     row.state = before;
     throw;

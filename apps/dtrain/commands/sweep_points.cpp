@@ -10,6 +10,7 @@
 #include "dtrain/base/printable.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/config/config.hpp"
+#include "job/batch_estimate.hpp"
 #include "job/epoch_columns.hpp"
 #include "job/plan.hpp"
 
@@ -60,6 +61,7 @@ JudgedPoint judged_point(const SweepCommand& command, const SweepPoint& point, i
                          Config& config) {
   config = load_config(sources_of(command, point));
   const Experiment& e = config.experiment;
+  require_batch_number(e, "a sweep, whose runs are compared,");
   JudgedPoint judged;
   judged.overrides = overrides_of(command.plan, point);
   judged.logical_ranks = e.distributed.logical_ranks > 0 ? e.distributed.logical_ranks : point.ranks;

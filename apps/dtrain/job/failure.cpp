@@ -31,9 +31,10 @@ static std::string first_line(const c10::Error& error) {
   return whole.substr(0, whole.find('\n'));
 }
 
+static Error out_of_memory(const std::string& sentence) { return Error(exit_code::kOutOfMemory, sentence); }
+
 static Error out_of_gpu_memory(const c10::Error& error) {
-  return Error(exit_code::kOutOfMemory,
-               "out of memory on the GPU; lower batch.per_rank or data.image.size (" + first_line(error) + ")");
+  return out_of_memory("out of memory on the GPU; lower batch.per_rank or data.image.size (" + first_line(error) + ")");
 }
 
 // LibTorch has an error type only for the GPU allocator's lack of memory. For the host's allocator, CUDA's calls and
@@ -43,8 +44,7 @@ static Error of_libtorch(const c10::Error& error) {
   const auto holds = [&](std::string_view words) { return line.find(words) != std::string::npos; };
   if (holds("CUDA error: out of memory") || holds("CUBLAS_STATUS_ALLOC_FAILED")) return out_of_gpu_memory(error);
   if (holds("DefaultCPUAllocator: can't allocate memory"))
-    return Error(exit_code::kOutOfMemory,
-                 "out of memory in LibTorch; lower batch.per_rank or data.image.size (" + line + ")");
+    return out_of_memory("out of memory in LibTorch; lower batch.per_rank or data.image.size (" + line + ")");
   if (holds("CUDA error")) return DeviceError("LibTorch: " + line);
   return InternalError("LibTorch: " + line);
 }
@@ -55,8 +55,7 @@ static Error as_error(const std::exception_ptr& failure) {
   } catch (const Error& error) {
     return error;
   } catch (const std::bad_alloc&) {
-    return Error(exit_code::kOutOfMemory,
-                 "out of memory; lower batch.per_rank, data.image.size or data.loader.prefetch");
+    return out_of_memory("out of memory; lower batch.per_rank, data.image.size or data.loader.prefetch");
   } catch (const c10::OutOfMemoryError& error) {
     return out_of_gpu_memory(error);
   } catch (const c10::Error& error) {
@@ -68,11 +67,19 @@ static Error as_error(const std::exception_ptr& failure) {
                      "); lower data.loader.threads, or raise the limit on memory or processes (ulimit -v, ulimit -u)");
   } catch (const std::exception& error) {
     if (std::string_view(error.what()) == kOneDnnOutOfMemory)
-      return Error(exit_code::kOutOfMemory, "out of memory in oneDNN; lower batch.per_rank or data.image.size");
+      return out_of_memory("out of memory in oneDNN; lower batch.per_rank or data.image.size");
     return InternalError(error.what());
   } catch (...) {
     return InternalError("an exception of unknown type");
   }
+}
+
+// What was thrown, as dtrain's last line tells it. `memory_advice`: of this job, or "".
+static Error told_error(const std::exception_ptr& failure, const std::string& memory_advice) {
+  const Error error = as_error(failure);
+  const bool cured_by_batch = std::string_view(error.what()).find("; lower batch.per_rank") != std::string_view::npos;
+  if (error.code() != exit_code::kOutOfMemory || !cured_by_batch || memory_advice.empty()) return error;
+  return out_of_memory(error.what() + memory_advice);
 }
 
 // Prints the text, with its last line in colour.
@@ -98,7 +105,7 @@ static std::string head_last(const std::string& sentence, const std::string& hea
 }
 
 int end_in_failure(std::exception_ptr failure, Job& job) {
-  const Error error = as_error(failure);
+  const Error error = told_error(failure, job.memory_advice());
   job.note_failure(shown(error.what()));
   const bool may_meet = error.code() != exit_code::kOutOfMemory;  // MPI needs memory too
   if (may_meet && job.rank() != 0) job.meet_others();

@@ -36,6 +36,10 @@ class Job {
   /// All ranks together, at the end of their work, with the code that they return. Does not return if mpirun would add
   /// its own message to that code.
   void finish(int code);
+  /// What to do where this rank runs out of memory, a clause that end_in_failure() appends: kept here because nothing
+  /// can be worked out then.
+  void advise_on_memory(const std::string& clause) { memory_advice_ = clause; }
+  const std::string& memory_advice() const { return memory_advice_; }
   /// This rank fails with that sentence: it and the others leave their flight records, if a run keeps them.
   void note_failure(const std::string& sentence);
   /// True if this failing rank is to report what happened: rank 0 at once, another one if within 3 s neither rank 0 has
@@ -98,6 +102,7 @@ class Job {
   DistributedOptions options_;
   ChosenDevice device_;
   int64_t cores_ = 1;
+  std::string memory_advice_;
   bool all_ranks_come_ = false;
   bool mpi_begins_ = false;  // in meet_others()
 };

@@ -8,6 +8,7 @@
 #include "dtrain/checkpoint/state.hpp"
 #include "dtrain/checkpoint/weights_origin.hpp"
 #include "dtrain/config/overrides.hpp"
+#include "job/batch_estimate.hpp"
 
 namespace dtrain {
 namespace {
@@ -34,6 +35,21 @@ Values stored_values(const Values& metadata, const std::string& weights) {
 }
 
 }  // namespace
+
+Config with_batch_of_run(const Config& config, const Values& metadata, const std::string& weights,
+                         const std::string& what) {
+  if (!config.experiment.batch.is_auto()) return config;
+  Values batch;
+  try {
+    batch = only(stored_values(metadata, weights), [](const std::string& key) { return key == "batch.per_rank"; });
+  } catch (const Error&) {
+    // other_pictures() says so
+  }
+  Config settled = config;
+  keep_values_of_run(settled, batch);
+  require_batch_number(settled.experiment, what + ", as " + weights + " does not say what its run found,");
+  return settled;
+}
 
 void require_own_network(const Values& metadata, const std::string& weights, const Config& now) {
   Values stored;

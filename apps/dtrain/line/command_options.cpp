@@ -73,7 +73,8 @@ void CommandTable::add_train() {
       ->allow_extra_args(false)
       ->take_all()
       ->type_name("KEY");
-  app.add_flag("--dry-run", train_.dry_run, "build everything, take one step, write nothing");
+  app.add_flag("--dry-run", train_.dry_run,
+               "build everything, take one step (with --limit-steps so many, and some validation), write nothing");
   add_count(app, "--limit-steps", train_.limit_steps,
             "end after N updates of this start, with a checkpoint (default: no limit)");
   app.add_option_function<std::string>(

@@ -9,6 +9,7 @@
 #include "dtrain/base/terminal.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/dist/launch.hpp"
+#include "job/batch_estimate.hpp"
 #include "job/job_advice.hpp"
 #include "line/versions.hpp"
 
@@ -75,6 +76,7 @@ static void tell_findings(const RunContext& run, const Plan& plan, const Trainin
   const auto processes = std::count_if(table.begin(), table.end(),
                                        [&](const auto& row) { return row.at("host") == table.front().at("host"); });
   const JobMemory memory = job_memory(run.experiment, plan, built.replica->network(), pictures, processes);
+  run.job.advise_on_memory(fitting_batch_advice(run.experiment, plan, memory));
   int64_t smaller = 0;
   for (const Finding& one : all_findings({run.experiment, plan, pictures, memory})) {
     const bool of_memory = one.name == "memory" || one.name == "cache";

@@ -9,6 +9,7 @@
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/short_number.hpp"
 #include "dtrain/base/text.hpp"
+#include "dtrain/dist/collectives.hpp"
 #include "dtrain/train/replaced_samples.hpp"
 #include "job/epoch_columns.hpp"
 #include "line/versions.hpp"
@@ -21,10 +22,10 @@ void TrainingReport::banner(const Resume& resume) {
   PictureFacts pictures;  // before the table, at which the other ranks wait, so that none waits in the first step
   if (job.is_root() && !resume.resumed) pictures = glance_at_pictures(p_.run.experiment, p_.plan);
   table_ = job.table();
-  if (!job.is_root()) return;
-  if (!p_.run.command.dry_run)
+  if (job.is_root() && !p_.run.command.dry_run)
     progress_ = std::make_unique<ProgressLine>(p_.run.command.progress, job.launched(), job.log());
-  tell_beginning(p_.run, p_.plan, p_.built, p_.state, resume, table_, pictures);
+  if (job.is_root()) tell_beginning(p_.run, p_.plan, p_.built, p_.state, resume, table_, pictures);
+  job.advise_on_memory(broadcast_text(job.comm(), job.memory_advice()));
 }
 
 void TrainingReport::step(const StepReport& step, double seconds, int64_t samples) {

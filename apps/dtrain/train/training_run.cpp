@@ -12,6 +12,7 @@
 #include "dtrain/io/files/file.hpp"
 #include "dtrain/train/evaluate.hpp"
 #include "job/epoch_columns.hpp"
+#include "train/trial_run.hpp"
 
 namespace dtrain {
 
@@ -105,16 +106,16 @@ std::optional<ClosedEpoch> TrainingRun::close_epoch(GpuMeter& gpu_meter) {
   return epoch;
 }
 
-// Predictions for the validation part by the weights that the replica holds now; empty without such a part. Returns
-// none if a stop was asked for meanwhile.
-std::optional<Predictions> TrainingRun::predict_validation() {
-  if (plan_.split.valid.empty()) return Predictions();
+// Predictions for the validation part, or some of it, by the weights that the replica holds now; empty without samples.
+// Returns none if a stop was asked for meanwhile.
+std::optional<Predictions> TrainingRun::predict_validation(const std::vector<int64_t>& samples) {
+  if (samples.empty()) return Predictions();
   const auto span = timeline_.trace().span("evaluate", state_.epoch);
   return evaluate({.replica = *parts_->replica,
                    .loss = *parts_->loss,
                    .task = run_.experiment.task,
                    .loader = *parts_->batches,
-                   .samples = plan_.split.valid,
+                   .samples = samples,
                    .batch = plan_.local_batch,
                    .comm = run_.job.comm(),
                    .watchdog = run_.job.watchdog(),
@@ -126,7 +127,7 @@ std::optional<Predictions> TrainingRun::predict_validation() {
 bool TrainingRun::validate(const TrainingCounts& counts, ClosedEpoch& epoch) {
   const Experiment& e = run_.experiment;
   EpochRow& row = epoch.row;
-  const std::optional<Predictions> predictions = predict_validation();
+  const std::optional<Predictions> predictions = predict_validation(plan_.split.valid);
   if (!predictions) return false;
   if (!plan_.split.valid.empty()) {
     row.valid_loss = mean_loss(*predictions);
@@ -139,7 +140,7 @@ bool TrainingRun::validate(const TrainingCounts& counts, ClosedEpoch& epoch) {
   std::optional<Predictions> averaged = Predictions();
   if (e.ema.decay > 0) {
     const AveragedWeights weights(*parts_->replica);
-    averaged = predict_validation();
+    averaged = predict_validation(plan_.split.valid);
   }
   if (!averaged) return false;
   row.figures = figures_of_epoch(e, plan_, counts, *predictions, *averaged);
@@ -182,12 +183,36 @@ StopRequest TrainingRun::request() const {
   return time_is_up() ? StopRequest::stop : std::max(signalled, keeper_->request());
 }
 
+// The steps of a rehearsal: one, or as many as --limit-steps asks for, as far as the run has them; and then two batches
+// of validation.
+StepReport TrainingRun::rehearse() {
+  Trainer& trainer = *parts_->trainer;
+  trainer.begin_epoch(state_);
+  StepReport step;
+  for (int64_t taken = 0; taken < std::max<int64_t>(1, run_.command.limit_steps); ++taken) {
+    if (trainer.steps_left() == 0) {
+      trainer.end_epoch(state_);
+      if (state_.epoch >= run_.experiment.epochs) break;
+      trainer.begin_epoch(state_);
+    }
+    step = trainer.step(state_, StopRequest::none);
+    clock_.step_took(0);
+  }
+  if (run_.command.limit_steps == 0) return step;
+  const std::vector<int64_t>& valid = plan_.split.valid;
+  const auto some = std::min<int64_t>(static_cast<int64_t>(valid.size()), 2 * plan_.local_batch * run_.job.size());
+  predict_validation({valid.begin(), valid.begin() + some});
+  return step;
+}
+
 int TrainingRun::dry_run() {
-  parts_->trainer->begin_epoch(state_);
-  const StepReport step = parts_->trainer->step(state_, StopRequest::none);
+  const StepReport step = rehearse();
   if (run_.job.is_root()) {
     const Log& log = run_.job.log();
-    log.info("dry run: one step taken, loss " + short_number(step.loss, 4) + ", nothing written");
+    GpuModule* gpu = run_.job.device().module;
+    log.info("dry run: " + (clock_.steps() == 1 ? std::string("one step") : count_of(clock_.steps(), "step")) +
+             " taken, loss " + short_number(step.loss, 4) + ", nothing written" +
+             gpu_peak_text(gpu != nullptr ? std::optional(gpu->memory_peak_mb()) : std::nullopt));
     if (resume_.finished && refusal_.empty())
       log.info("a start without --dry-run would train nothing: " +
                finished_text(run_.experiment, resume_.state, folder_.path()));

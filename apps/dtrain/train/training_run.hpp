@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "dtrain/device/gpu_meter.hpp"
 #include "dtrain/metrics/measure.hpp"
@@ -38,11 +39,12 @@ class TrainingRun {
   void fill_replica(const EmaOptions& ema);
   void restore();
 
+  StepReport rehearse();
   int dry_run();
   int train();
   std::optional<int> train_epoch();
   std::optional<ClosedEpoch> close_epoch(GpuMeter& gpu_meter);
-  std::optional<Predictions> predict_validation();
+  std::optional<Predictions> predict_validation(const std::vector<int64_t>& samples);
   bool validate(const TrainingCounts& counts, ClosedEpoch& epoch);
   void finish_epoch(const ClosedEpoch& epoch);
   bool time_is_up() const;

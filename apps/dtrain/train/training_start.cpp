@@ -7,13 +7,16 @@
 #include "dtrain/dist/collectives.hpp"
 #include "job/epoch_columns.hpp"
 #include "line/versions.hpp"
+#include "train/auto_batch.hpp"
 #include "train/training_run.hpp"
 
 namespace dtrain {
 
-static Plan plan_of(const RunContext& run, int64_t logical_ranks) {
+static Plan plan_of(const RunContext& run, Config& config, int64_t logical_ranks) {
   require_ranks_fit(run.job.size(), logical_ranks);
-  return make_plan(run.experiment, logical_ranks);
+  Plan plan = make_plan(run.experiment, logical_ranks);
+  settle_auto_batch(run, config, plan);
+  return plan;
 }
 
 // The state in which a run of this plan begins; compared with that of a run that was found.
@@ -30,10 +33,10 @@ static TrainingState first_state(const Config& config, const Plan& plan, const J
   return state;
 }
 
-// A run that is found keeps what it began with, also where a default has changed since.
+// A run that is found keeps what it began with: where a default has changed since, and where `auto` was settled.
 static Resume find_and_follow(const TrainCommand& command, Config& config, const TrainingFolder& folder, Job& job) {
   Resume resume = find_resume(command, config, folder.place(), folder.files(), job);
-  if (resume.resumed) keep_values_of_run(config, resume.state.config);
+  if (resume.resumed) keep_values_of_run(config, resume.state.config, command.resume_with);
   return resume;
 }
 
@@ -43,7 +46,7 @@ TrainingRun::TrainingRun(const TrainCommand& command, const Config& config, Job&
       folder_(run_),
       timeline_(command.trace, job),
       resume_(find_and_follow(command, config_, folder_, job)),
-      plan_(plan_of(run_, resume_.logical_ranks)),
+      plan_(plan_of(run_, config_, resume_.logical_ranks)),
       state_(first_state(config_, plan_, job)) {
   if (resume_.finished && !command.dry_run) {
     require_same_finished_run(command, config_, state_, resume_.state, folder_.path());

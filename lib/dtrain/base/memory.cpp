@@ -79,12 +79,17 @@ static void bound_by_ulimit(MemoryBudget& budget, __rlimit_resource which, int64
   bound(budget, most - used, most, name);
 }
 
-MemoryBudget memory_budget(const std::string& root) {
+MemoryBudget host_memory_budget(const std::string& root) {
   std::map<std::string, int64_t> host = numbers_in(root + "/proc/meminfo");
   constexpr int64_t kUnknown = std::numeric_limits<int64_t>::max();
   MemoryBudget budget{kUnknown, kUnknown, kHost};
   if (host.contains("MemAvailable:")) budget = {1024 * host["MemAvailable:"], 1024 * host["MemTotal:"], kHost};
   bound_by_groups(budget, root);
+  return budget;
+}
+
+MemoryBudget memory_budget(const std::string& root) {
+  MemoryBudget budget = host_memory_budget(root);
   // In pages: size, resident, shared, text, library, data and stack.
   std::ifstream sizes(root + "/proc/self/statm");
   int64_t whole = 0, resident = 0, shared = 0, text = 0, library = 0, data = 0;
@@ -93,6 +98,11 @@ MemoryBudget memory_budget(const std::string& root) {
   bound_by_ulimit(budget, RLIMIT_AS, whole * page, "ulimit -v");
   bound_by_ulimit(budget, RLIMIT_DATA, data * page, "ulimit -d");
   return budget;
+}
+
+ResidentMemory resident_memory(const std::string& process, const std::string& root) {
+  std::map<std::string, int64_t> sizes = numbers_in(root + "/proc/" + process + "/status");
+  return {1024 * (sizes["RssAnon:"] + sizes["RssShmem:"]), 1024 * sizes["RssFile:"], 1024 * sizes["VmHWM:"]};
 }
 
 // --- MemoryDraw

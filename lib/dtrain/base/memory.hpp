@@ -18,6 +18,18 @@ struct MemoryBudget {
 /// Swap does not count. `root` is a prefix for /proc and /sys, for tests. What cannot be read is not a limit.
 MemoryBudget memory_budget(const std::string& root = "");
 
+/// The same without ulimit, whose limits are each process's own: what the processes of this host have together.
+MemoryBudget host_memory_budget(const std::string& root = "");
+
+/// Resident memory of a process, in bytes.
+struct ResidentMemory {
+  int64_t held = 0;   ///< what it has written; the kernel cannot drop it
+  int64_t files = 0;  ///< pages of files, such as libraries
+  int64_t most = 0;   ///< of both together, the most there were
+};
+/// Of a process by its number, or "self". All are 0 once it is gone.
+ResidentMemory resident_memory(const std::string& process, const std::string& root = "");
+
 /// Something that grows with its input: a decompressed file, a table, a cache. It asks before it grows, so that an
 /// error is reported instead of the kernel killing the process without a word. Small steps are free: the system is
 /// asked once per 16 MiB. Any number of threads may use it.

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -65,11 +66,16 @@ std::map<std::string, std::string> fingerprint_values(const Config& config);
 std::vector<std::string> idle_keys(const Config& config);
 
 /// Gives a configuration the values with which a run was begun, `run` as fingerprint_values() of it or of its
-/// checkpoint: of keys whose default has changed since (Key::older_runs_keep), where no source sets them. load_config()
-/// does so for the configuration that a run has stored.
-void keep_values_of_run(Config& config, const std::map<std::string, std::string>& run);
+/// checkpoint: of keys whose default has changed since (Key::older_runs_keep), where no source sets them, and of keys
+/// that stand at `auto` for what the run found (Key::settled_by_runs), unless `anew` names them. load_config() does so
+/// for the configuration that a run has stored.
+void keep_values_of_run(Config& config, const std::map<std::string, std::string>& run,
+                        const std::vector<std::string>& anew = {});
 
-/// The keys that keep_values_of_run() decides in this configuration.
+/// Puts what a beginning run has found in the place of `auto`.
+void settle_batch(Config& config, int64_t per_rank);
+
+/// The keys whose default keep_values_of_run() decides in this configuration.
 std::vector<std::string> keys_of_the_run(const Config& config);
 
 /// What prevents resuming a run: differences between the configuration it had and the new one.

@@ -51,17 +51,27 @@ std::vector<std::string> keys_of_the_run(const Config& config) {
   return names;
 }
 
-void keep_values_of_run(Config& config, const Values& run) {
+void keep_values_of_run(Config& config, const Values& run, const std::vector<std::string>& anew) {
+  const auto among = [](const std::vector<std::string>& names, const Key& key) {
+    return std::find(names.begin(), names.end(), key.name) != names.end();
+  };
   const std::vector<std::string> decided = keys_of_the_run(config);
   for (const Key& key : describe(config.experiment)) {
-    if (std::find(decided.begin(), decided.end(), key.name) == decided.end()) continue;
     const auto then = run.find(key.name);
-    Config::Value& value = config.values.at(key.name);
+    const auto value = config.values.find(key.name);
+    if (value == config.values.end()) continue;
+    const bool open = !key.settled_word.empty() && value->second.text == key.settled_word && !among(anew, key);
+    if (!among(decided, key) && !(open && then != run.end())) continue;
     const std::string kept = then == run.end() ? key.in_older_runs : then->second;
-    if (kept == value.text) continue;
+    if (kept == value->second.text) continue;
     read_back(key, kept);
-    value = {kept, "as the run began"};
+    value->second = {kept, "as the run began"};
   }
+}
+
+void settle_batch(Config& config, int64_t per_rank) {
+  config.experiment.batch.per_rank = per_rank;
+  config.values.at("batch.per_rank") = {std::to_string(per_rank), "auto, when the run began"};
 }
 
 }  // namespace dtrain

@@ -38,6 +38,11 @@ Key& Key::older_runs_keep(const std::string& value) {
   return older_runs_had(value);
 }
 
+Key& Key::settled_by_runs(const std::string& word) {
+  settled_word = word;
+  return *this;
+}
+
 const std::vector<Group>& groups() {
   static const std::vector<Group> all = {
       {"", "The run as a whole."},
@@ -321,8 +326,10 @@ class Description {
 
   void batch() {
     BatchOptions& b = e_.batch;
-    add("batch.per_rank", whole_codec(b.per_rank, {.min = 1, .max = 1000000}),
-        "Samples per logical rank and backward pass.")
+    add("batch.per_rank", whole_codec(b.per_rank, {.min = 1, .max = 1000000, .word = "auto", .word_value = 0}),
+        "Samples per logical rank and backward pass. auto: the largest that fits into the memory, found when a run "
+        "begins and stored as a number, with which it goes on wherever it resumes.")
+        .settled_by_runs("auto")
         .only(b.global == 0, "`batch.global` is not given", {"batch.global"});
     add("batch.global", whole_codec(b.global, {.min = 1, .max = 1000000000}),
         "Samples per step of all logical ranks together, the remainder spread over them; instead of `batch.per_rank`.")

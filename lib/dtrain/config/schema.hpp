@@ -33,6 +33,8 @@ struct Key {
   std::string in_older_runs;
   /// Its default has changed since: older runs keep in_older_runs unless they are told otherwise.
   bool kept_by_runs = false;
+  /// The word in whose place a run puts a value when it begins; "": there is none.
+  std::string settled_word;
 
   Key(std::string key, Codec its_codec, std::string its_doc)
       : name(std::move(key)), codec(std::move(its_codec)), doc(std::move(its_doc)) {}
@@ -56,6 +58,9 @@ struct Key {
   /// The same for a key whose default is no longer that: whoever resumes or evaluates such a run without naming the key
   /// gets what the run began with (keep_values_of_run()), not a refusal.
   Key& older_runs_keep(const std::string& value);
+  /// `word` stands for what a run finds when it begins. Who resumes it with that word gets what it found
+  /// (keep_values_of_run()).
+  Key& settled_by_runs(const std::string& word);
 };
 
 /// Every key, in the order of the documentation. `experiment` must outlive the result; has_effect is as of this call.

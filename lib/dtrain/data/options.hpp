@@ -302,10 +302,13 @@ inline std::optional<Task> natural_task(const DataOptions& data) {
 
 /// `batch:` of the configuration.
 struct BatchOptions {
-  int64_t per_rank = 32;   ///< samples per logical rank and backward pass
+  int64_t per_rank = 32;   ///< samples per logical rank and backward pass; 0 = auto: not settled yet
   int64_t global = 0;      ///< or: samples per step of all logical ranks together; 0 = per_rank × V × accumulate
   int64_t accumulate = 1;  ///< backward passes per logical rank and step, whose gradients add up
   bool drop_last = false;  ///< last: drop | short
+
+  /// per_rank is what the run is still to find: nothing that computes with a batch may be given these.
+  bool is_auto() const { return global == 0 && per_rank == 0; }
 };
 
 }  // namespace dtrain

@@ -95,6 +95,21 @@ TEST_CASE("in a container its own group counts, be its path the host's, and of v
   CHECK(first.budget().free_bytes == 150 * kMb);
 }
 
+TEST_CASE("what a process holds is told apart from its pages of files, and a process that is gone holds nothing") {
+  const Machine machine;
+  machine.write("/proc/7/status",
+                "Name: x y\nVmHWM:\t 900 kB\nRssAnon:\t 300 kB\nRssFile:\t 200 kB\nRssShmem:\t 50 kB\n");
+  const ResidentMemory seven = resident_memory("7", machine.root());
+  CHECK(seven.held == 350 * 1024);
+  CHECK(seven.files == 200 * 1024);
+  CHECK(seven.most == 900 * 1024);
+  CHECK(resident_memory("8", machine.root()).most == 0);
+  const std::vector<char> held(64 << 20, 1);
+  const ResidentMemory own = resident_memory("self");
+  CHECK(own.held >= static_cast<int64_t>(held.size()));
+  CHECK(own.most >= own.held);
+}
+
 TEST_CASE("ulimit -v and -d bound the budget") {
   if (dtrain::test::kSanitized) return dtrain::test::skip("a sanitizer takes more address space than the limit");
   for (const auto& [which, name] : {std::pair(RLIMIT_AS, "ulimit -v"), std::pair(RLIMIT_DATA, "ulimit -d")}) {

@@ -41,6 +41,7 @@ TEST_CASE("an option that is a key is told as one") {
   CHECK(option_as_key("-lr", "0.1") == "optimizer.learning_rate=0.1");
   CHECK(option_as_key("--batch-size", "64") == "batch.per_rank=64");
   CHECK(option_as_key("--Batch_Size", "") == "batch.per_rank=VALUE");
+  CHECK(option_as_key("--auto-scale-batch-size", "power") == "batch.per_rank=auto");
   CHECK(option_as_key("--optimizer.momentum", "0.9") == "optimizer.momentum=0.9");
   CHECK(option_as_key("--momentum", "0.9") == "optimizer.momentum=0.9");
   CHECK(option_as_key("--optimizer", "sgd") == "optimizer.name=sgd");
@@ -60,6 +61,12 @@ TEST_CASE("keys of other programs are told with ours, or that this version has n
   for (const auto& [typed, wanted] : std::vector<std::pair<std::string, std::string>>{
            {"lr=0.1", "(did you mean 'optimizer.learning_rate'?)"},
            {"batch_size=64", "(did you mean 'batch.per_rank'?)"},
+           {"batch_size=auto", "(did you mean 'batch.per_rank'?)"},
+           {"auto_scale_batch_size=true", "(did you mean 'batch.per_rank=auto'?)"},
+           {"auto_find_batch_size=true", "(did you mean 'batch.per_rank=auto'?)"},
+           {"train_micro_batch_size_per_gpu=auto", "(did you mean 'batch.per_rank'?)"},
+           {"batch.per_rank=-1", "wants a whole number from 1 to 1000000, or auto, not '-1'"},
+           {"batch.per_rank=max", "wants a whole number from 1 to 1000000, or auto, not 'max'"},
            {"trainer.max_epochs=5", "(did you mean 'epochs'?)"},
            {"optimizer.LR=0.1", "(did you mean 'optimizer.learning_rate'?)"},
            {"optimizer.type=sgd", "(did you mean 'optimizer.name'?)"},

@@ -6,8 +6,10 @@
 #include "dtrain/config/sources.hpp"
 #include "support/catch.hpp"
 #include "support/source_folder.hpp"
+#include "unit/config/scratch_config.hpp"
 
 using namespace dtrain;
+using namespace dtrain::test;
 
 namespace {
 
@@ -144,4 +146,37 @@ TEST_CASE("a key whose default has changed is what the run began with, unless it
   CHECK(kept(config({"model.fused=true"}), {}));  // a difference, which a resume refuses
   CHECK(keys_of_the_run(config({"model.fused=true"})).empty());
   CHECK(keys_of_the_run(config({"model.name=small_cnn"})).empty());  // it has no such layers
+}
+
+TEST_CASE("auto stands for what the run found, a number is one more difference, and a new find can be asked for") {
+  const auto given = [](const std::string& batch) {
+    return from_overrides({"data.format=synthetic", "batch=" + batch});
+  };
+  const Values run = fingerprint_values(given("{per_rank: 37}"));
+  Config open = given("{per_rank: auto}");
+  CHECK(open.experiment.batch.is_auto());
+  CHECK(open.values.at("batch.per_rank").text == "auto");
+  keep_values_of_run(open, run, {"batch.per_rank"});
+  CHECK(open.experiment.batch.is_auto());
+  keep_values_of_run(open, fingerprint_values(given("{global: 64}")));
+  CHECK(open.experiment.batch.is_auto());  // that run has found none
+  keep_values_of_run(open, run);
+  CHECK(open.experiment.batch.per_rank == 37);
+  CHECK(config_differences(run, fingerprint_values(open), {}).none());
+
+  Config number = given("{per_rank: 36}");
+  keep_values_of_run(number, run);
+  CHECK(number.experiment.batch.per_rank == 36);
+  CHECK(config_differences(run, fingerprint_values(number), {}).changed ==
+        std::vector<std::string>{"batch.per_rank was 37 and is now 36"});
+}
+
+TEST_CASE("what a beginning run finds is printed in the place of auto, and loads again") {
+  Config config = from_overrides({"data.format=synthetic", "batch.per_rank=auto"});
+  CHECK(from_text(config_yaml(config, false, false)).experiment.batch.is_auto());
+  settle_batch(config, 37);
+  CHECK_FALSE(config.experiment.batch.is_auto());
+  CHECK(from_text(config_yaml(config, false, true)).experiment.batch.per_rank == 37);
+  CHECK(fingerprint_values(config).at("batch.per_rank") == "37");
+  CHECK_FALSE(from_overrides({"data.format=synthetic", "batch.global=64"}).experiment.batch.is_auto());
 }

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <thread>
 
 #include "dtrain/base/error.hpp"
@@ -60,10 +61,39 @@ TEST_CASE("a job has a process group of its own, gets signals, and does not outl
 TEST_CASE("a job runs on the cores that it is given, and this process stays where it is") {
   const test::TemporaryFolder folder;
   const std::vector<int> own = bound_cores();
-  ChildJob job({"/bin/sh", "-c", "grep Cpus_allowed_list /proc/self/status"}, folder / "log.txt", {own.back()});
+  ChildJob job({"/bin/sh", "-c", "grep Cpus_allowed_list /proc/self/status"}, folder / "log.txt",
+               {.cores = {own.back()}});
   CHECK(code_of(job) == 0);
   CHECK(read_text(folder / "log.txt") == "Cpus_allowed_list:\t" + std::to_string(own.back()) + "\n");
   CHECK(bound_cores() == own);
+}
+
+TEST_CASE("a job may be without variables of this process, and print into an open file") {
+  const test::TemporaryFolder folder;
+  ::setenv("DTRAIN_TEST_GONE_1", "1", 1);
+  ::setenv("DTRAIN_TEST_KEPT", "2", 1);
+  const int output = open_to_append(folder / "log.txt");
+  ChildJob job({"/bin/sh", "-c", "echo $DTRAIN_TEST_GONE_1 $DTRAIN_TEST_KEPT"}, output,
+               {.without = {"DTRAIN_TEST_GONE", "NO_SUCH"}});
+  CHECK(code_of(job) == 0);
+  CHECK(::close(output) == 0);
+  CHECK(read_text(folder / "log.txt") == "2\n");
+  for (const char* name : {"DTRAIN_TEST_GONE_1", "DTRAIN_TEST_KEPT"}) ::unsetenv(name);
+}
+
+TEST_CASE("an expendable job is ended at once whatever it does about signals, and is the first to go without memory") {
+  const test::TemporaryFolder folder;
+  const std::string log = folder / "log.txt";
+  const auto began = std::chrono::steady_clock::now();
+  {
+    ChildJob job({"/bin/sh", "-c", "trap '' TERM; cat /proc/$$/oom_score_adj; while :; do sleep 0.01; done"}, log,
+                 {.expendable = true});
+    while (!is_there(log) || read_text(log).find('\n') == std::string::npos)
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    CHECK(job.pid() > 0);
+  }
+  CHECK(read_text(log) == "1000\n");
+  CHECK(std::chrono::steady_clock::now() - began < std::chrono::seconds(8));  // TERM would have taken ten
 }
 
 TEST_CASE("a program that is not there is an error of the start") {

@@ -37,6 +37,7 @@ EpochPlan::EpochPlan(int64_t samples, int64_t logical_ranks, const BatchOptions&
       accumulate_(batch.accumulate),
       distribute_(distribute) {
   require_enough_samples(samples, batch, logical_ranks);
+  check(global_batch_ > 0, "batch.per_rank is settled before an epoch is planned");
   const int64_t rest = samples % global_batch_;
   for (int64_t at = 0; at + global_batch_ <= samples; at += global_batch_) begins_.push_back(at);
   const bool full = !begins_.empty();
