@@ -125,7 +125,8 @@ function(dtrain_test name)
 endfunction()
 
 # dtrain_mpi_test(NAME TORCH … USES … RANKS 2 3 4 [NETWORK 3]): the same program under mpirun, one CTest entry per rank
-# count; for the counts of NETWORK once more with the argument "network".
+# count; for the counts of NETWORK once more with the argument "network". Under the thread sanitizer reports that are
+# Open MPI's own are suppressed.
 function(dtrain_mpi_test name)
   cmake_parse_arguments(arg "" "TIMEOUT" "TORCH;USES;RANKS;NETWORK;LIBS" ${ARGN})
   if(NOT arg_TIMEOUT)
@@ -139,6 +140,10 @@ function(dtrain_mpi_test name)
     target_link_libraries(test_mpi_${name} PRIVATE dtrain_${used})
   endforeach()
   dtrain_sources(test_mpi_${name} test TORCH ${arg_TORCH})
+  set(environment OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1)
+  if(DTRAIN_SANITIZE MATCHES thread)
+    list(APPEND environment TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/support/open_mpi.tsan)
+  endif()
   set(runs ${arg_RANKS})
   foreach(ranks ${arg_NETWORK})
     list(APPEND runs "${ranks} network")
@@ -154,7 +159,7 @@ function(dtrain_mpi_test name)
     add_test(NAME ${test_name} COMMAND ${MPIEXEC_EXECUTABLE} --oversubscribe --bind-to none -np ${ranks}
                                        $<TARGET_FILE:test_mpi_${name}> ${words})
     set_tests_properties(${test_name} PROPERTIES LABELS mpi TIMEOUT ${arg_TIMEOUT} PROCESSORS 2
-      ENVIRONMENT "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
+      ENVIRONMENT "${environment}")
     dtrain_bundle_test(${test_name} test_mpi_${name} ${arg_TIMEOUT} ${ranks} ${words})
   endforeach()
 endfunction()

@@ -16,7 +16,7 @@ SMALL = {
 }
 XRAY = {"data": {"format": "nih_cxr14", "root": "xray", "labels": "Data_Entry_2017_v2020.csv"}}
 CELLS = {"model": {"name": "unet"}, "data": {"format": "image_mask", "root": "cells"}}
-SOON = 20  # seconds: less than any wait for ranks, data or time limits, but enough for a busy machine
+SOON = 20 * program.PATIENCE  # seconds: less than any wait for ranks, data or time limits, but enough for a busy machine
 LINE_LIMIT = 400  # characters that a single sentence may have
 
 

@@ -14,7 +14,8 @@ CHAOS = pathlib.Path(__file__).resolve().parents[2] / "scripts/chaos"
 class Chaos(unittest.TestCase):
     def campaign(self, *words):
         build = pathlib.Path(os.path.realpath(program.DTRAIN)).parents[1]
-        ended = subprocess.run([sys.executable, "-B", CHAOS, *words, "--build", build], capture_output=True, text=True, timeout=600, check=False)
+        ended = subprocess.run([sys.executable, "-B", CHAOS, *words, "--build", build], capture_output=True, text=True,
+                               timeout=600 * program.PATIENCE, check=False)
         self.assertEqual(ended.returncode, 0, ended.stderr + ended.stdout)
         return ended.stdout
 

@@ -27,8 +27,8 @@ class Hosts(program.ProgramTest):
     def hosts(cls, *words, timeout=40):
         """scripts/hosts, with its own hosts: another TMPDIR has other hosts."""
         env = program.environment({"TMPDIR": str(cls.folder), "DTRAIN_MPIEXEC": program.MPIEXEC})
-        return subprocess.run([HOSTS, *map(str, words)], cwd=cls.folder, env=env, capture_output=True, text=True, timeout=timeout,
-                              check=False)
+        return subprocess.run([HOSTS, *map(str, words)], cwd=cls.folder, env=env, capture_output=True, text=True,
+                              timeout=timeout * program.PATIENCE, check=False)
 
     @classmethod
     def setUpClass(cls):
@@ -91,7 +91,7 @@ class Hosts(program.ProgramTest):
                 program.wait_until(lambda: self.run_at("cut").steps_logged() >= 3 or job.poll() is not None, 60, "the third step")
                 self.assertIsNone(job.poll(), (self.folder / "cut.txt").read_text(encoding="utf-8"))
                 self.assertEqual(self.hosts("rsh", "host2", "ip link set eth0 down").returncode, 0)
-                code = job.wait(90)
+                code = job.wait(90 * program.PATIENCE)
             finally:
                 job.kill()
                 job.wait()

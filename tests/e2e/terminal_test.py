@@ -144,7 +144,7 @@ class OnTerminal:
 
     def end(self, seconds):
         try:
-            self.process.wait(seconds)
+            self.process.wait(seconds * program.PATIENCE)
         finally:
             if self.process.poll() is None:
                 self.process.kill()
@@ -230,7 +230,7 @@ class OnATerminal(program.ProgramTest):
         script = ('source <("$0" completion bash)\nCOMP_WORDS=(dtrain "$@")\nCOMP_CWORD=$#\n'
                   '_dtrain dtrain "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"\nprintf "%s\\n" "${COMPREPLY[@]}"')
         ended = subprocess.run(["bash", "-c", script, program.DTRAIN, *words], cwd=self.folder, env=program.environment(),
-                               capture_output=True, text=True, timeout=60, check=True)
+                               capture_output=True, text=True, timeout=60 * program.PATIENCE, check=True)
         self.assertEqual(ended.stderr, "")
         return ended.stdout.split()
 
@@ -282,7 +282,7 @@ class OnATerminal(program.ProgramTest):
                              ("check data.format=image_f", ["data.format=image_folder"]), ("init long", ["long_steps.yaml"]),
                              ("check optimizer.mom", ["optimizer.momentum="]), ("check data.root=long", ["data.root=long_steps.yaml"])):
             ended = subprocess.run(["fish", "--no-config", "-c", f"source dtrain.fish; complete -C 'dtrain {line}'"], cwd=self.folder,
-                                   env=program.environment(), capture_output=True, text=True, timeout=60, check=True)
+                                   env=program.environment(), capture_output=True, text=True, timeout=60 * program.PATIENCE, check=True)
             self.assertEqual([one.split("\t")[0] for one in ended.stdout.splitlines()], wanted, line)
 
 
