@@ -308,13 +308,13 @@ class Description {
         "What the names of the files end in, before the ending of their format, of which a picture consists, one grey "
         "channel each, in their order: [_0000, _0001]. The first file names the picture; its mask is named without "
         "these endings.")
-        .only(in_files, when_format(has_picture_files), {"data.format"})
+        .effective_when(in_files, when_format(has_picture_files), {"data.format"})
         .default_is("none; in nnU-Net's layout and packed shards what the data say")
         .older_runs_had("none");
     add("data.image.slices", odd_codec(i.slices, i.kMostChannels),
         "2.5-D: pages of a stack (TIFF, DICOM) that are the channels of a picture, the page itself in the middle; "
         "beyond the ends of the stack its first or last page is repeated.")
-        .only(in_files, when_format(has_picture_files), {"data.format"})
+        .effective_when(in_files, when_format(has_picture_files), {"data.format"})
         .older_runs_had("1");
     add("data.image.resize", choice_codec(i.resize),
         "squash: to size, aspect lost; pad: to fit inside, the rest filled with zero; crop: to cover, centre cut.")

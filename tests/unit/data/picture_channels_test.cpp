@@ -61,6 +61,7 @@ TEST_CASE("the files of a picture are its channels, in the order of the key, and
   CHECK(read_mask(data, 0).bytes == Bytes{0, 1});
   CHECK(data.store->header(data.samples[0]).channels == 2);
   CHECK(read_sample_files(data, 0).channels.size() == 2);
+  CHECK(data.notes.front() == "each picture is 2 files, one grey channel each: _0000, _0001");
   const Dataset turned = open(two_files(root, {"_0001", "_0000"}));
   CHECK(turned.samples[0].path == "images/a_0001.png");
   CHECK(read_picture(turned, 0).bytes == Bytes{20, 10, 21, 11});

@@ -153,6 +153,7 @@ Dataset open_dataset(const DataOptions& options, Task task, uint64_t seed) {
     dataset.store = std::make_shared<const FileStore>(options.root, options.image);
     if (format.label_file != DataFormat::LabelFile::none) require_siblings(options, dataset);
     require_stacks(options, dataset);
+    tell_channels(options, dataset);
   }
   for (const std::string& name : dataset.classes)
     require_plain_name(name, "the class", "the data in '" + options.root + "' must use another name");

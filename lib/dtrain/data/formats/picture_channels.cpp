@@ -72,6 +72,16 @@ void require_siblings(const DataOptions& options, Dataset& dataset) {
   dataset.left_out.insert(dataset.left_out.end(), incomplete.begin(), incomplete.end());
 }
 
+void tell_channels(const DataOptions& options, Dataset& dataset) {
+  const ImageOptions& image = options.image;
+  if (!image.files.empty())
+    dataset.notes.push_back("each picture is " + count_of(std::ssize(image.files), "file") +
+                            ", one grey channel each: " + join(image.files, ", "));
+  if (image.slices > 1)
+    dataset.notes.push_back("each picture is " + std::to_string(image.slices) +
+                            " neighbouring pages, one grey channel each");
+}
+
 void require_stacks(const DataOptions& options, const Dataset& dataset) {
   if (options.image.slices <= 1 || dataset.samples.empty()) return;
   const auto is_page = [](const Sample& sample) { return picture_path(sample.path).page > 0; };

@@ -19,6 +19,9 @@ void keep_first_files(const DataOptions& options, const std::string& folder, std
 /// another name and for the files that pictures lack; with data.on_missing skip these pictures are left out.
 void require_siblings(const DataOptions& options, Dataset& dataset);
 
+/// Notes for the banner what a picture consists of, if it is several files or pages.
+void tell_channels(const DataOptions& options, Dataset& dataset);
+
 /// Throws ConfigError if data.image.slices wants neighbours and no sample is a page of a stack.
 void require_stacks(const DataOptions& options, const Dataset& dataset);
 
