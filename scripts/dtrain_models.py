@@ -146,6 +146,8 @@ def read_picture(path, image):
     """What the network sees of a picture: float32 [C, H, W]. `image`: data.image, as load() or an ONNX file tells it."""
     import numpy
     from PIL import Image
+    if image.get("slices", 1) > 1 or image.get("files") not in (None, "none"):
+        raise ValueError(f"{path}: the network sees several files or pages as one picture; read each with channels 1, and stack them")
     picture = Image.open(path)
     stored = str(picture.tile)  # the layout in the file, such as RGB;16B
     if picture.mode == "F" or ";32" in stored or (";16" in stored and not picture.mode.startswith("I")):

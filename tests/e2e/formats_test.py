@@ -1,9 +1,11 @@
 """Pictures of other kinds than PNG and JPEG, from file to weights: TIFF stacks, 16 bits, BMP, PNM, NumPy arrays."""
 
 import random
+import shutil
 import struct
 import zlib
 
+import made_pictures
 import program
 
 SIDE = 32
@@ -76,6 +78,7 @@ class Formats(program.ProgramTest):
         masks = [[[255 if value > 32768 else 0 for value in row] for row in rows] for rows in slices]
         (cls.folder / "volume/images/v.tif").write_bytes(tiff(slices, 16))
         (cls.folder / "volume/masks/v.tif").write_bytes(tiff(masks, 8))
+        cls.make_channels(dice)
         cls.write_config("mixed", COMMON, {"data": {"format": "image_folder", "root": "mixed", "image": {"range": [0, 4095]}}})
         cls.write_config("bytes", COMMON, {"data": {"format": "image_folder", "root": "bytes"}})
         cls.write_config("volume", COMMON, {"model": {"name": "unet", "base_width": 2}, "data": {"format": "image_mask", "root": "volume"}})
@@ -97,6 +100,25 @@ class Formats(program.ProgramTest):
         for root in ("arrays", "drawn"):
             cls.write_config(root, COMMON, {"data": {"format": "image_folder", "root": root}})
             cls.write_config(root + "-pairs", COMMON, {"model": {"name": "unet", "base_width": 2}, "data": {"format": "image_mask", "root": root + "-pairs"}})
+
+    @classmethod
+    def make_channels(cls, dice):
+        """Two grey files a picture, in nnU-Net's layout too, of which the mask needs both; and pages whose masks are those of
+        their neighbours."""
+        for number in range(12):
+            low, high = ([[dice.randrange(256) for _ in range(SIDE)] for _ in range(SIDE)] for _ in range(2))
+            mask = [[255 if a > b else 0 for a, b in zip(*rows)] for rows in zip(low, high)]
+            for name, content in (("two/images/{}_0000", low), ("two/images/{}_0001", high), ("two/masks/{}", mask),
+                                  ("cases/imagesTr/{}_0000", low), ("cases/imagesTr/{}_0001", high), ("cases/labelsTr/{}", mask)):
+                path = cls.folder / (name.format(f"c{number:02}") + ".png")
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(made_pictures.png(content))
+        (cls.folder / "cases/dataset.json").write_text(
+            '{"channel_names": {"0": "T1", "1": "T2"}, "labels": {"background": 0, "a": 255}, "numTraining": 12, "file_ending": ".png"}')
+        network = {"task": "segmentation", "model": {"name": "unet", "base_width": 2, "levels": 2}}
+        for name, root, image in (("two", "two", {"channels": 2, "files": ["_0000", "_0001"]}), ("cases", "cases", {"channels": 2}),
+                                  ("slices", "volume", {"channels": 3, "slices": 3})):
+            cls.write_config(name, COMMON, network, {"data": {"format": "image_mask", "root": root, "image": image}})
 
     def alone(self, name):
         """The run by one process; made once."""
@@ -120,6 +142,27 @@ class Formats(program.ProgramTest):
                 self.assertEqual(self.run_at(f"{packed}-1").hash(), self.alone("drawn" + ending).hash())
         json = self.good("check", "--config", "arrays.yaml", "--json").json()
         self.assertEqual(sum(part["samples"] for part in json["parts"].values()), 16)
+
+    def test_pictures_of_several_files_and_pages_with_their_neighbours(self):
+        for name, root, lines in (("two", "two/images", 12), ("slices", "volume/images", 12)):
+            with self.subTest(name):
+                self.good("--config", f"{name}.yaml", "--run-dir", f"{name}-2", "data.loader.cache=ram", ranks=2, timeout=120)
+                self.assertEqual(self.alone(name).hash(), self.run_at(f"{name}-2").hash())
+                self.good("check", "--config", f"{name}.yaml", "--preview", f"{name}.png", "--world-size", "2")
+                self.good("pack", "--config", f"{name}.yaml", "--output", f"{name}-packed", "--progress", "none")
+                self.good("verify", f"{name}-packed")
+                packed = self.good("--config", f"{name}.yaml", "data.format=packed", f"data.root={name}-packed", "--run-dir", f"{name}-p", timeout=120)
+                self.assertEqual(self.run_at(f"{name}-p").hash(), self.alone(name).hash(), packed)
+                self.good("eval", "--checkpoint", f"{name}-1", "--output", f"{name}-eval")
+                best = shutil.copy(self.run_at(f"{name}-1").folder / "best.safetensors", self.folder / f"{name}.safetensors")
+                self.good("predict", "--checkpoint", best, "--input", root, "--output", f"{name}-predicted", "--overlay")
+                self.assertEqual(len((self.folder / f"{name}-predicted/predictions.csv").read_text().splitlines()), lines + 1)
+        self.assertEqual(self.alone("two").facts()["steps"], self.alone("cases").facts()["steps"])
+        self.assertIn("files: [_0000, _0001]", self.good("--config", "cases.yaml", "--print-config").out)
+        self.assertIn("files: [_0000, _0001]", self.good("init", "cases").out)
+        self.fails(self.call("pack", "--config", "two.yaml", "--output", "records", "--to", "tfrecord"), 78, "channels that are no colours")
+        self.fails(self.call("--config", "two.yaml", "data.image.channels=3"), 78, "data.image.files [_0000, _0001] makes 2 channels")
+        self.fails(self.call("--config", "bytes.yaml", "data.image.slices=3", "data.image.channels=3"), 78, "is a page of a stack")
 
     def test_the_range_changes_what_the_network_sees(self):
         self.good("--config", "mixed.yaml", "--run-dir", "narrow", "data.image.range=[0, 2047]", timeout=120)

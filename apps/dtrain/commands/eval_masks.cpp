@@ -116,7 +116,7 @@ void write_cases(EvalNetwork& network, const Experiment& e, const EvalResult& re
   std::vector<SheetRow> rows;
   for (const Case& one : cases) {
     const EvalNetwork::Seen seen = network.look_at(samples, one.place);
-    const Image picture = drawn_picture(seen.images, seen.place, form);
+    const Image picture = drawn_picture(seen.images, seen.place, e.data.image);
     Image outlined = picture;
     draw_outlines(outlined, drawn_classes(seen.targets[seen.place]), line, [](int64_t) { return kTruth; });
     draw_outlines(outlined, drawn_classes(seen.predicted[seen.place]), line, [](int64_t) { return kPredicted; });

@@ -88,6 +88,8 @@ GraphValue pixels_to_input(const GraphValue& stored, const ImageOptions& image) 
 ordered_json image_json(const ImageOptions& image) {
   ordered_json json = {
       {"size", {image.height, image.width}}, {"channels", image.channels}, {"resize", name_of(image.resize)}};
+  if (!image.files.empty()) json["files"] = image.files;
+  if (image.slices > 1) json["slices"] = image.slices;
   if (image.window_height > 0) json["window"] = {image.window_height, image.window_width};
   if (image.range_high != image.range_low) json["range"] = {image.range_low, image.range_high};
   json["mean"] = image.mean.empty() ? usual_mean(image.channels) : image.mean;

@@ -170,8 +170,11 @@ std::string config_lines(const PackCommand& command, const PackedManifest& m, co
       text += (k > 1 ? ", " : "") + std::to_string(k) + ": " + std::to_string(k);
     text += "}}\n";
   }
+  std::vector<std::string> files;
+  for (const std::string& file : m.files) files.push_back(yaml_text(file));
   return text + "  image: {size: [" + std::to_string(m.height) + ", " + std::to_string(m.width) +
-         "], channels: " + std::to_string(m.channels) + "}\n";
+         "], channels: " + std::to_string(m.channels) + (files.empty() ? "" : ", files: [" + join(files, ", ") + "]") +
+         (m.slices > 1 ? ", slices: " + std::to_string(m.slices) : "") + "}\n";
 }
 
 // On rank 0, when all are done: the manifest, and what to do next.

@@ -7,14 +7,15 @@
 
 namespace dtrain {
 
-Image drawn_picture(const at::Tensor& images, int64_t i, const PictureForm& form) {
+Image drawn_picture(const at::Tensor& images, int64_t i, const ImageOptions& options) {
+  const PictureForm form = picture_form(options);
   const at::Tensor planes = images.select(0, i).contiguous();
   const auto* values = planes.const_data_ptr<float>();
   const int64_t plane = form.height * form.width;
   Image picture{form.height, form.width, 3, 8, {}, {}};
   for (int64_t p = 0; p < plane; ++p)
     for (int64_t c = 0; c < 3; ++c) {
-      const int64_t from = form.channels == 1 ? 0 : c;
+      const int64_t from = options.is_stacked() ? options.shown_channel() : form.channels == 1 ? 0 : c;
       const float pixel = values[from * plane + p] / form.factor[from] + form.mean[from];
       picture.bytes.push_back(static_cast<uint8_t>(std::lround(255 * std::clamp(pixel, 0.0F, 1.0F))));
     }

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "dtrain/device/picture_rules.hpp"
+#include "dtrain/data/pixels/transform.hpp"
 #include "dtrain/io/pictures/image.hpp"
 
 namespace dtrain {
@@ -14,8 +14,9 @@ inline constexpr const char* kContactSheetMark = "dtrain contact sheet";
 
 // From a batch back to what people can look at.
 
-/// Picture `i` of normalised images [n, C, H, W] as it was before normalisation, in 8 bits and colour.
-Image drawn_picture(const at::Tensor& images, int64_t i, const PictureForm& form);
+/// Picture `i` of images [n, C, H, W], normalised by `options`, as it was before, in 8 bits and colour; of channels
+/// that are no colours the one that stands for all (ImageOptions::shown_channel()).
+Image drawn_picture(const at::Tensor& images, int64_t i, const ImageOptions& options);
 
 /// Class of each pixel of a mask [K, H, W] of shares or of 0 and 1: the first that has at least half of it, counted
 /// from 1; 0 = background.

@@ -71,8 +71,8 @@ std::string label_text(const Plan& plan, const at::Tensor& targets, int64_t i) {
   return names.empty() ? "no label" : join(names, ", ");
 }
 
-SheetTile tile_of(const Plan& plan, const MixedBatch& batch, int64_t i, const PictureForm& form) {
-  SheetTile tile{drawn_picture(batch.images, i, form), {}};
+SheetTile tile_of(const Plan& plan, const MixedBatch& batch, int64_t i, const ImageOptions& image) {
+  SheetTile tile{drawn_picture(batch.images, i, image), {}};
   const int64_t n = batch.images.size(0);
   if (plan.dataset.task == Task::segmentation) {
     const at::Tensor mask = batch.targets[i] * batch.share + batch.targets[n + i] * (1 - batch.share);
@@ -120,7 +120,7 @@ std::vector<std::byte> preview_sheet(const Config& config, const Plan& plan, con
     const MixDraw how = draw == 0 ? MixDraw{} : draw_mix(mix, e.seed, draw, 0);
     const MixedBatch mixed = mix_batch(how, batch->images, batch->targets, plan.dataset.task == Task::segmentation);
     for (size_t i = 0; i < rows.size(); ++i)
-      rows[i].tiles.push_back(tile_of(plan, mixed, static_cast<int64_t>(i), form));
+      rows[i].tiles.push_back(tile_of(plan, mixed, static_cast<int64_t>(i), e.data.image));
   }
   std::vector<SheetKey> key;
   if (plan.dataset.task == Task::segmentation)

@@ -33,7 +33,11 @@ std::optional<std::vector<std::string>> class_names(const Experiment& e) {
 void fill_defaults(Experiment& e, const std::set<std::string>& given) {
   if (e.task == Task::from_format) e.task = task_of_format(e);
   ImageOptions& image = e.data.image;
-  if (!given.contains("data.image.channels")) image.channels = image_channels_of(e.model);
+  const int64_t named = image.channels;
+  if (!given.contains("data.image.files") && !given.contains("data.image.slices")) take_own_channels(e.data);
+  image.channels = given.contains("data.image.channels") ? named
+                   : image.is_stacked()                  ? image.stacked_channels()
+                                                         : image_channels_of(e.model);
   if (image.mean.empty()) image.mean = usual_mean(image.channels);
   if (image.std.empty()) image.std = usual_std(image.channels);
   if (!given.contains("schedule.scale_with_ranks") && e.batch.global > 0)
@@ -188,15 +192,9 @@ class Checker final : public KeyReport {
 
   void image() {
     const ImageOptions& i = e_.data.image;
-    for (const std::string key : {"data.image.mean", "data.image.std"}) {
-      const std::vector<double>& values = key == "data.image.mean" ? i.mean : i.std;
-      const auto count = static_cast<int64_t>(values.size());
-      if (sound({"data.image.channels", "model.name", "model.encoder", key}) && count != i.channels)
-        wrong({key, "data.image.channels"}, key + " has " + count_of(count, "value") + " for " +
-                                                count_of(i.channels, "channel") +
-                                                "; give one for each channel, or set data.image.channels");
-      in_units_of_one(key, values);
-    }
+    check_channels(i, *this);
+    in_units_of_one("data.image.mean", i.mean);
+    in_units_of_one("data.image.std", i.std);
     if (!sound({"data.image.size", "data.image.window", "model.name", "model.levels", "model.encoder"})) return;
     const auto text = [](int64_t height, int64_t width) {
       return std::to_string(height) + " × " + std::to_string(width);

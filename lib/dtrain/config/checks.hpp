@@ -27,4 +27,7 @@ std::vector<Problem> values_without_effect(const Experiment& experiment, const s
 std::vector<Problem> find_conflicts(Experiment& experiment, const std::map<std::string, Place>& given,
                                     const std::set<std::string>& bad, const Place& nowhere);
 
+/// Of these what data.image.channels, files, slices, mean and std do not agree on.
+void check_channels(const ImageOptions& image, KeyReport& report);
+
 }  // namespace dtrain

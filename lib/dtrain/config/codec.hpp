@@ -56,6 +56,8 @@ struct RealRange {
 };
 Codec whole_codec(int64_t& field, const WholeRange& range);
 Codec optional_whole_codec(std::optional<int64_t>& field, const WholeRange& range);
+/// An odd number from 1 to `max`.
+Codec odd_codec(int64_t& field, int64_t max);
 Codec seed_codec(uint64_t& field);
 Codec real_codec(double& field, const RealRange& range);
 Codec reals_codec(std::vector<double>& field, const RealRange& range);

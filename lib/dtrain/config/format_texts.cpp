@@ -20,6 +20,7 @@ static bool is_read(const DataFormat& format) { return !format.generated; }
 bool has_label_file(const DataFormat& format) { return format.label_file != DataFormat::LabelFile::none; }
 bool always_masks(const DataFormat& format) { return format.has_masks != nullptr && format.masks_key.empty(); }
 bool has_record_files(const DataFormat& format) { return format.record_files; }
+bool has_picture_files(const DataFormat& format) { return !format.record_files && !format.generated; }
 
 std::string formats_text(FormatTest test, const std::string& last) { return join_last(names_of_formats(test), last); }
 

@@ -12,6 +12,8 @@ namespace dtrain {
 using FormatTest = bool (*)(const DataFormat& format);
 bool has_label_file(const DataFormat& format);
 bool has_record_files(const DataFormat& format);
+/// Pictures are files of their own, or were when they were packed.
+bool has_picture_files(const DataFormat& format);
 /// Samples have masks, whatever the options say.
 bool always_masks(const DataFormat& format);
 

@@ -164,6 +164,21 @@ Codec optional_whole_codec(std::optional<int64_t>& field, const WholeRange& rang
           [&field] { return field ? std::to_string(*field) : ""; }};
 }
 
+Codec odd_codec(int64_t& field, int64_t max) {
+  Codec codec = whole_codec(field, {.min = 1, .max = max});
+  codec.type = "an odd number from 1 to " + std::to_string(max - 1 + max % 2);
+  std::vector<int64_t> odd;
+  for (int64_t number = 1; number <= max; number += 2) odd.push_back(number);
+  codec.json_schema = with_variables(Json{{"enum", odd}}).dump();
+  codec.read = [&field, max, type = codec.type](const YamlNode& node, const PathBases&) {
+    const std::optional<int64_t> value = whole_in(node, {.min = 1, .max = max});
+    if (!value || *value % 2 == 0) return wants(type, node);
+    field = *value;
+    return std::string();
+  };
+  return codec;
+}
+
 Codec seed_codec(uint64_t& field) {
   const std::string type = "a whole number from 0 to 18446744073709551615";
   return {type, with_variables(Json{{"type", "integer"}, {"minimum", 0}}).dump(),

@@ -304,12 +304,23 @@ class Description {
         "Height and width of the part that the network sees: the middle, or in training any part with "
         "`data.augment.random_window`. No pixel is resampled.")
         .default_is("`data.image.size`");
-    Codec channels = words_codec(
-        {"1", "3"}, [&i] { return i.channels == 1 ? 0 : 1; }, [&i](int n) { i.channels = n == 0 ? 1 : 3; });
-    channels.json_schema = R"({"enum":[1,3]})";
-    add("data.image.channels", channels,
-        "Channels that the network sees: a grey picture is repeated, a coloured one converted to grey (ITU-R 601).")
+    add("data.image.channels", whole_codec(i.channels, {.min = 1, .max = ImageOptions::kMostChannels}),
+        "Channels that the network sees. 1 or 3: a grey picture is repeated, a coloured one converted to grey (ITU-R "
+        "601); any other number follows from `data.image.files` or `data.image.slices`.")
         .default_is(channels_default());
+    const bool in_files = has_picture_files(*e_.data.format);
+    add("data.image.files", texts_codec(i.files, "none"),
+        "What the names of the files end in, before the ending of their format, of which a picture consists, one grey "
+        "channel each, in their order: [_0000, _0001]. The first file names the picture; its mask is named without "
+        "these endings.")
+        .effective_when(in_files, when_format(has_picture_files), {"data.format"})
+        .default_is("none; in nnU-Net's layout and packed shards what the data say")
+        .older_runs_had("none");
+    add("data.image.slices", odd_codec(i.slices, i.kMostChannels),
+        "2.5-D: pages of a stack (TIFF, DICOM) that are the channels of a picture, the page itself in the middle; "
+        "beyond the ends of the stack its first or last page is repeated.")
+        .effective_when(in_files, when_format(has_picture_files), {"data.format"})
+        .older_runs_had("1");
     add("data.image.resize", choice_codec(i.resize),
         "squash: to size, aspect lost; pad: to fit inside, the rest filled with zero; crop: to cover, centre cut.")
         .effective_when(!e_.data.format->generated, when_not_generated() + ", whose pictures are made in this size",
@@ -318,9 +329,9 @@ class Description {
         "Pixel values of the file that become 0 and 1; those beyond are clamped: [0, 4095] for 12 bits stored in 16.")
         .default_is("by the picture's depth: [0, 255] or [0, 65535]");
     add("data.image.mean", reals_codec(i.mean, any), "Subtracted from pixels in [0, 1], one per channel.")
-        .default_is("ImageNet's [0.485, 0.456, 0.406] for 3 channels, [0.5] for 1");
+        .default_is("ImageNet's [0.485, 0.456, 0.406] for 3 channels, else 0.5 for each");
     add("data.image.std", reals_codec(i.std, {.min_open = true}), "Pixels are then divided by it, one per channel.")
-        .default_is("ImageNet's [0.229, 0.224, 0.225] for 3 channels, [0.5] for 1");
+        .default_is("ImageNet's [0.229, 0.224, 0.225] for 3 channels, else 0.5 for each");
     for (Key& key : describe_augmentation(e_.data.augment, i)) keys_.push_back(std::move(key));
   }
 

@@ -11,6 +11,7 @@ namespace dtrain {
 struct DataOptions;
 struct Dataset;
 struct FolderLook;
+struct ImageOptions;
 struct Reading;
 
 /// The configuration as a format's own check sees it, and where it says what is wrong.
@@ -68,6 +69,10 @@ struct DataFormat {
   std::vector<std::string> class_keys = {};  ///< the keys that decide both
   std::string classes_told_by = "the data";  ///< for messages; for a format with a label file: that file
 
+  /// Sets data.image.files or .slices where the data themselves say it. Reads a description and the names in a folder,
+  /// and no more; whatever is wrong with them is left to open(). Null: they never do.
+  void (*own_channels)(const DataOptions&, ImageOptions&) = nullptr;
+
   bool generated = false;     ///< made in memory: no root, no files, as many samples as are asked for
   bool record_files = false;  ///< several samples in a file; data.root may be one such file
   /// Record files: whether a file is one, by its name.
@@ -89,6 +94,10 @@ struct DataFormat {
 
 /// Every format, in the order of the documentation.
 const std::vector<const DataFormat*>& data_formats();
+
+/// Sets data.image.files or .slices where the options give neither and the data say it themselves, and the channels
+/// that follow (DataFormat::own_channels).
+void take_own_channels(DataOptions& options);
 
 /// The format of that name. Throws InternalError if there is none: names from users have been checked before.
 const DataFormat* format_named(const std::string& name);

@@ -128,9 +128,19 @@ inline constexpr auto kWordsOf<Resize> =
 
 /// `data.image:`
 struct ImageOptions {
+  static constexpr int64_t kMostChannels = 16;
+
   int64_t height = 224;
   int64_t width = 224;
-  int64_t channels = 3;  ///< 1 or 3; a grey picture is repeated, a coloured one converted to grey (ITU-R 601)
+  /// Of what the network sees. 1 or 3: a grey picture is repeated, a coloured one converted to grey (ITU-R 601). With
+  /// `files` or `slices` their number, at most kMostChannels.
+  int64_t channels = 3;
+  /// A picture is several files, one grey channel each, whose names differ in these endings, in the order of the
+  /// channels: [_0000, _0001]. Empty: one file.
+  std::vector<std::string> files;
+  /// 2.5-D: a page of a stack is seen with its neighbours, so many pages in all, the page itself in the middle; beyond
+  /// the ends of the stack its first or last page is repeated. Odd; 1: the page alone.
+  int64_t slices = 1;
   Resize resize = Resize::squash;
   int64_t window_height = 0;  ///< what the network sees of height × width: the middle, with augment.random_window
   int64_t window_width = 0;   ///< any part; both 0: all of it
@@ -142,17 +152,25 @@ struct ImageOptions {
   std::vector<double> std;
 
   bool operator==(const ImageOptions&) const = default;
+  /// The channels are pictures of their own, and no colours.
+  bool is_stacked() const { return !files.empty() || slices > 1; }
+  /// Then: how many, and which of them (from 0) people are shown: the page itself, or the first file.
+  int64_t stacked_channels() const { return files.empty() ? slices : static_cast<int64_t>(files.size()); }
+  int64_t shown_channel() const { return files.empty() ? slices / 2 : 0; }
   /// Of what the network sees.
   int64_t seen_height() const { return window_height > 0 ? window_height : height; }
   int64_t seen_width() const { return window_width > 0 ? window_width : width; }
 };
 
-/// Mean and standard deviation if none are given: ImageNet's for 3 channels, as torchvision's networks expect.
+/// Mean and standard deviation if none are given: ImageNet's for 3 channels, as torchvision's networks expect; else 0.5
+/// for each.
 inline std::vector<double> usual_mean(int64_t channels) {
-  return channels == 3 ? std::vector<double>{0.485, 0.456, 0.406} : std::vector<double>{0.5};
+  if (channels == 3) return {0.485, 0.456, 0.406};
+  return std::vector<double>(static_cast<size_t>(channels), 0.5);
 }
 inline std::vector<double> usual_std(int64_t channels) {
-  return channels == 3 ? std::vector<double>{0.229, 0.224, 0.225} : std::vector<double>{0.5};
+  if (channels == 3) return {0.229, 0.224, 0.225};
+  return std::vector<double>(static_cast<size_t>(channels), 0.5);
 }
 
 /// `data.augment:`, for the training part only. Everything is off by default; docs/data.md gives sensible values.

@@ -137,6 +137,20 @@ template <typename Pixel, int kFrom, int kTo>
   return out;
 }
 
+// As many channels as the form has, of a picture that is neither grey nor of three.
+template <typename Pixel>
+[[gnu::always_inline]] inline float* finish_channels(const PictureForm& form, const RawPicture& picture, float* out) {
+  const auto* pixels = static_cast<const Pixel*>(picture.pixels);
+  for (int64_t y = 0; y < form.height; ++y)
+    for (int64_t x = 0; x < form.width; ++x) {
+      const int64_t source = picture.walk.start + y * picture.walk.down + x * picture.walk.right;
+      const Pixel* pixel = pixels + source * picture.channels;
+      for (int64_t c = 0; c < form.channels; ++c)
+        *out++ = normalised(pixel_value(pixel[picture.channels == 1 ? 0 : c]), form.mean[c], form.factor[c]);
+    }
+  return out;
+}
+
 // Grey bytes to three channels, by a table of the 256 results. Four floats are copied at a time, which is faster than
 // three; the next pixel overwrites the fourth.
 float* finish_grey_bytes(const PictureForm& form, const RawPicture& picture, float* out) {
@@ -176,6 +190,7 @@ float* finish_grey_rows(const PictureForm& form, const RawPicture& picture, floa
 
 template <typename Pixel>
 [[gnu::always_inline]] inline float* finish_any(const PictureForm& form, const RawPicture& picture, float* out) {
+  if (form.channels != 1 && form.channels != 3) return finish_channels<Pixel>(form, picture, out);
   if (picture.channels == 3) return finish_picture<Pixel, 3, 3>(form, picture, out);
   if constexpr (sizeof(Pixel) == 1) {
     if (form.channels == 3) return finish_grey_bytes(form, picture, out);

@@ -14,13 +14,16 @@ struct PictureWalk {
   int64_t right = 0;
 };
 
+/// Most channels that a network is shown.
+inline constexpr int64_t kMostChannels = 16;
+
 /// What all results of a batch have in common.
 struct PictureForm {
   int64_t height = 0;
   int64_t width = 0;
-  int64_t channels = 0;  ///< 1 or 3
-  float mean[3] = {};    ///< of each channel, for pixels in [0, 1]
-  float factor[3] = {};  ///< 1 ÷ standard deviation
+  int64_t channels = 0;              ///< 1 … kMostChannels
+  float mean[kMostChannels] = {};    ///< of each channel, for pixels in [0, 1]
+  float factor[kMostChannels] = {};  ///< 1 ÷ standard deviation
 };
 
 /// One picture or mask as it was stored, of the form's height and width or more, in memory of the device that works on

@@ -84,6 +84,11 @@ bool is_settled(const Family& family) { return !family.open.empty() && family.op
 
 Candidate open_reading(Reading reading) {
   Candidate found;
+  take_own_channels(reading.options);
+  if (!reading.options.image.files.empty())
+    reading.why["data.image.files"] =
+        "a picture is " + count_of(std::ssize(reading.options.image.files), "file") + ", one grey channel each";
+  if (reading.options.image.is_stacked()) reading.why["data.image.channels"] = "as many as make a picture";
   found.dataset = open_dataset(reading.options, Task::from_format, 0);
   const auto classes = static_cast<int64_t>(found.dataset.classes.size());
   if (found.dataset.task == Task::multiclass && classes < 2)

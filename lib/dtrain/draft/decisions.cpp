@@ -111,8 +111,8 @@ class Decider {
   }
 
   void channels() {
-    if (survey_.decoded == 0) return;
     ImageOptions& image = e_.data.image;
+    if (survey_.decoded == 0 || image.is_stacked()) return;
     const bool colour = survey_.decoded_colour > 0;
     const bool deep = e_.model.kind->proposed_for == NetworkKind::ProposedFor::many;
     image.channels = colour || deep ? 3 : 1;

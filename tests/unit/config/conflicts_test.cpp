@@ -113,6 +113,29 @@ TEST_CASE("what a format needs must be there, and the task must fit") {
   CHECK(contains(errors_with({}, {}), "data.format is missing"));
 }
 
+TEST_CASE("the channels of a picture follow from its files or slices, and are told where they do not") {
+  expect(kFolder, {{{"data.image.channels=2"}, "data.image.channels wants 1 or 3, not 2: other numbers follow from"},
+                   {{"data.image.channels=17"}, "data.image.channels wants a whole number from 1 to 16"},
+                   {{"data.image.files=[_0, _1]", "data.image.channels=3"},
+                    "data.image.channels is 3, but data.image.files [_0, _1] makes 2 channels; leave it out"},
+                   {{"data.image.slices=5", "data.image.channels=3"}, "data.image.slices 5 makes 5 channels"},
+                   {{"data.image.slices=4"}, "data.image.slices wants an odd number from 1 to 15"},
+                   {{"data.image.slices=3", "data.image.files=[_0, _1, _2]"}, "both say what the channels are"},
+                   {{"data.image.files=[_0, _0]"}, "twice"},
+                   {{"data.image.files=[_0, _1]", "data.image.mean=[0.1, 0.2, 0.3]"},
+                    "data.image.mean has 3 values for 2 channels; give one for each channel"}});
+  expect(kSynthetic,
+         {{{"data.image.slices=3"}, "data.image.slices has no effect here: only when data.format is image_folder"},
+          {{"data.image.files=[_0, _1]"}, "data.image.files has no effect here"}});
+  CHECK(errors_with(kSynthetic, {"data.image.slices=1", "data.image.files=none"}).empty());
+  std::vector<std::string> words = kFolder;
+  words.emplace_back("data.image.files=[_a, _b, _c, _d]");
+  const ImageOptions image = from_overrides(words).experiment.data.image;
+  CHECK(image.channels == 4);
+  CHECK(image.mean == std::vector<double>(4, 0.5));
+  CHECK(image.std == std::vector<double>(4, 0.5));
+}
+
 TEST_CASE("names that steer a terminal or turn the direction of writing are refused, names in any script are not") {
   const std::string text = "data: {format: synthetic, synthetic: {samples: 8, classes: 2}, image: {size: [32, 32]}}\n";
   CHECK(contains(errors_of("name: \"a\\e[31m\"\n" + text),

@@ -279,24 +279,26 @@ TEST_CASE("a sum of squares on the GPU is not finite exactly when a value is not
 
 TEST_CASE("the GPU's kernels finish pictures and masks as the CPU does, turned and mirrored") {
   std::mt19937 generator(5);
-  std::vector<uint8_t> bytes(size_t{7} * 7 * 3);
+  std::vector<uint8_t> bytes(size_t{7} * 7 * 5);
   for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(generator() % 256);
   std::vector<uint8_t> classes(size_t{7} * 7);
   for (uint8_t& byte : classes) byte = static_cast<uint8_t>(generator() % 4);
   const Guarded<uint8_t> colour(bytes);
   const Guarded<uint8_t> mask(classes);
   const Guarded<float> grey = noise(49, 12);
+  const Guarded<float> planes = noise(49 * 5, 14);
   const std::vector<PictureWalk> walks = {{0, 7, 1}, {6, 7, -1}, {6, -1, 7}, {48, -7, -1}};
-  for (const int64_t channels : {1, 3}) {
+  for (const int64_t channels : {1, 3, 2, 5}) {
     std::vector<RawPicture> pictures;
     std::vector<RawPicture> masks;
     for (const PictureWalk& walk : walks) {
       pictures.push_back({grey.data(), walk, 0, 1});
       pictures.push_back({mask.data(), walk, 1, 1});
-      if (channels == 3) pictures.push_back({colour.data(), walk, 1, 3});
+      if (channels > 1) pictures.push_back({colour.data(), walk, 1, channels});
+      if (channels > 1) pictures.push_back({planes.data(), walk, 0, channels});
       masks.push_back({mask.data(), walk, 1, 1});
     }
-    const PictureForm form{7, 7, channels, {0.485F, 0.456F, 0.406F}, {4.3F, 4.4F, 4.5F}};
+    const PictureForm form{7, 7, channels, {0.485F, 0.456F, 0.406F, 0.3F, 0.2F}, {4.3F, 4.4F, 4.5F, 4.6F, 4.7F}};
     for (const size_t count : {size_t{0}, size_t{1}, pictures.size()}) {
       Guarded<float> expected(count * 49 * static_cast<size_t>(channels));
       Guarded<float> out(expected.size());

@@ -130,7 +130,28 @@ TEST_CASE("cases of nnU-Net without a channel, with a second one or without a pa
   CHECK(holds(error_of(66, [&] { open(options); }), "no labelsTr/"));
 }
 
-TEST_CASE("channels of nnU-Net in files of their own are told in one sentence for all cases") {
+TEST_CASE("channels that dataset.json counts are read, and of all cases") {
+  const TempFolder root;
+  DataOptions options = nnunet(
+      root, R"({"channel_names": {"0": "T1", "1": "T2"}, "labels": {"background": 0, "a": 1}, "file_ending": ".png"})");
+  take_own_channels(options);
+  CHECK(options.image.files.empty());  // a colour picture has several names, but one file
+  root.picture("imagesTr/cell_007_0001.png", mask({5, 6, 7, 8}));
+  root.picture("imagesTr/cell_012_0001.png", mask({5, 6, 7, 8}));
+  take_own_channels(options);
+  CHECK(options.image.files == std::vector<std::string>{"_0000", "_0001"});
+  CHECK(options.image.channels == 2);
+  const Dataset data = open(options);
+  REQUIRE(data.samples.size() == 2);
+  CHECK(data.samples[0].path == "imagesTr/cell_007_0000.png");
+  CHECK(data.samples[0].masks == std::vector<std::string>{"labelsTr/cell_007.png"});
+  CHECK(read_picture(data, 0).channels == 2);
+  CHECK(read_picture(data, 0).bytes[1] == 5);
+  std::filesystem::remove(root / "imagesTr/cell_012_0001.png");
+  CHECK(holds(error_of(65, [&] { open(options); }), "cell_012_0001.png, beside cell_012_0000.png"));
+}
+
+TEST_CASE("channels of nnU-Net that dataset.json does not count are told in one sentence for all cases") {
   const TempFolder root;
   const DataOptions options = nnunet(root);
   for (const char* channel : {"_0001.png", "_0002.png"})
@@ -139,6 +160,7 @@ TEST_CASE("channels of nnU-Net in files of their own are told in one sentence fo
   CHECK(holds(sentence, "(1 problem)"));
   CHECK(holds(sentence, "cases of 3 channels"));
   CHECK(holds(sentence, "CASE_0000, CASE_0001, CASE_0002; cell_007_0001.png"));
+  CHECK(holds(sentence, "channel_names in dataset.json does not count so many"));
   CHECK(!holds(sentence, "cell_012"));
 }
 

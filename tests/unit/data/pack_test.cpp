@@ -179,6 +179,37 @@ TEST_CASE("batches of a packed set have the bits of its source's, raw and finish
   }
 }
 
+TEST_CASE("a packed set holds all channels of pictures of several files, and says what they are") {
+  const TempFolder root, folder;
+  for (int i = 0; i < 8; ++i)
+    for (const char* ending : {"_0000.png", "_0001.png"})
+      root.picture((i % 2 == 0 ? "cat/" : "dog/") + std::to_string(i) + ending,
+                   random_image(6, 5, 1, static_cast<unsigned>(2 * i + (ending[4] - '0'))));
+  DataOptions options = options_for("image_folder", root.path());
+  options.split.given = true;
+  options.split.valid = 0.3;
+  options.image.files = {"_0000", "_0001"};
+  options.image.channels = 2;
+  const Source source = opened(options, 8);
+  PackOptions how;
+  how.codec = GENERATE(PackedCodec::raw, PackedCodec::deflate);
+  const Source set = packed(source, how, folder.path());
+  REQUIRE(set.dataset.samples.size() == 8);
+  CHECK(read_picture(set.dataset, 0).channels == 2);
+  DataOptions plain = options_for("packed", folder.path());
+  CHECK(holds(error_of(78, [&] { open_dataset(plain, Task::from_format, 1); }),
+              "was packed with data.image.files [_0000, _0001] and data.image.slices 1"));
+  take_own_channels(plain);
+  CHECK(plain.image.files == options.image.files);
+  CHECK(plain.image.channels == 2);
+  CHECK(open_dataset(plain, Task::from_format, 1).manifest_sha256 == set.dataset.manifest_sha256);
+  how.codec = PackedCodec::jpeg;
+  CHECK(holds(error_of(78, [&] { job_of(source, how); }), "channels that are no colours"));
+  how.codec = PackedCodec::raw;
+  how.to = PackTo::webdataset;
+  CHECK(holds(error_of(78, [&] { job_of(source, how); }), "which only --to packed"));
+}
+
 TEST_CASE("shards have the same bytes for any number of threads, and the manifest lists them") {
   const TempFolder root;
   const Source source = opened(make_folder(root, 9), 8);

@@ -26,7 +26,7 @@ class NumberStore final : public SampleStore {
  public:
   SampleFiles read(const Sample& sample, Wanted /*wanted*/) const override {
     const auto bytes = std::as_bytes(std::span(sample.path));
-    return {{bytes.begin(), bytes.end()}, {}, {}};
+    return {{bytes.begin(), bytes.end()}, {}, {}, {}};
   }
   Image decode_picture(const Sample& sample, const SampleFiles& files) const override {
     const int number =

@@ -196,7 +196,8 @@ TEST_CASE("an index whose checksum is right and whose numbers are not is refused
   CHECK(holds(changed(row + 20, uint32_t{4'000'000'000}), "impossible"));
   CHECK(holds(changed(row + 20, uint32_t{6}), "another length"));
   CHECK(holds(changed(row + 24, uint32_t{0}), "impossible"));
-  CHECK(holds(changed(row + 28, uint8_t{2}), "impossible"));
+  CHECK(holds(changed(row + 28, uint8_t{0}), "impossible"));
+  CHECK(holds(changed(row + 28, uint8_t{17}), "impossible"));
   CHECK(holds(changed(row + 29, uint8_t{12}), "impossible"));
   CHECK(holds(changed(row + 30, uint8_t{4}), "meaningless"));
   CHECK(holds(changed(row + 32, int32_t{-2}), "meaningless"));

@@ -57,6 +57,8 @@ bool sounds_like_patients(std::string_view column);
 
 /// nnU-Net's layout, a special case of pictures with masks.
 bool is_nnunet(const DataOptions& options);
+/// DataFormat::own_channels: the channel files of its cases, as dataset.json counts them.
+void nnunet_channels(const DataOptions& options, ImageOptions& image);
 void read_nnunet(const DataOptions& options, Dataset& dataset);
 
 /// The 14 labels of ChestX-ray14, in the usual order: their classes.

@@ -7,6 +7,7 @@
 #include "dtrain/base/printable.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/data/formats/formats.hpp"
+#include "dtrain/data/formats/picture_channels.hpp"
 #include "dtrain/data/formats/scan.hpp"
 #include "dtrain/data/reading.hpp"
 #include "dtrain/data/store/paths.hpp"
@@ -168,7 +169,7 @@ void refuse_masks_as_class(const DataOptions& options, const Part& part) {
 }
 
 Part read_part(const DataOptions& options, const std::string& name, const std::string& folder,
-               const PartFolders& all_parts) {
+               const PartFolders& all_parts, Dataset& dataset) {
   Part part{name, folder, {}, {}, {}, {}};
   const std::string whole = whole_path(options.root, folder);
   if (!is_folder(whole))
@@ -192,6 +193,7 @@ Part read_part(const DataOptions& options, const std::string& name, const std::s
   for (const std::string& left : folders_left_out(whole))
     part.left.push_back((folder.empty() ? "" : folder + "/") + left);
   part.scan = scan_beneath(options.root, folder, options.allow_links);
+  keep_first_files(options, folder, part.scan.pictures, dataset);
   std::erase_if(part.scan.foreign,
                 [&](const std::string& file) { return !part.classes.contains(file.substr(0, file.find('/'))); });
   refuse_lost(part.scan, whole);
@@ -271,7 +273,7 @@ void read_image_folder(const DataOptions& options, uint64_t /*seed*/, Dataset& d
   std::set<std::string> folders;
   std::set<std::string> classes;
   for (const auto& [name, folder] : places) {
-    parts.push_back(read_part(options, name, folder, places));
+    parts.push_back(read_part(options, name, folder, places, dataset));
     folders.insert(parts.back().folders.begin(), parts.back().folders.end());
     classes.insert(parts.back().classes.begin(), parts.back().classes.end());
   }

@@ -9,7 +9,9 @@
 #include "dtrain/base/text.hpp"
 #include "dtrain/data/formats/formats.hpp"
 #include "dtrain/data/formats/image_mask_cures.hpp"
+#include "dtrain/data/formats/picture_channels.hpp"
 #include "dtrain/data/formats/scan.hpp"
+#include "dtrain/data/store/channel_files.hpp"
 #include "dtrain/io/pictures/picture_pages.hpp"
 
 namespace dtrain {
@@ -57,10 +59,10 @@ std::map<std::string, int64_t> last_pages(const std::vector<std::string>& pictur
 }
 
 void require_equal_stacks(const std::vector<std::string>& images, const std::vector<std::string>& masks,
-                          const std::string& suffix) {
+                          const std::string& of_first, const std::string& suffix) {
   std::vector<std::string> problems;
   const std::map<std::string, int64_t> of_masks = last_pages(masks, suffix);
-  for (const auto& [name, page] : last_pages(images, "")) {
+  for (const auto& [name, page] : last_pages(images, of_first)) {
     const auto mask = of_masks.find(name);
     if (mask == of_masks.end() || mask->second == page) continue;
     problems.push_back(name + ": " + count_of(std::max<int64_t>(page, 1), "page") + ", its mask has " +
@@ -91,7 +93,7 @@ std::vector<std::string> masks_in(const DataOptions& options, const std::string&
 
 // root/IMAGES/name with root/MASKS/name, or name and suffix, for which both may be one folder.
 void pair_by_stem(const DataOptions& options, const std::string& base, const std::string& images,
-                  const std::string& masks, Pairs& pairs) {
+                  const std::string& masks, Pairs& pairs, Dataset& dataset) {
   const std::string& suffix = options.image_mask.mask_suffix;
   FolderScan found = scan(options, images);
   std::vector<std::string> of_masks;
@@ -104,28 +106,32 @@ void pair_by_stem(const DataOptions& options, const std::string& base, const std
     of_masks = masks_in(options, base, masks);
   }
   refuse_lost(found, options.root + "/" + images);
-  require_equal_stacks(found.pictures, of_masks, suffix);
+  keep_first_files(options, images, found.pictures, dataset);
+  const std::string of_first = ChannelFiles(options.image.files).first_ending();
+  require_equal_stacks(found.pictures, of_masks, of_first, suffix);
   for (const std::string& name : found.pictures)
-    pairs[slashed(images) + stem_and_page(name)].images.push_back(slashed(images) + name);
+    pairs[slashed(images) + stem_and_page(name, of_first)].images.push_back(slashed(images) + name);
   for (const std::string& name : of_masks)
     pairs[slashed(images) + stem_and_page(name, suffix)].masks.push_back(slashed(masks) + name);
 }
 
 // root/SAMPLE/IMAGES/name with all of root/SAMPLE/MASKS.
-void pair_by_folder(const DataOptions& options, const std::string& base, Pairs& pairs) {
+void pair_by_folder(const DataOptions& options, const std::string& base, Pairs& pairs, Dataset& dataset) {
   FolderScan found = scan(options, base);
   std::erase_if(found.foreign, [&](const std::string& name) {
     return !lies_in(name.substr(name.find('/') + 1), options.image_mask.images);
   });
   refuse_lost(found, options.root + "/" + base);
+  const auto inner = [](const std::string& name) { return name.substr(name.find('/') + 1); };
+  const auto key = [&](const std::string& name) { return slashed(base) + name.substr(0, name.find('/')); };
+  std::vector<std::string> images;
   for (const std::string& name : found.pictures) {
-    const size_t slash = name.find('/');
-    if (slash == std::string::npos) continue;
-    const std::string inner = name.substr(slash + 1);
-    const std::string key = slashed(base) + name.substr(0, slash);
-    if (lies_in(inner, options.image_mask.images)) pairs[key].images.push_back(slashed(base) + name);
-    if (lies_in(inner, options.image_mask.masks)) pairs[key].masks.push_back(slashed(base) + name);
+    if (name.find('/') == std::string::npos) continue;
+    if (lies_in(inner(name), options.image_mask.images)) images.push_back(name);
+    if (lies_in(inner(name), options.image_mask.masks)) pairs[key(name)].masks.push_back(slashed(base) + name);
   }
+  keep_first_files(options, base, images, dataset);
+  for (const std::string& name : images) pairs[key(name)].images.push_back(slashed(base) + name);
 }
 
 // What the names of masks add to those of their images, as in a0_mask.png beside a0.png. Looks at masks without image
@@ -151,6 +157,16 @@ std::string suffix_beside(const Pairs& pairs) {
   for (const auto& [key, pair] : pairs)
     if (!pair.images.empty() && pair.masks.empty()) without.push_back(pair.images[0]);
   return suffix_of_masks_beside(without);
+}
+
+// The endings of pictures that seem to be channels of one, for data.image.files.
+std::string channels_of_pairs(const Pairs& pairs) {
+  std::vector<std::string> images, masks;
+  for (const auto& [key, pair] : pairs) {
+    if (pair.masks.empty()) images.push_back(key);
+    if (pair.images.empty()) masks.push_back(key);
+  }
+  return channel_files_beside(images, masks);
 }
 
 // Checks that every pair has one picture, and masks in formats that keep pixel values: one, or several if the sample
@@ -179,7 +195,9 @@ void check_pairs(const DataOptions& options, const Pairs& pairs, bool one_mask) 
   const std::string beside = one_mask ? suffix_beside(pairs) : "";
   std::string rule = one_mask ? "a mask has the name of its picture except for the ending; rename, add or remove"
                               : "rename, add or remove";
-  if (!beside.empty()) {
+  if (const std::string files = channels_of_pairs(pairs); one_mask && !files.empty()) {
+    rule = "pictures seem to have a file for each channel; write " + shell_word("data.image.files=" + files);
+  } else if (!beside.empty()) {
     rule = "masks seem to lie beside their pictures, told apart by their names: " +
            masks_beside_words(options.image_mask.images, beside);
   } else if (!suffix.empty()) {
@@ -213,9 +231,9 @@ void read_pairs(const DataOptions& options, const std::string& base, Dataset& da
                       "name the pictures' folder with data.image_mask.images");
   Pairs pairs;
   if (paired) {
-    pair_by_stem(options, base, images, masks, pairs);
+    pair_by_stem(options, base, images, masks, pairs, dataset);
   } else {
-    pair_by_folder(options, base, pairs);
+    pair_by_folder(options, base, pairs, dataset);
   }
   if (pairs.empty() && is_folder((fs::path(options.root) / base / "imagesTr").string()))
     throw MissingError("'" + (fs::path(options.root) / base).string() +
@@ -320,8 +338,8 @@ static void read_image_mask(const DataOptions& options, uint64_t /*seed*/, Datas
 /// many pages, page by page. Masks must not be JPEG, which changes pixel values. Classes: "foreground", or "1", "2" …
 /// if mask_values has several. Or nnU-Net's layout, if root holds dataset.json and imagesTr/ but no IMAGES/:
 /// imagesTr/CASE_0000.png and labelsTr/CASE.png, stacks page by page; classes and pixel values are the `labels` of
-/// dataset.json unless mask_values is given. NIfTI, cases of several channel files, regions and an ignore label are
-/// refused.
+/// dataset.json unless mask_values is given; the channels are the files CASE_0000, CASE_0001 … of a case, where
+/// channel_names counts so many. NIfTI, regions and an ignore label are refused.
 const DataFormat& image_mask_format() {
   static const DataFormat kFormat = {
       .name = "image_mask",
@@ -334,6 +352,7 @@ const DataFormat& image_mask_format() {
       .class_names = mask_classes_told,
       .class_count = mask_classes_count,
       .class_keys = {"data.image_mask.mask_values"},
+      .own_channels = nnunet_channels,
       .folders = DataFormat::Folders::masks,
       .has_masks = [](const DataOptions&) { return true; },
   };

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "dtrain/base/shell_word.hpp"
+#include "dtrain/base/text.hpp"
 #include "dtrain/data/formats/part_names.hpp"
 #include "dtrain/data/formats/scan.hpp"
 #include "dtrain/data/reading.hpp"
@@ -29,6 +30,23 @@ std::string suffix_of_masks_beside(const std::vector<std::string>& pictures) {
     return !sounds_like_masks(std::string_view(entry.first).substr(1)) && 2 * entry.second != stems.size();
   });
   return counts.size() == 1 ? counts.begin()->first : "";
+}
+
+std::string channel_files_beside(const std::vector<std::string>& pictures, const std::vector<std::string>& masks) {
+  constexpr size_t kDigits = 4;
+  const std::set<std::string> bare(masks.begin(), masks.end());
+  std::set<std::string> numbers;
+  bool named_so = false;
+  for (const std::string& picture : pictures) {
+    const size_t mark = picture.rfind('_');
+    if (mark == std::string::npos || picture.size() - mark != kDigits + 1 ||
+        picture.find_first_not_of("0123456789", mark + 1) != std::string::npos)
+      return "";
+    numbers.insert(picture.substr(mark));
+    named_so = named_so || bare.contains(picture.substr(0, mark));
+  }
+  if (!named_so || numbers.size() < 2 || std::ssize(numbers) > ImageOptions::kMostChannels) return "";
+  return "[" + join({numbers.begin(), numbers.end()}, ", ") + "]";
 }
 
 std::string masks_beside_words(const std::string& folder, const std::string& suffix) {

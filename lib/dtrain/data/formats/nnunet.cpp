@@ -7,8 +7,10 @@
 #include "dtrain/base/printable.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/data/formats/formats.hpp"
+#include "dtrain/data/formats/picture_channels.hpp"
 #include "dtrain/data/formats/scan.hpp"
 #include "dtrain/data/formats/text_files.hpp"
+#include "dtrain/data/store/channel_files.hpp"
 #include "dtrain/io/files/file.hpp"
 #include "dtrain/io/files/json.hpp"
 #include "dtrain/io/pictures/image.hpp"
@@ -118,14 +120,29 @@ std::string channels_problem(std::set<std::string> channels, const std::string& 
   const auto count = static_cast<int64_t>(channels.size());
   return "cases of " + count_of(count, "channel") + ", each in a separate file (CASE_" +
          join({channels.begin(), channels.end()}, ", CASE_") + "; " + example +
-         "), but dtrain reads one picture per case: write the channels that you need, up to three, into one picture "
-         "CASE_0000 (as its red, green and blue) and remove the other files";
+         "), but channel_names in dataset.json does not count so many: correct it, or name the channels that you need "
+         "with data.image.files, as in data.image.files=[_0000, _0001]";
 }
 
-void add_images(const DataOptions& options, std::map<std::string, Case>& cases, std::vector<std::string>& problems) {
+// The pictures of cases of several files are named by the first.
+void add_channels(const ChannelFiles& channels, const std::vector<std::string>& pictures,
+                  std::map<std::string, Case>& cases, std::vector<std::string>& problems) {
+  for (const std::string& picture : pictures) {
+    const std::string_view stem = without_ending(picture);
+    const std::string name(stem.substr(0, stem.size() - channels.first_ending().size()));
+    add_page(cases[name].images, std::string(kImages) + "/" + picture, "images", problems);
+  }
+}
+
+void add_images(const DataOptions& options, Dataset& dataset, std::map<std::string, Case>& cases,
+                std::vector<std::string>& problems) {
+  std::vector<std::string> pictures = scan_beneath(options.root, kImages, options.allow_links).pictures;
+  keep_first_files(options, kImages, pictures, dataset);
+  if (const ChannelFiles files(options.image.files); files.several())
+    return add_channels(files, pictures, cases, problems);
   std::set<std::string> channels;
   std::string of_channel;
-  for (const std::string& picture : scan_beneath(options.root, kImages, options.allow_links).pictures) {
+  for (const std::string& picture : pictures) {
     std::string channel;
     const std::string name = case_of(picture, channel);
     if (channel.empty()) {
@@ -149,12 +166,12 @@ void add_masks(const DataOptions& options, std::map<std::string, Case>& cases, s
   }
 }
 
-std::map<std::string, Case> find_cases(const DataOptions& options) {
+std::map<std::string, Case> find_cases(const DataOptions& options, Dataset& dataset) {
   if (!is_folder(options.root + "/" + kLabels))
     throw MissingError("'" + options.root + "' holds imagesTr/ and dataset.json, as nnU-Net wants, but no labelsTr/");
   std::map<std::string, Case> cases;
   std::vector<std::string> problems;
-  add_images(options, cases, problems);
+  add_images(options, dataset, cases, problems);
   add_masks(options, cases, problems);
   for (const auto& [name, found] : cases) {
     if (found.images.empty()) {
@@ -192,6 +209,31 @@ bool is_nnunet(const DataOptions& options) {
   return !own && is_folder(options.root + "/" + kImages) && is_file(description_path(options));
 }
 
+// channel_names, or `modality` as in its first version; none if it cannot be read, which open() tells.
+static size_t channels_named(const std::string& path) {
+  try {
+    const Json json = read_description(path);
+    for (const char* key : {"channel_names", "modality"})
+      if (const auto names = json.find(key); names != json.end() && names->is_object()) return names->size();
+  } catch (const Error&) {
+  }
+  return 0;
+}
+
+// A colour picture has three names in channel_names, too, but one file.
+void nnunet_channels(const DataOptions& options, ImageOptions& image) {
+  if (!is_nnunet(options)) return;
+  const size_t count = channels_named(description_path(options));
+  if (count < 2 || count > static_cast<size_t>(ImageOptions::kMostChannels)) return;
+  std::error_code error;
+  bool several = false;
+  fs::directory_iterator entry(options.root + "/" + kImages, error);
+  for (; !error && !several && entry != fs::directory_iterator(); entry.increment(error))
+    several = without_ending(entry->path().filename().string()).ends_with("_0001");
+  if (error || !several) return;
+  for (size_t i = 0; i < count; ++i) image.files.push_back((i < 10 ? "_000" : "_00") + std::to_string(i));
+}
+
 // nnU-Net's layout has its own folder names, so keys that give others would have no effect.
 static void require_own_folders(const DataOptions& options) {
   const auto refuse = [&](const std::string& key, const std::string& named, const std::string& own) {
@@ -216,7 +258,7 @@ void read_nnunet(const DataOptions& options, Dataset& dataset) {
   require_picture_ending(json, path);
   dataset.mask_values = read_labels(json, path, dataset.classes);
   if (!options.image_mask.mask_values.empty()) set_mask_values(options.image_mask.mask_values, dataset);
-  auto cases = find_cases(options);
+  auto cases = find_cases(options, dataset);
   require_count(json, cases.size(), path);
   SampleTable table(dataset);
   for (auto& [name, found] : cases)

@@ -9,6 +9,7 @@
 #include "dtrain/data/formats/empty_values.hpp"
 #include "dtrain/data/formats/formats.hpp"
 #include "dtrain/data/formats/part_folders.hpp"
+#include "dtrain/data/formats/picture_channels.hpp"
 #include "dtrain/data/formats/scan.hpp"
 #include "dtrain/data/formats/text_files.hpp"
 #include "dtrain/data/store/file_store.hpp"
@@ -148,7 +149,12 @@ Dataset open_dataset(const DataOptions& options, Task task, uint64_t seed) {
                     "' is the folder of a run, which dtrain wrote; name the folder of the pictures");
   for (const auto& [part, file] : options.split.files) refuse_link_out(options, list_path(options.root, file));
   format.open(options, seed, dataset);
-  if (!dataset.store) dataset.store = std::make_shared<const FileStore>(options.root);
+  if (!dataset.store) {
+    dataset.store = std::make_shared<const FileStore>(options.root, options.image);
+    if (format.label_file != DataFormat::LabelFile::none) require_siblings(options, dataset);
+    require_stacks(options, dataset);
+    tell_channels(options, dataset);
+  }
   for (const std::string& name : dataset.classes)
     require_plain_name(name, "the class", "the data in '" + options.root + "' must use another name");
   refuse_empty_values(dataset, options.labels.empty() ? "data.root '" + options.root + "'" : options.labels);

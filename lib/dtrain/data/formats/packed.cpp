@@ -7,13 +7,30 @@
 namespace dtrain {
 
 // Checks that a record fits what the manifest says.
-static void require_record(const PackedShard& shard, int64_t record, const PackedEntry& entry, const Dataset& dataset) {
+static void require_record(const PackedShard& shard, int64_t record, const PackedEntry& entry,
+                           const ImageOptions& image, const Dataset& dataset) {
   const auto classes = static_cast<int64_t>(dataset.classes.size());
   const bool good = dataset.task == Task::multiclass     ? entry.class_index >= 0 && entry.class_index < classes
                     : dataset.task == Task::segmentation ? entry.mask_bytes > 0
                                                          : shard.info().labels == classes;
   if (!good)
     throw DataError(shard.name_of(record) + " does not hold what the task of " + PackedManifest::kFile + " needs");
+  if (image.is_stacked() ? entry.channels != image.stacked_channels() : entry.channels != 1 && entry.channels != 3)
+    throw DataError(shard.name_of(record) + " holds " + count_of(entry.channels, "channel") +
+                    ", which does not fit what " + PackedManifest::kFile + " says of them");
+}
+
+static std::string files_text(const std::vector<std::string>& files) {
+  return files.empty() ? "none" : "[" + join(files, ", ") + "]";
+}
+
+static void packed_channels(const DataOptions& options, ImageOptions& image) {
+  try {
+    const PackedManifest manifest = read_packed_manifest(options.root);
+    image.files = manifest.files;
+    image.slices = manifest.slices;
+  } catch (const Error&) {  // read_packed() tells
+  }
 }
 
 static void read_packed(const DataOptions& options, uint64_t /*seed*/, Dataset& dataset) {
@@ -28,6 +45,10 @@ static void read_packed(const DataOptions& options, uint64_t /*seed*/, Dataset& 
                       "originals; leave data.split out: the split that it was packed with is used");
   if (!options.classes.empty() && manifest.task == Task::segmentation)
     throw ConfigError("data.classes cannot choose among the classes of packed masks; leave it out, or pack with it");
+  if (manifest.files != options.image.files || manifest.slices != options.image.slices)
+    throw ConfigError("'" + options.root + "' was packed with data.image.files " + files_text(manifest.files) +
+                      " and data.image.slices " + std::to_string(manifest.slices) +
+                      ", which decide what its channels are; set them to that, or leave both out");
   dataset.task = manifest.task;
   dataset.classes = manifest.classes;
   dataset.mask_values = manifest.mask_values;
@@ -42,7 +63,7 @@ static void read_packed(const DataOptions& options, uint64_t /*seed*/, Dataset& 
     bytes += shard.bytes();
     for (int64_t record = 0; record < shard.records(); ++record) {
       const PackedEntry entry = shard.entry(record);
-      require_record(shard, record, entry, dataset);
+      require_record(shard, record, entry, options.image, dataset);
       Sample sample;
       sample.path = entry.path;
       sample.group = entry.group;
@@ -89,6 +110,7 @@ const DataFormat& packed_format() {
       .tasks = [](const DataOptions&) { return std::vector<Task>(); },
       .open = read_packed,
       .readings = packed_readings,
+      .own_channels = packed_channels,
   };
   return kFormat;
 }

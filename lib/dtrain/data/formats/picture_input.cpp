@@ -11,7 +11,9 @@
 #include "dtrain/base/text.hpp"
 #include "dtrain/data/formats/formats.hpp"
 #include "dtrain/data/formats/label_rows.hpp"
+#include "dtrain/data/formats/picture_channels.hpp"
 #include "dtrain/data/formats/scan.hpp"
+#include "dtrain/data/store/channel_files.hpp"
 #include "dtrain/data/store/file_store.hpp"
 #include "dtrain/data/store/picture_faults.hpp"
 #include "dtrain/io/files/file.hpp"
@@ -210,6 +212,37 @@ Found find(const std::string& input, const std::string& column, const std::strin
   return found;
 }
 
+// One name for each picture of several files, the first, whether or not it is there: what is missing is told with it.
+void keep_first_names(const ImageOptions& image, const std::string& input, Found& found) {
+  const ChannelFiles channels(image.files);
+  if (!channels.several() || found.records != nullptr) return;
+  std::vector<std::string> others, firsts;
+  std::set<std::string> seen;
+  for (const std::string& path : found.paths) {
+    if (channels.channel_of(path) == ChannelFiles::kNone) {
+      others.push_back(path);
+    } else if (std::string first = channels.sibling(path, 0); seen.insert(first).second) {
+      firsts.push_back(std::move(first));
+    }
+  }
+  const std::string key = "data.image.files " + channels.text();
+  if (firsts.empty())
+    throw DataError("the network was trained on pictures of " + count_of(std::ssize(image.files), "file") +
+                    " each, whose names end as in " + key + ", but no name in --input '" + input + "' does, such as " +
+                    others.front() + "; name files that do");
+  if (!others.empty())
+    found.left_out.push_back(count_of(std::ssize(others), "picture") + " left out whose names end in none of " + key +
+                             ", such as " + others.front());
+  found.paths = std::move(firsts);
+}
+
+void refuse_records(const ImageOptions& image, const std::string& input) {
+  if (image.is_stacked())
+    throw DataError("--input '" + input +
+                    "' holds record files, but the network was trained on pictures of several files or pages "
+                    "(data.image.files or .slices), which these do not hold; name a folder of such pictures");
+}
+
 // Every picture of the record files at options.root.
 void list_records(const DataFormat& format, const DataOptions& options, PictureInput& out) {
   Dataset listed;
@@ -242,16 +275,19 @@ void require_readers(const PictureInput& input) {
 PictureInput open_pictures(const std::string& input, const std::string& column, const std::string& left_out,
                            const DataOptions& data) {
   Found found = find(input, column, left_out, data);
+  keep_first_names(data.image, input, found);
   PictureInput out;
   out.left_out = std::move(found.left_out);
   out.dataset.task = Task::multilabel;
   out.dataset.root = found.root;
   if (found.records != nullptr) {
+    refuse_records(data.image, input);
     DataOptions options = data;
     options.root = input;
     list_records(*found.records, options, out);
   } else {
-    out.pictures = std::make_shared<const ListedPictures>(std::make_shared<const FileStore>(found.root), data.image);
+    out.pictures =
+        std::make_shared<const ListedPictures>(std::make_shared<const FileStore>(found.root, data.image), data.image);
     SampleTable table(out.dataset);
     std::set<std::string> folders;
     for (std::string& path : found.paths) {
@@ -260,6 +296,7 @@ PictureInput open_pictures(const std::string& input, const std::string& column, 
       sample.path = std::move(path);
       table.add(std::move(sample));
     }
+    require_stacks(data, out.dataset);
     out.notes.push_back(count_of(static_cast<int64_t>(out.dataset.samples.size()), "picture") + " from " +
                         count_of(static_cast<int64_t>(folders.size()), "folder") +
                         (found.listed_in.empty() ? "" : ", as '" + found.listed_in + "' names them"));

@@ -68,6 +68,10 @@ PackTurn turn_named(const std::string& name) {
 
 PackJob::PackJob(const Dataset& dataset, const Split& split, const DataOptions& data, const PackOptions& options)
     : dataset_(dataset), data_(data), options_(options) {
+  if (data.image.is_stacked() && (options.to != PackTo::packed || options.codec == PackedCodec::jpeg))
+    throw ConfigError(
+        "data.image.files and data.image.slices make channels that are no colours, which only --to packed with --codec "
+        "raw or deflate can store; a PNG or JPEG holds grey or colour");
   for (const PackTurn turn : options.expand)
     if ((turn == PackTurn::rot90 || turn == PackTurn::rot270) && data.image.height != data.image.width)
       throw ConfigError("--expand " + std::string(name_of(turn)) + " needs a square data.image.size, not " +
@@ -94,6 +98,8 @@ PackJob::PackJob(const Dataset& dataset, const Split& split, const DataOptions& 
   m.height = data.image.height;
   m.width = data.image.width;
   m.channels = data.image.channels;
+  m.files = data.image.files;
+  m.slices = data.image.slices;
   m.resize = name_of(data.image.resize);
   m.samples_per_shard = options.samples_per_shard;
   for (const PackTurn turn : options.expand) m.expand.emplace_back(name_of(turn));

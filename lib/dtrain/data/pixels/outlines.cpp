@@ -34,10 +34,13 @@ Image for_display(const Image& picture, const ImageOptions& options) {
   std::vector<float> pixels(static_cast<size_t>(picture.height * picture.width * picture.channels));
   resize_picture(picture, {whole(picture.height), whole(picture.width)}, options, pixels.data());
   Image out{picture.height, picture.width, 3, 8, {}, {}};
-  out.bytes.reserve(pixels.size() * (picture.channels == 1 ? 3 : 1));
-  for (const float pixel : pixels)
-    out.bytes.insert(out.bytes.end(), picture.channels == 1 ? 3 : 1,
-                     static_cast<uint8_t>(std::lround(255 * std::clamp(pixel, 0.0F, 1.0F))));
+  const bool grey = picture.channels == 1 || options.is_stacked();
+  const int64_t first = picture.channels == 1 ? 0 : options.is_stacked() ? options.shown_channel() : 0;
+  const int64_t step = grey ? picture.channels : 1;
+  out.bytes.reserve(static_cast<size_t>(3 * picture.height * picture.width));
+  for (auto i = static_cast<size_t>(first); i < pixels.size(); i += static_cast<size_t>(step))
+    out.bytes.insert(out.bytes.end(), grey ? 3 : 1,
+                     static_cast<uint8_t>(std::lround(255 * std::clamp(pixels[i], 0.0F, 1.0F))));
   return out;
 }
 

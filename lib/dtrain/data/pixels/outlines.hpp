@@ -12,7 +12,7 @@ namespace dtrain {
 // What is drawn over a picture of its own size, for people to look at.
 
 /// The picture as 8-bit RGB of the same size: black to white by data.image.range if given, as the network sees it, else
-/// by the picture's depth.
+/// by the picture's depth. Of channels that are no colours the one that stands for all (ImageOptions::shown_channel()).
 Image for_display(const Image& picture, const ImageOptions& options);
 
 /// The line width, in pixels, at which outlines are still seen when a picture of this size is shown on a screen: 1 up

@@ -97,13 +97,24 @@ void adjust_brightness(std::vector<float>& pixels, float factor) {
 void adjust_contrast(std::vector<float>& pixels, size_t channels, float factor) {
   double sum = 0;
   for (size_t i = 0; i < pixels.size(); i += channels)
-    sum += static_cast<double>(channels == 1 ? pixels[i] : luma(&pixels[i]));
+    sum += static_cast<double>(channels == 3 ? luma(&pixels[i]) : pixels[i]);
   const auto mean = static_cast<float>(sum / (static_cast<double>(pixels.size()) / static_cast<double>(channels)));
   for (float& value : pixels) value = std::clamp(factor * value + (1 - factor) * mean, 0.0F, 1.0F);
 }
 
+// The same for each channel by itself.
+void adjust_contrast_by_channel(const PixelField& picture, float factor) {
+  const auto channels = static_cast<size_t>(picture.channels);
+  std::vector<float> plane(picture.pixels.size() / channels);
+  for (size_t c = 0; c < channels; ++c) {
+    for (size_t i = 0; i < plane.size(); ++i) plane[i] = picture.pixels[i * channels + c];
+    adjust_contrast(plane, 1, factor);
+    for (size_t i = 0; i < plane.size(); ++i) picture.pixels[i * channels + c] = plane[i];
+  }
+}
+
 // Fills the pixels whose centres are in the rectangle.
-void cut_out(const AugmentDraw& draw, const PixelField& picture, const std::array<float, 3>& fill) {
+void cut_out(const AugmentDraw& draw, const PixelField& picture, std::span<const float> fill) {
   const auto stretch = [&](double centre, int64_t side) {
     const auto edge = [&](double place) {
       return std::clamp(static_cast<int64_t>(std::ceil(place * static_cast<double>(side) - 0.5)), int64_t{0}, side);
@@ -172,10 +183,12 @@ void add_noise(std::span<float> pixels, float sigma, uint64_t key) {
   }
 }
 
-void apply_effects(const AugmentDraw& draw, const PixelField& picture, const std::array<float, 3>& fill) {
+void apply_effects(const AugmentDraw& draw, const PixelField& picture, std::span<const float> fill) {
   if (draw.blur > 0) blur_picture(picture, draw.blur);
   if (draw.brightness != 1) adjust_brightness(picture.pixels, draw.brightness);
-  if (draw.contrast != 1) adjust_contrast(picture.pixels, static_cast<size_t>(picture.channels), draw.contrast);
+  if (draw.contrast != 1 && picture.stacked) adjust_contrast_by_channel(picture, draw.contrast);
+  if (draw.contrast != 1 && !picture.stacked)
+    adjust_contrast(picture.pixels, static_cast<size_t>(picture.channels), draw.contrast);
   if (draw.gamma != 1) adjust_gamma(picture.pixels, draw.gamma);
   if (draw.noise > 0) add_noise(picture.pixels, draw.noise, draw.noise_key);
   if (draw.cutout > 0) cut_out(draw, picture, fill);

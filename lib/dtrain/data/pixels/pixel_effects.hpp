@@ -1,5 +1,4 @@
 #pragma once
-#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -14,12 +13,13 @@ struct PixelField {
   int64_t height = 0;
   int64_t width = 0;
   int64_t channels = 1;
+  bool stacked = false;  ///< the channels are pictures of their own, no colours (ImageOptions::is_stacked())
 };
 
 /// The draw's blur, brightness, contrast, gamma, noise and cutout, in this order, on pixels in [0, 1]; they stay in
-/// this range. Brightness and contrast are torchvision's adjust_brightness and adjust_contrast; what is cut out becomes
-/// `fill`, one value for each channel.
-void apply_effects(const AugmentDraw& draw, const PixelField& picture, const std::array<float, 3>& fill);
+/// this range. Brightness and contrast are torchvision's adjust_brightness and adjust_contrast, of each channel about
+/// its own mean where these are no colours; what is cut out becomes `fill`, one value for each channel.
+void apply_effects(const AugmentDraw& draw, const PixelField& picture, std::span<const float> fill);
 
 // Its parts.
 

@@ -169,7 +169,7 @@ void to_grey(std::vector<float>& pixels) {
 std::vector<float> resized(const Image& picture, const Fit& fit, const ImageOptions& options) {
   std::vector<float> pixels(static_cast<size_t>(fit.rows.canvas * fit.columns.canvas * picture.channels));
   resize_picture(picture, fit, options, pixels.data());
-  if (picture.channels > options.channels) to_grey(pixels);
+  if (picture.channels != 1 && options.channels == 1) to_grey(pixels);
   return pixels;
 }
 
@@ -183,6 +183,19 @@ DTRAIN_VECTOR_CLONES
 void sample_colour(const float* piece, int32_t row, int32_t count, const float* down, const float* right,
                    const int32_t* index, float* __restrict out) {
   sample_row<3>(piece, row, count, down, right, index, out);
+}
+
+// The same for any number of channels.
+void sample_channels(int64_t channels, const float* piece, int32_t row, int32_t count, const float* down,
+                     const float* right, const int32_t* index, float* out) {
+  const float* next_row = piece + row;
+  for (int32_t x = 0; x < count; ++x)
+    for (int64_t c = 0; c < channels; ++c) {
+      const int64_t at = index[x] * channels + c;
+      const float top = piece[at] + right[x] * (piece[at + channels] - piece[at]);
+      const float bottom = next_row[at] + right[x] * (next_row[at + channels] - next_row[at]);
+      *out++ = top + down[x] * (bottom - top);
+    }
 }
 
 }  // namespace
@@ -237,7 +250,9 @@ Fit placed_fit(int64_t height, int64_t width, const ImageOptions& options, const
 }
 
 std::vector<float> place_picture(const Image& picture, const ImageOptions& options, const AugmentDraw& draw) {
-  check(picture.channels == 1 || picture.channels == 3, "a decoded picture has 1 or 3 channels");
+  check(
+      picture.channels == 1 || picture.channels == options.channels || (picture.channels == 3 && options.channels == 1),
+      "a decoded picture has the channels of data.image, or is grey, or a colour that becomes grey");
   const Fit fit = placed_fit(picture.height, picture.width, options, draw);
   if (!is_warped(draw)) return resized(picture, fit, options);
   const Warp warp(draw, options.height, options.width);
@@ -256,9 +271,15 @@ std::vector<float> place_picture(const Image& picture, const ImageOptions& optio
     warp.row(y, static_cast<double>(top) + 0.5, static_cast<double>(left) + 0.5, down, right);
     find_corners(static_cast<int32_t>(rows.canvas), static_cast<int32_t>(columns.canvas), options.width, down.data(),
                  right.data(), index.data());
-    (channels == 1 ? sample_grey : sample_colour)(piece.data(), static_cast<int32_t>(columns.canvas * channels),
-                                                  static_cast<int32_t>(options.width), down.data(), right.data(),
-                                                  index.data(), out.data() + y * options.width * channels);
+    const auto row = static_cast<int32_t>(columns.canvas * channels);
+    const auto count = static_cast<int32_t>(options.width);
+    float* to = out.data() + y * options.width * channels;
+    if (channels == 1)
+      sample_grey(piece.data(), row, count, down.data(), right.data(), index.data(), to);
+    else if (channels == 3)
+      sample_colour(piece.data(), row, count, down.data(), right.data(), index.data(), to);
+    else
+      sample_channels(channels, piece.data(), row, count, down.data(), right.data(), index.data(), to);
   }
   return out;
 }

@@ -22,7 +22,8 @@ namespace dtrain {
 Fit placed_fit(int64_t height, int64_t width, const ImageOptions& options, const AugmentDraw& draw);
 
 /// Decoded picture → floats in [0, 1], HWC [options.height × options.width × the lesser of both numbers of channels]:
-/// colour is converted to grey if options.channels is 1. Bilinear.
+/// colour is converted to grey if options.channels is 1. Bilinear. The picture is grey, or has options.channels, or is
+/// coloured with options.channels 1.
 std::vector<float> place_picture(const Image& picture, const ImageOptions& options, const AugmentDraw& draw);
 
 /// Mask of class numbers → one byte for each pixel of the canvas, in `out`: the class at its centre, by the same map;

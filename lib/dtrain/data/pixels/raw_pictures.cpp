@@ -11,7 +11,7 @@ namespace dtrain {
 
 namespace {
 
-// Copies pixels [count × from_channels] to [count × to_channels]: 1 to 1, 3 to 3, or grey repeated.
+// Copies pixels [count × from_channels] to [count × to_channels]: the same number, or grey repeated.
 template <typename Value>
 void repeat_channels(const Value* from, int64_t count, int64_t from_channels, int64_t to_channels, Value* to) {
   if (from_channels == to_channels) {

@@ -13,7 +13,7 @@ namespace dtrain {
 /// Bytes if that loses nothing, so that kinds never change a result, only its cost.
 struct PixelKind {
   bool bytes = true;     ///< uint8, white is 255; false: float32 in [0, 1]
-  int64_t channels = 1;  ///< 1 or 3; grey pictures need one, whatever data.image.channels is
+  int64_t channels = 1;  ///< data.image.channels; grey pictures need one, whatever that is
 
   bool operator==(const PixelKind&) const = default;
   /// True if pictures of `other` can be kept as this kind.

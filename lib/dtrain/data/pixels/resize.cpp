@@ -94,6 +94,26 @@ template <int kChannels>
   }
 }
 
+/// The same for any number of channels, by the same additions.
+[[gnu::always_inline]] inline void add_columns_of(int64_t channels, const float* columns, const AxisWeights& axis,
+                                                  float scale, int64_t count, int64_t stride, float* out) {
+  const float* weights = axis.weights.data();
+  for (const int64_t begin : axis.begin) {
+    for (int64_t c = 0; c < channels; ++c, ++out) {
+      const float* pixels = columns + (begin * channels + c) * kRows;
+      Eight sum = {};
+      for (int64_t t = 0; t < axis.taps; ++t, pixels += channels * kRows) {
+        Eight column;
+        std::memcpy(&column, pixels, sizeof column);
+        sum += weights[t] * column;
+      }
+      sum *= scale;
+      for (int64_t r = 0; r < count; ++r) out[r * stride] = sum[r];
+    }
+    weights += axis.taps;
+  }
+}
+
 /// One call of resize_values().
 struct Job {
   AxisWeights rows;
@@ -124,8 +144,10 @@ template <typename Value>
     float* out = job.out + first * stride + job.columns.first * job.channels;
     if (job.channels == 1) {
       add_columns<1>(job.columns_of_sums.data(), job.columns, job.scale, count, stride, out);
-    } else {
+    } else if (job.channels == 3) {
       add_columns<3>(job.columns_of_sums.data(), job.columns, job.scale, count, stride, out);
+    } else {
+      add_columns_of(job.channels, job.columns_of_sums.data(), job.columns, job.scale, count, stride, out);
     }
   }
 }

@@ -1,7 +1,6 @@
 #include "dtrain/data/pixels/transform.hpp"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 #include <vector>
 
@@ -34,8 +33,10 @@ PictureWalk walk_of(const AugmentDraw& draw, const ImageOptions& options) {
   return {start, source(1, 0) - start, source(0, 1) - start};
 }
 
+static_assert(ImageOptions::kMostChannels == kMostChannels);
+
 PictureForm picture_form(const ImageOptions& options) {
-  check(options.channels == 1 || options.channels == 3, "data.image.channels is 1 or 3");
+  check(options.channels >= 1 && options.channels <= kMostChannels, "data.image.channels is 1 … 16");
   const auto channels = static_cast<size_t>(options.channels);
   check(options.mean.empty() || options.mean.size() == channels, "data.image.mean has one value per channel");
   check(options.std.empty() || options.std.size() == channels, "data.image.std has one value per channel");
@@ -54,9 +55,11 @@ std::vector<float> resized_pixels(const Image& image, const ImageOptions& option
 }
 
 // What is cut out becomes the mean, which the network sees as 0; for grey pictures the mean over all channels.
-static std::array<float, 3> mean_pixel(const PictureForm& form, int64_t channels) {
-  if (channels == form.channels) return {form.mean[0], form.mean[1], form.mean[2]};
-  return {(form.mean[0] + form.mean[1] + form.mean[2]) / 3, 0, 0};
+static std::vector<float> mean_pixel(const PictureForm& form, int64_t channels) {
+  if (channels == form.channels) return {form.mean, form.mean + form.channels};
+  float sum = 0;
+  for (int64_t c = 0; c < form.channels; ++c) sum += form.mean[c];
+  return {sum / static_cast<float>(form.channels)};
 }
 
 // TrivialAugment's operation, on pixels of 8 bits.
@@ -64,7 +67,7 @@ static void change_bytes(const TrivialDraw& draw, const ImageOptions& size, int6
                          std::vector<float>& pixels) {
   std::vector<uint8_t> bytes(pixels.size());
   for (size_t i = 0; i < pixels.size(); ++i) bytes[i] = static_cast<uint8_t>(pixels[i] * 255 + 0.5F);
-  apply_trivial(draw, {bytes, size.height, size.width, channels});
+  apply_trivial(draw, {bytes, size.height, size.width, channels, size.is_stacked()});
   for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = pixel_value(bytes[i]);
 }
 
@@ -84,7 +87,8 @@ void transform_image(const Image& image, const ImageOptions& options, const Augm
   std::vector<float> pixels = place_picture(image, options, draw);
   const int64_t channels = std::min(image.channels, options.channels);
   if (draw.trivial) change_bytes(*draw.trivial, options, channels, pixels);
-  apply_effects(draw, {pixels, options.height, options.width, channels}, mean_pixel(form, channels));
+  apply_effects(draw, {pixels, options.height, options.width, channels, options.is_stacked()},
+                mean_pixel(form, channels));
   const RawPicture raw{pixels.data(), walk, 0, channels};
   host_math().finish_pictures(form, &raw, 1, out.data());
 }

@@ -80,14 +80,26 @@ int grey_at(const ByteField& picture, size_t pixel) {
 size_t pixels_of(const ByteField& picture) { return static_cast<size_t>(picture.height * picture.width); }
 
 void change_color(const ByteField& picture, float factor) {
-  if (picture.channels == 1) return;
+  if (picture.channels == 1 || picture.stacked) return;
   for (size_t i = 0; i < pixels_of(picture); ++i) {
     const int grey = grey_at(picture, i);
     for (size_t c = 0; c < 3; ++c) picture.pixels[3 * i + c] = blended(grey, picture.pixels[3 * i + c], factor);
   }
 }
 
+void change_contrast_by_channel(const ByteField& picture, float factor) {
+  const auto channels = static_cast<size_t>(picture.channels);
+  for (size_t c = 0; c < channels; ++c) {
+    int64_t sum = 0;
+    for (size_t i = c; i < picture.pixels.size(); i += channels) sum += picture.pixels[i];
+    const auto mean = static_cast<int>(static_cast<double>(sum) / static_cast<double>(pixels_of(picture)) + 0.5);
+    for (size_t i = c; i < picture.pixels.size(); i += channels)
+      picture.pixels[i] = blended(mean, picture.pixels[i], factor);
+  }
+}
+
 void change_contrast(const ByteField& picture, float factor) {
+  if (picture.stacked) return change_contrast_by_channel(picture, factor);
   int64_t sum = 0;
   for (size_t i = 0; i < pixels_of(picture); ++i) sum += grey_at(picture, i);
   const auto mean = static_cast<int>(static_cast<double>(sum) / static_cast<double>(pixels_of(picture)) + 0.5);

@@ -41,12 +41,14 @@ double trivial_magnitude(const TrivialDraw& draw);
 /// The operation moves pixels, those of a mask too.
 bool moves_pixels(TrivialOp op);
 
-/// A picture of 8 bits, HWC with 1 or 3 channels; changed in place.
+/// A picture of 8 bits, HWC, grey or coloured or stacked: then contrast is changed in each channel by itself, and color
+/// changes nothing, as in a grey picture. Changed in place.
 struct ByteField {
   std::span<uint8_t> pixels;
   int64_t height = 0;
   int64_t width = 0;
   int64_t channels = 1;
+  bool stacked = false;  ///< the channels are pictures of their own, no colours (ImageOptions::is_stacked())
 };
 void apply_trivial(const TrivialDraw& draw, const ByteField& picture);
 

@@ -13,6 +13,7 @@ static const Sample& sample_at(const Dataset& dataset, int64_t index) {
 
 int64_t SampleFiles::bytes() const {
   size_t sum = picture.size() + mapped.picture.size() + mapped.mask.size();
+  for (const auto& channel : channels) sum += channel.size();
   for (const auto& mask : masks) sum += mask.size();
   return static_cast<int64_t>(sum);
 }

@@ -24,7 +24,8 @@ struct RecordPlace {
 /// One sample of a data set, without its pixels.
 struct Sample {
   std::string path;                ///< relative to root, with '/' between folders, a page of a stack as FILE#PAGE; the
-                                   ///< sample's name everywhere
+                                   ///< sample's name everywhere; of several files
+                                   ///< (data.image.files) the first
   std::string group;               ///< patient; "" if the data have none
   std::string part;                ///< "train", "valid", "test" where the data say so (Dataset::own_parts), else ""
   std::vector<float> labels;       ///< multilabel: one per class, 0, 1 or NaN (unknown)

@@ -1,5 +1,6 @@
 #include "dtrain/data/store/file_store.hpp"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "dtrain/base/error.hpp"
@@ -18,14 +19,68 @@ static StoredFile own_mask(const Sample& sample, size_t mask) {
 
 SampleFiles PictureFiles::read(const Sample& sample, Wanted wanted) const {
   SampleFiles files;
-  if (wanted != Wanted::masks) files.picture = bytes_of(own_picture(sample));
+  if (wanted != Wanted::masks) {
+    const std::vector<StoredFile> channels = channels_of(sample);
+    if (channels.size() == 1) files.picture = bytes_of(channels.front());
+    if (channels.size() > 1)
+      for (const StoredFile& channel : channels) files.channels.push_back(bytes_of(channel));
+  }
   for (size_t i = 0; i < sample.masks.size() && wanted != Wanted::picture; ++i)
     files.masks.push_back(bytes_of(own_mask(sample, i)));
   return files;
 }
 
+std::vector<StoredFile> PictureFiles::channels_of(const Sample& sample) const { return {own_picture(sample)}; }
+
+static std::string size_text(const Image& image) {
+  return std::to_string(image.height) + " × " + std::to_string(image.width);
+}
+
+// --- pictures of several channels
+
+// A grey picture whose file has three equal channels is one of one channel.
+template <typename Value>
+static bool take_grey(std::vector<Value>& values) {
+  for (size_t i = 0; i < values.size() / 3; ++i) {
+    if (values[3 * i] != values[3 * i + 1] || values[3 * i] != values[3 * i + 2]) return false;
+    values[i] = values[3 * i];
+  }
+  values.resize(values.size() / 3);
+  return true;
+}
+
+static void require_grey(Image& channel, const std::string& name) {
+  if (channel.channels == 1) return;
+  if (!take_grey(channel.bytes) || !take_grey(channel.words))
+    throw DataError(name +
+                    " is coloured, but by data.image.files or .slices it is one grey channel of a picture; save " +
+                    "it in grey, or leave the key out");
+  channel.channels = 1;
+}
+
+template <typename Value>
+static void put_channel(const std::vector<Value>& from, size_t channel, size_t channels, std::vector<Value>& to) {
+  to.resize(from.size() * channels);
+  for (size_t i = 0; i < from.size(); ++i) to[i * channels + channel] = from[i];
+}
+
 Image PictureFiles::decode_picture(const Sample& sample, const SampleFiles& files) const {
-  return decode_image(files.picture, picture_name(sample));
+  if (files.channels.empty()) return decode_image(files.picture, picture_name(sample));
+  const std::vector<StoredFile> channels = channels_of(sample);
+  Image merged;
+  for (size_t i = 0; i < channels.size(); ++i) {
+    Image channel = decode_image(files.channels[i], name_of(channels[i]));
+    require_grey(channel, name_of(channels[i]));
+    if (i == 0) merged = {channel.height, channel.width, static_cast<int64_t>(channels.size()), channel.bits, {}, {}};
+    if (channel.height != merged.height || channel.width != merged.width || channel.bits != merged.bits)
+      throw DataError("the channels '" + channels[0].path + "' (" + size_text(merged) + ", " +
+                      std::to_string(merged.bits) + " bits) and '" + channels[i].path + "' (" + size_text(channel) +
+                      ", " + std::to_string(channel.bits) +
+                      " bits) of one picture differ; make them again of one size and depth");
+    put_channel(channel.bytes, i, channels.size(), merged.bytes);
+    put_channel(channel.words, i, channels.size(), merged.words);
+  }
+  return merged;
 }
 
 // The class of each pixel value.
@@ -50,10 +105,6 @@ static void add_classes(const std::vector<Value>& values, int64_t channels, cons
                         "the palette as in mask_values");
     if (const uint8_t found = table[value]; found != 0) out[pixel] = found;
   }
-}
-
-static std::string size_text(const Image& image) {
-  return std::to_string(image.height) + " × " + std::to_string(image.width);
 }
 
 Image PictureFiles::decode_mask(const Dataset& dataset, const Sample& sample, const SampleFiles& files) const {
@@ -85,7 +136,17 @@ std::vector<Image> PictureFiles::raw_masks(const Sample& sample, const SampleFil
 }
 
 ImageHeader PictureFiles::header(const Sample& sample) const {
-  const ImageHeader picture = header_of(own_picture(sample));
+  const std::vector<StoredFile> channels = channels_of(sample);
+  ImageHeader picture = header_of(channels.front());
+  if (channels.size() > 1) picture.channels = static_cast<int64_t>(channels.size());
+  for (size_t i = 1; i < channels.size(); ++i) {
+    const ImageHeader other = header_of(channels[i]);
+    if (other.height != picture.height || other.width != picture.width)
+      throw DataError("the channels '" + channels[0].path + "' (" + std::to_string(picture.height) + " × " +
+                      std::to_string(picture.width) + ") and '" + channels[i].path + "' (" +
+                      std::to_string(other.height) + " × " + std::to_string(other.width) +
+                      ") of one picture differ in size; make them again at one size");
+  }
   for (size_t i = 0; i < sample.masks.size(); ++i) {
     const ImageHeader mask = header_of(own_mask(sample, i));
     if (mask.height != picture.height || mask.width != picture.width)
@@ -101,6 +162,9 @@ std::string PictureFiles::picture_name(const Sample& sample) const { return name
 std::string PictureFiles::manifest_text(const Sample& sample) const {
   constexpr char kEnd = '\0';
   std::string text = size_of(own_picture(sample)) + kEnd;
+  for (const StoredFile& channel : channels_of(sample))
+    if (picture_path(channel.path).file != picture_path(sample.path).file)
+      text += channel.path + kEnd + size_of(channel) + kEnd;
   for (size_t i = 0; i < sample.masks.size(); ++i) text += sample.masks[i] + kEnd + size_of(own_mask(sample, i)) + kEnd;
   return text;
 }
@@ -124,8 +188,37 @@ ImageHeader FileStore::header_of(const StoredFile& file) const {
   }
 }
 
+std::vector<StoredFile> FileStore::channels_of(const Sample& sample) const {
+  std::vector<StoredFile> channels;
+  for (size_t i = 0; i < files_.count(); ++i) channels.push_back({files_.sibling(sample.path, i), {}, false});
+  if (!channels.empty()) return channels;
+  const PicturePath own = picture_path(sample.path);
+  const int64_t last = slices_ > 1 && own.page > 0 ? pages_of(name_of({own.file, {}, false})) : 0;
+  for (int64_t away = -(slices_ / 2); away <= slices_ / 2; ++away) {
+    const int64_t page = std::clamp<int64_t>(own.page + away, 1, std::max<int64_t>(last, 1));
+    channels.push_back({own.page > 0 && away != 0 ? own.file + "#" + std::to_string(page) : sample.path, {}, false});
+  }
+  return channels;
+}
+
+int64_t FileStore::pages_of(const std::string& file) const {
+  const std::lock_guard lock(mutex_);
+  const auto known = pages_.find(file);
+  return known != pages_.end() ? known->second : pages_.emplace(file, count_pages(file)).first->second;
+}
+
+std::string FileStore::manifest_head() const {
+  if (files_.several()) return "files " + files_.text() + '\0';
+  return slices_ > 1 ? "slices " + std::to_string(slices_) + '\0' : "";
+}
+
 std::string FileStore::stamp(const Sample& sample) const {
-  return std::to_string(changed_at(picture_path(name_of(own_picture(sample))).file));
+  const auto changed = [&](const StoredFile& file) {
+    return std::to_string(changed_at(picture_path(name_of(file)).file));
+  };
+  std::string stamps = changed(own_picture(sample));
+  for (size_t i = 1; i < files_.count(); ++i) stamps += " " + changed({files_.sibling(sample.path, i), {}, false});
+  return stamps;
 }
 
 std::string FileStore::size_of(const StoredFile& file) const {

@@ -7,6 +7,7 @@
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/hash.hpp"
+#include "dtrain/data/options.hpp"
 #include "dtrain/data/store/paths.hpp"
 #include "dtrain/io/files/file.hpp"
 #include "dtrain/io/files/json.hpp"
@@ -27,6 +28,13 @@ static uint32_t json_number(const std::string& digits) {
   return value;
 }
 
+static OrderedJson image_json(const PackedManifest& m) {
+  OrderedJson image = {{"size", {m.height, m.width}}, {"channels", m.channels}, {"resize", m.resize}};
+  if (!m.files.empty()) image["files"] = m.files;
+  if (m.slices > 1) image["slices"] = m.slices;
+  return image;
+}
+
 static OrderedJson json_of(const PackedManifest& m) {
   OrderedJson json = {
       {"crc32c", kNoDigits},
@@ -37,7 +45,7 @@ static OrderedJson json_of(const PackedManifest& m) {
       {"task", name_of(m.task)},
       {"classes", m.classes},
       {"codec", m.codec},
-      {"image", {{"size", {m.height, m.width}}, {"channels", m.channels}, {"resize", m.resize}}},
+      {"image", image_json(m)},
       {"samples_per_shard", m.samples_per_shard},
       {"expand", m.expand},
       {"records", m.parts},
@@ -82,7 +90,9 @@ static PackedManifest parsed_manifest(const Json& json) {
   constexpr int64_t kLongest = 65536;  // the limit of data.image.size
   m.height = count_in({{"height", image.at("size").at(0)}}, "height", 1, kLongest);
   m.width = count_in({{"width", image.at("size").at(1)}}, "width", 1, kLongest);
-  m.channels = count_in(image, "channels", 1, 3);
+  m.channels = count_in(image, "channels", 1, ImageOptions::kMostChannels);
+  if (image.contains("files")) image.at("files").get_to(m.files);
+  if (image.contains("slices")) m.slices = count_in(image, "slices", 1, ImageOptions::kMostChannels);
   image.at("resize").get_to(m.resize);
   m.samples_per_shard = count_in(json, "samples_per_shard");
   json.at("expand").get_to(m.expand);

@@ -31,7 +31,9 @@ struct PackedManifest {
   int64_t jpeg_quality = 0;                ///< 0: no JPEG
   int64_t height = 0;
   int64_t width = 0;
-  int64_t channels = 0;  ///< at most; grey pictures have one
+  int64_t channels = 0;            ///< at most; grey pictures have one
+  std::vector<std::string> files;  ///< data.image.files and .slices of the source: channels that are no colours
+  int64_t slices = 1;
   std::string resize;
   int64_t samples_per_shard = 0;
   std::vector<std::string> expand;

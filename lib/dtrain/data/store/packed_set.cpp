@@ -38,7 +38,7 @@ PackedSet::PackedSet(const std::string& folder) : folder_(folder), manifest_(rea
 }
 
 SampleFiles PackedSet::read(const Sample& sample, Wanted /*wanted*/) const {
-  return {{}, {}, shard(sample.place).read(sample.place.number)};
+  return {{}, {}, {}, shard(sample.place).read(sample.place.number)};
 }
 
 Image PackedSet::decode_picture(const Sample& sample, const SampleFiles& files) const {

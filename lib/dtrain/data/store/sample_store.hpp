@@ -16,8 +16,9 @@ struct Sample;
 /// A sample's bytes as they are stored; empty if pictures are made in memory.
 struct SampleFiles {
   std::vector<std::byte> picture;
-  std::vector<std::vector<std::byte>> masks;  ///< as Sample::masks
-  PackedBytes mapped;                         ///< instead of them, if the store is in memory; owned by the store
+  std::vector<std::vector<std::byte>> channels;  ///< the picture's files instead of it, if it has several
+  std::vector<std::vector<std::byte>> masks;     ///< as Sample::masks
+  PackedBytes mapped;                            ///< instead of them, if the store is in memory; owned by the store
 
   /// Of all of them.
   int64_t bytes() const;

@@ -128,8 +128,8 @@ void PackedShard::check_row(int64_t record, const PackedEntry& found) const {
   if (found.picture_bytes < 1 || packed_aligned(found.picture_bytes) > room ||
       packed_aligned(found.mask_bytes) > room - packed_aligned(found.picture_bytes))
     wrong("reaches beyond the end of the file");
-  if (found.height < 1 || found.width < 1 || found.width > limits.max_pixels / found.height ||
-      (found.channels != 1 && found.channels != 3) || (found.bits != 8 && found.bits != 16))
+  if (found.height < 1 || found.width < 1 || found.width > limits.max_pixels / found.height || found.channels < 1 ||
+      found.channels > kMostPackedChannels || (found.bits != 8 && found.bits != 16))
     wrong("promises an impossible picture");
   if (found.part > PackedPart::test || found.class_index < -1 || found.path.empty() ||
       load<uint8_t>(row_of(record), layout::kRowZero) != 0)

@@ -44,6 +44,9 @@ inline constexpr auto kWordsOf<PackedPart> = std::to_array<Word<PackedPart>>({{P
                                                                               {PackedPart::valid, "valid"},
                                                                               {PackedPart::test, "test"}});
 
+/// Of a record's picture.
+inline constexpr int64_t kMostPackedChannels = 16;
+
 /// A record without its pixels.
 struct PackedEntry {
   int64_t offset = 0;  ///< of the picture in the file; the mask follows at the next multiple of 64 bytes
@@ -52,7 +55,7 @@ struct PackedEntry {
   uint32_t checksum = 0;   ///< CRC32C from `offset` to the next record or the end of the file
   int64_t height = 0;
   int64_t width = 0;
-  int64_t channels = 0;  ///< 1 or 3
+  int64_t channels = 0;  ///< 1 … kMostPackedChannels
   int bits = 8;          ///< 8 or 16
   PackedPart part = PackedPart::none;
   int64_t class_index = -1;
