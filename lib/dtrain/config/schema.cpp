@@ -316,7 +316,7 @@ class Description {
         .effective_when(in_files, when_format(has_picture_files), {"data.format"})
         .default_is("none; in nnU-Net's layout and packed shards what the data say")
         .older_runs_had("none");
-    add("data.image.slices", odd_codec(i.slices, i.kMostChannels),
+    add("data.image.slices", odd_codec(i.slices, ImageOptions::kMostChannels),
         "2.5-D: pages of a stack (TIFF, DICOM) that are the channels of a picture, the page itself in the middle; "
         "beyond the ends of the stack its first or last page is repeated.")
         .effective_when(in_files, when_format(has_picture_files), {"data.format"})
