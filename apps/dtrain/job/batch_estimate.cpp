@@ -58,7 +58,8 @@ std::string fitting_batch_advice(const Experiment& e, const Plan& plan, const Jo
   const bool global = e.batch.global > 0;
   const int64_t value = global ? fits * plan.logical_ranks * e.batch.accumulate : fits;
   return std::string("; ") + (global ? "batch.global=" : "batch.per_rank=") + std::to_string(value) +
-         " would fit by the estimate of memory, and batch.per_rank=auto finds the largest that does";
+         " would fit by the estimate of memory" +
+         (global ? "" : ", and batch.per_rank=auto finds the largest that does");
 }
 
 void require_batch_number(const Experiment& e, const std::string& what) {

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/host.hpp"
@@ -93,6 +95,12 @@ Room least_room(const std::vector<std::string>& ranks, bool on_gpu, bool share_g
   return least;
 }
 
+/// A batch, and how long a trial of it took.
+struct Timed {
+  int64_t batch = 0;
+  double seconds = 0;
+};
+
 /// Rank 0's search.
 class BatchHunt {
  public:
@@ -117,10 +125,13 @@ class BatchHunt {
     const int64_t half = std::max<int64_t>(1, line_.fitting(room_.mb) / 2);
     const BatchFound found = find_largest_batch({.room_mb = room_.mb,
                                                  .fixed_mb = std::min(line_.fixed_mb, room_.mb / 2),
-                                                 .first = std::min(half, kModest),
+                                                 .first = std::min(std::max<int64_t>(half, mixes() ? 2 : 1), kModest),
                                                  .most = most},
                                                 [this](int64_t batch) { return need_of(batch); });
     if (found.batch > 0) return found;
+    if (by_time_)
+      throw ConfigError(std::string(kHead) + "each trial takes more than " + std::to_string(std::llround(kPatience)) +
+                        " s here; set batch.per_rank to a number, such as the one that dtrain check estimates");
     throw Error(exit_code::kOutOfMemory, std::string(kHead) + "not even one picture per pass fits into the " +
                                              in_megabytes(room_.mb) + " that a process can use of " + room_.bound +
                                              " on " + room_.host +
@@ -129,9 +140,21 @@ class BatchHunt {
   }
 
   const Room& room() const { return room_; }
+  /// Whether larger ones were left out because they would take too long to try.
+  bool by_time() const { return by_time_; }
 
  private:
   void tell(const std::string& sentence) const { run_.job.log().info(kHead + sentence); }
+
+  bool mixes() const { return e_.data.augment.mixup > 0 || e_.data.augment.cutmix > 0; }
+
+  // By the last two trials, whose start takes as long as any other's.
+  double forecast_s(int64_t batch) const {
+    const auto& [one, other] = timed_;
+    if (one.batch == other.batch || one.batch == 0) return 0;
+    const double a_picture = (other.seconds - one.seconds) / static_cast<double>(other.batch - one.batch);
+    return other.seconds + a_picture * static_cast<double>(batch - other.batch);
+  }
 
   // A trial is one process with one logical rank, or two where this job's processes carry several.
   int64_t trial_ranks() const { return std::min<int64_t>(carried_, 2); }
@@ -148,18 +171,25 @@ class BatchHunt {
   }
 
   std::optional<double> need_of(int64_t batch) {
-    if (static_cast<double>(batch) * seconds_a_picture_ > kPatience) {
+    if (batch == 1 && mixes())
+      throw ConfigError(std::string(e_.data.augment.mixup > 0 ? "data.augment.mixup" : "data.augment.cutmix") +
+                        " mixes the pictures of one batch, and batch.per_rank: auto finds no room for two; use fewer "
+                        "processes per host, or a smaller data.image.size");
+    if (forecast_s(batch) > kPatience) {
+      by_time_ = true;
       tell(std::to_string(batch) + " would take more than " + std::to_string(std::llround(kPatience)) +
            " s to try: something smaller");
       return std::nullopt;
     }
     tell("trying " + std::to_string(batch) + " …");
-    const bool is_first = seconds_a_picture_ == 0;
+    const bool is_first = timed_.second.batch == 0;
     const double beyond_mb = beyond_trial_mb(batch);
     std::vector<double> needs_mb;
     while (needs_mb.size() < (is_first || on_gpu_ ? 1 : kLayouts)) {
       const TrialEnd end = run_trial(trial_of(batch, needs_mb.size(), beyond_mb));
-      seconds_a_picture_ = end.seconds / static_cast<double>(batch);
+      if (timed_.second.batch != batch) timed_.first = timed_.second;
+      timed_.second = {batch, end.seconds};
+      by_time_ = by_time_ || (end.too_slow && !end.too_much);
       if (end.too_much || end.too_slow) {
         tell(std::to_string(batch) + (end.too_much ? " does not fit" : " takes too long"));
         return std::nullopt;
@@ -174,12 +204,17 @@ class BatchHunt {
 
   TrialRun trial_of(int64_t batch, size_t layout, double beyond_mb) const {
     const size_t other_length = 1 + 97 * layout;  // a word of another length is enough
+    std::vector<std::string> overrides = {"batch.per_rank=" + std::to_string(batch),
+                                          "distributed.logical_ranks=" + std::to_string(trial_ranks()),
+                                          "distributed.backend=auto",
+                                          "distributed.share_device=false",
+                                          "data.loader.cache=none",
+                                          "name=" + std::string(other_length, 't')};
+    const bool thaws = e_.optimizer.freeze_until.amount > 0;  // what trains later needs its memory, too
+    if (thaws) overrides.emplace_back("optimizer.freeze_until=1 step");
     return {.sources = source_words(run_.command.config.sources),
-            .overrides = {"batch.per_rank=" + std::to_string(batch),
-                          "distributed.logical_ranks=" + std::to_string(trial_ranks()), "distributed.backend=auto",
-                          "distributed.share_device=false", "data.loader.cache=none",
-                          "name=" + std::string(other_length, 't')},
-            .steps = kTrialSteps,
+            .overrides = std::move(overrides),
+            .steps = kTrialSteps + (thaws ? 1 : 0),
             .limit_mb = on_gpu_ ? room_.all_mb * 1e3 : room_.trial_mb - beyond_mb,
             .limit_s = kPatience,
             .alive = [this] { run_.job.watchdog().enter(Section::start, 0); }};
@@ -193,7 +228,8 @@ class BatchHunt {
   bool on_gpu_ = false;
   BatchLine line_{JobMemory()};
   Room room_;
-  double seconds_a_picture_ = 0;  // of the last trial, start included
+  std::pair<Timed, Timed> timed_;  // the last two batches that were tried
+  bool by_time_ = false;
 };
 
 int64_t found_batch(const RunContext& run, Plan& plan, const std::vector<std::string>& ranks) {
@@ -201,21 +237,19 @@ int64_t found_batch(const RunContext& run, Plan& plan, const std::vector<std::st
   std::string weights_line;
   BatchFound found;
   Room room;
+  bool by_time = false;
   {
     const auto network = make_planned_network(run.experiment, plan, false, weights_line);
     BatchHunt hunt(run, plan, *network, ranks);
     found = hunt.find();
     room = hunt.room();
+    by_time = hunt.by_time();
   }
-  const AugmentOptions& a = run.experiment.data.augment;
-  if (found.batch == 1 && (a.mixup > 0 || a.cutmix > 0))
-    throw ConfigError(std::string(a.mixup > 0 ? "data.augment.mixup" : "data.augment.cutmix") +
-                      " mixes the pictures of one batch, and batch.per_rank: auto found room for one picture only; use "
-                      "fewer processes per host, or a smaller data.image.size");
   const Log& log = run.job.log();
   log.info(kHead + std::to_string(found.batch) + " is the largest that fits, found in " + fixed(watch.seconds(), 0) +
            " s by " + count_of(found.trials, "trial") + ": " + in_megabytes(found.need_mb) + " of " +
            in_megabytes(room.all_mb) + (found.at_most ? "; the training part has no more for one step" : "") +
+           (by_time ? "; larger ones would take too long to try" : "") +
            (run.command.dry_run ? "; as a line of the configuration:"
                                 : "; the run keeps it wherever it resumes; as a line of the configuration:"));
   log.info("batch.per_rank: " + std::to_string(found.batch));

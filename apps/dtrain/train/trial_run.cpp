@@ -83,7 +83,9 @@ std::optional<double> gpu_peak_in(const std::string& said) {
 
 [[noreturn]] void pass_on(int code, const std::string& said) {
   std::string line = last_line(said);
-  if (line.starts_with(kErrorHead)) line = line.substr(std::min(line.size(), line.find(": ", kErrorHead.size()) + 2));
+  if (const size_t colon = line.find(": ", kErrorHead.size());
+      line.starts_with(kErrorHead) && colon != std::string::npos)
+    line = line.substr(colon + 2);
   throw Error(code, "batch.per_rank: auto: a trial failed: " + line);
 }
 

@@ -268,5 +268,6 @@ TEST_CASE("pictures to predict are named by their first files, and what one lack
   CHECK(holds(error_of(65, [&] { open_pictures(root / "masks", "", "", options); }),
               "whose names end as in data.image.files"));
   const DataOptions slices = with_slices(options_for("image_folder", root.path()), 3);
-  CHECK(holds(error_of(78, [&] { open_pictures(root / "masks", "", "", slices); }), "is a page of a stack"));
+  const std::vector<std::string> notes = open_pictures(root / "masks", "", "", slices).notes;
+  CHECK(std::any_of(notes.begin(), notes.end(), [](const auto& note) { return holds(note, "is a page of a stack"); }));
 }

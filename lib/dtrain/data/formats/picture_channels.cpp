@@ -82,10 +82,13 @@ void tell_channels(const DataOptions& options, Dataset& dataset) {
                             " neighbouring pages, one grey channel each");
 }
 
-void require_stacks(const DataOptions& options, const Dataset& dataset) {
-  if (options.image.slices <= 1 || dataset.samples.empty()) return;
+bool holds_stacks(const Dataset& dataset) {
   const auto is_page = [](const Sample& sample) { return picture_path(sample.path).page > 0; };
-  if (std::any_of(dataset.samples.begin(), dataset.samples.end(), is_page)) return;
+  return std::any_of(dataset.samples.begin(), dataset.samples.end(), is_page);
+}
+
+void require_stacks(const DataOptions& options, const Dataset& dataset) {
+  if (options.image.slices <= 1 || dataset.samples.empty() || holds_stacks(dataset)) return;
   throw ConfigError("data.image.slices is " + std::to_string(options.image.slices) + ", but none of the " +
                     count_of(std::ssize(dataset.samples), "picture") +
                     " is a page of a stack (a TIFF file of several pages, a DICOM file of several frames), such as " +

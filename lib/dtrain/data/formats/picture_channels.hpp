@@ -22,6 +22,9 @@ void require_siblings(const DataOptions& options, Dataset& dataset);
 /// Notes for the banner what a picture consists of, if it is several files or pages.
 void tell_channels(const DataOptions& options, Dataset& dataset);
 
+/// Whether any sample is a page of a stack.
+bool holds_stacks(const Dataset& dataset);
+
 /// Throws ConfigError if data.image.slices wants neighbours and no sample is a page of a stack.
 void require_stacks(const DataOptions& options, const Dataset& dataset);
 

@@ -296,7 +296,9 @@ PictureInput open_pictures(const std::string& input, const std::string& column, 
       sample.path = std::move(path);
       table.add(std::move(sample));
     }
-    require_stacks(data, out.dataset);
+    if (data.image.slices > 1 && !holds_stacks(out.dataset))
+      out.notes.push_back("none of the pictures is a page of a stack: each is shown in all " +
+                          std::to_string(data.image.slices) + " channels of the network");
     out.notes.push_back(count_of(static_cast<int64_t>(out.dataset.samples.size()), "picture") + " from " +
                         count_of(static_cast<int64_t>(folders.size()), "folder") +
                         (found.listed_in.empty() ? "" : ", as '" + found.listed_in + "' names them"));
