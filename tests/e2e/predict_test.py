@@ -156,7 +156,9 @@ class Predict(program.ProgramTest):
             "format": "synthetic", "image": {"size": [16, 16], "channels": 1}, "synthetic": {"samples": 8, "classes": 2}}})
         self.good("--config", "generated.yaml", "--run-dir", "runs/generated")
         self.good("predict", "--checkpoint", "runs/generated", "--input", "cells/images", "--output", "numbered", "--threshold", "0")
-        for path in (self.folder / "numbered/masks").iterdir():
+        masks = list((self.folder / "numbered/masks").iterdir())
+        self.assertEqual(len(masks), 10)
+        for path in masks:
             self.assertLessEqual(set(b"".join(png_rows(path))), {1, 2})
 
     def test_a_table_and_an_archive_of_the_same_pictures_give_the_same_scores(self):
