@@ -5,6 +5,7 @@
 #include <array>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/model/pointwise_convolution.hpp"
 
 namespace dtrain {
 
@@ -22,6 +23,7 @@ Conv2d::Conv2d(const ConvShape& shape) : shape_(shape) {
 }
 
 at::Tensor Conv2d::operator()(const at::Tensor& x) const {
+  if (is_fused() && is_product(shape_, x)) return pointwise_convolution(x, weight, shape_.stride);
   const std::array<int64_t, 2> stride{shape_.stride, shape_.stride}, padding{shape_.padding, shape_.padding};
   return at::conv2d(x, weight, bias.defined() ? std::optional(bias) : std::nullopt, stride, padding);
 }

@@ -83,7 +83,8 @@ at::Tensor Slab::product(const NormScales& scales, const at::Tensor& kernel, con
         const int64_t begin = i * kPanel, rows = std::min(kPanel, pixels - begin);
         const Rows<T> to = rows_of<T>(y).at(begin);
         kernels.normalise(rows, depth, const_rows(rows_of<T>(values).at(begin)), scales.columns<T>(), panel);
-        kernels.multiply(rows, out, depth, const_rows(panel), packed.data(), to);
+        kernels.product(rows, out, depth, kernels.left_side(const_rows(panel)),
+                        kernels.right_side(packed.data(), depth), false, to);
         if (training) moments.take(i, rows, const_rows(to));
       }
     });
@@ -178,18 +179,20 @@ ProductGradients Slab::product_back(const NormScales& scales, const at::Tensor& 
     for_columns(width, [&](int64_t first, int64_t count) {
       Scratch<T> memory(kPanel * kColumns);
       const Rows<T> panel{memory.data(), kColumns};
-      Across<T> across(kPanel, out);
+      auto across = scratch_across<T>(out, kPanel);
       for (int64_t begin = 0; begin < pixels; begin += kPanel) {
         const int64_t rows = std::min(kPanel, pixels - begin);
         const Rows<const T> dy = const_rows(rows_of<T>(gradient).at(begin));
-        across.pack(rows, dy);
+        kernels.pack_across(rows, out, dy, across.data());
         for (int64_t c = first; c < first + count; c += kColumns) {
-          kernels.multiply(rows, kColumns, out, dy, packed.data() + c * out, panel);
+          kernels.product(rows, kColumns, out, kernels.left_side(dy), kernels.right_side(packed.data() + c * out, out),
+                          false, panel);
           kernels.rectify_back_to_slab(rows, kColumns, panel, const_rows(rows_of<T>(values, c).at(begin)),
                                        scales.columns<T>().at(c), gamma.const_data_ptr<T>() + c, false,
                                        rows_of<T>(gradients, c).at(begin), sum.data_ptr<T>() + c,
                                        centred.data_ptr<T>() + c);
-          across.add_product(rows, kColumns, const_rows(panel), rows_of<T>(dw, c));
+          kernels.product(out, kColumns, rows, kernels.left_side_across(across.data(), rows),
+                          kernels.right_side(const_rows(panel)), true, rows_of<T>(dw, c));
         }
       }
     });
