@@ -30,7 +30,7 @@ std::optional<Answer> answer_of_classes(const Predictions& p, size_t i) {
   return Answer{p.score(i, most), p.label(i, most) == 1};
 }
 
-// Bin b is above b/15, and up to (b + 1)/15.
+// Bin b is above b/15, and up to (b + 1)/15; for a number.
 size_t bin_of(double confidence) {
   auto bin = static_cast<size_t>(std::clamp(std::ceil(confidence * kBins) - 1, 0.0, kBins - 1.0));
   while (bin > 0 && confidence <= static_cast<double>(bin) / kBins) --bin;
@@ -61,7 +61,7 @@ double chance_of(const std::vector<std::array<double, kBins>>& gaps, double samp
   return chance;
 }
 
-// answer: of each sample. Nothing without a known label.
+// answer: of each sample. Nothing without a known label, or if a score is NaN.
 template <class AnswerOf>
 std::optional<Calibration> calibration_of(const Predictions& p, const Groups* groups, AnswerOf&& answer) {
   std::array<double, kBins> sums{};  // right - confidence
@@ -72,6 +72,7 @@ std::optional<Calibration> calibration_of(const Predictions& p, const Groups* gr
   for (size_t i = 0; i < p.samples(); ++i) {
     const std::optional<Answer> one = answer(i);
     if (!one) continue;
+    if (std::isnan(one->confidence)) return std::nullopt;
     const size_t bin = bin_of(one->confidence);
     const double gap = (one->right ? 1 : 0) - one->confidence;
     sums[bin] += gap;
@@ -164,7 +165,7 @@ extern const Metric kEce = {
     .larger_is_better = false,
     .of_epochs = false,
     .in_table = true,
-    .undefined = "no label of this part is known",
+    .undefined = "no label of this part is known, or a score is no number",
     .of_part = ece_of,
 };
 

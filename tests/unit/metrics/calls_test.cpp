@@ -137,6 +137,17 @@ TEST_CASE("Brier scores and calibration errors are those of scikit-learn and of 
   check_value(labels, "ece", (0.4215674231648556 + 0.21901804361074492) / 2);
 }
 
+TEST_CASE("a label with a score that is no number has no calibration error, and the mean is that of the others") {
+  Predictions p = two_labels();
+  p.scores[2] = std::nan("");
+  const auto labels = measure(Task::multilabel, {"a", "b"}, p);
+  CHECK_FALSE(named(labels, "ece_a").measured.value);
+  check_value(labels, "ece", 0.21901804361074492);
+  Predictions classes = three_classes();
+  classes.scores[0] = classes.scores[1] = classes.scores[2] = std::nan("");
+  CHECK_FALSE(named(measure(Task::multiclass, {"a", "b", "c"}, classes), "ece").measured.value);
+}
+
 TEST_CASE("of two classes the Brier score is that of one of them") {
   Predictions p;
   p.task = Task::multiclass;
