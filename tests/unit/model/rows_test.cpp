@@ -130,7 +130,8 @@ TEST_CASE("a network reads the keys of its row and no others") {
   for (const NetworkKind* kind : networks()) {
     INFO(kind->name);
     for (const std::string& key : kind->keys)
-      CHECK((key == "base_width" || key == "levels" || key == "encoder" || key == "dropout" || key == "fused"));
+      CHECK((key == "base_width" || key == "levels" || key == "encoder" || key == "dropout" || key == "fused" ||
+             key == "fused_convolutions"));
     const NetworkShape shape = square(*kind, std::max<int64_t>(kind->least_side, 32));
     ModelOptions options;
     options.kind = kind;

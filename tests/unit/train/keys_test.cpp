@@ -218,6 +218,8 @@ std::vector<Row> all_rows() {
       seen("model.dropout", "0.25", network_of, {}, {kPlain}),
       seen("model.fused", "false", network_of, {"model.name=densenet121", "data.image.size=[64, 64]"},
            {{"data.format=synthetic", "model.name=small_cnn"}}),
+      seen("model.fused_convolutions", "false", network_of, {"model.name=unet", "data.image.size=[64, 64]"},
+           {kPlain, with(kMask, {"model.base_width=32"}), with(kMask, {"model.encoder=resnet18"})}),
       elsewhere("loss.name", "bce", kPlain,
                 "tests/unit/model/loss_test.cpp: a loss that does not fit its task is a configuration error"),
       seen("loss.pos_weight", "[1, 2, 3]", loss_of, {}, {kMulticlass}),
