@@ -37,12 +37,8 @@ struct NormReluNode final : torch::autograd::Node {
   }
 };
 
-bool divides_into_columns(int64_t channels, int64_t values) {
-  return channels % kColumns == 0 || (kColumns % channels == 0 && values % kColumns == 0);
-}
-
 bool lies_in_rows(const at::Tensor& x) {
-  return x.is_contiguous(at::MemoryFormat::ChannelsLast) && divides_into_columns(x.size(1), x.numel());
+  return x.is_contiguous(at::MemoryFormat::ChannelsLast) && fills_rows(x.size(1), x.numel());
 }
 
 }  // namespace
@@ -53,7 +49,7 @@ bool fuses(const BatchNorm2d& norm, const at::Tensor& x) {
 
 bool fuses(const BatchNorm2d& norm, const Sketch& x) {
   const int64_t channels = x.shape[0];
-  return norm.is_fused() && x.list->fused() && divides_into_columns(channels, channels * x.shape[1] * x.shape[2]);
+  return norm.is_fused() && x.list->fused() && fills_rows(channels, channels * x.shape[1] * x.shape[2]);
 }
 
 at::Tensor fused_norm_relu(const BatchNorm2d& norm, const at::Tensor& x, const at::Tensor& more) {

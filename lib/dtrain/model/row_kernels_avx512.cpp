@@ -1,9 +1,18 @@
 // AVX-512: 32 registers, of which a tile of a product takes 24.
+#include "dtrain/model/conv_kernels.inl"
 #include "dtrain/model/row_kernels.inl"
 
 namespace dtrain {
 
 static constexpr RowKernels<float> kRowsOfAvx512 = Loops<float, 64, 12>::all("avx512");
 const RowKernels<float>* const kAvx512Rows = &kRowsOfAvx512;
+struct Hold512 {
+  template <class Vector>
+  static void in_register(Vector& vector) {
+    asm("" : "+v"(vector));
+  }
+};
+static constexpr ConvKernels<float> kConvOfAvx512 = ConvLoops<float, 64, 8, 2, Hold512>::all();
+const ConvKernels<float>* const kAvx512Conv = &kConvOfAvx512;
 
 }  // namespace dtrain

@@ -12,6 +12,10 @@ bool serves_rows(const at::Tensor& x, bool training) {
          !at::autocast::is_autocast_enabled(at::kCPU) && (training || !at::GradMode::is_enabled());
 }
 
+bool fills_rows(int64_t channels, int64_t values) {
+  return channels % kColumns == 0 || (kColumns % channels == 0 && values % kColumns == 0);
+}
+
 at::Tensor as_picture(const at::Tensor& rows, at::IntArrayRef nhw) {
   return rows.view({nhw[0], nhw[1], nhw[2], rows.size(1)}).permute({0, 3, 1, 2});
 }

@@ -49,6 +49,9 @@ struct NormGradients {
 inline constexpr int64_t kPanel = 96;    // pixels whose values are worked on while they are in cache
 inline constexpr int64_t kColumns = 32;  // the least that a thread takes: a multiple of every RowKernels::tile
 
+/// Whether so many channels are multiples of 32 or divide it, and the picture's values fill rows of 32.
+bool fills_rows(int64_t channels, int64_t values);
+
 template <class Body>
 void for_panels(int64_t pixels, const Body& body) {
   at::parallel_for(0, (pixels + kPanel - 1) / kPanel, 1, [&](int64_t begin, int64_t end) {
@@ -93,20 +96,23 @@ Scratch<T> scratch_across(int64_t height, int64_t depth) {
 template <class T>
 class Moments {
  public:
-  Moments(int64_t pixels, int64_t columns) : pixels_(pixels), columns_(columns) {
-    parts_.resize(static_cast<size_t>(2 * (pixels + kPanel - 1) / kPanel * columns + 2 * columns));
+  /// `panel`: pixels of each, but for the last.
+  Moments(int64_t pixels, int64_t columns, int64_t panel = kPanel) : pixels_(pixels), columns_(columns), panel_(panel) {
+    parts_.resize(static_cast<size_t>(2 * (pixels + panel - 1) / panel * columns + 2 * columns));
   }
 
+  /// Where a panel's means are, and behind them its squares (RowKernels::moments).
+  T* part(int64_t panel) { return parts_.data() + 2 * panel * columns_; }
+
   void take(int64_t panel, int64_t rows, Rows<const T> values) {
-    T* part = parts_.data() + 2 * panel * columns_;
-    row_kernels<T>().moments(rows, columns_, values, part, part + columns_);
+    row_kernels<T>().moments(rows, columns_, values, part(panel), part(panel) + columns_);
   }
 
   void finish(T* mean, T* variance) const {
     std::vector<double> means(static_cast<size_t>(columns_)), squares(static_cast<size_t>(columns_));
     const T* part = parts_.data();
-    for (int64_t begin = 0; begin < pixels_; begin += kPanel, part += 2 * columns_) {
-      const auto before = static_cast<double>(begin), rows = static_cast<double>(std::min(kPanel, pixels_ - begin));
+    for (int64_t begin = 0; begin < pixels_; begin += panel_, part += 2 * columns_) {
+      const auto before = static_cast<double>(begin), rows = static_cast<double>(std::min(panel_, pixels_ - begin));
       const double share = rows / (before + rows);
       for (size_t c = 0; c < means.size(); ++c) {
         const double step = static_cast<double>(part[c]) - means[c];
@@ -121,7 +127,7 @@ class Moments {
   }
 
  private:
-  int64_t pixels_, columns_;
+  int64_t pixels_, columns_, panel_;
   std::vector<T> parts_;
 };
 

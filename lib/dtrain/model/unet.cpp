@@ -2,10 +2,12 @@
 #include <array>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/model/double_conv.hpp"
 #include "dtrain/model/encoder.hpp"
 #include "dtrain/model/functions.hpp"
 #include "dtrain/model/layers.hpp"
@@ -26,6 +28,9 @@ struct DoubleConv : Module {
 
   template <class X>
   X run(const X& x) const {
+    if constexpr (!std::is_same_v<X, GraphValue>)
+      if (const DoubleConvLayers layers{*conv1, *norm1, *conv2, *norm2}; fuses(layers, x))
+        return fused_double_conv(layers, x);
     return norm_relu(*norm2, (*conv2)(norm_relu(*norm1, (*conv1)(x))));
   }
 

@@ -58,16 +58,18 @@ TEST_CASE("a step holds what the plan says, for every network") {
     options.fused = false;
     return options;
   };
-  ModelOptions two_levels = of("unet"), encoded = of("unet");
+  ModelOptions two_levels = of("unet"), encoded = of("unet"), fused_unet = of("unet");
   ModelOptions slabs = of("densenet121"), fused = of("resnet50");
   slabs.fused = fused.fused = two_levels.fused = true;
   two_levels.levels = 2;
+  fused_unet.fused = true;
   encoded.encoder = network_kind("resnet18");
   const auto [options, shape, pictures] = GENERATE_COPY(
       std::tuple{slabs, NetworkShape{3, 96, 64, 14}, 8}, std::tuple{of("densenet121"), NetworkShape{3, 64, 64, 14}, 4},
       std::tuple{fused, NetworkShape{3, 96, 64, 5}, 4}, std::tuple{of("resnet50"), NetworkShape{3, 96, 64, 5}, 4},
       std::tuple{of("unet"), NetworkShape{1, 64, 80, 2}, 2}, std::tuple{two_levels, NetworkShape{1, 64, 80, 2}, 2},
-      std::tuple{encoded, NetworkShape{3, 128, 128, 2}, 8}, std::tuple{of("small_cnn"), NetworkShape{3, 50, 70, 2}, 3});
+      std::tuple{fused_unet, NetworkShape{1, 64, 80, 2}, 2}, std::tuple{encoded, NetworkShape{3, 128, 128, 2}, 8},
+      std::tuple{of("small_cnn"), NetworkShape{3, 50, 70, 2}, 3});
   const NetworkKind* name = options.kind;
   INFO(name->name << ", " << options.levels << " levels, encoder " << (options.encoder != nullptr)
                   << (options.fused ? ", fused" : ", plain"));

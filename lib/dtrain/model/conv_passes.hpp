@@ -1,0 +1,55 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "dtrain/model/row_passes.hpp"
+
+/// 3x3 convolutions of a picture's lines by conv_kernels.hpp, with the norm and ReLU before or behind them in the same
+/// pass over memory. Pictures are rows [n·H·W, C] as in row_passes.hpp, float or double, `nhw` = {n, H, W}; stride 1,
+/// padding 1, no bias; kernels are [out, in, 3, 3] of any strides. Threads take strips of lines, whose sums are added
+/// up in their order: the same bits for any number of threads.
+namespace dtrain {
+
+/// max(0, norm(rows)), or the rows themselves without `norm`.
+struct ConvInput {
+  at::Tensor rows;
+  const NormScales* norm = nullptr;
+};
+
+struct ConvOutput {
+  at::Tensor rows;
+  at::Tensor mean, variance;  ///< [out], biased; undefined unless they are asked for
+};
+ConvOutput convolved(const ConvInput& x, at::IntArrayRef nhw, const at::Tensor& kernel, bool with_moments);
+
+/// Of a norm behind which a ReLU is, over all pixels; [channels].
+struct NormSums {
+  at::Tensor sum;      ///< Σ d, where d is the gradient behind the ReLU
+  at::Tensor centred;  ///< Σ d·(x − mean)
+};
+/// `gradient` is that of max(0, norm(rows)).
+NormSums norm_sums(const at::Tensor& gradient, const at::Tensor& rows, const NormScales& norm, at::IntArrayRef nhw);
+
+/// The way back through max(0, norm(rows)), as far as it is the same for all pixels.
+struct NormCentre {
+  NormGradients gradients;          ///< of the norm's weight and bias
+  at::Tensor scale, slope, offset;  ///< CentreScales
+};
+NormCentre norm_centre(const NormSums& sums, const NormScales& norm, const at::Tensor& gamma, int64_t pixels);
+
+/// What comes back to a convolution: `gradient` is that of max(0, norm(rows)), `rows` what the convolution gave.
+struct ConvReturn {
+  at::Tensor gradient, rows;
+  const NormScales* norm = nullptr;
+  const NormCentre* centre = nullptr;
+};
+struct ConvGradients {
+  at::Tensor input;   ///< of max(0, norm(rows)), or of the rows without a norm; undefined unless it is asked for
+  at::Tensor kernel;  ///< [out, in, 3, 3]; the same
+  NormSums norm;      ///< of the input's norm, where there is one and `input` is asked for
+};
+ConvGradients convolved_back(const ConvInput& x, const ConvReturn& y, at::IntArrayRef nhw, const at::Tensor& kernel,
+                             bool of_input, bool of_kernel);
+
+}  // namespace dtrain

@@ -1,0 +1,183 @@
+// Two convolutions with their norms as one node, against LibTorch's operators one by one.
+#include "dtrain/model/double_conv.hpp"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+
+#include <array>
+#include <limits>
+#include <vector>
+
+#include "dtrain/model/conv_kernels.hpp"
+#include "dtrain/model/functions.hpp"
+#include "support/catch.hpp"
+#include "unit/model/test_tools.hpp"
+
+using namespace dtrain;
+
+namespace {
+
+at::Tensor wave(at::IntArrayRef shape, double step, at::ScalarType type) {
+  return at::sin(at::arange(c10::multiply_integers(shape), at::kDouble) * step).view(shape).to(type);
+}
+
+// A block of its own, with weights away from 1 and 0.
+struct Block {
+  Block(int64_t in, int64_t out, at::ScalarType type)
+      : conv1({.in = in, .out = out, .kernel = 3, .padding = 1}),
+        norm1(out),
+        conv2({.in = out, .out = out, .kernel = 3, .padding = 1}),
+        norm2(out) {
+    conv1.fuse();
+    for (at::Tensor* kernel : {&conv1.weight, &conv2.weight})
+      kernel->set_data(wave(kernel->sizes(), 1.3, type).contiguous(at::MemoryFormat::ChannelsLast));
+    for (BatchNorm2d* norm : {&norm1, &norm2}) {
+      norm->weight.set_data(wave({out}, 0.9, type) + 0.4);
+      norm->bias.set_data(wave({out}, 1.7, type) * 0.3);
+      norm->running_mean.set_data(wave({out}, 0.5, type));
+      norm->running_var.set_data(wave({out}, 0.7, type) + 1.5);
+    }
+  }
+
+  DoubleConvLayers layers() const { return {conv1, norm1, conv2, norm2}; }
+  at::Tensor plain(const at::Tensor& x) const { return at::relu(norm2(conv2(at::relu(norm1(conv1(x)))))); }
+  std::vector<at::Tensor> parameters() const {
+    return {conv1.weight, norm1.weight, norm1.bias, conv2.weight, norm2.weight, norm2.bias};
+  }
+
+  Conv2d conv1;
+  BatchNorm2d norm1;
+  Conv2d conv2;
+  BatchNorm2d norm2;
+};
+
+struct Shape {
+  int64_t pictures, in, out, height, width;
+};
+
+at::Tensor picture(const Shape& s, at::ScalarType type) {
+  return wave({s.pictures, s.in, s.height, s.width}, 0.37, type).contiguous(at::MemoryFormat::ChannelsLast);
+}
+
+// Output, gradients of picture and parameters, statistics.
+std::vector<at::Tensor> outcome(const Shape& s, at::ScalarType type, bool fused) {
+  const Block block(s.in, s.out, type);
+  const at::Tensor x = picture(s, type).requires_grad_();
+  REQUIRE(fuses(block.layers(), x));
+  const at::Tensor y = fused ? fused_double_conv(block.layers(), x) : block.plain(x);
+  (y * wave(y.sizes(), 0.11, type)).sum().backward();
+  std::vector<at::Tensor> all = {y.detach(), x.grad()};
+  for (const at::Tensor& parameter : block.parameters()) all.push_back(parameter.grad());
+  for (const BatchNorm2d* norm : {&block.norm1, &block.norm2})
+    all.insert(all.end(), {norm->running_mean, norm->running_var, norm->num_batches_tracked});
+  return all;
+}
+
+double difference(const at::Tensor& a, const at::Tensor& b) {
+  const at::Tensor x = a.to(at::kDouble), y = b.to(at::kDouble);
+  return ((x - y).abs().max() / (y.abs().max() + 1e-30)).item<double>();
+}
+
+const auto kShapes = std::array{
+    Shape{4, 1, 8, 7, 5},      // narrower than a vector, one channel
+    Shape{1, 8, 8, 70, 34},    // one picture, several strips, a tail behind whole vectors
+    Shape{2, 16, 8, 33, 100},  // more inputs than outputs, two looks ahead
+    Shape{2, 3, 16, 5, 17},    // a number of channels that no vector has
+    Shape{2, 8, 16, 1, 16},    // one line
+    Shape{4, 12, 4, 6, 1},     // one column
+};
+
+}  // namespace
+
+TEST_CASE("two convolutions as one node compute what the operators compute, in float64 to 1e-10") {
+  for (const Shape& shape : kShapes) {
+    const auto plain = outcome(shape, at::kDouble, false), fused = outcome(shape, at::kDouble, true);
+    REQUIRE(plain.size() == fused.size());
+    for (size_t i = 0; i < plain.size(); ++i) {
+      INFO(shape.in << " to " << shape.out << " at " << shape.height << " x " << shape.width << ", number " << i);
+      CHECK(difference(fused[i], plain[i]) < 1e-10);
+    }
+  }
+}
+
+TEST_CASE("in 32 bits two convolutions as one node are as near to float64 as the operators are") {
+  for (const Shape& shape : kShapes) {
+    const auto exact = outcome(shape, at::kDouble, false), fused = outcome(shape, at::kFloat, true);
+    for (size_t i = 0; i < exact.size(); ++i) {
+      INFO(shape.in << " to " << shape.out << " at " << shape.height << " x " << shape.width << ", number " << i);
+      CHECK(difference(fused[i], exact[i]) < 2e-4);
+    }
+  }
+}
+
+TEST_CASE("two convolutions as one node use running statistics in evaluation mode") {
+  Block block(8, 16, at::kDouble);
+  for (BatchNorm2d* norm : {&block.norm1, &block.norm2}) norm->eval();
+  const at::Tensor x = picture({2, 8, 16, 9, 20}, at::kDouble);
+  CHECK_FALSE(fuses(block.layers(), x));  // there is no way back with them
+  const at::NoGradGuard no_grad;
+  REQUIRE(fuses(block.layers(), x));
+  CHECK(difference(fused_double_conv(block.layers(), x), block.plain(x)) < 1e-10);
+}
+
+TEST_CASE("frozen parameters of two convolutions as one node get no gradient, and change no other") {
+  const Shape shape{2, 8, 8, 12, 20};
+  const auto all = outcome(shape, at::kDouble, true);
+  for (size_t frozen = 0; frozen < 6; ++frozen) {
+    const Block block(shape.in, shape.out, at::kDouble);
+    for (size_t i = 0; i <= frozen; ++i) block.parameters()[i].requires_grad_(false);
+    const at::Tensor x = picture(shape, at::kDouble);
+    const at::Tensor y = fused_double_conv(block.layers(), x);
+    CHECK(y.requires_grad() == (frozen < 5));
+    if (frozen == 5) continue;
+    (y * wave(y.sizes(), 0.11, at::kDouble)).sum().backward();
+    for (size_t i = 0; i < 6; ++i) {
+      INFO(frozen << " frozen, parameter " << i);
+      CHECK(block.parameters()[i].grad().defined() == (i > frozen));
+      if (i > frozen) CHECK(test::same_bits(block.parameters()[i].grad(), all[i + 2]));
+    }
+  }
+}
+
+TEST_CASE("pictures in another order, and many channels, are left to the operators") {
+  const Block few(8, 8, at::kFloat), many(8, 32, at::kFloat);
+  const at::Tensor x = picture({2, 8, 8, 16, 20}, at::kFloat);
+  CHECK(fuses(few.layers(), x));
+  CHECK_FALSE(fuses(many.layers(), x));
+  CHECK_FALSE(fuses(few.layers(), x.contiguous()));
+  CHECK_FALSE(fuses(few.layers(), x.slice(3, 0, 10)));
+}
+
+TEST_CASE("two convolutions as one node have the same bits with any number of threads") {
+  const int before = at::get_num_threads();
+  at::set_num_threads(1);
+  const auto one = outcome({2, 8, 16, 70, 40}, at::kFloat, true);
+  at::set_num_threads(3);
+  const auto three = outcome({2, 8, 16, 70, 40}, at::kFloat, true);
+  at::set_num_threads(before);
+  for (size_t i = 0; i < one.size(); ++i) CHECK(test::same_bits(one[i], three[i]));
+}
+
+TEST_CASE("what is no number stays so through two convolutions as one node") {
+  const Block block(8, 8, at::kFloat);
+  at::Tensor x = picture({2, 8, 8, 16, 20}, at::kFloat);
+  x[0][0][3][3] = std::numeric_limits<float>::quiet_NaN();
+  CHECK(fused_double_conv(block.layers(), x).isnan().all().item<bool>());
+}
+
+TEST_CASE("planes give back the pixels that they were made of, in every set of loops") {
+  const int64_t pixels = GENERATE(1, 15, 16, 37), channels = GENERATE(1, 3, 8, 24);
+  const at::Tensor from = wave({pixels, channels}, 0.3, at::kFloat), to = at::zeros_like(from);
+  for (const ConvKernels<float>* kernels : {&kPlainConv, &conv_kernels<float>()}) {
+    const int64_t stride = pixels + 3 * kernels->lanes;
+    const at::Tensor memory = at::full({channels, stride}, 7.0F);
+    const Planes<float> planes{memory.data_ptr<float>() + kernels->lanes, stride};
+    kernels->to_planes(pixels, channels, from.const_data_ptr<float>(), planes);
+    const at::Tensor inside = memory.slice(1, kernels->lanes, kernels->lanes + pixels);
+    CHECK(at::equal(inside, from.t()));
+    CHECK(*planes.at(channels - 1, pixels).data == 0);
+    kernels->to_pixels(pixels, channels, {planes.data, stride}, to.data_ptr<float>());
+    CHECK(at::equal(to, from));
+  }
+}
