@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "dtrain/base/error.hpp"
 #include "dtrain/model/row_passes.hpp"
 
 namespace dtrain {
@@ -68,6 +69,7 @@ void multiply(const Operands<T>& of, int64_t height, int64_t width, Rows<T> y) {
 
 at::Tensor product(const at::Tensor& a, bool transposed, const at::Tensor& b) {
   const int64_t height = a.size(transposed ? 1 : 0);
+  check(a.size(transposed ? 0 : 1) == b.size(0), "both sides of a product have the same depth");
   const at::Tensor y =
       b.size(0) == 0 ? at::zeros({height, b.size(1)}, a.options()) : at::empty({height, b.size(1)}, a.options());
   with_type(a, [&](auto zero) {

@@ -23,12 +23,11 @@ struct PointwiseNode final : torch::autograd::Node {
   at::Tensor x, kernel;                // [pixels read, in], [out, in]; where the other's gradient is asked for
   std::vector<int64_t> picture, read;  // x's shape, and n, H, W of what is read of it
   int64_t stride = 1;
-  bool gone_back = false;
 
   void release_variables() override {
     x.reset();
     kernel.reset();
-    gone_back = true;
+    read.clear();
   }
 
   at::Tensor of_picture(const at::Tensor& dy) const {
@@ -40,9 +39,10 @@ struct PointwiseNode final : torch::autograd::Node {
   }
 
   variable_list apply(variable_list&& given) override {
-    check(!gone_back, "a fused layer goes back once");
-    const at::Tensor dy = as_rows(given[0]);
+    require_once(!read.empty());
     variable_list gradients(2);
+    if (!given[0].defined()) return gradients;
+    const at::Tensor dy = as_rows(given[0]);
     if (task_should_compute_output(0)) gradients[0] = of_picture(dy);
     if (task_should_compute_output(1)) gradients[1] = transposed_product(dy, x).view({dy.size(1), x.size(1), 1, 1});
     return gradients;
@@ -53,7 +53,8 @@ struct PointwiseNode final : torch::autograd::Node {
 
 bool is_product(const ConvShape& shape, const at::Tensor& x) {
   return shape.kernel == 1 && shape.padding == 0 && !shape.bias && shape.in % kColumns == 0 &&
-         shape.out % kColumns == 0 && serves_rows(x, true) && x.is_contiguous(at::MemoryFormat::ChannelsLast);
+         shape.out % kColumns == 0 && x.size(1) == shape.in && serves_rows(x, true) &&
+         x.is_contiguous(at::MemoryFormat::ChannelsLast);
 }
 
 at::Tensor pointwise_convolution(const at::Tensor& x, const at::Tensor& weight, int64_t stride) {

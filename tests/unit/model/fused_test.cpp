@@ -96,7 +96,7 @@ TEST_CASE("in evaluation mode too") {
   }
 }
 
-TEST_CASE("in float32 it is as near to float64 as the operators are") {
+TEST_CASE("in float32 it is as near to float64 as the operators are", "[vectors]") {
   const std::string name = GENERATE("densenet121", "resnet18", "resnet50", "unet");
   const std::vector<int64_t> shape = {4, 1, 96, 96};
   const Outcome exact = train_once(name, false, at::kDouble, shape), plain = train_once(name, false, at::kFloat, shape),
@@ -114,7 +114,7 @@ static at::Tensor matrix(int64_t rows, int64_t columns) {
   return pictures({rows, columns, 1, 1}, at::kFloat).detach().contiguous().view({rows, columns});
 }
 
-TEST_CASE("a product, or a sum of products, is right in every set of loops and for any number of rows") {
+TEST_CASE("a product, or a sum of products, is right for any number of rows", "[vectors]") {
   const int64_t height = GENERATE(1, 7, 12, 64, 97), depth = GENERATE(1, 33, 192);
   const int64_t columns = 64;
   const at::Tensor a = matrix(height, depth), b = matrix(depth, columns), a_across = a.t().contiguous();
@@ -135,7 +135,7 @@ TEST_CASE("a product, or a sum of products, is right in every set of loops and f
   }
 }
 
-TEST_CASE("products of matrices have the same bits for any number of threads") {
+TEST_CASE("products of matrices have the same bits for any number of threads", "[vectors]") {
   const auto [height, depth, columns] =
       GENERATE(std::tuple{1, 32, 32}, std::tuple{100, 300, 64}, std::tuple{500, 64, 160}, std::tuple{33, 700, 256});
   INFO(height << " × " << depth << " × " << columns);
@@ -184,14 +184,27 @@ TEST_CASE("a 1x1 convolution as a product is LibTorch's, with a stride and where
   }
 }
 
-TEST_CASE("what is no number stays so through a fused layer") {
+TEST_CASE("a convolution that is no product of matrices is left to the operators") {
+  const ConvShape shape{.in = 64, .out = 32};
+  const at::Tensor x = pictures({2, 64, 7, 10}, at::kFloat);
+  CHECK(is_product(shape, x));
+  CHECK_FALSE(is_product(shape, x.contiguous()));
+  CHECK_FALSE(is_product(shape, x.to(at::kBFloat16)));
+  CHECK_FALSE(is_product(shape, x.slice(1, 0, 32)));
+  for (const ConvShape& other :
+       {ConvShape{.in = 64, .out = 32, .kernel = 3}, ConvShape{.in = 64, .out = 32, .padding = 1},
+        ConvShape{.in = 64, .out = 32, .bias = true}, ConvShape{.in = 64, .out = 48}})
+    CHECK_FALSE(is_product(other, x));
+}
+
+TEST_CASE("what is no number stays so through a fused layer", "[vectors]") {
   const auto network = made("resnet18", true, at::kFloat);
   at::Tensor images = pictures({2, 1, 64, 64}, at::kFloat).detach();
   images[0][0][3][3] = std::numeric_limits<float>::quiet_NaN();
   CHECK(network->forward(images).isnan().any().item<bool>());
 }
 
-TEST_CASE("the passes of a slab do not depend on the number of threads") {
+TEST_CASE("the passes of a slab do not depend on the number of threads", "[vectors]") {
   const auto logits = [](int threads) {
     at::set_num_threads(threads);
     return train_once("densenet121", true, at::kFloat, {3, 1, 64, 64});
