@@ -76,10 +76,10 @@ class OldRuns(program.ProgramTest):
     def test_a_key_whose_default_has_changed_stays_what_it_was_for_this_run_alone(self, old, run, checkpoint):
         own = self.folder / f"{run.folder.name}.yaml"  # as somebody wrote it, who never heard of the key
         stored = self.good("--config", run.folder / "config.yaml", "--print-config=minimal").out
-        own.write_text(re.sub(r"(?m)^ *(fused|fused_convolutions|stratify): .*\n", "", stored), encoding="utf-8")
+        own.write_text(re.sub(r"(?m)^ *(fused|fast_convolutions|stratify): .*\n", "", stored), encoding="utf-8")
         self.good("--config", own, "--run-dir", run.folder, "--limit-steps", 1)
         kept = (run.folder / "config.yaml").read_text(encoding="utf-8")
-        for key in ("fused", "fused_convolutions"):
+        for key in ("fused", "fast_convolutions"):
             self.assertRegex(kept, rf" {key}: false +# as the run began\n")
         self.assertRegex(self.good("--config", run.folder / "config.yaml", "--print-config").out, r"fused: false ")
         self.assertRegex(self.good("--config", own, "--print-config").out, r"fused: true +# default\n")

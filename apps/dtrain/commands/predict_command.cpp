@@ -45,7 +45,8 @@ void add_member_facts(const std::string& prefix, const PredictMember& member, co
   const auto& temperature = member.fitted().temperature;
   facts.emplace_back(prefix + "temperature", temperature ? shortest(*temperature) : "none");
   for (const auto& [key, value] : fingerprint_values(config))
-    if (key.starts_with("data.image.") || key == "precision" || key.starts_with("model.fused"))
+    if (key.starts_with("data.image.") || key == "precision" || key == "model.fused" ||
+        key == "model.fast_convolutions")
       facts.emplace_back(prefix + key, value);
 }
 

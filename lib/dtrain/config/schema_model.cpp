@@ -78,12 +78,14 @@ class ModelDescription {
         "operators compute either way. A run that began without this key goes on without.")
         .only_of(*m.kind, networks())
         .older_runs_keep("false");
-    add("model.fused_convolutions", flag_codec(m.fused_convolutions),
-        "The same for blocks of two 3 × 3 convolutions with few channels, those of the first levels, and the norms "
-        "behind them. A run that began without this key goes on without.")
-        .only(own_layers && m.base_width <= kMostFusedChannels,
-              when_own_layers + " and `model.base_width` at most " + std::to_string(kMostFusedChannels),
-              {"model.name", "model.encoder", "model.base_width"})
+    add("model.fast_convolutions", flag_codec(m.fast_convolutions),
+        "Convolutions in the way that was found to be the fastest instead of as LibTorch chooses: a UNet's of few "
+        "channels in passes of our own with the norms behind them, 1 × 1 ones always by oneDNN; the same numbers but "
+        "for rounding. On a CPU, as `model.fused`. A run that began without this key goes on without.")
+        .only(speeds_convolutions(m),
+              "`model.name` is " + join_last(readers_of(networks(), "fast_convolutions"), "or") +
+                  ", with a `model.encoder` among these, if any",
+              by)
         .older_runs_keep("false");
     add("model.dropout", real_codec(m.dropout, {.max = 1, .max_open = true}),
         "Probability of dropping a feature before the dense layer.")

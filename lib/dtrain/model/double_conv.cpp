@@ -6,7 +6,6 @@
 #include "dtrain/model/conv_kernels.hpp"
 #include "dtrain/model/conv_passes.hpp"
 #include "dtrain/model/graph_node.hpp"
-#include "dtrain/model/options.hpp"
 #include "dtrain/model/sketch.hpp"
 
 namespace dtrain {
@@ -78,13 +77,15 @@ struct DoubleConvNode final : torch::autograd::Node {
 bool fuses(const DoubleConvLayers& layers, const at::Tensor& x) {
   const int64_t out = layers.conv1.weight.size(0);
   const bool training = layers.norm1.is_training();
-  return out <= kMostFusedChannels && training == layers.norm2.is_training() && serves_rows(x, training) &&
-         x.is_contiguous(at::MemoryFormat::ChannelsLast) && fills_rows(out, x.numel() / x.size(1) * out);
+  return layers.conv1.has_fast_convolutions() && out <= kMostFusedChannels && training == layers.norm2.is_training() &&
+         serves_rows(x, training) && x.is_contiguous(at::MemoryFormat::ChannelsLast) &&
+         fills_rows(out, x.numel() / x.size(1) * out);
 }
 
 bool fuses(const DoubleConvLayers& layers, const Sketch& x) {
   const int64_t out = layers.conv1.weight.size(0);
-  return out <= kMostFusedChannels && x.list->fused() && fills_rows(out, x.shape[1] * x.shape[2] * out);
+  return layers.conv1.has_fast_convolutions() && out <= kMostFusedChannels && x.list->fused() &&
+         fills_rows(out, x.shape[1] * x.shape[2] * out);
 }
 
 at::Tensor fused_double_conv(const DoubleConvLayers& layers, const at::Tensor& x) {

@@ -41,6 +41,11 @@ void Module::fuse(bool on) {
   for (const NamedChild& child : children_) child.module->fuse(on);
 }
 
+void Module::speed_convolutions(bool on) {
+  fast_convolutions_ = on;
+  for (const NamedChild& child : children_) child.module->speed_convolutions(on);
+}
+
 void Module::keep_in_evaluation(bool on) {
   kept_in_evaluation_ = on;
   if (on) training_ = false;

@@ -48,6 +48,10 @@ class Module {
   /// starts with LibTorch's operators.
   void fuse(bool on = true);
   bool is_fused() const { return fused_; }
+  /// Whether convolutions of this module and all below are computed in the way that was found to be the fastest on a
+  /// CPU (Conv2d, double_conv.hpp) instead of by LibTorch's choice. The same numbers but for rounding.
+  void speed_convolutions(bool on = true);
+  bool has_fast_convolutions() const { return fast_convolutions_; }
 
  protected:
   // Each throws std::logic_error for a name that is empty, has a dot, or is taken by another of this module's tensors
@@ -75,6 +79,7 @@ class Module {
   std::vector<NamedChild> children_;
   bool training_ = true;
   bool fused_ = false;
+  bool fast_convolutions_ = false;
   bool kept_in_evaluation_ = false;
 };
 

@@ -11,6 +11,7 @@ std::shared_ptr<Network> make_unfilled_network(const ModelOptions& options, cons
   if (!wrong.empty()) throw ConfigError(wrong);
   auto network = options.kind->make(options, shape);
   network->fuse(options.fused);
+  network->speed_convolutions(options.fast_convolutions && speeds_convolutions(options));
   return network;
 }
 

@@ -61,4 +61,9 @@ std::string per_pixel_networks() {
   return "the " + join_last(names_where(networks(), [](const NetworkKind& kind) { return kind.per_pixel; }), "and");
 }
 
+bool speeds_convolutions(const ModelOptions& options) {
+  const std::string key = "fast_convolutions";
+  return reads(*options.kind, key) && (options.encoder == nullptr || reads(*options.encoder, key));
+}
+
 }  // namespace dtrain

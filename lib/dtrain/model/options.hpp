@@ -23,10 +23,6 @@ template <>
 inline constexpr auto kWordsOf<Precision> = std::to_array<Word<Precision>>(
     {{Precision::fp32, "fp32"}, {Precision::tf32, "tf32"}, {Precision::bf16, "bf16"}, {Precision::fp16, "fp16"}});
 
-/// Outputs of a convolution up to which fused_convolutions is the faster way, with AVX2 as with AVX-512
-/// (docs/performance.md).
-inline constexpr int64_t kMostFusedChannels = 16;
-
 /// `model:` of the configuration. A network's row says whether it reads base_width, levels, encoder and dropout.
 struct ModelOptions {
   const NetworkKind* kind = networks().front();  ///< model.name; never null
@@ -37,10 +33,13 @@ struct ModelOptions {
   int64_t levels = 4;      ///< how often the picture is halved, at least 1
   /// model.encoder, one of encoders(); null = none. With one base_width and levels have no effect.
   const NetworkKind* encoder = nullptr;
-  double dropout = 0.5;            ///< probability of dropping a feature before the dense layer, [0, 1)
-  bool fused = true;               ///< layers in passes of our own instead of LibTorch's operators one by one
-  bool fused_convolutions = true;  ///< the same for convolutions of few channels and the norms behind them
+  double dropout = 0.5;           ///< probability of dropping a feature before the dense layer, [0, 1)
+  bool fused = true;              ///< layers in passes of our own instead of LibTorch's operators one by one
+  bool fast_convolutions = true;  ///< where speeds_convolutions(): Module::speed_convolutions()
 };
+
+/// Whether the network has convolutions that fast_convolutions changes.
+bool speeds_convolutions(const ModelOptions& options);
 
 /// Factors on the loss of each output, `loss.pos_weight` or `loss.class_weight`.
 struct OutputWeights {

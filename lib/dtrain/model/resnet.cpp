@@ -220,7 +220,7 @@ extern const NetworkKind kResNet50 = {
     .name = "resnet50",
     .make = make_resnet<Bottleneck, 3, 4, 6, 3>,
     .start = {.kernels = KernelStart::normal_fan_out},
-    .keys = {"fused"},
+    .keys = {"fused", "fast_convolutions"},
     .encoder = make_encoder<Bottleneck, 3, 4, 6, 3>,
     // Measured with one thread on an AVX-512 core, LibTorch 2.11: 1.3 times as fast as NCHW.
     .on_cpu = PixelLayout::channels_last,
@@ -231,7 +231,7 @@ extern const NetworkKind kResNet101 = {
     .name = "resnet101",
     .make = make_resnet<Bottleneck, 3, 4, 23, 3>,
     .start = {.kernels = KernelStart::normal_fan_out},
-    .keys = {"fused"},
+    .keys = {"fused", "fast_convolutions"},
     .encoder = make_encoder<Bottleneck, 3, 4, 23, 3>,
     .on_cpu = PixelLayout::channels_last,  // as resnet50, of whose layers it has more
 };
@@ -241,7 +241,7 @@ extern const NetworkKind kResNet152 = {
     .name = "resnet152",
     .make = make_resnet<Bottleneck, 3, 8, 36, 3>,
     .start = {.kernels = KernelStart::normal_fan_out},
-    .keys = {"fused"},
+    .keys = {"fused", "fast_convolutions"},
     .encoder = make_encoder<Bottleneck, 3, 8, 36, 3>,
     .on_cpu = PixelLayout::channels_last,  // likewise
 };

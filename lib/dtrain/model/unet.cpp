@@ -17,10 +17,9 @@ namespace dtrain {
 
 namespace {
 
-// (3x3 convolution, norm, ReLU) twice; the numbers are those of a Python Sequential that counts the ReLUs too. `fuse`:
-// as one, where that serves.
+// (3x3 convolution, norm, ReLU) twice; the numbers are those of a Python Sequential that counts the ReLUs too.
 struct DoubleConv : Module {
-  DoubleConv(int64_t in, int64_t out, bool fuse) : fuse_(fuse) {
+  DoubleConv(int64_t in, int64_t out) {
     conv1 = register_module("0", std::make_shared<Conv2d>(ConvShape{.in = in, .out = out, .kernel = 3, .padding = 1}));
     norm1 = register_module("1", std::make_shared<BatchNorm2d>(out));
     conv2 = register_module("3", std::make_shared<Conv2d>(ConvShape{.in = out, .out = out, .kernel = 3, .padding = 1}));
@@ -30,16 +29,13 @@ struct DoubleConv : Module {
   template <class X>
   X run(const X& x) const {
     if constexpr (!std::is_same_v<X, GraphValue>)
-      if (const DoubleConvLayers layers{*conv1, *norm1, *conv2, *norm2}; fuse_ && fuses(layers, x))
+      if (const DoubleConvLayers layers{*conv1, *norm1, *conv2, *norm2}; fuses(layers, x))
         return fused_double_conv(layers, x);
     return norm_relu(*norm2, (*conv2)(norm_relu(*norm1, (*conv1)(x))));
   }
 
   std::shared_ptr<Conv2d> conv1, conv2;
   std::shared_ptr<BatchNorm2d> norm1, norm2;
-
- private:
-  bool fuse_;
 };
 
 // Numbered children under one name, as Python's ModuleList.
@@ -82,21 +78,19 @@ std::vector<std::string> head_names(const std::string& last, const std::shared_p
 
 class UNet final : public NetworkOf<UNet> {
  public:
-  UNet(const NetworkShape& shape, const ModelOptions& options) {
-    const int64_t base_width = options.base_width, level_count = options.levels;
-    const bool fuse = options.fused_convolutions;
+  UNet(const NetworkShape& shape, int64_t base_width, int64_t level_count) {
     check(base_width >= 1 && level_count >= 1, "model.base_width and model.levels are at least 1");
     const auto levels = static_cast<size_t>(level_count);  // each halves the picture
     std::vector<int64_t> width;
     for (size_t i = 0; i <= levels; ++i) width.push_back(base_width << i);
     down_ = register_module("down", std::make_shared<Numbered<DoubleConv>>());
-    for (size_t i = 0; i < levels; ++i) down_->add(i == 0 ? shape.channels : width[i - 1], width[i], fuse);
-    bridge_ = register_module("bridge", std::make_shared<DoubleConv>(width[levels - 1], width[levels], fuse));
+    for (size_t i = 0; i < levels; ++i) down_->add(i == 0 ? shape.channels : width[i - 1], width[i]);
+    bridge_ = register_module("bridge", std::make_shared<DoubleConv>(width[levels - 1], width[levels]));
     up_ = register_module("up", std::make_shared<Numbered<ConvTranspose2d>>());
     merge_ = register_module("merge", std::make_shared<Numbered<DoubleConv>>());
     for (size_t i = levels; i-- > 0;) {
       up_->add(ConvShape{.in = width[i + 1], .out = width[i], .kernel = 2, .stride = 2, .bias = true});
-      merge_->add(2 * width[i], width[i], fuse);
+      merge_->add(2 * width[i], width[i]);
     }
     head_ = register_module("head",
                             std::make_shared<Conv2d>(ConvShape{.in = width[0], .out = shape.outputs, .bias = true}));
@@ -237,7 +231,7 @@ extern const NetworkKind kUNet = {
     .name = "unet",
     .make = [](const ModelOptions& options, const NetworkShape& shape) -> std::shared_ptr<Network> {
       if (options.encoder != nullptr) return std::make_shared<EncodedUNet>(shape, *options.encoder);
-      return std::make_shared<UNet>(shape, options);
+      return std::make_shared<UNet>(shape, options.base_width, options.levels);
     },
     .least_side = 16,
     .side_multiple = 16,
@@ -248,7 +242,7 @@ extern const NetworkKind kUNet = {
         },
     .per_pixel = true,
     .image_channels = 1,
-    .keys = {"base_width", "levels", "encoder", "fused", "fused_convolutions"},
+    .keys = {"base_width", "levels", "encoder", "fused", "fast_convolutions"},
     .lower_logits =
         [](const ModelOptions& options) {
           const auto doublings =

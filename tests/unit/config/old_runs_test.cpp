@@ -147,10 +147,10 @@ TEST_CASE("a key whose default has changed is what the run began with, unless it
   CHECK(keys_of_the_run(config({"model.fused=true"})).empty());
   CHECK(keys_of_the_run(config({"model.name=small_cnn"})).empty());  // it has no such layers
   Config unet = config({"model.name=unet"});
-  CHECK(unet.experiment.model.fused_convolutions);
+  CHECK(unet.experiment.model.fast_convolutions);
   keep_values_of_run(unet, {{"model.fused", "true"}});  // it began between the two keys
   CHECK(unet.experiment.model.fused);
-  CHECK_FALSE(unet.experiment.model.fused_convolutions);
+  CHECK_FALSE(unet.experiment.model.fast_convolutions);
 }
 
 TEST_CASE("auto stands for what the run found, a number is one more difference, and a new find can be asked for") {

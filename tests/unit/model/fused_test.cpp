@@ -29,7 +29,7 @@ std::shared_ptr<Network> made(const std::string& name, bool fused, at::ScalarTyp
   ModelOptions options;
   options.kind = network_kind(name);
   options.base_width = 4;  // fewer channels than the loops take at once, at first
-  options.fused = options.fused_convolutions = fused;
+  options.fused = options.fast_convolutions = fused;
   auto network = make_network(options, {.channels = 1, .height = 64, .width = 64, .outputs = 3}, 5);
   const at::NoGradGuard no_grad;
   // Away from 1 and 0, so that masks, scales and shifts matter.

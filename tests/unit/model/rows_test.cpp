@@ -131,7 +131,7 @@ TEST_CASE("a network reads the keys of its row and no others") {
     INFO(kind->name);
     for (const std::string& key : kind->keys)
       CHECK((key == "base_width" || key == "levels" || key == "encoder" || key == "dropout" || key == "fused" ||
-             key == "fused_convolutions"));
+             key == "fast_convolutions"));
     const NetworkShape shape = square(*kind, std::max<int64_t>(kind->least_side, 32));
     ModelOptions options;
     options.kind = kind;

@@ -55,14 +55,14 @@ TEST_CASE("a step holds what the plan says, for every network") {
     ModelOptions options;
     options.kind = network_kind(name);
     options.dropout = 0.25;
-    options.fused = options.fused_convolutions = false;
+    options.fused = options.fast_convolutions = false;
     return options;
   };
   ModelOptions two_levels = of("unet"), encoded = of("unet"), pairs = of("unet");
   ModelOptions slabs = of("densenet121"), fused = of("resnet50");
   slabs.fused = fused.fused = two_levels.fused = true;
   two_levels.levels = 2;
-  pairs.fused = pairs.fused_convolutions = true;
+  pairs.fused = pairs.fast_convolutions = true;
   encoded.encoder = network_kind("resnet18");
   const auto [options, shape, pictures] = GENERATE_COPY(
       std::tuple{slabs, NetworkShape{3, 96, 64, 14}, 8}, std::tuple{of("densenet121"), NetworkShape{3, 64, 64, 14}, 4},
