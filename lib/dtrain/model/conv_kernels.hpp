@@ -6,7 +6,7 @@
 namespace dtrain {
 
 /// One line of a picture with its channels apart: channel c of pixel p is at data[c·stride + p]. Not owned. Memory is
-/// there from `lanes` before pixel 0 to `lanes` behind the last, both of ConvKernels; pixels −1 and those from the
+/// there from `lanes` (of ConvKernels) before pixel 0 to twice as many behind the last; pixels −1 and those from the
 /// picture's width on are 0 where a convolution reads them.
 template <class T>
 struct Planes {

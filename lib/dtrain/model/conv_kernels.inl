@@ -10,11 +10,11 @@ namespace {
 
 /// kBytes: of a vector register. A tile of a convolution holds kTile × kAcross sums in registers, one of the weights'
 /// gradient kTile × 3.
-template <class T, int kBytes, int kTile, int kAcross, class Hold>
+template <class T, int kBytes, int kTile, int kAcross>
 struct ConvLoops {
-  static constexpr int kLanes = kBytes / sizeof(T);
-  static constexpr int kGroup = 8;                                        // channels that change places at once
-  static constexpr int kPixels = kLanes >= kGroup ? kLanes / kGroup : 1;  // whose channels then are in a vector
+  static constexpr int64_t kLanes = kBytes / sizeof(T);
+  static constexpr int64_t kGroup = 8;                                        // channels that change places at once
+  static constexpr int64_t kPixels = kLanes >= kGroup ? kLanes / kGroup : 1;  // whose channels then are in a vector
   using Vector __attribute__((vector_size(kBytes))) = T;
   using Unaligned __attribute__((vector_size(kBytes), aligned(sizeof(T)), may_alias)) = T;
 
@@ -154,7 +154,7 @@ struct ConvLoops {
   }
 
   // Sums of kApart vectors each, which do not wait for one another.
-  static constexpr int kApart = 4;
+  static constexpr int64_t kApart = 4;
   struct Sums {
     Vector parts[kApart] = {};
     T whole() const {
@@ -279,8 +279,7 @@ struct ConvLoops {
         const Vector left = load(x + p - 1), here = load(x + p), right = load(x + p + 1);
 #pragma GCC unroll 8
         for (int o = 0; o < kTile; ++o) {
-          Vector d = load(dy + o * stride + p);
-          Hold::in_register(d);  // else the compiler loads it three times
+          const Vector d = load(dy + o * stride + p);
           all[o][0] += d * left;
           all[o][1] += d * here;
           all[o][2] += d * right;

@@ -8,7 +8,6 @@
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/model/graph_node.hpp"
-#include "dtrain/model/matrix_product.hpp"
 #include "dtrain/model/slab.hpp"
 
 namespace dtrain {

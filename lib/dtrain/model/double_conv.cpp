@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
-#include "dtrain/model/conv_kernels.hpp"
 #include "dtrain/model/conv_passes.hpp"
 #include "dtrain/model/graph_node.hpp"
 #include "dtrain/model/sketch.hpp"
@@ -46,24 +45,29 @@ struct DoubleConvNode final : torch::autograd::Node {
     one = two = {};
   }
 
-  // The inputs' order: x; the kernel and the norm's two, twice.
+  // The inputs' order: x; the kernel and the norm's two, twice. What is no longer needed goes before more is made.
   variable_list apply(variable_list&& given) override {
     require_once(x);
     variable_list gradients(7);
     if (!given[0].defined()) return gradients;
-    const at::Tensor dy = as_rows(given[0]);
-    const NormCentre two_back =
-        norm_centre(norm_sums(dy, two.rows, two.scales, nhw), two.scales, two.gamma, dy.size(0));
+    at::Tensor dy = as_rows(given[0]);
+    given.clear();
+    const int64_t pixels = dy.size(0);
+    const NormCentre two_back = norm_centre(norm_sums(dy, two.rows, two.scales, nhw), two.scales, two.gamma, pixels);
     gradients[5] = two_back.gradients.weight;
     gradients[6] = two_back.gradients.bias;
     const bool further = wants(0) || wants(1) || wants(2) || wants(3);
+    if (!further && !wants(4)) return gradients;
     const ConvGradients second = convolved_back({one.rows, &one.scales}, {dy, two.rows, &two.scales, &two_back}, nhw,
                                                 two.kernel, further, wants(4));
     gradients[4] = second.kernel;
     if (!further) return gradients;
-    const NormCentre one_back = norm_centre(second.norm, one.scales, one.gamma, dy.size(0));
+    two = {};
+    dy.reset();
+    const NormCentre one_back = norm_centre(second.norm, one.scales, one.gamma, pixels);
     gradients[2] = one_back.gradients.weight;
     gradients[3] = one_back.gradients.bias;
+    if (!wants(0) && !wants(1)) return gradients;
     const ConvGradients first =
         convolved_back({x}, {second.input, one.rows, &one.scales, &one_back}, nhw, one.kernel, wants(0), wants(1));
     gradients[1] = first.kernel;

@@ -1,6 +1,8 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+
 #include "dtrain/model/layers.hpp"
 
 namespace dtrain {
@@ -16,7 +18,7 @@ struct DoubleConvLayers {
   const BatchNorm2d& norm2;
 };
 
-/// Whether fused_double_conv() can compute it so, and is the faster way.
+/// Whether these layers are to be fused, fused_double_conv() can compute it so, and is the faster way.
 bool fuses(const DoubleConvLayers& layers, const at::Tensor& x);
 /// The same where the pass runs on a CPU in 32 bits (LayerList::fused()).
 bool fuses(const DoubleConvLayers& layers, const Sketch& x);

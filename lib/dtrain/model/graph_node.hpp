@@ -32,7 +32,6 @@ inline void follow(const std::vector<at::Tensor>& inputs, const std::shared_ptr<
 }
 
 /// Throws InternalError if a node has released what it kept.
-inline void require_once(bool kept) { check(kept, "a fused layer goes back once"); }
-inline void require_once(const at::Tensor& kept) { require_once(kept.defined()); }
+inline void require_once(const at::Tensor& kept) { check(kept.defined(), "a fused layer goes back once"); }
 
 }  // namespace dtrain

@@ -5,7 +5,7 @@
 #include <array>
 
 #include "dtrain/base/error.hpp"
-#include "dtrain/model/pointwise_convolution.hpp"
+#include "dtrain/model/row_passes.hpp"
 
 namespace dtrain {
 
@@ -23,9 +23,16 @@ Conv2d::Conv2d(const ConvShape& shape) : shape_(shape) {
 }
 
 at::Tensor Conv2d::operator()(const at::Tensor& x) const {
-  if (is_fused() && is_product(shape_, x)) return pointwise_convolution(x, weight, shape_.stride);
   const std::array<int64_t, 2> stride{shape_.stride, shape_.stride}, padding{shape_.padding, shape_.padding};
-  return at::conv2d(x, weight, bias.defined() ? std::optional(bias) : std::nullopt, stride, padding);
+  const auto convolved = [&](const at::Tensor& pictures) {
+    return at::conv2d(pictures, weight, bias.defined() ? std::optional(bias) : std::nullopt, stride, padding);
+  };
+  const bool pointwise = shape_.kernel == 1 && shape_.stride == 1 && shape_.padding == 0;
+  if (!is_fused() || !pointwise || !serves_rows(x, true) || !x.is_contiguous(at::MemoryFormat::ChannelsLast))
+    return convolved(x);
+  const at::Tensor lines = x.permute({0, 2, 3, 1}).view({-1, 1, x.size(3), x.size(1)});
+  const at::Tensor y = convolved(lines.permute({0, 3, 1, 2})).permute({0, 2, 3, 1});
+  return y.contiguous().view({x.size(0), x.size(2), x.size(3), shape_.out}).permute({0, 3, 1, 2});
 }
 
 static std::vector<ForwardGraph::Attribute> window_of(const ConvShape& shape) {

@@ -24,7 +24,9 @@ struct ConvShape {
   bool bias = false;
 };
 
-/// weight [out, in, k, k], bias [out] or absent.
+/// weight [out, in, k, k], bias [out] or absent. Where it is fused one of 1x1 on a CPU gets the lines of NHWC
+/// pictures as pictures of their own: LibTorch 2.11 leaves fewer than 16 pictures on one thread to im2col and a matrix
+/// product (use_mkldnn in ATen/native/Convolution.cpp), which takes up to twice as long as oneDNN's kernel.
 class Conv2d : public Module {
  public:
   explicit Conv2d(const ConvShape& shape);

@@ -13,17 +13,6 @@ struct Rows {
   Rows at(int64_t row, int64_t column = 0) const { return {data + row * stride + column, stride}; }
 };
 
-/// One side of a product, in tiles: of the left one RowKernels::tile_rows rows each, of the right one RowKernels::tile
-/// columns each. Tile j begins at data + j·next; its values for depth k are at k·step, those of its rows `line` apart,
-/// those of its columns next to each other.
-template <class T>
-struct TileSide {
-  const T* data = nullptr;
-  int64_t step = 0;
-  int64_t next = 0;
-  int64_t line = 1;
-};
-
 /// What one column's normalisation does to a value x: x·scale + shift, with the mean that scale and shift were made
 /// from. One element per column.
 template <class T>
@@ -46,7 +35,7 @@ struct RowKernels {
   int64_t tile = 1;       ///< columns that are computed at once; at most 32
   int64_t tile_rows = 1;  ///< and rows of a product
 
-  /// y = max(0, x·scale + shift).
+  /// y = max(0, x·scale + shift). y may be x.
   void (*normalise)(int64_t rows, int64_t columns, Rows<const T> x, ColumnScales<T> norm, Rows<T> y);
 
   /// For each column: mean[c], and squares[c] = Σ (x − mean)².
@@ -74,21 +63,20 @@ struct RowKernels {
   void (*centre_back)(int64_t rows, int64_t columns, Rows<const T> d, Rows<const T> x, const T* mean, const T* scale,
                       const T* slope, const T* offset, Rows<T> y);
 
-  /// `packed` = the matrix whose element (k, c) is at from[k·row_stride + c·column_stride], as right_side() has it:
+  /// `packed` = the matrix whose element (k, c) is at from[k·row_stride + c·column_stride], as multiply() reads it:
   /// depth·columns elements.
   void (*pack)(int64_t depth, int64_t columns, const T* from, int64_t row_stride, int64_t column_stride, T* packed);
 
-  /// `across` = the transpose of a [depth, height], as left_side_across() has it: depth elements for each row of the
-  /// result, whose number is rounded up to a multiple of `tile_rows`.
-  void (*pack_across)(int64_t depth, int64_t height, Rows<const T> a, T* across);
+  /// y = a · b: a [rows, depth], b [depth, columns] packed.
+  void (*multiply)(int64_t rows, int64_t columns, int64_t depth, Rows<const T> a, const T* packed, Rows<T> y);
 
-  /// y = a · b, or y += a · b with `add`: a [height, depth], b [depth, columns], y [height, columns].
-  void (*product)(int64_t height, int64_t columns, int64_t depth, TileSide<T> a, TileSide<T> b, bool add, Rows<T> y);
+  /// `across` = a [rows, height], as add_transposed_product() reads it: rows elements for each of its columns, whose
+  /// number is rounded up to a multiple of `tile_rows`.
+  void (*pack_across)(int64_t rows, int64_t height, Rows<const T> a, T* across);
 
-  TileSide<T> left_side(Rows<const T> a) const { return {a.data, 1, tile_rows * a.stride, a.stride}; }
-  TileSide<T> left_side_across(const T* across, int64_t depth) const { return {across, tile_rows, tile_rows * depth}; }
-  TileSide<T> right_side(const T* packed, int64_t depth) const { return {packed, tile, tile * depth}; }
-  TileSide<T> right_side(Rows<const T> b) const { return {b.data, b.stride, tile}; }
+  /// y += aᵀ · b: a [rows, height] packed across, b [rows, columns], y [height, columns].
+  void (*add_transposed_product)(int64_t height, int64_t columns, int64_t rows, const T* across, Rows<const T> b,
+                                 Rows<T> y);
 };
 
 /// The set for the instructions that LibTorch's own kernels use here (at::get_cpu_capability(), which

@@ -152,71 +152,83 @@ struct Loops {
 
   static void pack(int64_t depth, int64_t columns, const T* from, int64_t row_stride, int64_t column_stride,
                    T* packed) {
-    for (int64_t c = 0; c < columns; c += kTile, from += kTile * column_stride, packed += depth * kTile) {
-      if (column_stride == 1)
-        for (int64_t k = 0; k < depth; ++k) std::memcpy(packed + k * kTile, from + k * row_stride, sizeof(T) * kTile);
-      else
-        pack_strided(depth, from, row_stride, column_stride, packed);
-    }
+    for (int64_t c = 0; c < columns; c += kTile)
+      for (int64_t k = 0; k < depth; k += kWidth) {  // some rows at once: a transposed matrix's lines are read once
+        const int64_t rows = depth - k < kWidth ? depth - k : kWidth;
+        for (int64_t j = 0; j < kTile; ++j)
+          for (int64_t i = 0; i < rows; ++i)
+            packed[i * kTile + j] = from[(k + i) * row_stride + (c + j) * column_stride];
+        packed += rows * kTile;
+      }
   }
 
-  // Some rows at once, so that a transposed matrix's lines are read once.
-  static void pack_strided(int64_t depth, const T* from, int64_t row_stride, int64_t column_stride, T* packed) {
-    for (int64_t k = 0; k < depth; k += kWidth)
-      for (int64_t j = 0; j < kTile; ++j)
-        for (int64_t i = k; i < depth && i < k + kWidth; ++i)
-          packed[i * kTile + j] = from[i * row_stride + j * column_stride];
-  }
-
-  static void pack_across(int64_t depth, int64_t height, Rows<const T> a, T* across) {
+  static void pack_across(int64_t rows, int64_t height, Rows<const T> a, T* across) {
     for (int64_t h = 0; h < height; h += kTileRows) {
       const bool whole = height - h >= kTileRows;
-      for (int64_t k = 0; k < depth; ++k, across += kTileRows)
+      for (int64_t r = 0; r < rows; ++r, across += kTileRows)
         if (whole)
-          std::memcpy(across, a.at(k, h).data, sizeof(T) * kTileRows);
+          std::memcpy(across, a.at(r, h).data, sizeof(T) * kTileRows);
         else
-          for (int64_t j = 0; j < height - h; ++j) across[j] = a.at(k, h).data[j];
+          for (int64_t j = 0; j < height - h; ++j) across[j] = a.at(r, h).data[j];
     }
   }
+
+  /// Where a product's operands are: element (r, k) of a at a[r·row + k·depth], row k of b's tile at b[k·b_depth].
+  struct Operands {
+    const T* a;
+    int64_t row, depth;
+    const T* b;
+    int64_t b_depth;
+  };
 
   // One tile of a product: kRows × kTile sums stay in registers.
   template <int kRows, bool kAdd>
-  static void tile(int64_t depth, TileSide<T> a, TileSide<T> b, Rows<T> y) {
+  static void tile(int64_t depth, Operands from, Rows<T> y) {
     Pair sums[kRows];
-    for (int r = 0; r < kRows; ++r) sums[r] = Pair{};
-    for (int64_t k = 0; k < depth; ++k, a.data += a.step, b.data += b.step) {
-      const Pair right = pair(b.data);
+    for (int r = 0; r < kRows; ++r) sums[r] = kAdd ? pair(y.at(r).data) : Pair{};
+    for (int64_t k = 0; k < depth; ++k) {
+      const Pair b = pair(from.b);
 #pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) {
-        const Vector left = spread(a.data[r * a.line]);
-        sums[r].low += left * right.low;
-        sums[r].high += left * right.high;
+        const Vector a = spread(from.a[r * from.row]);
+        sums[r].low += a * b.low;
+        sums[r].high += a * b.high;
       }
+      from.a += from.depth;
+      from.b += from.b_depth;
     }
     for (int r = 0; r < kRows; ++r) {
-      const Pair before = kAdd ? pair(y.at(r).data) : Pair{};
-      store(y.at(r).data, before.low + sums[r].low);
-      store(y.at(r).data + kWidth, before.high + sums[r].high);
+      store(y.at(r).data, sums[r].low);
+      store(y.at(r).data + kWidth, sums[r].high);
     }
   }
 
-  using Tile = void (*)(int64_t depth, TileSide<T> a, TileSide<T> b, Rows<T> y);
+  using Tile = void (*)(int64_t depth, Operands from, Rows<T> y);
   template <bool kAdd, int... kLess>
   static Tile tile_of(int64_t rows, std::integer_sequence<int, kLess...>) {
     static constexpr Tile all[] = {tile<kLess + 1, kAdd>...};
     return all[rows - 1];
   }
 
-  static void product(int64_t height, int64_t columns, int64_t depth, TileSide<T> a, TileSide<T> b, bool add,
+  // `next_a` and `next_b`: from one tile to the next.
+  template <bool kAdd>
+  static void product(int64_t rows, int64_t columns, int64_t depth, Operands from, int64_t next_a, int64_t next_b,
                       Rows<T> y) {
-    constexpr auto sizes = std::make_integer_sequence<int, kTileRows>{};
-    for (int64_t c = 0; c < columns; c += kTile, b.data += b.next) {
-      TileSide<T> left = a;
-      for (int64_t h = 0; h < height; h += kTileRows, left.data += left.next) {
-        const int64_t rows = height - h < kTileRows ? height - h : kTileRows;
-        (add ? tile_of<true>(rows, sizes) : tile_of<false>(rows, sizes))(depth, left, b, y.at(h, c));
-      }
+    for (int64_t c = 0; c < columns; c += kTile, from.b += next_b) {
+      Operands here = from;
+      for (int64_t r = 0; r < rows; r += kTileRows, here.a += next_a)
+        tile_of<kAdd>(rows - r < kTileRows ? rows - r : kTileRows, std::make_integer_sequence<int, kTileRows>{})(
+            depth, here, y.at(r, c));
     }
+  }
+
+  static void multiply(int64_t rows, int64_t columns, int64_t depth, Rows<const T> a, const T* packed, Rows<T> y) {
+    product<false>(rows, columns, depth, {a.data, a.stride, 1, packed, kTile}, kTileRows * a.stride, kTile * depth, y);
+  }
+
+  static void add_transposed_product(int64_t height, int64_t columns, int64_t rows, const T* across, Rows<const T> b,
+                                     Rows<T> y) {
+    product<true>(height, columns, rows, {across, 1, kTileRows, b.data, b.stride}, kTileRows * rows, kTile, y);
   }
 
   static constexpr RowKernels<T> all(const char* name) {
@@ -231,8 +243,9 @@ struct Loops {
             .rectify_back_to_slab = rectify_back_to_slab,
             .centre_back = centre_back,
             .pack = pack,
+            .multiply = multiply,
             .pack_across = pack_across,
-            .product = product};
+            .add_transposed_product = add_transposed_product};
   }
 };
 

@@ -6,13 +6,7 @@ namespace dtrain {
 
 static constexpr RowKernels<float> kRowsOfAvx2 = Loops<float, 32, 6>::all("avx2");
 const RowKernels<float>* const kAvx2Rows = &kRowsOfAvx2;
-struct Hold256 {
-  template <class Vector>
-  static void in_register(Vector& vector) {
-    asm("" : "+x"(vector));
-  }
-};
-static constexpr ConvKernels<float> kConvOfAvx2 = ConvLoops<float, 32, 4, 3, Hold256>::all();
+static constexpr ConvKernels<float> kConvOfAvx2 = ConvLoops<float, 32, 4, 3>::all();
 const ConvKernels<float>* const kAvx2Conv = &kConvOfAvx2;
 
 }  // namespace dtrain

@@ -6,13 +6,7 @@ namespace dtrain {
 
 static constexpr RowKernels<float> kRowsOfAvx512 = Loops<float, 64, 12>::all("avx512");
 const RowKernels<float>* const kAvx512Rows = &kRowsOfAvx512;
-struct Hold512 {
-  template <class Vector>
-  static void in_register(Vector& vector) {
-    asm("" : "+v"(vector));
-  }
-};
-static constexpr ConvKernels<float> kConvOfAvx512 = ConvLoops<float, 64, 8, 2, Hold512>::all();
+static constexpr ConvKernels<float> kConvOfAvx512 = ConvLoops<float, 64, 8, 2>::all();
 const ConvKernels<float>* const kAvx512Conv = &kConvOfAvx512;
 
 }  // namespace dtrain

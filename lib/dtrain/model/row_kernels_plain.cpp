@@ -6,11 +6,7 @@ namespace dtrain {
 
 const RowKernels<float> kPlainRows = Loops<float, 16, 4>::all("plain");
 const RowKernels<double> kPlainRowsDouble = Loops<double, 16, 4>::all("plain");
-struct HoldNothing {
-  template <class Vector>
-  static void in_register(Vector&) {}
-};
-const ConvKernels<float> kPlainConv = ConvLoops<float, 16, 4, 2, HoldNothing>::all();
-const ConvKernels<double> kPlainConvDouble = ConvLoops<double, 16, 4, 2, HoldNothing>::all();
+const ConvKernels<float> kPlainConv = ConvLoops<float, 16, 4, 2>::all();
+const ConvKernels<double> kPlainConvDouble = ConvLoops<double, 16, 4, 2>::all();
 
 }  // namespace dtrain

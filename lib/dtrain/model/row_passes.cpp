@@ -141,4 +141,46 @@ NormGradients norm_back(const at::Tensor& x, const NormScales& scales, const at:
   return gradients;
 }
 
+at::Tensor multiplied(const at::Tensor& a, const at::Tensor& b) {
+  const at::Tensor y = at::empty({a.size(0), b.size(1)}, a.options());
+  with_type(a, [&](auto zero) {
+    using T = decltype(zero);
+    const RowKernels<T>& kernels = row_kernels<T>();
+    const int64_t depth = b.size(0), columns = b.size(1);
+    Scratch<T> packed(b.numel());
+    kernels.pack(depth, columns, b.const_data_ptr<T>(), b.stride(0), b.stride(1), packed.data());
+    for_panels(a.size(0), [&](int64_t, int64_t begin, int64_t rows) {
+      kernels.multiply(rows, columns, depth, const_rows(rows_of<T>(a).at(begin)), packed.data(),
+                       rows_of<T>(y).at(begin));
+    });
+  });
+  return y;
+}
+
+// Both operands are copied to where the product finds them in order: rows of many channels lie whole pages apart, so
+// that those of a panel would share a few places of the cache.
+at::Tensor transposed_product(const at::Tensor& a, const at::Tensor& b) {
+  constexpr int64_t kDeep = 2 * kPanel;
+  const int64_t height = a.size(1);
+  const at::Tensor y = at::zeros({height, b.size(1)}, a.options());
+  with_type(a, [&](auto zero) {
+    using T = decltype(zero);
+    for_columns(b.size(1), [&](int64_t first, int64_t count) {
+      Across<T> across(kDeep, height);
+      Scratch<T> columns(kDeep * kColumns);
+      const Rows<T> panel{columns.data(), kColumns};
+      for (int64_t begin = 0; begin < a.size(0); begin += kDeep) {
+        const int64_t rows = std::min(kDeep, a.size(0) - begin);
+        across.pack(rows, const_rows(rows_of<T>(a).at(begin)));
+        for (int64_t c = first; c < first + count; c += kColumns) {
+          for (int64_t r = 0; r < rows; ++r)
+            std::memcpy(panel.at(r).data, rows_of<T>(b, c).at(begin + r).data, kColumns * sizeof(T));
+          across.add_product(rows, kColumns, const_rows(panel), rows_of<T>(y, c));
+        }
+      }
+    });
+  });
+  return y;
+}
+
 }  // namespace dtrain

@@ -86,11 +86,22 @@ class Scratch {
   at::Tensor memory_;
 };
 
-/// For the left side of a product, `height` rows of up to `depth`.
+/// The left side of a transposed product, [rows, height] of up to `most` rows at a time.
 template <class T>
-Scratch<T> scratch_across(int64_t height, int64_t depth) {
-  return Scratch<T>(depth * (height + row_kernels<T>().tile_rows));
-}
+class Across {
+ public:
+  Across(int64_t most, int64_t height) : height_(height), packed_(most * (height + row_kernels<T>().tile_rows)) {}
+
+  void pack(int64_t rows, Rows<const T> a) { row_kernels<T>().pack_across(rows, height_, a, packed_.data()); }
+  /// y += aᵀ · b for b [rows, columns], y [height, columns].
+  void add_product(int64_t rows, int64_t columns, Rows<const T> b, Rows<T> y) {
+    row_kernels<T>().add_transposed_product(height_, columns, rows, packed_.data(), b, y);
+  }
+
+ private:
+  int64_t height_;
+  Scratch<T> packed_;
+};
 
 /// Mean and biased variance of each column, from those of panels (Chan, Golub and LeVeque 1979).
 template <class T>
@@ -144,5 +155,10 @@ at::Tensor normalised_rows(const at::Tensor& x, int64_t columns, const NormScale
 /// dx may be d.
 NormGradients norm_back(const at::Tensor& x, const NormScales& scales, const at::Tensor& gamma, const at::Tensor& dy,
                         const at::Tensor& result, const at::Tensor& d, const at::Tensor& dx);
+
+/// a · b for a [rows, depth], b [depth, columns].
+at::Tensor multiplied(const at::Tensor& a, const at::Tensor& b);
+/// aᵀ · b for a [rows, height], b [rows, columns].
+at::Tensor transposed_product(const at::Tensor& a, const at::Tensor& b);
 
 }  // namespace dtrain

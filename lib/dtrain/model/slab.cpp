@@ -83,8 +83,7 @@ at::Tensor Slab::product(const NormScales& scales, const at::Tensor& kernel, con
         const int64_t begin = i * kPanel, rows = std::min(kPanel, pixels - begin);
         const Rows<T> to = rows_of<T>(y).at(begin);
         kernels.normalise(rows, depth, const_rows(rows_of<T>(values).at(begin)), scales.columns<T>(), panel);
-        kernels.product(rows, out, depth, kernels.left_side(const_rows(panel)),
-                        kernels.right_side(packed.data(), depth), false, to);
+        kernels.multiply(rows, out, depth, const_rows(panel), packed.data(), to);
         if (training) moments.take(i, rows, const_rows(to));
       }
     });
@@ -179,20 +178,18 @@ ProductGradients Slab::product_back(const NormScales& scales, const at::Tensor& 
     for_columns(width, [&](int64_t first, int64_t count) {
       Scratch<T> memory(kPanel * kColumns);
       const Rows<T> panel{memory.data(), kColumns};
-      auto across = scratch_across<T>(out, kPanel);
+      Across<T> across(kPanel, out);
       for (int64_t begin = 0; begin < pixels; begin += kPanel) {
         const int64_t rows = std::min(kPanel, pixels - begin);
         const Rows<const T> dy = const_rows(rows_of<T>(gradient).at(begin));
-        kernels.pack_across(rows, out, dy, across.data());
+        across.pack(rows, dy);
         for (int64_t c = first; c < first + count; c += kColumns) {
-          kernels.product(rows, kColumns, out, kernels.left_side(dy), kernels.right_side(packed.data() + c * out, out),
-                          false, panel);
+          kernels.multiply(rows, kColumns, out, dy, packed.data() + c * out, panel);
           kernels.rectify_back_to_slab(rows, kColumns, panel, const_rows(rows_of<T>(values, c).at(begin)),
                                        scales.columns<T>().at(c), gamma.const_data_ptr<T>() + c, false,
                                        rows_of<T>(gradients, c).at(begin), sum.data_ptr<T>() + c,
                                        centred.data_ptr<T>() + c);
-          kernels.product(out, kColumns, rows, kernels.left_side_across(across.data(), rows),
-                          kernels.right_side(const_rows(panel)), true, rows_of<T>(dw, c));
+          across.add_product(rows, kColumns, const_rows(panel), rows_of<T>(dw, c));
         }
       }
     });

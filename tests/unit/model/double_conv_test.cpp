@@ -86,6 +86,9 @@ const auto kShapes = std::array{
     Shape{2, 3, 16, 5, 17},    // a number of channels that no vector has
     Shape{2, 8, 16, 1, 16},    // one line
     Shape{4, 12, 4, 6, 1},     // one column
+    Shape{1, 8, 8, 40, 300},   // fewer lines at once, since they are long
+    Shape{1, 2, 4, 5, 1104},   // one line at once
+    Shape{1, 8, 16, 34, 224},  // lines a multiple of 1 KiB apart
 };
 
 }  // namespace
@@ -101,7 +104,7 @@ TEST_CASE("two convolutions as one node compute what the operators compute, in f
   }
 }
 
-TEST_CASE("in 32 bits two convolutions as one node are as near to float64 as the operators are") {
+TEST_CASE("in 32 bits two convolutions as one node are as near to float64 as the operators are", "[vectors]") {
   for (const Shape& shape : kShapes) {
     const auto exact = outcome(shape, at::kDouble, false), fused = outcome(shape, at::kFloat, true);
     for (size_t i = 0; i < exact.size(); ++i) {
@@ -113,7 +116,10 @@ TEST_CASE("in 32 bits two convolutions as one node are as near to float64 as the
 
 TEST_CASE("two convolutions as one node use running statistics in evaluation mode") {
   Block block(8, 16, at::kDouble);
-  for (BatchNorm2d* norm : {&block.norm1, &block.norm2}) norm->eval();
+  for (BatchNorm2d* norm : {&block.norm1, &block.norm2}) {
+    CHECK(fuses(block.layers(), picture({2, 8, 16, 9, 20}, at::kDouble)) == (norm == &block.norm1));  // not one of both
+    norm->eval();
+  }
   const at::Tensor x = picture({2, 8, 16, 9, 20}, at::kDouble);
   CHECK_FALSE(fuses(block.layers(), x));  // there is no way back with them
   const at::NoGradGuard no_grad;
@@ -140,6 +146,22 @@ TEST_CASE("frozen parameters of two convolutions as one node get no gradient, an
   }
 }
 
+TEST_CASE("one frozen parameter of two convolutions as one node changes no other gradient, nor the picture's") {
+  const Shape shape{2, 8, 8, 12, 20};
+  const auto all = outcome(shape, at::kDouble, true);
+  for (size_t frozen = 0; frozen < 6; ++frozen) {
+    INFO("parameter " << frozen);
+    const Block block(shape.in, shape.out, at::kDouble);
+    block.parameters()[frozen].requires_grad_(false);
+    const at::Tensor x = picture(shape, at::kDouble).requires_grad_();
+    (fused_double_conv(block.layers(), x) * wave(all.front().sizes(), 0.11, at::kDouble)).sum().backward();
+    CHECK(test::same_bits(x.grad(), all[1]));
+    for (size_t i = 0; i < 6; ++i)
+      CHECK((i == frozen ? !block.parameters()[i].grad().defined()
+                         : test::same_bits(block.parameters()[i].grad(), all[i + 2])));
+  }
+}
+
 TEST_CASE("pictures in another order, and many channels, are left to the operators") {
   const Block few(8, 8, at::kFloat), many(8, 32, at::kFloat);
   const at::Tensor x = picture({2, 8, 8, 16, 20}, at::kFloat);
@@ -149,7 +171,7 @@ TEST_CASE("pictures in another order, and many channels, are left to the operato
   CHECK_FALSE(fuses(few.layers(), x.slice(3, 0, 10)));
 }
 
-TEST_CASE("two convolutions as one node have the same bits with any number of threads") {
+TEST_CASE("two convolutions as one node have the same bits with any number of threads", "[vectors]") {
   const int before = at::get_num_threads();
   at::set_num_threads(1);
   const auto one = outcome({2, 8, 16, 70, 40}, at::kFloat, true);
@@ -159,14 +181,14 @@ TEST_CASE("two convolutions as one node have the same bits with any number of th
   for (size_t i = 0; i < one.size(); ++i) CHECK(test::same_bits(one[i], three[i]));
 }
 
-TEST_CASE("what is no number stays so through two convolutions as one node") {
+TEST_CASE("what is no number stays so through two convolutions as one node", "[vectors]") {
   const Block block(8, 8, at::kFloat);
   at::Tensor x = picture({2, 8, 8, 16, 20}, at::kFloat);
   x[0][0][3][3] = std::numeric_limits<float>::quiet_NaN();
   CHECK(fused_double_conv(block.layers(), x).isnan().all().item<bool>());
 }
 
-TEST_CASE("planes give back the pixels that they were made of, in every set of loops") {
+TEST_CASE("planes give back the pixels that they were made of", "[vectors]") {
   const int64_t pixels = GENERATE(1, 15, 16, 37), channels = GENERATE(1, 3, 8, 24);
   const at::Tensor from = wave({pixels, channels}, 0.3, at::kFloat), to = at::zeros_like(from);
   for (const ConvKernels<float>* kernels : {&kPlainConv, &conv_kernels<float>()}) {
@@ -179,5 +201,27 @@ TEST_CASE("planes give back the pixels that they were made of, in every set of l
     CHECK(*planes.at(channels - 1, pixels).data == 0);
     kernels->to_pixels(pixels, channels, {planes.data, stride}, to.data_ptr<float>());
     CHECK(at::equal(to, from));
+  }
+}
+
+TEST_CASE("a fused 1x1 convolution is the plain one, in float64 to 1e-10 and in 32 bits to 1e-5") {
+  const Shape shape = GENERATE(Shape{2, 8, 1, 12, 20}, Shape{1, 16, 24, 7, 7}, Shape{3, 1, 5, 1, 9});
+  for (const at::ScalarType type : {at::kDouble, at::kFloat}) {
+    const auto outcome = [&](bool fast, at::ScalarType of) {
+      Conv2d conv({.in = shape.in, .out = shape.out, .bias = true});
+      conv.fuse(fast);
+      conv.weight.set_data(wave(conv.weight.sizes(), 1.3, of).contiguous(at::MemoryFormat::ChannelsLast));
+      conv.bias.set_data(wave(conv.bias.sizes(), 0.9, of));
+      const at::Tensor x = picture(shape, of).requires_grad_();
+      const at::Tensor y = conv(x);
+      if (fast) CHECK(y.is_contiguous(at::MemoryFormat::ChannelsLast));
+      (y * wave(y.sizes(), 0.11, of)).sum().backward();
+      return std::array{y.detach(), x.grad(), conv.weight.grad(), conv.bias.grad()};
+    };
+    const auto exact = outcome(false, at::kDouble), fast = outcome(true, type);
+    for (size_t i = 0; i < exact.size(); ++i) {
+      INFO(shape.in << " to " << shape.out << ", number " << i);
+      CHECK(difference(fast[i], exact[i]) < (type == at::kDouble ? 1e-10 : 1e-5));
+    }
   }
 }

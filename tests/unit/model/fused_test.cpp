@@ -5,14 +5,10 @@
 
 #include <limits>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
-#include "dtrain/model/layers.hpp"
-#include "dtrain/model/matrix_product.hpp"
 #include "dtrain/model/network.hpp"
-#include "dtrain/model/pointwise_convolution.hpp"
 #include "dtrain/model/row_kernels.hpp"
 #include "support/catch.hpp"
 #include "unit/model/test_tools.hpp"
@@ -110,94 +106,39 @@ TEST_CASE("in float32 it is as near to float64 as the operators are", "[vectors]
   CHECK(fused_worst < std::max(1e-4, 3 * plain_worst));
 }
 
-static at::Tensor matrix(int64_t rows, int64_t columns) {
-  return pictures({rows, columns, 1, 1}, at::kFloat).detach().contiguous().view({rows, columns});
+TEST_CASE("vector loops give what plain loops give, but for rounding", "[vectors]") {
+  const RowKernels<float>& plain = kPlainRows;
+  const RowKernels<float>& used = row_kernels<float>();
+  const int64_t rows = GENERATE(1, 7, 96);
+  const int64_t columns = 64, depth = 33;
+  const at::Tensor a = pictures({rows, depth, 1, 1}, at::kFloat).detach().contiguous().view({rows, depth}),
+                   b = pictures({depth, columns, 1, 1}, at::kFloat).detach().contiguous().view({depth, columns});
+  const auto product = [&](const RowKernels<float>& kernels) {
+    const at::Tensor packed = at::empty({depth * columns}), y = at::empty({rows, columns});
+    kernels.pack(depth, columns, b.const_data_ptr<float>(), columns, 1, packed.data_ptr<float>());
+    kernels.multiply(rows, columns, depth, {a.const_data_ptr<float>(), depth}, packed.const_data_ptr<float>(),
+                     {y.data_ptr<float>(), columns});
+    return y.to(at::kDouble);
+  };
+  CHECK(difference(product(used), product(plain)) < 1e-5);
+  CHECK(difference(product(used), a.to(at::kDouble).matmul(b.to(at::kDouble))) < 1e-5);
 }
 
-TEST_CASE("a product, or a sum of products, is right for any number of rows", "[vectors]") {
-  const int64_t height = GENERATE(1, 7, 12, 64, 97), depth = GENERATE(1, 33, 192);
-  const int64_t columns = 64;
-  const at::Tensor a = matrix(height, depth), b = matrix(depth, columns), a_across = a.t().contiguous();
-  const at::Tensor exact = a.to(at::kDouble).matmul(b.to(at::kDouble));
+TEST_CASE("a transposed product adds to what is there, for any number of rows", "[vectors]") {
+  const int64_t rows = GENERATE(1, 7, 192), height = GENERATE(5, 12, 64);
+  const int64_t columns = 32;
+  const at::Tensor a = pictures({rows, height, 1, 1}, at::kFloat).detach().contiguous().view({rows, height}),
+                   b = pictures({rows, columns, 1, 1}, at::kFloat).detach().contiguous().view({rows, columns});
   for (const RowKernels<float>* kernels : {&kPlainRows, &row_kernels<float>()}) {
-    INFO(kernels->name << ", " << height << " rows, depth " << depth);
-    const at::Tensor across = at::empty({depth * (height + kernels->tile_rows)}), packed = at::empty({depth * columns});
-    const at::Tensor y = at::full({height, columns}, 5.0F);
-    const Rows<float> to{y.data_ptr<float>(), columns};
-    kernels->pack(depth, columns, b.const_data_ptr<float>(), columns, 1, packed.data_ptr<float>());
-    kernels->product(height, columns, depth, kernels->left_side({a.const_data_ptr<float>(), depth}),
-                     kernels->right_side(packed.const_data_ptr<float>(), depth), false, to);
-    CHECK(difference(y.to(at::kDouble), exact) < 1e-5);
-    kernels->pack_across(depth, height, {a_across.const_data_ptr<float>(), height}, across.data_ptr<float>());
-    kernels->product(height, columns, depth, kernels->left_side_across(across.const_data_ptr<float>(), depth),
-                     kernels->right_side({b.const_data_ptr<float>(), columns}), true, to);
-    CHECK(difference(y.to(at::kDouble), 2 * exact) < 1e-5);
+    const at::Tensor across = at::empty({rows * (height + kernels->tile_rows)}), y = at::ones({height, columns});
+    kernels->pack_across(rows, height, {a.const_data_ptr<float>(), height}, across.data_ptr<float>());
+    kernels->add_transposed_product(height, columns, rows, across.const_data_ptr<float>(),
+                                    {b.const_data_ptr<float>(), columns}, {y.data_ptr<float>(), columns});
+    CHECK(difference(y.to(at::kDouble), a.to(at::kDouble).t().matmul(b.to(at::kDouble)) + 1) < 1e-5);
   }
 }
 
-TEST_CASE("products of matrices have the same bits for any number of threads", "[vectors]") {
-  const auto [height, depth, columns] =
-      GENERATE(std::tuple{1, 32, 32}, std::tuple{100, 300, 64}, std::tuple{500, 64, 160}, std::tuple{33, 700, 256});
-  INFO(height << " × " << depth << " × " << columns);
-  const at::Tensor a = matrix(height, depth), b = matrix(columns, depth), tall = matrix(depth, 96);
-  const auto both = [&](int threads) {
-    at::set_num_threads(threads);
-    return std::pair(multiplied(a, b.t()), transposed_product(tall, b.t().contiguous()));
-  };
-  const int before = at::get_num_threads();
-  const auto one = both(1), three = both(3);
-  at::set_num_threads(before);
-  CHECK(at::equal(one.first, three.first));
-  CHECK(at::equal(one.second, three.second));
-  const at::Tensor right = b.to(at::kDouble).t();
-  CHECK(difference(one.first.to(at::kDouble), a.to(at::kDouble).matmul(right)) < 1e-5);
-  CHECK(difference(one.second.to(at::kDouble), tall.to(at::kDouble).t().matmul(right)) < 1e-5);
-}
-
-TEST_CASE("a 1x1 convolution as a product is LibTorch's, with a stride and where a gradient is not asked for") {
-  const auto [stride, picture, weights] =
-      GENERATE(std::tuple{1, true, true}, std::tuple{2, true, true}, std::tuple{3, true, true},
-               std::tuple{2, false, true}, std::tuple{1, true, false});
-  INFO("stride " << stride << (picture ? "" : ", no gradient of the picture") << (weights ? "" : ", frozen"));
-  const auto run = [&](bool fused) {
-    const ConvShape shape{.in = 64, .out = 32, .stride = stride};
-    Conv2d conv(shape);
-    conv.fuse(fused);
-    conv.weight.set_data(pictures(conv.weight.sizes(), at::kDouble).detach());
-    conv.weight.requires_grad_(weights);
-    const at::Tensor x = pictures({2, 64, 7, 10}, at::kDouble).requires_grad_(picture), y = conv(x);
-    CHECK(is_product(shape, x));
-    (y * at::cos(at::arange(y.numel(), at::kDouble)).view(y.sizes())).sum().backward();
-    CHECK(x.grad().defined() == picture);
-    CHECK(conv.weight.grad().defined() == weights);
-    Outcome outcome;
-    outcome.add("y", y);
-    if (picture) outcome.add("x", x.grad());
-    if (weights) outcome.add("weight", conv.weight.grad());
-    return outcome;
-  };
-  const Outcome plain = run(false), fused = run(true);
-  for (size_t i = 0; i < plain.tensors.size(); ++i) {
-    INFO(plain.tensors[i].name);
-    REQUIRE(fused.tensors[i].tensor.sizes() == plain.tensors[i].tensor.sizes());
-    CHECK(difference(fused.tensors[i].tensor, plain.tensors[i].tensor) < 1e-12);
-  }
-}
-
-TEST_CASE("a convolution that is no product of matrices is left to the operators") {
-  const ConvShape shape{.in = 64, .out = 32};
-  const at::Tensor x = pictures({2, 64, 7, 10}, at::kFloat);
-  CHECK(is_product(shape, x));
-  CHECK_FALSE(is_product(shape, x.contiguous()));
-  CHECK_FALSE(is_product(shape, x.to(at::kBFloat16)));
-  CHECK_FALSE(is_product(shape, x.slice(1, 0, 32)));
-  for (const ConvShape& other :
-       {ConvShape{.in = 64, .out = 32, .kernel = 3}, ConvShape{.in = 64, .out = 32, .padding = 1},
-        ConvShape{.in = 64, .out = 32, .bias = true}, ConvShape{.in = 64, .out = 48}})
-    CHECK_FALSE(is_product(other, x));
-}
-
-TEST_CASE("what is no number stays so through a fused layer", "[vectors]") {
+TEST_CASE("what is no number stays so through a fused layer") {
   const auto network = made("resnet18", true, at::kFloat);
   at::Tensor images = pictures({2, 1, 64, 64}, at::kFloat).detach();
   images[0][0][3][3] = std::numeric_limits<float>::quiet_NaN();
