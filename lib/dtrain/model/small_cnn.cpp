@@ -43,8 +43,10 @@ class SmallCnn final : public NetworkOf<SmallCnn> {
   template <class X>
   X run(X x) const {
     for (size_t i = 0; i < convs_.size(); ++i) {
-      x = relu_in_place((*convs_[i])(x));
+      x = (*convs_[i])(x);
+      // Before the ReLU: the same values and gradients, of a quarter as many.
       if (i > 0) x = max_pool(x, Window{2, 2, 0}, kPoolNames[i]);
+      x = relu_in_place(x);
     }
     return (*out_)(relu_in_place((*hidden_)((*dropout_)(flat_features(x)))));
   }
