@@ -262,7 +262,7 @@ struct ConvLoops {
   static void add_weights(LinesOf<T> given, int64_t in, int64_t out, int64_t stride, T* sums) {
     for (int64_t o = 0; o < out; o += kTile)
       for (int64_t c = 0; c < in; ++c)
-        for (int i = 0; i < 3; ++i, sums += 3 * kTile * kLanes)
+        for (int i = 0; i < 3; ++i, sums += 3 * kLanes * kTile)
           add_taps(given, c * stride, i, o * stride, stride, sums);
   }
 
