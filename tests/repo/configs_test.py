@@ -4,8 +4,8 @@ import re
 
 import tree
 
-SHIPPED = ["chexnet", "chexnet_finetuned", "chexnet_paper", "chexpert", "chips_cnn", "nnunet_2d", "quickstart", "resnet50",
-           "resnet50_modern", "unet_microscopy"]
+SHIPPED = ["chexnet", "chexnet_finetuned", "chexnet_paper", "chexpert", "chips_cnn", "dsb2018", "isbi2012", "nnunet_2d", "quickstart",
+           "resnet50", "resnet50_modern", "unet_microscopy"]
 STUDIES = ["chexnet_series", "chips", "input_pipeline", "radiology", "reduction", "unet_scaling"]
 WITH_OUTPUTS = ["chexnet", "chexnet_finetuned", "chexnet_paper"]  # all others take the number of classes from the data
 

@@ -31,7 +31,7 @@ TEST_CASE("every configuration that is shipped loads, and opens with data, devic
     const std::string head = text.str().substr(0, text.str().find("\n\n"));
     for (const char* word : {"# Data: ", "# Devices: ", "# Expected time: "}) CHECK(contains(head, word));
   }
-  CHECK(seen == 10);
+  CHECK(seen == 12);
 }
 
 TEST_CASE(
@@ -107,6 +107,12 @@ TEST_CASE("the other configurations hold their published settings") {
   CHECK(nnunet.loss.deep_supervision);
   CHECK(nnunet.optimizer.nesterov);
   CHECK(nnunet.schedule.decay.name == DecayName::poly);
+  for (const char* name : {"isbi2012", "dsb2018"}) {
+    const Experiment few = shipped(name).experiment;
+    CHECK(std::string(few.loss.kind->name) == "bce_dice");
+    CHECK(few.data.image_mask.mask_values.size() == 1);
+    CHECK(few.checkpoint.best_monitor == "valid.iou");
+  }
   CHECK_FALSE(resnet.data.split.given);
   CHECK(shipped("quickstart").experiment.data.root ==
         (std::filesystem::path(source_folder()) / "sample/chips").lexically_normal().string());
