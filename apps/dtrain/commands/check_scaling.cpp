@@ -20,7 +20,7 @@
 namespace dtrain {
 namespace {
 
-// Of the speed of matrix products that training reaches on a CPU: 63 to 91 % in docs/performance.md.
+// Of the speed of matrix products that training reaches on a CPU: 59 to 86 % in docs/performance.md.
 constexpr double kMatrixShare = 0.7;
 
 // Of one core here: a product of 512 takes a hundredth of a second.
