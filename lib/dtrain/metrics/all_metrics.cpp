@@ -7,11 +7,12 @@ namespace dtrain {
 
 // Each is defined in its own file.
 extern const Metric kAccuracy, kAuroc, kIou, kIouImage, kDice, kAveragePrecision, kSensitivity, kSpecificity,
-    kPrecision, kF1, kEce, kBrier, kHausdorff95;
+    kPrecision, kF1, kEce, kBrier, kHausdorff95, kKappa, kKappaQuadratic;
 
 const Metrics& all_metrics() {
-  static const Metrics all = {&kAccuracy,    &kAuroc,     &kIou, &kIouImage, &kDice,  &kAveragePrecision, &kSensitivity,
-                              &kSpecificity, &kPrecision, &kF1,  &kEce,      &kBrier, &kHausdorff95};
+  static const Metrics all = {&kAccuracy,    &kAuroc,       &kIou,           &kIouImage, &kDice, &kAveragePrecision,
+                              &kSensitivity, &kSpecificity, &kPrecision,     &kF1,       &kEce,  &kBrier,
+                              &kHausdorff95, &kKappa,       &kKappaQuadratic};
   return all;
 }
 
