@@ -50,7 +50,7 @@ std::vector<Key> optimizer_keys(OptimizerOptions& o) {
   add("clip_norm", real_codec(o.clip_norm, {.min_open = true, .word = "none"}),
       "Largest norm of the gradient over all parameters; a larger one is scaled down to it.");
   add("momentum", real_codec(o.momentum, {.max = 1, .max_open = true}),
-      "u ← momentum · u + gradient, weight ← weight − rate · u.")
+      "u ← momentum · u + gradient, or what the optimizer makes of it, weight ← weight − rate · u.")
       .only_of(*o.kind, optimizers());
   add("nesterov", flag_codec(o.nesterov), "Nesterov's form of momentum; needs `optimizer.momentum` > 0.")
       .only_of(*o.kind, optimizers());

@@ -15,7 +15,7 @@ struct UpdateSlices {
   float* weights = nullptr;
   const float* gradients = nullptr;
   float* first = nullptr;   ///< momentum_buffer, exp_avg, sum or square_avg
-  float* second = nullptr;  ///< exp_avg_sq or acc_delta
+  float* second = nullptr;  ///< exp_avg_sq or acc_delta, rmsprop: momentum_buffer
   /// Of a rule with kTrust: what FlatMath::measure() has left for these elements; null: its ratio is 1.
   const double* sums = nullptr;
 };
@@ -28,10 +28,10 @@ struct FactorsOf {
   Real keep = 1;             ///< w is multiplied by this first: decoupled weight decay
   Real weight_decay = 0;     ///< lamb: share of w in its direction
   Real rate = 0;             ///< learning rate; adam: divided by 1 − beta1^updates
-  Real momentum = 0;         ///< sgd, lars
+  Real momentum = 0;         ///< sgd, lars, rmsprop
   Real mean_in = 0;          ///< adam, lamb: 1 − beta1, lion: 1 − beta2
   Real direction_in = 0;     ///< lion: 1 − beta1
-  Real square_keep = 0;      ///< adam, lamb: beta2, adadelta: rho
+  Real square_keep = 0;      ///< adam, lamb: beta2, adadelta, rmsprop: rho
   Real square_in = 0;        ///< 1 − square_keep
   Real mean_correction = 1;  ///< lamb: 1 − beta1^updates
   Real root_correction = 1;  ///< adam, lamb: √(1 − beta2^updates)
@@ -42,7 +42,20 @@ struct FactorsOf {
 /// Rounded to float32 once.
 using UpdateFactors = FactorsOf<float>;
 
-enum class UpdateRule { sgd, momentum, nesterov, adam, adagrad, adadelta, lion, lars, lamb, average };
+enum class UpdateRule {
+  sgd,
+  momentum,
+  nesterov,
+  adam,
+  adagrad,
+  adadelta,
+  rmsprop,
+  rmsprop_momentum,
+  lion,
+  lars,
+  lamb,
+  average
+};
 
 // A rule changes a weight and up to two values of state, `kStates` of them, by a gradient. With kTrust the step also
 // depends on the norms of whole tensors, and an update has two passes: measure() for each element, which may change the
@@ -126,6 +139,33 @@ struct AdadeltaRule {
     const Real d = std::sqrt(a + f.eps) / std::sqrt(s + f.eps) * g;
     a = f.square_keep * a + f.square_in * d * d;
     w -= f.rate * d;
+  }
+};
+
+/// s ← square_keep·s + square_in·g², w ← w − rate·g ÷ (√s + eps)
+template <typename Real>
+struct RmspropRule {
+  static constexpr int kStates = 1;
+  static constexpr bool kTrust = false;
+  FactorsOf<Real> f;
+  constexpr void operator()(Real gradient, Real& w, Real& s, Real&) const {
+    const Real g = f.scale * gradient + f.decay * w;
+    s = f.square_keep * s + f.square_in * g * g;
+    w -= f.rate * g / (std::sqrt(s) + f.eps);
+  }
+};
+
+/// s ← square_keep·s + square_in·g², u ← momentum·u + g ÷ (√s + eps), w ← w − rate·u
+template <typename Real>
+struct RmspropMomentumRule {
+  static constexpr int kStates = 2;
+  static constexpr bool kTrust = false;
+  FactorsOf<Real> f;
+  constexpr void operator()(Real gradient, Real& w, Real& s, Real& u) const {
+    const Real g = f.scale * gradient + f.decay * w;
+    s = f.square_keep * s + f.square_in * g * g;
+    u = f.momentum * u + g / (std::sqrt(s) + f.eps);
+    w -= f.rate * u;
   }
 };
 
@@ -214,6 +254,10 @@ template <typename Real, typename Use>
       return use(AdagradRule<Real>{factors});
     case UpdateRule::adadelta:
       return use(AdadeltaRule<Real>{factors});
+    case UpdateRule::rmsprop:
+      return use(RmspropRule<Real>{factors});
+    case UpdateRule::rmsprop_momentum:
+      return use(RmspropMomentumRule<Real>{factors});
     case UpdateRule::lion:
       return use(LionRule<Real>{factors});
     case UpdateRule::lars:

@@ -5,10 +5,11 @@
 namespace dtrain {
 
 // Each is defined in its own file.
-extern const OptimizerKind kSgd, kAdam, kAdamW, kAdagrad, kAdadelta, kLion, kLars, kLamb;
+extern const OptimizerKind kSgd, kAdam, kAdamW, kAdagrad, kAdadelta, kLion, kLars, kLamb, kRmsprop;
 
 const RowList<OptimizerKind>& optimizers() {
-  static const RowList<OptimizerKind> all = {&kSgd, &kAdam, &kAdamW, &kAdagrad, &kAdadelta, &kLion, &kLars, &kLamb};
+  static const RowList<OptimizerKind> all = {&kSgd,  &kAdam, &kAdamW, &kAdagrad, &kAdadelta,
+                                             &kLion, &kLars, &kLamb,  &kRmsprop};
   return all;
 }
 

@@ -18,6 +18,8 @@ MADE = {
     "adamw": lambda p: torch.optim.AdamW(p, lr=1),
     "adagrad": lambda p: torch.optim.Adagrad(p, lr=1),
     "adadelta": lambda p: torch.optim.Adadelta(p, lr=1),
+    "rmsprop": lambda p: torch.optim.RMSprop(p, lr=1),
+    "rmsprop momentum": lambda p: torch.optim.RMSprop(p, lr=1, alpha=0.9, eps=1e-3, momentum=0.9),
     "lion": lambda p: Lion(p, lr=1),
     "lars": lambda p: Lars(p, lr=1, momentum=0.9, trust_coeff=0.02, eps=1e-3),
     "lamb": lambda p: Lamb(p, lr=1, betas=(0.9, 0.99), eps=1e-3, max_grad_norm=None),

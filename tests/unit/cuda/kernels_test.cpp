@@ -117,9 +117,10 @@ TEST_CASE("the GPU's kernel adds up the deepest and the widest trees that it all
   }
 }
 
-static const std::vector<UpdateRule> kRules = {UpdateRule::sgd,  UpdateRule::momentum, UpdateRule::nesterov,
-                                               UpdateRule::adam, UpdateRule::adagrad,  UpdateRule::adadelta,
-                                               UpdateRule::lion, UpdateRule::lars,     UpdateRule::lamb};
+static const std::vector<UpdateRule> kRules = {
+    UpdateRule::sgd,     UpdateRule::momentum, UpdateRule::nesterov, UpdateRule::adam,
+    UpdateRule::adagrad, UpdateRule::adadelta, UpdateRule::rmsprop,  UpdateRule::rmsprop_momentum,
+    UpdateRule::lion,    UpdateRule::lars,     UpdateRule::lamb};
 
 // Weights, gradients and state of an update.
 struct Updated {

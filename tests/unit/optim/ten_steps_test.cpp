@@ -16,6 +16,7 @@ static OptimizerOptions options_named(const std::string& name) {
   if (name == "sgd momentum" || name == "sgd nesterov") o.momentum = 0.9;
   o.nesterov = name == "sgd nesterov";
   if (name == "adam") o.beta1 = 0.8, o.beta2 = 0.99;
+  if (name == "rmsprop momentum") o.rho = 0.9, o.eps = 1e-3, o.momentum = 0.9;
   if (name == "lars") o.trust_coefficient = 0.02, o.eps = 1e-3;
   if (name == "lamb") o.beta2 = 0.99, o.eps = 1e-3;
   return o;
