@@ -132,6 +132,16 @@ TEST_CASE("what an operator was given is freed before its input's gradient is ad
   CHECK(plan_memory(tape, needs).held_mb == Approx(2 * 4.0).margin(1e-2));  // and never a third
 }
 
+TEST_CASE("what a step needs while it runs is held for each picture, and twice that on the way back") {
+  PassTape tape;
+  tape.values = {1, 1};
+  tape.steps = {{.op = PassTape::Op::upsample, .reads = {0}, .makes = 1, .scratch = 1'000'000}};
+  MemoryNeeds needs;
+  needs.pictures = 3;
+  needs.batches_ahead = 0;
+  CHECK(plan_memory(tape, needs).held_mb == Approx(2 * 3 * 4.0).margin(1e-3));
+}
+
 TEST_CASE("a pass in 16 bits holds little more than half") {
   const NetworkShape shape{3, 64, 64, 14};
   ModelOptions options;
