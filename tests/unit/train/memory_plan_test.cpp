@@ -142,6 +142,15 @@ TEST_CASE("what a step needs while it runs is held for each picture, and twice t
   CHECK(plan_memory(tape, needs).held_mb == Approx(2 * 3 * 4.0).margin(1e-3));
 }
 
+TEST_CASE("what dropout multiplied by is kept as floats until the way back has passed it") {
+  PassTape tape;
+  tape.values = {1, 1'000'000, 1'000'000, 1};
+  tape.steps = {{PassTape::Op::upsample, {0}, 1}, {PassTape::Op::dropout, {1}, 2}, {PassTape::Op::global_pool, {2}, 3}};
+  MemoryNeeds needs;
+  needs.batches_ahead = 0;
+  CHECK(plan_memory(tape, needs).held_mb == Approx(3 * 4.0).margin(1e-2));  // beside what it reads and makes
+}
+
 TEST_CASE("a pass in 16 bits holds little more than half") {
   const NetworkShape shape{3, 64, 64, 14};
   ModelOptions options;
