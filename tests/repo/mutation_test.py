@@ -97,7 +97,9 @@ class Changes(tree.RuleTest):
 SOURCE = "int f(int a) {\n  if (a == 5) return 3;\n  if (a != 9) return 8;\n  return a * a;\n}\n"
 PROGRAMS = {
     "cmake": 'mkdir -p build/release; touch build/release/build.ninja',
-    "ctest": r"""echo "{\"tests\": [{\"name\": \"unit.optim\", \"command\": [\"$2/bin/test_optim\"], \"properties\": [
+    # CTest leaves out the command of a program that is not built yet.
+    "ctest": r"""[[ ! -e $2/bin/test_optim ]] || words="\"command\": [\"$2/bin/test_optim\"],"
+      echo "{\"tests\": [{\"name\": \"unit.optim\", $words \"properties\": [
       {\"name\": \"ENVIRONMENT\", \"value\": [\"LOOKS_AT=$2/../../lib/dtrain/optim/a.cpp\"]}]}]}" """,
     "ninja": r"""mkdir -p "$2/bin"; echo "$3" >>"$2/targets"
       printf '#!/bin/bash\ngrep -q "a == 5. return 3" "$LOOKS_AT" || exit 7\n' >"$2/bin/test_optim"; chmod +x "$2/bin/test_optim"

@@ -3,9 +3,7 @@
 #include <ATen/ATen.h>
 #define OMPI_SKIP_MPICXX 1  // only the C API is used; the C++ bindings would need another library
 #include <dlfcn.h>
-#include <ifaddrs.h>
 #include <mpi.h>
-#include <net/if.h>
 #include <sys/statvfs.h>
 #include <time.h>
 
@@ -21,6 +19,7 @@
 #include "dtrain/base/time.hpp"
 #include "dtrain/dist/host_memory.hpp"
 #include "dtrain/dist/message.hpp"
+#include "dtrain/dist/network_addresses.hpp"
 
 namespace dtrain {
 
@@ -234,17 +233,6 @@ struct MpiSession::Impl {
   int local_rank = 0;
 };
 
-static bool only_loopback() {
-  ifaddrs* all = nullptr;
-  if (getifaddrs(&all) != 0) return false;
-  bool only = true;
-  for (const ifaddrs* one = all; one != nullptr; one = one->ifa_next)
-    only = only && (one->ifa_addr == nullptr || one->ifa_addr->sa_family != AF_INET ||
-                    (one->ifa_flags & IFF_LOOPBACK) != 0 || (one->ifa_flags & IFF_UP) == 0);
-  freeifaddrs(all);
-  return only;
-}
-
 static std::string environment(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
@@ -263,7 +251,7 @@ static void ask_for_network() {
                       (other_btl ? "OMPI_MCA_btl is " + btl : "OMPI_MCA_pml is " + pml) + "; unset it");
   setenv("OMPI_MCA_pml", "ob1", 0);
   setenv("OMPI_MCA_btl", "tcp,self", 0);
-  if (only_loopback() && environment("OMPI_MCA_btl_tcp_if_exclude").empty())
+  if (only_loopback(network_addresses()) && environment("OMPI_MCA_btl_tcp_if_exclude").empty())
     setenv("OMPI_MCA_btl_tcp_if_include", "lo", 0);  // by default Open MPI leaves it out
 }
 

@@ -30,3 +30,18 @@ TEST_CASE("a flat layout gives views with their own shape and strides, without o
   CHECK(layout.range(1).begin % 16 == 0);
   CHECK(layout.range(1).end == layout.numel());
 }
+
+TEST_CASE("gradients are ready in the order in which backward reached them; those that it did not reach come last") {
+  std::vector<at::Tensor> parameters;
+  for (int i = 0; i < 4; ++i) parameters.push_back(at::ones({3}).requires_grad_(true));
+  Trace trace(false);
+  GradientReducer reducer(parameters, 0, make_serial_communicator(), {}, trace);
+  CHECK(reducer.ready_order().empty());
+  reducer.begin_step(CanonicalTree({true}), {});
+  reducer.begin_leaf(0);
+  reducer.begin_pass(true);
+  (parameters[3].exp() * parameters[1]).sum().backward();
+  reducer.end_leaf({});
+  reducer.finish();
+  CHECK(reducer.ready_order() == std::vector<size_t>{1, 3, 0, 2});
+}

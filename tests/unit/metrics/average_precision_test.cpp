@@ -44,6 +44,24 @@ double by_thresholds(const std::vector<double>& scores, const std::vector<float>
   return sum;
 }
 
+// Where each sample counts with its weight; no two scores are equal.
+double weighted_precision(const std::vector<double>& scores, const std::vector<float>& labels,
+                          const std::vector<double>& weights) {
+  double sum = 0, all = 0;
+  for (size_t i = 0; i < scores.size(); ++i) {
+    if (labels[i] == 0) continue;
+    double found = 0, taken = 0;
+    for (size_t j = 0; j < scores.size(); ++j) {
+      if (scores[j] < scores[i]) continue;
+      taken += weights[j];
+      found += labels[j] == 1 ? weights[j] : 0;
+    }
+    sum += weights[i] * found / taken;
+    all += weights[i];
+  }
+  return sum / all;
+}
+
 // 60 patients with five pictures each: a score is the label's part, the patient's and the picture's.
 struct PatientScores {
   Predictions predictions;
@@ -154,6 +172,36 @@ TEST_CASE("the interval of an average precision has the width that leaving out e
   const double deviation = (logit(interval.high) - logit(interval.low)) / 2 * value * (1 - value);
   CHECK(deviation / jackknife > 1.7);  // around Student's t with up to 59 degrees of freedom
   CHECK(deviation / jackknife < 2.3);
+}
+
+TEST_CASE("an average precision's variance is n / (n - 1) times the squared slopes over the weights of n patients") {
+  constexpr int64_t kPatients = 20;  // each with one positive and one negative: 19 degrees of freedom
+  KeyedRandom random(4, Purpose::synthetic_data);
+  Groups groups{{}, kPatients, "patient"};
+  std::vector<double> scores;
+  std::vector<float> labels;
+  for (int64_t i = 0; i < 2 * kPatients; ++i) {
+    groups.of.push_back(i / 2);
+    labels.push_back(i % 2 == 0 ? 1.0F : 0.0F);
+    scores.push_back((i % 2 == 0 ? 0.5 : 0) + random.normal());
+  }
+  const auto slope = [&](int64_t patient) {
+    constexpr double kStep = 1e-5;
+    const auto with = [&](double weight) {
+      std::vector<double> weights(scores.size(), 1);
+      for (size_t i = 0; i < weights.size(); ++i)
+        if (groups.of[i] == patient) weights[i] = weight;
+      return weighted_precision(scores, labels, weights);
+    };
+    return (with(1 + kStep) - with(1 - kStep)) / (2 * kStep);
+  };
+  double squares = 0;
+  for (int64_t patient = 0; patient < kPatients; ++patient) squares += std::pow(slope(patient), 2);
+  const Measured measured = average_precision_of_one(one_output(scores, labels), groups);
+  REQUIRE(measured.confidence.interval);
+  const Interval wanted = logit_interval(measured.value.value(), squares * 20 / 19, t_quantile(19));
+  CHECK(measured.confidence.interval->low == Approx(wanted.low).epsilon(1e-6));
+  CHECK(measured.confidence.interval->high == Approx(wanted.high).epsilon(1e-6));
 }
 
 TEST_CASE("intervals of average precisions hold the truth about as often as they say") {

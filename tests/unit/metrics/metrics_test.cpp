@@ -115,6 +115,31 @@ TEST_CASE("several classes of masks: the mean of their overlaps, and the IoU of 
   is("iou_wall", 2.0 / 5);
 }
 
+TEST_CASE("each class of a mask has the interval of its own pixels") {
+  Predictions p;
+  p.task = Task::segmentation;
+  p.outputs = 2;
+  p.loss.assign(20, 0);
+  Groups groups{{}, 20, "patient"};
+  std::vector<std::vector<GroupShare>> shares(2);
+  for (int64_t i = 0; i < 20; ++i) {
+    groups.of.push_back(i);
+    for (const int64_t both : {10 + i % 3, 2 + i % 5}) p.pixels.push_back({both, 15, 14});
+    for (size_t k = 0; k < 2; ++k) {
+      const auto both = static_cast<double>(p.counts(static_cast<size_t>(i), k).both);
+      shares[k].push_back({both, 15 + 14 - both});
+    }
+  }
+  const auto values = measure(Task::segmentation, {"cell", "wall"}, p, groups);
+  for (size_t k = 0; k < 2; ++k) {
+    const Measured& own = named(values, k == 0 ? "iou_cell" : "iou_wall").measured;
+    REQUIRE(own.confidence.interval);
+    const Interval wanted = *share_confidence(*own.value, {&shares[k], 1}, "patient").interval;
+    CHECK(own.confidence.interval->low == wanted.low);
+    CHECK(own.confidence.interval->high == wanted.high);
+  }
+}
+
 TEST_CASE("a part without samples has names and no values, one with a single sample has both") {
   Predictions p;
   for (const NamedValue& one : measure(Task::multiclass, {"good", "bad"}, p)) CHECK_FALSE(one.measured.value);

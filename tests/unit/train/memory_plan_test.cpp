@@ -120,6 +120,37 @@ TEST_CASE("a convolution's kernel is copied while it is computed with, in backwa
   CHECK(plan_memory(tape, needs).held_mb == Approx(0.04 + beside).margin(1e-3));
 }
 
+TEST_CASE("what an operator was given is freed before its input's gradient is added to another one") {
+  PassTape tape;  // value 2 is made from value 1, which is then added to it; on the way back both share one gradient
+  tape.values = {1, 1'000'000, 1'000'000, 1};
+  tape.steps = {{PassTape::Op::upsample, {0}, 1},
+                {PassTape::Op::upsample, {1}, 2},
+                {PassTape::Op::add, {2, 1}, 2},
+                {PassTape::Op::global_pool, {2}, 3}};
+  MemoryNeeds needs;
+  needs.batches_ahead = 0;
+  CHECK(plan_memory(tape, needs).held_mb == Approx(2 * 4.0).margin(1e-2));  // and never a third
+}
+
+TEST_CASE("what a step needs while it runs is held for each picture, and twice that on the way back") {
+  PassTape tape;
+  tape.values = {1, 1};
+  tape.steps = {{.op = PassTape::Op::upsample, .reads = {0}, .makes = 1, .scratch = 1'000'000}};
+  MemoryNeeds needs;
+  needs.pictures = 3;
+  needs.batches_ahead = 0;
+  CHECK(plan_memory(tape, needs).held_mb == Approx(2 * 3 * 4.0).margin(1e-3));
+}
+
+TEST_CASE("what dropout multiplied by is kept as floats until the way back has passed it") {
+  PassTape tape;
+  tape.values = {1, 1'000'000, 1'000'000, 1};
+  tape.steps = {{PassTape::Op::upsample, {0}, 1}, {PassTape::Op::dropout, {1}, 2}, {PassTape::Op::global_pool, {2}, 3}};
+  MemoryNeeds needs;
+  needs.batches_ahead = 0;
+  CHECK(plan_memory(tape, needs).held_mb == Approx(3 * 4.0).margin(1e-2));  // beside what it reads and makes
+}
+
 TEST_CASE("a pass in 16 bits holds little more than half") {
   const NetworkShape shape{3, 64, 64, 14};
   ModelOptions options;
