@@ -37,8 +37,12 @@ void write_foreign(const std::string& path, const std::string& header, size_t da
   write_plainly(path, text + header + std::string(data, '\0'));
 }
 
+/// What is said against the file. verify(), which keeps nothing of it, says what read() with its checksums says.
 std::string refusal(const std::string& path, bool require_checksums = false) {
-  return error_of<DataError>([&] { SafetensorsFile::read(path, require_checksums); });
+  const auto read = [&](bool require) { return error_of<DataError>([&] { SafetensorsFile::read(path, require); }); };
+  const std::string verified = error_of<DataError>([&] { SafetensorsFile::verify(path); });
+  if (verified != read(true)) FAIL("verify: " << verified << ", read: " << read(true));
+  return read(require_checksums);
 }
 
 }  // namespace
@@ -155,6 +159,18 @@ TEST_CASE("a damaged tensor is named, and so is a damaged header") {
   write_plainly(path, damaged);
   CHECK(refusal(path).find("'crc32c.header'") != std::string::npos);
   CHECK_THROWS_AS(SafetensorsFile::read_header(path), DataError);
+}
+
+TEST_CASE("a large file is verified piece by piece, its last byte too") {
+  const TempFolder folder;
+  const std::string path = folder.file("a.safetensors");
+  const std::vector<float> large(1'000'003, 0.5f);
+  write_safetensors(path, {{"w", "F32", {1'000'003}, bytes_of(large)}, {"b", "BOOL", {3}, bytes_of(kFlags)}}, {});
+  CHECK(refusal(path, true).empty());
+  std::string text = read_text(path);
+  text[text.size() - 4] ^= 1;  // of the large one
+  write_plainly(path, text);
+  CHECK(refusal(path).find("tensor 'w' does not match its checksum") != std::string::npos);
 }
 
 TEST_CASE("the header alone tells names, shapes and metadata") {

@@ -10,61 +10,11 @@
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/memory.hpp"
 #include "dtrain/base/text.hpp"
+#include "dtrain/io/files/input_file.hpp"
 
 namespace dtrain {
 
 namespace {
-
-/// A call that a signal interrupted before it did anything is made again.
-template <typename Call>
-auto repeated(const Call& call) {
-  auto result = call();
-  while (result == -EINTR) result = call();
-  return result;
-}
-
-/// A descriptor that is closed whatever happens. For reading: errors of close() tell nothing then.
-class InputDescriptor {
- public:
-  InputDescriptor(const std::string& path, FileSystem& files) : files_(files), path_(path) {
-    descriptor_ = open_to_read(path, files);  // what it is, size() tells
-    if (descriptor_ == -ENXIO) refuse();
-    if (descriptor_ < 0) throw_errno("open", path, -descriptor_);
-  }
-  ~InputDescriptor() { files_.close(descriptor_); }
-  InputDescriptor(const InputDescriptor&) = delete;
-  InputDescriptor& operator=(const InputDescriptor&) = delete;
-
-  /// Bytes of a regular file; everything else is refused.
-  int64_t size() const {
-    FileSystem::Status status;
-    if (const int failed = files_.status(descriptor_, status); failed < 0) throw_errno("inspect", path_, -failed);
-    if (status.is_folder) throw DataError(path_ + " is a folder, not a file");
-    if (!status.is_file) refuse();
-    return status.bytes;
-  }
-
-  /// Fills `out` as far as the file reaches; how many bytes that were.
-  size_t read(std::span<std::byte> out) const {
-    size_t done = 0;
-    while (done < out.size()) {
-      const ssize_t got = repeated([&] { return files_.read(descriptor_, out.subspan(done)); });
-      if (got < 0) throw_errno("read", path_, static_cast<int>(-got));
-      if (got == 0) break;
-      done += static_cast<size_t>(got);
-    }
-    return done;
-  }
-
-  int descriptor() const { return descriptor_; }
-
- private:
-  [[noreturn]] void refuse() const { throw DataError(path_ + " is a pipe, a socket or a device, not a file"); }
-
-  FileSystem& files_;
-  const std::string& path_;
-  int descriptor_ = -1;
-};
 
 constexpr int64_t kLargeFile = int64_t{64} << 20;
 
@@ -76,7 +26,7 @@ constexpr int64_t kLargeFile = int64_t{64} << 20;
 /// Appends the whole file to `out`, a vector of std::byte or a string.
 template <typename Bytes>
 void read_all(const std::string& path, int64_t max_bytes, FileSystem& files, Bytes& out) {
-  const InputDescriptor input(path, files);
+  const InputFile input(path, files);
   const int64_t expected = input.size();
   if (expected > max_bytes) too_large(path, max_bytes);
   if (expected > kLargeFile) MemoryDraw("reading " + path, "use a smaller file").take(expected);
@@ -105,7 +55,7 @@ bool is_folder(const std::string& path, FileSystem& files) {
 }  // namespace
 
 void sync_folder(const std::string& folder, FileSystem& files) {
-  const InputDescriptor input(folder, files);
+  const InputFile input(folder, files);
   const int failed = files.sync(input.descriptor());
   if (failed < 0 && failed != -EINVAL && failed != -ENOTSUP) throw_errno("sync folder", folder, -failed);
 }
@@ -123,13 +73,13 @@ std::string read_text(const std::string& path, int64_t max_bytes) {
 }
 
 std::vector<std::byte> read_file_start(const std::string& path, int64_t bytes) {
-  const InputDescriptor input(path, real_file_system());
+  const InputFile input(path, real_file_system());
   std::vector<std::byte> out(static_cast<size_t>(std::min(bytes, input.size())));
   out.resize(input.read(out));
   return out;
 }
 
-int64_t file_bytes(const std::string& path) { return InputDescriptor(path, real_file_system()).size(); }
+int64_t file_bytes(const std::string& path) { return InputFile(path, real_file_system()).size(); }
 
 int64_t changed_at(const std::string& path) {
   struct stat status {};

@@ -10,6 +10,7 @@
 #include "dtrain/base/hash.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/io/files/file.hpp"
+#include "dtrain/io/files/input_file.hpp"
 #include "dtrain/io/files/safetensors_header.hpp"
 
 namespace dtrain {
@@ -51,10 +52,43 @@ SafetensorsFile SafetensorsFile::read(const std::string& path, bool require_chec
   const auto file_size = static_cast<int64_t>(file.size());
   const int64_t header = parse_header_length(file.first(std::min<size_t>(file.size(), kLengthBytes)), file_size, path);
   out.take_header(file.first(static_cast<size_t>(kLengthBytes + header)), file_size, path);
-  if (require_checksums && !out.has_checksums())
-    throw DataError(path + " has no checksums: it was not written by dtrain, or was rewritten by another program");
-  out.check_tensors(path);
+  if (require_checksums) out.require_checksums(path);
+  out.check_tensors(path, [&out](const TensorEntry& entry) { return crc32c(out.bytes(entry)); });
   return out;
+}
+
+void SafetensorsFile::verify(const std::string& path, FileSystem& files) {
+  constexpr int64_t kPiece = int64_t{1} << 20;
+  const InputFile input(path, files);
+  const int64_t file_size = input.size();
+  std::vector<std::byte> piece(kLengthBytes);
+  const auto fill = [&](int64_t from, int64_t bytes) {
+    piece.resize(static_cast<size_t>(from + bytes));
+    if (input.read(std::span(piece).subspan(static_cast<size_t>(from))) != static_cast<size_t>(bytes))
+      throw DataError(path + " has become shorter while it was read");
+  };
+  SafetensorsFile out;
+  const int64_t header = parse_header_length(std::span(piece).first(input.read(piece)), file_size, path);
+  fill(kLengthBytes, header);
+  out.take_header(piece, file_size, path);
+  out.require_checksums(path);
+  std::map<int64_t, const TensorEntry*> by_place;  // tensors fill the file without a gap
+  for (const TensorEntry& entry : out.entries_)
+    if (entry.bytes > 0) by_place.emplace(entry.begin, &entry);
+  std::map<const TensorEntry*, uint32_t> found;
+  for (const auto& [begin, entry] : by_place) {
+    uint32_t& crc = found[entry];
+    for (int64_t left = entry->bytes; left > 0; left -= kPiece) {
+      fill(0, std::min(left, kPiece));
+      crc = crc32c(piece, crc);
+    }
+  }
+  out.check_tensors(path, [&found](const TensorEntry& entry) { return found[&entry]; });
+}
+
+void SafetensorsFile::require_checksums(const std::string& path) const {
+  if (has_checksums()) return;
+  throw DataError(path + " has no checksums: it was not written by dtrain, or was rewritten by another program");
 }
 
 SafetensorsFile SafetensorsFile::read_header(const std::string& path) {
@@ -92,12 +126,13 @@ void SafetensorsFile::take_header(std::span<const std::byte> header, int64_t fil
   }
 }
 
-void SafetensorsFile::check_tensors(const std::string& path) const {
+void SafetensorsFile::check_tensors(const std::string& path,
+                                    const std::function<uint32_t(const TensorEntry&)>& checksum) const {
   if (!has_checksums()) return;
   const TensorEntry* first = nullptr;
   int64_t others = -1;
   for (const TensorEntry& entry : entries_) {
-    if (hex8(crc32c(bytes(entry))) == checksums_.at(entry.name)) continue;
+    if (hex8(checksum(entry)) == checksums_.at(entry.name)) continue;
     if (first == nullptr) first = &entry;
     ++others;
   }

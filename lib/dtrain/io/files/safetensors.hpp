@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -46,6 +47,9 @@ class SafetensorsFile {
   /// Throws MissingError, DataError naming the file and the tensor or header field.
   static SafetensorsFile read(const std::string& path, bool require_checksums = false,
                               FileSystem& files = real_file_system());
+  /// Reads a file that has checksums and verifies it as read() does, with a megabyte of memory at a time and nothing
+  /// kept. Throws likewise.
+  static void verify(const std::string& path, FileSystem& files = real_file_system());
   /// Header alone: entries() and metadata(), no tensor bytes are read or checked, crc32c.header is.
   static SafetensorsFile read_header(const std::string& path);
 
@@ -63,7 +67,9 @@ class SafetensorsFile {
 
  private:
   void take_header(std::span<const std::byte> header, int64_t file_size, const std::string& path);
-  void check_tensors(const std::string& path) const;
+  void require_checksums(const std::string& path) const;
+  /// `checksum`: the CRC32C of an entry's bytes as they were read.
+  void check_tensors(const std::string& path, const std::function<uint32_t(const TensorEntry&)>& checksum) const;
 
   std::vector<TensorEntry> entries_;
   std::map<std::string, size_t> places_;  // name → index in entries_
