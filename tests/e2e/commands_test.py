@@ -260,8 +260,9 @@ class Commands(program.ProgramTest):
         self.assertEqual((report["model"], report["ranks"], report["steps"]), ("small_cnn", 2, 3))
         self.assertLess(report["images_per_s"], 1.5 * 8000 / report["step_ms_median"])
         self.assertGreater(report["images_per_s"], 0.6 * 8000 / report["step_ms_p95"])
-        self.assertGreater(report["matrix_peak_share"], 0)
-        self.assertLess(report["matrix_peak_share"], 1.5)
+        self.assertGreater(report["matrix_peak_gflops"], 0)  # how it compares with the step a busy machine decides
+        self.assertAlmostEqual(report["matrix_peak_share"],
+                               report["gflop_per_image"] * report["images_per_s"] / report["matrix_peak_gflops"])
         named = self.good("bench", "step", "--config", "cells.yaml", "--limit-steps", 1, "--json").json()
         self.assertEqual(named["model"], "unet")
 
