@@ -1,7 +1,5 @@
 #include "train/auto_batch.hpp"
 
-#include <malloc.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -16,6 +14,7 @@
 #include "dtrain/base/shards.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/base/time.hpp"
+#include "dtrain/device/tensor_memory.hpp"
 #include "dtrain/dist/collectives.hpp"
 #include "dtrain/train/batch_search.hpp"
 #include "job/batch_estimate.hpp"
@@ -26,13 +25,7 @@ namespace dtrain {
 namespace {
 
 constexpr const char* kHead = "batch.per_rank: auto: ";
-constexpr int64_t kTrialSteps = 2;  // from the second on gaps between tensors are as in an epoch
-// Where tensors come to lie in the heap, and so how much of it lies between them, differs from one start to the next,
-// with anything that was allocated before them: hardly for a DenseNet's slabs, by a quarter for a UNet of large
-// pictures. A few starts show how much, and the run may need more than the most of them by a multiple of what they
-// differ.
-constexpr size_t kLayouts = 3;
-constexpr double kBeyondMost = 2;
+constexpr int64_t kTrialSteps = 2;     // from the second on gaps between tensors are as in an epoch
 constexpr double kMostInTrial = 0.95;  // of the memory; a trial beyond it is ended
 constexpr double kPatience = 300;      // seconds of a trial; larger batches are of no use
 
@@ -112,7 +105,7 @@ class BatchHunt {
     line_ = BatchLine(memory);
     on_gpu_ = run.job.device().module != nullptr;
     room_ = least_room(ranks, on_gpu_, e_.distributed.share_device, common_mb(memory));
-    ::malloc_trim(0);  // what the estimate took is the trials' now
+    give_back_tensor_memory();  // what the estimate took is the trials' now
   }
 
   BatchFound find() {
@@ -166,7 +159,7 @@ class BatchHunt {
     const JobMemory job = memory_with(e_, plan_, network_, run_.job.size(), batch, plan_.logical_ranks);
     const JobMemory trial = memory_with(alone, plan_, network_, 1, batch, trial_ranks());
     const double apart = job.peers_mb + (job.shares_cache ? job.cache_mb : 0);
-    ::malloc_trim(0);
+    give_back_tensor_memory();
     return job.process_mb() - apart - trial.process_mb();
   }
 
@@ -182,34 +175,23 @@ class BatchHunt {
       return std::nullopt;
     }
     tell("trying " + std::to_string(batch) + " …");
-    const bool is_first = timed_.second.batch == 0;
     const double beyond_mb = beyond_trial_mb(batch);
-    std::vector<double> needs_mb;
-    while (needs_mb.size() < (is_first || on_gpu_ ? 1 : kLayouts)) {
-      const TrialEnd end = run_trial(trial_of(batch, needs_mb.size(), beyond_mb));
-      if (timed_.second.batch != batch) timed_.first = timed_.second;
-      timed_.second = {batch, end.seconds};
-      by_time_ = by_time_ || (end.too_slow && !end.too_much);
-      if (end.too_much || end.too_slow) {
-        tell(std::to_string(batch) + (end.too_much ? " does not fit" : " takes too long"));
-        return std::nullopt;
-      }
-      needs_mb.push_back(beyond_mb + (on_gpu_ ? end.gpu_peak_mb.value_or(room_.all_mb) : end.held_mb));
+    const TrialEnd end = run_trial(trial_of(batch, beyond_mb));
+    timed_ = {timed_.second, {batch, end.seconds}};
+    by_time_ = by_time_ || (end.too_slow && !end.too_much);
+    if (end.too_much || end.too_slow) {
+      tell(std::to_string(batch) + (end.too_much ? " does not fit" : " takes too long"));
+      return std::nullopt;
     }
-    const auto [least, most] = std::minmax_element(needs_mb.begin(), needs_mb.end());
-    tell(std::to_string(batch) + " takes " + in_megabytes(*least) +
-         (needs_mb.size() > 1 ? " to " + in_megabytes(*most) : ""));
-    return *most + kBeyondMost * (*most - *least);
+    const double need_mb = beyond_mb + (on_gpu_ ? end.gpu_peak_mb.value_or(room_.all_mb) : end.held_mb);
+    tell(std::to_string(batch) + " takes " + in_megabytes(need_mb));
+    return need_mb;
   }
 
-  TrialRun trial_of(int64_t batch, size_t layout, double beyond_mb) const {
-    const size_t other_length = 1 + 97 * layout;  // a word of another length is enough
-    std::vector<std::string> overrides = {"batch.per_rank=" + std::to_string(batch),
-                                          "distributed.logical_ranks=" + std::to_string(trial_ranks()),
-                                          "distributed.backend=auto",
-                                          "distributed.share_device=false",
-                                          "data.loader.cache=none",
-                                          "name=" + std::string(other_length, 't')};
+  TrialRun trial_of(int64_t batch, double beyond_mb) const {
+    std::vector<std::string> overrides = {
+        "batch.per_rank=" + std::to_string(batch), "distributed.logical_ranks=" + std::to_string(trial_ranks()),
+        "distributed.backend=auto", "distributed.share_device=false", "data.loader.cache=none"};
     const bool thaws = e_.optimizer.freeze_until.amount > 0;  // what trains later needs its memory, too
     if (thaws) overrides.emplace_back("optimizer.freeze_until=1 step");
     return {.sources = source_words(run_.command.config.sources),

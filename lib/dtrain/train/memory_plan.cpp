@@ -2,24 +2,52 @@
 
 #include <algorithm>
 #include <deque>
+#include <memory>
 #include <utility>
 #include <vector>
 
-#include "dtrain/train/heap_model.hpp"
+#include "dtrain/base/block_map.hpp"
 
 namespace dtrain {
 namespace {
 
 using Op = PassTape::Op;
-using Held = HeapModel::Held;
 
 constexpr int64_t kFloat = 4;
 constexpr int64_t kIndex = 8;  // bytes of a maximum's index in its window
 
-/// Simulates the memory of one forward and backward pass on a model of the heap.
+/// Where tensors come to lie, as device/tensor_memory places them. No memory is allocated.
+class Heap {
+ public:
+  /// A tensor, whose place is free again when its last holder is gone. The heap outlives it.
+  class Piece {
+   public:
+    Piece(BlockMap& map, int64_t bytes) : map_(map), offset_(map.take(bytes)) {}
+    ~Piece() { map_.give_back(offset_); }
+    Piece(const Piece&) = delete;
+    Piece& operator=(const Piece&) = delete;
+
+   private:
+    BlockMap& map_;
+    int64_t offset_;
+  };
+  using Held = std::shared_ptr<const Piece>;
+
+  Held take(int64_t bytes) {
+    constexpr int64_t kBefore = 64;  // the line that says whose block it is
+    return std::make_shared<const Piece>(map_, bytes + kBefore);
+  }
+  const BlockMap& map() const { return map_; }
+
+ private:
+  BlockMap map_;
+};
+using Held = Heap::Held;
+
+/// Simulates the memory of one forward and backward pass.
 class Rehearsal {
  public:
-  Rehearsal(const PassTape& tape, const MemoryNeeds& needs, HeapModel& heap)
+  Rehearsal(const PassTape& tape, const MemoryNeeds& needs, Heap& heap)
       : tape_(tape), needs_(needs), heap_(heap), last_read_(tape.values.size(), 0) {
     for (size_t i = 0; i < tape.steps.size(); ++i) {
       last_read_[tape.steps[i].makes] = i;
@@ -178,7 +206,7 @@ class Rehearsal {
 
   const PassTape& tape_;
   const MemoryNeeds& needs_;
-  HeapModel& heap_;
+  Heap& heap_;
   std::vector<size_t> last_read_;  // for each value: the last step that reads it
   std::vector<Held> values_;
   std::vector<Gradient> gradients_;
@@ -187,16 +215,35 @@ class Rehearsal {
 
 double megabytes(int64_t bytes) { return static_cast<double>(bytes) / 1e6; }
 
-/// The network's tensors are made one by one, copied into the layout for computing, and then all copied into one flat
-/// tensor; they leave gaps of their sizes in the heap.
-Held flat_weights(const PassTape& tape, const MemoryNeeds& needs, HeapModel& heap) {
+/// Bytes of the network's tensors, one by one; those that the tape does not show as one.
+std::vector<int64_t> weight_sizes(const PassTape& tape, const MemoryNeeds& needs) {
   std::vector<int64_t> sizes;
-  for (const PassTape::Step& step : tape.steps)
-    if (step.weights > 0 && needs.parameters > 0) sizes.push_back(step.weights * kFloat);
+  int64_t rest = (needs.parameters + needs.buffers) * kFloat;
+  for (const PassTape::Step& step : tape.steps) {
+    const int64_t bytes = step.weights * kFloat;
+    if (bytes == 0 || bytes > rest) continue;
+    sizes.push_back(bytes);
+    rest -= bytes;
+  }
+  if (rest > 0) sizes.push_back(rest);
+  return sizes;
+}
+
+/// The network's tensors are made one by one, copied into the layout for computing, and then all copied into one flat
+/// tensor; they leave gaps of their sizes.
+Held flat_weights(const std::vector<int64_t>& sizes, const MemoryNeeds& needs, Heap& heap) {
   std::vector<Held> tensors;
   for (const int64_t size : sizes) tensors.push_back(heap.take(size));
   for (size_t i = 0; i < sizes.size(); ++i) tensors[i] = heap.take(sizes[i]);
   return heap.take((needs.parameters + needs.buffers) * kFloat);
+}
+
+/// Copies for the best weights' file and for a checkpoint, tensor by tensor.
+std::vector<Held> copies_to_save(const std::vector<int64_t>& sizes, const MemoryNeeds& needs, Heap& heap) {
+  std::vector<Held> copies;
+  for (int64_t i = 0; i < 2 + needs.states; ++i)
+    for (const int64_t size : sizes) copies.push_back(heap.take(size));
+  return copies;
 }
 
 struct Reach {
@@ -206,17 +253,17 @@ struct Reach {
   double saving_mb = 0;
 };
 
-Reach rehearse(const PassTape& tape, const MemoryNeeds& needs, bool pinned) {
-  HeapModel heap(true);
+Reach rehearse(const PassTape& tape, const MemoryNeeds& needs) {
+  Heap heap;
   const int64_t weights = needs.parameters * kFloat;
   const int64_t buffers = needs.buffers * kFloat;
-  std::vector<Held> stay{flat_weights(tape, needs, heap)};
+  const std::vector<int64_t> sizes = weight_sizes(tape, needs);
+  std::vector<Held> stay{flat_weights(sizes, needs, heap)};
   for (int64_t i = 0; i < needs.states; ++i) stay.push_back(heap.take(weights));
   for (int64_t i = 0; i < needs.gradient_buffers; ++i) stay.push_back(heap.take(weights + buffers));
   Reach reach;
-  reach.weights_mb = megabytes(heap.held());
+  reach.weights_mb = megabytes(heap.map().held());
 
-  heap.set_pinned(pinned);
   std::deque<Held> ahead;
   const auto add_batch = [&] {
     ahead.push_back(heap.take((tape.values[0] + needs.target_values) * needs.pictures * kFloat));
@@ -228,33 +275,25 @@ Reach rehearse(const PassTape& tape, const MemoryNeeds& needs, bool pinned) {
     const Held batch = std::move(ahead.front());
     ahead.pop_front();
     rehearsal.run(batch);
-    heap.join();
   };
   pass();
   heap.take(weights);  // and freed at once: parameters get a new order after the first step
   pass();
   pass();
-  reach.all_mb = megabytes(heap.reach());
-  reach.held_mb = megabytes(heap.most_held());
+  reach.all_mb = megabytes(heap.map().reach());
+  reach.held_mb = megabytes(heap.map().most_held());
 
-  const int64_t state = weights * (1 + needs.states) + buffers;
-  const Held best = heap.take(weights + buffers), checkpoint = heap.take(state);
+  const std::vector<Held> copies = copies_to_save(sizes, needs, heap);
   pass();
-  reach.saving_mb = megabytes(heap.reach() + state) - reach.all_mb;  // and the file that its thread reads back
+  reach.saving_mb = megabytes(heap.map().reach()) - reach.all_mb;
   return reach;
 }
 
 }  // namespace
 
-// Two thirds of the way from gaps that join at once to gaps that join after a pass, as measured for all networks and
-// sizes (docs/performance.md).
 MemoryPlan plan_memory(const PassTape& tape, const MemoryNeeds& needs) {
-  constexpr double kPinned = 2.0 / 3;
-  const Reach joining = rehearse(tape, needs, false);
-  const Reach pinned = rehearse(tape, needs, true);
-  const double all_mb = (1 - kPinned) * joining.all_mb + kPinned * pinned.all_mb;
-  return {joining.weights_mb, all_mb - joining.weights_mb, joining.held_mb,
-          std::max(joining.saving_mb, pinned.saving_mb)};
+  const Reach reach = rehearse(tape, needs);
+  return {reach.weights_mb, reach.all_mb - reach.weights_mb, reach.held_mb, reach.saving_mb};
 }
 
 double program_mb(const PassTape& tape, int64_t processes) {

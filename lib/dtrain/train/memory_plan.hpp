@@ -19,7 +19,7 @@ struct MemoryNeeds {
 
 /// Megabytes (1e6 bytes) of one process, found by simulating a step: every tensor of the forward pass, what autograd
 /// keeps of it, the gradients that backward makes and adds up, the copies of kernels that oneDNN allocates and frees,
-/// and the batches of the loader, each allocated and freed in order (HeapModel).
+/// and the batches of the loader, each placed and freed in order as in the memory of the program's tensors (BlockMap).
 ///
 /// What autograd keeps of an operator is LibTorch 2.11's (derivatives.yaml): of convolution, pooling, linear and
 /// BatchNorm their input; of ReLU, which works in place, its result; of max pooling 8 bytes more for each value of its
