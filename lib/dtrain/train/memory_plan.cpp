@@ -154,6 +154,8 @@ class Rehearsal {
     }
     if (step.weights > 0) {  // computed into its own memory, then added to the parameter's
       const Held gradient = heap_.take(step.weights * kFloat);
+      const Held in_order =
+          step.op == Op::convolution ? heap_.take(step.weights * kFloat) : nullptr;  // of oneDNN's copy
       reorder(step);
     }
     given = {};
