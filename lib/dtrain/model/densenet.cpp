@@ -137,7 +137,7 @@ struct Features : Module {
 
   template <class X>
   X run(X x) const {
-    x = max_pool(norm_relu(*norm0, (*conv0)(x)), Window{3, 2, 1}, "features.pool0");
+    x = norm_relu_max_pool(*norm0, (*conv0)(x), Window{3, 2, 1}, "features.pool0");
     for (size_t i = 0; i < blocks.size(); ++i) {
       if constexpr (!std::is_same_v<X, GraphValue>)
         if (is_fused() && can_fuse(x, i)) {

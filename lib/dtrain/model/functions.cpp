@@ -24,10 +24,8 @@ Sketch relu_in_place(const Sketch& x) {
 }
 GraphValue relu_in_place(const GraphValue& x) { return x.through("Relu"); }
 
-static int64_t pooled(int64_t size, const Window& w) { return (size + 2 * w.padding - w.kernel) / w.stride + 1; }
-
 static Sketch pool(PassTape::Op op, const Sketch& x, const Window& w, const std::string& name) {
-  Sketch y = x.through(op, {x.shape[0], pooled(x.shape[1], w), pooled(x.shape[2], w)});
+  Sketch y = x.through(op, {x.shape[0], w.outputs(x.shape[1]), w.outputs(x.shape[2])});
   x.list->add(name, "pool", y.shape);
   return y;
 }

@@ -19,17 +19,19 @@ at::Tensor norm_relu(const BatchNorm2d& norm, const at::Tensor& x);
 Sketch norm_relu(const BatchNorm2d& norm, const Sketch& x);
 GraphValue norm_relu(const BatchNorm2d& norm, const GraphValue& x);
 
+/// conv(relu(norm(x))): where nothing else reads what lies between, it need not be kept for the way back.
+template <class X>
+X norm_relu_conv(const BatchNorm2d& norm, const Conv2d& conv, const X& x) {
+  if constexpr (!std::is_same_v<X, GraphValue>)
+    if (fuses(norm, x)) return fused_norm_relu_conv(norm, conv, x);
+  return conv(norm_relu(norm, x));
+}
+
 /// Max(0, x) in place: `x` must be the result of a layer that does not need it for its gradient.
 at::Tensor relu_in_place(at::Tensor x);
 Sketch relu_in_place(const Sketch& x);
 GraphValue relu_in_place(const GraphValue& x);
 
-/// A pooling window.
-struct Window {
-  int64_t kernel = 2;
-  int64_t stride = 2;
-  int64_t padding = 0;
-};
 at::Tensor max_pool(const at::Tensor& x, const Window& window, const std::string& name);
 Sketch max_pool(const Sketch& x, const Window& window, const std::string& name);
 GraphValue max_pool(const GraphValue& x, const Window& window, const std::string& name);
@@ -40,6 +42,17 @@ GraphValue average_pool(const GraphValue& x, const Window& window, const std::st
 at::Tensor global_average_pool(const at::Tensor& x, const std::string& name);
 Sketch global_average_pool(const Sketch& x, const std::string& name);
 GraphValue global_average_pool(const GraphValue& x, const std::string& name);
+
+/// max_pool(relu(norm(x))), where nothing else reads what lies between.
+template <class X>
+X norm_relu_max_pool(const BatchNorm2d& norm, const X& x, const Window& window, const std::string& name) {
+  if constexpr (std::is_same_v<X, at::Tensor>) {
+    if (fuses(norm, window, x)) return fused_norm_relu_max_pool(norm, window, x);
+  } else if constexpr (std::is_same_v<X, Sketch>) {
+    if (fuses(norm, window, x)) return fused_norm_relu_max_pool(norm, window, x, name);
+  }
+  return max_pool(norm_relu(norm, x), window, name);
+}
 
 /// Twice as high and wide, each pixel four times.
 at::Tensor doubled(const at::Tensor& x, const std::string& name);

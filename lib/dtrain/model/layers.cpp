@@ -22,17 +22,42 @@ Conv2d::Conv2d(const ConvShape& shape) : shape_(shape) {
   if (shape.bias) bias = register_parameter("bias", at::empty({shape.out}));
 }
 
+// The lines of NHWC pictures as pictures of their own, and back; each copies only what does not lie so.
+static at::Tensor lines_of(const at::Tensor& pictures) {
+  const at::Tensor nhwc = pictures.permute({0, 2, 3, 1});
+  return nhwc.reshape({-1, 1, nhwc.size(2), nhwc.size(3)}).permute({0, 3, 1, 2});
+}
+static at::Tensor pictures_of(const at::Tensor& lines, int64_t count) {
+  const at::Tensor nhwc = lines.permute({0, 2, 3, 1}).contiguous();
+  return nhwc.view({count, -1, nhwc.size(2), nhwc.size(3)}).permute({0, 3, 1, 2});
+}
+
+bool Conv2d::goes_by_lines(const at::Tensor& x) const {
+  const bool pointwise = shape_.kernel == 1 && shape_.stride == 1 && shape_.padding == 0;
+  return is_fused() && pointwise && serves_rows(x, true) && x.is_contiguous(at::MemoryFormat::ChannelsLast);
+}
+
 at::Tensor Conv2d::operator()(const at::Tensor& x) const {
   const std::array<int64_t, 2> stride{shape_.stride, shape_.stride}, padding{shape_.padding, shape_.padding};
   const auto convolved = [&](const at::Tensor& pictures) {
     return at::conv2d(pictures, weight, bias.defined() ? std::optional(bias) : std::nullopt, stride, padding);
   };
-  const bool pointwise = shape_.kernel == 1 && shape_.stride == 1 && shape_.padding == 0;
-  if (!is_fused() || !pointwise || !serves_rows(x, true) || !x.is_contiguous(at::MemoryFormat::ChannelsLast))
-    return convolved(x);
-  const at::Tensor lines = x.permute({0, 2, 3, 1}).view({-1, 1, x.size(3), x.size(1)});
-  const at::Tensor y = convolved(lines.permute({0, 3, 1, 2})).permute({0, 2, 3, 1});
-  return y.contiguous().view({x.size(0), x.size(2), x.size(3), shape_.out}).permute({0, 3, 1, 2});
+  return goes_by_lines(x) ? pictures_of(convolved(lines_of(x)), x.size(0)) : convolved(x);
+}
+
+ConvBack Conv2d::back(const at::Tensor& x) const {
+  check(!bias.defined(), "a convolution inside another node has no bias");
+  return {weight.detach(), shape_, goes_by_lines(x)};
+}
+
+std::pair<at::Tensor, at::Tensor> ConvBack::operator()(const at::Tensor& x, const at::Tensor& dy, bool of_x,
+                                                       bool of_weight) const {
+  const std::array<int64_t, 2> stride{shape.stride, shape.stride}, padding{shape.padding, shape.padding},
+      dilation{1, 1}, none{0, 0};
+  auto [dx, dw, db] =
+      at::convolution_backward(by_lines ? lines_of(dy) : dy, by_lines ? lines_of(x) : x, weight, std::nullopt, stride,
+                               padding, dilation, false, none, 1, {of_x, of_weight, false});
+  return {of_x && by_lines ? pictures_of(dx, x.size(0)) : dx, dw};
 }
 
 static std::vector<ForwardGraph::Attribute> window_of(const ConvShape& shape) {

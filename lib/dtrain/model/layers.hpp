@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include "dtrain/model/graph.hpp"
 #include "dtrain/model/sketch.hpp"
@@ -24,6 +25,28 @@ struct ConvShape {
   bool bias = false;
 };
 
+/// A pooling window.
+struct Window {
+  int64_t kernel = 2;
+  int64_t stride = 2;
+  int64_t padding = 0;
+
+  /// Of so many pixels in one direction.
+  int64_t outputs(int64_t size) const { return (size + 2 * padding - kernel) / stride + 1; }
+};
+
+/// The way back through a convolution without bias, for a node of autograd that has one in it (graph_node.hpp).
+struct ConvBack {
+  at::Tensor weight;  ///< without history
+  ConvShape shape;
+  bool by_lines = false;  ///< as Conv2d takes lines for pictures
+
+  /// The gradients of x and of the weight for that of the result, to the bit those of autograd; each undefined unless
+  /// it is asked for.
+  std::pair<at::Tensor, at::Tensor> operator()(const at::Tensor& x, const at::Tensor& dy, bool of_x,
+                                               bool of_weight) const;
+};
+
 /// weight [out, in, k, k], bias [out] or absent. Where it is fused one of 1x1 on a CPU gets the lines of NHWC
 /// pictures as pictures of their own: LibTorch 2.11 leaves fewer than 16 pictures on one thread to im2col and a matrix
 /// product (use_mkldnn in ATen/native/Convolution.cpp), which takes up to twice as long as oneDNN's kernel.
@@ -33,10 +56,14 @@ class Conv2d : public Module {
   at::Tensor operator()(const at::Tensor& x) const;
   Sketch operator()(const Sketch& x) const;
   GraphValue operator()(const GraphValue& x) const;
+  /// For what operator() makes of x; throws InternalError with a bias.
+  ConvBack back(const at::Tensor& x) const;
 
   at::Tensor weight, bias;
 
  private:
+  bool goes_by_lines(const at::Tensor& x) const;
+
   ConvShape shape_;
 };
 

@@ -14,6 +14,9 @@ struct PassTape {
     relu,          ///< in place
     relu_of_norm,  ///< in place, one node with the norm before it (fused_layers.hpp): nothing kept, no gradient of its
                    ///< own
+    // One node with the norm and the ReLU before it: what that reads is kept, what it makes is not.
+    norm_convolution,  ///< what is rectified is scratch, on the way back too
+    norm_max_pool,     ///< a byte for each value of its result is kept
     max_pool,
     average_pool,
     global_pool,
@@ -34,7 +37,7 @@ struct PassTape {
     size_t makes = 0;           ///< number of a value; in place: the first that it reads
     int64_t weights = 0;        ///< floats of the kernel or matrix
     int64_t kept = 0;           ///< floats for one picture that wait for the way back, besides values
-    int64_t scratch = 0;        ///< floats for one picture that are needed while the step runs; twice on the way back
+    int64_t scratch = 0;  ///< floats for one picture that are needed while the step runs; a slab's twice in backward
   };
 
   std::vector<int64_t> values;  ///< floats of each for one picture; value 0 is the picture

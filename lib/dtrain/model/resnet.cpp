@@ -47,7 +47,7 @@ struct BasicBlock : Module {
 
   template <class X>
   X run(const X& x) const {
-    const X y = (*conv2)(norm_relu(*bn1, (*conv1)(x)));
+    const X y = norm_relu_conv(*bn1, *conv2, (*conv1)(x));
     return norm_add_relu(*bn2, y, [&] { return downsample ? downsample->run(x) : x; });
   }
 
@@ -75,7 +75,7 @@ struct Bottleneck : Module {
 
   template <class X>
   X run(const X& x) const {
-    const X y = (*conv3)(norm_relu(*bn2, (*conv2)(norm_relu(*bn1, (*conv1)(x)))));
+    const X y = norm_relu_conv(*bn2, *conv3, norm_relu_conv(*bn1, *conv2, (*conv1)(x)));
     return norm_add_relu(*bn3, y, [&] { return downsample ? downsample->run(x) : x; });
   }
 
@@ -115,12 +115,20 @@ class Trunk : public Base {
   }
 
  protected:
-  /// What part i makes of what the one before made: the first convolution, then each stage.
+  static constexpr Window kPooling{3, 2, 1};
+  static constexpr const char* kPoolingName = "maxpool";
+
+  /// What part i makes of what the one before made: the first convolution, then each stage, the first behind a pooling.
   template <class X>
   X run_part(size_t i, X x) const {
     if (i == 0) return norm_relu(*bn1_, (*conv1_)(x));
-    if (i == 1) x = max_pool(x, Window{3, 2, 1}, "maxpool");
-    for (const auto& block : stages_[i - 1]->blocks) x = block->run(x);
+    return run_stage(i - 1, i == 1 ? max_pool(x, kPooling, kPoolingName) : std::move(x));
+  }
+  /// The last part's maps, where nobody reads those of the others.
+  template <class X>
+  X run_all(const X& images) const {
+    X x = norm_relu_max_pool(*bn1_, (*conv1_)(images), kPooling, kPoolingName);
+    for (size_t i = 0; i < stages_.size(); ++i) x = run_stage(i, std::move(x));
     return x;
   }
 
@@ -128,6 +136,12 @@ class Trunk : public Base {
   const std::vector<int64_t>& part_widths() const { return widths_; }
 
  private:
+  template <class X>
+  X run_stage(size_t i, X x) const {
+    for (const auto& block : stages_[i]->blocks) x = block->run(x);
+    return x;
+  }
+
   std::shared_ptr<Conv2d> conv1_;
   std::shared_ptr<BatchNorm2d> bn1_;
   std::vector<std::shared_ptr<Stage<Block>>> stages_;
@@ -149,9 +163,8 @@ class ResNet final : public Trunk<NetworkOf<ResNet<Block>>, Block> {
     return classify(maps(x));
   }
   template <class X>
-  X maps(X x) const {
-    for (size_t i = 0; i < this->part_widths().size(); ++i) x = this->run_part(i, std::move(x));
-    return x;
+  X maps(const X& x) const {
+    return this->run_all(x);
   }
   template <class X>
   X classify(const X& maps) const {

@@ -24,6 +24,22 @@ struct ColumnScales {
   ColumnScales at(int64_t column) const { return {scale + column, shift + column, mean + column}; }
 };
 
+/// Some of the pixels that lie in one window of a pooling, each with its number in the window, ascending.
+template <class T>
+struct WindowPixels {
+  static constexpr int64_t kMost = 9;
+  const T* values[kMost];        ///< one for each channel
+  const uint8_t* chosen[kMost];  ///< on the way back: what RowKernels::largest wrote
+  uint8_t number[kMost];
+  int64_t count = 0;
+
+  void add(const T* its_values, const uint8_t* its_chosen, int64_t its_number) {
+    values[count] = its_values;
+    chosen[count] = its_chosen;
+    number[count++] = static_cast<uint8_t>(its_number);
+  }
+};
+
 /// The loops of fused blocks (dense_slab.hpp) over a panel of rows that fits a cache, without LibTorch. There is one
 /// set for each instruction set (row_kernels_*.cpp, of one source); each result is a fixed sequence of operations, so
 /// that neither threads nor the size of a panel's neighbours change its bits, but two sets differ by rounding: where a
@@ -62,6 +78,14 @@ struct RowKernels {
   /// y = d·scale − (x − mean)·slope − offset. y may be d.
   void (*centre_back)(int64_t rows, int64_t columns, Rows<const T> d, Rows<const T> x, const T* mean, const T* scale,
                       const T* slope, const T* offset, Rows<T> y);
+
+  /// For each column the largest of at least one pixel, and its number: of equals the first; what is no number is the
+  /// largest, the last of several. Here and in sum_chosen() columns are multiples of 64, and `chosen` has a byte for
+  /// each of them, in an order of the set's own.
+  void (*largest)(int64_t columns, const WindowPixels<T>& pixels, T* y, uint8_t* chosen);
+
+  /// d = Σ values[i] where chosen[i] is number[i], in their order.
+  void (*sum_chosen)(int64_t columns, const WindowPixels<T>& pixels, T* d);
 
   /// `packed` = the matrix whose element (k, c) is at from[k·row_stride + c·column_stride], as multiply() reads it:
   /// depth·columns elements.

@@ -150,6 +150,46 @@ struct Loops {
                                    (load(x.at(r, c).data) - load(mean + c)) * load(slope + c) - load(offset + c));
   }
 
+  // Bytes lie in the lanes of a vector: those of the first kWidth columns in the lowest byte of each, and so on. GCC 12
+  // takes bytes apart one by one when they are to become wider numbers.
+  using Numbers = decltype(Vector{} < Vector{});
+  static constexpr int kBytesOfLane = sizeof(T);
+  static constexpr int64_t kByteColumns = kBytes;
+
+  static void largest(int64_t columns, const WindowPixels<T>& pixels, T* y, uint8_t* chosen) {
+    for (int64_t c = 0; c < columns; c += kByteColumns) {
+      Numbers bytes{};
+      for (int k = 0; k < kBytesOfLane; ++k) {
+        const int64_t at = c + k * kWidth;
+        Vector most = load(pixels.values[0] + at);
+        Numbers number = Numbers{} + pixels.number[0];
+        for (int64_t i = 1; i < pixels.count; ++i) {
+          const Vector value = load(pixels.values[i] + at);
+          const Numbers larger = (value > most) | (value != value);
+          most = larger ? value : most;
+          number = larger ? Numbers{} + pixels.number[i] : number;
+        }
+        store(y + at, most);
+        bytes |= number << (8 * k);
+      }
+      std::memcpy(chosen + c, &bytes, sizeof(bytes));
+    }
+  }
+
+  static void sum_chosen(int64_t columns, const WindowPixels<T>& pixels, T* d) {
+    for (int64_t c = 0; c < columns; c += kByteColumns)
+      for (int k = 0; k < kBytesOfLane; ++k) {
+        const int64_t at = c + k * kWidth;
+        Vector sum{};
+        for (int64_t i = 0; i < pixels.count; ++i) {
+          Numbers bytes;
+          std::memcpy(&bytes, pixels.chosen[i] + c, sizeof(bytes));
+          sum += ((bytes >> (8 * k)) & 255) == pixels.number[i] ? load(pixels.values[i] + at) : Vector{};
+        }
+        store(d + at, sum);
+      }
+  }
+
   static void pack(int64_t depth, int64_t columns, const T* from, int64_t row_stride, int64_t column_stride,
                    T* packed) {
     for (int64_t c = 0; c < columns; c += kTile)
@@ -242,6 +282,8 @@ struct Loops {
             .rectify_back_by = rectify_back_by,
             .rectify_back_to_slab = rectify_back_to_slab,
             .centre_back = centre_back,
+            .largest = largest,
+            .sum_chosen = sum_chosen,
             .pack = pack,
             .multiply = multiply,
             .pack_across = pack_across,

@@ -31,7 +31,7 @@ struct DoubleConv : Module {
     if constexpr (!std::is_same_v<X, GraphValue>)
       if (const DoubleConvLayers layers{*conv1, *norm1, *conv2, *norm2}; fuses(layers, x))
         return fused_double_conv(layers, x);
-    return norm_relu(*norm2, (*conv2)(norm_relu(*norm1, (*conv1)(x))));
+    return norm_relu(*norm2, norm_relu_conv(*norm1, *conv2, (*conv1)(x)));
   }
 
   std::shared_ptr<Conv2d> conv1, conv2;
@@ -133,11 +133,6 @@ struct ConvNorm : Module {
     norm = register_module("1", std::make_shared<BatchNorm2d>(out));
   }
 
-  template <class X>
-  X run(const X& x) const {
-    return norm_relu(*norm, (*conv)(x));
-  }
-
   std::shared_ptr<Conv2d> conv;
   std::shared_ptr<BatchNorm2d> norm;
 };
@@ -146,6 +141,11 @@ struct DecoderBlock : Module {
   DecoderBlock(int64_t in, int64_t out) {
     conv1 = register_module("conv1", std::make_shared<ConvNorm>(in, out));
     conv2 = register_module("conv2", std::make_shared<ConvNorm>(out, out));
+  }
+
+  template <class X>
+  X run(const X& x) const {
+    return norm_relu(*conv2->norm, norm_relu_conv(*conv1->norm, *conv2->conv, (*conv1->conv)(x)));
   }
 
   std::shared_ptr<ConvNorm> conv1, conv2;
@@ -207,7 +207,7 @@ class EncodedUNet final : public NetworkOf<EncodedUNet> {
         x = concat(std::vector<X>{x, beside.back()}, "concat");
         beside.pop_back();
       }
-      x = block->conv2->run(block->conv1->run(x));
+      x = block->run(x);
       add_lower(deep_, --halved, x, lower);
     }
     return (*head_->conv)(x);

@@ -44,6 +44,8 @@ class Heap {
 };
 using Held = Heap::Held;
 
+bool convolves(const PassTape::Step& step) { return step.op == Op::convolution || step.op == Op::norm_convolution; }
+
 /// Simulates the memory of one forward and backward pass.
 class Rehearsal {
  public:
@@ -91,7 +93,7 @@ class Rehearsal {
 
   // oneDNN copies convolution kernels into its own layout while the operator runs.
   void reorder(const PassTape::Step& step) {
-    const Held copy = step.op == Op::convolution ? heap_.take(step.weights * kFloat) : nullptr;
+    const Held copy = convolves(step) ? heap_.take(step.weights * kFloat) : nullptr;
   }
 
   void forward(size_t i) {
@@ -120,10 +122,15 @@ class Rehearsal {
                                : values_[step.reads[0]]);
         if (rounds) kept_[i].push_back(heap_.take(step.weights * needs_.value_bytes));
         break;
+      case Op::norm_max_pool:
+        kept_[i].push_back(heap_.take(made));
+        kept_[i].push_back(values_[step.reads[0]]);
+        break;
       case Op::max_pool:
         kept_[i].push_back(heap_.take(made * kIndex));
         [[fallthrough]];
       case Op::norm:
+      case Op::norm_convolution:
       case Op::average_pool:
         kept_[i].push_back(values_[step.reads[0]]);
         break;
@@ -163,7 +170,7 @@ class Rehearsal {
     const PassTape::Step& step = tape_.steps[i];
     Gradient given = std::exchange(gradients_[step.makes], {});
     if (step.op == Op::add || step.op == Op::relu_of_norm) return pass_on(step, given);
-    const Held while_it_runs = scratch(step, 2);
+    const Held while_it_runs = scratch(step, step.op == Op::norm_convolution ? 1 : 2);
     if (step.op == Op::slab_layer) {
       const Held gradient = heap_.take(step.weights * kFloat);
       kept_[i].clear();
@@ -182,6 +189,7 @@ class Rehearsal {
     }
     if (step.weights > 0) {  // computed into its own memory, then added to the parameter's
       const Held gradient = heap_.take(step.weights * kFloat);
+      const Held in_order = convolves(step) ? heap_.take(step.weights * kFloat) : nullptr;  // of oneDNN's copy
       reorder(step);
     }
     given = {};
@@ -300,8 +308,7 @@ double program_mb(const PassTape& tape, int64_t processes) {
   constexpr double kProgram = 165;
   constexpr double kMpi = 15;
   constexpr double kKernels = 0.3;  // one convolution's code: forward, and backward to input and weights
-  const auto convolutions = std::count_if(tape.steps.begin(), tape.steps.end(),
-                                          [](const PassTape::Step& step) { return step.op == Op::convolution; });
+  const auto convolutions = std::count_if(tape.steps.begin(), tape.steps.end(), convolves);
   return kProgram + (processes > 1 ? kMpi : 0) + kKernels * static_cast<double>(convolutions);
 }
 

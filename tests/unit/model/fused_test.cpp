@@ -4,10 +4,12 @@
 #include <ATen/core/grad_mode.h>
 
 #include <limits>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "dtrain/model/functions.hpp"
 #include "dtrain/model/network.hpp"
 #include "dtrain/model/row_kernels.hpp"
 #include "support/catch.hpp"
@@ -27,8 +29,10 @@ struct Outcome {
 
 std::shared_ptr<Network> made(const std::string& name, bool fused, at::ScalarType type) {
   ModelOptions options;
-  options.kind = network_kind(name);
+  options.kind = network_kind(name.substr(0, name.find('+')));
   options.base_width = 4;  // fewer channels than the loops take at once, at first
+  if (const size_t plus = name.find('+'); plus != std::string::npos)
+    options.encoder = network_kind(name.substr(plus + 1));
   options.fused = fused;
   auto network = make_network(options, {.channels = 1, .height = 64, .width = 64, .outputs = 3}, 5);
   const at::NoGradGuard no_grad;
@@ -63,15 +67,64 @@ double difference(const at::Tensor& a, const at::Tensor& b) {
   return ((a - b).abs().max() / (b.abs().max() + 1e-30)).item<double>();
 }
 
+// A norm, and a convolution that follows.
+struct TwoLayers : Module {
+  explicit TwoLayers(const ConvShape& shape)
+      : norm(register_module("norm", std::make_shared<BatchNorm2d>(shape.in))),
+        conv(register_module("conv", std::make_shared<Conv2d>(shape))) {
+    const at::NoGradGuard no_grad;
+    norm->weight.copy_(1 + 0.5 * at::sin(at::arange(shape.in) * 1.3));
+    norm->bias.copy_(0.3 * at::cos(at::arange(shape.in) * 0.7));
+    conv->weight.set_data(at::sin(at::arange(conv->weight.numel()) * 0.7)
+                              .view(conv->weight.sizes())
+                              .contiguous(at::MemoryFormat::ChannelsLast));
+    fuse();
+  }
+
+  std::shared_ptr<BatchNorm2d> norm;
+  std::shared_ptr<Conv2d> conv;
+};
+
+// What `pass` gives for these pictures, its gradients, and the norm's statistics afterwards.
+template <class Pass>
+Outcome through(const ConvShape& shape, const at::Tensor& pictures, const Pass& pass) {
+  TwoLayers layers(shape);
+  if (pictures.scalar_type() == at::kDouble) test::to_float64(layers);
+  const at::Tensor x = pictures.detach().clone().requires_grad_();
+  const at::Tensor y = pass(layers, x);
+  y.backward(at::cos(at::arange(y.numel()) * 0.9).view(y.sizes()).to(y.dtype()).contiguous(y.suggest_memory_format()));
+  Outcome outcome;
+  outcome.add("result", y);
+  outcome.add("x", x.grad());
+  for (const auto& [key, tensor] : layers.named_parameters())
+    if (tensor.grad().defined()) outcome.add(key, tensor.grad());
+  for (const auto& [key, tensor] : layers.named_buffers()) outcome.add(key, tensor);
+  return outcome;
+}
+
+void require_same_bits(const Outcome& one, const Outcome& other) {
+  REQUIRE(one.tensors.size() == other.tensors.size());
+  for (size_t i = 0; i < one.tensors.size(); ++i) {
+    INFO(one.tensors[i].name);
+    CHECK(at::allclose(one.tensors[i].tensor, other.tensors[i].tensor, 0, 0, /*equal_nan=*/true));
+  }
+}
+
+// Many of whose values are equal.
+at::Tensor coarse(const at::Tensor& pictures) {
+  return ((pictures.detach() * 4).round() / 4).contiguous(at::MemoryFormat::ChannelsLast);
+}
+
 // A case: a network, and pictures.
 using Case = std::pair<std::string, std::vector<int64_t>>;
 
 }  // namespace
 
 TEST_CASE("a fused network computes what the operators compute, in float64 to 1e-10") {
-  const auto [name, shape] = GENERATE(Case{"densenet121", {2, 1, 64, 64}}, Case{"densenet121", {1, 1, 87, 70}},
-                                      Case{"densenet121", {3, 1, 101, 64}}, Case{"resnet18", {2, 1, 75, 64}},
-                                      Case{"resnet50", {2, 1, 64, 86}}, Case{"unet", {3, 1, 48, 32}});
+  const auto [name, shape] =
+      GENERATE(Case{"densenet121", {2, 1, 64, 64}}, Case{"densenet121", {1, 1, 87, 70}},
+               Case{"densenet121", {3, 1, 101, 64}}, Case{"resnet18", {2, 1, 75, 64}}, Case{"resnet50", {2, 1, 64, 86}},
+               Case{"unet", {3, 1, 48, 32}}, Case{"unet+resnet18", {2, 1, 64, 96}});
   const Outcome plain = train_once(name, false, at::kDouble, shape), fused = train_once(name, true, at::kDouble, shape);
   REQUIRE(plain.tensors.size() == fused.tensors.size());
   for (size_t i = 0; i < plain.tensors.size(); ++i) {
@@ -81,13 +134,13 @@ TEST_CASE("a fused network computes what the operators compute, in float64 to 1e
 }
 
 TEST_CASE("in evaluation mode too") {
-  const std::string name = GENERATE("densenet121", "resnet18", "resnet50", "unet");
+  const std::string name = GENERATE("densenet121", "resnet18", "resnet50", "unet", "unet+resnet18");
   for (const at::ScalarType type : {at::kDouble, at::kFloat}) {
     const auto plain = made(name, false, type), fused = made(name, true, type);
     plain->eval();
     fused->eval();
     const at::NoGradGuard no_grad;
-    const at::Tensor images = pictures({2, 1, 64, 80}, type).detach();
+    const at::Tensor images = pictures({2, 1, 64, 96}, type).detach();
     CHECK(difference(fused->forward(images), plain->forward(images)) < (type == at::kDouble ? 1e-12 : 1e-4));
   }
 }
@@ -104,6 +157,53 @@ TEST_CASE("in float32 it is as near to float64 as the operators are", "[vectors]
   }
   INFO(name << ": operators " << plain_worst << ", fused " << fused_worst << " by " << row_kernels<float>().name);
   CHECK(fused_worst < std::max(1e-4, 3 * plain_worst));
+}
+
+TEST_CASE("norm, ReLU and convolution as one node give the bits of two nodes", "[vectors]") {
+  const at::ScalarType type = GENERATE(at::kFloat, at::kDouble);
+  const ConvShape shape =
+      GENERATE(ConvShape{.in = 64, .out = 32}, ConvShape{.in = 32, .out = 64, .kernel = 3, .padding = 1},
+               ConvShape{.in = 64, .out = 64, .kernel = 3, .stride = 2, .padding = 1},
+               ConvShape{.in = 16, .out = 8, .kernel = 3}, ConvShape{.in = 128, .out = 64, .stride = 2});
+  const at::Tensor x = pictures({4, shape.in, 10, 16}, type);
+  const Outcome one = through(
+      shape, x, [](const auto& layers, const auto& in) { return norm_relu_conv(*layers.norm, *layers.conv, in); });
+  const Outcome two =
+      through(shape, x, [](const auto& layers, const auto& in) { return (*layers.conv)(norm_relu(*layers.norm, in)); });
+  CHECK(one.tensors.size() == 8);
+  require_same_bits(one, two);
+}
+
+TEST_CASE("norm, ReLU and max pooling as one node give the bits of two nodes, with equal values too", "[vectors]") {
+  const at::ScalarType type = GENERATE(at::kFloat, at::kDouble);
+  const Window window = GENERATE(Window{3, 2, 1}, Window{2, 2, 0}, Window{3, 1, 1}, Window{3, 3, 0}, Window{2, 1, 1});
+  const auto [height, width] = GENERATE(std::pair<int64_t, int64_t>{12, 16}, std::pair<int64_t, int64_t>{7, 9});
+  at::Tensor x = coarse(pictures({3, 64, height, width}, type));
+  if (width == 9) x[1][3][2][2] = std::numeric_limits<double>::quiet_NaN();
+  const ConvShape unused{.in = 64, .out = 1};
+  const Outcome one = through(
+      unused, x, [&](const auto& layers, const auto& in) { return norm_relu_max_pool(*layers.norm, in, window, ""); });
+  const Outcome two = through(
+      unused, x, [&](const auto& layers, const auto& in) { return max_pool(norm_relu(*layers.norm, in), window, ""); });
+  CHECK(one.tensors.size() == 7);
+  require_same_bits(one, two);
+}
+
+TEST_CASE("a node with a convolution goes back only where a gradient is wanted") {
+  const ConvShape shape{.in = 32, .out = 32, .kernel = 3, .padding = 1};
+  const at::Tensor x = pictures({2, 32, 8, 8}, at::kFloat).detach();
+  const auto pass = [&](bool norm_frozen, bool kernel_frozen) {
+    TwoLayers layers(shape);
+    for (const at::Tensor& tensor : {layers.norm->weight, layers.norm->bias}) tensor.requires_grad_(!norm_frozen);
+    layers.conv->weight.requires_grad_(!kernel_frozen);
+    norm_relu_conv(*layers.norm, *layers.conv, x).sum().backward();
+    CHECK(layers.norm->weight.grad().defined() == !norm_frozen);
+    CHECK(layers.norm->bias.grad().defined() == !norm_frozen);
+    CHECK(layers.conv->weight.grad().defined() == !kernel_frozen);
+  };
+  pass(false, false);
+  pass(true, false);
+  pass(false, true);
 }
 
 TEST_CASE("vector loops give what plain loops give, but for rounding", "[vectors]") {

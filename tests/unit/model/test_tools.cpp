@@ -80,10 +80,10 @@ at::Tensor tensor_of(const SafetensorsFile& file, const std::string& name) {
   return tensor;
 }
 
-void to_float64(Network& network) {
+void to_float64(Module& module) {
   const at::NoGradGuard no_grad;
-  for (NamedTensor& parameter : network.named_parameters()) parameter.tensor.set_data(parameter.tensor.to(at::kDouble));
-  for (NamedTensor& buffer : network.named_buffers())
+  for (NamedTensor& parameter : module.named_parameters()) parameter.tensor.set_data(parameter.tensor.to(at::kDouble));
+  for (NamedTensor& buffer : module.named_buffers())
     if (buffer.tensor.is_floating_point()) buffer.tensor.set_data(buffer.tensor.to(at::kDouble));
 }
 

@@ -47,7 +47,7 @@ std::shared_ptr<Network> reference_network(const NetworkKind* name);
 Task reference_task(const NetworkKind* name);
 
 /// Parameters and floating-point buffers become float64; BatchNorm's counters stay as they are.
-void to_float64(Network& network);
+void to_float64(Module& module);
 
 /// A tensor of the file, in its own dtype; fails the test if absent.
 at::Tensor tensor_of(const SafetensorsFile& file, const std::string& name);
