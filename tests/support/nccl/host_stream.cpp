@@ -45,7 +45,8 @@ void WorkerStream::run() {
     const std::function<void()> work = std::move(queue_.front());
     queue_.pop_front();
     lock.unlock();
-    std::this_thread::sleep_for(std::chrono::microseconds(chance.below(most_pause_us_ + 1)));
+    const int64_t times = chance.below(16) == 0 ? 30 : 1;
+    std::this_thread::sleep_for(std::chrono::microseconds(times * chance.below(most_pause_us_ + 1)));
     work();
     --left_;
     lock.lock();

@@ -29,7 +29,8 @@ class PromptStream final : public HostStream {
   void push(std::function<void()> work) override { work(); }
 };
 
-/// Runs work on a thread of its own, each piece after a pause of up to `most_pause_us`, drawn by `seed`.
+/// Runs work on a thread of its own, each piece after a pause of up to `most_pause_us`, and every 16th or so of up to
+/// 30 times as much: longer than it takes to issue what should wait. Drawn by `seed`.
 class WorkerStream final : public HostStream {
  public:
   WorkerStream(uint64_t seed, int64_t most_pause_us);

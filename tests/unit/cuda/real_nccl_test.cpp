@@ -240,13 +240,18 @@ TEST_CASE("an abort by another thread ends work that waits for a peer, and its b
 TEST_CASE("an error that comes later is found while the device is waited for, and ends with 69") {
   const Behaviour behaviour("fault=error,rank=1,at=1");
   std::vector<std::string> said(2);
-  run_on_nccl(
-      2,
-      [&](Communicator& comm) {
-        at::Tensor values = at::ones(10);
-        said[static_cast<size_t>(comm.rank())] = thrown_by([&] { comm.all_reduce(values); });
-      },
-      0.5);
+  run_ranks(2, [&](Communicator& host) {
+    WorkerStream stream(1, 0);
+    current = &stream;
+    const auto api = make_real_nccl(c10::kCPU, current_stream);
+    at::Tensor values = at::ones(10);
+    const auto comm = make_nccl_communicator(*api, host, 0.5);
+    stream.hold();
+    comm->all_reduce(values);  // carried out: the stream has it
+    comm->require_healthy();
+    stream.release();
+    said[static_cast<size_t>(host.rank())] = thrown_by([&] { wait_until_idle(stream, *comm); });
+  });
   CHECK_THAT(said[1], Catch::StartsWith("69 ") && Catch::Contains("a peer or its network failed"));
   CHECK_THAT(said[0], Catch::StartsWith("76 "));  // it only misses its peer
 }
