@@ -70,12 +70,26 @@ class NcclFaults(program.ProgramTest):
         self.assertRegex(ended.err, r"(?m)^rank 0 ends with 69: .* failed: a peer or its network failed")
         self.assertEqual(self.said(ended, 1) + self.said(ended, 2), [])
 
-    def test_in_a_training_the_watchdog_names_the_rank_that_stopped_inside_a_group(self):
-        for victim, speaker in ((1, 0), (0, 1)):
-            with self.subTest(victim=victim):
-                ended = self.ended("watched", 1.5, plan=f"fault=stop,rank={victim},at=12", ranks=2)
-                self.assertEqual(ended.code, 76, ended)
-                self.assertRegex(ended.err, rf"(?m)^rank {speaker}: stalled .*; waiting for rank {victim}, last seen in .*no sign of life")
+    def test_a_rank_that_stops_while_the_device_is_waited_for_ends_the_job_with_76(self):
+        ended = self.ended("waiting", 1, plan="fault=stop,rank=1,at=9", ranks=2)
+        self.assertEqual(ended.code, 76, ended)
+        self.assertRegex(ended.err, r"(?m)^rank 0 ends with 76: a sum over ranks was not carried out for 1\.0 s: a peer is gone")
+
+    def test_an_error_while_the_device_is_waited_for_ends_with_69(self):
+        ended = self.ended("waiting", 60, plan="fault=error,rank=0,at=9", ranks=2)
+        self.assertEqual(ended.code, 69, ended)
+        self.assertRegex(ended.err, r"(?m)^rank 0 ends with 69: .* failed: a peer or its network failed")
+
+    def watchdog_names(self, victim, speaker):
+        ended = self.ended("watched", 1.5, plan=f"fault=stop,rank={victim},at=12", ranks=2)
+        self.assertEqual(ended.code, 76, ended)
+        self.assertRegex(ended.err, rf"(?m)^rank {speaker}: stalled .*; waiting for rank {victim}, last seen in .*no sign of life")
+
+    def test_in_a_training_the_watchdog_of_rank_0_names_rank_1_that_stopped_inside_a_group(self):
+        self.watchdog_names(1, 0)
+
+    def test_in_a_training_the_watchdog_of_rank_1_names_rank_0_that_stopped_inside_a_group(self):
+        self.watchdog_names(0, 1)
 
 
 if __name__ == "__main__":

@@ -53,9 +53,11 @@ void run_on_nccl(int ranks, const std::function<void(Communicator&)>& body, doub
 }
 
 void wait_until_idle(const WorkerStream& stream, Communicator& comm) {
+  const Stopwatch waited;
   while (!stream.idle()) {
     comm.require_healthy();
     std::this_thread::yield();
+    check(waited.seconds() < 20, "a stream runs dry, or its communicator fails");
   }
 }
 
