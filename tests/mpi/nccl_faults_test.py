@@ -23,7 +23,9 @@ def ranks_of(job):
 class NcclFaults(program.ProgramTest):
     def ended(self, *words, plan, ranks=3):
         """How a job ended whose NCCL behaves by `plan`, every process of it gone."""
-        job = self.start(*words, ranks=ranks, env={"DTRAIN_STAND_IN_NCCL": plan, "TMPDIR": str(self.folder)})
+        # What killed processes leave behind goes with the folder: Open MPI's shared memory, and the file behind the NCCL.
+        env = {"DTRAIN_STAND_IN_NCCL": plan, "TMPDIR": str(self.folder), "OMPI_MCA_btl_vader_backing_directory": str(self.folder)}
+        job = self.start(*words, ranks=ranks, env=env)
         pids = set()
 
         def over():
