@@ -1,5 +1,7 @@
 #include "support/nccl/comm.hpp"
 
+#include <nccl.h>
+
 #include <chrono>
 #include <cstdlib>
 
@@ -43,15 +45,15 @@ void StandInComm::carry_out_calls() {
   }
 }
 
-ncclResult_t StandInComm::state() {
-  const auto now = static_cast<ncclResult_t>(state_.load());
+StandInComm::Result StandInComm::state() {
+  const Result now = state_;
   if (now != ncclSuccess || unseen_ <= 0) return now;
   --unseen_;  // two threads may look at once, so it may fall below 0
   return ncclInProgress;
 }
 
-ncclResult_t StandInComm::ready(bool keep) {
-  ncclResult_t now = state();
+StandInComm::Result StandInComm::ready(bool keep) {
+  Result now = state();
   if (now == ncclInProgress) {
     now = ncclInvalidArgument;
     if (keep) state_ = now;
@@ -60,7 +62,7 @@ ncclResult_t StandInComm::ready(bool keep) {
 }
 
 // An error stays; only a call that is still in progress succeeds.
-void StandInComm::settle(ncclResult_t result) {
+void StandInComm::settle(Result result) {
   int expected = ncclInProgress;
   if (result == ncclSuccess)
     state_.compare_exchange_strong(expected, result);
@@ -69,7 +71,7 @@ void StandInComm::settle(ncclResult_t result) {
 }
 
 // Now and then the call is carried out before it returns, and otherwise a few looks pass before anybody learns of it.
-ncclResult_t StandInComm::begin(std::function<void()> call) {
+StandInComm::Result StandInComm::begin(std::function<void()> call) {
   const bool wait = drawn(4) == 0;
   unseen_ = wait ? 0 : static_cast<int>(drawn(4));
   state_ = ncclInProgress;
@@ -80,10 +82,10 @@ ncclResult_t StandInComm::begin(std::function<void()> call) {
   }
   Patience patience("a call to be carried out");
   while (wait && state_ == ncclInProgress && patience.looks() < 250) patience.pause();
-  return static_cast<ncclResult_t>(unseen_ > 0 ? ncclInProgress : state_.load());
+  return unseen_ > 0 ? ncclInProgress : state_.load();
 }
 
-ncclResult_t StandInComm::start() {
+StandInComm::Result StandInComm::start() {
   return begin([this] {
     Patience patience("the other ranks to start");
     const bool stalls = plan_.fault == "start" && plan_.rank == rank_;
@@ -93,7 +95,7 @@ ncclResult_t StandInComm::start() {
   });
 }
 
-ncclResult_t StandInComm::issue(StandInWork work) {
+StandInComm::Result StandInComm::issue(StandInWork work) {
   if (finalized_) return ncclInvalidUsage;
   work.number = issued_++;
   const bool planned = plan_.rank == rank_ && !plan_.fault.empty() && plan_.fault != "start";
@@ -112,7 +114,7 @@ ncclResult_t StandInComm::issue(StandInWork work) {
   });
 }
 
-ncclResult_t StandInComm::finalize() {
+StandInComm::Result StandInComm::finalize() {
   if (finalized_.exchange(true)) return ncclInvalidArgument;
   return begin([this] {
     Patience patience("the other ranks to finish");

@@ -1,6 +1,4 @@
 #pragma once
-#include <nccl.h>
-
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -43,19 +41,21 @@ struct StandInWork {
 /// in the order of the calls, and until then nobody touches them.
 class StandInComm : public std::enable_shared_from_this<StandInComm> {
  public:
+  using Result = int;  ///< an ncclResult_t, a name that this header does without: it compiles where there is no nccl.h
+
   /// `number`: of this process's communicators.
   StandInComm(const std::string& path, int ranks, int rank, int64_t number);
 
   int ranks() const { return ranks_; }
 
   /// What ncclCommGetAsyncError says.
-  ncclResult_t state();
+  Result state();
   /// Why another call is refused now, or success. As in NCCL, a refused call of work (`keep`) leaves its error behind.
-  ncclResult_t ready(bool keep);
+  Result ready(bool keep);
 
-  ncclResult_t start();
-  ncclResult_t issue(StandInWork work);
-  ncclResult_t finalize();
+  Result start();
+  Result issue(StandInWork work);
+  Result finalize();
   /// Waits for a call that is being carried out, and for its thread.
   void destroy();
   /// Any thread, at any time: work that runs ends, later work does nothing, and then no buffer is touched any more.
@@ -63,10 +63,10 @@ class StandInComm : public std::enable_shared_from_this<StandInComm> {
 
  private:
   void carry_out_calls();
-  ncclResult_t begin(std::function<void()> call);
+  Result begin(std::function<void()> call);
   void pause();
   int64_t drawn(int64_t bound);
-  void settle(ncclResult_t result);
+  void settle(Result result);
   void run(StandInWork& work);
   bool execute(StandInWork& work);
   bool move(std::vector<Wire::Part> sends, std::vector<Wire::Part> takes);
@@ -84,7 +84,7 @@ class StandInComm : public std::enable_shared_from_this<StandInComm> {
   const StandInPlan plan_;
   std::mutex chance_mutex_;
   Chance chance_;
-  std::atomic<int> state_{ncclSuccess};
+  std::atomic<int> state_{0};
   std::atomic<int> unseen_{0};  ///< how often state() still says in progress
   std::atomic<bool> stop_{false};
   int64_t issued_ = 0;

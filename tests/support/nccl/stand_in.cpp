@@ -26,6 +26,8 @@ namespace {
 
 thread_local std::string last_words;
 
+ncclResult_t named(StandInComm::Result result) { return static_cast<ncclResult_t>(result); }
+
 ncclResult_t refuse(ncclResult_t result, const char* words) {
   last_words = words;
   return result;
@@ -44,7 +46,7 @@ ncclResult_t end_group() {
   const auto all = std::exchange(group.work, {});
   if (result != ncclSuccess) return result;
   for (const auto& [comm, work] : all) {
-    const ncclResult_t one = comm->own->issue(work);
+    const ncclResult_t one = named(comm->own->issue(work));
     if (one != ncclSuccess) result = one;
   }
   return result;
@@ -55,7 +57,7 @@ ncclResult_t judge(const StandInOp& op, ncclComm_t comm, cudaStream_t stream) {
   if (stream == nullptr) return refuse(ncclUnhandledCudaError, "no stream");
   if (op.bytes > 0 && (op.from == nullptr || op.to == nullptr)) return refuse(ncclInvalidArgument, "no buffer");
   if (op.peer < 0 || op.peer >= comm->own->ranks()) return refuse(ncclInvalidArgument, "no such rank");
-  if (const ncclResult_t busy = comm->own->ready(true); busy != ncclSuccess)
+  if (const ncclResult_t busy = named(comm->own->ready(true)); busy != ncclSuccess)
     return refuse(busy, "the communicator is used before its last call has been carried out, or after it failed");
   StandInWork& work = group.work[comm];
   if (work.stream != nullptr && work.stream != HostStream::behind(stream))
@@ -113,12 +115,12 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id
   } catch (const std::exception& error) {
     return refuse(ncclSystemError, error.what());
   }
-  return (*comm)->own->start();
+  return named((*comm)->own->start());
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
   if (comm == nullptr) return refuse(ncclInvalidArgument, "no communicator");
-  *state = comm->own->state();
+  *state = named(comm->own->state());
   return ncclSuccess;
 }
 
@@ -157,9 +159,9 @@ ncclResult_t ncclAllGather(const void* from, void* to, size_t count, ncclDataTyp
 
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   if (comm == nullptr) return ncclSuccess;
-  if (const ncclResult_t busy = comm->own->ready(false); busy != ncclSuccess)
+  if (const ncclResult_t busy = named(comm->own->ready(false)); busy != ncclSuccess)
     return refuse(busy, "finalized before its last call has been carried out, or after it failed");
-  return comm->own->finalize();
+  return named(comm->own->finalize());
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
