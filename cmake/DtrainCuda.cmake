@@ -30,6 +30,17 @@ if(DTRAIN_CUDA AND NOT DTRAIN_SANITIZE)
   endif()
 endif()
 
+# NCCL's header alone, with CUDA's, which LibTorch brings too: enough for the tests to make an NCCL of their own
+# (tests/support/nccl), without a compiler for GPUs or a libnccl.
+find_path(NCCL_INCLUDE nccl.h HINTS ${DTRAIN_TORCH}/../nvidia/nccl/include PATHS /usr/local/cuda/include)
+find_path(CUDA_RUNTIME_INCLUDE cuda_runtime.h HINTS ${DTRAIN_TORCH}/../nvidia/cu13/include PATHS /usr/local/cuda/include)
+if(NCCL_INCLUDE AND CUDA_RUNTIME_INCLUDE)
+  add_library(dtrain_nccl_header INTERFACE)
+  target_include_directories(dtrain_nccl_header SYSTEM INTERFACE ${NCCL_INCLUDE} ${CUDA_RUNTIME_INCLUDE})
+else()
+  set(DTRAIN_NO_NCCL_HEADER "no nccl.h or no cuda_runtime.h, so the tests have no NCCL of their own")
+endif()
+
 if(NOT DTRAIN_HAS_CUDA)
   file(REMOVE ${CMAKE_BINARY_DIR}/lib/libdtrain_cuda.so)  # left by an earlier configuration
 endif()

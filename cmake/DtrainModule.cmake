@@ -124,11 +124,18 @@ function(dtrain_test name)
   endif()
 endfunction()
 
-# dtrain_mpi_test(NAME TORCH … USES … RANKS 2 3 4 [NETWORK 3]): the same program under mpirun, one CTest entry per rank
-# count; for the counts of NETWORK once more with the argument "network". Under sanitizers reports that are Open MPI's own
-# are suppressed.
+# dtrain_skipped_test(NAME LABEL REASON): counts as a skip where this machine lacks what the test needs, and fails under
+# DTRAIN_REQUIRE_ALL=1.
+function(dtrain_skipped_test name label reason)
+  add_test(NAME ${name} COMMAND sh -c "echo \"skipped: $0\"; test \"$DTRAIN_REQUIRE_ALL\" = 1 || exit 4; exit 1" "${reason}")
+  set_tests_properties(${name} PROPERTIES LABELS ${label} SKIP_RETURN_CODE 4)
+endfunction()
+
+# dtrain_mpi_test(NAME TORCH … USES … RANKS 2 3 4 [NETWORK 3] [RUNS "2 word …" …] [NOT_IN_BUNDLE]): the same program under
+# mpirun, one CTest entry per rank count; for the counts of NETWORK once more with the argument "network", and one for each
+# of RUNS, which begin with the count. Under sanitizers reports that are Open MPI's own are suppressed.
 function(dtrain_mpi_test name)
-  cmake_parse_arguments(arg "" "TIMEOUT" "TORCH;USES;RANKS;NETWORK;LIBS" ${ARGN})
+  cmake_parse_arguments(arg "NOT_IN_BUNDLE" "TIMEOUT" "TORCH;USES;RANKS;NETWORK;RUNS;LIBS" ${ARGN})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 300)
   endif()
@@ -146,7 +153,7 @@ function(dtrain_mpi_test name)
   elseif(DTRAIN_SANITIZE MATCHES address)
     list(APPEND environment ASAN_OPTIONS=detect_leaks=0)  # Open MPI leaves 120 KB behind
   endif()
-  set(runs ${arg_RANKS})
+  set(runs ${arg_RANKS} ${arg_RUNS})
   foreach(ranks ${arg_NETWORK})
     list(APPEND runs "${ranks} network")
   endforeach()
@@ -154,6 +161,7 @@ function(dtrain_mpi_test name)
     separate_arguments(words UNIX_COMMAND "${run}")
     list(POP_FRONT words ranks)
     list(JOIN words . suffix)
+    string(REPLACE , "" suffix "${suffix}")
     set(test_name mpi.${name}.${ranks})
     if(suffix)
       string(APPEND test_name .${suffix})
@@ -162,7 +170,9 @@ function(dtrain_mpi_test name)
                                        $<TARGET_FILE:test_mpi_${name}> ${words})
     set_tests_properties(${test_name} PROPERTIES LABELS mpi TIMEOUT ${arg_TIMEOUT} PROCESSORS 2
       ENVIRONMENT "${environment}")
-    dtrain_bundle_test(${test_name} test_mpi_${name} ${arg_TIMEOUT} ${ranks} ${words})
+    if(NOT arg_NOT_IN_BUNDLE)
+      dtrain_bundle_test(${test_name} test_mpi_${name} ${arg_TIMEOUT} ${ranks} ${words})
+    endif()
   endforeach()
 endfunction()
 

@@ -22,7 +22,8 @@ static DataOptions data_of(const Training::Setting& setting, int64_t ranks) {
   return data;
 }
 
-Training::Training(const Setting& setting, Communicator& comm)
+Training::Training(const Setting& setting, Communicator& comm, std::unique_ptr<Communicator> gradients,
+                   Watchdog* watchdog)
     : data_(data_of(setting, comm.size())),
       dataset_(open_dataset(data_, task_of(setting.network), kSeed)),
       samples_(dataset_.samples.size()),
@@ -51,7 +52,7 @@ Training::Training(const Setting& setting, Communicator& comm)
                                                       .schedule = schedule_,
                                                       .loader = *loader_,
                                                       .comm = comm,
-                                                      .watchdog = watchdog_,
+                                                      .watchdog = watchdog == nullptr ? nobody_ : *watchdog,
                                                       .dataset = dataset_,
                                                       .train = samples_,
                                                       .trace = trace_},
@@ -60,7 +61,7 @@ Training::Training(const Setting& setting, Communicator& comm)
                                                         .logical_ranks = comm.size(),
                                                         .distributed = distributed,
                                                         .batch = BatchOptions{.per_rank = setting.per_rank}},
-                                       comm.duplicate());
+                                       gradients ? std::move(gradients) : comm.duplicate());
   trainer_->begin_epoch(state_);
 }
 

@@ -16,7 +16,9 @@ class Training {
     int64_t steps = 8;       ///< per epoch
     int64_t check_every = 1;
   };
-  Training(const Setting& setting, Communicator& comm);
+  /// `gradients`: carries them, by default a duplicate of `comm`. `watchdog`: default none.
+  Training(const Setting& setting, Communicator& comm, std::unique_ptr<Communicator> gradients = nullptr,
+           Watchdog* watchdog = nullptr);
 
   /// One step, of the next epoch if this one has ended. Throws what Trainer::step() throws.
   void step();
@@ -31,7 +33,7 @@ class Training {
   Dataset dataset_;
   std::vector<int64_t> samples_;
   Trace trace_{false};
-  Watchdog watchdog_{{}, {}};
+  Watchdog nobody_{{}, {}};
   Loss loss_;
   Schedule schedule_;
   TrainingState state_;

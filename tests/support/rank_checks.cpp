@@ -135,6 +135,17 @@ void check_bucket_sum(Communicator& comm, Reduction reduction, int64_t v) {
   }
 }
 
+at::Tensor sum_of_leaves(Communicator& comm, Reduction reduction, int64_t v, int64_t numel) {
+  const auto sum = make_bucket_sum(reduction, comm, {}, v, numel);
+  sum->begin(CanonicalTree(std::vector<bool>(static_cast<size_t>(v), true)));
+  for (const FoldPlan::Pass& pass : sum->plan().passes) {
+    at::Tensor(sum->buffer(pass.buffer)).copy_(adversarial(numel, pass.leaf, 0));
+    for (const FoldPlan::Add& add : pass.adds) sum->add(add.into, add.from);
+  }
+  sum->sum({0, numel});
+  return sum->buffer(0).clone();
+}
+
 void check_reducer(Communicator& comm, int64_t v, double bucket_mb, const Device& device) {
   std::vector<at::Tensor> parameters;
   for (const int64_t numel : {7, 300, 1, 5000, 64})

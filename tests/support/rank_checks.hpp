@@ -5,6 +5,10 @@
 #include "dtrain/dist/communicator.hpp"
 #include "dtrain/dist/options.hpp"
 
+namespace at {
+class Tensor;
+}
+
 namespace dtrain::test {
 
 // Checks that run on every rank of a communicator of any kind: threads in the unit tests, mpirun in tests/mpi.
@@ -16,6 +20,9 @@ void check_collectives(Communicator& comm);
 /// Every reduction over V leaves of adversarial floats, some absent, for sizes from 1 to several pieces: canonical
 /// equals the tree evaluated by one rank, bit for bit; the others are right to rounding and equal on all ranks.
 void check_bucket_sum(Communicator& comm, Reduction reduction, int64_t logical_ranks);
+
+/// The sum of V leaves of those adversarial floats, [numel], as this reduction and transport give it.
+at::Tensor sum_of_leaves(Communicator& comm, Reduction reduction, int64_t logical_ranks, int64_t numel);
 
 /// GradientReducer over a small graph equals the tree of the leaves' own gradients, bit for bit, over several steps
 /// with leaves coming and going. `device`: of the parameters.

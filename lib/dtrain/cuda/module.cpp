@@ -191,7 +191,7 @@ class CudaModule final : public GpuModule {
  private:
   CudaMath math_;
   std::weak_ptr<GraphMemory> graphs_;  // owned by its graphs: a pool is not used again once its last graph is gone
-  std::unique_ptr<NcclApi> nccl_ = make_real_nccl();
+  std::unique_ptr<NcclApi> nccl_ = make_real_nccl(c10::kCUDA, current_stream);
 };
 
 [[gnu::section(".note.dtrain"), gnu::used]] alignas(4) constexpr auto kStamp = module_stamp(DTRAIN_BUILD_STAMP);

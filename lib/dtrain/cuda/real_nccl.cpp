@@ -1,6 +1,5 @@
 #include "dtrain/cuda/real_nccl.hpp"
 
-#include <c10/cuda/CUDAStream.h>
 #include <nccl.h>
 
 #include <cstring>
@@ -21,11 +20,12 @@ namespace {
 
 NcclResult result(ncclResult_t code) { return static_cast<NcclResult>(code); }
 ncclComm_t real(NcclApi::Handle comm) { return static_cast<ncclComm_t>(comm); }
-cudaStream_t stream() { return c10::cuda::getCurrentCUDAStream().stream(); }
 
 class RealNccl final : public NcclApi {
  public:
-  c10::DeviceType memory() const override { return c10::kCUDA; }
+  RealNccl(c10::DeviceType memory, cudaStream_t (*current_stream)()) : memory_(memory), stream_(current_stream) {}
+
+  c10::DeviceType memory() const override { return memory_; }
 
   NcclResult get_unique_id(Id& id) override {
     ncclUniqueId made;
@@ -56,17 +56,17 @@ class RealNccl final : public NcclApi {
   NcclResult group_end() override { return result(ncclGroupEnd()); }
 
   NcclResult send(const void* data, size_t bytes, int peer, Handle comm) override {
-    return result(ncclSend(data, bytes, ncclUint8, peer, real(comm), stream()));
+    return result(ncclSend(data, bytes, ncclUint8, peer, real(comm), stream_()));
   }
   NcclResult receive(void* data, size_t bytes, int peer, Handle comm) override {
-    return result(ncclRecv(data, bytes, ncclUint8, peer, real(comm), stream()));
+    return result(ncclRecv(data, bytes, ncclUint8, peer, real(comm), stream_()));
   }
   NcclResult all_reduce(float* data, size_t numel, Handle comm) override {
-    return result(ncclAllReduce(data, data, numel, ncclFloat32, ncclSum, real(comm), stream()));
+    return result(ncclAllReduce(data, data, numel, ncclFloat32, ncclSum, real(comm), stream_()));
   }
   NcclResult all_gather(void* all, size_t bytes, int rank, Handle comm) override {
     const char* own = static_cast<const char*>(all) + static_cast<size_t>(rank) * bytes;
-    return result(ncclAllGather(own, all, bytes, ncclUint8, real(comm), stream()));
+    return result(ncclAllGather(own, all, bytes, ncclUint8, real(comm), stream_()));
   }
 
   NcclResult finalize(Handle comm) override { return result(ncclCommFinalize(real(comm))); }
@@ -84,10 +84,16 @@ class RealNccl final : public NcclApi {
     return std::to_string(number / 10000) + "." + std::to_string(number % 10000 / 100) + "." +
            std::to_string(number % 100);
   }
+
+ private:
+  c10::DeviceType memory_;
+  cudaStream_t (*stream_)();
 };
 
 }  // namespace
 
-std::unique_ptr<NcclApi> make_real_nccl() { return std::make_unique<RealNccl>(); }
+std::unique_ptr<NcclApi> make_real_nccl(c10::DeviceType memory, cudaStream_t (*current_stream)()) {
+  return std::make_unique<RealNccl>(memory, current_stream);
+}
 
 }  // namespace dtrain

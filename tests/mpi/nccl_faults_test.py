@@ -1,0 +1,98 @@
+"""What goes wrong in NCCL ends the job with the right code, names the right rank, and leaves nobody. NCCL is the tests' own
+(tests/support/nccl), under the program's calls of it; the program is test_mpi_nccl, by DTRAIN_PROGRAM."""
+
+import contextlib
+import os
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
+import program  # noqa: E402
+
+
+def ranks_of(job):
+    """Process ids of the job's ranks that have not ended."""
+    found = set()
+    for pid in program.children(job.process.pid):
+        with contextlib.suppress(OSError):  # it has just ended
+            if os.readlink(f"/proc/{pid}/exe") == os.path.realpath(program.DTRAIN):
+                found.add(pid)
+    return found
+
+
+class NcclFaults(program.ProgramTest):
+    def ended(self, *words, plan, ranks=3):
+        """How a job ended whose NCCL behaves by `plan`, every process of it gone."""
+        # What killed processes leave behind goes with the folder: Open MPI's shared memory, and the file behind the NCCL.
+        env = {"DTRAIN_STAND_IN_NCCL": plan, "TMPDIR": str(self.folder), "OMPI_MCA_btl_vader_backing_directory": str(self.folder)}
+        job = self.start(*words, ranks=ranks, env=env)
+        pids = set()
+
+        def over():
+            pids.update(ranks_of(job))
+            return job.process.poll() is not None
+        try:
+            program.wait_until(over, 60, "the job to end")
+            self.assertEqual(len(pids), ranks)
+            program.wait_until(lambda: not any(map(program.alive, pids)), 10, "every rank is gone")
+        except BaseException:
+            job.kill()
+            raise
+        return job.wait(1)
+
+    def said(self, ended, rank):
+        return [line for line in ended.err.splitlines() if line.startswith(f"rank {rank}")]
+
+    def test_a_rank_that_stops_inside_a_group_ends_the_job_with_76_at_the_others_limit(self):
+        ended = self.ended("limited", 0.6, plan="fault=stop,rank=1,at=5")
+        self.assertEqual(ended.code, 76, ended)
+        self.assertRegex(ended.err, r"(?m)^rank 0 ends with 76: \w.* was not carried out for 0\.6 s: a peer is gone")
+
+    def test_a_rank_killed_inside_a_group_ends_the_job_and_the_others_meet_their_limit(self):
+        ended = self.ended("limited", 0.6, plan="fault=kill,rank=1,at=5")
+        self.assertEqual(ended.code, 137, ended)  # the launcher's, for a rank that died
+        for rank in (0, 2):
+            self.assertRegex("\n".join(self.said(ended, rank)), "ends with 76: .* was not carried out for 0.6 s", ended)
+        self.assertEqual(self.said(ended, 1), [])
+
+    def test_a_rank_killed_where_its_network_shows_it_ends_the_others_with_69_at_once(self):
+        ended = self.ended("limited", 60, plan="fault=kill,rank=1,at=5,deaths=show")
+        self.assertEqual(ended.code, 137, ended)
+        for rank in (0, 2):
+            self.assertRegex("\n".join(self.said(ended, rank)), "ends with 69: .*a peer or its network failed", ended)
+
+    def test_a_start_that_one_rank_never_makes_ends_with_76(self):
+        ended = self.ended("limited", 0.6, plan="fault=start,rank=1")
+        self.assertEqual(ended.code, 76, ended)
+        self.assertIn("rank 0 ends with 76: ncclCommInitRankConfig was not carried out for 0.6 s", ended.err)
+
+    def test_an_error_that_nccl_tells_later_ends_with_69_on_the_rank_that_it_tells(self):
+        ended = self.ended("limited", 60, plan="fault=error,rank=0,at=5")
+        self.assertEqual(ended.code, 69, ended)
+        self.assertRegex(ended.err, r"(?m)^rank 0 ends with 69: .* failed: a peer or its network failed")
+        self.assertEqual(self.said(ended, 1) + self.said(ended, 2), [])
+
+    def test_a_rank_that_stops_while_the_device_is_waited_for_ends_the_job_with_76(self):
+        ended = self.ended("waiting", 1, plan="fault=stop,rank=1,at=9", ranks=2)
+        self.assertEqual(ended.code, 76, ended)
+        self.assertRegex(ended.err, r"(?m)^rank 0 ends with 76: a sum over ranks was not carried out for 1\.0 s: a peer is gone")
+
+    def test_an_error_while_the_device_is_waited_for_ends_with_69(self):
+        ended = self.ended("waiting", 60, plan="fault=error,rank=0,at=9", ranks=2)
+        self.assertEqual(ended.code, 69, ended)
+        self.assertRegex(ended.err, r"(?m)^rank 0 ends with 69: .* failed: a peer or its network failed")
+
+    def watchdog_names(self, victim, speaker):
+        ended = self.ended("watched", 1.5, plan=f"fault=stop,rank={victim},at=12", ranks=2)
+        self.assertEqual(ended.code, 76, ended)
+        self.assertRegex(ended.err, rf"(?m)^rank {speaker}: stalled .*; waiting for rank {victim}, last seen in .*no sign of life")
+
+    def test_in_a_training_the_watchdog_of_rank_0_names_rank_1_that_stopped_inside_a_group(self):
+        self.watchdog_names(1, 0)
+
+    def test_in_a_training_the_watchdog_of_rank_1_names_rank_0_that_stopped_inside_a_group(self):
+        self.watchdog_names(0, 1)
+
+
+if __name__ == "__main__":
+    program.main(at_once=3)

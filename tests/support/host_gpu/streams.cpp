@@ -1,0 +1,139 @@
+#include "support/host_gpu/streams.hpp"
+
+#include <ATen/detail/PrivateUse1HooksInterface.h>
+#include <c10/core/DeviceType.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+
+#include <mutex>
+#include <vector>
+
+#include "support/nccl/patience.hpp"
+
+namespace dtrain::test {
+
+static thread_local c10::StreamId current_number = 0;
+
+struct HostGpuStreams::Impl {
+  uint64_t seed = 0;
+  int64_t most_pause_us = 0;
+  std::mutex mutex;
+  std::vector<std::unique_ptr<WorkerStream>> streams;
+};
+
+HostGpuStreams::HostGpuStreams() : impl_(std::make_unique<Impl>()) {}
+
+HostGpuStreams& HostGpuStreams::all() {
+  static auto* streams = new HostGpuStreams;  // LibTorch may use them until the process ends
+  return *streams;
+}
+
+void HostGpuStreams::start(uint64_t seed, int64_t most_pause_us) {
+  impl_->seed = seed;
+  impl_->most_pause_us = most_pause_us;
+  make();
+}
+
+c10::StreamId HostGpuStreams::make() {
+  const std::lock_guard lock(impl_->mutex);
+  const auto number = static_cast<c10::StreamId>(impl_->streams.size());
+  impl_->streams.push_back(
+      std::make_unique<WorkerStream>(impl_->seed + static_cast<uint64_t>(number), impl_->most_pause_us));
+  return number;
+}
+
+WorkerStream& HostGpuStreams::stream(c10::StreamId number) {
+  const std::lock_guard lock(impl_->mutex);
+  return *impl_->streams.at(static_cast<size_t>(number));
+}
+
+c10::StreamId HostGpuStreams::current() const { return current_number; }
+void HostGpuStreams::make_current(c10::StreamId number) { current_number = number; }
+void HostGpuStreams::wait(c10::StreamId number) { wait_for(mark_on(number)); }
+
+Reached mark_on(c10::StreamId number) {
+  auto reached = std::make_shared<std::atomic<bool>>(false);
+  HostGpuStreams::all().stream(number).push([reached] { *reached = true; });
+  return reached;
+}
+
+void wait_for(const Reached& reached) {
+  Patience patience("a stream of the host's GPU");
+  while (!*reached) patience.pause();
+}
+
+namespace {
+
+// What an event is while it lives: the mark that was recorded last.
+struct Event {
+  Reached reached;
+};
+
+class Guard final : public c10::impl::DeviceGuardImplInterface {
+ public:
+  c10::DeviceType type() const override { return kHostGpu; }
+  c10::Device exchangeDevice(c10::Device) const override { return getDevice(); }
+  c10::Device getDevice() const override { return {kHostGpu, 0}; }
+  void setDevice(c10::Device) const override {}
+  void uncheckedSetDevice(c10::Device) const noexcept override {}
+  c10::DeviceIndex deviceCount() const noexcept override { return 1; }
+
+  c10::Stream getStream(c10::Device) const override { return named(HostGpuStreams::all().current()); }
+  c10::Stream getDefaultStream(c10::Device) const override { return named(0); }
+  c10::Stream getStreamFromGlobalPool(c10::Device, bool) const override { return named(HostGpuStreams::all().make()); }
+  c10::Stream getNewStream(c10::Device, int) const override { return named(HostGpuStreams::all().make()); }
+  c10::Stream exchangeStream(c10::Stream stream) const override {
+    const c10::Stream before = named(HostGpuStreams::all().current());
+    HostGpuStreams::all().make_current(stream.id());
+    return before;
+  }
+  bool queryStream(const c10::Stream& stream) const override {
+    return HostGpuStreams::all().stream(stream.id()).idle();
+  }
+  void synchronizeStream(const c10::Stream& stream) const override { HostGpuStreams::all().wait(stream.id()); }
+
+  void record(void** event, const c10::Stream& stream, c10::DeviceIndex, c10::EventFlag) const override {
+    if (*event == nullptr) *event = new Event;
+    static_cast<Event*>(*event)->reached = mark_on(stream.id());
+  }
+  void block(void* event, const c10::Stream& stream) const override {
+    if (event == nullptr) return;
+    const Reached reached = static_cast<Event*>(event)->reached;
+    HostGpuStreams::all().stream(stream.id()).push([reached] { wait_for(reached); });
+  }
+  bool queryEvent(void* event) const override { return event == nullptr || *static_cast<Event*>(event)->reached; }
+  void synchronizeEvent(void* event) const override {
+    if (event != nullptr) wait_for(static_cast<Event*>(event)->reached);
+  }
+  void destroyEvent(void* event, c10::DeviceIndex) const noexcept override { delete static_cast<Event*>(event); }
+  void recordDataPtrOnStream(const c10::DataPtr& data, const c10::Stream& stream) const override {
+    lend_host_gpu_memory(data, stream.id());
+  }
+
+ private:
+  static c10::Stream named(c10::StreamId number) {
+    return c10::Stream(c10::Stream::UNSAFE, c10::Device(kHostGpu, 0), number);
+  }
+};
+
+// What LibTorch's autograd asks about a device whose streams it follows.
+class Hooks final : public at::PrivateUse1HooksInterface {
+ public:
+  bool isBuilt() const override { return true; }
+  bool isAvailable() const override { return true; }
+  bool hasPrimaryContext(c10::DeviceIndex) const override { return true; }
+  c10::DeviceIndex deviceCount() const override { return 1; }
+  void setCurrentDevice(c10::DeviceIndex) const override {}
+  c10::DeviceIndex getCurrentDevice() const override { return 0; }
+  c10::DeviceIndex exchangeDevice(c10::DeviceIndex) const override { return 0; }
+  c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex) const override { return 0; }
+};
+
+}  // namespace
+
+void register_host_gpu_guard() {
+  c10::impl::registerDeviceGuard(kHostGpu, new Guard);  // never destroyed, as LibTorch asks
+  c10::register_privateuse1_backend("host_gpu");
+  at::RegisterPrivateUse1HooksInterface(new Hooks);
+}
+
+}  // namespace dtrain::test
