@@ -3,10 +3,8 @@
 //   mpirun -np N test_mpi_nccl checks [HOSTS]    sums against the tree's and MPI's bits. HOSTS: the host that each rank
 //                                                pretends to be on, as in 0,0,1
 //   mpirun -np N test_mpi_nccl train             a training whose gradients travel by NCCL against one by MPI
-//   mpirun -np N test_mpi_nccl gpus              the reducer on GPUs that are host memory (tests/support/host_gpu):
-//   sums
-//                                                wait for backward on their own stream, and what reads them for the
-//                                                sums
+//   mpirun -np N test_mpi_nccl gpus              the reducer on GPUs that are host memory (tests/support/host_gpu),
+//                                                where sums wait for backward, and what reads them for the sums
 //   mpirun -np N test_mpi_nccl limited SECONDS   sums until something fails: the communicator's limit ends the job
 //   mpirun -np N test_mpi_nccl waiting SECONDS   the same where work is issued to the device and waited for later: the
 //                                                reducer on GPUs that are host memory
@@ -129,7 +127,7 @@ void run_checks(Communicator& world, NcclApi& api, const std::string& hosts) {
   test::check_bucket_sum(*make_nccl_communicator(api, host, 20, true), Reduction::ring, 8);
 }
 
-// Whole trainings on GPUs that are host memory.
+// Whole trainings, on the CPU.
 void compare_trainings(Communicator& world, NcclApi& api) {
   const auto hashes = [&](bool nccl) {
     Training training({}, world, nccl ? make_nccl_communicator(api, world, 20) : nullptr);

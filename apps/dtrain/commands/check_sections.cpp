@@ -12,6 +12,7 @@
 #include "dtrain/base/terminal.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/data/order/sampler.hpp"
+#include "dtrain/device/tensor_memory.hpp"
 #include "dtrain/optim/optimizer.hpp"
 #include "dtrain/optim/schedule.hpp"
 #include "job/cache_plan.hpp"
@@ -170,10 +171,13 @@ void tell_pictures(const Plan& plan, const PictureFacts& pictures, bool quick, d
 }
 
 void tell_memory(const JobMemory& memory, CheckJson& json) {
-  constexpr double kSpread = 0.25;  // what was measured lies within (docs/performance.md)
+  const bool exact = !memory.on_gpu && !tensors_have_gaps();
+  const double spread = exact ? 0.1 : 0.25;  // what was measured lies within (docs/performance.md)
   const auto mb = [](double value) { return with_commas(std::llround(value)); };
   std::printf("memory: about %s MB per process%s (", mb(memory.process_mb()).c_str(),
-              memory.on_gpu ? " on its GPU" : ", give or take a quarter");
+              memory.on_gpu ? " on its GPU"
+              : exact       ? ", give or take a tenth"
+                            : ", give or take a quarter");
   if (!memory.on_gpu) std::printf("program and loader %s, ", mb(memory.program_mb).c_str());
   std::printf("weights, gradients and optimizer %s, passes of %s %s)", mb(memory.weights_mb + memory.peers_mb).c_str(),
               count_of(memory.pictures, "picture").c_str(), mb(memory.pass_mb).c_str());
@@ -183,7 +187,7 @@ void tell_memory(const JobMemory& memory, CheckJson& json) {
                 mb(static_cast<double>(memory.host.limit_bytes) / 1e6).c_str(), printable(memory.host.bound).c_str());
   std::printf("\n");
   json["memory_mb"] = memory.process_mb();
-  json["memory_range_mb"] = {(1 - kSpread) * memory.process_mb(), (1 + kSpread) * memory.process_mb()};
+  json["memory_range_mb"] = {(1 - spread) * memory.process_mb(), (1 + spread) * memory.process_mb()};
   json["memory_saving_mb"] = memory.saving_mb;
   json["memory_free_mb"] = static_cast<double>(memory.host.free_bytes) / 1e6;
   json["memory_limit_mb"] = static_cast<double>(memory.host.limit_bytes) / 1e6;

@@ -25,7 +25,8 @@ namespace dtrain {
 namespace {
 
 constexpr const char* kHead = "batch.per_rank: auto: ";
-constexpr int64_t kTrialSteps = 2;     // from the second on gaps between tensors are as in an epoch
+constexpr int64_t kTrialSteps = 2;     // from the second one on it holds what it holds in an epoch
+constexpr double kWithGaps = 1.3;      // of what a trial held another start may hold, where tensors have gaps
 constexpr double kMostInTrial = 0.95;  // of the memory; a trial beyond it is ended
 constexpr double kPatience = 300;      // seconds of a trial; larger batches are of no use
 
@@ -183,7 +184,8 @@ class BatchHunt {
       tell(std::to_string(batch) + (end.too_much ? " does not fit" : " takes too long"));
       return std::nullopt;
     }
-    const double need_mb = beyond_mb + (on_gpu_ ? end.gpu_peak_mb.value_or(room_.all_mb) : end.held_mb);
+    const double held_mb = tensors_have_gaps() ? kWithGaps * end.held_mb : end.held_mb;
+    const double need_mb = beyond_mb + (on_gpu_ ? end.gpu_peak_mb.value_or(room_.all_mb) : held_mb);
     tell(std::to_string(batch) + " takes " + in_megabytes(need_mb));
     return need_mb;
   }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <new>
 
 namespace dtrain {
 namespace {
@@ -56,7 +57,10 @@ bool BlockArena::grow(int64_t bytes) {
 
 void BlockArena::give_back(void* block) noexcept {
   const std::lock_guard lock(mutex_);
-  map_.give_back(static_cast<std::byte*>(block) - begin_);
+  try {
+    map_.give_back(static_cast<std::byte*>(block) - begin_);
+  } catch (const std::bad_alloc&) {  // while a process that ran out of memory ends
+  }
 }
 
 void BlockArena::trim() {

@@ -19,10 +19,12 @@ class BlockArena {
   BlockArena(const BlockArena&) = delete;
   BlockArena& operator=(const BlockArena&) = delete;
 
+  /// Whether it has addresses at all.
+  bool is_there() const { return reserved_ > 0; }
   /// A block of `bytes`, aligned to 64 bytes, with any contents; nullptr where the kernel gives no more (ulimit -d,
   /// strict accounting) or the reservation is used up.
   void* take(size_t bytes);
-  /// `block` is one that take() gave. Throws nothing.
+  /// `block` is one that take() gave. Where there is no memory left to note its place, that is lost for later blocks.
   void give_back(void* block) noexcept;
   /// Whether `address` lies in the arena.
   bool holds(const void* address) const { return address >= begin_ && address < begin_ + reserved_; }

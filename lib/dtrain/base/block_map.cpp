@@ -57,8 +57,13 @@ void BlockMap::give_back(int64_t offset) {
 }
 
 void BlockMap::add_gap(int64_t offset, int64_t bytes) {
-  gaps_.emplace(offset, bytes);
   by_size_.emplace(bytes, offset);
+  try {
+    gaps_.emplace(offset, bytes);
+  } catch (...) {
+    by_size_.erase({bytes, offset});
+    throw;
+  }
 }
 
 void BlockMap::remove_gap(std::map<int64_t, int64_t>::iterator gap) {

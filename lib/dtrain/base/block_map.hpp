@@ -16,7 +16,8 @@ class BlockMap {
  public:
   /// The offset of a new block.
   int64_t take(int64_t bytes);
-  /// `offset` is one that take() gave and that was not given back since.
+  /// `offset` is one that take() gave and that was not given back since. Throws InternalError otherwise, and
+  /// std::bad_alloc where there is no memory to note the gap, which then is no one's.
   void give_back(int64_t offset);
 
   /// Bytes in blocks now, and the most at any time.

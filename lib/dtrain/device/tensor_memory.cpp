@@ -35,6 +35,7 @@ class TensorMemory final : public c10::Allocator {
   void copy_data(void* to, const void* from, size_t bytes) const override { default_copy_data(to, from, bytes); }
 
   void trim() { arena_.trim(); }
+  bool works() const { return arena_.is_there(); }
 
  private:
   static void give_back(void* data) {
@@ -58,8 +59,15 @@ void keep_tensor_memory() {
   c10::SetCPUAllocator(new TensorMemory, kAboveDefault);  // NOLINT(cppcoreguidelines-owning-memory): as said
 }
 
+static TensorMemory* tensor_memory() { return dynamic_cast<TensorMemory*>(c10::GetCPUAllocator()); }
+
+bool tensors_have_gaps() {
+  const TensorMemory* memory = tensor_memory();
+  return memory == nullptr || !memory->works();
+}
+
 void give_back_tensor_memory() {
-  if (auto* memory = dynamic_cast<TensorMemory*>(c10::GetCPUAllocator())) memory->trim();
+  if (TensorMemory* memory = tensor_memory()) memory->trim();
   ::malloc_trim(0);
 }
 

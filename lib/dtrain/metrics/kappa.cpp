@@ -69,6 +69,9 @@ std::vector<double> pulls_on_kappa(const Predictions& p, const Agreement& a, Cos
   return pulls;
 }
 
+// Below it a variance is what rounding leaves of 0: pulls that are the same in every group add up to nothing.
+constexpr double kNoVariance = 1e-20;
+
 // What an interval or a test is made of.
 struct KappaSpread {
   int64_t groups = 0;
@@ -142,7 +145,7 @@ Confidence kappa_confidence(const Predictions& p, const Agreement& a, Cost cost,
   confidence.no_interval =
       spread.groups < kLeastGroups ? too_few(spread.groups, groups.noun) : too_little_varies(p, a, groups);
   if (!confidence.no_interval.empty()) return confidence;
-  if (spread.variance <= 0 || a.kappa() <= -1) {
+  if (spread.variance < kNoVariance || a.kappa() <= -1) {
     confidence.no_interval = "it is the same whichever " + groups.noun + " is left out";
     return confidence;
   }
@@ -178,7 +181,7 @@ MetricPairs kappa_pairs(const Predictions& a, const Predictions& b, const Groups
     no_test = "the same in every " + groups.noun;
   else if (differing < kLeastGroups)
     no_test = "they differ in " + too_few(differing, groups.noun);
-  else if (spread.variance <= 0)
+  else if (spread.variance < kNoVariance)
     no_test = "it is the same whichever " + groups.noun + " is left out";
   if (!no_test.empty()) return pairs;
   const double difference = of_b.kappa() - of_a.kappa();

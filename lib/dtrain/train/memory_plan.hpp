@@ -23,7 +23,8 @@ struct MemoryNeeds {
 ///
 /// What autograd keeps of an operator is LibTorch 2.11's (derivatives.yaml): of convolution, pooling, linear and
 /// BatchNorm their input; of ReLU, which works in place, its result; of max pooling 8 bytes more for each value of its
-/// result, where the maximum was; of dropout its mask; of concatenation, addition, means and enlargement nothing.
+/// result, where the maximum was (in one node with its norm: one byte, and nothing rectified; norms are taken as
+/// trained, frozen ones keep more); of dropout its mask; of concatenation, addition, means and enlargement nothing.
 struct MemoryPlan {
   double weights_mb = 0;  ///< parameters, gradients, state of the optimizer
   double pass_mb = 0;     ///< what batches and passes need beyond them

@@ -13,9 +13,9 @@ namespace dtrain::test {
 /// - Work (FlatMath, copies, fills, the tests' NCCL) runs on the thread of the stream that was current when it was
 ///   issued, after a pause (WorkerStream). Events order streams; nothing else does.
 /// - All other operators of LibTorch are computed by the CPU: they wait for the current stream, and no other.
-/// - Memory holds NaN when it is allocated, and again as soon as the streams that it was made on or lent to
-/// (record_stream)
-///   have reached the place where it was freed: what a stream reads too early or too late does not go unnoticed.
+/// - Memory holds NaN when it is allocated, and again as soon as the streams that it was made on or lent to have
+/// reached
+///   the place where it was freed: what a stream reads too early or too late does not go unnoticed.
 Device make_host_gpu(uint64_t seed, int64_t most_pause_us);
 
 /// The calling thread's current stream, as NCCL takes it.

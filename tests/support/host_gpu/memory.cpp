@@ -24,7 +24,8 @@ struct Block {
   void* data;
   size_t bytes;
   c10::StreamId stream;
-  std::vector<c10::StreamId> lent;
+  std::mutex mutex{};
+  std::vector<c10::StreamId> lent{};  // under mutex
 };
 
 // Memory that is free, by size. It never goes back to the host's heap, which work that comes too late would damage.
@@ -57,13 +58,17 @@ FreeMemory& free_memory() {
 // Runs on each stream that used the block; the last one to arrive frees it.
 void free_when_reached(void* context) {
   auto* block = static_cast<Block*>(context);
-  auto left = std::make_shared<std::atomic<size_t>>(1 + block->lent.size());
+  std::vector<c10::StreamId> lent;
+  {
+    const std::lock_guard lock(block->mutex);
+    lent = block->lent;
+  }
+  auto left = std::make_shared<std::atomic<size_t>>(1 + lent.size());
   const auto arrive = [block, left] {
     if (--*left > 0) return;
     free_memory().give_back(block->data, block->bytes);
     delete block;
   };
-  const std::vector<c10::StreamId> lent = block->lent;
   HostGpuStreams::all().stream(block->stream).push(arrive);
   for (const c10::StreamId number : lent) HostGpuStreams::all().stream(number).push(arrive);
 }
@@ -71,7 +76,7 @@ void free_when_reached(void* context) {
 class HostGpuAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
-    auto* block = new Block{free_memory().take(bytes), bytes, HostGpuStreams::all().current(), {}};
+    auto* block = new Block{free_memory().take(bytes), bytes, HostGpuStreams::all().current()};
     return {block->data, block, free_when_reached, c10::Device(kHostGpu, 0)};
   }
   void copy_data(void* to, const void* from, size_t bytes) const override { default_copy_data(to, from, bytes); }
@@ -163,6 +168,7 @@ c10::Allocator& host_gpu_allocator() {
 
 void lend_host_gpu_memory(const c10::DataPtr& data, c10::StreamId number) {
   auto* block = static_cast<Block*>(data.get_context());
+  const std::lock_guard lock(block->mutex);
   if (number != block->stream) block->lent.push_back(number);
 }
 

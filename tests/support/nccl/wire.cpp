@@ -81,7 +81,10 @@ Wire::Ring& Wire::ring(int from, int to) const {
   return reinterpret_cast<Ring*>(static_cast<char*>(memory_) + 4096)[from * ranks_ + to];
 }
 
-void Wire::join() { ++head().joined; }
+// The last one to come unlinks the file: everyone has it mapped, and nothing is left however they end.
+void Wire::join() {
+  if (++head().joined == ranks_) ::unlink(path_.c_str());
+}
 void Wire::leave() { ++head().left; }
 bool Wire::all_joined() const { return head().joined >= ranks_; }
 bool Wire::all_left() const { return head().left >= ranks_; }

