@@ -153,7 +153,8 @@ pack: {samples_per_shard: 8, expand: [hflip]}
                 else:
                     job.send(number)
                     self.assertEqual(job.wait(60).code, 75)
-                    self.assertEqual([row["state"] for row in self.table("broken/points.csv")], ["stopped", "stopped"])
+                    states = {row["state"] for row in self.table("broken/points.csv")}
+                    self.assertIn(states, ({"stopped"}, {"stopped", "done"}))  # one may be done before the other has begun
             finally:
                 job.kill()
         self.good(*words, "--output", "broken", "--jobs", 2)

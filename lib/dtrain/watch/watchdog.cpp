@@ -330,7 +330,7 @@ void Watchdog::note_failure(const std::string& sentence) {
   verdict.progress_s.assign(view.states.size(), 0);
   verdict.alive.assign(view.states.size(), true);
   impl_->begin(impl_->recording("failure", sentence, view, verdict));
-  impl_->wait(1, [&] { return own.recorded.load() != 0; });
+  impl_->wait(2, [&] { return own.recorded.load() != 0; });  // less than the others wait for this rank's word
 }
 
 }  // namespace dtrain
