@@ -76,7 +76,7 @@ class Bundle(unittest.TestCase):
     def call(self, name, *words, code=0, **how):
         process = self.start(name, *words, **how)
         try:
-            out, err = process.communicate(timeout=60)
+            out, err = process.communicate(timeout=240)
         except subprocess.TimeoutExpired:
             process.kill()
             raise
