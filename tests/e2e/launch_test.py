@@ -60,7 +60,8 @@ class LastWord(program.ProgramTest):
         self.assertEqual(ended.code, code, ended)
         for of_open_mpi in ("------", "MPI_ABORT", "Primary job", "mpirun detected", "help message"):
             self.assertNotIn(of_open_mpi, ended.out + ended.err, ended)
-        return ended.err.rstrip("\n").splitlines()[-1]
+        # On a crowded machine mpirun's libevent may find a pipe closed that it still watched, and says so.
+        return [line for line in ended.err.splitlines() if line and not line.startswith("[warn] Epoll")][-1]
 
     def test_a_mistake_that_is_found_before_mpi_starts(self):
         for ranks, words, code, told in ((2, ("--config", "small.yaml", "typo=3"), 78, "unknown key 'typo'"),
