@@ -195,6 +195,18 @@ class Check(program.ProgramTest):
         self.assertIn("and ulimit -d has 1,500 MB in all: batch.per_rank=", text)
         self.assertNotIn("nothing speaks against", out)
 
+    def test_the_estimate_of_memory_has_its_margin_which_is_wider_where_layers_are_frozen(self):
+        if program.SANITIZED:
+            self.skipTest("a sanitizer keeps tensors in LibTorch's own memory, which has gaps")
+        self.write_config("memory", COMMON, {"task": "multilabel", "data": {"format": "synthetic", "image": {"size": [16, 16]}}})
+        for words, told, margin in (((), "a tenth", 0.1), (('optimizer.groups=[{match: "0.*", freeze: true}]',), "a quarter", 0.25)):
+            with self.subTest(words=words):
+                ended = self.good("check", "memory.yaml", *words, "--json", "--output", "memory.json")
+                self.assertIn(f"give or take {told}", ended.err + ended.out)
+                report = json.loads((self.folder / "memory.json").read_text())
+                for end, factor in zip(report["memory_range_mb"], (1 - margin, 1 + margin)):
+                    self.assertAlmostEqual(end, factor * report["memory_mb"])
+
     def test_values_of_masks_that_fall_away_and_dark_pictures_are_told_with_what_takes_them_in(self):
         folder = self.folder / "grey"
         for kind in ("images", "masks"):

@@ -171,7 +171,7 @@ void tell_pictures(const Plan& plan, const PictureFacts& pictures, bool quick, d
 }
 
 void tell_memory(const JobMemory& memory, CheckJson& json) {
-  const bool exact = !memory.on_gpu && !tensors_have_gaps();
+  const bool exact = !memory.on_gpu && !memory.freezes && !tensors_have_gaps();
   const double spread = exact ? 0.1 : 0.25;  // what was measured lies within (docs/performance.md)
   const auto mb = [](double value) { return with_commas(std::llround(value)); };
   std::printf("memory: about %s MB per process%s (", mb(memory.process_mb()).c_str(),

@@ -66,6 +66,8 @@ double data_mb(const Experiment& e, const Plan& plan, const PictureFacts& pictur
   return (static_cast<double>(threads * of_thread) + static_cast<double>(table)) / 1e6;
 }
 
+bool freezes(const Experiment& e) { return std::ranges::any_of(e.optimizer.groups, &ParameterGroup::freeze); }
+
 std::vector<double> gpus_for(const Experiment& e) {
   if (e.device == DeviceChoice::cpu) return {};
   const GpuDriver driver = ask_gpu_driver();
@@ -116,9 +118,8 @@ std::vector<Finding> schedule_findings(const Experiment& e, const Plan& plan) {
   facts.warmup_epochs = e.schedule.warmup.in_steps(epoch.steps()) / static_cast<double>(epoch.steps());
   std::vector<Finding> found = schedule_advice(facts);
   const double end = static_cast<double>(facts.steps_per_epoch * e.epochs);
-  const bool freezes = std::ranges::any_of(e.optimizer.groups, &ParameterGroup::freeze);
   const Duration& thaw = e.optimizer.freeze_until;
-  if (freezes && thaw.in_steps(facts.steps_per_epoch) >= end)
+  if (freezes(e) && thaw.in_steps(facts.steps_per_epoch) >= end)
     found.push_back({weight::kPoor + 1, "thaw_after_end",
                      "optimizer.freeze_until is " + thaw.text() + ", and the run has " + count_of(e.epochs, "epoch") +
                          " of " + count_of(facts.steps_per_epoch, "step") +
@@ -296,6 +297,7 @@ JobMemory job_memory(const Experiment& e, const Plan& plan, const Network& netwo
   JobMemory memory;
   memory.processes = processes;
   memory.pictures = needs.pictures;
+  memory.freezes = freezes(e);
   memory.gpus_mb = gpus_for(e);
   memory.on_gpu = !memory.gpus_mb.empty();
   const PassTape tape = network.tape(plan.shape, !memory.on_gpu && needs.value_bytes == sizeof(float));

@@ -16,6 +16,7 @@ struct JobMemory {
   int64_t processes = 1;
   int64_t pictures = 1;         ///< of a pass: a full batch, unless the training part has less
   bool on_gpu = false;          ///< the GPU's memory then, without what CUDA itself takes
+  bool freezes = false;         ///< optimizer.groups freeze layers, which are counted as if they trained
   double program_mb = 0;        ///< program, libraries, loader threads and the table of samples
   double weights_mb = 0;        ///< parameters, gradients, optimizer
   double pass_mb = 0;           ///< batches, activations and what backward makes
