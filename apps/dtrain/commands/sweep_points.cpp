@@ -4,6 +4,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <unordered_map>
 
 #include "dtrain/base/error.hpp"
@@ -106,27 +107,32 @@ void keep_equal(std::map<std::string, std::string>& common, const JudgedPoint& p
   });
 }
 
-/// A point that would be refused, and why.
+/// A reason to refuse points, and which.
 struct Refusal {
-  std::string name;
   Error error;
+  std::vector<std::string> points;
 };
 
+void note(std::vector<Refusal>& refused, const Error& error, const std::string& point) {
+  for (Refusal& known : refused)
+    if (known.error.what() == std::string_view(error.what())) return known.points.push_back(point);
+  refused.push_back({error, {point}});
+}
+
 [[noreturn]] void refuse(const std::vector<Refusal>& refused, size_t points) {
+  if (refused.size() == 1 && refused[0].points.size() == points)
+    throw refused[0].error;  // nothing that the points vary
   std::vector<Error> errors;
   std::vector<std::string> lines;
-  for (const Refusal& one : refused) {
-    errors.push_back(one.error);
-    lines.push_back(one.name + ": " + join(lines_of(one.error.what()), " "));
+  size_t count = 0;
+  for (const auto& [error, its] : refused) {
+    errors.push_back(error);
+    const std::string others = its.size() > 1 ? " and " + std::to_string(its.size() - 1) + " more" : "";
+    lines.push_back(its.front() + others + ": " + join(lines_of(error.what()), " "));
+    count += its.size();
   }
-  const std::string first = errors.front().what();
-  const bool all_alike = refused.size() == points && std::all_of(errors.begin(), errors.end(), [&](const Error& error) {
-                           return error.what() == first;
-                         });
-  if (all_alike) throw errors.front();  // nothing that the points vary
-  const Error merged = merge_errors(errors);
-  throw Error(merged.code(),
-              with_list(std::to_string(refused.size()) + " of " + count_of(static_cast<int64_t>(points), "point") +
+  throw Error(merge_errors(errors).code(),
+              with_list(std::to_string(count) + " of " + count_of(static_cast<int64_t>(points), "point") +
                             " would be refused, so nothing was started:",
                         lines));
 }
@@ -159,7 +165,7 @@ JudgedSweep judge_sweep(const SweepCommand& command, int64_t cores) {
         if (std::find(sweep.warnings.begin(), sweep.warnings.end(), warning) == sweep.warnings.end())
           sweep.warnings.push_back(warning);
     } catch (const Error& error) {
-      refused.push_back({point.name, error});
+      note(refused, error, point.name);
     }
   }
   if (!refused.empty()) refuse(refused, points.size());
