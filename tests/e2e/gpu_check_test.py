@@ -41,7 +41,7 @@ class GpuCheckTest(program.ProgramTest):
 
     def check(self, *words, env=None, dtrain=program.DTRAIN):
         return subprocess.run([sys.executable, "-B", str(CHECK), "--program", str(dtrain), *words], cwd=self.folder, text=True,
-                              capture_output=True, env=program.environment(env), timeout=280 * program.PATIENCE, check=False)
+                              capture_output=True, env=program.environment(env), timeout=880 * program.PATIENCE, check=False)
 
     def test_a_rehearsal_passes_and_reports_every_part(self):
         (self.folder / "test_gpu").symlink_to(pathlib.Path(program.DTRAIN).resolve().with_name("test_gpu"))  # looked for beside it

@@ -72,14 +72,15 @@ def disturbed(cluster, launcher, name, moments, words=("--config", "job.yaml")):
     return run, wrong
 
 
-def ranks_in(run_dir):
-    """The process ids of the ranks that train into a folder, whatever started them."""
+def ranks_in(run_dir, folder):
+    """The process ids of the ranks that train in `folder` into `run_dir`, whatever started them."""
     found = []
-    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            words = (folder / "cmdline").read_bytes().decode().split("\0")
-            if os.path.realpath(folder / "exe") == os.path.realpath(program.DTRAIN) and run_dir in words:
-                found.append(int(folder.name))
+            words = (process / "cmdline").read_bytes().decode().split("\0")
+            places = [(process / "exe", program.DTRAIN), (process / "cwd", folder)]
+            if all(os.path.samefile(link, place) for link, place in places) and run_dir in words:
+                found.append(int(process.name))
     return found
 
 
@@ -106,7 +107,7 @@ class Jobs(program.ProgramTest):
                                        options=("--ntasks=1", "--time=1", "--signal=B:USR1@50"), DTRAIN_MAX_RESTARTS="0")
         run = program.Run(cls.folder / "limited")
         cls.limited.until(lambda: run.steps_logged() > 0, 60, "a step")
-        waiting = ranks_in("limited")[0]
+        waiting = ranks_in("limited", cls.folder)[0]
         os.kill(waiting, signal.SIGSTOP)  # it uses no processor time until it is signalled
         cls.woken = aside.submit(wake_when_signalled, waiting, signal.SIGUSR1)
         cls.good("--config", "job.yaml", "--run-dir", "undisturbed", ranks=2)
@@ -175,7 +176,7 @@ class Jobs(program.ProgramTest):
                                 DTRAIN_LAUNCHER="srun")
         run = self.run_at("still")
         job.until(lambda: run.steps_logged() > 20, 60, "step 20")
-        ranks = ranks_in("still")
+        ranks = ranks_in("still", self.folder)
         self.assertEqual(len(ranks), 2)
         os.kill(max(ranks), signal.SIGSTOP)
         self.assertEqual(job.ended(), 76, job.log())
