@@ -5,7 +5,8 @@
   OMP_NUM_THREADS=1 torchrun --standalone --nproc-per-node 2 scripts/peers/ddp_step.py --model unet --channels-last
   torchrun --standalone --nproc-per-node 1 scripts/peers/ddp_step.py --backend nccl --batch 64 --steps 100
 
-One step: zero the gradients, forward, loss, backward with its all-reduce, optimizer. No loader, metrics or logs.
+One step: zero the gradients, forward, loss, backward with its all-reduce, optimizer. No loader, metrics or logs. After the
+steps as many forward passes in evaluation under inference_mode.
 Batch, picture and number of steps follow the model (standard.py) unless they are given. Started without torchrun it is
 one rank. Rank 0 prints one JSON line; scripts/peers/README.md defines its figures.
 """
@@ -85,6 +86,21 @@ class Clock:
         return [a.elapsed_time(b) if self.cuda else (b - a) * 1e3 for a, b in pairs]
 
 
+def measured(work, args, device):
+    """Seconds of args.steps calls on all ranks, milliseconds of each on this one, and what the last call returned."""
+    for _ in range(args.warmup_steps):
+        work()
+    clock = Clock(device)
+    clock.drain()
+    started = time.perf_counter()
+    clock.mark()
+    for _ in range(args.steps):
+        last = work()
+        clock.mark()
+    clock.drain()
+    return time.perf_counter() - started, clock.milliseconds(), last
+
+
 def main():
     args = arguments()
     device = device_of(args)
@@ -118,26 +134,22 @@ def main():
         optimizer.step()
         return loss
 
-    for _ in range(args.warmup_steps):
-        step()
-    clock = Clock(device)
-    clock.drain()
-    started = time.perf_counter()
-    clock.mark()
-    for _ in range(args.steps):
-        loss = step()
-        clock.mark()
-    clock.drain()
-    seconds = time.perf_counter() - started
+    seconds, milliseconds, loss = measured(step, args, device)
+    memory_mb = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6, 1)
+    net.eval()
+    evaluated = torch.compile(net) if args.compile else net
+    with torch.inference_mode(), autocast:
+        forward_seconds, _, _ = measured(lambda: evaluated(pixels), args, device)
 
     every = peer.from_all_ranks({
         "loss": round(loss.item(), 6),
-        "memory_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6, 1),
+        "memory_mb": memory_mb,
         "gpu_memory_mb": round(torch.cuda.max_memory_reserved() / 1e6, 1) if device.type == "cuda" else None})
     if rank == 0:
-        times = {f"step_{name}": value for name, value in peer.spread(clock.milliseconds()).items()}
+        times = {f"step_{name}": value for name, value in peer.spread(milliseconds).items()}
         peer.report(program="ddp_step", **vars(args), ranks=ranks, **times,
                     images_per_s=round(args.batch * ranks * args.steps / seconds, 3),
+                    forward_images_per_s=round(args.batch * ranks * args.steps / forward_seconds, 3),
                     memory_peak_mb=max(one["memory_mb"] for one in every),
                     gpu_memory_peak_mb=max(one["gpu_memory_mb"] for one in every) if device.type == "cuda" else None,
                     last_loss=[one["loss"] for one in every])

@@ -260,6 +260,7 @@ class Commands(program.ProgramTest):
         self.assertEqual((report["model"], report["ranks"], report["steps"]), ("small_cnn", 2, 3))
         self.assertLess(report["images_per_s"], 1.5 * 8000 / report["step_ms_median"])
         self.assertGreater(report["images_per_s"], 0.6 * 8000 / report["step_ms_p95"])
+        self.assertGreater(report["forward_images_per_s"], 0)
         self.assertGreater(report["matrix_peak_gflops"], 0)  # how it compares with the step a busy machine decides
         self.assertAlmostEqual(report["matrix_peak_share"],
                                report["gflop_per_image"] * report["images_per_s"] / report["matrix_peak_gflops"])

@@ -56,8 +56,8 @@ NEXT = r'next() { local n; n=$(cat "$1.count" 2>/dev/null || echo 0); echo $((n 
 PYTHON = NEXT + r"""
 case "$*" in
   *import*) echo '{"python": "3.11.0", "torch": "2.11.0+cpu"}' ;;
-  *ddp_step.py*channels-last*) echo "{\"images_per_s\": $(next last 8 7 9), \"warmup_steps\": 2, \"memory_peak_mb\": 400}" ;;
-  *ddp_step.py*) echo "{\"images_per_s\": $(next first 4 5 6), \"warmup_steps\": 2, \"memory_peak_mb\": 500, \"last_loss\": [0.7, 0.7]}" ;;
+  *ddp_step.py*channels-last*) echo "{\"images_per_s\": $(next last 8 7 9), \"forward_images_per_s\": 30, \"warmup_steps\": 2, \"memory_peak_mb\": 400}" ;;
+  *ddp_step.py*) echo "{\"images_per_s\": $(next first 4 5 6), \"forward_images_per_s\": 20, \"warmup_steps\": 2, \"memory_peak_mb\": 500, \"last_loss\": [0.7, 0.7]}" ;;
   *load_pictures.py*torchvision*) echo "{\"images_per_s\": $(next tv 60 70 50)}" ;;
   *load_pictures.py*) echo '{"images_per_s": 55}' ;;
   *allreduce.py*) echo '{"results": [{"algorithm": "gloo", "bytes": 4, "ms_median": 0.2}]}' ;;
@@ -66,7 +66,7 @@ esac"""
 DTRAIN = NEXT + r"""
 case "$*" in
   "info --json") echo '{"libtorch": "2.11.0", "dtrain": "1", "mpi": "M"}' ;;
-  "bench step"*) echo "$*" >>asked; echo text; echo "{\"images_per_s\": $(next own 10 12 8), \"warmup_steps\": 3, \"memory_peak_mb\": 300}" ;;
+  "bench step"*) echo "$*" >>asked; echo text; echo "{\"images_per_s\": $(next own 10 12 8), \"forward_images_per_s\": 45, \"warmup_steps\": 3, \"memory_peak_mb\": 300}" ;;
   "bench input"*) cp "$5" asked; echo '{"parallel": {"images_per_s": 180}, "sequential": {"images_per_s": 20}}' ;;
   *) echo "dtrain: error 78: not today" >&2; exit 78 ;;
 esac"""
@@ -81,7 +81,7 @@ class BenchPeers(Tools):
             result = run(*self.WORDS, "--what", "step", "--models", "small_cnn", "--pairs", "3", "--output", "out.json")
             self.ends(result, 0)
             report = json.loads((run.home / "out.json").read_text())
-            row, = report["results"]
+            row, evaluation = report["results"]
             self.assertTrue(report["complete"])
             self.assertEqual((row["peer"], row["dtrain"], row["peers"]["channels-last"]), ("channels-last", [10, 12, 8], [8, 7, 9]))
             ratios = [row[f"times_as_fast{which}"] for which in ("", "_lowest", "_highest")]
@@ -89,6 +89,7 @@ class BenchPeers(Tools):
             self.assertEqual(result.stdout, (run.home / "out.md").read_text())
             self.assertRegex(result.stdout, r"\| step \| small_cnn \| .* \| 1\.25 \(0\.89 to 1\.71\) \| no difference seen \|")
             self.assertIn("400 / 300 MB (0.75 x)", result.stdout)
+            self.assertEqual((evaluation["what"], evaluation["peer"], evaluation["times_as_fast"]), ("evaluation", "channels-last", 1.5))
 
     def test_dtrain_is_asked_for_the_standard_settings(self):
         with self.machine(PROGRAMS) as run:

@@ -1,11 +1,13 @@
 // dtrain bench step: real training steps on pictures in memory.
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <sys/resource.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <optional>
 
 #include "commands/commands.hpp"
@@ -54,8 +56,9 @@ double training_gflop(const Network& network, const NetworkShape& shape) {
 struct Result {
   std::vector<double> step_ms;  // of this rank, sorted
   double images_per_s = 0;
-  double peak_gflops = 0;  // all ranks together
-  double memory_mb = 0;    // largest of the ranks
+  double forward_images_per_s = 0;  // in evaluation, as eval and predict compute
+  double peak_gflops = 0;           // all ranks together
+  double memory_mb = 0;             // largest of the ranks
   double allreduce_share = 0;
   double imbalance_share = 0;
   double check_share = 0;
@@ -93,6 +96,26 @@ Result run_steps(Trainer& trainer, const Experiment& e, int64_t steps, Job& job)
   return result;
 }
 
+// Pictures per second of all ranks by the forward passes of evaluation, of a rank's batch again and again.
+double forward_rate(Replica& replica, BatchSource& batches, int64_t batch, int64_t steps, Job& job) {
+  std::vector<int64_t> samples(static_cast<size_t>(batch));
+  std::iota(samples.begin(), samples.end(), 0);
+  batches.start({{samples, std::nullopt}});
+  const at::Tensor images = batches.next().value().images;
+  const at::NoGradGuard no_grad;
+  replica.network().eval();
+  const auto passes = [&](int64_t count) {
+    at::Tensor logits;
+    for (int64_t i = 0; i < count; ++i) logits = replica.forward(images);
+    logits.to(at::kCPU);  // a GPU's work is done
+    barrier(job.comm());
+  };
+  passes(kWarmUpSteps);
+  const Stopwatch watch;
+  passes(steps);
+  return static_cast<double>(batch * steps * job.size()) / watch.seconds();
+}
+
 // Builds the parts of a training run, takes its steps, and gathers what all ranks measured.
 Result measured(const BenchStepCommand& command, const Experiment& e, const Plan& plan, Job& job) {
   const int64_t v = plan.logical_ranks;
@@ -115,6 +138,7 @@ Result measured(const BenchStepCommand& command, const Experiment& e, const Plan
   const std::unique_ptr<Trainer> trainer = make_planned_trainer(
       options, plan, job, {.replica = replica, .loss = loss, .schedule = schedule, .batches = batches, .trace = trace});
   Result result = run_steps(*trainer, e, command.steps, job);
+  result.forward_images_per_s = forward_rate(replica, batches, plan.local_batch, command.steps, job);
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   for (const at::Tensor& rank :
@@ -143,6 +167,7 @@ void print_result(const BenchStepCommand& command, const Config& config, const P
               count_of(plan.logical_ranks, "logical rank").c_str(), rate_shown(result.images_per_s).c_str());
   std::printf("  step           median %s ms, p95 %s ms over %s\n", fixed(result.median_ms(), 1).c_str(),
               fixed(result.p95_ms(), 1).c_str(), count_of(command.steps, "step").c_str());
+  std::printf("  evaluation     %s images/s, forward passes alone\n", rate_shown(result.forward_images_per_s).c_str());
   std::printf("  matrix peak    %s %% of %s GFLOP/s, %s GFLOP/picture\n", fixed(100 * result.peak_share(), 1).c_str(),
               fixed(result.peak_gflops, 1).c_str(), fixed(result.gflop, 1).c_str());
   if (result.peak_share() > 1)
@@ -163,6 +188,7 @@ nlohmann::ordered_json result_json(const BenchStepCommand& command, const Config
           {"ranks", ranks},
           {"logical_ranks", plan.logical_ranks},
           {"images_per_s", result.images_per_s},
+          {"forward_images_per_s", result.forward_images_per_s},
           {"step_ms_median", result.median_ms()},
           {"step_ms_p95", result.p95_ms()},
           {"matrix_peak_share", result.peak_share()},
