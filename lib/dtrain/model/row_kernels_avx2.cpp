@@ -1,6 +1,7 @@
 // AVX2 and FMA: 16 registers, of which a tile of a product takes 12.
 #include "dtrain/model/conv_kernels.inl"
 #include "dtrain/model/row_kernels.inl"
+#include "dtrain/model/winograd_kernels.inl"
 
 namespace dtrain {
 
@@ -8,5 +9,7 @@ static constexpr RowKernels<float> kRowsOfAvx2 = Loops<float, 32, 6>::all("avx2"
 const RowKernels<float>* const kAvx2Rows = &kRowsOfAvx2;
 static constexpr ConvKernels<float> kConvOfAvx2 = ConvLoops<float, 32, 4, 3>::all();
 const ConvKernels<float>* const kAvx2Conv = &kConvOfAvx2;
+static constexpr WinogradKernels<float> kWinogradOfAvx2 = WinogradLoops<float, 32>::all(true);
+const WinogradKernels<float>* const kAvx2Winograd = &kWinogradOfAvx2;
 
 }  // namespace dtrain

@@ -1,0 +1,257 @@
+#include "dtrain/model/winograd.hpp"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <array>
+#include <type_traits>
+#include <vector>
+
+#include "dtrain/model/row_passes.hpp"
+#include "dtrain/model/winograd_kernels.hpp"
+
+namespace dtrain {
+namespace {
+
+constexpr int64_t kPlaces = 16;  // of a tile
+constexpr int64_t kOfAll = 5;    // the place that holds a tile's sum on the way back, and that all pixels get alike
+constexpr int64_t kTilesAtOnce = 2 * kPanel;  // tiles over which the sums of a kernel's gradient stay in registers
+
+// From one place to the next of so many values: a line more than whole pages, so that the places of one channel do not
+// share a few places of the cache.
+int64_t apart(int64_t values) { return (values + 1023) / 1024 * 1024 + 16; }
+
+/// The tiles of some pictures, one line of them after the other.
+class Tiles {
+ public:
+  explicit Tiles(const at::Tensor& picture)
+      : height_(picture.size(2)),
+        width_(picture.size(3)),
+        high_((height_ + 1) / 2),
+        wide_((width_ + 1) / 2),
+        count_(picture.size(0) * high_ * wide_) {}
+
+  int64_t count() const { return count_; }
+
+  /// Where the pixels of tile i are, `kSide` × `kSide` from its own first one or `before` it on; those that are in no
+  /// picture are `outside`.
+  template <int kSide, class T>
+  std::array<T*, kSide * kSide> pixels(int64_t i, int64_t before, T* data, int64_t channels,
+                                       std::type_identity_t<T>* outside) const {
+    const int64_t picture = i / (high_ * wide_), top = i / wide_ % high_ * 2 - before, left = i % wide_ * 2 - before;
+    std::array<T*, kSide * kSide> result{};
+    for (size_t k = 0; k < result.size(); ++k) {
+      const int64_t y = top + static_cast<int64_t>(k) / kSide, x = left + static_cast<int64_t>(k) % kSide;
+      const bool inside = y >= 0 && y < height_ && x >= 0 && x < width_;
+      result[k] = inside ? data + ((picture * height_ + y) * width_ + x) * channels : outside;
+    }
+    return result;
+  }
+
+ private:
+  int64_t height_, width_, high_, wide_, count_;
+};
+
+/// The 16 places of so many rows of channels.
+template <class T>
+class Places {
+ public:
+  Places(int64_t rows, int64_t channels)
+      : channels_(channels), stride_(apart(rows * channels)), memory_(kPlaces * stride_) {}
+
+  Rows<T> rows(int64_t place) { return {memory_.data() + place * stride_, channels_}; }
+  T* row(int64_t row) { return memory_.data() + row * channels_; }
+  int64_t stride() const { return stride_; }
+
+ private:
+  int64_t channels_, stride_;
+  Scratch<T> memory_;
+};
+
+/// A kernel at its places, each as RowKernels::multiply reads it. `back`: of the convolution that leads from the
+/// result's gradient to x's, whose taps lie the other way round.
+template <class T>
+class PlacedKernel {
+ public:
+  PlacedKernel(const at::Tensor& kernel, bool back)
+      : out(kernel.size(back ? 1 : 0)), in(kernel.size(back ? 0 : 1)), places_(in, out) {
+    const int64_t tile = row_kernels<T>().tile;
+    at::parallel_for(0, out / tile, 1, [&](int64_t begin, int64_t end) {
+      std::vector<T> taps(static_cast<size_t>(9 * tile));
+      std::array<const T*, 9> pointers{};
+      for (size_t k = 0; k < 9; ++k) pointers[k] = taps.data() + (back ? 8 - k : k) * static_cast<size_t>(tile);
+      for (int64_t o = begin * tile; o < end * tile; o += tile)
+        for (int64_t i = 0; i < in; ++i) {
+          gather(kernel, back ? i : o, back ? o : i, back ? 1 : 0, tile, taps.data());
+          winograd_kernels<T>().from_kernel(tile, pointers.data(), places_.row(0) + o * in + i * tile,
+                                            places_.stride());
+        }
+    });
+  }
+
+  const T* at(int64_t place) { return places_.rows(place).data; }
+
+  const int64_t out, in;
+
+ private:
+  // The taps of `count` neighbours along a dimension, tap by tap.
+  static void gather(const at::Tensor& kernel, int64_t o, int64_t i, int64_t along, int64_t count, T* to) {
+    const T* first = kernel.const_data_ptr<T>() + o * kernel.stride(0) + i * kernel.stride(1);
+    const int64_t step = kernel.stride(along), down = kernel.stride(2), right = kernel.stride(3);
+    for (int64_t k = 0; k < 9; ++k)
+      for (int64_t j = 0; j < count; ++j) *to++ = first[k / 3 * down + k % 3 * right + j * step];
+  }
+
+  Places<T> places_;
+};
+
+template <class T>
+void add_to_all(Rows<T> rows, int64_t count, int64_t channels, const T* bias) {
+  for (int64_t r = 0; r < count; ++r)
+    for (int64_t c = 0; c < channels; ++c) rows.at(r).data[c] += bias[c];
+}
+
+template <class T>
+at::Tensor tiled(const at::Tensor& x, const at::Tensor& weight, bool back, const at::Tensor& bias) {
+  const Tiles tiles(x);
+  PlacedKernel<T> kernel(weight, back);
+  const at::Tensor y =
+      at::empty({x.size(0), kernel.out, x.size(2), x.size(3)}, x.options(), at::MemoryFormat::ChannelsLast);
+  const std::vector<T> zeros(static_cast<size_t>(kernel.in), T(0));
+  const T* const from = x.const_data_ptr<T>();
+  T* const to = y.data_ptr<T>();
+  at::parallel_for(0, (tiles.count() + kPanel - 1) / kPanel, 1, [&](int64_t first, int64_t last) {
+    Places<T> read(kPanel, kernel.in), made(kPanel, kernel.out);
+    std::vector<T> spare(static_cast<size_t>(kernel.out));
+    for (int64_t begin = first * kPanel; begin < std::min(last * kPanel, tiles.count()); begin += kPanel) {
+      const int64_t rows = std::min(kPanel, tiles.count() - begin);
+      for (int64_t r = 0; r < rows; ++r)
+        winograd_kernels<T>().from_input(kernel.in, tiles.pixels<4>(begin + r, 1, from, kernel.in, zeros.data()).data(),
+                                         read.row(r), read.stride());
+      for (int64_t place = 0; place < kPlaces; ++place)
+        row_kernels<T>().multiply(rows, kernel.out, kernel.in, const_rows(read.rows(place)), kernel.at(place),
+                                  made.rows(place));
+      if (bias.defined()) add_to_all(made.rows(kOfAll), rows, kernel.out, bias.const_data_ptr<T>());
+      for (int64_t r = 0; r < rows; ++r)
+        winograd_kernels<T>().to_output(kernel.out, made.row(r), made.stride(),
+                                        tiles.pixels<2>(begin + r, 0, to, kernel.out, spare.data()).data());
+    }
+  });
+  return y;
+}
+
+/// Adds up a kernel's gradient at its places.
+template <class T>
+class KernelSums {
+ public:
+  KernelSums(const at::Tensor& x, const at::Tensor& dy, bool of_bias)
+      : tiles_(x),
+        in_(x.size(1)),
+        out_(dy.size(1)),
+        x_(x.const_data_ptr<T>()),
+        dy_(dy.const_data_ptr<T>()),
+        read_(kTilesAtOnce, in_),
+        given_(kTilesAtOnce, out_),
+        sums_(out_, in_),
+        zeros_(static_cast<size_t>(std::max(in_, out_))) {
+    if (of_bias) bias_.resize(static_cast<size_t>(out_));
+    for (int64_t place = 0; place < kPlaces; ++place) std::fill_n(sums_.rows(place).data, out_ * in_, T(0));
+  }
+
+  void run() {
+    for (int64_t begin = 0; begin < tiles_.count(); begin += kTilesAtOnce) {
+      const int64_t rows = std::min(kTilesAtOnce, tiles_.count() - begin);
+      at::parallel_for(0, rows, kPanel / 8, [&](int64_t first, int64_t last) { transform(begin, first, last); });
+      at::parallel_for(0, kPlaces, 1, [&](int64_t first, int64_t last) { add(rows, first, last); });
+    }
+  }
+
+  /// [out, in, 3, 3] in channels-last.
+  at::Tensor kernel(const at::TensorOptions& options) {
+    const at::Tensor result = at::empty({out_, in_, 3, 3}, options, at::MemoryFormat::ChannelsLast);
+    T* const to = result.data_ptr<T>();
+    at::parallel_for(0, out_, 1, [&](int64_t first, int64_t last) {
+      for (int64_t o = first; o < last; ++o) {
+        std::array<T*, 9> taps{};
+        for (size_t k = 0; k < 9; ++k) taps[k] = to + (o * 9 + static_cast<int64_t>(k)) * in_;
+        winograd_kernels<T>().to_kernel(in_, sums_.row(o), sums_.stride(), taps.data());
+      }
+    });
+    return result;
+  }
+
+  at::Tensor bias(const at::TensorOptions& options) const { return at::tensor(bias_, at::kDouble).to(options.dtype()); }
+
+ private:
+  void transform(int64_t begin, int64_t first, int64_t last) {
+    const WinogradKernels<T>& kernels = winograd_kernels<T>();
+    for (int64_t r = first; r < last; ++r) {
+      kernels.from_input(in_, tiles_.pixels<4>(begin + r, 1, x_, in_, zeros_.data()).data(), read_.row(r),
+                         read_.stride());
+      kernels.from_gradient(out_, tiles_.pixels<2>(begin + r, 0, dy_, out_, zeros_.data()).data(), given_.row(r),
+                            given_.stride());
+    }
+  }
+
+  void add(int64_t rows, int64_t first, int64_t last) {
+    Across<T> across(kTilesAtOnce, out_);
+    for (int64_t place = first; place < last; ++place) {
+      across.pack(rows, const_rows(given_.rows(place)));
+      across.add_product(rows, in_, const_rows(read_.rows(place)), sums_.rows(place));
+      if (place == kOfAll && !bias_.empty()) add_bias(rows);
+    }
+  }
+
+  void add_bias(int64_t rows) {
+    std::vector<T> sum(bias_.size());
+    for (int64_t r = 0; r < rows; ++r)
+      for (size_t c = 0; c < sum.size(); ++c) sum[c] += given_.rows(kOfAll).at(r).data[c];
+    for (size_t c = 0; c < sum.size(); ++c) bias_[c] += static_cast<double>(sum[c]);
+  }
+
+  Tiles tiles_;
+  int64_t in_, out_;
+  const T *x_, *dy_;
+  Places<T> read_, given_, sums_;
+  std::vector<T> zeros_;
+  std::vector<double> bias_;
+};
+
+}  // namespace
+
+bool winograd_pays(const at::Tensor& x, int64_t out) {
+  bool pays = serves_rows(x, true) && x.is_contiguous(at::MemoryFormat::ChannelsLast);
+  if (!pays) return false;
+  with_type(x, [&](auto zero) {
+    using T = decltype(zero);
+    const int64_t tile = row_kernels<T>().tile, height = x.size(2), width = x.size(3);
+    const int64_t computed = (height + 1) / 2 * ((width + 1) / 2) * 4;  // pixels
+    pays = winograd_kernels<T>().pays && x.size(1) % tile == 0 && out % tile == 0 && 2 * computed <= 3 * height * width;
+  });
+  return pays;
+}
+
+at::Tensor winograd(const at::Tensor& x, const at::Tensor& kernel, const at::Tensor& bias) {
+  at::Tensor y;
+  with_type(x, [&](auto zero) { y = tiled<decltype(zero)>(x, kernel, false, bias); });
+  return y;
+}
+
+at::Tensor winograd_input_back(const at::Tensor& dy, const at::Tensor& kernel) {
+  at::Tensor dx;
+  with_type(dy, [&](auto zero) { dx = tiled<decltype(zero)>(dy, kernel, true, {}); });
+  return dx;
+}
+
+WinogradGradients winograd_kernel_back(const at::Tensor& x, const at::Tensor& dy, bool of_bias) {
+  WinogradGradients gradients;
+  with_type(x, [&](auto zero) {
+    KernelSums<decltype(zero)> sums(x, dy, of_bias);
+    sums.run();
+    gradients.kernel = sums.kernel(x.options());
+    if (of_bias) gradients.bias = sums.bias(x.options());
+  });
+  return gradients;
+}
+
+}  // namespace dtrain

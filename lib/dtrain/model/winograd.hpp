@@ -1,0 +1,32 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace dtrain {
+
+/// 3 × 3 convolutions with stride 1 and padding 1 by Winograd's minimal filtering F(2×2, 3×3) (A. Lavin and S. Gray,
+/// "Fast algorithms for convolutional neural networks", CVPR 2016): 4 products for each pixel and pair of channels in
+/// place of
+/// 9. For NHWC pictures of float or double on the CPU, in which a tile of 4 × 4 pixels, 2 × 2 of them its own, becomes
+/// 16 places; at each place a matrix product over channels gives that of the result's tile. All numbers of channels are
+/// multiples of RowKernels::tile. Its rounding is no coarser than a direct convolution's: the transforms add, subtract
+/// and halve. The same bits for any number of threads, and of one picture whichever others are beside it.
+/// Pictures are [n, channels, H, W] in channels-last, kernels [out, in, 3, 3] in any order. Results are new tensors,
+/// all in channels-last; nothing here has a history, and nothing is thrown but for want of memory.
+
+/// Whether networks compute such a convolution of x, to so many channels, in this way.
+bool winograd_pays(const at::Tensor& x, int64_t out);
+
+/// x convolved with the kernel, plus `bias` [out] unless that is undefined.
+at::Tensor winograd(const at::Tensor& x, const at::Tensor& kernel, const at::Tensor& bias = {});
+/// The gradient of x for dy, that of the result.
+at::Tensor winograd_input_back(const at::Tensor& dy, const at::Tensor& kernel);
+
+struct WinogradGradients {
+  at::Tensor kernel, bias;
+};
+/// The gradient of the kernel, and of a bias if it is asked for.
+WinogradGradients winograd_kernel_back(const at::Tensor& x, const at::Tensor& dy, bool of_bias);
+
+}  // namespace dtrain
