@@ -46,22 +46,24 @@ struct EnterNode final : SlabNode {
 };
 
 struct LayerNode final : SlabNode {
-  at::Tensor middle, gamma2, kernel2;  // conv1's result, then norm2 and conv2
+  at::Tensor middle, gamma2;  // conv1's result, then norm2 and conv2
   NormScales scales2;
+  ConvBack conv2;
 
   void release_variables() override {
     SlabNode::release_variables();
-    for (at::Tensor* tensor : {&middle, &gamma2, &kernel2}) tensor->reset();
+    middle.reset();
+    gamma2.reset();
     scales2 = {};
+    conv2 = {};
   }
 
   variable_list apply(variable_list&& given) override {
     Slab& s = shared();
-    const int64_t first = kernel.size(1), growth = kernel2.size(0);
+    const int64_t first = kernel.size(1), growth = conv2.weight.size(0);
     const at::Tensor rectified = normalised_rows(middle, middle.size(1), scales2);
-    auto [back, d_kernel2, none] = at::convolution_backward(
-        as_picture(s.own_gradient(first, growth), s.nhw), as_picture(rectified, s.nhw), kernel2, std::nullopt, {1, 1},
-        {1, 1}, {1, 1}, false, {0, 0}, 1, {true, task_should_compute_output(6), false});
+    const auto [back, d_kernel2] = conv2(as_picture(rectified, s.nhw), as_picture(s.own_gradient(first, growth), s.nhw),
+                                         true, task_should_compute_output(6));
     const at::Tensor gradient = as_rows(back);
     const NormGradients norm2 = norm_back(middle, scales2, gamma2, gradient, {}, gradient, gradient);
     const ProductGradients half = s.product_back(scales, gamma, kernel, gradient);
@@ -118,10 +120,11 @@ void DenseSlab::add_layer(const BatchNorm2d& norm1, const Conv2d& conv1, const B
     node->kernel = as_matrix(conv1);
     node->scales = slab_->scales(norm1);
     node->gamma2 = norm2.weight.detach();
-    node->kernel2 = conv2.weight.detach();
     node->middle = slab_->product(node->scales, node->kernel, norm2, node->scales2);
-    const at::Tensor rectified = normalised_rows(node->middle, node->middle.size(1), node->scales2);
-    slab_->append(as_rows(conv2(as_picture(rectified, slab_->nhw))));
+    const at::Tensor rectified =
+        as_picture(normalised_rows(node->middle, node->middle.size(1), node->scales2), slab_->nhw);
+    node->conv2 = conv2.back(rectified);
+    slab_->append(as_rows(conv2(rectified)));
   }
   const std::vector<at::Tensor> inputs = {token_,       norm1.weight, norm1.bias,  conv1.weight,
                                           norm2.weight, norm2.bias,   conv2.weight};

@@ -3,11 +3,16 @@
 #include <ATen/ATen.h>
 
 #include <array>
+#include <vector>
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/model/graph_node.hpp"
 #include "dtrain/model/row_passes.hpp"
+#include "dtrain/model/winograd.hpp"
 
 namespace dtrain {
+
+using torch::autograd::variable_list;
 
 static int64_t convolved(int64_t size, const ConvShape& shape) {
   return (size + 2 * shape.padding - shape.kernel) / shape.stride + 1;
@@ -37,7 +42,52 @@ bool Conv2d::goes_by_lines(const at::Tensor& x) const {
   return is_fused() && pointwise && serves_rows(x, true) && x.is_contiguous(at::MemoryFormat::ChannelsLast);
 }
 
+bool Conv2d::goes_by_tiles(const at::Tensor& x) const {
+  return is_fused() && shape_.kernel == 3 && shape_.stride == 1 && shape_.padding == 1 && winograd_pays(x, shape_.out);
+}
+
+namespace {
+
+// A convolution by tiles. The inputs' order: x, the kernel, the bias if there is one.
+struct TiledConvNode final : torch::autograd::Node {
+  at::Tensor x, weight;
+
+  void release_variables() override {
+    x.reset();
+    weight.reset();
+  }
+
+  variable_list apply(variable_list&& given) override {
+    require_once(x);
+    variable_list gradients(num_outputs());
+    if (!given[0].defined()) return gradients;
+    const at::Tensor dy = given[0].contiguous(at::MemoryFormat::ChannelsLast);
+    const bool of_bias = gradients.size() > 2 && task_should_compute_output(2);
+    if (task_should_compute_output(0)) gradients[0] = winograd_input_back(dy, weight);
+    if (!of_bias && !task_should_compute_output(1)) return gradients;
+    const WinogradGradients back = winograd_kernel_back(x, dy, of_bias);
+    gradients[1] = back.kernel;
+    if (of_bias) gradients[2] = back.bias;
+    return gradients;
+  }
+};
+
+at::Tensor by_tiles(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+  const at::Tensor y = winograd(x.detach(), weight.detach(), bias.defined() ? bias.detach() : bias);
+  std::vector<at::Tensor> inputs = {x, weight};
+  if (bias.defined()) inputs.push_back(bias);
+  if (!wants_gradient(inputs)) return y;
+  const auto node = make_node<TiledConvNode>();
+  node->x = x.detach();
+  node->weight = weight.detach();
+  follow(inputs, node, y);
+  return y;
+}
+
+}  // namespace
+
 at::Tensor Conv2d::operator()(const at::Tensor& x) const {
+  if (goes_by_tiles(x)) return by_tiles(x, weight, bias);
   const std::array<int64_t, 2> stride{shape_.stride, shape_.stride}, padding{shape_.padding, shape_.padding};
   const auto convolved = [&](const at::Tensor& pictures) {
     return at::conv2d(pictures, weight, bias.defined() ? std::optional(bias) : std::nullopt, stride, padding);
@@ -47,11 +97,16 @@ at::Tensor Conv2d::operator()(const at::Tensor& x) const {
 
 ConvBack Conv2d::back(const at::Tensor& x) const {
   check(!bias.defined(), "a convolution inside another node has no bias");
-  return {weight.detach(), shape_, goes_by_lines(x)};
+  return {weight.detach(), shape_, goes_by_lines(x), goes_by_tiles(x)};
 }
 
 std::pair<at::Tensor, at::Tensor> ConvBack::operator()(const at::Tensor& x, const at::Tensor& dy, bool of_x,
                                                        bool of_weight) const {
+  if (by_tiles) {
+    const at::Tensor given = dy.contiguous(at::MemoryFormat::ChannelsLast);
+    const at::Tensor dx = of_x ? winograd_input_back(given, weight) : at::Tensor();
+    return {dx, of_weight ? winograd_kernel_back(x, given, false).kernel : at::Tensor()};
+  }
   const std::array<int64_t, 2> stride{shape.stride, shape.stride}, padding{shape.padding, shape.padding},
       dilation{1, 1}, none{0, 0};
   auto [dx, dw, db] =

@@ -40,6 +40,7 @@ struct ConvBack {
   at::Tensor weight;  ///< without history
   ConvShape shape;
   bool by_lines = false;  ///< as Conv2d takes lines for pictures
+  bool by_tiles = false;  ///< by winograd.hpp
 
   /// The gradients of x and of the weight for that of the result, to the bit those of autograd; each undefined unless
   /// it is asked for.
@@ -49,7 +50,8 @@ struct ConvBack {
 
 /// weight [out, in, k, k], bias [out] or absent. Where it is fused one of 1x1 on a CPU gets the lines of NHWC
 /// pictures as pictures of their own: LibTorch 2.11 leaves fewer than 16 pictures on one thread to im2col and a matrix
-/// product (use_mkldnn in ATen/native/Convolution.cpp), which takes up to twice as long as oneDNN's kernel.
+/// product (use_mkldnn in ATen/native/Convolution.cpp), which takes up to twice as long as oneDNN's kernel. One of 3x3
+/// with stride and padding 1 is computed by winograd.hpp where that pays.
 class Conv2d : public Module {
  public:
   explicit Conv2d(const ConvShape& shape);
@@ -63,6 +65,7 @@ class Conv2d : public Module {
 
  private:
   bool goes_by_lines(const at::Tensor& x) const;
+  bool goes_by_tiles(const at::Tensor& x) const;
 
   ConvShape shape_;
 };
