@@ -5,13 +5,12 @@
 
 namespace dtrain {
 
-/// 3 × 3 convolutions with stride 1 and padding 1 by Winograd's minimal filtering F(2×2, 3×3) (A. Lavin and S. Gray,
-/// "Fast algorithms for convolutional neural networks", CVPR 2016): 4 products for each pixel and pair of channels in
-/// place of
-/// 9. For NHWC pictures of float or double on the CPU, in which a tile of 4 × 4 pixels, 2 × 2 of them its own, becomes
-/// 16 places; at each place a matrix product over channels gives that of the result's tile. All numbers of channels are
-/// multiples of RowKernels::tile. Its rounding is no coarser than a direct convolution's: the transforms add, subtract
-/// and halve. The same bits for any number of threads, and of one picture whichever others are beside it.
+/// 3 × 3 convolutions with stride 1 and padding 1 by Winograd's minimal filtering F(2×2, 3×3): 4 products for each
+/// pixel and pair of channels in place of 9 (A. Lavin and S. Gray, "Fast algorithms for convolutional neural networks",
+/// CVPR 2016). For NHWC pictures of float or double on the CPU, in which a tile of 4 × 4 pixels, 2 × 2 of them its own,
+/// becomes 16 places; at each place a matrix product over channels gives that of the result's tile. All numbers of
+/// channels are multiples of RowKernels::tile. Rounding is no coarser than a direct convolution's: the transforms add,
+/// subtract and halve. The same bits for any number of threads, and of one picture whichever others are beside it.
 /// Pictures are [n, channels, H, W] in channels-last, kernels [out, in, 3, 3] in any order. Results are new tensors,
 /// all in channels-last; nothing here has a history, and nothing is thrown but for want of memory.
 
