@@ -48,24 +48,34 @@ WorkerStream& HostGpuStreams::stream(c10::StreamId number) {
 
 c10::StreamId HostGpuStreams::current() const { return current_number; }
 void HostGpuStreams::make_current(c10::StreamId number) { current_number = number; }
-void HostGpuStreams::wait(c10::StreamId number) { wait_for(mark_on(number)); }
 
-Reached mark_on(c10::StreamId number) {
-  auto reached = std::make_shared<std::atomic<bool>>(false);
-  HostGpuStreams::all().stream(number).push([reached] { *reached = true; });
-  return reached;
+StreamMark HostGpuStreams::mark(c10::StreamId number) {
+  const WorkerStream& of = stream(number);
+  return {&of, of.pushed()};
 }
 
-void wait_for(const Reached& reached) {
+void StreamMark::wait() const {
   Patience patience("a stream of the host's GPU");
-  while (!*reached) patience.pause();
+  while (!reached()) patience.pause();
+}
+
+void HostGpuStreams::issue(const std::string& what, const std::vector<Access>& accesses, std::function<void()> work) {
+  WorkOrder::all().issue(current(), what, accesses);
+  stream(current()).push(std::move(work));
+}
+
+void HostGpuStreams::wait(c10::StreamId number) {
+  const WorkOrder::Clock until = WorkOrder::all().reached(number);
+  mark(number).wait();
+  WorkOrder::all().host_waited(until);
 }
 
 namespace {
 
-// What an event is while it lives: the mark that was recorded last.
+// What an event is while it lives: what was recorded last.
 struct Event {
-  Reached reached;
+  StreamMark mark;
+  WorkOrder::Clock clock;
 };
 
 class Guard final : public c10::impl::DeviceGuardImplInterface {
@@ -87,22 +97,35 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
     return before;
   }
   bool queryStream(const c10::Stream& stream) const override {
-    return HostGpuStreams::all().stream(stream.id()).idle();
+    const WorkOrder::Clock until = WorkOrder::all().reached(stream.id());
+    const bool idle = HostGpuStreams::all().stream(stream.id()).idle();
+    if (idle) WorkOrder::all().host_waited(until);
+    return idle;
   }
   void synchronizeStream(const c10::Stream& stream) const override { HostGpuStreams::all().wait(stream.id()); }
 
   void record(void** event, const c10::Stream& stream, c10::DeviceIndex, c10::EventFlag) const override {
     if (*event == nullptr) *event = new Event;
-    static_cast<Event*>(*event)->reached = mark_on(stream.id());
+    *static_cast<Event*>(*event) = {HostGpuStreams::all().mark(stream.id()), WorkOrder::all().reached(stream.id())};
   }
   void block(void* event, const c10::Stream& stream) const override {
     if (event == nullptr) return;
-    const Reached reached = static_cast<Event*>(event)->reached;
-    HostGpuStreams::all().stream(stream.id()).push([reached] { wait_for(reached); });
+    const Event& recorded = *static_cast<Event*>(event);
+    WorkOrder::all().hold(stream.id(), recorded.clock);
+    HostGpuStreams::all().stream(stream.id()).push([mark = recorded.mark] { mark.wait(); });
   }
-  bool queryEvent(void* event) const override { return event == nullptr || *static_cast<Event*>(event)->reached; }
+  bool queryEvent(void* event) const override {
+    if (event == nullptr) return true;
+    const Event& recorded = *static_cast<Event*>(event);
+    if (!recorded.mark.reached()) return false;
+    WorkOrder::all().host_waited(recorded.clock);
+    return true;
+  }
   void synchronizeEvent(void* event) const override {
-    if (event != nullptr) wait_for(static_cast<Event*>(event)->reached);
+    if (event == nullptr) return;
+    const Event& recorded = *static_cast<Event*>(event);
+    recorded.mark.wait();
+    WorkOrder::all().host_waited(recorded.clock);
   }
   void destroyEvent(void* event, c10::DeviceIndex) const noexcept override { delete static_cast<Event*>(event); }
   void recordDataPtrOnStream(const c10::DataPtr& data, const c10::Stream& stream) const override {
@@ -115,7 +138,7 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   }
 };
 
-// What LibTorch's autograd asks about a device whose streams it follows.
+// What LibTorch asks about a device whose streams it follows and whose pinned memory it uses.
 class Hooks final : public at::PrivateUse1HooksInterface {
  public:
   bool isBuilt() const override { return true; }
@@ -126,6 +149,8 @@ class Hooks final : public at::PrivateUse1HooksInterface {
   c10::DeviceIndex getCurrentDevice() const override { return 0; }
   c10::DeviceIndex exchangeDevice(c10::DeviceIndex) const override { return 0; }
   c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex) const override { return 0; }
+  bool isPinnedPtr(const void* data) const override { return is_pinned(data); }
+  c10::Allocator* getPinnedMemoryAllocator() const override { return &pinned_allocator(); }
 };
 
 }  // namespace

@@ -2,15 +2,26 @@
 #include <c10/core/Allocator.h>
 #include <c10/core/Stream.h>
 
-#include <atomic>
 #include <functional>
 #include <memory>
+#include <string>
+#include <vector>
 
+#include "support/host_gpu/order.hpp"
 #include "support/nccl/host_stream.hpp"
 
 namespace dtrain::test {
 
 constexpr c10::DeviceType kHostGpu = c10::kPrivateUse1;
+
+/// A place in a stream: after all that was pushed to it so far.
+struct StreamMark {
+  const WorkerStream* stream = nullptr;  ///< null: reached already
+  int64_t pushed = 0;
+
+  bool reached() const { return stream == nullptr || stream->did(pushed); }
+  void wait() const;
+};
 
 /// The streams of the host's GPU, by number; 0 is the default one. They stay for the life of the process.
 class HostGpuStreams {
@@ -22,10 +33,16 @@ class HostGpuStreams {
   c10::StreamId make();
   c10::StreamId current() const;
   void make_current(c10::StreamId number);
+  StreamMark mark(c10::StreamId number);
 
-  /// Issues work to the calling thread's current stream.
-  void issue(std::function<void()> work) { stream(current()).push(std::move(work)); }
+  /// Issues work to the calling thread's current stream: `what` names it and `accesses` says what it touches, for
+  /// WorkOrder.
+  void issue(const std::string& what, const std::vector<Access>& accesses, std::function<void()> work);
+  /// The host waits for all that was issued to the stream.
   void wait(c10::StreamId number);
+  /// Waits as well, but on behalf of the device: what the host issues next does not count as ordered by it. A GPU would
+  /// not wait here.
+  void catch_up() { mark(current()).wait(); }
 
  private:
   struct Impl;
@@ -33,18 +50,19 @@ class HostGpuStreams {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Set once all work issued to a stream before it has been done.
-using Reached = std::shared_ptr<std::atomic<bool>>;
-Reached mark_on(c10::StreamId number);
-void wait_for(const Reached& reached);
-
-/// Registers allocator, guard and operators with LibTorch.
-void register_host_gpu_memory();
+/// Registers guard, memory and operators with LibTorch.
 void register_host_gpu_guard();
-
-/// Memory made by the allocator is used on this stream too.
-void lend_host_gpu_memory(const c10::DataPtr& data, c10::StreamId number);
+void register_host_gpu_memory();
+void register_host_gpu_operators();
 
 c10::Allocator& host_gpu_allocator();
+/// Memory of the host from which and to which copies run in the background, as cudaHostAlloc() gives it.
+c10::Allocator& pinned_allocator();
+
+/// Memory made by host_gpu_allocator() is used on this stream too.
+void lend_host_gpu_memory(const c10::DataPtr& data, c10::StreamId number);
+bool is_pinned(const void* data);
+/// Pinned memory at this address, which is freed before then, is not used again before the mark is reached.
+void keep_pinned_until(const void* data, const StreamMark& mark);
 
 }  // namespace dtrain::test

@@ -21,7 +21,7 @@ WorkerStream::~WorkerStream() {
 
 void WorkerStream::push(std::function<void()> work) {
   const std::lock_guard lock(mutex_);
-  ++left_;
+  ++pushed_;
   queue_.push_back(std::move(work));
   changed_.notify_all();
 }
@@ -48,7 +48,7 @@ void WorkerStream::run() {
     const int64_t times = chance.below(16) == 0 ? 30 : 1;
     std::this_thread::sleep_for(std::chrono::microseconds(times * chance.below(most_pause_us_ + 1)));
     work();
-    --left_;
+    ++done_;
     lock.lock();
   }
 }

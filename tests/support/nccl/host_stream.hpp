@@ -39,7 +39,10 @@ class WorkerStream final : public HostStream {
   WorkerStream& operator=(const WorkerStream&) = delete;
 
   void push(std::function<void()> work) override;
-  bool idle() const { return left_ == 0; }
+  /// How many pieces were pushed so far, and whether the first `count` of them are done.
+  int64_t pushed() const { return pushed_; }
+  bool did(int64_t count) const { return done_ >= count; }
+  bool idle() const { return did(pushed()); }
   /// Nothing that has not begun runs until release().
   void hold();
   void release();
@@ -49,7 +52,8 @@ class WorkerStream final : public HostStream {
 
   uint64_t seed_;
   int64_t most_pause_us_;
-  std::atomic<int64_t> left_{0};
+  std::atomic<int64_t> pushed_{0};
+  std::atomic<int64_t> done_{0};
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> queue_;
