@@ -35,6 +35,7 @@
 #include "dtrain/dist/nccl_communicator.hpp"
 #include "dtrain/dist/watched_communicator.hpp"
 #include "support/host_gpu/host_gpu.hpp"
+#include "support/host_gpu/order.hpp"
 #include "support/nccl/host_stream.hpp"
 #include "support/nccl/stand_in.hpp"
 #include "support/rank_checks.hpp"
@@ -137,26 +138,31 @@ void compare_trainings(Communicator& world, NcclApi& api) {
   expect(hashes(true) == hashes(false), "a training by NCCL ends with the weights of one by MPI");
 }
 
+// Whether all ranks' work on the same memory was ordered since the last call.
+bool ordered(Communicator& world) {
+  const std::vector<std::string> faults = test::WorkOrder::all().take_faults();
+  return !any(world, !faults.empty());
+}
+
 void run_on_host_gpus(Communicator& world, uint64_t seed) {
   const Device gpu = test::make_host_gpu(seed + 1000 * static_cast<uint64_t>(world.rank()), 100);
   {
-    const auto api = make_real_nccl(gpu.place.type(), test::host_gpu_stream);
+    const auto api = test::ordered_nccl(make_real_nccl(gpu.place.type(), test::host_gpu_stream));
     const auto nccl = make_nccl_communicator(*api, world, 20);
     for (const double bucket_mb : {0.0, 0.001}) test::check_reducer(*nccl, 5, bucket_mb, gpu);
+    expect(ordered(world), "sums and what reads them are ordered");
   }
   // A fault: NCCL works on another stream than the sums.
-  const auto astray = make_real_nccl(gpu.place.type(), test::host_gpu_default_stream);
-  bool found = false;
-  for (int attempt = 0; attempt < 5 && !found; ++attempt) {
-    try {
-      const auto nccl = make_nccl_communicator(*astray, world, 1);
-      test::check_reducer(*nccl, 5, 0.001, gpu);
-    } catch (const std::exception&) {
-      found = true;
-    }
-    found = any(world, found);
+  const auto astray = test::ordered_nccl(make_real_nccl(gpu.place.type(), test::host_gpu_default_stream), true);
+  bool right = true;
+  try {
+    const auto nccl = make_nccl_communicator(*astray, world, 1);
+    test::check_reducer(*nccl, 5, 0.001, gpu);
+  } catch (const std::exception&) {
+    right = false;  // as the pauses would have it: it may add up all the same
   }
-  expect(found, "sums on a stream of their own, which nothing orders, are found");
+  any(world, right);
+  expect(!ordered(world), "sums on a stream of their own, which nothing orders, are found");
 }
 
 void sum_until_it_fails(Communicator& world, NcclApi& api, double limit_s) {

@@ -1,0 +1,144 @@
+// Whole trainings on GPUs that are host memory (tests/support/host_gpu), with gradients by the program's calls of NCCL
+// on the tests' own libnccl.so.2: the trainer, the loader's copies, the cache on the device and the reducer run through
+// their real stream code.
+//
+//   mpirun -np N test_mpi_streams [NAME …]    these settings; without a name all but the large networks
+//
+// Each setting ends with the result of N ranks on the CPU that talk by MPI, and with that of one process, however the
+// streams were delayed; and no two pieces of work used the same memory without an order between them (WorkOrder).
+// The seed of the delays is printed; DTRAIN_SEED repeats them. DTRAIN_REPEATS: trainings on the GPU for each setting.
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+
+#include "dtrain/base/time.hpp"
+#include "dtrain/cuda/real_nccl.hpp"
+#include "dtrain/dist/collectives.hpp"
+#include "dtrain/dist/mpi_session.hpp"
+#include "dtrain/dist/nccl_communicator.hpp"
+#include "support/host_gpu/host_gpu.hpp"
+#include "support/host_gpu/order.hpp"
+#include "support/nccl/stand_in.hpp"
+#include "whole_training.hpp"
+
+using namespace dtrain;
+using test::TrainingSetting;
+using test::WholeTraining;
+
+namespace {
+
+constexpr double kLimit_s = 60;  // of a wait for NCCL
+
+const std::vector<TrainingSetting>& settings() {
+  static const std::vector<TrainingSetting> kSettings{
+      // Buckets of measured size, updated one by one while backward goes on.
+      {.name = "small_cnn", .network = network_kind("small_cnn"), .bucket_mb = 0},
+      // Whatever works on batches and between updates.
+      {.name = "cached",
+       .network = network_kind("small_cnn"),
+       .samples = 30,
+       .accumulate = 2,
+       .cache = true,
+       .mixup = 0.4,
+       .l2_kernels = 1e-4,
+       .ema = 0.9},
+      // Masks, sums over the whole batch, statistics of norms, updates all at once, and norms that thaw.
+      {.name = "unet",
+       .network = network_kind("unet"),
+       .samples = 11,
+       .cache = true,
+       .clip_norm = 1,
+       .optimizer = optimizer_kind("sgd"),
+       .loss = loss_kind("bce_dice"),
+       .frozen = "down.*"},
+      {.name = "resnet18", .network = network_kind("resnet18"), .samples = 11, .bucket_mb = 2, .by_name_only = true},
+      {.name = "densenet121",
+       .network = network_kind("densenet121"),
+       .samples = 11,
+       .bucket_mb = 2,
+       .by_name_only = true},
+  };
+  return kSettings;
+}
+
+void expect(bool holds, const std::string& sentence) {
+  if (!holds) throw std::runtime_error(sentence);
+}
+
+// One seed for all ranks, for the delays of streams and of NCCL.
+uint64_t draw_seed(Communicator& world) {
+  const char* given = std::getenv("DTRAIN_SEED");
+  const auto now = std::chrono::system_clock::now().time_since_epoch().count() / 1000 % 1000000;
+  const std::string seed = broadcast_text(world, given != nullptr ? given : std::to_string(now));
+  setenv("DTRAIN_STAND_IN_NCCL", ("seed=" + seed + ",pause_us=50").c_str(), 1);
+  if (world.rank() == 0) std::printf("DTRAIN_SEED=%s, %s\n", seed.c_str(), dtrain_stand_in_nccl());
+  return std::stoull(seed);
+}
+
+// Ends all ranks if one has seen work that nothing orders.
+void require_order(Communicator& world, const std::string& name) {
+  const std::vector<std::string> faults = test::WorkOrder::all().take_faults();
+  for (const std::string& fault : faults)
+    std::fprintf(stderr, "rank %d, %s: %s\n", world.rank(), name.c_str(), fault.c_str());
+  expect(!any(world, !faults.empty()), name + ": work that uses the same memory is ordered");
+}
+
+// Sums run beside backward, and batches are copied and finished beside the network's work.
+void require_overlap() {
+  const auto counts = test::WorkOrder::all().counts(0);  // of the stream that trains
+  for (const char* what : {"sum", "ncclSend", "ncclRecv", "ncclAllGather", "finish pictures", "finish masks"})
+    expect(!counts.contains(what), std::string(what) + " runs on another stream than the network");
+}
+
+std::unique_ptr<Communicator> gradient_comm(Communicator& world, NcclApi& api) {
+  return world.size() == 1 ? world.duplicate() : make_nccl_communicator(api, world, kLimit_s);
+}
+
+void run_setting(const TrainingSetting& setting, Communicator& world, const Device& gpu, NcclApi& api, int repeats) {
+  const Stopwatch on_cpus;
+  const std::string wanted = WholeTraining(setting, {}, world, world.duplicate()).run();
+  const double cpu_s = on_cpus.seconds();
+  std::string alone = wanted;
+  if (world.size() > 1 && world.rank() == 0) {
+    const auto serial = make_serial_communicator();
+    alone = WholeTraining(setting, {}, *serial, serial->duplicate()).run();
+  }
+  expect(broadcast_text(world, alone) == wanted, setting.name + ": the CPU's result does not depend on the ranks");
+  const Stopwatch on_gpus;
+  for (int repeat = 0; repeat < repeats; ++repeat) {
+    const std::string found = WholeTraining(setting, gpu, world, gradient_comm(world, api)).run();
+    require_order(world, setting.name);
+    expect(!any(world, found != wanted), setting.name + ": on GPUs " + found + " comes out, and on CPUs " + wanted);
+  }
+  if (world.rank() == 0)
+    std::printf("%-10s %d ranks: %s; CPU %.2f s, GPU %.2f s each\n", setting.name.c_str(), world.size(), wanted.c_str(),
+                cpu_s, on_gpus.seconds() / repeats);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::vector<std::string> names(argv + 1, argv + argc);
+  MpiSession session;
+  const auto world = session.world();
+  try {
+    const uint64_t seed = draw_seed(*world);
+    const Device gpu = test::make_host_gpu(seed + 1000 * static_cast<uint64_t>(world->rank()), 30);
+    const auto api = test::ordered_nccl(make_real_nccl(gpu.place.type(), test::host_gpu_stream));
+    const char* repeats = std::getenv("DTRAIN_REPEATS");
+    for (const TrainingSetting& setting : settings())
+      if (names.empty() ? !setting.by_name_only : std::find(names.begin(), names.end(), setting.name) != names.end())
+        run_setting(setting, *world, gpu, *api, repeats == nullptr ? 2 : std::stoi(repeats));
+    require_overlap();
+    session.finalize();
+    return 0;
+  } catch (const std::exception& failure) {
+    std::fprintf(stderr, "rank %d: %s\n", world->rank(), failure.what());
+    session.abort(70);
+  }
+}
