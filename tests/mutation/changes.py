@@ -30,6 +30,10 @@ NOTHING = {"std::nullopt", "nullptr", "0", "false", "{}"}  # returning these is 
 # A statement that is an expression begins with a name, followed by a call, an assignment or an increment. Two names
 # side by side are a declaration.
 STATEMENT = re.compile(r"throw\b|(?:\+\+|--)\*?\w|\*?[\w:]+(?:(?:\.|->|::)\w+|\[[^\[\]]*\]|\([^()]*\))*(?:\(|\+\+|--|\s*(?:[-+*/%&|^]|<<|>>)?=[^=])")
+# Calls that order the work of streams and threads or wait for it, by the name of what is called, and those that are
+# called so and do something else, by the object. The value of the last one is nothing where nothing is to be waited for.
+ORDERING = {"block", "enter", "join", "lend_to_current", "notify_all", "record", "record_stream", "wait", "wait_for", "mark"}
+OTHER_OBJECTS = {"graph_", "thread", "watchdog"}
 NO_EXPRESSION = {"return", "using", "if", "for", "while", "switch", "do", "else", "break", "continue", "case", "default", "goto", "co_return", "new",
                  "static_assert", "sizeof", "decltype", "alignas", "operator", "template", "public", "private", "protected"}
 
@@ -147,6 +151,46 @@ def places(source):
     return result
 
 
+def begin_of_call(found, i):
+    """The first token of the expression that calls the function named at `i`: its object, if it has one."""
+    while i > 1 and found[i - 1].text in (".", "->") and found[i - 2].kind == "word":
+        i -= 2
+    return i
+
+
+def end_of_call(found, i):
+    """The closing parenthesis of the call whose function is named at `i`."""
+    depth = 0
+    for j in range(i + 1, len(found)):
+        depth += {"(": 1, ")": -1}.get(found[j].text, 0)
+        if depth == 0:
+            return j
+    raise ValueError(f"line {found[i].line}: a call has no end")
+
+
+def synchronisations(source):
+    """The statements that call one of ORDERING, and the marks that others get, in their order."""
+    found, result = tokens(source), []
+    for i in range(1, len(found) - 1):
+        if found[i].text not in ORDERING or found[i + 1].text != "(":
+            continue
+        first, last = begin_of_call(found, i), end_of_call(found, i)
+        if first < i and found[i - 2].text in OTHER_OBJECTS:
+            continue
+        if begins_statement(found, first) and found[last + 1].text == ";":
+            last += 1
+        elif first == i or found[i].text != "mark":
+            continue
+        result.append(Place("synchronisation", found[first].start, found[i].line, source[found[first].start:found[last].end], ("{}",)))
+    return result
+
+
+def all_synchronisations(sources):
+    """These changes of {path: text}."""
+    return [{"file": path, "line": place.line, "kind": place.kind, "offset": place.offset, "before": place.before, "after": place.after[0]}
+            for path, source in sorted(sources.items()) for place in synchronisations(source)]
+
+
 def draw(sources, count, random):
     """`count` changes of {path: text}, each at another place; where several kinds are possible, one of them."""
     all_places = [(path, place) for path, source in sorted(sources.items()) for place in places(source)]
@@ -165,7 +209,7 @@ def applied(source, change):
 def in_words(change):
     """One line of the change for people."""
     before, after = (" ".join(text.split()) for text in (change["before"], change["after"]))
-    told = f"without {before}" if change["kind"] == "statement" else f"{before} becomes {after or 'nothing'}"
+    told = f"without {before}" if change["kind"] in ("statement", "synchronisation") else f"{before} becomes {after or 'nothing'}"
     return f"{change['file']}:{change['line']}: {told}"
 
 

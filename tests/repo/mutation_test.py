@@ -53,6 +53,26 @@ PLACES = [
 ]
 
 
+# Each call by which one waits for another, and nothing that is only named like one.
+ORDERED = '''Mark SideStream::mark() const { return made(); }  // side.join();
+void SideStream::join() const {
+  side_.join();
+  thread.join();
+  if (after) after->block(*stream_);
+  const Mark filled = side.mark();
+  side.enter(side.mark(), scope);
+  parts_.watchdog.enter(Section::load, step);
+  wait_for(side, comm);
+  if (arrived.wait_for(lock, limit)) return;
+  r.shared.changed.wait(lock, [&] { return ready(1, (2)); });
+}
+'''
+ORDER_PLACES = [
+    (3, "side_.join();"), (5, "after->block(*stream_);"), (6, "side.mark()"), (7, "side.enter(side.mark(), scope);"), (7, "side.mark()"),
+    (9, "wait_for(side, comm);"), (11, "r.shared.changed.wait(lock, [&] { return ready(1, (2)); });"),
+]
+
+
 def not_code(text):
     """The comments, directives and texts of a source, in their order."""
     return [match[0] for match in changes.TOKEN.finditer(text) if match.lastgroup == "text" or (match.lastgroup == "skipped" and match[0].strip())]
@@ -85,6 +105,13 @@ class Changes(tree.RuleTest):
             gone = not_code(change["before"])  # within the statement that is dropped
             self.assertEqual(len(not_code(before)) - len(not_code(after)), len(gone), changes.in_words(change))
 
+    def test_each_call_that_orders_streams_or_threads_is_a_place_and_nothing_that_is_only_named_so(self):
+        self.assertEqual([(place.line, place.before) for place in changes.synchronisations(ORDERED)], ORDER_PLACES)
+        for change in changes.all_synchronisations({"a.cpp": ORDERED}):
+            self.assertEqual(changes.applied(ORDERED, change).count("{}"), 1)
+        ours = {str(path): path.read_text(encoding="utf-8") for path in sorted((tree.ROOT / "lib/dtrain/device").glob("*.cpp"))}
+        self.assertGreater(len(changes.all_synchronisations(ours)), 4)
+
     def test_a_seed_always_draws_the_same(self):
         def draw(seed):
             return changes.draw({"a.cpp": SAMPLE}, 8, random.Random(seed))
@@ -107,6 +134,20 @@ PROGRAMS = {
 }
 
 
+# The same for a source whose calls are left out: "streams" looks for its first one and "nccl" for its second.
+ORDERED_SOURCE = "void f() {\n  side.join();\n  event.record(s);\n  side.mark();\n}\n"
+ORDERED_PROGRAMS = PROGRAMS | {
+    "ctest": r"""module=${5#*)\\.}; module=${module%%(*}
+      echo "{\"tests\": [{\"name\": \"unit.$module\", \"command\": [\"$2/bin/test_$module\"], \"properties\": [
+      {\"name\": \"ENVIRONMENT\", \"value\": [\"LOOKS_AT=$2/../../lib/dtrain/device/a.cpp\"]}]}]}" """,
+    "ninja": r"""mkdir -p "$2/bin"
+      for program in "${@:3}"; do
+        case $program in test_streams) words="side.join" ;; test_nccl) words="event.record" ;; *) words= ;; esac
+        printf '#!/bin/bash\ngrep -q "%s" "$LOOKS_AT"\n' "$words" >"$2/bin/$program"; chmod +x "$2/bin/$program"
+      done""",
+}
+
+
 def outcomes(top):
     known = json.loads((top / "build/mutation/results.json").read_text(encoding="utf-8"))
     return {change["number"]: change.get("outcome") for change in known["changes"]}
@@ -114,14 +155,14 @@ def outcomes(top):
 
 class Mutate(tree.RuleTest):
     @contextlib.contextmanager
-    def made_up(self):
+    def made_up(self, path="lib/dtrain/optim/a.cpp", source=SOURCE, programs=None):
         """A tree of one source with the script in it; yields run(words …), whose `top` is that tree."""
-        with tree.made_up_tree({"lib/dtrain/optim/a.cpp": SOURCE, "tests/unit/optim/a_test.cpp": "\n"}) as root, \
+        with tree.made_up_tree({path: source, "tests/unit/optim/a_test.cpp": "\n"}) as root, \
                 tempfile.TemporaryDirectory(prefix="dtrain-repo-") as folder:
             shutil.copytree(tree.ROOT / "tests/mutation", root / "tests/mutation")
             (root / "scripts").mkdir()
             shutil.copy(tree.ROOT / "scripts/common.py", root / "scripts")
-            for name, text in PROGRAMS.items():
+            for name, text in (programs or PROGRAMS).items():
                 path = pathlib.Path(folder) / name
                 path.write_text("#!/bin/bash\n" + text + "\n", encoding="utf-8")
                 path.chmod(0o755)
@@ -155,6 +196,17 @@ class Mutate(tree.RuleTest):
             self.assertEqual((run.top / "lib/dtrain/optim/a.cpp").read_text(), SOURCE)
             self.assertEqual(set((run.copy / "build/release/targets").read_text().split()), {"test_optim"})
             self.assertEqual(run("--count", "100", "--want", "30").returncode, 0)
+
+    def test_calls_that_order_streams_are_judged_by_the_tests_of_streams_then_of_nccl_then_of_their_module(self):
+        with self.made_up("lib/dtrain/device/a.cpp", ORDERED_SOURCE, ORDERED_PROGRAMS) as run:
+            ended = run("--synchronisations")
+            self.assertEqual(ended.returncode, 1, ended.stdout + ended.stderr)
+            told = [line.split(maxsplit=2)[1:] for line in ended.stdout.splitlines()]
+            self.assertEqual(told, [["test", "lib/dtrain/device/a.cpp:2: without side.join(); (unit.streams: ended with 1)"],
+                                    ["test", "lib/dtrain/device/a.cpp:3: without event.record(s); (unit.nccl: ended with 1)"],
+                                    ["survived", "lib/dtrain/device/a.cpp:4: without side.mark();"]])
+            self.assertIn("2 of 3 changes noticed", ended.stderr)
+            self.assertEqual(run("--synchronisations", "--list", "--want", "60").returncode, 0)
 
     def test_it_goes_on_behind_the_last_change_and_judges_some_again(self):
         with self.made_up() as run:
@@ -195,7 +247,7 @@ class Mutate(tree.RuleTest):
             self.ends(run("--count", "2"), 65, "other sources")
 
     def test_a_bad_command_line_and_help(self):
-        for words in ((), ("--count", "0"), ("--count", "2", "--again", "x")):
+        for words in ((), ("--count", "0"), ("--count", "2", "--again", "x"), ("--count", "2", "--synchronisations")):
             told = subprocess.run([tree.ROOT / "tests/mutation/mutate", *words], capture_output=True, text=True, timeout=20, check=False)
             self.ends(told, 64, "--help")
         told = subprocess.run([tree.ROOT / "tests/mutation/mutate", "--help"], capture_output=True, text=True, timeout=20, check=False)
