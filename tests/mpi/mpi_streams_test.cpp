@@ -130,10 +130,11 @@ int main(int argc, char** argv) {
     const uint64_t seed = draw_seed(*world);
     const Device gpu = test::make_host_gpu(seed + 1000 * static_cast<uint64_t>(world->rank()), 30);
     const auto api = test::ordered_nccl(make_real_nccl(gpu.place.type(), test::host_gpu_stream));
-    const char* repeats = std::getenv("DTRAIN_REPEATS");
+    const char* given = std::getenv("DTRAIN_REPEATS");
+    const int repeats = given != nullptr ? std::stoi(given) : world->size() > 1 ? 2 : 1;  // the second in used memory
     for (const TrainingSetting& setting : settings())
       if (names.empty() ? !setting.by_name_only : std::find(names.begin(), names.end(), setting.name) != names.end())
-        run_setting(setting, *world, gpu, *api, repeats == nullptr ? 2 : std::stoi(repeats));
+        run_setting(setting, *world, gpu, *api, repeats);
     require_overlap();
     session.finalize();
     return 0;

@@ -82,6 +82,11 @@ class NcclFaults(program.ProgramTest):
         self.assertEqual(ended.code, 69, ended)
         self.assertRegex(ended.err, r"(?m)^rank 0 ends with 69: .* failed: a peer or its network failed")
 
+    def test_a_rank_that_stops_while_the_cost_of_sums_is_measured_ends_the_job_with_76(self):
+        ended = self.ended("measuring", 2, plan="fault=stop,rank=0,at=21", ranks=2)
+        self.assertEqual(ended.code, 76, ended)
+        self.assertRegex(ended.err, r"(?m)^rank 1 ends with 76: a sum over ranks was not carried out for 2\.0 s: a peer is gone")
+
     def watchdog_names(self, victim, speaker):
         ended = self.ended("watched", 2.5, plan=f"fault=stop,rank={victim},at=12", ranks=2)
         self.assertEqual(ended.code, 76, ended)
