@@ -8,6 +8,7 @@
 #include "dtrain/model/functions.hpp"
 #include "dtrain/model/layers.hpp"
 #include "dtrain/model/options.hpp"
+#include "dtrain/model/winograd.hpp"
 
 namespace dtrain {
 
@@ -101,7 +102,8 @@ struct Features : Module {
                         .reads = {slab.value},
                         .weights = 9 * kBottleneck * kGrowth * kGrowth,
                         .kept = middle,
-                        .scratch = middle + kGrowth * pixels},
+                        .scratch = middle + kGrowth * pixels,
+                        .workspace = winograd_workspace(kBottleneck * kGrowth, kGrowth, x.shape[1], x.shape[2])},
                        {});
     }
     const bool last = i == transitions.size();

@@ -169,7 +169,8 @@ Sketch fused_norm_relu_conv(const BatchNorm2d& norm, const Conv2d& conv, const S
   return x.list->add_step({.op = PassTape::Op::norm_convolution,
                            .reads = {x.value},
                            .weights = conv.weight.numel(),
-                           .scratch = x.shape[0] * x.shape[1] * x.shape[2]},
+                           .scratch = x.shape[0] * x.shape[1] * x.shape[2],
+                           .workspace = conv.workspace(x)},
                           y.shape);
 }
 

@@ -43,7 +43,7 @@ bool Conv2d::goes_by_lines(const at::Tensor& x) const {
 }
 
 bool Conv2d::goes_by_tiles(const at::Tensor& x) const {
-  return is_fused() && shape_.kernel == 3 && shape_.stride == 1 && shape_.padding == 1 && winograd_pays(x, shape_.out);
+  return is_fused() && can_go_by_tiles() && winograd_pays(x, shape_.out);
 }
 
 namespace {
@@ -127,10 +127,15 @@ GraphValue Conv2d::operator()(const GraphValue& x) const {
 
 Sketch Conv2d::operator()(const Sketch& x) const {
   expect_channels(x, shape_.in);
-  Sketch y = x.through(PassTape::Op::convolution,
-                       {shape_.out, convolved(x.shape[1], shape_), convolved(x.shape[2], shape_)}, weight.numel());
+  const Sketch y = x.list->add_step(
+      {.op = PassTape::Op::convolution, .reads = {x.value}, .weights = weight.numel(), .workspace = workspace(x)},
+      {shape_.out, convolved(x.shape[1], shape_), convolved(x.shape[2], shape_)});
   x.list->add(*this, "conv", y.shape, 2 * weight.numel() * y.shape[1] * y.shape[2]);
   return y;
+}
+
+int64_t Conv2d::workspace(const Sketch& x) const {
+  return x.list->fused() && can_go_by_tiles() ? winograd_workspace(shape_.in, shape_.out, x.shape[1], x.shape[2]) : 0;
 }
 
 ConvTranspose2d::ConvTranspose2d(const ConvShape& shape) : shape_(shape) {

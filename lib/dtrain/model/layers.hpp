@@ -57,6 +57,8 @@ class Conv2d : public Module {
   explicit Conv2d(const ConvShape& shape);
   at::Tensor operator()(const at::Tensor& x) const;
   Sketch operator()(const Sketch& x) const;
+  /// What PassTape has of such a step.
+  int64_t workspace(const Sketch& x) const;
   GraphValue operator()(const GraphValue& x) const;
   /// For what operator() makes of x; throws InternalError with a bias.
   ConvBack back(const at::Tensor& x) const;
@@ -66,6 +68,7 @@ class Conv2d : public Module {
  private:
   bool goes_by_lines(const at::Tensor& x) const;
   bool goes_by_tiles(const at::Tensor& x) const;
+  bool can_go_by_tiles() const { return shape_.kernel == 3 && shape_.stride == 1 && shape_.padding == 1; }
 
   ConvShape shape_;
 };

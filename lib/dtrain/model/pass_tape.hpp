@@ -37,7 +37,8 @@ struct PassTape {
     size_t makes = 0;           ///< number of a value; in place: the first that it reads
     int64_t weights = 0;        ///< floats of the kernel or matrix
     int64_t kept = 0;           ///< floats for one picture that wait for the way back, besides values
-    int64_t scratch = 0;  ///< floats for one picture that are needed while the step runs; a slab's twice in backward
+    int64_t scratch = 0;    ///< floats for one picture that are needed while the step runs; a slab's twice in backward
+    int64_t workspace = 0;  ///< likewise, whatever the number of pictures; where pixels are float32
   };
 
   std::vector<int64_t> values;  ///< floats of each for one picture; value 0 is the picture

@@ -217,18 +217,24 @@ class KernelSums {
   std::vector<double> bias_;
 };
 
+template <class T>
+bool pays_for(int64_t in, int64_t out, int64_t height, int64_t width) {
+  const int64_t tile = row_kernels<T>().tile;
+  const int64_t computed = (height + 1) / 2 * ((width + 1) / 2) * 4;  // pixels
+  return winograd_kernels<T>().pays && in % tile == 0 && out % tile == 0 && 2 * computed <= 3 * height * width;
+}
+
 }  // namespace
 
 bool winograd_pays(const at::Tensor& x, int64_t out) {
   bool pays = serves_rows(x, true) && x.is_contiguous(at::MemoryFormat::ChannelsLast);
-  if (!pays) return false;
-  with_type(x, [&](auto zero) {
-    using T = decltype(zero);
-    const int64_t tile = row_kernels<T>().tile, height = x.size(2), width = x.size(3);
-    const int64_t computed = (height + 1) / 2 * ((width + 1) / 2) * 4;  // pixels
-    pays = winograd_kernels<T>().pays && x.size(1) % tile == 0 && out % tile == 0 && 2 * computed <= 3 * height * width;
-  });
+  if (pays) with_type(x, [&](auto zero) { pays = pays_for<decltype(zero)>(x.size(1), out, x.size(2), x.size(3)); });
   return pays;
+}
+
+int64_t winograd_workspace(int64_t in, int64_t out, int64_t height, int64_t width) {
+  if (!pays_for<float>(in, out, height, width)) return 0;
+  return kPlaces * (apart(kTilesAtOnce * in) + apart(kTilesAtOnce * out) + apart(in * out));
 }
 
 at::Tensor winograd(const at::Tensor& x, const at::Tensor& kernel, const at::Tensor& bias) {

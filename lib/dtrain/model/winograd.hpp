@@ -16,6 +16,9 @@ namespace dtrain {
 
 /// Whether networks compute such a convolution of x, to so many channels, in this way.
 bool winograd_pays(const at::Tensor& x, int64_t out);
+/// Floats that one of float pictures of these sides needs while it runs, forward or back, at most; 0 where networks
+/// compute it otherwise.
+int64_t winograd_workspace(int64_t in, int64_t out, int64_t height, int64_t width);
 
 /// x convolved with the kernel, plus `bias` [out] unless that is undefined.
 at::Tensor winograd(const at::Tensor& x, const at::Tensor& kernel, const at::Tensor& bias = {});

@@ -91,9 +91,12 @@ class Rehearsal {
 
   size_t logits() const { return tape_.steps.back().makes; }
 
-  // oneDNN copies convolution kernels into its own layout while the operator runs.
+  // oneDNN copies convolution kernels into its own layout while the operator runs; others have their workspace.
   void reorder(const PassTape::Step& step) {
-    const Held copy = convolves(step) ? heap_.take(step.weights * kFloat) : nullptr;
+    const bool by_ours = step.workspace > 0 && needs_.value_bytes == kFloat;
+    const Held copy = by_ours           ? heap_.take(step.workspace * kFloat)
+                      : convolves(step) ? heap_.take(step.weights * kFloat)
+                                        : nullptr;
   }
 
   void forward(size_t i) {
@@ -173,6 +176,7 @@ class Rehearsal {
     const Held while_it_runs = scratch(step, step.op == Op::norm_convolution ? 1 : 2);
     if (step.op == Op::slab_layer) {
       const Held gradient = heap_.take(step.weights * kFloat);
+      reorder(step);
       kept_[i].clear();
       return receive(step.makes, std::move(given));
     }
