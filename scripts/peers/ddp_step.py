@@ -136,6 +136,7 @@ def main():
 
     seconds, milliseconds, loss = measured(step, args, device)
     memory_mb = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6, 1)
+    gpu_memory_mb = round(torch.cuda.max_memory_reserved() / 1e6, 1) if device.type == "cuda" else None
     net.eval()
     evaluated = torch.compile(net) if args.compile else net
     with torch.inference_mode(), autocast:
@@ -144,7 +145,7 @@ def main():
     every = peer.from_all_ranks({
         "loss": round(loss.item(), 6),
         "memory_mb": memory_mb,
-        "gpu_memory_mb": round(torch.cuda.max_memory_reserved() / 1e6, 1) if device.type == "cuda" else None})
+        "gpu_memory_mb": gpu_memory_mb})
     if rank == 0:
         times = {f"step_{name}": value for name, value in peer.spread(milliseconds).items()}
         peer.report(program="ddp_step", **vars(args), ranks=ranks, **times,

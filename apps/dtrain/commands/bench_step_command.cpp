@@ -138,9 +138,10 @@ Result measured(const BenchStepCommand& command, const Experiment& e, const Plan
   const std::unique_ptr<Trainer> trainer = make_planned_trainer(
       options, plan, job, {.replica = replica, .loss = loss, .schedule = schedule, .batches = batches, .trace = trace});
   Result result = run_steps(*trainer, e, command.steps, job);
-  result.forward_images_per_s = forward_rate(replica, batches, plan.local_batch, command.steps, job);
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
+  if (GpuModule* gpu = job.device().module) result.gpu_memory_mb = gpu->memory_peak_mb();
+  result.forward_images_per_s = forward_rate(replica, batches, plan.local_batch, command.steps, job);
   for (const at::Tensor& rank :
        all_gather(job.comm(), at::tensor({own_peak, static_cast<double>(usage.ru_maxrss) * 1024 / 1e6}, at::kDouble))) {
     result.peak_gflops += rank[0].item<double>();
@@ -150,7 +151,6 @@ Result measured(const BenchStepCommand& command, const Experiment& e, const Plan
   const GradientReducer& reducer = trainer->reducer();
   result.bucket_mb = reducer.cost().bucket_mb;
   result.gradient_mb = 4e-6 * static_cast<double>(reducer.gradients().numel() + reducer.extra().numel());
-  if (GpuModule* gpu = job.device().module) result.gpu_memory_mb = gpu->memory_peak_mb();
   return result;
 }
 
@@ -171,7 +171,9 @@ void print_result(const BenchStepCommand& command, const Config& config, const P
   std::printf("  matrix peak    %s %% of %s GFLOP/s, %s GFLOP/picture\n", fixed(100 * result.peak_share(), 1).c_str(),
               fixed(result.peak_gflops, 1).c_str(), fixed(result.gflop, 1).c_str());
   if (result.peak_share() > 1)
-    std::printf("                 above 100 %%: the peak was measured while the machine was busy; measure again\n");
+    std::printf(
+        "                 above 100 %%: convolutions by tiles do fewer products than are counted, or the machine was "
+        "busy\n");
   std::printf("  not hidden     all-reduce %s %%, imbalance %s %%, replica hashes %s %%\n",
               fixed(100 * result.allreduce_share, 2).c_str(), fixed(100 * result.imbalance_share, 2).c_str(),
               fixed(100 * result.check_share, 2).c_str());

@@ -43,7 +43,7 @@ bool Conv2d::goes_by_lines(const at::Tensor& x) const {
 }
 
 bool Conv2d::goes_by_tiles(const at::Tensor& x) const {
-  return is_fused() && can_go_by_tiles() && winograd_pays(x, shape_.out);
+  return is_fused() && can_go_by_tiles() && x.dim() == 4 && x.size(1) == shape_.in && winograd_pays(x, shape_.out);
 }
 
 namespace {
@@ -135,7 +135,9 @@ Sketch Conv2d::operator()(const Sketch& x) const {
 }
 
 int64_t Conv2d::workspace(const Sketch& x) const {
-  return x.list->fused() && can_go_by_tiles() ? winograd_workspace(shape_.in, shape_.out, x.shape[1], x.shape[2]) : 0;
+  return is_fused() && x.list->fused() && can_go_by_tiles()
+             ? winograd_workspace(shape_.in, shape_.out, x.shape[1], x.shape[2])
+             : 0;
 }
 
 ConvTranspose2d::ConvTranspose2d(const ConvShape& shape) : shape_(shape) {

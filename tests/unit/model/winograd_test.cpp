@@ -6,6 +6,7 @@
 
 #include <array>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include "dtrain/model/layers.hpp"
@@ -118,6 +119,10 @@ TEST_CASE("what is no number stays so through a convolution by tiles", "[vectors
   CHECK(isnan[1].narrow(1, 5, 3).narrow(2, 6, 3).all().item<bool>());
   CHECK_FALSE(isnan[0].any().item<bool>());
   CHECK(winograd_kernel_back(operands.x, operands.dy, false).kernel.select(1, 5).isnan().all().item<bool>());
+}
+
+TEST_CASE("float convolutions go by tiles with AVX2 alone", "[vectors]") {
+  CHECK(winograd_kernels<float>().pays == (row_kernels<float>().name == std::string("avx2")));
 }
 
 TEST_CASE("convolutions by tiles are for NHWC pictures of many channels that tiles fill", "[vectors]") {
