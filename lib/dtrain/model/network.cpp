@@ -1,22 +1,17 @@
 #include "dtrain/model/network.hpp"
 
-#include <algorithm>
-
 #include "dtrain/base/error.hpp"
+#include "dtrain/base/rows.hpp"
 #include "dtrain/model/initial_weights.hpp"
 
 namespace dtrain {
-
-static bool has_key(const NetworkKind& kind, const std::string& key) {
-  return std::find(kind.keys.begin(), kind.keys.end(), key) != kind.keys.end();
-}
 
 std::shared_ptr<Network> make_unfilled_network(const ModelOptions& options, const NetworkShape& shape) {
   check(shape.channels >= 1 && shape.outputs >= 1, "a network has at least one input channel and one output");
   const std::string wrong = wrong_size(options, shape.height, shape.width, "data.image.size");
   if (!wrong.empty()) throw ConfigError(wrong);
   auto network = options.kind->make(options, shape);
-  network->fuse(options.fused && has_key(*options.kind, "fused"));  // others keep the bits that they always had
+  network->fuse(options.fused && reads(*options.kind, "fused"));  // others keep the bits that they always had
   return network;
 }
 
