@@ -76,7 +76,6 @@ class ModelDescription {
         "Layers in passes of our own, which read memory less often, instead of LibTorch's operators one by one; the "
         "same numbers but for rounding, so another result. On a CPU with `precision: fp32` or `tf32`; elsewhere the "
         "operators compute either way. A run that began without this key goes on without.")
-        .only_of(*m.kind, networks())
         .older_runs_keep("false");
     add("model.dropout", real_codec(m.dropout, {.max = 1, .max_open = true}),
         "Probability of dropping a feature before the dense layer.")

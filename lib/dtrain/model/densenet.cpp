@@ -213,7 +213,6 @@ extern const NetworkKind kDenseNet121 = {
     .start = kDenseNetStart,
     .least_side = kDenseNetLeastSide,
     .proposed_for = NetworkKind::ProposedFor::many,
-    .keys = {"fused"},
     // Measured with one thread on an AVX-512 core, LibTorch 2.11: 1.25 times as fast as NCHW.
     .on_cpu = PixelLayout::channels_last,
 };
@@ -224,7 +223,6 @@ extern const NetworkKind kDenseNet169 = {
     .make = make_densenet<6, 12, 32, 32>,
     .start = kDenseNetStart,
     .least_side = kDenseNetLeastSide,
-    .keys = {"fused"},
     .on_cpu = PixelLayout::channels_last,  // as densenet121, of whose layers it has more
 };
 
@@ -234,7 +232,6 @@ extern const NetworkKind kDenseNet201 = {
     .make = make_densenet<6, 12, 48, 32>,
     .start = kDenseNetStart,
     .least_side = kDenseNetLeastSide,
-    .keys = {"fused"},
     .on_cpu = PixelLayout::channels_last,  // likewise
 };
 

@@ -1,7 +1,6 @@
 #include "dtrain/model/network.hpp"
 
 #include "dtrain/base/error.hpp"
-#include "dtrain/base/rows.hpp"
 #include "dtrain/model/initial_weights.hpp"
 
 namespace dtrain {
@@ -11,7 +10,7 @@ std::shared_ptr<Network> make_unfilled_network(const ModelOptions& options, cons
   const std::string wrong = wrong_size(options, shape.height, shape.width, "data.image.size");
   if (!wrong.empty()) throw ConfigError(wrong);
   auto network = options.kind->make(options, shape);
-  network->fuse(options.fused && reads(*options.kind, "fused"));  // others keep the bits that they always had
+  network->fuse(options.fused);
   return network;
 }
 

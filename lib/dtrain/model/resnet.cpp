@@ -212,7 +212,6 @@ extern const NetworkKind kResNet18 = {
     .name = "resnet18",
     .make = make_resnet<BasicBlock, 2, 2, 2, 2>,
     .start = {.kernels = KernelStart::normal_fan_out},
-    .keys = {"fused"},
     .encoder = make_encoder<BasicBlock, 2, 2, 2, 2>,
     .on_cpu = PixelLayout::channels_last,  // as resnet50; not measured apart
 };
@@ -222,7 +221,6 @@ extern const NetworkKind kResNet34 = {
     .name = "resnet34",
     .make = make_resnet<BasicBlock, 3, 4, 6, 3>,
     .start = {.kernels = KernelStart::normal_fan_out},
-    .keys = {"fused"},
     .encoder = make_encoder<BasicBlock, 3, 4, 6, 3>,
     .on_cpu = PixelLayout::channels_last,  // as resnet50; not measured apart
 };
@@ -233,7 +231,6 @@ extern const NetworkKind kResNet50 = {
     .name = "resnet50",
     .make = make_resnet<Bottleneck, 3, 4, 6, 3>,
     .start = {.kernels = KernelStart::normal_fan_out},
-    .keys = {"fused"},
     .encoder = make_encoder<Bottleneck, 3, 4, 6, 3>,
     // Measured with one thread on an AVX-512 core, LibTorch 2.11: 1.3 times as fast as NCHW.
     .on_cpu = PixelLayout::channels_last,
@@ -244,7 +241,6 @@ extern const NetworkKind kResNet101 = {
     .name = "resnet101",
     .make = make_resnet<Bottleneck, 3, 4, 23, 3>,
     .start = {.kernels = KernelStart::normal_fan_out},
-    .keys = {"fused"},
     .encoder = make_encoder<Bottleneck, 3, 4, 23, 3>,
     .on_cpu = PixelLayout::channels_last,  // as resnet50, of whose layers it has more
 };
@@ -254,7 +250,6 @@ extern const NetworkKind kResNet152 = {
     .name = "resnet152",
     .make = make_resnet<Bottleneck, 3, 8, 36, 3>,
     .start = {.kernels = KernelStart::normal_fan_out},
-    .keys = {"fused"},
     .encoder = make_encoder<Bottleneck, 3, 8, 36, 3>,
     .on_cpu = PixelLayout::channels_last,  // likewise
 };

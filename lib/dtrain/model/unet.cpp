@@ -242,7 +242,7 @@ extern const NetworkKind kUNet = {
         },
     .per_pixel = true,
     .image_channels = 1,
-    .keys = {"base_width", "levels", "encoder", "fused"},
+    .keys = {"base_width", "levels", "encoder"},
     .lower_logits =
         [](const ModelOptions& options) {
           const auto doublings =

@@ -130,7 +130,7 @@ TEST_CASE("a network reads the keys of its row and no others") {
   for (const NetworkKind* kind : networks()) {
     INFO(kind->name);
     for (const std::string& key : kind->keys)
-      CHECK((key == "base_width" || key == "levels" || key == "encoder" || key == "dropout" || key == "fused"));
+      CHECK((key == "base_width" || key == "levels" || key == "encoder" || key == "dropout"));
     const NetworkShape shape = square(*kind, std::max<int64_t>(kind->least_side, 32));
     ModelOptions options;
     options.kind = kind;
@@ -151,10 +151,6 @@ TEST_CASE("a network reads the keys of its row and no others") {
     ModelOptions dropping;
     dropping.kind = kind;
     CHECK(random_key_of(dropping).empty() != reads(*kind, "dropout"));
-    const auto network = kind->make(dropping, shape);
-    const auto layers = network->layers(shape);
-    const bool has_norms = std::ranges::count(layers, "norm", &Network::Layer::kind) > 0;
-    CHECK(has_norms == reads(*kind, "fused"));
   }
 }
 

@@ -59,8 +59,8 @@ TEST_CASE("a step holds what the plan says, for every network") {
     return options;
   };
   ModelOptions two_levels = of("unet"), encoded = of("unet"), fused_unet = of("unet");
-  ModelOptions slabs = of("densenet121"), fused = of("resnet50");
-  slabs.fused = fused.fused = two_levels.fused = true;
+  ModelOptions slabs = of("densenet121"), fused = of("resnet50"), fused_cnn = of("small_cnn");
+  slabs.fused = fused.fused = fused_cnn.fused = two_levels.fused = true;
   ModelOptions fused_encoded = of("unet");
   fused_encoded.fused = true;
   fused_encoded.encoder = network_kind("resnet18");
@@ -73,7 +73,7 @@ TEST_CASE("a step holds what the plan says, for every network") {
       std::tuple{of("unet"), NetworkShape{1, 64, 80, 2}, 2}, std::tuple{two_levels, NetworkShape{1, 64, 80, 2}, 2},
       std::tuple{fused_unet, NetworkShape{1, 64, 80, 2}, 2}, std::tuple{encoded, NetworkShape{3, 128, 128, 2}, 8},
       std::tuple{fused_encoded, NetworkShape{3, 128, 128, 2}, 8},
-      std::tuple{of("small_cnn"), NetworkShape{3, 50, 70, 2}, 3});
+      std::tuple{of("small_cnn"), NetworkShape{3, 50, 70, 2}, 3}, std::tuple{fused_cnn, NetworkShape{3, 50, 70, 2}, 3});
   const NetworkKind* name = options.kind;
   INFO(name->name << ", " << options.levels << " levels, encoder " << (options.encoder != nullptr)
                   << (options.fused ? ", fused" : ", plain"));
