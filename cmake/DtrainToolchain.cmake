@@ -23,11 +23,19 @@ endif()
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 set(CMAKE_CXX_FLAGS_DEBUG "-O0 -g1 -D_GLIBCXX_ASSERTIONS")
 
+option(DTRAIN_COVERAGE "Count the lines and branches that tests run (GCC, gcovr)" OFF)
 set(DTRAIN_SANITIZE "" CACHE STRING "Sanitizers for our own code, as in address,undefined")
 set(DTRAIN_PATIENCE 1)  # factor for all time limits of tests
-if(DTRAIN_SANITIZE)
+if(DTRAIN_SANITIZE OR DTRAIN_COVERAGE)
   set(DTRAIN_PATIENCE 6)
-  add_compile_options(-fsanitize=${DTRAIN_SANITIZE} -fno-omit-frame-pointer -O1)  # -O0 is ten times slower
+  add_compile_options(-O1)  # -O0 is ten times slower
+endif()
+if(DTRAIN_COVERAGE)
+  add_compile_options("$<${of_cxx}:--coverage;-fprofile-update=atomic>")
+  add_link_options(--coverage)
+endif()
+if(DTRAIN_SANITIZE)
+  add_compile_options(-fsanitize=${DTRAIN_SANITIZE} -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${DTRAIN_SANITIZE})
   if(DTRAIN_SANITIZE MATCHES undefined)
     add_compile_options(-fno-sanitize-recover=undefined)  # by default it only prints a line, and the test passes

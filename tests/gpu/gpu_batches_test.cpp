@@ -3,38 +3,14 @@
 #include "dtrain/data/batches/loader.hpp"
 #include "dtrain/data/formats/formats.hpp"
 #include "gpu.hpp"
+#include "support/numbered_batches.hpp"
 
 using namespace dtrain;
-
-namespace {
-
-// Batch k is full of k; the last one cannot be made.
-class Numbers final : public BatchSource {
- public:
-  void start(std::vector<BatchRequest> requests) override {
-    count_ = static_cast<int64_t>(requests.size());
-    next_ = 0;
-  }
-  std::optional<Batch> next() override {
-    if (next_ == count_) return std::nullopt;
-    if (++next_ == count_) throw DataError("the last picture is damaged");
-    const auto pinned = at::TensorOptions(at::kFloat).pinned_memory(true);
-    return Batch{at::full({8, 3, 128, 128}, next_, pinned), at::full({8, 5}, -next_, pinned), {next_}};
-  }
-  bool ready() const override { return true; }
-  Figures figures() const override { return {}; }
-
- private:
-  int64_t count_ = 0;
-  int64_t next_ = 0;
-};
-
-}  // namespace
 
 TEST_CASE("batches reach the GPU in order, whole, while it works on others, and a failure comes at its turn") {
   const auto gpu = test::first_gpu();
   if (!gpu) return;
-  Numbers numbers;
+  test::NumberedBatches numbers({8, 3, 128, 128});
   DeviceBatches batches(numbers, *gpu);
   const at::Tensor heavy = at::randn({4096, 4096}, at::TensorOptions(at::kFloat).device(gpu->place));
   for (int start = 0; start < 2; ++start) {

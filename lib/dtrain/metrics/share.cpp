@@ -55,6 +55,10 @@ Confidence ShareSpread::confidence(double value, const std::string& noun, bool t
     confidence.no_interval = too_few(confidence.groups, noun);
     return confidence;
   }
+  if (!(value >= 0 && value <= 1)) {
+    confidence.no_interval = "not all scores are from 0 to 1";
+    return confidence;
+  }
   if (trials && single) {
     confidence.interval = wilson(value, whole_, kNormalQuantile);
     return confidence;

@@ -46,7 +46,7 @@ class ShareSpread {
 ///
 /// trials   parts and wholes are counts of trials: the interval is never narrower than Wilson's of all of them as if
 ///          they were independent, and where each group has one it is that
-/// No interval, with the reason, with fewer than kLeastGroups groups.
+/// No interval, with the reason, with fewer than kLeastGroups groups, and for a figure that is no share.
 Confidence share_confidence(double value, std::span<const std::vector<GroupShare>> classes, const std::string& noun,
                             bool trials = false);
 

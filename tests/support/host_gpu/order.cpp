@@ -177,9 +177,9 @@ void WorkOrder::release(const void* data, const std::vector<int64_t>& lent) {
   impl_->blocks.erase(found);
 }
 
-std::map<std::string, int64_t> WorkOrder::counts(int64_t stream) {
+std::map<int64_t, std::map<std::string, int64_t>> WorkOrder::counts() {
   const std::lock_guard lock(impl_->mutex);
-  return impl_->counts[stream];
+  return impl_->counts;
 }
 
 std::vector<std::string> WorkOrder::take_faults() {

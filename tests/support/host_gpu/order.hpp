@@ -47,8 +47,8 @@ class WorkOrder {
   /// The host lets go of it; `lent`: to these streams (record_stream).
   void release(const void* data, const std::vector<int64_t>& lent);
 
-  /// How often each kind of work was issued to a stream.
-  std::map<std::string, int64_t> counts(int64_t stream);
+  /// How often each kind of work was issued to each stream.
+  std::map<int64_t, std::map<std::string, int64_t>> counts();
   /// Sentences, and none any more afterwards.
   std::vector<std::string> take_faults();
 

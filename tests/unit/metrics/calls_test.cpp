@@ -344,3 +344,18 @@ TEST_CASE("each sample a group: Wilson's interval for one class, never narrower 
     CHECK(measured.confidence.groups == 20);
   }
 }
+
+TEST_CASE("the Brier score of what is no probability has no interval") {
+  Predictions p;
+  p.outputs = 1;
+  Groups samples{{}, 12, "sample"};
+  for (int i = 0; i < 12; ++i) {
+    samples.of.push_back(i);
+    p.scores.push_back(i);
+    p.labels.push_back(i > 5 ? 1.0F : 0.0F);
+  }
+  p.loss.assign(p.scores.size(), 0);
+  const Measured brier = named(measure(Task::multilabel, {"a"}, p, samples), "brier").measured;
+  CHECK(*brier.value > 1);
+  CHECK(brier.confidence.no_interval == "not all scores are from 0 to 1");
+}

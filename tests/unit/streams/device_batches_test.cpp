@@ -7,39 +7,15 @@
 #include "dtrain/data/batches/loader.hpp"
 #include "dtrain/data/formats/formats.hpp"
 #include "support/catch.hpp"
+#include "support/numbered_batches.hpp"
 #include "the_host_gpu.hpp"
 
 using namespace dtrain;
 using test::faults;
 using test::the_host_gpu;
 
-namespace {
-
-// Batch k is full of k; the last one cannot be made.
-class Numbers final : public BatchSource {
- public:
-  void start(std::vector<BatchRequest> requests) override {
-    count_ = static_cast<int64_t>(requests.size());
-    next_ = 0;
-  }
-  std::optional<Batch> next() override {
-    if (next_ == count_) return std::nullopt;
-    if (++next_ == count_) throw DataError("the last picture is damaged");
-    const auto pinned = at::TensorOptions(at::kFloat).pinned_memory(true);
-    return Batch{at::full({8, 3, 16, 16}, next_, pinned), at::full({8, 5}, -next_, pinned), {next_}};
-  }
-  bool ready() const override { return true; }
-  Figures figures() const override { return {}; }
-
- private:
-  int64_t count_ = 0;
-  int64_t next_ = 0;
-};
-
-}  // namespace
-
 TEST_CASE("a batch is read after its copy and kept until it has been read, while the next one is on its way") {
-  Numbers numbers;
+  test::NumberedBatches numbers({8, 3, 16, 16});
   DeviceBatches batches(numbers, the_host_gpu());
   for (int start = 0; start < 2; ++start) {
     batches.start(std::vector<BatchRequest>(20));
@@ -65,12 +41,12 @@ TEST_CASE("a batch is read after its copy and kept until it has been read, while
 
 TEST_CASE("batches are copied and finished on another stream than the network's") {
   const int64_t stream = 0;  // this thread's
-  const auto before = test::WorkOrder::all().counts(stream);
-  Numbers numbers;
+  const auto before = test::WorkOrder::all().counts()[stream];
+  test::NumberedBatches numbers({8, 3, 16, 16});
   DeviceBatches batches(numbers, the_host_gpu());
   batches.start(std::vector<BatchRequest>(5));
   for (int k = 1; k < 5; ++k) batches.next();
-  CHECK(test::WorkOrder::all().counts(stream) == before);
+  CHECK(test::WorkOrder::all().counts()[stream] == before);
 }
 
 TEST_CASE("raw batches are finished on the device to the CPU's bits, from the cache too") {
