@@ -131,6 +131,14 @@ function(dtrain_skipped_test name label reason)
   set_tests_properties(${name} PROPERTIES LABELS ${label} SKIP_RETURN_CODE 4)
 endfunction()
 
+# Of tests that mpirun starts.
+set(DTRAIN_MPI_ENVIRONMENT OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1)
+if(DTRAIN_SANITIZE MATCHES thread)
+  list(APPEND DTRAIN_MPI_ENVIRONMENT TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/support/open_mpi.tsan)
+elseif(DTRAIN_SANITIZE MATCHES address)
+  list(APPEND DTRAIN_MPI_ENVIRONMENT ASAN_OPTIONS=detect_leaks=0)  # Open MPI leaves 120 KB behind
+endif()
+
 # dtrain_mpi_test(NAME TORCH … USES … RANKS 2 3 4 [NETWORK 3] [RUNS "2 word …" …] [NOT_IN_BUNDLE]): the same program under
 # mpirun, one CTest entry per rank count; for the counts of NETWORK once more with the argument "network", and one for each
 # of RUNS, which begin with the count. Under sanitizers reports that are Open MPI's own are suppressed.
@@ -147,12 +155,6 @@ function(dtrain_mpi_test name)
     target_link_libraries(test_mpi_${name} PRIVATE dtrain_${used})
   endforeach()
   dtrain_sources(test_mpi_${name} test TORCH ${arg_TORCH})
-  set(environment OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1)
-  if(DTRAIN_SANITIZE MATCHES thread)
-    list(APPEND environment TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/support/open_mpi.tsan)
-  elseif(DTRAIN_SANITIZE MATCHES address)
-    list(APPEND environment ASAN_OPTIONS=detect_leaks=0)  # Open MPI leaves 120 KB behind
-  endif()
   set(runs ${arg_RANKS} ${arg_RUNS})
   foreach(ranks ${arg_NETWORK})
     list(APPEND runs "${ranks} network")
@@ -169,7 +171,7 @@ function(dtrain_mpi_test name)
     add_test(NAME ${test_name} COMMAND ${MPIEXEC_EXECUTABLE} --oversubscribe --bind-to none -np ${ranks}
                                        $<TARGET_FILE:test_mpi_${name}> ${words})
     set_tests_properties(${test_name} PROPERTIES LABELS mpi TIMEOUT ${arg_TIMEOUT} PROCESSORS 2
-      ENVIRONMENT "${environment}")
+      ENVIRONMENT "${DTRAIN_MPI_ENVIRONMENT}")
     if(NOT arg_NOT_IN_BUNDLE)
       dtrain_bundle_test(${test_name} test_mpi_${name} ${arg_TIMEOUT} ${ranks} ${words})
     endif()

@@ -145,6 +145,7 @@ TEST_CASE("a key whose default has changed is what the run began with, unless it
   CHECK(kept(config({}), {{"model.fused", "true"}}));
   CHECK(kept(config({"model.fused=true"}), {}));  // a difference, which a resume refuses
   CHECK(keys_of_the_run(config({"model.fused=true"})).empty());
+  CHECK(keys_of_the_run(config({"model.name=small_cnn"})) == std::vector<std::string>{"model.fused"});
 }
 
 TEST_CASE("auto stands for what the run found, a number is one more difference, and a new find can be asked for") {
