@@ -121,8 +121,8 @@ TEST_CASE("what is no number stays so through a convolution by tiles", "[vectors
   CHECK(winograd_kernel_back(operands.x, operands.dy, false).kernel.select(1, 5).isnan().all().item<bool>());
 }
 
-TEST_CASE("float convolutions go by tiles with AVX2 alone", "[vectors]") {
-  CHECK(winograd_kernels<float>().pays == (row_kernels<float>().name == std::string("avx2")));
+TEST_CASE("float convolutions go by tiles where vectors are wide", "[vectors]") {
+  CHECK(winograd_kernels<float>().pays == (row_kernels<float>().name != std::string("plain")));
 }
 
 TEST_CASE("convolutions by tiles are for NHWC pictures of many channels that tiles fill", "[vectors]") {
