@@ -2,6 +2,7 @@
 #
 # The wheel's own TorchConfig.cmake insists on a CUDA toolkit, so this module makes the targets itself:
 #   LibTorch::cpu      c10, torch_cpu and the headers
+#   LibTorch::threads  what at::parallel_for needs to be compiled with
 #   LibTorch::cuda     its CUDA part too, if there is one: only for the GPU module
 # Where it looks, in this order: -DDTRAIN_TORCH=DIR or the environment's DTRAIN_TORCH (the folder with include/ and
 # lib/), then what scripts/setup unpacked into ${DTRAIN_CACHE:-~/.cache/dtrain}. Sets LibTorch_VERSION, LibTorch_DIR.
@@ -84,15 +85,25 @@ set(LibTorch_DIR ${DTRAIN_TORCH})
 if(NOT TARGET LibTorch::cpu)
   add_library(LibTorch::c10 SHARED IMPORTED)
   set_target_properties(LibTorch::c10 PROPERTIES IMPORTED_LOCATION ${LibTorch_C10})
+  get_filename_component(lib_dir ${LibTorch_CPU} DIRECTORY)
+  file(GLOB openmp ${lib_dir}/libgomp*.so*)  # its own, which has the threads that its operators run on
+  if(NOT openmp)
+    set(openmp gomp)
+  endif()
   add_library(LibTorch::cpu SHARED IMPORTED)
   set_target_properties(LibTorch::cpu PROPERTIES
     IMPORTED_LOCATION ${LibTorch_CPU}
     INTERFACE_INCLUDE_DIRECTORIES "${LibTorch_INCLUDE};${LibTorch_INCLUDE}/torch/csrc/api/include"
-    INTERFACE_LINK_LIBRARIES LibTorch::c10)
+    INTERFACE_LINK_LIBRARIES "LibTorch::c10;${openmp}")
   foreach(dir ${LibTorch_RUNTIME_DIRS})
     target_link_options(LibTorch::cpu INTERFACE -Wl,-rpath-link,${dir})
   endforeach()
-  get_filename_component(lib_dir ${LibTorch_CPU} DIRECTORY)
+  # at::parallel_for is a template: without this it takes one thread.
+  add_library(LibTorch::threads INTERFACE IMPORTED)
+  target_compile_options(LibTorch::threads INTERFACE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fopenmp>)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    message(STATUS "Layers of dtrain's own take one thread: only GCC shares LibTorch's threads.")
+  endif()
   if(EXISTS ${lib_dir}/libtorch_cuda.so)
     add_library(LibTorch::cuda INTERFACE IMPORTED)
     # Linked although no symbol of it is used: LibTorch gets its GPU operators when this library is loaded.

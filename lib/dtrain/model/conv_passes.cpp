@@ -281,9 +281,9 @@ NormSums as_sums(const at::Tensor& both) {
   return {pair[0], pair[1]};
 }
 
-}  // namespace
-
-ConvOutput convolved(const ConvInput& x, at::IntArrayRef nhw, const at::Tensor& kernel, bool with_moments) {
+/// With its moments, or as max(0, norm(…)), or as it is.
+ConvOutput convolved(const ConvInput& x, at::IntArrayRef nhw, const at::Tensor& kernel, bool with_moments,
+                     const NormScales* norm) {
   const int64_t out = kernel.size(0), width = nhw[2];
   ConvOutput result{at::empty({x.rows.size(0), out}, x.rows.options()), {}, {}};
   with_type(x.rows, [&](auto zero) {
@@ -309,6 +309,7 @@ ConvOutput convolved(const ConvInput& x, at::IntArrayRef nhw, const at::Tensor& 
         if (from.has(line + 2)) ahead.reads(from.line(strip, line + 2), from.line_bytes());
         ahead.writes(to.line(strip, line), to.line_bytes());
         convolve_line(width, from.channels, out, lines.around(line), weights.data(), y.at(0), ahead);
+        if (norm != nullptr) kernels.normalise(width, out, const_planes(y.at(0)), norm->columns<T>(), y.at(0));
         T* const mean = moments.part(strip.picture * nhw[1] + line);
         if (with_moments) kernels.moments(width, out, const_planes(y.at(0)), mean, mean + out);
         kernels.to_pixels(width, out, const_planes(y.at(0)), to.line(strip, line));
@@ -320,6 +321,17 @@ ConvOutput convolved(const ConvInput& x, at::IntArrayRef nhw, const at::Tensor& 
     moments.finish(result.mean.template data_ptr<T>(), result.variance.template data_ptr<T>());
   });
   return result;
+}
+
+}  // namespace
+
+ConvOutput convolved(const ConvInput& x, at::IntArrayRef nhw, const at::Tensor& kernel, bool with_moments) {
+  return convolved(x, nhw, kernel, with_moments, nullptr);
+}
+
+at::Tensor convolved_and_rectified(const ConvInput& x, at::IntArrayRef nhw, const at::Tensor& kernel,
+                                   const NormScales& norm) {
+  return convolved(x, nhw, kernel, false, &norm).rows;
 }
 
 NormSums norm_sums(const at::Tensor& gradient, const at::Tensor& rows, const NormScales& norm, at::IntArrayRef nhw) {

@@ -22,6 +22,9 @@ struct ConvOutput {
   at::Tensor mean, variance;  ///< [out], biased; undefined unless they are asked for
 };
 ConvOutput convolved(const ConvInput& x, at::IntArrayRef nhw, const at::Tensor& kernel, bool with_moments);
+/// max(0, norm(what that gives)), of which nothing else is kept.
+at::Tensor convolved_and_rectified(const ConvInput& x, at::IntArrayRef nhw, const at::Tensor& kernel,
+                                   const NormScales& norm);
 
 /// Of a norm behind which a ReLU is, over all pixels; [channels].
 struct NormSums {

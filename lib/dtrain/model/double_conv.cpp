@@ -30,7 +30,7 @@ Half half_of(const Conv2d& conv, const BatchNorm2d& norm, const ConvInput& x, at
     move_statistics(norm, y.mean, y.variance, y.rows.size(0));
     half.scales = scales_of(norm, y.mean, y.variance);
   } else {
-    half.scales = scales_of(norm, norm.running_mean, norm.running_var);
+    half.scales = running_scales(norm);
   }
   return half;
 }
@@ -96,17 +96,6 @@ bool fuses(const DoubleConvLayers& layers, const Sketch& x) {
 }
 
 at::Tensor fused_double_conv(const DoubleConvLayers& layers, const at::Tensor& x) {
-  const auto node = make_node<DoubleConvNode>();
-  at::Tensor y;
-  {
-    const at::NoGradGuard no_grad;
-    node->nhw = {x.size(0), x.size(2), x.size(3)};
-    node->x = as_rows(x.detach());
-    node->one = half_of(layers.conv1, layers.norm1, {node->x}, node->nhw);
-    node->two = half_of(layers.conv2, layers.norm2, {node->one.rows, &node->one.scales}, node->nhw);
-    const at::Tensor& rows = node->two.rows;
-    y = as_picture(normalised_rows(rows, rows.size(1), node->two.scales), node->nhw);
-  }
   const std::vector<at::Tensor> inputs = {x,
                                           layers.conv1.weight,
                                           layers.norm1.weight,
@@ -114,7 +103,25 @@ at::Tensor fused_double_conv(const DoubleConvLayers& layers, const at::Tensor& x
                                           layers.conv2.weight,
                                           layers.norm2.weight,
                                           layers.norm2.bias};
-  if (wants_gradient(inputs)) follow(inputs, node, y);
+  const bool back = wants_gradient(inputs);
+  const auto node = make_node<DoubleConvNode>();
+  at::Tensor y;
+  {
+    const at::NoGradGuard no_grad;
+    node->nhw = {x.size(0), x.size(2), x.size(3)};
+    node->x = as_rows(x.detach());
+    node->one = half_of(layers.conv1, layers.norm1, {node->x}, node->nhw);
+    const ConvInput between{node->one.rows, &node->one.scales};
+    if (back || layers.norm2.is_training()) {
+      node->two = half_of(layers.conv2, layers.norm2, between, node->nhw);
+      const at::Tensor& rows = node->two.rows;
+      y = normalised_rows(rows, rows.size(1), node->two.scales);
+    } else {
+      y = convolved_and_rectified(between, node->nhw, layers.conv2.weight.detach(), running_scales(layers.norm2));
+    }
+    y = as_picture(y, node->nhw);
+  }
+  if (back) follow(inputs, node, y);
   return y;
 }
 

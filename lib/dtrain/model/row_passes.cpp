@@ -55,8 +55,10 @@ static NormScales repeated(const NormScales& scales) {
   return {repeated(scales.scale), repeated(scales.shift), repeated(scales.mean), repeated(scales.inverse)};
 }
 
+NormScales running_scales(const BatchNorm2d& norm) { return scales_of(norm, norm.running_mean, norm.running_var); }
+
 NormScales norm_scales(const BatchNorm2d& norm, const at::Tensor& x) {
-  if (!norm.is_training()) return scales_of(norm, norm.running_mean, norm.running_var);
+  if (!norm.is_training()) return running_scales(norm);
   const at::Tensor values = folded(x);
   const at::Tensor mean = at::empty({values.size(1)}, x.options()), variance = at::empty_like(mean);
   with_type(x, [&](auto zero) {

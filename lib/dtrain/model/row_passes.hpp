@@ -143,6 +143,8 @@ class Moments {
 };
 
 NormScales scales_of(const BatchNorm2d& norm, const at::Tensor& mean, const at::Tensor& variance);
+/// Of the running statistics, as in evaluation.
+NormScales running_scales(const BatchNorm2d& norm);
 /// Moves the running statistics as at::batch_norm does: the variance unbiased.
 void move_statistics(const BatchNorm2d& norm, const at::Tensor& mean, const at::Tensor& variance, int64_t pixels);
 /// Of the batch x in training, whose running statistics it moves; else of these.

@@ -33,7 +33,7 @@ void Slab::append(const at::Tensor& rows) {
 }
 
 NormScales Slab::scales(const BatchNorm2d& norm) const {
-  if (!training) return scales_of(norm, norm.running_mean, norm.running_var);
+  if (!training) return running_scales(norm);
   const at::Tensor batch_mean = mean.narrow(0, 0, filled), batch_variance = variance.narrow(0, 0, filled);
   move_statistics(norm, batch_mean, batch_variance, pixels);
   return scales_of(norm, batch_mean, batch_variance);

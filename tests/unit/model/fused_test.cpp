@@ -3,6 +3,8 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 
+#include <filesystem>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <string>
@@ -12,6 +14,7 @@
 #include "dtrain/model/functions.hpp"
 #include "dtrain/model/network.hpp"
 #include "dtrain/model/row_kernels.hpp"
+#include "dtrain/model/row_passes.hpp"
 #include "support/catch.hpp"
 #include "unit/model/test_tools.hpp"
 
@@ -245,6 +248,21 @@ TEST_CASE("what is no number stays so through a fused layer") {
   at::Tensor images = pictures({2, 1, 64, 64}, at::kFloat).detach();
   images[0][0][3][3] = std::numeric_limits<float>::quiet_NaN();
   CHECK(network->forward(images).isnan().any().item<bool>());
+}
+
+TEST_CASE("passes of our own are on as many threads as LibTorch may use") {
+  const auto present = [] {
+    namespace fs = std::filesystem;
+    return static_cast<int>(std::distance(fs::directory_iterator("/proc/self/task"), fs::directory_iterator()));
+  };
+  const int before = at::get_num_threads(), more = present() + 3;  // more than there may be at rest
+  const at::Tensor rows = at::ones({kPanel * more, 32}), square = at::ones({32, 32});
+  at::set_num_threads(more);
+  const int at_rest = present();
+  const at::Tensor product = multiplied(rows, square);
+  at::set_num_threads(before);
+  CHECK(present() > at_rest);
+  CHECK((product == 32).all().item<bool>());
 }
 
 TEST_CASE("the passes of a slab do not depend on the number of threads", "[vectors]") {
