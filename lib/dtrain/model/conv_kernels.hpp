@@ -58,9 +58,16 @@ struct ConvKernels {
   void (*norm_back)(int64_t pixels, int64_t channels, Planes<const T> dy, Planes<const T> x, ColumnScales<T> norm,
                     CentreScales<T> centre, Planes<T> dx);
 
-  /// y(o, p) = Σ w[o][c][i][j] · lines[i](c, p + j − 1), for outputs rounded up to a multiple of `tile`, pixels to one
-  /// of `lanes`. All lines have the stride of y. `weights`: packed as [outputs ÷ tile][in][3][3][tile].
-  void (*convolve)(int64_t pixels, int64_t in, int64_t out, const T* const* lines, const T* weights, Planes<T> y);
+  /// Four neighbouring lines x, one below the other, as convolve() reads them: to(0) = x(0) − x(2), to(1) = x(1) +
+  /// x(2), to(2) = x(2) − x(1), to(3) = x(1) − x(3); pixels rounded up to a multiple of `lanes`. All have this stride.
+  void (*mix)(int64_t pixels, int64_t channels, int64_t stride, const T* const* x, T* const* to);
+  /// Two lines of a convolution by Winograd's minimal filtering F(2, 3) down the picture: with m(k, o, p) =
+  /// Σ w[o][k][c][j] · mixed[k](c, p + j − 1) they are m(0) + m(1) + m(2) and m(1) − m(2) − m(3), for outputs rounded
+  /// up to a multiple of `tile`, pixels to one of `lanes`. All lines have the stride of y. `weights`: packed as
+  /// [outputs ÷ tile][4][in][3][tile], of a kernel's lines g: g(0), (g(0) + g(1) + g(2)) ÷ 2, (g(0) − g(1) + g(2)) ÷ 2,
+  /// g(2).
+  void (*convolve)(int64_t pixels, int64_t in, int64_t out, const T* const* mixed, const T* weights, Planes<T> y,
+                   Planes<T> below);
   /// Adds to the weights' gradient Σ dy(o, p) · x(c, p + j − 1) over some lines, lane by lane: `sums` is [outputs ÷
   /// tile][in][3][tile][3][lanes]. All lines have this stride.
   void (*add_weights)(LinesOf<T> lines, int64_t in, int64_t out, int64_t stride, T* sums);

@@ -225,37 +225,76 @@ struct ConvLoops {
     clear_behind(pixels, channels, dx);
   }
 
-  // kTile outputs at kVectors·kLanes pixels.
-  template <int kVectors>
-  static void tile(int64_t in, const T* const* lines, int64_t first, const T* weights, Planes<T> y) {
-    Vector sums[kTile][kVectors] = {};
-    for (int64_t c = 0; c < in; ++c)
-      for (int i = 0; i < 3; ++i) {
-        const T* line = lines[i] + c * y.stride + first - 1;
-#pragma GCC unroll 3
-        for (int j = 0; j < 3; ++j, weights += kTile) {
-          Vector x[kVectors];
-#pragma GCC unroll 4
-          for (int v = 0; v < kVectors; ++v) x[v] = load(line + j + v * kLanes);
-#pragma GCC unroll 8
-          for (int o = 0; o < kTile; ++o) {
-            const Vector weight = spread(weights[o]);
-#pragma GCC unroll 4
-            for (int v = 0; v < kVectors; ++v) sums[o][v] += weight * x[v];
-          }
-        }
+  static void mix(int64_t pixels, int64_t channels, int64_t stride, const T* const* x, T* const* to) {
+    for (int64_t c = 0; c < channels; ++c)
+      for (int64_t p = c * stride; p < c * stride + pixels; p += kLanes) {
+        const Vector one = load(x[1] + p), two = load(x[2] + p);
+        store(to[0] + p, load(x[0] + p) - two);
+        store(to[1] + p, one + two);
+        store(to[2] + p, two - one);
+        store(to[3] + p, one - load(x[3] + p));
       }
+  }
+
+  // One m of kTile outputs at kVectors·kLanes pixels.
+  template <int kVectors>
+  static void product(int64_t in, const T* line, int64_t stride, const T* weights, Vector (&sums)[kTile][kVectors]) {
 #pragma GCC unroll 8
     for (int o = 0; o < kTile; ++o)
 #pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) store(y.at(o, first + v * kLanes).data, sums[o][v]);
+      for (int v = 0; v < kVectors; ++v) sums[o][v] = Vector{};
+    for (int64_t c = 0; c < in; ++c, line += stride)
+#pragma GCC unroll 3
+      for (int j = 0; j < 3; ++j, weights += kTile) {
+        Vector x[kVectors];
+#pragma GCC unroll 4
+        for (int v = 0; v < kVectors; ++v) x[v] = load(line + j - 1 + v * kLanes);
+#pragma GCC unroll 8
+        for (int o = 0; o < kTile; ++o) {
+          const Vector weight = spread(weights[o]);
+#pragma GCC unroll 4
+          for (int v = 0; v < kVectors; ++v) sums[o][v] += weight * x[v];
+        }
+      }
   }
 
-  static void convolve(int64_t pixels, int64_t in, int64_t out, const T* const* lines, const T* weights, Planes<T> y) {
-    for (int64_t o = 0; o < out; o += kTile, weights += in * 9 * kTile) {
+  // y = y·before + sums·sign, without what has a factor of 0.
+  template <int kBefore, int kSign, int kVectors>
+  static void add_to(Planes<T> y, const Vector (&sums)[kTile][kVectors]) {
+#pragma GCC unroll 8
+    for (int o = 0; o < kTile; ++o)
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) {
+        T* const place = y.at(o, v * kLanes).data;
+        const Vector signed_sum = kSign > 0 ? sums[o][v] : -sums[o][v];
+        store(place, kBefore != 0 ? load(place) + signed_sum : signed_sum);
+      }
+  }
+
+  template <int kVectors>
+  static void tile(int64_t in, const T* const* mixed, int64_t first, const T* weights, Planes<T> y, Planes<T> below) {
+    const int64_t size = in * 3 * kTile;
+    const Planes<T> here = y.at(0, first), next = below.at(0, first);
+    Vector sums[kTile][kVectors];
+    product<kVectors>(in, mixed[0] + first, y.stride, weights, sums);
+    add_to<0, 1, kVectors>(here, sums);
+    product<kVectors>(in, mixed[1] + first, y.stride, weights + size, sums);
+    add_to<1, 1, kVectors>(here, sums);
+    add_to<0, 1, kVectors>(next, sums);
+    product<kVectors>(in, mixed[2] + first, y.stride, weights + 2 * size, sums);
+    add_to<1, 1, kVectors>(here, sums);
+    add_to<1, -1, kVectors>(next, sums);
+    product<kVectors>(in, mixed[3] + first, y.stride, weights + 3 * size, sums);
+    add_to<1, -1, kVectors>(next, sums);
+  }
+
+  static void convolve(int64_t pixels, int64_t in, int64_t out, const T* const* mixed, const T* weights, Planes<T> y,
+                       Planes<T> below) {
+    for (int64_t o = 0; o < out; o += kTile, weights += 4 * in * 3 * kTile) {
       int64_t p = 0;
-      for (; p + (kAcross - 1) * kLanes < pixels; p += kAcross * kLanes) tile<kAcross>(in, lines, p, weights, y.at(o));
-      for (; p < pixels; p += kLanes) tile<1>(in, lines, p, weights, y.at(o));
+      for (; p + (kAcross - 1) * kLanes < pixels; p += kAcross * kLanes)
+        tile<kAcross>(in, mixed, p, weights, y.at(o), below.at(o));
+      for (; p < pixels; p += kLanes) tile<1>(in, mixed, p, weights, y.at(o), below.at(o));
     }
   }
 
@@ -301,6 +340,7 @@ struct ConvLoops {
             .moments = moments,
             .back_sums = back_sums,
             .norm_back = norm_back,
+            .mix = mix,
             .convolve = convolve,
             .add_weights = add_weights};
   }
