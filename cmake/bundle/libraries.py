@@ -22,7 +22,7 @@ LARGEST = 60_000_000  # bytes, all files together
 
 # Libraries that a bundle finds on the node. Everything else that it needs must be in its own lib/.
 OF_THE_NODE = {
-    "LibTorch": r"libtorch(_\w+)?\.so|libc10(_\w+)?\.so|libcaffe2_nvrtc\.so|libshm\.so|libgomp\.so\.1",
+    "LibTorch": r"libtorch(_\w+)?\.so|libc10(_\w+)?\.so|libcaffe2_nvrtc\.so|libshm\.so",
     # Beside LibTorch, in NVIDIA's wheels or a toolkit. A GPU module in lib/ may need these.
     "CUDA": r"lib(cudart|cupti|cublas|cublasLt|cudnn\w*|cufft|cufftw|cufile|curand|cusolver|cusolverMg|cusparse|cusparseLt|nccl"
             r"|nvrtc|nvJitLink|nvshmem_host)\.so\.\d+",

@@ -52,7 +52,8 @@ class Watchdog(program.ProgramTest):
                    rank=1 if victim == 0 else 0, last=victim != 0)  # rank 0, woken to be ended, may finish what it was printing
         self.assertRegex(ended.errors[0], r": stalled \d+ s in (all-reduce \d+|[a-z ]+) \(step \d+\); waiting for rank \d, "
                          r"last seen in [\w -]+ at step \d+ on \S+: ")
-        warnings = [line for line in ended.err.splitlines() if line.startswith("warning: no rank has made progress")]
+        warnings = [line for line in ended.err.splitlines() if line.startswith("warning: no rank has made progress") and
+                    "in start-up" not in line]  # which takes long where cores are few and slow
         self.assertEqual(len(warnings), 1, ended)
         self.assertIn(f"waiting for rank {victim}, last seen in", warnings[0])
         records = self.records(name)

@@ -38,11 +38,11 @@ constexpr double kLimit_s = 60;  // of a wait for NCCL
 const std::vector<TrainingSetting>& settings() {
   static const std::vector<TrainingSetting> kSettings{
       // Buckets of measured size, updated one by one while backward goes on.
-      {.name = "small_cnn", .network = network_kind("small_cnn"), .bucket_mb = 0},
+      {.name = "small_cnn", .network = network_kind("small_cnn"), .samples = 37, .bucket_mb = 0},
       // Whatever works on batches and between updates.
       {.name = "cached",
        .network = network_kind("small_cnn"),
-       .samples = 30,
+       .samples = 45,
        .accumulate = 2,
        .cache = true,
        .mixup = 0.4,
@@ -51,16 +51,16 @@ const std::vector<TrainingSetting>& settings() {
       // Masks, sums over the whole batch, statistics of norms, updates all at once, and norms that thaw.
       {.name = "unet",
        .network = network_kind("unet"),
-       .samples = 11,
+       .samples = 19,
        .cache = true,
        .clip_norm = 1,
        .optimizer = optimizer_kind("sgd"),
        .loss = loss_kind("bce_dice"),
        .frozen = "down.*"},
-      {.name = "resnet18", .network = network_kind("resnet18"), .samples = 11, .bucket_mb = 2, .by_name_only = true},
+      {.name = "resnet50", .network = network_kind("resnet50"), .samples = 19, .bucket_mb = 2, .by_name_only = true},
       {.name = "densenet121",
        .network = network_kind("densenet121"),
-       .samples = 11,
+       .samples = 19,
        .bucket_mb = 2,
        .by_name_only = true},
   };

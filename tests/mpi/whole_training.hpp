@@ -36,7 +36,7 @@ struct TrainingSetting {
 /// LibTorch's one by one and pixels NHWC on both kinds of device, so that CPU and host GPU compute the same.
 class WholeTraining {
  public:
-  static constexpr int64_t kLogicalRanks = 5;
+  static constexpr int64_t kLogicalRanks = 8;
 
   /// `gradients`: carries them between the ranks of `comm`.
   WholeTraining(const TrainingSetting& setting, const Device& device, Communicator& comm,

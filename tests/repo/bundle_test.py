@@ -287,13 +287,13 @@ class Rules(tree.RuleTest):
     """Which libraries may be left to the node."""
 
     def test_libtorch_cuda_driver_and_c_libraries_are_the_node_s(self):
-        for name in ("libtorch_cpu.so", "libtorch_cuda.so", "libc10.so", "libc10_cuda.so", "libgomp.so.1", "libcudart.so.13",
+        for name in ("libtorch_cpu.so", "libtorch_cuda.so", "libc10.so", "libc10_cuda.so", "libcudart.so.13",
                      "libnccl.so.2", "libcuda.so.1", "libc.so.6", "ld-linux-x86-64.so.2", "libstdc++.so.6", "libgcc_s.so.1"):
             self.assertTrue(libraries.ALLOWED.fullmatch(name), name)
 
     def test_everything_else_is_the_bundle_s(self):
         for name in ("libmpi.so.40", "libpng16.so.16", "libz.so.1", "libcrypto.so.3", "libcap.so.2", "libcudadevrt.so", "libtorch.so.1.13",
-                     "libdtrain_cuda.so", "libcom_err.so.2", "libudev.so.1"):
+                     "libdtrain_cuda.so", "libcom_err.so.2", "libudev.so.1", "libgomp.so.1"):
             self.assertFalse(libraries.ALLOWED.fullmatch(name), name)
 
     def test_plugins_for_network_hardware_stay_out(self):

@@ -33,7 +33,7 @@ struct LinesOf {
   const T* const* dy = nullptr;
 };
 
-/// 3x3 convolutions of few channels (double_conv.hpp), line by line, without LibTorch: a vector holds neighbouring
+/// 3x3 convolutions of few channels (double_conv.hpp), by lines, without LibTorch: a vector holds neighbouring
 /// pixels of one channel, so that its lanes are full however few channels there are. A library's kernel for NHWC memory
 /// fills them with channels. One set for each instruction set, of one source, chosen as RowKernels are and with the
 /// same promise about bits. `pixels` may be any number, channels too; no two arguments overlap unless it is said.
@@ -47,7 +47,7 @@ struct ConvKernels {
   /// And back.
   void (*to_pixels)(int64_t pixels, int64_t channels, Planes<const T> from, T* to);
 
-  /// y = max(0, x·scale + shift); behind the last pixel 0.
+  /// y = max(0, x·scale + shift); behind the last pixel 0. y may be x.
   void (*normalise)(int64_t pixels, int64_t channels, Planes<const T> x, ColumnScales<T> norm, Planes<T> y);
   /// For each channel: mean[c], and squares[c] = Σ (x − mean)².
   void (*moments)(int64_t pixels, int64_t channels, Planes<const T> x, T* mean, T* squares);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <cstring>
 #include <vector>
 
@@ -136,6 +137,8 @@ std::vector<T> packed(const at::Tensor& kernel, bool back) {
     }
   return result;
 }
+
+static_assert(kStrip % 2 == 0);
 
 /// One line of a convolution and the next, from the four around them.
 template <class T>

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <array>
+#include <optional>
 
 #include "dtrain/model/conv_lines.hpp"
 
@@ -10,6 +11,7 @@ namespace dtrain {
 namespace {
 
 constexpr int64_t kPixelsAtOnce = 1024, kMostAtOnce = 8;  // of lines on the way back: what the first cache can hold
+static_assert(kMostAtOnce % 2 == 0);
 
 /// Adds up the parts of strips, in their order.
 template <class T>
@@ -52,7 +54,7 @@ class Back {
       const int64_t last = std::min(first + at_once_, strip.last);
       for (int64_t line = first; line < last; ++line) load(work, strip, line + 1);
       if (of_kernel_) add_weights(work, first, last);
-      for (int64_t line = first; dx_.data != nullptr && line < last; line += 2)
+      for (int64_t line = first; work.dx && line < last; line += 2)
         go_back(work, strip, line, std::min<int64_t>(2, last - line));
     }
     if (of_kernel_) finish_kernel(work, strip);
@@ -68,14 +70,14 @@ class Back {
           normalised(back.norm_x_ != nullptr ? back.at_once_ + 2 : 0, back.x_.width, back.x_.channels),
           dy(back.at_once_ + 2, back.x_.width, back.dy_.channels),
           y(1, back.x_.width, back.dy_.channels),
-          dx(back.x_.width, back.dy_.channels, back.x_.channels),
           row(2 * static_cast<size_t>(back.x_.channels)) {
       const int64_t outputs = rounded_up(back.dy_.channels, back.kernels_.tile);
+      if (back.dx_.data != nullptr) dx.emplace(back.x_.width, back.dy_.channels, back.x_.channels);
       if (back.of_kernel_) sums = zero_values<T>(outputs * back.x_.channels * 9 * back.kernels_.lanes);
     }
 
     Lines<T> x, normalised, dy, y;
-    TwoLines<T> dx;
+    std::optional<TwoLines<T>> dx;
     at::Tensor sums;
     std::vector<T> row;
   };
@@ -118,8 +120,8 @@ class Back {
       ahead.reads(y_.line(strip, later), y_.bytes(more));
     }
     ahead.writes(dx_.line(strip, line), dx_.bytes(count));
-    work.dx.convolve(work.dy.around(line), weights_.data(), ahead);
-    for (int64_t i = 0; i < count; ++i) finish(work, strip, line + i, work.dx.y(i));
+    work.dx->convolve(work.dy.around(line), weights_.data(), ahead);
+    for (int64_t i = 0; i < count; ++i) finish(work, strip, line + i, work.dx->y(i));
   }
 
   void finish(Work& work, const Strip& strip, int64_t line, Planes<T> dx) {

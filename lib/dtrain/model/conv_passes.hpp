@@ -8,7 +8,8 @@
 /// 3x3 convolutions of a picture's lines by conv_kernels.hpp, two lines at a time, with the norm and ReLU before or
 /// behind them in the same pass over memory. Pictures are rows [n·H·W, C] as in row_passes.hpp, float or double, `nhw`
 /// = {n, H, W}; stride 1, padding 1, no bias; kernels are [out, in, 3, 3] of any strides. Threads take strips of lines,
-/// whose sums are added up in their order: the same bits for any number of threads.
+/// whose sums are added up in their order: the same bits for any number of threads. Of two lines each follows from all
+/// four that they read, so that what is infinite makes both no number.
 namespace dtrain {
 
 /// max(0, norm(rows)), or the rows themselves without `norm`.

@@ -234,7 +234,8 @@ bool winograd_pays(const at::Tensor& x, int64_t out) {
 
 int64_t winograd_workspace(int64_t in, int64_t out, int64_t height, int64_t width) {
   if (!pays_for<float>(in, out, height, width)) return 0;
-  return kPlaces * (apart(kTilesAtOnce * in) + apart(kTilesAtOnce * out) + apart(in * out));
+  const int64_t tiles = std::max<int64_t>(kTilesAtOnce, kPanel * at::get_num_threads());
+  return kPlaces * (apart(tiles * in) + apart(tiles * out) + apart(in * out));
 }
 
 at::Tensor winograd(const at::Tensor& x, const at::Tensor& kernel, const at::Tensor& bias) {

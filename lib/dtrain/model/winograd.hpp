@@ -18,8 +18,8 @@ namespace dtrain {
 
 /// Whether networks compute such a convolution of x, to so many channels, in this way.
 bool winograd_pays(const at::Tensor& x, int64_t out);
-/// Floats that one of float pictures of these sides needs, about, while it runs on one or two threads, forward or back;
-/// 0 where networks compute it otherwise.
+/// Floats that one of float pictures of these sides needs at most while it runs on as many threads as LibTorch may use,
+/// forward or back; 0 where networks compute it otherwise.
 int64_t winograd_workspace(int64_t in, int64_t out, int64_t height, int64_t width);
 
 /// x convolved with the kernel, plus `bias` [out] unless that is undefined.

@@ -15,8 +15,8 @@ struct WinogradKernels {
   using From = void (*)(int64_t channels, const T* const* pixels, T* places, int64_t stride);
   using To = void (*)(int64_t channels, const T* places, int64_t stride, T* const* pixels);
 
-  bool pays = false;  ///< whether networks use it: where it was measured as faster than oneDNN's convolutions, and for
-                      ///< double, the reference
+  bool pays = false;  ///< whether networks use it: where steps were measured as faster than by oneDNN's convolutions,
+                      ///< and for double, the reference
 
   From from_input = nullptr;     ///< Bᵀ·d·B of 4 × 4 pixels
   From from_kernel = nullptr;    ///< G·g·Gᵀ of 3 × 3 taps

@@ -87,7 +87,7 @@ const auto kShapes = std::array{
     Shape{2, 8, 16, 1, 16},    // one line
     Shape{4, 12, 4, 6, 1},     // one column
     Shape{1, 8, 8, 40, 300},   // fewer lines at once, since they are long
-    Shape{1, 2, 4, 5, 1104},   // one line at once
+    Shape{1, 2, 4, 5, 1104},   // two lines at once
     Shape{1, 8, 16, 34, 224},  // lines a multiple of 1 KiB apart
 };
 
@@ -120,11 +120,27 @@ TEST_CASE("two convolutions as one node use running statistics in evaluation mod
     CHECK(fuses(block.layers(), picture({2, 8, 16, 9, 20}, at::kDouble)) == (norm == &block.norm1));  // not one of both
     norm->eval();
   }
-  const at::Tensor x = picture({2, 8, 16, 9, 20}, at::kDouble);
-  CHECK_FALSE(fuses(block.layers(), x));  // there is no way back with them
+  CHECK_FALSE(fuses(block.layers(), picture({2, 8, 16, 9, 20}, at::kDouble)));  // there is no way back with them
+}
+
+TEST_CASE("in evaluation two convolutions as one node compute what the operators compute", "[vectors]") {
+  const int before = at::get_num_threads();
   const at::NoGradGuard no_grad;
-  REQUIRE(fuses(block.layers(), x));
-  CHECK(difference(fused_double_conv(block.layers(), x), block.plain(x)) < 1e-10);
+  for (const at::ScalarType type : {at::kDouble, at::kFloat}) {
+    for (const Shape& shape : kShapes) {
+      Block block(shape.in, shape.out, type);
+      for (BatchNorm2d* norm : {&block.norm1, &block.norm2}) norm->eval();
+      const at::Tensor x = picture(shape, type);
+      REQUIRE(fuses(block.layers(), x));
+      at::set_num_threads(1);
+      const at::Tensor y = fused_double_conv(block.layers(), x);
+      INFO(shape.in << " to " << shape.out << " at " << shape.height << " x " << shape.width);
+      CHECK(difference(y, block.plain(x)) < (type == at::kDouble ? 1e-10 : 1e-5));
+      at::set_num_threads(3);
+      CHECK(test::same_bits(fused_double_conv(block.layers(), x), y));
+      at::set_num_threads(before);
+    }
+  }
 }
 
 TEST_CASE("frozen parameters of two convolutions as one node get no gradient, and change no other") {
