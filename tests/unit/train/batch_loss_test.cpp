@@ -5,6 +5,7 @@
 
 #include <numeric>
 #include <set>
+#include <stdexcept>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/data/batches/loader.hpp"
@@ -117,7 +118,9 @@ class Job {
       while (trainer_->steps_left() > 0) text += std::to_string(step().loss) + " ";
       trainer_->end_epoch(state_);
     }
-    CHECK(replica_.steps_tracked() == (replica_.flat_buffers().numel() > 0 ? state_.step : 0));
+    // Ranks are threads here, which Catch2's assertions are not for.
+    if (replica_.steps_tracked() != (replica_.flat_buffers().numel() > 0 ? state_.step : 0))
+      throw std::runtime_error("the norms have counted other steps than were taken");
     return text + std::to_string(valid_loss(3)) + " " + replica_.sha256();
   }
 
