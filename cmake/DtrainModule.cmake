@@ -37,20 +37,22 @@ function(dtrain_sources target set)
   endif()
 endfunction()
 
-# dtrain_unity(TARGET): the files of this target are compiled three at a time as one, so that three files share the cost
-# of their headers. Not in debug builds, where debuggers and editors need the files as they are. No two files of a
-# module may use one name for two local things (tests/repo/style_test.py).
-set(DTRAIN_UNITY "" CACHE STRING "Compile three files of a module as one: ON, OFF, or empty: in Release builds alone")
+# dtrain_unity(TARGET): the files of this target are compiled three at a time as one, those that see LibTorch eight at a
+# time, so that they share the cost of their headers and of the templates that they use. Not in debug builds, where
+# debuggers and editors need the files as they are. No two files of a module may use one name for two local things
+# (tests/repo/style_test.py).
+set(DTRAIN_UNITY "" CACHE STRING "Compile several files of a module as one: ON, OFF, or empty: in Release builds alone")
 function(dtrain_unity target)
   set(unity "${DTRAIN_UNITY}")
   if(unity STREQUAL "" AND CMAKE_BUILD_TYPE STREQUAL Release)
     set(unity ON)
   endif()
-  foreach(part ${target} ${target}_torch)
-    if(TARGET ${part} AND unity)
-      set_target_properties(${part} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 3)
+  if(unity)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 3)
+    if(TARGET ${target}_torch)
+      set_target_properties(${target}_torch PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
     endif()
-  endforeach()
+  endif()
 endfunction()
 
 # dtrain_module(NAME SOURCES a.cpp … TORCH b.cpp … [USES module …] [LIBS target …] [COLD])
