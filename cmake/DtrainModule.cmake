@@ -37,10 +37,9 @@ function(dtrain_sources target set)
   endif()
 endfunction()
 
-# dtrain_unity(TARGET): the files of this target are compiled three at a time as one, those that see LibTorch eight at a
-# time, so that they share the cost of their headers and of the templates that they use. Not in debug builds, where
-# debuggers and editors need the files as they are. No two files of a module may use one name for two local things
-# (tests/repo/style_test.py).
+# dtrain_unity(TARGET): the files of this target are compiled eight at a time as one, so that they share the cost of their
+# headers and of the templates that they use. Not in debug builds, where debuggers and editors need the files as they are.
+# No two files of a module may use one name for two local things (tests/repo/style_test.py).
 set(DTRAIN_UNITY "" CACHE STRING "Compile several files of a module as one: ON, OFF, or empty: in Release builds alone")
 function(dtrain_unity target)
   set(unity "${DTRAIN_UNITY}")
@@ -48,10 +47,11 @@ function(dtrain_unity target)
     set(unity ON)
   endif()
   if(unity)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 3)
+    set(targets ${target})
     if(TARGET ${target}_torch)
-      set_target_properties(${target}_torch PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+      list(APPEND targets ${target}_torch)
     endif()
+    set_target_properties(${targets} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
   endif()
 endfunction()
 

@@ -9,15 +9,16 @@ import sys
 import program
 
 CHECK = program.ROOT / "scripts/gpu_check"
-# dtrain with less to do. A small network is measured and compared, with two steps of a few small pictures where bits
-# are compared (same_bits_test.py has the deep networks): on a CPU rates mean nothing, and only the script is rehearsed.
+# dtrain with less to do: a small network is measured, and compared in place of DenseNet-121 and ResNet-50, on a few small pictures
+# (same_bits_test.py has the deep networks). On a CPU rates mean nothing, and only the script is rehearsed.
 LESS = f"""#!/bin/bash
 words=("$@")
-for ((i = 0; i < $#; ++i)); do
+for ((i = 0; i < ${{#words[@]}}; ++i)); do
   case ${{words[i]}} in
-    bench | precision=fp32 | precision=bf16) words+=(model.name=small_cnn model.dropout=0) ;;
-    distributed.logical_ranks=4) words+=("data.image.size=[32,32]" batch.per_rank=2 data.synthetic.samples=32) ;;
-    --limit-steps) words[i + 1]=2 ;;
+    bench) words+=(model.name=small_cnn model.dropout=0) ;;
+    */bits.yaml) words=("${{words[@]:0:i+1}}" model.name=small_cnn model.dropout=0 "data.image.size=[32,32]" batch.per_rank=2
+                       data.synthetic.samples=32 "${{words[@]:i+1}}") ;;
+    model.name=resnet50) [[ $1 == bench ]] || words[i]=model.name=small_cnn ;;
   esac
 done
 exec "{program.DTRAIN}" "${{words[@]}}"
@@ -53,17 +54,22 @@ class GpuCheckTest(program.ProgramTest):
         told = {name: part["told"] for name, part in report["parts"].items()}
         self.assertEqual({name for name in told if name.startswith("train.")},
                          {f"train.{job}" for job in ("chexnet", "resnet50", "chips_cnn", "unet_microscopy")})
-        for precision in ("fp32", "bf16"):
-            hashes = told[f"bits.{precision}"]
-            self.assertEqual(set(hashes), {"1 alone", "1 recorded", "2 sharing", "4 sharing"})
+        ways = {"1 alone", "1 recorded", "2 sharing", "4 sharing"}
+        for name in ("again", "fp32", "bf16", "resnet50", "unet", "clip", "uneven"):
+            hashes = told[f"bits.{name}"]
+            self.assertEqual(set(hashes), {"1 first", "1 second", "1 third"} if name == "again" else ways)
             self.assertEqual(len(set(hashes.values())), 1)
+        for precision in ("fp32", "bf16"):
             self.assertTrue(all(told[f"graphs.{precision}"][way] > 0 for way in ("plain", "recorded")))
+        self.assertEqual(set(told["bits.tf32"]) | set(told["bits.fp16"]) | set(told["tests.sanitizer"]), {"not_tried"})
+        self.assertEqual(told["resume"]["the rest, 1 rank"], told["resume"]["without a stop"])
+        self.assertEqual(told["comm"]["sums"]["ranks"], 2)
         self.assertEqual({name for name, row in told.items() if name.startswith("rates.") and row["dtrain"]["images_per_s"] > 0},
                          {f"rates.{model}.{precision}" for model in ("densenet121", "resnet50") for precision in ("fp32", "tf32", "bf16")})
         self.assertNotEqual(told["bits.fp32"]["1 alone"], told["bits.bf16"]["1 alone"])
 
     def test_what_goes_wrong_is_reported_and_returned(self):
-        ended = self.check("--device", "cpu", "--quick", "--only", "bits", dtrain=self.script("broken", BROKEN))
+        ended = self.check("--device", "cpu", "--quick", "--only", "bits.fp32,bits.bf16", dtrain=self.script("broken", BROKEN))
         self.assertEqual(ended.returncode, 1, ended.stderr)
         wrong = json.loads(ended.stdout)["wrong"]
         self.assertEqual(len(wrong), 5, ended.stdout)  # four runs, and no hash to compare

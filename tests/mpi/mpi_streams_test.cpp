@@ -3,9 +3,11 @@
 // their real stream code.
 //
 //   mpirun -np N test_mpi_streams [NAME …]    these settings; without a name all but the large networks
+//   mpirun -np N test_mpi_streams costs NAME …    what a step costs the host, without comparing anything
 //
-// Each setting ends with the result of N ranks on the CPU that talk by MPI, and with that of one process, however the
-// streams were delayed; and no two pieces of work used the same memory without an order between them (WorkOrder).
+// Each setting, with passes one by one and as recorded graphs, ends with the result of N ranks on the CPU that talk by
+// MPI, and with that of one process, however the streams were delayed; and no two pieces of work used the same memory
+// without an order between them (WorkOrder).
 // The seed of the delays is printed; DTRAIN_SEED repeats them. DTRAIN_REPEATS: trainings on the GPU for each setting.
 #include <ATen/ATen.h>
 
@@ -24,6 +26,7 @@
 #include "dtrain/dist/nccl_communicator.hpp"
 #include "support/host_gpu/host_gpu.hpp"
 #include "support/host_gpu/order.hpp"
+#include "support/host_gpu/streams.hpp"
 #include "support/nccl/stand_in.hpp"
 #include "whole_training.hpp"
 
@@ -51,16 +54,16 @@ const std::vector<TrainingSetting>& settings() {
       // Masks, sums over the whole batch, statistics of norms, updates all at once, and norms that thaw.
       {.name = "unet",
        .network = network_kind("unet"),
-       .samples = 19,
+       .samples = 51,
        .cache = true,
        .clip_norm = 1,
        .optimizer = optimizer_kind("sgd"),
        .loss = loss_kind("bce_dice"),
        .frozen = "down.*"},
-      {.name = "resnet50", .network = network_kind("resnet50"), .samples = 19, .bucket_mb = 2, .by_name_only = true},
+      {.name = "resnet50", .network = network_kind("resnet50"), .samples = 51, .bucket_mb = 2, .by_name_only = true},
       {.name = "densenet121",
        .network = network_kind("densenet121"),
-       .samples = 19,
+       .samples = 51,
        .bucket_mb = 2,
        .by_name_only = true},
   };
@@ -105,7 +108,13 @@ std::unique_ptr<Communicator> gradient_comm(Communicator& world, NcclApi& api) {
   return world.size() == 1 ? world.duplicate() : make_nccl_communicator(api, world, kLimit_s);
 }
 
-void run_setting(const TrainingSetting& setting, Communicator& world, const Device& gpu, NcclApi& api, int repeats) {
+// How often any graph was.
+int64_t replayed() { return test::WorkOrder::all().counts()[0]["another graph"]; }
+
+void run_setting(TrainingSetting setting, bool graphs, Communicator& world, const Device& gpu, NcclApi& api,
+                 int repeats) {
+  setting.graphs = graphs;
+  if (graphs) setting.name += ", graphs";
   const Stopwatch on_cpus;
   const std::string wanted = WholeTraining(setting, {}, world, world.duplicate()).run();
   const double cpu_s = on_cpus.seconds();
@@ -115,15 +124,44 @@ void run_setting(const TrainingSetting& setting, Communicator& world, const Devi
     alone = WholeTraining(setting, {}, *serial, serial->duplicate()).run();
   }
   expect(broadcast_text(world, alone) == wanted, setting.name + ": the CPU's result does not depend on the ranks");
+  const int64_t replays = replayed();
   const Stopwatch on_gpus;
   for (int repeat = 0; repeat < repeats; ++repeat) {
     const std::string found = WholeTraining(setting, gpu, world, gradient_comm(world, api)).run();
     require_order(world, setting.name);
     expect(!any(world, found != wanted), setting.name + ": on GPUs " + found + " comes out, and on CPUs " + wanted);
   }
+  expect((replayed() > replays) == graphs, setting.name + ": graphs are replayed where they are wanted");
   if (world.rank() == 0)
-    std::printf("%-10s %d ranks: %s; CPU %.2f s, GPU %.2f s each\n", setting.name.c_str(), world.size(), wanted.c_str(),
+    std::printf("%-18s %d ranks: %s; CPU %.2f s, GPU %.2f s each\n", setting.name.c_str(), world.size(), wanted.c_str(),
                 cpu_s, on_gpus.seconds() / repeats);
+}
+
+// What the host of the first rank does for a step after the first few: for its own passes, for the sums, the update and
+// the next batches.
+void tell_costs(TrainingSetting setting, Communicator& world, const Device& gpu, NcclApi& api) {
+  setting.samples = 6 * WholeTraining::kLogicalRanks * setting.per_rank * setting.accumulate;
+  setting.frozen.clear();
+  const test::HostCosts& costs = test::HostGpuStreams::all().costs;
+  WholeTraining training(setting, gpu, world, gradient_comm(world, api));
+  training.take_steps(4);
+  const int64_t launches = costs.launches, copies = costs.copies, bytes = costs.copy_bytes, waits = costs.waits;
+  training.take_steps(1);
+  if (world.rank() == 0)
+    std::printf("%-12s %ld of %ld logical ranks: %ld launches, %ld copies with the host of %.3f MB, %ld waits\n",
+                setting.name.c_str(), part_of(WholeTraining::kLogicalRanks, world.size(), 0).size(),
+                WholeTraining::kLogicalRanks, costs.launches - launches, costs.copies - copies,
+                static_cast<double>(costs.copy_bytes - bytes) / 1e6, costs.waits - waits);
+}
+
+void require_known(const std::vector<std::string>& names) {
+  for (const std::string& name : names)
+    expect(name == "costs" || std::ranges::any_of(settings(), [&](const auto& one) { return one.name == name; }),
+           name + " is no setting");
+}
+
+bool is_among(const std::string& name, const std::vector<std::string>& names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
 }
 
 }  // namespace
@@ -133,14 +171,22 @@ int main(int argc, char** argv) {
   MpiSession session;
   const auto world = session.world();
   try {
+    require_known(names);
     const uint64_t seed = draw_seed(*world);
     const Device gpu = test::make_host_gpu(seed + 1000 * static_cast<uint64_t>(world->rank()), 30);
     const auto api = test::ordered_nccl(make_real_nccl(gpu.place.type(), test::host_gpu_stream));
     const char* given = std::getenv("DTRAIN_REPEATS");
     const int repeats = given != nullptr ? std::stoi(given) : world->size() > 1 ? 2 : 1;  // the second in used memory
-    for (const TrainingSetting& setting : settings())
-      if (names.empty() ? !setting.by_name_only : std::find(names.begin(), names.end(), setting.name) != names.end())
-        run_setting(setting, *world, gpu, *api, repeats);
+    if (is_among("costs", names)) {
+      for (const TrainingSetting& setting : settings())
+        if (is_among(setting.name, names)) tell_costs(setting, *world, gpu, *api);
+      session.finalize();
+      return 0;
+    }
+    for (const bool graphs : {false, true})
+      for (const TrainingSetting& setting : settings())
+        if (names.empty() ? !setting.by_name_only : is_among(setting.name, names))
+          run_setting(setting, graphs, *world, gpu, *api, repeats);
     if (names.empty()) require_overlap(world->size());
     session.finalize();
     return 0;

@@ -1,10 +1,19 @@
 """What goes wrong in NCCL ends the job with the right code, names the right rank, and leaves nobody. NCCL is the tests' own
-(tests/support/nccl), under the program's calls of it; the program is test_mpi_nccl, by DTRAIN_PROGRAM."""
+(tests/support/nccl), under the program's calls of it; the program is test_mpi_nccl, by DTRAIN_PROGRAM.
+
+A campaign of many faults, from the top folder:
+
+  DTRAIN_PROGRAM=build/release/bin/test_mpi_nccl DTRAIN_COUNT=100 DTRAIN_SEED=1 \\
+    python3 -B tests/mpi/nccl_faults_test.py NcclFaults.test_faults_drawn_at_random
+"""
 
 import contextlib
 import os
 import pathlib
+import random
+import statistics
 import sys
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 import program  # noqa: E402
@@ -21,11 +30,36 @@ def ranks_of(folder, plan):
     return found
 
 
+class Drawn:
+    """A fault of one rank at one moment of a job, and how the job has to end."""
+
+    def __init__(self, draw):
+        self.ranks, at = draw.choice((2, 3, 4)), draw.randrange(1, 31)
+        self.victim = draw.randrange(self.ranks)
+        self.fault = draw.choice(("stop", "stop", "kill", "kill", "error", "start"))
+        self.job = draw.choice(("limited", "watched")) if self.fault == "stop" else "limited"
+        shows = self.fault == "kill" and draw.random() < 0.5
+        self.limit_s = 60 if shows or self.fault == "error" else 2
+        self.code = {"stop": 76, "start": 76, "kill": 137, "error": 69}[self.fault]  # 137: the launcher's, for a rank that died
+        self.plan = f"fault={self.fault},rank={self.victim}" + ("" if self.fault == "start" else f",at={at}") + (",deaths=show" if shows else "")
+
+    def __str__(self):
+        return f"{self.job} job of {self.ranks} ranks, {self.plan}"
+
+    def told(self):
+        """What somebody has to have said; nothing where the launcher may end all before they can."""
+        if self.job == "watched":
+            return rf"(?m)^rank \d: stalled .*rank {self.victim}, last seen in .*no sign of life"
+        if self.fault == "error":
+            return rf"(?m)^rank {self.victim} ends with 69: "
+        return rf"(?m)^rank (?!{self.victim})\d ends with 76: .* was not carried out for 2\.0 s" if self.code == 76 else ""
+
+
 class NcclFaults(program.ProgramTest):
-    def ended(self, *words, plan, ranks=3):
-        """How a job ended whose NCCL behaves by `plan`, every process of it gone."""
+    def ended(self, *words, plan, ranks=3, seed=None):
+        """How a job ended whose NCCL behaves by `plan`, every process of it gone. `seed`: of its pauses."""
         # What killed processes leave behind goes with the folder: Open MPI's shared memory, and the file behind the NCCL.
-        env = {"DTRAIN_STAND_IN_NCCL": plan, "TMPDIR": str(self.folder), "OMPI_MCA_btl_vader_backing_directory": str(self.folder)}
+        env = {"DTRAIN_STAND_IN_NCCL": plan, **({"DTRAIN_SEED": str(seed)} if seed else {}), "TMPDIR": str(self.folder), "OMPI_MCA_btl_vader_backing_directory": str(self.folder)}
         job = self.start(*words, ranks=ranks, env=env)
         try:
             program.wait_until(lambda: job.process.poll() is not None, 60, "the job to end")
@@ -86,6 +120,24 @@ class NcclFaults(program.ProgramTest):
         ended = self.ended("measuring", 2, plan="fault=stop,rank=0,at=21", ranks=2)
         self.assertEqual(ended.code, 76, ended)
         self.assertRegex(ended.err, r"(?m)^rank 1 ends with 76: a sum over ranks was not carried out for 2\.0 s: a peer is gone")
+
+    def test_faults_drawn_at_random(self):
+        count, seed = int(os.environ.get("DTRAIN_COUNT", "2")), os.environ.get("DTRAIN_SEED", str(time.time_ns() % 1000000))
+        draw, seconds = random.Random(seed), []
+        for number in range(count):
+            fault = Drawn(draw)
+            with self.subTest(seed=seed, number=number, fault=str(fault)):
+                started = time.monotonic()
+                ended = self.ended(fault.job, fault.limit_s, plan=fault.plan, ranks=fault.ranks, seed=draw.randrange(1, 1000000))
+                seconds.append(time.monotonic() - started)
+                self.assertEqual(ended.code, fault.code, ended)
+                self.assertRegex(ended.err, fault.told())
+                if fault.fault != "error":
+                    self.assertEqual(self.said(ended, fault.victim), [], ended)
+        if not seconds:
+            return
+        print(f"DTRAIN_SEED={seed}: {len(seconds)} of {count} faults ended their jobs, in {statistics.median(seconds):.1f} s (median), "
+              f"{max(seconds):.1f} s (most)", file=sys.stderr)
 
     def watchdog_names(self, victim, speaker):
         ended = self.ended("watched", 2.5, plan=f"fault=stop,rank={victim},at=12", ranks=2)

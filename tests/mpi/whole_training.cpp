@@ -68,6 +68,7 @@ static std::shared_ptr<Network> network_of(const TrainingSetting& setting, int64
   model.base_width = 2;
   model.levels = 2;
   model.fused = false;
+  if (setting.graphs) model.dropout = 0;  // it draws on the host, which no graph can record
   const int64_t side = setting.pixels;
   auto network = make_network(
       model, {.channels = setting.network->image_channels, .height = side, .width = side, .outputs = classes}, kSeed);
@@ -89,6 +90,7 @@ static Trainer::Options trainer_options(const TrainingSetting& setting) {
           .l2_kernels = setting.l2_kernels,
           .clip_norm = setting.clip_norm,
           .batch = BatchOptions{.per_rank = setting.per_rank, .accumulate = setting.accumulate},
+          .cuda_graphs = setting.graphs,
           .mix = {.mixup = setting.mixup},
           .freeze_until = optimizer_of(setting).freeze_until,
           .adds_up_first =
@@ -142,6 +144,11 @@ std::string WholeTraining::validate() {
                                      .watchdog = watchdog_,
                                      .step = state_.step});
   return exact("valid", mean_loss(predictions.value()));
+}
+
+void WholeTraining::take_steps(int64_t count) {
+  if (state_.step == 0) trainer_->begin_epoch(state_);
+  for (int64_t i = 0; i < count; ++i) trainer_->step(state_, StopRequest::none);
 }
 
 std::string WholeTraining::run() {

@@ -21,6 +21,7 @@ struct TrainingSetting {
   int64_t epochs = 2;
   double bucket_mb = 0.02;  ///< so that there are several
   bool cache = false;       ///< pictures stay on the device
+  bool graphs = false;      ///< on a GPU passes run as recorded graphs
   double mixup = 0;
   double clip_norm = 0;
   double l2_kernels = 0;
@@ -41,6 +42,9 @@ class WholeTraining {
   /// `gradients`: carries them between the ranks of `comm`.
   WholeTraining(const TrainingSetting& setting, const Device& device, Communicator& comm,
                 std::unique_ptr<Communicator> gradients);
+
+  /// Takes steps of the first epoch. Needs so many.
+  void take_steps(int64_t count);
 
   /// Trains to the end. Returns a text of all that came out: losses, and hashes of weights, statistics and optimizer
   /// state.

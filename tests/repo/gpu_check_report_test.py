@@ -234,7 +234,7 @@ class GpuCheck(tree.RuleTest):
 
     def test_a_part_that_hangs_and_one_that_crashes_leave_all_others_and_are_tried_once_more(self):
         with tree.made_up_tree({}) as home:
-            words = ("--only", "bits,rates,graphs.fp32", "--output", "gpu.json")
+            words = ("--only", "bits.fp32,bits.bf16,rates,graphs.fp32", "--output", "gpu.json")
             ended = self.check(home, *words)
             self.assertEqual(ended.returncode, 1, ended.stderr)
             report = json.loads((home / "gpu.json").read_text())

@@ -45,14 +45,15 @@ def own_names(path):
 
 
 def twins(root):
-    """Names that two files of one folder both define: a release build compiles them as one file, where they would
+    """Names that two files of one module both define: a release build compiles them as one file, where they would
     clash."""
-    for folder in sorted({path.parent for path in tree.files(root, ["apps", "lib"], {".cpp"})}):
-        owner = {}
-        for path in sorted(folder.glob("*.cpp")):
-            for name in sorted(set(own_names(path))):
-                if owner.setdefault(name, path.name) != path.name:
-                    yield f"{path.relative_to(root)}: {name} is a name in {owner[name]} too; give it another"
+    owners = {}
+    for path in sorted(tree.files(root, ["apps", "lib"], {".cpp"})):
+        below = path.relative_to(root).parts
+        owner = owners.setdefault(below[:3] if below[0] == "lib" else below[:2], {})
+        for name in sorted(set(own_names(path))):
+            if owner.setdefault(name, path) != path:
+                yield f"{path.relative_to(root)}: {name} is a name in {owner[name].relative_to(root)} too; give it another"
 
 
 def blocks(path):
@@ -114,9 +115,10 @@ class Style(tree.RuleTest):
         own = "namespace {{\n\n{}\n\n}}  // namespace\n"
         for text in (own.format("int count(int x) {"), own.format("constexpr int kMost = 3;"), own.format("struct Row {"),
                      "static std::vector<int> rows_of(const Table& table) {\n"):
-            files = {"lib/dtrain/io/a.cpp": text, "lib/dtrain/io/b.cpp": text, "lib/dtrain/data/c.cpp": text}
-            with tree.made_up_tree(files) as root:
-                self.only(violations(root), "io/b.cpp", "in a.cpp too")
+            for second in ("b.cpp", "files/b.cpp"):
+                files = {"lib/dtrain/io/a.cpp": text, f"lib/dtrain/io/{second}": text, "lib/dtrain/data/c.cpp": text}
+                with tree.made_up_tree(files) as root:
+                    self.only(violations(root), f"io/{second}", "in lib/dtrain/io/a.cpp too")
         with tree.made_up_tree({"lib/dtrain/io/a.cpp": "void take() {\n", "lib/dtrain/io/b.cpp": "void take(int x) {\n"}) as root:
             self.holds(violations(root))
 

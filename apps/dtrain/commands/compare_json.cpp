@@ -16,12 +16,12 @@ ordered_json differences_json(const std::vector<Difference>& differences) {
   return json;
 }
 
-ordered_json number(const std::optional<double>& value) {
+ordered_json number_or_null(const std::optional<double>& value) {
   return value && std::isfinite(*value) ? ordered_json(*value) : ordered_json();
 }
 
 ordered_json paired_json(const PairedMeasure& paired) {
-  ordered_json json = {{"a", number(paired.a)}, {"b", number(paired.b)}, {"groups", paired.groups}};
+  ordered_json json = {{"a", number_or_null(paired.a)}, {"b", number_or_null(paired.b)}, {"groups", paired.groups}};
   if (!paired.test) {
     json["no_test"] = paired.no_test.empty() ? "undefined" : paired.no_test;
     return json;
@@ -57,26 +57,26 @@ ordered_json losses_json(const Parting& parting) {
   ordered_json json = {{"steps_of_both", parting.both}, {"steps_before_parting", parting.same}};
   json["first_step_apart"] = parting.first ? ordered_json(*parting.first) : ordered_json();
   if (!parting.first) return json;
-  json["first_relative_difference"] = number(parting.first_apart);
-  json["largest_relative_difference"] = number(parting.largest_apart);
+  json["first_relative_difference"] = number_or_null(parting.first_apart);
+  json["largest_relative_difference"] = number_or_null(parting.largest_apart);
   json["largest_at_step"] = parting.largest;
   json["last_step_of_both"] = parting.last;
-  json["last_loss"] = {{"a", number(parting.last_a)}, {"b", number(parting.last_b)}};
+  json["last_loss"] = {{"a", number_or_null(parting.last_a)}, {"b", number_or_null(parting.last_b)}};
   return json;
 }
 
 ordered_json time_json(const Comparison& c, const RunRecord& run) {
   const RunTimes times = times_of(run);
   const auto best = best_epoch(run.epochs, c.monitored_column(), c.larger_is_better);
-  ordered_json json = {{"elapsed_s", number(times.elapsed_s)},
-                       {"epoch_s_median", number(times.epoch_s)},
-                       {"step_ms_median", number(times.step_ms)},
-                       {"images_per_s", number(times.images_per_s)},
-                       {"data_wait_share", number(times.data_wait_share)},
-                       {"valid_s_median", number(times.valid_s)}};
+  ordered_json json = {{"elapsed_s", number_or_null(times.elapsed_s)},
+                       {"epoch_s_median", number_or_null(times.epoch_s)},
+                       {"step_ms_median", number_or_null(times.step_ms)},
+                       {"images_per_s", number_or_null(times.images_per_s)},
+                       {"data_wait_share", number_or_null(times.data_wait_share)},
+                       {"valid_s_median", number_or_null(times.valid_s)}};
   json["best_epoch"] = best ? ordered_json(best->epoch) : ordered_json();
-  json["best_value"] = number(best ? std::optional(best->value) : std::nullopt);
-  json["elapsed_s_to_best"] = number(best ? best->elapsed_s : std::nullopt);
+  json["best_value"] = number_or_null(best ? std::optional(best->value) : std::nullopt);
+  json["elapsed_s_to_best"] = number_or_null(best ? best->elapsed_s : std::nullopt);
   return json;
 }
 

@@ -32,7 +32,7 @@ static bool memory_ended() {
 }
 
 // Nothing here allocates memory.
-static void tell(std::string_view line) {
+static void tell_stderr(std::string_view line) {
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
 }
 
@@ -42,7 +42,7 @@ static void tell_last_words() {
       "dtrain: error 71: out of memory; lower batch.per_rank, data.image.size or data.loader.prefetch, or raise the "
       "limit (ulimit -v)\n";
   remove_bar();
-  tell(kLine);
+  tell_stderr(kLine);
   _exit(exit_code::kOutOfMemory);
 }
 
@@ -52,7 +52,7 @@ static void before_the_libraries(int, char**, char**) {
   // process as if a library were missing.
   char here[PATH_MAX];
   if (::getcwd(here, sizeof here) != nullptr || errno != ENOENT) return;
-  tell("dtrain: error 66: the working directory was removed; cd to one that exists\n");
+  tell_stderr("dtrain: error 66: the working directory was removed; cd to one that exists\n");
   _exit(exit_code::kMissingInput);
 }
 

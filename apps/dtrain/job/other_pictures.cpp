@@ -13,10 +13,10 @@
 namespace dtrain {
 namespace {
 
-using Values = std::map<std::string, std::string>;
+using KeyValues = std::map<std::string, std::string>;
 
-Values only(const Values& all, const std::function<bool(const std::string& key)>& wanted) {
-  Values some;
+KeyValues only(const KeyValues& all, const std::function<bool(const std::string& key)>& wanted) {
+  KeyValues some;
   for (const auto& [key, value] : all)
     if (wanted(key)) some.emplace(key, value);
   return some;
@@ -25,7 +25,7 @@ Values only(const Values& all, const std::function<bool(const std::string& key)>
 bool key_of_pictures(const std::string& key) { return key.starts_with("data.image."); }
 
 // What a checkpoint or a run's best weights hold; none of a file from another program.
-Values stored_values(const Values& metadata, const std::string& weights) {
+KeyValues stored_values(const KeyValues& metadata, const std::string& weights) {
   if (const auto state = metadata.find("state"); state != metadata.end())
     return training_state_from_json(state->second, weights).config;
   const auto format = metadata.find("format"), config = metadata.find("config");
@@ -36,10 +36,10 @@ Values stored_values(const Values& metadata, const std::string& weights) {
 
 }  // namespace
 
-Config with_batch_of_run(const Config& config, const Values& metadata, const std::string& weights,
+Config with_batch_of_run(const Config& config, const KeyValues& metadata, const std::string& weights,
                          const std::string& what) {
   if (!config.experiment.batch.is_auto()) return config;
-  Values batch;
+  KeyValues batch;
   try {
     batch = only(stored_values(metadata, weights), [](const std::string& key) { return key == "batch.per_rank"; });
   } catch (const Error&) {
@@ -51,15 +51,15 @@ Config with_batch_of_run(const Config& config, const Values& metadata, const std
   return settled;
 }
 
-void require_own_network(const Values& metadata, const std::string& weights, const Config& now) {
-  Values stored;
+void require_own_network(const KeyValues& metadata, const std::string& weights, const Config& now) {
+  KeyValues stored;
   try {
     stored = only(stored_values(metadata, weights), key_of_network);
   } catch (const Error&) {
     return;  // other_pictures() says so
   }
   if (stored.empty()) return;
-  const Values own = fingerprint_values(now);
+  const KeyValues own = fingerprint_values(now);
   const auto kinds = [](const std::string& key) { return key == "task" || key == "model.name"; };
   ConfigDifferences differ = config_differences(only(stored, kinds), only(own, kinds), {});
   if (differ.none())
@@ -69,9 +69,9 @@ void require_own_network(const Values& metadata, const std::string& weights, con
                       join(differ.changed, "; ") + "; leave --config and these keys out, then the weights' own hold");
 }
 
-std::string other_pictures(const Values& metadata, const std::string& weights, const Config& now) {
+std::string other_pictures(const KeyValues& metadata, const std::string& weights, const Config& now) {
   const ImageOptions& image = now.experiment.data.image;
-  Values stored;
+  KeyValues stored;
   try {
     stored = only(stored_values(metadata, weights), key_of_pictures);
   } catch (const Error& error) {

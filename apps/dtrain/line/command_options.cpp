@@ -37,7 +37,7 @@ CLI::Option* add_counts(CLI::App& app, const std::string& name, std::vector<int6
 
 // From pictures to a network that is used; each line can be typed as it is, after those above it. The other pages go
 // on from there.
-static HelpPage::Examples first_steps() {
+static HelpPage::Examples first_examples() {
   return {{"dtrain sample --kind chips --output sample/chips", "a small generated data set; or take your own"},
           {"dtrain init sample/chips --output chips.yaml", "a configuration for it"},
           {"dtrain check chips.yaml", "all that can be known before training"},
@@ -55,7 +55,7 @@ static HelpPage::Examples first_steps() {
 void CommandTable::add_train() {
   CLI::App& app = app_;
   app.formatter(std::make_shared<HelpPage>("--config FILE [KEY=VALUE …] [options]\n       dtrain COMMAND [options]",
-                                           first_steps(), true));
+                                           first_examples(), true));
   add_common(app);
   add_config(app, train_.config);
   app.add_option("--run-dir", train_.run_dir,

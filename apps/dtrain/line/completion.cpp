@@ -19,7 +19,7 @@ struct Offer {
 };
 
 /// What may follow an option.
-struct Values {
+struct OfferedValues {
   bool any = false;    ///< it takes a value
   bool files = false;  ///< files and folders
   std::vector<std::string> words;
@@ -28,7 +28,7 @@ struct Values {
 struct OptionOffer {
   std::vector<std::string> names;  ///< "-c", "--config"
   std::string doc;
-  Values values;
+  OfferedValues values;
 };
 
 /// All that can be typed after the words `at`, such as "dtrain bench step".
@@ -41,8 +41,8 @@ struct CommandOffer {
 };
 
 // The values for a type as help pages show it: FILE; auto|never|PATH.
-Values values_of(const CLI::Option& option) {
-  Values values;
+OfferedValues offered_by(const CLI::Option& option) {
+  OfferedValues values;
   values.any = option.get_items_expected_min() > 0;
   for (const std::string& word : split_text(option.get_type_name(), '|')) {
     for (const char* files : {"FILE", "DIR", "PATH", "FOLDER", "RUN"})
@@ -59,7 +59,7 @@ void collect_offers(const CLI::App& app, std::vector<CommandOffer>& all) {
   for (const CLI::App* command : app.get_subcommands({}))
     offer.words.push_back({command->get_name(), command->get_description()});
   for (const CLI::Option* option : app.get_options()) {
-    const Values values = values_of(*option);
+    const OfferedValues values = offered_by(*option);
     if (option->get_positional()) {
       offer.keys = offer.keys || option->get_type_name() == "KEY=VALUE";
       offer.files = offer.files || values.files || offer.keys;  // a configuration may be given without an option
@@ -120,7 +120,7 @@ std::vector<std::string> path_keys() {
   return keys;
 }
 
-std::string words_of(const std::vector<Offer>& offers) {
+std::string spaced_words(const std::vector<Offer>& offers) {
   std::vector<std::string> words;
   for (const Offer& offer : offers) words.push_back(offer.word);
   return join(words, " ");
@@ -183,14 +183,14 @@ _dtrain() {
   fi
   case "$at $before" in
 )";
-  text += value_branches(all, [](const Values& values) {
+  text += value_branches(all, [](const OfferedValues& values) {
     return std::string(values.files ? "_dtrain_files; " : "") + "_dtrain_words '" + join(values.words, " ") + "'";
   });
   text += "  esac\n  case \"$at\" in\n";
   for (const CommandOffer& one : all) {
     std::vector<std::string> options;
     for (const OptionOffer& option : one.options) options.push_back(option.names.back());
-    text += "    \"" + one.at + "\") commands='" + words_of(one.words) + "' options='" + join(options, " ") + "'" +
+    text += "    \"" + one.at + "\") commands='" + spaced_words(one.words) + "' options='" + join(options, " ") + "'" +
             (one.keys ? " keys=$_dtrain_keys" : "") + (one.files ? " files=1" : "") + " ;;\n";
   }
   text += R"(  esac
@@ -205,7 +205,7 @@ _dtrain() {
   return 0
 }
 )";
-  text += "_dtrain_keys='" + words_of(key_offers()) + "'\n_dtrain_paths='" + join(path_keys(), " ") +
+  text += "_dtrain_keys='" + spaced_words(key_offers()) + "'\n_dtrain_paths='" + join(path_keys(), " ") +
           "'\ndeclare -gA _dtrain_values=(\n";
   for (const KeyWords& one : key_words()) text += "  [" + one.key + "]='" + join(one.words, " ") + "'\n";
   return text + ")\ncomplete -F _dtrain dtrain\n";
@@ -233,7 +233,7 @@ _dtrain() {
   done
   case "$at $before" in
 )";
-  text += value_branches(all, [](const Values& values) {
+  text += value_branches(all, [](const OfferedValues& values) {
     return (values.words.empty() ? "" : "compadd -- " + join(values.words, " ") + "; ") +
            (values.files ? "_files" : ":");
   });

@@ -41,14 +41,17 @@ struct Room {
   std::string host;     ///< that has the least
 };
 
-double number(int64_t bytes) { return static_cast<double>(bytes) / 1e6; }
+double as_megabytes(int64_t bytes) { return static_cast<double>(bytes) / 1e6; }
 
 // What one rank knows of its memory.
 nlohmann::json own_memory(const Job& job) {
   const MemoryBudget host = host_memory_budget(), own = memory_budget();
-  nlohmann::json mine = {
-      {"host", host_name()}, {"held_mb", number(resident_memory("self").held)}, {"free_mb", number(host.free_bytes)},
-      {"bound", host.bound}, {"own_free_mb", number(own.free_bytes)},           {"own_bound", own.bound}};
+  nlohmann::json mine = {{"host", host_name()},
+                         {"held_mb", as_megabytes(resident_memory("self").held)},
+                         {"free_mb", as_megabytes(host.free_bytes)},
+                         {"bound", host.bound},
+                         {"own_free_mb", as_megabytes(own.free_bytes)},
+                         {"own_bound", own.bound}};
   if (GpuModule* gpu = job.device().module) mine["gpu_free_mb"] = gpu->memory_free_mb();
   return mine;
 }
@@ -115,7 +118,8 @@ class BatchHunt {
     tell((ranks == 1 ? std::string("the process") : "each of " + std::to_string(ranks) + " processes") + " can have " +
          in_megabytes(room_.all_mb) + " of " + room_.bound + " on " + room_.host + ", and a tenth is left");
     constexpr int64_t kModest = 64;  // the first is tried before anything is known of its time
-    if (!on_gpu_) line_.fixed_mb -= number(resident_memory("self").files);  // estimated with them, measured without
+    if (!on_gpu_)
+      line_.fixed_mb -= as_megabytes(resident_memory("self").files);  // estimated with them, measured without
     const int64_t half = std::max<int64_t>(1, line_.fitting(room_.mb) / 2);
     const BatchFound found = find_largest_batch({.room_mb = room_.mb,
                                                  .fixed_mb = std::min(line_.fixed_mb, room_.mb / 2),

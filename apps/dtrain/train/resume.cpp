@@ -22,7 +22,8 @@ static bool may_change_ranks(const TrainCommand& command) {
   return std::find(keys.begin(), keys.end(), kLogicalRanks) != keys.end();
 }
 
-static ConfigDifferences differences(const TrainCommand& command, const Config& config, const TrainingState& then) {
+static ConfigDifferences differences_from_run(const TrainCommand& command, const Config& config,
+                                              const TrainingState& then) {
   std::vector<std::string> may_differ = command.resume_with;
   may_differ.emplace_back(kLogicalRanks);  // auto or a number: the state's own is compared
   for (const std::string& key : idle_keys(config)) may_differ.push_back(key);
@@ -64,7 +65,7 @@ static std::string manifest_text(const TrainingState& state) { return state.mani
 
 void require_same_run(const TrainCommand& command, const Config& config, const TrainingState& now,
                       const TrainingState& then, const std::string& path) {
-  const ConfigDifferences differ = differences(command, config, then);
+  const ConfigDifferences differ = differences_from_run(command, config, then);
   require_known(differ, "the checkpoint " + path);
   if (!differ.changed.empty())
     throw ConfigError(with_list("the checkpoint " + path +
@@ -83,7 +84,7 @@ void require_same_run(const TrainCommand& command, const Config& config, const T
 
 void require_same_finished_run(const TrainCommand& command, const Config& config, const TrainingState& now,
                                const TrainingState& then, const std::string& folder) {
-  ConfigDifferences differ = differences(command, config, then);
+  ConfigDifferences differ = differences_from_run(command, config, then);
   require_known(differ, "the finished run " + folder);
   std::vector<std::string>& list = differ.changed;
   if (now.logical_ranks != then.logical_ranks)

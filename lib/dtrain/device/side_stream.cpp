@@ -9,16 +9,16 @@ static c10::Stream current_stream(c10::Device device) {
   return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
 }
 
+Mark mark_current(c10::Device device) {
+  if (device.is_cpu()) return nullptr;
+  auto event = std::make_shared<c10::Event>(device.type());
+  event->record(current_stream(device));
+  return event;
+}
+
 SideStream::SideStream(c10::Device device) : device_(device) {
   if (!device.is_cpu())
     stream_ = c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device, /*isHighPriority=*/true);
-}
-
-Mark SideStream::mark() const {
-  if (!stream_) return nullptr;
-  auto event = std::make_shared<c10::Event>(device_.type());
-  event->record(current_stream(device_));
-  return event;
 }
 
 void SideStream::enter(const Mark& after, Scope& scope) const {

@@ -94,6 +94,4 @@ void Optimizer::update_part(const Part& part, Range range, const at::Tensor& gra
   device_.math->update(rule_, slices, factors, not_finite_.mutable_data_ptr<int32_t>());
 }
 
-bool Optimizer::all_finite() const { return not_finite_.item<int32_t>() == 0; }
-
 }  // namespace dtrain

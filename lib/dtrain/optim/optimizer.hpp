@@ -18,7 +18,7 @@ namespace dtrain {
 ///
 ///   optimizer.begin_update(rate);
 ///   for (Range bucket : buckets) optimizer.update(bucket, gradients);
-///   if (!optimizer.all_finite()) …
+///   if (optimizer.not_finite().item<int32_t>() != 0) …
 class Optimizer {
  public:
   /// `parameters`: float32, flat, contiguous, on `device`; shared memory with the network's parameters, kept alive.
@@ -44,9 +44,9 @@ class Optimizer {
   /// On a GPU the work is issued to the calling thread's stream.
   void update(Range range, const at::Tensor& gradients, float gradient_scale = 1);
 
-  /// False when a gradient or an updated parameter of any update() since begin_update() is not finite; all elements are
-  /// updated in any case. Waits for the device.
-  bool all_finite() const;
+  /// int32 [1] on the device: 1 when a gradient or an updated parameter of any update() since begin_update() is not
+  /// finite, else 0; all elements are updated in any case.
+  const at::Tensor& not_finite() const { return not_finite_; }
 
   /// State besides the parameters, each flat and of their size, in the order of UpdatePlan::states. Names are
   /// PyTorch's.

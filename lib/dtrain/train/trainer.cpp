@@ -77,15 +77,14 @@ Trainer::Trainer(const Parts& parts, const Options& options, std::unique_ptr<Com
 int64_t Trainer::steps_left() const { return epoch_.plan->steps() - epoch_.at; }
 
 // Forward and backward pass of this process's logical ranks; at the same time the reducer sums buckets over all ranks
-// and, unless updates_at_once(), updates each of them. Returns rows with loss (its bits), correct and coverage, and
-// with columns that agree() fills.
+// and, unless updates_at_once(), updates each of them. Returns a row for each of this process's logical ranks, with
+// zero in the columns that agree() fills.
 at::Tensor Trainer::run_passes(const CanonicalTree& tree, int64_t step) {
   Replica& replica = parts_.replica;
   // Every logical rank starts from the same BatchNorm statistics; their mean becomes the next step's.
   buffers_before_ = replica.moving_buffers().clone();
   const double waited = options_.adds_up_first ? add_up_batch(tree, step) : 0;
   at::Tensor rows = at::zeros({mine_.size(), kColumns}, at::kLong);
-  auto row = rows.accessor<int64_t, 2>();
   reducer_.begin_step(
       tree, updates_at_once() ? GradientReducer::OnSummed{} : [this](Range range) { update_bucket(range); });
   for (int64_t v = mine_.begin; v < mine_.end; ++v) {
@@ -95,21 +94,14 @@ at::Tensor Trainer::run_passes(const CanonicalTree& tree, int64_t step) {
       replica.moving_buffers().copy_(buffers_before_);
     }
     reducer_.begin_leaf(v);
-    Pass sum;
     const auto micro_batches = static_cast<int64_t>(epoch_.plan->micro_batches(epoch_.at, v).size());
     for (int64_t micro = 0; micro < micro_batches; ++micro) {
-      const Pass pass = run_micro_batch(v, step, micro, micro + 1 == micro_batches);
-      sum.loss_sum += pass.loss_sum;
-      sum.correct += pass.correct;
-      sum.replaced += pass.replaced;
-      sum.coverage += pass.coverage;
+      epoch_.issued.push_back(run_micro_batch(v, step, micro, micro + 1 == micro_batches));
+      if (epoch_.issued.size() > 1) settle_pass(rows);  // a GPU has the next one to work on meanwhile
     }
     reducer_.end_leaf(replica.moving_buffers());
-    row[v - mine_.begin][kLoss] = std::bit_cast<int64_t>(sum.loss_sum);
-    row[v - mine_.begin][kCorrect] = sum.correct;
-    row[v - mine_.begin][kCoverage] = std::bit_cast<int64_t>(sum.coverage);
-    row[v - mine_.begin][kReplaced] = sum.replaced;
   }
+  while (!epoch_.issued.empty()) settle_pass(rows);
   parts_.watchdog.enter(Section::reduce, step);
   const double exposed_before = reducer_.exposed_s();
   const double update_before = reducer_.exposed_update_s();
@@ -120,6 +112,20 @@ at::Tensor Trainer::run_passes(const CanonicalTree& tree, int64_t step) {
   epoch_.spent.update_s += reducer_.exposed_update_s() - update_before;
   rows.select(1, kWaited).fill_(std::bit_cast<int64_t>(waited + reducer_.exposed_s() - exposed_before));
   return rows;
+}
+
+// Waits for the pass that was issued first, and adds what it has found to the row of its logical rank.
+void Trainer::settle_pass(const at::Tensor& rows) {
+  const Pass pass = std::move(epoch_.issued.front());
+  epoch_.issued.pop_front();
+  const Stopwatch computing;
+  const auto found = pass.figures.wait().accessor<double, 1>();
+  epoch_.spent.compute_s += computing.seconds();
+  auto row = rows.accessor<int64_t, 2>()[pass.logical_rank - mine_.begin];
+  row[kLoss] = std::bit_cast<int64_t>(std::bit_cast<double>(row[kLoss]) + found[0]);
+  row[kCorrect] += static_cast<int64_t>(found[1]);
+  row[kCoverage] = std::bit_cast<int64_t>(std::bit_cast<uint64_t>(row[kCoverage]) + pass.coverage);
+  row[kReplaced] += pass.replaced;
 }
 
 Trainer::Sums Trainer::agree(const CanonicalTree& tree, at::Tensor rows, const ReplicaCheck::Hashes& hashes,
@@ -276,7 +282,9 @@ bool Trainer::finish_update(const CanonicalTree& tree, double learning_rate, int
     diverged("the " + std::to_string(not_finite_) + "th step in a row was skipped, because " + not_finite, step);
   if (updates_at_once() && !skipped) update_at_once(learning_rate);
   keep_finite_buffers(reducer_.extra().div(static_cast<double>(tree.present_count())), skipped);
-  if (!replica.optimizer().all_finite() || !replica.flat_buffers().isfinite().all().item<bool>()) require_finite(step);
+  const at::Tensor all_finite =
+      replica.flat_buffers().isfinite().all().logical_and(replica.optimizer().not_finite().eq(0));
+  if (!all_finite.item<bool>()) require_finite(step);
   return !skipped;
 }
 

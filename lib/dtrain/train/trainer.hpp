@@ -16,6 +16,7 @@
 #include "dtrain/data/batches/batch_source.hpp"
 #include "dtrain/data/order/sampler.hpp"
 #include "dtrain/data/store/dataset.hpp"
+#include "dtrain/device/late_copy.hpp"
 #include "dtrain/dist/communicator.hpp"
 #include "dtrain/dist/options.hpp"
 #include "dtrain/dist/reducer.hpp"
@@ -127,9 +128,9 @@ class Trainer {
   const Timing& spent() const { return epoch_.spent; }
 
  private:
-  struct Pass {  ///< forward and backward of one logical rank
-    double loss_sum = 0;
-    int64_t correct = 0;
+  struct Pass {  ///< forward and backward of one micro-batch
+    int64_t logical_rank = 0;
+    LateCopy figures;  ///< [2], float64: Σ of the samples' losses, and how many of them are classified right
     int64_t replaced = 0;
     uint64_t coverage = 0;
   };
@@ -146,6 +147,7 @@ class Trainer {
     std::unique_ptr<EpochPlan> plan;
     int64_t at = 0;                  // next step of the plan
     std::deque<PassInput> seen;      // inputs of this step's passes that add_up_batch() has taken
+    std::deque<Pass> issued;         // passes of this step that are not settled, at most two
     std::vector<Replaced> replaced;  // by this process, since begin_epoch()
     Timing spent;                    // likewise
     Timing before;                   // what the state said when the epoch began here: its earlier starts' share
@@ -182,6 +184,7 @@ class Trainer {
   GraphedPass* graph_for(const at::Tensor& images, const at::Tensor& targets);
   Pass run_micro_batch(int64_t logical_rank, int64_t step, int64_t micro, bool last);
   at::Tensor run_passes(const CanonicalTree& tree, int64_t step);
+  void settle_pass(const at::Tensor& rows);
   Sums agree(const CanonicalTree& tree, at::Tensor rows, const ReplicaCheck::Hashes& hashes, StopRequest request,
              int64_t step);
   void divide_loss();

@@ -102,6 +102,12 @@ GraphedPass* Trainer::graph_for(const at::Tensor& images, const at::Tensor& targ
 
 // The next batch of the loader, on the device and mixed.
 Trainer::PassInput Trainer::take_input(int64_t logical_rank, int64_t step, int64_t micro) {
+  // A GPU that still works does not wait for the loader yet.
+  if (!epoch_.issued.empty() && !parts_.loader.ready()) {
+    const Stopwatch computing;
+    epoch_.issued.back().figures.wait();
+    epoch_.spent.compute_s += computing.seconds();
+  }
   parts_.watchdog.enter(Section::load, step);
   auto waiting = parts_.trace.span("wait for batch", step);
   auto batch = parts_.loader.next();
@@ -148,12 +154,14 @@ Trainer::Pass Trainer::run_micro_batch(int64_t logical_rank, int64_t step, int64
   auto span = parts_.trace.span("pass", logical_rank);
   const GraphedPass::Result result = graph != nullptr ? graph->run(images, targets) : forward_backward(images, targets);
   span.end();
-  Pass pass{.replaced = input.replaced};  // plain numbers: the next pass's graph overwrites the result
-  pass.loss_sum = result.losses.sum(at::kDouble).item<double>();
+  // New tensors, since the next pass's graph overwrites the result.
+  const at::Tensor loss = result.losses.sum(at::kDouble);
+  at::Tensor correct = at::zeros_like(loss);
   if (options_.task == Task::multiclass) {
     const at::Tensor own_targets = targets.slice(0, 0, images.size(0));
-    pass.correct = result.logits.argmax(1).eq(own_targets).sum().item<int64_t>();
+    correct = result.logits.argmax(1).eq(own_targets).sum().to(at::kDouble);
   }
+  Pass pass{.logical_rank = logical_rank, .figures = LateCopy(at::stack({loss, correct})), .replaced = input.replaced};
   for (const int64_t sample : input.samples) pass.coverage += parts_.dataset.samples[static_cast<size_t>(sample)].id;
   epoch_.spent.compute_s += computing.seconds();
   return pass;

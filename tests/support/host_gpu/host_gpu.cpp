@@ -4,6 +4,9 @@
 
 #include <algorithm>
 
+#include "dtrain/base/error.hpp"
+#include "dtrain/device/gpu_module.hpp"
+#include "support/host_gpu/graphs.hpp"
 #include "support/host_gpu/streams.hpp"
 #include "support/nccl/forwarding_nccl.hpp"
 
@@ -78,6 +81,7 @@ class HostGpuMath final : public FlatMath {
 
  private:
   static void issue(const std::string& what, const std::vector<Access>& touched, std::function<void()> work) {
+    ++HostGpuStreams::all().costs.launches;
     HostGpuStreams::all().issue(what, touched, std::move(work));
   }
 
@@ -124,6 +128,20 @@ class OrderedNccl final : public ForwardingNccl {
   int ranks_ = 0;  // of every communicator
 };
 
+class HostGpuModule final : public GpuModule {
+ public:
+  const FlatMath& math() const override { return math_; }
+  NcclApi& nccl() override { throw InternalError("tests make the NCCL of the host's GPU themselves"); }
+  std::unique_ptr<DeviceGraph> make_graph() override { return make_host_gpu_graph(); }
+  void use_device(int) override {}
+  double memory_peak_mb() const override { return 0; }
+  double memory_free_mb() const override { return 0; }
+  std::string cuda_version() const override { return ""; }
+
+ private:
+  HostGpuMath math_;
+};
+
 CUstream_st* handle_of(int64_t stream) { return HostGpuStreams::all().stream(stream).handle(); }
 int64_t current_stream() { return HostGpuStreams::all().current(); }
 int64_t default_stream() { return 0; }
@@ -131,12 +149,12 @@ int64_t default_stream() { return 0; }
 }  // namespace
 
 Device make_host_gpu(uint64_t seed, int64_t most_pause_us) {
-  static const HostGpuMath math;
+  static HostGpuModule module;
   HostGpuStreams::all().start(seed, most_pause_us);
   register_host_gpu_guard();
   register_host_gpu_memory();
   register_host_gpu_operators();
-  return {c10::Device(kHostGpu, 0), &math, nullptr};
+  return {c10::Device(kHostGpu, 0), &module.math(), &module};
 }
 
 void move_to_host_gpu(const at::Tensor& tensor) {

@@ -6,9 +6,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <vector>
 
+#include "support/host_gpu/graphs.hpp"
 #include "support/host_gpu/streams.hpp"
 
 namespace dtrain::test {
@@ -20,6 +22,7 @@ struct Block {
   void* data;
   size_t bytes;
   c10::StreamId stream;
+  std::shared_ptr<GraphBlock> of_graph{};  // null: the memory is the tensor's alone
   std::mutex mutex{};
   std::vector<c10::StreamId> lent{};  // under mutex
 };
@@ -54,6 +57,10 @@ FreeMemory& free_memory() {
 // Runs on each stream that used the block; the last one to arrive frees it.
 void free_when_reached(void* context) {
   auto* block = static_cast<Block*>(context);
+  if (block->of_graph != nullptr) {
+    delete block;
+    return;
+  }
   std::vector<c10::StreamId> lent;
   {
     const std::lock_guard lock(block->mutex);
@@ -73,8 +80,15 @@ void free_when_reached(void* context) {
 class HostGpuAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
-    auto* block = new Block{free_memory().take(bytes), bytes, HostGpuStreams::all().current()};
-    WorkOrder::all().allocate(block->data, bytes, block->stream);
+    HostGpuStreams& streams = HostGpuStreams::all();
+    Block* block = nullptr;
+    if (Recording* recording = streams.recording(streams.current())) {
+      auto of_graph = recording->allocate(bytes, streams.current());
+      block = new Block{of_graph->data, bytes, streams.current(), of_graph};
+    } else {
+      block = new Block{free_memory().take(bytes), bytes, streams.current()};
+      WorkOrder::all().allocate(block->data, bytes, block->stream);
+    }
     return {block->data, block, free_when_reached, c10::Device(kHostGpu, 0)};
   }
   void copy_data(void* to, const void* from, size_t bytes) const override { default_copy_data(to, from, bytes); }
@@ -150,6 +164,17 @@ class PinnedAllocator final : public c10::Allocator {
 };
 
 }  // namespace
+
+GraphBlock::GraphBlock(size_t size, c10::StreamId stream) : data(free_memory().take(size)), bytes(size) {
+  WorkOrder::all().allocate(data, bytes, stream);
+}
+
+// A graph leaves its memory only when all work is done.
+GraphBlock::~GraphBlock() {
+  const std::vector<c10::StreamId> streams = HostGpuStreams::all().catch_up_all();
+  WorkOrder::all().release(data, streams);
+  free_memory().give_back(data, bytes);
+}
 
 c10::Allocator& host_gpu_allocator() {
   static auto* allocator = new HostGpuAllocator;

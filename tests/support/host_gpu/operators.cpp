@@ -10,9 +10,12 @@
 #include <torch/library.h>
 
 #include <array>
+#include <optional>
 #include <set>
+#include <string>
 #include <vector>
 
+#include "support/host_gpu/recorded_call.hpp"
 #include "support/host_gpu/streams.hpp"
 
 namespace dtrain::test {
@@ -35,29 +38,6 @@ class OperatorScope {
 };
 thread_local const std::string* OperatorScope::current_ = nullptr;
 
-// The same memory as a tensor of the CPU, by address alone: as a kernel sees it, it does not keep the memory.
-struct Bare {
-  explicit Bare(const at::Tensor& tensor)
-      : data(const_cast<void*>(tensor.const_data_ptr())),
-        sizes(tensor.sizes().vec()),
-        strides(tensor.strides().vec()),
-        type(tensor.scalar_type()) {}
-  at::Tensor on_host() const { return at::from_blob(data, sizes, strides, type); }
-
-  void* data;
-  std::vector<int64_t> sizes;
-  std::vector<int64_t> strides;
-  at::ScalarType type;
-};
-
-// From the tensor's first byte to its last; nothing for one of the CPU.
-std::vector<Access> access(const at::Tensor& tensor, bool writes) {
-  if (tensor.is_cpu() || tensor.numel() == 0) return {};
-  int64_t last = 0;
-  for (int64_t i = 0; i < tensor.dim(); ++i) last += (tensor.size(i) - 1) * tensor.stride(i);
-  return {{tensor.const_data_ptr(), static_cast<size_t>(last + 1) * tensor.element_size(), writes}};
-}
-
 at::Tensor empty(c10::SymIntArrayRef sizes, std::optional<at::ScalarType> type, std::optional<at::Layout>,
                  std::optional<at::Device>, std::optional<bool>, std::optional<at::MemoryFormat> format) {
   return at::detail::empty_generic(C10_AS_INTARRAYREF_SLOW(sizes), &host_gpu_allocator(),
@@ -72,20 +52,28 @@ at::Tensor empty_strided(c10::SymIntArrayRef sizes, c10::SymIntArrayRef strides,
                                            type.value_or(at::kFloat));
 }
 
+void issue_copy(const std::string& name, const at::Tensor& from, const at::Tensor& to) {
+  std::vector<Access> both = access(from, false);
+  for (const Access& write : access(to, true)) both.push_back(write);
+  HostGpuStreams& streams = HostGpuStreams::all();
+  if (OperatorScope::current() == nullptr) ++streams.costs.launches;
+  streams.issue(name, both, [out = Bare(to), in = Bare(from)] { out.on_host().copy_(in.on_host()); });
+}
+
 // What an operator that the CPU computes reads or returns.
 void copy_within_operator(const at::Tensor& from, const at::Tensor& to) {
   HostGpuStreams& streams = HostGpuStreams::all();
   const std::string& name = *OperatorScope::current();
-  if (to.is_cpu()) {
+  if (Recording* recording = streams.recording(streams.current())) {
+    recording->try_out(access(to, true), [&] { Bare(to).on_host().copy_(Bare(from).on_host()); });
+  } else if (to.is_cpu()) {
     WorkOrder::all().issue(streams.current(), name, access(from, false));
     streams.catch_up();
     to.copy_(Bare(from).on_host());
   } else if (from.is_cpu()) {
     streams.issue(name, access(to, true), [out = Bare(to), in = from.clone()] { out.on_host().copy_(in); });
   } else {
-    std::vector<Access> both = access(from, false);
-    for (const Access& write : access(to, true)) both.push_back(write);
-    streams.issue(name, both, [out = Bare(to), in = Bare(from)] { out.on_host().copy_(in.on_host()); });
+    issue_copy(name, from, to);
   }
 }
 
@@ -93,7 +81,10 @@ void copy_within_operator(const at::Tensor& from, const at::Tensor& to) {
 // before, as CUDA does, and pinned memory is read or written when the stream comes to it.
 void copy_with_host(const at::Tensor& from, const at::Tensor& to, bool non_blocking) {
   HostGpuStreams& streams = HostGpuStreams::all();
+  TORCH_CHECK(streams.recording(streams.current()) == nullptr, "a copy from or to the host while a graph is recorded");
   const bool to_host = to.is_cpu();
+  ++streams.costs.copies;
+  streams.costs.copy_bytes += static_cast<int64_t>(from.nbytes());
   const void* const host = to_host ? to.const_data_ptr() : from.const_data_ptr();
   const bool late = non_blocking && is_pinned(host);
   const at::Tensor in = late || to_host ? from : from.clone();
@@ -115,8 +106,7 @@ at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool non_bloc
   } else if (to.is_cpu() || source.is_cpu()) {
     copy_with_host(source, to, non_blocking);
   } else {
-    const OperatorScope scope("copy");
-    copy_within_operator(source, to);
+    issue_copy("copy", source, to);
   }
   return to;
 }
@@ -131,6 +121,7 @@ at::Tensor copy_from_and_resize(const at::Tensor& from, const at::Tensor& to) {
 }
 
 at::Tensor& fill(at::Tensor& tensor, const at::Scalar& value) {
+  ++HostGpuStreams::all().costs.launches;
   HostGpuStreams::all().issue("fill", access(tensor, true),
                               [out = Bare(tensor), value] { out.on_host().fill_(value); });
   return tensor;
@@ -158,28 +149,57 @@ void record_stream(at::Tensor& tensor, at::Stream stream) {
   lend_host_gpu_memory(tensor.storage().data_ptr(), stream.id());
 }
 
+// What `compute` makes of the inputs, which may be undefined, on the CPU.
+std::vector<at::Tensor> computed(const std::string& name, const std::vector<at::Tensor>& inputs,
+                                 const RecordedCall::Work& compute) {
+  ++HostGpuStreams::all().costs.launches;
+  const c10::Device device(kHostGpu, 0);
+  std::vector<at::Tensor> results;
+  {
+    const OperatorScope scope(name);
+    std::vector<at::Tensor> on_host;
+    for (const at::Tensor& input : inputs) on_host.push_back(input.defined() ? input.cpu() : input);
+    for (const at::Tensor& result : compute(on_host)) results.push_back(result.defined() ? result.to(device) : result);
+  }
+  HostGpuStreams& streams = HostGpuStreams::all();
+  if (Recording* recording = streams.recording(streams.current())) {
+    RecordedCall call(name);
+    for (const at::Tensor& input : inputs) call.reads(input);
+    for (const at::Tensor& result : results) call.returns(result);
+    std::move(call).note(*recording, compute);
+  }
+  return results;
+}
+
 // The fallback does not reach convolutions, for which LibTorch has a kernel that refuses all other devices.
 at::Tensor convolution(const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
                        c10::SymIntArrayRef stride, c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation,
                        bool transposed, c10::SymIntArrayRef output_padding, c10::SymInt groups) {
-  const OperatorScope scope("convolution");
-  const std::optional<at::Tensor> offset = bias && bias->defined() ? std::optional(bias->cpu()) : std::nullopt;
-  return at::convolution_symint(x.cpu(), weight.cpu(), offset, stride, padding, dilation, transposed, output_padding,
-                                groups)
-      .to(x.device());
+  const RecordedCall::Work compute = [stride = stride.vec(), padding = padding.vec(), dilation = dilation.vec(),
+                                      transposed, output_padding = output_padding.vec(),
+                                      groups](const std::vector<at::Tensor>& in) {
+    const std::optional<at::Tensor> offset = in[2].defined() ? std::optional(in[2]) : std::nullopt;
+    return std::vector{
+        at::convolution_symint(in[0], in[1], offset, stride, padding, dilation, transposed, output_padding, groups)};
+  };
+  return computed("convolution", {x, weight, bias.value_or(at::Tensor())}, compute).front();
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(
     const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight, c10::SymIntArrayRef stride,
     c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation, bool transposed, c10::SymIntArrayRef output_padding,
     c10::SymInt groups, std::array<bool, 3> wanted) {
-  const OperatorScope scope("convolution_backward");
-  const std::array<c10::SymInt, 1> bias_size{dy.size(1)};
-  const auto [dx, dw, db] =
-      at::convolution_backward_symint(dy.cpu(), x.cpu(), weight.cpu(), c10::SymIntArrayRef(bias_size), stride, padding,
-                                      dilation, transposed, output_padding, groups, wanted);
-  const auto on_device = [&](const at::Tensor& result) { return result.defined() ? result.to(x.device()) : result; };
-  return {on_device(dx), on_device(dw), on_device(db)};
+  const RecordedCall::Work compute = [stride = stride.vec(), padding = padding.vec(), dilation = dilation.vec(),
+                                      transposed, output_padding = output_padding.vec(), groups,
+                                      wanted](const std::vector<at::Tensor>& in) {
+    const std::array<c10::SymInt, 1> bias_size{in[0].size(1)};
+    const auto [dx, dw, db] =
+        at::convolution_backward_symint(in[0], in[1], in[2], c10::SymIntArrayRef(bias_size), stride, padding, dilation,
+                                        transposed, output_padding, groups, wanted);
+    return std::vector{dx, dw, db};
+  };
+  const std::vector<at::Tensor> results = computed("convolution_backward", {dy, x, weight}, compute);
+  return {results[0], results[1], results[2]};
 }
 
 // The schema of native_batch_norm does not say that running statistics change, so the fallback would lose that.
@@ -201,11 +221,19 @@ bool waits(const std::string& name) {
 }
 
 void by_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const std::string& name = op.schema().name();
+  HostGpuStreams& streams = HostGpuStreams::all();
+  Recording* const recording = streams.recording(streams.current());
+  TORCH_CHECK(recording == nullptr || !waits(name), name, " waits for the device while a graph is recorded");
+  const torch::jit::Stack arguments =
+      recording == nullptr ? torch::jit::Stack() : torch::jit::last(*stack, op.schema().arguments().size()).vec();
+  ++(waits(name) ? streams.costs.copies : streams.costs.launches);
   {
-    const OperatorScope scope(op.schema().name());
+    const OperatorScope scope(name);
     at::native::cpu_fallback(op, stack, /*error_on_views=*/true);
   }
-  if (waits(op.schema().name())) HostGpuStreams::all().wait(HostGpuStreams::all().current());
+  if (recording != nullptr) note_call(*recording, op, arguments, *stack);
+  if (waits(name)) streams.wait(streams.current());
 }
 
 }  // namespace

@@ -4,18 +4,26 @@
 #include <c10/core/DeviceType.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
+#include <atomic>
 #include <mutex>
+#include <numeric>
 #include <vector>
 
+#include "support/host_gpu/graphs.hpp"
 #include "support/nccl/patience.hpp"
 
 namespace dtrain::test {
 
 static thread_local c10::StreamId current_number = 0;
 
+static void require_not_recorded(c10::StreamId number, const char* what) {
+  TORCH_CHECK(HostGpuStreams::all().recording(number) == nullptr, "a stream is being recorded, and ", what);
+}
+
 struct HostGpuStreams::Impl {
   uint64_t seed = 0;
   int64_t most_pause_us = 0;
+  std::atomic<Recording*> recording{nullptr};
   std::mutex mutex;
   std::vector<std::unique_ptr<WorkerStream>> streams;
 };
@@ -59,12 +67,38 @@ void StreamMark::wait() const {
   while (!reached()) patience.pause();
 }
 
+std::vector<c10::StreamId> HostGpuStreams::catch_up_all() {
+  size_t count = 0;
+  {
+    const std::lock_guard lock(impl_->mutex);
+    count = impl_->streams.size();
+  }
+  std::vector<c10::StreamId> numbers(count);
+  std::iota(numbers.begin(), numbers.end(), 0);
+  for (const c10::StreamId number : numbers) mark(number).wait();
+  return numbers;
+}
+
+void HostGpuStreams::record_into(Recording* recording) { impl_->recording = recording; }
+
+Recording* HostGpuStreams::recording(c10::StreamId number) const {
+  Recording* const active = impl_->recording;
+  return active != nullptr && active->has(number) ? active : nullptr;
+}
+
 void HostGpuStreams::issue(const std::string& what, const std::vector<Access>& accesses, std::function<void()> work) {
+  if (Recording* into = recording(current())) {
+    into->try_out(accesses, work);
+    into->note({what, accesses, std::move(work)});
+    return;
+  }
   WorkOrder::all().issue(current(), what, accesses);
   stream(current()).push(std::move(work));
 }
 
 void HostGpuStreams::wait(c10::StreamId number) {
+  require_not_recorded(number, "the host waits for it");
+  ++costs.waits;
   const WorkOrder::Clock until = WorkOrder::all().reached(number);
   mark(number).wait();
   WorkOrder::all().host_waited(until);
@@ -76,6 +110,8 @@ namespace {
 struct Event {
   StreamMark mark;
   WorkOrder::Clock clock;
+  c10::StreamId stream = 0;
+  const Recording* recording = nullptr;  // that it is part of
 };
 
 class Guard final : public c10::impl::DeviceGuardImplInterface {
@@ -97,6 +133,7 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
     return before;
   }
   bool queryStream(const c10::Stream& stream) const override {
+    require_not_recorded(stream.id(), "the host asks for its state");
     const WorkOrder::Clock until = WorkOrder::all().reached(stream.id());
     const bool idle = HostGpuStreams::all().stream(stream.id()).idle();
     if (idle) WorkOrder::all().host_waited(until);
@@ -106,17 +143,26 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
 
   void record(void** event, const c10::Stream& stream, c10::DeviceIndex, c10::EventFlag) const override {
     if (*event == nullptr) *event = new Event;
-    *static_cast<Event*>(*event) = {HostGpuStreams::all().mark(stream.id()), WorkOrder::all().reached(stream.id())};
+    *static_cast<Event*>(*event) = {HostGpuStreams::all().mark(stream.id()), WorkOrder::all().reached(stream.id()),
+                                    stream.id(), HostGpuStreams::all().recording(stream.id())};
   }
   void block(void* event, const c10::Stream& stream) const override {
     if (event == nullptr) return;
     const Event& recorded = *static_cast<Event*>(event);
+    if (recorded.recording != nullptr) {
+      Recording* const active = HostGpuStreams::all().recording(recorded.stream);
+      TORCH_CHECK(active == recorded.recording, "an event of work that was recorded is waited for afterwards");
+      active->wait(stream.id(), recorded.stream);
+      return;
+    }
+    require_not_recorded(stream.id(), "it waits for work that is not");
     WorkOrder::all().hold(stream.id(), recorded.clock);
     HostGpuStreams::all().stream(stream.id()).push([mark = recorded.mark] { mark.wait(); });
   }
   bool queryEvent(void* event) const override {
     if (event == nullptr) return true;
     const Event& recorded = *static_cast<Event*>(event);
+    TORCH_CHECK(recorded.recording == nullptr, "the host asks for the state of work that was recorded");
     if (!recorded.mark.reached()) return false;
     WorkOrder::all().host_waited(recorded.clock);
     return true;
@@ -124,6 +170,8 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   void synchronizeEvent(void* event) const override {
     if (event == nullptr) return;
     const Event& recorded = *static_cast<Event*>(event);
+    TORCH_CHECK(recorded.recording == nullptr, "the host waits for work that was recorded");
+    ++HostGpuStreams::all().costs.waits;
     recorded.mark.wait();
     WorkOrder::all().host_waited(recorded.clock);
   }

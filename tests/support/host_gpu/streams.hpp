@@ -2,6 +2,7 @@
 #include <c10/core/Allocator.h>
 #include <c10/core/Stream.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -11,6 +12,8 @@
 #include "support/nccl/host_stream.hpp"
 
 namespace dtrain::test {
+
+class Recording;
 
 constexpr c10::DeviceType kHostGpu = c10::kPrivateUse1;
 
@@ -23,10 +26,19 @@ struct StreamMark {
   void wait() const;
 };
 
+/// What work on the host's GPU has cost the host so far, as it would on a GPU.
+struct HostCosts {
+  std::atomic<int64_t> launches{0};    ///< kernels: an operator of LibTorch counts as one, of which some have several
+  std::atomic<int64_t> copies{0};      ///< from and to the host
+  std::atomic<int64_t> copy_bytes{0};  ///< of these
+  std::atomic<int64_t> waits{0};       ///< for a stream or an event; asking for their state does not count
+};
+
 /// The streams of the host's GPU, by number; 0 is the default one. They stay for the life of the process.
 class HostGpuStreams {
  public:
   static HostGpuStreams& all();
+  HostCosts costs;
   void start(uint64_t seed, int64_t most_pause_us);
 
   WorkerStream& stream(c10::StreamId number);
@@ -43,6 +55,13 @@ class HostGpuStreams {
   /// Waits as well, but on behalf of the device: what the host issues next does not count as ordered by it. A GPU would
   /// not wait here.
   void catch_up() { mark(current()).wait(); }
+  /// The same for all streams; their numbers.
+  std::vector<c10::StreamId> catch_up_all();
+
+  /// What is issued to the streams of this recording goes into it from now on; null: everything runs.
+  void record_into(Recording* recording);
+  /// What is issued to the stream goes in here; null: it runs.
+  Recording* recording(c10::StreamId number) const;
 
  private:
   struct Impl;

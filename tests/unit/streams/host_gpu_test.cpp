@@ -2,6 +2,7 @@
 #include <ATen/ATen.h>
 #include <ATen/ops/batch_norm.h>
 
+#include "dtrain/device/late_copy.hpp"
 #include "dtrain/device/side_stream.hpp"
 #include "support/catch.hpp"
 #include "support/host_gpu/streams.hpp"
@@ -139,5 +140,20 @@ TEST_CASE("operators give the CPU's bits, a norm's statistics and gradients too"
   const auto found = result(the_host_gpu().place), wanted = result(c10::kCPU);
   for (size_t i = 0; i < wanted.size(); ++i) CHECK(at::equal(found[i], wanted[i]));
   CHECK_FALSE(wanted[2].eq(0).any().item<bool>());
+  CHECK(faults().empty());
+}
+
+TEST_CASE("a copy to the host has the values of the moment, and waits for nothing that is issued later") {
+  at::Tensor values = at::full({3}, 1, floats());
+  const LateCopy copy(values);
+  const int64_t before = test::HostGpuStreams::all().mark(0).pushed;
+  test::WorkerStream& worker = test::HostGpuStreams::all().stream(0);
+  while (!worker.did(before)) std::this_thread::yield();
+  worker.hold();
+  values.fill_(2);
+  CHECK(copy.wait().eq(1).all().item<bool>());
+  worker.release();
+  CHECK(values.cpu().eq(2).all().item<bool>());
+  CHECK(LateCopy(at::full({3}, 4)).wait().eq(4).all().item<bool>());
   CHECK(faults().empty());
 }

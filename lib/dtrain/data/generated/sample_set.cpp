@@ -146,7 +146,7 @@ void write_cells(const SetJob& job) {
   });
 }
 
-struct Kind {
+struct SetKind {
   const char* name;
   int64_t count;
   PictureSize size;
@@ -155,7 +155,7 @@ struct Kind {
   const char* overrides;  // adapt the published settings to a small set
 };
 
-constexpr Kind kKinds[] = {
+constexpr SetKind kKinds[] = {
     {"xray", 256, kXraySize, write_xray, "configs/chexnet.yaml",
      " 'data.image.size=[128, 128]' batch.per_rank=8 epochs=3"},
     {"chips", 400, kChipSize, write_chips, "configs/quickstart.yaml", ""},
@@ -174,7 +174,7 @@ SampleSetReport write_sample_set(const std::string& kind, const std::string& fol
     throw UsageError("--size wants height and width from 16 to 8192, not " + std::to_string(size.height) + "," +
                      std::to_string(size.width));
   std::vector<std::string> names;
-  for (const Kind& known : kKinds) {
+  for (const SetKind& known : kKinds) {
     names.emplace_back(known.name);
     if (kind != known.name) continue;
     require_empty(folder);

@@ -52,7 +52,7 @@ void add_row(const Rows& rows, size_t row, double median_busy, RankSums& sums) {
   if (const auto memory = rows.known(row, "memory_peak_mb")) sums.memory_mb = memory;
 }
 
-RankTime mean_of(int64_t rank, const RankSums& sums, const RunRecord& run) {
+RankTime mean_time_of(int64_t rank, const RankSums& sums, const RunRecord& run) {
   const auto epochs = static_cast<double>(sums.epochs);
   RankTime time{.rank = rank,
                 .compute_s = sums.compute_s / epochs,
@@ -85,7 +85,7 @@ std::vector<RankTime> rank_times_of(const RunRecord& run) {
   }
   std::vector<RankTime> times;
   if (ranks.size() < 2) return times;
-  for (const auto& [rank, sums] : ranks) times.push_back(mean_of(rank, sums, run));
+  for (const auto& [rank, sums] : ranks) times.push_back(mean_time_of(rank, sums, run));
   std::stable_sort(times.begin(), times.end(),
                    [](const RankTime& a, const RankTime& b) { return a.to_median > b.to_median; });
   return times;

@@ -69,7 +69,7 @@ double predicted_s(const Measurement& single) {
   return step_time(single.steps->workload, one_machine(single), SumWay::canonical, 2, 8).seconds();
 }
 
-OwnPoint point_of(const Measured& network) {
+OwnPoint own_point_of(const Measured& network) {
   std::vector<double> step, from_one, from_two;
   for (const Round& round : network.rounds) {
     step.push_back(round.shared_ms / 1e3);
@@ -85,7 +85,7 @@ OwnPoint point_of(const Measured& network) {
 const std::vector<OwnPoint>& own_points() {
   static const std::vector<OwnPoint> all = [] {
     std::vector<OwnPoint> points;
-    for (const Measured& network : measured()) points.push_back(point_of(network));
+    for (const Measured& network : measured()) points.push_back(own_point_of(network));
     return points;
   }();
   return all;

@@ -5,7 +5,7 @@
 namespace dtrain {
 namespace {
 
-using Points = std::vector<PublishedSeries::Point>;
+using Published = std::vector<PublishedSeries::Point>;
 
 /// What all networks of one source and machine have in common.
 struct Setting {
@@ -47,7 +47,7 @@ const Setting kPcie = {"horovod/horovod: issue 416", "V100 PCIe, 40 Gbit/s", kFu
 const Setting kCheXNet = {"Dell EMC: CheXNet on 16 V100", "C4140", kFused, of_nodes(4, 12, 12.5)};
 
 PublishedSeries series(const char* name, const Setting& setting, double images_per_s, double batch, double parameters,
-                       const Points& points, const char* apart = "") {
+                       const Published& points, const char* apart = "") {
   return {name,       setting.source,    setting.fabric,  images_per_s, batch,
           parameters, setting.bucket_mb, setting.cluster, points,       apart};
 }

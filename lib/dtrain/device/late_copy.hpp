@@ -1,0 +1,23 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include "dtrain/device/side_stream.hpp"
+
+namespace dtrain {
+
+/// A tensor's values on their way to the host, as they are after what the calling thread has issued so far. A GPU goes
+/// on with what is issued later, for which `tensor.cpu()` would wait, too. On a CPU it is the tensor itself.
+class LateCopy {
+ public:
+  /// Begins the copy, into pinned memory.
+  explicit LateCopy(const at::Tensor& tensor);
+
+  /// Waits until it is there. Any thread.
+  const at::Tensor& wait() const;
+
+ private:
+  at::Tensor on_host_;
+  Mark there_;
+};
+
+}  // namespace dtrain
