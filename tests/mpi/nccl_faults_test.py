@@ -131,7 +131,8 @@ class NcclFaults(program.ProgramTest):
                 ended = self.ended(fault.job, fault.limit_s, plan=fault.plan, ranks=fault.ranks, seed=draw.randrange(1, 1000000))
                 seconds.append(time.monotonic() - started)
                 self.assertEqual(ended.code, fault.code, ended)
-                self.assertRegex(ended.err, fault.told())
+                if fault.told():
+                    self.assertRegex(ended.err, fault.told())
                 if fault.fault != "error":
                     self.assertEqual(self.said(ended, fault.victim), [], ended)
         if not seconds:

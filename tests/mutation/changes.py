@@ -26,7 +26,7 @@ OTHERS = {
 STEPS = {"++": "--", "--": "++"}
 WHOLE = re.compile(r"(0[xX][\da-fA-F']+|0[bB][01']+|\d[\d']*)([uUlLzZ]*)")
 FRACTION = re.compile(r"(\d*\.?\d*(?:[eE][+-]?\d+)?)([fFlL]?)")
-NOTHING = {"std::nullopt", "nullptr", "0", "false", "{}"}  # returning these is the same as returning {}
+NOTHING = {"std::nullopt", "nullptr", "0", "false", "cudaSuccess", "{}"}  # returning these is the same as returning {}
 # A statement that is an expression begins with a name, followed by a call, an assignment or an increment. Two names
 # side by side are a declaration.
 STATEMENT = re.compile(r"throw\b|(?:\+\+|--)\*?\w|\*?[\w:]+(?:(?:\.|->|::)\w+|\[[^\[\]]*\]|\([^()]*\))*(?:\(|\+\+|--|\s*(?:[-+*/%&|^]|<<|>>)?=[^=])")
