@@ -315,3 +315,28 @@ TEST_CASE("the GPU's kernels finish pictures and masks as the CPU does, turned a
     CHECK(out.margins_untouched());
   }
 }
+
+TEST_CASE("what a launch fails with is told by each of the GPU's kernels") {
+  Guarded<float> from = noise(3, 1), into = noise(3, 2);
+  Guarded<double> sums(static_cast<size_t>(FlatMath::kMeasureRoom));
+  const Guarded<int64_t> bounds(std::vector<int64_t>{0, 1});
+  const Guarded<uint8_t> mask(std::vector<uint8_t>{1});
+  const RawPicture picture{from.data(), {0, 1, 1}, 0, 1}, classes{mask.data(), {0, 1, 1}, 1, 1};
+  const PictureForm form{1, 1, 1, {0.5F}, {2.0F}};
+  Updated updated(3);
+  const auto ends = [&] {
+    return std::vector<cudaError_t>{
+        kernels::add(into.data(), from.data(), 3, nullptr),
+        kernels::sum(sum_of({0}, {from.data()}), into.data(), 3, nullptr),
+        kernels::update(UpdateRule::adam, updated.slices(), kFactors, &updated.not_finite, nullptr),
+        kernels::measure(UpdateRule::lamb, updated.slices(), kFactors, sums.data(), nullptr),
+        kernels::sums_of_squares(from.data(), bounds.data(), 1, sums.data(), nullptr),
+        kernels::sums_of_parts(sums.data(), bounds.data(), 1, sums.data(), nullptr),
+        kernels::finish_pictures(form, &picture, 1, into.data(), nullptr),
+        kernels::finish_masks(form, &classes, 1, 1, into.data(), nullptr)};
+  };
+  CHECK(ends() == std::vector(8, cudaSuccess));
+  launches_end_with = cudaErrorLaunchOutOfResources;
+  CHECK(ends() == std::vector(8, cudaErrorLaunchOutOfResources));
+  launches_end_with = cudaSuccess;
+}
