@@ -4,10 +4,12 @@
 
 namespace dtrain {
 
+at::Tensor pinned_like(const at::Tensor& on_device) {
+  return at::empty(on_device.sizes(), on_device.options().device(at::kCPU).pinned_memory(true));
+}
+
 static at::Tensor begin_copy(const at::Tensor& tensor) {
-  if (tensor.is_cpu()) return tensor;
-  const auto pinned = tensor.options().device(c10::kCPU).pinned_memory(true);
-  return at::empty(tensor.sizes(), pinned).copy_(tensor, /*non_blocking=*/true);
+  return tensor.is_cpu() ? tensor : pinned_like(tensor).copy_(tensor, /*non_blocking=*/true);
 }
 
 LateCopy::LateCopy(const at::Tensor& tensor) : on_host_(begin_copy(tensor)), there_(mark_current(tensor.device())) {}

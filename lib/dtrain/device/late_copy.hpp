@@ -5,6 +5,9 @@
 
 namespace dtrain {
 
+/// Memory for a copy of a GPU's tensor on the host, from and to which a GPU copies in the background.
+at::Tensor pinned_like(const at::Tensor& on_device);
+
 /// A tensor's values on their way to the host, as they are after what the calling thread has issued so far. A GPU goes
 /// on with what is issued later, for which `tensor.cpu()` would wait, too. On a CPU it is the tensor itself.
 class LateCopy {

@@ -17,6 +17,7 @@
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/base/time.hpp"
+#include "dtrain/device/late_copy.hpp"
 #include "dtrain/dist/host_memory.hpp"
 #include "dtrain/dist/message.hpp"
 #include "dtrain/dist/network_addresses.hpp"
@@ -75,11 +76,6 @@ bool shared_memory_has_room(int64_t bytes) {
   if (statvfs("/dev/shm", &room) != 0) return false;
   return static_cast<double>(room.f_bavail) * static_cast<double>(room.f_frsize) >
          1.1 * static_cast<double>(bytes) + 8e6;
-}
-
-// A tensor in host memory to which the GPU can copy `on_device`, and back, at full speed.
-at::Tensor pinned_like(const at::Tensor& on_device) {
-  return at::empty(on_device.sizes(), on_device.options().device(at::kCPU).pinned_memory(true));
 }
 
 // MPI is given only host memory: a transport of MPI that uses GPUs, and NCCL, could each wait for the other.

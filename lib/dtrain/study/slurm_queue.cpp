@@ -15,7 +15,7 @@
 namespace dtrain {
 namespace {
 
-std::optional<int64_t> number_of_digits(std::string_view text) {
+std::optional<int64_t> number_if_whole(std::string_view text) {
   int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
@@ -50,7 +50,7 @@ LastStart last_start(const std::string& log) {
     if (!refused && !line.starts_with(kEnded)) continue;
     const std::string rest = line.substr(refused ? kRefused.size() : kEnded.size());
     const size_t digits = std::min(rest.find_first_not_of("0123456789"), rest.size());
-    const auto code = number_of_digits(std::string_view(rest).substr(0, digits));
+    const auto code = number_if_whole(std::string_view(rest).substr(0, digits));
     if (!code) continue;
     start.code = static_cast<int>(*code);
     if (refused) start.refusal = trimmed(std::string_view(rest).substr(std::min(rest.size(), digits + 1)));
@@ -85,8 +85,8 @@ SlurmQueue read_queue(const std::string& text) {
   SlurmQueue queue;
   for (const std::string& line : split_text(text, '\n')) {
     const std::vector<std::string> fields = split_text(line, '|');
-    if (fields.size() != 5 || !number_of_digits(fields[0])) continue;
-    const std::optional<int64_t> task = number_of_digits(fields[1]);
+    if (fields.size() != 5 || !number_if_whole(fields[0])) continue;
+    const std::optional<int64_t> task = number_if_whole(fields[1]);
     if (!task || is_among(fields[2], kIsOver)) continue;
     const bool waits = is_among(fields[2], kWaits);
     const QueuedTask found{fields[0] + "_" + fields[1], waits ? PointState::queued : PointState::running,
@@ -101,7 +101,7 @@ std::string job_number_in(const std::string& text) {
   std::string number;
   for (const std::string& line : split_text(text, '\n')) {
     const std::string first = split_text(trimmed(line), ';').front();
-    if (number_of_digits(first)) number = first;
+    if (number_if_whole(first)) number = first;
   }
   return number;
 }
