@@ -39,7 +39,7 @@ endfunction()
 
 # dtrain_unity(TARGET): the files of this target are compiled eight at a time as one, so that they share the cost of their
 # headers and of the templates that they use. Not in debug builds, where debuggers and editors need the files as they are.
-# No two files of a module may use one name for two local things (tests/repo/style_test.py).
+# No two files of a module, or of its tests, may use one name for two local things (tests/repo/style_test.py).
 set(DTRAIN_UNITY "" CACHE STRING "Compile several files of a module as one: ON, OFF, or empty: in Release builds alone")
 function(dtrain_unity target)
   set(unity "${DTRAIN_UNITY}")
@@ -115,6 +115,7 @@ function(dtrain_test name)
     target_link_libraries(test_${name} PRIVATE dtrain_${used})
   endforeach()
   dtrain_sources(test_${name} test TORCH ${arg_TORCH})
+  dtrain_unity(test_${name})
   add_test(NAME unit.${name} COMMAND test_${name})
   set_tests_properties(unit.${name} PROPERTIES LABELS "${labels}" TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 4
     ENVIRONMENT DTRAIN_SOURCE_DIR=${CMAKE_SOURCE_DIR})

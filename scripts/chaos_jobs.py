@@ -1,4 +1,4 @@
-"""Whole jobs that are killed, signalled and resumed at random moments; for scripts/chaos."""
+"""Whole jobs that are killed, signalled and resumed at random moments; for scripts/chaos, and a job for scripts/gpu_check."""
 import concurrent.futures
 import contextlib
 import csv
@@ -40,24 +40,26 @@ class Failed(Exception):
 class Job:
     """A call of dtrain on `ranks` processes under mpirun, or alone without it for 1."""
 
-    def __init__(self, program, ranks, words):
+    def __init__(self, program, ranks, words, env=None):
         start = common.launcher(ranks, "--oversubscribe") if ranks > 1 else []
         self.words = [*start, program, *map(str, words), "--progress", "none"]
         self.err = tempfile.TemporaryFile("w+")
         self.started = time.monotonic()
         self.process = subprocess.Popen(self.words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self.err,
-                                        env=common.environment(), start_new_session=True)
+                                        env=env or common.environment(), start_new_session=True)
         self.program, self.alone = program, ranks == 1
 
     def ranks(self):
         """Process ids of the ranks, in the order of their start."""
         if self.alone:
             return [self.process.pid]
+        return [pid for pid in self.children() if self.is_rank(pid)]
+
+    def children(self):
+        """Process ids of what mpirun has started, in that order."""
         with contextlib.suppress(OSError):
-            for task in pathlib.Path(f"/proc/{self.process.pid}/task").iterdir():
-                pids = [int(pid) for pid in (task / "children").read_text().split()]
-                if found := [pid for pid in pids if self.is_rank(pid)]:
-                    return found
+            tasks = sorted(pathlib.Path(f"/proc/{self.process.pid}/task").iterdir())
+            return [int(pid) for task in tasks for pid in (task / "children").read_text().split()]
         return []
 
     def is_rank(self, pid):

@@ -29,12 +29,13 @@ class Attempt:
     def seconds(self):
         return time.monotonic() - self.began
 
-    def run(self, words):
-        """Runs a program to its end, for as long as the part has time. Throws common.TimedOut."""
+    def run(self, words, env=None):
+        """Runs a program to its end, for as long as the part has time, with another environment if one is given. Throws
+        common.TimedOut."""
         left = self.part.limit_s - self.seconds()
         if left <= 0:
             raise common.TimedOut(f"no time was left for {shlex.join(map(str, words))}")
-        return common.run([str(word) for word in words], self.env, timeout=left)
+        return common.run([str(word) for word in words], env or self.env, timeout=left)
 
     def expect(self, holds, sentence):
         if not holds:

@@ -24,7 +24,7 @@
 namespace dtrain {
 namespace {
 
-using test::Image;
+using test::DiskImage;
 using test::MemoryFileSystem;
 
 constexpr const char* kCheckpoint = "/checkpoints/epoch-0001-step-00000007.safetensors";
@@ -58,7 +58,7 @@ struct Victim {
 };
 
 // A small residual network with many tensors.
-Image make_files() {
+DiskImage make_files() {
   MemoryFileSystem files;
   std::vector<FileTensor> model;
   std::vector<FileTensor> all;
@@ -91,7 +91,7 @@ Image make_files() {
   return files.image();
 }
 
-Victim victim_of(const Image& image, const std::string& path) {
+Victim victim_of(const DiskImage& image, const std::string& path) {
   MemoryFileSystem files(image);
   Victim victim{path, image.at(path), 0, SafetensorsFile::read(path, true, files).entries()};
   uint64_t header = 0;
@@ -152,7 +152,7 @@ std::string damaged(const std::string& whole, size_t kind, KeyedRandom& random) 
 
 /// The sentence of the error that reading the damaged file gives; "" if it is read as if nothing were wrong.
 std::string sentence_of(const Victim& victim, const std::string& bytes) {
-  MemoryFileSystem files(Image{{victim.path, bytes}});
+  MemoryFileSystem files(DiskImage{{victim.path, bytes}});
   try {
     if (victim.path == kBest)
       SafetensorsFile::read(victim.path, false, files);
@@ -192,7 +192,7 @@ void tell_crash(int number) {
 }
 
 bool run(const Campaign& campaign) {
-  const Image image = make_files();
+  const DiskImage image = make_files();
   const Victim victims[] = {victim_of(image, kCheckpoint), victim_of(image, kBest)};
   Counts all;
   Counts by_kind[kKindCount];

@@ -16,12 +16,17 @@ inline std::optional<Device> first_gpu() {
   try {
     GpuModule& module = load_gpu_module();
     set_deterministic(true);  // before cuBLAS starts, whatever test is the first
-    module.use_device(0);
-    return Device{c10::Device(c10::kCUDA, 0), &module.math(), &module};
+    return Device{module.use_device(0), &module.math(), &module};
   } catch (const MissingError& error) {
     skip(error.what());
     return std::nullopt;
   }
+}
+
+/// A square matrix whose product keeps a GPU busy for a while; the tests' GPU of host memory pauses by itself.
+inline at::Tensor heavy_matrix(const Device& gpu) {
+  const int64_t side = gpu.place.is_privateuseone() ? 32 : 4096;
+  return at::randn({side, side}, at::TensorOptions(at::kFloat).device(gpu.place));
 }
 
 inline bool same_bits(const at::Tensor& a, const at::Tensor& b) {

@@ -12,7 +12,7 @@ TEST_CASE("batches reach the GPU in order, whole, while it works on others, and 
   if (!gpu) return;
   test::NumberedBatches numbers({8, 3, 128, 128});
   DeviceBatches batches(numbers, *gpu);
-  const at::Tensor heavy = at::randn({4096, 4096}, at::TensorOptions(at::kFloat).device(gpu->place));
+  const at::Tensor heavy = test::heavy_matrix(*gpu);
   for (int start = 0; start < 2; ++start) {
     batches.start(std::vector<BatchRequest>(20));
     for (int64_t k = 1; k < 20; ++k) {

@@ -64,7 +64,7 @@ at::Tensor some_targets(int64_t count, const Device& gpu) {
 
 }  // namespace
 
-TEST_CASE("a recorded step on the GPU has the bits of a plain one, batch after batch") {
+TEST_CASE("a recorded step on the GPU has the bits of a plain one, batch after batch", "[deep]") {
   const auto gpu = test::first_gpu();
   if (!gpu) return;
   set_deterministic(true);
@@ -87,7 +87,7 @@ TEST_CASE("a recorded step on the GPU has the bits of a plain one, batch after b
     }
 }
 
-TEST_CASE("graphs on the GPU that work in one memory keep their bits, in whatever order they run") {
+TEST_CASE("graphs on the GPU that work in one memory keep their bits, in whatever order they run", "[deep]") {
   const auto gpu = test::first_gpu();
   if (!gpu) return;
   set_deterministic(true);
@@ -115,7 +115,7 @@ TEST_CASE("graphs on the GPU that work in one memory keep their bits, in whateve
   }
 }
 
-TEST_CASE("a second graph on the GPU takes next to no memory, and what its proof took is given back") {
+TEST_CASE("a second graph on the GPU takes next to no memory, and what its proof took is given back", "[deep]") {
   const auto gpu = test::first_gpu();
   if (!gpu) return;
   set_deterministic(true);

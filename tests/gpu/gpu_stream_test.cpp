@@ -11,7 +11,7 @@ TEST_CASE("work on a side stream comes after its mark and before what follows th
   const SideStream side(gpu->place);
   const auto options = at::TensorOptions(at::kFloat).device(gpu->place);
   const at::Tensor values = at::zeros({1 << 20}, options);
-  const at::Tensor heavy = at::randn({4096, 4096}, options);
+  const at::Tensor heavy = test::heavy_matrix(*gpu);
   for (int round = 1; round <= 20; ++round) {
     at::Tensor product = heavy;
     for (int i = 0; i < 5; ++i) product = at::mm(product, heavy);  // keeps this thread's stream busy for a while

@@ -62,7 +62,7 @@ static LossOptions loss_of(const TrainingSetting& setting) {
   return options;
 }
 
-static std::shared_ptr<Network> network_of(const TrainingSetting& setting, int64_t classes, const Device& device) {
+static std::shared_ptr<Network> network_of(const TrainingSetting& setting, int64_t classes) {
   ModelOptions model;
   model.kind = setting.network;
   model.base_width = 2;
@@ -70,13 +70,8 @@ static std::shared_ptr<Network> network_of(const TrainingSetting& setting, int64
   model.fused = false;
   if (setting.graphs) model.dropout = 0;  // it draws on the host, which no graph can record
   const int64_t side = setting.pixels;
-  auto network = make_network(
+  return make_network(
       model, {.channels = setting.network->image_channels, .height = side, .width = side, .outputs = classes}, kSeed);
-  if (device.place.is_cpu()) return network;
-  for (const NamedTensor& parameter : network->named_parameters()) move_to_host_gpu(parameter.tensor);
-  for (const NamedTensor& buffer : network->named_buffers())
-    if (buffer.tensor.is_floating_point()) move_to_host_gpu(buffer.tensor);
-  return network;
 }
 
 static Trainer::Options trainer_options(const TrainingSetting& setting) {
@@ -109,8 +104,8 @@ WholeTraining::WholeTraining(const TrainingSetting& setting, const Device& devic
       schedule_({}, kRate, 1, 4, setting.epochs) {
   at::set_num_threads(1);
   const auto format = at::MemoryFormat::ChannelsLast;
-  replica_ = std::make_unique<Replica>(network_of(setting, static_cast<int64_t>(dataset_.classes.size()), device),
-                                       format, optimizer_of(setting), device);
+  replica_ = std::make_unique<Replica>(network_of(setting, static_cast<int64_t>(dataset_.classes.size())), format,
+                                       optimizer_of(setting), device);
   if (setting.ema > 0) replica_->keep_average({.decay = setting.ema});
   replica_->broadcast_from(comm, 0);
   const bool on_gpu = !device.place.is_cpu();

@@ -40,7 +40,7 @@ import common
 loader = importlib.machinery.SourceFileLoader("gpu_check", {script!r})
 check = importlib.util.module_from_spec(importlib.util.spec_from_loader("gpu_check", loader))
 loader.exec_module(check)
-check.limits_on = lambda device: dict.fromkeys(check.LIMITS, 20) | {{"rates.densenet121.tf32": 0.5}}
+check.limits_for = lambda args: dict.fromkeys(check.LIMITS, 20) | {{"rates.densenet121.tf32": 0.5}}
 common.ends(check.main)
 """
 
@@ -62,7 +62,7 @@ for name in sys.argv[2:]:
 DTRAIN = """#!/bin/bash
 echo "$*" >>asked
 case "$*" in
-  "info --json") echo '{"host": "here", "gpus": [], "why_no_gpu": "none"}' ;;
+  "info --json") echo '{"host": "here", "gpus": [], "why_no_gpu": ""}' ;;
   *densenet121*precision=tf32*) sleep 100 ;;
   "bench step"*) echo '{"images_per_s": 10}' ;;
   *bits-bf16-2*) kill -SEGV $$ ;;
@@ -228,7 +228,7 @@ class GpuCheck(tree.RuleTest):
         script = CHECK.format(script=str(tree.ROOT / "scripts/gpu_check"))
         kept = {key: value for key, value in os.environ.items() if not key.startswith("DTRAIN_")}
         return subprocess.run(
-            [sys.executable, "-B", "-c", script, "--device", "cpu", "--quick", "--program", home / "dtrain", "--python", "/bin/false", *words],
+            [sys.executable, "-B", "-c", script, "--quick", "--program", home / "dtrain", "--python", "/bin/false", *words],
             cwd=home, env={**kept, "PYTHONPATH": str(tree.ROOT / "scripts"), "DTRAIN_MPIEXEC": str(home / "mpirun")},
             capture_output=True, text=True, timeout=200, check=False)
 
@@ -260,7 +260,7 @@ class GpuCheck(tree.RuleTest):
         with tree.made_up_tree({"bin/dtrain": "", "bin/test_gpu": ""}) as home:
             for folder in ("scripts", "configs"):
                 shutil.copytree(tree.ROOT / folder, home / folder)
-            used = ("bin/dtrain", "bin/test_gpu", "scripts/gpu_check", "scripts/common.py", "scripts/parts.py", "scripts/peers/ddp_step.py",
+            used = ("bin/dtrain", "bin/test_gpu", "scripts/gpu_check", "scripts/chaos_jobs.py", "scripts/common.py", "scripts/parts.py", "scripts/peers/ddp_step.py",
                     "scripts/peers/standard.py", "configs/chexnet.yaml")
             ended = subprocess.run([sys.executable, "-B", "-c", HASHES, home / "bin/dtrain", *used], capture_output=True, text=True,
                                    env={**os.environ, "PYTHONPATH": str(home / "scripts")}, timeout=200, check=True)

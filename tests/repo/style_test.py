@@ -32,7 +32,7 @@ def judge_line(line, is_ours, starts_jobs=False):
 
 # In a file's own namespace, or static: what a line that begins with its text gives a name to.
 OWN_NAMES = [re.compile(r"(?:class|struct|enum class|enum|union) (\w+)(?: [:{]|;| final)"), re.compile(r"using (\w+) = (?!nlohmann::)"),  # Json may be said twice
-             re.compile(r"(?!using )[\w:<>&*,\s\[\]]*?[\s&*>](\w+)(?:\(|\[| = |\{|;)")]
+             re.compile(r"(?!using )[\w:<>&*,\s\[\]]*?[\s&*>](\w+)(?:\(|\[| =(?: |$)|\{|;)")]
 
 
 def own_names(path):
@@ -45,12 +45,12 @@ def own_names(path):
 
 
 def twins(root):
-    """Names that two files of one module both define: a release build compiles them as one file, where they would
-    clash."""
+    """Names that two files of one module, or of its tests, both define: a release build compiles them as one file,
+    where they would clash."""
     owners = {}
-    for path in sorted(tree.files(root, ["apps", "lib"], {".cpp"})):
-        below = path.relative_to(root).parts
-        owner = owners.setdefault(below[:3] if below[0] == "lib" else below[:2], {})
+    for path in sorted(tree.files(root, ["apps", "lib", "tests/unit", "tests/gpu", "tests/support"], {".cpp"})):
+        below = path.relative_to(root).parts[:-1]
+        owner = owners.setdefault(below[:2] if below[0] == "apps" else below[:3], {})
         for name in sorted(set(own_names(path))):
             if owner.setdefault(name, path) != path:
                 yield f"{path.relative_to(root)}: {name} is a name in {owner[name].relative_to(root)} too; give it another"
@@ -116,9 +116,10 @@ class Style(tree.RuleTest):
         for text in (own.format("int count(int x) {"), own.format("constexpr int kMost = 3;"), own.format("struct Row {"),
                      "static std::vector<int> rows_of(const Table& table) {\n"):
             for second in ("b.cpp", "files/b.cpp"):
-                files = {"lib/dtrain/io/a.cpp": text, f"lib/dtrain/io/{second}": text, "lib/dtrain/data/c.cpp": text}
-                with tree.made_up_tree(files) as root:
-                    self.only(violations(root), f"io/{second}", "in lib/dtrain/io/a.cpp too")
+                files = {"io/a.cpp": text, f"io/{second}": text, "data/c.cpp": text}
+                for top in ("lib/dtrain", "tests/unit"):
+                    with tree.made_up_tree({f"{top}/{name}": text for name, text in files.items()}) as root:
+                        self.only(violations(root), f"io/{second}", f"in {top}/io/a.cpp too")
         with tree.made_up_tree({"lib/dtrain/io/a.cpp": "void take() {\n", "lib/dtrain/io/b.cpp": "void take(int x) {\n"}) as root:
             self.holds(violations(root))
 

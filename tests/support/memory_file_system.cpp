@@ -9,7 +9,7 @@
 
 namespace dtrain::test {
 
-MemoryFileSystem::MemoryFileSystem(const Image& image) : MemoryFileSystem() {
+MemoryFileSystem::MemoryFileSystem(const DiskImage& image) : MemoryFileSystem() {
   for (const auto& [path, bytes] : image) {
     int folder = 0;
     size_t begin = 1;
@@ -287,12 +287,12 @@ void MemoryFileSystem::lay_out(const std::vector<Entries>& folders, int folder, 
   }
 }
 
-Image MemoryFileSystem::image() const {
+DiskImage MemoryFileSystem::image() const {
   std::vector<Entries> folders;
   for (const Inode& inode : inodes_) folders.push_back(inode.entries);
   std::vector<std::pair<std::string, int>> files;
   lay_out(folders, 0, "/", files);
-  Image image;
+  DiskImage image;
   for (const auto& [path, inode] : files) image[path] = inode == kNone ? "" : inodes_[static_cast<size_t>(inode)].bytes;
   return image;
 }
@@ -316,7 +316,7 @@ std::vector<std::string> MemoryFileSystem::contents_after_cut(const Inode& inode
   return all;
 }
 
-int64_t MemoryFileSystem::power_cuts(int64_t most, const std::function<void(const Image&)>& see) const {
+int64_t MemoryFileSystem::power_cuts(int64_t most, const std::function<void(const DiskImage&)>& see) const {
   const size_t changes = std::min<size_t>(changes_.size(), 24);
   const auto subsets = int64_t{1} << changes;
   std::vector<std::vector<std::string>> contents;
@@ -341,7 +341,7 @@ int64_t MemoryFileSystem::power_cuts(int64_t most, const std::function<void(cons
     for (const auto& [path, inode] : files)
       if (inode != kNone) variants = std::max(variants, contents[static_cast<size_t>(inode)].size());
     for (size_t variant = 0; variant < variants; ++variant) {
-      Image image;
+      DiskImage image;
       for (const auto& [path, inode] : files) {
         if (inode == kNone) {
           image[path] = "";

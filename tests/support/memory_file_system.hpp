@@ -25,7 +25,7 @@ struct Fault {
 };
 
 /// Files by path, as they are on a disk.
-using Image = std::map<std::string, std::string>;
+using DiskImage = std::map<std::string, std::string>;
 
 /// A disk in memory, for tests of what is left of files when something goes wrong. It knows what a power cut may leave:
 /// bytes and names that were not synced may be there or not, each independently and in any order.
@@ -38,7 +38,7 @@ class MemoryFileSystem : public FileSystem {
  public:
   MemoryFileSystem() { add(true); }
   /// A disk that holds these files and their folders, all synced.
-  explicit MemoryFileSystem(const Image& image);
+  explicit MemoryFileSystem(const DiskImage& image);
 
   void plan(const Fault& fault) {
     fault_ = fault;
@@ -54,10 +54,10 @@ class MemoryFileSystem : public FileSystem {
   std::vector<std::string> violations;
 
   /// The disk as processes see it.
-  Image image() const;
+  DiskImage image() const;
   /// Calls `see` with every disk that a power cut at this moment may leave, at most `most` of them (evenly drawn where
   /// there are more). Returns how many those were.
-  int64_t power_cuts(int64_t most, const std::function<void(const Image&)>& see) const;
+  int64_t power_cuts(int64_t most, const std::function<void(const DiskImage&)>& see) const;
 
   int open(const std::string& path, int flags, unsigned mode) override;
   ssize_t read(int descriptor, std::span<std::byte> out) override;

@@ -124,7 +124,8 @@ Result measured(const BenchStepCommand& command, const Experiment& e, const Plan
                   memory_format_for(*e.model.kind, job.device().place.type()), e.optimizer, job.device(), e.precision);
   const double gflop = training_gflop(replica.network(), plan.shape);
   barrier(job.comm());
-  const double own_peak = matrix_peak(job.device().place, e.precision, job.device().place.is_cpu() ? 1024 : 8192);
+  const double own_peak =
+      matrix_peak(job.device().place, e.precision, matrix_peak_side(job.device().place, e.precision));
   const Loss loss = make_planned_loss(e, plan, job.device().place);
   ScheduleOptions base_rate;
   base_rate.scale_with_ranks = RankScaling::none;

@@ -12,4 +12,7 @@ namespace dtrain {
 /// MKL uses half of some processors' vectors.
 double matrix_peak(c10::Device device, Precision precision, int64_t side, int products = 8);
 
+/// The side that takes the device long enough to be at its peak: 1024 on a CPU, up to 8192 on a GPU.
+int64_t matrix_peak_side(c10::Device device, Precision precision);
+
 }  // namespace dtrain

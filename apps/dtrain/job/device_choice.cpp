@@ -91,8 +91,7 @@ ChosenDevice choose_device(const Experiment& e, Communicator& comm, int local_ra
     return chosen;
   }
   set_deterministic(e.deterministic);
-  module->use_device(index);
-  chosen.device = {c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(index)), &module->math(), module};
+  chosen.device = {module->use_device(index), &module->math(), module};
   const Gpu& gpu = driver.gpus[static_cast<size_t>(index)];
   chosen.name = "cuda:" + std::to_string(index) + " " + gpu.name;
   chosen.gpu_uuid = gpu.uuid;

@@ -1,5 +1,6 @@
 #include <ATen/ATen.h>
 #include <ATen/cuda/CUDAGraph.h>
+#include <ATen/detail/CUDAHooksInterface.h>
 #include <c10/core/Event.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAGuard.h>
@@ -8,6 +9,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <typeinfo>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/module_stamp.hpp"
@@ -156,15 +158,15 @@ class CudaModule final : public GpuModule {
     return std::make_unique<CudaGraph>(std::move(memory));
   }
 
-  void use_device(int device) override {
-    cudaError_t code = cudaSetDevice(device);
+  c10::Device use_device(int number) override {
+    cudaError_t code = cudaSetDevice(number);
     if (code == cudaSuccess) code = cudaFree(nullptr);  // creates the context, which fails if the GPU is not available
-    if (code == cudaSuccess) return;
+    if (code == cudaSuccess) return {c10::kCUDA, static_cast<c10::DeviceIndex>(number)};
     const std::string words = cudaGetErrorString(code);
     if (code == cudaErrorMemoryAllocation)
-      throw Error(exit_code::kOutOfMemory, "GPU " + std::to_string(device) + " has no memory left (" + words +
+      throw Error(exit_code::kOutOfMemory, "GPU " + std::to_string(number) + " has no memory left (" + words +
                                                "); another program holds it: see nvidia-smi");
-    throw ConfigError("GPU " + std::to_string(device) + " cannot be used: " + words +
+    throw ConfigError("GPU " + std::to_string(number) + " cannot be used: " + words +
                       (code == cudaErrorDevicesUnavailable
                            ? "; another program uses it exclusively (compute mode): see nvidia-smi"
                            : "; does the driver run CUDA " + cuda_version() + "? See dtrain info and nvidia-smi"));
@@ -197,6 +199,11 @@ class CudaModule final : public GpuModule {
 [[gnu::section(".note.dtrain"), gnu::used]] alignas(4) constexpr auto kStamp = module_stamp(DTRAIN_BUILD_STAMP);
 
 GpuModule& module() {
+  // LibTorch looks for its CUDA part only once; if anything had asked before, it would now run without it. Whether
+  // there is a GPU is another question, which the driver answers.
+  const at::CUDAHooksInterface& hooks = at::detail::getCUDAHooks();
+  check(typeid(hooks) != typeid(at::CUDAHooksInterface),
+        "nothing asks LibTorch for CUDA before the GPU module is loaded");
   static CudaModule module;
   return module;
 }

@@ -1,4 +1,6 @@
 #pragma once
+#include <c10/core/Device.h>
+
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -22,9 +24,9 @@ class GpuModule {
   /// An empty one, for this thread's device. At most one is being recorded at a time; all share their memory.
   virtual std::unique_ptr<DeviceGraph> make_graph() = 0;
 
-  /// Makes `device` this thread's, and tests whether it can be used at all. Throws ConfigError with the driver's
-  /// message (out of memory, exclusive to another process …).
-  virtual void use_device(int device) = 0;
+  /// Makes the GPU of this number this thread's, and tests whether it can be used at all. Returns it as LibTorch names
+  /// it. Throws ConfigError with the driver's message (exclusive to another process …), Error with kOutOfMemory.
+  virtual c10::Device use_device(int number) = 0;
   /// The most that LibTorch has held of this thread's device so far, in 1e6 bytes.
   virtual double memory_peak_mb() const = 0;
   /// Free memory of this thread's device, in 1e6 bytes.

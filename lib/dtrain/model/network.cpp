@@ -27,7 +27,6 @@ Network::PooledPass Network::forward_pooled(const at::Tensor&) {
 void Network::set_random_key(uint64_t, int64_t, int64_t) {}
 
 at::MemoryFormat memory_format_for(const NetworkKind& kind, at::DeviceType device) {
-  if (device != at::kCPU && device != at::kCUDA) return at::MemoryFormat::Contiguous;
   const PixelLayout layout = device == at::kCPU ? kind.on_cpu : kind.on_gpu;
   return layout == PixelLayout::channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
 }

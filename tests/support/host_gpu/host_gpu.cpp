@@ -130,16 +130,22 @@ class OrderedNccl final : public ForwardingNccl {
 
 class HostGpuModule final : public GpuModule {
  public:
+  explicit HostGpuModule(std::unique_ptr<NcclApi> nccl) : nccl_(std::move(nccl)) {}
+
   const FlatMath& math() const override { return math_; }
-  NcclApi& nccl() override { throw InternalError("tests make the NCCL of the host's GPU themselves"); }
+  NcclApi& nccl() override {
+    check(nccl_ != nullptr, "a test that uses NCCL by the host's GPU gives it one");
+    return *nccl_;
+  }
   std::unique_ptr<DeviceGraph> make_graph() override { return make_host_gpu_graph(); }
-  void use_device(int) override {}
-  double memory_peak_mb() const override { return 0; }
-  double memory_free_mb() const override { return 0; }
+  c10::Device use_device(int) override { return {kHostGpu, 0}; }
+  double memory_peak_mb() const override { return static_cast<double>(host_gpu_memory_peak()) / 1e6; }
+  double memory_free_mb() const override { return static_cast<double>(host_gpu_memory_free()) / 1e6; }
   std::string cuda_version() const override { return ""; }
 
  private:
   HostGpuMath math_;
+  std::unique_ptr<NcclApi> nccl_;
 };
 
 CUstream_st* handle_of(int64_t stream) { return HostGpuStreams::all().stream(stream).handle(); }
@@ -148,18 +154,14 @@ int64_t default_stream() { return 0; }
 
 }  // namespace
 
-Device make_host_gpu(uint64_t seed, int64_t most_pause_us) {
-  static HostGpuModule module;
+Device make_host_gpu(uint64_t seed, int64_t most_pause_us, std::unique_ptr<NcclApi> nccl) {
+  static HostGpuModule module(std::move(nccl));
   HostGpuStreams::all().start(seed, most_pause_us);
   register_host_gpu_guard();
   register_host_gpu_memory();
   register_host_gpu_operators();
+  register_host_gpu_autocast();
   return {c10::Device(kHostGpu, 0), &module.math(), &module};
-}
-
-void move_to_host_gpu(const at::Tensor& tensor) {
-  const at::Tensor moved = tensor.detach().to(c10::Device(kHostGpu, 0));
-  tensor.unsafeGetTensorImpl()->shallow_copy_from(moved.getIntrusivePtr());
 }
 
 CUstream_st* host_gpu_stream() { return handle_of(current_stream()); }

@@ -1,6 +1,4 @@
 #pragma once
-#include <ATen/core/Tensor.h>
-
 #include <cstdint>
 #include <memory>
 
@@ -23,11 +21,8 @@ namespace dtrain::test {
 /// - Copies between pinned memory of the host and the device read and write it when their stream comes to them.
 /// - WorkOrder (order.hpp) notes whatever two streams do to the same memory without an order between them, whether or
 ///   not a pause happened to bring it to light.
-Device make_host_gpu(uint64_t seed, int64_t most_pause_us);
-
-/// From now on the tensor lies on the host's GPU, whoever holds it: what set_data() does between CPU and CUDA. It
-/// refuses PrivateUse1, so a network moves before a Replica takes it.
-void move_to_host_gpu(const at::Tensor& tensor);
+/// `nccl`: the module's, for those who ask it for one.
+Device make_host_gpu(uint64_t seed, int64_t most_pause_us, std::unique_ptr<NcclApi> nccl = nullptr);
 
 /// The calling thread's current stream, as NCCL takes it.
 CUstream_st* host_gpu_stream();

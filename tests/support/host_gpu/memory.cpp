@@ -1,8 +1,10 @@
 // The memory of the host's GPU, and the host's memory that it copies from and to in the background.
 #include <c10/core/Allocator.h>
+#include <c10/core/CachingDeviceAllocator.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -49,6 +51,30 @@ class FreeMemory {
   std::map<size_t, std::vector<void*>> free_;
 };
 
+// What tensors hold, graphs' memory apart, and how much there is.
+struct Held {
+  std::atomic<size_t> now{0};
+  std::atomic<size_t> peak{0};
+  std::atomic<size_t> limit{SIZE_MAX};
+  std::atomic<int64_t> refused{0};  // requests
+
+  void take(size_t bytes) {
+    const size_t all = now += bytes;
+    if (all > limit) {
+      now -= bytes;
+      ++refused;
+      TORCH_CHECK_WITH(OutOfMemoryError, false, "the host's GPU has no memory left for ", bytes, " bytes");
+    }
+    for (size_t seen = peak; seen < all && !peak.compare_exchange_weak(seen, all);) {
+    }
+  }
+};
+
+Held& held() {
+  static auto* memory = new Held;
+  return *memory;
+}
+
 FreeMemory& free_memory() {
   static auto* memory = new FreeMemory;
   return *memory;
@@ -70,6 +96,7 @@ void free_when_reached(void* context) {
   auto left = std::make_shared<std::atomic<size_t>>(1 + lent.size());
   const auto arrive = [block, left] {
     if (--*left > 0) return;
+    held().now -= block->bytes;
     free_memory().give_back(block->data, block->bytes);
     delete block;
   };
@@ -77,7 +104,7 @@ void free_when_reached(void* context) {
   for (const c10::StreamId number : lent) HostGpuStreams::all().stream(number).push(arrive);
 }
 
-class HostGpuAllocator final : public c10::Allocator {
+class HostGpuAllocator final : public c10::DeviceAllocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
     HostGpuStreams& streams = HostGpuStreams::all();
@@ -86,12 +113,24 @@ class HostGpuAllocator final : public c10::Allocator {
       auto of_graph = recording->allocate(bytes, streams.current());
       block = new Block{of_graph->data, bytes, streams.current(), of_graph};
     } else {
+      held().take(bytes);
       block = new Block{free_memory().take(bytes), bytes, streams.current()};
       WorkOrder::all().allocate(block->data, bytes, block->stream);
     }
     return {block->data, block, free_when_reached, c10::Device(kHostGpu, 0)};
   }
   void copy_data(void* to, const void* from, size_t bytes) const override { default_copy_data(to, from, bytes); }
+
+  bool initialized() override { return true; }
+  void emptyCache(c10::MempoolId_t) override {}
+  void recordStream(const c10::DataPtr& data, c10::Stream stream) override { lend_host_gpu_memory(data, stream.id()); }
+  c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex) override {
+    c10::CachingDeviceAllocator::DeviceStats stats;
+    stats.num_ooms = held().refused;
+    return stats;
+  }
+  void resetAccumulatedStats(c10::DeviceIndex) override {}
+  void resetPeakStats(c10::DeviceIndex) override {}
 };
 
 // Pinned memory goes back into use once all copies that were issued on it are done, as LibTorch keeps it for CUDA.
@@ -194,6 +233,10 @@ void lend_host_gpu_memory(const c10::DataPtr& data, c10::StreamId number) {
 
 bool is_pinned(const void* data) { return pinned_memory().holds(data); }
 void keep_pinned_until(const void* data, const StreamMark& mark) { pinned_memory().keep_until(data, mark); }
+
+void limit_host_gpu_memory(size_t bytes) { held().limit = bytes; }
+size_t host_gpu_memory_peak() { return held().peak; }
+size_t host_gpu_memory_free() { return held().limit - held().now; }
 
 void register_host_gpu_memory() { c10::SetAllocator(kHostGpu, &host_gpu_allocator()); }
 

@@ -145,6 +145,9 @@ at::Tensor reshape_alias(const at::Tensor& tensor, c10::SymIntArrayRef sizes, c1
   return at::native::_reshape_alias(tensor, C10_AS_INTARRAYREF_SLOW(sizes), C10_AS_INTARRAYREF_SLOW(strides));
 }
 
+// For set_data(), which knows CUDA's tensors and the CPU's alone.
+bool may_replace_each_other(const at::Tensor&, const at::Tensor&) { return true; }
+
 void record_stream(at::Tensor& tensor, at::Stream stream) {
   lend_host_gpu_memory(tensor.storage().data_ptr(), stream.id());
 }
@@ -250,6 +253,7 @@ void register_host_gpu_operators() {
   operators->impl("view", TORCH_FN(view));
   operators->impl("as_strided", TORCH_FN(as_strided));
   operators->impl("_reshape_alias", TORCH_FN(reshape_alias));
+  operators->impl("_has_compatible_shallow_copy_type", TORCH_FN(may_replace_each_other));
   operators->impl("record_stream", TORCH_FN(record_stream));
   operators->impl("convolution_overrideable", TORCH_FN(convolution));
   operators->impl("convolution_backward_overrideable", TORCH_FN(convolution_backward));

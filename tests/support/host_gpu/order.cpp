@@ -1,6 +1,8 @@
 #include "support/host_gpu/order.hpp"
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <mutex>
 #include <set>
@@ -38,14 +40,14 @@ struct Part {
   std::vector<Piece> read{};  // one for each stream, its latest
 };
 
-struct Block {
+struct WatchedBlock {
   size_t bytes = 0;
   int64_t stream = 0;              // that it was allocated on
   std::map<size_t, Part> parts{};  // by their first byte; they cover the block
 };
 
 // Makes a part begin at this byte.
-void cut(Block& block, size_t at) {
+void cut(WatchedBlock& block, size_t at) {
   if (at >= block.bytes) return;
   const auto part = std::prev(block.parts.upper_bound(at));
   if (part->first == at) return;
@@ -68,10 +70,11 @@ struct WorkOrder::Impl {
   std::mutex mutex;  // guards all below
   std::map<int64_t, Clock> streams;
   Clock host;
-  std::map<const char*, Block> blocks;
+  std::map<const char*, WatchedBlock> blocks;
   std::set<std::string> names;  // of pieces of work, which point here
   std::map<int64_t, std::map<std::string, int64_t>> counts;
   std::vector<std::string> faults;
+  bool ends_at_fault = false;
 
   Clock& clock_of(int64_t stream) {
     Clock& clock = streams[stream];
@@ -80,6 +83,10 @@ struct WorkOrder::Impl {
   }
 
   void fault(const std::string& sentence) {
+    if (ends_at_fault) {
+      std::fprintf(stderr, "the host's GPU: error: %s\n", sentence.c_str());
+      std::abort();
+    }
     if (faults.size() < kMostFaults) faults.push_back(sentence);
   }
 
@@ -96,7 +103,7 @@ struct WorkOrder::Impl {
       fault(*by.what + " on stream " + std::to_string(by.stream) + " uses memory that is not the device's");
       return;
     }
-    Block& block = std::prev(found)->second;
+    WatchedBlock& block = std::prev(found)->second;
     const auto begin = static_cast<size_t>(first - std::prev(found)->first);
     const size_t end = begin + access.bytes;
     cut(block, begin);
@@ -152,7 +159,7 @@ void WorkOrder::allocate(const void* data, size_t bytes, int64_t stream) {
   const std::lock_guard lock(impl_->mutex);
   const Clock& clock = impl_->clock_of(stream);
   const Piece earlier_use{stream, clock[static_cast<size_t>(stream)], &*impl_->names.insert("earlier work").first};
-  Block& block = impl_->blocks[static_cast<const char*>(data)];
+  WatchedBlock& block = impl_->blocks[static_cast<const char*>(data)];
   block = {bytes, stream};
   block.parts.emplace(0, Part{bytes, earlier_use});
 }
@@ -161,7 +168,7 @@ void WorkOrder::release(const void* data, const std::vector<int64_t>& lent) {
   const std::lock_guard lock(impl_->mutex);
   const auto found = impl_->blocks.find(static_cast<const char*>(data));
   if (found == impl_->blocks.end()) return;
-  const Block& block = found->second;
+  const WatchedBlock& block = found->second;
   Clock safe = impl_->clock_of(block.stream);
   move_to(safe, impl_->host);
   for (const int64_t stream : lent) move_to(safe, impl_->clock_of(stream));
@@ -180,6 +187,11 @@ void WorkOrder::release(const void* data, const std::vector<int64_t>& lent) {
 std::map<int64_t, std::map<std::string, int64_t>> WorkOrder::counts() {
   const std::lock_guard lock(impl_->mutex);
   return impl_->counts;
+}
+
+void WorkOrder::end_at_fault() {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->ends_at_fault = true;
 }
 
 std::vector<std::string> WorkOrder::take_faults() {

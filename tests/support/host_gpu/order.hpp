@@ -49,6 +49,8 @@ class WorkOrder {
 
   /// How often each kind of work was issued to each stream.
   std::map<int64_t, std::map<std::string, int64_t>> counts();
+  /// From now on a fault is told on stderr and ends the process by SIGABRT.
+  void end_at_fault();
   /// Sentences, and none any more afterwards.
   std::vector<std::string> take_faults();
 

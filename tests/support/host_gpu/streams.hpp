@@ -69,14 +69,20 @@ class HostGpuStreams {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Registers guard, memory and operators with LibTorch.
+/// Registers guard, memory, operators and their types under autocast with LibTorch.
 void register_host_gpu_guard();
 void register_host_gpu_memory();
 void register_host_gpu_operators();
+void register_host_gpu_autocast();
 
 c10::Allocator& host_gpu_allocator();
 /// Memory of the host from which and to which copies run in the background, as cudaHostAlloc() gives it.
 c10::Allocator& pinned_allocator();
+
+/// More than this throws c10::OutOfMemoryError; graphs' memory does not count.
+void limit_host_gpu_memory(size_t bytes);
+size_t host_gpu_memory_peak();  ///< bytes
+size_t host_gpu_memory_free();  ///< bytes
 
 /// Memory made by host_gpu_allocator() is used on this stream too.
 void lend_host_gpu_memory(const c10::DataPtr& data, c10::StreamId number);

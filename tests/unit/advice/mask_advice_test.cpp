@@ -1,10 +1,10 @@
 #include "dtrain/advice/mask_advice.hpp"
 
 #include "support/catch.hpp"
+#include "support/text.hpp"
 
 using namespace dtrain;
-
-static bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+using test::holds;
 
 static MaskFacts facts_with(const std::map<int64_t, int64_t>& listed) {
   MaskFacts facts;

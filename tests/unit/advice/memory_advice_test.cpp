@@ -1,10 +1,10 @@
 #include "dtrain/advice/memory_advice.hpp"
 
 #include "support/catch.hpp"
+#include "support/text.hpp"
 
 using namespace dtrain;
-
-static bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+using test::holds;
 
 // 250 MB and 100 for each of 32 pictures.
 static MemoryFacts facts_of(int64_t processes, double free_mb, double limit_mb) {

@@ -3,15 +3,12 @@
 #include <algorithm>
 
 #include "support/catch.hpp"
+#include "support/text.hpp"
+#include "unit/advice/sentence_of.hpp"
 
 using namespace dtrain;
-
-static bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-static std::string sentence_of(const std::vector<Finding>& findings, const std::string& name) {
-  const auto found = std::find_if(findings.begin(), findings.end(), [&](const Finding& f) { return f.name == name; });
-  return found == findings.end() ? "" : found->sentence;
-}
+using test::holds;
+using test::sentence_of;
 
 TEST_CASE("pictures that use their depth are no finding") {
   PixelFacts facts;

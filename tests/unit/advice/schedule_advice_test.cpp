@@ -1,12 +1,12 @@
 #include "dtrain/advice/schedule_advice.hpp"
 
 #include "support/catch.hpp"
+#include "support/text.hpp"
 
 using namespace dtrain;
+using test::holds;
 
-static bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-static ScheduleFacts ordinary() {
+static ScheduleFacts ordinary_schedule() {
   ScheduleFacts facts;
   facts.samples = 10'000;
   facts.steps_per_epoch = 100;
@@ -20,7 +20,7 @@ static ScheduleFacts ordinary() {
 }
 
 TEST_CASE("an ordinary schedule is no finding") {
-  ScheduleFacts facts = ordinary();
+  ScheduleFacts facts = ordinary_schedule();
   CHECK(schedule_advice(facts).empty());
   facts.warmup_epochs = 0;
   facts.scaled_rate = facts.base_rate;
@@ -28,7 +28,7 @@ TEST_CASE("an ordinary schedule is no finding") {
 }
 
 TEST_CASE("one step an epoch at a rate scaled 64 times without warmup are two findings") {
-  ScheduleFacts facts = ordinary();
+  ScheduleFacts facts = ordinary_schedule();
   facts.samples = facts.global_batch = 768;
   facts.steps_per_epoch = 1;
   facts.logical_ranks = 64;
@@ -47,7 +47,7 @@ TEST_CASE("one step an epoch at a rate scaled 64 times without warmup are two fi
 }
 
 TEST_CASE("a factor of two may do without warmup, four weighs less than eight") {
-  ScheduleFacts facts = ordinary();
+  ScheduleFacts facts = ordinary_schedule();
   facts.warmup_epochs = 0;
   facts.scaled_rate = 0.02;
   CHECK(schedule_advice(facts).empty());

@@ -16,8 +16,8 @@
 #include "support/memory_file_system.hpp"
 
 using namespace dtrain;
+using test::DiskImage;
 using test::Fault;
-using test::Image;
 using test::MemoryFileSystem;
 
 namespace {
@@ -55,7 +55,7 @@ int64_t newest_step(FileSystem& files) {
   return count == found->state.step ? count : -1;
 }
 
-int64_t newest_step(const Image& image) {
+int64_t newest_step(const DiskImage& image) {
   MemoryFileSystem files(image);
   return newest_step(files);
 }
@@ -86,7 +86,7 @@ struct Campaign {
   int64_t wrong = 0;
   std::set<std::string> reached;  // calls at which faults happened
 
-  void require(const Image& image, int64_t saved, const Fault& fault, const char* when) {
+  void require(const DiskImage& image, int64_t saved, const Fault& fault, const char* when) {
     const int64_t newest = newest_step(image);
     if (newest >= saved) return;
     if (++wrong > 5) return;
@@ -99,11 +99,11 @@ struct Campaign {
   /// Makes so many saves with this fault planned; at every call there may be a power cut. Returns false if there is no
   /// such call any more.
   bool run(const Fault& fault, int64_t saves) {
-    MemoryFileSystem files(Image{{"/runs/a/", ""}});
+    MemoryFileSystem files(DiskImage{{"/runs/a/", ""}});
     files.plan(fault);
     Saver saver{files};
     const auto cut = [&] {
-      cuts += files.power_cuts(kMost, [&](const Image& disk) { require(disk, saver.saved, fault, "power cut"); });
+      cuts += files.power_cuts(kMost, [&](const DiskImage& disk) { require(disk, saver.saved, fault, "power cut"); });
     };
     files.before_call = cut;
     for (int64_t step = 1; step <= saves && !files.dead(); ++step) saver.save(step);
@@ -126,7 +126,7 @@ struct Campaign {
   }
 
   /// The next start can continue from what was left, and its own saves are valid.
-  void go_on(const Image& left, int64_t saved, const Fault& fault) {
+  void go_on(const DiskImage& left, int64_t saved, const Fault& fault) {
     MemoryFileSystem files(left);
     const int64_t newest = newest_step(files);
     CheckpointFolder(kFolder, files).begin_after(newest, 0);
@@ -135,8 +135,8 @@ struct Campaign {
     if (saver.saved != newest + 1) ++wrong;
     for (const auto& [path, bytes] : files.image())
       if (path.ends_with(".tmp")) ++wrong;
-    cuts +=
-        files.power_cuts(kMost, [&](const Image& disk) { require(disk, newest + 1, fault, "after the next start"); });
+    cuts += files.power_cuts(kMost,
+                             [&](const DiskImage& disk) { require(disk, newest + 1, fault, "after the next start"); });
   }
 };
 
@@ -190,10 +190,10 @@ TEST_CASE("with every fault at every call, and power cuts at every call of each 
 TEST_CASE("the same over more saves", "[.campaign]") { every_fault_at_every_call(6); }
 
 TEST_CASE("a fault that stays leaves the older checkpoint and no temporary file, and is told with the file's name") {
-  MemoryFileSystem files(Image{{"/runs/a/", ""}});
+  MemoryFileSystem files(DiskImage{{"/runs/a/", ""}});
   CheckpointFolder folder(kFolder, files);
   folder.save(state_at(1), HostCopy(tensors_at(1)), kKeep);
-  const Image before = files.image();
+  const DiskImage before = files.image();
   files.plan({});
   folder.save(state_at(2), HostCopy(tensors_at(2)), kKeep);
   const int64_t calls = files.calls();
@@ -214,10 +214,10 @@ TEST_CASE("a fault that stays leaves the older checkpoint and no temporary file,
 }
 
 TEST_CASE("a folder whose making was interrupted before its sync is synced by the next one who wants it") {
-  MemoryFileSystem files(Image{{"/runs/", ""}});
+  MemoryFileSystem files(DiskImage{{"/runs/", ""}});
   const auto is_safe = [&] {
     bool safe = true;
-    files.power_cuts(kMost, [&](const Image& disk) { safe = safe && disk.contains("/runs/a/"); });
+    files.power_cuts(kMost, [&](const DiskImage& disk) { safe = safe && disk.contains("/runs/a/"); });
     return safe;
   };
   files.plan({Fault::Kind::error, EIO, 5, false});
@@ -231,7 +231,7 @@ TEST_CASE("a folder whose making was interrupted before its sync is synced by th
 
 TEST_CASE("the disk in memory finds a writer that skips a step") {
   const auto lost_after = [](bool sync_file, bool sync_folder) {
-    MemoryFileSystem files(Image{{"/d/a", "old"}});
+    MemoryFileSystem files(DiskImage{{"/d/a", "old"}});
     const int file = files.open("/d/a.tmp", 0101 /* O_WRONLY | O_CREAT */, 0640);
     files.write(file, std::as_bytes(std::span("new").first(3)));
     if (sync_file) files.sync(file);
@@ -240,13 +240,14 @@ TEST_CASE("the disk in memory finds a writer that skips a step") {
     const int folder = files.open("/d", 0, 0);
     if (sync_folder) files.sync(folder);
     std::set<std::string> found;
-    files.power_cuts(kMost, [&](const Image& disk) { found.insert(disk.contains("/d/a") ? disk.at("/d/a") : "gone"); });
+    files.power_cuts(kMost,
+                     [&](const DiskImage& disk) { found.insert(disk.contains("/d/a") ? disk.at("/d/a") : "gone"); });
     return found;
   };
   CHECK(lost_after(true, true) == std::set<std::string>{"new"});
   CHECK(lost_after(true, false) == std::set<std::string>{"new", "old"});
   CHECK(lost_after(false, true).contains(""));
-  MemoryFileSystem files(Image{{"/d/", ""}});
+  MemoryFileSystem files(DiskImage{{"/d/", ""}});
   const int file = files.open("/d/a.tmp", 0101, 0640);
   files.plan({Fault::Kind::error, EIO, 1, false});
   CHECK(files.sync(file) == -EIO);

@@ -14,7 +14,7 @@
 using namespace dtrain;
 using namespace dtrain::test;
 
-static std::string refusal(const std::string& path) {
+static std::string file_refusal(const std::string& path) {
   try {
     read_config_file(path);
   } catch (const ConfigError& error) {
@@ -58,7 +58,7 @@ TEST_CASE("a pipe into which nobody writes is a sentence after 3 seconds, one th
   const ScratchFolder folder;
   const std::string pipe = pipe_in(folder);
   const auto began = std::chrono::steady_clock::now();
-  CHECK(refusal(pipe) == pipe + " is a pipe to which nothing has written a configuration for 3 s");
+  CHECK(file_refusal(pipe) == pipe + " is a pipe to which nothing has written a configuration for 3 s");
   CHECK(std::chrono::steady_clock::now() - began <
         std::chrono::seconds(40));  // less than the longest wait for a writer
   void (*const before)(int) = std::signal(SIGPIPE, SIG_IGN);
@@ -76,6 +76,6 @@ TEST_CASE("a device, a socket and a folder are no configuration") {
   const std::string socket = folder.path() + "/socket";
   REQUIRE(::mknod(socket.c_str(), S_IFSOCK | 0600, 0) == 0);
   for (const std::string& path : {std::string("/dev/zero"), std::string("/dev/null"), socket})
-    CHECK(refusal(path) == path + " is a device or a socket; a configuration is a file or a pipe");
-  CHECK(contains(refusal(folder.path()), "is a folder"));
+    CHECK(file_refusal(path) == path + " is a device or a socket; a configuration is a file or a pipe");
+  CHECK(holds(file_refusal(folder.path()), "is a folder"));
 }

@@ -84,9 +84,9 @@ TEST_CASE("a value equal to its default is left out of the minimal form") {
 
 TEST_CASE("each line may say where its value came from") {
   const std::string yaml = config_yaml(from_text("data:\n  format: synthetic\n", {"seed=3"}), false, true);
-  CHECK(contains(yaml, "# command line"));
-  CHECK(contains(yaml, "t.yaml:2\n"));
-  CHECK(contains(yaml, "# default"));
+  CHECK(holds(yaml, "# command line"));
+  CHECK(holds(yaml, "t.yaml:2\n"));
+  CHECK(holds(yaml, "# default"));
 }
 
 TEST_CASE("docs/configuration.md is what the schema says") {

@@ -13,7 +13,7 @@ ConfigSources typed(const std::vector<std::string>& words) {
   return {.files = {}, .environment = false, .overrides = words};
 }
 
-std::string refusal(TrainedUse use, const std::vector<std::string>& words) {
+std::string overrides_refusal(TrainedUse use, const std::vector<std::string>& words) {
   try {
     require_overrides_of(use, "dtrain x", typed(words));
   } catch (const Error& error) {
@@ -34,7 +34,7 @@ TEST_CASE("keys of the command line are told with their texts, groups key by key
 
 TEST_CASE("keys that only training reads are refused where a trained network is used, all at once") {
   for (const TrainedUse use : {TrainedUse::evaluate, TrainedUse::predict}) {
-    CHECK(refusal(use, {"epochs=3", "data.image.size=[32, 32]", "schedule={warmup: 2 epochs}"}) ==
+    CHECK(overrides_refusal(use, {"epochs=3", "data.image.size=[32, 32]", "schedule={warmup: 2 epochs}"}) ==
           "command line: epochs has no effect on dtrain x, which trains nothing; leave it out\n"
           "command line: schedule.warmup has no effect on dtrain x, which trains nothing; leave it out");
     for (const char* word :
@@ -43,11 +43,11 @@ TEST_CASE("keys that only training reads are refused where a trained network is 
           "model.dropout=0.1", "data.sampling=balanced", "data.distribute=samples", "data.loader.on_bad_sample=replace",
           "data.loader.max_bad=5", "batch.last=drop", "loss.l2_kernels=0.1"}) {
       INFO(word);
-      CHECK(refusal(use, {word}).find("which trains nothing") != std::string::npos);
+      CHECK(overrides_refusal(use, {word}).find("which trains nothing") != std::string::npos);
     }
     for (const char* word : {"data.image.size=[32, 32]", "data.root=x", "batch.per_rank=2", "device=cpu",
                              "data.classes=[a, b]", "data.image_mask.mask_values={255: 1}", "precision=bf16"})
-      CHECK(refusal(use, {word}).empty());
+      CHECK(overrides_refusal(use, {word}).empty());
   }
 }
 
@@ -56,7 +56,7 @@ TEST_CASE("keys of labels have an effect on an evaluation, and none on a predict
                            "loss.label_smoothing=0.1", "loss.gamma=1", "loss.pos_weight=balanced",
                            "loss.class_weight=balanced", "loss.dice=per_rank", "name=other", "output.dir=there"}) {
     INFO(word);
-    CHECK(refusal(TrainedUse::evaluate, {word}).empty());
-    CHECK(refusal(TrainedUse::predict, {word}).find("which evaluates nothing") != std::string::npos);
+    CHECK(overrides_refusal(TrainedUse::evaluate, {word}).empty());
+    CHECK(overrides_refusal(TrainedUse::predict, {word}).find("which evaluates nothing") != std::string::npos);
   }
 }

@@ -18,7 +18,7 @@ std::set<std::string> keys_of(const RowList<Row>& rows) {
   return keys;
 }
 
-std::string errors_with(const std::vector<std::string>& overrides) {
+std::string row_errors(const std::vector<std::string>& overrides) {
   try {
     from_overrides(overrides);
   } catch (const Error& error) {
@@ -47,9 +47,8 @@ TEST_CASE("task, channels and sizes of a configuration follow from the network")
     CHECK(kind->serves(e.task));
     CHECK(e.data.image.channels == kind->image_channels);
     if (kind->least_side > 1)
-      CHECK_THAT(errors_with(with(plain, size_of(kind->least_side - 1))),
-                 Catch::Contains(kind->name + " needs a data"));
-    CHECK(errors_with(with(plain, "cuda_graphs=true")).empty() == random_key_of(e.model).empty());
+      CHECK_THAT(row_errors(with(plain, size_of(kind->least_side - 1))), Catch::Contains(kind->name + " needs a data"));
+    CHECK(row_errors(with(plain, "cuda_graphs=true")).empty() == random_key_of(e.model).empty());
   }
 }
 
@@ -73,7 +72,7 @@ TEST_CASE("a key that only some networks, optimizers or losses read is one with 
   for (const LossKind* kind : losses())
     for (const Task task : {Task::multilabel, Task::multiclass}) {
       const auto chosen = with(with(base, "loss.name=" + kind->name), std::string("task=") + name_of(task));
-      CHECK(errors_with(chosen).empty() == kind->serves(task));
+      CHECK(row_errors(chosen).empty() == kind->serves(task));
       if (kind->serves(task)) check_keys(chosen, *kind, losses(), "loss.");
     }
 }
@@ -103,12 +102,12 @@ TEST_CASE("what is not set of an optimizer has its own default, and what is set 
 TEST_CASE("a loss is suggested to those who call it by another program's name") {
   for (const LossKind* kind : losses())
     for (const std::string& theirs : kind->also_called)
-      CHECK_THAT(errors_with({"data.format=synthetic", "loss.name=" + theirs}),
+      CHECK_THAT(row_errors({"data.format=synthetic", "loss.name=" + theirs}),
                  Catch::Contains("did you mean '" + kind->name + "'?"));
 }
 
 TEST_CASE("an empty name is no row") {
   for (const char* key : {"model.name", "loss.name", "optimizer.name", "data.format"})
-    CHECK_THAT(errors_with({"data.format=synthetic", std::string(key) + "=\"\""}),
+    CHECK_THAT(row_errors({"data.format=synthetic", std::string(key) + "=\"\""}),
                Catch::Contains(std::string(key) + " wants "));
 }

@@ -10,6 +10,7 @@
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/printable.hpp"
 #include "dtrain/config/config.hpp"
+#include "support/text.hpp"
 
 namespace dtrain::test {
 
@@ -70,7 +71,5 @@ inline std::string errors_of(const std::string& yaml, const std::vector<std::str
   }
   return "";
 }
-
-inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace dtrain::test

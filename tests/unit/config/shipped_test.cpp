@@ -29,7 +29,7 @@ TEST_CASE("every configuration that is shipped loads, and opens with data, devic
     std::stringstream text;
     text << std::ifstream(entry.path()).rdbuf();
     const std::string head = text.str().substr(0, text.str().find("\n\n"));
-    for (const char* word : {"# Data: ", "# Devices: ", "# Expected time: "}) CHECK(contains(head, word));
+    for (const char* word : {"# Data: ", "# Devices: ", "# Expected time: "}) CHECK(holds(head, word));
   }
   CHECK(seen == 12);
 }

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <set>
 
+#include "batches.hpp"
 #include "dtrain/base/random.hpp"
 #include "dtrain/data/batches/loader.hpp"
 #include "dtrain/data/pixels/pixel_effects.hpp"
@@ -18,8 +19,6 @@ using namespace dtrain;
 using namespace dtrain::test;
 
 namespace {
-
-Trace no_trace(false);
 
 AugmentOptions everything() {
   AugmentOptions all;

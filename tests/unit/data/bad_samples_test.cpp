@@ -3,6 +3,7 @@
 
 #include <map>
 
+#include "batches.hpp"
 #include "dtrain/data/batches/device_batches.hpp"
 #include "dtrain/data/batches/loader.hpp"
 #include "dtrain/data/order/substitutes.hpp"
@@ -13,8 +14,6 @@ using namespace dtrain;
 using namespace dtrain::test;
 
 namespace {
-
-Trace no_trace(false);
 
 /// Two classes of pictures, some of them damaged.
 struct Damaged {
@@ -48,12 +47,6 @@ struct Damaged {
   Dataset data;
   std::vector<int64_t> part;
 };
-
-std::vector<Batch> drain(BatchSource& source) {
-  std::vector<Batch> batches;
-  while (std::optional<Batch> batch = source.next()) batches.push_back(std::move(*batch));
-  return batches;
-}
 
 void check_equal(const std::vector<Batch>& found, const std::vector<Batch>& expected) {
   REQUIRE(found.size() == expected.size());

@@ -45,7 +45,7 @@ std::map<int64_t, int64_t> counts_by(const std::vector<int64_t>& draws, const Da
   return counts;
 }
 
-BatchOptions batch_of(int64_t per_rank) {
+BatchOptions batch_per_rank(int64_t per_rank) {
   BatchOptions batch;
   batch.per_rank = per_rank;
   return batch;
@@ -118,7 +118,7 @@ TEST_CASE("an epoch's draws are the same for any V, and say how often a sample c
   const Dataset dataset = uneven();
   const std::vector<LabelGroup> groups = groups_of(dataset);
   const auto taken = [&](int64_t v, Distribute distribute) {
-    const EpochPlan plan(50, v, batch_of(12 / v), distribute, 3, 5, groups);
+    const EpochPlan plan(50, v, batch_per_rank(12 / v), distribute, 3, 5, groups);
     std::multiset<int64_t> places;
     std::set<std::pair<int64_t, int64_t>> keys;
     for (int64_t step = 0; step < plan.steps(); ++step)
@@ -137,7 +137,7 @@ TEST_CASE("an epoch's draws are the same for any V, and say how often a sample c
   for (const int64_t v : {1, 2, 3, 4, 6})
     for (const Distribute distribute : {Distribute::samples, Distribute::batches})
       CHECK(taken(v, distribute) == wanted);
-  CHECK(EpochPlan(50, 1, batch_of(12), Distribute::samples, 3, 5).repeats(0, 0).empty());
+  CHECK(EpochPlan(50, 1, batch_per_rank(12), Distribute::samples, 3, 5).repeats(0, 0).empty());
 }
 
 TEST_CASE("a sample that comes again in an epoch is augmented anew") {

@@ -11,14 +11,12 @@
 using namespace dtrain;
 using namespace dtrain::test;
 
-static Dataset open(const DataOptions& options) { return open_dataset(options, Task::from_format, 1); }
-
 TEST_CASE("an image folder gives one class per folder, at any depth, in natural order") {
   const TempFolder root;
   for (const char* name : {"dog/p10.png", "dog/p2.jpg", "cat/deep/x_1.JPEG", "cat/.hidden.png", ".git/z.png"})
     root.picture(name);
   root.text("dog/notes.txt", "no picture");
-  const Dataset data = open(options_for("image_folder", root.path()));
+  const Dataset data = dataset_at(options_for("image_folder", root.path()));
   CHECK(data.task == Task::multiclass);
   CHECK(data.classes == std::vector<std::string>{"cat", "dog"});
   CHECK(paths_of(data) == std::vector<std::string>{"cat/deep/x_1.JPEG", "dog/p2.jpg", "dog/p10.png"});
@@ -38,18 +36,18 @@ TEST_CASE("pictures of formats that are not read are refused, never left out, un
   for (const char* name : {"dog/deep/b.GIF", "dog/a.webp", "dog/ct.nii.gz", "dog/2.jp2", "ct.nii.gz"})
     root.text(name, "x");  // dog/2.jp2 has its conversion beside it
   DataOptions options = options_for("image_folder", root.path());
-  const std::string error = error_of(65, [&] { open(options); });
+  const std::string error = error_of(65, [&] { dataset_at(options); });
   CHECK(holds(error,
               "3 pictures of formats that are not read (1 of .gif, 1 of .nii.gz, 1 of .webp), such as dog/a.webp"));
   options.classes = {"cat"};
-  CHECK(open(options).samples.size() == 1);
+  CHECK(dataset_at(options).samples.size() == 1);
 }
 
 TEST_CASE("train/ and val/ are parts, not classes") {
   const TempFolder root;
   for (const char* name : {"train/a/1.png", "train/b/2.png", "val/a/3.png", "val/b/4.png", "test/a/5.png"})
     root.picture(name);
-  const Dataset data = open(options_for("image_folder", root.path()));
+  const Dataset data = dataset_at(options_for("image_folder", root.path()));
   CHECK(data.classes == std::vector<std::string>{"a", "b"});
   REQUIRE(data.samples.size() == 5);
   CHECK(data.samples[0].part == "test");
@@ -65,7 +63,7 @@ TEST_CASE("folders named by the split are parts as well") {
   for (const char* name : {"learn/a/1.png", "learn/b/2.png", "check/a/3.png", "check/b/4.png"}) root.picture(name);
   DataOptions options = options_for("image_folder", root.path());
   options.split.folders = {{"train", "learn"}, {"valid", root / "check"}};
-  const Dataset data = open(options);
+  const Dataset data = dataset_at(options);
   CHECK(data.classes == std::vector<std::string>{"a", "b"});
   CHECK(data.samples[0].part == "valid");
   CHECK(data.samples[2].part == "train");
@@ -78,11 +76,11 @@ TEST_CASE("a part that the configuration names outside of the root is read, and 
   for (const char* name : {"a/3.png", "b/4.png"}) elsewhere.picture(name);
   DataOptions options = options_for("image_folder", root.path());
   options.split.folders = {{"train", "learn"}, {"valid", elsewhere.path()}};
-  const Dataset data = open(options);
+  const Dataset data = dataset_at(options);
   REQUIRE(data.samples.size() == 4);
   for (const Sample& sample : data.samples) CHECK(sample.part == (holds(sample.path, "learn/") ? "train" : "valid"));
   std::filesystem::create_symlink(root / "learn/a/1.png", elsewhere / "a/5.png");
-  CHECK(holds(error_of(65, [&] { open(options); }), "a/5.png"));
+  CHECK(holds(error_of(65, [&] { dataset_at(options); }), "a/5.png"));
 }
 
 TEST_CASE("a class of data.classes that no folder has is told with those that there are") {
@@ -91,7 +89,7 @@ TEST_CASE("a class of data.classes that no folder has is told with those that th
   DataOptions options = options_for("image_folder", root.path());
   for (const auto& classes : {std::vector<std::string>{"cats", "digs"}, std::vector<std::string>{"digs"}}) {
     options.classes = classes;
-    const std::string sentence = error_of(78, [&] { open(options); });
+    const std::string sentence = error_of(78, [&] { dataset_at(options); });
     CHECK(holds(sentence, "'digs'"));
     CHECK(holds(sentence, "did you mean 'dogs'"));
     CHECK(holds(sentence, "birds"));
@@ -102,9 +100,9 @@ TEST_CASE("a class folder whose name is not UTF-8 is refused by name, unless dat
   const TempFolder root;
   for (const char* name : {"caf\xE9/1.png", "a/2.png", "b/p\xE9.png"}) root.picture(name);
   DataOptions options = options_for("image_folder", root.path());
-  CHECK(holds(error_of(65, [&] { open(options); }), "'caf\\xE9' is not UTF-8"));
+  CHECK(holds(error_of(65, [&] { dataset_at(options); }), "'caf\\xE9' is not UTF-8"));
   options.classes = {"a", "b"};
-  CHECK(open(options).samples.size() == 2);  // a picture's own name may be any bytes
+  CHECK(dataset_at(options).samples.size() == 2);  // a picture's own name may be any bytes
 }
 
 TEST_CASE("a class folder whose name steers a terminal is refused by name, one in any script is not") {
@@ -115,13 +113,13 @@ TEST_CASE("a class folder whose name steers a terminal is refused by name, one i
     const TempFolder root;
     for (const std::string& folder : {name, std::string("b")}) root.picture(folder + "/1.png");
     DataOptions options = options_for("image_folder", root.path());
-    CHECK(holds(error_of(65, [&] { open(options); }), shown));
+    CHECK(holds(error_of(65, [&] { dataset_at(options); }), shown));
     options.classes = {"b"};
-    CHECK(open(options).samples.size() == 1);
+    CHECK(dataset_at(options).samples.size() == 1);
   }
   const TempFolder root;
   for (const char* name : {"é", "肺", "🫁", "رئة"}) root.picture(std::string(name) + "/\x1B[31m\n.png");
-  CHECK(open(options_for("image_folder", root.path())).samples.size() == 4);
+  CHECK(dataset_at(options_for("image_folder", root.path())).samples.size() == 4);
 }
 
 TEST_CASE("what UTF-8 forbids is not UTF-8") {
@@ -171,7 +169,7 @@ TEST_CASE("a root that may be seen but not searched is a matter of permission") 
     DataOptions options = options_for(format, root.path());
     options.labels = root / "labels.csv";
     options.csv.label = "kind";
-    error_of(77, [&] { open(options); });
+    error_of(77, [&] { dataset_at(options); });
   }
   CHECK_THROWS_AS(is_folder(root / "train"), PermissionError);
   CHECK_THROWS_AS(is_file(root / "x.png"), PermissionError);
@@ -184,35 +182,35 @@ TEST_CASE("data.classes chooses and orders the classes of an image folder") {
   std::filesystem::create_directories(root / "empty");
   DataOptions options = options_for("image_folder", root.path());
   options.classes = {"c", "a"};
-  const Dataset data = open(options);
+  const Dataset data = dataset_at(options);
   CHECK(data.classes == options.classes);
   CHECK(paths_of(data) == std::vector<std::string>{"a/1.png", "c/3.png"});
   CHECK(data.samples[0].class_index == 1);
   CHECK(data.samples[1].class_index == 0);
   options.classes = {"a", "B"};
-  CHECK(holds(error_of(78, [&] { open(options); }), "'B'"));
+  CHECK(holds(error_of(78, [&] { dataset_at(options); }), "'B'"));
   options.classes = {"a", "a"};
-  CHECK(holds(error_of(78, [&] { open(options); }), "twice"));
+  CHECK(holds(error_of(78, [&] { dataset_at(options); }), "twice"));
 }
 
 TEST_CASE("a class folder without pictures, or no class folder at all, is an error that names it") {
   const TempFolder root;
   root.text("a/readme.txt", "");
   root.picture("b/1.png");
-  CHECK(holds(error_of(65, [&] { open(options_for("image_folder", root.path())); }), root / "a"));
+  CHECK(holds(error_of(65, [&] { dataset_at(options_for("image_folder", root.path())); }), root / "a"));
   const TempFolder flat;
   flat.picture("1.png");
-  CHECK(holds(error_of(65, [&] { open(options_for("image_folder", flat.path())); }), "class folders"));
+  CHECK(holds(error_of(65, [&] { dataset_at(options_for("image_folder", flat.path())); }), "class folders"));
   const TempFolder parts;
   for (const char* name : {"train/a/1.png", "valid/a/2.png", "valid/b/3.png"}) parts.picture(name);
-  CHECK(holds(error_of(65, [&] { open(options_for("image_folder", parts.path())); }), "class folder 'b'"));
+  CHECK(holds(error_of(65, [&] { dataset_at(options_for("image_folder", parts.path())); }), "class folder 'b'"));
 }
 
 TEST_CASE("a root that is not there, or is a file, names data.root") {
   const TempFolder folder;
-  CHECK(holds(error_of(66, [&] { open(options_for("image_folder", folder / "none")); }), "data.root"));
+  CHECK(holds(error_of(66, [&] { dataset_at(options_for("image_folder", folder / "none")); }), "data.root"));
   folder.text("file", "");
-  CHECK(holds(error_of(65, [&] { open(options_for("image_mask", folder / "file")); }), "data.root"));
+  CHECK(holds(error_of(65, [&] { dataset_at(options_for("image_mask", folder / "file")); }), "data.root"));
 }
 
 TEST_CASE("links are followed beneath the root, beyond it only when allowed") {
@@ -225,18 +223,18 @@ TEST_CASE("links are followed beneath the root, beyond it only when allowed") {
   fs::create_directories(root / "b");
   fs::create_symlink(root / ".store/2.png", root / "b/2.png");
   DataOptions options = options_for("image_folder", root.path());
-  CHECK(paths_of(open(options)) == std::vector<std::string>{"a/1.png", "b/2.png"});
+  CHECK(paths_of(dataset_at(options)) == std::vector<std::string>{"a/1.png", "b/2.png"});
 
   fs::create_symlink(elsewhere / "far.png", root / "b/far.png");
-  CHECK(holds(error_of(65, [&] { open(options); }), root / "b/far.png"));
+  CHECK(holds(error_of(65, [&] { dataset_at(options); }), root / "b/far.png"));
   options.allow_links = true;
-  CHECK(open(options).samples.size() == 3);
+  CHECK(dataset_at(options).samples.size() == 3);
 
   fs::create_directory_symlink(root.path(), root / "b/loop");
-  CHECK(holds(error_of(65, [&] { open(options); }), "b/loop"));
+  CHECK(holds(error_of(65, [&] { dataset_at(options); }), "b/loop"));
   fs::remove(root / "b/loop");
   fs::create_symlink(root / "gone.png", root / "b/gone.png");
-  CHECK(holds(error_of(66, [&] { open(options); }), "b/gone.png"));
+  CHECK(holds(error_of(66, [&] { dataset_at(options); }), "b/gone.png"));
 }
 
 TEST_CASE("a link that leaves the root is refused in every format, with one sentence that names it") {
@@ -252,7 +250,7 @@ TEST_CASE("a link that leaves the root is refused in every format, with one sent
     options.labels = root / "labels.csv";
     options.csv.path = "Image Index";
     options.csv.label = "Finding Labels";
-    const std::string sentence = error_of(65, [&] { open(options); });
+    const std::string sentence = error_of(65, [&] { dataset_at(options); });
     CHECK(holds(sentence, root / link));
     CHECK(holds(sentence, "leads out of '"));
     CHECK(holds(sentence, "data.allow_links"));
@@ -271,30 +269,30 @@ TEST_CASE("a link that leaves the root is refused in every format, with one sent
 TEST_CASE("images and masks pair by stem, whatever their endings") {
   const TempFolder root;
   for (const char* name : {"images/2.jpg", "images/10.png", "masks/2.png", "masks/10.png"}) root.picture(name);
-  const Dataset data = open(options_for("image_mask", root.path()));
+  const Dataset data = dataset_at(options_for("image_mask", root.path()));
   CHECK(data.task == Task::segmentation);
   CHECK(data.classes == std::vector<std::string>{"foreground"});
   CHECK(paths_of(data) == std::vector<std::string>{"images/2.jpg", "images/10.png"});
   CHECK(data.samples[0].masks == std::vector<std::string>{"masks/2.png"});
   DataOptions options = options_for("image_mask", root.path());
   options.image_mask.mask_values = {{255, 2}, {128, 1}};
-  CHECK(open(options).classes == std::vector<std::string>{"1", "2"});
+  CHECK(dataset_at(options).classes == std::vector<std::string>{"1", "2"});
   options.image_mask.mask_values = {{255, 2}};
-  CHECK(holds(error_of(78, [&] { open(options); }), "class 1"));
+  CHECK(holds(error_of(78, [&] { dataset_at(options); }), "class 1"));
 }
 
 TEST_CASE("an image without mask and a mask without image are listed together") {
   const TempFolder root;
   for (const char* name : {"images/1.png", "images/2.png", "images/5.png", "masks/2.png", "masks/3.png", "masks/5.jpg"})
     root.picture(name);
-  const std::string sentence = error_of(65, [&] { open(options_for("image_mask", root.path())); });
+  const std::string sentence = error_of(65, [&] { dataset_at(options_for("image_mask", root.path())); });
   CHECK(holds(sentence, "image without mask: images/1.png"));
   CHECK(holds(sentence, "mask without image: masks/3.png"));
   CHECK(holds(sentence, "mask is a JPEG, which changes pixel values: masks/5.jpg"));
   CHECK_FALSE(holds(sentence, "rename them"));
   const TempFolder bare;
   bare.picture("images/1.png");
-  CHECK(holds(error_of(66, [&] { open(options_for("image_mask", bare.path())); }), "data.image_mask.masks"));
+  CHECK(holds(error_of(66, [&] { dataset_at(options_for("image_mask", bare.path())); }), "data.image_mask.masks"));
 }
 
 TEST_CASE("masks that have something behind the names of their images are told so") {
@@ -304,18 +302,18 @@ TEST_CASE("masks that have something behind the names of their images are told s
     root.picture(std::string("masks/") + name + "_mask.png");
   }
   DataOptions options = options_for("image_mask", root.path());
-  CHECK(holds(error_of(65, [&] { open(options); }),
+  CHECK(holds(error_of(65, [&] { dataset_at(options); }),
               "(6 problems); masks have '_mask' after the names of their pictures; "
               "write data.image_mask.mask_suffix=_mask"));
   root.picture("masks/2_seg.png");
-  CHECK_FALSE(holds(error_of(65, [&] { open(options); }), "mask_suffix"));
+  CHECK_FALSE(holds(error_of(65, [&] { dataset_at(options); }), "mask_suffix"));
 }
 
 TEST_CASE("where the folders of pictures and masks are not as named, the first message has the words to write") {
   const auto told = [](const std::vector<std::string>& pictures) {
     const TempFolder root;
     for (const std::string& name : pictures) root.picture(name);
-    return error_of(66, [&] { open(options_for("image_mask", root.path())); });
+    return error_of(66, [&] { dataset_at(options_for("image_mask", root.path())); });
   };
   CHECK(holds(told({"images/a.png", "images/a_mask.png", "images/b.png", "images/b_mask.png"}),
               "data.image_mask.images=images data.image_mask.masks=images data.image_mask.mask_suffix=_mask"));
@@ -334,11 +332,11 @@ TEST_CASE("masks may have a suffix after their pictures' names") {
     root.picture(name);
   DataOptions options = options_for("image_mask", root.path());
   options.image_mask.mask_suffix = "_mask";
-  const Dataset apart = open(options);
+  const Dataset apart = dataset_at(options);
   CHECK(paths_of(apart) == std::vector<std::string>{"images/1.jpg", "images/b/2.png"});
   CHECK(apart.samples[1].masks == std::vector<std::string>{"masks/b/2_mask.png"});
   root.picture("masks/1.png");
-  CHECK(holds(error_of(65, [&] { open(options); }),
+  CHECK(holds(error_of(65, [&] { dataset_at(options); }),
               "'_mask' is missing before the ending of 1 of 3 masks; write in "
               "data.image_mask.mask_suffix what their names have there, or leave it out:\n  masks/1.png"));
 
@@ -347,12 +345,12 @@ TEST_CASE("masks may have a suffix after their pictures' names") {
   options = options_for("image_mask", one.path());
   options.image_mask.images = options.image_mask.masks = "all";
   options.image_mask.mask_suffix = "_seg";
-  const Dataset together = open(options);
+  const Dataset together = dataset_at(options);
   CHECK(paths_of(together) == std::vector<std::string>{"all/1.png", "all/2.jpg"});
   CHECK(together.samples[1].masks == std::vector<std::string>{"all/2_seg.png"});
   one.picture("all/3_seg.png");
   one.picture("all/4.png");
-  const std::string sentence = error_of(65, [&] { open(options); });
+  const std::string sentence = error_of(65, [&] { dataset_at(options); });
   CHECK(holds(sentence, "image without mask: all/4.png"));
   CHECK(holds(sentence, "mask without image: all/3_seg.png"));
 
@@ -360,7 +358,7 @@ TEST_CASE("masks may have a suffix after their pictures' names") {
   for (const char* name : {"s1/images/x.png", "s1/masks/x_mask.png"}) each.picture(name);
   options = options_for("image_mask", each.path());
   options.image_mask.mask_suffix = "_mask";
-  CHECK(holds(error_of(78, [&] { open(options); }), "in a folder of its own a sample's masks have any names"));
+  CHECK(holds(error_of(78, [&] { dataset_at(options); }), "in a folder of its own a sample's masks have any names"));
 }
 
 TEST_CASE("pictures are not their own masks") {
@@ -370,11 +368,11 @@ TEST_CASE("pictures are not their own masks") {
   for (const char* folder : {"all", "both"}) {
     options.image_mask.images = folder;
     options.image_mask.masks = folder;
-    CHECK(holds(error_of(78, [&] { open(options); }), std::string("the same folder, '") + folder + "'"));
+    CHECK(holds(error_of(78, [&] { dataset_at(options); }), std::string("the same folder, '") + folder + "'"));
   }
   options.image_mask.images = "all";
   options.image_mask.masks = "./all/";
-  CHECK(holds(error_of(78, [&] { open(options); }), "each picture would be its own mask"));
+  CHECK(holds(error_of(78, [&] { dataset_at(options); }), "each picture would be its own mask"));
 }
 
 TEST_CASE("a folder per sample unites its masks") {
@@ -386,15 +384,15 @@ TEST_CASE("a folder per sample unites its masks") {
   root.picture("s1/masks/m2.png", Image{1, 3, 1, 8, {0, 255, 7}, {}});
   DataOptions options = options_for("image_mask", root.path());
   options.image_mask.mask_values = {{255, 1}, {128, 2}};
-  const Dataset data = open(options);
+  const Dataset data = dataset_at(options);
   REQUIRE(paths_of(data) == std::vector<std::string>{"s1/images/x.png", "s2/images/y.png"});
   CHECK(read_mask(data, 0).bytes == std::vector<uint8_t>{1, 1, 0});
   options.classes = {"2"};
-  const Dataset one = open(options);
+  const Dataset one = dataset_at(options);
   CHECK(one.classes == options.classes);
   CHECK(read_mask(one, 0).bytes == std::vector<uint8_t>{0, 1, 0});
   root.picture("s2/images/z.png");
-  CHECK(holds(error_of(65, [&] { open(options); }), "s2/images/z.png"));
+  CHECK(holds(error_of(65, [&] { dataset_at(options); }), "s2/images/z.png"));
 }
 
 TEST_CASE("pixels of a mask are counted by class, and its raw values told") {
@@ -406,7 +404,7 @@ TEST_CASE("pixels of a mask are counted by class, and its raw values told") {
   root.picture("t/masks/m.png", random_image(32, 32, 1, 2));
   DataOptions options = options_for("image_mask", root.path());
   options.image_mask.mask_values = {{255, 1}, {128, 2}, {3, 3}};
-  const Dataset data = open(options);
+  const Dataset data = dataset_at(options);
   CHECK(count_mask_pixels(read_mask(data, 0), 3) == std::vector<int64_t>{2, 1, 1, 0});
   CHECK(mask_values_found(data, 0) == std::vector<int64_t>{0, 7, 9, 128, 255});
   CHECK(mask_values_found(data, 1).size() == 16);
@@ -421,7 +419,7 @@ TEST_CASE("masks that differ in size or are coloured are refused by name") {
   root.picture("s/masks/a.png");
   root.picture("s/masks/b.png", random_image(3, 4, 1, 1));
   const DataOptions options = options_for("image_mask", root.path());
-  const Dataset data = open(options);
+  const Dataset data = dataset_at(options);
   const std::string sentence = error_of(65, [&] { read_mask(data, 0); });
   CHECK(holds(sentence, "s/masks/a.png"));
   CHECK(holds(sentence, "s/masks/b.png"));
@@ -449,7 +447,7 @@ TEST_CASE("mask_values of a PNG with a coloured palette are its indices") {
       const auto found = options.image_mask.mask_values.find(index);
       classes.push_back(static_cast<uint8_t>(found == options.image_mask.mask_values.end() ? 0 : found->second));
     }
-  const Dataset data = open(options);
+  const Dataset data = dataset_at(options);
   CHECK(read_mask(data, 0).bytes == classes);
   CHECK(mask_values_found(data, 0) == std::vector<int64_t>(values.begin(), values.end()));
 }
@@ -510,7 +508,7 @@ TEST_CASE("the manifest hash sees labels, names and file sizes, not the place of
   for (const TempFolder* root : {&one, &two})
     for (const char* name : {"a/1.png", "b/2.png"}) root->picture(name);
   const auto hash = [](const TempFolder& root) {
-    return open(options_for("image_folder", root.path())).manifest_sha256;
+    return dataset_at(options_for("image_folder", root.path())).manifest_sha256;
   };
   const std::string first = hash(one);
   CHECK(first.size() == 64);

@@ -14,6 +14,7 @@
 #include "dtrain/data/formats/formats.hpp"
 #include "dtrain/io/pictures/image.hpp"
 #include "support/catch.hpp"
+#include "support/text.hpp"
 
 namespace dtrain::test {
 
@@ -61,6 +62,12 @@ inline DataOptions options_for(const std::string& format, const std::string& roo
   return options;
 }
 
+inline DataOptions nih(const TempFolder& root) {
+  DataOptions options = options_for("nih_cxr14", root.path());
+  options.labels = root / "labels.csv";
+  return options;
+}
+
 /// What the network reads, with the usual mean and scale.
 inline ImageOptions canvas(int64_t height, int64_t width, int64_t channels, Resize resize = Resize::squash) {
   ImageOptions options;
@@ -77,6 +84,10 @@ inline ImageOptions plain(int64_t height, int64_t width, int64_t channels, Resiz
   options.mean.assign(static_cast<size_t>(channels), 0);
   options.std.assign(static_cast<size_t>(channels), 1);
   return options;
+}
+
+inline Dataset dataset_at(const DataOptions& options, Task task = Task::from_format) {
+  return open_dataset(options, task, 1);
 }
 
 inline std::vector<std::string> paths_of(const Dataset& dataset) {
@@ -97,7 +108,5 @@ inline std::string error_of(int code, const std::function<void()>& action) {
   FAIL("nothing was thrown");
   return "";
 }
-
-inline bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace dtrain::test

@@ -6,6 +6,7 @@
 #include <map>
 #include <random>
 
+#include "batches.hpp"
 #include "dtrain/base/hash.hpp"
 #include "dtrain/data/batches/device_batches.hpp"
 #include "dtrain/data/batches/epoch_requests.hpp"
@@ -17,7 +18,6 @@ using namespace dtrain::test;
 
 namespace {
 
-Trace no_trace(false);
 constexpr int64_t kMostSamples = 90;
 constexpr uint64_t kSeed = 7;
 

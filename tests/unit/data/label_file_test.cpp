@@ -16,20 +16,12 @@ static std::string nih_row(const std::string& name, const std::string& labels, c
   return name + "," + labels + ",0," + patient + ",77,F,PA,256,256,0.1,0.1\n";
 }
 
-static DataOptions nih(const TempFolder& root) {
-  DataOptions options = options_for("nih_cxr14", root.path());
-  options.labels = root / "labels.csv";
-  return options;
-}
-
 static DataOptions csv(const TempFolder& root) {
   DataOptions options = options_for("csv", root.path());
   options.labels = root / "labels.csv";
   options.csv.path = "file";
   return options;
 }
-
-static Dataset open(const DataOptions& options) { return open_dataset(options, Task::from_format, 1); }
 
 TEST_CASE("the official NIH table gives 14 labels, pictures at any depth, patients as groups") {
   const TempFolder root;
@@ -40,7 +32,7 @@ TEST_CASE("the official NIH table gives 14 labels, pictures at any depth, patien
   root.text("labels.csv", kNihHeader + nih_row("00000001_000.png", "No Finding", "1") +
                               nih_row("00000001_001.png", "Hernia|Atelectasis", "1") +
                               nih_row("00000002_000.png", "Mass", "2"));
-  const Dataset data = open(nih(root));
+  const Dataset data = dataset_at(nih(root));
   CHECK(data.task == Task::multilabel);
   REQUIRE(data.classes.size() == 14);
   CHECK(data.classes[13] == "Hernia");
@@ -57,9 +49,9 @@ TEST_CASE("the official NIH table gives 14 labels, pictures at any depth, patien
 
   DataOptions options = nih(root);
   options.classes = {"Hernia"};
-  CHECK(open(options).samples[2].labels == std::vector<float>{1});
+  CHECK(dataset_at(options).samples[2].labels == std::vector<float>{1});
   options.classes = {"Hernia", "Flu"};
-  CHECK(holds(error_of(78, [&] { open(options); }), "'Flu'"));
+  CHECK(holds(error_of(78, [&] { dataset_at(options); }), "'Flu'"));
 }
 
 TEST_CASE("every picture that the table names but the folder lacks is listed, capped, as missing input") {
@@ -68,7 +60,7 @@ TEST_CASE("every picture that the table names but the folder lacks is listed, ca
   std::string rows = kNihHeader + nih_row("p0.png", "Mass", "1");
   for (int i = 1; i <= 25; ++i) rows += nih_row("p" + std::to_string(i) + ".png", "Mass", "4711");
   root.text("labels.csv", rows);
-  const std::string sentence = error_of(66, [&] { open(nih(root)); });
+  const std::string sentence = error_of(66, [&] { dataset_at(nih(root)); });
   CHECK(holds(sentence, "25 pictures"));
   CHECK(holds(sentence, "line 3: 'p1.png'"));
   CHECK(holds(sentence, "'p20.png'"));
@@ -82,13 +74,13 @@ TEST_CASE("an unknown finding is an error with its line and value, and without t
   root.picture("a.png");
   root.picture("b.png");
   root.text("labels.csv", kNihHeader + nih_row("a.png", "Mass", "4711") + nih_row("b.png", "Mass|Pneumonai", "4711"));
-  const std::string sentence = error_of(65, [&] { open(nih(root)); });
+  const std::string sentence = error_of(65, [&] { dataset_at(nih(root)); });
   CHECK(holds(sentence, "line 3: 'Pneumonai' (did you mean 'Pneumonia'?)"));
   CHECK_FALSE(holds(sentence, "4711"));
   root.text("labels.csv", kNihHeader + nih_row("a.png", "Mass", "1") + nih_row("b.png", "No Finding|Mass", "1"));
-  CHECK(holds(error_of(65, [&] { open(nih(root)); }), "line 3: 'No Finding'"));
+  CHECK(holds(error_of(65, [&] { dataset_at(nih(root)); }), "line 3: 'No Finding'"));
   root.text("labels.csv", kNihHeader + nih_row("a.png", "Mass", "1") + nih_row("b.png", "", "1"));
-  CHECK(holds(error_of(65, [&] { open(nih(root)); }), "line 3"));
+  CHECK(holds(error_of(65, [&] { dataset_at(nih(root)); }), "line 3"));
 }
 
 TEST_CASE("a label file that is empty, has no row, no column of pictures or no text is refused by name") {
@@ -101,7 +93,7 @@ TEST_CASE("a label file that is empty, has no row, no column of pictures or no t
                                     {renamed, "Image Index"},
                                     {std::string("\0\1\2\0\1\2", 6), ""}}) {
     root.text("labels.csv", text);
-    const std::string sentence = error_of(65, [&] { open(nih(root)); });
+    const std::string sentence = error_of(65, [&] { dataset_at(nih(root)); });
     CHECK(holds(sentence, "labels.csv"));
     CHECK(holds(sentence, words));
   }
@@ -112,10 +104,10 @@ TEST_CASE("two pictures of one base name, and two rows for one picture, are refu
   root.picture("x/a.png");
   root.picture("y/a.png");
   root.text("labels.csv", kNihHeader + nih_row("a.png", "Mass", "1"));
-  CHECK(holds(error_of(65, [&] { open(nih(root)); }), "line 2: 'a.png'"));
+  CHECK(holds(error_of(65, [&] { dataset_at(nih(root)); }), "line 2: 'a.png'"));
   std::filesystem::remove(root / "y/a.png");
   root.text("labels.csv", kNihHeader + nih_row("a.png", "Mass", "1") + nih_row("a.png", "Hernia", "1"));
-  CHECK(holds(error_of(65, [&] { open(nih(root)); }), "line 3: 'a.png', as in line 2"));
+  CHECK(holds(error_of(65, [&] { dataset_at(nih(root)); }), "line 3: 'a.png', as in line 2"));
 }
 
 TEST_CASE("a label file and a list beneath data.root are links out of it only where that is allowed") {
@@ -136,23 +128,23 @@ TEST_CASE("a label file and a list beneath data.root are links out of it only wh
   DataOptions options = options_for("csv", root.path());
   options.csv.path = "path";
   options.csv.label = "kind";
-  const auto open = [&](const std::string& labels) {
+  const auto samples_with = [&](const std::string& labels) {
     options.labels = labels;
     return open_dataset(options, Task::multiclass, 1).samples.size();
   };
-  CHECK(open(root / "inside.csv") == 2);
-  CHECK(open(elsewhere / "own.csv") == 2);  // chosen by the user
+  CHECK(samples_with(root / "inside.csv") == 2);
+  CHECK(samples_with(elsewhere / "own.csv") == 2);  // chosen by the user
   for (const std::string& labels : {root / "outside.csv", root / ".folder/labels.csv", root / "x/../outside.csv"}) {
     fs::create_directories(root / "x");
-    const std::string sentence = error_of(65, [&] { open(labels); });
+    const std::string sentence = error_of(65, [&] { samples_with(labels); });
     CHECK(holds(sentence, "leads by links out of data.root to '" + elsewhere / "labels.csv"));
     CHECK(holds(sentence, "data.allow_links"));
   }
   options.split.given = true;
   options.split.files = {{"train", "train.txt"}, {"valid", "valid.txt"}};
-  CHECK(holds(error_of(65, [&] { open(root / "inside.csv"); }), "train.txt' leads by links out of data.root"));
+  CHECK(holds(error_of(65, [&] { samples_with(root / "inside.csv"); }), "train.txt' leads by links out of data.root"));
   options.allow_links = true;
-  CHECK(open(root / "outside.csv") == 2);
+  CHECK(samples_with(root / "outside.csv") == 2);
 }
 
 TEST_CASE("a column that sounds like patients and is not used is named") {
@@ -161,18 +153,18 @@ TEST_CASE("a column that sounds like patients and is not used is named") {
   root.text("labels.csv", "file,kind,Patient ID\n1.png,a,7\n2.png,b,7\n3.png,b,8\n");
   DataOptions options = csv(root);
   options.csv.label = "kind";
-  const Dataset data = open(options);
+  const Dataset data = dataset_at(options);
   CHECK(data.unused_patients == "Patient ID");
   REQUIRE(data.notes.size() == 1);
   CHECK(holds(data.notes[0], "name it: 'data.csv.group=\"Patient ID\"'"));
   options.csv.group = "Patient ID";
-  CHECK(open(options).unused_patients.empty());
+  CHECK(dataset_at(options).unused_patients.empty());
   options.csv.group = "";
   root.text("labels.csv", "file,kind,Patient ID\n1.png,a,7\n2.png,b,9\n3.png,b,8\n");  // one picture each
-  CHECK(open(options).unused_patients.empty());
+  CHECK(dataset_at(options).unused_patients.empty());
   root.text("labels.csv", "file,subject\n1.png,a\n2.png,b\n3.png,b\n");
   options.csv.label = "subject";
-  CHECK(open(options).unused_patients.empty());
+  CHECK(dataset_at(options).unused_patients.empty());
 }
 
 TEST_CASE("a pipe or a device as label file or list is a sentence, at once") {
@@ -197,7 +189,7 @@ TEST_CASE("a pipe or a device as label file or list is a sentence, at once") {
 TEST_CASE("a label file that is not there names data.labels") {
   const TempFolder root;
   root.picture("a.png");
-  CHECK(holds(error_of(66, [&] { open(nih(root)); }), "data.labels"));
+  CHECK(holds(error_of(66, [&] { dataset_at(nih(root)); }), "data.labels"));
 }
 
 TEST_CASE("label columns are 1, 0 or empty for unknown") {
@@ -207,7 +199,7 @@ TEST_CASE("label columns are 1, 0 or empty for unknown") {
   DataOptions options = csv(root);
   options.csv.labels = {"blue", "red"};
   options.csv.group = "who";
-  const Dataset data = open(options);
+  const Dataset data = dataset_at(options);
   CHECK(data.task == Task::multilabel);
   CHECK(data.classes == options.csv.labels);
   REQUIRE(paths_of(data) == std::vector<std::string>{"c.png", "d/a.png", "d/b.png"});
@@ -220,7 +212,7 @@ TEST_CASE("label columns are 1, 0 or empty for unknown") {
   CHECK(holds(data.notes[0], "3 labels unknown"));
   CHECK(holds(data.notes[1], "1 picture without any known label"));
   root.text("labels.csv", "file,who,red,blue\nd/a.png,P7,1,2\nb.png,P8,x,0\nc.png,P7,,\n");
-  const std::string sentence = error_of(65, [&] { open(options); });
+  const std::string sentence = error_of(65, [&] { dataset_at(options); });
   CHECK(holds(sentence, "line 2: '2' in column 'blue'"));
   CHECK(holds(sentence, "line 3: 'x' in column 'red'"));
   CHECK_FALSE(holds(sentence, "P8"));
@@ -232,23 +224,23 @@ TEST_CASE("one label column is a class, or several joined") {
   root.text("labels.csv", "file,kind\na.png,class10\nb.png,class2\nc.png,class10\n");
   DataOptions options = csv(root);
   options.csv.label = "kind";
-  const Dataset one = open(options);
+  const Dataset one = dataset_at(options);
   CHECK(one.task == Task::multiclass);
   CHECK(one.classes == std::vector<std::string>{"class2", "class10"});
   CHECK(one.samples[0].class_index == 1);
   CHECK(one.samples[1].class_index == 0);
   CHECK(one.notes.empty());
   root.text("labels.csv", "file,kind\na.png,red; blue\nb.png,\nc.png,blue\n");
-  CHECK(holds(error_of(65, [&] { open(options); }), "line 3: 'b.png'"));
+  CHECK(holds(error_of(65, [&] { dataset_at(options); }), "line 3: 'b.png'"));
   root.text("labels.csv", "file,kind\na.png,red; blue\nb.png,red\nc.png,blue\n");
-  const Dataset joined = open(options);
+  const Dataset joined = dataset_at(options);
   CHECK(joined.classes.size() == 3);
   REQUIRE(joined.warnings.size() == 1);
   CHECK(holds(joined.warnings[0], "'red; blue' is a class besides those that it joins"));
   CHECK(holds(joined.warnings[0], "set 'data.csv.separator=\";\"'"));
   root.text("labels.csv", "file,kind\na.png,red; blue\nb.png,\nc.png,blue\n");
   options.csv.separator = " ; ";
-  const Dataset several = open(options);
+  const Dataset several = dataset_at(options);
   CHECK(several.task == Task::multilabel);
   CHECK(several.classes == std::vector<std::string>{"blue", "red"});
   CHECK(several.samples[0].labels == std::vector<float>{1, 1});
@@ -264,10 +256,10 @@ TEST_CASE("paths that leave the root are refused, files of another type are name
   options.csv.label = "kind";
   for (const char* bad : {"../a.png", "/etc/a.png", "d/../../a.png"}) {
     root.text("labels.csv", std::string("file,kind\n") + bad + ",x\n");
-    CHECK(holds(error_of(65, [&] { open(options); }), "outside data.root"));
+    CHECK(holds(error_of(65, [&] { dataset_at(options); }), "outside data.root"));
   }
   root.text("labels.csv", "file,kind\na.png,x\nb.gif,y\n");
-  CHECK(holds(error_of(66, [&] { open(options); }), "line 3: 'b.gif' (no picture by its name)"));
+  CHECK(holds(error_of(66, [&] { dataset_at(options); }), "line 3: 'b.gif' (no picture by its name)"));
 }
 
 TEST_CASE("a name too long for any file is listed as absent") {
@@ -277,7 +269,7 @@ TEST_CASE("a name too long for any file is listed as absent") {
   options.csv.label = "kind";
   const std::string name = std::string(300, 'x') + ".png";
   root.text("labels.csv", "file,kind\na.png,x\n" + name + ",y\n");
-  CHECK(holds(error_of(66, [&] { open(options); }), "line 3: '" + name));
+  CHECK(holds(error_of(66, [&] { dataset_at(options); }), "line 3: '" + name));
 }
 
 TEST_CASE("a class that is not UTF-8 is refused with its line") {
@@ -286,13 +278,13 @@ TEST_CASE("a class that is not UTF-8 is refused with its line") {
   DataOptions options = csv(root);
   options.csv.label = "kind";
   root.text("labels.csv", "file,kind\na.png,x\nb.png,caf\xE9\n");
-  const std::string sentence = error_of(65, [&] { open(options); });
+  const std::string sentence = error_of(65, [&] { dataset_at(options); });
   CHECK(holds(sentence, "labels.csv:3"));
   CHECK(holds(sentence, "'caf\\xE9' is not UTF-8"));
   root.text("labels.csv", "file,kind\na.png,x\nb.png,\"y\ndtrain: error 0\"\n");
-  CHECK(holds(error_of(65, [&] { open(options); }), "labels.csv:3: the class 'y\\ndtrain: error 0' holds"));
+  CHECK(holds(error_of(65, [&] { dataset_at(options); }), "labels.csv:3: the class 'y\\ndtrain: error 0' holds"));
   root.text("labels.csv", "file,kind\na.png,x\nb.png,caf\xC3\xA9\n");
-  CHECK(open(options).classes.front() == "caf\xC3\xA9");
+  CHECK(dataset_at(options).classes.front() == "caf\xC3\xA9");
 }
 
 static std::string chexpert_row(const std::string& path, const std::string& fourteen) {
@@ -331,7 +323,7 @@ static std::string text_of(const std::vector<float>& labels) {
 TEST_CASE("CheXpert's own lists give 14 observations, patients from the path, and parts by list") {
   const TempFolder root;
   const DataOptions options = chexpert(root);
-  const Dataset data = open(options);
+  const Dataset data = dataset_at(options);
   CHECK(data.task == Task::multilabel);
   CHECK(data.classes == chexpert_observations());
   REQUIRE(data.samples.size() == 4);
@@ -352,30 +344,30 @@ TEST_CASE("uncertain labels of CheXpert count as the policy of their observation
   DataOptions options = chexpert(root);
   options.chexpert.uncertain = Uncertain::zeros;
   options.chexpert.uncertain_labels = {{"Atelectasis", Uncertain::ones}, {"Edema", Uncertain::ignore}};
-  const Dataset data = open(options);
+  const Dataset data = dataset_at(options);
   CHECK(text_of(data.samples[1].labels) == "00010?00100010");
   CHECK(text_of(data.samples[2].labels) == "00000000100000");
   CHECK(holds(data.notes[0], "2 taken as 1, 3 as 0, 1 as unknown"));
   options.chexpert.uncertain = Uncertain::ones;
   options.chexpert.uncertain_labels.clear();
-  CHECK(text_of(open(options).samples[1].labels) == "00110110101010");
+  CHECK(text_of(dataset_at(options).samples[1].labels) == "00110110101010");
   options.chexpert.unmentioned_unknown = true;
-  const Dataset unknown = open(options);
+  const Dataset unknown = dataset_at(options);
   CHECK(text_of(unknown.samples[1].labels) == "??11?11?1?1?1?");
   CHECK(unknown.manifest_sha256 != data.manifest_sha256);
   options.classes = {"Edema", "No Finding"};
-  CHECK(text_of(open(options).samples[1].labels) == "1?");
+  CHECK(text_of(dataset_at(options).samples[1].labels) == "1?");
 }
 
 TEST_CASE("one list of CheXpert is split like any other data, and may lie beside the folder it names") {
   const TempFolder root;
   DataOptions options = chexpert(root);
   options.labels = root / "train.csv";
-  const Dataset data = open(options);
+  const Dataset data = dataset_at(options);
   CHECK(data.samples.size() == 3);
   CHECK(holds(data.notes[0], "1 picture under data.root named by no row of train.csv"));
   options.root = root / "train";  // two leading folders of the paths to drop
-  const Dataset inner = open(options);
+  const Dataset inner = dataset_at(options);
   CHECK(inner.samples[0].path == "patient00001/study1/view1_frontal.jpg");
   CHECK(inner.samples[0].group == "patient00001");
   CHECK(inner.samples[0].part.empty());
@@ -387,15 +379,15 @@ TEST_CASE("lists of CheXpert that are absent, repeat a picture or hold other lab
   const std::string row =
       chexpert_row("CheXpert-v1.0-small/train/patient00001/study1/view1_frontal.jpg", "2.0,,,,,,,,,,,,,");
   root.text("valid.csv", kChexpertHeader + row);
-  CHECK(holds(error_of(65, [&] { open(options); }), "two label files have a row for one picture"));
+  CHECK(holds(error_of(65, [&] { dataset_at(options); }), "two label files have a row for one picture"));
   std::filesystem::remove(root / "valid.csv");
   root.text("train.csv", kChexpertHeader + row);
-  CHECK(holds(error_of(65, [&] { open(options); }), "line 2: '2.0' in column 'No Finding'"));
+  CHECK(holds(error_of(65, [&] { dataset_at(options); }), "line 2: '2.0' in column 'No Finding'"));
   root.text("train.csv",
             kChexpertHeader + chexpert_row("CheXpert-v1.0-small/train/view1_frontal.jpg", ",,,,,,,,,,,,,"));
-  CHECK(holds(error_of(66, [&] { open(options); }), "line 2: 'CheXpert-v1.0-small/train/view1_frontal.jpg'"));
+  CHECK(holds(error_of(66, [&] { dataset_at(options); }), "line 2: 'CheXpert-v1.0-small/train/view1_frontal.jpg'"));
   root.text("train.csv", "Path,No Finding\na.jpg,1\n");
-  error_of(66, [&] { open(options); });
+  error_of(66, [&] { dataset_at(options); });
   std::filesystem::remove(root / "train.csv");
-  CHECK(holds(error_of(66, [&] { open(options); }), "holds no train.csv"));
+  CHECK(holds(error_of(66, [&] { dataset_at(options); }), "holds no train.csv"));
 }

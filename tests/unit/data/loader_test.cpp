@@ -10,6 +10,7 @@
 #include <system_error>
 #include <thread>
 
+#include "batches.hpp"
 #include "dtrain/base/time.hpp"
 #include "dtrain/data/batches/computing_cores.hpp"
 #include "dtrain/data/pixels/transform.hpp"
@@ -18,16 +19,15 @@
 using namespace dtrain;
 using namespace dtrain::test;
 
-static Trace no_trace(false);
-
 // Two classes of `n` pictures of different sizes, colours and file types.
-static void make_pictures(const TempFolder& root, int n) {
+static void make_mixed_pictures(const TempFolder& root, int n) {
   for (int i = 0; i < n; ++i)
     root.picture(std::string(i % 2 == 0 ? "a" : "b") + "/" + std::to_string(i) + (i % 3 == 0 ? ".jpg" : ".png"),
                  random_image(20 + i, 30 - i % 7, i % 4 == 0 ? 1 : 3, static_cast<unsigned>(i)));
 }
 
-static DataOptions small(const std::string& format, const TempFolder& root, int64_t threads = 2, int64_t prefetch = 2) {
+static DataOptions small_turned(const std::string& format, const TempFolder& root, int64_t threads = 2,
+                                int64_t prefetch = 2) {
   DataOptions options = options_for(format, root.path());
   options.image.height = options.image.width = 16;
   options.augment.hflip = options.augment.vflip = options.augment.rot90 = 0.5;
@@ -37,7 +37,7 @@ static DataOptions small(const std::string& format, const TempFolder& root, int6
   return options;
 }
 
-static std::vector<BatchRequest> requests(int64_t samples, int64_t size, std::optional<int64_t> epoch) {
+static std::vector<BatchRequest> requests_backwards(int64_t samples, int64_t size, std::optional<int64_t> epoch) {
   std::vector<BatchRequest> out;
   for (int64_t at = 0; at < samples; at += size) {
     out.push_back({{}, epoch});
@@ -46,13 +46,7 @@ static std::vector<BatchRequest> requests(int64_t samples, int64_t size, std::op
   return out;
 }
 
-static std::vector<Batch> drain(Loader& loader) {
-  std::vector<Batch> batches;
-  while (std::optional<Batch> batch = loader.next()) batches.push_back(std::move(*batch));
-  return batches;
-}
-
-static int count(const std::string& text, const std::string& part) {
+static int times_in(const std::string& text, const std::string& part) {
   int found = 0;
   for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
   return found;
@@ -81,16 +75,16 @@ static bool other_threads_wait() {
 
 TEST_CASE("batches are the same for any number of threads, prefetch and memory layout") {
   const TempFolder root;
-  make_pictures(root, 23);
+  make_mixed_pictures(root, 23);
   std::vector<Batch> first;
   for (const int64_t threads : {1, 2, 5})
     for (const int64_t prefetch : {1, 3, 50})
       for (const auto format : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast}) {
-        const DataOptions options = small("image_folder", root, threads, prefetch);
+        const DataOptions options = small_turned("image_folder", root, threads, prefetch);
         const Dataset data = open_dataset(options, Task::from_format, 1);
         Loader loader(data, options, 9, format, no_trace);
         CHECK(loader.threads() == threads);
-        loader.start(requests(23, 5, 4));
+        loader.start(requests_backwards(23, 5, 4));
         const std::vector<Batch> batches = drain(loader);
         REQUIRE(batches.size() == 5);
         CHECK(batches[0].images.is_contiguous(format));
@@ -106,8 +100,8 @@ TEST_CASE("batches are the same for any number of threads, prefetch and memory l
 
 TEST_CASE("a batch holds what decode and transform give, keyed by epoch and sample") {
   const TempFolder root;
-  make_pictures(root, 6);
-  const DataOptions options = small("image_folder", root);
+  make_mixed_pictures(root, 6);
+  const DataOptions options = small_turned("image_folder", root);
   const Dataset data = open_dataset(options, Task::from_format, 1);
   Loader loader(data, options, 9, at::MemoryFormat::ChannelsLast, no_trace);
   loader.start({{{2, 4}, std::nullopt}, {{2, 4}, 7}, {{4, 2}, 7}, {{2, 4}, 8}});
@@ -155,21 +149,21 @@ TEST_CASE("an image and its mask move together through the loader") {
     root.picture("images/" + std::to_string(i) + ".png", mask);  // the image shows its own mask
     root.picture("masks/" + std::to_string(i) + ".png", mask);
   }
-  DataOptions options = small("image_mask", root);
+  DataOptions options = small_turned("image_mask", root);
   options.image.channels = 1;
   options.image.mean = {0};
   options.image.std = {1};
   options.augment.brightness = options.augment.contrast = 0;
   const Dataset data = open_dataset(options, Task::from_format, 1);
   Loader loader(data, options, 3, at::MemoryFormat::ChannelsLast, no_trace);
-  loader.start(requests(8, 4, 1));
+  loader.start(requests_backwards(8, 4, 1));
   for (const Batch& batch : drain(loader)) CHECK(at::equal(batch.images, batch.targets));
 }
 
 TEST_CASE("an error arrives with the batch it belongs to, and the loader goes on") {
   const TempFolder root;
-  make_pictures(root, 12);
-  const DataOptions options = small("image_folder", root, 3, 4);
+  make_mixed_pictures(root, 12);
+  const DataOptions options = small_turned("image_folder", root, 3, 4);
   const Dataset data = open_dataset(options, Task::from_format, 1);
   root.text(data.samples[4].path, "no picture at all");
   std::filesystem::remove(root / data.samples[5].path);
@@ -188,7 +182,7 @@ TEST_CASE("a mask of another size than its image is refused with both names") {
   const TempFolder root;
   root.picture("images/1.png", random_image(8, 8, 1, 1));
   root.picture("masks/1.png", random_image(8, 9, 1, 1));
-  const DataOptions options = small("image_mask", root);
+  const DataOptions options = small_turned("image_mask", root);
   const Dataset data = open_dataset(options, Task::from_format, 1);
   Loader loader(data, options, 9, at::MemoryFormat::Contiguous, no_trace);
   loader.start({{{0}, std::nullopt}});
@@ -199,13 +193,13 @@ TEST_CASE("a mask of another size than its image is refused with both names") {
 
 TEST_CASE("start drops what is left, and the end never hangs, however early") {
   const TempFolder root;
-  make_pictures(root, 12);
-  const DataOptions options = small("image_folder", root, 3, 2);
+  make_mixed_pictures(root, 12);
+  const DataOptions options = small_turned("image_folder", root, 3, 2);
   const Dataset data = open_dataset(options, Task::from_format, 1);
   for (int round = 0; round < 60; ++round) {
     Loader loader(data, options, 9, at::MemoryFormat::Contiguous, no_trace);
     if (round % 4 == 0) continue;
-    loader.start(requests(12, 5, 1));
+    loader.start(requests_backwards(12, 5, 1));
     for (int i = 0; i < round % 4 - 1; ++i) loader.next();
     if (round % 2 == 0) loader.start({{{3}, std::nullopt}, {{}, std::nullopt}});
     if (round % 6 == 0) {
@@ -222,8 +216,8 @@ TEST_CASE("start drops what is left, and the end never hangs, however early") {
 
 TEST_CASE("no more batches than asked for are made ahead, and the figures count since start") {
   const TempFolder root;
-  make_pictures(root, 20);
-  const DataOptions options = small("image_folder", root, 2, 3);
+  make_mixed_pictures(root, 20);
+  const DataOptions options = small_turned("image_folder", root, 2, 3);
   const Dataset data = open_dataset(options, Task::from_format, 1);
   Loader loader(data, options, 9, at::MemoryFormat::Contiguous, no_trace);
   int64_t all = 0;
@@ -232,9 +226,9 @@ TEST_CASE("no more batches than asked for are made ahead, and the figures count 
     const auto bytes =
         static_cast<int64_t>(std::filesystem::file_size(root / data.samples[static_cast<size_t>(i)].path));
     all += bytes;
-    if (i >= 8) ahead += bytes;  // requests() begins with the last sample: three batches of four
+    if (i >= 8) ahead += bytes;  // requests_backwards() begins with the last sample: three batches of four
   }
-  loader.start(requests(20, 4, 1));
+  loader.start(requests_backwards(20, 4, 1));
   const Stopwatch waiting;
   while (waiting.seconds() < 60 && !(loader.figures().bytes_read >= ahead && other_threads_wait()))
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -259,12 +253,12 @@ TEST_CASE("the time of reading and decoding is counted, each for itself, and is 
     root.picture("masks/" + std::to_string(i) + ".png", random_image(300, 300, 1, 1));
   }
   for (const int64_t threads : {1, 3}) {
-    const DataOptions options = small("image_mask", root, threads);
+    const DataOptions options = small_turned("image_mask", root, threads);
     const Dataset data = open_dataset(options, Task::from_format, 1);
     Trace trace(true);
     Loader loader(data, options, 9, at::MemoryFormat::Contiguous, trace);
     const Stopwatch stopwatch;
-    loader.start(requests(6, 2, 1));
+    loader.start(requests_backwards(6, 2, 1));
     CHECK(drain(loader).size() == 3);
     const Loader::Figures figures = loader.figures();
     const double all = static_cast<double>(threads) * stopwatch.seconds();
@@ -284,26 +278,26 @@ TEST_CASE("the time of reading and decoding is counted, each for itself, and is 
 TEST_CASE(
     "a trace shows reading, decoding and transforming of every sample, by batch, in lanes of the loader's threads") {
   const TempFolder root;
-  make_pictures(root, 7);
-  const DataOptions options = small("image_folder", root, 2, 2);
+  make_mixed_pictures(root, 7);
+  const DataOptions options = small_turned("image_folder", root, 2, 2);
   const Dataset data = open_dataset(options, Task::from_format, 1);
   Trace trace(true);
   {
     Loader loader(data, options, 9, at::MemoryFormat::Contiguous, trace);
     for (int again = 0; again < 2; ++again) {
-      loader.start(requests(7, 3, 1));
+      loader.start(requests_backwards(7, 3, 1));
       CHECK(drain(loader).size() == 3);
     }
   }
   const std::string events = trace.events_json(0, "host");
-  CHECK(count(events, "\"name\":\"read\"") == 14);
-  CHECK(count(events, "\"name\":\"decode\"") == 14);
-  CHECK(count(events, "\"name\":\"transform\"") == 14);
-  CHECK(count(events, "\"n\":0}") == 18);
-  CHECK(count(events, "\"n\":2}") == 6);
-  CHECK(count(events, "\"loader 0\"") == 1);
-  CHECK(count(events, "\"loader 1\"") == 1);
-  CHECK(count(events, "\"thread_name\"") == 2);
+  CHECK(times_in(events, "\"name\":\"read\"") == 14);
+  CHECK(times_in(events, "\"name\":\"decode\"") == 14);
+  CHECK(times_in(events, "\"name\":\"transform\"") == 14);
+  CHECK(times_in(events, "\"n\":0}") == 18);
+  CHECK(times_in(events, "\"n\":2}") == 6);
+  CHECK(times_in(events, "\"loader 0\"") == 1);
+  CHECK(times_in(events, "\"loader 1\"") == 1);
+  CHECK(times_in(events, "\"thread_name\"") == 2);
 }
 
 TEST_CASE("the number of threads is as asked, or what the process may use less those that compute") {
@@ -327,8 +321,8 @@ TEST_CASE("a GPU's process keeps cores for the threads that feed the GPU, but at
 
 TEST_CASE("threads that are tuned while batches are taken change none of them") {
   const TempFolder root;
-  make_pictures(root, 12);
-  const DataOptions options = small("image_folder", root, 2, 2);
+  make_mixed_pictures(root, 12);
+  const DataOptions options = small_turned("image_folder", root, 2, 2);
   const Dataset data = open_dataset(options, Task::from_format, 1);
   Loader plain(data, options, 9, at::MemoryFormat::ChannelsLast, no_trace);
   Loader tuned(data, options, 9, at::MemoryFormat::ChannelsLast, no_trace, {.tune_threads = true});
@@ -345,8 +339,8 @@ TEST_CASE("threads that are tuned while batches are taken change none of them") 
 
 TEST_CASE("threads are tuned by the waits of training, in whichever of its epochs") {
   const TempFolder root;
-  make_pictures(root, 4);
-  const DataOptions options = small("image_folder", root, 1, 2);
+  make_mixed_pictures(root, 4);
+  const DataOptions options = small_turned("image_folder", root, 1, 2);
   const Dataset data = open_dataset(options, Task::from_format, 1);
   Loader loader(data, options, 9, at::MemoryFormat::Contiguous, no_trace, {.load_s = 0.002, .tune_threads = true});
   const auto run = [&](size_t batches, std::optional<int64_t> epoch) {
@@ -381,8 +375,8 @@ struct NoThreads {
 
 TEST_CASE("threads that cannot be started are done without, but for the first") {
   const TempFolder root;
-  make_pictures(root, 4);
-  const DataOptions options = small("image_folder", root, 1, 2);
+  make_mixed_pictures(root, 4);
+  const DataOptions options = small_turned("image_folder", root, 1, 2);
   const Dataset data = open_dataset(options, Task::from_format, 1);
   const auto make = [&] {
     return std::make_unique<Loader>(data, options, 9, at::MemoryFormat::Contiguous, no_trace,

@@ -19,12 +19,10 @@ static DataOptions nnunet(const TempFolder& root, const std::string& description
   return options_for("image_mask", root.path());
 }
 
-static Dataset open(const DataOptions& options) { return open_dataset(options, Task::from_format, 1); }
-
 TEST_CASE("a folder laid out for nnU-Net gives its cases, with the labels of dataset.json") {
   const TempFolder root;
   const DataOptions options = nnunet(root);
-  const Dataset data = open(options);
+  const Dataset data = dataset_at(options);
   CHECK(data.task == Task::segmentation);
   CHECK(data.classes == std::vector<std::string>{"cell", "nucleus"});
   REQUIRE(paths_of(data) == std::vector<std::string>{"imagesTr/cell_007_0000.png", "imagesTr/cell_012_0000.png"});
@@ -33,37 +31,38 @@ TEST_CASE("a folder laid out for nnU-Net gives its cases, with the labels of dat
   CHECK(read_mask(data, 1).bytes == std::vector<uint8_t>{0, 0, 2, 0});
   CHECK(data.notes.empty());
   root.picture("imagesTs/cell_020_0000.png");
-  CHECK(holds(open(options).notes.at(0), "imagesTs/ left out"));
+  CHECK(holds(dataset_at(options).notes.at(0), "imagesTs/ left out"));
   DataOptions named = options;
   named.image_mask.images = "imagesTr";
   named.image_mask.masks = "labelsTr";
-  CHECK(open(named).manifest_sha256 == data.manifest_sha256);
+  CHECK(dataset_at(named).manifest_sha256 == data.manifest_sha256);
   root.text("dataset.json", R"({"labels": {"background": 0, "cell": 2, "nucleus": 1}, "file_ending": ".png"})");
-  CHECK(open(options).manifest_sha256 != data.manifest_sha256);
+  CHECK(dataset_at(options).manifest_sha256 != data.manifest_sha256);
 }
 
 TEST_CASE("a folder of nnU-Net's without its dataset.json is told what is missing") {
   const TempFolder root;
   const DataOptions options = nnunet(root);
   std::filesystem::remove(root.path() + "/dataset.json");
-  CHECK(holds(error_of(66, [&] { open(options); }), "but not the dataset.json that describes one; copy it there"));
+  CHECK(
+      holds(error_of(66, [&] { dataset_at(options); }), "but not the dataset.json that describes one; copy it there"));
 }
 
 TEST_CASE("folders named beside nnU-Net's own, which would do nothing, are refused") {
   const TempFolder root;
   DataOptions options = nnunet(root);
   options.image_mask.images = "pictures";
-  CHECK(holds(error_of(78, [&] { open(options); }), "data.image_mask.images pictures has no effect here"));
+  CHECK(holds(error_of(78, [&] { dataset_at(options); }), "data.image_mask.images pictures has no effect here"));
   options.image_mask.images = "imagesTr";
   options.image_mask.masks = "segmentations";
-  CHECK(holds(error_of(78, [&] { open(options); }), "data.image_mask.masks segmentations has no effect here"));
+  CHECK(holds(error_of(78, [&] { dataset_at(options); }), "data.image_mask.masks segmentations has no effect here"));
 }
 
 TEST_CASE("mask_values win over the labels of dataset.json") {
   const TempFolder root;
   DataOptions options = nnunet(root);
   options.image_mask.mask_values = {{1, 1}, {2, 1}};
-  const Dataset data = open(options);
+  const Dataset data = dataset_at(options);
   CHECK(data.classes == std::vector<std::string>{"foreground"});
   CHECK(read_mask(data, 0).bytes == std::vector<uint8_t>{0, 1, 1, 1});
 }
@@ -72,7 +71,7 @@ TEST_CASE("what nnU-Net has and dtrain does not read is refused with what to do"
   const auto refusal = [](const std::string& description) {
     const TempFolder root;
     const DataOptions options = nnunet(root, description);
-    return error_of(65, [&] { open(options); });
+    return error_of(65, [&] { dataset_at(options); });
   };
   const auto with_labels = [](const std::string& labels) {
     return R"({"file_ending": ".png", "labels": )" + labels + "}";
@@ -100,7 +99,7 @@ TEST_CASE("JSON of 200,000 levels in dataset.json is a sentence, and no message 
   const auto refusal = [](const std::string& description) {
     const TempFolder root;
     const DataOptions options = nnunet(root, description);
-    return error_of(65, [&] { open(options); });
+    return error_of(65, [&] { dataset_at(options); });
   };
   const std::string labels = R"("labels": {"background": 0, "a": 1})";
   CHECK(holds(refusal(R"({"file_ending": )" + deep + ", " + labels + "}"), "deeper than 64 levels"));
@@ -120,14 +119,14 @@ TEST_CASE("cases of nnU-Net without a channel, with a second one or without a pa
   root.picture("imagesTr/cell_007_0001.png");
   root.picture("imagesTr/plain.png");
   root.picture("labelsTr/cell_020.png");
-  const std::string sentence = error_of(65, [&] { open(options); });
+  const std::string sentence = error_of(65, [&] { dataset_at(options); });
   CHECK(holds(sentence, "(4 problems)"));
   CHECK(holds(sentence, "image without mask: imagesTr/cell_013_0000.png"));
   CHECK(holds(sentence, "cases of 2 channels, each in a separate file (CASE_0000, CASE_0001; cell_007_0001.png)"));
   CHECK(holds(sentence, "as in CASE_0000.png: plain.png"));
   CHECK(holds(sentence, "mask without image: labelsTr/cell_020.png"));
   std::filesystem::remove_all(root / "labelsTr");
-  CHECK(holds(error_of(66, [&] { open(options); }), "no labelsTr/"));
+  CHECK(holds(error_of(66, [&] { dataset_at(options); }), "no labelsTr/"));
 }
 
 TEST_CASE("channels that dataset.json counts are read, and of all cases") {
@@ -141,14 +140,14 @@ TEST_CASE("channels that dataset.json counts are read, and of all cases") {
   take_own_channels(options);
   CHECK(options.image.files == std::vector<std::string>{"_0000", "_0001"});
   CHECK(options.image.channels == 2);
-  const Dataset data = open(options);
+  const Dataset data = dataset_at(options);
   REQUIRE(data.samples.size() == 2);
   CHECK(data.samples[0].path == "imagesTr/cell_007_0000.png");
   CHECK(data.samples[0].masks == std::vector<std::string>{"labelsTr/cell_007.png"});
   CHECK(read_picture(data, 0).channels == 2);
   CHECK(read_picture(data, 0).bytes[1] == 5);
   std::filesystem::remove(root / "imagesTr/cell_012_0001.png");
-  CHECK(holds(error_of(65, [&] { open(options); }), "cell_012_0001.png, beside cell_012_0000.png"));
+  CHECK(holds(error_of(65, [&] { dataset_at(options); }), "cell_012_0001.png, beside cell_012_0000.png"));
 }
 
 TEST_CASE("channels of nnU-Net that dataset.json does not count are told in one sentence for all cases") {
@@ -156,7 +155,7 @@ TEST_CASE("channels of nnU-Net that dataset.json does not count are told in one 
   const DataOptions options = nnunet(root);
   for (const char* channel : {"_0001.png", "_0002.png"})
     for (const char* name : {"cell_007", "cell_012"}) root.picture(std::string("imagesTr/") + name + channel);
-  const std::string sentence = error_of(65, [&] { open(options); });
+  const std::string sentence = error_of(65, [&] { dataset_at(options); });
   CHECK(holds(sentence, "(1 problem)"));
   CHECK(holds(sentence, "cases of 3 channels"));
   CHECK(holds(sentence, "CASE_0000, CASE_0001, CASE_0002; cell_007_0001.png"));
@@ -164,7 +163,7 @@ TEST_CASE("channels of nnU-Net that dataset.json does not count are told in one 
   CHECK(!holds(sentence, "cell_012"));
 }
 
-static std::string stack_of(int pages, uint8_t value) {
+static std::string mask_stack(int pages, uint8_t value) {
   std::vector<Image> images;
   for (int i = 0; i < pages; ++i) images.push_back(mask({0, value, static_cast<uint8_t>(i), 0}));
   return tiff_stack(images);
@@ -175,9 +174,9 @@ TEST_CASE("stacks of nnU-Net are paired page by page, and a case is a case howev
   const DataOptions options = nnunet(root);
   std::filesystem::remove(root / "imagesTr/cell_012_0000.png");
   std::filesystem::remove(root / "labelsTr/cell_012.png");
-  root.text("imagesTr/cell_012_0000.tif", stack_of(11, 9));
-  root.text("labelsTr/cell_012.tif", stack_of(11, 1));
-  const Dataset data = open(options);  // numTraining is 2
+  root.text("imagesTr/cell_012_0000.tif", mask_stack(11, 9));
+  root.text("labelsTr/cell_012.tif", mask_stack(11, 1));
+  const Dataset data = dataset_at(options);  // numTraining is 2
   REQUIRE(data.samples.size() == 12);
   CHECK(data.samples[2].path == "imagesTr/cell_012_0000.tif#2");
   for (size_t i = 1; i < 12; ++i) {
@@ -187,13 +186,13 @@ TEST_CASE("stacks of nnU-Net are paired page by page, and a case is a case howev
   }
   CHECK(read_picture(data, 2).bytes == std::vector<uint8_t>{0, 9, 1, 0});
   CHECK(read_mask(data, 2).bytes == std::vector<uint8_t>{0, 1, 1, 0});
-  root.text("labelsTr/cell_012.tif", stack_of(3, 1));
-  const std::string unequal = error_of(65, [&] { open(options); });
+  root.text("labelsTr/cell_012.tif", mask_stack(3, 1));
+  const std::string unequal = error_of(65, [&] { dataset_at(options); });
   CHECK(holds(unequal, "(1 problem); add what is missing"));
   CHECK(holds(unequal, "imagesTr/cell_012_0000.tif has 11 pages, its mask has 3"));
-  root.text("labelsTr/cell_012.tif", stack_of(11, 1));
-  root.text("imagesTr/cell_012_0000.tiff", stack_of(2, 9));
-  const std::string twice = error_of(65, [&] { open(options); });
+  root.text("labelsTr/cell_012.tif", mask_stack(11, 1));
+  root.text("imagesTr/cell_012_0000.tiff", mask_stack(2, 9));
+  const std::string twice = error_of(65, [&] { dataset_at(options); });
   CHECK(holds(twice, "(1 problem); add what is missing"));
   CHECK(holds(twice, "two images of one case: imagesTr/cell_012_0000.tif, imagesTr/cell_012_0000.tiff"));
 }

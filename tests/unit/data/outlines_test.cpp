@@ -10,7 +10,7 @@ using namespace dtrain::test;
 
 namespace {
 
-Image grey(int64_t height, int64_t width, uint8_t value) {
+Image all_grey(int64_t height, int64_t width, uint8_t value) {
   return {height, width, 3, 8, std::vector<uint8_t>(static_cast<size_t>(height * width * 3), value), {}};
 }
 
@@ -35,7 +35,7 @@ TEST_CASE("an outline is what of a class lies within the line's width of another
       std::vector<uint8_t> classes;
       for (const uint8_t value : random_image(height, width, 1, seed).bytes)
         classes.push_back(value < (seed == 1 ? 4 : 2) ? 0 : (value > 253 ? 2 : 1));
-      Image picture = grey(height, width, 7);
+      Image picture = all_grey(height, width, 7);
       draw_outlines(picture, classes, line);
       for (int64_t y = 0; y < height; ++y)
         for (int64_t x = 0; x < width; ++x) {
@@ -48,9 +48,9 @@ TEST_CASE("an outline is what of a class lies within the line's width of another
 }
 
 TEST_CASE("a class that fills the picture has no outline, and others can have other colours") {
-  Image picture = grey(4, 4, 7);
+  Image picture = all_grey(4, 4, 7);
   draw_outlines(picture, std::vector<uint8_t>(16, 1), 2);
-  CHECK(picture.bytes == grey(4, 4, 7).bytes);
+  CHECK(picture.bytes == all_grey(4, 4, 7).bytes);
   std::vector<uint8_t> classes(16, 0);
   classes[5] = 3;
   draw_outlines(picture, classes, 1, [](int64_t number) { return Colour{0, static_cast<uint8_t>(number), 9}; });

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <set>
 
+#include "batches.hpp"
 #include "dtrain/base/hash.hpp"
 #include "dtrain/data/batches/loader.hpp"
 #include "dtrain/data/pack/stored_sample.hpp"
@@ -17,8 +18,6 @@ using namespace dtrain;
 using namespace dtrain::test;
 
 namespace {
-
-Trace no_trace(false);
 
 void pack_into(const PackJob& job, const std::string& folder, int threads = 1) {
   PackedManifest manifest = job.manifest();
@@ -34,7 +33,7 @@ struct Source {
   Split split;
 };
 
-Source opened(DataOptions options, int64_t side) {
+Source source_of(DataOptions options, int64_t side) {
   options.image.height = options.image.width = side;
   Source source{options, open_dataset(options, Task::from_format, 1), {}};
   source.split = split_dataset(source.dataset, options.split);
@@ -52,7 +51,7 @@ Source packed(const Source& source, const PackOptions& options, const std::strin
   again.format = format_named("packed");
   again.root = folder;
   again.split.given = false;
-  return opened(again, source.options.image.height);
+  return source_of(again, source.options.image.height);
 }
 
 // Two classes, patients in the names, colours mixed.
@@ -123,7 +122,7 @@ void check_same(const Source& a, const Source& b) {
   }
 }
 
-std::vector<Batch> drain(const Source& source, bool raw, std::optional<int64_t> epoch) {
+std::vector<Batch> all_batches(const Source& source, bool raw, std::optional<int64_t> epoch) {
   DataOptions options = source.options;
   options.augment.hflip = options.augment.rot90 = 0.5;
   options.loader.threads = 2;
@@ -144,7 +143,7 @@ TEST_CASE("a packed set has the samples, labels, groups, parts and pixels of its
   const TempFolder b;
   const TempFolder c;
   for (const Source& source :
-       {opened(make_folder(a, 12), 12), opened(make_masks(b, 12), 12), opened(make_labels(c), 10)})
+       {source_of(make_folder(a, 12), 12), source_of(make_masks(b, 12), 12), source_of(make_labels(c), 10)})
     for (const PackedCodec codec : {PackedCodec::raw, PackedCodec::deflate}) {
       const TempFolder folder;
       const Source again = packed(source, {.samples_per_shard = 4, .expand = {}, .codec = codec}, folder.path());
@@ -161,13 +160,13 @@ TEST_CASE("a packed set has the samples, labels, groups, parts and pixels of its
 TEST_CASE("batches of a packed set have the bits of its source's, raw and finished") {
   const TempFolder a;
   const TempFolder b;
-  for (const Source& source : {opened(make_folder(a, 12), 12), opened(make_masks(b, 12), 12)}) {
+  for (const Source& source : {source_of(make_folder(a, 12), 12), source_of(make_masks(b, 12), 12)}) {
     const TempFolder folder;
     const Source again = packed(source, {.samples_per_shard = 5, .expand = {}}, folder.path());
     for (const bool raw : {false, true})
       for (const auto epoch : std::vector<std::optional<int64_t>>{std::nullopt, 3}) {
-        const std::vector<Batch> x = drain(source, raw, epoch);
-        const std::vector<Batch> y = drain(again, raw, epoch);
+        const std::vector<Batch> x = all_batches(source, raw, epoch);
+        const std::vector<Batch> y = all_batches(again, raw, epoch);
         REQUIRE(x.size() == y.size());
         for (size_t i = 0; i < x.size(); ++i) {
           CHECK(x[i].samples == y[i].samples);
@@ -190,7 +189,7 @@ TEST_CASE("a packed set holds all channels of pictures of several files, and say
   options.split.valid = 0.3;
   options.image.files = {"_0000", "_0001"};
   options.image.channels = 2;
-  const Source source = opened(options, 8);
+  const Source source = source_of(options, 8);
   PackOptions how;
   how.codec = GENERATE(PackedCodec::raw, PackedCodec::deflate);
   const Source set = packed(source, how, folder.path());
@@ -212,7 +211,7 @@ TEST_CASE("a packed set holds all channels of pictures of several files, and say
 
 TEST_CASE("shards have the same bytes for any number of threads, and the manifest lists them") {
   const TempFolder root;
-  const Source source = opened(make_folder(root, 9), 8);
+  const Source source = source_of(make_folder(root, 9), 8);
   const PackJob job = job_of(source, {.samples_per_shard = 3, .expand = {PackTurn::hflip}});
   const TempFolder one;
   const TempFolder three;
@@ -233,7 +232,7 @@ TEST_CASE("shards have the same bytes for any number of threads, and the manifes
 TEST_CASE("only training samples are enlarged, each copy under a name of its own in the group of its source") {
   const TempFolder root;
   const TempFolder folder;
-  const Source source = opened(make_folder(root, 12), 12);
+  const Source source = source_of(make_folder(root, 12), 12);
   const std::vector<PackTurn> turns = {PackTurn::vflip, PackTurn::hflip, PackTurn::rot90, PackTurn::rot180,
                                        PackTurn::rot270};
   const Source again = packed(source, {.samples_per_shard = 7, .expand = turns}, folder.path());
@@ -274,7 +273,7 @@ TEST_CASE("only training samples are enlarged, each copy under a name of its own
 TEST_CASE("a shard that is there whole is kept, one that is missing, cut or of another job is not") {
   const TempFolder root;
   const TempFolder folder;
-  const Source source = opened(make_folder(root, 12), 12);
+  const Source source = source_of(make_folder(root, 12), 12);
   const PackJob job = job_of(source, {.samples_per_shard = 4, .expand = {}});
   CHECK_FALSE(job.find(0, folder.path()).has_value());
   pack_into(job, folder.path());
@@ -296,7 +295,7 @@ TEST_CASE("a shard that is there whole is kept, one that is missing, cut or of a
 TEST_CASE("classes of packed masks are not chosen among") {
   const TempFolder root;
   const TempFolder folder;
-  pack_into(job_of(opened(make_masks(root, 12), 12), {.samples_per_shard = 4, .expand = {}}), folder.path());
+  pack_into(job_of(source_of(make_masks(root, 12), 12), {.samples_per_shard = 4, .expand = {}}), folder.path());
   DataOptions options = options_for("packed", folder.path());
   options.classes = {"2", "1"};
   CHECK(holds(error_of(78, [&] { open_dataset(options, Task::segmentation, 1); }), "packed masks"));
@@ -304,7 +303,7 @@ TEST_CASE("classes of packed masks are not chosen among") {
 
 TEST_CASE("an exchange file that is damaged is packed anew") {
   const TempFolder root;
-  const Source source = opened(make_folder(root, 12), 12);
+  const Source source = source_of(make_folder(root, 12), 12);
   for (const PackTo to : {PackTo::tfrecord, PackTo::webdataset}) {
     const TempFolder folder;
     const PackJob job = job_of(source, {.to = to, .samples_per_shard = 4, .expand = {}});
@@ -321,7 +320,7 @@ TEST_CASE("an exchange file that is damaged is packed anew") {
 TEST_CASE("a manifest with a valid checksum and impossible values is a sentence") {
   const TempFolder root;
   const TempFolder folder;
-  const Source source = opened(make_folder(root, 12), 12);
+  const Source source = source_of(make_folder(root, 12), 12);
   pack_into(job_of(source, {.samples_per_shard = 4, .expand = {}}), folder.path());
   const std::string text = read_text(folder / "manifest.json");
   const auto refusal = [&](const std::string& part, const std::string& other) {
@@ -345,7 +344,7 @@ TEST_CASE("a set that is not what its manifest says is refused") {
   const TempFolder root;
   const TempFolder folder;
   const TempFolder other;
-  const Source source = opened(make_folder(root, 12), 12);
+  const Source source = source_of(make_folder(root, 12), 12);
   const PackJob job = job_of(source, {.samples_per_shard = 4, .expand = {}});
   pack_into(job, folder.path());
   DataOptions options = options_for("packed", folder.path());
@@ -373,7 +372,7 @@ TEST_CASE("a set that is not what its manifest says is refused") {
 TEST_CASE("a damaged record is named when it is read, and the others are read all the same") {
   const TempFolder root;
   const TempFolder folder;
-  const Source source = opened(make_folder(root, 12), 12);
+  const Source source = source_of(make_folder(root, 12), 12);
   const Source again = packed(source, {.samples_per_shard = 100, .expand = {}}, folder.path());
   const Sample& hit = again.dataset.samples[static_cast<size_t>(again.split.train[2])];
   const std::string file = folder / "train-00000-of-00001.dtpack";
@@ -394,10 +393,10 @@ TEST_CASE("pictures are stored in data.image.size, 16 bits as 16 bits, rounded t
   for (const char* name : {"a/1.pgm", "a/2.pgm", "b/3.pgm", "b/4.pgm"}) root.text(name, pgm);
   DataOptions options = options_for("image_folder", root.path());
   options.image.range_high = 4095;
-  const Source exact = opened(options, 9);
+  const Source exact = source_of(options, 9);
   const StoredSample same = stored_sample(exact.dataset, exact.options, 0);
   CHECK(same.picture.words == read_picture(exact.dataset, 0).words);
-  Source small = opened(options, 5);
+  Source small = source_of(options, 5);
   const StoredSample stored = stored_sample(small.dataset, small.options, 0);
   CHECK(stored.picture.bits == 16);
   CHECK(stored.picture.words.size() == 25);
@@ -419,7 +418,7 @@ TEST_CASE("what is packed for other programs is read back by dtrain's own reader
   const TempFolder c;
   for (const PackTo to : {PackTo::tfrecord, PackTo::webdataset})
     for (const Source& source :
-         {opened(make_folder(a, 12), 12), opened(make_masks(b, 12), 12), opened(make_labels(c), 10)}) {
+         {source_of(make_folder(a, 12), 12), source_of(make_masks(b, 12), 12), source_of(make_labels(c), 10)}) {
       const TempFolder folder;
       const PackJob job = job_of(source, {.to = to, .samples_per_shard = 4, .expand = {}});
       pack_into(job, folder.path());

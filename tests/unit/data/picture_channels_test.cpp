@@ -13,8 +13,6 @@ namespace {
 
 using Bytes = std::vector<uint8_t>;
 
-Dataset open(const DataOptions& options) { return open_dataset(options, Task::from_format, 1); }
-
 Image grey(uint8_t value, int64_t height = 1, int64_t width = 2) {
   return {height, width, 1, 8, Bytes(static_cast<size_t>(height * width), value), {}};
 }
@@ -52,7 +50,7 @@ std::string pages(const Bytes& values) {
 
 TEST_CASE("the files of a picture are its channels, in the order of the key, and its mask has none of their endings") {
   const TempFolder root;
-  const Dataset data = open(two_files(root));
+  const Dataset data = dataset_at(two_files(root));
   REQUIRE(paths_of(data) == std::vector<std::string>{"images/a_0000.png", "images/b_0000.png"});
   CHECK(data.samples[0].masks == std::vector<std::string>{"masks/a.png"});
   const Image picture = read_picture(data, 0);
@@ -62,7 +60,7 @@ TEST_CASE("the files of a picture are its channels, in the order of the key, and
   CHECK(data.store->header(data.samples[0]).channels == 2);
   CHECK(read_sample_files(data, 0).channels.size() == 2);
   CHECK(data.notes.front() == "each picture is 2 files, one grey channel each: _0000, _0001");
-  const Dataset turned = open(two_files(root, {"_0001", "_0000"}));
+  const Dataset turned = dataset_at(two_files(root, {"_0001", "_0000"}));
   CHECK(turned.samples[0].path == "images/a_0001.png");
   CHECK(read_picture(turned, 0).bytes == Bytes{20, 10, 21, 11});
   CHECK(turned.manifest_sha256 != data.manifest_sha256);
@@ -80,14 +78,14 @@ TEST_CASE("the ending that fits is the longest, and an ending is what stands bef
 TEST_CASE("other data are another manifest: a changed second file, another number of slices") {
   const TempFolder root;
   const DataOptions options = two_files(root);
-  const Dataset before = open(options);
+  const Dataset before = dataset_at(options);
   root.picture("images/b_0001.png", random_image(8, 8, 1, 3));
-  CHECK(open(options).manifest_sha256 != before.manifest_sha256);
+  CHECK(dataset_at(options).manifest_sha256 != before.manifest_sha256);
   const TempFolder stacks;
   stacks.text("c/s.tif", pages({1, 2, 3}));
   const DataOptions plain = options_for("image_folder", stacks.path());
-  CHECK(open(with_slices(plain, 3)).manifest_sha256 != open(plain).manifest_sha256);
-  CHECK(open(with_slices(plain, 3)).manifest_sha256 != open(with_slices(plain, 5)).manifest_sha256);
+  CHECK(dataset_at(with_slices(plain, 3)).manifest_sha256 != dataset_at(plain).manifest_sha256);
+  CHECK(dataset_at(with_slices(plain, 3)).manifest_sha256 != dataset_at(with_slices(plain, 5)).manifest_sha256);
 }
 
 TEST_CASE("files that a picture lacks are all named, and files with no such ending are left out") {
@@ -95,21 +93,21 @@ TEST_CASE("files that a picture lacks are all named, and files with no such endi
   const DataOptions options = two_files(root);
   root.picture("images/c_0001.png");
   std::filesystem::remove(root / "images/b_0001.png");
-  const std::string sentence = error_of(65, [&] { open(options); });
+  const std::string sentence = error_of(65, [&] { dataset_at(options); });
   CHECK(holds(sentence, "lack files of their channels (2); data.image.files [_0000, _0001] wants one file for each"));
   CHECK(holds(sentence, "b_0001.png, beside b_0000.png"));
   CHECK(holds(sentence, "c_0000.png, beside c_0001.png"));
   root.picture("images/b_0001.png");
   std::filesystem::remove(root / "images/c_0001.png");
   root.picture("images/thumb.png");
-  const Dataset data = open(options);
+  const Dataset data = dataset_at(options);
   CHECK(data.samples.size() == 2);
   CHECK(holds(data.warnings.front(),
               "1 picture left out whose names end in none of data.image.files [_0000, _0001], "
               "such as thumb.png"));
   CHECK(holds(error_of(65,
                        [&] {
-                         open(two_files(root, {"_ct", "_pet"}));
+                         dataset_at(two_files(root, {"_ct", "_pet"}));
                        }),
               "ends in one of data.image.files [_ct, _pet]"));
 }
@@ -118,13 +116,13 @@ TEST_CASE("files that look like channels of one picture are told with the key to
   const TempFolder root;
   DataOptions options = two_files(root);
   options.image.files.clear();
-  CHECK(holds(error_of(65, [&] { open(options); }), "write 'data.image.files=[_0000, _0001]'"));
+  CHECK(holds(error_of(65, [&] { dataset_at(options); }), "write 'data.image.files=[_0000, _0001]'"));
 }
 
 TEST_CASE("channels of a picture must be grey and of one size and depth") {
   const TempFolder root;
   const DataOptions options = two_files(root);
-  const Dataset data = open(options);
+  const Dataset data = dataset_at(options);
   root.picture("images/a_0001.png", grey(5, 2, 2));
   const std::string sizes = error_of(65, [&] { read_picture(data, 0); });
   CHECK(holds(sizes,
@@ -143,22 +141,22 @@ TEST_CASE("channels of a picture must be grey and of one size and depth") {
 TEST_CASE("class folders and label files hold pictures of several files, too") {
   const TempFolder root;
   for (const char* name : {"k/a_0000.png", "k/a_0001.png", "l/b_0000.png", "l/b_0001.png"}) root.picture(name);
-  const Dataset folders = open(with_files(options_for("image_folder", root.path()), {"_0000", "_0001"}));
+  const Dataset folders = dataset_at(with_files(options_for("image_folder", root.path()), {"_0000", "_0001"}));
   CHECK(paths_of(folders) == std::vector<std::string>{"k/a_0000.png", "l/b_0000.png"});
   root.text("table.csv", "path,label\nk/a_0000.png,x\nl/b_0000.png,y\n");
   DataOptions table = with_files(options_for("csv", root.path()), {"_0000", "_0001"});
   table.labels = root / "table.csv";
   table.csv.label = "label";
-  CHECK(open(table).samples.size() == 2);
+  CHECK(dataset_at(table).samples.size() == 2);
   std::filesystem::remove(root / "l/b_0001.png");
-  CHECK(holds(error_of(65, [&] { open(table); }), "l/b_0001.png, beside l/b_0000.png"));
+  CHECK(holds(error_of(65, [&] { dataset_at(table); }), "l/b_0001.png, beside l/b_0000.png"));
   table.on_missing = OnMissing::skip;
-  const Dataset less = open(table);
+  const Dataset less = dataset_at(table);
   CHECK(paths_of(less) == std::vector<std::string>{"k/a_0000.png"});
   CHECK(less.left_out == std::vector<std::string>{"l/b_0000.png"});
   CHECK(holds(less.warnings.front(), "1 picture left out because files of their channels are missing"));
   root.text("table.csv", "path,label\nk/a_0001.png,x\n");
-  CHECK(holds(error_of(65, [&] { open(table); }), "names 'k/a_0001.png', but with data.image.files"));
+  CHECK(holds(error_of(65, [&] { dataset_at(table); }), "names 'k/a_0001.png', but with data.image.files"));
 }
 
 TEST_CASE("a page is seen between its neighbours, the ends of the stack repeated, with its own mask") {
@@ -167,7 +165,7 @@ TEST_CASE("a page is seen between its neighbours, the ends of the stack repeated
   root.text("masks/s.tif", pages({255, 0, 255, 0}));
   const DataOptions plain = options_for("image_mask", root.path());
   const auto seen = [&](int64_t slices, int64_t page) {
-    return read_picture(open(with_slices(plain, slices)), page).bytes;
+    return read_picture(dataset_at(with_slices(plain, slices)), page).bytes;
   };
   CHECK(seen(1, 1) == Bytes{2});
   CHECK(seen(3, 0) == Bytes{1, 1, 2});
@@ -175,7 +173,7 @@ TEST_CASE("a page is seen between its neighbours, the ends of the stack repeated
   CHECK(seen(3, 3) == Bytes{3, 4, 4});
   CHECK(seen(7, 0) == Bytes{1, 1, 1, 1, 2, 3, 4});
   CHECK(seen(9, 3) == Bytes{1, 1, 2, 3, 4, 4, 4, 4, 4});
-  const Dataset data = open(with_slices(plain, 3));
+  const Dataset data = dataset_at(with_slices(plain, 3));
   CHECK(read_mask(data, 0).bytes == Bytes{1});
   CHECK(read_mask(data, 1).bytes == Bytes{0});
   CHECK(data.store->header(data.samples[0]).channels == 3);
@@ -189,7 +187,7 @@ TEST_CASE("pages that a table names keep their neighbours in the file, and a fil
   DataOptions table = with_slices(options_for("csv", root.path()), 3);
   table.labels = root / "table.csv";
   table.csv.label = "label";
-  const Dataset data = open(table);
+  const Dataset data = dataset_at(table);
   CHECK(read_picture(data, 0).bytes == Bytes{1, 2, 3});
   CHECK(read_picture(data, 1).bytes == Bytes{9, 9, 9});
 }
@@ -199,7 +197,7 @@ TEST_CASE("slices are refused where nothing is a page of a stack") {
   root.picture("a/1.png");
   root.picture("b/2.png");
   const DataOptions options = with_slices(options_for("image_folder", root.path()), 3);
-  CHECK(holds(error_of(78, [&] { open(options); }),
+  CHECK(holds(error_of(78, [&] { dataset_at(options); }),
               "data.image.slices is 3, but none of the 2 pictures is a page of a stack"));
 }
 

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <thread>
 
+#include "batches.hpp"
 #include "dtrain/data/batches/device_batches.hpp"
 #include "dtrain/data/batches/loader.hpp"
 #include "unit/data/folder.hpp"
@@ -13,8 +14,6 @@ using namespace dtrain;
 using namespace dtrain::test;
 
 namespace {
-
-Trace no_trace(false);
 
 std::vector<float> finished(const Image& image, const ImageOptions& options, const PixelKind& kind,
                             const AugmentDraw& draw) {
@@ -56,12 +55,6 @@ std::vector<BatchRequest> requests(int64_t samples, int64_t size, std::optional<
   return out;
 }
 
-std::vector<Batch> drain(BatchSource& source) {
-  std::vector<Batch> batches;
-  while (std::optional<Batch> batch = source.next()) batches.push_back(std::move(*batch));
-  return batches;
-}
-
 bool same_bits(const at::Tensor& a, const at::Tensor& b) {
   if (a.scalar_type() != at::kFloat) return at::equal(a, b);
   return at::equal(a.contiguous().view(at::kInt), b.contiguous().view(at::kInt));
@@ -72,13 +65,13 @@ bool same_bits(const at::Tensor& a, const at::Tensor& b) {
 void check_raw(const Dataset& data, const DataOptions& options, int64_t samples) {
   Loader plain(data, options, 9, at::MemoryFormat::ChannelsLast, no_trace);
   const auto all = static_cast<int64_t>(data.samples.size());
-  struct Way {
+  struct RawWay {
     bool raw;
     bool cached;  // on the device
     bool shared;
   };
   for (const auto& [raw, cached, shared] :
-       {Way{true, false, false}, Way{true, true, false}, Way{true, false, true}, Way{false, false, true}}) {
+       {RawWay{true, false, false}, RawWay{true, true, false}, RawWay{true, false, true}, RawWay{false, false, true}}) {
     PictureCache cache(all);
     SharedPictures pictures(all, 1 << 22, options.image, true);
     Loader loader(data, options, 9, at::MemoryFormat::ChannelsLast, no_trace,

@@ -279,7 +279,7 @@ static std::map<std::string, int> parts_by_path(const Dataset& data, const Split
   return parts;
 }
 
-static int64_t moved(const std::map<std::string, int>& before, const std::map<std::string, int>& after) {
+static int64_t count_moved(const std::map<std::string, int>& before, const std::map<std::string, int>& after) {
   int64_t count = 0;
   for (const auto& [path, part] : before) count += after.at(path) == part ? 0 : 1;
   return count;
@@ -316,7 +316,7 @@ TEST_CASE("adding patients and pictures moves nobody, whatever the shares, folds
     }
     CAPTURE(round, options.seed, options.valid, options.test, options.fold, options.folds);
     const Split after = split_dataset(large, options);
-    CHECK(moved(parts_by_path(small, split_dataset(small, options)), parts_by_path(large, after)) == 0);
+    CHECK(count_moved(parts_by_path(small, split_dataset(small, options)), parts_by_path(large, after)) == 0);
     const auto wanted = (options.folds > 0 ? (1 - options.test) / static_cast<double>(options.folds) : options.valid) *
                         static_cast<double>(large.samples.size());
     CHECK(std::abs(static_cast<double>(after.valid.size()) - wanted) < 5 * std::sqrt(3 * wanted) + 1);
@@ -334,7 +334,7 @@ TEST_CASE("a stratified split moves few when data are added") {
   options.by = SplitOptions::By::patient;
   options.valid = options.test = 0.15;
   const Split before = split_dataset(small, options);
-  CHECK(moved(parts_by_path(small, before), parts_by_path(large, split_dataset(large, options))) < 900 / 10);
+  CHECK(count_moved(parts_by_path(small, before), parts_by_path(large, split_dataset(large, options))) < 900 / 10);
 }
 
 TEST_CASE("parts are disjoint and complete and groups whole, for any samples, groups, shares, folds and seed") {

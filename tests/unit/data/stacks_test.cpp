@@ -9,8 +9,6 @@ using namespace dtrain::test;
 
 namespace {
 
-Dataset open(const DataOptions& options) { return open_dataset(options, Task::from_format, 1); }
-
 /// Pages of 4 × 6 pixels; all pixels of a page have its own number.
 std::string stack_of(const std::vector<uint8_t>& values) {
   std::vector<Image> pages;
@@ -27,7 +25,7 @@ TEST_CASE("every page of a stack is a sample beside the pictures of other files"
   root.text("b/p3.pgm", std::string("P5\n2 1\n65535\n\x01\x02\x03\x04", 17));
   root.text("b/p4.bmp", "whatever");
   const DataOptions options = options_for("image_folder", root.path());
-  const Dataset data = open(options);
+  const Dataset data = dataset_at(options);
   CHECK(paths_of(data) ==
         std::vector<std::string>{"a/p1_x.tif#1", "a/p1_x.tif#2", "a/p1_x.tif#3", "a/p2.TIFF", "b/p3.pgm", "b/p4.bmp"});
   for (int i = 0; i < 4; ++i) {
@@ -48,11 +46,11 @@ TEST_CASE("more than ten pages keep their order, and a longer stack is another d
   root.text("a/s.tif", stack_of(std::vector<uint8_t>(11, 1)));
   root.picture("b/1.png");
   const DataOptions options = options_for("image_folder", root.path());
-  const Dataset data = open(options);
+  const Dataset data = dataset_at(options);
   CHECK(data.samples[1].path == "a/s.tif#2");
   CHECK(data.samples[10].path == "a/s.tif#11");
   root.text("a/s.tif", stack_of(std::vector<uint8_t>(12, 1)));
-  CHECK(open(options).manifest_sha256 != data.manifest_sha256);
+  CHECK(dataset_at(options).manifest_sha256 != data.manifest_sha256);
 }
 
 TEST_CASE("stacks of pictures and masks are paired page by page") {
@@ -62,7 +60,7 @@ TEST_CASE("stacks of pictures and masks are paired page by page") {
   root.text("images/w.tif", stack_of({4}));
   root.picture("masks/w.png", Image{4, 6, 1, 8, std::vector<uint8_t>(24, 255), {}});
   const DataOptions options = options_for("image_mask", root.path());
-  const Dataset data = open(options);
+  const Dataset data = dataset_at(options);
   REQUIRE(paths_of(data) ==
           std::vector<std::string>{"images/v.tif#1", "images/v.tif#2", "images/v.tif#3", "images/w.tif"});
   CHECK(data.samples[1].masks == std::vector<std::string>{"masks/v.tif#2"});
@@ -82,9 +80,9 @@ TEST_CASE("the slices of a volume stay in one part where there are several volum
   options.split.given = true;
   options.split.by = SplitOptions::By::patient;
   options.split.valid = 0.3;
-  CHECK(holds(error_of(78, [&] { split_dataset(open(options), options.split); }), "name no patients"));
+  CHECK(holds(error_of(78, [&] { split_dataset(dataset_at(options), options.split); }), "name no patients"));
   for (const char* name : {"b", "c", "d", "e", "f"}) volume(name);
-  const Dataset data = open(options);
+  const Dataset data = dataset_at(options);
   const Split whole = split_dataset(data, options.split);
   CHECK(whole.valid.size() % 4 == 0);
   CHECK_FALSE(whole.valid.empty());
@@ -100,7 +98,7 @@ TEST_CASE("stacks and masks of unequal pages are refused with both numbers") {
   root.text("masks/v.tif", stack_of({0, 255}));
   root.text("images/w.tif", stack_of({1}));
   root.text("masks/w.tif", stack_of({0, 255}));
-  const std::string sentence = error_of(65, [&] { open(options_for("image_mask", root.path())); });
+  const std::string sentence = error_of(65, [&] { dataset_at(options_for("image_mask", root.path())); });
   CHECK(holds(sentence, "v: 3 pages, its mask has 2"));
   CHECK(holds(sentence, "w: 1 page, its mask has 2"));
 }
@@ -113,9 +111,9 @@ TEST_CASE("a label file names pages; the stack as a whole is not a picture") {
   options.csv.path = "file";
   options.csv.label = "kind";
   root.text("labels.csv", "file,kind\ns.tif#1,x\ns.tif#2,y\n");
-  CHECK(open(options).samples.size() == 2);
+  CHECK(dataset_at(options).samples.size() == 2);
   root.text("labels.csv", "file,kind\ns.tif,x\n");
-  CHECK(holds(error_of(66, [&] { open(options); }), "'s.tif' (a stack: name its pages as s.tif#1)"));
+  CHECK(holds(error_of(66, [&] { dataset_at(options); }), "'s.tif' (a stack: name its pages as s.tif#1)"));
 }
 
 TEST_CASE("a damaged stack is told when it is read, by its name") {
@@ -123,7 +121,7 @@ TEST_CASE("a damaged stack is told when it is read, by its name") {
   root.text("a/s.tif", stack_of({1, 2, 3}).substr(0, 150));
   root.picture("b/1.png");
   const DataOptions options = options_for("image_folder", root.path());
-  const Dataset data = open(options);
+  const Dataset data = dataset_at(options);
   REQUIRE(data.samples[0].path == "a/s.tif");
   CHECK(holds(error_of(65, [&] { read_picture(data, 0); }), "a/s.tif is a damaged TIFF"));
 }

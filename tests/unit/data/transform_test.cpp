@@ -7,7 +7,7 @@
 using namespace dtrain;
 using namespace dtrain::test;
 
-static std::vector<float> transformed(const Image& image, const ImageOptions& options, const AugmentDraw& draw = {}) {
+static std::vector<float> as_shown(const Image& image, const ImageOptions& options, const AugmentDraw& draw = {}) {
   std::vector<float> out(static_cast<size_t>(options.seen_height() * options.seen_width() * options.channels));
   transform_image(image, options, draw, out);
   return out;
@@ -24,7 +24,7 @@ static at::Tensor reference(const Image& image, int64_t height, int64_t width) {
   return at::_upsample_bilinear2d_aa(planes, {height, width}, false).squeeze(0).permute({1, 2, 0}).contiguous();
 }
 
-static double largest_difference(const std::vector<float>& values, const at::Tensor& expected) {
+static double distance_from(const std::vector<float>& values, const at::Tensor& expected) {
   const at::Tensor flat = expected.contiguous().view({-1});
   REQUIRE(flat.numel() == static_cast<int64_t>(values.size()));
   double largest = 0;
@@ -46,45 +46,44 @@ TEST_CASE("resizing agrees with LibTorch's antialiased bilinear, up, down and mi
                                    {{255, 256}, {254, 31}}}) {
       const Image image = random_image(from[0], from[1], channels, seed++);
       CAPTURE(from[0], from[1], to[0], to[1], channels);
-      CHECK(largest_difference(transformed(image, plain(to[0], to[1], channels)), reference(image, to[0], to[1])) <
-            1e-5);
+      CHECK(distance_from(as_shown(image, plain(to[0], to[1], channels)), reference(image, to[0], to[1])) < 1e-5);
     }
 }
 
 TEST_CASE("16-bit pictures are scaled by their own white") {
   Image image{20, 30, 1, 16, {}, {}};
   for (int i = 0; i < 600; ++i) image.words.push_back(static_cast<uint16_t>(i * 109));
-  CHECK(largest_difference(transformed(image, plain(9, 11, 1)), reference(image, 9, 11)) < 1e-5);
+  CHECK(distance_from(as_shown(image, plain(9, 11, 1)), reference(image, 9, 11)) < 1e-5);
   image.words.assign(600, 65535);
-  CHECK(transformed(image, plain(5, 5, 1))[12] == Approx(1));
+  CHECK(as_shown(image, plain(5, 5, 1))[12] == Approx(1));
 }
 
 TEST_CASE("pad keeps the aspect, centred on black") {
   Image image{2, 4, 1, 8, std::vector<uint8_t>(8, 255), {}};
-  const std::vector<float> out = transformed(image, plain(8, 8, 1, Resize::pad));
+  const std::vector<float> out = as_shown(image, plain(8, 8, 1, Resize::pad));
   for (size_t y = 0; y < 8; ++y)
     for (size_t x = 0; x < 8; ++x) CHECK(out[y * 8 + x] == Approx(y >= 2 && y < 6 ? 1 : 0));
   ImageOptions normal = plain(8, 8, 1, Resize::pad);
   normal.mean = {0.5};
   normal.std = {0.25};
-  CHECK(transformed(image, normal)[0] == Approx(-2));
-  CHECK(transformed(image, normal)[3 * 8] == Approx(2));
+  CHECK(as_shown(image, normal)[0] == Approx(-2));
+  CHECK(as_shown(image, normal)[3 * 8] == Approx(2));
 }
 
 TEST_CASE("crop covers the canvas and cuts the centre") {
   const Image image = random_image(40, 100, 3, 5);
   const at::Tensor whole = reference(image, 20, 50);
   const at::Tensor cut = whole.slice(1, 15, 35);
-  CHECK(largest_difference(transformed(image, plain(20, 20, 3, Resize::crop)), cut) < 1e-5);
+  CHECK(distance_from(as_shown(image, plain(20, 20, 3, Resize::crop)), cut) < 1e-5);
 }
 
 TEST_CASE("grey is repeated over three channels, colour becomes grey by ITU-R 601") {
   const Image grey = random_image(6, 5, 1, 1);
-  const std::vector<float> three = transformed(grey, plain(6, 5, 3));
+  const std::vector<float> three = as_shown(grey, plain(6, 5, 3));
   for (size_t i = 0; i < 30; ++i)
     for (size_t c = 0; c < 3; ++c) CHECK(three[3 * i + c] == Approx(grey.bytes[i] / 255.0));
   const Image colour = random_image(6, 5, 3, 2);
-  const std::vector<float> one = transformed(colour, plain(6, 5, 1));
+  const std::vector<float> one = as_shown(colour, plain(6, 5, 1));
   for (size_t i = 0; i < 30; ++i)
     CHECK(one[i] == Approx((299 * colour.bytes[3 * i] + 587 * colour.bytes[3 * i + 1] + 114 * colour.bytes[3 * i + 2]) /
                            255000.0));
@@ -94,11 +93,11 @@ TEST_CASE("normalisation has ImageNet's numbers by default for colour, a half fo
   const Image white{1, 1, 1, 8, {255}, {}};
   ImageOptions options;
   options.height = options.width = 1;
-  const std::vector<float> colour = transformed(white, options);
+  const std::vector<float> colour = as_shown(white, options);
   CHECK(colour[0] == Approx((1 - 0.485) / 0.229));
   CHECK(colour[2] == Approx((1 - 0.406) / 0.225));
   options.channels = 1;
-  CHECK(transformed(white, options)[0] == Approx(1));
+  CHECK(as_shown(white, options)[0] == Approx(1));
 }
 
 TEST_CASE("flips and turns move whole pixels, as LibTorch's flip and rot90") {
@@ -113,12 +112,12 @@ TEST_CASE("flips and turns move whole pixels, as LibTorch's flip and rot90") {
         if (h) expected = expected.flip(1);
         if (v) expected = expected.flip(0);
         expected = at::rot90(expected, turns, {0, 1});
-        CHECK(largest_difference(transformed(image, options, {h, v, turns, 1, 1}), expected) < 1e-6);
+        CHECK(distance_from(as_shown(image, options, {h, v, turns, 1, 1}), expected) < 1e-6);
       }
   const Image wide = random_image(4, 9, 1, 3);
-  CHECK(largest_difference(transformed(wide, plain(4, 9, 1), {true, true, 0, 1, 1}),
-                           reference(wide, 4, 9).flip({0, 1})) < 1e-6);
-  error_of(78, [&] { transformed(wide, plain(4, 9, 1), {false, false, 1, 1, 1}); });
+  CHECK(distance_from(as_shown(wide, plain(4, 9, 1), {true, true, 0, 1, 1}), reference(wide, 4, 9).flip({0, 1})) <
+        1e-6);
+  error_of(78, [&] { as_shown(wide, plain(4, 9, 1), {false, false, 1, 1, 1}); });
 }
 
 TEST_CASE("a window is a part of the resized picture, pixel for pixel: the middle, or anywhere") {
@@ -128,13 +127,13 @@ TEST_CASE("a window is a part of the resized picture, pixel for pixel: the middl
   options.window_height = 4;
   options.window_width = 5;
   const auto part = [&](int64_t top, int64_t left) { return whole.slice(0, top, top + 4).slice(1, left, left + 5); };
-  CHECK(largest_difference(transformed(image, options), part(2, 3)) < 1e-5);
+  CHECK(distance_from(as_shown(image, options), part(2, 3)) < 1e-5);
   const AugmentDraw corner{.hflip = true, .window = true, .window_y = 0, .window_x = 0.999};
-  CHECK(largest_difference(transformed(image, options, corner), part(0, 7).flip(1)) < 1e-5);
-  error_of(78, [&] { transformed(image, options, {.quarter_turns = 1}); });
+  CHECK(distance_from(as_shown(image, options, corner), part(0, 7).flip(1)) < 1e-5);
+  error_of(78, [&] { as_shown(image, options, {.quarter_turns = 1}); });
   options.window_width = 4;
-  CHECK(largest_difference(transformed(image, options, {.quarter_turns = 1}),
-                           at::rot90(part(2, 4).slice(1, 0, 4), 1, {0, 1})) < 1e-5);
+  CHECK(distance_from(as_shown(image, options, {.quarter_turns = 1}), at::rot90(part(2, 4).slice(1, 0, 4), 1, {0, 1})) <
+        1e-5);
 
   Image mask{9, 12, 1, 8, {}, {}};
   for (int i = 0; i < 108; ++i) mask.bytes.push_back(i % 12 == 8 && i / 12 == 5 ? 1 : 0);
@@ -166,10 +165,10 @@ TEST_CASE("brightness and contrast follow torchvision and stay in range") {
   const Image image = random_image(8, 8, 3, 4);
   const at::Tensor pixels = reference(image, 8, 8);
   const at::Tensor bright = (pixels * 1.3).clamp(0, 1);
-  CHECK(largest_difference(transformed(image, plain(8, 8, 3), {false, false, 0, 1.3F, 1}), bright) < 1e-6);
+  CHECK(distance_from(as_shown(image, plain(8, 8, 3), {false, false, 0, 1.3F, 1}), bright) < 1e-6);
   const at::Tensor grey = bright.select(2, 0) * 0.299 + bright.select(2, 1) * 0.587 + bright.select(2, 2) * 0.114;
   const at::Tensor both = (bright * 1.6 + grey.mean() * (1 - 1.6)).clamp(0, 1);
-  CHECK(largest_difference(transformed(image, plain(8, 8, 3), {false, false, 0, 1.3F, 1.6F}), both) < 1e-5);
+  CHECK(distance_from(as_shown(image, plain(8, 8, 3), {false, false, 0, 1.3F, 1.6F}), both) < 1e-5);
 }
 
 TEST_CASE("augmentation is keyed by seed, epoch and sample, and each kind draws its own numbers") {
@@ -213,7 +212,7 @@ TEST_CASE("a mask moves with its image, whatever the resize and the augmentation
     for (int turns = 0; turns < 4; ++turns) {
       const AugmentDraw draw{turns % 2 == 0, turns > 1, turns, 1, 1};
       const ImageOptions options = plain(height, width, 1, resize);
-      const std::vector<float> shown = transformed(image, options, draw);
+      const std::vector<float> shown = as_shown(image, options, draw);
       std::vector<float> planes(static_cast<size_t>(height * width * 2));
       transform_mask(mask, options, draw, 2, planes);
       int64_t covered = 0;

@@ -1,6 +1,7 @@
 // The functions of libcuda.so.1 that dtrain calls before it chooses a GPU. STAND_IN_GPUS: how many there are (default
 // 2); STAND_IN_INIT: what cuInit returns (default 0), STAND_IN_CUDA: the newest CUDA (default 13010), STAND_IN_MAJOR:
-// of the compute capability (default 9), STAND_IN_MULTIPROCESSORS: of each GPU (default 132).
+// of the compute capability (default 9), STAND_IN_MULTIPROCESSORS: of each GPU (default 132), STAND_IN_NAME: of each
+// GPU, in place of a name with its number.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -29,7 +30,11 @@ int cuDeviceGet(int* device, int ordinal) {
   return 0;
 }
 int cuDeviceGetName(char* name, int size, int device) {
-  std::snprintf(name, static_cast<size_t>(size), "Stand-in GPU %d", device - 100);
+  const char* given = std::getenv("STAND_IN_NAME");
+  if (given != nullptr)
+    std::snprintf(name, static_cast<size_t>(size), "%s", given);
+  else
+    std::snprintf(name, static_cast<size_t>(size), "Stand-in GPU %d", device - 100);
   return 0;
 }
 int cuDeviceGetUuid(void* uuid, int device) {

@@ -7,25 +7,26 @@
 
 using namespace dtrain;
 using dtrain::test::error_of;
+using test::bytes_of;
 
 namespace {
 
-constexpr int kWidth = 5;
-constexpr int kHeight = 3;
+constexpr int kColumns = 5;
+constexpr int kRows = 3;
 
 void put(std::string& out, uint64_t value, int bytes) {
   for (int i = 0; i < bytes; ++i) out += static_cast<char>(value >> 8 * i);
 }
 
-struct Kind {
+struct BmpKind {
   int depth = 24;
   bool top_down = false;
   int header = 40;  // bytes
   uint32_t compression = 0;
   std::vector<uint32_t> masks = {};  // red, green, blue
   bool grey = false;                 // the palette
-  int32_t width = kWidth;
-  int32_t height = kHeight;
+  int32_t width = kColumns;
+  int32_t height = kRows;
 };
 
 /// Every pixel's value below 2^depth: an index into the palette, or the pixel itself.
@@ -42,7 +43,7 @@ std::vector<uint8_t> entry_at(uint32_t number, bool grey) {
 }
 
 /// `raster` as it is, or rows of pixel_at().
-std::string bmp_of(const Kind& kind, const std::string& raster = "") {
+std::string bmp_of(const BmpKind& kind, const std::string& raster = "") {
   std::string rest;
   put(rest, static_cast<uint64_t>(kind.header), 4);
   const int32_t height = kind.top_down ? -kind.height : kind.height;
@@ -87,11 +88,7 @@ std::string bmp_of(const Kind& kind, const std::string& raster = "") {
   return file + rest;
 }
 
-std::span<const std::byte> bytes_of(const std::string& text) {
-  return std::as_bytes(std::span(text.data(), text.size()));
-}
-
-std::string refusal(const std::string& file) {
+std::string bmp_refusal(const std::string& file) {
   return error_of<DataError>([&] { decode_image(bytes_of(file), "t.bmp"); });
 }
 
@@ -101,7 +98,7 @@ uint8_t masked(uint32_t pixel, uint32_t mask) {
   return static_cast<uint8_t>(uint64_t{(pixel & mask) >> shift} * 255 / (mask >> shift));
 }
 
-std::vector<uint8_t> expected(const Kind& kind) {
+std::vector<uint8_t> expected(const BmpKind& kind) {
   std::vector<uint32_t> masks = kind.masks;
   if (masks.empty())
     masks =
@@ -124,7 +121,7 @@ std::vector<uint8_t> expected(const Kind& kind) {
 }  // namespace
 
 TEST_CASE("BMP of every depth, header and direction gives the pixels that were stored") {
-  std::vector<Kind> kinds;
+  std::vector<BmpKind> kinds;
   for (int depth : {1, 4, 8, 16, 24, 32})
     for (int header : {12, 16, 40, 52, 56, 64, 108, 124})
       for (bool top_down : {false, true})
@@ -136,21 +133,21 @@ TEST_CASE("BMP of every depth, header and direction gives the pixels that were s
   kinds.push_back({16, true, 56, 3, {0x000F, 0x00F0, 0x0F00}});
   kinds.push_back({32, false, 40, 3, {0xFF, 0xFF00, 0xFF0000}});
   kinds.push_back({32, false, 124, 3, {0x3FF00000, 0x000FFC00, 0x000003FF}});
-  for (const Kind& kind : kinds) {
+  for (const BmpKind& kind : kinds) {
     INFO("depth " << kind.depth << ", header " << kind.header << ", top-down " << kind.top_down);
     const std::string file = bmp_of(kind);
     const Image image = decode_image(bytes_of(file), "t.bmp");
     const ImageHeader header = read_image_header(bytes_of(file), "t.bmp");
-    CHECK((image.width == kWidth && image.height == kHeight && image.bits == 8));
+    CHECK((image.width == kColumns && image.height == kRows && image.bits == 8));
     CHECK(image.channels == (kind.grey && kind.depth <= 8 ? 1 : 3));
-    CHECK((header.width == kWidth && header.height == kHeight && header.channels == image.channels));
+    CHECK((header.width == kColumns && header.height == kRows && header.channels == image.channels));
     CHECK(image.bytes == expected(kind));
   }
 }
 
 TEST_CASE("RLE8 and RLE4: runs, plain stretches, jumps, ends of rows") {
   using namespace std::string_literals;
-  Kind kind{8, false, 40, 1, {}, true};
+  BmpKind kind{8, false, 40, 1, {}, true};
   const auto value = [](uint32_t number) { return entry_at(number, true)[0]; };
   // from the bottom: 5 times 1; three plain pixels and a run of two; a jump by two, a run cut at the end of its row
   const std::string rle8 = "\x05\x01\0\0\0\x03\x02\x03\x04\0\x02\x05\0\0\0\x02\x02\0\x09\x06\0\x01"s;
@@ -163,14 +160,14 @@ TEST_CASE("RLE8 and RLE4: runs, plain stretches, jumps, ends of rows") {
   pixels.clear();
   for (uint32_t number : {7, 7, 7, 7, 0, 1, 2, 3, 4, 5, 1, 2, 1, 2, 1}) pixels.push_back(value(number));
   CHECK(decode_image(bytes_of(bmp_of(kind, rle4)), "t.bmp").bytes == pixels);
-  CHECK(refusal(bmp_of(kind, "\x05\x12\0\0"s)).find("ends too early") != std::string::npos);
-  CHECK(refusal(bmp_of(kind, "\0\x02\x06\0\0\x01"s)).find("a jump leads out") != std::string::npos);
+  CHECK(bmp_refusal(bmp_of(kind, "\x05\x12\0\0"s)).find("ends too early") != std::string::npos);
+  CHECK(bmp_refusal(bmp_of(kind, "\0\x02\x06\0\0\x01"s)).find("a jump leads out") != std::string::npos);
   kind.depth = 8;
-  CHECK(refusal(bmp_of(kind, rle4)).find("does not fit 8 bits") != std::string::npos);
+  CHECK(bmp_refusal(bmp_of(kind, rle4)).find("does not fit 8 bits") != std::string::npos);
 }
 
 TEST_CASE("what is wrong in a BMP is told") {
-  const auto patched = [](Kind kind, size_t at, uint64_t value, int bytes) {
+  const auto patched = [](BmpKind kind, size_t at, uint64_t value, int bytes) {
     std::string file = bmp_of(kind), part;
     put(part, value, bytes);
     return file.replace(at, part.size(), part);
@@ -191,7 +188,7 @@ TEST_CASE("what is wrong in a BMP is told") {
       {bmp_of({}).substr(0, 30), "the header ends too early"},
   };
   for (const auto& [file, part] : cases) {
-    const std::string sentence = refusal(file);
+    const std::string sentence = bmp_refusal(file);
     INFO(part << " is looked for in: " << sentence);
     CHECK(sentence.starts_with("t.bmp"));
     CHECK(sentence.find(part) != std::string::npos);
@@ -201,16 +198,16 @@ TEST_CASE("what is wrong in a BMP is told") {
 TEST_CASE("a small BMP that promises a huge picture is refused before memory is taken") {
   const dtrain::test::MemoryWatch memory;
   for (int depth : {1, 4, 8, 16, 24, 32})
-    CHECK(refusal(bmp_of({depth, false, 40, 0, {}, false, 16000, 16000}, "abc")).find("too short") !=
+    CHECK(bmp_refusal(bmp_of({depth, false, 40, 0, {}, false, 16000, 16000}, "abc")).find("too short") !=
           std::string::npos);
-  CHECK(refusal(bmp_of({8, false, 40, 1, {}, false, 16000, 16000}, "abc")).find("too short") != std::string::npos);
-  CHECK(refusal(bmp_of({24, false, 40, 0, {}, false, 60000, 60000}, "abc")).find("allowed") != std::string::npos);
+  CHECK(bmp_refusal(bmp_of({8, false, 40, 1, {}, false, 16000, 16000}, "abc")).find("too short") != std::string::npos);
+  CHECK(bmp_refusal(bmp_of({24, false, 40, 0, {}, false, 60000, 60000}, "abc")).find("allowed") != std::string::npos);
   CHECK(memory.grown_mb() < 20);
 }
 
 TEST_CASE("a BMP cut anywhere or with a byte changed is refused or still a picture of its size") {
   using namespace std::string_literals;
-  for (const Kind& kind : {Kind{24}, Kind{4, true}, Kind{16, false, 40, 3, {0xF800, 0x07E0, 0x001F}}})
+  for (const BmpKind& kind : {BmpKind{24}, BmpKind{4, true}, BmpKind{16, false, 40, 3, {0xF800, 0x07E0, 0x001F}}})
     dtrain::test::check_damaged(bmp_of(kind), "t.bmp");
   dtrain::test::check_damaged(
       bmp_of({8, false, 40, 1}, "\x05\x01\0\0\0\x03\x02\x03\x04\0\x02\x05\0\0\0\x02\x02\0\x09\x06\0\x01"s), "t.bmp");

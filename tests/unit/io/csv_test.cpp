@@ -24,7 +24,7 @@ Rows rows_of(std::string_view text) {
   return rows;
 }
 
-std::string refusal(std::string_view text) {
+std::string csv_refusal(std::string_view text) {
   return error_of<DataError>([&] { CsvTable::parse(text, "t.csv"); });
 }
 
@@ -106,7 +106,7 @@ TEST_CASE("what is no table is refused with its line and a reason") {
       {"path\tlabel\na.png\tx, y\n", "t.csv", "tabs between its columns"},
   };
   for (const Case& one : cases) {
-    const std::string sentence = refusal(one.text);
+    const std::string sentence = csv_refusal(one.text);
     INFO(one.text << " → " << sentence);
     CHECK(sentence.find("t.csv") == 0);
     CHECK(sentence.find(one.line) != std::string::npos);
@@ -119,23 +119,23 @@ TEST_CASE("a file cut before the last field of a row is noticed") {
   const size_t second = whole.find("b.png");
   for (size_t length = second + 1; length < whole.find("18"); ++length) {
     INFO(length);
-    CHECK_FALSE(refusal(whole.substr(0, length)).empty());
+    CHECK_FALSE(csv_refusal(whole.substr(0, length)).empty());
   }
 }
 
 TEST_CASE("a million columns and endless rows are refused") {
-  CHECK(refusal("a\n" + std::string(1'000'000, ',') + "\n").find("10,000 fields") != std::string::npos);
-  CHECK(refusal(std::string(10'000, ',') + "\n").find("10,000 fields") != std::string::npos);
+  CHECK(csv_refusal("a\n" + std::string(1'000'000, ',') + "\n").find("10,000 fields") != std::string::npos);
+  CHECK(csv_refusal(std::string(10'000, ',') + "\n").find("10,000 fields") != std::string::npos);
   const std::string wide = "a" + std::string(9'999, ',') + "z\n";
   CHECK(CsvTable::parse(wide, "t.csv").columns().size() == 10'000);
   const std::string endless(size_t{65} << 20, 'x');
-  CHECK(refusal("a\n" + endless + "\n").find("64 MiB") != std::string::npos);
-  CHECK(refusal("a\n\"" + endless + "\n").find("64 MiB") != std::string::npos);
+  CHECK(csv_refusal("a\n" + endless + "\n").find("64 MiB") != std::string::npos);
+  CHECK(csv_refusal("a\n\"" + endless + "\n").find("64 MiB") != std::string::npos);
 }
 
 TEST_CASE("messages never repeat what stands in a row") {
-  CHECK(refusal("name,age\nDoe,41,secret\n").find("Doe") == std::string::npos);
-  CHECK(refusal("name,age\n\"Doe\"x,41\n").find("Doe") == std::string::npos);
+  CHECK(csv_refusal("name,age\nDoe,41,secret\n").find("Doe") == std::string::npos);
+  CHECK(csv_refusal("name,age\n\"Doe\"x,41\n").find("Doe") == std::string::npos);
 }
 
 TEST_CASE("the header of the NIH label file is taken as it is") {

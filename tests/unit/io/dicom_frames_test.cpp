@@ -65,7 +65,7 @@ std::string frame(const std::string& text, int64_t which) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-std::string refusal(const std::string& text, int64_t which = 1) {
+std::string frame_refusal(const std::string& text, int64_t which = 1) {
   return error_of<DataError>([&] { frame(text, which); });
 }
 
@@ -81,7 +81,7 @@ TEST_CASE("a frame of plain pixels is cut out of a DICOM file in every way that 
                                    how);
     CHECK(frames_of(whole) == 3);
     CHECK(frame(whole, 2) == file(header("1 ", how) + element(0x7FE00010, "OB", "ghijkl", how), how));
-    CHECK(refusal(whole, 4) == "f: DICOM: the file has 3 frames");
+    CHECK(frame_refusal(whole, 4) == "f: DICOM: the file has 3 frames");
   }
 }
 
@@ -93,7 +93,7 @@ TEST_CASE("a frame of compressed pixels is its piece, or those that the table of
   CHECK(frame(several, 1) == file(header("1 ") + compressed({"", "aaaa", "AA"}), {}));
   CHECK(frame(several, 2) == file(header("1 ") + compressed({"", "bb", "BBBB", "!!"}), {}));
   const std::string untold = file(header("2 ") + compressed({"", "aaaa", "AA", "bb"}), {});
-  CHECK(refusal(untold).ends_with("does not tell where its compressed frames begin"));
+  CHECK(frame_refusal(untold).ends_with("does not tell where its compressed frames begin"));
 }
 
 TEST_CASE("damaged DICOM files have one page, and no frame of them is cut out") {
@@ -102,7 +102,7 @@ TEST_CASE("damaged DICOM files have one page, and no frame of them is cut out") 
   for (const std::string& whole : {plain, packed})
     for (size_t length = 132; length < whole.size(); ++length) {
       INFO(length);
-      CHECK_FALSE(refusal(whole.substr(0, length), 2).empty());
+      CHECK_FALSE(frame_refusal(whole.substr(0, length), 2).empty());
     }
   for (const char* frames : {"", "0 ", "-1", "x ", "1e", "999 ", "70000 "})
     CHECK(frames_of(file(header(frames) + element(0x7FE00010, "OB", "abcdef"), {})) == 1);
@@ -110,6 +110,6 @@ TEST_CASE("damaged DICOM files have one page, and no frame of them is cut out") 
   std::string deep;
   for (int i = 0; i < 100; ++i)
     deep += element(0x00081140, "SQ", element(0xFFFEE000, "", "", {}, kUndefined), {}, kUndefined);
-  CHECK(refusal(file(deep, {})).ends_with("nest too deeply"));
+  CHECK(frame_refusal(file(deep, {})).ends_with("nest too deeply"));
   CHECK(frames_of(file(deep, {})) == 1);
 }

@@ -79,12 +79,12 @@ TEST_CASE("text is appended to a file that may not be there yet, and to no link"
   std::filesystem::create_symlink(folder.file("a"), folder.file("link"));
   CHECK_THROWS_AS(append_to_file(folder.file("link"), "three\n"), Error);
   CHECK(read_text(folder.file("a")) == "one\ntwo\n");
-  test::MemoryFileSystem disk(test::Image{{"/a", "one"}});
+  test::MemoryFileSystem disk(test::DiskImage{{"/a", "one"}});
   for (const test::Fault::Kind kind : {test::Fault::Kind::short_write, test::Fault::Kind::none}) {
     disk.plan({kind, 0, 2});
     append_to_file("/a", "more", disk);
   }
-  CHECK(disk.power_cuts(100, [](const test::Image& left) { CHECK(left.at("/a") == "onemoremore"); }) == 1);
+  CHECK(disk.power_cuts(100, [](const test::DiskImage& left) { CHECK(left.at("/a") == "onemoremore"); }) == 1);
   disk.plan({test::Fault::Kind::error, ENOSPC, 2});
   CHECK_THROWS_AS(append_to_file("/a", "most", disk), Error);
 }
@@ -101,12 +101,12 @@ TEST_CASE("files of a batch are complete at once, and survive a power cut once t
       settled.insert(path);
     }
     int64_t lacking = 0;
-    disk.power_cuts(200, [&](const test::Image& left) { lacking += left.contains("/out/b/3") ? 0 : 1; });
+    disk.power_cuts(200, [&](const test::DiskImage& left) { lacking += left.contains("/out/b/3") ? 0 : 1; });
     CHECK(lacking > 0);
     batch.settle();
     batch.write("/out/b/4", std::as_bytes(std::span(text)));
   }
-  disk.power_cuts(200, [&](const test::Image& left) {
+  disk.power_cuts(200, [&](const test::DiskImage& left) {
     for (const std::string& path : settled) CHECK((left.contains(path) && left.at(path) == text));
   });
   FileBatch batch(disk);

@@ -14,7 +14,7 @@ using dtrain::test::error_of;
 
 namespace {
 
-std::string refusal(std::string_view bytes) {
+std::string picture_refusal(std::string_view bytes) {
   return error_of<DataError>([&] { decode_image(std::as_bytes(std::span(bytes.data(), bytes.size())), "x.png"); });
 }
 
@@ -37,12 +37,12 @@ TEST_CASE("files of other types are refused by their type's name, whatever they 
       {"\xFF"sv, "none of them"},
   };
   for (const auto& [bytes, title] : cases) {
-    const std::string sentence = refusal(bytes);
+    const std::string sentence = picture_refusal(bytes);
     INFO(sentence);
     CHECK(sentence.find("x.png: only PNG, JPEG, DICOM, TIFF, BMP, PNM and NPY pictures are read") == 0);
     CHECK(sentence.find(title) != std::string::npos);
   }
-  CHECK(refusal("").find("x.png is empty (0 bytes)") == 0);
+  CHECK(picture_refusal("").find("x.png is empty (0 bytes)") == 0);
 }
 
 TEST_CASE("the type is told by the first bytes, not by the name") {

@@ -84,7 +84,7 @@ size_t frame_marker(const std::vector<std::byte>& file) {
   return 0;
 }
 
-std::string refusal(std::span<const std::byte> file) {
+std::string jpeg_refusal(std::span<const std::byte> file) {
   return error_of<DataError>([&] { decode_image(file, "t.jpg"); });
 }
 
@@ -154,13 +154,13 @@ TEST_CASE("kinds of JPEG that are not read are refused by name") {
     copy[at] = static_cast<std::byte>(value);
     return copy;
   };
-  CHECK(refusal(changed(marker + 3, 12)).find("12 bits") != std::string::npos);
-  CHECK(refusal(changed(marker, 0xC9)).find("arithmetic-coded") != std::string::npos);
-  CHECK(refusal(changed(marker, 0xCA)).find("arithmetic-coded") != std::string::npos);
-  CHECK(refusal(changed(marker, 0xC3)).find("lossless") != std::string::npos);
-  CHECK(refusal(changed(marker, 0xC5)).find("hierarchical") != std::string::npos);
+  CHECK(jpeg_refusal(changed(marker + 3, 12)).find("12 bits") != std::string::npos);
+  CHECK(jpeg_refusal(changed(marker, 0xC9)).find("arithmetic-coded") != std::string::npos);
+  CHECK(jpeg_refusal(changed(marker, 0xCA)).find("arithmetic-coded") != std::string::npos);
+  CHECK(jpeg_refusal(changed(marker, 0xC3)).find("lossless") != std::string::npos);
+  CHECK(jpeg_refusal(changed(marker, 0xC5)).find("hierarchical") != std::string::npos);
   const Image two{4, 4, 2, 8, std::vector<uint8_t>(32, 9), {}};
-  CHECK(refusal(make_jpeg(two, JCS_UNKNOWN, [](auto&) {})).find("2 channels") != std::string::npos);
+  CHECK(jpeg_refusal(make_jpeg(two, JCS_UNKNOWN, [](auto&) {})).find("2 channels") != std::string::npos);
 }
 
 TEST_CASE("a JPEG cut anywhere is refused") {
@@ -170,7 +170,7 @@ TEST_CASE("a JPEG cut anywhere is refused") {
     });
     for (size_t length = 0; length < file.size(); ++length) {
       INFO(length << " of " << file.size());
-      CHECK_FALSE(refusal(std::span(file).first(length)).empty());
+      CHECK_FALSE(jpeg_refusal(std::span(file).first(length)).empty());
     }
   }
 }
@@ -193,7 +193,7 @@ TEST_CASE("the pixel limit holds for JPEG before anything is decoded") {
   CHECK_NOTHROW(decode_image(file, "t.jpg", {kHeight * kWidth}));
   const size_t marker = frame_marker(file);
   for (size_t i = 4; i < 8; ++i) file[marker + i] = std::byte{0xEA};
-  CHECK(refusal(file).find("60,138 × 60,138 pixels") != std::string::npos);
+  CHECK(jpeg_refusal(file).find("60,138 × 60,138 pixels") != std::string::npos);
 }
 
 TEST_CASE("a JPEG of a thousand scans is refused before it costs minutes") {
@@ -215,6 +215,6 @@ TEST_CASE("a JPEG of a thousand scans is refused before it costs minutes") {
     out.insert(out.end(), file.end() - 2, file.end());
     return out;
   };
-  CHECK(refusal(repeated(100)).empty());
-  CHECK(refusal(repeated(1000)).find("more than 500 scans") != std::string::npos);
+  CHECK(jpeg_refusal(repeated(100)).empty());
+  CHECK(jpeg_refusal(repeated(1000)).find("more than 500 scans") != std::string::npos);
 }

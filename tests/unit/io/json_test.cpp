@@ -12,15 +12,16 @@ static std::string nested(int levels) {
   return std::string(static_cast<size_t>(levels), '[') + std::string(static_cast<size_t>(levels), ']');
 }
 
-static std::string refusal(const std::string& text) {
+static std::string json_refusal(const std::string& text) {
   return error_of<DataError>([&] { parse_json(text, "a.json"); });
 }
 
 TEST_CASE("JSON that nests deeper than 64 levels is refused, and brackets in texts are no levels") {
   CHECK(parse_json(nested(64), "a.json").is_array());
   for (const int levels : {65, 200'000})
-    CHECK(refusal(nested(levels)) == "a.json nests lists and objects deeper than 64 levels, the most that is read");
-  CHECK(refusal(std::string(200'000, '[')).find("deeper") != std::string::npos);
+    CHECK(json_refusal(nested(levels)) ==
+          "a.json nests lists and objects deeper than 64 levels, the most that is read");
+  CHECK(json_refusal(std::string(200'000, '[')).find("deeper") != std::string::npos);
   CHECK(try_parse_json(nested(65)).is_discarded());
   const std::string brackets(1000, '[');
   CHECK(parse_json("[\"\\\"" + brackets + "\", {\"" + brackets + "\": 1}]", "a.json").size() == 2);
@@ -28,10 +29,10 @@ TEST_CASE("JSON that nests deeper than 64 levels is refused, and brackets in tex
 }
 
 TEST_CASE("what is no JSON is refused by the byte, and its text is not shown") {
-  CHECK(refusal("{\"a\": secret}") == "a.json is not JSON (byte 7); correct it there, or use another copy");
-  CHECK(refusal("") == "a.json is not JSON (byte 1); correct it there, or use another copy");
-  CHECK(refusal("[1e999]") == "a.json holds a number that is too large");
-  CHECK(refusal("[\"\xff\"]").find("not JSON") != std::string::npos);
+  CHECK(json_refusal("{\"a\": secret}") == "a.json is not JSON (byte 7); correct it there, or use another copy");
+  CHECK(json_refusal("") == "a.json is not JSON (byte 1); correct it there, or use another copy");
+  CHECK(json_refusal("[1e999]") == "a.json holds a number that is too large");
+  CHECK(json_refusal("[\"\xff\"]").find("not JSON") != std::string::npos);
   CHECK(try_parse_json("{\"a\": secret}").is_discarded());
 }
 

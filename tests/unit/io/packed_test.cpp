@@ -19,6 +19,7 @@
 #include "support/catch.hpp"
 #include "support/packed_seal.hpp"
 #include "support/sanitized.hpp"
+#include "support/text.hpp"
 #include "unit/io/temp_folder.hpp"
 
 using namespace dtrain;
@@ -77,8 +78,6 @@ std::string verdict(const std::vector<std::byte>& bytes) {
   }
   return "";
 }
-
-bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 

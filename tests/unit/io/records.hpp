@@ -12,6 +12,8 @@
 
 namespace dtrain::test {
 
+inline constexpr int64_t kMuch = int64_t{1} << 30;
+
 inline std::vector<std::byte> to_bytes(const std::string& text) {
   const auto* begin = reinterpret_cast<const std::byte*>(text.data());
   return {begin, begin + text.size()};

@@ -19,14 +19,14 @@ const std::vector<int64_t> kCount = {420};
 const std::vector<uint8_t> kFlags = {1, 0, 1};
 
 template <typename T>
-std::span<const std::byte> bytes_of(const std::vector<T>& values) {
+std::span<const std::byte> values_as_bytes(const std::vector<T>& values) {
   return std::as_bytes(std::span(values));
 }
 
 std::vector<TensorBytes> tensors() {
-  return {{"model.weight", "F32", {2, 3}, bytes_of(kWeight)},
-          {"model.flags", "BOOL", {3}, bytes_of(kFlags)},
-          {"model.num_batches_tracked", "I64", {}, bytes_of(kCount)},
+  return {{"model.weight", "F32", {2, 3}, values_as_bytes(kWeight)},
+          {"model.flags", "BOOL", {3}, values_as_bytes(kFlags)},
+          {"model.num_batches_tracked", "I64", {}, values_as_bytes(kCount)},
           {"model.empty", "F32", {0, 4}, {}}};
 }
 
@@ -38,7 +38,7 @@ void write_foreign(const std::string& path, const std::string& header, size_t da
 }
 
 /// What is said against the file. verify(), which keeps nothing of it, says what read() with its checksums says.
-std::string refusal(const std::string& path, bool require_checksums = false) {
+std::string tensors_refusal(const std::string& path, bool require_checksums = false) {
   const auto read = [&](bool require) { return error_of<DataError>([&] { SafetensorsFile::read(path, require); }); };
   const std::string verified = error_of<DataError>([&] { SafetensorsFile::verify(path); });
   if (verified != read(true)) FAIL("verify: " << verified << ", read: " << read(true));
@@ -97,10 +97,10 @@ TEST_CASE("the worked example of docs/checkpoint_format.md is what is written") 
   const TempFolder folder;
   const std::string path = folder.file("a.safetensors");
   const std::vector<float> bias = {1, -1};
-  write_safetensors(
-      path,
-      {{"model.fc.bias", "F32", {2}, bytes_of(bias)}, {"model.bn.num_batches_tracked", "I64", {}, bytes_of(kCount)}},
-      {{"state", "{\"epoch\":3}"}});
+  write_safetensors(path,
+                    {{"model.fc.bias", "F32", {2}, values_as_bytes(bias)},
+                     {"model.bn.num_batches_tracked", "I64", {}, values_as_bytes(kCount)}},
+                    {{"state", "{\"epoch\":3}"}});
   const std::string header =
       R"({"__metadata__":{"crc32c.header":"13ade65d","crc32c.model.bn.num_batches_tracked":"fc37efd2",)"
       R"("crc32c.model.fc.bias":"7e7e6019","state":"{\"epoch\":3}"},)"
@@ -121,7 +121,7 @@ TEST_CASE("every single flipped bit of a checksummed file is noticed") {
     std::string damaged = whole;
     damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << bit % 8));
     write_plainly(path, damaged);
-    missed += refusal(path).find(path) != 0;
+    missed += tensors_refusal(path).find(path) != 0;
   }
   CHECK(missed == 0);
 }
@@ -134,11 +134,11 @@ TEST_CASE("a file cut anywhere or with something behind it is refused") {
   for (size_t length = 0; length < whole.size(); ++length) {
     INFO(length);
     write_plainly(path, whole.substr(0, length));
-    CHECK_FALSE(refusal(path).empty());
+    CHECK_FALSE(tensors_refusal(path).empty());
     CHECK_THROWS_AS(SafetensorsFile::read_header(path), DataError);
   }
   write_plainly(path, whole + '\0');
-  CHECK(refusal(path).find("1 bytes after the last tensor") != std::string::npos);
+  CHECK(tensors_refusal(path).find("1 bytes after the last tensor") != std::string::npos);
 }
 
 TEST_CASE("a damaged tensor is named, and so is a damaged header") {
@@ -152,12 +152,12 @@ TEST_CASE("a damaged tensor is named, and so is a damaged header") {
   std::string damaged = text;
   damaged[data + static_cast<size_t>(weight->begin) + 5] ^= 1;
   write_plainly(path, damaged);
-  CHECK(refusal(path).find("tensor 'model.weight' does not match its checksum") != std::string::npos);
+  CHECK(tensors_refusal(path).find("tensor 'model.weight' does not match its checksum") != std::string::npos);
   CHECK_NOTHROW(SafetensorsFile::read_header(path));
   damaged = text;
   damaged.replace(damaged.find("old"), 3, "new");
   write_plainly(path, damaged);
-  CHECK(refusal(path).find("'crc32c.header'") != std::string::npos);
+  CHECK(tensors_refusal(path).find("'crc32c.header'") != std::string::npos);
   CHECK_THROWS_AS(SafetensorsFile::read_header(path), DataError);
 }
 
@@ -165,12 +165,13 @@ TEST_CASE("a large file is verified piece by piece, its last byte too") {
   const TempFolder folder;
   const std::string path = folder.file("a.safetensors");
   const std::vector<float> large(1'000'003, 0.5f);
-  write_safetensors(path, {{"w", "F32", {1'000'003}, bytes_of(large)}, {"b", "BOOL", {3}, bytes_of(kFlags)}}, {});
-  CHECK(refusal(path, true).empty());
+  write_safetensors(
+      path, {{"w", "F32", {1'000'003}, values_as_bytes(large)}, {"b", "BOOL", {3}, values_as_bytes(kFlags)}}, {});
+  CHECK(tensors_refusal(path, true).empty());
   std::string text = read_text(path);
   text[text.size() - 4] ^= 1;  // of the large one
   write_plainly(path, text);
-  CHECK(refusal(path).find("tensor 'w' does not match its checksum") != std::string::npos);
+  CHECK(tensors_refusal(path).find("tensor 'w' does not match its checksum") != std::string::npos);
 }
 
 TEST_CASE("the header alone tells names, shapes and metadata") {
@@ -197,7 +198,7 @@ TEST_CASE("a file of another program is read without checksums unless they are r
   CHECK(file.entries().front().name == "b");
   CHECK(file.find("a")->begin == 0);
   CHECK_FALSE(file.has_checksums());
-  CHECK(refusal(path, true).find("no checksums") != std::string::npos);
+  CHECK(tensors_refusal(path, true).find("no checksums") != std::string::npos);
   write_foreign(path, "{}", 0);
   CHECK(SafetensorsFile::read(path).entries().empty());
 }
@@ -259,7 +260,7 @@ TEST_CASE("headers that break the format are refused with a reason") {
   const std::string path = folder.file("a.safetensors");
   for (const Case& one : cases) {
     write_foreign(path, one.header, one.data);
-    const std::string sentence = refusal(path);
+    const std::string sentence = tensors_refusal(path);
     INFO(one.header.substr(0, 200) << " → " << sentence);
     CHECK(sentence.find(path) == 0);
     CHECK(sentence.find(one.reason) != std::string::npos);
@@ -273,11 +274,11 @@ TEST_CASE("a length that does not fit is refused before memory is taken") {
   for (const std::string& length : {std::string(8, '\xFF'), std::string("\x01\xE1\xF5\x05\0\0\0\0", 8),
                                     std::string(7, '\0') + "\x80", std::string("\x03\0\0\0\0\0\0\0", 8)}) {
     write_plainly(path, length + "{}");
-    CHECK(refusal(path).find("the header it announces does not fit") != std::string::npos);
+    CHECK(tensors_refusal(path).find("the header it announces does not fit") != std::string::npos);
     CHECK_THROWS_AS(SafetensorsFile::read_header(path), DataError);
   }
   write_plainly(path, "PK\x03\x04 and so on");
-  CHECK(refusal(path).find("scripts/convert_weights") != std::string::npos);
+  CHECK(tensors_refusal(path).find("scripts/convert_weights") != std::string::npos);
 }
 
 TEST_CASE("what must not be written is refused, and an older file stays") {
@@ -285,7 +286,7 @@ TEST_CASE("what must not be written is refused, and an older file stays") {
   const std::string path = folder.file("a.safetensors");
   write_safetensors(path, tensors(), {});
   const std::string old = read_text(path);
-  const auto bytes = bytes_of(kFlags);
+  const auto bytes = values_as_bytes(kFlags);
   CHECK_THROWS_AS(write_safetensors(path, {{"a", "U8", {3}, bytes}, {"a", "U8", {3}, bytes}}, {}), InternalError);
   CHECK_THROWS_AS(write_safetensors(path, {{"a", "U8", {4}, bytes}}, {}), InternalError);
   CHECK_THROWS_AS(write_safetensors(path, {{"a", "U9", {3}, bytes}}, {}), InternalError);
@@ -302,7 +303,7 @@ TEST_CASE("text that looks like the checksum's field does not mislead the reader
   const TempFolder folder;
   const std::string path = folder.file("a.safetensors");
   const std::string decoy = "\"crc32c.header\":\"12345678\"";
-  write_safetensors(path, {{decoy, "U8", {3}, bytes_of(kFlags)}}, {{"aaa", decoy}, {decoy, decoy}});
+  write_safetensors(path, {{decoy, "U8", {3}, values_as_bytes(kFlags)}}, {{"aaa", decoy}, {decoy, decoy}});
   const SafetensorsFile file = SafetensorsFile::read(path, true);
   CHECK(file.metadata().at("aaa") == decoy);
   CHECK(file.find(decoy) != nullptr);

@@ -6,6 +6,7 @@
 #include "dtrain/base/error.hpp"
 #include "records.hpp"
 #include "support/catch.hpp"
+#include "support/text.hpp"
 #include "temp_folder.hpp"
 
 using namespace dtrain;
@@ -13,10 +14,9 @@ using namespace dtrain::test;
 
 namespace {
 
-constexpr int64_t kMuch = int64_t{1} << 30;
 using Contents = std::map<std::string, std::string>;
 
-RecordFile in_memory(const std::string& text) { return {"a.tar", to_bytes(text)}; }
+RecordFile tar_file(const std::string& text) { return {"a.tar", to_bytes(text)}; }
 
 Contents contents_of(const RecordFile& file) {
   Contents contents;
@@ -28,11 +28,9 @@ Contents contents_of(const RecordFile& file) {
   return contents;
 }
 
-std::string refusal(const std::string& text) {
-  return error_of<DataError>([&] { contents_of(in_memory(text)); });
+std::string tar_refusal(const std::string& text) {
+  return error_of<DataError>([&] { contents_of(tar_file(text)); });
 }
-
-bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 
@@ -50,8 +48,8 @@ TEST_CASE("members of ustar, GNU and pax archives come back, plain and gzipped")
                      tar_member("g", "20 comment=whatever\n", 'g') +
                      gnu_long_member(long_name, expected.at(long_name)) +
                      pax_member("größe/ü.json", expected.at("größe/ü.json")) + tar_end();
-  CHECK(contents_of(in_memory(text)) == expected);
-  CHECK(contents_of(in_memory(text + std::string(9000, '\0'))) == expected);
+  CHECK(contents_of(tar_file(text)) == expected);
+  CHECK(contents_of(tar_file(text + std::string(9000, '\0'))) == expected);
   const TempFolder folder;
   const std::string path = folder.file("a.tar");
   for (const std::string& bytes : {text, gzip(text)}) {
@@ -64,18 +62,18 @@ TEST_CASE("a long name split over prefix and name is put together") {
   std::string text = tar_member("b.png", "x") + tar_end();
   text.replace(345, 5, "a/deep");
   seal_tar_header(text, 0);
-  CHECK(contents_of(in_memory(text)).begin()->first == "a/deep/b.png");
+  CHECK(contents_of(tar_file(text)).begin()->first == "a/deep/b.png");
 }
 
 TEST_CASE("sizes in base 256 are read, and refused where they are too large") {
   std::string text = tar_member("b.png", std::string(300, 'x')) + tar_end();
   text.replace(124, 12, std::string("\x80\0\0\0\0\0\0\0\0\0\x01\x2C", 12));
   seal_tar_header(text, 0);
-  CHECK(contents_of(in_memory(text)).at("b.png").size() == 300);
+  CHECK(contents_of(tar_file(text)).at("b.png").size() == 300);
   for (const std::string& size : {std::string(12, '\xFF'), "\x80" + std::string(3, '\0') + std::string(8, '\x7F')}) {
     text.replace(124, 12, size);
     seal_tar_header(text, 0);
-    CHECK(holds(refusal(text), "reach beyond the end of the file"));
+    CHECK(holds(tar_refusal(text), "reach beyond the end of the file"));
   }
 }
 
@@ -83,19 +81,19 @@ TEST_CASE("what cannot be read of a tar archive is refused with its offset") {
   const std::string good = tar_member("a.png", std::string(600, 'x')) + tar_member("b.png", "y") + tar_end();
   std::string bad = good;
   bad[1536 + 3] = 'z';
-  CHECK(holds(refusal(bad), "a.tar: the tar header at byte 1,536 has a wrong checksum"));
-  CHECK(holds(refusal(good.substr(0, 1000)), "reach beyond the end of the file; it was cut short"));
-  CHECK(holds(refusal(good.substr(0, 1536)), "without its end mark"));
-  CHECK(holds(refusal(good.substr(0, 2560)), "without its end mark"));
-  CHECK(holds(refusal(good + good), "follows the end mark"));
-  CHECK(holds(refusal(std::string(2000, 'q')), "not a tar archive"));
-  CHECK(holds(refusal(""), "not a tar archive"));
-  CHECK(holds(refusal(tar_member("s", "", 'S') + tar_end()), "sparse"));
-  CHECK(holds(refusal(tar_member("x", "22 GNU.sparse.major=1\n", 'x') + tar_end()), "sparse"));
-  CHECK(holds(refusal(tar_member("x", "99 path=a\n", 'x') + tar_end()), "pax notes"));
-  CHECK(holds(refusal(tar_member("x", "12 size=-12\n", 'x') + tar_member("a", "") + tar_end()), "not a number"));
-  CHECK(holds(refusal(tar_member("x", "10 path=a\n", 'x') + tar_end()), "ends after a long name"));
-  CHECK(holds(refusal(tar_member("m", "", 'M') + tar_end()), "another volume"));
+  CHECK(holds(tar_refusal(bad), "a.tar: the tar header at byte 1,536 has a wrong checksum"));
+  CHECK(holds(tar_refusal(good.substr(0, 1000)), "reach beyond the end of the file; it was cut short"));
+  CHECK(holds(tar_refusal(good.substr(0, 1536)), "without its end mark"));
+  CHECK(holds(tar_refusal(good.substr(0, 2560)), "without its end mark"));
+  CHECK(holds(tar_refusal(good + good), "follows the end mark"));
+  CHECK(holds(tar_refusal(std::string(2000, 'q')), "not a tar archive"));
+  CHECK(holds(tar_refusal(""), "not a tar archive"));
+  CHECK(holds(tar_refusal(tar_member("s", "", 'S') + tar_end()), "sparse"));
+  CHECK(holds(tar_refusal(tar_member("x", "22 GNU.sparse.major=1\n", 'x') + tar_end()), "sparse"));
+  CHECK(holds(tar_refusal(tar_member("x", "99 path=a\n", 'x') + tar_end()), "pax notes"));
+  CHECK(holds(tar_refusal(tar_member("x", "12 size=-12\n", 'x') + tar_member("a", "") + tar_end()), "not a number"));
+  CHECK(holds(tar_refusal(tar_member("x", "10 path=a\n", 'x') + tar_end()), "ends after a long name"));
+  CHECK(holds(tar_refusal(tar_member("m", "", 'M') + tar_end()), "another volume"));
   const TempFolder folder;
   for (const auto& [magic, program] :
        {std::pair{"BZh91AY", "bzip2"}, {"\xFD\x37zXZ", "xz"}, {"\x28\xB5\x2F\xFD..", "zstd"}}) {
@@ -118,13 +116,13 @@ TEST_CASE("20,000 random damages to a tar archive are found, or change no name, 
       index.push_back(member.name + " " + std::to_string(member.offset) + " " + std::to_string(member.size));
     return index;
   };
-  const std::vector<std::string> good = index_of(in_memory(text));
+  const std::vector<std::string> good = index_of(tar_file(text));
   int found = 0;
   int long_names = 0;
   for (int i = 0; i < 20'000; ++i) {
     const std::string bad = damaged(text, random);
     std::vector<std::string> index;
-    if (!error_of<DataError>([&] { index = index_of(in_memory(bad)); }).empty()) {
+    if (!error_of<DataError>([&] { index = index_of(tar_file(bad)); }).empty()) {
       ++found;
     } else if (index != good) {
       // The text of a long name has no checksum, and bytes inserted and removed in contents may cancel out, so that a

@@ -3,8 +3,10 @@
 
 #include <filesystem>
 #include <fstream>
+#include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace dtrain::test {
 
@@ -34,6 +36,8 @@ class TempFolder {
 inline void write_plainly(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
 }
+
+inline std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 
 /// The sentence of the error of type `E` that `act` throws; "" if it throws none.
 template <typename E, typename Act>

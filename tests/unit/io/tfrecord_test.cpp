@@ -9,6 +9,7 @@
 #include "support/catch.hpp"
 #include "support/memory_file_system.hpp"
 #include "support/memory_watch.hpp"
+#include "support/text.hpp"
 #include "temp_folder.hpp"
 
 using namespace dtrain;
@@ -16,9 +17,7 @@ using namespace dtrain::test;
 
 namespace {
 
-constexpr int64_t kMuch = int64_t{1} << 30;
-
-RecordFile in_memory(const std::string& text) { return {"a.tfrecord", to_bytes(text)}; }
+RecordFile tfrecord_file(const std::string& text) { return {"a.tfrecord", to_bytes(text)}; }
 
 std::vector<std::string> data_of(const RecordFile& file) {
   std::vector<std::string> all;
@@ -27,11 +26,9 @@ std::vector<std::string> data_of(const RecordFile& file) {
   return all;
 }
 
-std::string refusal(const std::string& text) {
-  return error_of<DataError>([&] { data_of(in_memory(text)); });
+std::string tfrecord_refusal(const std::string& text) {
+  return error_of<DataError>([&] { data_of(tfrecord_file(text)); });
 }
-
-bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 std::vector<std::string> random_records(std::mt19937& random, size_t count) {
   std::vector<std::string> records;
@@ -39,14 +36,14 @@ std::vector<std::string> random_records(std::mt19937& random, size_t count) {
   return records;
 }
 
-std::string file_of(const std::vector<std::string>& records) {
+std::string tfrecords_of(const std::vector<std::string>& records) {
   std::string text;
   for (const std::string& record : records) text += tfrecord(record);
   return text;
 }
 
 FieldValues values_of(const std::string& message, const std::string& feature) {
-  const RecordFile file = in_memory(message);
+  const RecordFile file = tfrecord_file(message);
   ByteWindow bytes(file);
   for (const FeaturePlace& place : find_features(bytes, 0, bytes.size(), "it"))
     if (place.name == feature) return read_feature(bytes, place, "it");
@@ -70,8 +67,8 @@ TEST_CASE("records come back from memory, from disk, and from gzip and zlib file
   std::mt19937 random(1);
   const TempFolder folder;
   const std::vector<std::string> records = random_records(random, 40);
-  const std::string text = file_of(records);
-  CHECK(data_of(in_memory(text)) == records);
+  const std::string text = tfrecords_of(records);
+  CHECK(data_of(tfrecord_file(text)) == records);
   const std::string path = folder.file("a.tfrecord");
   for (const std::string& bytes : {text, gzip(text), zlib(text), gzip(text.substr(0, 999)) + gzip(text.substr(999))}) {
     write_plainly(path, bytes);
@@ -97,7 +94,7 @@ TEST_CASE("a damaged or truncated record is refused with file, number and offset
   const auto with = [&](size_t at) {
     std::string changed = text;
     changed[at] = static_cast<char>(changed[at] ^ 1);
-    return refusal(changed);
+    return tfrecord_refusal(changed);
   };
   CHECK(holds(with(0),
               "a.tfrecord: record 0 at byte 0: the length has a wrong checksum: damaged, or not a TFRecord file"));
@@ -105,9 +102,9 @@ TEST_CASE("a damaged or truncated record is refused with file, number and offset
   CHECK(holds(with(30), "record 1 at byte 21: the length has a wrong checksum"));
   CHECK(holds(with(34), "record 1 at byte 21: the data have a wrong checksum"));
   CHECK(holds(with(text.size() - 1), "record 2 at byte 43: the data have a wrong checksum"));
-  CHECK(holds(refusal(text.substr(0, 50)), "record 2 at byte 43: the file ends within the length"));
-  CHECK(holds(refusal(text.substr(0, 60)), "record 2 at byte 43: its 5 bytes reach beyond the end"));
-  CHECK(holds(refusal("something quite different"), "not a TFRecord file"));
+  CHECK(holds(tfrecord_refusal(text.substr(0, 50)), "record 2 at byte 43: the file ends within the length"));
+  CHECK(holds(tfrecord_refusal(text.substr(0, 60)), "record 2 at byte 43: its 5 bytes reach beyond the end"));
+  CHECK(holds(tfrecord_refusal("something quite different"), "not a TFRecord file"));
 }
 
 TEST_CASE("a length of a terabyte with a right checksum is refused before anything is allocated") {
@@ -115,7 +112,7 @@ TEST_CASE("a length of a terabyte with a right checksum is refused before anythi
   for (const uint64_t size : {uint64_t{1} << 40, ~uint64_t{0}, (uint64_t{1} << 30) + 1, uint64_t{1} << 30}) {
     std::string eight;
     for (int i = 0; i < 8; ++i) eight += static_cast<char>(size >> (8 * i) & 0xFF);
-    const std::string sentence = refusal(eight + tfrecord(eight).substr(20, 4) + "abc");
+    const std::string sentence = tfrecord_refusal(eight + tfrecord(eight).substr(20, 4) + "abc");
     CHECK((holds(sentence, "more than the 1,073,741,824") || holds(sentence, "reach beyond")));
   }
 }
@@ -125,13 +122,14 @@ TEST_CASE("20,000 random damages to a TFRecord file are found or leave whole rec
   std::cout << "tfrecord damage seed " << seed << "\n";
   std::mt19937 random(seed);
   const std::vector<std::string> records = random_records(random, 5);
-  const std::string text = file_of(records);
+  const std::string text = tfrecords_of(records);
   const std::set<std::string> known(records.begin(), records.end());
   int found = 0;
   for (int i = 0; i < 20'000; ++i) {
     const std::string bad = damaged(text, random);
     std::vector<std::string> got;
-    if (const std::string sentence = error_of<DataError>([&] { got = data_of(in_memory(bad)); }); !sentence.empty()) {
+    if (const std::string sentence = error_of<DataError>([&] { got = data_of(tfrecord_file(bad)); });
+        !sentence.empty()) {
       ++found;
       if (!holds(sentence, "a.tfrecord: record ")) FAIL(sentence);
       continue;
@@ -146,7 +144,7 @@ TEST_CASE("20,000 random damages to a TFRecord file are found or leave whole rec
 
 TEST_CASE("damaged compressed files are refused, and those that hold more than allowed") {
   std::mt19937 random(2);
-  const std::string text = file_of(random_records(random, 6));
+  const std::string text = tfrecords_of(random_records(random, 6));
   for (const Compression kind : {Compression::gzip, Compression::zlib}) {
     const std::string packed = kind == Compression::gzip ? gzip(text) : zlib(text);
     const auto read = [&](const std::string& bytes, int64_t most = kMuch) {
@@ -181,7 +179,7 @@ TEST_CASE("decompressing takes at most a fifth more memory than what comes of it
     for (char& letter : noise) letter = static_cast<char>(random());
     std::string record;
     for (int64_t i = 0; i < kBytes >> 20; ++i) record += i % 4 == 0 ? noise : std::string(1 << 20, 'x');
-    write_plainly(folder.file("a.gz"), gzip(file_of({record})));
+    write_plainly(folder.file("a.gz"), gzip(tfrecords_of({record})));
   }
   const MemoryWatch memory;
   const RecordFile file = open_tfrecord_file(folder.file("a.gz"), kMuch);
@@ -194,12 +192,12 @@ TEST_CASE("decompressing takes at most a fifth more memory than what comes of it
 }
 
 TEST_CASE("a file that is cut while it is open, and a disk that fails, are told") {
-  MemoryFileSystem disk(test::Image{{"/a", file_of({"first", "second"})}});
+  MemoryFileSystem disk(test::DiskImage{{"/a", tfrecords_of({"first", "second"})}});
   const RecordFile file("/a", disk);
   disk.plan({Fault::Kind::error, EIO, 1, true});
   CHECK(holds(error_of<IoError>([&] { all_tfrecords(file); }), "cannot read /a"));
   const TempFolder folder;
-  write_plainly(folder.file("b"), file_of({"first", "second"}));
+  write_plainly(folder.file("b"), tfrecords_of({"first", "second"}));
   const RecordFile shrinking(folder.file("b"));
   std::filesystem::resize_file(folder.file("b"), 30);
   CHECK(holds(error_of<IoError>([&] { all_tfrecords(shrinking); }), "it was cut meanwhile"));
@@ -222,7 +220,7 @@ TEST_CASE("features of an Example are read, packed or not, in any order, with un
     CHECK(values_of(message, "f").texts == std::vector<std::string>{"1.5", "-0.25"});
     CHECK(values_of(message, "a").texts == std::vector<std::string>{"the last counts"});
     CHECK(values_of(message, "none").texts.empty());
-    const RecordFile file = in_memory(message);
+    const RecordFile file = tfrecord_file(message);
     ByteWindow bytes(file);
     std::vector<std::string> names;
     for (const FeaturePlace& place : find_features(bytes, 0, bytes.size(), "it")) names.push_back(place.name);
@@ -245,7 +243,7 @@ TEST_CASE("the place of a picture in an Example is found without reading it") {
   const std::string picture(100'000, 'p');
   const std::string message = example(
       {{"image", bytes_feature({picture})}, {"two", bytes_feature({"a", "b"})}, {"n", int64_feature({1})}, {"", ""}});
-  const RecordFile file = in_memory(message);
+  const RecordFile file = tfrecord_file(message);
   ByteWindow bytes(file);
   const auto features = find_features(bytes, 0, bytes.size(), "it");
   REQUIRE(features.size() == 4);
@@ -264,7 +262,7 @@ TEST_CASE("20,000 random damages to an Example end in a sentence or are read") {
                                        {"c", float_feature({1, 2, 3})},
                                        {"d", int64_feature({5, 6}, false)}});
   for (int i = 0; i < 20'000; ++i) {
-    const RecordFile file = in_memory(damaged(message, random));
+    const RecordFile file = tfrecord_file(damaged(message, random));
     ByteWindow bytes(file);
     try {
       for (const FeaturePlace& place : find_features(bytes, 0, bytes.size(), "it")) read_feature(bytes, place, "it");

@@ -11,18 +11,21 @@
 #include "dtrain/io/pictures/picture_pages.hpp"
 #include "picture_damage.hpp"
 #include "support/catch.hpp"
+#include "support/text.hpp"
 #include "temp_folder.hpp"
 
 using namespace dtrain;
 using dtrain::test::error_of;
 using dtrain::test::TempFolder;
+using test::bytes_of;
+using test::holds;
 
 namespace {
 
-constexpr uint32_t kWidth = 19;  // neither a multiple of 8 nor of a tile
-constexpr uint32_t kHeight = 21;
+constexpr uint32_t kLineWidth = 19;  // neither a multiple of 8 nor of a tile
+constexpr uint32_t kLines = 21;
 
-struct Kind {
+struct TiffKind {
   uint16_t photometric = PHOTOMETRIC_MINISBLACK;
   uint16_t bits = 8;
   uint16_t samples = 1;
@@ -32,15 +35,15 @@ struct Kind {
   const char* mode = "wl";  // b: big-endian, 8: BigTIFF
   uint16_t extra = EXTRASAMPLE_UNASSALPHA;
   uint16_t orientation = ORIENTATION_TOPLEFT;
-  uint32_t width = kWidth;
-  uint32_t height = kHeight;
+  uint32_t width = kLineWidth;
+  uint32_t height = kLines;
   int shift = 0;  // of the pattern, so that pages differ
   std::function<void(TIFF*)> more = nullptr;
 };
 
-int colours_of(const Kind& kind) { return kind.photometric == PHOTOMETRIC_RGB ? 3 : 1; }
+int colours_of(const TiffKind& kind) { return kind.photometric == PHOTOMETRIC_RGB ? 3 : 1; }
 
-uint32_t sample_at(const Kind& kind, uint32_t x, uint32_t y, uint32_t s) {
+uint32_t sample_at(const TiffKind& kind, uint32_t x, uint32_t y, uint32_t s) {
   const uint32_t mixed =
       (x * 2654435761u + y * 40503u * 31u + s * 7919u * 53u + static_cast<uint32_t>(kind.shift)) >> 5;
   return (mixed + x + y) & ((1u << kind.bits) - 1);
@@ -84,7 +87,7 @@ TIFF* open_memory(Memory& memory, const char* mode) {
 }
 
 /// A strip or tile of the pattern, packed; plane < 0: all samples together.
-std::string block_of(const Kind& kind, uint32_t x0, uint32_t y0, uint32_t width, uint32_t height, int plane) {
+std::string block_of(const TiffKind& kind, uint32_t x0, uint32_t y0, uint32_t width, uint32_t height, int plane) {
   std::string out;
   for (uint32_t y = y0; y < y0 + height; ++y) {
     uint32_t bit = 0;
@@ -105,7 +108,7 @@ std::string block_of(const Kind& kind, uint32_t x0, uint32_t y0, uint32_t width,
   return out;
 }
 
-void write_page(TIFF* tiff, const Kind& kind) {
+void write_page(TIFF* tiff, const TiffKind& kind) {
   TIFFSetField(tiff, TIFFTAG_IMAGEWIDTH, kind.width);
   TIFFSetField(tiff, TIFFTAG_IMAGELENGTH, kind.height);
   TIFFSetField(tiff, TIFFTAG_BITSPERSAMPLE, kind.bits);
@@ -137,10 +140,10 @@ void write_page(TIFF* tiff, const Kind& kind) {
       }
 }
 
-std::string tiff_of(const std::vector<Kind>& pages) {
+std::string tiff_of(const std::vector<TiffKind>& pages) {
   Memory memory;
   TIFF* tiff = open_memory(memory, pages[0].mode);
-  for (const Kind& page : pages) {
+  for (const TiffKind& page : pages) {
     write_page(tiff, page);
     REQUIRE(TIFFWriteDirectory(tiff) == 1);
   }
@@ -148,21 +151,12 @@ std::string tiff_of(const std::vector<Kind>& pages) {
   return memory.bytes;
 }
 
-std::span<const std::byte> bytes_of(const std::string& text) {
-  return std::as_bytes(std::span(text.data(), text.size()));
-}
-
-std::string refusal(const std::string& file) {
+std::string tiff_refusal(const std::string& file) {
   return error_of<DataError>([&] { decode_image(bytes_of(file), "t.tif"); });
 }
 
-bool holds(const std::string& text, const std::string& part) {
-  INFO(text);
-  return text.find(part) != std::string::npos;
-}
-
 /// Sample `c` of a pixel as decode_image() promises it.
-uint32_t expected_at(const Kind& kind, uint32_t x, uint32_t y, int c) {
+uint32_t expected_at(const TiffKind& kind, uint32_t x, uint32_t y, int c) {
   if (kind.photometric == PHOTOMETRIC_PALETTE) return palette_at(sample_at(kind, x, y, 0), c) >> 8;
   uint32_t value = sample_at(kind, x, y, static_cast<uint32_t>(c));
   const uint32_t white = (1u << kind.bits) - 1;
@@ -174,7 +168,7 @@ uint32_t expected_at(const Kind& kind, uint32_t x, uint32_t y, int c) {
   return kind.bits < 8 ? value * 255 / white : value;
 }
 
-void check_pixels_of(const Image& image, const Kind& kind) {
+void check_pixels_of(const Image& image, const TiffKind& kind) {
   const int channels = kind.photometric == PHOTOMETRIC_PALETTE ? 3 : colours_of(kind);
   REQUIRE((image.width == kind.width && image.height == kind.height && image.channels == channels));
   REQUIRE(image.bits == (kind.bits == 16 ? 16 : 8));
@@ -187,8 +181,8 @@ void check_pixels_of(const Image& image, const Kind& kind) {
   CHECK(wrong == 0);
 }
 
-std::vector<Kind> lossless_kinds() {
-  std::vector<Kind> kinds;
+std::vector<TiffKind> lossless_kinds() {
+  std::vector<TiffKind> kinds;
   const std::vector<std::tuple<uint16_t, uint16_t, std::vector<int>>> types = {
       {PHOTOMETRIC_MINISBLACK, 1, {1, 2, 4, 8, 16}},
       {PHOTOMETRIC_MINISWHITE, 1, {1, 2, 4, 8, 16}},
@@ -206,7 +200,7 @@ std::vector<Kind> lossless_kinds() {
             for (const char* mode : {"wl", "wb", "w8"})
               for (const int extra : {EXTRASAMPLE_UNASSALPHA, EXTRASAMPLE_ASSOCALPHA}) {
                 if (extra == EXTRASAMPLE_ASSOCALPHA && samples % 2 == 1) continue;
-                Kind kind{photometric, static_cast<uint16_t>(bits), samples, compression, tiled, apart, mode};
+                TiffKind kind{photometric, static_cast<uint16_t>(bits), samples, compression, tiled, apart, mode};
                 kind.extra = static_cast<uint16_t>(extra);
                 kinds.push_back(kind);
               }
@@ -214,7 +208,7 @@ std::vector<Kind> lossless_kinds() {
   return kinds;
 }
 
-std::string name_of(const Kind& kind) {
+std::string name_of(const TiffKind& kind) {
   return "photometric " + std::to_string(kind.photometric) + ", " + std::to_string(kind.samples) + " × " +
          std::to_string(kind.bits) + " bits, compression " + std::to_string(kind.compression) +
          (kind.tiled ? ", tiles" : ", strips") + (kind.apart ? ", planes apart, " : ", ") + kind.mode;
@@ -223,9 +217,9 @@ std::string name_of(const Kind& kind) {
 }  // namespace
 
 TEST_CASE("TIFF of every kind that loses nothing gives the samples that were stored") {
-  const std::vector<Kind> kinds = lossless_kinds();
+  const std::vector<TiffKind> kinds = lossless_kinds();
   CHECK(kinds.size() == 816);
-  for (const Kind& kind : kinds) {
+  for (const TiffKind& kind : kinds) {
     INFO(name_of(kind));
     const std::string file = tiff_of({kind});
     const Image image = decode_image(bytes_of(file), "t.tif");
@@ -238,12 +232,12 @@ TEST_CASE("TIFF of every kind that loses nothing gives the samples that were sto
 
 TEST_CASE("fax compressions and the predictor of LZW and deflate are undone") {
   for (const uint16_t fax : {COMPRESSION_CCITTRLE, COMPRESSION_CCITTFAX3, COMPRESSION_CCITTFAX4}) {
-    const Kind kind{PHOTOMETRIC_MINISWHITE, 1, 1, fax};
+    const TiffKind kind{PHOTOMETRIC_MINISWHITE, 1, 1, fax};
     check_pixels_of(decode_image(bytes_of(tiff_of({kind})), "t.tif"), kind);
   }
   for (const uint16_t compression : {COMPRESSION_LZW, COMPRESSION_ADOBE_DEFLATE})
     for (const uint16_t bits : {8, 16}) {
-      Kind kind{PHOTOMETRIC_RGB, bits, 3, compression};
+      TiffKind kind{PHOTOMETRIC_RGB, bits, 3, compression};
       kind.more = [](TIFF* tiff) { TIFFSetField(tiff, TIFFTAG_PREDICTOR, PREDICTOR_HORIZONTAL); };
       check_pixels_of(decode_image(bytes_of(tiff_of({kind})), "t.tif"), kind);
     }
@@ -295,20 +289,21 @@ TEST_CASE("JPEG inside of TIFF, grey, RGB and YCbCr, is near what was stored") {
 
 TEST_CASE("the Orientation field turns the picture") {
   for (uint16_t orientation = 1; orientation <= 8; ++orientation) {
-    Kind kind;
+    TiffKind kind;
     kind.orientation = orientation;
     const std::string file = tiff_of({kind});
     const Image image = decode_image(bytes_of(file), "t.tif");
     const bool turned = orientation >= 5;
-    REQUIRE(image.width == (turned ? kHeight : kWidth));
+    REQUIRE(image.width == (turned ? kLines : kLineWidth));
     CHECK(read_image_header(bytes_of(file), "t.tif").width == image.width);
     int wrong = 0;
-    for (uint32_t row = 0; row < kHeight; ++row)
-      for (uint32_t column = 0; column < kWidth; ++column) {
+    for (uint32_t row = 0; row < kLines; ++row)
+      for (uint32_t column = 0; column < kLineWidth; ++column) {
         // The specification names the side of the picture on which row 0 and column 0 lie.
         const bool row_from_end = orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
         const bool column_from_end = orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
-        const uint32_t r = row_from_end ? kHeight - 1 - row : row, c = column_from_end ? kWidth - 1 - column : column;
+        const uint32_t r = row_from_end ? kLines - 1 - row : row,
+                       c = column_from_end ? kLineWidth - 1 - column : column;
         const int64_t place = turned ? c * image.width + r : r * image.width + c;
         wrong += image.bytes[static_cast<size_t>(place)] != sample_at(kind, column, row, 0);
       }
@@ -319,44 +314,45 @@ TEST_CASE("the Orientation field turns the picture") {
 
 TEST_CASE("kinds of TIFF that are not read are named") {
   const auto set = [](uint32_t tag, int value) { return [=](TIFF* tiff) { TIFFSetField(tiff, tag, value); }; };
-  Kind floats, signed_ones{PHOTOMETRIC_MINISBLACK, 16}, planes{PHOTOMETRIC_MINISBLACK, 8, 3},
+  TiffKind floats, signed_ones{PHOTOMETRIC_MINISBLACK, 16}, planes{PHOTOMETRIC_MINISBLACK, 8, 3},
       lab{PHOTOMETRIC_CIELAB, 8, 3};
   floats.more = set(TIFFTAG_SAMPLEFORMAT, SAMPLEFORMAT_IEEEFP);
   signed_ones.more = set(TIFFTAG_SAMPLEFORMAT, SAMPLEFORMAT_INT);
-  CHECK(holds(refusal(tiff_of({floats})), "is a TIFF of floats"));
-  CHECK(holds(refusal(tiff_of({signed_ones})), "is a TIFF of signed"));
-  CHECK(holds(refusal(tiff_of({planes})), "is a TIFF of 3 grey channels"));
-  CHECK(holds(refusal(tiff_of({lab})), "L*a*b*"));
-  CHECK(holds(refusal(tiff_of({{PHOTOMETRIC_SEPARATED, 8, 4}})), "CMYK"));
-  CHECK(holds(refusal(tiff_of({{PHOTOMETRIC_PALETTE, 16}})), "palette of 16 bits"));
+  CHECK(holds(tiff_refusal(tiff_of({floats})), "is a TIFF of floats"));
+  CHECK(holds(tiff_refusal(tiff_of({signed_ones})), "is a TIFF of signed"));
+  CHECK(holds(tiff_refusal(tiff_of({planes})), "is a TIFF of 3 grey channels"));
+  CHECK(holds(tiff_refusal(tiff_of({lab})), "L*a*b*"));
+  CHECK(holds(tiff_refusal(tiff_of({{PHOTOMETRIC_SEPARATED, 8, 4}})), "CMYK"));
+  CHECK(holds(tiff_refusal(tiff_of({{PHOTOMETRIC_PALETTE, 16}})), "palette of 16 bits"));
   std::string deep = tiff_of({{PHOTOMETRIC_MINISBLACK, 8}});
   const size_t field = deep.find(std::string("\x02\x01\x03\0\x01\0\0\0\x08\0", 10));
   REQUIRE(field != std::string::npos);
   deep[field + 8] = 12;
-  CHECK(holds(refusal(deep), "12 bits"));
+  CHECK(holds(tiff_refusal(deep), "12 bits"));
 }
 
 TEST_CASE("a stack of ImageJ's that only its description tells of is refused") {
-  Kind kind;
+  TiffKind kind;
   kind.more = [](TIFF* tiff) { TIFFSetField(tiff, TIFFTAG_IMAGEDESCRIPTION, "ImageJ=1.53\nimages=30\nslices=30\n"); };
-  CHECK(holds(refusal(tiff_of({kind})), "a stack of 30 pictures"));
+  CHECK(holds(tiff_refusal(tiff_of({kind})), "a stack of 30 pictures"));
 }
 
 TEST_CASE("pages of a stack are counted, and read one by one") {
   TempFolder folder;
-  std::vector<Kind> pages;
+  std::vector<TiffKind> pages;
   for (const char* mode : {"wl", "wb", "wl8", "wb8"}) {
     pages.clear();
-    for (const Kind& kind : {Kind{}, Kind{PHOTOMETRIC_MINISBLACK, 16, 1, COMPRESSION_ADOBE_DEFLATE, true},
-                             Kind{PHOTOMETRIC_RGB, 8, 3, COMPRESSION_LZW, false, true}, Kind{PHOTOMETRIC_PALETTE, 4}}) {
+    for (const TiffKind& kind :
+         {TiffKind{}, TiffKind{PHOTOMETRIC_MINISBLACK, 16, 1, COMPRESSION_ADOBE_DEFLATE, true},
+          TiffKind{PHOTOMETRIC_RGB, 8, 3, COMPRESSION_LZW, false, true}, TiffKind{PHOTOMETRIC_PALETTE, 4}}) {
       pages.push_back(kind);
       pages.back().mode = mode;
       pages.back().shift = static_cast<int>(pages.size()) * 1000;
       pages.back().height = 5 + static_cast<uint32_t>(pages.size()) * 8;
     }
-    Kind preview;  // in the middle; does not count as a page
+    TiffKind preview;  // in the middle; does not count as a page
     preview.more = [](TIFF* tiff) { TIFFSetField(tiff, TIFFTAG_SUBFILETYPE, FILETYPE_REDUCEDIMAGE); };
-    std::vector<Kind> all = pages;
+    std::vector<TiffKind> all = pages;
     all.insert(all.begin() + 1, preview);
     const std::string path = folder.file("stack.tif");
     const std::string file = tiff_of(all);
@@ -370,18 +366,19 @@ TEST_CASE("pages of a stack are counted, and read one by one") {
       check_pixels_of(decode_image(alone, name), pages[i]);
     }
     CHECK(holds(error_of<DataError>([&] { read_picture_file(path + "#5"); }), "stack.tif#5: the file has 4 pages"));
-    CHECK(holds(refusal(file), "t.tif is a stack of 4 pages, but one picture is read; name one of a file as FILE#1"));
+    CHECK(holds(tiff_refusal(file),
+                "t.tif is a stack of 4 pages, but one picture is read; name one of a file as FILE#1"));
   }
 }
 
 TEST_CASE("a preview before the picture is passed over") {
-  Kind preview, picture{PHOTOMETRIC_RGB, 8, 3};
+  TiffKind preview, picture{PHOTOMETRIC_RGB, 8, 3};
   preview.more = [](TIFF* tiff) { TIFFSetField(tiff, TIFFTAG_SUBFILETYPE, FILETYPE_REDUCEDIMAGE); };
   check_pixels_of(decode_image(bytes_of(tiff_of({preview, picture})), "t.tif"), picture);
 }
 
 TEST_CASE("a chain of pages that has no end is refused") {
-  std::string file = tiff_of({Kind{}, Kind{}});
+  std::string file = tiff_of({TiffKind{}, TiffKind{}});
   uint32_t first = 0;
   std::memcpy(&first, file.data() + 4, 4);
   uint16_t entries = 0;
@@ -389,9 +386,9 @@ TEST_CASE("a chain of pages that has no end is refused") {
   uint32_t second = 0;
   std::memcpy(&second, file.data() + first + 2 + 12u * entries, 4);
   std::memcpy(file.data() + second + 2 + 12u * entries, &first, 4);
-  CHECK(holds(refusal(file), "leads back to itself"));
+  CHECK(holds(tiff_refusal(file), "leads back to itself"));
   std::memcpy(file.data() + first + 2 + 12u * entries, "\xFF\xFF\xFF\x7F", 4);
-  CHECK(holds(refusal(file), "ends too early"));
+  CHECK(holds(tiff_refusal(file), "ends too early"));
   TempFolder folder;
   dtrain::test::write_plainly(folder.file("a.tif"), file);
   CHECK(count_pages(folder.file("a.tif")) == 1);  // reported by decoding
@@ -417,7 +414,7 @@ TEST_CASE("a page is named by a number behind the name of a TIFF file") {
 }
 
 TEST_CASE("a small TIFF that promises a huge picture is refused before memory is taken") {
-  const auto patched = [](Kind kind, uint16_t tag, uint32_t value) {
+  const auto patched = [](TiffKind kind, uint16_t tag, uint32_t value) {
     kind.width = kind.height = 70'000 / 1000;  // 70: stored as SHORT or LONG, told by the type
     std::string file = tiff_of({kind});
     uint32_t at = 0;
@@ -437,22 +434,24 @@ TEST_CASE("a small TIFF that promises a huge picture is refused before memory is
   const dtrain::test::MemoryWatch memory;
   for (const uint16_t compression :
        {COMPRESSION_NONE, COMPRESSION_LZW, COMPRESSION_ADOBE_DEFLATE, COMPRESSION_PACKBITS}) {
-    Kind kind{PHOTOMETRIC_RGB, 16, 3, compression};
-    CHECK(holds(refusal(patched(kind, TIFFTAG_IMAGEWIDTH, 3'000'000)), "too short"));
-    CHECK(holds(refusal(patched(kind, TIFFTAG_IMAGELENGTH, 3'000'000)), "too short"));
-    CHECK(holds(refusal(patched(kind, TIFFTAG_IMAGELENGTH, 4'000'000'000)), "t.tif"));  // libtiff refuses it as well
+    TiffKind kind{PHOTOMETRIC_RGB, 16, 3, compression};
+    CHECK(holds(tiff_refusal(patched(kind, TIFFTAG_IMAGEWIDTH, 3'000'000)), "too short"));
+    CHECK(holds(tiff_refusal(patched(kind, TIFFTAG_IMAGELENGTH, 3'000'000)), "too short"));
+    CHECK(
+        holds(tiff_refusal(patched(kind, TIFFTAG_IMAGELENGTH, 4'000'000'000)), "t.tif"));  // libtiff refuses it as well
     kind.tiled = true;
-    CHECK(holds(refusal(patched(kind, TIFFTAG_TILEWIDTH, 10'000'000)), "too short"));
-    CHECK(holds(refusal(patched(kind, TIFFTAG_TILELENGTH, 4'000'000'000)), "allowed"));
+    CHECK(holds(tiff_refusal(patched(kind, TIFFTAG_TILEWIDTH, 10'000'000)), "too short"));
+    CHECK(holds(tiff_refusal(patched(kind, TIFFTAG_TILELENGTH, 4'000'000'000)), "allowed"));
   }
   CHECK(memory.grown_mb() < 40);
 }
 
 TEST_CASE("a TIFF cut anywhere or with a byte changed is refused or still a picture of its size") {
-  for (const Kind& kind : {Kind{}, Kind{PHOTOMETRIC_RGB, 16, 3, COMPRESSION_LZW, true, true},
-                           Kind{PHOTOMETRIC_PALETTE, 4, 1, COMPRESSION_PACKBITS},
-                           Kind{PHOTOMETRIC_MINISWHITE, 1, 1, COMPRESSION_CCITTFAX4},
-                           Kind{PHOTOMETRIC_MINISBLACK, 16, 1, COMPRESSION_ADOBE_DEFLATE, false, false, "wb8"}}) {
+  for (const TiffKind& kind :
+       {TiffKind{}, TiffKind{PHOTOMETRIC_RGB, 16, 3, COMPRESSION_LZW, true, true},
+        TiffKind{PHOTOMETRIC_PALETTE, 4, 1, COMPRESSION_PACKBITS},
+        TiffKind{PHOTOMETRIC_MINISWHITE, 1, 1, COMPRESSION_CCITTFAX4},
+        TiffKind{PHOTOMETRIC_MINISBLACK, 16, 1, COMPRESSION_ADOBE_DEFLATE, false, false, "wb8"}}) {
     INFO(name_of(kind));
     dtrain::test::check_damaged(tiff_of({kind}), "t.tif", 2000);
   }
@@ -461,7 +460,7 @@ TEST_CASE("a TIFF cut anywhere or with a byte changed is refused or still a pict
 TEST_CASE("a page of a damaged stack is refused or still a picture") {
   TempFolder folder;
   const std::string path = folder.file("s.tif");
-  const std::string file = tiff_of({Kind{}, Kind{PHOTOMETRIC_RGB, 8, 3, COMPRESSION_LZW}, Kind{}});
+  const std::string file = tiff_of({TiffKind{}, TiffKind{PHOTOMETRIC_RGB, 8, 3, COMPRESSION_LZW}, TiffKind{}});
   std::mt19937 random(5);
   for (int i = 0; i < 2000; ++i) {
     std::string damaged = file;

@@ -10,6 +10,8 @@
 #include "unit/metrics/test_tools.hpp"
 
 using namespace dtrain;
+using test::logistic;
+using test::normal_share;
 
 namespace {
 
@@ -17,8 +19,6 @@ constexpr double kIll = 0.3;        // share of patients
 constexpr double kDistance = 1.5;   // of their pictures' scores, in deviations
 constexpr int64_t kPatients = 100;  // with three pictures each
 
-double normal_share(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
-double logistic(double x) { return 1 / (1 + std::exp(-x)); }
 // Of being ill, for a score.
 double true_logit(double score) { return kDistance * score - kDistance * kDistance / 2 + std::log(kIll / (1 - kIll)); }
 

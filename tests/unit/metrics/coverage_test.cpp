@@ -11,8 +11,11 @@
 #include "dtrain/metrics/auroc.hpp"
 #include "dtrain/metrics/share.hpp"
 #include "support/catch.hpp"
+#include "unit/metrics/test_tools.hpp"
 
 using namespace dtrain;
+using test::logistic;
+using test::normal_share;
 
 namespace {
 
@@ -42,16 +45,12 @@ struct MadeUp {
   double accuracy = 0;
 };
 
-double normal_share(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
-
 double distance_of(double area) {
   double low = 0;
   double high = 10;
   for (int i = 0; i < 60; ++i) (normal_share((low + high) / 2 / std::sqrt(2.0)) < area ? low : high) = (low + high) / 2;
   return low;
 }
-
-double logistic(double x) { return 1 / (1 + std::exp(-x)); }
 
 // Mean of logistic(1 + z), z normal: what the overlap of all masks is.
 double true_overlap() {

@@ -38,7 +38,7 @@ Predictions of_classes(size_t classes) {
   return p;
 }
 
-Predictions predicted(const Answers& answers) {
+Predictions predictions_of(const Answers& answers) {
   Predictions p = of_classes(answers.size());
   for (size_t i = 0; i < answers.size(); ++i)
     for (size_t j = 0; j < answers.size(); ++j)
@@ -59,7 +59,7 @@ Measured kappa_named(const std::string& name, const Predictions& p, const std::o
 }
 
 double value_of(const std::string& name, const Answers& answers) {
-  return kappa_named(name, predicted(answers)).value.value();
+  return kappa_named(name, predictions_of(answers)).value.value();
 }
 
 // Four grades, rarer from one to the next: of a patient, or of each picture. A score is the grade's part, the patient's
@@ -157,7 +157,7 @@ TEST_CASE("a kappa is 1 where all is right, 0 for a constant answer, -1 for the 
     CHECK(value_of(name, {{0, 5, 0}, {0, 3, 0}, {0, 2, 0}}) == 0);
     CHECK(value_of(name, {{0, 0, 5}, {0, 0, 3}, {0, 0, 2}}) == 0);
     CHECK(value_of(name, {{0, 6}, {6, 0}}) == -1);
-    const Measured one_class = kappa_named(name, predicted({{0, 0}, {0, 4}}));
+    const Measured one_class = kappa_named(name, predictions_of({{0, 0}, {0, 4}}));
     CHECK_FALSE(one_class.value);
     CHECK_FALSE(row_named(all_metrics(), name)->undefined.empty());
   }
@@ -173,7 +173,7 @@ TEST_CASE("where each sample is a group, a kappa's interval has the standard err
        {Wanted{"kappa", kGrades, 0.4353944007, 0.6268228657},
         Wanted{"kappa_quadratic", kGrades, 0.7763327221, 0.8840306752},
         Wanted{"kappa", kTwoClasses, 0.2497924727, 0.6225168797}, Wanted{"kappa", kRare, 0.1082145304, 0.6151679983}}) {
-    const Predictions p = predicted(wanted.answers);
+    const Predictions p = predictions_of(wanted.answers);
     const Measured measured = kappa_named(wanted.name, p, by_sample(p));
     REQUIRE(measured.confidence.interval);
     CHECK(measured.confidence.interval->method == "delta method");
@@ -208,7 +208,7 @@ TEST_CASE("the interval of a kappa has the width that leaving out each patient g
 
 TEST_CASE("a kappa has no interval where too few patients tell how much it varies, and the reason is given") {
   const auto reason = [](const Answers& answers, int64_t count, const std::string& noun = "patient") {
-    const Predictions p = predicted(answers);
+    const Predictions p = predictions_of(answers);
     Groups groups{{}, count, noun};
     for (size_t i = 0; i < p.samples(); ++i) groups.of.push_back(static_cast<int64_t>(i) % count);
     const Measured measured = kappa_named("kappa", p, groups);
@@ -226,8 +226,8 @@ TEST_CASE("a kappa has no interval where too few patients tell how much it varie
   CHECK(reason({{24, 12}, {12, 24}}, 12) == "it is the same whichever patient is left out");  // but for rounding
 }
 
-static PairedMeasure pair_named(const std::string& name, const Predictions& a, const Predictions& b,
-                                const Groups& groups) {
+static PairedMeasure paired_kappa(const std::string& name, const Predictions& a, const Predictions& b,
+                                  const Groups& groups) {
   const auto pairs = compare(Task::multiclass, {"a", "b", "c", "d"}, a, b, groups, {.draws = 100}, nullptr,
                              {row_named(all_metrics(), name)});
   REQUIRE(pairs.size() == 1);
@@ -238,7 +238,7 @@ TEST_CASE("the test of two kappas has the error that leaving out each patient gi
   const GradedPatients set = graded_patients(7, 60, true);
   for (const char* name : {"kappa", "kappa_quadratic"}) {
     INFO(name);
-    const PairedMeasure paired = pair_named(name, set.predictions, set.of_second, set.groups);
+    const PairedMeasure paired = paired_kappa(name, set.predictions, set.of_second, set.groups);
     REQUIRE(paired.test);
     CHECK(paired.test->method == "delta method");
     CHECK(paired.test->difference == *paired.b - *paired.a);
@@ -266,7 +266,7 @@ TEST_CASE("two kappas have no test where the answers for too few patients differ
     for (size_t i = 0; i < other.samples(); i += 3)  // the first picture of each
       if (set.groups.of[i] < patients)
         std::rotate(&other.scores[i * 4], &other.scores[i * 4 + 1], &other.scores[i * 4 + 4]);
-    return pair_named("kappa_quadratic", set.predictions, other, set.groups).no_test;
+    return paired_kappa("kappa_quadratic", set.predictions, other, set.groups).no_test;
   };
   CHECK(reason(0) == "the same in every patient");
   CHECK(reason(9) == "they differ in 9 patients, fewer than 10");
@@ -279,7 +279,7 @@ TEST_CASE("intervals of two kappas' difference hold 0 where the networks are equ
       int held = 0, all = 0;
       for (uint64_t seed = 0; seed < 500; ++seed) {
         const GradedPatients set = graded_patients(seed, 60, by_patient);
-        const PairedMeasure paired = pair_named(name, set.predictions, set.of_second, set.groups);
+        const PairedMeasure paired = paired_kappa(name, set.predictions, set.of_second, set.groups);
         if (!paired.test) continue;
         ++all;
         held += paired.test->low <= 0 && 0 <= paired.test->high ? 1 : 0;

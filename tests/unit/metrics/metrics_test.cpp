@@ -155,7 +155,7 @@ TEST_CASE("a part without samples has names and no values, one with a single sam
 }
 
 // 40 patients with two samples each, scores of two outputs and their labels, some unknown.
-static Predictions of_patients(Groups& groups) {
+static Predictions forty_patients(Groups& groups) {
   KeyedRandom random(4, Purpose::synthetic_data);
   Predictions p;
   p.outputs = 2;
@@ -174,7 +174,7 @@ static Predictions of_patients(Groups& groups) {
 
 TEST_CASE("with groups each value has its interval, and is the same as without") {
   Groups groups;
-  const Predictions p = of_patients(groups);
+  const Predictions p = forty_patients(groups);
   const auto plain = measure(Task::multilabel, {"Mass", "Hernia"}, p);
   const auto sure = measure(Task::multilabel, {"Mass", "Hernia"}, p, groups);
   for (size_t i = 0; i < sure.size(); ++i) {
@@ -197,7 +197,7 @@ TEST_CASE("with groups each value has its interval, and is the same as without")
 
 TEST_CASE("accuracy, IoU and Dice have the intervals of their groups' shares") {
   Groups groups;
-  Predictions p = of_patients(groups);
+  Predictions p = forty_patients(groups);
   for (size_t i = 0; i < p.samples(); ++i) {
     const float second = p.label(i, 1) == 1 ? 1.0F : 0.0F;
     p.labels[2 * i] = 1 - second;

@@ -12,7 +12,7 @@ namespace {
 
 // Patients with three pictures each. A score is the label's part, what is hard about the patient and the picture for
 // both networks, and what each makes of them; as a probability it is right on average.
-struct Design {
+struct PairDesign {
   int64_t patients;
   double ill;
   bool by_patient;  // the label is the patient's, else each picture has its own
@@ -23,7 +23,7 @@ struct Pair {
   Groups groups;
 };
 
-Pair drawn_pair(uint64_t seed, const Design& design) {
+Pair drawn_pair(uint64_t seed, const PairDesign& design) {
   constexpr double kApart = 1.5, kHard = 0.6, kHardPicture = 0.4, kOwn = 0.5, kNoise = 0.48;  // squares add up to 1
   KeyedRandom random(seed, Purpose::synthetic_data);
   Pair pair{{}, {}, {{}, design.patients, "patient"}};
@@ -48,14 +48,15 @@ Pair drawn_pair(uint64_t seed, const Design& design) {
   return pair;
 }
 
-struct Held {
+struct PairsHeld {
   int held = 0, all = 0;
   double percent() const { return 100.0 * held / all; }
 };
 
 // Of each metric over all classes, by name.
-std::map<std::string, Held> coverage(const Design& design, uint64_t sets, int64_t draws, const Metrics& metrics) {
-  std::map<std::string, Held> found;
+std::map<std::string, PairsHeld> coverage(const PairDesign& design, uint64_t sets, int64_t draws,
+                                          const Metrics& metrics) {
+  std::map<std::string, PairsHeld> found;
   for (uint64_t seed = 0; seed < sets; ++seed) {
     const Pair pair = drawn_pair(seed, design);
     for (const NamedPair& one :
@@ -80,7 +81,7 @@ Metrics named_metrics(const std::vector<std::string>& names) {
 }  // namespace
 
 TEST_CASE("paired intervals hold the true difference about as often as they say") {
-  for (const Design& design : {Design{30, 0.4, true}, Design{60, 0.3, false}}) {
+  for (const PairDesign& design : {PairDesign{30, 0.4, true}, PairDesign{60, 0.3, false}}) {
     for (const auto& [name, held] : coverage(design, 1000, 0, named_metrics({"auroc"}))) {
       INFO(name << ": " << held.percent() << " % of " << held.all);
       CHECK(held.all > 990);
@@ -99,10 +100,10 @@ TEST_CASE("paired intervals hold the true difference about as often as they say"
 // Prints the table of docs/metrics.md; takes minutes.
 TEST_CASE("coverage of paired intervals", "[.paired_coverage]") {
   const Metrics metrics = named_metrics({"auroc", "average_precision", "sensitivity", "f1", "brier", "ece"});
-  for (const Design& design :
-       {Design{15, 0.5, true}, Design{30, 0.4, true}, Design{30, 0.4, false}, Design{60, 0.3, true},
-        Design{100, 0.3, true}, Design{100, 0.3, false}, Design{200, 0.1, true}}) {
-    std::map<std::string, Held> found = coverage(design, 1000, 400, metrics);
+  for (const PairDesign& design :
+       {PairDesign{15, 0.5, true}, PairDesign{30, 0.4, true}, PairDesign{30, 0.4, false}, PairDesign{60, 0.3, true},
+        PairDesign{100, 0.3, true}, PairDesign{100, 0.3, false}, PairDesign{200, 0.1, true}}) {
+    std::map<std::string, PairsHeld> found = coverage(design, 1000, 400, metrics);
     std::printf("| %lld patients, %.0f %% ill, labels by %s |", static_cast<long long>(design.patients),
                 100 * design.ill, design.by_patient ? "patient" : "picture");
     for (const Metric* metric : metrics) std::printf(" %.1f |", found[metric->name].percent());

@@ -8,6 +8,7 @@
 #include "unit/metrics/test_tools.hpp"
 
 using namespace dtrain;
+using test::singles;
 
 namespace {
 
@@ -36,12 +37,6 @@ const std::vector<Reference>& references() {
 #include "paired_numbers.inc"
   };
   return sets;
-}
-
-Groups singles(size_t n) {
-  Groups groups{std::vector<int64_t>(n), static_cast<int64_t>(n), "patient"};
-  std::iota(groups.of.begin(), groups.of.end(), 0);
-  return groups;
 }
 
 // Scores of the outputs one after the other for each sample; the labels of all outputs are the same.

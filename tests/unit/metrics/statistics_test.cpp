@@ -6,12 +6,14 @@
 #include "dtrain/metrics/auroc.hpp"
 #include "dtrain/metrics/share.hpp"
 #include "support/catch.hpp"
+#include "unit/metrics/test_tools.hpp"
 
 using namespace dtrain;
+using test::singles;
 
 namespace {
 
-struct Reference {
+struct AreaReference {
   const char* kind;
   std::vector<int64_t> groups;
   std::vector<int> labels;  // -1: unknown
@@ -19,26 +21,20 @@ struct Reference {
   double area, variance, apart;
 };
 
-const std::vector<Reference>& references() {
-  static const std::vector<Reference> sets = {
+const std::vector<AreaReference>& area_references() {
+  static const std::vector<AreaReference> sets = {
 #include "obuchowski_numbers.inc"
   };
   return sets;
 }
 
-std::vector<float> labels_of(const Reference& set) {
+std::vector<float> labels_of(const AreaReference& set) {
   std::vector<float> labels;
   for (const int label : set.labels) labels.push_back(label < 0 ? std::nanf("") : static_cast<float>(label));
   return labels;
 }
 
 Groups groups_of(const std::vector<int64_t>& of) { return {of, of.back() + 1, "patient"}; }
-
-Groups singles(size_t n) {
-  std::vector<int64_t> of(n);
-  std::iota(of.begin(), of.end(), 0);
-  return groups_of(of);
-}
 
 Confidence confidence_of(const std::vector<double>& scores, const std::vector<float>& labels, const Groups& groups) {
   const AurocParts parts = auroc_parts(scores, labels, groups).value();
@@ -61,8 +57,8 @@ Confidence perfect(int64_t patients, int64_t each) {
 }  // namespace
 
 TEST_CASE("AUROC, its clustered variance and its area apart are those that fractions give on ten sets") {
-  REQUIRE(references().size() == 10);
-  for (const Reference& set : references()) {
+  REQUIRE(area_references().size() == 10);
+  for (const AreaReference& set : area_references()) {
     INFO(set.kind);
     const AurocParts parts = auroc_parts(set.scores, labels_of(set), groups_of(set.groups)).value();
     CHECK(std::abs(parts.value - set.area) < 1e-12);
@@ -73,7 +69,7 @@ TEST_CASE("AUROC, its clustered variance and its area apart are those that fract
 }
 
 TEST_CASE("the variance of an AUROC whose groups are single samples is DeLong's") {
-  const Reference& set = references().front();
+  const AreaReference& set = area_references().front();
   const std::vector<float> labels = labels_of(set);
   const AurocParts parts = auroc_parts(set.scores, labels, singles(labels.size())).value();
   double variance = 0;
@@ -127,7 +123,7 @@ TEST_CASE(
 
 TEST_CASE(
     "the mean over one output has that output's interval, the mean over two equal ones the same but for rounding") {
-  const Reference& set = references()[8];
+  const AreaReference& set = area_references()[8];
   const AurocParts parts = auroc_parts(set.scores, labels_of(set), groups_of(set.groups)).value();
   const Interval one = *auroc_confidence({&parts, 1}, "patient").interval;
   const std::vector<AurocParts> twice = {parts, parts};

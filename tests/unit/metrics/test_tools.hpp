@@ -1,6 +1,7 @@
 #pragma once
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,18 @@ inline ScoredLabels tied_scores(uint64_t seed) {
     drawn.labels.push_back(i % 2 == 1 && random.chance(0.2) ? std::nanf("") : random.chance(0.3) ? 1.0F : 0.0F);
   }
   return drawn;
+}
+
+inline double logistic(double x) { return 1 / (1 + std::exp(-x)); }
+
+/// Of a normal number to be at most x.
+inline double normal_share(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
+
+/// Each of n samples is a patient of its own.
+inline Groups singles(size_t n) {
+  Groups groups{std::vector<int64_t>(n), static_cast<int64_t>(n), "patient"};
+  std::iota(groups.of.begin(), groups.of.end(), 0);
+  return groups;
 }
 
 /// The value of that name; fails the test when there is none.

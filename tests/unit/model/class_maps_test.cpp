@@ -12,10 +12,7 @@
 #include "unit/model/test_tools.hpp"
 
 using namespace dtrain;
-
-static NetworkShape square(const NetworkKind& kind, int64_t side) {
-  return {.channels = kind.image_channels, .height = side, .width = side, .outputs = 3};
-}
+using test::square;
 
 TEST_CASE("a network says of itself that it ends in global pooling exactly where its last two operators are that") {
   for (const NetworkKind* kind : networks()) {

@@ -13,6 +13,7 @@
 #include "unit/model/test_tools.hpp"
 
 using namespace dtrain;
+using test::loss_named;
 
 namespace {
 
@@ -39,12 +40,6 @@ at::Tensor made_up_masks() {
         if (const int64_t called = (3 * y + 5 * x + 7 * n + x * y) % (kClasses + 1); called > 0)
           masks[n][called - 1][y][x] = 1;
   return masks;
-}
-
-Loss loss_named(const std::string& name) {
-  LossOptions options;
-  options.kind = loss_kind(name);
-  return Loss(options, Task::segmentation, {});
 }
 
 int64_t logits_of(const std::string& name) {

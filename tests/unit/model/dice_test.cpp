@@ -11,13 +11,8 @@
 #include "unit/model/test_tools.hpp"
 
 using namespace dtrain;
+using test::loss_named;
 using test::relative_error;
-
-static Loss loss_named(const std::string& name, const std::vector<double>& weights = {}) {
-  LossOptions options;
-  options.kind = loss_kind(name);
-  return {options, Task::segmentation, weights};
-}
 
 namespace {
 

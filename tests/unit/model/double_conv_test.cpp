@@ -15,12 +15,10 @@
 #include "unit/model/test_tools.hpp"
 
 using namespace dtrain;
+using test::difference;
+using test::wave;
 
 namespace {
-
-at::Tensor wave(at::IntArrayRef shape, double step, at::ScalarType type) {
-  return at::sin(at::arange(c10::multiply_integers(shape), at::kDouble) * step).view(shape).to(type);
-}
 
 // A block of its own, with weights away from 1 and 0.
 struct Block {
@@ -72,11 +70,6 @@ std::vector<at::Tensor> outcome(const Shape& s, at::ScalarType type, bool fused)
   for (const BatchNorm2d* norm : {&block.norm1, &block.norm2})
     all.insert(all.end(), {norm->running_mean, norm->running_var, norm->num_batches_tracked});
   return all;
-}
-
-double difference(const at::Tensor& a, const at::Tensor& b) {
-  const at::Tensor x = a.to(at::kDouble), y = b.to(at::kDouble);
-  return ((x - y).abs().max() / (y.abs().max() + 1e-30)).item<double>();
 }
 
 const auto kShapes = std::array{

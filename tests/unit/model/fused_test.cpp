@@ -20,6 +20,7 @@
 #include "unit/model/test_tools.hpp"
 
 using namespace dtrain;
+using test::difference;
 
 namespace {
 
@@ -66,10 +67,6 @@ Outcome train_once(const std::string& name, bool fused, at::ScalarType type, at:
   for (const auto& [key, tensor] : network->named_parameters()) outcome.add(key, tensor.grad());
   for (const auto& [key, tensor] : network->named_buffers()) outcome.add(key, tensor);
   return outcome;
-}
-
-double difference(const at::Tensor& a, const at::Tensor& b) {
-  return ((a - b).abs().max() / (b.abs().max() + 1e-30)).item<double>();
 }
 
 // A norm, and a convolution that follows.

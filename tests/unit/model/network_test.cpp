@@ -12,12 +12,7 @@
 #include "unit/model/test_tools.hpp"
 
 using namespace dtrain;
-
-static std::shared_ptr<Network> make(const NetworkKind* name, const NetworkShape& shape, uint64_t seed = 1) {
-  ModelOptions options;
-  options.kind = name;
-  return make_network(options, shape, seed);
-}
+using test::make;
 
 static std::map<std::string, at::Tensor> by_name(const Network& network) {
   std::map<std::string, at::Tensor> all;

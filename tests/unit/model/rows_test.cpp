@@ -12,16 +12,8 @@
 #include "unit/model/test_tools.hpp"
 
 using namespace dtrain;
-
-static NetworkShape square(const NetworkKind& kind, int64_t side) {
-  return {.channels = kind.image_channels, .height = side, .width = side, .outputs = 3};
-}
-
-static std::shared_ptr<Network> make(const NetworkKind& kind, const NetworkShape& shape) {
-  ModelOptions options;
-  options.kind = &kind;
-  return make_network(options, shape, 1);
-}
+using test::make;
+using test::square;
 
 TEST_CASE("every network works on its smallest picture and refuses a smaller one") {
   for (const NetworkKind* kind : networks()) {
@@ -30,16 +22,16 @@ TEST_CASE("every network works on its smallest picture and refuses a smaller one
     const int64_t least = kind->least_side;
     REQUIRE(least % kind->side_multiple == 0);
     const NetworkShape shape = square(*kind, least);
-    const auto network = make(*kind, shape);
+    const auto network = make(kind, shape);
     network->eval();
     const at::NoGradGuard no_grad;
     const at::Tensor logits = network->forward(test::keyed_normal({2, shape.channels, least, least}, 3));
     CHECK(logits.isfinite().all().item<bool>());
-    CHECK_THROWS_AS(make(*kind, square(*kind, least - 1)), ConfigError);
-    CHECK_THROWS_AS(make(*kind, square(*kind, 0)), ConfigError);
+    CHECK_THROWS_AS(make(kind, square(*kind, least - 1)), ConfigError);
+    CHECK_THROWS_AS(make(kind, square(*kind, 0)), ConfigError);
     NetworkShape narrow = shape;
     narrow.width -= kind->side_multiple;
-    CHECK_THROWS_WITH(make(*kind, narrow), Catch::Contains(kind->name) && Catch::Contains("data.image.size"));
+    CHECK_THROWS_WITH(make(kind, narrow), Catch::Contains(kind->name) && Catch::Contains("data.image.size"));
   }
 }
 

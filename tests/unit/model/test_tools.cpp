@@ -87,11 +87,33 @@ void to_float64(Module& module) {
     if (buffer.tensor.is_floating_point()) buffer.tensor.set_data(buffer.tensor.to(at::kDouble));
 }
 
+std::shared_ptr<Network> make(const NetworkKind* kind, const NetworkShape& shape, uint64_t seed) {
+  ModelOptions options;
+  options.kind = kind;
+  return make_network(options, shape, seed);
+}
+
+NetworkShape square(const NetworkKind& kind, int64_t side) {
+  return {.channels = kind.image_channels, .height = side, .width = side, .outputs = 3};
+}
+
+Loss loss_named(const std::string& name, const std::vector<double>& weights) {
+  LossOptions options;
+  options.kind = loss_kind(name);
+  return {options, Task::segmentation, weights};
+}
+
+at::Tensor wave(at::IntArrayRef shape, double step, at::ScalarType type) {
+  return at::sin(at::arange(c10::multiply_integers(shape), at::kDouble) * step).view(shape).to(type);
+}
+
 double relative_error(const at::Tensor& a, const at::Tensor& b) {
   REQUIRE(a.sizes() == b.sizes());
   const at::Tensor wide = b.detach().to(at::kDouble);
   return ((a.detach().to(at::kDouble) - wide).abs().max() / wide.abs().max()).item<double>();
 }
+
+double difference(const at::Tensor& a, const at::Tensor& b) { return at::equal(a, b) ? 0 : relative_error(a, b); }
 
 bool same_bits(const at::Tensor& a, const at::Tensor& b) {
   if (a.sizes() != b.sizes() || a.scalar_type() != b.scalar_type()) return false;

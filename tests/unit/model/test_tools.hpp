@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "dtrain/io/files/safetensors.hpp"
+#include "dtrain/model/loss.hpp"
 #include "dtrain/model/network.hpp"
 
 namespace dtrain::test {
@@ -27,6 +28,17 @@ class TemporaryFolder {
 
 /// Without dropout.
 ModelOptions options_of(const NetworkKind* kind, const NetworkKind* encoder = nullptr);
+
+std::shared_ptr<Network> make(const NetworkKind* kind, const NetworkShape& shape, uint64_t seed = 1);
+
+/// As many channels as its pictures have, and three outputs.
+NetworkShape square(const NetworkKind& kind, int64_t side);
+
+/// Of segmentation.
+Loss loss_named(const std::string& name, const std::vector<double>& weights = {});
+
+/// sin(0), sin(step), …
+at::Tensor wave(at::IntArrayRef shape, double step, at::ScalarType type);
 
 /// One network of each kind of block; the others have more of them.
 std::vector<const NetworkKind*> network_of_each_block();
@@ -52,8 +64,11 @@ void to_float64(Module& module);
 /// A tensor of the file, in its own dtype; fails the test if absent.
 at::Tensor tensor_of(const SafetensorsFile& file, const std::string& name);
 
-/// Largest |a - b| ÷ largest |b|, in float64.
+/// Largest |a - b| ÷ largest |b|, in float64; NaN, which fails a test, if both are 0.
 double relative_error(const at::Tensor& a, const at::Tensor& b);
+
+/// The same, but 0 if both are 0.
+double difference(const at::Tensor& a, const at::Tensor& b);
 
 /// Same dtype, shape and bits.
 bool same_bits(const at::Tensor& a, const at::Tensor& b);

@@ -12,14 +12,9 @@
 #include "unit/model/test_tools.hpp"
 
 using namespace dtrain;
+using test::make;
 
 namespace {
-
-std::shared_ptr<Network> make(const NetworkKind* name, const NetworkShape& shape, uint64_t seed) {
-  ModelOptions options;
-  options.kind = name;
-  return make_network(options, shape, seed);
-}
 
 // On its smallest picture; drawing weights takes longer than all else.
 std::shared_ptr<Network> make_unfilled(const NetworkKind* kind) {

@@ -15,31 +15,28 @@
 #include "unit/model/test_tools.hpp"
 
 using namespace dtrain;
+using test::wave;
 
 namespace {
 
 constexpr auto kNhwc = at::MemoryFormat::ChannelsLast;
 
-at::Tensor wave(at::IntArrayRef shape, double step, at::ScalarType type) {
-  return at::sin(at::arange(c10::multiply_integers(shape), at::kDouble) * step).view(shape).to(type);
-}
-
-struct Shape {
+struct PictureShape {
   int64_t pictures, in, out, height, width;
 };
 
-const auto kShapes = std::array{
-    Shape{1, 32, 32, 1, 1},    // one pixel
-    Shape{2, 32, 64, 2, 3},    // two tiles, one of them half outside
-    Shape{3, 64, 32, 7, 7},    // fewer tiles than a panel
-    Shape{2, 96, 32, 14, 14},  // no tile outside, a panel and a bit
-    Shape{2, 32, 96, 1, 37},   // one line
-    Shape{1, 32, 32, 40, 1},   // one column
-    Shape{2, 64, 64, 33, 21},  // several panels, several times the tiles that the kernel's sums take
+const auto kPictureShapes = std::array{
+    PictureShape{1, 32, 32, 1, 1},    // one pixel
+    PictureShape{2, 32, 64, 2, 3},    // two tiles, one of them half outside
+    PictureShape{3, 64, 32, 7, 7},    // fewer tiles than a panel
+    PictureShape{2, 96, 32, 14, 14},  // no tile outside, a panel and a bit
+    PictureShape{2, 32, 96, 1, 37},   // one line
+    PictureShape{1, 32, 32, 40, 1},   // one column
+    PictureShape{2, 64, 64, 33, 21},  // several panels, several times the tiles that the kernel's sums take
 };
 
 struct Operands {
-  Operands(const Shape& s, at::ScalarType type)
+  Operands(const PictureShape& s, at::ScalarType type)
       : x(wave({s.pictures, s.in, s.height, s.width}, 0.37, type).contiguous(kNhwc)),
         kernel(wave({s.out, s.in, 3, 3}, 1.3, type)),
         bias(wave({s.out}, 0.9, type)),
@@ -48,9 +45,9 @@ struct Operands {
   at::Tensor x, kernel, bias, dy;
 };
 
-using Outcome = std::array<at::Tensor, 4>;  // result, gradients of picture, kernel and bias
+using ConvOutcome = std::array<at::Tensor, 4>;  // result, gradients of picture, kernel and bias
 
-Outcome direct(const Operands& o) {
+ConvOutcome direct(const Operands& o) {
   const std::array<int64_t, 2> one{1, 1}, none{0, 0};
   const at::Tensor y = at::conv2d(o.x, o.kernel, o.bias, one, one);
   auto [dx, dw, db] = at::convolution_backward(o.dy, o.x, o.kernel, at::IntArrayRef(o.bias.sizes()), one, one, one,
@@ -58,12 +55,12 @@ Outcome direct(const Operands& o) {
   return {y, dx, dw, db};
 }
 
-Outcome by_tiles(const Operands& o) {
+ConvOutcome by_tiles(const Operands& o) {
   const WinogradGradients back = winograd_kernel_back(o.x, o.dy, true);
   return {winograd(o.x, o.kernel, o.bias), winograd_input_back(o.dy, o.kernel), back.kernel, back.bias};
 }
 
-void check_near(const Outcome& found, const Outcome& exact, double bound) {
+void check_near(const ConvOutcome& found, const ConvOutcome& exact, double bound) {
   for (size_t i = 0; i < exact.size(); ++i) {
     INFO("number " << i);
     CHECK(test::relative_error(found[i], exact[i]) < bound);
@@ -73,19 +70,19 @@ void check_near(const Outcome& found, const Outcome& exact, double bound) {
 }  // namespace
 
 TEST_CASE("a convolution by tiles is the direct one, in float64 to 1e-12 and in 32 bits to 1e-5", "[vectors]") {
-  for (const Shape& shape : kShapes) {
+  for (const PictureShape& shape : kPictureShapes) {
     INFO(shape.in << " to " << shape.out << " at " << shape.height << " x " << shape.width);
-    const Outcome exact = direct({shape, at::kDouble});
+    const ConvOutcome exact = direct({shape, at::kDouble});
     check_near(by_tiles({shape, at::kDouble}), exact, 1e-12);
     check_near(by_tiles({shape, at::kFloat}), exact, 1e-5);
   }
 }
 
 TEST_CASE("by tiles a kernel in channels-last gives the same bits, and no bias is one of zeros", "[vectors]") {
-  const Operands operands(kShapes[1], at::kFloat);
+  const Operands operands(kPictureShapes[1], at::kFloat);
   Operands other = operands;
   other.kernel = operands.kernel.contiguous(kNhwc);
-  const Outcome one = by_tiles(operands), two = by_tiles(other);
+  const ConvOutcome one = by_tiles(operands), two = by_tiles(other);
   for (size_t i = 0; i < one.size(); ++i) CHECK(test::same_bits(one[i], two[i]));
   CHECK(at::equal(winograd(operands.x, operands.kernel), winograd(operands.x, operands.kernel, operands.bias * 0)));
 }
@@ -93,11 +90,11 @@ TEST_CASE("by tiles a kernel in channels-last gives the same bits, and no bias i
 TEST_CASE("a convolution by tiles has the same bits with any number of threads", "[vectors]") {
   const int before = at::get_num_threads();
   at::set_num_threads(1);
-  const Operands operands(kShapes.back(), at::kFloat);
-  const Outcome one = by_tiles(operands);
+  const Operands operands(kPictureShapes.back(), at::kFloat);
+  const ConvOutcome one = by_tiles(operands);
   for (const int threads : {2, 3}) {
     at::set_num_threads(threads);
-    const Outcome more = by_tiles(operands);
+    const ConvOutcome more = by_tiles(operands);
     for (size_t i = 0; i < one.size(); ++i) CHECK(test::same_bits(one[i], more[i]));
   }
   at::set_num_threads(before);
@@ -113,7 +110,7 @@ TEST_CASE("by tiles a picture's result and gradient do not depend on the others 
 }
 
 TEST_CASE("what is no number stays so through a convolution by tiles", "[vectors]") {
-  Operands operands(kShapes[3], at::kFloat);
+  Operands operands(kPictureShapes[3], at::kFloat);
   operands.x[1][5][6][7] = std::numeric_limits<float>::quiet_NaN();
   const at::Tensor isnan = winograd(operands.x, operands.kernel).isnan();
   CHECK(isnan[1].narrow(1, 5, 3).narrow(2, 6, 3).all().item<bool>());
@@ -143,8 +140,8 @@ TEST_CASE("convolutions by tiles are for NHWC pictures of many channels that til
 }
 
 TEST_CASE("a fused 3x3 convolution goes back by tiles, each gradient only where it is wanted") {
-  const Operands operands(kShapes[3], at::kDouble);
-  const Outcome exact = direct(operands);
+  const Operands operands(kPictureShapes[3], at::kDouble);
+  const ConvOutcome exact = direct(operands);
   const bool with_bias = GENERATE(true, false);
   const size_t frozen = GENERATE(0, 1, 2, 3);  // 0: none, else the number of the picture, kernel or bias
   Conv2d conv({.in = 96, .out = 32, .kernel = 3, .padding = 1, .bias = with_bias});

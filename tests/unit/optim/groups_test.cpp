@@ -2,8 +2,10 @@
 
 #include "dtrain/base/error.hpp"
 #include "support/catch.hpp"
+#include "support/text.hpp"
 
 using namespace dtrain;
+using test::holds;
 
 namespace {
 
@@ -25,8 +27,6 @@ std::string refusal_of(const std::vector<ParameterGroup>& groups) {
   }
   return "";
 }
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 
@@ -68,9 +68,9 @@ TEST_CASE("the first group that matches counts, and what none matches has the op
 TEST_CASE("a group without a parameter is refused with names that are near, and so is a network that is all frozen") {
   CHECK(refusal_of({{.match = "laye2.*", .weight_decay = {}}}) ==
         "optimizer.groups: 'laye2.*' matches no parameter of this network, which has layer2.0.conv1.weight and 6 more");
-  CHECK(contains(refusal_of({{.match = "features.*", .weight_decay = {}}}), "which has conv1.weight, bn1.weight, "));
-  CHECK(contains(refusal_of({{.match = "fc.*", .weight_decay = {}}, {.match = "fc.bias", .weight_decay = {}}}),
-                 "every parameter that 'fc.bias' matches is in a group before it"));
+  CHECK(holds(refusal_of({{.match = "features.*", .weight_decay = {}}}), "which has conv1.weight, bn1.weight, "));
+  CHECK(holds(refusal_of({{.match = "fc.*", .weight_decay = {}}, {.match = "fc.bias", .weight_decay = {}}}),
+              "every parameter that 'fc.bias' matches is in a group before it"));
   CHECK(refusal_of({{.match = "fc.bias", .weight_decay = {}}, {.match = "fc.*", .weight_decay = {}}}).empty());
-  CHECK(contains(refusal_of({{.match = "*", .weight_decay = {}, .freeze = true}}), "nothing is left to train"));
+  CHECK(holds(refusal_of({{.match = "*", .weight_decay = {}, .freeze = true}}), "nothing is left to train"));
 }

@@ -10,11 +10,10 @@
 
 using namespace dtrain;
 using test::faults;
+using test::floats;
 using test::the_host_gpu;
 
 namespace {
-
-at::TensorOptions floats() { return at::TensorOptions(at::kFloat).device(the_host_gpu().place); }
 
 test::WorkerStream& stream_of(const SideStream& side) {
   SideStream::Scope scope;

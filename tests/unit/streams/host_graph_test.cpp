@@ -12,11 +12,10 @@
 
 using namespace dtrain;
 using test::faults;
+using test::floats;
 using test::the_host_gpu;
 
 namespace {
-
-at::TensorOptions floats() { return at::TensorOptions(at::kFloat).device(the_host_gpu().place); }
 
 std::unique_ptr<DeviceGraph> new_graph() { return the_host_gpu().module->make_graph(); }
 

@@ -32,7 +32,7 @@ class Memory {
   bool freed_ = false;
 };
 
-size_t faults() { return WorkOrder::all().take_faults().size(); }
+size_t fault_count() { return WorkOrder::all().take_faults().size(); }
 void event(int64_t from, int64_t to) { WorkOrder::all().hold(to, WorkOrder::all().reached(from)); }
 
 }  // namespace
@@ -43,12 +43,12 @@ TEST_CASE("what one stream writes and another reads or writes needs an order, wh
   memory.write(kFirst);
   if (ordered) event(kFirst, kSecond);
   second_writes ? memory.write(kSecond) : memory.read(kSecond);
-  CHECK(faults() == (ordered ? 0 : 1));
+  CHECK(fault_count() == (ordered ? 0 : 1));
   memory.write(kFirst);
-  CHECK(faults() == 1);
+  CHECK(fault_count() == 1);
   event(kSecond, kFirst);
   memory.free({});
-  CHECK(faults() == 0);
+  CHECK(fault_count() == 0);
 }
 
 TEST_CASE("what several streams only read needs no order between them, but one with the next write") {
@@ -57,7 +57,7 @@ TEST_CASE("what several streams only read needs no order between them, but one w
   event(kFirst, kSecond);
   memory.read(kSecond);
   memory.read(kFirst);
-  CHECK(faults() == 0);
+  CHECK(fault_count() == 0);
   memory.write(kFirst);
   CHECK(WorkOrder::all().take_faults() ==
         std::vector<std::string>{"a write on stream 1000 writes memory that a read on stream 1001 reads, and nothing "
@@ -72,7 +72,7 @@ TEST_CASE("an event orders what was issued before it was recorded, and nothing a
   memory.write(kFirst);
   WorkOrder::all().hold(kSecond, recorded);
   memory.read(kSecond);
-  CHECK(faults() == 1);
+  CHECK(fault_count() == 1);
   event(kSecond, kFirst);
 }
 
@@ -82,7 +82,7 @@ TEST_CASE("events carry on what came before on other streams") {
   event(kFirst, kSecond + 1);
   event(kSecond + 1, kSecond);
   memory.write(kSecond);
-  CHECK(faults() == 0);
+  CHECK(fault_count() == 0);
   event(kSecond, kFirst);
 }
 
@@ -91,7 +91,7 @@ TEST_CASE("what the host issues comes after what it has waited for") {
   memory.write(kFirst);
   WorkOrder::all().host_waited(WorkOrder::all().reached(kFirst));
   memory.read(kSecond);
-  CHECK(faults() == 0);
+  CHECK(fault_count() == 0);
   WorkOrder::all().host_waited(WorkOrder::all().reached(kSecond));
 }
 
@@ -101,11 +101,11 @@ TEST_CASE("parts of a block count separately, down to a byte") {
   event(kFirst, kSecond);
   memory.write(kFirst, 0, 15);
   memory.write(kSecond, 15, 49);
-  CHECK(faults() == 0);
+  CHECK(fault_count() == 0);
   memory.read(kSecond, 14, 1);
-  CHECK(faults() == 1);
+  CHECK(fault_count() == 1);
   memory.read(kFirst, 15, 1);
-  CHECK(faults() == 1);
+  CHECK(fault_count() == 1);
   event(kSecond, kFirst);
 }
 
@@ -115,14 +115,14 @@ TEST_CASE("memory that another stream may still use is freed too early, unless i
   event(kFirst, kSecond);
   memory.read(kSecond);
   memory.free(lent ? std::vector<int64_t>{kSecond} : std::vector<int64_t>{});
-  CHECK(faults() == (lent ? 0 : 1));
+  CHECK(fault_count() == (lent ? 0 : 1));
 }
 
 TEST_CASE("new memory may still be in earlier use by the stream that it is for") {
   WorkOrder::all().issue(kFirst, "something", {});
   Memory memory;
   memory.write(kSecond);
-  CHECK(faults() == 1);
+  CHECK(fault_count() == 1);
   event(kSecond, kFirst);
 }
 
@@ -130,7 +130,7 @@ TEST_CASE("work on memory that is not the device's is found, and so is work beyo
   Memory memory;
   int on_host = 0;
   WorkOrder::all().issue(kFirst, "something", {{&on_host, sizeof on_host, false}});
-  CHECK(faults() == 1);
+  CHECK(fault_count() == 1);
   memory.read(kFirst, 60, 5);
-  CHECK(faults() == 1);
+  CHECK(fault_count() == 1);
 }

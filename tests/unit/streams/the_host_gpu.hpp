@@ -1,4 +1,6 @@
 #pragma once
+#include <c10/core/TensorOptions.h>
+
 #include <string>
 #include <vector>
 
@@ -12,6 +14,8 @@ inline const Device& the_host_gpu() {
   static const Device gpu = make_host_gpu(11, 100);
   return gpu;
 }
+
+inline at::TensorOptions floats() { return at::TensorOptions(at::kFloat).device(the_host_gpu().place); }
 
 inline std::vector<std::string> faults() { return WorkOrder::all().take_faults(); }
 

@@ -18,8 +18,9 @@ PredictedPart part_of(const std::string& table, Task task = Task::multilabel, co
   return read_predictions(folder.path(), "valid", task);
 }
 
-const std::string kHead = "path,score_Mass,score_Edema,label_Mass,label_Edema,patient\n";
-const std::string kA = kHead + "a.png,0.1,0.9,0,,7\nb.png,0.2,0.8,1,1,7\nc.png,0.3,0.7,0,0,\nd.png,0.4,0.6,1,0,2\n";
+const std::string kTwoScores = "path,score_Mass,score_Edema,label_Mass,label_Edema,patient\n";
+const std::string kA =
+    kTwoScores + "a.png,0.1,0.9,0,,7\nb.png,0.2,0.8,1,1,7\nc.png,0.3,0.7,0,0,\nd.png,0.4,0.6,1,0,2\n";
 
 }  // namespace
 
@@ -89,17 +90,17 @@ TEST_CASE("predictions that cannot be compared are refused in one sentence") {
   const auto refused = [](const std::string& table, const std::string& why) {
     CHECK_THROWS_WITH(shared_samples(part_of(kA), part_of(table)), Catch::Contains(why));
   };
-  refused(kHead + "a.png,0.1,0.9,1,,7\n", "the labels of 1 sample differ between the two runs");
-  refused(kHead + "a.png,0.1,0.9,0,0,7\n", "the labels of 1 sample differ");
-  refused(kHead + "z.png,0.1,0.9,1,,7\n", "have no sample in common");
-  refused(kHead + "z.png,0.1,0.9,1,,7\na.png,0,0,0,,\na.png,0,0,0,,\n", "has two rows for a.png");
+  refused(kTwoScores + "a.png,0.1,0.9,1,,7\n", "the labels of 1 sample differ between the two runs");
+  refused(kTwoScores + "a.png,0.1,0.9,0,0,7\n", "the labels of 1 sample differ");
+  refused(kTwoScores + "z.png,0.1,0.9,1,,7\n", "have no sample in common");
+  refused(kTwoScores + "z.png,0.1,0.9,1,,7\na.png,0,0,0,,\na.png,0,0,0,,\n", "has two rows for a.png");
   refused("path,score_Mass,label_Mass,patient\na.png,0.1,0,7\n", "predict different classes");
   refused("path,score_Mass,label_Mass\na.png,0.1,0\n", "no column 'patient'");
-  refused(kHead + "a.png,x,0.9,1,,7\n", "line 2: 'score_Mass' is not a number");
+  refused(kTwoScores + "a.png,x,0.9,1,,7\n", "line 2: 'score_Mass' is not a number");
   for (const char* score : {"", "nan", "7", "-0.1"})
-    refused(kHead + "a.png," + score + ",0.9,1,,7\n", "line 2: 'score_Mass' is not a probability");
-  refused(kHead + "a.png,0.1,0.9,0.5,,7\n", "line 2: 'label_Mass' is neither 0 nor 1");
-  refused(kHead + "a.png,0.1,0.9,0,,p7\n", "line 2: 'patient' is not a number");
+    refused(kTwoScores + "a.png," + score + ",0.9,1,,7\n", "line 2: 'score_Mass' is not a probability");
+  refused(kTwoScores + "a.png,0.1,0.9,0.5,,7\n", "line 2: 'label_Mass' is neither 0 nor 1");
+  refused(kTwoScores + "a.png,0.1,0.9,0,,p7\n", "line 2: 'patient' is not a number");
   CHECK_THROWS_WITH(part_of(kA, Task::segmentation), Catch::Contains("no scores of a segmentation network"));
   CHECK_THROWS_WITH(part_of(kA, Task::multilabel, R"({"samples": 5})"),
                     Catch::Contains("are of different evaluations"));

@@ -23,11 +23,13 @@ static const RateRule kSqrt = {"sqrt", "none"};
 static const RateRule kLinear = {"linear", "none"};
 static const RateRule kSlowly = {"linear", "2 epochs"};
 
-static AdviceAsked asked(int64_t seeds) { return {.present = kLinear, .epochs = 5, .of_epochs = 50, .seeds = seeds}; }
+static AdviceAsked advice_asked(int64_t seeds) {
+  return {.present = kLinear, .epochs = 5, .of_epochs = 50, .seeds = seeds};
+}
 
 static std::string text_of(const RateAdvice& advice) { return join(sentences_on(advice), "\n"); }
 
-static bool says(const RateAdvice& advice, const std::string& words) {
+static bool advises(const RateAdvice& advice, const std::string& words) {
   return text_of(advice).find(words) != std::string::npos;
 }
 
@@ -81,7 +83,7 @@ TEST_CASE("short runs are a tenth, past the warmup, of at least 60 updates, and 
 }
 
 TEST_CASE("the rule of the lowest loss is chosen, and compared with V = 1") {
-  const RateAdvice advice = rate_advice(asked(2), clear_runs());
+  const RateAdvice advice = rate_advice(advice_asked(2), clear_runs());
   REQUIRE(advice.choice);
   CHECK(advice.rules[*advice.choice].rule == kSqrt);
   CHECK(advice.baseline.ranks == 1);
@@ -89,11 +91,12 @@ TEST_CASE("the rule of the lowest loss is chosen, and compared with V = 1") {
   // Of variances that are all 0.0001, of 1 degree of freedom: the median of chi squared is 0.455 of its mean.
   CHECK(*advice.noise == Approx(0.01 / std::sqrt(0.455)).epsilon(0.02));
   CHECK(advice.margin(advice.baseline, advice.rules[*advice.choice]) == Approx(2 * *advice.noise));
-  CHECK(says(advice, "For V = 8 set schedule.scale_with_ranks: sqrt and schedule.warmup: none."));
-  CHECK(says(advice, "That keeps the 0.5000 ± 0.0100 of V = 1: the difference of +0.0100 is within"));
-  CHECK(says(advice, "The configuration has linear without warmup, whose loss is +0.1900 against the chosen one's."));
-  CHECK(says(advice, "the remaining 45 epochs of 50"));
-  CHECK_FALSE(says(advice, "As good"));
+  CHECK(advises(advice, "For V = 8 set schedule.scale_with_ranks: sqrt and schedule.warmup: none."));
+  CHECK(advises(advice, "That keeps the 0.5000 ± 0.0100 of V = 1: the difference of +0.0100 is within"));
+  CHECK(
+      advises(advice, "The configuration has linear without warmup, whose loss is +0.1900 against the chosen one's."));
+  CHECK(advises(advice, "the remaining 45 epochs of 50"));
+  CHECK_FALSE(advises(advice, "As good"));
   CHECK(advice_table(advice, "valid_accuracy")[3] ==
         std::vector<std::string>{"sqrt without warmup", "8", "2", "0.5100 ± 0.0100", "+0.0100", "0.4900 ± 0.0100"});
 }
@@ -101,27 +104,27 @@ TEST_CASE("the rule of the lowest loss is chosen, and compared with V = 1") {
 TEST_CASE("rules that seeds cannot tell apart are named, the present one too") {
   std::vector<AdviceRun> runs = clear_runs();
   add(runs, kSlowly, 8, {0.505, 0.53});
-  AdviceAsked its = asked(2);
+  AdviceAsked its = advice_asked(2);
   its.present = kSlowly;
   const RateAdvice advice = rate_advice(its, runs);
   CHECK(advice.rules[*advice.choice].rule == kSqrt);
-  CHECK(says(advice, "As good, as far as these seeds can tell: linear, warmup 2 epochs."));
-  CHECK(says(advice, "The configuration has linear, warmup 2 epochs, which is as good: it need not be changed."));
+  CHECK(advises(advice, "As good, as far as these seeds can tell: linear, warmup 2 epochs."));
+  CHECK(advises(advice, "The configuration has linear, warmup 2 epochs, which is as good: it need not be changed."));
   its.present = kSqrt;
-  CHECK(says(rate_advice(its, runs), "That is what the configuration has: nothing is to be changed."));
+  CHECK(advises(rate_advice(its, runs), "That is what the configuration has: nothing is to be changed."));
 }
 
 TEST_CASE("one lucky seed does not decide") {
   std::vector<AdviceRun> runs = clear_runs();
   add(runs, kSlowly, 8, {0.2, 0.8});  // a mean of 0.5, below that of sqrt
-  const RateAdvice advice = rate_advice(asked(2), runs);
+  const RateAdvice advice = rate_advice(advice_asked(2), runs);
   CHECK(advice.rules[*advice.choice].rule == kSqrt);
   CHECK(*advice.noise < 0.02);  // and the others' noise is not its
-  AdviceAsked its = asked(2);
+  AdviceAsked its = advice_asked(2);
   its.present = kSlowly;
-  CHECK_FALSE(says(rate_advice(its, runs), "As good"));
-  CHECK(
-      says(rate_advice(its, runs), "whose loss is -0.0100 against the chosen one's, and differs more between seeds."));
+  CHECK_FALSE(advises(rate_advice(its, runs), "As good"));
+  CHECK(advises(rate_advice(its, runs),
+                "whose loss is -0.0100 against the chosen one's, and differs more between seeds."));
 }
 
 TEST_CASE("where no rule keeps the loss of V = 1, the advice says by how much") {
@@ -129,40 +132,40 @@ TEST_CASE("where no rule keeps the loss of V = 1, the advice says by how much") 
   add(runs, kNone, 1, {0.1, 0.11});
   add(runs, kNone, 8, {0.6, 0.61});
   add(runs, kLinear, 8, {0.3, 0.31});
-  const RateAdvice advice = rate_advice(asked(2), runs);
+  const RateAdvice advice = rate_advice(advice_asked(2), runs);
   CHECK(advice.rules[*advice.choice].rule == kLinear);
-  CHECK(says(advice,
-             "No rule keeps the loss of V = 1: the chosen one is worse than the 0.1050 ± 0.0071 of V = 1 by "
-             "0.2000 (190 %)"));
-  CHECK(says(advice, "It is the largest rate that was tried"));
+  CHECK(advises(advice,
+                "No rule keeps the loss of V = 1: the chosen one is worse than the 0.1050 ± 0.0071 of V = 1 by "
+                "0.2000 (190 %)"));
+  CHECK(advises(advice, "It is the largest rate that was tried"));
 }
 
 TEST_CASE("a rule that diverged is never chosen, and said to have") {
   std::vector<AdviceRun> runs = clear_runs();
   add(runs, kSlowly, 8, {0.1});
   runs.push_back({.series = series("linear", "2 epochs"), .ranks = 8, .diverged = true});
-  const RateAdvice advice = rate_advice(asked(2), runs);
+  const RateAdvice advice = rate_advice(advice_asked(2), runs);
   CHECK(advice.rules[*advice.choice].rule == kSqrt);
-  CHECK(says(advice, "Diverged: linear, warmup 2 epochs (1 of 2 seeds)."));
+  CHECK(advises(advice, "Diverged: linear, warmup 2 epochs (1 of 2 seeds)."));
   CHECK(advice_table(advice, "valid_iou")[5][4] == "diverged: 1");
 }
 
 TEST_CASE("a run that ended without any loss diverged") {
   std::vector<AdviceRun> runs = clear_runs();
   for (int i = 0; i < 2; ++i) runs.push_back({.series = series("linear", "2 epochs"), .ranks = 8, .finished = true});
-  CHECK(says(rate_advice(asked(2), runs), "(2 of 2 seeds)"));
+  CHECK(advises(rate_advice(advice_asked(2), runs), "(2 of 2 seeds)"));
 }
 
 TEST_CASE("rules whose seeds have not all run are not chosen; without V = 1 there is no advice") {
   std::vector<AdviceRun> runs = clear_runs();
   runs.push_back({.series = series("linear", "2 epochs"), .ranks = 8, .finished = true, .loss = 0.1});
-  CHECK(rate_advice(asked(2), runs).rules[*rate_advice(asked(2), runs).choice].rule == kSqrt);
+  CHECK(rate_advice(advice_asked(2), runs).rules[*rate_advice(advice_asked(2), runs).choice].rule == kSqrt);
   runs[0].finished = false;
-  CHECK_FALSE(rate_advice(asked(2), runs).choice);
-  CHECK(says(rate_advice(asked(2), runs), "not all runs of V = 1 are finished"));
+  CHECK_FALSE(rate_advice(advice_asked(2), runs).choice);
+  CHECK(advises(rate_advice(advice_asked(2), runs), "not all runs of V = 1 are finished"));
   runs[0].diverged = true;
-  CHECK(says(rate_advice(asked(2), runs), "V = 1 diverges with its own rate"));
-  CHECK_FALSE(rate_advice(asked(2), {}).choice);
+  CHECK(advises(rate_advice(advice_asked(2), runs), "V = 1 diverges with its own rate"));
+  CHECK_FALSE(rate_advice(advice_asked(2), {}).choice);
 }
 
 TEST_CASE("one seed has no spread, and the advice says so") {
@@ -170,20 +173,20 @@ TEST_CASE("one seed has no spread, and the advice says so") {
   add(runs, kNone, 1, {0.5});
   add(runs, kNone, 8, {0.6});
   add(runs, kLinear, 8, {0.55});
-  const RateAdvice advice = rate_advice(asked(1), runs);
+  const RateAdvice advice = rate_advice(advice_asked(1), runs);
   CHECK(advice.rules[*advice.choice].rule == kLinear);
   CHECK_FALSE(advice.noise);
-  CHECK(says(advice, "+0.0500; one seed says nothing about chance"));
+  CHECK(advises(advice, "+0.0500; one seed says nothing about chance"));
 }
 
 TEST_CASE("runs of another sweep do not count") {
   std::vector<AdviceRun> runs = clear_runs();
   runs.push_back({.series = "optimizer.name=sgd", .ranks = 8, .finished = true, .loss = 0.0});
-  CHECK(rate_advice(asked(2), runs).rules.size() == 3);
+  CHECK(rate_advice(advice_asked(2), runs).rules.size() == 3);
 }
 
 TEST_CASE("advice.yaml sets the rule and V, with the evidence as comments") {
-  const std::string text = advice_yaml(rate_advice(asked(2), clear_runs()), "valid_accuracy");
+  const std::string text = advice_yaml(rate_advice(advice_asked(2), clear_runs()), "valid_accuracy");
   CHECK(text.ends_with("\nschedule:\n  scale_with_ranks: sqrt\n  warmup: none\ndistributed:\n  logical_ranks: 8\n"));
   for (const std::string& line : split_text(text.substr(0, text.find("\nschedule:")), '\n')) CHECK(line[0] == '#');
   CHECK(text.find("# sqrt without warmup | 8 | 2 | 0.5100 ± 0.0100 | +0.0100 | 0.4900 ± 0.0100\n") !=

@@ -3,13 +3,13 @@
 
 #include "dtrain/study/report/page.hpp"
 #include "support/catch.hpp"
+#include "support/text.hpp"
 #include "unit/study/made_up_report.hpp"
 
 using namespace dtrain;
+using test::holds;
 using test::made_up_run;
 using test::made_up_study;
-
-static bool has(const std::string& page, const std::string& text) { return page.find(text) != std::string::npos; }
 
 static Report report_of(const ReportedRun& run) { return {.title = run.name, .runs = {run}}; }
 
@@ -71,16 +71,16 @@ static std::string levels_of(const std::string& page) {
 
 static void check_page(const std::string& page) {
   CHECK(flaw_of(page) == "");
-  CHECK_FALSE(has(page, "://"));
-  CHECK_FALSE(has(page, "<script"));
-  CHECK_FALSE(has(page, "url("));
-  CHECK_FALSE(has(page, "@import"));
-  CHECK_FALSE(has(page, "nan\""));
-  CHECK_FALSE(has(page, " nan"));
-  CHECK(has(page, "Content-Security-Policy\" content=\"default-src 'none'"));
+  CHECK_FALSE(holds(page, "://"));
+  CHECK_FALSE(holds(page, "<script"));
+  CHECK_FALSE(holds(page, "url("));
+  CHECK_FALSE(holds(page, "@import"));
+  CHECK_FALSE(holds(page, "nan\""));
+  CHECK_FALSE(holds(page, " nan"));
+  CHECK(holds(page, "Content-Security-Policy\" content=\"default-src 'none'"));
   const std::string levels = levels_of(page);
   CHECK(levels.starts_with("12"));
-  CHECK_FALSE(has(levels, "13"));
+  CHECK_FALSE(holds(levels, "13"));
   for (size_t at = page.find("<svg "); at != std::string::npos; at = page.find("<svg ", at + 1))
     CHECK(page.substr(at, page.find('>', at) - at).find("role=\"img\" aria-labelledby=\"c") != std::string::npos);
 }
@@ -101,7 +101,7 @@ TEST_CASE("the page of a run needs nothing else, and has all that the run has") 
         "<h3>auroc of each class</h3>", "<h3>Samples of each class</h3>", "<h3>Time of each epoch</h3>",
         "<h3>Slowest ranks</h3>", "rank 7 @ node01", "result_sha256", "dtrain predict --checkpoint runs/chexnet",
         "0.8112 to 0.8309", "Validation loss has not fallen since epoch 17"})
-    CHECK(has(page, text));
+    CHECK(holds(page, text));
   CHECK(page == report_page(report_of(made_up_run(40, 8))));
 }
 
@@ -113,20 +113,20 @@ TEST_CASE("the page of a study has every number of ranks") {
         ">2 nodes</text>", "<h3>Efficiency</h3>", "<h3>Serial fraction</h3>", "<h3>Validation loss by epoch</h3>",
         "<h3>Validation loss by elapsed time</h3>", "<h3>Shares of a mean epoch</h3>", ">14 ranks</text>",
         "15, all finished", "unet_ranks-14_seed-3", "2 points failed", "More than 8 ranks do not pay"})
-    CHECK(has(page, text));
-  CHECK(has(page, "class=\"b o7\""));  // the band over seeds of the last number of ranks
+    CHECK(holds(page, text));
+  CHECK(holds(page, "class=\"b o7\""));  // the band over seeds of the last number of ranks
 }
 
 TEST_CASE("several series share the charts against ranks and have curves of their own") {
   const std::string page = report_page(made_up_study({"dtrain", "Horovod"}, {1, 2, 4}, 1, 5));
   check_page(page);
-  CHECK(has(page, "<h3>Validation loss by epoch, Horovod</h3>"));
-  CHECK(has(page, "Horovod (right)"));
+  CHECK(holds(page, "<h3>Validation loss by epoch, Horovod</h3>"));
+  CHECK(holds(page, "Horovod (right)"));
   const std::string one_count = report_page(made_up_study({"rate=0.1", "rate=0.01"}, {2}, 3, 5));
   check_page(one_count);
-  CHECK(has(one_count, "<h3>Quality</h3>"));
-  CHECK_FALSE(has(one_count, "<h3>Efficiency</h3>"));
-  CHECK(has(one_count, ">rate=0.01</text>"));
+  CHECK(holds(one_count, "<h3>Quality</h3>"));
+  CHECK_FALSE(holds(one_count, "<h3>Efficiency</h3>"));
+  CHECK(holds(one_count, ">rate=0.01</text>"));
 }
 
 TEST_CASE("long names of series are told apart in charts by what differs, and are whole in tables") {
@@ -134,17 +134,17 @@ TEST_CASE("long names of series are told apart in charts by what differs, and ar
   const std::string page = report_page(made_up_study(
       {same + "data.loader.pipeline=parallel, loader=0123456789", same + "data.loader.pipeline=sequential"}, {1, 2}, 1,
       3));
-  CHECK(has(page, "<h3>Validation loss by epoch, data.loader.pipeline=parallel, loade…</h3>"));
-  CHECK(has(page, ">data.loader.pipeline=sequential</text>"));
-  CHECK(has(page, same + "data.loader.pipeline=parallel, loader=0123456789</th>"));
+  CHECK(holds(page, "<h3>Validation loss by epoch, data.loader.pipeline=parallel, loade…</h3>"));
+  CHECK(holds(page, ">data.loader.pipeline=sequential</text>"));
+  CHECK(holds(page, same + "data.loader.pipeline=parallel, loader=0123456789</th>"));
 }
 
 TEST_CASE("times that are not known by parts have no section") {
   Report report = made_up_study({"unet"}, {1, 2}, 1, 3);
-  CHECK(has(report_page(report), "Where the time went"));
+  CHECK(holds(report_page(report), "Where the time went"));
   for (SeriesPoint& point : report.study->series[0].points) point.times.resize(1);
   for (ReportedRun& run : report.runs) run.times.clear();
-  CHECK_FALSE(has(report_page(report), "Where the time went"));
+  CHECK_FALSE(holds(report_page(report), "Where the time went"));
 }
 
 TEST_CASE("columns of single classes have no curves of their own, nor have metrics without a value") {
@@ -154,9 +154,9 @@ TEST_CASE("columns of single classes have no curves of their own, nor have metri
   run.metrics.push_back({"valid_f1", std::vector<double>(5, std::numeric_limits<double>::quiet_NaN())});
   run.metrics.push_back({"valid_area", std::vector<double>(5, 0.5)});
   const std::string page = report_page(report_of(run));
-  CHECK_FALSE(has(page, "Hernia</h3>"));
-  CHECK_FALSE(has(page, "<h3>f1</h3>"));
-  CHECK(has(page, "<h3>area</h3>"));
+  CHECK_FALSE(holds(page, "Hernia</h3>"));
+  CHECK_FALSE(holds(page, "<h3>f1</h3>"));
+  CHECK(holds(page, "<h3>area</h3>"));
 }
 
 TEST_CASE("names from files cannot become markup") {
@@ -170,7 +170,7 @@ TEST_CASE("names from files cannot become markup") {
   run.sentences = run.notes = {evil};
   const std::string page = report_page(report_of(run));
   check_page(page);
-  CHECK(has(page, "&lt;/title&gt;&lt;/text&gt;&lt;script&gt;"));
+  CHECK(holds(page, "&lt;/title&gt;&lt;/text&gt;&lt;script&gt;"));
   Report study = made_up_study({evil, "b"}, {1, 2}, 1, 3);
   study.title = study.study->notes[0] = study.runs[0].name = evil;
   check_page(report_page(study));
@@ -180,8 +180,8 @@ TEST_CASE("a run without a finished epoch, without values or with values that ar
   const ReportedRun none{.name = "new", .folder = "runs/new", .state = "not finished"};
   const std::string page = report_page(report_of(none));
   check_page(page);
-  CHECK(has(page, "no values yet"));
-  CHECK_FALSE(has(page, "Next steps"));
+  CHECK(holds(page, "no values yet"));
+  CHECK_FALSE(holds(page, "Next steps"));
   ReportedRun broken = made_up_run(12, 2);
   for (double& value : broken.train_loss) value = std::numeric_limits<double>::infinity();
   for (double& value : broken.valid_loss) value = std::numeric_limits<double>::quiet_NaN();
@@ -190,12 +190,12 @@ TEST_CASE("a run without a finished epoch, without values or with values that ar
   broken.rank_times[0].to_median = std::numeric_limits<double>::quiet_NaN();
   const std::string of_broken = report_page(report_of(broken));
   check_page(of_broken);
-  CHECK(has(of_broken, "goes on from the newest checkpoint"));
+  CHECK(holds(of_broken, "goes on from the newest checkpoint"));
   const std::string nothing =
       report_page({.title = "empty", .study = ReportedStudy{.notes = {"1 point has not begun"}}});
   check_page(nothing);
-  CHECK(has(nothing, "No run has begun."));
-  CHECK(has(nothing, "1 point has not begun"));
+  CHECK(holds(nothing, "No run has begun."));
+  CHECK(holds(nothing, "1 point has not begun"));
 }
 
 TEST_CASE("fifty runs of two hundred epochs are less than two megabytes and take less than two seconds") {

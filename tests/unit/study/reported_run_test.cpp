@@ -14,12 +14,12 @@ static ReportedRun read(const std::string& folder) {
   return read_reported_run({.path = folder, .monitor = {"valid_iou", true}}, true);
 }
 
-static const std::vector<MadeEpoch> kEpochs = {
+static const std::vector<MadeEpoch> kMadeEpochs = {
     {.compute_s = 30, .iou = 0.4}, {.iou = 0.7}, {.compute_s = 10, .iou = 0.6}};
 
 TEST_CASE("a run is reported with its curves, its best epoch and where its time went") {
   const test::TemporaryFolder folder;
-  const ReportedRun run = read(made_run(folder, "a", 4, kEpochs));
+  const ReportedRun run = read(made_run(folder, "a", 4, kMadeEpochs));
   CHECK(run.name == "a");
   CHECK(run.state == "finished");
   CHECK(run.ranks == 4);
@@ -46,7 +46,7 @@ TEST_CASE("a run is reported with its curves, its best epoch and where its time 
 
 TEST_CASE("a run that goes on, or whose files are damaged, is read as far as it is, with notes") {
   const test::TemporaryFolder folder;
-  const std::string path = made_run(folder, "a", 1, kEpochs, false);
+  const std::string path = made_run(folder, "a", 1, kMadeEpochs, false);
   const std::string whole = read_text(path + "/epochs.csv");
   std::string torn = whole;
   torn.replace(torn.find("\n2,"), 12, "\n2,1");  // cut in the middle
@@ -74,7 +74,7 @@ TEST_CASE("a run that goes on, or whose files are damaged, is read as far as it 
 
 TEST_CASE("what eval wrote gives intervals and counts of classes, else the best epoch's values stand") {
   const test::TemporaryFolder folder;
-  const std::string path = made_run(folder, "a", 1, kEpochs);
+  const std::string path = made_run(folder, "a", 1, kMadeEpochs);
   write_file_atomically(
       path + "/epochs.csv",
       "epoch,valid_auroc,valid_auroc_Mass,valid_auroc_Hernia,epoch_seconds\n1,0.6,0.7,,1\n2,0.8,0.9,,1\n"
@@ -107,7 +107,7 @@ TEST_CASE("what eval wrote gives intervals and counts of classes, else the best 
 
 TEST_CASE("a rank that is slow in most epochs is named with its host") {
   const test::TemporaryFolder folder;
-  const std::string path = made_run(folder, "a", 4, kEpochs);
+  const std::string path = made_run(folder, "a", 4, kMadeEpochs);
   std::string ranks = "epoch,rank,compute_s,data_wait_s,step_ms_median,step_ms_p95\n";
   for (int epoch = 1; epoch <= 5; ++epoch)
     for (int rank = 0; rank < 4; ++rank) {

@@ -19,7 +19,7 @@ constexpr const char* kEvents =
     "{\"event\":\"step\",\"step\":1,\"train_loss\":0.5,\"step_s\":0.25}\n"
     "{\"event\":\"step\",\"step\":2,\"train_loss\":null}\n";
 
-void write(const test::TemporaryFolder& folder, const std::string& name, const std::string& text) {
+void write_in(const test::TemporaryFolder& folder, const std::string& name, const std::string& text) {
   write_file_atomically(folder / name, text);
 }
 
@@ -27,10 +27,10 @@ void write(const test::TemporaryFolder& folder, const std::string& name, const s
 
 TEST_CASE("a run's folder is read as its files say") {
   const test::TemporaryFolder folder;
-  write(folder, "run.json", kFacts);
-  write(folder, "metrics.jsonl", kEvents);
-  write(folder, "epochs.csv", "epoch,steps,valid_auroc\n1,10,\n2,10,0.75\n");
-  write(folder, "DONE", "");
+  write_in(folder, "run.json", kFacts);
+  write_in(folder, "metrics.jsonl", kEvents);
+  write_in(folder, "epochs.csv", "epoch,steps,valid_auroc\n1,10,\n2,10,0.75\n");
+  write_in(folder, "DONE", "");
   const RunRecord run = read_run(folder.path() + "//");
   CHECK(run.folder == folder.path());
   CHECK(run.text("split_sha256") == "ab");
@@ -54,8 +54,8 @@ TEST_CASE("a run's folder is read as its files say") {
 
 TEST_CASE("a run that is still going on, or whose last lines are torn, is read as far as it is") {
   const test::TemporaryFolder folder;
-  write(folder, "metrics.jsonl", std::string(kEvents) + "{\"event\":\"st");
-  write(folder, "epochs.csv", "epoch,steps\n1,10\n2");
+  write_in(folder, "metrics.jsonl", std::string(kEvents) + "{\"event\":\"st");
+  write_in(folder, "epochs.csv", "epoch,steps\n1,10\n2");
   const RunRecord run = read_run(folder.path());
   CHECK(run.steps.size() == 2);
   CHECK(run.epochs.rows() == 1);
@@ -67,9 +67,9 @@ TEST_CASE("a run that is still going on, or whose last lines are torn, is read a
 
 TEST_CASE("a step that was taken again counts once") {
   const test::TemporaryFolder folder;
-  write(folder, "metrics.jsonl",
-        std::string(kEvents) +
-            "{\"event\":\"resume\",\"step\":1}\n{\"event\":\"step\",\"step\":2,\"train_loss\":0.25}\n");
+  write_in(folder, "metrics.jsonl",
+           std::string(kEvents) +
+               "{\"event\":\"resume\",\"step\":1}\n{\"event\":\"step\",\"step\":2,\"train_loss\":0.25}\n");
   const RunRecord run = read_run(folder.path());
   REQUIRE(run.steps.size() == 2);
   CHECK(run.steps[1].loss == 0.25);
@@ -78,31 +78,31 @@ TEST_CASE("a step that was taken again counts once") {
 TEST_CASE("what is not a run's folder is refused in one sentence") {
   const test::TemporaryFolder folder;
   CHECK_THROWS_AS(read_run(folder / "absent"), MissingError);
-  write(folder, "file", "");
+  write_in(folder, "file", "");
   CHECK_THROWS_AS(read_run(folder / "file"), DataError);
   CHECK_THROWS_WITH(read_run(folder.path()), Catch::Contains("is not a run's folder"));
-  write(folder, "run.json", "[]");
+  write_in(folder, "run.json", "[]");
   CHECK_THROWS_WITH(read_run(folder.path()), Catch::Contains("run.json is a list, not the facts of a run"));
-  write(folder, "run.json", "{");
+  write_in(folder, "run.json", "{");
   CHECK_THROWS_AS(read_run(folder.path()), DataError);
-  write(folder, "run.json", kFacts);
+  write_in(folder, "run.json", kFacts);
   for (const char* line : {"1\n", "{}\n", "{\"event\":\"step\"}\n", "{\"event\":\"step\",\"step\":-1}\n"}) {
-    write(folder, "metrics.jsonl", line);
+    write_in(folder, "metrics.jsonl", line);
     CHECK_THROWS_WITH(read_run(folder.path()), Catch::Contains("metrics.jsonl, line 1"));
   }
-  write(folder, "metrics.jsonl", kEvents);
-  write(folder, "epochs.csv", "epoch,steps\n1,ten\n");
+  write_in(folder, "metrics.jsonl", kEvents);
+  write_in(folder, "epochs.csv", "epoch,steps\n1,ten\n");
   CHECK_THROWS_WITH(read_run(folder.path()), Catch::Contains("epochs.csv, line 2: 'steps' is not a number"));
-  write(folder, "epochs.csv", "a,b\n1,2\n");
+  write_in(folder, "epochs.csv", "a,b\n1,2\n");
   CHECK_THROWS_WITH(read_run(folder.path()), Catch::Contains("has no column 'epoch'"));
 }
 
 TEST_CASE("of damaged files the rest is read, and each is named once") {
   const test::TemporaryFolder folder;
-  write(folder, "run.json", "{\"ranks\": 3");
-  write(folder, "metrics.jsonl", "{\"event\":\"step\",\"step\":1,\"train_loss\":1}\nx\ny\n");
-  write(folder, "epochs.csv", "epoch,steps\n1,10\n2,ten\n3\n2,12\n,13\n3,14\n");
-  write(folder, "ranks.csv", "rank\n0\n");
+  write_in(folder, "run.json", "{\"ranks\": 3");
+  write_in(folder, "metrics.jsonl", "{\"event\":\"step\",\"step\":1,\"train_loss\":1}\nx\ny\n");
+  write_in(folder, "epochs.csv", "epoch,steps\n1,10\n2,ten\n3\n2,12\n,13\n3,14\n");
+  write_in(folder, "ranks.csv", "rank\n0\n");
   const RunRecord run = look_at_run(folder.path(), {.steps = true, .ranks = true});
   CHECK(run.steps.size() == 1);
   CHECK(*run.epochs.column("epoch") == std::vector<double>{1, 2, 3});

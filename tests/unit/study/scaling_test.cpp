@@ -6,7 +6,7 @@
 
 using namespace dtrain;
 
-static SweepRow run_of(int64_t ranks, const std::string& value, double epochs_per_hour, double best) {
+static SweepRow scaling_row(int64_t ranks, const std::string& value, double epochs_per_hour, double best) {
   SweepRow row{.point = {.name = "", .ranks = ranks, .values = {value}}, .processes = ranks};
   row.state = PointState::done;
   row.result = {.done = true,
@@ -31,11 +31,11 @@ TEST_CASE("the spread of a sample") {
 }
 
 TEST_CASE("efficiency is epochs per hour at N over N times epochs per hour at 1, in each series") {
-  const auto rows =
-      scaling_rows(kPlan,
-                   {run_of(1, "parallel", 100, 0.5), run_of(4, "parallel", 300, 0.5), run_of(1, "sequential", 10, 0.5),
-                    run_of(4, "sequential", 45, 0.5), run_of(2, "sequential", 15, 0.5)},
-                   "study");
+  const auto rows = scaling_rows(kPlan,
+                                 {scaling_row(1, "parallel", 100, 0.5), scaling_row(4, "parallel", 300, 0.5),
+                                  scaling_row(1, "sequential", 10, 0.5), scaling_row(4, "sequential", 45, 0.5),
+                                  scaling_row(2, "sequential", 15, 0.5)},
+                                 "study");
   REQUIRE(rows.size() == 5);
   CHECK(rows[0].series == "data.loader.pipeline=parallel");
   CHECK(rows[0].speedup == 1);
@@ -51,8 +51,8 @@ TEST_CASE("efficiency is epochs per hour at N over N times epochs per hour at 1,
 
 TEST_CASE("seeds and folds are one row, with mean and standard deviation") {
   const SweepPlan plan{.repeat = 2};
-  SweepRow first = run_of(2, "", 100, 0.5);
-  SweepRow second = run_of(2, "", 300, 0.75);
+  SweepRow first = scaling_row(2, "", 100, 0.5);
+  SweepRow second = scaling_row(2, "", 300, 0.75);
   first.point.values = second.point.values = {};
   auto rows = scaling_rows(plan, {first, second}, "chips");
   REQUIRE(rows.size() == 1);
@@ -70,9 +70,9 @@ TEST_CASE("seeds and folds are one row, with mean and standard deviation") {
 }
 
 TEST_CASE("runs on fewer processes than ranks count for quality alone") {
-  SweepRow crowded = run_of(4, "parallel", 50, 0.75);
+  SweepRow crowded = scaling_row(4, "parallel", 50, 0.75);
   crowded.processes = 2;
-  const auto rows = scaling_rows(kPlan, {run_of(1, "parallel", 100, 0.5), crowded}, "study");
+  const auto rows = scaling_rows(kPlan, {scaling_row(1, "parallel", 100, 0.5), crowded}, "study");
   CHECK(rows[1].metric.mean == 0.75);
   CHECK_FALSE(rows[1].epochs_per_hour);
   CHECK_FALSE(rows[1].time_to_train_s);

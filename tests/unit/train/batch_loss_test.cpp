@@ -52,7 +52,7 @@ class PlainNetwork final : public Network {
   KeyedDropout dropout_;
 };
 
-struct Setting {
+struct LossSetting {
   std::string loss = "dice";
   SumsOver over = SumsOver::global;
   int64_t logical_ranks = 4;
@@ -66,7 +66,7 @@ struct Setting {
 };
 
 // The fewer pixels a gradient is summed over, the less it is rounded.
-DataOptions drawn_pictures(const Setting& setting) {
+DataOptions drawn_pictures(const LossSetting& setting) {
   DataOptions data;
   data.format = format_named("synthetic");
   data.synthetic = {21, 1};
@@ -80,7 +80,7 @@ DataOptions drawn_pictures(const Setting& setting) {
 /// 17 pictures to train, 4 to validate, on the calling rank.
 class Job {
  public:
-  Job(const Setting& setting, Communicator& comm)
+  Job(const LossSetting& setting, Communicator& comm)
       : data_(drawn_pictures(setting)),
         dataset_(open_dataset(data_, Task::segmentation, 5)),
         train_(17),
@@ -145,13 +145,13 @@ class Job {
   }
 
  private:
-  static LossOptions options_of(const Setting& setting) {
+  static LossOptions options_of(const LossSetting& setting) {
     LossOptions options;
     options.kind = loss_kind(setting.loss);
     options.sums_over = setting.over;
     return options;
   }
-  static std::shared_ptr<Network> network_of(const Setting& setting) {
+  static std::shared_ptr<Network> network_of(const LossSetting& setting) {
     if (setting.plain) return std::make_shared<PlainNetwork>(setting.dropout);
     ModelOptions model;
     model.kind = network_kind("unet");
@@ -180,7 +180,7 @@ class Job {
   std::unique_ptr<Trainer> trainer_;
 };
 
-std::string result_on(int ranks, const Setting& setting) {
+std::string result_on(int ranks, const LossSetting& setting) {
   std::vector<std::string> results(static_cast<size_t>(ranks));
   run_ranks(ranks,
             [&](Communicator& comm) { results[static_cast<size_t>(comm.rank())] = Job(setting, comm).result(); });
@@ -189,7 +189,7 @@ std::string result_on(int ranks, const Setting& setting) {
 }
 
 // The gradient of the first step, by a step so long that the weights before it do not round it.
-at::Tensor first_gradient(Setting setting, int64_t logical_ranks) {
+at::Tensor first_gradient(LossSetting setting, int64_t logical_ranks) {
   const auto comm = make_serial_communicator();
   setting.plain = true;
   setting.logical_ranks = logical_ranks;
@@ -219,12 +219,12 @@ TEST_CASE("V cuts nothing of a batch loss: the gradient of a network is that of 
 }
 
 TEST_CASE("a batch loss has the same bits on 1, 2, 3 and 4 ranks, with passes, mixing and 16 bits too") {
-  Setting accumulated{.loss = "bce_dice"}, mixed, in_16_bits, per_rank{.over = SumsOver::per_rank};
+  LossSetting accumulated{.loss = "bce_dice"}, mixed, in_16_bits, per_rank{.over = SumsOver::per_rank};
   accumulated.batch.accumulate = 2;
   mixed.mix = {.mixup = 0.4};
   in_16_bits.precision = Precision::bf16;
   std::string last;
-  for (const Setting& setting : {Setting{}, accumulated, mixed, in_16_bits, per_rank}) {
+  for (const LossSetting& setting : {LossSetting{}, accumulated, mixed, in_16_bits, per_rank}) {
     const std::string one = result_on(1, setting);
     CHECK(one != last);
     last = one;
@@ -270,7 +270,7 @@ TEST_CASE("the loss of an evaluated part is that of the part as one batch, whate
 
 TEST_CASE("a batch loss that is not finite names the logical rank whose pictures made it so") {
   const auto comm = make_serial_communicator();
-  Setting setting;
+  LossSetting setting;
   setting.poisoned = {3};
   Job bad(setting, *comm);
   setting.loss = "bce";

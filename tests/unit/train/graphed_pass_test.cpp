@@ -12,7 +12,7 @@
 #include "support/catch.hpp"
 
 using namespace dtrain;
-using test::Setting;
+using test::JobSetting;
 using test::SmallJob;
 using test::weights_of;
 
@@ -52,7 +52,7 @@ class Recorder final : public GpuModule {
   const FlatMath& math() const override { return host_math(); }
   NcclApi& nccl() override { throw InternalError("nobody asks for NCCL here"); }
   std::unique_ptr<DeviceGraph> make_graph() override { return std::make_unique<FunctionGraph>(counts, memory); }
-  void use_device(int) override {}
+  c10::Device use_device(int) override { return c10::kCPU; }
   double memory_peak_mb() const override { return 0; }
   double memory_free_mb() const override { return 0; }
   std::string cuda_version() const override { return ""; }
@@ -217,7 +217,7 @@ TEST_CASE("a training through graphs has the bits of a plain one: any precision,
       if (ranks > each.logical_ranks || (ranks > 1 && each.precision == Precision::fp16)) continue;
       INFO("precision " << static_cast<int>(each.precision) << ", V " << each.logical_ranks << ", accumulation "
                         << each.accumulate << ", ranks " << ranks);
-      Setting setting;
+      JobSetting setting;
       setting.network = each.network;
       setting.precision = each.precision;
       setting.logical_ranks = each.logical_ranks;
@@ -234,7 +234,7 @@ TEST_CASE("a training through graphs has the bits of a plain one: any precision,
       const auto trained = [&](Recorder* recorder) {
         Trained of_first;
         run_ranks(ranks, [&](Communicator& comm) {
-          Setting own = setting;
+          JobSetting own = setting;
           own.recorder = comm.rank() == 0 ? recorder : nullptr;  // each rank may use graphs or not
           SmallJob job(own, comm);
           std::vector<double> losses;

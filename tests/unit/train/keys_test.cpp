@@ -498,7 +498,7 @@ TEST_CASE("every key is refused where it has no effect; the default of one that 
       CHECK(refusal_of(beside).empty());
       const std::string refusal = refusal_of(with(beside, {row.key + "=" + row.value}));
       INFO(refusal);
-      CHECK(contains(refusal, row.key + " has no effect here: only when "));
+      CHECK(holds(refusal, row.key + " has no effect here: only when "));
       CHECK(refusal.find('\n') == std::string::npos);
       if (always_printed[row.key]) CHECK(refusal_of(with(beside, {row.key + "=" + defaults[row.key]})).empty());
     }
@@ -516,6 +516,6 @@ TEST_CASE("the test that shows what a key does is there") {
     REQUIRE(colon != std::string::npos);
     const std::string path = source_folder() + "/" + row.shown_by.substr(0, colon);
     REQUIRE(std::filesystem::exists(path));
-    CHECK(contains(read_text(path, 1 << 20), row.shown_by.substr(colon + 2)));
+    CHECK(holds(read_text(path, 1 << 20), row.shown_by.substr(colon + 2)));
   }
 }

@@ -9,15 +9,15 @@
 #include "support/catch.hpp"
 
 using namespace dtrain;
+using test::JobSetting;
 using test::kRate;
-using test::Setting;
 using test::SmallJob;
 using test::weights_of;
 
 namespace {
 
 // What the first step of a job by itself adds to the weights.
-at::Tensor first_change(const Setting& setting) {
+at::Tensor first_change(const JobSetting& setting) {
   const auto comm = make_serial_communicator();
   SmallJob job(setting, *comm);
   const at::Tensor before = weights_of(job.replica());
@@ -25,15 +25,15 @@ at::Tensor first_change(const Setting& setting) {
   return weights_of(job.replica()) - before;
 }
 
-Setting plain_sgd(Precision precision, double first_scale = LossScale::kFirst) {
-  Setting setting;
+JobSetting plain_sgd(Precision precision, double first_scale = LossScale::kFirst) {
+  JobSetting setting;
   setting.precision = precision;
   setting.first_scale = first_scale;
   setting.optimizer = optimizer_kind("sgd");
   return setting;
 }
 
-double distance(const at::Tensor& a, const at::Tensor& b) { return ((a - b).norm() / b.norm()).item<double>(); }
+double distance_of(const at::Tensor& a, const at::Tensor& b) { return ((a - b).norm() / b.norm()).item<double>(); }
 
 }  // namespace
 
@@ -46,7 +46,7 @@ TEST_CASE("16-bit training has the same bits on 1, 2, 3 and 4 ranks, skipped upd
   };
   for (const NetworkKind* network : {network_kind("small_cnn"), network_kind("unet")})
     for (const Precision precision : {Precision::bf16, Precision::fp16}) {
-      Setting setting;
+      JobSetting setting;
       setting.network = network;
       setting.precision = precision;
       setting.first_scale = 0x1p18;  // too large at first
@@ -83,7 +83,7 @@ TEST_CASE("16-bit training has the same bits on 1, 2, 3 and 4 ranks, skipped upd
 }
 
 TEST_CASE("an overflow leaves weights and optimizer alone, halves the scale, and the step counts") {
-  Setting setting;
+  JobSetting setting;
   constexpr double kFirst = 0x1p20;  // too large
   setting.first_scale = kFirst;
   const auto comm = make_serial_communicator();
@@ -113,7 +113,7 @@ TEST_CASE("an overflow leaves weights and optimizer alone, halves the scale, and
 
 TEST_CASE("only fp16 scales the loss") {
   for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::bf16}) {
-    Setting setting;
+    JobSetting setting;
     setting.precision = precision;
     setting.first_scale = LossScale::kMost;
     const auto comm = make_serial_communicator();
@@ -129,16 +129,16 @@ TEST_CASE("an update does not depend on the scale, and is float32's to rounding"
   const at::Tensor plain = first_change(plain_sgd(Precision::fp32));
   const at::Tensor small = first_change(plain_sgd(Precision::fp16, 256));
   const at::Tensor large = first_change(plain_sgd(Precision::fp16, 65536));
-  CHECK(distance(small, plain) < 0.02);
-  CHECK(distance(large, plain) < 0.02);
+  CHECK(distance_of(small, plain) < 0.02);
+  CHECK(distance_of(large, plain) < 0.02);
   // The scale was there: at the least one small gradients are rounded differently, on every processor.
   CHECK_FALSE(at::equal(first_change(plain_sgd(Precision::fp16, LossScale::kLeast)), large));
-  CHECK(distance(first_change(plain_sgd(Precision::bf16)), plain) < 0.1);
+  CHECK(distance_of(first_change(plain_sgd(Precision::bf16)), plain) < 0.1);
 }
 
 TEST_CASE("clipping sees the norm of the unscaled gradients") {
   for (const double scale : {256.0, 65536.0}) {
-    Setting setting = plain_sgd(Precision::fp16, scale);
+    JobSetting setting = plain_sgd(Precision::fp16, scale);
     const double norm = first_change(setting).norm().item<double>() / kRate;
     setting.clip_norm = norm / 8;
     CHECK(first_change(setting).norm().item<double>() / kRate == Approx(norm / 8).epsilon(1e-3));
@@ -148,17 +148,17 @@ TEST_CASE("clipping sees the norm of the unscaled gradients") {
 }
 
 TEST_CASE("the penalty on kernels is not scaled") {
-  const auto with_penalty = [](Setting setting) {
+  const auto with_penalty = [](JobSetting setting) {
     setting.l2_kernels = 0.5;
     return first_change(setting);
   };
   const at::Tensor plain = with_penalty(plain_sgd(Precision::fp32)) - first_change(plain_sgd(Precision::fp32));
   const at::Tensor scaled = with_penalty(plain_sgd(Precision::fp16)) - first_change(plain_sgd(Precision::fp16));
-  CHECK(distance(scaled, plain) < 1e-3);
+  CHECK(distance_of(scaled, plain) < 1e-3);
 }
 
 TEST_CASE("gradients that overflow at the least scale, and a loss that is not a number, end training on all ranks") {
-  Setting setting;
+  JobSetting setting;
   setting.pos_weight = 1e9;  // the loss stays finite in float32, its gradient is beyond float16
   setting.first_scale = LossScale::kLeast;
   for (int ranks : {1, 3})
@@ -170,7 +170,7 @@ TEST_CASE("gradients that overflow at the least scale, and a loss that is not a 
 }
 
 TEST_CASE("a rank whose loss scale is another's is found") {
-  const Setting setting;
+  const JobSetting setting;
   const auto run = [&](const LossScale& of_rank_1) {
     run_ranks(2, [&](Communicator& comm) {
       SmallJob job(setting, comm);
@@ -185,7 +185,7 @@ TEST_CASE("a rank whose loss scale is another's is found") {
 
 TEST_CASE("a broadcast carries the loss scale") {
   run_ranks(2, [&](Communicator& comm) {
-    SmallJob job(Setting{}, comm);
+    SmallJob job(JobSetting{}, comm);
     if (comm.rank() == 0) job.replica().loss_scale() = {4096, 12};
     job.replica().broadcast_from(comm, 0);
     if (job.replica().loss_scale().scale != 4096 || job.replica().loss_scale().good_steps != 12)

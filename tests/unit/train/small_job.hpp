@@ -16,7 +16,7 @@ inline constexpr int64_t kSamples = 16;
 inline constexpr double kRate = 0.01;
 
 /// What a test varies.
-struct Setting {
+struct JobSetting {
   const NetworkKind* network = network_kind("small_cnn");
   Precision precision = Precision::fp16;
   double first_scale = LossScale::kFirst;
@@ -35,7 +35,7 @@ struct Setting {
 /// narrow: a processor without float16 products takes a second for a step of 32 x 32 pixels.
 class SmallJob {
  public:
-  SmallJob(const Setting& setting, Communicator& comm)
+  SmallJob(const JobSetting& setting, Communicator& comm)
       : data_(data_of(setting)),
         dataset_(open_dataset(data_, task_of(setting), 5)),
         samples_(kSamples),
@@ -96,14 +96,14 @@ class SmallJob {
   Trainer& trainer() { return *trainer_; }
   const TrainingState& state() const { return state_; }
 
-  static Task task_of(const Setting& setting) {
+  static Task task_of(const JobSetting& setting) {
     return setting.network->per_pixel ? Task::segmentation : Task::multilabel;
   }
 
  private:
-  static int64_t side_of(const Setting& setting) { return setting.network->per_pixel ? 32 : 16; }
+  static int64_t side_of(const JobSetting& setting) { return setting.network->per_pixel ? 32 : 16; }
 
-  static DataOptions data_of(const Setting& setting) {
+  static DataOptions data_of(const JobSetting& setting) {
     DataOptions data;
     data.format = format_named("synthetic");
     data.synthetic = {kSamples, 1};
@@ -114,7 +114,7 @@ class SmallJob {
     return data;
   }
 
-  static std::shared_ptr<Network> network_of(const Setting& setting) {
+  static std::shared_ptr<Network> network_of(const JobSetting& setting) {
     ModelOptions model;
     model.kind = setting.network;
     model.dropout = setting.dropout;
@@ -123,7 +123,7 @@ class SmallJob {
     return make_network(model, {setting.network->image_channels, side, side, 1}, 7);
   }
 
-  static OptimizerOptions optimizer_of(const Setting& setting) {
+  static OptimizerOptions optimizer_of(const JobSetting& setting) {
     OptimizerOptions optimizer;
     optimizer.kind = setting.optimizer;
     return optimizer;

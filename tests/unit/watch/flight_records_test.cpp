@@ -8,12 +8,12 @@
 #include "dtrain/io/files/file.hpp"
 #include "support/catch.hpp"
 #include "support/temporary_folder.hpp"
+#include "support/text.hpp"
 
 using namespace dtrain;
+using test::holds;
 
 namespace {
-
-bool has(const std::string& text, const std::string& words) { return text.find(words) != std::string::npos; }
 
 FlightRecord record_of(int rank, const std::string& reason, std::vector<int> waited_for) {
   FlightRecord record;
@@ -43,10 +43,11 @@ TEST_CASE("flight records of a stall tell who was behind, and which rank left no
   CHECK(said[0] ==
         "the job stalled, waiting for rank 2 (node18, pid 102), last seen in data loading, step 600, without a "
         "sign of life");
-  CHECK(has(said[1], "rank 2 (node18, pid 102) left no record: it was stopped, gone or cut off; last seen in data"));
-  CHECK(has(said[2], "rank 0 on node17, 20"));
-  CHECK(has(said[2], ": stall, for 60 s in all-reduce 4812, step 600; its training thread was in /bin/dtrain(+0x20)"));
-  CHECK(has(said[3], "rank 1 on node17, 20"));
+  CHECK(holds(said[1], "rank 2 (node18, pid 102) left no record: it was stopped, gone or cut off; last seen in data"));
+  CHECK(holds(said[2], "rank 0 on node17, 20"));
+  CHECK(
+      holds(said[2], ": stall, for 60 s in all-reduce 4812, step 600; its training thread was in /bin/dtrain(+0x20)"));
+  CHECK(holds(said[3], "rank 1 on node17, 20"));
 }
 
 TEST_CASE("a failing rank's record speaks before those of the others") {
@@ -56,13 +57,13 @@ TEST_CASE("a failing rank's record speaks before those of the others") {
   write_flight_record(folder.path(), record_of(2, "failure of another rank", {}));
   const std::vector<std::string> said = explain_flight_records(folder.path());
   REQUIRE(said.size() == 4);
-  CHECK(has(said[0], "rank 1 failed: a \"sentence\"\n of rank 1"));
+  CHECK(holds(said[0], "rank 1 failed: a \"sentence\"\n of rank 1"));
 }
 
 TEST_CASE("a rank that waited for the network tells so") {
   const test::TemporaryFolder folder;
   write_flight_record(folder.path(), record_of(0, "stall", {}));
-  CHECK(has(explain_flight_records(folder.path())[0], "all ranks waiting for each other: look at the network"));
+  CHECK(holds(explain_flight_records(folder.path())[0], "all ranks waiting for each other: look at the network"));
 }
 
 TEST_CASE("no records are no sentences, and the next start removes old ones and nothing else") {
@@ -91,7 +92,7 @@ TEST_CASE("a damaged record is named, and the others are told") {
     std::ofstream(folder / "flight/rank-0001.json") << text;
     const std::vector<std::string> said = explain_flight_records(folder.path());
     REQUIRE(said.size() == 5);
-    CHECK(has(said.back(), "flight/rank-0001.json cannot be understood: "));
-    CHECK(has(said[0], "waiting for rank 2"));
+    CHECK(holds(said.back(), "flight/rank-0001.json cannot be understood: "));
+    CHECK(holds(said[0], "waiting for rank 2"));
   }
 }

@@ -3,12 +3,12 @@
 #include <limits>
 
 #include "support/catch.hpp"
+#include "support/text.hpp"
 
 using namespace dtrain;
+using test::holds;
 
 namespace {
-
-bool has(const std::string& text, const std::string& words) { return text.find(words) != std::string::npos; }
 
 // A made-up job, whose clock is the argument of pass().
 struct FakeJob {
@@ -59,10 +59,11 @@ TEST_CASE("a living rank in an earlier section is behind, and named with host, s
   CHECK(job.last.behind == std::vector<int>{3});
   CHECK_FALSE(job.last.silent);
   CHECK(job.last.speaker == 0);
-  CHECK(has(job.sentence(2),
+  CHECK(
+      holds(job.sentence(2),
             "stalled 60 s in all-reduce 4812 (step 601); waiting for rank 3, last seen in data loading at step 600 on "
             "node1: alive, but behind"));
-  CHECK(has(job.sentence(3), "stalled 60 s in data loading (step 600); the other ranks wait for this one"));
+  CHECK(holds(job.sentence(3), "stalled 60 s in data loading (step 600); the other ranks wait for this one"));
 }
 
 TEST_CASE("a rank without a sign of life is behind, whatever it did last") {
@@ -75,7 +76,7 @@ TEST_CASE("a rank without a sign of life is behind, whatever it did last") {
   CHECK(job.last.behind == std::vector<int>{0});
   CHECK(job.last.silent);
   CHECK(job.last.speaker == 1);
-  CHECK(has(job.sentence(1), "waiting for rank 0, last seen in update at step 7 on node0: no sign of life"));
+  CHECK(holds(job.sentence(1), "waiting for rank 0, last seen in update at step 7 on node0: no sign of life"));
 }
 
 TEST_CASE("while any rank makes progress a slow one is warned of at most, and once") {
@@ -87,7 +88,7 @@ TEST_CASE("while any rank makes progress a slow one is warned of at most, and on
   }
   CHECK_FALSE(job.last.stalled);
   CHECK(job.warnings == 5);  // each of these waits is a stall of its own
-  CHECK(has(job.warning, "waiting for rank 3, last seen in data loading at step 4 on node1"));
+  CHECK(holds(job.warning, "waiting for rank 3, last seen in data loading at step 4 on node1"));
   for (int batch = 0; batch < 1000; ++batch) {
     job.enter(1, Section::evaluate, 5);
     job.pass(1);
@@ -131,7 +132,7 @@ TEST_CASE("where all wait at the same place nobody is behind, and the all-reduce
   job.pass(61);
   REQUIRE(job.last.stalled);
   CHECK(job.last.behind.empty());
-  CHECK(has(job.sentence(0), "all ranks wait for each other there, so the network"));
+  CHECK(holds(job.sentence(0), "all ranks wait for each other there, so the network"));
 
   FakeJob other(3);
   other.all_enter(Section::reduce, 4, 30);
@@ -148,7 +149,8 @@ TEST_CASE("a host that is cut off is told with all of its ranks") {
     job.ranks[far].same_host = 0;
   }
   job.pass(61);
-  CHECK(has(job.sentence(0), "waiting for ranks 2, 3, last seen in all-reduce 30 at step 4 on node1: no sign of life"));
+  CHECK(
+      holds(job.sentence(0), "waiting for ranks 2, 3, last seen in all-reduce 30 at step 4 on node1: no sign of life"));
 }
 
 TEST_CASE("a stopped rank of this host ends the job although others go on; one of another host does not") {
@@ -174,7 +176,7 @@ TEST_CASE("limits may be off") {
   patient.pass(5000);
   CHECK_FALSE(patient.last.stalled);
   CHECK(patient.warnings == 1);
-  CHECK_FALSE(has(patient.warning, "ends after"));
+  CHECK_FALSE(holds(patient.warning, "ends after"));
 }
 
 TEST_CASE("while MPI starts a rank tells how many others it waits for") {
@@ -183,6 +185,6 @@ TEST_CASE("while MPI starts a rank tells how many others it waits for") {
   job.wanted = 4;
   job.pass(61);
   REQUIRE(job.last.stalled);
-  CHECK(has(job.warning, "no rank has made progress for 10 s; MPI's start waits for the other 3 ranks"));
-  CHECK(has(job.sentence(0), "stalled 60 s in start-up; MPI's start waits for the other 3 ranks"));
+  CHECK(holds(job.warning, "no rank has made progress for 10 s; MPI's start waits for the other 3 ranks"));
+  CHECK(holds(job.sentence(0), "stalled 60 s in start-up; MPI's start waits for the other 3 ranks"));
 }

@@ -11,12 +11,12 @@
 #include "dtrain/base/time.hpp"
 #include "dtrain/watch/stack_trace.hpp"
 #include "support/catch.hpp"
+#include "support/text.hpp"
 
 using namespace dtrain;
+using test::holds;
 
 namespace {
-
-bool has(const std::string& text, const std::string& words) { return text.find(words) != std::string::npos; }
 
 // Ranks of one job in one process: each has a watchdog, and records what its handlers are called with.
 struct Ranks {
@@ -73,7 +73,7 @@ TEST_CASE("a stall is noticed and told with section and step") {
   REQUIRE(ranks.ends(0));
   ranks.all.clear();
   REQUIRE(ranks.told[0].size() == 1);
-  CHECK(has(ranks.told[0][0], "in data loading (step 17)"));
+  CHECK(holds(ranks.told[0][0], "in data loading (step 17)"));
   CHECK(ranks.warned[0].size() == 1);
 }
 
@@ -88,8 +88,8 @@ TEST_CASE("of several ranks the lowest one tells whom all wait for, and each lea
   for (int r = 0; r < 3; ++r) REQUIRE(ranks.ends(r));
   ranks.all.clear();
   REQUIRE(ranks.told[0].size() == 1);
-  CHECK(has(ranks.told[0][0],
-            "in all-reduce 1 (step 5); waiting for rank 2, last seen in forward and backward at step 5"));
+  CHECK(holds(ranks.told[0][0],
+              "in all-reduce 1 (step 5); waiting for rank 2, last seen in forward and backward at step 5"));
   CHECK(ranks.told.size() == 1);
   CHECK(ranks.warned.size() == 1);
   REQUIRE(ranks.records.size() == 3);
@@ -111,7 +111,7 @@ TEST_CASE("a rank that does not speak is spoken for by the next one") {
   REQUIRE(ranks.ends(1));
   ranks.all.clear();
   REQUIRE(ranks.told[1].size() == 1);
-  CHECK(has(ranks.told[1][0], "waiting for rank 0, last seen in start-up on here: no sign of life"));
+  CHECK(holds(ranks.told[1][0], "waiting for rank 0, last seen in start-up on here: no sign of life"));
 }
 
 // The rank makes progress at the checks of its watchdog, so that a slow machine slows both.
@@ -128,7 +128,7 @@ TEST_CASE("a rank that goes on is left alone") {
   CHECK(looks > kGoesOn);
   CHECK(ranks.warned[0].size() == 1);
   REQUIRE(ranks.told[0].size() == 1);
-  CHECK(has(ranks.told[0][0], "in forward and backward (step " + std::to_string(kGoesOn) + ")"));
+  CHECK(holds(ranks.told[0][0], "in forward and backward (step " + std::to_string(kGoesOn) + ")"));
 }
 
 TEST_CASE("a failure leaves the records of all ranks") {
@@ -194,5 +194,5 @@ TEST_CASE("a thread that sleeps tells where it is") {
   leave = true;
   sleeper.join();
   REQUIRE(stack.size() >= 2);
-  CHECK(std::any_of(stack.begin(), stack.end(), [](const std::string& line) { return has(line, "test_watch"); }));
+  CHECK(std::any_of(stack.begin(), stack.end(), [](const std::string& line) { return holds(line, "test_watch"); }));
 }

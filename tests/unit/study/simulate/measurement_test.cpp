@@ -18,10 +18,10 @@ const std::string kHeader =
     "epoch,steps,samples,epoch_seconds,elapsed_s,valid_seconds,data_wait_s,allreduce_s,compute_s,imbalance_s,"
     "read_mb_per_s\n";
 // Two steady epochs of 10 steps and 80 samples: 1 s and 0.8 s of computing each.
-const std::string kEpochs = kHeader +
-                            "1,10,80,5,7.5,0.5,0,0,4,0,2\n"
-                            "2,10,80,1,9,0.5,0,0.1,0.8,0,2\n"
-                            "3,10,80,1,10.5,0.5,0,0.1,0.8,0,2\n";
+const std::string kFiveEpochs = kHeader +
+                                "1,10,80,5,7.5,0.5,0,0,4,0,2\n"
+                                "2,10,80,1,9,0.5,0,0.1,0.8,0,2\n"
+                                "3,10,80,1,10.5,0.5,0,0.1,0.8,0,2\n";
 
 std::string facts(int ranks, int logical_ranks) {
   return R"({"ranks": )" + std::to_string(ranks) + R"(, "logical_ranks": )" + std::to_string(logical_ranks) +
@@ -57,7 +57,7 @@ std::string with(std::string text, const std::string& from, const std::string& t
 
 TEST_CASE("a run of one rank is predicted as it was measured") {
   const test::TemporaryFolder folder;
-  write_run(folder.path(), facts(1, 1), kEpochs);
+  write_run(folder.path(), facts(1, 1), kFiveEpochs);
   const Measurement run = joined({measured_run(folder.path())});
   const Workload& work = run.steps->workload;
   CHECK(run.steps->step_s == Approx(0.1));
@@ -119,14 +119,14 @@ TEST_CASE("a run that is too short, or says too little, is refused with what to 
   refused(facts(1, 1), kHeader + "1,10,80,5,7,0,0,0,4,0,2\n", "has 1 finished epoch, and the first one also");
   refused(facts(1, 1), kHeader, "0 finished epochs");
   refused(facts(1, 1), "epoch,steps,samples,epoch_seconds\n1,10,80,5\n2,10,80,5\n", "how long steps computed");
-  refused("{}", kEpochs, "does not say 'ranks'");
-  refused(R"({"ranks": 1, "logical_ranks": 1})", kEpochs, "has no 'bucket_mb'");
+  refused("{}", kFiveEpochs, "does not say 'ranks'");
+  refused(R"({"ranks": 1, "logical_ranks": 1})", kFiveEpochs, "has no 'bucket_mb'");
   CHECK_THROWS_AS(read_measurement(folder / "none"), MissingError);
 }
 
 TEST_CASE("the spread of the published series stands in where too few steps were timed") {
   const test::TemporaryFolder folder;
-  write_run(folder.path(), facts(1, 1), kEpochs);
+  write_run(folder.path(), facts(1, 1), kFiveEpochs);
   write_file_atomically(folder / "metrics.jsonl", "{\"event\":\"step\",\"step\":1,\"step_s\":0.1}\n");
   const Measurement run = measured_run(folder.path());
   CHECK_FALSE(run.steps->spread_measured);
