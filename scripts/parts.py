@@ -46,9 +46,9 @@ class Attempt:
         self.wrong.append(sentence)
         common.say(f"WRONG: {sentence}")
 
-    def good(self, words):
+    def good(self, words, env=None):
         """Runs a program that must end with 0; another exit code is noted as wrong."""
-        ended = self.run(words)
+        ended = self.run(words, env)
         self.expect(ended.code == 0, f"{shlex.join(map(str, words))} {ended.how()}: {ended.last_words()}")
         return ended
 

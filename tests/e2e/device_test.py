@@ -5,6 +5,7 @@ A stand-in for NVIDIA's driver (tests/unit/device) shows GPUs on a machine that 
 
 import os
 import pathlib
+import subprocess
 import unittest
 
 import program
@@ -12,6 +13,7 @@ import program
 DRIVER = pathlib.Path(os.environ.get("DTRAIN_STAND_IN_DRIVER", program.ROOT / "build/release/stand_in_driver"))
 REAL_DRIVER = any(pathlib.Path(folder, "libcuda.so.1").exists() for folder in
                   ("/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/local/nvidia/lib64"))
+REHEARSAL = pathlib.Path(program.DTRAIN).resolve().parent.parent / "rehearsal"
 SMALL = {"task": "multiclass", "model": {"name": "small_cnn"}, "batch": {"per_rank": 4}, "epochs": 1,
          "data": {"format": "synthetic", "synthetic": {"samples": 16, "classes": 2}, "image": {"size": [32, 32]}}}
 
@@ -84,6 +86,15 @@ class DeviceTest(program.ProgramTest):
             self.fails(ended, 78, "device is cuda, but", "cannot be loaded", rank=0 if ranks else None)
         ended = self.call("--config", "small.yaml", "--dry-run", "distributed.backend=nccl", env=with_gpus(1))
         self.fails(ended, 78, "nccl, which connects GPUs, but", "cannot be loaded")
+
+    def test_a_gpu_that_has_failed_ends_the_run_by_69_though_destructors_meet_it_too(self):
+        if not (REHEARSAL / "bin/dtrain").exists():
+            self.skipTest("this build has no rehearsal: no nccl.h")
+        env = program.environment({"DTRAIN_HOST_GPU_PLANT": "sticky", "LD_LIBRARY_PATH": str(REHEARSAL / "lib")})
+        ended = subprocess.run([REHEARSAL / "bin/dtrain", "--config", "small.yaml", "device=cuda", "--run-dir", "failed"],
+                               cwd=self.folder, env=env, capture_output=True, text=True, timeout=100 * program.PATIENCE, check=False)
+        self.assertEqual(ended.returncode, 69, ended.stderr)
+        self.assertRegex(ended.stderr.splitlines()[-1], "^dtrain: error 69: (a GPU of .* failed: CUDA error: an illegal|LibTorch: CUDA error)")
 
 
 if __name__ == "__main__":

@@ -95,6 +95,7 @@ ChosenDevice choose_device(const Experiment& e, Communicator& comm, int local_ra
   const Gpu& gpu = driver.gpus[static_cast<size_t>(index)];
   chosen.name = "cuda:" + std::to_string(index) + " " + gpu.name;
   chosen.gpu_uuid = gpu.uuid;
+  chosen.pci = gpu.pci;
   return chosen;
 }
 

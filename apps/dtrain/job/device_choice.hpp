@@ -12,6 +12,7 @@ struct ChosenDevice {
   Device device;
   std::string name = "cpu";  ///< "cuda:0 NVIDIA H100 80GB HBM3"
   std::string gpu_uuid;      ///< Gpu::uuid; "" on a CPU
+  std::string pci;           ///< Gpu::pci; "" on a CPU
   std::string why_cpu;       ///< one clause; "" on a GPU and if the configuration asks for the CPU
   bool gpu_idle = false;     ///< some rank sees a GPU that this job could not use
 };

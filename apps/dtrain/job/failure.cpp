@@ -26,6 +26,10 @@ bool tells_of_memory(const std::system_error& error) {
   return error.code() == std::errc::not_enough_memory || error.code() == std::errc::resource_unavailable_try_again;
 }
 
+bool tells_of_gpu_memory(std::string_view line) {
+  return line.find("CUDA error: out of memory") != line.npos || line.find("CUBLAS_STATUS_ALLOC_FAILED") != line.npos;
+}
+
 static std::string first_line(const c10::Error& error) {
   const std::string whole = error.what_without_backtrace();
   return whole.substr(0, whole.find('\n'));
@@ -42,7 +46,7 @@ static Error out_of_gpu_memory(const c10::Error& error) {
 static Error of_libtorch(const c10::Error& error) {
   const std::string line = first_line(error);
   const auto holds = [&](std::string_view words) { return line.find(words) != std::string::npos; };
-  if (holds("CUDA error: out of memory") || holds("CUBLAS_STATUS_ALLOC_FAILED")) return out_of_gpu_memory(error);
+  if (tells_of_gpu_memory(line)) return out_of_gpu_memory(error);
   if (holds("DefaultCPUAllocator: can't allocate memory"))
     return out_of_memory("out of memory in LibTorch; lower batch.per_rank or data.image.size (" + line + ")");
   if (holds("CUDA error")) return DeviceError("LibTorch: " + line);

@@ -63,7 +63,6 @@ void Job::start(const Experiment& experiment) {
                       " processes; leave the key out or start one");
   if (!launch_.launched || options.backend == Backend::serial) {
     comm_ = make_serial_communicator();
-    cores_ = static_cast<int64_t>(bound_cores().size());
     if (launch_.slurm_tasks && *launch_.slurm_tasks > 1)
       log_.warning("this process runs alone inside a Slurm job of " + std::to_string(*launch_.slurm_tasks) +
                    " tasks; start it with srun --mpi=pmix or mpirun");
@@ -80,10 +79,6 @@ void Job::start(const Experiment& experiment) {
   comm_ = with_waits_noted(make_checked(mpi_->world()), *watchdog_);
   require_world(launch_, comm_->size());
   watchdog_->connect(all_gather_text(*comm_, watchdog_->offer()), mpi_->peer_link());
-  const std::string bound = host_name() + " " + core_ranges(bound_cores());
-  const std::vector<std::string> all = all_gather_text(*comm_, bound);
-  const auto sharers = std::count(all.begin(), all.end(), bound);
-  cores_ = std::max<int64_t>(1, static_cast<int64_t>(bound_cores().size()) / sharers);
   take_device(experiment, mpi_->local_rank());
 }
 
@@ -102,6 +97,36 @@ void Job::end_stalled() {
 void Job::take_device(const Experiment& experiment, int local_rank) {
   device_ = choose_device(experiment, *comm_, local_rank);
   if (device_.gpu_idle && is_root()) log_.warning("the CPU computes, because " + device_.why_cpu);
+  take_cores();
+}
+
+// Of these cores, divided among the ranks of this host that have the same. All ranks call it together.
+int64_t Job::share_of(const std::vector<int>& cores) {
+  const std::string shared = host_name() + " " + core_ranges(cores);
+  const auto sharers = std::ranges::count(all_gather_text(*comm_, shared), shared);
+  return std::max<int64_t>(1, static_cast<int64_t>(cores.size()) / sharers);
+}
+
+// The cores near this rank's GPU, unless that leaves it fewer than it has. Before threads are started that shall run
+// there.
+void Job::take_cores() {
+  const std::vector<int> bound = bound_cores(), near = cores_near(device_.pci);
+  const std::vector<int> mine = cores_to_run_on(bound, near);
+  cores_ = share_of(bound);
+  const int64_t of_near = share_of(mine);
+  if (mine != bound && of_near >= cores_ && run_on_cores(mine)) {
+    cores_ = of_near;
+    if (is_root()) log_.info("ranks run on the cores near their GPUs, here " + core_ranges(mine));
+  }
+  const bool far = !near.empty() && !std::ranges::includes(near, mine);
+  const std::string warning = far ? name() + " is bound to the cores " + core_ranges(bound) + ", and its GPU is near " +
+                                        core_ranges(near) +
+                                        "; a launcher that binds nothing (mpirun --bind-to none, srun "
+                                        "--cpu-bind=none) leaves the choice to dtrain"
+                                  : "";
+  const std::vector<std::string> warnings = all_gather_text(*comm_, warning);
+  const auto first = std::ranges::find_if(warnings, [](const std::string& text) { return !text.empty(); });
+  if (first != warnings.end() && launch_.launched && is_root()) log_.warning(*first);
 }
 
 std::map<std::string, std::string> Job::device_facts() const {
@@ -119,7 +144,8 @@ std::unique_ptr<Communicator> Job::gradient_comm(Reduction reduction) {
   // root_cpu adds up in rank 0's host memory, which NCCL cannot reach.
   if (device_.device.module == nullptr || !wanted || size() == 1 || reduction == Reduction::root_cpu)
     return comm_->duplicate();
-  setenv("NCCL_RAS_ENABLE", "0", 0);  // otherwise every process listens on a port
+  setenv("NCCL_RAS_ENABLE", "0", 0);     // otherwise every process listens on a port
+  setenv("NCCL_COMM_BLOCKING", "0", 1);  // 1 would make calls wait without a limit
   // The watchdog names the rank that is behind; NCCL's own limit is for when it cannot.
   return make_nccl_communicator(device_.device.module->nccl(), *comm_, 3 * options_.watchdog.abort_s + 30,
                                 reduction == Reduction::ring);

@@ -83,7 +83,8 @@ class Job {
   /// "rank 2 @ node17"
   std::string name() const;
 
-  /// Cores that this rank can use: those it is bound to, divided among the ranks bound to the same ones; at least 1.
+  /// Cores that this rank can use: those it is bound to, of these on a GPU the ones near it, divided among the ranks
+  /// bound to the same ones; at least 1.
   int64_t cores() const { return cores_; }
 
   /// One row per rank: rank, host, local rank, device, cores.
@@ -91,6 +92,8 @@ class Job {
 
  private:
   void take_device(const Experiment& experiment, int local_rank);
+  void take_cores();
+  int64_t share_of(const std::vector<int>& cores);
   [[noreturn]] void end_stalled();
 
   Stopwatch since_start_;

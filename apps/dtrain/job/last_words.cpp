@@ -1,10 +1,13 @@
 // Messages for failures that nothing can catch: memory that runs out while libraries initialise before main, on a
-// library's thread or in a destructor, and a working directory that does not exist.
+// library's thread or in a destructor, a GPU that has failed, and a working directory that does not exist.
+#include <c10/util/Exception.h>
 #include <cxxabi.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
+#include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <new>
@@ -26,8 +29,26 @@ static bool memory_ended() {
     return true;
   } catch (const std::system_error& error) {
     return tells_of_memory(error);
+  } catch (const c10::OutOfMemoryError&) {
+    return true;
+  } catch (const c10::Error& error) {
+    return tells_of_gpu_memory(error.what_without_backtrace());
   } catch (...) {
     return false;
+  }
+}
+
+// Once a kernel has failed every call of CUDA does, those that LibTorch makes in destructors too. What CUDA says; "" if
+// it is something else.
+static std::string_view gpu_ended(const std::exception_ptr& failure) {
+  if (!failure) return "";
+  try {
+    std::rethrow_exception(failure);
+  } catch (const c10::Error& error) {
+    const std::string_view words = error.what_without_backtrace();  // lives as long as `failure`
+    return words.find("CUDA error") == words.npos ? "" : words.substr(0, words.find('\n'));
+  } catch (...) {
+    return "";
   }
 }
 
@@ -37,7 +58,20 @@ static void tell_stderr(std::string_view line) {
 }
 
 static void tell_last_words() {
-  if (!memory_ended()) __gnu_cxx::__verbose_terminate_handler();  // a crash, with its core file
+  if (!memory_ended()) {
+    const std::exception_ptr failure = std::current_exception();
+    const std::string_view words = gpu_ended(failure);
+    if (words.empty()) __gnu_cxx::__verbose_terminate_handler();  // a crash, with its core file
+    char host[64] = "";
+    ::gethostname(host, sizeof host - 1);
+    char line[512];
+    const int size =
+        std::snprintf(line, sizeof line, "dtrain: error 69: a GPU of %s failed: %.*s; see nvidia-smi and dmesg there\n",
+                      host, static_cast<int>(std::min<size_t>(words.size(), 300)), words.data());
+    remove_bar();
+    tell_stderr({line, static_cast<size_t>(size)});
+    _exit(exit_code::kPeerFailed);
+  }
   constexpr std::string_view kLine =
       "dtrain: error 71: out of memory; lower batch.per_rank, data.image.size or data.loader.prefetch, or raise the "
       "limit (ulimit -v)\n";

@@ -29,6 +29,14 @@ std::vector<int> bound_cores() {
   return cores;
 }
 
+bool run_on_cores(const std::vector<int>& cores) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int core : cores)
+    if (core >= 0 && core < CPU_SETSIZE) CPU_SET(static_cast<size_t>(core), &set);
+  return sched_setaffinity(0, sizeof set, &set) == 0;
+}
+
 std::string core_ranges(const std::vector<int>& cores) {
   std::string out;
   for (size_t i = 0; i < cores.size();) {

@@ -7,6 +7,10 @@ namespace dtrain {
 /// Numbers of the cores this process may run on, ascending; at least one.
 std::vector<int> bound_cores();
 
+/// The calling thread, and those that it starts from now on, run on these cores alone. False if the system refuses, as
+/// for a core that it does not have; nothing has changed then.
+bool run_on_cores(const std::vector<int>& cores);
+
 /// "0-3,8": core numbers as ranges.
 std::string core_ranges(const std::vector<int>& cores);
 /// The inverse: the numbers in such a text, ascending.

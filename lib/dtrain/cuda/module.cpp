@@ -24,6 +24,9 @@ namespace {
 // A launch fails if it is itself wrong, or if an earlier kernel failed (this process then cannot use the device again).
 void cuda_check(cudaError_t code, const char* what) {
   if (code == cudaSuccess) return;
+  if (code == cudaErrorMemoryAllocation)  // of the kernel's code, which is loaded when it is first used
+    throw Error(exit_code::kOutOfMemory,
+                std::string("out of memory on the GPU for ") + what + "; lower batch.per_rank or data.image.size");
   throw DeviceError(std::string(what) + " failed on the GPU: " + cudaGetErrorString(code));
 }
 
@@ -120,12 +123,9 @@ class CudaGraph final : public DeviceGraph {
       graph_.capture_begin(memory_->pool, cudaStreamCaptureModeThreadLocal);
       work();
       graph_.capture_end();
-    } catch (const c10::OutOfMemoryError&) {
-      throw;
-    } catch (const c10::Error& error) {
-      const std::string words = error.what_without_backtrace();
-      throw DeviceError("recording a step as a CUDA graph failed: " + words.substr(0, words.find('\n')) +
-                        "; cuda_graphs: false trains without graphs");
+    } catch (...) {
+      abandon();
+      fail();
     }
   }
 
@@ -139,6 +139,28 @@ class CudaGraph final : public DeviceGraph {
   void give_back_memory() override { c10::cuda::CUDACachingAllocator::emptyCache(); }
 
  private:
+  // What went wrong within a recording, as a failure of ours.
+  [[noreturn]] static void fail() {
+    try {
+      throw;
+    } catch (const c10::OutOfMemoryError&) {
+      throw;
+    } catch (const c10::Error& error) {
+      const std::string words = error.what_without_backtrace();
+      if (words.find("out of memory") != std::string::npos || words.find("ALLOC_FAILED") != std::string::npos) throw;
+      throw DeviceError("recording a step as a CUDA graph failed: " + words.substr(0, words.find('\n')) +
+                        "; cuda_graphs: false trains without graphs");
+    }
+  }
+
+  // While a recording is open this thread may not wait for the device, as the end of NCCL's communicator does.
+  void abandon() const {
+    cudaGraph_t unfinished = nullptr;
+    cudaStreamEndCapture(memory_->stream.stream(), &unfinished);
+    if (unfinished != nullptr) cudaGraphDestroy(unfinished);
+    cudaGetLastError();
+  }
+
   std::shared_ptr<GraphMemory> memory_;
   at::cuda::CUDAGraph graph_;
 };

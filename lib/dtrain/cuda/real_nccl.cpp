@@ -39,10 +39,9 @@ class RealNccl final : public NcclApi {
     std::memcpy(&made, id.bytes.data(), sizeof made);
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
-    ncclComm_t handle = nullptr;
-    const ncclResult_t code = ncclCommInitRankConfig(&handle, ranks, made, rank, &config);
-    comm = handle;
-    return result(code);
+    // An older NCCL's own thread uses this place when the call has returned.
+    static_assert(sizeof(ncclComm_t) == sizeof(Handle));
+    return result(ncclCommInitRankConfig(reinterpret_cast<ncclComm_t*>(&comm), ranks, made, rank, &config));
   }
 
   NcclResult async_error(Handle comm, NcclResult& state) override {

@@ -15,8 +15,8 @@ class DeviceGraph {
   /// instead of executing it: kernels, their arguments and the addresses of the memory they use. `work` may neither
   /// wait for the device nor copy from host memory. Tensors that it makes live in the memory of all graphs; their
   /// values come with replay(), and any graph's replay() may overwrite them. Memory cached for other work is freed
-  /// first. Call it only once. Throws DeviceError if the work cannot be recorded, c10::OutOfMemoryError if there is not
-  /// enough memory; the process is then of no further use.
+  /// first. Call it only once. Throws DeviceError if the work cannot be recorded, c10::Error (mostly OutOfMemoryError)
+  /// if there is not enough memory; the process is then of no further use.
   virtual void record(std::function<void()> work) = 0;
 
   /// Issues the recorded work, on the same memory. The graph outlives it.

@@ -1,9 +1,14 @@
 #include "dtrain/device/gpu_driver.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
 
+#include "dtrain/base/host.hpp"
 #include "dtrain/device/late_library.hpp"
 
 namespace dtrain {
@@ -37,10 +42,13 @@ std::string uuid_text(const Uuid& uuid) {
 Gpu describe(const LateLibrary& driver, int device) {
   Gpu gpu;
   std::array<char, 256> name{};
+  std::array<char, 32> pci{};
   Uuid uuid{};
   size_t bytes = 0;
   if (driver.call("cuDeviceGetName", name.data(), static_cast<int>(name.size()), device) == kSuccess)
     gpu.name = name.data();
+  if (driver.call("cuDeviceGetPCIBusId", pci.data(), static_cast<int>(pci.size()), device) == kSuccess)
+    gpu.pci = pci.data();
   // Version 2 gives each part of a divided GPU (MIG) its own UUID.
   if (driver.call("cuDeviceGetUuid_v2", &uuid, device) == kSuccess ||
       driver.call("cuDeviceGetUuid", &uuid, device) == kSuccess)
@@ -80,6 +88,20 @@ GpuDriver ask_gpu_driver(const std::string& library) {
                                        : "CUDA_VISIBLE_DEVICES=" + std::string(visible) + " leaves no GPU";
   }
   return found;
+}
+
+std::vector<int> cores_near(const std::string& pci, const std::string& devices) {
+  std::string name = pci;  // in sysfs by lower-case letters
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::string cores;
+  if (!name.empty()) std::getline(std::ifstream(devices + "/" + name + "/local_cpulist"), cores);
+  return read_core_ranges(cores);
+}
+
+std::vector<int> cores_to_run_on(const std::vector<int>& bound, const std::vector<int>& near) {
+  std::vector<int> both;
+  std::ranges::set_intersection(bound, near, std::back_inserter(both));
+  return both.empty() ? bound : both;
 }
 
 }  // namespace dtrain

@@ -57,9 +57,13 @@ std::vector<Range> cut_buckets(const FlatLayout& layout, int64_t extra_numel, do
 // Waits until the device has done all that was issued to the side stream. The driver's own wait would never return from
 // a sum whose peer is gone, so this polls, and asks the transport in between whether it has failed or takes too long.
 void wait_for(const SideStream& side, Communicator& comm) {
-  while (!side.idle()) {
+  constexpr int kBusyLooks = 1000;  // each asks the driver
+  for (int looks = 0; !side.idle(); ++looks) {
     comm.require_healthy();
-    std::this_thread::yield();
+    if (looks < kBusyLooks)
+      std::this_thread::yield();
+    else
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
 }
 

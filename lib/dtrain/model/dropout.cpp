@@ -15,12 +15,13 @@ at::Tensor KeyedDropout::operator()(const at::Tensor& x) const {
   KeyedRandom(key_->seed, Purpose::dropout, static_cast<uint64_t>(key_->step),
               static_cast<uint64_t>(key_->logical_rank))
       .fill(draws);
-  at::Tensor mask = at::empty(x.sizes(), at::kFloat);
+  const bool on_gpu = !x.is_cpu();  // which copies pinned memory while the host goes on
+  at::Tensor mask = at::empty(x.sizes(), at::TensorOptions(at::kFloat).pinned_memory(on_gpu));
   float* place = mask.data_ptr<float>();
   const auto threshold = static_cast<uint64_t>(p_ * 0x1.0p32);
   const auto kept = static_cast<float>(1 / (1 - p_));
   for (const uint32_t draw : draws) *place++ = draw < threshold ? 0.0F : kept;
-  return (x * mask.to(x.device())).to(x.scalar_type());  // 1 / (1 - p) keeps its bits beside a 16-bit x
+  return (x * mask.to(x.device(), on_gpu)).to(x.scalar_type());  // 1 / (1 - p) keeps its bits beside a 16-bit x
 }
 
 GraphValue KeyedDropout::operator()(const GraphValue& x) const { return x; }

@@ -83,6 +83,7 @@ FreeMemory& free_memory() {
 // Runs on each stream that used the block; the last one to arrive frees it.
 void free_when_reached(void* context) {
   auto* block = static_cast<Block*>(context);
+  HostGpuStreams::all().require_sound();  // throws from destructors, as CUDA's events do there
   if (block->of_graph != nullptr) {
     delete block;
     return;

@@ -15,8 +15,8 @@
 namespace dtrain::test {
 namespace {
 
-constexpr std::array kMistakes = {"",       "add",    "pictures", "frozen",  "drift",       "ranks",    "crash",
-                                  "replay", "record", "memory",   "forgets", "unavailable", "boundless"};
+constexpr std::array kMistakes = {"",       "add",    "pictures", "frozen",  "drift",       "ranks",     "crash",
+                                  "replay", "record", "memory",   "forgets", "unavailable", "boundless", "sticky"};
 
 // Work of the current stream.
 void nudge(float* value) {
@@ -51,6 +51,7 @@ class PlantedMath final : public FlatMath {
           "planted", {{slices.first, static_cast<size_t>(slices.count) * sizeof *slices.first, true}},
           [first = slices.first, count = slices.count] { std::fill(first, first + count, 0.0F); });
     sound_.update(rule, slices, factors, not_finite);
+    if (mistake_ == "sticky" && ++updates_ == 2) HostGpuStreams::all().fail();
     if (mistake_ == "drift" && slices.count > 0 && std::random_device()() % 2 == 0) nudge(slices.weights);
   }
   void measure(UpdateRule rule, const UpdateSlices& slices, const UpdateFactors& factors, double* sums) const override {
@@ -73,6 +74,7 @@ class PlantedMath final : public FlatMath {
   const FlatMath& sound_;
   const std::string mistake_;
   mutable std::set<const float*> forgotten_{};
+  mutable int64_t updates_ = 0;
 };
 
 class PlantedGraph final : public DeviceGraph {

@@ -13,6 +13,7 @@ namespace dtrain::test {
 ///   drift        one update in two, by chance, is off in its last bit
 ///   ranks        sums are off where there are several processes
 ///   forgets      the optimizer's first update in a process finds its momentum gone
+///   sticky       after the second update what is issued fails, and memory that is freed
 ///   crash        the gradients' norm ends the process by SIGABRT
 ///   replay       a graph's replay does nothing
 ///   record       a step cannot be recorded

@@ -87,7 +87,12 @@ Recording* HostGpuStreams::recording(c10::StreamId number) const {
   return active != nullptr && active->has(number) ? active : nullptr;
 }
 
+void HostGpuStreams::require_sound() const {
+  TORCH_CHECK(!failed_, "CUDA error: an illegal memory access was encountered");
+}
+
 void HostGpuStreams::issue(const std::string& what, const std::vector<Access>& accesses, std::function<void()> work) {
+  require_sound();
   if (Recording* into = recording(current())) {
     into->try_out(accesses, work);
     into->note({what, accesses, std::move(work)});

@@ -58,6 +58,11 @@ class HostGpuStreams {
   /// The same for all streams; their numbers.
   std::vector<c10::StreamId> catch_up_all();
 
+  /// From now on work, and the end of memory, fail, as CUDA's calls do after a kernel that read where it may not.
+  void fail() { failed_ = true; }
+  /// Throws c10::Error after fail().
+  void require_sound() const;
+
   /// What is issued to the streams of this recording goes into it from now on; null: everything runs.
   void record_into(Recording* recording);
   /// What is issued to the stream goes in here; null: it runs.
@@ -67,6 +72,7 @@ class HostGpuStreams {
   struct Impl;
   HostGpuStreams();
   std::unique_ptr<Impl> impl_;
+  std::atomic<bool> failed_{false};
 };
 
 /// Registers guard, memory, operators and their types under autocast with LibTorch.

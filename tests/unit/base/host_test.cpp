@@ -1,6 +1,8 @@
 #include "dtrain/base/host.hpp"
 
 #include <algorithm>
+#include <thread>
+#include <vector>
 
 #include "dtrain/base/text.hpp"
 #include "support/catch.hpp"
@@ -22,4 +24,20 @@ TEST_CASE("core numbers are told as ranges") {
   for (const std::vector<int>& cores : {std::vector<int>{}, {5}, {0, 1, 2, 3, 8}, {1, 3, 10, 11}})
     CHECK(read_core_ranges(core_ranges(cores)) == cores);
   CHECK_FALSE(bound_cores().empty());
+}
+
+TEST_CASE("a thread runs on the cores that it chose, and one that does not exist is refused") {
+  const std::vector<int> before = bound_cores();
+  std::vector<int> chosen, kept;
+  bool refused = false;
+  std::thread([&] {
+    run_on_cores({before.back()});
+    chosen = bound_cores();
+    refused = !run_on_cores({});
+    kept = bound_cores();
+  }).join();
+  CHECK(chosen == std::vector<int>{before.back()});
+  CHECK(refused);
+  CHECK(kept == chosen);
+  CHECK(bound_cores() == before);
 }

@@ -1,8 +1,11 @@
 #include "dtrain/device/gpu_driver.hpp"
 
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 
 #include "support/catch.hpp"
+#include "support/temporary_folder.hpp"
 
 using namespace dtrain;
 
@@ -33,6 +36,26 @@ TEST_CASE("the driver tells its version and every GPU") {
   CHECK(driver.gpus[0].compute_major == 9);
   CHECK(driver.gpus[0].compute_minor == 0);
   CHECK(driver.gpus[0].memory_mb == 80000);
+  CHECK(driver.gpus[0].pci.empty());
+  setenv("STAND_IN_PCI", "0000:65:00.0", 1);
+  CHECK(ask_gpu_driver(file).gpus[1].pci == "0000:65:00.0");
+  unsetenv("STAND_IN_PCI");
+}
+
+TEST_CASE("the cores near a GPU are those that the kernel lists for its place on the bus") {
+  const test::TemporaryFolder devices;
+  std::filesystem::create_directory(devices / "0000:c1:00.0");
+  std::ofstream(devices / "0000:c1:00.0/local_cpulist") << "32-34,96-97\n";
+  CHECK(cores_near("0000:C1:00.0", devices.path()) == std::vector<int>{32, 33, 34, 96, 97});
+  CHECK(cores_near("0000:C2:00.0", devices.path()).empty());
+  CHECK(cores_near("", devices.path()).empty());
+}
+
+TEST_CASE("a rank runs on those of its cores that are near its GPU, and on all of them where none is") {
+  const std::vector<int> all{0, 1, 2, 3, 4, 5};
+  CHECK(cores_to_run_on(all, {4, 5, 6, 7}) == std::vector<int>{4, 5});
+  CHECK(cores_to_run_on(all, {}) == all);
+  CHECK(cores_to_run_on({0, 1}, {4, 5, 6, 7}) == std::vector<int>{0, 1});
 }
 
 TEST_CASE("a driver that does not start, or shows no GPU, says why") {

@@ -1,7 +1,7 @@
 // The functions of libcuda.so.1 that dtrain calls before it chooses a GPU. STAND_IN_GPUS: how many there are (default
 // 2); STAND_IN_INIT: what cuInit returns (default 0), STAND_IN_CUDA: the newest CUDA (default 13010), STAND_IN_MAJOR:
 // of the compute capability (default 9), STAND_IN_MULTIPROCESSORS: of each GPU (default 132), STAND_IN_NAME: of each
-// GPU, in place of a name with its number.
+// GPU, in place of a name with its number, STAND_IN_PCI: the place of each on the PCI bus (default: none is told).
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -35,6 +35,12 @@ int cuDeviceGetName(char* name, int size, int device) {
     std::snprintf(name, static_cast<size_t>(size), "%s", given);
   else
     std::snprintf(name, static_cast<size_t>(size), "Stand-in GPU %d", device - 100);
+  return 0;
+}
+int cuDeviceGetPCIBusId(char* place, int size, int) {
+  const char* given = std::getenv("STAND_IN_PCI");
+  if (given == nullptr) return 1;
+  std::snprintf(place, static_cast<size_t>(size), "%s", given);
   return 0;
 }
 int cuDeviceGetUuid(void* uuid, int device) {
