@@ -110,9 +110,11 @@ int64_t Job::share_of(const std::vector<int>& cores) {
 // The cores near this rank's GPU, unless that leaves it fewer than it has. Before threads are started that shall run
 // there.
 void Job::take_cores() {
-  const std::vector<int> bound = bound_cores(), near = cores_near(device_.pci);
-  const std::vector<int> mine = cores_to_run_on(bound, near);
+  const std::vector<int> bound = bound_cores();
   cores_ = share_of(bound);
+  if (device_.device.module == nullptr) return;  // for all ranks, or for none
+  const std::vector<int> near = cores_near(device_.pci);
+  const std::vector<int> mine = cores_to_run_on(bound, near);
   const int64_t of_near = share_of(mine);
   if (mine != bound && of_near >= cores_ && run_on_cores(mine)) {
     cores_ = of_near;

@@ -8,7 +8,7 @@ namespace dtrain {
 std::vector<int> bound_cores();
 
 /// The calling thread, and those that it starts from now on, run on these cores alone. False if the system refuses, as
-/// for a core that it does not have; nothing has changed then.
+/// where it has none of them; nothing has changed then.
 bool run_on_cores(const std::vector<int>& cores);
 
 /// "0-3,8": core numbers as ranges.

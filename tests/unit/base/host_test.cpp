@@ -26,7 +26,7 @@ TEST_CASE("core numbers are told as ranges") {
   CHECK_FALSE(bound_cores().empty());
 }
 
-TEST_CASE("a thread runs on the cores that it chose, and one that does not exist is refused") {
+TEST_CASE("a thread runs on the cores that it chose, and a choice of none is refused") {
   const std::vector<int> before = bound_cores();
   std::vector<int> chosen, kept;
   bool refused = false;
