@@ -37,8 +37,8 @@ function(dtrain_sources target set)
   endif()
 endfunction()
 
-# dtrain_unity(TARGET): the files of this target are compiled eight at a time as one, so that they share the cost of their
-# headers and of the templates that they use. Not in debug builds, where debuggers and editors need the files as they are.
+# dtrain_unity(TARGET [N]): the files of this target are compiled N at a time as one, eight if not said, so that they share
+# the cost of their headers and of the templates that they use. Not in debug builds, where debuggers and editors need the files as they are.
 # No two files of a module, or of its tests, may use one name for two local things (tests/repo/style_test.py).
 set(DTRAIN_UNITY "" CACHE STRING "Compile several files of a module as one: ON, OFF, or empty: in Release builds alone")
 function(dtrain_unity target)
@@ -51,7 +51,9 @@ function(dtrain_unity target)
     if(TARGET ${target}_torch)
       list(APPEND targets ${target}_torch)
     endif()
-    set_target_properties(${targets} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+    set(at_once 8 ${ARGN})
+    list(GET at_once -1 at_once)
+    set_target_properties(${targets} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${at_once})
   endif()
 endfunction()
 

@@ -50,14 +50,18 @@ def one_of_each(lists):
 
 
 @functools.cache
+def headers(path, folders):
+    """The headers of these folders that a file includes, through others too."""
+    candidates = [[folder / name for folder in (path.parent, *folders)] for name in INCLUDE.findall(path.read_text(encoding="utf-8"))]
+    found = {file for file in [next(filter(pathlib.Path.is_file, files), None) for files in candidates] if file}
+    return frozenset(found).union(*(headers(file, folders) for file in found))
+
+
+@functools.cache
 def sees_torch(path, folders):
     """Whether a file includes LibTorch, also through headers in these folders."""
-    names = INCLUDE.findall(path.read_text(encoding="utf-8"))
-    if any(TORCH.match(name) for name in names):
-        return True
-    candidates = [[folder / name for folder in (path.parent, *folders)] for name in names]
-    found = [next((file for file in files if file.is_file()), None) for files in candidates]
-    return any(sees_torch(file, folders) for file in found if file)
+    texts = [file.read_text(encoding="utf-8") for file in {path} | headers(path, folders)]
+    return any(TORCH.match(name) for text in texts for name in INCLUDE.findall(text))
 
 
 def include_folders(root):

@@ -1,6 +1,6 @@
 """clang-tidy has nothing to say, by the checks of .clang-tidy. Where headers are what costs time, the sources of a folder are
-read as one (no two of them give one name to two things, repo.style). Those that see LibTorch are left to scripts/lint --all.
-clang 16, because older ones have no std::source_location."""
+read as one (no two of them give one name to two things, repo.style), and those of several folders where that holds for
+them too. Those that see LibTorch are left to scripts/lint --all. clang 16, because older ones have no std::source_location."""
 
 import collections
 import pathlib
@@ -12,6 +12,7 @@ import unittest
 
 import compiled
 from compiled import tree
+import names
 
 PROGRAM = "clang-tidy-16"
 WARNING = re.compile(r"^(?P<text>\S+:\d+:\d+: (?:warning|error): .*\[[\w.,-]+\])$", re.MULTILINE)
@@ -30,15 +31,42 @@ def told(sources, commands, root, work):
     return found if found or done.returncode == 0 else [done.stdout + done.stderr]
 
 
+def fit(folders, root):
+    """Folders, as lists of sources, in groups that can be read as one: what is local to a source is no name that another
+    gives, or sees in a header. Large folders first."""
+    def seen(sources):
+        included = frozenset().union(*(compiled.headers(source, compiled.include_folders(root)) for source in sources))
+        return frozenset().union(*map(names.public, included))
+
+    groups = []
+    for sources in sorted(folders, key=len, reverse=True):
+        own = frozenset().union(*map(names.own, sources))
+        given = own | seen(sources)
+        fitting = [group for group in groups if not any(own & others_given or others_own & given for _, others_own, others_given in group)]
+        if not fitting:
+            groups.append([])
+        (fitting or groups[-1:])[0].append((sources, own, given))
+    return [[sources for sources, _, _ in group] for group in groups]
+
+
+def told_of_group(group, commands, root, work):
+    """As told(), for several folders; those that do not compile as one are read one by one."""
+    found = told(sum(group, []), commands, root, work)
+    if len(group) > 1 and any("clang-diagnostic-error" in line for line in found):
+        return [line for sources in group for line in told(sources, commands, root, work)]
+    return found
+
+
 def violations(root, commands, with_torch=compiled.ALL, folders=("lib", "apps")):
-    groups = collections.defaultdict(list)
+    kinds = collections.defaultdict(lambda: collections.defaultdict(list))
     for source in sorted(commands):
         torch = compiled.sees_torch(source, compiled.include_folders(root))
         if source.relative_to(root).parts[0] in folders and (with_torch or not torch):
-            groups[source.parent, torch].append(source)
+            kinds[torch][source.parent].append(source)
+    groups = [group for kind in kinds.values() for group in fit(kind.values(), root)]
     with tempfile.TemporaryDirectory(prefix="dtrain-lint-") as work:
-        longest_first = sorted(groups.values(), key=len, reverse=True)
-        found = compiled.side_by_side(lambda sources: told(sources, commands, root, pathlib.Path(work)), longest_first)
+        groups.sort(key=lambda group: sum(map(len, group)), reverse=True)
+        found = compiled.side_by_side(lambda group: told_of_group(group, commands, root, pathlib.Path(work)), groups)
     return sorted(set(found))
 
 
@@ -60,6 +88,21 @@ class Tidy(tree.RuleTest):
 
     def test_a_file_that_does_not_compile_is_found(self):
         self.only(self.judge("int f() { return not_declared(); }\n"), "a.cpp:1", "'not_declared'")
+
+    def test_folders_are_read_as_one_unless_they_give_one_name_to_two_things(self):
+        files = {"lib/dtrain/io/a.hpp": "struct Place {\n  int x;\n};\n", "lib/dtrain/io/a.cpp": '#include "dtrain/io/a.hpp"\n',
+                 "lib/dtrain/data/b.cpp": "namespace {\nint place() { return 0; }\n}  // namespace\n",
+                 "lib/dtrain/study/c.cpp": "static int place() { return 0; }\n", "lib/dtrain/watch/d.cpp": "constexpr int Place = 0;\n"}
+        with tree.made_up_tree(files) as root:
+            groups = fit([[path] for path in tree.files(root, ["lib"], {".cpp"})], root)
+            self.assertEqual([[sources[0].name for sources in group] for group in groups], [["b.cpp", "a.cpp"], ["c.cpp", "d.cpp"]])
+
+    def test_folders_that_do_not_compile_as_one_are_read_one_by_one(self):
+        texts = {"io": "namespace {\n  int hidden() { return 0; }\n}\ndouble f(int x) {\n  return x / 2;\n}\n",
+                 "data": "namespace {\n  int hidden() { return 1; }\n}\n"}
+        with tree.made_up_tree({f"lib/dtrain/{name}/a.cpp": text for name, text in texts.items()}) as root:
+            found = violations(root, {root / f"lib/dtrain/{name}/a.cpp": ["-std=c++20"] for name in texts})
+            self.only(found, "lib/dtrain/io/a.cpp:5", "[bugprone-integer-division")
 
     def test_a_suppression_with_its_name_is_heeded(self):
         self.holds(self.judge("double half(int x) {\n  return x / 2;  // NOLINT(bugprone-integer-division): whole pairs\n}\n"))

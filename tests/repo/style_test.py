@@ -2,6 +2,7 @@
 
 import re
 
+import names
 import tree
 
 CODE = {".cpp", ".hpp", ".cu", ".cuh"}
@@ -30,20 +31,6 @@ def judge_line(line, is_ours, starts_jobs=False):
         yield "a program is started or a file is run; dtrain executes nothing that an input holds"
 
 
-# In a file's own namespace, or static: what a line that begins with its text gives a name to.
-OWN_NAMES = [re.compile(r"(?:class|struct|enum class|enum|union) (\w+)(?: [:{]|;| final)"), re.compile(r"using (\w+) = (?!nlohmann::)"),  # Json may be said twice
-             re.compile(r"(?!using )[\w:<>&*,\s\[\]]*?[\s&*>](\w+)(?:\(|\[| =(?: |$)|\{|;)")]
-
-
-def own_names(path):
-    """The names that are local to a source."""
-    inside = False
-    for _, line in tree.lines(path):
-        inside = line == "namespace {" or (inside and line != "}  // namespace")
-        if re.match(r"\w", line) and (inside or line.startswith("static ")) and not line.startswith("namespace"):
-            yield from [match[1] for match in [pattern.match(line) for pattern in OWN_NAMES] if match][:1]
-
-
 def twins(root):
     """Names that two files of one module, or of its tests, both define: a release build compiles them as one file,
     where they would clash."""
@@ -51,7 +38,7 @@ def twins(root):
     for path in sorted(tree.files(root, ["apps", "lib", "tests/unit", "tests/gpu", "tests/support"], {".cpp"})):
         below = path.relative_to(root).parts[:-1]
         owner = owners.setdefault(below[:2] if below[0] == "apps" else below[:3], {})
-        for name in sorted(set(own_names(path))):
+        for name in sorted(names.own(path)):
             if owner.setdefault(name, path) != path:
                 yield f"{path.relative_to(root)}: {name} is a name in {owner[name].relative_to(root)} too; give it another"
 

@@ -24,7 +24,7 @@
 namespace dtrain {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr int64_t kWarmUpBatches = 3;  // the first ones find an empty queue
 
@@ -245,7 +245,7 @@ void print_stages(const Stages& stages) {
   row("all", stages.sum_ms(), stages.bytes);
 }
 
-Json stages_json(const Stages& stages) {
+OrderedJson stages_json(const Stages& stages) {
   return {{"pictures", stages.pictures},
           {"read_ms", stages.read_ms},
           {"decode_ms", stages.decode_ms},
@@ -261,7 +261,7 @@ void print_rate(const char* name, const Rate& rate) {
               fixed(rate.step_ms_p95, 2).c_str(), fixed(100 * rate.data_wait_share, 1).c_str());
 }
 
-Json rate_json(const Rate& rate) {
+OrderedJson rate_json(const Rate& rate) {
   return {{"threads", rate.threads},
           {"images_per_s", rate.images_per_s},
           {"read_mb_per_s", rate.read_mb_per_s},
@@ -295,10 +295,10 @@ int run_bench_input(const BenchInputCommand& command, const Config& config, Job&
   require_ranks_fit(job.size(), v);
   require_batch_number(e, "dtrain bench input");
   const Plan plan = make_plan(e, v);
-  Json json = {{"ranks", job.size()},        {"logical_ranks", v},
-               {"cores", job.cores()},       {"local_batch", plan.local_batch},
-               {"steps", command.steps},     {"warmup_steps", kWarmUpBatches},
-               {"load_ms", command.load_ms}, {"train_ms", command.train_ms}};
+  OrderedJson json = {{"ranks", job.size()},        {"logical_ranks", v},
+                      {"cores", job.cores()},       {"local_batch", plan.local_batch},
+                      {"steps", command.steps},     {"warmup_steps", kWarmUpBatches},
+                      {"load_ms", command.load_ms}, {"train_ms", command.train_ms}};
   if (job.is_root()) print_head(command, config, plan, job);
   json["stages"] = nullptr;
   if (command.load_ms == 0) {

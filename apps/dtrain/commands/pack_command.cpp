@@ -87,13 +87,13 @@ class Telling {
   Stopwatch watch_;
 };
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 struct Stopped {};  // while making a shard, of which nothing is written yet
 
 // Writes this rank's shards, except those that exist already, until it is asked to stop; a row for each: number, file,
 // records, bytes, checksum, and whether it existed.
-Json write_shards(const PackCommand& command, const PackJob& pack, const Experiment& e, Job& job) {
+OrderedJson write_shards(const PackCommand& command, const PackJob& pack, const Experiment& e, Job& job) {
   const auto mine = [&](size_t number) {
     return static_cast<int>(number % static_cast<size_t>(job.size())) == job.rank();
   };
@@ -107,7 +107,7 @@ Json write_shards(const PackCommand& command, const PackJob& pack, const Experim
   }
   Telling telling(command, pack, job, left);
   const int threads = loader_threads(e.data.loader, 0, job.cores());
-  Json rows = Json::array();
+  OrderedJson rows = OrderedJson::array();
   int64_t done = 0;
   for (size_t k = 0; k < found.size(); ++k) {
     if (!mine(k)) continue;
@@ -184,7 +184,7 @@ void finish(const PackCommand& command, const PackJob& pack, PackedManifest mani
   int64_t bytes = 0;
   int64_t kept = 0;
   for (const std::string& text : rows_of_ranks)
-    for (const Json& row : Json::parse(text)) {
+    for (const OrderedJson& row : OrderedJson::parse(text)) {
       const auto number = row.at(0).get<size_t>();
       manifest.shards[number] = {pack.shards()[number].file, row.at(1), row.at(2), row.at(3)};
       bytes += row.at(2).get<int64_t>();

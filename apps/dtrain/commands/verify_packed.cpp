@@ -15,7 +15,7 @@
 namespace dtrain {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 /// What was found in one file.
 struct Verdict {
@@ -63,14 +63,14 @@ Verdict look_at(const std::string& path, const PackedManifest* manifest, size_t 
 class Report {
  public:
   void add(const std::string& path, const Verdict& verdict) {
-    Json file = {
+    OrderedJson file = {
         {"path", path}, {"ok", verdict.errors.empty()}, {"records", verdict.records}, {"bytes", verdict.bytes}};
     if (verdict.errors.empty()) {
       std::printf("%s: ok: %s, %s bytes\n", printable(path).c_str(), count_of(verdict.records, "record").c_str(),
                   with_commas(verdict.bytes).c_str());
     } else {
       std::printf("%s: damaged\n", printable(path).c_str());
-      file["errors"] = Json::array();
+      file["errors"] = OrderedJson::array();
       for (const Error& error : verdict.errors) file["errors"].push_back(shown(error.what()));
     }
     errors_.insert(errors_.end(), verdict.errors.begin(), verdict.errors.end());
@@ -82,9 +82,9 @@ class Report {
   }
   int end(const VerifyCommand& command) const {
     if (command.json) {
-      const Json all = {
+      const OrderedJson all = {
           {"path", command.path}, {"kind", "packed"}, {"ok", errors_.empty()}, {"files", files_}, {"notes", notes_}};
-      std::printf("%s\n", printable(all.dump(-1, ' ', false, Json::error_handler_t::replace)).c_str());
+      std::printf("%s\n", printable(all.dump(-1, ' ', false, OrderedJson::error_handler_t::replace)).c_str());
     }
     std::fflush(stdout);
     if (errors_.empty()) return exit_code::kDone;
@@ -96,7 +96,7 @@ class Report {
   }
 
  private:
-  Json files_ = Json::array();
+  OrderedJson files_ = OrderedJson::array();
   std::vector<std::string> notes_;
   std::vector<Error> errors_;
 };

@@ -5,7 +5,6 @@
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
-#include <thread>
 
 #include "dtrain/device/late_library.hpp"
 
@@ -27,36 +26,16 @@ struct NvmlMemory {
 
 }  // namespace
 
-struct GpuMeter::Impl {
-  Impl(const std::string& library, double every_s) : nvml(library), period(every_s) {}
-  ~Impl() {
-    {
-      const std::lock_guard lock(mutex);
-      leaving = true;
-    }
-    changed.notify_all();
-    if (sampler.joinable()) sampler.join();
-    if (started) nvml.call("nvmlShutdown");
-  }
+struct GpuMeter::Shared {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool leaving = false;  // said by the meter
+  bool left = false;     // said by its thread
+  double percent_sum = 0;
+  int64_t samples = 0;
+  uint64_t memory_peak = 0;  // bytes; 0: not seen
 
-  bool start(const std::string& uuid) {
-    started = nvml.loaded() && nvml.call("nvmlInit_v2") == kNvmlSuccess;
-    if (!started || nvml.call("nvmlDeviceGetHandleByUUID", uuid.c_str(), &gpu) != kNvmlSuccess) return false;
-    sampler = std::thread([this] { run(); });
-    return true;
-  }
-
-  void run() {
-    std::unique_lock lock(mutex);
-    while (!leaving) {
-      lock.unlock();
-      sample();
-      lock.lock();
-      changed.wait_for(lock, period, [&] { return leaving; });
-    }
-  }
-
-  void sample() {
+  void sample(const LateLibrary& nvml, NvmlGpu gpu) {
     NvmlUtilization busy{};
     NvmlMemory memory{};
     const bool tells_busy = nvml.call("nvmlDeviceGetUtilizationRates", gpu, &busy) == kNvmlSuccess;
@@ -69,35 +48,58 @@ struct GpuMeter::Impl {
     if (tells_memory) memory_peak = std::max<uint64_t>(memory_peak, memory.used);
   }
 
-  LateLibrary nvml;
-  std::chrono::duration<double> period;
-  bool started = false;
-  NvmlGpu gpu = nullptr;
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool leaving = false;
-  double percent_sum = 0;
-  int64_t samples = 0;
-  uint64_t memory_peak = 0;  // bytes; 0: not seen
-  std::thread sampler;
+  void sample_until_told(const LateLibrary& nvml, NvmlGpu gpu, double period_s) {
+    std::unique_lock lock(mutex);
+    while (!leaving) {
+      lock.unlock();
+      sample(nvml, gpu);
+      lock.lock();
+      changed.wait_for(lock, std::chrono::duration<double>(period_s), [&] { return leaving; });
+    }
+  }
+
+  void run(const std::string& uuid, const Options& options) {
+    const LateLibrary nvml(options.library);
+    if (nvml.loaded() && nvml.call("nvmlInit_v2") == kNvmlSuccess) {
+      NvmlGpu gpu = nullptr;
+      if (nvml.call("nvmlDeviceGetHandleByUUID", uuid.c_str(), &gpu) == kNvmlSuccess)
+        sample_until_told(nvml, gpu, options.period_s);
+      nvml.call("nvmlShutdown");
+    }
+    const std::lock_guard lock(mutex);
+    left = true;
+    changed.notify_all();
+  }
 };
 
-GpuMeter::GpuMeter(const std::string& uuid, double period_s, const std::string& library) {
+GpuMeter::GpuMeter(const std::string& uuid, const Options& options) : patience_s_(options.patience_s) {
   if (uuid.empty()) return;
-  auto impl = std::make_unique<Impl>(library, period_s);
-  if (impl->start(uuid)) impl_ = std::move(impl);
+  shared_ = std::make_shared<Shared>();
+  sampler_ = std::thread([shared = shared_, uuid, options] { shared->run(uuid, options); });
 }
 
-GpuMeter::~GpuMeter() = default;
+GpuMeter::~GpuMeter() {
+  if (!shared_) return;
+  std::unique_lock lock(shared_->mutex);
+  shared_->leaving = true;
+  shared_->changed.notify_all();
+  const auto patience = std::chrono::duration<double>(patience_s_);
+  const bool left = shared_->changed.wait_for(lock, patience, [&] { return shared_->left; });
+  lock.unlock();
+  if (left)
+    sampler_.join();
+  else
+    sampler_.detach();  // in a call that does not return
+}
 
 GpuUse GpuMeter::take() {
   GpuUse use;
-  if (!impl_) return use;
-  const std::lock_guard lock(impl_->mutex);
-  if (impl_->samples > 0) use.util_percent = impl_->percent_sum / static_cast<double>(impl_->samples);
-  if (impl_->memory_peak > 0) use.memory_peak_mb = static_cast<double>(impl_->memory_peak) / 1e6;
-  impl_->percent_sum = 0;
-  impl_->samples = 0;
+  if (!shared_) return use;
+  const std::lock_guard lock(shared_->mutex);
+  if (shared_->samples > 0) use.util_percent = shared_->percent_sum / static_cast<double>(shared_->samples);
+  if (shared_->memory_peak > 0) use.memory_peak_mb = static_cast<double>(shared_->memory_peak) / 1e6;
+  shared_->percent_sum = 0;
+  shared_->samples = 0;
   return use;
 }
 

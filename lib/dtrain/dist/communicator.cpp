@@ -11,7 +11,8 @@
 namespace dtrain {
 
 Range slice_of_rank(int64_t length, int ranks, int rank) {
-  const int64_t whole = (length + ranks - 1) / ranks;
+  constexpr int64_t kAlignment = 4;  // elements: 16 bytes of float32, as NCCL's wide loads want them
+  const int64_t whole = (length + ranks * kAlignment - 1) / (ranks * kAlignment) * kAlignment;
   return {std::min(length, whole * rank), std::min(length, whole * (rank + 1))};
 }
 

@@ -69,8 +69,9 @@ class Communicator {
   virtual void require_healthy() {}
 };
 
-/// The share of rank `rank` of `ranks` in `length` elements in gather_slices(): equal pieces, ⌈length ÷ ranks⌉, the
-/// last ones shorter or empty.
+/// The share of rank `rank` of `ranks` in `length` elements in gather_slices(): equal pieces of ⌈length ÷ ranks⌉
+/// elements, rounded up to four, the last ones shorter or empty. So every piece of floats begins where the whole does
+/// or a multiple of 16 bytes behind it.
 Range slice_of_rank(int64_t length, int ranks, int rank);
 
 /// The only rank of a job with one rank.

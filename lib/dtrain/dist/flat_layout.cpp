@@ -7,7 +7,7 @@
 namespace dtrain {
 
 FlatLayout::FlatLayout(const std::vector<at::Tensor>& like) {
-  constexpr int64_t kAlignment = 16;  // elements: 64 bytes of float32
+  constexpr int64_t kAlignment = 64;  // elements: 256 bytes of float32
   for (const at::Tensor& tensor : like) {
     check(tensor.is_non_overlapping_and_dense(), "a tensor of a flat layout is dense");
     places_.push_back({numel_, tensor.sizes().vec(), tensor.strides().vec()});

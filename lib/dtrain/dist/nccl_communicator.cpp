@@ -135,9 +135,10 @@ class NcclCommunicator final : public Communicator {
   void gather_slices(at::Tensor& tensor) override {
     require_reachable(tensor);
     if (tensor.numel() == 0) return;
-    if (tensor.numel() % size_ == 0) return gather_equal(tensor);
+    const int64_t whole = slice_of_rank(tensor.numel(), size_, 0).size();
+    if (whole * size_ == tensor.numel()) return gather_equal(tensor);
     const Range mine = slice_of_rank(tensor.numel(), size_, rank_);
-    at::Tensor padded = at::empty({slice_of_rank(tensor.numel(), size_, 0).size() * size_}, tensor.options());
+    at::Tensor padded = at::empty({whole * size_}, tensor.options());
     padded.slice(0, mine.begin, mine.end).copy_(tensor.slice(0, mine.begin, mine.end));
     gather_equal(padded);
     tensor.copy_(padded.slice(0, 0, tensor.numel()));

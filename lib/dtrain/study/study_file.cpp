@@ -18,17 +18,17 @@ constexpr const char* kAdvise = "advise";
 constexpr const char* kTitle = "title";
 constexpr const char* kExpected = "expected";
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
-std::string dump(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
+std::string dump(const OrderedJson& value) { return value.dump(-1, ' ', false, OrderedJson::error_handler_t::replace); }
 
 // In the order in which differences are named.
-Json asked_json(const StudyAsked& asked) {
+OrderedJson asked_json(const StudyAsked& asked) {
   const SweepPlan& plan = asked.plan;
-  Json json;
+  OrderedJson json;
   json["study"] = kFormat;
   json["ranks"] = plan.ranks;
-  json["over"] = Json::object();
+  json["over"] = OrderedJson::object();
   for (const SweepAxis& axis : plan.over) json["over"][axis.key] = axis.values;
   for (const SweepAxis& axis : plan.over)
     if (axis.beside) json["beside"].push_back(axis.key);
@@ -40,7 +40,7 @@ Json asked_json(const StudyAsked& asked) {
                      {"of_epochs", asked.advice->of_epochs},
                      {"present", {asked.advice->present.scale, asked.advice->present.warmup}},
                      {"seeds", asked.advice->seeds}};
-  json[kConfiguration] = Json::object();
+  json[kConfiguration] = OrderedJson::object();
   for (const auto& [key, value] : asked.configuration) json[kConfiguration][key] = value;
   return json;
 }
@@ -50,8 +50,8 @@ Json asked_json(const StudyAsked& asked) {
 }
 
 // The file as the object from which it was made.
-Json read_back(const std::string& text, const std::string& name) {
-  Json json;
+OrderedJson read_back(const std::string& text, const std::string& name) {
+  OrderedJson json;
   for (const std::string& line : split_text(text, '\n')) {
     if (line.empty() || line.starts_with('#')) continue;
     const bool inner = line.starts_with("  ");
@@ -59,35 +59,35 @@ Json read_back(const std::string& text, const std::string& name) {
     if (colon == std::string::npos) refuse(name);
     const std::string key = inner ? line.substr(3, colon - 3) : line.substr(0, colon);
     if (!inner && key == kConfiguration) {
-      json[key] = Json::object();
+      json[key] = OrderedJson::object();
       continue;
     }
     const std::string value = line.substr(colon + (inner ? 3 : 2));
     if (try_parse_json(value).is_discarded()) refuse(name);
-    (inner ? json[kConfiguration][key] : json[key]) = Json::parse(value);  // in the order of the axes
+    (inner ? json[kConfiguration][key] : json[key]) = OrderedJson::parse(value);  // in the order of the axes
   }
   if (!json.is_object() || !json.contains("study") || json["study"] != kFormat || !json[kConfiguration].is_object())
     refuse(name);
   return json;
 }
 
-std::string changed(const std::string& key, const Json& then, const Json& now) {
-  const auto text = [](const Json& value) {
+std::string changed(const std::string& key, const OrderedJson& then, const OrderedJson& now) {
+  const auto text = [](const OrderedJson& value) {
     return value.is_null() ? std::string("not set") : value.is_string() ? value.get<std::string>() : dump(value);
   };
   return key + " was " + text(then) + " and is now " + text(now);
 }
 
-Json at(const Json& object, const std::string& key) {
+OrderedJson at(const OrderedJson& object, const std::string& key) {
   const auto found = object.find(key);
-  return found == object.end() ? Json() : *found;
+  return found == object.end() ? OrderedJson() : *found;
 }
 
 }  // namespace
 
 std::string study_yaml(const StudyAsked& asked) {
   std::string text = kHead;
-  Json json = asked_json(asked);
+  OrderedJson json = asked_json(asked);
   const StudyWords& words = asked.words;
   if (!words.title.empty()) json[kTitle] = words.title;
   if (!words.expected.empty()) json[kExpected] = {{"source", words.source}, {"figures", words.expected}};
@@ -104,43 +104,43 @@ std::string study_yaml(const StudyAsked& asked) {
 
 std::optional<AdviceAsked> advice_of_study(const std::string& text, const std::string& name) {
   if (text.find(std::string("\n") + kAdvise + ": ") == std::string::npos) return std::nullopt;
-  const Json advice = at(read_back(text, name), kAdvise);
+  const OrderedJson advice = at(read_back(text, name), kAdvise);
   try {
-    const Json& present = advice.at("present");
+    const OrderedJson& present = advice.at("present");
     return AdviceAsked{.present = {present.at(0).get<std::string>(), present.at(1).get<std::string>()},
                        .epochs = advice.at("epochs").get<int64_t>(),
                        .of_epochs = advice.at("of_epochs").get<int64_t>(),
                        .seeds = advice.at("seeds").get<int64_t>()};
-  } catch (const Json::exception&) {
+  } catch (const OrderedJson::exception&) {
     refuse(name);
   }
 }
 
 StudyWords words_of_study(const std::string& text, const std::string& name) {
-  const Json json = read_back(text, name);
+  const OrderedJson json = read_back(text, name);
   StudyWords words;
   try {
     if (json.contains(kTitle)) words.title = json[kTitle].get<std::string>();
     if (!json.contains(kExpected)) return words;
     words.source = json[kExpected].at("source").get<std::string>();
     words.expected = json[kExpected].at("figures").get<std::vector<std::string>>();
-  } catch (const Json::exception&) {
+  } catch (const OrderedJson::exception&) {
     refuse(name);
   }
   return words;
 }
 
 std::string study_difference(const std::string& text, const std::string& name, const StudyAsked& asked) {
-  const Json then = read_back(text, name);
-  const Json now = asked_json(asked);
+  const OrderedJson then = read_back(text, name);
+  const OrderedJson now = asked_json(asked);
   for (const auto& [key, value] : now.items())
     if (key != kConfiguration && at(then, key) != value) return changed("--" + key, at(then, key), value);
-  const Json& keys_then = then[kConfiguration];
-  const Json& keys_now = now[kConfiguration];
+  const OrderedJson& keys_then = then[kConfiguration];
+  const OrderedJson& keys_now = now[kConfiguration];
   for (const auto& [key, value] : keys_now.items())
     if (at(keys_then, key) != value) return changed(key, at(keys_then, key), value);
   for (const auto& [key, value] : keys_then.items())
-    if (!keys_now.contains(key)) return changed(key, value, Json());
+    if (!keys_now.contains(key)) return changed(key, value, OrderedJson());
   return "";
 }
 

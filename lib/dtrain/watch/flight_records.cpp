@@ -19,7 +19,7 @@
 
 namespace dtrain {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr const char* kFormat = "dtrain-flight-1";
 constexpr int64_t kMostBytes = 1 << 20;
@@ -47,11 +47,11 @@ void remove_flight_records(const std::string& run_folder, FileSystem& files) {
   }
 }
 
-static Json as_json(const FlightRecord& record) {
-  Json json{{"format", kFormat},       {"rank", record.rank},         {"ranks", record.ranks},
-            {"host", record.host},     {"pid", record.pid},           {"time", utc_now()},
-            {"reason", record.reason}, {"sentence", record.sentence}, {"waited_for", record.waited_for}};
-  json["ranks_seen"] = Json::array();
+static OrderedJson as_json(const FlightRecord& record) {
+  OrderedJson json{{"format", kFormat},       {"rank", record.rank},         {"ranks", record.ranks},
+                   {"host", record.host},     {"pid", record.pid},           {"time", utc_now()},
+                   {"reason", record.reason}, {"sentence", record.sentence}, {"waited_for", record.waited_for}};
+  json["ranks_seen"] = OrderedJson::array();
   for (const FlightRecord::Peer& peer : record.peers)
     json["ranks_seen"].push_back({{"rank", peer.rank},
                                   {"host", peer.host},
@@ -61,7 +61,7 @@ static Json as_json(const FlightRecord& record) {
                                   {"all_reduce", peer.sums},
                                   {"still_s", peer.still_s},
                                   {"alive", peer.alive}});
-  json["events"] = Json::array();
+  json["events"] = OrderedJson::array();
   for (const FlightRecord::Event& event : record.events)
     json["events"].push_back(
         {{"ago_s", event.ago_s}, {"what", event.what}, {"step", event.step}, {"all_reduce", event.sums}});
@@ -93,7 +93,7 @@ void write_flight_record(const std::string& run_folder, const FlightRecord& reco
   files.unlink(temporary);
   const int file = files.open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0640);
   if (file < 0) throw_errno("write", temporary, -file);
-  write_all(files, file, as_json(record).dump(1, ' ', false, Json::error_handler_t::replace) + "\n", temporary);
+  write_all(files, file, as_json(record).dump(1, ' ', false, OrderedJson::error_handler_t::replace) + "\n", temporary);
   files.close(file);
   if (const int failed = files.rename(temporary, path); failed < 0) throw_errno("write", path, -failed);
 }

@@ -30,13 +30,13 @@ void let_see(const LateLibrary& nvml, const std::vector<std::pair<unsigned, unsi
   REQUIRE(nvml.call("stand_in_failed") > 0);
 }
 
-constexpr double kOften = 0.001;
+GpuMeter::Options often(const std::string& library) { return {.period_s = 0.001, .library = library}; }
 
 }  // namespace
 
 TEST_CASE("without NVML, or without a GPU, there are no figures") {
   for (const char* uuid : {"GPU-known", ""}) {
-    GpuMeter meter(uuid, kOften, "libnvidia-ml-that-is-not-there.so.1");
+    GpuMeter meter(uuid, often("libnvidia-ml-that-is-not-there.so.1"));
     CHECK_FALSE(meter.take().util_percent);
     CHECK_FALSE(meter.take().memory_peak_mb);
   }
@@ -47,7 +47,7 @@ TEST_CASE("the load of a GPU is the mean of its samples since the last look, its
   if (file == nullptr) return;
   const LateLibrary nvml(file);
   {
-    GpuMeter meter("GPU-known", kOften, file);
+    GpuMeter meter("GPU-known", often(file));
     let_see(nvml, {{10, 2'000'000'000}, {50, 5'000'000'000}, {96, 3'000'000'000}});
     const GpuUse first = meter.take();
     CHECK(first.util_percent == 52);
@@ -69,10 +69,31 @@ TEST_CASE("a GPU that NVML does not know, as a part of a divided one, has no fig
   if (file == nullptr) return;
   const LateLibrary nvml(file);
   const int asked = nvml.call("stand_in_failed");
-  GpuMeter meter("GPU-another", kOften, file);
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  CHECK_FALSE(meter.take().util_percent);
-  CHECK_FALSE(meter.take().memory_peak_mb);
+  {
+    GpuMeter meter("GPU-another", often(file));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    CHECK_FALSE(meter.take().util_percent);
+    CHECK_FALSE(meter.take().memory_peak_mb);
+  }
   CHECK(nvml.call("stand_in_failed") == asked);
   CHECK(nvml.call("stand_in_started") == 0);
+}
+
+TEST_CASE("a call of NVML that does not return holds up neither the start nor the end of a meter") {
+  const char* file = stand_in_nvml();
+  if (file == nullptr) return;
+  const LateLibrary nvml(file);
+  nvml.call("stand_in_hang", 1);
+  const Stopwatch taken;
+  {
+    GpuMeter::Options options = often(file);
+    options.patience_s = 0.05;
+    GpuMeter meter("GPU-known", options);
+    CHECK_FALSE(meter.take().util_percent);
+  }
+  CHECK(taken.seconds() < 60);  // it would hang for ever
+  nvml.call("stand_in_hang", 0);
+  while (nvml.call("stand_in_started") > 0 && taken.seconds() < 60)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  CHECK(nvml.call("stand_in_started") == 0);  // the thread goes on by itself, and ends
 }

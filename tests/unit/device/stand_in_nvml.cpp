@@ -1,5 +1,6 @@
 // The functions of libnvidia-ml.so.1 that dtrain calls. It knows one GPU, GPU-known, and returns the samples that a
 // test has prepared, one after the other; after the last it fails, as NVML does for a GPU that is gone.
+#include <condition_variable>
 #include <cstring>
 #include <mutex>
 #include <utility>
@@ -16,6 +17,8 @@ struct State {
   size_t next = 0;
   int failed = 0;   // calls after the last sample
   int started = 0;  // nvmlInit less nvmlShutdown
+  bool hangs = false;
+  std::condition_variable changed;
 };
 
 State& state() {
@@ -37,8 +40,9 @@ struct Memory {
 
 extern "C" {
 int nvmlInit_v2() {
-  const std::lock_guard lock(state().mutex);
+  std::unique_lock lock(state().mutex);
   ++state().started;
+  state().changed.wait(lock, [] { return !state().hangs; });
   return 0;
 }
 int nvmlShutdown() {
@@ -72,7 +76,8 @@ int nvmlDeviceGetMemoryInfo(void* gpu, Memory* memory) {
   return 0;
 }
 
-// For the test: prepares a sample; how many calls have found none; how often it was started and not shut down.
+// For the test: prepares a sample; how many calls have found none; how often it was started and not shut down; whether
+// its start hangs.
 int stand_in_sample(unsigned percent, unsigned long long used) {
   const std::lock_guard lock(state().mutex);
   state().samples.emplace_back(percent, used);
@@ -82,6 +87,12 @@ int stand_in_sample(unsigned percent, unsigned long long used) {
 int stand_in_failed() {
   const std::lock_guard lock(state().mutex);
   return state().failed;
+}
+int stand_in_hang(int hangs) {
+  const std::lock_guard lock(state().mutex);
+  state().hangs = hangs != 0;
+  state().changed.notify_all();
+  return 0;
 }
 int stand_in_started() {
   const std::lock_guard lock(state().mutex);

@@ -17,6 +17,25 @@ TEST_CASE("collectives work on 1 to 5 ranks") {
   }
 }
 
+TEST_CASE(
+    "slices of a gather cover all, are equal but for the last ones, and begin at multiples of 16 bytes of floats") {
+  for (int n = 1; n <= 9; ++n)
+    for (const int64_t length : {0, 1, 3, 4, 5, 64, 100, 1000, 1024}) {
+      INFO(length << " elements, ranks " << n);
+      const int64_t whole = slice_of_rank(length, n, 0).size();
+      int64_t end = 0;
+      for (int rank = 0; rank < n; ++rank) {
+        const Range slice = slice_of_rank(length, n, rank);
+        CHECK(slice.begin == end);
+        CHECK((slice.begin % 4 == 0 || slice.begin == length));
+        CHECK((slice.size() == whole || slice.end == length));
+        end = slice.end;
+      }
+      CHECK(end == length);
+      if (length % (4 * n) == 0) CHECK(whole * n == length);  // nothing to pad
+    }
+}
+
 TEST_CASE("the canonical sum has the tree's bits for any number of ranks, also where n does not divide V") {
   for (int n = 1; n <= 5; ++n)
     for (int64_t v : {5, 6, 8, 13}) {

@@ -99,28 +99,28 @@ TEST_CASE("over NCCL on several nodes the sums keep their bits, however the rank
 }
 
 TEST_CASE("of each slice one sum for every whole subtree of a node leaves the node") {
-  // V = 8 on two nodes of four GPUs, 80 floats: each node adds up its half of the tree. For the other node's 4 slices
-  // of 10 floats it sends 160 bytes. If each GPU sent its own sums, it would be four times that.
+  // V = 8 on two nodes of four GPUs, 96 floats: each node adds up its half of the tree. For the other node's 4 slices
+  // of 12 floats it sends 192 bytes. If each GPU sent its own sums, it would be four times that.
   std::vector<int64_t> leaving(8);
   std::vector<int64_t> inside(8);
   std::vector<std::string> transports(8);
   const auto body = [&](Communicator& comm, StandInNccl& api) {
-    const auto sum = make_bucket_sum(Reduction::canonical, comm, {}, 8, 80);
+    const auto sum = make_bucket_sum(Reduction::canonical, comm, {}, 8, 96);
     sum->begin(CanonicalTree(std::vector<bool>(8, true)));
     api.calls.clear();
-    sum->sum({0, 80});
+    sum->sum({0, 96});
     const auto rank = static_cast<size_t>(comm.rank());
     const std::vector<int> low = {0, 1, 2, 3};
     const std::vector<int> high = {4, 5, 6, 7};
     leaving[rank] = bytes_sent(api.calls, rank < 4 ? high : low);
     inside[rank] = bytes_sent(api.calls, rank < 4 ? low : high);
     transports[rank] = sum->transport();
-    if (api.calls.back() != "all_gather 40") throw InternalError("slices are gathered at the end");
+    if (api.calls.back() != "all_gather 48") throw InternalError("slices are gathered at the end");
   };
   run_nccl_ranks(8, body, {0, 0, 0, 0, 1, 1, 1, 1});
-  CHECK(leaving == std::vector<int64_t>(8, 40));  // each GPU uses its own network card
+  CHECK(leaving == std::vector<int64_t>(8, 48));  // each GPU uses its own network card
   CHECK(inside ==
-        std::vector<int64_t>(8, 240));  // for the slices of its three neighbours and those that these are partners for
+        std::vector<int64_t>(8, 288));  // for the slices of its three neighbours and those that these are partners for
   CHECK(transports[3] == "messages (NCCL between GPUs), within each of 2 hosts, then between them");
 }
 
@@ -181,10 +181,11 @@ TEST_CASE("a canonical sum sends the other rank's slice, receives its own, and g
     sum->sum({10, 99});
     if (comm.rank() == 0) calls = api.calls;
   });
-  // In bytes: slices of 5 and 5, of 45 and 44 floats; slices of different sizes are padded to be gathered.
+  // In bytes: slices of 8 and 2, of 48 and 41 floats, which begin at multiples of 16 bytes; they are padded to be
+  // gathered.
   const std::vector<std::string> expected = {
-      "group_start", "receive 20 from 1",  "send 20 to 1",  "group_end", "all_gather 20",
-      "group_start", "receive 180 from 1", "send 176 to 1", "group_end", "all_gather 180"};
+      "group_start", "receive 32 from 1",  "send 8 to 1",   "group_end", "all_gather 32",
+      "group_start", "receive 192 from 1", "send 164 to 1", "group_end", "all_gather 192"};
   CHECK(calls == expected);
 }
 

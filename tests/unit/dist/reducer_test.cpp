@@ -27,7 +27,7 @@ TEST_CASE("a flat layout gives views with their own shape and strides, without o
   CHECK(at::equal(layout.view(flat, 0), kernel));
   CHECK(at::equal(layout.view(flat, 1), bias));
   CHECK(layout.view(flat, 0).strides() == kernel.strides());
-  CHECK(layout.range(1).begin % 16 == 0);
+  CHECK(layout.range(1).begin % 64 == 0);
   CHECK(layout.range(1).end == layout.numel());
 }
 
