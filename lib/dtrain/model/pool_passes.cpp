@@ -70,6 +70,8 @@ Pooled max_pooled(const at::Tensor& x, at::IntArrayRef nhw, const NormScales& sc
                  at::empty({nhw[0] * high * wide, channels}, x.options().dtype(at::kByte))};
   with_type(x, [&](auto zero) {
     using T = decltype(zero);
+    T* const rows = y.rows.template data_ptr<T>();
+    auto* const chosen = y.chosen.template data_ptr<uint8_t>();
     at::parallel_for(0, nhw[0] * high, 1, [&](int64_t first, int64_t last) {
       RectifiedLines<T> rectified(x, scales, nhw[2]);
       for (int64_t line = first; line < last; ++line) {
@@ -85,8 +87,7 @@ Pooled max_pooled(const at::Tensor& x, at::IntArrayRef nhw, const NormScales& sc
                 pixels.add(lines[static_cast<size_t>(k)] + (across.begin(j) + l) * channels, nullptr,
                            k * window.kernel + l);
           const int64_t place = (line * wide + j) * channels;
-          row_kernels<T>().largest(channels, pixels, y.rows.template data_ptr<T>() + place,
-                                   y.chosen.template data_ptr<uint8_t>() + place);
+          row_kernels<T>().largest(channels, pixels, rows + place, chosen + place);
         }
       }
     });
@@ -100,6 +101,9 @@ at::Tensor max_pooled_back(const at::Tensor& dy, const at::Tensor& chosen, at::I
   const at::Tensor d = at::empty({nhw[0] * nhw[1] * nhw[2], channels}, dy.options());
   with_type(dy, [&](auto zero) {
     using T = decltype(zero);
+    const T* const given = dy.const_data_ptr<T>();
+    const auto* const which = chosen.const_data_ptr<uint8_t>();
+    T* const to = d.data_ptr<T>();
     at::parallel_for(0, nhw[0] * nhw[1], 1, [&](int64_t first, int64_t last) {
       for (int64_t line = first; line < last; ++line) {
         const int64_t i = line % nhw[1], picture = line / nhw[1] * high;
@@ -108,10 +112,9 @@ at::Tensor max_pooled_back(const at::Tensor& dy, const at::Tensor& chosen, at::I
           for (int64_t k = down.first_over(i); k < down.end_over(i); ++k)
             for (int64_t l = across.first_over(j); l < across.end_over(j); ++l) {
               const int64_t place = ((picture + k) * wide + l) * channels;
-              pixels.add(dy.const_data_ptr<T>() + place, chosen.const_data_ptr<uint8_t>() + place,
-                         (i - down.begin(k)) * window.kernel + j - across.begin(l));
+              pixels.add(given + place, which + place, (i - down.begin(k)) * window.kernel + j - across.begin(l));
             }
-          row_kernels<T>().sum_chosen(channels, pixels, d.data_ptr<T>() + (line * nhw[2] + j) * channels);
+          row_kernels<T>().sum_chosen(channels, pixels, to + (line * nhw[2] + j) * channels);
         }
       }
     });

@@ -39,11 +39,15 @@ class Tiles {
   std::array<T*, kSide * kSide> pixels(int64_t i, int64_t before, T* data, int64_t channels,
                                        std::type_identity_t<T>* outside) const {
     const int64_t picture = i / (high_ * wide_), top = i / wide_ % high_ * 2 - before, left = i % wide_ * 2 - before;
-    std::array<T*, kSide * kSide> result{};
+    const int64_t first = (picture * height_ + top) * width_ + left;
+    const bool whole = top >= 0 && left >= 0 && top + kSide <= height_ && left + kSide <= width_;
+    std::array<T*, kSide * kSide> result;
+#pragma GCC unroll 16
     for (size_t k = 0; k < result.size(); ++k) {
-      const int64_t y = top + static_cast<int64_t>(k) / kSide, x = left + static_cast<int64_t>(k) % kSide;
-      const bool inside = y >= 0 && y < height_ && x >= 0 && x < width_;
-      result[k] = inside ? data + ((picture * height_ + y) * width_ + x) * channels : outside;
+      const int64_t down = static_cast<int64_t>(k) / kSide, right = static_cast<int64_t>(k) % kSide;
+      const int64_t y = top + down, x = left + right;
+      const bool inside = whole || (y >= 0 && y < height_ && x >= 0 && x < width_);
+      result[k] = inside ? data + (first + down * width_ + right) * channels : outside;
     }
     return result;
   }
@@ -76,13 +80,15 @@ class PlacedKernel {
   PlacedKernel(const at::Tensor& kernel, bool back)
       : out(kernel.size(back ? 1 : 0)), in(kernel.size(back ? 0 : 1)), places_(in, out) {
     const int64_t tile = row_kernels<T>().tile;
+    const Taps of_kernel{kernel.const_data_ptr<T>(), kernel.stride(back ? 1 : 0), kernel.stride(back ? 0 : 1),
+                         kernel.stride(2), kernel.stride(3)};
     at::parallel_for(0, out / tile, 1, [&](int64_t begin, int64_t end) {
       std::vector<T> taps(static_cast<size_t>(9 * tile));
       std::array<const T*, 9> pointers{};
       for (size_t k = 0; k < 9; ++k) pointers[k] = taps.data() + (back ? 8 - k : k) * static_cast<size_t>(tile);
       for (int64_t o = begin * tile; o < end * tile; o += tile)
         for (int64_t i = 0; i < in; ++i) {
-          gather(kernel, back ? i : o, back ? o : i, back ? 1 : 0, tile, taps.data());
+          of_kernel.gather(o, i, tile, taps.data());
           winograd_kernels<T>().from_kernel(tile, pointers.data(), places_.row(0) + o * in + i * tile,
                                             places_.stride());
         }
@@ -94,21 +100,29 @@ class PlacedKernel {
   const int64_t out, in;
 
  private:
-  // The taps of `count` neighbours along a dimension, tap by tap.
-  static void gather(const at::Tensor& kernel, int64_t o, int64_t i, int64_t along, int64_t count, T* to) {
-    const T* first = kernel.const_data_ptr<T>() + o * kernel.stride(0) + i * kernel.stride(1);
-    const int64_t step = kernel.stride(along), down = kernel.stride(2), right = kernel.stride(3);
-    for (int64_t k = 0; k < 9; ++k)
-      for (int64_t j = 0; j < count; ++j) *to++ = first[k / 3 * down + k % 3 * right + j * step];
-  }
+  // Where the kernel has its taps, and how far apart.
+  struct Taps {
+    const T* data;
+    int64_t outputs, inputs, down, right;
+
+    // Those that lead from input i to outputs o to o + count, tap by tap.
+    void gather(int64_t o, int64_t i, int64_t count, T* to) const {
+      const T* const first = data + o * outputs + i * inputs;
+      for (int64_t k = 0; k < 9; ++k)
+        for (int64_t j = 0; j < count; ++j) *to++ = first[k / 3 * down + k % 3 * right + j * outputs];
+    }
+  };
 
   Places<T> places_;
 };
 
 template <class T>
 void add_to_all(Rows<T> rows, int64_t count, int64_t channels, const T* bias) {
-  for (int64_t r = 0; r < count; ++r)
-    for (int64_t c = 0; c < channels; ++c) rows.at(r).data[c] += bias[c];
+  for (int64_t r = 0; r < count; ++r) {
+    T* const row = rows.at(r).data;
+#pragma omp simd
+    for (int64_t c = 0; c < channels; ++c) row[c] += bias[c];
+  }
 }
 
 template <class T>
