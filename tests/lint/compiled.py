@@ -50,18 +50,28 @@ def one_of_each(lists):
 
 
 @functools.cache
+def included(path):
+    """The names that a file includes."""
+    return INCLUDE.findall(path.read_text(encoding="utf-8"))
+
+
+@functools.cache
 def headers(path, folders):
     """The headers of these folders that a file includes, through others too."""
-    candidates = [[folder / name for folder in (path.parent, *folders)] for name in INCLUDE.findall(path.read_text(encoding="utf-8"))]
-    found = {file for file in [next(filter(pathlib.Path.is_file, files), None) for files in candidates] if file}
-    return frozenset(found).union(*(headers(file, folders) for file in found))
+    found, ahead = set(), [path]
+    while ahead:
+        file = ahead.pop()
+        candidates = [[folder / name for folder in (file.parent, *folders)] for name in included(file)]
+        fresh = {header for header in [next(filter(pathlib.Path.is_file, files), None) for files in candidates] if header} - found
+        found |= fresh
+        ahead += fresh
+    return frozenset(found)
 
 
 @functools.cache
 def sees_torch(path, folders):
     """Whether a file includes LibTorch, also through headers in these folders."""
-    texts = [file.read_text(encoding="utf-8") for file in {path} | headers(path, folders)]
-    return any(TORCH.match(name) for text in texts for name in INCLUDE.findall(text))
+    return any(TORCH.match(name) for file in {path} | headers(path, folders) for name in included(file))
 
 
 def include_folders(root):

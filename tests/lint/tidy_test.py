@@ -3,6 +3,7 @@ read as one (no two of them give one name to two things, repo.style), and those 
 them too. Those that see LibTorch are left to scripts/lint --all. clang 16, because older ones have no std::source_location."""
 
 import collections
+import os
 import pathlib
 import re
 import shutil
@@ -31,9 +32,9 @@ def told(sources, commands, root, work):
     return found if found or done.returncode == 0 else [done.stdout + done.stderr]
 
 
-def fit(folders, root):
+def fit(folders, root, most):
     """Folders, as lists of sources, in groups that can be read as one: what is local to a source is no name that another
-    gives, or sees in a header. Large folders first."""
+    gives, or sees in a header. Large folders first, and at most so many sources in a group of several."""
     def seen(sources):
         included = frozenset().union(*(compiled.headers(source, compiled.include_folders(root)) for source in sources))
         return frozenset().union(*map(names.public, included))
@@ -42,7 +43,8 @@ def fit(folders, root):
     for sources in sorted(folders, key=len, reverse=True):
         own = frozenset().union(*map(names.own, sources))
         given = own | seen(sources)
-        fitting = [group for group in groups if not any(own & others_given or others_own & given for _, others_own, others_given in group)]
+        fitting = [group for group in groups if sum(len(others) for others, _, _ in group) + len(sources) <= most
+                   and not any(own & others_given or others_own & given for _, others_own, others_given in group)]
         if not fitting:
             groups.append([])
         (fitting or groups[-1:])[0].append((sources, own, given))
@@ -50,9 +52,9 @@ def fit(folders, root):
 
 
 def told_of_group(group, commands, root, work):
-    """As told(), for several folders; those that do not compile as one are read one by one."""
+    """As told(), for several folders; those that do not compile as one, or are too much for the tool, are read one by one."""
     found = told(sum(group, []), commands, root, work)
-    if len(group) > 1 and any("clang-diagnostic-error" in line for line in found):
+    if len(group) > 1 and any("clang-diagnostic-error" in line or not WARNING.match(line) for line in found):
         return [line for sources in group for line in told(sources, commands, root, work)]
     return found
 
@@ -63,7 +65,8 @@ def violations(root, commands, with_torch=compiled.ALL, folders=("lib", "apps"))
         torch = compiled.sees_torch(source, compiled.include_folders(root))
         if source.relative_to(root).parts[0] in folders and (with_torch or not torch):
             kinds[torch][source.parent].append(source)
-    groups = [group for kind in kinds.values() for group in fit(kind.values(), root)]
+    cores = len(os.sched_getaffinity(0))
+    groups = [group for kind in kinds.values() for group in fit(kind.values(), root, sum(map(len, kind.values())) // cores + 1)]
     with tempfile.TemporaryDirectory(prefix="dtrain-lint-") as work:
         groups.sort(key=lambda group: sum(map(len, group)), reverse=True)
         found = compiled.side_by_side(lambda group: told_of_group(group, commands, root, pathlib.Path(work)), groups)
@@ -94,7 +97,7 @@ class Tidy(tree.RuleTest):
                  "lib/dtrain/data/b.cpp": "namespace {\nint place() { return 0; }\n}  // namespace\n",
                  "lib/dtrain/study/c.cpp": "static int place() { return 0; }\n", "lib/dtrain/watch/d.cpp": "constexpr int Place = 0;\n"}
         with tree.made_up_tree(files) as root:
-            groups = fit([[path] for path in tree.files(root, ["lib"], {".cpp"})], root)
+            groups = fit([[path] for path in tree.files(root, ["lib"], {".cpp"})], root, most=3)
             self.assertEqual([[sources[0].name for sources in group] for group in groups], [["b.cpp", "a.cpp"], ["c.cpp", "d.cpp"]])
 
     def test_folders_that_do_not_compile_as_one_are_read_one_by_one(self):

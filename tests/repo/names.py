@@ -7,7 +7,7 @@ import tree
 
 # What a line that begins with its text gives a name to.
 NAMED = [re.compile(r"(?:class|struct|enum class|enum|union) (\w+)(?: [:{]|;| final)"),
-         re.compile(r"using (\w+) = (?!nlohmann::)"),  # Json and OrderedJson may be said twice
+         re.compile(r"using (?!Json = nlohmann::json;|OrderedJson = nlohmann::ordered_json;)(\w+) = "),  # these may be said twice
          re.compile(r"(?!using )[\w:<>&*,\s\[\]]*?[\s&*>](\w+)(?:\(|\[| =(?: |$)|\{|;)")]
 LOCAL = ("static ", "constexpr ", "using ")  # outside of a file's own namespace too
 

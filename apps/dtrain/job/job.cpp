@@ -94,8 +94,19 @@ void Job::end_stalled() {
   std::_Exit(exit_code::kStalled);
 }
 
+static std::map<std::string, std::string> device_facts_of(const ChosenDevice& device) {
+  GpuModule* module = device.device.module;
+  if (module == nullptr) return {{"device", "cpu"}};
+  std::map<std::string, std::string> facts = {{"device", device.name.substr(device.name.find(' ') + 1)},
+                                              {"cuda", module->cuda_version()},
+                                              {"nccl", module->nccl().version()}};
+  facts.merge(gpu_facts(device.device.place.index()));
+  return facts;
+}
+
 void Job::take_device(const Experiment& experiment, int local_rank) {
   device_ = choose_device(experiment, *comm_, local_rank);
+  device_facts_ = device_facts_of(device_);
   if (device_.gpu_idle && is_root()) log_.warning("the CPU computes, because " + device_.why_cpu);
   take_cores();
 }
@@ -129,16 +140,6 @@ void Job::take_cores() {
   const std::vector<std::string> warnings = all_gather_text(*comm_, warning);
   const auto first = std::ranges::find_if(warnings, [](const std::string& text) { return !text.empty(); });
   if (first != warnings.end() && launch_.launched && is_root()) log_.warning(*first);
-}
-
-std::map<std::string, std::string> Job::device_facts() const {
-  GpuModule* module = device_.device.module;
-  if (module == nullptr) return {{"device", "cpu"}};
-  std::map<std::string, std::string> facts = {{"device", device_.name.substr(device_.name.find(' ') + 1)},
-                                              {"cuda", module->cuda_version()},
-                                              {"nccl", module->nccl().version()}};
-  facts.merge(gpu_facts(device_.device.place.index()));
-  return facts;
 }
 
 std::unique_ptr<Communicator> Job::gradient_comm(Reduction reduction) {

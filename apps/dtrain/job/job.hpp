@@ -61,8 +61,8 @@ class Job {
   /// Of this rank's GPU; "" on a CPU.
   const std::string& gpu_uuid() const { return device_.gpu_uuid; }
   /// Facts of the device on which the result depends: {"device", "cpu" or the GPU's name}, on a GPU the versions of
-  /// CUDA and NCCL too, and gpu_facts().
-  std::map<std::string, std::string> device_facts() const;
+  /// CUDA and NCCL too, and gpu_facts(). Asked for once, at the start: a GPU may hang later.
+  std::map<std::string, std::string> device_facts() const { return device_facts_; }
   /// Why the CPU computes although the configuration would allow a GPU, one clause; "" otherwise.
   const std::string& why_cpu() const { return device_.why_cpu; }
   /// Ends the job with one rank's last line and 76 when it has stalled for distributed.watchdog.abort.
@@ -104,6 +104,7 @@ class Job {
   std::unique_ptr<Communicator> comm_;
   DistributedOptions options_;
   ChosenDevice device_;
+  std::map<std::string, std::string> device_facts_;
   int64_t cores_ = 1;
   std::string memory_advice_;
   bool all_ranks_come_ = false;

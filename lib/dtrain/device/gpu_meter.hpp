@@ -16,7 +16,7 @@ struct GpuUse {
 /// its nvml.h) for the share of its last sixth of a second to second, as the GPU has it, in which at least one kernel
 /// was running, and for the memory used on the GPU by all programs. A running kernel does not necessarily fill the GPU.
 /// Without the library, or if it does not know the GPU (a MIG partition), there are no figures. Only the meter's thread
-/// calls NVML, its start and its end too: a GPU that hangs makes nothing else hang.
+/// calls NVML for it, and its end waits for a call that does not return no longer than `patience_s`.
 class GpuMeter {
  public:
   struct Options {

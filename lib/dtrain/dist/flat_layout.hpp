@@ -10,9 +10,9 @@ namespace dtrain {
 
 /// Where each of many tensors is in one flat buffer. Parameters, gradients and optimizer state share one layout, so
 /// that an update, a sum or a hash is one pass over memory, and `.grad` is a view: nothing is copied in or out.
-/// Each tensor keeps its shape and strides (channels-last kernels stay so) and begins on a 256-byte boundary, as in
-/// memory of its own from an allocator: a GPU's library may choose another kernel for less, and tensors may change
-/// places. The gaps hold zeros, which every optimizer keeps at zero.
+/// Each tensor keeps its shape and strides (channels-last kernels stay so) and begins at a multiple of 256 bytes of the
+/// buffer, as in memory of its own from an allocator: a GPU's library may choose another kernel for less, and tensors
+/// may change places. The gaps hold zeros, which every optimizer keeps at zero.
 class FlatLayout {
  public:
   /// Lays out tensors like these, in this order. They must be dense (no gaps, no overlap) and of one type.

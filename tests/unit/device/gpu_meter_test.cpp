@@ -21,16 +21,21 @@ const char* stand_in_nvml() {
   return file;
 }
 
+void wait_until(const LateLibrary& nvml, const char* count, int least) {
+  const Stopwatch waited;
+  while (nvml.call(count) < least && waited.seconds() < 60) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  REQUIRE(nvml.call(count) >= least);
+}
+
 // Sets the GPU's next samples, percent and bytes. Once a call has found none, all of them have been counted.
 void let_see(const LateLibrary& nvml, const std::vector<std::pair<unsigned, unsigned long long>>& samples) {
   for (const auto& [percent, used] : samples) nvml.call("stand_in_sample", percent, used);
-  const Stopwatch waited;
-  while (nvml.call("stand_in_failed") == 0 && waited.seconds() < 60)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  REQUIRE(nvml.call("stand_in_failed") > 0);
+  wait_until(nvml, "stand_in_failed", 1);
 }
 
-GpuMeter::Options often(const std::string& library) { return {.period_s = 0.001, .library = library}; }
+GpuMeter::Options often(const std::string& library) {
+  return {.period_s = 0.001, .patience_s = 60, .library = library};
+}
 
 }  // namespace
 
@@ -70,8 +75,9 @@ TEST_CASE("a GPU that NVML does not know, as a part of a divided one, has no fig
   const LateLibrary nvml(file);
   const int asked = nvml.call("stand_in_failed");
   {
+    const int unknown = nvml.call("stand_in_unknown");
     GpuMeter meter("GPU-another", often(file));
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    wait_until(nvml, "stand_in_unknown", unknown + 1);
     CHECK_FALSE(meter.take().util_percent);
     CHECK_FALSE(meter.take().memory_peak_mb);
   }
@@ -89,6 +95,7 @@ TEST_CASE("a call of NVML that does not return holds up neither the start nor th
     GpuMeter::Options options = often(file);
     options.patience_s = 0.05;
     GpuMeter meter("GPU-known", options);
+    wait_until(nvml, "stand_in_started", 1);
     CHECK_FALSE(meter.take().util_percent);
   }
   CHECK(taken.seconds() < 60);  // it would hang for ever

@@ -15,8 +15,10 @@ struct State {
   std::mutex mutex;
   std::vector<std::pair<unsigned, unsigned long long>> samples;  // percent, bytes taken
   size_t next = 0;
-  int failed = 0;   // calls after the last sample
-  int started = 0;  // nvmlInit less nvmlShutdown
+  int failed = 0;       // calls after the last sample
+  bool missed = false;  // whether the last question for the load found no sample
+  int unknown = 0;      // questions for another GPU
+  int started = 0;      // nvmlInit less nvmlShutdown
   bool hangs = false;
   std::condition_variable changed;
 };
@@ -56,12 +58,16 @@ int nvmlSystemGetDriverVersion(char* version, unsigned) {
 }
 int nvmlDeviceGetHandleByUUID(const char* uuid, void** gpu) {
   *gpu = &state();
-  return std::strcmp(uuid, "GPU-known") == 0 ? 0 : kNotFound;
+  if (std::strcmp(uuid, "GPU-known") == 0) return 0;
+  const std::lock_guard lock(state().mutex);
+  ++state().unknown;
+  return kNotFound;
 }
 int nvmlDeviceGetUtilizationRates(void* gpu, Utilization* rates) {
   State& of = *static_cast<State*>(gpu);
   const std::lock_guard lock(of.mutex);
-  if (of.next == of.samples.size()) {
+  of.missed = of.next == of.samples.size();
+  if (of.missed) {
     ++of.failed;
     return kUnknownError;
   }
@@ -71,13 +77,13 @@ int nvmlDeviceGetUtilizationRates(void* gpu, Utilization* rates) {
 int nvmlDeviceGetMemoryInfo(void* gpu, Memory* memory) {
   State& of = *static_cast<State*>(gpu);
   const std::lock_guard lock(of.mutex);
-  if (of.next == of.samples.size()) return kUnknownError;
+  if (of.missed) return kUnknownError;
   *memory = {80'000'000'000, 1, of.samples[of.next++].second};
   return 0;
 }
 
-// For the test: prepares a sample; how many calls have found none; how often it was started and not shut down; whether
-// its start hangs.
+// For the test: prepares a sample; how many calls have found none; how often it was started and not shut down, and
+// asked for another GPU; whether its start hangs.
 int stand_in_sample(unsigned percent, unsigned long long used) {
   const std::lock_guard lock(state().mutex);
   state().samples.emplace_back(percent, used);
@@ -93,6 +99,10 @@ int stand_in_hang(int hangs) {
   state().hangs = hangs != 0;
   state().changed.notify_all();
   return 0;
+}
+int stand_in_unknown() {
+  const std::lock_guard lock(state().mutex);
+  return state().unknown;
 }
 int stand_in_started() {
   const std::lock_guard lock(state().mutex);
