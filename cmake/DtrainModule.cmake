@@ -38,7 +38,8 @@ function(dtrain_sources target set)
 endfunction()
 
 # dtrain_unity(TARGET [N]): the files of this target are compiled N at a time as one, eight if not said, so that they share
-# the cost of their headers and of the templates that they use. Not in debug builds, where debuggers and editors need the files as they are.
+# the cost of their headers and of the templates that they use. Not in debug builds, where debuggers and editors need the
+# files as they are.
 # No two files of a module, or of its tests, may use one name for two local things (tests/repo/style_test.py).
 set(DTRAIN_UNITY "" CACHE STRING "Compile several files of a module as one: ON, OFF, or empty: in Release builds alone")
 function(dtrain_unity target)
