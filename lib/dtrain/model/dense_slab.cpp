@@ -62,13 +62,14 @@ struct LayerNode final : SlabNode {
     Slab& s = shared();
     const int64_t first = kernel.size(1), growth = conv2.weight.size(0);
     const at::Tensor rectified = normalised_rows(middle, middle.size(1), scales2);
-    const auto [back, d_kernel2] = conv2(as_picture(rectified, s.nhw), as_picture(s.own_gradient(first, growth), s.nhw),
-                                         true, task_should_compute_output(6));
-    const at::Tensor gradient = as_rows(back);
+    const ConvBack::Gradients back =
+        conv2(as_picture(rectified, s.nhw), as_picture(s.own_gradient(first, growth), s.nhw), true,
+              task_should_compute_output(6));
+    const at::Tensor gradient = as_rows(back.x);
     const NormGradients norm2 = norm_back(middle, scales2, gamma2, gradient, {}, gradient, gradient);
     const ProductGradients half = s.product_back(scales, gamma, kernel, gradient);
     return {given[0],     half.norm.weight, half.norm.bias, half.kernel.view({-1, first, 1, 1}),
-            norm2.weight, norm2.bias,       d_kernel2};
+            norm2.weight, norm2.bias,       back.weight};
   }
 };
 

@@ -78,6 +78,14 @@ X norm_add_relu(const BatchNorm2d& norm, const X& x, const More& more) {
   return relu_in_place(add_to(y, more()));
 }
 
+/// relu(norm2(conv2(relu(norm1(conv1(x)))))).
+template <class X>
+X two_convs(const Conv2d& conv1, const BatchNorm2d& norm1, const Conv2d& conv2, const BatchNorm2d& norm2, const X& x) {
+  if constexpr (std::is_same_v<X, at::Tensor>)
+    if (evaluates(norm1, x)) return evaluated_relu(conv2, norm2, evaluated_relu(conv1, norm1, x));
+  return norm_relu(norm2, norm_relu_conv(norm1, conv2, conv1(x)));
+}
+
 /// [n, C, H, W] → [n, C·H·W] in that order, whatever the memory format.
 at::Tensor flat_features(const at::Tensor& x);
 Sketch flat_features(const Sketch& x);

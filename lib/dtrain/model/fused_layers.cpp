@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -75,16 +74,16 @@ struct NormReluConvNode final : torch::autograd::Node {
   // The inputs' order: x, the norm's two, the kernel.
   variable_list apply(variable_list&& given) override {
     require_once(norm.x);
-    at::Tensor dy = std::move(given[0]), d, kernel;
+    at::Tensor dy = std::move(given[0]);
     given.clear();
     if (!dy.defined()) return variable_list(4);
     const auto wants = [&](size_t input) { return task_should_compute_output(input); };
     const bool further = wants(0) || wants(1) || wants(2);
-    std::tie(d, kernel) = conv(as_picture(norm.rows(), norm.nhw), dy, further, wants(3));
+    const ConvBack::Gradients back = conv(as_picture(norm.rows(), norm.nhw), dy, further, wants(3));
     dy.reset();
     variable_list gradients(3);
-    if (further) gradients = norm.back(as_rows(d));
-    gradients.push_back(kernel);
+    if (further) gradients = norm.back(as_rows(back.x));
+    gradients.push_back(back.weight);
     return gradients;
   }
 };
@@ -162,6 +161,19 @@ at::Tensor fused_norm_relu_conv(const BatchNorm2d& norm, const Conv2d& conv, con
   const std::vector<at::Tensor> inputs = {x, norm.weight, norm.bias, conv.weight};
   if (wants_gradient(inputs)) follow(inputs, node, y);
   return y;
+}
+
+bool evaluates(const BatchNorm2d& norm, const at::Tensor& x) {
+  return norm.is_fused() && !norm.is_training() && serves_rows(x, false) &&
+         x.is_contiguous(at::MemoryFormat::ChannelsLast) && norm.weight.size(0) % kColumns == 0;
+}
+
+at::Tensor evaluated(const Conv2d& conv, const BatchNorm2d& norm, const at::Tensor& x) {
+  return conv.with_epilogue(x, {.norm = running_scales(norm), .rectified = false});
+}
+
+at::Tensor evaluated_relu(const Conv2d& conv, const BatchNorm2d& norm, const at::Tensor& x, const at::Tensor& more) {
+  return conv.with_epilogue(x, {.norm = running_scales(norm), .more = more.defined() ? as_rows(more) : more});
 }
 
 Sketch fused_norm_relu_conv(const BatchNorm2d& norm, const Conv2d& conv, const Sketch& x) {

@@ -7,6 +7,7 @@
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/model/graph_node.hpp"
+#include "dtrain/model/pointwise.hpp"
 #include "dtrain/model/row_passes.hpp"
 #include "dtrain/model/winograd.hpp"
 
@@ -37,82 +38,99 @@ static at::Tensor pictures_of(const at::Tensor& lines, int64_t count) {
   return nhwc.view({count, -1, nhwc.size(2), nhwc.size(3)}).permute({0, 3, 1, 2});
 }
 
-bool Conv2d::goes_by_lines(const at::Tensor& x) const {
-  const bool pointwise = shape_.kernel == 1 && shape_.stride == 1 && shape_.padding == 0;
-  return is_fused() && pointwise && serves_rows(x, true) && x.is_contiguous(at::MemoryFormat::ChannelsLast);
+ConvWay Conv2d::way_of(const at::Tensor& x) const {
+  if (!is_fused() || x.dim() != 4 || x.size(1) != shape_.in) return ConvWay::library;
+  if (can_go_by_tiles() && winograd_pays(x, shape_.out)) return ConvWay::tiles;
+  if (can_be_product() && pointwise_serves(x, shape_.out)) return ConvWay::product;
+  const bool reads_all = shape_.kernel == 1 && shape_.stride == 1 && shape_.padding == 0;
+  const bool in_rows = serves_rows(x, true) && x.is_contiguous(at::MemoryFormat::ChannelsLast);
+  return reads_all && in_rows ? ConvWay::lines : ConvWay::library;
 }
 
-bool Conv2d::goes_by_tiles(const at::Tensor& x) const {
-  return is_fused() && can_go_by_tiles() && x.dim() == 4 && x.size(1) == shape_.in && winograd_pays(x, shape_.out);
-}
-
-namespace {
-
-// A convolution by tiles. The inputs' order: x, the kernel, the bias if there is one.
-struct TiledConvNode final : torch::autograd::Node {
-  at::Tensor x, weight;
+// The inputs' order: x, the kernel, the bias if there is one.
+struct ConvNode final : torch::autograd::Node {
+  at::Tensor x;
+  ConvBack back;
 
   void release_variables() override {
     x.reset();
-    weight.reset();
+    back = {};
   }
 
   variable_list apply(variable_list&& given) override {
     require_once(x);
     variable_list gradients(num_outputs());
     if (!given[0].defined()) return gradients;
-    const at::Tensor dy = given[0].contiguous(at::MemoryFormat::ChannelsLast);
     const bool of_bias = gradients.size() > 2 && task_should_compute_output(2);
-    if (task_should_compute_output(0)) gradients[0] = winograd_input_back(dy, weight);
-    if (!of_bias && !task_should_compute_output(1)) return gradients;
-    const WinogradGradients back = winograd_kernel_back(x, dy, of_bias);
-    gradients[1] = back.kernel;
-    if (of_bias) gradients[2] = back.bias;
+    const ConvBack::Gradients all =
+        back(x, given[0], task_should_compute_output(0), task_should_compute_output(1), of_bias);
+    gradients[0] = all.x;
+    gradients[1] = all.weight;
+    if (of_bias) gradients[2] = all.bias;
     return gradients;
   }
 };
 
-at::Tensor by_tiles(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
-  const at::Tensor y = winograd(x.detach(), weight.detach(), bias.defined() ? bias.detach() : bias);
+at::Tensor Conv2d::by_library(const at::Tensor& x) const {
+  const std::array<int64_t, 2> stride{shape_.stride, shape_.stride}, padding{shape_.padding, shape_.padding};
+  return at::conv2d(x, weight, bias.defined() ? std::optional(bias) : std::nullopt, stride, padding);
+}
+
+at::Tensor Conv2d::operator()(const at::Tensor& x) const {
+  const ConvWay way = way_of(x);
+  if (way == ConvWay::library) return by_library(x);
+  if (way == ConvWay::lines) return pictures_of(by_library(lines_of(x)), x.size(0));
+  const at::Tensor y = with_epilogue(x, {});
   std::vector<at::Tensor> inputs = {x, weight};
   if (bias.defined()) inputs.push_back(bias);
   if (!wants_gradient(inputs)) return y;
-  const auto node = make_node<TiledConvNode>();
+  const auto node = make_node<ConvNode>();
   node->x = x.detach();
-  node->weight = weight.detach();
+  node->back = back(x);
   follow(inputs, node, y);
   return y;
 }
 
-}  // namespace
-
-at::Tensor Conv2d::operator()(const at::Tensor& x) const {
-  if (goes_by_tiles(x)) return by_tiles(x, weight, bias);
-  const std::array<int64_t, 2> stride{shape_.stride, shape_.stride}, padding{shape_.padding, shape_.padding};
-  const auto convolved = [&](const at::Tensor& pictures) {
-    return at::conv2d(pictures, weight, bias.defined() ? std::optional(bias) : std::nullopt, stride, padding);
-  };
-  return goes_by_lines(x) ? pictures_of(convolved(lines_of(x)), x.size(0)) : convolved(x);
+at::Tensor Conv2d::with_epilogue(const at::Tensor& x, const Epilogue& epilogue) const {
+  const at::AutoGradMode without_history(false);
+  const ConvWay way = way_of(x);
+  if (way == ConvWay::product) return pointwise(x, weight, shape_.stride, epilogue);
+  if (way == ConvWay::tiles) return winograd(x, weight, bias, epilogue);
+  const at::Tensor y = (*this)(x);
+  if (!epilogue.any()) return y;
+  const at::Tensor rows = as_rows(y);
+  apply_in_place(epilogue, rows);
+  return as_picture(rows, {y.size(0), y.size(2), y.size(3)});
 }
 
-ConvBack Conv2d::back(const at::Tensor& x) const {
-  check(!bias.defined(), "a convolution inside another node has no bias");
-  return {weight.detach(), shape_, goes_by_lines(x), goes_by_tiles(x)};
-}
+ConvBack Conv2d::back(const at::Tensor& x) const { return {weight.detach(), shape_, way_of(x)}; }
 
-std::pair<at::Tensor, at::Tensor> ConvBack::operator()(const at::Tensor& x, const at::Tensor& dy, bool of_x,
-                                                       bool of_weight) const {
-  if (by_tiles) {
-    const at::Tensor given = dy.contiguous(at::MemoryFormat::ChannelsLast);
-    const at::Tensor dx = of_x ? winograd_input_back(given, weight) : at::Tensor();
-    return {dx, of_weight ? winograd_kernel_back(x, given, false).kernel : at::Tensor()};
+ConvBack::Gradients ConvBack::operator()(const at::Tensor& x, const at::Tensor& given, bool of_x, bool of_weight,
+                                         bool of_bias) const {
+  Gradients gradients;
+  const bool of_parameters = of_weight || of_bias;
+  if (way == ConvWay::tiles) {
+    const at::Tensor dy = given.contiguous(at::MemoryFormat::ChannelsLast);
+    if (of_x) gradients.x = winograd_input_back(dy, weight);
+    if (!of_parameters) return gradients;
+    WinogradGradients back = winograd_kernel_back(x, dy, of_bias);
+    gradients.weight = std::move(back.kernel);
+    gradients.bias = std::move(back.bias);
+    return gradients;
   }
+  check(!of_bias, "the way back to a bias is that of the convolution's own node");
+  if (way == ConvWay::product) {
+    if (of_x) gradients.x = pointwise_input_back(given, weight, shape.stride, x.sizes());
+    if (of_weight) gradients.weight = pointwise_kernel_back(x, given, shape.stride);
+    return gradients;
+  }
+  const bool by_lines = way == ConvWay::lines;
   const std::array<int64_t, 2> stride{shape.stride, shape.stride}, padding{shape.padding, shape.padding},
       dilation{1, 1}, none{0, 0};
   auto [dx, dw, db] =
-      at::convolution_backward(by_lines ? lines_of(dy) : dy, by_lines ? lines_of(x) : x, weight, std::nullopt, stride,
-                               padding, dilation, false, none, 1, {of_x, of_weight, false});
-  return {of_x && by_lines ? pictures_of(dx, x.size(0)) : dx, dw};
+      at::convolution_backward(by_lines ? lines_of(given) : given, by_lines ? lines_of(x) : x, weight, std::nullopt,
+                               stride, padding, dilation, false, none, 1, {of_x, of_weight, false});
+  return {of_x && by_lines ? pictures_of(dx, x.size(0)) : dx, dw, {}};
 }
 
 static std::vector<ForwardGraph::Attribute> window_of(const ConvShape& shape) {
@@ -127,17 +145,22 @@ GraphValue Conv2d::operator()(const GraphValue& x) const {
 
 Sketch Conv2d::operator()(const Sketch& x) const {
   expect_channels(x, shape_.in);
-  const Sketch y = x.list->add_step(
-      {.op = PassTape::Op::convolution, .reads = {x.value}, .weights = weight.numel(), .workspace = workspace(x)},
-      {shape_.out, convolved(x.shape[1], shape_), convolved(x.shape[2], shape_)});
+  const int64_t high = convolved(x.shape[1], shape_), wide = convolved(x.shape[2], shape_), space = workspace(x);
+  const bool copies = can_be_product() && shape_.stride > 1 && space > 0;  // the pixels that it reads
+  const Sketch y = x.list->add_step({.op = PassTape::Op::convolution,
+                                     .reads = {x.value},
+                                     .weights = weight.numel(),
+                                     .scratch = copies ? shape_.in * high * wide : 0,
+                                     .workspace = space},
+                                    {shape_.out, high, wide});
   x.list->add(*this, "conv", y.shape, 2 * weight.numel() * y.shape[1] * y.shape[2]);
   return y;
 }
 
 int64_t Conv2d::workspace(const Sketch& x) const {
-  return is_fused() && x.list->fused() && can_go_by_tiles()
-             ? winograd_workspace(shape_.in, shape_.out, x.shape[1], x.shape[2])
-             : 0;
+  if (!is_fused() || !x.list->fused()) return 0;
+  if (can_go_by_tiles()) return winograd_workspace(shape_.in, shape_.out, x.shape[1], x.shape[2]);
+  return can_be_product() ? pointwise_workspace(shape_.in, shape_.out) : 0;
 }
 
 ConvTranspose2d::ConvTranspose2d(const ConvShape& shape) : shape_(shape) {

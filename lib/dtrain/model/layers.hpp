@@ -25,6 +25,8 @@ struct ConvShape {
   bool bias = false;
 };
 
+struct Epilogue;  // row_passes.hpp
+
 /// A pooling window.
 struct Window {
   int64_t kernel = 2;
@@ -35,39 +37,51 @@ struct Window {
   int64_t outputs(int64_t size) const { return (size + 2 * padding - kernel) / stride + 1; }
 };
 
-/// The way back through a convolution without bias, for a node of autograd that has one in it (graph_node.hpp).
+/// How a convolution is computed.
+enum class ConvWay {
+  library,  ///< by LibTorch's operator
+  lines,    ///< the same, which gets the lines of NHWC pictures as pictures of their own: LibTorch 2.11 leaves fewer
+            ///< than 16 pictures on one thread to im2col and a matrix product (use_mkldnn in
+            ///< ATen/native/Convolution.cpp), which takes up to twice as long as oneDNN's kernel
+  product,  ///< by pointwise.hpp
+  tiles,    ///< by winograd.hpp
+};
+
+/// The way back through a convolution, for a node of autograd that has one in it (graph_node.hpp).
 struct ConvBack {
   at::Tensor weight;  ///< without history
   ConvShape shape;
-  bool by_lines = false;  ///< as Conv2d takes lines for pictures
-  bool by_tiles = false;  ///< by winograd.hpp
+  ConvWay way = ConvWay::library;
 
-  /// The gradients of x and of the weight for that of the result, to the bit those of autograd; each undefined unless
-  /// it is asked for.
-  std::pair<at::Tensor, at::Tensor> operator()(const at::Tensor& x, const at::Tensor& dy, bool of_x,
-                                               bool of_weight) const;
+  /// For that of the result, to the bit those of autograd; each undefined unless it is asked for. Of a bias where the
+  /// way is `tiles`.
+  struct Gradients {
+    at::Tensor x, weight, bias;
+  };
+  Gradients operator()(const at::Tensor& x, const at::Tensor& dy, bool of_x, bool of_weight,
+                       bool of_bias = false) const;
 };
 
-/// weight [out, in, k, k], bias [out] or absent. Where it is fused one of 1x1 on a CPU gets the lines of NHWC
-/// pictures as pictures of their own: LibTorch 2.11 leaves fewer than 16 pictures on one thread to im2col and a matrix
-/// product (use_mkldnn in ATen/native/Convolution.cpp), which takes up to twice as long as oneDNN's kernel. One of 3x3
-/// with stride and padding 1 is computed by winograd.hpp where that pays.
+/// weight [out, in, k, k], bias [out] or absent. Where it is fused it takes the fastest way for NHWC pictures on a CPU.
 class Conv2d : public Module {
  public:
   explicit Conv2d(const ConvShape& shape);
   at::Tensor operator()(const at::Tensor& x) const;
+  /// With its epilogue: without a history, of NHWC pictures, to multiples of kColumns channels.
+  at::Tensor with_epilogue(const at::Tensor& x, const Epilogue& epilogue) const;
   Sketch operator()(const Sketch& x) const;
   /// What PassTape has of such a step.
   int64_t workspace(const Sketch& x) const;
   GraphValue operator()(const GraphValue& x) const;
-  /// For what operator() makes of x; throws InternalError with a bias.
+  /// For what operator() makes of x.
   ConvBack back(const at::Tensor& x) const;
 
   at::Tensor weight, bias;
 
  private:
-  bool goes_by_lines(const at::Tensor& x) const;
-  bool goes_by_tiles(const at::Tensor& x) const;
+  ConvWay way_of(const at::Tensor& x) const;
+  at::Tensor by_library(const at::Tensor& x) const;
+  bool can_be_product() const { return shape_.kernel == 1 && shape_.padding == 0 && !shape_.bias; }
   bool can_go_by_tiles() const { return shape_.kernel == 3 && shape_.stride == 1 && shape_.padding == 1; }
 
   ConvShape shape_;

@@ -43,7 +43,7 @@ class RectifiedLines {
     T* const to = memory_.data() + place * width_ * x_.size(1);
     if (lines_[static_cast<size_t>(place)] != line) {
       row_kernels<T>().normalise(width_, x_.size(1), const_rows(rows_of<T>(x_).at(line * width_)),
-                                 scales_.template columns<T>(), Rows<T>{to, x_.size(1)});
+                                 scales_.template columns<T>(), Rows<T>{to, x_.size(1)}, false);
       lines_[static_cast<size_t>(place)] = line;
     }
     return to;

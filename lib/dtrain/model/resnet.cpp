@@ -1,5 +1,6 @@
 #include <array>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -23,6 +24,8 @@ struct Shortcut : Module {
 
   template <class X>
   X run(const X& x) const {
+    if constexpr (std::is_same_v<X, at::Tensor>)
+      if (evaluates(*norm, x)) return evaluated(*conv, *norm, x);
     return (*norm)((*conv)(x));
   }
 
@@ -47,8 +50,10 @@ struct BasicBlock : Module {
 
   template <class X>
   X run(const X& x) const {
-    const X y = norm_relu_conv(*bn1, *conv2, (*conv1)(x));
-    return norm_add_relu(*bn2, y, [&] { return downsample ? downsample->run(x) : x; });
+    const auto more = [&] { return downsample ? downsample->run(x) : x; };
+    if constexpr (std::is_same_v<X, at::Tensor>)
+      if (evaluates(*bn1, x)) return evaluated_relu(*conv2, *bn2, evaluated_relu(*conv1, *bn1, x), more());
+    return norm_add_relu(*bn2, norm_relu_conv(*bn1, *conv2, (*conv1)(x)), more);
   }
 
   std::shared_ptr<Conv2d> conv1, conv2;
@@ -75,8 +80,11 @@ struct Bottleneck : Module {
 
   template <class X>
   X run(const X& x) const {
-    const X y = norm_relu_conv(*bn2, *conv3, norm_relu_conv(*bn1, *conv2, (*conv1)(x)));
-    return norm_add_relu(*bn3, y, [&] { return downsample ? downsample->run(x) : x; });
+    const auto more = [&] { return downsample ? downsample->run(x) : x; };
+    if constexpr (std::is_same_v<X, at::Tensor>)
+      if (evaluates(*bn1, x))
+        return evaluated_relu(*conv3, *bn3, evaluated_relu(*conv2, *bn2, evaluated_relu(*conv1, *bn1, x)), more());
+    return norm_add_relu(*bn3, norm_relu_conv(*bn2, *conv3, norm_relu_conv(*bn1, *conv2, (*conv1)(x))), more);
   }
 
   std::shared_ptr<Conv2d> conv1, conv2, conv3;

@@ -45,6 +45,9 @@ struct WindowPixels {
 /// that neither threads nor the size of a panel's neighbours change its bits, but two sets differ by rounding: where a
 /// product and a sum are one instruction, it rounds once.
 /// Numbers of columns must be multiples of `tile`; rows may be any number. No two arguments overlap unless it is said.
+/// `streamed`: y is written past the caches, without fetching what was there, for results that the caches would not
+/// keep until they are read; its rows then begin at multiples of 64 bytes. The same bits, and seen by other threads as
+/// usual.
 template <class T>
 struct RowKernels {
   const char* name = "";  ///< of the instruction set
@@ -52,14 +55,17 @@ struct RowKernels {
   int64_t tile_rows = 1;  ///< and rows of a product
 
   /// y = max(0, x·scale + shift). y may be x.
-  void (*normalise)(int64_t rows, int64_t columns, Rows<const T> x, ColumnScales<T> norm, Rows<T> y);
+  void (*normalise)(int64_t rows, int64_t columns, Rows<const T> x, ColumnScales<T> norm, Rows<T> y, bool streamed);
+
+  /// y = x·scale + shift. y may be x.
+  void (*scale)(int64_t rows, int64_t columns, Rows<const T> x, ColumnScales<T> norm, Rows<T> y, bool streamed);
 
   /// For each column: mean[c], and squares[c] = Σ (x − mean)².
   void (*moments)(int64_t rows, int64_t columns, Rows<const T> x, T* mean, T* squares);
 
   /// y = max(0, x·scale + shift + more).
   void (*normalise_sum)(int64_t rows, int64_t columns, Rows<const T> x, ColumnScales<T> norm, Rows<const T> more,
-                        Rows<T> y);
+                        Rows<T> y, bool streamed);
 
   /// The way back through max(0, x·scale + shift): d = dy where the result was above 0, else 0; d may be dy. Adds to
   /// each column: sum += Σ d, centred += Σ d·(x − mean).
@@ -77,7 +83,7 @@ struct RowKernels {
 
   /// y = d·scale − (x − mean)·slope − offset. y may be d.
   void (*centre_back)(int64_t rows, int64_t columns, Rows<const T> d, Rows<const T> x, const T* mean, const T* scale,
-                      const T* slope, const T* offset, Rows<T> y);
+                      const T* slope, const T* offset, Rows<T> y, bool streamed);
 
   /// For each column the largest of at least one pixel, and its number: of equals the first; what is no number is the
   /// largest, the last of several. Here and in sum_chosen() columns are multiples of 64, and `chosen` has a byte for
@@ -92,7 +98,8 @@ struct RowKernels {
   void (*pack)(int64_t depth, int64_t columns, const T* from, int64_t row_stride, int64_t column_stride, T* packed);
 
   /// y = a · b: a [rows, depth], b [depth, columns] packed.
-  void (*multiply)(int64_t rows, int64_t columns, int64_t depth, Rows<const T> a, const T* packed, Rows<T> y);
+  void (*multiply)(int64_t rows, int64_t columns, int64_t depth, Rows<const T> a, const T* packed, Rows<T> y,
+                   bool streamed);
 
   /// `across` = a [rows, height], as add_transposed_product() reads it: rows elements for each of its columns, whose
   /// number is rounded up to a multiple of `tile_rows`.

@@ -2,6 +2,7 @@
 // (CMakeLists.txt), and everything here is local to it, so that no code for a newer processor can end up elsewhere.
 #pragma once
 #include <cstring>
+#include <type_traits>
 #include <utility>
 
 #include "dtrain/model/row_kernels.hpp"
@@ -9,8 +10,9 @@
 namespace dtrain {
 namespace {
 
-/// kBytes: of a vector register. kTileRows × 2 registers hold a tile of a product.
-template <class T, int kBytes, int kTileRows>
+/// kBytes: of a vector register. kTileRows × 2 registers hold a tile of a product. PastCaches: how a vector is stored
+/// so, and the fence behind such stores; void where there is no way.
+template <class T, int kBytes, int kTileRows, class PastCaches = void>
 struct Loops {
   static constexpr int64_t kWidth = kBytes / sizeof(T);
   static constexpr int64_t kTile = 2 * kWidth;
@@ -22,6 +24,19 @@ struct Loops {
 
   static Vector load(const T* p) { return *reinterpret_cast<const Unaligned*>(p); }
   static void store(T* p, Vector v) { *reinterpret_cast<Unaligned*>(p) = v; }
+  template <bool kStreamed>
+  static void put(T* p, Vector v) {
+    if constexpr (kStreamed && !std::is_void_v<PastCaches>)
+      PastCaches::store(p, v);
+    else
+      store(p, v);
+  }
+  // Behind such stores, before others may read what they wrote.
+  template <bool kStreamed>
+  static void finish() {
+    if constexpr (kStreamed && !std::is_void_v<PastCaches>) PastCaches::finish();
+  }
+
   static Pair pair(const T* p) { return {load(p), load(p + kWidth)}; }
 
   template <int... kLane>
@@ -34,13 +49,26 @@ struct Loops {
   static Vector rectified(Vector x) { return x < 0 ? Vector{} : x; }
   static Vector where_above_0(Vector y, Vector d) { return y <= 0 ? Vector{} : d; }
 
-  static void normalise(int64_t rows, int64_t columns, Rows<const T> x, ColumnScales<T> norm, Rows<T> y) {
+  template <bool kRectify, bool kStreamed>
+  static void scale_rows(int64_t rows, int64_t columns, Rows<const T> x, ColumnScales<T> norm, Rows<T> y) {
     for (int64_t r = 0; r < rows; ++r) {
       const T* from = x.at(r).data;
       T* to = y.at(r).data;
-      for (int64_t c = 0; c < columns; c += kWidth)
-        store(to + c, rectified(load(from + c) * load(norm.scale + c) + load(norm.shift + c)));
+      for (int64_t c = 0; c < columns; c += kWidth) {
+        const Vector v = load(from + c) * load(norm.scale + c) + load(norm.shift + c);
+        put<kStreamed>(to + c, kRectify ? rectified(v) : v);
+      }
     }
+    finish<kStreamed>();
+  }
+
+  static void normalise(int64_t rows, int64_t columns, Rows<const T> x, ColumnScales<T> norm, Rows<T> y,
+                        bool streamed) {
+    (streamed ? scale_rows<true, true> : scale_rows<true, false>)(rows, columns, x, norm, y);
+  }
+
+  static void scale(int64_t rows, int64_t columns, Rows<const T> x, ColumnScales<T> norm, Rows<T> y, bool streamed) {
+    (streamed ? scale_rows<false, true> : scale_rows<false, false>)(rows, columns, x, norm, y);
   }
 
   static void moments(int64_t rows, int64_t columns, Rows<const T> x, T* mean, T* squares) {
@@ -79,12 +107,19 @@ struct Loops {
 
   static void add(T* to, Vector v) { store(to, load(to) + v); }
 
-  static void normalise_sum(int64_t rows, int64_t columns, Rows<const T> x, ColumnScales<T> norm, Rows<const T> more,
-                            Rows<T> y) {
+  template <bool kStreamed>
+  static void sum_rows(int64_t rows, int64_t columns, Rows<const T> x, ColumnScales<T> norm, Rows<const T> more,
+                       Rows<T> y) {
     for (int64_t r = 0; r < rows; ++r)
       for (int64_t c = 0; c < columns; c += kWidth)
-        store(y.at(r, c).data, rectified(load(x.at(r, c).data) * load(norm.scale + c) + load(norm.shift + c) +
-                                         load(more.at(r, c).data)));
+        put<kStreamed>(y.at(r, c).data, rectified(load(x.at(r, c).data) * load(norm.scale + c) + load(norm.shift + c) +
+                                                  load(more.at(r, c).data)));
+    finish<kStreamed>();
+  }
+
+  static void normalise_sum(int64_t rows, int64_t columns, Rows<const T> x, ColumnScales<T> norm, Rows<const T> more,
+                            Rows<T> y, bool streamed) {
+    (streamed ? sum_rows<true> : sum_rows<false>)(rows, columns, x, norm, more, y);
   }
 
   static void rectify_back(int64_t rows, int64_t columns, Rows<const T> dy, Rows<const T> x, ColumnScales<T> norm,
@@ -142,12 +177,20 @@ struct Loops {
     (first ? back_to_slab<true> : back_to_slab<false>)(rows, columns, dy, x, norm, gamma, gradient, sum, centred);
   }
 
-  static void centre_back(int64_t rows, int64_t columns, Rows<const T> d, Rows<const T> x, const T* mean,
+  template <bool kStreamed>
+  static void centre_rows(int64_t rows, int64_t columns, Rows<const T> d, Rows<const T> x, const T* mean,
                           const T* scale, const T* slope, const T* offset, Rows<T> y) {
     for (int64_t r = 0; r < rows; ++r)
       for (int64_t c = 0; c < columns; c += kWidth)
-        store(y.at(r, c).data, load(d.at(r, c).data) * load(scale + c) -
-                                   (load(x.at(r, c).data) - load(mean + c)) * load(slope + c) - load(offset + c));
+        put<kStreamed>(y.at(r, c).data, load(d.at(r, c).data) * load(scale + c) -
+                                            (load(x.at(r, c).data) - load(mean + c)) * load(slope + c) -
+                                            load(offset + c));
+    finish<kStreamed>();
+  }
+
+  static void centre_back(int64_t rows, int64_t columns, Rows<const T> d, Rows<const T> x, const T* mean,
+                          const T* scale, const T* slope, const T* offset, Rows<T> y, bool streamed) {
+    (streamed ? centre_rows<true> : centre_rows<false>)(rows, columns, d, x, mean, scale, slope, offset, y);
   }
 
   // Bytes lie in the lanes of a vector: those of the first kWidth columns in the lowest byte of each, and so on. GCC 12
@@ -190,26 +233,55 @@ struct Loops {
       }
   }
 
+  // Lanes with a bit of their number set change places with those of the other row without it.
+  template <int kStep, int... kLane>
+  static void swap_lanes(Vector& a, Vector& b, std::integer_sequence<int, kLane...>) {
+    const Vector first = __builtin_shufflevector(a, b, ((kLane & kStep) != 0 ? kWidth + kLane - kStep : kLane)...);
+    b = __builtin_shufflevector(a, b, ((kLane & kStep) != 0 ? kWidth + kLane : kLane + kStep)...);
+    a = first;
+  }
+  // Row i's lane j becomes row j's lane i.
+  template <int kStep = 1>
+  static void transpose(Vector (&v)[kWidth]) {
+#pragma GCC unroll 16
+    for (int i = 0; i < kWidth; ++i)
+      if ((i & kStep) == 0) swap_lanes<kStep>(v[i], v[i + kStep], std::make_integer_sequence<int, kWidth>{});
+    if constexpr (2 * kStep < kWidth) transpose<2 * kStep>(v);
+  }
+
   static void pack(int64_t depth, int64_t columns, const T* from, int64_t row_stride, int64_t column_stride,
                    T* packed) {
-    for (int64_t c = 0; c < columns; c += kTile)
-      for (int64_t k = 0; k < depth; k += kWidth) {  // some rows at once: a transposed matrix's lines are read once
-        const int64_t rows = depth - k < kWidth ? depth - k : kWidth;
-        for (int64_t j = 0; j < kTile; ++j)
-          for (int64_t i = 0; i < rows; ++i)
-            packed[i * kTile + j] = from[(k + i) * row_stride + (c + j) * column_stride];
-        packed += rows * kTile;
-      }
+    for (int64_t c = 0; c < columns; c += kTile, from += kTile * column_stride) {
+      int64_t k = 0;
+      if (row_stride == 1)  // a transposed matrix: its lines are read in order
+        for (; k + kWidth <= depth; k += kWidth)
+          for (int64_t half = 0; half < kTile; half += kWidth) {
+            Vector v[kWidth];
+#pragma GCC unroll 16
+            for (int j = 0; j < kWidth; ++j) v[j] = load(from + k + (half + j) * column_stride);
+            transpose(v);
+#pragma GCC unroll 16
+            for (int i = 0; i < kWidth; ++i) store(packed + (k + i) * kTile + half, v[i]);
+          }
+      for (; k < depth; ++k)
+        for (int64_t j = 0; j < kTile; ++j) packed[k * kTile + j] = from[k * row_stride + j * column_stride];
+      packed += depth * kTile;
+    }
   }
 
   static void pack_across(int64_t rows, int64_t height, Rows<const T> a, T* across) {
-    for (int64_t h = 0; h < height; h += kTileRows) {
-      const bool whole = height - h >= kTileRows;
-      for (int64_t r = 0; r < rows; ++r, across += kTileRows)
-        if (whole)
-          std::memcpy(across, a.at(r, h).data, sizeof(T) * kTileRows);
-        else
-          for (int64_t j = 0; j < height - h; ++j) across[j] = a.at(r, h).data[j];
+    constexpr int64_t kInOrder = 16;  // rows that are read from their begin to their end, as the processor expects it
+    for (int64_t first = 0; first < rows; first += kInOrder) {
+      const int64_t last = rows - first < kInOrder ? rows : first + kInOrder;
+      for (int64_t h = 0; h < height; h += kTileRows) {
+        T* to = across + h * rows + first * kTileRows;
+        const bool whole = height - h >= kTileRows;
+        for (int64_t r = first; r < last; ++r, to += kTileRows)
+          if (whole)
+            std::memcpy(to, a.at(r, h).data, sizeof(T) * kTileRows);
+          else
+            for (int64_t j = 0; j < height - h; ++j) to[j] = a.at(r, h).data[j];
+      }
     }
   }
 
@@ -222,10 +294,12 @@ struct Loops {
   };
 
   // One tile of a product: kRows × kTile sums stay in registers.
-  template <int kRows, bool kAdd>
+  template <int kRows, bool kAdd, bool kStreamed>
   static void tile(int64_t depth, Operands from, Rows<T> y) {
     Pair sums[kRows];
+#pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) sums[r] = kAdd ? pair(y.at(r).data) : Pair{};
+#pragma GCC unroll 4
     for (int64_t k = 0; k < depth; ++k) {
       const Pair b = pair(from.b);
 #pragma GCC unroll 16
@@ -237,38 +311,45 @@ struct Loops {
       from.a += from.depth;
       from.b += from.b_depth;
     }
+#pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
-      store(y.at(r).data, sums[r].low);
-      store(y.at(r).data + kWidth, sums[r].high);
+      put<kStreamed>(y.at(r).data, sums[r].low);
+      put<kStreamed>(y.at(r).data + kWidth, sums[r].high);
     }
   }
 
   using Tile = void (*)(int64_t depth, Operands from, Rows<T> y);
-  template <bool kAdd, int... kLess>
+  template <bool kAdd, bool kStreamed, int... kLess>
   static Tile tile_of(int64_t rows, std::integer_sequence<int, kLess...>) {
-    static constexpr Tile all[] = {tile<kLess + 1, kAdd>...};
+    static constexpr Tile all[] = {tile<kLess + 1, kAdd, kStreamed>...};
     return all[rows - 1];
   }
 
   // `next_a` and `next_b`: from one tile to the next.
-  template <bool kAdd>
+  template <bool kAdd, bool kStreamed>
   static void product(int64_t rows, int64_t columns, int64_t depth, Operands from, int64_t next_a, int64_t next_b,
                       Rows<T> y) {
     for (int64_t c = 0; c < columns; c += kTile, from.b += next_b) {
       Operands here = from;
-      for (int64_t r = 0; r < rows; r += kTileRows, here.a += next_a)
-        tile_of<kAdd>(rows - r < kTileRows ? rows - r : kTileRows, std::make_integer_sequence<int, kTileRows>{})(
-            depth, here, y.at(r, c));
+      int64_t r = 0;
+      for (; r + kTileRows <= rows; r += kTileRows, here.a += next_a)
+        tile<kTileRows, kAdd, kStreamed>(depth, here, y.at(r, c));
+      if (r < rows)
+        tile_of<kAdd, kStreamed>(rows - r, std::make_integer_sequence<int, kTileRows - 1>{})(depth, here, y.at(r, c));
     }
+    finish<kStreamed>();
   }
 
-  static void multiply(int64_t rows, int64_t columns, int64_t depth, Rows<const T> a, const T* packed, Rows<T> y) {
-    product<false>(rows, columns, depth, {a.data, a.stride, 1, packed, kTile}, kTileRows * a.stride, kTile * depth, y);
+  static void multiply(int64_t rows, int64_t columns, int64_t depth, Rows<const T> a, const T* packed, Rows<T> y,
+                       bool streamed) {
+    (streamed ? product<false, true> : product<false, false>)(rows, columns, depth,
+                                                              {a.data, a.stride, 1, packed, kTile},
+                                                              kTileRows * a.stride, kTile * depth, y);
   }
 
   static void add_transposed_product(int64_t height, int64_t columns, int64_t rows, const T* across, Rows<const T> b,
                                      Rows<T> y) {
-    product<true>(height, columns, rows, {across, 1, kTileRows, b.data, b.stride}, kTileRows * rows, kTile, y);
+    product<true, false>(height, columns, rows, {across, 1, kTileRows, b.data, b.stride}, kTileRows * rows, kTile, y);
   }
 
   static constexpr RowKernels<T> all(const char* name) {
@@ -276,6 +357,7 @@ struct Loops {
             .tile = kTile,
             .tile_rows = kTileRows,
             .normalise = normalise,
+            .scale = scale,
             .moments = moments,
             .normalise_sum = normalise_sum,
             .rectify_back = rectify_back,

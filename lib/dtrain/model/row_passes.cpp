@@ -16,6 +16,13 @@ bool fills_rows(int64_t channels, int64_t values) {
   return channels % kColumns == 0 || (kColumns % channels == 0 && values % kColumns == 0);
 }
 
+bool streams(const at::Tensor& rows) {
+  constexpr size_t kLine = 64, kKept = size_t{1} << 20;
+  const auto begin = reinterpret_cast<uintptr_t>(rows.const_data_ptr());
+  const size_t row = static_cast<size_t>(rows.stride(0)) * rows.element_size();
+  return rows.nbytes() >= kKept && begin % kLine == 0 && row % kLine == 0;
+}
+
 at::Tensor as_picture(const at::Tensor& rows, at::IntArrayRef nhw) {
   return rows.view({nhw[0], nhw[1], nhw[2], rows.size(1)}).permute({0, 3, 1, 2});
 }
@@ -81,15 +88,16 @@ at::Tensor normalised_rows(const at::Tensor& x, int64_t columns, const NormScale
   const bool whole = columns == x.size(1);  // else of a slab, whose channels are never few
   const at::Tensor from = whole ? folded(x) : x, to = folded(y), added = folded(more);
   const NormScales of_rows = repeated(scales);
+  const bool streamed = streams(to);
   with_type(x, [&](auto zero) {
     using T = decltype(zero);
     for_panels(to.size(0), [&](int64_t, int64_t begin, int64_t rows) {
       const Rows<const T> values = const_rows(rows_of<T>(from).at(begin));
       if (added.defined())
         row_kernels<T>().normalise_sum(rows, to.size(1), values, of_rows.columns<T>(),
-                                       const_rows(rows_of<T>(added).at(begin)), rows_of<T>(to).at(begin));
+                                       const_rows(rows_of<T>(added).at(begin)), rows_of<T>(to).at(begin), streamed);
       else
-        row_kernels<T>().normalise(rows, to.size(1), values, of_rows.columns<T>(), rows_of<T>(to).at(begin));
+        row_kernels<T>().normalise(rows, to.size(1), values, of_rows.columns<T>(), rows_of<T>(to).at(begin), streamed);
     });
   });
   return y;
@@ -131,19 +139,30 @@ NormGradients norm_back(const at::Tensor& x, const NormScales& scales, const at:
   const at::Tensor scale = gamma * scales.inverse;
   const at::Tensor scale_rows = repeated(scale), offset = repeated(scale * gradients.bias * share),
                    slope = repeated(scale * scales.inverse * gradients.weight * share);
+  const bool streamed = streams(to) && !to.is_alias_of(behind_relu);
   with_type(x, [&](auto zero) {
     using T = decltype(zero);
     for_panels(values.size(0), [&](int64_t, int64_t begin, int64_t rows) {
       row_kernels<T>().centre_back(rows, values.size(1), const_rows(rows_of<T>(behind_relu).at(begin)),
                                    const_rows(rows_of<T>(values).at(begin)), of_rows.mean.template data_ptr<T>(),
                                    scale_rows.data_ptr<T>(), slope.data_ptr<T>(), offset.data_ptr<T>(),
-                                   rows_of<T>(to).at(begin));
+                                   rows_of<T>(to).at(begin), streamed);
     });
   });
   return gradients;
 }
 
-at::Tensor multiplied(const at::Tensor& a, const at::Tensor& b) {
+void apply_in_place(const Epilogue& epilogue, const at::Tensor& rows) {
+  with_type(rows, [&](auto zero) {
+    using T = decltype(zero);
+    const EpiloguePass<T> finished(epilogue, rows);
+    for_panels(rows.size(0), [&](int64_t, int64_t begin, int64_t count) {
+      finished(const_rows(rows_of<T>(rows).at(begin)), count, begin, rows.size(1));
+    });
+  });
+}
+
+at::Tensor multiplied(const at::Tensor& a, const at::Tensor& b, const Epilogue& epilogue) {
   const at::Tensor y = at::empty({a.size(0), b.size(1)}, a.options());
   with_type(a, [&](auto zero) {
     using T = decltype(zero);
@@ -151,9 +170,23 @@ at::Tensor multiplied(const at::Tensor& a, const at::Tensor& b) {
     const int64_t depth = b.size(0), columns = b.size(1);
     Scratch<T> packed(b.numel());
     kernels.pack(depth, columns, b.const_data_ptr<T>(), b.stride(0), b.stride(1), packed.data());
+    if (!epilogue.any()) {
+      const bool streamed = streams(y);
+      for_panels(a.size(0), [&](int64_t, int64_t begin, int64_t rows) {
+        kernels.multiply(rows, columns, depth, const_rows(rows_of<T>(a).at(begin)), packed.data(),
+                         rows_of<T>(y).at(begin), streamed);
+      });
+      return;
+    }
+    const EpiloguePass<T> finished(epilogue, y);
     for_panels(a.size(0), [&](int64_t, int64_t begin, int64_t rows) {
-      kernels.multiply(rows, columns, depth, const_rows(rows_of<T>(a).at(begin)), packed.data(),
-                       rows_of<T>(y).at(begin));
+      Scratch<T> memory(kPanel * kEpilogueColumns);
+      for (int64_t c = 0; c < columns; c += kEpilogueColumns) {
+        const Rows<T> panel{memory.data(), std::min(kEpilogueColumns, columns - c)};
+        kernels.multiply(rows, panel.stride, depth, const_rows(rows_of<T>(a).at(begin)), packed.data() + c * depth,
+                         panel, false);
+        finished(const_rows(panel), rows, begin, panel.stride, c);
+      }
     });
   });
   return y;

@@ -52,7 +52,7 @@ at::Tensor Slab::pooled(const NormScales& scales) const {
       for (int64_t line = first; line < last; ++line) {
         const int64_t begin = (line / high * nhw[1] + line % high * 2) * nhw[2];
         row_kernels<T>().normalise(2 * nhw[2], filled, const_rows(rows_of<T>(values).at(begin)), scales.columns<T>(),
-                                   panel);
+                                   panel, false);
         for (int64_t j = 0; j < wide; ++j) {
           const T *a = panel.at(2 * j).data, *b = panel.at(2 * j + 1).data, *c = panel.at(nhw[2] + 2 * j).data,
                   *d = panel.at(nhw[2] + 2 * j + 1).data;
@@ -82,8 +82,8 @@ at::Tensor Slab::product(const NormScales& scales, const at::Tensor& kernel, con
       for (int64_t i = first; i < last; ++i) {
         const int64_t begin = i * kPanel, rows = std::min(kPanel, pixels - begin);
         const Rows<T> to = rows_of<T>(y).at(begin);
-        kernels.normalise(rows, depth, const_rows(rows_of<T>(values).at(begin)), scales.columns<T>(), panel);
-        kernels.multiply(rows, out, depth, const_rows(panel), packed.data(), to);
+        kernels.normalise(rows, depth, const_rows(rows_of<T>(values).at(begin)), scales.columns<T>(), panel, false);
+        kernels.multiply(rows, out, depth, const_rows(panel), packed.data(), to, false);
         if (training) moments.take(i, rows, const_rows(to));
       }
     });
@@ -184,7 +184,7 @@ ProductGradients Slab::product_back(const NormScales& scales, const at::Tensor& 
         const Rows<const T> dy = const_rows(rows_of<T>(gradient).at(begin));
         across.pack(rows, dy);
         for (int64_t c = first; c < first + count; c += kColumns) {
-          kernels.multiply(rows, kColumns, out, dy, packed.data() + c * out, panel);
+          kernels.multiply(rows, kColumns, out, dy, packed.data() + c * out, panel, false);
           kernels.rectify_back_to_slab(rows, kColumns, panel, const_rows(rows_of<T>(values, c).at(begin)),
                                        scales.columns<T>().at(c), gamma.const_data_ptr<T>() + c, false,
                                        rows_of<T>(gradients, c).at(begin), sum.data_ptr<T>() + c,
@@ -205,11 +205,12 @@ at::Tensor Slab::own_gradient(int64_t first, int64_t count) const {
                    slope = scale * scale * of(sum_g_x_hat) * share;
   with_type(values, [&](auto zero) {
     using T = decltype(zero);
+    const bool streamed = streams(result);
     for_panels(pixels, [&](int64_t, int64_t begin, int64_t rows) {
       row_kernels<T>().centre_back(rows, count, const_rows(rows_of<T>(gradients, first).at(begin)),
                                    const_rows(rows_of<T>(values, first).at(begin)), mean.data_ptr<T>() + first,
                                    scale.data_ptr<T>(), slope.data_ptr<T>(), offset.data_ptr<T>(),
-                                   rows_of<T>(result).at(begin));
+                                   rows_of<T>(result).at(begin), streamed);
     });
   });
   return result;

@@ -31,7 +31,7 @@ struct DoubleConv : Module {
     if constexpr (!std::is_same_v<X, GraphValue>)
       if (const DoubleConvLayers layers{*conv1, *norm1, *conv2, *norm2}; fuses(layers, x))
         return fused_double_conv(layers, x);
-    return norm_relu(*norm2, norm_relu_conv(*norm1, *conv2, (*conv1)(x)));
+    return two_convs(*conv1, *norm1, *conv2, *norm2, x);
   }
 
   std::shared_ptr<Conv2d> conv1, conv2;
@@ -145,7 +145,7 @@ struct DecoderBlock : Module {
 
   template <class X>
   X run(const X& x) const {
-    return norm_relu(*conv2->norm, norm_relu_conv(*conv1->norm, *conv2->conv, (*conv1->conv)(x)));
+    return two_convs(*conv1->conv, *conv1->norm, *conv2->conv, *conv2->norm, x);
   }
 
   std::shared_ptr<ConvNorm> conv1, conv2;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <type_traits>
 #include <vector>
 
@@ -80,18 +81,22 @@ class PlacedKernel {
   PlacedKernel(const at::Tensor& kernel, bool back)
       : out(kernel.size(back ? 1 : 0)), in(kernel.size(back ? 0 : 1)), places_(in, out) {
     const int64_t tile = row_kernels<T>().tile;
-    const Taps of_kernel{kernel.const_data_ptr<T>(), kernel.stride(back ? 1 : 0), kernel.stride(back ? 0 : 1),
-                         kernel.stride(2), kernel.stride(3)};
+    const int64_t outputs = kernel.stride(back ? 1 : 0), inputs = kernel.stride(back ? 0 : 1);
+    const T* const data = kernel.const_data_ptr<T>();
     at::parallel_for(0, out / tile, 1, [&](int64_t begin, int64_t end) {
-      std::vector<T> taps(static_cast<size_t>(9 * tile));
-      std::array<const T*, 9> pointers{};
-      for (size_t k = 0; k < 9; ++k) pointers[k] = taps.data() + (back ? 8 - k : k) * static_cast<size_t>(tile);
-      for (int64_t o = begin * tile; o < end * tile; o += tile)
-        for (int64_t i = 0; i < in; ++i) {
-          of_kernel.gather(o, i, tile, taps.data());
-          winograd_kernels<T>().from_kernel(tile, pointers.data(), places_.row(0) + o * in + i * tile,
-                                            places_.stride());
+      Scratch<T> taps(9 * in * tile);  // each as the products read it, [in, tile]
+      for (int64_t o = begin * tile; o < end * tile; o += tile) {
+        for (int64_t k = 0; k < 9; ++k) {
+          const int64_t tap = back ? 8 - k : k;
+          row_kernels<T>().pack(in, tile, data + o * outputs + tap / 3 * kernel.stride(2) + tap % 3 * kernel.stride(3),
+                                inputs, outputs, taps.data() + k * in * tile);
         }
+        std::array<const T*, 9> pointers{};
+        for (int64_t i = 0; i < in * tile; i += tile) {
+          for (size_t k = 0; k < 9; ++k) pointers[k] = taps.data() + static_cast<int64_t>(k) * in * tile + i;
+          winograd_kernels<T>().from_kernel(tile, pointers.data(), places_.row(0) + o * in + i, places_.stride());
+        }
+      }
     });
   }
 
@@ -100,19 +105,6 @@ class PlacedKernel {
   const int64_t out, in;
 
  private:
-  // Where the kernel has its taps, and how far apart.
-  struct Taps {
-    const T* data;
-    int64_t outputs, inputs, down, right;
-
-    // Those that lead from input i to outputs o to o + count, tap by tap.
-    void gather(int64_t o, int64_t i, int64_t count, T* to) const {
-      const T* const first = data + o * outputs + i * inputs;
-      for (int64_t k = 0; k < 9; ++k)
-        for (int64_t j = 0; j < count; ++j) *to++ = first[k / 3 * down + k % 3 * right + j * outputs];
-    }
-  };
-
   Places<T> places_;
 };
 
@@ -126,7 +118,8 @@ void add_to_all(Rows<T> rows, int64_t count, int64_t channels, const T* bias) {
 }
 
 template <class T>
-at::Tensor tiled(const at::Tensor& x, const at::Tensor& weight, bool back, const at::Tensor& bias) {
+at::Tensor tiled(const at::Tensor& x, const at::Tensor& weight, bool back, const at::Tensor& bias,
+                 const Epilogue& epilogue) {
   const Tiles tiles(x);
   PlacedKernel<T> kernel(weight, back);
   const at::Tensor y =
@@ -134,9 +127,14 @@ at::Tensor tiled(const at::Tensor& x, const at::Tensor& weight, bool back, const
   const std::vector<T> zeros(static_cast<size_t>(kernel.in), T(0));
   const T* const from = x.const_data_ptr<T>();
   T* const to = y.data_ptr<T>();
+  const auto finished =
+      epilogue.any() ? std::optional<EpiloguePass<T>>(std::in_place, epilogue, as_rows(y)) : std::nullopt;
   at::parallel_for(0, (tiles.count() + kPanel - 1) / kPanel, 1, [&](int64_t first, int64_t last) {
     Places<T> read(kPanel, kernel.in), made(kPanel, kernel.out);
     std::vector<T> spare(static_cast<size_t>(kernel.out));
+    Scratch<T> unfinished(4 * kernel.out);
+    std::array<T*, 4> in_cache{};
+    for (size_t k = 0; k < 4; ++k) in_cache[k] = unfinished.data() + static_cast<int64_t>(k) * kernel.out;
     for (int64_t begin = first * kPanel; begin < std::min(last * kPanel, tiles.count()); begin += kPanel) {
       const int64_t rows = std::min(kPanel, tiles.count() - begin);
       for (int64_t r = 0; r < rows; ++r)
@@ -144,11 +142,15 @@ at::Tensor tiled(const at::Tensor& x, const at::Tensor& weight, bool back, const
                                          read.row(r), read.stride());
       for (int64_t place = 0; place < kPlaces; ++place)
         row_kernels<T>().multiply(rows, kernel.out, kernel.in, const_rows(read.rows(place)), kernel.at(place),
-                                  made.rows(place));
+                                  made.rows(place), false);
       if (bias.defined()) add_to_all(made.rows(kOfAll), rows, kernel.out, bias.const_data_ptr<T>());
-      for (int64_t r = 0; r < rows; ++r)
-        winograd_kernels<T>().to_output(kernel.out, made.row(r), made.stride(),
-                                        tiles.pixels<2>(begin + r, 0, to, kernel.out, spare.data()).data());
+      for (int64_t r = 0; r < rows; ++r) {
+        const std::array<T*, 4> pixels = tiles.pixels<2>(begin + r, 0, to, kernel.out, spare.data());
+        winograd_kernels<T>().to_output(kernel.out, made.row(r), made.stride(), (finished ? in_cache : pixels).data());
+        for (size_t k = 0; finished && k < 4; ++k)
+          if (pixels[k] != spare.data())
+            (*finished)({in_cache[k], kernel.out}, 1, (pixels[k] - to) / kernel.out, kernel.out);
+      }
     }
   });
   return y;
@@ -249,18 +251,19 @@ bool winograd_pays(const at::Tensor& x, int64_t out) {
 int64_t winograd_workspace(int64_t in, int64_t out, int64_t height, int64_t width) {
   if (!pays_for<float>(in, out, height, width)) return 0;
   const int64_t tiles = std::max<int64_t>(kTilesAtOnce, kPanel * at::get_num_threads());
-  return kPlaces * (apart(tiles * in) + apart(tiles * out) + apart(in * out));
+  const int64_t taps = 9 * std::max(in, out) * kColumns * at::get_num_threads();
+  return kPlaces * (apart(tiles * in) + apart(tiles * out) + apart(in * out)) + taps;
 }
 
-at::Tensor winograd(const at::Tensor& x, const at::Tensor& kernel, const at::Tensor& bias) {
+at::Tensor winograd(const at::Tensor& x, const at::Tensor& kernel, const at::Tensor& bias, const Epilogue& epilogue) {
   at::Tensor y;
-  with_type(x, [&](auto zero) { y = tiled<decltype(zero)>(x, kernel, false, bias); });
+  with_type(x, [&](auto zero) { y = tiled<decltype(zero)>(x, kernel, false, bias, epilogue); });
   return y;
 }
 
 at::Tensor winograd_input_back(const at::Tensor& dy, const at::Tensor& kernel) {
   at::Tensor dx;
-  with_type(dy, [&](auto zero) { dx = tiled<decltype(zero)>(dy, kernel, true, {}); });
+  with_type(dy, [&](auto zero) { dx = tiled<decltype(zero)>(dy, kernel, true, {}, {}); });
   return dx;
 }
 

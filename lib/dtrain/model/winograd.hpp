@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "dtrain/model/row_passes.hpp"
+
 namespace dtrain {
 
 /// 3 × 3 convolutions with stride 1 and padding 1 by Winograd's minimal filtering F(2×2, 3×3): 4 products for each
@@ -22,8 +24,9 @@ bool winograd_pays(const at::Tensor& x, int64_t out);
 /// forward or back; 0 where networks compute it otherwise.
 int64_t winograd_workspace(int64_t in, int64_t out, int64_t height, int64_t width);
 
-/// x convolved with the kernel, plus `bias` [out] unless that is undefined.
-at::Tensor winograd(const at::Tensor& x, const at::Tensor& kernel, const at::Tensor& bias = {});
+/// x convolved with the kernel, plus `bias` [out] unless that is undefined, and the epilogue of that.
+at::Tensor winograd(const at::Tensor& x, const at::Tensor& kernel, const at::Tensor& bias = {},
+                    const Epilogue& epilogue = {});
 /// The gradient of x for dy, that of the result.
 at::Tensor winograd_input_back(const at::Tensor& dy, const at::Tensor& kernel);
 

@@ -220,7 +220,7 @@ TEST_CASE("vector loops give what plain loops give, but for rounding", "[vectors
     const at::Tensor packed = at::empty({depth * columns}), y = at::empty({rows, columns});
     kernels.pack(depth, columns, b.const_data_ptr<float>(), columns, 1, packed.data_ptr<float>());
     kernels.multiply(rows, columns, depth, {a.const_data_ptr<float>(), depth}, packed.const_data_ptr<float>(),
-                     {y.data_ptr<float>(), columns});
+                     {y.data_ptr<float>(), columns}, false);
     return y.to(at::kDouble);
   };
   CHECK(difference(product(used), product(plain)) < 1e-5);

@@ -13,6 +13,8 @@
 
 namespace dtrain::test {
 
+inline constexpr auto kNhwc = at::MemoryFormat::ChannelsLast;
+
 /// A new folder in the system's temporary one, removed at the end.
 class TemporaryFolder {
  public:

@@ -15,11 +15,10 @@
 #include "unit/model/test_tools.hpp"
 
 using namespace dtrain;
+using test::kNhwc;
 using test::wave;
 
 namespace {
-
-constexpr auto kNhwc = at::MemoryFormat::ChannelsLast;
 
 struct PictureShape {
   int64_t pictures, in, out, height, width;
