@@ -8,6 +8,7 @@
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/model/graph_node.hpp"
+#include "dtrain/model/row_products.hpp"
 #include "dtrain/model/slab.hpp"
 
 namespace dtrain {

@@ -82,7 +82,8 @@ X norm_add_relu(const BatchNorm2d& norm, const X& x, const More& more) {
 template <class X>
 X two_convs(const Conv2d& conv1, const BatchNorm2d& norm1, const Conv2d& conv2, const BatchNorm2d& norm2, const X& x) {
   if constexpr (std::is_same_v<X, at::Tensor>)
-    if (evaluates(norm1, x)) return evaluated_relu(conv2, norm2, evaluated_relu(conv1, norm1, x));
+    if (evaluates(norm1, x) && evaluates(norm2, x))
+      return evaluated_relu(conv2, norm2, evaluated_relu(conv1, norm1, x));
   return norm_relu(norm2, norm_relu_conv(norm1, conv2, conv1(x)));
 }
 

@@ -9,7 +9,7 @@
 #include "dtrain/model/functions.hpp"
 #include "dtrain/model/graph_node.hpp"
 #include "dtrain/model/pool_passes.hpp"
-#include "dtrain/model/row_passes.hpp"
+#include "dtrain/model/row_products.hpp"
 #include "dtrain/model/sketch.hpp"
 
 namespace dtrain {

@@ -23,7 +23,7 @@ bool fuses(const BatchNorm2d& norm, const Window& window, const Sketch& x);
 at::Tensor fused_norm_relu(const BatchNorm2d& norm, const at::Tensor& x, const at::Tensor& more = {});
 /// Whether the two below can compute norm(conv(x)): in evaluation, where nothing goes back.
 bool evaluates(const BatchNorm2d& norm, const at::Tensor& x);
-/// norm(conv(x)), by a convolution that does it to its results while they are in cache.
+/// norm(conv(x)), where dtrain computes the convolution itself while its results are in cache.
 at::Tensor evaluated(const Conv2d& conv, const BatchNorm2d& norm, const at::Tensor& x);
 /// relu(norm(conv(x))), or relu(norm(conv(x)) + more) if `more` is given, of the result's shape.
 at::Tensor evaluated_relu(const Conv2d& conv, const BatchNorm2d& norm, const at::Tensor& x,

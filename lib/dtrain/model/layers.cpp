@@ -3,12 +3,13 @@
 #include <ATen/ATen.h>
 
 #include <array>
+#include <utility>
 #include <vector>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/model/graph_node.hpp"
 #include "dtrain/model/pointwise.hpp"
-#include "dtrain/model/row_passes.hpp"
+#include "dtrain/model/row_products.hpp"
 #include "dtrain/model/winograd.hpp"
 
 namespace dtrain {
@@ -47,6 +48,8 @@ ConvWay Conv2d::way_of(const at::Tensor& x) const {
   return reads_all && in_rows ? ConvWay::lines : ConvWay::library;
 }
 
+namespace {
+
 // The inputs' order: x, the kernel, the bias if there is one.
 struct ConvNode final : torch::autograd::Node {
   at::Tensor x;
@@ -71,39 +74,52 @@ struct ConvNode final : torch::autograd::Node {
   }
 };
 
-at::Tensor Conv2d::by_library(const at::Tensor& x) const {
+bool is_ours(ConvWay way) { return way == ConvWay::product || way == ConvWay::tiles; }
+
+}  // namespace
+
+at::Tensor Conv2d::by_library(const at::Tensor& x, ConvWay way) const {
   const std::array<int64_t, 2> stride{shape_.stride, shape_.stride}, padding{shape_.padding, shape_.padding};
-  return at::conv2d(x, weight, bias.defined() ? std::optional(bias) : std::nullopt, stride, padding);
+  const auto convolved = [&](const at::Tensor& pictures) {
+    return at::conv2d(pictures, weight, bias.defined() ? std::optional(bias) : std::nullopt, stride, padding);
+  };
+  return way == ConvWay::lines ? pictures_of(convolved(lines_of(x)), x.size(0)) : convolved(x);
+}
+
+at::Tensor Conv2d::by_ours(const at::Tensor& x, ConvWay way, const Epilogue& epilogue) const {
+  const at::AutoGradMode without_history(false);
+  return way == ConvWay::product ? pointwise(x, weight, shape_.stride, epilogue) : winograd(x, weight, bias, epilogue);
 }
 
 at::Tensor Conv2d::operator()(const at::Tensor& x) const {
   const ConvWay way = way_of(x);
-  if (way == ConvWay::library) return by_library(x);
-  if (way == ConvWay::lines) return pictures_of(by_library(lines_of(x)), x.size(0));
-  const at::Tensor y = with_epilogue(x, {});
+  if (!is_ours(way)) return by_library(x, way);
+  const at::Tensor y = by_ours(x, way, {});
   std::vector<at::Tensor> inputs = {x, weight};
   if (bias.defined()) inputs.push_back(bias);
   if (!wants_gradient(inputs)) return y;
   const auto node = make_node<ConvNode>();
   node->x = x.detach();
-  node->back = back(x);
+  node->back = {weight.detach(), shape_, way};
   follow(inputs, node, y);
   return y;
 }
 
 at::Tensor Conv2d::with_epilogue(const at::Tensor& x, const Epilogue& epilogue) const {
-  const at::AutoGradMode without_history(false);
   const ConvWay way = way_of(x);
-  if (way == ConvWay::product) return pointwise(x, weight, shape_.stride, epilogue);
-  if (way == ConvWay::tiles) return winograd(x, weight, bias, epilogue);
-  const at::Tensor y = (*this)(x);
+  if (is_ours(way)) return by_ours(x, way, epilogue);
+  const at::AutoGradMode without_history(false);
+  const at::Tensor y = by_library(x, way);
   if (!epilogue.any()) return y;
   const at::Tensor rows = as_rows(y);
   apply_in_place(epilogue, rows);
   return as_picture(rows, {y.size(0), y.size(2), y.size(3)});
 }
 
-ConvBack Conv2d::back(const at::Tensor& x) const { return {weight.detach(), shape_, way_of(x)}; }
+ConvBack Conv2d::back(const at::Tensor& x) const {
+  check(!bias.defined(), "a convolution inside another node has no bias");
+  return {weight.detach(), shape_, way_of(x)};
+}
 
 ConvBack::Gradients ConvBack::operator()(const at::Tensor& x, const at::Tensor& given, bool of_x, bool of_weight,
                                          bool of_bias) const {

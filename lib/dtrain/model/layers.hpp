@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <utility>
 
 #include "dtrain/model/graph.hpp"
 #include "dtrain/model/sketch.hpp"
@@ -25,7 +24,7 @@ struct ConvShape {
   bool bias = false;
 };
 
-struct Epilogue;  // row_passes.hpp
+struct Epilogue;  // row_products.hpp
 
 /// A pooling window.
 struct Window {
@@ -53,11 +52,11 @@ struct ConvBack {
   ConvShape shape;
   ConvWay way = ConvWay::library;
 
-  /// For that of the result, to the bit those of autograd; each undefined unless it is asked for. Of a bias where the
-  /// way is `tiles`.
   struct Gradients {
     at::Tensor x, weight, bias;
   };
+  /// The gradients for that of the result, to the bit those of autograd; those that are not asked for may be undefined.
+  /// That of a bias only where the way is `tiles`; throws InternalError elsewhere.
   Gradients operator()(const at::Tensor& x, const at::Tensor& dy, bool of_x, bool of_weight,
                        bool of_bias = false) const;
 };
@@ -73,14 +72,15 @@ class Conv2d : public Module {
   /// What PassTape has of such a step.
   int64_t workspace(const Sketch& x) const;
   GraphValue operator()(const GraphValue& x) const;
-  /// For what operator() makes of x.
+  /// For what operator() makes of x, in another node; throws InternalError with a bias.
   ConvBack back(const at::Tensor& x) const;
 
   at::Tensor weight, bias;
 
  private:
   ConvWay way_of(const at::Tensor& x) const;
-  at::Tensor by_library(const at::Tensor& x) const;
+  at::Tensor by_library(const at::Tensor& x, ConvWay way) const;
+  at::Tensor by_ours(const at::Tensor& x, ConvWay way, const Epilogue& epilogue) const;
   bool can_be_product() const { return shape_.kernel == 1 && shape_.padding == 0 && !shape_.bias; }
   bool can_go_by_tiles() const { return shape_.kernel == 3 && shape_.stride == 1 && shape_.padding == 1; }
 

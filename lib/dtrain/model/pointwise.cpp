@@ -21,10 +21,9 @@ bool pointwise_serves(const at::Tensor& x, int64_t out) {
   return x.dim() == 4 && serves_rows(x, true) && x.is_contiguous(at::MemoryFormat::ChannelsLast) && fit(x.size(1), out);
 }
 
-// The packed kernel and a panel that waits for its epilogue; on the way back what a kernel's gradient reads.
 int64_t pointwise_workspace(int64_t in, int64_t out) {
   if (!fit(in, out)) return 0;
-  return in * out + std::max(kPanel * kEpilogueColumns, 2 * kPanel * (out + 2 * kColumns));
+  return std::max(product_workspace(in, out), transposed_workspace(out));
 }
 
 at::Tensor pointwise(const at::Tensor& x, const at::Tensor& kernel, int64_t stride, const Epilogue& epilogue) {

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "dtrain/model/row_passes.hpp"
+#include "dtrain/model/row_products.hpp"
 
 namespace dtrain {
 
@@ -16,8 +16,8 @@ namespace dtrain {
 
 /// Whether networks compute such a convolution of x, to so many channels, in this way.
 bool pointwise_serves(const at::Tensor& x, int64_t out);
-/// Floats that one needs at most while it runs, forward or back, whatever the number of pictures; 0 where networks
-/// compute it otherwise.
+/// Floats that one of float needs at most while it runs on as many threads as LibTorch may use, forward or back,
+/// whatever the number of pictures; 0 where networks compute it otherwise.
 int64_t pointwise_workspace(int64_t in, int64_t out);
 
 /// x convolved with the kernel, and the epilogue of that.

@@ -52,7 +52,8 @@ struct BasicBlock : Module {
   X run(const X& x) const {
     const auto more = [&] { return downsample ? downsample->run(x) : x; };
     if constexpr (std::is_same_v<X, at::Tensor>)
-      if (evaluates(*bn1, x)) return evaluated_relu(*conv2, *bn2, evaluated_relu(*conv1, *bn1, x), more());
+      if (evaluates(*bn1, x) && evaluates(*bn2, x))
+        return evaluated_relu(*conv2, *bn2, evaluated_relu(*conv1, *bn1, x), more());
     return norm_add_relu(*bn2, norm_relu_conv(*bn1, *conv2, (*conv1)(x)), more);
   }
 
@@ -82,7 +83,7 @@ struct Bottleneck : Module {
   X run(const X& x) const {
     const auto more = [&] { return downsample ? downsample->run(x) : x; };
     if constexpr (std::is_same_v<X, at::Tensor>)
-      if (evaluates(*bn1, x))
+      if (evaluates(*bn1, x) && evaluates(*bn2, x) && evaluates(*bn3, x))
         return evaluated_relu(*conv3, *bn3, evaluated_relu(*conv2, *bn2, evaluated_relu(*conv1, *bn1, x)), more());
     return norm_add_relu(*bn3, norm_relu_conv(*bn2, *conv3, norm_relu_conv(*bn1, *conv2, (*conv1)(x))), more);
   }

@@ -63,7 +63,7 @@ struct RowKernels {
   /// For each column: mean[c], and squares[c] = Σ (x − mean)².
   void (*moments)(int64_t rows, int64_t columns, Rows<const T> x, T* mean, T* squares);
 
-  /// y = max(0, x·scale + shift + more).
+  /// y = max(0, x·scale + shift + more). y may be x.
   void (*normalise_sum)(int64_t rows, int64_t columns, Rows<const T> x, ColumnScales<T> norm, Rows<const T> more,
                         Rows<T> y, bool streamed);
 

@@ -52,7 +52,8 @@ inline constexpr int64_t kColumns = 32;  // the least that a thread takes: a mul
 /// Whether so many channels are multiples of 32 or divide it, and the picture's values fill rows of 32.
 bool fills_rows(int64_t channels, int64_t values);
 
-/// Whether passes write this matrix past the caches: it is larger than what they keep of it until it is read.
+/// Whether passes write this matrix past the caches (RowKernels): it has 1 MiB or more, so that they would not keep it
+/// until it is read, and its rows begin at multiples of 64 bytes. Changes no bit.
 bool streams(const at::Tensor& rows);
 
 template <class Body>
@@ -89,23 +90,6 @@ class Scratch {
  private:
   at::Tensor memory_;
   T* data_;  // at::Tensor's own answer takes longer than the smallest loops
-};
-
-/// The left side of a transposed product, [rows, height] of up to `most` rows at a time.
-template <class T>
-class Across {
- public:
-  Across(int64_t most, int64_t height) : height_(height), packed_(most * (height + row_kernels<T>().tile_rows)) {}
-
-  void pack(int64_t rows, Rows<const T> a) { row_kernels<T>().pack_across(rows, height_, a, packed_.data()); }
-  /// y += aᵀ · b for b [rows, columns], y [height, columns].
-  void add_product(int64_t rows, int64_t columns, Rows<const T> b, Rows<T> y) {
-    row_kernels<T>().add_transposed_product(height_, columns, rows, packed_.data(), b, y);
-  }
-
- private:
-  int64_t height_;
-  Scratch<T> packed_;
 };
 
 /// Mean and biased variance of each column, from those of panels (Chan, Golub and LeVeque 1979).
@@ -162,56 +146,5 @@ at::Tensor normalised_rows(const at::Tensor& x, int64_t columns, const NormScale
 /// dx may be d.
 NormGradients norm_back(const at::Tensor& x, const NormScales& scales, const at::Tensor& gamma, const at::Tensor& dy,
                         const at::Tensor& result, const at::Tensor& d, const at::Tensor& dx);
-
-/// What becomes of a convolution's results while they are in cache, in evaluation: y·scale + shift of each channel,
-/// then plus `more`, then max(0, y). Without a norm nothing; `more` has the result's shape and needs `rectified`.
-struct Epilogue {
-  NormScales norm;
-  at::Tensor more = {};
-  bool rectified = true;
-
-  bool any() const { return norm.scale.defined(); }
-};
-
-inline constexpr int64_t kEpilogueColumns = 256;  // of a product that wait for it in cache
-
-/// Brings rows that are in cache through an epilogue, which must not be empty, to their place in `result` [pixels,
-/// channels], channels a multiple of kColumns. Refers to the tensors of both.
-template <class T>
-class EpiloguePass {
- public:
-  EpiloguePass(const Epilogue& epilogue, const at::Tensor& result)
-      : result_(rows_of<T>(result)),
-        norm_(epilogue.norm.columns<T>()),
-        more_(epilogue.more.defined() ? const_rows(rows_of<T>(epilogue.more)) : Rows<const T>{}),
-        rectified_(epilogue.rectified),
-        streamed_(streams(result)) {}
-
-  /// `rows` of them, the first `row` of the result, `columns` from `column` on. They may be in their place already.
-  void operator()(Rows<const T> values, int64_t rows, int64_t row, int64_t columns, int64_t column = 0) const {
-    const RowKernels<T>& kernels = row_kernels<T>();
-    const Rows<T> to = result_.at(row, column);
-    const ColumnScales<T> norm = norm_.at(column);
-    const bool streamed = streamed_ && values.data != to.data;
-    if (more_.data != nullptr)
-      kernels.normalise_sum(rows, columns, values, norm, more_.at(row, column), to, streamed);
-    else
-      (rectified_ ? kernels.normalise : kernels.scale)(rows, columns, values, norm, to, streamed);
-  }
-
- private:
-  Rows<T> result_;
-  ColumnScales<T> norm_;
-  Rows<const T> more_;
-  bool rectified_, streamed_;
-};
-
-/// Of all rows, in their place.
-void apply_in_place(const Epilogue& epilogue, const at::Tensor& rows);
-
-/// a · b for a [rows, depth], b [depth, columns], and the epilogue of that.
-at::Tensor multiplied(const at::Tensor& a, const at::Tensor& b, const Epilogue& epilogue = {});
-/// aᵀ · b for a [rows, height], b [rows, columns].
-at::Tensor transposed_product(const at::Tensor& a, const at::Tensor& b);
 
 }  // namespace dtrain

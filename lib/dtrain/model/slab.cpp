@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "dtrain/model/row_products.hpp"
+
 namespace dtrain {
 
 static constexpr int64_t kBlockColumns = 128;  // columns of a panel on the way back

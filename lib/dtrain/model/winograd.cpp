@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "dtrain/model/row_passes.hpp"
+#include "dtrain/model/row_products.hpp"
 #include "dtrain/model/winograd_kernels.hpp"
 
 namespace dtrain {
@@ -128,7 +128,7 @@ at::Tensor tiled(const at::Tensor& x, const at::Tensor& weight, bool back, const
   const T* const from = x.const_data_ptr<T>();
   T* const to = y.data_ptr<T>();
   const auto finished =
-      epilogue.any() ? std::optional<EpiloguePass<T>>(std::in_place, epilogue, as_rows(y)) : std::nullopt;
+      epilogue.any() ? std::optional<EpiloguePass<T>>(std::in_place, epilogue, as_rows(y), false) : std::nullopt;
   at::parallel_for(0, (tiles.count() + kPanel - 1) / kPanel, 1, [&](int64_t first, int64_t last) {
     Places<T> read(kPanel, kernel.in), made(kPanel, kernel.out);
     std::vector<T> spare(static_cast<size_t>(kernel.out));

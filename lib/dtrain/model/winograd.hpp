@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "dtrain/model/row_passes.hpp"
+#include "dtrain/model/row_products.hpp"
 
 namespace dtrain {
 

@@ -173,7 +173,7 @@ class Rehearsal {
     const PassTape::Step& step = tape_.steps[i];
     Gradient given = std::exchange(gradients_[step.makes], {});
     if (step.op == Op::add || step.op == Op::relu_of_norm) return pass_on(step, given);
-    const Held while_it_runs = scratch(step, step.op == Op::norm_convolution ? 1 : 2);
+    const Held while_it_runs = scratch(step, step.op == Op::slab_layer || step.op == Op::slab_end ? 2 : 1);
     if (step.op == Op::slab_layer) {
       const Held gradient = heap_.take(step.weights * kFloat);
       reorder(step);

@@ -15,7 +15,7 @@
 #include "dtrain/model/functions.hpp"
 #include "dtrain/model/network.hpp"
 #include "dtrain/model/row_kernels.hpp"
-#include "dtrain/model/row_passes.hpp"
+#include "dtrain/model/row_products.hpp"
 #include "support/catch.hpp"
 #include "unit/model/test_tools.hpp"
 
@@ -145,6 +145,22 @@ TEST_CASE("in evaluation mode too") {
     const at::Tensor images = pictures({2, 1, 64, 96}, type).detach();
     CHECK(difference(fused->forward(images), plain->forward(images)) < (type == at::kDouble ? 1e-12 : 1e-4));
   }
+}
+
+TEST_CASE("without gradients each norm is in the mode that it was given, whatever the others are in") {
+  using Kept = std::pair<std::string, std::string>;
+  const auto [name, kept] = GENERATE(Kept{"resnet18", ".bn1"}, Kept{"resnet50", ".bn1"}, Kept{"unet", ".1"},
+                                     Kept{"unet+resnet18", "conv1.1"});
+  at::Tensor results[2];
+  for (const bool fused : {false, true}) {
+    const auto network = made(name, fused, at::kDouble);
+    network->train();
+    for (const Module::Named& part : network->modules())
+      if (part.name.ends_with(kept)) part.module->keep_in_evaluation(true);
+    const at::NoGradGuard no_grad;
+    results[fused ? 1 : 0] = network->forward(pictures({2, 1, 64, 64}, at::kDouble).detach());
+  }
+  CHECK(difference(results[1], results[0]) < 1e-10);
 }
 
 TEST_CASE("in float32 it is as near to float64 as the operators are", "[vectors]") {

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "dtrain/base/error.hpp"
+#include "dtrain/model/fused_layers.hpp"
 #include "dtrain/model/layers.hpp"
 #include "support/catch.hpp"
 #include "unit/model/test_tools.hpp"
@@ -117,13 +119,15 @@ TEST_CASE("by products a kernel's order in memory changes no bit, nor does the n
 }
 
 TEST_CASE("by products a picture's result and gradient do not depend on the others of its batch", "[vectors]") {
-  const PointwiseOperands all({5, 32, 64, 9, 13, 1}, at::kFloat);
+  const PointwiseOperands all({5, 32, 64, 39, 33, 1}, at::kFloat);
   const PointwiseOutcome together = by_products(all);
+  REQUIRE(streams(as_rows(together[0])));
   for (int64_t i = 0; i < 5; ++i) {
     PointwiseOperands one = all;
     one.x = all.x.narrow(0, i, 1);
     one.dy = all.dy.narrow(0, i, 1);
     const PointwiseOutcome alone = by_products(one);
+    REQUIRE_FALSE(streams(as_rows(alone[0])));
     for (size_t k = 0; k < 2; ++k) CHECK(test::same_bits(alone[k], together[k].narrow(0, i, 1)));
   }
 }
@@ -140,14 +144,61 @@ TEST_CASE("an epilogue is norm, addition and ReLU, whichever way a convolution i
     conv.weight.set_data(wave(conv.weight.sizes(), 1.3, type).contiguous(kNhwc));
     const at::Tensor x = wave({2, shape.in, 13, 10}, 0.37, type).contiguous(kNhwc);
     const at::NoGradGuard no_grad;
-    const at::Tensor y = conv(x);
-    CHECK(test::same_bits(conv.with_epilogue(x, {}), y));
+    const at::Tensor y =
+        at::conv2d(x, conv.weight, std::nullopt, {shape.stride, shape.stride}, {shape.padding, shape.padding});
+    CHECK(test::same_bits(conv.with_epilogue(x, {}), conv(x)));
     for (const Epilogue& epilogue : epilogues_for(y)) {
       const at::Tensor z = conv.with_epilogue(x, epilogue);
       CHECK(z.is_contiguous(kNhwc));
-      CHECK(test::relative_error(z, by_hand(y, epilogue)) < (type == at::kDouble ? 1e-13 : 1e-5));
+      CHECK(test::relative_error(z, by_hand(y, epilogue)) < (type == at::kDouble ? 1e-12 : 1e-5));
     }
   }
+}
+
+TEST_CASE("an epilogue depends on neither threads nor other pictures", "[vectors]") {
+  const ConvShape shape =
+      GENERATE(ConvShape{.in = 64, .out = 288}, ConvShape{.in = 32, .out = 64, .kernel = 3, .padding = 1});
+  const at::NoGradGuard no_grad;
+  Conv2d conv(shape);
+  conv.fuse();
+  conv.weight.set_data(wave(conv.weight.sizes(), 1.3, at::kFloat).contiguous(kNhwc));
+  const at::Tensor x = wave({3, shape.in, 37, 26}, 0.37, at::kFloat).contiguous(kNhwc);
+  const int before = at::get_num_threads();
+  at::set_num_threads(1);
+  for (const Epilogue& epilogue : epilogues_for(conv(x))) {
+    const at::Tensor z = conv.with_epilogue(x, epilogue);
+    for (int64_t i = 0; i < 3; ++i) {
+      Epilogue of_one = epilogue;
+      if (epilogue.more.defined()) of_one.more = epilogue.more.view({3, -1, shape.out})[i];
+      CHECK(test::same_bits(conv.with_epilogue(x.narrow(0, i, 1), of_one), z.narrow(0, i, 1)));
+    }
+    at::set_num_threads(3);
+    CHECK(test::same_bits(conv.with_epilogue(x, epilogue), z));
+    at::set_num_threads(1);
+  }
+  at::set_num_threads(before);
+}
+
+TEST_CASE("an epilogue that adds something has a ReLU, and as many values to add") {
+  const at::Tensor y = at::ones({8, 32});
+  const NormScales norm = scales_for(32, at::kFloat);
+  CHECK_THROWS_AS(apply_in_place({.norm = norm, .more = y, .rectified = false}, y), InternalError);
+  CHECK_THROWS_AS(apply_in_place({.norm = norm, .more = y.narrow(0, 0, 4)}, y), InternalError);
+}
+
+TEST_CASE("a norm joins its convolution in evaluation alone, for NHWC pictures to multiples of 32 channels") {
+  const auto asked = [](int64_t channels, bool training, bool gradients, at::MemoryFormat format) {
+    BatchNorm2d norm(channels);
+    norm.fuse();
+    norm.train(training);
+    const at::AutoGradMode mode(gradients);
+    return evaluates(norm, at::zeros({2, 5, 4, 6}).contiguous(format));
+  };
+  CHECK(asked(64, false, false, kNhwc));
+  CHECK_FALSE(asked(64, true, false, kNhwc));
+  CHECK_FALSE(asked(64, false, true, kNhwc));
+  CHECK_FALSE(asked(48, false, false, kNhwc));
+  CHECK_FALSE(asked(64, false, false, at::MemoryFormat::Contiguous));
 }
 
 TEST_CASE("what goes past the caches has the bits of what stays in them", "[vectors]") {
