@@ -97,12 +97,13 @@ function(dtrain_bundle_test name target seconds ranks)
   set_property(GLOBAL APPEND PROPERTY DTRAIN_BUNDLE_TESTS "${name} ${seconds} ${ranks} ${target} ${arguments}")
 endfunction()
 
-# dtrain_test(NAME SOURCES … TORCH … USES module … [TIMEOUT s] [COST s] [TIMING] [NOT_IN_BUNDLE]): a Catch2 program, one
-# CTest entry, label unit. COST: about how long it takes, if that is long, so that it starts early. TIMING: label timing
+# dtrain_test(NAME SOURCES … TORCH … USES module … [TIMEOUT s] [COST s] [LONG] [TIMING] [NOT_IN_BUNDLE]): a Catch2 program,
+# one CTest entry, label unit. COST: about how long it takes, if that is long, so that it starts early. LONG: cases that
+# are tagged [long] are an entry of their own, label long too, which scripts/test --quick leaves out. TIMING: label timing
 # too, for tests that could fail on a machine that pauses for seconds. NOT_IN_BUNDLE: what it proves is the same on
 # every machine.
 function(dtrain_test name)
-  cmake_parse_arguments(arg "TIMING;NOT_IN_BUNDLE" "TIMEOUT;COST" "SOURCES;TORCH;USES;LIBS" ${ARGN})
+  cmake_parse_arguments(arg "LONG;TIMING;NOT_IN_BUNDLE" "TIMEOUT;COST" "SOURCES;TORCH;USES;LIBS" ${ARGN})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 300)
   endif()
@@ -119,11 +120,21 @@ function(dtrain_test name)
   endforeach()
   dtrain_sources(test_${name} test TORCH ${arg_TORCH})
   dtrain_unity(test_${name})
-  add_test(NAME unit.${name} COMMAND test_${name})
-  set_tests_properties(unit.${name} PROPERTIES LABELS "${labels}" TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 4
+  set(entries unit.${name})
+  if(arg_LONG)
+    add_test(NAME unit.${name} COMMAND test_${name} "~[long]~[.]")
+    add_test(NAME unit.${name}.long COMMAND test_${name} "[long]")
+    list(APPEND entries unit.${name}.long)
+  else()
+    add_test(NAME unit.${name} COMMAND test_${name})
+  endif()
+  set_tests_properties(${entries} PROPERTIES LABELS "${labels}" TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 4
     ENVIRONMENT DTRAIN_SOURCE_DIR=${CMAKE_SOURCE_DIR})
+  if(arg_LONG)
+    set_tests_properties(unit.${name}.long PROPERTIES LABELS "${labels};long")
+  endif()
   if(arg_COST)
-    set_tests_properties(unit.${name} PROPERTIES COST ${arg_COST})
+    set_tests_properties(${entries} PROPERTIES COST ${arg_COST})
   endif()
   if(NOT arg_NOT_IN_BUNDLE)
     dtrain_bundle_test(unit.${name} test_${name} ${arg_TIMEOUT} 0)

@@ -182,7 +182,7 @@ static void every_fault_at_every_call(int64_t saves) {
         std::set<std::string>{"open", "read", "write", "sync", "close", "status", "rename", "unlink", "mkdir", "list"});
 }
 
-TEST_CASE("with every fault at every call, and power cuts at every call of each such run, it is found too") {
+TEST_CASE("with every fault at every call, and power cuts at every call of each such run, it is found too", "[long]") {
   every_fault_at_every_call(3);
 }
 

@@ -65,7 +65,7 @@ void check_refused(const Tree& tree, const DataOptions& options) {
 
 }  // namespace
 
-TEST_CASE("300 trees of folders are trained as they are meant, or refused by the folder's name") {
+TEST_CASE("300 trees of folders are trained as they are meant, or refused by the folder's name", "[long]") {
   Draw draw(17);
   for (int i = 0; i < 300; ++i) {
     const Tree tree = draw.tree(i % Draw::kKinds);

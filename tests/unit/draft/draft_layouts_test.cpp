@@ -35,7 +35,8 @@ std::string other_reading_of(const Draft& draft) {
 
 }  // namespace
 
-TEST_CASE("trees of folders are drafted as they are meant, or asked about; no part becomes a class in silence") {
+TEST_CASE("trees of folders are drafted as they are meant, or asked about; no part becomes a class in silence",
+          "[long]") {
   Draw draw(19);
   for (int i = 0; i < 10 * Draw::kKinds; ++i) {
     const Tree tree = draw.tree(i % Draw::kKinds);

@@ -122,7 +122,7 @@ using Case = std::pair<std::string, std::vector<int64_t>>;
 
 }  // namespace
 
-TEST_CASE("a fused network computes what the operators compute, in float64 to 1e-10") {
+TEST_CASE("a fused network computes what the operators compute, in float64 to 1e-10", "[long]") {
   const auto [name, shape] =
       GENERATE(Case{"densenet121", {2, 1, 64, 64}}, Case{"densenet121", {1, 1, 87, 70}},
                Case{"densenet121", {3, 1, 101, 64}}, Case{"resnet18", {2, 1, 75, 64}}, Case{"resnet50", {2, 1, 64, 86}},
@@ -135,7 +135,7 @@ TEST_CASE("a fused network computes what the operators compute, in float64 to 1e
   }
 }
 
-TEST_CASE("in evaluation mode too") {
+TEST_CASE("in evaluation mode too", "[long]") {
   const std::string name = GENERATE("densenet121", "resnet18", "resnet50", "unet", "unet+resnet18");
   for (const at::ScalarType type : {at::kDouble, at::kFloat}) {
     const auto plain = made(name, false, type), fused = made(name, true, type);
@@ -147,7 +147,7 @@ TEST_CASE("in evaluation mode too") {
   }
 }
 
-TEST_CASE("without gradients each norm is in the mode that it was given, whatever the others are in") {
+TEST_CASE("without gradients each norm is in the mode that it was given, whatever the others are in", "[long]") {
   using Kept = std::pair<std::string, std::string>;
   const auto [name, kept] = GENERATE(Kept{"resnet18", ".bn1"}, Kept{"resnet50", ".bn1"}, Kept{"unet", ".1"},
                                      Kept{"unet+resnet18", "conv1.1"});
@@ -163,7 +163,7 @@ TEST_CASE("without gradients each norm is in the mode that it was given, whateve
   CHECK(difference(results[1], results[0]) < 1e-10);
 }
 
-TEST_CASE("in float32 it is as near to float64 as the operators are", "[vectors]") {
+TEST_CASE("in float32 it is as near to float64 as the operators are", "[vectors][long]") {
   const auto [name, shape] =
       GENERATE(Case{"densenet121", {4, 1, 96, 96}}, Case{"resnet18", {4, 1, 96, 96}}, Case{"resnet50", {4, 1, 96, 96}},
                Case{"unet", {4, 1, 96, 96}}, Case{"small_cnn", {4, 1, 64, 64}});

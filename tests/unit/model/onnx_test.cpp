@@ -204,7 +204,7 @@ std::string file_of(const Network& network, const NetworkShape& shape, Task task
 
 }  // namespace
 
-TEST_CASE("the graph of every network computes its probabilities") {
+TEST_CASE("the graph of every network computes its probabilities", "[long]") {
   const auto one = GENERATE(from_range(test::reference_cases()));
   const NetworkKind* kind = one.options.kind;
   INFO(one.name);

@@ -112,7 +112,7 @@ TEST_CASE("names, shapes and number of the tensors are torchvision's") {
   CHECK(sha256_hex(joined) == expected.names_sha256);
 }
 
-TEST_CASE("forward, loss, gradient, running statistics and a step are PyTorch's in float64") {
+TEST_CASE("forward, loss, gradient, running statistics and a step are PyTorch's in float64", "[long]") {
   constexpr double kClose = 1e-10, kRate = 1e-6;
   const auto one = GENERATE(from_range(test::reference_cases()));
   const auto format = GENERATE(at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast);

@@ -216,7 +216,7 @@ TEST_CASE("layers and what stands between them lose no more in 16 bits than a fe
 }
 
 // This does not check how close to float32 training stays: fifty norms over a few values each amplify every rounding.
-TEST_CASE("networks run forward and backward in 16 bits") {
+TEST_CASE("networks run forward and backward in 16 bits", "[long]") {
   for (const NetworkKind* name : test::network_of_each_block()) {
     INFO(name->name);
     const at::Tensor plain = trained_logits(name, Precision::fp32);

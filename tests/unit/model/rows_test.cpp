@@ -22,7 +22,7 @@ TEST_CASE("every network works on its smallest picture and refuses a smaller one
     const int64_t least = kind->least_side;
     REQUIRE(least % kind->side_multiple == 0);
     const NetworkShape shape = square(*kind, least);
-    const auto network = make(kind, shape);
+    const auto network = test::filled(test::options_of(kind), shape);
     network->eval();
     const at::NoGradGuard no_grad;
     const at::Tensor logits = network->forward(test::keyed_normal({2, shape.channels, least, least}, 3));
@@ -106,7 +106,7 @@ TEST_CASE("a network's passes depend on the random key exactly where its row say
       INFO(kind->name << ", dropout " << dropout);
       const NetworkShape shape = square(*kind, std::max<int64_t>(kind->least_side, 32));
       const at::Tensor images = test::keyed_normal({4, shape.channels, shape.height, shape.width}, 5);
-      const auto network = make_network(options, shape, 1);
+      const auto network = test::filled(options, shape);
       const auto logits = [&](int64_t step) {
         network->set_random_key(9, step, 0);
         return network->forward(images).detach();

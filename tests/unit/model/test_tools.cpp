@@ -93,6 +93,13 @@ std::shared_ptr<Network> make(const NetworkKind* kind, const NetworkShape& shape
   return make_network(options, shape, seed);
 }
 
+std::shared_ptr<Network> filled(const ModelOptions& options, const NetworkShape& shape) {
+  const at::NoGradGuard no_grad;
+  auto network = options.kind->make(options, shape);
+  for (const NamedTensor& parameter : network->named_parameters()) at::Tensor(parameter.tensor).uniform_(-0.05, 0.05);
+  return network;
+}
+
 NetworkShape square(const NetworkKind& kind, int64_t side) {
   return {.channels = kind.image_channels, .height = side, .width = side, .outputs = 3};
 }

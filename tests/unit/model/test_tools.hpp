@@ -33,6 +33,9 @@ ModelOptions options_of(const NetworkKind* kind, const NetworkKind* encoder = nu
 
 std::shared_ptr<Network> make(const NetworkKind* kind, const NetworkShape& shape, uint64_t seed = 1);
 
+/// With weights that are made sooner than make() draws them: small, of any value.
+std::shared_ptr<Network> filled(const ModelOptions& options, const NetworkShape& shape);
+
 /// As many channels as its pictures have, and three outputs.
 NetworkShape square(const NetworkKind& kind, int64_t side);
 

@@ -218,7 +218,7 @@ TEST_CASE("V cuts nothing of a batch loss: the gradient of a network is that of 
   }
 }
 
-TEST_CASE("a batch loss has the same bits on 1, 2, 3 and 4 ranks, with passes, mixing and 16 bits too") {
+TEST_CASE("a batch loss has the same bits on 1, 2, 3 and 4 ranks, with passes, mixing and 16 bits too", "[long]") {
   LossSetting accumulated{.loss = "bce_dice"}, mixed, in_16_bits, per_rank{.over = SumsOver::per_rank};
   accumulated.batch.accumulate = 2;
   mixed.mix = {.mixup = 0.4};

@@ -464,7 +464,7 @@ TEST_CASE("every key of the schema is walked here, once, and those that may be w
   for (const auto& [key, row] : rows) FAIL_CHECK(key + " is not a key of the schema");
 }
 
-TEST_CASE("every key changes what it says it changes") {
+TEST_CASE("every key changes what it says it changes", "[long]") {
   const std::set<std::string> needed = {"data.format",     "data.root",          "data.labels",
                                         "data.csv.labels", "data.tfrecord.mask", "data.webdataset.mask"};
   at::set_num_threads(1);

@@ -37,7 +37,7 @@ double distance_of(const at::Tensor& a, const at::Tensor& b) { return ((a - b).n
 
 }  // namespace
 
-TEST_CASE("16-bit training has the same bits on 1, 2, 3 and 4 ranks, skipped updates included") {
+TEST_CASE("16-bit training has the same bits on 1, 2, 3 and 4 ranks, skipped updates included", "[long]") {
   struct Outcome {
     std::string weights;
     std::vector<double> losses;
