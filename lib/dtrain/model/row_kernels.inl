@@ -246,7 +246,7 @@ struct Loops {
 #pragma GCC unroll 16
     for (int i = 0; i < kWidth; ++i)
       if ((i & kStep) == 0) swap_lanes<kStep>(v[i], v[i + kStep], std::make_integer_sequence<int, kWidth>{});
-    if constexpr (2 * kStep < kWidth) transpose<2 * kStep>(v);
+    if constexpr (int64_t{2} * kStep < kWidth) transpose<2 * kStep>(v);
   }
 
   static void pack(int64_t depth, int64_t columns, const T* from, int64_t row_stride, int64_t column_stride,
