@@ -132,9 +132,6 @@ at::Tensor tiled(const at::Tensor& x, const at::Tensor& weight, bool back, const
   at::parallel_for(0, (tiles.count() + kPanel - 1) / kPanel, 1, [&](int64_t first, int64_t last) {
     Places<T> read(kPanel, kernel.in), made(kPanel, kernel.out);
     std::vector<T> spare(static_cast<size_t>(kernel.out));
-    Scratch<T> unfinished(4 * kernel.out);
-    std::array<T*, 4> in_cache{};
-    for (size_t k = 0; k < 4; ++k) in_cache[k] = unfinished.data() + static_cast<int64_t>(k) * kernel.out;
     for (int64_t begin = first * kPanel; begin < std::min(last * kPanel, tiles.count()); begin += kPanel) {
       const int64_t rows = std::min(kPanel, tiles.count() - begin);
       for (int64_t r = 0; r < rows; ++r)
@@ -146,10 +143,10 @@ at::Tensor tiled(const at::Tensor& x, const at::Tensor& weight, bool back, const
       if (bias.defined()) add_to_all(made.rows(kOfAll), rows, kernel.out, bias.const_data_ptr<T>());
       for (int64_t r = 0; r < rows; ++r) {
         const std::array<T*, 4> pixels = tiles.pixels<2>(begin + r, 0, to, kernel.out, spare.data());
-        winograd_kernels<T>().to_output(kernel.out, made.row(r), made.stride(), (finished ? in_cache : pixels).data());
-        for (size_t k = 0; finished && k < 4; ++k)
-          if (pixels[k] != spare.data())
-            (*finished)({in_cache[k], kernel.out}, 1, (pixels[k] - to) / kernel.out, kernel.out);
+        winograd_kernels<T>().to_output(kernel.out, made.row(r), made.stride(), pixels.data());
+        if (!finished) continue;
+        for (T* const pixel : pixels)
+          if (pixel != spare.data()) (*finished)({pixel, kernel.out}, 1, (pixel - to) / kernel.out, kernel.out);
       }
     }
   });

@@ -2,7 +2,6 @@
 #include "dtrain/model/double_conv.hpp"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 
 #include <array>
@@ -117,7 +116,6 @@ TEST_CASE("two convolutions as one node use running statistics in evaluation mod
 }
 
 TEST_CASE("in evaluation two convolutions as one node compute what the operators compute", "[vectors]") {
-  const int before = at::get_num_threads();
   const at::NoGradGuard no_grad;
   for (const at::ScalarType type : {at::kDouble, at::kFloat}) {
     for (const Shape& shape : kShapes) {
@@ -125,13 +123,13 @@ TEST_CASE("in evaluation two convolutions as one node compute what the operators
       for (BatchNorm2d* norm : {&block.norm1, &block.norm2}) norm->eval();
       const at::Tensor x = picture(shape, type);
       REQUIRE(fuses(block.layers(), x));
-      at::set_num_threads(1);
-      const at::Tensor y = fused_double_conv(block.layers(), x);
+      const auto on = [&](int threads) {
+        return test::on_threads(threads, [&] { return fused_double_conv(block.layers(), x); });
+      };
+      const at::Tensor y = on(1);
       INFO(shape.in << " to " << shape.out << " at " << shape.height << " x " << shape.width);
       CHECK(difference(y, block.plain(x)) < (type == at::kDouble ? 1e-10 : 1e-5));
-      at::set_num_threads(3);
-      CHECK(test::same_bits(fused_double_conv(block.layers(), x), y));
-      at::set_num_threads(before);
+      CHECK(test::same_bits(on(3), y));
     }
   }
 }
@@ -181,12 +179,10 @@ TEST_CASE("pictures in another order, and many channels, are left to the operato
 }
 
 TEST_CASE("two convolutions as one node have the same bits with any number of threads", "[vectors]") {
-  const int before = at::get_num_threads();
-  at::set_num_threads(1);
-  const auto one = outcome({2, 8, 16, 70, 40}, at::kFloat, true);
-  at::set_num_threads(3);
-  const auto three = outcome({2, 8, 16, 70, 40}, at::kFloat, true);
-  at::set_num_threads(before);
+  const auto on = [](int threads) {
+    return test::on_threads(threads, [] { return outcome({2, 8, 16, 70, 40}, at::kFloat, true); });
+  };
+  const auto one = on(1), three = on(3);
   for (size_t i = 0; i < one.size(); ++i) CHECK(test::same_bits(one[i], three[i]));
 }
 

@@ -282,14 +282,11 @@ TEST_CASE("passes of our own are on as many threads as LibTorch may use") {
 // What `made` gives with 1, 2 and 3 threads, but for tensors of which LibTorch splits the sums by threads.
 template <class Make>
 void require_same_bits_by_threads(const Make& make, const std::set<std::string>& left_out = {}) {
-  const int before = at::get_num_threads();
   std::vector<Outcome> made;
   for (const int threads : {1, 2, 3}) {
-    at::set_num_threads(threads);
-    made.push_back(make());
+    made.push_back(test::on_threads(threads, make));
     std::erase_if(made.back().tensors, [&](const NamedTensor& one) { return left_out.contains(one.name); });
   }
-  at::set_num_threads(before);
   for (const Outcome& more : {made[1], made[2]}) require_same_bits(made[0], more);
 }
 

@@ -2,7 +2,6 @@
 #include "dtrain/model/pointwise.hpp"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 
 #include <array>
@@ -103,19 +102,15 @@ TEST_CASE("a 1x1 convolution by products is LibTorch's, in float64 to 1e-12 and 
 }
 
 TEST_CASE("by products a kernel's order in memory changes no bit, nor does the number of threads", "[vectors]") {
-  const int before = at::get_num_threads();
-  at::set_num_threads(1);
   const PointwiseOperands operands(kCases[2], at::kFloat);
   PointwiseOperands turned = operands;
   turned.kernel = operands.kernel.permute({1, 0, 2, 3}).contiguous().permute({1, 0, 2, 3});
-  const PointwiseOutcome one = by_products(operands), other = by_products(turned);
-  for (size_t i = 0; i < one.size(); ++i) CHECK(test::same_bits(one[i], other[i]));
-  for (const int threads : {2, 3}) {
-    at::set_num_threads(threads);
-    const PointwiseOutcome more = by_products(operands);
-    for (size_t i = 0; i < one.size(); ++i) CHECK(test::same_bits(one[i], more[i]));
-  }
-  at::set_num_threads(before);
+  const auto on = [](int threads, const PointwiseOperands& o) {
+    return test::on_threads(threads, [&] { return by_products(o); });
+  };
+  const PointwiseOutcome one = on(1, operands);
+  for (const PointwiseOutcome& other : {on(1, turned), on(2, operands), on(3, operands)})
+    for (size_t i = 0; i < one.size(); ++i) CHECK(test::same_bits(one[i], other[i]));
 }
 
 TEST_CASE("by products a picture's result and gradient do not depend on the others of its batch", "[vectors]") {
@@ -163,20 +158,18 @@ TEST_CASE("an epilogue depends on neither threads nor other pictures", "[vectors
   conv.fuse();
   conv.weight.set_data(wave(conv.weight.sizes(), 1.3, at::kFloat).contiguous(kNhwc));
   const at::Tensor x = wave({3, shape.in, 37, 26}, 0.37, at::kFloat).contiguous(kNhwc);
-  const int before = at::get_num_threads();
-  at::set_num_threads(1);
   for (const Epilogue& epilogue : epilogues_for(conv(x))) {
-    const at::Tensor z = conv.with_epilogue(x, epilogue);
+    const auto on = [&](int threads) {
+      return test::on_threads(threads, [&] { return conv.with_epilogue(x, epilogue); });
+    };
+    const at::Tensor z = on(1);
     for (int64_t i = 0; i < 3; ++i) {
       Epilogue of_one = epilogue;
       if (epilogue.more.defined()) of_one.more = epilogue.more.view({3, -1, shape.out})[i];
       CHECK(test::same_bits(conv.with_epilogue(x.narrow(0, i, 1), of_one), z.narrow(0, i, 1)));
     }
-    at::set_num_threads(3);
-    CHECK(test::same_bits(conv.with_epilogue(x, epilogue), z));
-    at::set_num_threads(1);
+    CHECK(test::same_bits(on(3), z));
   }
-  at::set_num_threads(before);
 }
 
 TEST_CASE("an epilogue that adds something has a ReLU, and as many values to add") {

@@ -1,4 +1,5 @@
 #pragma once
+#include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 
 #include <filesystem>
@@ -35,6 +36,17 @@ std::shared_ptr<Network> make(const NetworkKind* kind, const NetworkShape& shape
 
 /// With weights that are made sooner than make() draws them: small, of any value.
 std::shared_ptr<Network> filled(const ModelOptions& options, const NetworkShape& shape);
+
+/// What make() gives while LibTorch may use so many threads.
+template <class Make>
+auto on_threads(int threads, const Make& make) {
+  struct Before {
+    int threads = at::get_num_threads();
+    ~Before() { at::set_num_threads(threads); }
+  } const before;
+  at::set_num_threads(threads);
+  return make();
+}
 
 /// As many channels as its pictures have, and three outputs.
 NetworkShape square(const NetworkKind& kind, int64_t side);

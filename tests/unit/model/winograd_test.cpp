@@ -2,7 +2,6 @@
 #include "dtrain/model/winograd.hpp"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 
 #include <array>
 #include <limits>
@@ -87,16 +86,11 @@ TEST_CASE("by tiles a kernel in channels-last gives the same bits, and no bias i
 }
 
 TEST_CASE("a convolution by tiles has the same bits with any number of threads", "[vectors]") {
-  const int before = at::get_num_threads();
-  at::set_num_threads(1);
   const Operands operands(kPictureShapes.back(), at::kFloat);
-  const ConvOutcome one = by_tiles(operands);
-  for (const int threads : {2, 3}) {
-    at::set_num_threads(threads);
-    const ConvOutcome more = by_tiles(operands);
+  const auto on = [&](int threads) { return test::on_threads(threads, [&] { return by_tiles(operands); }); };
+  const ConvOutcome one = on(1);
+  for (const ConvOutcome& more : {on(2), on(3)})
     for (size_t i = 0; i < one.size(); ++i) CHECK(test::same_bits(one[i], more[i]));
-  }
-  at::set_num_threads(before);
 }
 
 TEST_CASE("by tiles a picture's result and gradient do not depend on the others of its batch", "[vectors]") {
