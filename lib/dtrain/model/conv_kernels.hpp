@@ -49,6 +49,9 @@ struct ConvKernels {
 
   /// y = max(0, x·scale + shift); behind the last pixel 0. y may be x.
   void (*normalise)(int64_t pixels, int64_t channels, Planes<const T> x, ColumnScales<T> norm, Planes<T> y);
+  /// y(c, p) = the largest of line(c, 2p), line(c, 2p + 1) and of the line below it likewise, for half as many pixels,
+  /// rounded down; no number if one of them is none. What y has behind them may be anything.
+  void (*halve)(int64_t pixels, int64_t channels, Planes<const T> line, Planes<const T> below, Planes<T> y);
   /// For each channel: mean[c], and squares[c] = Σ (x − mean)².
   void (*moments)(int64_t pixels, int64_t channels, Planes<const T> x, T* mean, T* squares);
   /// With d = dy where x·scale + shift is above 0, else 0, for each channel: sum[c] = Σ d, centred[c] = Σ d·(x − mean).

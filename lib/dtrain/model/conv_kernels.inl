@@ -153,6 +153,18 @@ struct ConvLoops {
     clear_behind(pixels, channels, y);
   }
 
+  static Vector larger(Vector a, Vector b) { return (b > a) | (b != b) ? b : a; }
+
+  static void halve(int64_t pixels, int64_t channels, Planes<const T> line, Planes<const T> below, Planes<T> y) {
+    for (int64_t c = 0; c < channels; ++c)
+      for (int64_t p = 0; p < pixels / 2; p += kLanes) {
+        const T *const one = line.at(c, 2 * p).data, *const two = below.at(c, 2 * p).data;
+        const Vector a = load(one), b = load(one + kLanes), d = load(two), e = load(two + kLanes);
+        const Vector first = larger(every_second<0>(a, b, kEach), every_second<1>(a, b, kEach));
+        store(y.at(c, p).data, larger(larger(first, every_second<0>(d, e, kEach)), every_second<1>(d, e, kEach)));
+      }
+  }
+
   // Sums of kApart vectors each, which do not wait for one another.
   static constexpr int64_t kApart = 4;
   struct Sums {
@@ -337,6 +349,7 @@ struct ConvLoops {
             .to_planes = to_planes,
             .to_pixels = to_pixels,
             .normalise = normalise,
+            .halve = halve,
             .moments = moments,
             .back_sums = back_sums,
             .norm_back = norm_back,

@@ -82,7 +82,7 @@ class Ahead {
     size_t bytes;
     bool written;
   };
-  std::array<Range, 4> ranges_{};
+  std::array<Range, 8> ranges_{};
   size_t count_ = 0;
 };
 
@@ -93,32 +93,74 @@ struct Strip {
 
 inline int64_t strips_of(at::IntArrayRef nhw) { return nhw[0] * ((nhw[1] + kStrip - 1) / kStrip); }
 
+/// Of so many lines each, but for a picture's last.
 template <class Body>
-void for_strips(at::IntArrayRef nhw, const Body& body) {
-  const int64_t of_picture = (nhw[1] + kStrip - 1) / kStrip;
+void for_strips(at::IntArrayRef nhw, int64_t lines, const Body& body) {
+  const int64_t of_picture = (nhw[1] + lines - 1) / lines;
   at::parallel_for(0, nhw[0] * of_picture, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      const int64_t first = i % of_picture * kStrip;
-      body(Strip{i, i / of_picture, first, std::min(nhw[1], first + kStrip)});
+      const int64_t first = i % of_picture * lines;
+      body(Strip{i, i / of_picture, first, std::min(nhw[1], first + lines)});
     }
   });
 }
+template <class Body>
+void for_strips(at::IntArrayRef nhw, const Body& body) {
+  for_strips(nhw, kStrip, body);
+}
 
-/// Where the lines of pictures are in memory.
+/// Where the lines of pictures are in memory. Their channels follow one another in planes, and may come in parts.
 template <class T>
-struct Picture {
-  T* data;
-  int64_t height, width, channels;
+class Pictures {
+ public:
+  /// Rows of each part; of no parts there are no pictures.
+  Pictures(const std::vector<at::Tensor>& parts, at::IntArrayRef nhw) : height(nhw[1]), width(nhw[2]) {
+    for (const at::Tensor& rows : parts) {
+      parts_.push_back({rows.data_ptr<T>(), rows.size(1)});
+      channels += rows.size(1);
+    }
+  }
 
-  Picture(const at::Tensor& rows, at::IntArrayRef nhw)
-      : data(rows.defined() ? rows.data_ptr<T>() : nullptr),
-        height(nhw[1]),
-        width(nhw[2]),
-        channels(rows.defined() ? rows.size(1) : 0) {}
-
+  bool any() const { return !parts_.empty(); }
   bool has(int64_t line) const { return line >= 0 && line < height; }
-  T* line(const Strip& strip, int64_t line) const { return data + (strip.picture * height + line) * width * channels; }
-  size_t bytes(int64_t lines) const { return static_cast<size_t>(lines * width * channels) * sizeof(T); }
+
+  void to_planes(const Strip& strip, int64_t line, Planes<T> planes) const {
+    for (const Part& part : parts_) {
+      conv_kernels<T>().to_planes(width, part.channels, place(part, strip, line), planes);
+      planes = planes.at(part.channels);
+    }
+  }
+  void to_pixels(const Strip& strip, int64_t line, Planes<const T> planes) const {
+    for (const Part& part : parts_) {
+      conv_kernels<T>().to_pixels(width, part.channels, planes, place(part, strip, line));
+      planes = planes.at(part.channels);
+    }
+  }
+  /// From this line on, as far as there are so many.
+  void read_ahead(Ahead& ahead, const Strip& strip, int64_t line, int64_t count) const {
+    const int64_t lines = std::min(count, height - line);
+    for (const Part& part : parts_)
+      if (lines > 0) ahead.reads(place(part, strip, line), bytes(part, lines));
+  }
+  void write_ahead(Ahead& ahead, const Strip& strip, int64_t line, int64_t count) const {
+    for (const Part& part : parts_) ahead.writes(place(part, strip, line), bytes(part, count));
+  }
+
+  int64_t height, width, channels = 0;
+
+ private:
+  struct Part {
+    T* data;
+    int64_t channels;
+  };
+  T* place(const Part& part, const Strip& strip, int64_t line) const {
+    return part.data + (strip.picture * height + line) * width * part.channels;
+  }
+  size_t bytes(const Part& part, int64_t lines) const {
+    return static_cast<size_t>(lines * width * part.channels) * sizeof(T);
+  }
+
+  std::vector<Part> parts_;
 };
 
 /// As ConvKernels::convolve reads it; `back`: of the convolution that leads from y's gradient to x's.

@@ -13,6 +13,12 @@ namespace {
 constexpr int64_t kPixelsAtOnce = 1024, kMostAtOnce = 8;  // of lines on the way back: what the first cache can hold
 static_assert(kMostAtOnce % 2 == 0);
 
+// Where nothing is added up: longer ones, since two lines at either end are computed twice. They begin at even lines
+// too.
+constexpr int64_t kLongStrip = 128;
+constexpr int64_t kMiddleLines = 6;  // four are read while the next two are there already
+static_assert(kLongStrip % 2 == 0);
+
 /// Adds up the parts of strips, in their order.
 template <class T>
 at::Tensor added_up(const std::vector<T>& parts, int64_t size, const at::TensorOptions& options) {
@@ -30,18 +36,19 @@ CentreScales<T> centre_scales(const NormCentre& centre) {
 template <class T>
 class Back {
  public:
-  Back(const ConvInput& x, const ConvReturn& y, at::IntArrayRef nhw, const at::Tensor& kernel, const at::Tensor& dx,
-       bool of_kernel)
-      : x_(x.rows, nhw),
-        dy_(y.gradient, nhw),
-        y_(y.rows, nhw),
+  /// `dx`: as x has parts, or none.
+  Back(const ConvInput& x, const ConvReturn& y, at::IntArrayRef nhw, const at::Tensor& kernel,
+       const std::vector<at::Tensor>& dx, bool of_kernel)
+      : x_(x.parts, nhw),
+        dy_({y.gradient}, nhw),
+        y_({y.rows}, nhw),
         dx_(dx, nhw),
         norm_x_(x.norm),
         norm_y_(y.norm->columns<T>()),
         centre_(centre_scales<T>(*y.centre)),
         of_kernel_(of_kernel),
         at_once_(std::clamp<int64_t>(kPixelsAtOnce / x_.width / 2 * 2, 2, kMostAtOnce)) {
-    if (dx.defined()) weights_ = packed<T>(kernel, true);
+    if (dx_.any()) weights_ = packed<T>(kernel, true);
     const auto strips = static_cast<size_t>(strips_of(nhw));
     if (of_kernel) kernel_parts.assign(strips * static_cast<size_t>(kernel.numel()), T(0));
     if (norm_x_ != nullptr) norm_parts.assign(strips * 2 * static_cast<size_t>(x_.channels), 0);
@@ -72,7 +79,7 @@ class Back {
           y(1, back.x_.width, back.dy_.channels),
           row(2 * static_cast<size_t>(back.x_.channels)) {
       const int64_t outputs = rounded_up(back.dy_.channels, back.kernels_.tile);
-      if (back.dx_.data != nullptr) dx.emplace(back.x_.width, back.dy_.channels, back.x_.channels);
+      if (back.dx_.any()) dx.emplace(back.x_.width, back.dy_.channels, back.x_.channels);
       if (back.of_kernel_) sums = zero_values<T>(outputs * back.x_.channels * 9 * back.kernels_.lanes);
     }
 
@@ -90,12 +97,12 @@ class Back {
       work.dy.clear(line);
       return;
     }
-    kernels_.to_planes(x_.width, x_.channels, x_.line(strip, line), work.x.at(line));
+    x_.to_planes(strip, line, work.x.at(line));
     if (norm_x_ != nullptr)
       kernels_.normalise(x_.width, x_.channels, const_planes(work.x.at(line)), norm_x_->columns<T>(),
                          work.normalised.at(line));
-    kernels_.to_planes(dy_.width, dy_.channels, dy_.line(strip, line), work.dy.at(line));
-    kernels_.to_planes(dy_.width, dy_.channels, y_.line(strip, line), work.y.at(0));
+    dy_.to_planes(strip, line, work.dy.at(line));
+    y_.to_planes(strip, line, work.y.at(0));
     kernels_.norm_back(dy_.width, dy_.channels, const_planes(work.dy.at(line)), const_planes(work.y.at(0)), norm_y_,
                        centre_, work.dy.at(line));
   }
@@ -113,19 +120,14 @@ class Back {
   // This line, or this and the next.
   void go_back(Work& work, const Strip& strip, int64_t line, int64_t count) {
     Ahead ahead;
-    const int64_t later = line + at_once_ + 1, more = std::clamp<int64_t>(x_.height - later, 0, 2);
-    if (more > 0) {
-      ahead.reads(x_.line(strip, later), x_.bytes(more));
-      ahead.reads(dy_.line(strip, later), dy_.bytes(more));
-      ahead.reads(y_.line(strip, later), y_.bytes(more));
-    }
-    ahead.writes(dx_.line(strip, line), dx_.bytes(count));
+    for (const Pictures<T>* read : {&x_, &dy_, &y_}) read->read_ahead(ahead, strip, line + at_once_ + 1, 2);
+    dx_.write_ahead(ahead, strip, line, count);
     work.dx->convolve(work.dy.around(line), weights_.data(), ahead);
     for (int64_t i = 0; i < count; ++i) finish(work, strip, line + i, work.dx->y(i));
   }
 
   void finish(Work& work, const Strip& strip, int64_t line, Planes<T> dx) {
-    kernels_.to_pixels(x_.width, x_.channels, const_planes(dx), dx_.line(strip, line));
+    dx_.to_pixels(strip, line, const_planes(dx));
     if (norm_x_ == nullptr) return;
     T *const sum = work.row.data(), *const centred = sum + x_.channels;
     kernels_.back_sums(x_.width, x_.channels, const_planes(dx), const_planes(work.x.at(line)), norm_x_->columns<T>(),
@@ -148,7 +150,7 @@ class Back {
   }
 
   const ConvKernels<T>& kernels_ = conv_kernels<T>();
-  Picture<T> x_, dy_, y_, dx_;
+  Pictures<T> x_, dy_, y_, dx_;
   const NormScales* norm_x_;
   ColumnScales<T> norm_y_;
   CentreScales<T> centre_;
@@ -162,64 +164,115 @@ NormSums as_sums(const at::Tensor& both) {
   return {pair[0], pair[1]};
 }
 
-/// With its moments, or as max(0, norm(…)), or as it is.
-ConvOutput line_by_line(const ConvInput& x, at::IntArrayRef nhw, const at::Tensor& kernel, bool with_moments,
-                        const NormScales* norm) {
-  const int64_t out = kernel.size(0), width = nhw[2];
-  ConvOutput result{at::empty({x.rows.size(0), out}, x.rows.options()), {}, {}};
-  with_type(x.rows, [&](auto zero) {
+/// Its lines and 0 around them.
+template <class T>
+void load_line(const Pictures<T>& from, const Strip& strip, int64_t line, Lines<T>& lines) {
+  if (from.has(line))
+    from.to_planes(strip, line, lines.at(line));
+  else
+    lines.clear(line);
+}
+
+}  // namespace
+
+ConvOutput convolved(const ConvInput& x, at::IntArrayRef nhw, const at::Tensor& kernel) {
+  const int64_t out = kernel.size(0), width = nhw[2], pixels = nhw[0] * nhw[1] * width;
+  const at::TensorOptions options = x.parts.front().options();
+  ConvOutput result{at::empty({pixels, out}, options), {}, {}};
+  with_type(result.rows, [&](auto zero) {
     using T = decltype(zero);
     const ConvKernels<T>& kernels = conv_kernels<T>();
-    const Picture<T> from(x.rows, nhw), to(result.rows, nhw);
+    const Pictures<T> from(x.parts, nhw), to({result.rows}, nhw);
     const std::vector<T> weights = packed<T>(kernel, false);
-    Moments<T> moments(x.rows.size(0), out, width);
+    Moments<T> moments(pixels, out, width);
     for_strips(nhw, [&](const Strip& strip) {
       Lines<T> lines(4, width, from.channels);
       TwoLines<T> y(width, from.channels, out);
       const auto load = [&](int64_t line) {
-        if (!from.has(line)) return lines.clear(line);
-        const Planes<T> planes = lines.at(line);
-        kernels.to_planes(width, from.channels, from.line(strip, line), planes);
-        if (x.norm != nullptr)
-          kernels.normalise(width, from.channels, const_planes(planes), x.norm->columns<T>(), planes);
+        load_line(from, strip, line, lines);
+        if (x.norm != nullptr && from.has(line))
+          kernels.normalise(width, from.channels, const_planes(lines.at(line)), x.norm->columns<T>(), lines.at(line));
       };
       load(strip.first - 1);
       load(strip.first);
-      const auto finish = [&](int64_t line, const Planes<T>& planes) {
-        if (norm != nullptr) kernels.normalise(width, out, const_planes(planes), norm->columns<T>(), planes);
-        T* const mean = moments.part(strip.picture * nhw[1] + line);
-        if (with_moments) kernels.moments(width, out, const_planes(planes), mean, mean + out);
-        kernels.to_pixels(width, out, const_planes(planes), to.line(strip, line));
-      };
       for (int64_t line = strip.first; line < strip.last; line += 2) {
         load(line + 1);
         load(line + 2);
         const int64_t count = std::min<int64_t>(2, strip.last - line);
         Ahead ahead;
-        if (from.has(line + 3))
-          ahead.reads(from.line(strip, line + 3), from.bytes(std::min<int64_t>(2, from.height - line - 3)));
-        ahead.writes(to.line(strip, line), to.bytes(count));
+        from.read_ahead(ahead, strip, line + 3, 2);
+        to.write_ahead(ahead, strip, line, count);
         y.convolve(lines.around(line), weights.data(), ahead);
-        for (int64_t i = 0; i < count; ++i) finish(line + i, y.y(i));
+        for (int64_t i = 0; i < count; ++i) {
+          const Planes<const T> planes = const_planes(y.y(i));
+          T* const mean = moments.part(strip.picture * nhw[1] + line + i);
+          kernels.moments(width, out, planes, mean, mean + out);
+          to.to_pixels(strip, line + i, planes);
+        }
       }
     });
-    if (!with_moments) return;
-    result.mean = at::empty({out}, x.rows.options());
+    result.mean = at::empty({out}, options);
     result.variance = at::empty_like(result.mean);
     moments.finish(result.mean.template data_ptr<T>(), result.variance.template data_ptr<T>());
   });
   return result;
 }
 
-}  // namespace
-
-ConvOutput convolved(const ConvInput& x, at::IntArrayRef nhw, const at::Tensor& kernel, bool with_moments) {
-  return line_by_line(x, nhw, kernel, with_moments, nullptr);
-}
-
-at::Tensor convolved_and_rectified(const ConvInput& x, at::IntArrayRef nhw, const at::Tensor& kernel,
-                                   const NormScales& norm) {
-  return line_by_line(x, nhw, kernel, false, &norm).rows;
+EvaluatedPair evaluated_pair(const ConvInput& x, at::IntArrayRef nhw, const RectifiedConv& first,
+                             const RectifiedConv& second, bool with_pooled) {
+  const int64_t between = first.kernel.size(0), out = second.kernel.size(0), height = nhw[1], width = nhw[2];
+  const std::array<int64_t, 3> half{nhw[0], height / 2, width / 2};
+  const at::TensorOptions options = x.parts.front().options();
+  EvaluatedPair result{at::empty({nhw[0] * height * width, out}, options), {}};
+  if (with_pooled) result.pooled = at::empty({half[0] * half[1] * half[2], out}, options);
+  with_type(result.rows, [&](auto zero) {
+    using T = decltype(zero);
+    const ConvKernels<T>& kernels = conv_kernels<T>();
+    const Pictures<T> from(x.parts, nhw), to({result.rows}, nhw);
+    const Pictures<T> pooled(with_pooled ? std::vector{result.pooled} : std::vector<at::Tensor>{}, half);
+    const std::vector<T> weights = packed<T>(first.kernel, false), next_weights = packed<T>(second.kernel, false);
+    for_strips(nhw, kLongStrip, [&](const Strip& strip) {
+      Lines<T> lines(4, width, from.channels), middle(kMiddleLines, width, between), largest(1, half[2], out);
+      TwoLines<T> one(width, from.channels, between), two(width, between, out);
+      // Lines of the first, this and the next, which lie as they do in any other strip: so do their bits.
+      const auto convolve = [&](int64_t line) {
+        if (!from.has(line)) {
+          middle.clear(line);
+          return middle.clear(line + 1);
+        }
+        load_line(from, strip, line + 1, lines);
+        load_line(from, strip, line + 2, lines);
+        Ahead ahead;
+        from.read_ahead(ahead, strip, line + 3, 2);
+        one.convolve(lines.around(line), weights.data(), ahead);
+        for (int64_t i = 0; i < 2; ++i)
+          if (from.has(line + i))
+            kernels.normalise(width, between, const_planes(one.y(i)), first.norm.columns<T>(), middle.at(line + i));
+          else
+            middle.clear(line + i);
+      };
+      const int64_t begin = std::max<int64_t>(strip.first - 2, 0);
+      if (begin == 0) middle.clear(-1);
+      load_line(from, strip, begin - 1, lines);
+      load_line(from, strip, begin, lines);
+      for (int64_t line = begin; line <= strip.first; line += 2) convolve(line);
+      for (int64_t line = strip.first; line < strip.last; line += 2) {
+        convolve(line + 2);
+        const int64_t count = std::min<int64_t>(2, strip.last - line);
+        Ahead ahead;
+        to.write_ahead(ahead, strip, line, count);
+        two.convolve(middle.around(line), next_weights.data(), ahead);
+        for (int64_t i = 0; i < count; ++i) {
+          kernels.normalise(width, out, const_planes(two.y(i)), second.norm.columns<T>(), two.y(i));
+          to.to_pixels(strip, line + i, const_planes(two.y(i)));
+        }
+        if (!with_pooled || !pooled.has(line / 2)) continue;
+        kernels.halve(width, out, const_planes(two.y(0)), const_planes(two.y(1)), largest.at(0));
+        pooled.to_pixels(strip, line / 2, const_planes(largest.at(0)));
+      }
+    });
+  });
+  return result;
 }
 
 NormSums norm_sums(const at::Tensor& gradient, const at::Tensor& rows, const NormScales& norm, at::IntArrayRef nhw) {
@@ -227,14 +280,14 @@ NormSums norm_sums(const at::Tensor& gradient, const at::Tensor& rows, const Nor
   with_type(rows, [&](auto zero) {
     using T = decltype(zero);
     const ConvKernels<T>& kernels = conv_kernels<T>();
-    const Picture<T> dy(gradient, nhw), x(rows, nhw);
+    const Pictures<T> dy({gradient}, nhw), x({rows}, nhw);
     std::vector<double> parts(static_cast<size_t>(strips_of(nhw) * 2 * x.channels));
     for_strips(nhw, [&](const Strip& strip) {
       Lines<T> of_dy(1, x.width, x.channels), of_x(1, x.width, x.channels);
       std::vector<T> row(static_cast<size_t>(2 * x.channels));
       for (int64_t line = strip.first; line < strip.last; ++line) {
-        kernels.to_planes(x.width, x.channels, dy.line(strip, line), of_dy.at(0));
-        kernels.to_planes(x.width, x.channels, x.line(strip, line), of_x.at(0));
+        dy.to_planes(strip, line, of_dy.at(0));
+        x.to_planes(strip, line, of_x.at(0));
         kernels.back_sums(x.width, x.channels, const_planes(of_dy.at(0)), const_planes(of_x.at(0)), norm.columns<T>(),
                           row.data(), row.data() + x.channels);
         double* const sums = parts.data() + strip.number * 2 * x.channels;
@@ -259,14 +312,16 @@ NormCentre norm_centre(const NormSums& sums, const NormScales& norm, const at::T
 ConvGradients convolved_back(const ConvInput& x, const ConvReturn& y, at::IntArrayRef nhw, const at::Tensor& kernel,
                              bool of_input, bool of_kernel) {
   ConvGradients result;
-  if (of_input) result.input = at::empty_like(x.rows);
-  with_type(x.rows, [&](auto zero) {
+  for (const at::Tensor& part : x.parts)
+    if (of_input) result.input.push_back(at::empty_like(part));
+  const at::TensorOptions options = x.parts.front().options();
+  with_type(x.parts.front(), [&](auto zero) {
     using T = decltype(zero);
     Back<T> back(x, y, nhw, kernel, result.input, of_kernel);
     for_strips(nhw, [&](const Strip& strip) { back.run(strip); });
-    if (of_kernel) result.kernel = added_up(back.kernel_parts, kernel.numel(), x.rows.options()).view(kernel.sizes());
+    if (of_kernel) result.kernel = added_up(back.kernel_parts, kernel.numel(), options).view(kernel.sizes());
     if (of_input && x.norm != nullptr)
-      result.norm = as_sums(added_up(back.norm_parts, 2 * x.rows.size(1), x.rows.options()));
+      result.norm = as_sums(added_up(back.norm_parts, 2 * x.parts.front().size(1), options));
   });
   return result;
 }

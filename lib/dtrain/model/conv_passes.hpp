@@ -2,6 +2,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <vector>
 
 #include "dtrain/model/row_passes.hpp"
 
@@ -12,20 +13,31 @@
 /// four that they read, so that what is infinite makes both no number.
 namespace dtrain {
 
-/// max(0, norm(rows)), or the rows themselves without `norm`.
+/// max(0, norm(rows)), or the rows themselves without `norm`. Without it they may come in several parts, whose channels
+/// follow one another.
 struct ConvInput {
-  at::Tensor rows;
+  std::vector<at::Tensor> parts;
   const NormScales* norm = nullptr;
 };
 
 struct ConvOutput {
   at::Tensor rows;
-  at::Tensor mean, variance;  ///< [out], biased; undefined unless they are asked for
+  at::Tensor mean, variance;  ///< [out], biased
 };
-ConvOutput convolved(const ConvInput& x, at::IntArrayRef nhw, const at::Tensor& kernel, bool with_moments);
-/// max(0, norm(what that gives)), of which nothing else is kept.
-at::Tensor convolved_and_rectified(const ConvInput& x, at::IntArrayRef nhw, const at::Tensor& kernel,
-                                   const NormScales& norm);
+ConvOutput convolved(const ConvInput& x, at::IntArrayRef nhw, const at::Tensor& kernel);
+
+/// y = max(0, norm(convolution)).
+struct RectifiedConv {
+  at::Tensor kernel;
+  NormScales norm;
+};
+struct EvaluatedPair {
+  at::Tensor rows;  ///< y
+  at::Tensor pooled;  ///< rows [n·⌊H/2⌋·⌊W/2⌋, C], the largest of each 2 × 2 pixels of y; undefined unless asked for
+};
+/// One behind the other, in one pass over memory that leaves nothing of the first.
+EvaluatedPair evaluated_pair(const ConvInput& x, at::IntArrayRef nhw, const RectifiedConv& first,
+                             const RectifiedConv& second, bool with_pooled);
 
 /// Of a norm behind which a ReLU is, over all pixels; [channels].
 struct NormSums {
@@ -49,9 +61,9 @@ struct ConvReturn {
   const NormCentre* centre = nullptr;
 };
 struct ConvGradients {
-  at::Tensor input;   ///< of max(0, norm(rows)), or of the rows without a norm; undefined unless it is asked for
-  at::Tensor kernel;  ///< [out, in, 3, 3]; the same
-  NormSums norm;      ///< of the input's norm, where there is one and `input` is asked for
+  std::vector<at::Tensor> input;  ///< of max(0, norm(rows)), or of each part; empty unless it is asked for
+  at::Tensor kernel;              ///< [out, in, 3, 3]; undefined unless it is asked for
+  NormSums norm;                  ///< of the input's norm, where there is one and `input` is asked for
 };
 ConvGradients convolved_back(const ConvInput& x, const ConvReturn& y, at::IntArrayRef nhw, const at::Tensor& kernel,
                              bool of_input, bool of_kernel);

@@ -104,7 +104,7 @@ DenseSlab::DenseSlab(const at::Tensor& x, int64_t channels, bool training) {
   token_ = at::empty({1}, options);
   {
     const at::NoGradGuard no_grad;
-    slab_ = std::make_shared<Slab>(std::vector<int64_t>{x.size(0), x.size(2), x.size(3)}, channels, training, options);
+    slab_ = std::make_shared<Slab>(nhw_of(x), channels, training, options);
     slab_->append(as_rows(x.detach()));
   }
   if (!wants_gradient({x})) return;

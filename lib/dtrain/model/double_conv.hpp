@@ -1,8 +1,9 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
-#include <cstdint>
+#include <vector>
 
+#include "dtrain/model/functions.hpp"
 #include "dtrain/model/layers.hpp"
 
 namespace dtrain {
@@ -18,11 +19,31 @@ struct DoubleConvLayers {
   const BatchNorm2d& norm2;
 };
 
+/// What goes in: one value, or several whose channels follow one another, which are not concatenated then.
+template <class X>
+using Parts = std::vector<X>;
+
+/// As one value.
+template <class X>
+X joined(const Parts<X>& parts) {
+  return parts.size() == 1 ? parts.front() : concat(parts, "concat");
+}
+
 /// Whether these layers are to be fused, fused_double_conv() can compute it so, and is the faster way.
-bool fuses(const DoubleConvLayers& layers, const at::Tensor& x);
+bool fuses(const DoubleConvLayers& layers, const Parts<at::Tensor>& x);
 /// The same where the pass runs on a CPU in 32 bits (LayerList::fused()).
-bool fuses(const DoubleConvLayers& layers, const Sketch& x);
-at::Tensor fused_double_conv(const DoubleConvLayers& layers, const at::Tensor& x);
-Sketch fused_double_conv(const DoubleConvLayers& layers, const Sketch& x);
+bool fuses(const DoubleConvLayers& layers, const Parts<Sketch>& x);
+at::Tensor fused_double_conv(const DoubleConvLayers& layers, const Parts<at::Tensor>& x);
+Sketch fused_double_conv(const DoubleConvLayers& layers, const Parts<Sketch>& x);
+
+/// Maps, and the largest of each 2 x 2 pixels.
+template <class X>
+struct PooledMaps {
+  X maps, pooled;
+};
+/// Whether evaluated_double_conv() can compute it: layers that are fused, in evaluation mode, and nobody goes back.
+bool evaluates(const DoubleConvLayers& layers, const at::Tensor& x);
+/// To the bit what fused_double_conv() and max_pool() make of it, in one pass over memory.
+PooledMaps<at::Tensor> evaluated_double_conv(const DoubleConvLayers& layers, const at::Tensor& x);
 
 }  // namespace dtrain

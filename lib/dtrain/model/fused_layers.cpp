@@ -18,8 +18,6 @@ using torch::autograd::variable_list;
 
 namespace {
 
-std::vector<int64_t> picture_of(const at::Tensor& x) { return {x.size(0), x.size(2), x.size(3)}; }
-
 /// The input of a norm with a ReLU behind it, and what its way back needs.
 struct RectifiedNorm {
   at::Tensor x, gamma;  // x: rows
@@ -28,10 +26,7 @@ struct RectifiedNorm {
 
   RectifiedNorm() = default;
   RectifiedNorm(const BatchNorm2d& norm, const at::Tensor& picture)
-      : x(as_rows(picture.detach())),
-        gamma(norm.weight.detach()),
-        scales(norm_scales(norm, x)),
-        nhw(picture_of(picture)) {}
+      : x(as_rows(picture.detach())), gamma(norm.weight.detach()), scales(norm_scales(norm, x)), nhw(nhw_of(picture)) {}
 
   at::Tensor rows(const at::Tensor& more = {}) const { return normalised_rows(x, x.size(1), scales, more); }
 

@@ -113,7 +113,7 @@ at::Tensor Conv2d::with_epilogue(const at::Tensor& x, const Epilogue& epilogue) 
   if (!epilogue.any()) return y;
   const at::Tensor rows = as_rows(y);
   apply_in_place(epilogue, rows);
-  return as_picture(rows, {y.size(0), y.size(2), y.size(3)});
+  return as_picture(rows, nhw_of(y));
 }
 
 ConvBack Conv2d::back(const at::Tensor& x) const {

@@ -9,7 +9,7 @@ namespace dtrain {
 /// memory (train/memory_plan.hpp). The template that computes a network writes it (sketch.hpp).
 struct PassTape {
   enum class Op {
-    convolution,  ///< transposed ones too
+    convolution,  ///< transposed ones too; may read several values, whose channels follow one another
     norm,
     relu,          ///< in place
     relu_of_norm,  ///< in place, one node with the norm before it (fused_layers.hpp): nothing kept, no gradient of its

@@ -28,13 +28,12 @@ int64_t pointwise_workspace(int64_t in, int64_t out) {
 
 at::Tensor pointwise(const at::Tensor& x, const at::Tensor& kernel, int64_t stride, const Epilogue& epilogue) {
   const at::Tensor read = read_pixels(x, stride);
-  return as_picture(multiplied(as_rows(read), matrix_of(kernel).t(), epilogue),
-                    {read.size(0), read.size(2), read.size(3)});
+  return as_picture(multiplied(as_rows(read), matrix_of(kernel).t(), epilogue), nhw_of(read));
 }
 
 at::Tensor pointwise_input_back(const at::Tensor& dy, const at::Tensor& kernel, int64_t stride,
                                 at::IntArrayRef x_sizes) {
-  const at::Tensor read = as_picture(multiplied(as_rows(dy), matrix_of(kernel)), {dy.size(0), dy.size(2), dy.size(3)});
+  const at::Tensor read = as_picture(multiplied(as_rows(dy), matrix_of(kernel)), nhw_of(dy));
   if (stride == 1) return read;
   const at::Tensor dx = at::empty(x_sizes, dy.options(), at::MemoryFormat::ChannelsLast).zero_();
   read_pixels(dx, stride).copy_(read);

@@ -31,6 +31,10 @@ Rows<const T> const_rows(Rows<T> rows) {
 at::Tensor as_picture(const at::Tensor& rows, at::IntArrayRef nhw);
 /// And back: no copy if it is in channels-last.
 at::Tensor as_rows(const at::Tensor& picture);
+/// {n, H, W} of [n, C, H, W].
+inline std::vector<int64_t> nhw_of(const at::Tensor& picture) {
+  return {picture.size(0), picture.size(2), picture.size(3)};
+}
 
 /// A norm's scale and shift of each channel, and what they were made from.
 struct NormScales {

@@ -27,12 +27,23 @@ struct DoubleConv : Module {
   }
 
   template <class X>
-  X run(const X& x) const {
+  X run(Parts<X> x) const {
     if constexpr (!std::is_same_v<X, GraphValue>)
-      if (const DoubleConvLayers layers{*conv1, *norm1, *conv2, *norm2}; fuses(layers, x))
-        return fused_double_conv(layers, x);
-    return two_convs(*conv1, *norm1, *conv2, *norm2, x);
+      if (fuses(layers(), x)) return fused_double_conv(layers(), x);
+    const X whole = joined(x);
+    x.clear();  // before more is made
+    return two_convs(*conv1, *norm1, *conv2, *norm2, whole);
   }
+
+  template <class X>
+  PooledMaps<X> run_and_pool(const X& x) const {
+    if constexpr (std::is_same_v<X, at::Tensor>)
+      if (evaluates(layers(), x)) return evaluated_double_conv(layers(), x);
+    const X maps = run(Parts<X>{x});
+    return {maps, max_pool(maps, Window{2, 2, 0}, "pool")};
+  }
+
+  DoubleConvLayers layers() const { return {*conv1, *norm1, *conv2, *norm2}; }
 
   std::shared_ptr<Conv2d> conv1, conv2;
   std::shared_ptr<BatchNorm2d> norm1, norm2;
@@ -105,14 +116,14 @@ class UNet final : public NetworkOf<UNet> {
   X run(X x, std::vector<X>* lower = nullptr) const {
     std::vector<X> skips;
     for (const auto& block : down_->items) {
-      skips.push_back(block->run(x));
-      x = max_pool(skips.back(), Window{2, 2, 0}, "pool");
+      PooledMaps<X> level = block->run_and_pool(x);
+      skips.push_back(std::move(level.maps));
+      x = std::move(level.pooled);
     }
-    x = bridge_->run(x);
+    x = bridge_->run(Parts<X>{x});
     for (size_t i = 0; i < up_->items.size(); ++i) {
-      const X both = concat(std::vector<X>{skips.back(), (*up_->items[i])(x)}, "concat");
+      x = merge_->items[i]->run(Parts<X>{std::move(skips.back()), (*up_->items[i])(x)});
       skips.pop_back();
-      x = merge_->items[i]->run(both);
       add_lower(deep_, skips.size(), x, lower);
     }
     return (*head_)(x);

@@ -120,9 +120,9 @@ class Rehearsal {
     switch (step.op) {
       case Op::convolution:
       case Op::linear:
-        kept_[i].push_back(rounds && step.reads[0] == 0
-                               ? heap_.take(tape_.values[0] * needs_.pictures * needs_.value_bytes)
-                               : values_[step.reads[0]]);
+        for (const size_t value : step.reads)
+          kept_[i].push_back(rounds && value == 0 ? heap_.take(tape_.values[0] * needs_.pictures * needs_.value_bytes)
+                                                  : values_[value]);
         if (rounds) kept_[i].push_back(heap_.take(step.weights * needs_.value_bytes));
         break;
       case Op::norm_max_pool:
@@ -185,11 +185,11 @@ class Rehearsal {
       return pass_on(step, given);
     }
     if (!given.whole) given = {heap_.take(bytes_of(step.makes)), true};  // operators want it dense
-    const size_t input = step.reads[0];
-    Gradient made;
-    if (input != 0) {  // pictures need no gradient
-      made.memory = heap_.take(bytes_of(input));
-      reorder(step);
+    std::vector<Gradient> made(step.reads.size());
+    for (size_t k = 0; k < made.size(); ++k) {
+      if (step.reads[k] == 0) continue;  // pictures need no gradient
+      made[k].memory = heap_.take(bytes_of(step.reads[k]));
+      if (k == 0) reorder(step);
     }
     if (step.weights > 0) {  // computed into its own memory, then added to the parameter's
       const Held gradient = heap_.take(step.weights * kFloat);
@@ -198,7 +198,7 @@ class Rehearsal {
     }
     given = {};
     kept_[i].clear();
-    if (input != 0) receive(input, std::move(made));
+    for (size_t k = 0; k < made.size(); ++k) receive(step.reads[k], std::move(made[k]));
   }
 
   void pass_on(const PassTape::Step& step, const Gradient& given) {

@@ -61,8 +61,8 @@ at::Tensor picture(const Shape& s, at::ScalarType type) {
 std::vector<at::Tensor> outcome(const Shape& s, at::ScalarType type, bool fused) {
   const Block block(s.in, s.out, type);
   const at::Tensor x = picture(s, type).requires_grad_();
-  REQUIRE(fuses(block.layers(), x));
-  const at::Tensor y = fused ? fused_double_conv(block.layers(), x) : block.plain(x);
+  REQUIRE(fuses(block.layers(), {x}));
+  const at::Tensor y = fused ? fused_double_conv(block.layers(), {x}) : block.plain(x);
   (y * wave(y.sizes(), 0.11, type)).sum().backward();
   std::vector<at::Tensor> all = {y.detach(), x.grad()};
   for (const at::Tensor& parameter : block.parameters()) all.push_back(parameter.grad());
@@ -81,6 +81,7 @@ const auto kShapes = std::array{
     Shape{1, 8, 8, 40, 300},   // fewer lines at once, since they are long
     Shape{1, 2, 4, 5, 1104},   // two lines at once
     Shape{1, 8, 16, 34, 224},  // lines a multiple of 1 KiB apart
+    Shape{1, 8, 8, 259, 12},   // several strips in evaluation
 };
 
 }  // namespace
@@ -109,10 +110,11 @@ TEST_CASE("in 32 bits two convolutions as one node are as near to float64 as the
 TEST_CASE("two convolutions as one node use running statistics in evaluation mode") {
   Block block(8, 16, at::kDouble);
   for (BatchNorm2d* norm : {&block.norm1, &block.norm2}) {
-    CHECK(fuses(block.layers(), picture({2, 8, 16, 9, 20}, at::kDouble)) == (norm == &block.norm1));  // not one of both
+    CHECK(fuses(block.layers(), {picture({2, 8, 16, 9, 20}, at::kDouble)}) ==
+          (norm == &block.norm1));  // not one of both
     norm->eval();
   }
-  CHECK_FALSE(fuses(block.layers(), picture({2, 8, 16, 9, 20}, at::kDouble)));  // there is no way back with them
+  CHECK_FALSE(fuses(block.layers(), {picture({2, 8, 16, 9, 20}, at::kDouble)}));  // there is no way back with them
 }
 
 TEST_CASE("in evaluation two convolutions as one node compute what the operators compute", "[vectors]") {
@@ -122,15 +124,98 @@ TEST_CASE("in evaluation two convolutions as one node compute what the operators
       Block block(shape.in, shape.out, type);
       for (BatchNorm2d* norm : {&block.norm1, &block.norm2}) norm->eval();
       const at::Tensor x = picture(shape, type);
-      REQUIRE(fuses(block.layers(), x));
+      REQUIRE(fuses(block.layers(), {x}));
       const auto on = [&](int threads) {
-        return test::on_threads(threads, [&] { return fused_double_conv(block.layers(), x); });
+        return test::on_threads(threads, [&] { return fused_double_conv(block.layers(), {x}); });
       };
       const at::Tensor y = on(1);
       INFO(shape.in << " to " << shape.out << " at " << shape.height << " x " << shape.width);
       CHECK(difference(y, block.plain(x)) < (type == at::kDouble ? 1e-10 : 1e-5));
       CHECK(test::same_bits(on(3), y));
+      if (shape.width == 1 || shape.height == 1) continue;  // nothing to pool
+      const PooledMaps<at::Tensor> both = evaluated_double_conv(block.layers(), x);
+      CHECK(test::same_bits(both.maps, y));
+      CHECK(test::same_bits(both.pooled, max_pool(y, Window{2, 2, 0}, "pool")));
     }
+  }
+}
+
+TEST_CASE("two convolutions as one node read parts as their concatenation, to the bit", "[vectors]") {
+  const std::vector<int64_t> channels = GENERATE(std::vector<int64_t>{8, 8}, std::vector<int64_t>{16, 8});
+  const int64_t in = channels[0] + channels[1];
+  const auto outcome = [&](bool apart, bool training) {
+    Block block(in, 8, at::kFloat);
+    for (BatchNorm2d* norm : {&block.norm1, &block.norm2}) norm->train(training);
+    const at::AutoGradMode history(training);
+    Parts<at::Tensor> parts;
+    for (const int64_t count : channels)
+      parts.push_back(wave({2, count, 37, 22}, 0.3 + static_cast<double>(parts.size()), at::kFloat)
+                          .contiguous(at::MemoryFormat::ChannelsLast)
+                          .requires_grad_(training));
+    const Parts<at::Tensor> whole{at::cat(parts, 1)};
+    REQUIRE(fuses(block.layers(), apart ? parts : whole));
+    const at::Tensor y = fused_double_conv(block.layers(), apart ? parts : whole);
+    std::vector<at::Tensor> all = {y.detach()};
+    if (!training) return all;
+    (y * wave(y.sizes(), 0.11, at::kFloat)).sum().backward();
+    for (const at::Tensor& part : parts) all.push_back(part.grad());
+    for (const at::Tensor& parameter : block.parameters()) all.push_back(parameter.grad());
+    return all;
+  };
+  for (const bool training : {true, false}) {
+    const auto apart = outcome(true, training), together = outcome(false, training);
+    REQUIRE(apart.size() == together.size());
+    for (size_t i = 0; i < apart.size(); ++i) {
+      INFO((training ? "training" : "evaluation") << ", number " << i);
+      CHECK(test::same_bits(apart[i].contiguous(), together[i].contiguous()));
+    }
+  }
+}
+
+TEST_CASE("parts whose channels fill no group are left to a concatenation") {
+  const Block block(12, 8, at::kFloat);
+  const auto part = [](int64_t channels) { return picture({2, channels, 8, 16, 20}, at::kFloat); };
+  CHECK(fuses(block.layers(), {part(8), part(8)}));
+  CHECK_FALSE(fuses(block.layers(), {part(8), part(4)}));
+  CHECK_FALSE(fuses(block.layers(), {part(8), part(8).contiguous()}));
+}
+
+TEST_CASE("one part of two convolutions as one node may need no gradient") {
+  const auto gradients = [](bool first, bool second) {
+    const Block block(16, 8, at::kDouble);
+    const auto part = [](double phase, bool wants) {
+      return wave({2, 8, 12, 20}, phase, at::kDouble).contiguous(at::MemoryFormat::ChannelsLast).requires_grad_(wants);
+    };
+    const Parts<at::Tensor> x{part(0.3, first), part(0.7, second)};
+    const at::Tensor y = fused_double_conv(block.layers(), x);
+    (y * wave(y.sizes(), 0.11, at::kDouble)).sum().backward();
+    return std::array{x[0].grad(), x[1].grad(), block.conv1.weight.grad()};
+  };
+  const auto all = gradients(true, true), second = gradients(false, true), none = gradients(false, false);
+  CHECK(test::same_bits(second[1], all[1]));
+  CHECK_FALSE(second[0].defined());
+  for (const auto& other : {second, none}) CHECK(test::same_bits(other[2], all[2]));
+}
+
+TEST_CASE("lines of half the size hold the largest of two by two, in the operator's order", "[vectors]") {
+  const int64_t pixels = GENERATE(2, 17, 32, 75), channels = 3;
+  at::Tensor lines = wave({1, channels, 2, pixels}, 0.7, at::kFloat);
+  lines[0][0][1][1] = std::numeric_limits<float>::quiet_NaN();
+  lines[0][1].slice(1, 0, 2).zero_();
+  lines[0][1][0][0] = -0.0F;
+  const at::Tensor expected = at::max_pool2d(lines, {2, 2})[0].select(1, 0);
+  for (const ConvKernels<float>* kernels : {&kPlainConv, &conv_kernels<float>()}) {
+    const int64_t stride = pixels + 4 * kernels->lanes;
+    const at::Tensor memory = at::zeros({3, channels, stride});
+    const auto planes = [&](int64_t which) {
+      return Planes<float>{memory[which].data_ptr<float>() + kernels->lanes, stride};
+    };
+    const auto inside = [&](int64_t which, int64_t count) {
+      return memory[which].slice(1, kernels->lanes, kernels->lanes + count);
+    };
+    for (int64_t i = 0; i < 2; ++i) inside(i, pixels).copy_(lines[0].select(1, i));
+    kernels->halve(pixels, channels, {planes(0).data, stride}, {planes(1).data, stride}, planes(2));
+    CHECK(test::same_bits(inside(2, pixels / 2).contiguous(), expected.contiguous()));
   }
 }
 
@@ -141,7 +226,7 @@ TEST_CASE("frozen parameters of two convolutions as one node get no gradient, an
     const Block block(shape.in, shape.out, at::kDouble);
     for (size_t i = 0; i <= frozen; ++i) block.parameters()[i].requires_grad_(false);
     const at::Tensor x = picture(shape, at::kDouble);
-    const at::Tensor y = fused_double_conv(block.layers(), x);
+    const at::Tensor y = fused_double_conv(block.layers(), {x});
     CHECK(y.requires_grad() == (frozen < 5));
     if (frozen == 5) continue;
     (y * wave(y.sizes(), 0.11, at::kDouble)).sum().backward();
@@ -161,7 +246,7 @@ TEST_CASE("one frozen parameter of two convolutions as one node changes no other
     const Block block(shape.in, shape.out, at::kDouble);
     block.parameters()[frozen].requires_grad_(false);
     const at::Tensor x = picture(shape, at::kDouble).requires_grad_();
-    (fused_double_conv(block.layers(), x) * wave(all.front().sizes(), 0.11, at::kDouble)).sum().backward();
+    (fused_double_conv(block.layers(), {x}) * wave(all.front().sizes(), 0.11, at::kDouble)).sum().backward();
     CHECK(test::same_bits(x.grad(), all[1]));
     for (size_t i = 0; i < 6; ++i)
       CHECK((i == frozen ? !block.parameters()[i].grad().defined()
@@ -172,10 +257,10 @@ TEST_CASE("one frozen parameter of two convolutions as one node changes no other
 TEST_CASE("pictures in another order, and many channels, are left to the operators") {
   const Block few(8, 8, at::kFloat), many(8, 32, at::kFloat);
   const at::Tensor x = picture({2, 8, 8, 16, 20}, at::kFloat);
-  CHECK(fuses(few.layers(), x));
-  CHECK_FALSE(fuses(many.layers(), x));
-  CHECK_FALSE(fuses(few.layers(), x.contiguous()));
-  CHECK_FALSE(fuses(few.layers(), x.slice(3, 0, 10)));
+  CHECK(fuses(few.layers(), {x}));
+  CHECK_FALSE(fuses(many.layers(), {x}));
+  CHECK_FALSE(fuses(few.layers(), {x.contiguous()}));
+  CHECK_FALSE(fuses(few.layers(), {x.slice(3, 0, 10)}));
 }
 
 TEST_CASE("two convolutions as one node have the same bits with any number of threads", "[vectors]") {
@@ -190,7 +275,7 @@ TEST_CASE("what is no number stays so through two convolutions as one node", "[v
   const Block block(8, 8, at::kFloat);
   at::Tensor x = picture({2, 8, 8, 16, 20}, at::kFloat);
   x[0][0][3][3] = std::numeric_limits<float>::quiet_NaN();
-  CHECK(fused_double_conv(block.layers(), x).isnan().all().item<bool>());
+  CHECK(fused_double_conv(block.layers(), {x}).isnan().all().item<bool>());
 }
 
 TEST_CASE("planes give back the pixels that they were made of", "[vectors]") {
