@@ -50,7 +50,8 @@ struct ConvKernels {
   /// y = max(0, x·scale + shift); behind the last pixel 0. y may be x.
   void (*normalise)(int64_t pixels, int64_t channels, Planes<const T> x, ColumnScales<T> norm, Planes<T> y);
   /// y(c, p) = the largest of line(c, 2p), line(c, 2p + 1) and of the line below it likewise, for half as many pixels,
-  /// rounded down; no number if one of them is none. What y has behind them may be anything.
+  /// rounded down, in this order: of equals the first, and no number if one of them is none. It reads up to 2·lanes
+  /// together, and what y has behind its pixels may be anything.
   void (*halve)(int64_t pixels, int64_t channels, Planes<const T> line, Planes<const T> below, Planes<T> y);
   /// For each channel: mean[c], and squares[c] = Σ (x − mean)².
   void (*moments)(int64_t pixels, int64_t channels, Planes<const T> x, T* mean, T* squares);

@@ -62,8 +62,8 @@ class Lines {
 /// and computes then is half as fast.
 class Ahead {
  public:
-  void reads(const void* from, size_t bytes) { ranges_[count_++] = {static_cast<const char*>(from), bytes, false}; }
-  void writes(const void* from, size_t bytes) { ranges_[count_++] = {static_cast<const char*>(from), bytes, true}; }
+  void reads(const void* from, size_t bytes) { add({static_cast<const char*>(from), bytes, false}); }
+  void writes(const void* from, size_t bytes) { add({static_cast<const char*>(from), bytes, true}); }
 
   /// One of so many parts of each.
   void fetch(size_t part, size_t parts) const {
@@ -82,6 +82,10 @@ class Ahead {
     size_t bytes;
     bool written;
   };
+  void add(const Range& range) {
+    if (count_ < ranges_.size()) ranges_[count_++] = range;
+  }
+
   std::array<Range, 8> ranges_{};
   size_t count_ = 0;
 };
@@ -93,7 +97,8 @@ struct Strip {
 
 inline int64_t strips_of(at::IntArrayRef nhw) { return nhw[0] * ((nhw[1] + kStrip - 1) / kStrip); }
 
-/// Of so many lines each, but for a picture's last.
+/// Calls body(Strip) for strips of so many lines each, but for a picture's last. A strip's number counts those of this
+/// length.
 template <class Body>
 void for_strips(at::IntArrayRef nhw, int64_t lines, const Body& body) {
   const int64_t of_picture = (nhw[1] + lines - 1) / lines;

@@ -13,11 +13,15 @@ namespace {
 constexpr int64_t kPixelsAtOnce = 1024, kMostAtOnce = 8;  // of lines on the way back: what the first cache can hold
 static_assert(kMostAtOnce % 2 == 0);
 
-// Where nothing is added up: longer ones, since two lines at either end are computed twice. They begin at even lines
-// too.
 constexpr int64_t kLongStrip = 128;
-constexpr int64_t kMiddleLines = 6;  // four are read while the next two are there already
+constexpr int64_t kMiddleLines = 5;  // four are read while the next two are there already
 static_assert(kLongStrip % 2 == 0);
+
+/// Lines of a strip where nothing is added up: more, because four are computed twice for each, but enough strips for
+/// the threads. Strips begin at even lines, so that their length changes no bit.
+int64_t long_strip(at::IntArrayRef nhw) {
+  return std::clamp(rounded_up(nhw[0] * nhw[1] / (2 * at::get_num_threads()), 2), kStrip, kLongStrip);
+}
 
 /// Adds up the parts of strips, in their order.
 template <class T>
@@ -66,6 +70,8 @@ class Back {
     }
     if (of_kernel_) finish_kernel(work, strip);
   }
+
+  int64_t channels() const { return x_.channels; }
 
   std::vector<T> kernel_parts;     // of each strip [out, in, 3, 3]
   std::vector<double> norm_parts;  // of each strip Σ d and Σ d·(x − mean) [2, in]
@@ -164,7 +170,7 @@ NormSums as_sums(const at::Tensor& both) {
   return {pair[0], pair[1]};
 }
 
-/// Its lines and 0 around them.
+/// This line, or 0 where the picture has none.
 template <class T>
 void load_line(const Pictures<T>& from, const Strip& strip, int64_t line, Lines<T>& lines) {
   if (from.has(line))
@@ -231,7 +237,7 @@ EvaluatedPair evaluated_pair(const ConvInput& x, at::IntArrayRef nhw, const Rect
     const Pictures<T> from(x.parts, nhw), to({result.rows}, nhw);
     const Pictures<T> pooled(with_pooled ? std::vector{result.pooled} : std::vector<at::Tensor>{}, half);
     const std::vector<T> weights = packed<T>(first.kernel, false), next_weights = packed<T>(second.kernel, false);
-    for_strips(nhw, kLongStrip, [&](const Strip& strip) {
+    for_strips(nhw, long_strip(nhw), [&](const Strip& strip) {
       Lines<T> lines(4, width, from.channels), middle(kMiddleLines, width, between), largest(1, half[2], out);
       TwoLines<T> one(width, from.channels, between), two(width, between, out);
       // Lines of the first, this and the next, which lie as they do in any other strip: so do their bits.
@@ -252,7 +258,6 @@ EvaluatedPair evaluated_pair(const ConvInput& x, at::IntArrayRef nhw, const Rect
             middle.clear(line + i);
       };
       const int64_t begin = std::max<int64_t>(strip.first - 2, 0);
-      if (begin == 0) middle.clear(-1);
       load_line(from, strip, begin - 1, lines);
       load_line(from, strip, begin, lines);
       for (int64_t line = begin; line <= strip.first; line += 2) convolve(line);
@@ -320,8 +325,7 @@ ConvGradients convolved_back(const ConvInput& x, const ConvReturn& y, at::IntArr
     Back<T> back(x, y, nhw, kernel, result.input, of_kernel);
     for_strips(nhw, [&](const Strip& strip) { back.run(strip); });
     if (of_kernel) result.kernel = added_up(back.kernel_parts, kernel.numel(), options).view(kernel.sizes());
-    if (of_input && x.norm != nullptr)
-      result.norm = as_sums(added_up(back.norm_parts, 2 * x.parts.front().size(1), options));
+    if (of_input && x.norm != nullptr) result.norm = as_sums(added_up(back.norm_parts, 2 * back.channels(), options));
   });
   return result;
 }

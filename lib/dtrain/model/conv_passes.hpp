@@ -32,8 +32,8 @@ struct RectifiedConv {
   NormScales norm;
 };
 struct EvaluatedPair {
-  at::Tensor rows;  ///< y
-  at::Tensor pooled;  ///< rows [n·⌊H/2⌋·⌊W/2⌋, C], the largest of each 2 × 2 pixels of y; undefined unless asked for
+  at::Tensor rows;  ///< [n·H·W, out], y of the second
+  at::Tensor pooled;  ///< [n·⌊H/2⌋·⌊W/2⌋, out], the largest of each 2 × 2 pixels of that; undefined unless asked for
 };
 /// One behind the other, in one pass over memory that leaves nothing of the first.
 EvaluatedPair evaluated_pair(const ConvInput& x, at::IntArrayRef nhw, const RectifiedConv& first,
@@ -61,7 +61,7 @@ struct ConvReturn {
   const NormCentre* centre = nullptr;
 };
 struct ConvGradients {
-  std::vector<at::Tensor> input;  ///< of max(0, norm(rows)), or of each part; empty unless it is asked for
+  std::vector<at::Tensor> input;  ///< of max(0, norm(rows)), or of each part, all of them; empty unless asked for
   at::Tensor kernel;              ///< [out, in, 3, 3]; undefined unless it is asked for
   NormSums norm;                  ///< of the input's norm, where there is one and `input` is asked for
 };

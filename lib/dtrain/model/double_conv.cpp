@@ -31,11 +31,6 @@ Half half_of(const Conv2d& conv, const BatchNorm2d& norm, const ConvInput& x, at
   return {conv.weight.detach(), y.rows, norm.weight.detach(), scales_of(norm, y.mean, y.variance)};
 }
 
-std::vector<at::Tensor> parameters_of(const DoubleConvLayers& layers) {
-  return {layers.conv1.weight, layers.norm1.weight, layers.norm1.bias,
-          layers.conv2.weight, layers.norm2.weight, layers.norm2.bias};
-}
-
 struct DoubleConvNode final : torch::autograd::Node {
   std::vector<at::Tensor> x;  // parts
   Half one, two;
@@ -49,7 +44,7 @@ struct DoubleConvNode final : torch::autograd::Node {
   // The inputs' order: the kernel and the norm's two, twice; the parts of x. What is no longer needed goes before more
   // is made.
   variable_list apply(variable_list&& given) override {
-    check(!x.empty(), "a fused layer goes back once");
+    require_once(two.rows);
     variable_list gradients(num_outputs());
     if (!given[0].defined()) return gradients;
     at::Tensor dy = as_rows(given[0]);
@@ -113,12 +108,17 @@ PooledMaps<at::Tensor> evaluated(const DoubleConvLayers& layers, const Parts<at:
 }  // namespace
 
 bool fuses(const DoubleConvLayers& layers, const Parts<at::Tensor>& x) {
-  const int64_t out = layers.conv1.weight.size(0), pixels = x.front().numel() / x.front().size(1);
+  const int64_t out = layers.conv1.weight.size(0);
+  const std::vector<int64_t> nhw = nhw_of(x.front());
   const bool training = layers.norm1.is_training();
+  int64_t channels = 0;
+  for (const at::Tensor& part : x) channels += part.size(1);
   return layers.conv1.is_fused() && out <= kMostChannels && training == layers.norm2.is_training() &&
-         can_stay_apart(x, [](const at::Tensor& part) { return part.size(1); }) && fills_rows(out, pixels * out) &&
+         can_stay_apart(x, [](const at::Tensor& part) { return part.size(1); }) &&
+         channels == layers.conv1.weight.size(1) && fills_rows(out, nhw[0] * nhw[1] * nhw[2] * out) &&
          std::ranges::all_of(x, [&](const at::Tensor& part) {
-           return serves_rows(part, training) && part.is_contiguous(at::MemoryFormat::ChannelsLast);
+           return serves_rows(part, training) && part.scalar_type() == x.front().scalar_type() && nhw_of(part) == nhw &&
+                  part.is_contiguous(at::MemoryFormat::ChannelsLast);
          });
 }
 
@@ -131,8 +131,6 @@ bool fuses(const DoubleConvLayers& layers, const Parts<Sketch>& x) {
 }
 
 at::Tensor fused_double_conv(const DoubleConvLayers& layers, const Parts<at::Tensor>& x) {
-  std::vector<at::Tensor> inputs = parameters_of(layers);
-  inputs.insert(inputs.end(), x.begin(), x.end());
   if (!layers.norm1.is_training()) return evaluated(layers, x, false).maps;
   const auto node = make_node<DoubleConvNode>();
   at::Tensor y;
@@ -145,6 +143,9 @@ at::Tensor fused_double_conv(const DoubleConvLayers& layers, const Parts<at::Ten
     const at::Tensor& rows = node->two.rows;
     y = as_picture(normalised_rows(rows, rows.size(1), node->two.scales), node->nhw);
   }
+  std::vector<at::Tensor> inputs = {layers.conv1.weight, layers.norm1.weight, layers.norm1.bias,
+                                    layers.conv2.weight, layers.norm2.weight, layers.norm2.bias};
+  inputs.insert(inputs.end(), x.begin(), x.end());
   if (wants_gradient(inputs)) follow(inputs, node, y);
   return y;
 }
@@ -153,12 +154,12 @@ Sketch fused_double_conv(const DoubleConvLayers& layers, const Parts<Sketch>& x)
   LayerList& list = *x.front().list;
   PassTape::Step step{.op = PassTape::Op::convolution, .reads = {}, .weights = layers.conv1.weight.numel()};
   for (const Sketch& part : x) step.reads.push_back(part.value);
-  const Sketch convolved = list.untaped([&] {
+  const Sketch made = list.untaped([&] {
     const Sketch whole = joined(x);
     step.workspace = layers.conv1.workspace(whole);
     return layers.conv1(whole);
   });
-  const Sketch first = list.add_step(step, convolved.shape);
+  const Sketch first = list.add_step(step, made.shape);
   list.untaped([&] { return layers.norm1(first); });
   const Sketch y = layers.norm2(layers.conv2(first));
   y.list->change(PassTape::Op::relu_of_norm, {y});
@@ -166,7 +167,7 @@ Sketch fused_double_conv(const DoubleConvLayers& layers, const Parts<Sketch>& x)
 }
 
 bool evaluates(const DoubleConvLayers& layers, const at::Tensor& x) {
-  return !layers.norm1.is_training() && fuses(layers, Parts<at::Tensor>{x});
+  return !layers.norm1.is_training() && x.size(2) > 1 && x.size(3) > 1 && fuses(layers, Parts<at::Tensor>{x});
 }
 
 PooledMaps<at::Tensor> evaluated_double_conv(const DoubleConvLayers& layers, const at::Tensor& x) {

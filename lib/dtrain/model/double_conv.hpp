@@ -19,7 +19,8 @@ struct DoubleConvLayers {
   const BatchNorm2d& norm2;
 };
 
-/// What goes in: one value, or several whose channels follow one another, which are not concatenated then.
+/// What goes in: one value [n, C, H, W], or several of one n, H, W and type whose channels follow one another, which
+/// are not concatenated then.
 template <class X>
 using Parts = std::vector<X>;
 
@@ -36,7 +37,7 @@ bool fuses(const DoubleConvLayers& layers, const Parts<Sketch>& x);
 at::Tensor fused_double_conv(const DoubleConvLayers& layers, const Parts<at::Tensor>& x);
 Sketch fused_double_conv(const DoubleConvLayers& layers, const Parts<Sketch>& x);
 
-/// Maps, and the largest of each 2 x 2 pixels.
+/// Maps [n, C, H, W], and the largest of each 2 x 2 pixels [n, C, ⌊H/2⌋, ⌊W/2⌋].
 template <class X>
 struct PooledMaps {
   X maps, pooled;

@@ -28,11 +28,11 @@ struct DoubleConv : Module {
 
   template <class X>
   X run(Parts<X> x) const {
-    if constexpr (!std::is_same_v<X, GraphValue>)
+    if constexpr (!std::is_same_v<X, GraphValue>) {
+      if (!fuses(layers(), x)) x.assign(1, joined(x));
       if (fuses(layers(), x)) return fused_double_conv(layers(), x);
-    const X whole = joined(x);
-    x.clear();  // before more is made
-    return two_convs(*conv1, *norm1, *conv2, *norm2, whole);
+    }
+    return two_convs(*conv1, *norm1, *conv2, *norm2, joined(x));
   }
 
   template <class X>
@@ -122,8 +122,11 @@ class UNet final : public NetworkOf<UNet> {
     }
     x = bridge_->run(Parts<X>{x});
     for (size_t i = 0; i < up_->items.size(); ++i) {
-      x = merge_->items[i]->run(Parts<X>{std::move(skips.back()), (*up_->items[i])(x)});
+      Parts<X> both;  // holds them alone
+      both.push_back(std::move(skips.back()));
       skips.pop_back();
+      both.push_back((*up_->items[i])(x));
+      x = merge_->items[i]->run(std::move(both));
       add_lower(deep_, skips.size(), x, lower);
     }
     return (*head_)(x);

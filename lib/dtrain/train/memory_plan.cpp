@@ -187,10 +187,9 @@ class Rehearsal {
     if (!given.whole) given = {heap_.take(bytes_of(step.makes)), true};  // operators want it dense
     std::vector<Gradient> made(step.reads.size());
     for (size_t k = 0; k < made.size(); ++k) {
-      if (step.reads[k] == 0) continue;  // pictures need no gradient
-      made[k].memory = heap_.take(bytes_of(step.reads[k]));
-      if (k == 0) reorder(step);
+      if (step.reads[k] != 0) made[k].memory = heap_.take(bytes_of(step.reads[k]));  // pictures need no gradient
     }
+    if (made.back().memory) reorder(step);
     if (step.weights > 0) {  // computed into its own memory, then added to the parameter's
       const Held gradient = heap_.take(step.weights * kFloat);
       const Held in_order = convolves(step) ? heap_.take(step.weights * kFloat) : nullptr;  // of oneDNN's copy

@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
 #include <array>
 #include <limits>
 #include <vector>
@@ -81,7 +82,7 @@ const auto kShapes = std::array{
     Shape{1, 8, 8, 40, 300},   // fewer lines at once, since they are long
     Shape{1, 2, 4, 5, 1104},   // two lines at once
     Shape{1, 8, 16, 34, 224},  // lines a multiple of 1 KiB apart
-    Shape{1, 8, 8, 259, 12},   // several strips in evaluation
+    Shape{2, 8, 8, 259, 16},   // several strips in evaluation
 };
 
 }  // namespace
@@ -132,10 +133,17 @@ TEST_CASE("in evaluation two convolutions as one node compute what the operators
       INFO(shape.in << " to " << shape.out << " at " << shape.height << " x " << shape.width);
       CHECK(difference(y, block.plain(x)) < (type == at::kDouble ? 1e-10 : 1e-5));
       CHECK(test::same_bits(on(3), y));
-      if (shape.width == 1 || shape.height == 1) continue;  // nothing to pool
-      const PooledMaps<at::Tensor> both = evaluated_double_conv(block.layers(), x);
-      CHECK(test::same_bits(both.maps, y));
-      CHECK(test::same_bits(both.pooled, max_pool(y, Window{2, 2, 0}, "pool")));
+      if (shape.width == 1 || shape.height == 1) {
+        CHECK_FALSE(evaluates(block.layers(), x));  // nothing to pool
+        continue;
+      }
+      REQUIRE(evaluates(block.layers(), x));
+      const at::Tensor pooled = max_pool(y, Window{2, 2, 0}, "pool");
+      for (const int threads : {1, 3}) {
+        const auto both = test::on_threads(threads, [&] { return evaluated_double_conv(block.layers(), x); });
+        CHECK(test::same_bits(both.maps, y));
+        CHECK(test::same_bits(both.pooled, pooled));
+      }
     }
   }
 }
@@ -149,7 +157,7 @@ TEST_CASE("two convolutions as one node read parts as their concatenation, to th
     const at::AutoGradMode history(training);
     Parts<at::Tensor> parts;
     for (const int64_t count : channels)
-      parts.push_back(wave({2, count, 37, 22}, 0.3 + static_cast<double>(parts.size()), at::kFloat)
+      parts.push_back(wave({2, count, 133, 24}, 0.3 + static_cast<double>(parts.size()), at::kFloat)
                           .contiguous(at::MemoryFormat::ChannelsLast)
                           .requires_grad_(training));
     const Parts<at::Tensor> whole{at::cat(parts, 1)};
@@ -173,11 +181,13 @@ TEST_CASE("two convolutions as one node read parts as their concatenation, to th
 }
 
 TEST_CASE("parts whose channels fill no group are left to a concatenation") {
-  const Block block(12, 8, at::kFloat);
+  const Block block(16, 8, at::kFloat);
   const auto part = [](int64_t channels) { return picture({2, channels, 8, 16, 20}, at::kFloat); };
   CHECK(fuses(block.layers(), {part(8), part(8)}));
-  CHECK_FALSE(fuses(block.layers(), {part(8), part(4)}));
+  CHECK_FALSE(fuses(block.layers(), {part(12), part(4)}));
   CHECK_FALSE(fuses(block.layers(), {part(8), part(8).contiguous()}));
+  CHECK_FALSE(fuses(block.layers(), {part(8), part(16)}));
+  CHECK_FALSE(fuses(block.layers(), {part(8), picture({2, 8, 8, 8, 20}, at::kFloat)}));
 }
 
 TEST_CASE("one part of two convolutions as one node may need no gradient") {
@@ -200,7 +210,9 @@ TEST_CASE("one part of two convolutions as one node may need no gradient") {
 TEST_CASE("lines of half the size hold the largest of two by two, in the operator's order", "[vectors]") {
   const int64_t pixels = GENERATE(2, 17, 32, 75), channels = 3;
   at::Tensor lines = wave({1, channels, 2, pixels}, 0.7, at::kFloat);
-  lines[0][0][1][1] = std::numeric_limits<float>::quiet_NaN();
+  for (int64_t window = 0; window < std::min<int64_t>(4, pixels / 2); ++window)  // a NaN in each place of one
+    lines[0][0][window / 2][2 * window + window % 2] = std::numeric_limits<float>::quiet_NaN();
+  lines[0][2].slice(1, 0, 2).fill_(-std::numeric_limits<float>::infinity());
   lines[0][1].slice(1, 0, 2).zero_();
   lines[0][1][0][0] = -0.0F;
   const at::Tensor expected = at::max_pool2d(lines, {2, 2})[0].select(1, 0);
@@ -276,6 +288,18 @@ TEST_CASE("what is no number stays so through two convolutions as one node", "[v
   at::Tensor x = picture({2, 8, 8, 16, 20}, at::kFloat);
   x[0][0][3][3] = std::numeric_limits<float>::quiet_NaN();
   CHECK(fused_double_conv(block.layers(), {x}).isnan().all().item<bool>());
+}
+
+TEST_CASE("in evaluation what is no number stays so where two convolutions and their pooling read it", "[vectors]") {
+  const at::NoGradGuard no_grad;
+  Block block(8, 8, at::kFloat);
+  for (BatchNorm2d* norm : {&block.norm1, &block.norm2}) norm->eval();
+  at::Tensor x = picture({2, 8, 8, 16, 20}, at::kFloat);
+  x[1][0][7][9] = std::numeric_limits<float>::quiet_NaN();
+  const PooledMaps<at::Tensor> y = evaluated_double_conv(block.layers(), x);
+  CHECK(y.maps[1].slice(1, 5, 10).slice(2, 7, 12).isnan().all().item<bool>());
+  CHECK(y.pooled[1].slice(1, 3, 5).slice(2, 4, 6).isnan().all().item<bool>());
+  CHECK_FALSE(y.maps[0].isnan().any().item<bool>());
 }
 
 TEST_CASE("planes give back the pixels that they were made of", "[vectors]") {

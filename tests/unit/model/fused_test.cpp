@@ -2,6 +2,7 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/function.h>
 
 #include <filesystem>
 #include <iterator>
@@ -121,6 +122,22 @@ at::Tensor coarse(const at::Tensor& pictures) {
 using Case = std::pair<std::string, std::vector<int64_t>>;
 
 }  // namespace
+
+TEST_CASE("all levels of a UNet with up to 16 channels are one node each, those that are concatenated before too") {
+  const auto network = made("unet", true, at::kFloat);  // 4, 8, 16, 32 and 64 channels
+  const at::Tensor logits = network->forward(pictures({2, 1, 64, 64}, at::kFloat));
+  std::set<torch::autograd::Node*> seen;
+  std::vector<torch::autograd::Node*> ahead{logits.grad_fn().get()};
+  int found = 0;
+  while (!ahead.empty()) {
+    torch::autograd::Node* const node = ahead.back();
+    ahead.pop_back();
+    if (node == nullptr || !seen.insert(node).second) continue;
+    if (node->name().find("DoubleConvNode") != std::string::npos) ++found;
+    for (const torch::autograd::Edge& edge : node->next_edges()) ahead.push_back(edge.function.get());
+  }
+  CHECK(found == 6);
+}
 
 TEST_CASE("a fused network computes what the operators compute, in float64 to 1e-10", "[long]") {
   const auto [name, shape] =
