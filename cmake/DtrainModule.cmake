@@ -187,7 +187,11 @@ function(dtrain_mpi_test name)
     endif()
     add_test(NAME ${test_name} COMMAND ${MPIEXEC_EXECUTABLE} --oversubscribe --bind-to none -np ${ranks}
                                        $<TARGET_FILE:test_mpi_${name}> ${words})
-    set_tests_properties(${test_name} PROPERTIES LABELS mpi TIMEOUT ${arg_TIMEOUT} PROCESSORS 2
+    set(cores 2)
+    if(ranks EQUAL 1)
+      set(cores 1)
+    endif()
+    set_tests_properties(${test_name} PROPERTIES LABELS mpi TIMEOUT ${arg_TIMEOUT} PROCESSORS ${cores}
       ENVIRONMENT "${DTRAIN_MPI_ENVIRONMENT}")
     if(NOT arg_NOT_IN_BUNDLE)
       dtrain_bundle_test(${test_name} test_mpi_${name} ${arg_TIMEOUT} ${ranks} ${words})

@@ -33,6 +33,9 @@ if(NOT DTRAIN_TORCH STREQUAL "${LibTorch_LOOKED_IN}")  # another folder than las
   unset(LibTorch_CPU CACHE)
   unset(LibTorch_C10 CACHE)
   unset(LibTorch_INCLUDE CACHE)
+  unset(NCCL_INCLUDE CACHE)  # DtrainCuda.cmake looks beside it
+  unset(NCCL_LIBRARY CACHE)
+  unset(CUDA_RUNTIME_INCLUDE CACHE)
 endif()
 set(LibTorch_LOOKED_IN ${DTRAIN_TORCH} CACHE INTERNAL "")
 find_library(LibTorch_CPU torch_cpu PATHS ${DTRAIN_TORCH}/lib ${DTRAIN_TORCH}/lib/x86_64-linux-gnu NO_DEFAULT_PATH)

@@ -11,7 +11,7 @@ import time
 import common
 from chaos_jobs import ENDS_WITHIN, JOB, Failed, Job, Trials, add_trials, events
 
-POINTS = ("--ranks", "1,2", "--over", "optimizer.learning_rate=0.001,0.002,0.004", "--repeat", "2")  # twelve
+POINTS = ("--ranks", "1,2", "--over", "optimizer.learning_rate=0.001,0.002,0.004")  # six
 GONE_WITHIN = 15  # seconds
 
 
@@ -26,16 +26,17 @@ def at_work_in(folder):
 
 
 class Sweeps(Trials):
-    """Twelve points, and what comes out where nobody disturbs them."""
+    """Six points, twelve where they are killed more than twice, and what comes out where nobody disturbs them."""
 
     def __init__(self, args):
         super().__init__(args, "sweep")
+        self.points = POINTS if args.kills <= 2 else (*POINTS, "--repeat", "2")
         self.config = self.folder / "job.yaml"
         self.config.write_text(json.dumps({**JOB, "name": "job", "epochs": 3, "checkpoint": {"every": "4 steps"}}))
         self.seconds, self.whole = self.undisturbed()
 
     def job(self, folder, jobs=1):
-        return Job(self.program, 1, ["sweep", "--config", self.config, *POINTS, "--jobs", jobs, "--output", folder])
+        return Job(self.program, 1, ["sweep", "--config", self.config, *self.points, "--jobs", jobs, "--output", folder])
 
     def undisturbed(self):
         folder = self.folder / "undisturbed"

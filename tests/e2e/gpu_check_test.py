@@ -15,7 +15,7 @@ REHEARSAL = pathlib.Path(program.DTRAIN).resolve().parent.parent / "rehearsal"
 # (mpi.streams has the deep networks). Rates mean nothing here.
 LESS = f"""#!/bin/bash
 words=("$@") network=(model.name=small_cnn model.dropout=0)
-[[ "$*" != *model.name=unet* ]] || network=()
+[[ "$*" != *model.name=unet* ]] || network=(model.base_width=4 model.levels=2)
 for ((i = 0; i < ${{#words[@]}}; ++i)); do
   case ${{words[i]}} in
     bench) words+=("${{network[@]}}") ;;

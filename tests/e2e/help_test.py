@@ -27,6 +27,10 @@ class HelpPages(program.ProgramTest):
         return subprocess.run(["bash", "-c", "set -o pipefail; " + line], cwd=self.folder, env=program.environment({**SMALL, "PATH": path}),
                               capture_output=True, text=True, timeout=300 * program.PATIENCE, check=False)
 
+    def page(self, name):
+        """One run of the program for each."""
+        return self.once(f"page {name}", lambda: self.good("help", *name.split()).out)
+
     def test_every_example_works_when_it_is_pasted(self):
         (self.folder / "configs").symlink_to(program.ROOT / "configs")
         done = {"mpirun -np 2 --bind-to none dtrain bench comm"}  # all sizes; another example of it names two
@@ -39,7 +43,7 @@ class HelpPages(program.ProgramTest):
             self.assertEqual(ended.returncode, 0, f"{line}\n{ended.stdout[-1500:]}\n{ended.stderr[-1500:]}")
 
         def paste_page(name):
-            for line in examples(self.good("help", *name.split()).out):
+            for line in examples(self.page(name)):
                 paste(line)
         for name in PAGES[:2]:
             paste_page(name)
@@ -57,20 +61,24 @@ class HelpPages(program.ProgramTest):
         self.assertGreater(len(done), 55)
 
     def test_every_page_fits_a_terminal_and_says_what_is_written_and_how_it_ends(self):
-        commands = [line.split()[0] for line in self.good("help").out.partition("Commands:\n")[2].partition("\n\n")[0].splitlines()
+        commands = [line.split()[0] for line in self.page("").partition("Commands:\n")[2].partition("\n\n")[0].splitlines()
                     if not line.startswith("   ")]
         self.assertEqual(sorted(commands), sorted({*(page.split()[0] for page in PAGES[1:]), "completion"}))
         for name in (*PAGES, "completion"):
             with self.subTest(name):
-                page = self.good("help", *name.split()).out
+                page = self.page(name)
                 self.assertLessEqual(max(map(len, page.splitlines())), 80)
                 self.assertTrue(page.partition("\nUsage: ")[2].startswith(f"dtrain {name}".strip() + " "))
                 self.assertTrue(examples(page))
                 self.assertNotIn("  \n", page)
                 if name != "bench":
                     self.assertRegex(page, r"\nWrites:\n  \S[\s\S]*\nExit codes:\n  0 ")
-        self.assertIn("-c --config", self.good("help", "check").out)
-        self.assertIn("--cam[=NAME]", self.good("help", "predict").out)
+                if " " not in name and name not in ("", "bench", "help"):
+                    self.assertIn(name, page.partition("Examples:\n")[2])
+                    self.assertEqual(sum("--print-config" in line for line in page.splitlines()),
+                                     int(name in ("check", "eval", "predict", "export", "pack", "sweep")))
+        self.assertIn("-c --config", self.page("check"))
+        self.assertIn("--cam[=NAME]", self.page("predict"))
 
     def test_the_page_of_no_command_is_refused(self):
         for word, hint in (("fit", "dtrain --config FILE"), ("foo", "dtrain --help"), ("chekc", "'check'")):

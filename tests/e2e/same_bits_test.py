@@ -102,7 +102,7 @@ class SameBits(program.ProgramTest):
 
     def test_a_loss_over_the_whole_batch(self):
         run = self.judge("unet_dice", {"model": {"name": "unet", "base_width": 4}, "data": {**CELLS, "image": {"size": [32, 32]}},
-                                       "optimizer": ADAM, "loss": {"name": "bce_dice"}})
+                                       "optimizer": ADAM, "loss": {"name": "bce_dice"}}, processes=(1, 3))
         self.assertIn("one more forward pass a step", (run.folder / "log.txt").read_text())
         self.assertNotEqual(self.short_run("unet_dice", "loss.dice=per_rank"), program.result_of(run.checkpoints()[0]))
 
@@ -117,7 +117,8 @@ class SameBits(program.ProgramTest):
 
     def test_unet_with_an_encoder_from_a_resnet(self):
         self.judge("encoder", {"model": {"name": "unet", "encoder": "resnet18"}, "optimizer": ADAM,
-                               "data": {**CELLS, "image": {"size": [32, 64]}, "augment": {"rot90": 0}}}, DEEP, epochs=1, samples=FEW)
+                               "data": {**CELLS, "image": {"size": [32, 64]}, "augment": {"rot90": 0}}}, DEEP, processes=(1, 3), epochs=1,
+                   samples=FEW)
 
     def test_bfloat16_with_batch_normalisation(self):
         run = self.judge("unet_bf16", {"precision": "bf16", "model": {"name": "unet"}, "optimizer": ADAM,

@@ -18,20 +18,37 @@ def words_for(header, commands):
     return []
 
 
-def told(header, commands, root):
-    """The compiler's first error, if any."""
-    line = [COMPILER, *words_for(header, commands), "-fsyntax-only", "-x", "c++", "-"]
-    done = subprocess.run(line, input=f'#include "{header}"\n', capture_output=True, text=True, check=False)
+def chains(headers, folders):
+    """Headers in lists, each of which includes the one before it: one compilation shows of all that they compile alone,
+    since before each stands only what it includes anyway. Those that see most come first."""
+    sees = {header: compiled.headers(header, folders) for header in headers}
+    found = []
+    for header in sorted(headers, key=lambda one: len(sees[one])):
+        chain = max((chain for chain in found if chain[-1] in sees[header]), key=lambda chain: len(sees[chain[-1]]), default=None)
+        if chain is None:
+            found.append([header])
+        else:
+            chain.append(header)
+    return sorted(found, key=lambda chain: -len(sees[chain[-1]]))
+
+
+def told(chain, commands, root):
+    """The compiler's first error of each header that does not compile alone."""
+    words = compiled.one_of_each(words_for(header, commands) for header in chain)
+    text = "".join(f'#include "{header}"\n' for header in chain)
+    done = subprocess.run([COMPILER, *words, "-fsyntax-only", "-x", "c++", "-"], input=text, capture_output=True, text=True, check=False)
     if done.returncode == 0:
         return []
-    errors = [text for text in done.stderr.splitlines() if "error: " in text] or [done.stderr]
-    return [f"{header.relative_to(root)} does not compile alone: {errors[0].removeprefix(f'{root}/')}"]
+    if len(chain) > 1:
+        return [line for header in chain for line in told([header], commands, root)]
+    errors = [line for line in done.stderr.splitlines() if "error: " in line] or [done.stderr]
+    return [f"{chain[0].relative_to(root)} does not compile alone: {errors[0].removeprefix(f'{root}/')}"]
 
 
 def violations(root, commands, with_torch=compiled.ALL):
     folders = compiled.include_folders(root)
     headers = [path for path in tree.files(root, compiled.FOLDERS, {".hpp"}) if with_torch or not compiled.sees_torch(path, folders)]
-    return compiled.side_by_side(lambda header: told(header, commands, root), headers)
+    return compiled.side_by_side(lambda chain: told(chain, commands, root), chains(headers, folders))
 
 
 class Headers(tree.RuleTest):
@@ -44,6 +61,16 @@ class Headers(tree.RuleTest):
         files = {"lib/dtrain/io/a.hpp": "#pragma once\nstd::string name();\n", "lib/dtrain/io/b.hpp": "#include <string>\nstd::string name();\n"}
         with tree.made_up_tree(files) as root:
             self.only(violations(root, {root / "lib/dtrain/io/a.cpp": ["-std=c++20"]}), "lib/dtrain/io/a.hpp", "std")
+
+    def test_headers_that_include_one_another_are_found_each(self):
+        files = {"lib/dtrain/a.hpp": "#pragma once\nstd::string name();\n", "lib/dtrain/b.hpp": '#pragma once\n#include "dtrain/a.hpp"\n',
+                 "lib/dtrain/c.hpp": "#pragma once\nint c();\n",
+                 "lib/dtrain/d.hpp": '#pragma once\n#include "dtrain/c.hpp"\nstd::string d();\n'}
+        with tree.made_up_tree(files) as root:
+            headers = [root / name for name in files]
+            self.assertEqual(len(chains(headers, compiled.include_folders(root))), 2)
+            found = violations(root, {root / "lib/dtrain/a.cpp": ["-std=c++20", f"-I{root}/lib"]})
+            self.assertEqual([line.split()[0] for line in sorted(found)], ["lib/dtrain/a.hpp", "lib/dtrain/b.hpp", "lib/dtrain/d.hpp"])
 
     def test_headers_that_see_libtorch_are_left_out_unless_all_are_wanted(self):
         files = {"lib/dtrain/a.hpp": "#include <ATen/core/none_such.h>\n", "tests/b.hpp": '#include "dtrain/a.hpp"\n'}

@@ -1,5 +1,6 @@
 """What there are several of is known in its own file alone: the name of a network, an optimizer or a loss stands nowhere else."""
 
+import functools
 import re
 
 import metric_rows_test
@@ -8,6 +9,7 @@ import tree
 CODE = {".cpp", ".hpp", ".cu", ".cuh"}
 ROW = re.compile(r"extern const (\w+)Kind (k\w+) = \{(.*?)\n\};", re.DOTALL)
 NAME = re.compile(r'\.name = "(\w+)"')
+ALSO = re.compile(r"\.also_called = \{(.*?)\}")
 WORD = re.compile(r"[A-Za-z_]\w*")
 # What a reader is told to type, as `model.name=x`, `{name: x}` or a shipped configuration, is an example and not knowledge;
 # functions of LibTorch, and other people's repositories, have names of their own.
@@ -20,6 +22,7 @@ LISTS = {
 }
 
 
+@functools.cache
 def snake(word):
     """Words as names write them: kSmallCnn and make_small_cnn hold small_cnn, SGD and nnunet hold nothing of ours."""
     if word.isupper():
@@ -42,6 +45,12 @@ def rows(root):
             yield kind, name[1] if name else constant, path.relative_to(root).as_posix()
 
 
+def aliases(path):
+    """What else the rows of a file are called."""
+    text = path.read_text(encoding="utf-8")
+    return [name for _, _, body in ROW.findall(text) for words in ALSO.findall(body) for name in WORD.findall(words)]
+
+
 def without(patterns, word):
     """The word less the names that may stand here: bce_dice is no bce."""
     for pattern in patterns:
@@ -53,16 +62,19 @@ def violations(root):
     # metric_rows looks for a name that is a metric's too.
     metrics = metric_rows_test.rows(root)
     known = [(kind, name, path, pattern_of(name)) for kind, name, path in rows(root) if name not in metrics]
+    anyone = re.compile("|".join(pattern.pattern for *_, pattern in known))
     found = [f"{path}: a row of {kind}Kind, of which this test knows no list" for kind, _, path, _ in known if kind not in LISTS]
     for path in tree.files(root, ["apps", "lib"], CODE):
         here = path.relative_to(root).as_posix()
         foreign = [row for row in known if here != row[2] and here not in LISTS.get(row[0], ())]
         own = [row[3] for row in known if here == row[2] or here in LISTS.get(row[0], ())]
+        own = sorted([*own, *map(pattern_of, aliases(path))], key=lambda pattern: -len(pattern.pattern))
         for number, line in tree.lines(path):
-            words = {without(own, snake(word)) for word in WORD.findall(NOT_OURS.sub("", line))}
-            for kind, name, own, pattern in foreign:
+            words = {word for word in map(snake, WORD.findall(NOT_OURS.sub("", line))) if anyone.search(word)}
+            words = {without(own, word) for word in words}
+            for _, name, home, pattern in foreign:
                 if any(pattern.search(word) for word in words):
-                    found.append(f"{tree.place(root, path, number)}: names {name}; what is known of it belongs in {own}")
+                    found.append(f"{tree.place(root, path, number)}: names {name}; what is known of it belongs in {home}")
     return found
 
 
@@ -86,10 +98,16 @@ class OneRow(tree.RuleTest):
         for line in ('if (name == "small_cnn") {', "auto small_cnn_size = 3;", "make_small_cnn(shape);", "const SmallCnn network;",
                      "return kSmallCnn.name;", "// the small_cnn needs it"):
             self.only(self.judge("lib/dtrain/config/a.cpp", line), "lib/dtrain/config/a.cpp:1", "small_cnn", "model/small.cpp")
+            self.only(self.judge("lib/dtrain/config/a.cpp", f"int x;\n{line}"), "lib/dtrain/config/a.cpp:2", "small_cnn", "model/small.cpp")
 
     def test_its_own_file_the_list_and_an_example_may_name_it(self):
         self.holds(self.judge("lib/dtrain/model/networks.cpp", "  static const RowList<NetworkKind> all = {&kSmallCnn};"))
         self.holds(self.judge("apps/dtrain/line/a.cpp", '{"dtrain -c small_cnn.yaml model.name=small_cnn", "model: {name: small_cnn}"}'))
+
+    def test_a_name_within_what_a_row_is_also_called_passes(self):
+        row = 'extern const NetworkKind kOther = {\n    .name = "other",\n    .also_called = {"other_small_cnn"},\n};'
+        self.holds(self.judge("lib/dtrain/model/other.cpp", row))
+        self.only(self.judge("lib/dtrain/model/other.cpp", f"{row}\n// small_cnn"), "other.cpp:5", "small_cnn")
 
     def test_other_words_pass(self):
         self.holds(self.judge("lib/dtrain/io/a.cpp", "small cnn, smaller_cnn, SMALL_CNN"))

@@ -16,6 +16,7 @@
 #include "dtrain/base/printable.hpp"
 #include "dtrain/base/terminal.hpp"
 #include "dtrain/base/text.hpp"
+#include "dtrain/device/gpu_errors.hpp"
 
 namespace dtrain {
 
@@ -24,10 +25,6 @@ constexpr std::string_view kOneDnnOutOfMemory = "could not create a primitive";
 
 bool tells_of_memory(const std::system_error& error) {
   return error.code() == std::errc::not_enough_memory || error.code() == std::errc::resource_unavailable_try_again;
-}
-
-bool tells_of_gpu_memory(std::string_view line) {
-  return line.find("CUDA error: out of memory") != line.npos || line.find("CUBLAS_STATUS_ALLOC_FAILED") != line.npos;
 }
 
 static std::string first_line(const c10::Error& error) {
@@ -41,15 +38,15 @@ static Error out_of_gpu_memory(const c10::Error& error) {
   return out_of_memory("out of memory on the GPU; lower batch.per_rank or data.image.size (" + first_line(error) + ")");
 }
 
-// LibTorch has an error type only for the GPU allocator's lack of memory. For the host's allocator, CUDA's calls and
-// cuBLAS it can only be recognised by the text.
+// LibTorch has an error type only for the GPU allocator's lack of memory. For the host's allocator, CUDA's calls,
+// cuBLAS and cuDNN it can only be recognised by the text.
 static Error of_libtorch(const c10::Error& error) {
   const std::string line = first_line(error);
   const auto holds = [&](std::string_view words) { return line.find(words) != std::string::npos; };
   if (tells_of_gpu_memory(line)) return out_of_gpu_memory(error);
   if (holds("DefaultCPUAllocator: can't allocate memory"))
     return out_of_memory("out of memory in LibTorch; lower batch.per_rank or data.image.size (" + line + ")");
-  if (holds("CUDA error")) return DeviceError("LibTorch: " + line);
+  if (tells_of_gpu(line)) return DeviceError("LibTorch: " + line);
   return InternalError("LibTorch: " + line);
 }
 

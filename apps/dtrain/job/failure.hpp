@@ -1,7 +1,6 @@
 #pragma once
 #include <exception>
 #include <string>
-#include <string_view>
 #include <system_error>
 
 #include "job/job.hpp"
@@ -15,9 +14,6 @@ int end_in_failure(std::exception_ptr failure, Job& job);
 
 /// True if a system call, usually the start of a thread, failed for lack of memory or because of a process limit.
 bool tells_of_memory(const std::system_error& error);
-
-/// True for LibTorch's words about a GPU without memory that come without an error type of their own.
-bool tells_of_gpu_memory(std::string_view line);
 
 /// The last line of a stalled job, and a warning before it, written without a lock that a stuck thread may hold.
 /// `rank_name`: "" for the only rank.

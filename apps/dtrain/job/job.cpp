@@ -14,6 +14,7 @@
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/host.hpp"
+#include "dtrain/device/device.hpp"
 #include "dtrain/device/gpu_facts.hpp"
 #include "dtrain/dist/checked_communicator.hpp"
 #include "dtrain/dist/collectives.hpp"
@@ -147,6 +148,15 @@ std::unique_ptr<Communicator> Job::gradient_comm(Reduction reduction) {
   // root_cpu adds up in rank 0's host memory, which NCCL cannot reach.
   if (device_.device.module == nullptr || !wanted || size() == 1 || reduction == Reduction::root_cpu)
     return comm_->duplicate();
+  if (divide_a_gpu(all_gather_text(*comm_, host_name()), all_gather_text(*comm_, device_.pci))) {
+    if (options_.backend == Backend::nccl)
+      throw ConfigError(
+          "distributed.backend is nccl, but ranks have parts of one GPU (MIG), between which NCCL does "
+          "not run; distributed.backend: mpi does, or a whole GPU for each rank");
+    if (is_root())
+      log_.warning("gradients go by MPI, because ranks have parts of one GPU (MIG), between which NCCL does not run");
+    return comm_->duplicate();
+  }
   setenv("NCCL_RAS_ENABLE", "0", 0);     // otherwise every process listens on a port
   setenv("NCCL_COMM_BLOCKING", "0", 1);  // 1 would make calls wait without a limit
   // The watchdog names the rank that is behind; NCCL's own limit is for when it cannot.

@@ -16,6 +16,7 @@
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/terminal.hpp"
+#include "dtrain/device/gpu_errors.hpp"
 #include "job/failure.hpp"
 
 namespace dtrain {
@@ -46,7 +47,7 @@ static std::string_view gpu_ended(const std::exception_ptr& failure) {
     std::rethrow_exception(failure);
   } catch (const c10::Error& error) {
     const std::string_view words = error.what_without_backtrace();  // lives as long as `failure`
-    return words.find("CUDA error") == words.npos ? "" : words.substr(0, words.find('\n'));
+    return !tells_of_gpu(words) ? "" : words.substr(0, words.find('\n'));
   } catch (...) {
     return "";
   }

@@ -82,7 +82,7 @@ std::vector<Offer> key_offers() {
   return offers;
 }
 
-// The words that a JSON schema lists: of `{"anyOf": [{"enum": ["sgd", "adam"]}, {"const": "none"}]}` all three.
+// The words that a JSON schema lists: of `{"anyOf": [{"enum": ["pad", "crop"]}, {"const": "none"}]}` all three.
 void collect_words(const nlohmann::json& schema, std::vector<std::string>& words) {
   const auto add = [&](const nlohmann::json& word) {
     words.push_back(word.is_string() ? word.get<std::string>() : word.dump());

@@ -103,8 +103,7 @@ bool Keeper::due_after_epoch() const {
 void Keeper::save() {
   Job& job = p_.run.job;
   job.watchdog().enter(Section::save, p_.state.step);
-  if (experiment().deterministic && job.device().module != nullptr)
-    require_ample_memory(job.comm(), memory_shortages(job.device().place));
+  if (experiment().deterministic) require_ample_memory(job.comm(), job.device().place);
   p_.state.elapsed_s = p_.clock.run_s();
   p_.built.trainer->require_equal_replicas(p_.state.step);  // drifted replicas must not become the newest checkpoint
   since_save_.restart();

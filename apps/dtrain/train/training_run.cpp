@@ -10,6 +10,7 @@
 #include "dtrain/base/text.hpp"
 #include "dtrain/dist/collectives.hpp"
 #include "dtrain/io/files/file.hpp"
+#include "dtrain/train/ample_memory.hpp"
 #include "dtrain/train/evaluate.hpp"
 #include "job/epoch_columns.hpp"
 #include "train/trial_run.hpp"
@@ -207,6 +208,7 @@ StepReport TrainingRun::rehearse() {
 
 int TrainingRun::dry_run() {
   const StepReport step = rehearse();
+  if (run_.experiment.deterministic) require_ample_memory(run_.job.comm(), run_.job.device().place);  // as a save does
   if (run_.job.is_root()) {
     const Log& log = run_.job.log();
     GpuModule* gpu = run_.job.device().module;

@@ -16,6 +16,7 @@
 #include "dtrain/cuda/kernels.hpp"
 #include "dtrain/cuda/norm_chunks.hpp"
 #include "dtrain/cuda/real_nccl.hpp"
+#include "dtrain/device/gpu_errors.hpp"
 #include "dtrain/device/gpu_module.hpp"
 
 namespace dtrain {
@@ -147,7 +148,7 @@ class CudaGraph final : public DeviceGraph {
       throw;
     } catch (const c10::Error& error) {
       const std::string words = error.what_without_backtrace();
-      if (words.find("out of memory") != std::string::npos || words.find("ALLOC_FAILED") != std::string::npos) throw;
+      if (tells_of_gpu_memory(words)) throw;
       throw DeviceError("recording a step as a CUDA graph failed: " + words.substr(0, words.find('\n')) +
                         "; cuda_graphs: false trains without graphs");
     }
@@ -188,10 +189,12 @@ class CudaModule final : public GpuModule {
     if (code == cudaErrorMemoryAllocation)
       throw Error(exit_code::kOutOfMemory, "GPU " + std::to_string(number) + " has no memory left (" + words +
                                                "); another program holds it: see nvidia-smi");
-    throw ConfigError("GPU " + std::to_string(number) + " cannot be used: " + words +
-                      (code == cudaErrorDevicesUnavailable
-                           ? "; another program uses it exclusively (compute mode): see nvidia-smi"
-                           : "; does the driver run CUDA " + cuda_version() + "? See dtrain info and nvidia-smi"));
+    throw ConfigError(
+        "GPU " + std::to_string(number) + " cannot be used: " + words +
+        (code == cudaErrorDevicesUnavailable
+             ? "; another program uses it exclusively (compute mode, in which batch.per_rank: auto cannot try a "
+               "batch beside this process): see nvidia-smi"
+             : "; does the driver run CUDA " + cuda_version() + "? See dtrain info and nvidia-smi"));
   }
 
   double memory_peak_mb() const override {

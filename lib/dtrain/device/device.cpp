@@ -41,6 +41,13 @@ void require_own_gpus(const std::vector<std::string>& hosts, const std::vector<s
                           "distributed.share_device: true with distributed.backend: mpi; device: cpu uses none");
 }
 
+bool divide_a_gpu(const std::vector<std::string>& hosts, const std::vector<std::string>& pcis) {
+  for (size_t b = 0; b < pcis.size(); ++b)
+    for (size_t a = 0; a < b; ++a)
+      if (hosts[a] == hosts[b] && pcis[a] == pcis[b] && !pcis[a].empty()) return true;
+  return false;
+}
+
 std::string no_gpu_reason(const GpuDriver& driver) {
   if (gpu_module_path().empty()) return "this build has no GPU code (no CUDA toolkit or NCCL when it was built)";
   if (!driver.problem.empty()) return driver.problem;

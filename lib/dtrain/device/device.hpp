@@ -34,6 +34,10 @@ int choose_gpu(const std::vector<GpuView>& views, size_t mine, bool share);
 /// Throws ConfigError naming the first two ranks that have the same GPU, by host and UUID, rank by rank.
 void require_own_gpus(const std::vector<std::string>& hosts, const std::vector<std::string>& uuids);
 
+/// Whether two ranks of one host have parts of one GPU (MIG), which share its place on the PCI bus ("" where it is not
+/// known): NCCL refuses to run between them. Hosts and places rank by rank.
+bool divide_a_gpu(const std::vector<std::string>& hosts, const std::vector<std::string>& pcis);
+
 /// Why no GPU is used, one clause, "" if one can be: no module, no driver, no device, one too old for the build.
 std::string no_gpu_reason(const GpuDriver& driver);
 

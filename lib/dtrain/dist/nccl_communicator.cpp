@@ -64,6 +64,10 @@ class RingScope {
   bool ring_;
 };
 
+// What lies between two looks at NCCL counts as so many seconds of waiting at most: a process that was stopped, or its
+// whole machine, has not waited.
+constexpr double kLook = 1;
+
 class NcclCommunicator final : public Communicator {
  public:
   NcclCommunicator(NcclApi& api, Communicator& host, double limit_s, bool ring)
@@ -165,7 +169,9 @@ class NcclCommunicator final : public Communicator {
     require("ncclCommGetAsyncError", api_.async_error(comm_, state));
     if (state != NcclResult::in_progress) require("a sum over ranks", state);
     // A peer that dies on NVLink may never show in that state.
-    require_in_time("a sum over ranks", alive_.seconds() - called_at_s_);
+    const double now = alive_.seconds();
+    waited_s_ = waited_s_ + std::min(now - looked_at_s_.exchange(now), kLook);
+    require_in_time("a sum over ranks", waited_s_);
   }
 
  private:
@@ -176,16 +182,24 @@ class NcclCommunicator final : public Communicator {
 
   // NCCL carries out a call in the background; until that is done, the communicator must not be used for anything else.
   void settle(const char* call, NcclResult result) {
-    const Stopwatch waited;
-    for (int64_t looks = 0; result == NcclResult::in_progress; ++looks) {
+    constexpr double kBusy = 300e-6;  // most calls take less, and a sleep no less than 100 us
+    double waited_s = 0;
+    for (Stopwatch look; result == NcclResult::in_progress;) {
       NcclResult state = NcclResult::success;
       require("ncclCommGetAsyncError", api_.async_error(comm_, state));
       result = state;
-      require_in_time(call, waited.seconds());
-      if (looks > 1000) std::this_thread::sleep_for(std::chrono::microseconds(50));
+      if (result != NcclResult::in_progress) break;
+      waited_s += std::min(look.seconds(), kLook);
+      look.restart();
+      require_in_time(call, waited_s);
+      if (waited_s < kBusy)
+        std::this_thread::yield();
+      else
+        std::this_thread::sleep_for(std::chrono::microseconds(50));
     }
     require(call, result);
-    called_at_s_ = alive_.seconds();
+    looked_at_s_ = alive_.seconds();
+    waited_s_ = 0;
   }
 
   void require_in_time(const char* call, double waited_s) {
@@ -214,6 +228,9 @@ class NcclCommunicator final : public Communicator {
     const std::string sentence =
         std::string(call) + " failed: " + meaning(result) + (words.empty() ? "" : " (" + words + ")");
     if (result == NcclResult::invalid_argument) throw InternalError(sentence);
+    if (result == NcclResult::unhandled_cuda_error && words.find("out of memory") != std::string::npos)
+      throw Error(exit_code::kOutOfMemory,
+                  sentence + "; NCCL's buffers need room on the GPU beside the training's: lower batch.per_rank");
     throw CommError(sentence + "; NCCL_DEBUG=INFO says more");
   }
 
@@ -244,7 +261,8 @@ class NcclCommunicator final : public Communicator {
   NcclApi::Handle comm_ = nullptr;
   std::atomic<bool> failed_ = false;
   const Stopwatch alive_;
-  std::atomic<double> called_at_s_ = 0;  // when the last call had been carried out, in seconds of alive_
+  std::atomic<double> looked_at_s_ = 0;  // in seconds of alive_
+  std::atomic<double> waited_s_ = 0;     // since the last call had been carried out
   NcclResult noted_ = NcclResult::success;
 };
 

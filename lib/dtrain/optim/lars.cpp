@@ -3,7 +3,7 @@
 namespace dtrain {
 
 /// You, Gitman and Ginsburg, "Large batch training of convolutional networks", 2017. As in timm and NVIDIA's LARC the
-/// rate stands outside of the momentum, and as in NVIDIA's recipes biases and norms take the plain step of sgd.
+/// rate stands outside of the momentum, and as in NVIDIA's recipes biases and norms take the plain step, without it.
 extern const OptimizerKind kLars = {
     .name = "lars",
     .keys = {"momentum", "eps", "trust_coefficient"},

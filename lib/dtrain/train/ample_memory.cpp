@@ -14,7 +14,7 @@ namespace dtrain {
 int64_t memory_shortages(c10::Device place) {
   if (place.is_cpu()) return 0;
   const auto stats = c10::getDeviceAllocator(place.type())->getDeviceStats(place.index());
-  return stats.num_alloc_retries + stats.num_ooms;
+  return stats.num_ooms;  // one that succeeded when the cache was given back has left out nothing
 }
 
 void require_ample_memory(Communicator& comm, int64_t shortages) {
@@ -27,6 +27,10 @@ void require_ample_memory(Communicator& comm, int64_t shortages) {
                       "promises are in doubt, and nothing more is saved; leave room (data.loader.cache other than "
                       "device, cuda_graphs: false, more GPUs, no other program on this one) and resume, or start "
                       "again with a smaller batch.per_rank and more batch.accumulate, or deterministic: false");
+}
+
+void require_ample_memory(Communicator& comm, c10::Device place) {
+  if (!place.is_cpu()) require_ample_memory(comm, memory_shortages(place));
 }
 
 }  // namespace dtrain

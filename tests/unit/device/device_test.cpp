@@ -1,6 +1,7 @@
 #include "dtrain/device/device.hpp"
 
 #include "dtrain/base/error.hpp"
+#include "dtrain/device/gpu_errors.hpp"
 #include "support/catch.hpp"
 
 using namespace dtrain;
@@ -44,6 +45,31 @@ TEST_CASE("two ranks on one GPU are named, with the host; the same number on two
   CHECK(clash.find("ranks 1 and 3 on b have the same GPU (GPU-7)") == 0);
   CHECK(clash.find("--gpus-per-task") != std::string::npos);
   CHECK(clash.find("distributed.share_device") != std::string::npos);
+}
+
+TEST_CASE("ranks divide a GPU where one place on one host's bus is that of two") {
+  CHECK_FALSE(divide_a_gpu({"a", "a", "b"}, {"0000:65:00.0", "0000:66:00.0", "0000:65:00.0"}));
+  CHECK(divide_a_gpu({"a", "b", "a"}, {"0000:65:00.0", "0000:65:00.0", "0000:65:00.0"}));
+  CHECK_FALSE(divide_a_gpu({"a", "a"}, {"", ""}));  // the driver does not say
+}
+
+TEST_CASE("what libraries say of a GPU without memory, and of one that failed, is known by its words") {
+  for (const char* words :
+       {"CUDA error: out of memory", "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+        "cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED",
+        "CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`"}) {
+    INFO(words);
+    CHECK(tells_of_gpu_memory(words));
+    CHECK(tells_of_gpu(words));
+  }
+  for (const char* words :
+       {"CUDA error: an illegal memory access was encountered", "cuDNN error: CUDNN_STATUS_EXECUTION_FAILED",
+        "CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasSgemm(handle)`"}) {
+    INFO(words);
+    CHECK_FALSE(tells_of_gpu_memory(words));
+    CHECK(tells_of_gpu(words));
+  }
+  CHECK_FALSE(tells_of_gpu("shape mismatch"));
 }
 
 TEST_CASE("without a device given, tensors and loops are the CPU's") {

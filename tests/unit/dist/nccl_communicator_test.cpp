@@ -241,6 +241,23 @@ TEST_CASE("each failure of NCCL becomes one sentence and a code") {
   CHECK(code_of("send", NcclResult::invalid_argument, send) == exit_code::kInternal);
 }
 
+TEST_CASE("a start of NCCL for which the GPU has no memory ends with 71") {
+  StandInNccl api(std::make_shared<NcclWire>());
+  api.failing["init_rank"] = NcclResult::unhandled_cuda_error;
+  const auto code = [&](const char* words) {
+    api.said = words;
+    const auto host = make_serial_communicator();
+    try {
+      make_nccl_communicator(api, *host, 0.2);
+    } catch (const Error& error) {
+      return error.code();
+    }
+    return exit_code::kDone;
+  };
+  CHECK(code("Cuda failure 2 'out of memory'") == exit_code::kOutOfMemory);
+  CHECK(code("Cuda failure 700 'an illegal memory access was encountered'") == exit_code::kPeerFailed);
+}
+
 TEST_CASE("memory that NCCL cannot reach is never handed to it") {
   StandInNccl api(std::make_shared<NcclWire>());
   const auto host = make_serial_communicator();

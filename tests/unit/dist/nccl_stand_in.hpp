@@ -31,6 +31,7 @@ class StandInNccl final : public NcclApi {
   std::string algorithm_given;  ///< NCCL_ALGO when the communicator started
   /// The named call returns this; for "later" the communicator fails after a call has been carried out.
   std::map<std::string, NcclResult> failing;
+  std::string said = "the stand-in's words";  ///< about what failed
   c10::DeviceType memory_type = c10::kCPU;
   /// The named call is never carried out.
   std::string hanging;
@@ -48,7 +49,7 @@ class StandInNccl final : public NcclApi {
   NcclResult finalize(Handle comm) override;
   NcclResult destroy(Handle comm) override;
   NcclResult abort(Handle comm) override;
-  std::string last_error(Handle) override { return "the stand-in's words"; }
+  std::string last_error(Handle) override { return said; }
   std::string version() override { return "stand-in"; }
 
  private:
