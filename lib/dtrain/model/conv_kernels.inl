@@ -153,7 +153,7 @@ struct ConvLoops {
     clear_behind(pixels, channels, y);
   }
 
-  static Vector larger(Vector a, Vector b) { return (b > a) | (b != b) ? b : a; }
+  static Vector larger(Vector a, Vector b) { return ((b > a) | (b != b)) ? b : a; }
 
   static void halve(int64_t pixels, int64_t channels, Planes<const T> line, Planes<const T> below, Planes<T> y) {
     for (int64_t c = 0; c < channels; ++c)
