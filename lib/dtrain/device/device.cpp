@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
+#include <utility>
 
 #include "dtrain/base/error.hpp"
 
@@ -30,22 +32,27 @@ int choose_gpu(const std::vector<GpuView>& views, size_t mine, bool share) {
                     "); distributed.logical_ranks lets a job of more ranks run on fewer, and device: cpu uses none");
 }
 
-void require_own_gpus(const std::vector<std::string>& hosts, const std::vector<std::string>& uuids) {
-  for (size_t b = 0; b < uuids.size(); ++b)
+// The first two ranks of one host that have the same of these, which is "" where it is not known.
+static std::optional<std::pair<size_t, size_t>> first_two_alike(const std::vector<std::string>& hosts,
+                                                                const std::vector<std::string>& own) {
+  for (size_t b = 0; b < own.size(); ++b)
     for (size_t a = 0; a < b; ++a)
-      if (hosts[a] == hosts[b] && uuids[a] == uuids[b] && !uuids[a].empty())
-        throw ConfigError("ranks " + std::to_string(a) + " and " + std::to_string(b) + " on " + hosts[a] +
-                          " have the same GPU (" + uuids[a] +
-                          "); under mpirun request GPUs from Slurm per node (--gpus-per-node or --gres=gpu:N, not "
-                          "--gpus-per-task) and start one rank per GPU; to rehearse on one GPU set "
-                          "distributed.share_device: true with distributed.backend: mpi; device: cpu uses none");
+      if (hosts[a] == hosts[b] && own[a] == own[b] && !own[a].empty()) return std::pair{a, b};
+  return std::nullopt;
+}
+
+void require_own_gpus(const std::vector<std::string>& hosts, const std::vector<std::string>& uuids) {
+  const auto two = first_two_alike(hosts, uuids);
+  if (!two) return;
+  throw ConfigError("ranks " + std::to_string(two->first) + " and " + std::to_string(two->second) + " on " +
+                    hosts[two->first] + " have the same GPU (" + uuids[two->first] +
+                    "); under mpirun request GPUs from Slurm per node (--gpus-per-node or --gres=gpu:N, not "
+                    "--gpus-per-task) and start one rank per GPU; to rehearse on one GPU set "
+                    "distributed.share_device: true with distributed.backend: mpi; device: cpu uses none");
 }
 
 bool divide_a_gpu(const std::vector<std::string>& hosts, const std::vector<std::string>& pcis) {
-  for (size_t b = 0; b < pcis.size(); ++b)
-    for (size_t a = 0; a < b; ++a)
-      if (hosts[a] == hosts[b] && pcis[a] == pcis[b] && !pcis[a].empty()) return true;
-  return false;
+  return first_two_alike(hosts, pcis).has_value();
 }
 
 std::string no_gpu_reason(const GpuDriver& driver) {
