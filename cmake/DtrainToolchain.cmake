@@ -20,6 +20,11 @@ add_compile_options("$<${of_cxx}:-Wall;-Wextra;-Wshadow;-Wnon-virtual-dtor;-Wove
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   add_compile_options($<${of_cxx}:-Wno-array-bounds> $<${of_cxx}:-Wno-restrict> $<${of_cxx}:-Wno-stringop-overflow>)
 endif()
+# GCC collects its own garbage whenever its memory has grown by so much, which takes a twentieth of the time; now it begins
+# at 1 GB, and no file needs an eighth more memory.
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  add_compile_options($<${of_cxx}:--param=ggc-min-heapsize=1000000>)
+endif()
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 set(CMAKE_CXX_FLAGS_DEBUG "-O0 -g1 -D_GLIBCXX_ASSERTIONS")
 

@@ -22,6 +22,7 @@
 #include "job/job_advice.hpp"
 #include "job/picture_scan.hpp"
 #include "job/planned_parts.hpp"
+#include "line/versions.hpp"
 
 namespace dtrain {
 namespace {
@@ -83,7 +84,7 @@ constexpr const char* kCheckReport = "dtrain-check-1";
 
 /// What has been found so far; `written`: the file holds all of it.
 struct CheckReport {
-  CheckJson json = {{"report", kCheckReport}, {"version", DTRAIN_VERSION}};
+  CheckJson json = {{"report", kCheckReport}, {"version", library_versions().at("dtrain")}};
   bool written = false;
 };
 

@@ -22,6 +22,7 @@
 #include "dtrain/model/onnx_file.hpp"
 #include "job/named_checkpoint.hpp"
 #include "job/other_pictures.hpp"
+#include "line/versions.hpp"
 
 namespace dtrain {
 namespace {
@@ -168,7 +169,7 @@ int run_export(const ExportCommand& command, const Config& config, const Log& lo
                                        .input = pictures,
                                        .output = scores,
                                        .name = e.model.kind->name,
-                                       .version = DTRAIN_VERSION,
+                                       .version = library_versions().at("dtrain"),
                                        .metadata = description_of(trained, e, command.input)});
   write_file_atomically(command.output, bytes);
   std::printf(
