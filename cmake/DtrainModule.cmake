@@ -61,7 +61,7 @@ endfunction()
 # dtrain_module(NAME SOURCES a.cpp … TORCH b.cpp … [USES module …] [LIBS target …] [COLD])
 #   One static library per folder of lib/dtrain. TORCH: the files that see LibTorch's headers. USES names the lower modules
 #   it may include (tests/repo checks the #include lines against the table in docs/architecture.md). LIBS stay private.
-#   COLD: its loops over many values have options of their own, or it has none (dtrain_sources).
+#   COLD: files of it that go over many values have options of their own (dtrain_sources).
 function(dtrain_module name)
   cmake_parse_arguments(arg "COLD" "" "SOURCES;TORCH;USES;LIBS" ${ARGN})
   add_library(dtrain_${name} STATIC ${arg_SOURCES})

@@ -29,7 +29,7 @@ def huge_png(width, height):
 
 class BadInput(program.ProgramTest):
     """The sentences themselves are tested by the unit tests of the modules that print them (tests/unit/config, data,
-    io, model). Here is how the program ends: its codes and its last line, alone and, once for each kind of error, under
+    io, line, model). Here is how the program ends: its codes and its last line, alone and, once for each kind of error, under
     mpirun."""
 
     @classmethod
@@ -66,7 +66,7 @@ class BadInput(program.ProgramTest):
 
     def test_bad_command_lines(self):
         # What is refused, and how, is in tests/unit/line; here is how the program ends.
-        for words, wanted in (((), "no configuration"), (("—dry-run",), "no hyphen"), (("check", "small.yaml", "chips"), "'data.root=chips'")):
+        for words, wanted in (((), "no configuration"), (("—dry-run",), "'—dry-run'"), (("check", "small.yaml", "chips"), "'data.root=chips'")):
             ended = self.call(*words)
             self.fails(ended, 64, wanted)
             self.assertLess(ended.seconds, SOON)

@@ -84,7 +84,7 @@ constexpr const char* kCheckReport = "dtrain-check-1";
 
 /// What has been found so far; `written`: the file holds all of it.
 struct CheckReport {
-  CheckJson json = {{"report", kCheckReport}, {"version", library_versions().at("dtrain")}};
+  CheckJson json = {{"report", kCheckReport}, {"version", program_version()}};
   bool written = false;
 };
 

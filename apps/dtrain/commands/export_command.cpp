@@ -169,7 +169,7 @@ int run_export(const ExportCommand& command, const Config& config, const Log& lo
                                        .input = pictures,
                                        .output = scores,
                                        .name = e.model.kind->name,
-                                       .version = library_versions().at("dtrain"),
+                                       .version = program_version(),
                                        .metadata = description_of(trained, e, command.input)});
   write_file_atomically(command.output, bytes);
   std::printf(

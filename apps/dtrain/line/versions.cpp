@@ -12,8 +12,10 @@ static std::string torch_version() {
   return found != nullptr ? found : DTRAIN_TORCH_VERSION;
 }
 
+std::string program_version() { return DTRAIN_VERSION; }
+
 std::map<std::string, std::string> library_versions() {
-  return {{"dtrain", DTRAIN_VERSION},
+  return {{"dtrain", program_version()},
           {"build", DTRAIN_BUILD_TYPE},
           {"compiler", DTRAIN_COMPILER},
           {"libtorch", torch_version()},
@@ -21,7 +23,7 @@ std::map<std::string, std::string> library_versions() {
 }
 
 std::string version_text() {
-  return std::string("dtrain ") + DTRAIN_VERSION + " (" + DTRAIN_BUILD_TYPE + ", " + DTRAIN_COMPILER + ", LibTorch " +
+  return "dtrain " + program_version() + " (" + DTRAIN_BUILD_TYPE + ", " + DTRAIN_COMPILER + ", LibTorch " +
          library_versions().at("libtorch") + ")";
 }
 

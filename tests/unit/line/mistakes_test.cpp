@@ -2,48 +2,50 @@
 #include <vector>
 
 #include "dtrain/base/error.hpp"
-#include "line/command_line.hpp"
 #include "support/catch.hpp"
+#include "support/temporary_folder.hpp"
+#include "support/text.hpp"
+#include "unit/line/typed.hpp"
 
 using namespace dtrain;
+using namespace dtrain::test;
 
 namespace {
 
-constexpr size_t kLongestSentence = 400;  // characters
+constexpr size_t kLongestSentence = 400;  // bytes
 
 struct Mistake {
-  std::vector<const char*> words;  // behind "dtrain"
+  std::vector<std::string> words;  // behind "dtrain"
   std::vector<std::string> sentence_has;
 };
 
-std::string refusal(const std::vector<const char*>& words) {
-  std::vector<const char*> line = {"dtrain"};
-  line.insert(line.end(), words.begin(), words.end());
+// The sentence of the UsageError, "" if the words were taken.
+std::string refusal(const std::vector<std::string>& words) {
   try {
-    read_command_line(static_cast<int>(line.size()), line.data());
+    typed(words);
   } catch (const UsageError& error) {
     return error.what();
   }
   return "";
 }
 
-void check(const std::vector<Mistake>& mistakes) {
+void refused(const std::vector<Mistake>& mistakes) {
   for (const Mistake& mistake : mistakes) {
-    std::string typed = "dtrain";
-    for (const char* word : mistake.words) typed += std::string(" ") + word;
+    std::string line = "dtrain";
+    for (const std::string& word : mistake.words) line += " " + word;
     const std::string sentence = refusal(mistake.words);
-    CAPTURE(typed, sentence);
+    CAPTURE(line, sentence);
     CHECK(!sentence.empty());
     CHECK(sentence.size() < kLongestSentence);
-    CHECK(sentence.find('\n') == std::string::npos);
-    for (const std::string& part : mistake.sentence_has) CHECK(sentence.find(part) != std::string::npos);
+    CHECK_FALSE(holds(sentence, "\n"));
+    for (const std::string& part : mistake.sentence_has) CHECK(holds(sentence, part));
   }
 }
 
 }  // namespace
 
 TEST_CASE("words that the command line does not know or take are refused by one sentence that says what to type") {
-  check({
+  refused({
       {{}, {"no configuration"}},
       {{"chekc", "--config", "small.yaml"}, {"chekc", "'check'"}},
       {{"--cofnig", "small.yaml"}, {"--cofnig", "'--config'"}},
@@ -64,7 +66,7 @@ TEST_CASE("words that the command line does not know or take are refused by one 
 }
 
 TEST_CASE("what users of other programs type is answered with what it is called here") {
-  check({
+  refused({
       {{"--config", "small.yaml", "--epochs", "5"}, {"unknown option --epochs", "epochs=5"}},
       {{"--config", "small.yaml", "--lr=0.1"}, {"optimizer.learning_rate=0.1"}},
       {{"-c", "small.yaml", "-lr", "0.1"}, {"unknown option -lr", "optimizer.learning_rate=0.1"}},
@@ -82,7 +84,6 @@ TEST_CASE("what users of other programs type is answered with what it is called 
       {{"--config", "small.yaml", "--patience", "3"}, {"early_stop.patience=3"}},
       {{"predict", "--checkpoint", "runs/x", "--input", "chips"}, {"--output"}},
       {{"check", "small.yaml", "xray.yaml"}, {"'xray.yaml'", "--config A --config B"}},
-      {{"check", "small.yaml", "/"}, {"'/'", "'data.root=/'"}},
       {{"check", "small.yaml", "epochs", "5"}, {"'epochs'", "'epochs=VALUE'"}},
       {{"check", "small.yaml", "--output", "--quick"}, {"--output", "lacks its value", "--quick"}},
       {{"small.yaml", "--run-dir="}, {"--run-dir", "lacks its value"}},
@@ -97,7 +98,7 @@ TEST_CASE("what users of other programs type is answered with what it is called 
 }
 
 TEST_CASE("what editors, shells and haste make of words is told as that") {
-  check({
+  refused({
       {{"small.yaml", "−−quiet"}, {"'−−quiet'", "no hyphen", "'--quiet'"}},
       {{"small.yaml", "—dry-run"}, {"no hyphen", "'--dry-run'"}},
       {{"small.yaml", "epochs", "=", "3"}, {"spaces around '='", "epochs=3"}},
@@ -111,9 +112,14 @@ TEST_CASE("what editors, shells and haste make of words is told as that") {
   });
 }
 
-TEST_CASE("a control character in a word is refused before anything prints it") {
-  CHECK(refusal({"--config", "a\x1b[2Jb.yaml"}).starts_with("a word of the command line holds a control character"));
-  CHECK(refusal({"--config", "small.yaml", "name=a\x7f"})
-            .starts_with("a word of the command line holds a control character"));
-  CHECK(refusal({"--config", "small.yaml", "data.root=a\nb"}).empty());
+TEST_CASE("a folder of data is taken for what the configuration lacks") {
+  const TemporaryFolder folder;
+  refused({{{"check", "small.yaml", folder.path()}, {"'" + folder.path() + "'", "'data.root=" + folder.path() + "'"}}});
+}
+
+TEST_CASE("a control character in a word is refused, but for those that lay out a value") {
+  refused({{{"--config", "a\x1b[2Jb.yaml"}, {"a word of the command line holds a control character"}},
+           {{"--config", "small.yaml", "name=a\x7f"}, {"a word of the command line holds a control character"}}});
+  const auto train = std::get<TrainCommand>(typed({"--config", "small.yaml", "data.root=a\n\tb"}).command);
+  CHECK(train.config.sources.overrides == std::vector<std::string>{"data.root=a\n\tb"});
 }

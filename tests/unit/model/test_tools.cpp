@@ -96,7 +96,7 @@ std::shared_ptr<Network> make(const NetworkKind* kind, const NetworkShape& shape
 std::shared_ptr<Network> filled(const ModelOptions& options, const NetworkShape& shape) {
   const at::NoGradGuard no_grad;
   auto network = options.kind->make(options, shape);
-  for (const NamedTensor& parameter : network->named_parameters())
+  for (const NamedTensor& parameter : network->named_parameters())  // with uniform_() GCC 12 warns wrongly at -Og
     at::Tensor(parameter.tensor).copy_(at::rand(parameter.tensor.sizes()).sub_(0.5).mul_(0.1));
   return network;
 }
