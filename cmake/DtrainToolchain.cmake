@@ -21,7 +21,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LES
   add_compile_options($<${of_cxx}:-Wno-array-bounds> $<${of_cxx}:-Wno-restrict> $<${of_cxx}:-Wno-stringop-overflow>)
 endif()
 # GCC collects its own garbage whenever its memory has grown by so much, which takes a twentieth of the time; now it begins
-# at 1 GB, and no file needs an eighth more memory.
+# at 1 GB, and a file needs up to a quarter more memory, but none more than what is reckoned with below.
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   add_compile_options($<${of_cxx}:--param=ggc-min-heapsize=1000000>)
 endif()
