@@ -199,11 +199,14 @@ class BatchHunt {
         "batch.per_rank=" + std::to_string(batch), "distributed.logical_ranks=" + std::to_string(trial_ranks()),
         "distributed.backend=auto", "distributed.share_device=false", "data.loader.cache=none"};
     const bool thaws = e_.optimizer.freeze_until.amount > 0;  // what trains later needs its memory, too
+    // Beside this process it has less than the run will have. Beyond that the kernel would end it, and may then end
+    // this process as well, if it needs a page while the trial's are being freed.
+    const double beside_mb = kMostInTrial * as_megabytes(host_memory_budget().free_bytes);
     if (thaws) overrides.emplace_back("optimizer.freeze_until=1 step");
     return {.sources = source_words(run_.command.config.sources),
             .overrides = std::move(overrides),
             .steps = kTrialSteps + (thaws ? 1 : 0),
-            .limit_mb = on_gpu_ ? room_.all_mb * 1e3 : room_.trial_mb - beyond_mb,
+            .limit_mb = on_gpu_ ? room_.all_mb * 1e3 : std::min(room_.trial_mb - beyond_mb, beside_mb),
             .limit_s = kPatience,
             .alive = [this] { run_.job.watchdog().enter(Section::start, 0); }};
   }
