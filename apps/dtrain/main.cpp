@@ -163,7 +163,7 @@ class Dispatch {
     Experiment started = config->experiment;
     if (packs) started.device = DeviceChoice::cpu;  // packing computes nothing that a GPU does
     job_.start(started);
-    allow_tf32(config->experiment.precision);
+    set_product_precision(config->experiment.precision);
     require_agreement(job_, facts_of_start(facts_of_command(command, *config), *config, job_));
     return run(command, *config, job_);
   }

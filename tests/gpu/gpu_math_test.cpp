@@ -1,5 +1,6 @@
 #include "dtrain/optim/optimizer.hpp"
 #include "gpu.hpp"
+#include "support/host_norms.hpp"
 
 using namespace dtrain;
 using test::first_gpu;
@@ -115,4 +116,47 @@ TEST_CASE("sums of squares on the GPU are right, range by range, and the same ev
     CHECK(sums[i] == Approx(exact.item<double>()).epsilon(1e-12));
   }
   CHECK(gpu->math->sums_of_squares(values.const_data_ptr<float>(), ranges) == sums);
+}
+
+TEST_CASE("norms with a ReLU on the GPU have the bits of plain loops on the CPU") {
+  const auto gpu = first_gpu();
+  if (!gpu) return;
+  const auto [type, value] =
+      GENERATE(std::pair(at::kFloat, NormValue::float32), std::pair(at::kBFloat16, NormValue::bfloat16),
+               std::pair(at::kHalf, NormValue::float16));
+  const bool adds = GENERATE(false, true);
+  constexpr int64_t kRows = 20'011, kColumns = 72;
+  const NormShape shape{value, kRows, kColumns};
+  // All that a pass forward and back makes, and a second way back that adds.
+  const auto results = [&](const NormMath& math, const c10::Device& place) {
+    at::manual_seed(6);
+    const auto picture = [&] { return (2 * at::randn({kRows, kColumns}) + 1).to(type).to(place); };
+    const auto columns = [&] { return at::rand({kColumns}).to(place); };
+    const auto in = [&](const at::Tensor& rows) { return NormInput{rows.const_data_ptr(), kColumns}; };
+    const auto out = [&](const at::Tensor& rows) { return NormOutput{rows.mutable_data_ptr(), kColumns}; };
+    const auto floats = [](const at::Tensor& of) { return of.mutable_data_ptr<float>(); };
+    const at::Tensor x = picture(), more = picture(), dy = picture(), gamma = columns(), beta = columns();
+    std::vector<at::Tensor> all;
+    for (int i = 0; i < 4; ++i) all.push_back(picture());
+    for (int i = 0; i < 8; ++i) all.push_back(columns());
+    const at::Tensor &y = all[0], &d = all[1], &dx = all[2], &sum = all[3];
+    const at::Tensor &mean = all[4], &variance = all[5], &d_gamma = all[6], &d_beta = all[7];
+    math.statistics(shape, in(x), floats(mean), floats(variance), {floats(all[8]), floats(all[9])});
+    const NormColumns norm{floats(gamma), floats(beta), floats(mean), floats(variance)};
+    const NormInput none;
+    math.normalise(shape, in(x), norm, adds ? in(more) : none, out(y));
+    math.rectify_back(shape, in(dy), in(x), norm, adds ? in(y) : none, {.to = out(d)}, floats(d_gamma), floats(d_beta));
+    math.centre_back(shape, adds ? in(d) : in(dy), adds, in(x), norm, floats(d_gamma), floats(d_beta), out(dx));
+    math.rectify_back(shape, in(dy), in(x), norm, none,
+                      {NormGradient::Kind::weighted_sum, out(sum), floats(all[10]), floats(all[11])}, floats(d_gamma),
+                      floats(d_beta));
+    for (at::Tensor& one : all) one = one.cpu();
+    return all;
+  };
+  const std::vector<at::Tensor> expected = results(test::host_norms(), c10::kCPU),
+                                found = results(gpu->module->norms(), gpu->place);
+  for (size_t i = 0; i < expected.size(); ++i) {
+    INFO(i << " of " << c10::toString(type));
+    CHECK(at::equal(found[i].view(at::kByte), expected[i].view(at::kByte)));
+  }
 }

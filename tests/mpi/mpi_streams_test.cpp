@@ -6,8 +6,8 @@
 //   mpirun -np N test_mpi_streams costs NAME …    what a step costs the host, without comparing anything
 //
 // Each setting, with passes one by one and as recorded graphs, ends with the result of N ranks on the CPU that talk by
-// MPI, and with that of one process, however the streams were delayed; and no two pieces of work used the same memory
-// without an order between them (WorkOrder).
+// MPI (fused ones: on GPUs), and with that of one process, however the streams were delayed; and no two pieces of work
+// used the same memory without an order between them (WorkOrder).
 // The seed of the delays is printed; DTRAIN_SEED repeats them. DTRAIN_REPEATS: trainings on the GPU for each setting.
 #include <ATen/ATen.h>
 
@@ -60,11 +60,25 @@ const std::vector<TrainingSetting>& settings() {
        .optimizer = optimizer_kind("sgd"),
        .loss = loss_kind("bce_dice"),
        .frozen = "down.*"},
+      // Norms of the device's own.
+      {.name = "fused", .network = network_kind("unet"), .samples = 51, .fused = true},
       {.name = "resnet50", .network = network_kind("resnet50"), .samples = 51, .bucket_mb = 2, .by_name_only = true},
       {.name = "densenet121",
        .network = network_kind("densenet121"),
        .samples = 51,
        .bucket_mb = 2,
+       .by_name_only = true},
+      {.name = "fused_densenet121",
+       .network = network_kind("densenet121"),
+       .samples = 51,
+       .bucket_mb = 2,
+       .fused = true,
+       .by_name_only = true},
+      {.name = "fused_resnet50",
+       .network = network_kind("resnet50"),
+       .samples = 51,
+       .bucket_mb = 2,
+       .fused = true,
        .by_name_only = true},
   };
   return kSettings;
@@ -115,21 +129,22 @@ void run_setting(TrainingSetting setting, bool graphs, Communicator& world, cons
                  int repeats) {
   setting.graphs = graphs;
   if (graphs) setting.name += ", graphs";
+  const Device reference = setting.fused ? gpu : Device{};
   const Stopwatch on_cpus;
-  const std::string wanted = WholeTraining(setting, {}, world, world.duplicate()).run();
+  const std::string wanted = WholeTraining(setting, reference, world, world.duplicate()).run();
   const double cpu_s = on_cpus.seconds();
   std::string alone = wanted;
   if (world.size() > 1 && world.rank() == 0) {
     const auto serial = make_serial_communicator();
-    alone = WholeTraining(setting, {}, *serial, serial->duplicate()).run();
+    alone = WholeTraining(setting, reference, *serial, serial->duplicate()).run();
   }
-  expect(broadcast_text(world, alone) == wanted, setting.name + ": the CPU's result does not depend on the ranks");
+  expect(broadcast_text(world, alone) == wanted, setting.name + ": the result does not depend on the ranks");
   const int64_t replays = replayed();
   const Stopwatch on_gpus;
   for (int repeat = 0; repeat < repeats; ++repeat) {
     const std::string found = WholeTraining(setting, gpu, world, gradient_comm(world, api)).run();
     require_order(world, setting.name);
-    expect(!any(world, found != wanted), setting.name + ": on GPUs " + found + " comes out, and on CPUs " + wanted);
+    expect(!any(world, found != wanted), setting.name + ": by NCCL " + found + " comes out, and by MPI " + wanted);
   }
   expect((replayed() > replays) == graphs, setting.name + ": graphs are replayed where they are wanted");
   if (world.rank() == 0)

@@ -67,7 +67,7 @@ static std::shared_ptr<Network> network_of(const TrainingSetting& setting, int64
   model.kind = setting.network;
   model.base_width = 2;
   model.levels = 2;
-  model.fused = false;
+  model.fused = setting.fused;
   if (setting.graphs) model.dropout = 0;  // it draws on the host, which no graph can record
   const int64_t side = setting.pixels;
   return make_network(

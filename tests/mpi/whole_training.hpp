@@ -22,6 +22,7 @@ struct TrainingSetting {
   double bucket_mb = 0.02;  ///< so that there are several
   bool cache = false;       ///< pictures stay on the device
   bool graphs = false;      ///< on a GPU passes run as recorded graphs
+  bool fused = false;       ///< norms in passes of their own: CPUs and GPUs add up in other orders then
   double mixup = 0;
   double clip_norm = 0;
   double l2_kernels = 0;
@@ -33,8 +34,8 @@ struct TrainingSetting {
 };
 
 /// A whole small training with validation after each epoch, made of the program's own parts as apps/dtrain puts them
-/// together: on a GPU pictures come raw in pinned memory and are finished there, a batch ahead. Operators are
-/// LibTorch's one by one and pixels NHWC on both kinds of device, so that CPU and host GPU compute the same.
+/// together: on a GPU pictures come raw in pinned memory and are finished there, a batch ahead. Pixels are NHWC on both
+/// kinds of device and operators, unless `fused`, LibTorch's one by one, so that CPU and host GPU compute the same.
 class WholeTraining {
  public:
   static constexpr int64_t kLogicalRanks = 8;

@@ -150,7 +150,7 @@ at::Tensor PredictMember::of_tiles(const at::Tensor& images, int64_t batch) {
 
 PredictMember::Said PredictMember::say(const at::Tensor& images, int64_t batch) {
   const at::NoGradGuard no_grad;
-  allow_tf32(experiment_.precision);
+  set_product_precision(experiment_.precision);
   const at::Tensor here = images.to(job_.device().place);
   if (tiling_) return {of_tiles(here, batch), {}};
   const std::vector<at::Tensor> said = of_views(here, batch);

@@ -74,8 +74,9 @@ class ModelDescription {
         .older_runs_had("none");
     add("model.fused", flag_codec(m.fused),
         "Layers in passes of our own, which read memory less often, instead of LibTorch's operators one by one; the "
-        "same numbers but for rounding, so another result. On a CPU with `precision: fp32` or `tf32`; elsewhere the "
-        "operators compute either way. A run that began without this key goes on without.")
+        "same numbers but for rounding, so another result. On a CPU with `precision: fp32` or `tf32`; in 16 bits there "
+        "the operators compute either way. On a GPU norms with their ReLU and a DenseNet's blocks. A run that began "
+        "without this key goes on without.")
         .older_runs_keep("false");
     add("model.dropout", real_codec(m.dropout, {.max = 1, .max_open = true}),
         "Probability of dropping a feature before the dense layer.")

@@ -15,6 +15,7 @@
 #include "dtrain/base/module_stamp.hpp"
 #include "dtrain/cuda/kernels.hpp"
 #include "dtrain/cuda/norm_chunks.hpp"
+#include "dtrain/cuda/norm_kernels.hpp"
 #include "dtrain/cuda/real_nccl.hpp"
 #include "dtrain/device/gpu_errors.hpp"
 #include "dtrain/device/gpu_module.hpp"
@@ -97,6 +98,45 @@ class CudaMath final : public FlatMath {
   }
 };
 
+class CudaNorms final : public NormMath {
+ public:
+  void statistics(const NormShape& shape, NormInput x, float* mean, float* variance,
+                  const NormRunning& running) const override {
+    const at::Tensor parts = parts_of(shape);
+    cuda_check(
+        kernels::norm_statistics(shape, x, parts.mutable_data_ptr<float>(), mean, variance, running, current_stream()),
+        kWhat);
+  }
+  void move_statistics(const NormShape& shape, const float* mean, const float* variance,
+                       const NormRunning& running) const override {
+    cuda_check(kernels::norm_move(shape, mean, variance, running, current_stream()), kWhat);
+  }
+  void normalise(const NormShape& shape, NormInput x, const NormColumns& norm, NormInput more,
+                 NormOutput y) const override {
+    cuda_check(kernels::norm_normalise(shape, x, norm, more, y, current_stream()), kWhat);
+  }
+  void rectify_back(const NormShape& shape, NormInput dy, NormInput x, const NormColumns& norm, NormInput result,
+                    const NormGradient& d, float* d_gamma, float* d_beta) const override {
+    const at::Tensor parts = parts_of(shape);
+    cuda_check(kernels::norm_rectify_back(shape, dy, x, norm, result, d, parts.mutable_data_ptr<float>(), d_gamma,
+                                          d_beta, current_stream()),
+               kWhat);
+  }
+  void centre_back(const NormShape& shape, NormInput given, bool rectified, NormInput x, const NormColumns& norm,
+                   const float* d_gamma, const float* d_beta, NormOutput dx) const override {
+    cuda_check(kernels::norm_centre_back(shape, given, rectified, x, norm, d_gamma, d_beta, dx, current_stream()),
+               kWhat);
+  }
+
+ private:
+  static constexpr const char* kWhat = "batch normalisation";
+
+  // Freed when its kernels are issued: this stream's work reuses it in order.
+  static at::Tensor parts_of(const NormShape& shape) {
+    return at::empty({kernels::norm_parts(shape)}, at::TensorOptions(at::kCUDA).dtype(at::kFloat));
+  }
+};
+
 /// What all graphs of a device share. Within a pool the allocator keeps the memory of each stream apart, so a graph can
 /// reuse an earlier one's memory only if both were recorded on the same stream.
 struct GraphMemory {
@@ -169,6 +209,7 @@ class CudaGraph final : public DeviceGraph {
 class CudaModule final : public GpuModule {
  public:
   const FlatMath& math() const override { return math_; }
+  const NormMath& norms() const override { return norms_; }
   NcclApi& nccl() override { return *nccl_; }
   std::unique_ptr<DeviceGraph> make_graph() override {
     const c10::DeviceIndex device = c10::cuda::current_device();
@@ -217,6 +258,7 @@ class CudaModule final : public GpuModule {
 
  private:
   CudaMath math_;
+  CudaNorms norms_;
   std::weak_ptr<GraphMemory> graphs_;  // owned by its graphs: a pool is not used again once its last graph is gone
   std::unique_ptr<NcclApi> nccl_ = make_real_nccl(c10::kCUDA, current_stream);
 };

@@ -8,6 +8,7 @@
 #include "dtrain/device/device_graph.hpp"
 #include "dtrain/device/flat_math.hpp"
 #include "dtrain/device/nccl_api.hpp"
+#include "dtrain/device/norm_math.hpp"
 
 namespace dtrain {
 
@@ -20,6 +21,7 @@ class GpuModule {
   virtual ~GpuModule() = default;
 
   virtual const FlatMath& math() const = 0;
+  virtual const NormMath& norms() const = 0;
   virtual NcclApi& nccl() = 0;
   /// An empty one, for this thread's device. At most one is being recorded at a time; all share their memory.
   virtual std::unique_ptr<DeviceGraph> make_graph() = 0;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "dtrain/model/dense_slab.hpp"
+#include "dtrain/model/device_slab.hpp"
 #include "dtrain/model/functions.hpp"
 #include "dtrain/model/layers.hpp"
 #include "dtrain/model/options.hpp"
@@ -113,7 +114,12 @@ struct Features : Module {
 
   // The same with each block as one slab.
   at::Tensor run_fused(const at::Tensor& x, size_t i) const {
-    DenseSlab slab(x, x.size(1) + static_cast<int64_t>(blocks[i]->layers.size()) * kGrowth, is_training());
+    const int64_t wide = x.size(1) + static_cast<int64_t>(blocks[i]->layers.size()) * kGrowth;
+    return x.is_cpu() ? run_through(DenseSlab(x, wide, is_training()), i)
+                      : run_through(DeviceSlab(x, wide, is_training()), i);
+  }
+  template <class Slab>
+  at::Tensor run_through(Slab slab, size_t i) const {
     for (const auto& layer : blocks[i]->layers)
       slab.add_layer(*layer->norm1, *layer->conv1, *layer->norm2, *layer->conv2);
     if (i == transitions.size()) return slab.normalised(*norm5);
@@ -125,7 +131,9 @@ struct Features : Module {
   bool can_fuse(const at::Tensor& x, size_t i) const {
     const auto follows = [&](const BatchNorm2d& norm) { return norm.is_training() == is_training(); };
     const auto both_follow = [&](const auto& layer) { return follows(*layer->norm1) && follows(*layer->norm2); };
-    return DenseSlab::serves(x, is_training()) && std::ranges::all_of(blocks[i]->layers, both_follow) &&
+    const bool serves =
+        x.is_cpu() ? DenseSlab::serves(x, is_training()) : DeviceSlab::serves(*blocks[i]->layers.front()->norm1, x);
+    return serves && std::ranges::all_of(blocks[i]->layers, both_follow) &&
            follows(i < transitions.size() ? *transitions[i]->norm : *norm5);
   }
 

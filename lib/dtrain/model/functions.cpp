@@ -7,7 +7,7 @@
 namespace dtrain {
 
 at::Tensor norm_relu(const BatchNorm2d& norm, const at::Tensor& x) {
-  return fuses(norm, x) ? fused_norm_relu(norm, x) : relu_in_place(norm(x));
+  return fuses_relu(norm, x) ? fused_norm_relu(norm, x) : relu_in_place(norm(x));
 }
 Sketch norm_relu(const BatchNorm2d& norm, const Sketch& x) {
   if (!fuses(norm, x)) return relu_in_place(norm(x));

@@ -73,7 +73,7 @@ GraphValue add_to(const GraphValue& a, const GraphValue& b);
 template <class X, class More>
 X norm_add_relu(const BatchNorm2d& norm, const X& x, const More& more) {
   if constexpr (std::is_same_v<X, at::Tensor>)
-    if (fuses(norm, x)) return fused_norm_relu(norm, x, more());
+    if (fuses_relu(norm, x)) return fused_norm_relu(norm, x, more());
   const X y = norm(x);
   return relu_in_place(add_to(y, more()));
 }

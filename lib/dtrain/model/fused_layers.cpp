@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "dtrain/model/device_norms.hpp"
 #include "dtrain/model/functions.hpp"
 #include "dtrain/model/graph_node.hpp"
 #include "dtrain/model/pool_passes.hpp"
@@ -127,7 +128,10 @@ bool fuses(const BatchNorm2d& norm, const Window& window, const Sketch& x) {
   return fuses(norm, x) && pools_rows(window, x.shape[0]);
 }
 
+bool fuses_relu(const BatchNorm2d& norm, const at::Tensor& x) { return fuses(norm, x) || fuses_on_device(norm, x); }
+
 at::Tensor fused_norm_relu(const BatchNorm2d& norm, const at::Tensor& x, const at::Tensor& more) {
+  if (!x.is_cpu()) return norm_relu_on_device(norm, x, more);
   const auto node = make_node<NormReluNode>();
   at::Tensor y;
   {

@@ -8,10 +8,10 @@
 namespace dtrain {
 
 /// Some layers as one node of autograd with passes of its own (row_passes.hpp): NHWC pictures of float or double on the
-/// CPU. The way back keeps what goes in and, where something is added, what comes out, which the next layer keeps
-/// anyway.
+/// CPU; on a device norms with a ReLU (device_norms.hpp). The way back keeps what goes in and, where something is
+/// added, what comes out, which the next layer keeps anyway.
 
-/// Whether norm_relu() below can compute it so.
+/// Whether norm_relu() can be computed so with the layer behind it: on the CPU.
 bool fuses(const BatchNorm2d& norm, const at::Tensor& x);
 /// The same where the pass runs on a CPU in 32 bits (LayerList::fused()).
 bool fuses(const BatchNorm2d& norm, const Sketch& x);
@@ -19,6 +19,8 @@ bool fuses(const BatchNorm2d& norm, const Sketch& x);
 bool fuses(const BatchNorm2d& norm, const Window& window, const at::Tensor& x);
 bool fuses(const BatchNorm2d& norm, const Window& window, const Sketch& x);
 
+/// Whether the next one can compute it, on the CPU or on a device.
+bool fuses_relu(const BatchNorm2d& norm, const at::Tensor& x);
 /// relu(norm(x)), or relu(norm(x) + more) if `more` is given, of x's shape.
 at::Tensor fused_norm_relu(const BatchNorm2d& norm, const at::Tensor& x, const at::Tensor& more = {});
 /// Whether the two below can compute norm(conv(x)): in evaluation, where nothing goes back.

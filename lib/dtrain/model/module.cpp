@@ -41,6 +41,11 @@ void Module::fuse(bool on) {
   for (const NamedChild& child : children_) child.module->fuse(on);
 }
 
+void Module::use_norms(const NormMath* norms) {
+  norms_ = norms;
+  for (const NamedChild& child : children_) child.module->use_norms(norms);
+}
+
 void Module::keep_in_evaluation(bool on) {
   kept_in_evaluation_ = on;
   if (on) training_ = false;

@@ -7,6 +7,8 @@
 
 namespace dtrain {
 
+class NormMath;
+
 struct NamedTensor {
   std::string name;
   at::Tensor tensor;
@@ -48,6 +50,10 @@ class Module {
   /// starts with LibTorch's operators.
   void fuse(bool on = true);
   bool is_fused() const { return fused_; }
+  /// On a device: the norms that this module and all below may use where they are fused (device_norms.hpp); they must
+  /// outlive it. Null, as in the beginning: none.
+  void use_norms(const NormMath* norms);
+  const NormMath* norms() const { return norms_; }
 
  protected:
   // Each throws std::logic_error for a name that is empty, has a dot, or is taken by another of this module's tensors
@@ -75,6 +81,7 @@ class Module {
   std::vector<NamedChild> children_;
   bool training_ = true;
   bool fused_ = false;
+  const NormMath* norms_ = nullptr;
   bool kept_in_evaluation_ = false;
 };
 

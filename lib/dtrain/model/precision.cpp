@@ -22,9 +22,11 @@ AutocastScope::~AutocastScope() {
   at::autocast::set_autocast_dtype(device_, type_before_);
 }
 
-void allow_tf32(Precision precision) {
+void set_product_precision(Precision precision) {
   at::globalContext().setAllowTF32CuBLAS(precision == Precision::tf32);
   at::globalContext().setAllowTF32CuDNN(precision == Precision::tf32);
+  at::globalContext().setAllowFP16ReductionCuBLAS(false);
+  at::globalContext().setAllowBF16ReductionCuBLAS(false);
 }
 
 }  // namespace dtrain

@@ -27,8 +27,9 @@ class AutocastScope {
 };
 
 /// For the whole process: with tf32 a GPU rounds the operands of float32 convolutions and matrix products to TF32 (10
-/// bits of mantissa), with every other precision it does not. LibTorch's own default lets convolutions do so. A CPU
+/// bits of mantissa), with every other precision it does not, and cuBLAS adds up 16-bit products in float32 throughout,
+/// also where it divides a sum. LibTorch's own defaults let convolutions round and such sums be of 16 bits. A CPU
 /// computes in float32 either way.
-void allow_tf32(Precision precision);
+void set_product_precision(Precision precision);
 
 }  // namespace dtrain

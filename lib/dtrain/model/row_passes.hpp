@@ -27,6 +27,7 @@ Rows<const T> const_rows(Rows<T> rows) {
   return {rows.data, rows.stride};
 }
 
+// These three are of tensors of any kind, number and place.
 /// [n·H·W, C] as [n, C, H, W] in channels-last: no copy.
 at::Tensor as_picture(const at::Tensor& rows, at::IntArrayRef nhw);
 /// And back: no copy if it is in channels-last.

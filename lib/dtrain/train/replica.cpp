@@ -33,6 +33,7 @@ Replica::Replica(std::shared_ptr<Network> network, at::MemoryFormat format, cons
                  const Device& device, Precision precision)
     : network_(std::move(network)), format_(format), device_(device), precision_(precision), options_(optimizer) {
   const at::NoGradGuard no_grad;
+  network_->use_norms(device.place.is_cpu() ? nullptr : &device.module->norms());
   for (const NamedTensor& parameter : network_->named_parameters()) {
     if (parameter.tensor.dim() == 4) at::Tensor(parameter.tensor).set_data(parameter.tensor.contiguous(format));
     parameters_.names.push_back(parameter.name);

@@ -8,6 +8,7 @@
 #include "dtrain/device/gpu_module.hpp"
 #include "support/host_gpu/graphs.hpp"
 #include "support/host_gpu/streams.hpp"
+#include "support/host_norms.hpp"
 #include "support/nccl/forwarding_nccl.hpp"
 
 namespace dtrain::test {
@@ -95,6 +96,70 @@ class HostGpuMath final : public FlatMath {
   }
 };
 
+Access reads(const NormShape& shape, NormInput rows) {
+  const size_t bytes = shape.value == NormValue::float32 ? 4 : 2;
+  if (rows.data == nullptr) return {};
+  return {rows.data, static_cast<size_t>((shape.rows - 1) * rows.stride + shape.columns) * bytes, false};
+}
+Access writes(const NormShape& shape, NormOutput rows) {
+  Access all = reads(shape, NormInput{rows.data, rows.stride});
+  all.writes = true;
+  return all;
+}
+
+// The tests' loops, likewise.
+class HostGpuNorms final : public NormMath {
+ public:
+  void statistics(const NormShape& shape, NormInput x, float* mean, float* variance,
+                  const NormRunning& running) const override {
+    issue("norm statistics", 2,
+          {reads(shape, x), writes(mean, shape.columns), writes(variance, shape.columns),
+           writes(running.mean, shape.columns), writes(running.variance, shape.columns)},
+          {}, [=] { host_norms().statistics(shape, x, mean, variance, running); });
+  }
+  void move_statistics(const NormShape& shape, const float* mean, const float* variance,
+                       const NormRunning& running) const override {
+    issue("moved statistics", 1,
+          {reads(mean, shape.columns), reads(variance, shape.columns), writes(running.mean, shape.columns),
+           writes(running.variance, shape.columns)},
+          {}, [=] { host_norms().move_statistics(shape, mean, variance, running); });
+  }
+  void normalise(const NormShape& shape, NormInput x, const NormColumns& norm, NormInput more,
+                 NormOutput y) const override {
+    issue("norm", 1, {reads(shape, x), reads(shape, more), writes(shape, y)}, of(norm, shape),
+          [=] { host_norms().normalise(shape, x, norm, more, y); });
+  }
+  void rectify_back(const NormShape& shape, NormInput dy, NormInput x, const NormColumns& norm, NormInput result,
+                    const NormGradient& d, float* d_gamma, float* d_beta) const override {
+    issue("norm's sums", 2,
+          {reads(shape, dy), reads(shape, x), reads(shape, result), writes(shape, d.to), writes(d_gamma, shape.columns),
+           writes(d_beta, shape.columns), writes(d.total_gamma, shape.columns), writes(d.total_beta, shape.columns)},
+          of(norm, shape), [=] { host_norms().rectify_back(shape, dy, x, norm, result, d, d_gamma, d_beta); });
+  }
+  void centre_back(const NormShape& shape, NormInput given, bool rectified, NormInput x, const NormColumns& norm,
+                   const float* d_gamma, const float* d_beta, NormOutput dx) const override {
+    issue("norm's gradient", 1,
+          {reads(shape, given), reads(shape, x), reads(d_gamma, shape.columns), reads(d_beta, shape.columns),
+           writes(shape, dx)},
+          of(norm, shape), [=] { host_norms().centre_back(shape, given, rectified, x, norm, d_gamma, d_beta, dx); });
+  }
+
+ private:
+  static std::vector<Access> of(const NormColumns& norm, const NormShape& shape) {
+    std::vector<Access> all;
+    for (const float* values : {norm.gamma, norm.beta, norm.mean, norm.variance})
+      all.push_back(reads(values, shape.columns));
+    return all;
+  }
+  static void issue(const std::string& what, int launches, std::vector<Access> touched,
+                    const std::vector<Access>& columns, std::function<void()> work) {
+    touched.insert(touched.end(), columns.begin(), columns.end());
+    std::erase_if(touched, [](const Access& one) { return one.data == nullptr; });
+    HostGpuStreams::all().costs.launches += launches;
+    HostGpuStreams::all().issue(what, touched, std::move(work));
+  }
+};
+
 // Says what NCCL's work reads and writes on the stream that it is given, where WorkOrder does not see it.
 class OrderedNccl final : public ForwardingNccl {
  public:
@@ -133,6 +198,7 @@ class HostGpuModule final : public GpuModule {
   explicit HostGpuModule(std::unique_ptr<NcclApi> nccl) : nccl_(std::move(nccl)) {}
 
   const FlatMath& math() const override { return math_; }
+  const NormMath& norms() const override { return norms_; }
   NcclApi& nccl() override {
     check(nccl_ != nullptr, "a test that uses NCCL by the host's GPU gives it one");
     return *nccl_;
@@ -145,6 +211,7 @@ class HostGpuModule final : public GpuModule {
 
  private:
   HostGpuMath math_;
+  HostGpuNorms norms_;
   std::unique_ptr<NcclApi> nccl_;
 };
 

@@ -103,6 +103,7 @@ class PlantedModule final : public GpuModule {
       : sound_(sound), mistake_(mistake), math_(sound.math(), mistake) {}
 
   const FlatMath& math() const override { return math_; }
+  const NormMath& norms() const override { return sound_.norms(); }
   NcclApi& nccl() override { return sound_.nccl(); }
   std::unique_ptr<DeviceGraph> make_graph() override {
     return std::make_unique<PlantedGraph>(sound_.make_graph(), mistake_);

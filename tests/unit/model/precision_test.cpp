@@ -168,22 +168,26 @@ TEST_CASE("a weight that changed between two passes of one scope is rounded anew
   CHECK(at::linear(at::ones({1, 1}), weight).item<float>() == 2);
 }
 
-TEST_CASE("TF32 is allowed with tf32 and with nothing else") {
-  allow_tf32(Precision::tf32);
+TEST_CASE("TF32 is allowed with tf32 and with nothing else, and sums of 16 bits never") {
+  set_product_precision(Precision::tf32);
   CHECK(at::globalContext().allowTF32CuBLAS());
   CHECK(at::globalContext().allowTF32CuDNN());
   for (const Precision precision : {Precision::fp32, Precision::bf16, Precision::fp16}) {
-    allow_tf32(precision);
+    set_product_precision(precision);
     CHECK_FALSE(at::globalContext().allowTF32CuBLAS());
     CHECK_FALSE(at::globalContext().allowTF32CuDNN());
+    CHECK(at::globalContext().allowFP16ReductionCuBLAS() ==
+          at::CuBLASReductionOption::DisallowReducedPrecisionAllowSplitK);
+    CHECK(at::globalContext().allowBF16ReductionCuBLAS() ==
+          at::CuBLASReductionOption::DisallowReducedPrecisionAllowSplitK);
   }
 }
 
 TEST_CASE("tf32 has fp32's bits on a CPU") {
   const at::Tensor plain = trained_logits(network_kind("small_cnn"), Precision::fp32);
-  allow_tf32(Precision::tf32);
+  set_product_precision(Precision::tf32);
   const at::Tensor tf32 = trained_logits(network_kind("small_cnn"), Precision::tf32);
-  allow_tf32(Precision::fp32);
+  set_product_precision(Precision::fp32);
   CHECK(test::same_bits(tf32, plain));
 }
 

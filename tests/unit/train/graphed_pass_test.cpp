@@ -50,6 +50,7 @@ class Recorder final : public GpuModule {
   Counts counts;
   test::GraphMemory memory;
   const FlatMath& math() const override { return host_math(); }
+  const NormMath& norms() const override { throw InternalError("nobody asks for norms on a CPU"); }
   NcclApi& nccl() override { throw InternalError("nobody asks for NCCL here"); }
   std::unique_ptr<DeviceGraph> make_graph() override { return std::make_unique<FunctionGraph>(counts, memory); }
   c10::Device use_device(int) override { return c10::kCPU; }
