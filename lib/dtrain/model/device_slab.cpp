@@ -26,18 +26,16 @@ struct DeviceChannels {
   at::Tensor ones;                 // [channels]
   const NormMath* math = nullptr;  // of the block's norms
 
-  at::Tensor columns(const at::Tensor& of, int64_t first, int64_t count) const { return of.narrow(1, first, count); }
-
   void append(const at::Tensor& rows) {
     const int64_t width = rows.size(1);
-    columns(values, filled, width).copy_(rows);
+    values.narrow(1, filled, width).copy_(rows);
     filled += width;
   }
 
   // Those of channels that norms have not asked for yet.
   void find_statistics() {
     if (known_ == filled) return;
-    const at::Tensor fresh = columns(values, known_, filled - known_);
+    const at::Tensor fresh = values.narrow(1, known_, filled - known_);
     math->statistics(norm_shape(fresh), norm_input(fresh), mean.mutable_data_ptr<float>() + known_,
                      variance.mutable_data_ptr<float>() + known_, {});
     known_ = filled;
@@ -45,7 +43,7 @@ struct DeviceChannels {
 
   // Over all channels so far.
   DeviceNorm norm(const BatchNorm2d& of) {
-    const at::Tensor all = columns(values, 0, filled);
+    const at::Tensor all = values.narrow(1, 0, filled);
     if (!training) return {of, all};
     math = of.norms();
     find_statistics();
@@ -63,8 +61,8 @@ struct DeviceChannels {
     }
     return from.rectify_back(dy, {},
                              {first ? NormGradient::Kind::weighted : NormGradient::Kind::weighted_sum,
-                              norm_output(columns(gradients, 0, from.x.size(1))), sum_g_x_hat.mutable_data_ptr<float>(),
-                              sum_g.mutable_data_ptr<float>()});
+                              norm_output(gradients.narrow(1, 0, from.x.size(1))),
+                              sum_g_x_hat.mutable_data_ptr<float>(), sum_g.mutable_data_ptr<float>()});
   }
 
   // Of channels whose readers have all been reached: (G − mean(G) − x̂·mean(x̂·G))/σ.
@@ -72,12 +70,12 @@ struct DeviceChannels {
     const auto of = [&](const at::Tensor& all) { return all.narrow(0, first, count); };
     DeviceNorm unit;
     unit.math = math;
-    unit.x = columns(values, first, count);
+    unit.x = values.narrow(1, first, count);
     unit.gamma = unit.beta = of(ones);
     unit.mean = of(mean);
     unit.variance = of(variance);
     const at::Tensor dx = at::empty({values.size(0), count}, values.options());
-    unit.centre_back(columns(gradients, first, count), true, {of(sum_g_x_hat), of(sum_g)}, dx);
+    unit.centre_back(gradients.narrow(1, first, count), true, {of(sum_g_x_hat), of(sum_g)}, dx);
     return dx;
   }
 

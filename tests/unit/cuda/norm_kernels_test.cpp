@@ -2,6 +2,9 @@
 // sums (support/host_norms.hpp), and those loops against the formulas in double.
 #include "dtrain/cuda/norm_kernels.hpp"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
 #include <random>
@@ -265,6 +268,51 @@ TEST_CASE("what a norm leaves of a gradient is weighted where that is wanted, an
       if (std::abs(weighted.d.at(r, c) - expected) > exact) FAIL("weighted: " << r << ", " << c);
       if (std::abs(added.d.at(r, c) - none.d.at(r, c) - expected) > exact) FAIL("added: " << r << ", " << c);
     }
+}
+
+namespace {
+
+/// Floats that end where memory ends: to read the next one ends the program.
+class AtTheEnd {
+ public:
+  explicit AtTheEnd(size_t count) : bytes_(count * sizeof(float)) {
+    const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    readable_ = (bytes_ + page - 1) / page * page;
+    all_ = readable_ + page;
+    first_ = static_cast<char*>(mmap(nullptr, all_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    REQUIRE(first_ != MAP_FAILED);
+    REQUIRE(mprotect(first_ + readable_, page, PROT_NONE) == 0);
+  }
+  ~AtTheEnd() { munmap(first_, all_); }
+  AtTheEnd(const AtTheEnd&) = delete;
+  AtTheEnd& operator=(const AtTheEnd&) = delete;
+  float* data() { return reinterpret_cast<float*>(first_ + readable_ - bytes_); }
+
+ private:
+  size_t bytes_, readable_ = 0, all_ = 0;
+  char* first_ = nullptr;
+};
+
+}  // namespace
+
+TEST_CASE("no kernel of a norm reads behind what it is given") {
+  for (const auto& [rows, columns] : kShapes) {
+    const NormShape shape{NormValue::float32, rows, columns};
+    const auto count = static_cast<size_t>(rows * columns), width = static_cast<size_t>(columns);
+    AtTheEnd x(count), more(count), dy(count), y(count), d(count), dx(count), gamma(width), beta(width), mean(width),
+        variance(width), d_gamma(width), d_beta(width), total_gamma(width), total_beta(width);
+    const auto in = [&, stride = columns](AtTheEnd& rows_of) { return NormInput{rows_of.data(), stride}; };
+    const auto out = [&, stride = columns](AtTheEnd& rows_of) { return NormOutput{rows_of.data(), stride}; };
+    const NormColumns norm{gamma.data(), beta.data(), mean.data(), variance.data()};
+    const Kernels math;
+    math.statistics(shape, in(x), mean.data(), variance.data(), {});
+    math.normalise(shape, in(x), norm, in(more), out(y));
+    math.rectify_back(shape, in(dy), in(x), norm, in(y),
+                      {NormGradient::Kind::weighted_sum, out(d), total_gamma.data(), total_beta.data()}, d_gamma.data(),
+                      d_beta.data());
+    math.centre_back(shape, in(d), true, in(x), norm, d_gamma.data(), d_beta.data(), out(dx));
+    CHECK(d_beta.data()[0] == 0);
+  }
 }
 
 TEST_CASE("what a launch fails with is told by each of a norm's kernels") {
