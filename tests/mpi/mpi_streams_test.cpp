@@ -106,16 +106,17 @@ void require_order(Communicator& world, const std::string& name) {
   expect(!any(world, !faults.empty()), name + ": work that uses the same memory is ordered");
 }
 
-// Sums run beside backward, and batches are copied and finished beside the network's work.
-void require_overlap(int ranks) {
+// Sums run beside backward, recorded or not, and batches are copied and finished beside the network's work.
+void require_overlap(Communicator& world) {
   auto by_stream = test::WorkOrder::all().counts();
   const auto network = by_stream.extract(0).mapped();
   std::vector<std::string> beside = {"finish pictures", "finish masks"};
-  if (ranks > 1) beside.insert(beside.end(), {"sum", "ncclSend", "ncclRecv", "ncclAllGather"});
+  if (world.size() > 1) beside.insert(beside.end(), {"sum", "ncclSend", "ncclRecv", "ncclAllGather"});
   for (const std::string& what : beside) {
     const bool issued = std::ranges::any_of(by_stream, [&](const auto& one) { return one.second.contains(what); });
     expect(issued && !network.contains(what), what + " runs, and on another stream than the network");
   }
+  expect(any(world, test::HostGpuStreams::all().waits_in_graphs > 0), "sums begin where a graph has filled a bucket");
 }
 
 std::unique_ptr<Communicator> gradient_comm(Communicator& world, NcclApi& api) {
@@ -202,7 +203,7 @@ int main(int argc, char** argv) {
       for (const TrainingSetting& setting : settings())
         if (names.empty() ? !setting.by_name_only : is_among(setting.name, names))
           run_setting(setting, graphs, *world, gpu, *api, repeats);
-    if (names.empty()) require_overlap(world->size());
+    if (names.empty()) require_overlap(*world);
     session.finalize();
     return 0;
   } catch (const std::exception& failure) {

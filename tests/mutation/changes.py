@@ -32,7 +32,7 @@ NOTHING = {"std::nullopt", "nullptr", "0", "false", "cudaSuccess", "{}"}  # retu
 STATEMENT = re.compile(r"throw\b|(?:\+\+|--)\*?\w|\*?[\w:]+(?:(?:\.|->|::)\w+|\[[^\[\]]*\]|\([^()]*\))*(?:\(|\+\+|--|\s*(?:[-+*/%&|^]|<<|>>)?=[^=])")
 # Calls that order the work of streams and threads or wait for it, by the name of what is called, and those that are
 # called so and do something else, by the object. The value of the last one is nothing where nothing is to be waited for.
-ORDERING = {"block", "enter", "join", "lend_to_current", "notify_all", "record", "record_stream", "wait", "wait_for", "mark"}
+ORDERING = {"block", "enter", "hold", "join", "lend_to_current", "notify_all", "record", "record_stream", "wait", "wait_for", "wait_for_sums", "mark"}
 OTHER_OBJECTS = {"graph_", "thread", "watchdog"}
 NO_EXPRESSION = {"return", "using", "if", "for", "while", "switch", "do", "else", "break", "continue", "case", "default", "goto", "co_return", "new",
                  "static_assert", "sizeof", "decltype", "alignas", "operator", "template", "public", "private", "protected"}

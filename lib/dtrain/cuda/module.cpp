@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <memory>
 #include <typeinfo>
+#include <vector>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/module_stamp.hpp"
@@ -137,6 +138,29 @@ class CudaNorms final : public NormMath {
   }
 };
 
+/// A point in the work of a graph: an event of which each replay makes a new record.
+class GraphMark final : public DevicePoint {
+ public:
+  /// Behind what is recorded on this stream.
+  explicit GraphMark(cudaStream_t recorded) {
+    cuda_check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), kWhat);
+    const cudaError_t code = cudaEventRecordWithFlags(event_, recorded, cudaEventRecordExternal);
+    if (code != cudaSuccess) cudaEventDestroy(event_);
+    cuda_check(code, kWhat);
+  }
+  ~GraphMark() override { cudaEventDestroy(event_); }
+  GraphMark(const GraphMark&) = delete;
+  GraphMark& operator=(const GraphMark&) = delete;
+
+  void hold(const c10::Stream& stream) const override {
+    cuda_check(cudaStreamWaitEvent(c10::cuda::CUDAStream(stream).stream(), event_, 0), kWhat);
+  }
+
+ private:
+  static constexpr const char* kWhat = "marking a place in a CUDA graph (cuda_graphs: false trains without)";
+  cudaEvent_t event_ = nullptr;
+};
+
 /// What all graphs of a device share. Within a pool the allocator keeps the memory of each stream apart, so a graph can
 /// reuse an earlier one's memory only if both were recorded on the same stream.
 struct GraphMemory {
@@ -169,6 +193,8 @@ class CudaGraph final : public DeviceGraph {
       fail();
     }
   }
+
+  Mark mark() override { return marks_.emplace_back(std::make_shared<GraphMark>(current_stream())); }
 
   void replay() override {
     memory_->ran_last = this;
@@ -203,6 +229,7 @@ class CudaGraph final : public DeviceGraph {
   }
 
   std::shared_ptr<GraphMemory> memory_;
+  std::vector<std::shared_ptr<const GraphMark>> marks_;  // outlive the graph, which records their events
   at::cuda::CUDAGraph graph_;
 };
 

@@ -1,6 +1,8 @@
 #pragma once
 #include <functional>
 
+#include "dtrain/device/mark.hpp"
+
 namespace dtrain {
 
 /// Work on a device, recorded once and then issued again as a whole: a CUDA graph. Hundreds of launches become one.
@@ -18,6 +20,10 @@ class DeviceGraph {
   /// first. Call it only once. Throws DeviceError if the work cannot be recorded, c10::Error (mostly OutOfMemoryError)
   /// if there is not enough memory; the process is then of no further use.
   virtual void record(std::function<void()> work) = 0;
+
+  /// While `work` is recorded, on the thread whose work it is or on backward's: a point behind what has been recorded
+  /// so far. Who waits for it waits for that point of the latest replay(), which other work may so overlap.
+  virtual Mark mark() = 0;
 
   /// Issues the recorded work, on the same memory. The graph outlives it.
   virtual void replay() = 0;

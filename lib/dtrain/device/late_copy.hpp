@@ -1,7 +1,8 @@
 #pragma once
 #include <ATen/core/Tensor.h>
+#include <c10/core/Event.h>
 
-#include "dtrain/device/side_stream.hpp"
+#include <memory>
 
 namespace dtrain {
 
@@ -20,7 +21,7 @@ class LateCopy {
 
  private:
   at::Tensor on_host_;
-  Mark there_;
+  std::shared_ptr<c10::Event> there_;  // none on a CPU
 };
 
 }  // namespace dtrain

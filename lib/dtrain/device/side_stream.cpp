@@ -1,6 +1,7 @@
 #include "dtrain/device/side_stream.hpp"
 
 #include <ATen/ops/record_stream.h>
+#include <c10/core/Event.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 namespace dtrain {
@@ -9,22 +10,30 @@ static c10::Stream current_stream(c10::Device device) {
   return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
 }
 
-Mark mark_current(c10::Device device) {
-  if (device.is_cpu()) return nullptr;
-  auto event = std::make_shared<c10::Event>(device.type());
-  event->record(current_stream(device));
-  return event;
-}
+namespace {
+
+class EventMark final : public DevicePoint {
+ public:
+  explicit EventMark(const c10::Stream& stream) : event_(stream.device_type()) { event_.record(stream); }
+  void hold(const c10::Stream& stream) const override { event_.block(stream); }
+
+ private:
+  c10::Event event_;
+};
+
+}  // namespace
 
 SideStream::SideStream(c10::Device device) : device_(device) {
   if (!device.is_cpu())
     stream_ = c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device, /*isHighPriority=*/true);
 }
 
+Mark SideStream::mark() const { return stream_ ? std::make_shared<EventMark>(current_stream(device_)) : nullptr; }
+
 void SideStream::enter(const Mark& after, Scope& scope) const {
   if (!stream_) return;
   scope.emplace(*stream_);
-  if (after) after->block(*stream_);
+  if (after) after->hold(*stream_);
 }
 
 bool SideStream::idle() const { return !stream_ || stream_->query(); }

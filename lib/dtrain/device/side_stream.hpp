@@ -1,18 +1,12 @@
 #pragma once
 #include <ATen/core/Tensor.h>
-#include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
 
-#include <memory>
 #include <optional>
 
+#include "dtrain/device/mark.hpp"
+
 namespace dtrain {
-
-/// A point in the work that a thread has issued to its device.
-using Mark = std::shared_ptr<c10::Event>;  // null on a CPU, where work is done when it is issued
-
-/// After all that the calling thread has issued to the device so far.
-Mark mark_current(c10::Device device);
 
 /// A second queue of work beside training's, for a second thread. On a GPU it is a CUDA stream, and the order between
 /// the two is given to the device by events: no thread waits. On a CPU all of this does nothing.
@@ -26,7 +20,8 @@ class SideStream {
  public:
   explicit SideStream(c10::Device device);
 
-  Mark mark() const { return mark_current(device_); }
+  /// After all that the calling thread has issued to the device so far.
+  Mark mark() const;
 
   /// While it lives the calling thread issues to the side stream.
   using Scope = std::optional<c10::StreamGuard>;

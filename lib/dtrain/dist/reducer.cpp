@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -20,7 +19,6 @@
 #include "dtrain/base/time.hpp"
 #include "dtrain/device/side_stream.hpp"
 #include "dtrain/dist/bucket_sum.hpp"
-#include "dtrain/dist/collectives.hpp"
 
 namespace dtrain {
 
@@ -54,55 +52,7 @@ std::vector<Range> cut_buckets(const FlatLayout& layout, int64_t extra_numel, do
   return buckets;
 }
 
-// Waits until the device has done all that was issued to the side stream. The driver's own wait would never return from
-// a sum whose peer is gone, so this polls, and asks the transport in between whether it has failed or takes too long.
-void wait_for(const SideStream& side, Communicator& comm) {
-  constexpr int kBusyLooks = 1000;  // each asks the driver
-  for (int looks = 0; !side.idle(); ++looks) {
-    comm.require_healthy();
-    if (looks < kBusyLooks)
-      std::this_thread::yield();
-    else
-      std::this_thread::sleep_for(std::chrono::microseconds(20));
-  }
-}
-
-double least_seconds(BucketSum& sum, Communicator& comm, const SideStream& side, Range range) {
-  double least = 1e9;
-  for (int i = 0; i < 5; ++i) {
-    const Stopwatch watch;
-    sum.sum(range);
-    wait_for(side, comm);
-    least = std::min(least, watch.seconds());
-  }
-  return least;
-}
-
-// Measures sums of zeros of two sizes and fits a line through the two times. All ranks use rank 0's line.
-BucketCost measure_cost(BucketSum& sum, Communicator& comm, c10::Device device, const SideStream& side,
-                        int64_t logical_ranks) {
-  SideStream::Scope scope;
-  side.enter(side.mark(), scope);
-  sum.begin(CanonicalTree(std::vector<bool>(static_cast<size_t>(logical_ranks), true)));
-  const int64_t small = std::min<int64_t>(sum.numel(), 16 * 1024);
-  const int64_t large = std::min<int64_t>(sum.numel(), 1024 * 1024);
-  constexpr double kHandOver = 20e-6;  // waking the reducer's thread
-  const double small_s = least_seconds(sum, comm, side, {0, small});
-  const double large_s = least_seconds(sum, comm, side, {0, large});
-  const double per_float = large > small ? (large_s - small_s) / static_cast<double>(large - small) : 0;
-  // Through device memory: the communicator may be able to send no other.
-  at::Tensor line = at::tensor({kHandOver + small_s, std::max(per_float / 4, 1e-12)}, at::kDouble).to(device);
-  broadcast(comm, line);
-  wait_for(side, comm);
-  line = line.cpu();
-  return {line[0].item<double>(), line[1].item<double>(), 0};
-}
-
 }  // namespace
-
-double best_bucket_mb(const BucketCost& cost, int64_t bytes) {
-  return std::clamp(std::sqrt(cost.latency_s * static_cast<double>(bytes) / cost.seconds_per_byte) / 1e6, 1.0, 32.0);
-}
 
 struct GradientReducer::Impl {
   Impl(std::vector<at::Tensor> params, int64_t extra_count, std::unique_ptr<Communicator> communicator, Options given,
@@ -150,6 +100,8 @@ struct GradientReducer::Impl {
     std::vector<int64_t> missing;  // for each bucket: parameters that this pass has not reached yet
     size_t next_bucket = 0;        // those before it were handed to the thread
     std::vector<size_t> ready;     // indices in the layout, in the order in which this pass reached them
+    std::function<Mark()> mark;    // while a pass is recorded
+    std::vector<Mark> marks;       // of its buckets
   };
   Step step;
 
@@ -204,16 +156,21 @@ struct GradientReducer::Impl {
 
   void on_ready(size_t place) {
     step.ready.push_back(place);
-    if (--step.missing[buckets.of[place]] == 0 && step.filling) hand_over();
+    const size_t bucket = buckets.of[place];
+    if (--step.missing[bucket] > 0) return;
+    if (step.mark)
+      step.marks[bucket] = step.mark();
+    else if (step.filling)
+      hand_over();
   }
 
   void hand_over() {  // in bucket order, so that all ranks sum the same bucket at the same time
     if (!sum->overlaps_backward()) return;
-    while (step.next_bucket < step.missing.size() && step.missing[step.next_bucket] <= 0) enqueue(step.next_bucket++);
+    while (step.next_bucket < step.missing.size() && step.missing[step.next_bucket] <= 0)
+      enqueue(step.next_bucket++, side.mark());
   }
 
-  void enqueue(size_t bucket) {
-    const Mark filled = side.mark();
+  void enqueue(size_t bucket, const Mark& filled) {
     const std::lock_guard lock(shared.mutex);
     shared.queue.push_back({bucket, filled});
     shared.changed.notify_all();
@@ -266,7 +223,7 @@ GradientReducer::GradientReducer(std::vector<at::Tensor> parameters, int64_t ext
   } else if (r.options.reduction != Reduction::canonical) {
     r.buckets.cost.bucket_mb = 4;  // a measured size would give different bits in each run
   } else {
-    r.buckets.cost = measure_cost(*r.sum, *r.comm, r.options.device.place, r.side, r.options.logical_ranks);
+    r.buckets.cost = measure_bucket_cost(*r.sum, *r.comm, r.side, r.options.logical_ranks);
   }
   r.lay_out();
   r.thread = std::thread([&r] { r.run(); });
@@ -324,10 +281,33 @@ at::Tensor GradientReducer::leaf_gradients() const {
 void GradientReducer::begin_pass(bool last_of_leaf) {
   Impl& r = *impl_;
   r.step.filling = last_of_leaf && r.is_last();
+  r.step.mark = nullptr;
   r.step.ready.clear();
   r.step.missing.assign(r.buckets.ranges.size(), 0);
   for (size_t bucket : r.buckets.of) ++r.step.missing[bucket];
   if (r.extra_numel > 0) r.step.missing.back() = 1;
+}
+
+std::vector<Mark> GradientReducer::mark_buckets(const std::function<Mark()>& mark,
+                                                const std::function<void()>& backward) {
+  Impl& r = *impl_;
+  begin_pass(false);
+  const size_t count = r.buckets.of.back() + 1;
+  r.step.marks.assign(count, nullptr);
+  r.step.mark = mark;
+  backward();
+  r.step.mark = nullptr;
+  for (size_t bucket = 0; bucket < count; ++bucket)
+    if (r.step.missing[bucket] > 0) r.step.marks[bucket] = mark();
+  return std::move(r.step.marks);
+}
+
+void GradientReducer::replayed(const std::vector<Mark>& filled) {
+  Impl& r = *impl_;
+  if (filled.empty() || !r.is_last() || !r.sum->overlaps_backward()) return;
+  check(r.step.next_bucket == 0 && filled.size() == r.buckets.of.back() + 1,
+        "a step's last replay hands over each bucket of this layout once");
+  for (const Mark& mark : filled) r.enqueue(r.step.next_bucket++, mark);
 }
 
 void GradientReducer::end_leaf(const at::Tensor& extra_floats) {
@@ -343,12 +323,12 @@ void GradientReducer::finish() {
   check(r.step.next_pass == r.sum->plan().passes.size(), "a process ends a step after all its passes");
   const Clock::time_point began = Clock::now();
   while (r.step.next_bucket < r.buckets.ranges.size())
-    r.enqueue(r.step.next_bucket++);  // also if this process had no pass
+    r.enqueue(r.step.next_bucket++, r.side.mark());  // also if this process had no pass
   std::unique_lock lock(r.shared.mutex);
   r.shared.changed.wait(lock,
                         [&] { return r.shared.failure != nullptr || r.shared.summed == r.buckets.ranges.size(); });
   if (r.shared.failure == nullptr) {
-    wait_for(r.side, *r.comm);
+    wait_for_sums(r.side, *r.comm);
     r.side.join();
   }
   double update_s = 0;

@@ -10,22 +10,13 @@
 #include "dtrain/base/shards.hpp"
 #include "dtrain/base/trace.hpp"
 #include "dtrain/device/device.hpp"
+#include "dtrain/device/mark.hpp"
+#include "dtrain/dist/bucket_cost.hpp"
 #include "dtrain/dist/communicator.hpp"
 #include "dtrain/dist/flat_layout.hpp"
 #include "dtrain/dist/options.hpp"
 
 namespace dtrain {
-
-/// What adding up one bucket costs: seconds = latency_s + bytes × seconds_per_byte, and the bucket size that follows.
-struct BucketCost {
-  double latency_s = 0;  ///< 0: not measured
-  double seconds_per_byte = 0;
-  double bucket_mb = 0;  ///< 1e6 bytes
-};
-
-/// The size that costs least for `bytes` of gradients: each bucket pays the latency, and the last one, which backward
-/// cannot hide, its own transfer: √(latency · bytes ÷ seconds_per_byte), between 1 and 32 MB.
-double best_bucket_mb(const BucketCost& cost, int64_t bytes);
 
 /// Sums gradients over logical ranks while backward is still running.
 /// Gradients are flat; a parameter's `.grad` is a view into the buffer of the running pass. LibTorch's
@@ -39,19 +30,19 @@ double best_bucket_mb(const BucketCost& cost, int64_t bytes);
 ///   begin_step(tree, on_summed);                          // which logical ranks take part
 ///   for each present logical rank v of this process, ascending:
 ///     begin_leaf(v);
-///     for each micro-batch: begin_pass(is_last);  …forward, backward…
+///     for each micro-batch: begin_pass(is_last);  …forward, backward…   // or begin_pass(false); …replay…; replayed()
 ///     end_leaf(extra);
 ///   finish();                                             // gradients() and extra() hold the sums
 class GradientReducer {
  public:
   struct Options {
-    Device device;  ///< of the parameters
+    Device device = {};  ///< of the parameters
     int64_t logical_ranks = 1;
     Reduction reduction = Reduction::canonical;
-    double bucket_mb = 0;                   ///< 1e6 bytes per bucket, the first one a quarter; 0: from measured costs,
-                                            ///< or 4 where the reduction's bits depend on where buckets begin
-    std::function<void()> on_thread_start;  ///< runs first on the reducer's thread (sets the intra-op threads)
-    std::function<void()> on_sum;           ///< runs on it before each bucket's sum
+    double bucket_mb = 0;  ///< 1e6 bytes per bucket, the first one a quarter; 0: from measured costs,
+                           ///< or 4 where the reduction's bits depend on where buckets begin
+    std::function<void()> on_thread_start = {};  ///< runs first on the reducer's thread (sets the intra-op threads)
+    std::function<void()> on_sum = {};           ///< runs on it before each bucket's sum
   };
   using OnSummed = std::function<void(Range)>;
 
@@ -73,9 +64,16 @@ class GradientReducer {
   void begin_leaf(int64_t logical_rank);
   /// Where the gradients of the leaf that has begun add up: always the same memory for a leaf's place in the plan.
   at::Tensor leaf_gradients() const;
-  /// Before each backward pass of the leaf. Passes add up in `.grad`. Without `last_of_leaf` nothing is summed before
-  /// finish(); the sums are the same.
+  /// Before each backward pass of the leaf. Passes add up in `.grad`. Without `last_of_leaf` no hook begins a sum; the
+  /// sums are the same.
   void begin_pass(bool last_of_leaf);
+  /// Runs the backward pass of a graph that is being recorded, which fills no gradient. Calls `mark` where it will have
+  /// filled a bucket, and in the end for those that it does not reach whole: a mark for each bucket of gradients, as
+  /// long as the layout stays.
+  std::vector<Mark> mark_buckets(const std::function<Mark()>& mark, const std::function<void()>& backward);
+  /// After begin_pass(false): the leaf's last pass was a replay of that graph. Where hooks would have said which
+  /// buckets are filled, their sums begin at these marks; without any, in finish().
+  void replayed(const std::vector<Mark>& filled);
   /// extra: this leaf's floats, [extra_numel]. A parameter that backward did not reach counts as zero.
   void end_leaf(const at::Tensor& extra);
   /// Waits for all sums. Rethrows errors of the reducer's thread.
@@ -86,7 +84,7 @@ class GradientReducer {
   at::Tensor extra() const;      ///< [extra_numel]
 
   /// Places in the order in which the last pass of the step made their gradients ready, those it did not reach at the
-  /// end; empty if this process had no pass.
+  /// end; empty if this process had no pass, or a replay.
   std::vector<size_t> ready_order() const;
   /// Between steps: lays out the gradients again, for the same parameters in another order, the same on all ranks.
   void reorder(std::vector<at::Tensor> parameters);

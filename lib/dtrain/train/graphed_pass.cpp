@@ -22,10 +22,10 @@ bool GraphedPass::fits(const at::Tensor& images, const at::Tensor& targets) cons
 GraphedPass::Result GraphedPass::run(const at::Tensor& images, const at::Tensor& targets) {
   check(fits(images, targets), "a recorded pass gets batches of one shape");
   if (!images_.defined()) {
-    const Result eager = work_(images, targets);
+    const Result eager = work_(images, targets, nullptr);
     images_ = images.clone();
     targets_ = targets.clone();
-    graph_->record([this] { result_ = work_(images_, targets_); });
+    graph_->record([this] { result_ = work_(images_, targets_, graph_.get()); });
     return eager;
   }
   images_.copy_(images);
@@ -39,7 +39,7 @@ GraphedPass::Result GraphedPass::run(const at::Tensor& images, const at::Tensor&
   graph_->give_back_memory();  // memory of the pass that ran without a graph
   proven_ = true;
   proven_among_others_ = proven_among_others_ || among_others;
-  return result_;
+  return {result_.logits, result_.losses};
 }
 
 // Copies of everything that the pass has written.
@@ -52,7 +52,7 @@ std::vector<at::Tensor> GraphedPass::values(const Result& result) const {
 void GraphedPass::prove() {
   std::vector<at::Tensor> before;
   for (const at::Tensor& tensor : changed_) before.push_back(tensor.clone());
-  const std::vector<at::Tensor> wanted = values(work_(images_, targets_));
+  const std::vector<at::Tensor> wanted = values(work_(images_, targets_, nullptr));
   {
     const at::NoGradGuard no_grad;
     for (size_t i = 0; i < changed_.size(); ++i) changed_[i].copy_(before[i]);

@@ -22,8 +22,11 @@ class GraphedPass {
   struct Result {
     at::Tensor logits;  ///< both detached: a kept autograd graph would tie later passes to the recording's stream
     at::Tensor losses;  ///< [n]
+    /// Of a replay alone: where in it each bucket of gradients is filled. Empty if the pass ran in another way.
+    std::vector<Mark> filled = {};
   };
-  using Work = std::function<Result(const at::Tensor& images, const at::Tensor& targets)>;
+  /// recording: the graph that this call is recorded in, which gives the marks of `filled`; null if it runs.
+  using Work = std::function<Result(const at::Tensor& images, const at::Tensor& targets, DeviceGraph* recording)>;
 
   /// `work`: what is recorded; see DeviceGraph::record for what it may not do. `changed`: all tensors whose values it
   /// changes in place (gradients, BatchNorm's statistics); their memory must not move.

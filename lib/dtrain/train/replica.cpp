@@ -307,15 +307,21 @@ static uint32_t hash_range(const at::Tensor& flat, Range range) {
 
 static uint32_t hash_count(int64_t count) { return crc32c(std::as_bytes(std::span(&count, 1))); }
 
-std::vector<uint32_t> Replica::hash_buffers() const {
-  std::vector<uint32_t> hashes;
-  const at::Tensor host = buffers_.flat.cpu();
-  for (size_t i = 0; i < buffers_.named.size(); ++i) hashes.push_back(hash_range(host, buffers_.layout->range(i)));
+Replica::SeenBuffers Replica::see_buffers() const {
+  SeenBuffers seen{LateCopy(device_.place.is_cpu() ? buffers_.flat.clone() : buffers_.flat), {}};
   for (const NamedTensor& counter : buffers_.counters)
-    hashes.push_back(hash_count(*counter.tensor.const_data_ptr<int64_t>()));
-  hashes.push_back(hash_count(optimizer_->updates()));
+    seen.others.push_back(hash_count(*counter.tensor.const_data_ptr<int64_t>()));
+  seen.others.push_back(hash_count(optimizer_->updates()));
   const std::array<int64_t, 2> scale{std::bit_cast<int64_t>(loss_scale_.scale), loss_scale_.good_steps};
-  hashes.push_back(crc32c(std::as_bytes(std::span(scale))));
+  seen.others.push_back(crc32c(std::as_bytes(std::span(scale))));
+  return seen;
+}
+
+std::vector<uint32_t> Replica::hash_buffers(const SeenBuffers& seen) const {
+  std::vector<uint32_t> hashes;
+  const at::Tensor& host = seen.statistics.wait();
+  for (size_t i = 0; i < buffers_.named.size(); ++i) hashes.push_back(hash_range(host, buffers_.layout->range(i)));
+  hashes.insert(hashes.end(), seen.others.begin(), seen.others.end());
   return hashes;
 }
 

@@ -9,6 +9,7 @@
 
 #include "dtrain/checkpoint/tensors.hpp"
 #include "dtrain/device/device.hpp"
+#include "dtrain/device/late_copy.hpp"
 #include "dtrain/dist/communicator.hpp"
 #include "dtrain/dist/flat_layout.hpp"
 #include "dtrain/model/network.hpp"
@@ -109,10 +110,17 @@ class Replica {
   /// names as in a checkpoint. hash_buffers(): what is cheap, BatchNorm's statistics and counters, the
   /// optimizer's count ("optimizer.updates") and the loss scale ("loss_scale"); hash_weights(): parameters and
   /// optimizer state.
-  std::vector<uint32_t> hash_buffers() const;
+  std::vector<uint32_t> hash_buffers() const { return hash_buffers(see_buffers()); }
   std::vector<std::string> buffer_names() const;
   std::vector<uint32_t> hash_weights() const;
   std::vector<std::string> weight_names() const;
+  /// hash_buffers() in two parts: what they hold now, which a GPU copies while it works on, and its hashes.
+  struct SeenBuffers {
+    LateCopy statistics;
+    std::vector<uint32_t> others;  ///< hashes of all else
+  };
+  SeenBuffers see_buffers() const;
+  std::vector<uint32_t> hash_buffers(const SeenBuffers& seen) const;
 
  private:
   void take_rules();

@@ -34,22 +34,30 @@ std::string rank_list(const std::vector<int>& ranks) {
 ReplicaCheck::ReplicaCheck(const Replica& replica, Communicator& comm, int64_t every)
     : replica_(replica), comm_(comm), every_(every), automatic_(every == 0) {}
 
-ReplicaCheck::Hashes ReplicaCheck::take() {
+void ReplicaCheck::look() {
   const Stopwatch watch;
-  Hashes hashes;
-  buffer_hashes_ = replica_.hash_buffers();
-  hashes.buffers = one_number(buffer_hashes_);
+  seen_ = replica_.see_buffers();
   spent_.buffers_s += watch.seconds();
   weight_hashes_.clear();
   if (every_ == 0 ? taken_ <= 1 : taken_ >= next_) {
+    seen_->statistics.wait();  // else what a GPU has left to do would count as hashing
     const Stopwatch weights;
     weight_hashes_ = replica_.hash_weights();
-    hashes.weights = one_number(weight_hashes_);
     spent_.weights_s += weights.seconds();
     ++weights_taken_;
     next_ = taken_ + every_;
   }
   ++taken_;
+  spent_.checks_s += watch.seconds();
+}
+
+ReplicaCheck::Hashes ReplicaCheck::take() {
+  check(seen_.has_value(), "a step's replicas are looked at before they are hashed");
+  const Stopwatch watch;
+  buffer_hashes_ = replica_.hash_buffers(*seen_);
+  seen_.reset();
+  const Hashes hashes{one_number(buffer_hashes_), weight_hashes_.empty() ? 0 : one_number(weight_hashes_)};
+  spent_.buffers_s += watch.seconds();
   spent_.checks_s += watch.seconds();
   return hashes;
 }

@@ -78,7 +78,7 @@ int64_t Trainer::steps_left() const { return epoch_.plan->steps() - epoch_.at; }
 
 // Forward and backward pass of this process's logical ranks; at the same time the reducer sums buckets over all ranks
 // and, unless updates_at_once(), updates each of them. Returns a row for each of this process's logical ranks, with
-// zero in the columns that agree() fills.
+// zero in the column that agree() fills.
 at::Tensor Trainer::run_passes(const CanonicalTree& tree, int64_t step) {
   Replica& replica = parts_.replica;
   // Every logical rank starts from the same BatchNorm statistics; their mean becomes the next step's.
@@ -101,6 +101,9 @@ at::Tensor Trainer::run_passes(const CanonicalTree& tree, int64_t step) {
     }
     reducer_.end_leaf(replica.moving_buffers());
   }
+  const ReplicaCheck::Hashes hashes = check_.take();  // a GPU still has the last pass to work on
+  rows.select(1, kBufferHash).fill_(std::bit_cast<int64_t>(hashes.buffers));
+  rows.select(1, kWeightHash).fill_(std::bit_cast<int64_t>(hashes.weights));
   while (!epoch_.issued.empty()) settle_pass(rows);
   parts_.watchdog.enter(Section::reduce, step);
   const double exposed_before = reducer_.exposed_s();
@@ -128,11 +131,8 @@ void Trainer::settle_pass(const at::Tensor& rows) {
   row[kReplaced] += pass.replaced;
 }
 
-Trainer::Sums Trainer::agree(const CanonicalTree& tree, at::Tensor rows, const ReplicaCheck::Hashes& hashes,
-                             StopRequest request, int64_t step) {
+Trainer::Sums Trainer::agree(const CanonicalTree& tree, at::Tensor rows, StopRequest request, int64_t step) {
   rows.select(1, kRequest).fill_(static_cast<int64_t>(request));
-  rows.select(1, kBufferHash).fill_(std::bit_cast<int64_t>(hashes.buffers));
-  rows.select(1, kWeightHash).fill_(std::bit_cast<int64_t>(hashes.weights));
   const auto span = parts_.trace.span("agree", step);
   const Stopwatch waiting;
   const at::Tensor all = gather_logical_rows(parts_.comm, options_.logical_ranks, rows);
@@ -335,10 +335,10 @@ StepReport Trainer::step(TrainingState& state, StopRequest request) {
   if (scales_loss()) report.loss_scale = parts_.replica.loss_scale().scale;
   divide_loss();
 
-  const ReplicaCheck::Hashes hashes = check_.take();
+  check_.look();
   if (!updates_at_once()) parts_.replica.optimizer().begin_update(report.learning_rate);
   const at::Tensor rows = run_passes(tree, state.step);
-  Sums sums = agree(tree, rows, hashes, request, state.step);
+  Sums sums = agree(tree, rows, request, state.step);
   parts_.watchdog.enter(Section::update, state.step);
   const Stopwatch updating;
   report.skipped = !finish_update(tree, report.learning_rate, state.step, sums.not_finite);

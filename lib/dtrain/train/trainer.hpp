@@ -68,10 +68,10 @@ class Trainer {
     BatchOptions batch;
     Sampling sampling = Sampling::uniform;
     Distribute distribute = Distribute::samples;
-    bool skip_not_finite = false;  ///< on_nan: skip
-    bool cuda_graphs = false;      ///< on a GPU passes run as recorded graphs, and sums begin after the last of them
-    MixOptions mix = {};           ///< of each backward pass's batch
-    LoaderOptions loader = {};     ///< on_bad_sample, max_bad and pipeline
+    bool skip_not_finite = false;                      ///< on_nan: skip
+    bool cuda_graphs = false;                          ///< on a GPU passes run as recorded graphs
+    MixOptions mix = {};                               ///< of each backward pass's batch
+    LoaderOptions loader = {};                         ///< on_bad_sample, max_bad and pipeline
     Duration freeze_until{0, Duration::Unit::epochs};  ///< OptimizerOptions::freeze_until
     int64_t resolutions = 1;      ///< of the logits that the loss is taken of (Network::forward_all)
     bool adds_up_first = false;   ///< adds_up_first() of the loss: one more forward pass for its sums over a step
@@ -180,13 +180,12 @@ class Trainer {
   PassInput take_input(int64_t logical_rank, int64_t step, int64_t micro);
   void prepare_pass(const PassInput& input, int64_t logical_rank, int64_t step, int64_t micro);
   at::Tensor losses_of(const std::vector<at::Tensor>& logits, const at::Tensor& targets) const;
-  GraphedPass::Result forward_backward(const at::Tensor& images, const at::Tensor& targets);
+  GraphedPass::Result forward_backward(const at::Tensor& images, const at::Tensor& targets, DeviceGraph* recording);
   GraphedPass* graph_for(const at::Tensor& images, const at::Tensor& targets);
   Pass run_micro_batch(int64_t logical_rank, int64_t step, int64_t micro, bool last);
   at::Tensor run_passes(const CanonicalTree& tree, int64_t step);
   void settle_pass(const at::Tensor& rows);
-  Sums agree(const CanonicalTree& tree, at::Tensor rows, const ReplicaCheck::Hashes& hashes, StopRequest request,
-             int64_t step);
+  Sums agree(const CanonicalTree& tree, at::Tensor rows, StopRequest request, int64_t step);
   void divide_loss();
   void add_kernel_penalty(Range range);
   void update_bucket(Range range);

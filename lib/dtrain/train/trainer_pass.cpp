@@ -74,15 +74,20 @@ at::Tensor Trainer::losses_of(const std::vector<at::Tensor>& logits, const at::T
   return own * loss_factors_.mix_share + partners * (1 - loss_factors_.mix_share);
 }
 
-GraphedPass::Result Trainer::forward_backward(const at::Tensor& images, const at::Tensor& targets) {
+GraphedPass::Result Trainer::forward_backward(const at::Tensor& images, const at::Tensor& targets,
+                                              DeviceGraph* recording) {
   auto span = parts_.trace.span("forward");
   const std::vector<at::Tensor> logits = parts_.replica.forward_all(images);
   const at::Tensor losses = losses_of(logits, targets);
   const at::Tensor loss = losses.sum().div(loss_factors_.divisor);
   span.end();
   const auto backward = parts_.trace.span("backward");
-  loss.backward();
-  return {logits.front().detach(), losses.detach()};
+  GraphedPass::Result result{logits.front().detach(), losses.detach()};
+  if (recording != nullptr)
+    result.filled = reducer_.mark_buckets([recording] { return recording->mark(); }, [&loss] { loss.backward(); });
+  else
+    loss.backward();
+  return result;
 }
 
 // Null if this pass is not recorded. Graphs are made once the layout is final, since they contain its addresses.
@@ -152,7 +157,9 @@ Trainer::Pass Trainer::run_micro_batch(int64_t logical_rank, int64_t step, int64
   GraphedPass* const graph = graph_for(images, targets);
   reducer_.begin_pass(last && graph == nullptr);  // a replay does not report which gradients are ready
   auto span = parts_.trace.span("pass", logical_rank);
-  const GraphedPass::Result result = graph != nullptr ? graph->run(images, targets) : forward_backward(images, targets);
+  const GraphedPass::Result result =
+      graph != nullptr ? graph->run(images, targets) : forward_backward(images, targets, nullptr);
+  if (last) reducer_.replayed(result.filled);
   span.end();
   // New tensors, since the next pass's graph overwrites the result.
   const at::Tensor loss = result.losses.sum(at::kDouble);

@@ -65,11 +65,16 @@ class HostGpuGraph final : public DeviceGraph {
     all_graphs().recorded.push_back(&recording_);
   }
 
+  Mark mark() override {
+    TORCH_CHECK(HostGpuStreams::all().recording(HostGpuStreams::all().current()) == &recording_,
+                "a graph is marked that is not being recorded");
+    return recording_.point();
+  }
+
   void replay() override {
     all_graphs().ran_last = this;
     for (const Recording* recorded : all_graphs().recorded) recorded->spoil();
-    for (const Recording::Piece& piece : recording_.pieces())
-      HostGpuStreams::all().issue(piece.what, piece.accesses, piece.work);
+    recording_.replay();
   }
 
   bool overwritten() const override { return all_graphs().ran_last != nullptr && all_graphs().ran_last != this; }
@@ -80,6 +85,19 @@ class HostGpuGraph final : public DeviceGraph {
 };
 
 }  // namespace
+
+void GraphPoint::set() {
+  const c10::StreamId current = HostGpuStreams::all().current();
+  mark_ = HostGpuStreams::all().mark(current);
+  clock_ = WorkOrder::all().reached(current);
+  set_ = true;
+}
+
+void GraphPoint::hold(const c10::Stream& stream) const {
+  TORCH_CHECK(set_, "a stream waits for a point in a graph that has not run");
+  HostGpuStreams::all().hold(stream.id(), mark_, clock_);
+  ++HostGpuStreams::all().waits_in_graphs;
+}
 
 void Recording::try_out(const std::vector<Access>& accesses, const std::function<void()>& work) {
   for (const Access& access : accesses)
@@ -94,6 +112,18 @@ void Recording::note(Piece piece) {
   const c10::StreamId current = HostGpuStreams::all().current();
   if (current != stream_) not_joined_.insert(current);
   pieces_.push_back(std::move(piece));
+}
+
+std::shared_ptr<const GraphPoint> Recording::point() {
+  TORCH_CHECK(not_joined_.empty(), "a graph is marked where streams that it waits for later are at work");
+  return points_.emplace(pieces_.size(), std::make_shared<GraphPoint>())->second;
+}
+
+void Recording::replay() const {
+  for (size_t i = 0; i <= pieces_.size(); ++i) {
+    for (auto [point, end] = points_.equal_range(i); point != end; ++point) point->second->set();
+    if (i < pieces_.size()) HostGpuStreams::all().issue(pieces_[i].what, pieces_[i].accesses, pieces_[i].work);
+  }
 }
 
 std::shared_ptr<GraphBlock> Recording::allocate(size_t bytes, c10::StreamId stream) {

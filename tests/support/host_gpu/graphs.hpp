@@ -2,6 +2,7 @@
 #include <c10/core/Stream.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -11,6 +12,7 @@
 
 #include "dtrain/device/device_graph.hpp"
 #include "support/host_gpu/order.hpp"
+#include "support/host_gpu/streams.hpp"
 
 namespace dtrain::test {
 
@@ -23,6 +25,20 @@ struct GraphBlock {
 
   void* const data;
   const size_t bytes;
+};
+
+/// A point in a graph's work: each replay sets it anew.
+class GraphPoint final : public DevicePoint {
+ public:
+  /// After all that the calling thread has issued to its stream.
+  void set();
+  /// Throws c10::Error before the first replay, in which work that waits for the point would not wait.
+  void hold(const c10::Stream& stream) const override;
+
+ private:
+  StreamMark mark_;
+  WorkOrder::Clock clock_;
+  bool set_ = false;
 };
 
 /// What is issued to a stream while a graph is recorded, with CUDA's rules for it in thread-local mode: the host may
@@ -45,6 +61,8 @@ class Recording {
   void try_out(const std::vector<Access>& accesses, const std::function<void()>& work);
   /// A replay does this, in the order of these calls.
   void note(Piece piece);
+  /// After the pieces that are noted so far.
+  std::shared_ptr<const GraphPoint> point();
   /// Memory for a tensor of the graph.
   std::shared_ptr<GraphBlock> allocate(size_t bytes, c10::StreamId stream);
 
@@ -55,7 +73,8 @@ class Recording {
   void require_joined() const;
   void take_back();
 
-  const std::vector<Piece>& pieces() const { return pieces_; }
+  /// Issues all pieces to the calling thread's stream.
+  void replay() const;
   /// Fills the memory of its tensors with NaN, as work of the current stream.
   void spoil() const;
 
@@ -68,6 +87,7 @@ class Recording {
   std::set<c10::StreamId> not_joined_{};
   std::vector<std::shared_ptr<GraphBlock>> blocks_{};
   std::vector<Piece> pieces_{};
+  std::multimap<size_t, std::shared_ptr<GraphPoint>> points_{};  // by the number of pieces before them
   std::vector<std::pair<void*, std::vector<char>>> before_{};  // bytes of earlier memory, in the order of their change
 };
 

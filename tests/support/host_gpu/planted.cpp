@@ -86,6 +86,7 @@ class PlantedGraph final : public DeviceGraph {
     if (mistake_ == "record") throw DeviceError("recording a step failed: planted");
     sound_->record(std::move(work));
   }
+  Mark mark() override { return sound_->mark(); }
   void replay() override {
     if (mistake_ != "replay") sound_->replay();
   }

@@ -102,6 +102,12 @@ void HostGpuStreams::issue(const std::string& what, const std::vector<Access>& a
   stream(current()).push(std::move(work));
 }
 
+void HostGpuStreams::hold(c10::StreamId number, const StreamMark& mark, const WorkOrder::Clock& until) {
+  require_not_recorded(number, "it waits for work that is not");
+  WorkOrder::all().hold(number, until);
+  stream(number).push([mark] { mark.wait(); });
+}
+
 void HostGpuStreams::wait(c10::StreamId number) {
   require_not_recorded(number, "the host waits for it");
   ++costs.waits;
@@ -161,9 +167,7 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
       active->wait(stream.id(), recorded.stream);
       return;
     }
-    require_not_recorded(stream.id(), "it waits for work that is not");
-    WorkOrder::all().hold(stream.id(), recorded.clock);
-    HostGpuStreams::all().stream(stream.id()).push([mark = recorded.mark] { mark.wait(); });
+    HostGpuStreams::all().hold(stream.id(), recorded.mark, recorded.clock);
   }
   bool queryEvent(void* event) const override {
     if (event == nullptr) return true;

@@ -39,6 +39,7 @@ class HostGpuStreams {
  public:
   static HostGpuStreams& all();
   HostCosts costs;
+  std::atomic<int64_t> waits_in_graphs{0};  ///< how often a stream was to wait for a point in a graph
   void start(uint64_t seed, int64_t most_pause_us);
 
   WorkerStream& stream(c10::StreamId number);
@@ -50,6 +51,8 @@ class HostGpuStreams {
   /// Issues work to the calling thread's current stream: `what` names it and `accesses` says what it touches, for
   /// WorkOrder.
   void issue(const std::string& what, const std::vector<Access>& accesses, std::function<void()> work);
+  /// What is issued to the stream from now on waits for the mark, and comes after `until`.
+  void hold(c10::StreamId number, const StreamMark& mark, const WorkOrder::Clock& until);
   /// The host waits for all that was issued to the stream.
   void wait(c10::StreamId number);
   /// Waits as well, but on behalf of the device: what the host issues next does not count as ordered by it. A GPU would

@@ -2,6 +2,11 @@
 
 #include <ATen/ATen.h>
 
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "dtrain/base/time.hpp"
 #include "dtrain/dist/thread_communicator.hpp"
 #include "support/catch.hpp"
 #include "support/rank_checks.hpp"
@@ -44,4 +49,51 @@ TEST_CASE("gradients are ready in the order in which backward reached them; thos
   reducer.end_leaf({});
   reducer.finish();
   CHECK(reducer.ready_order() == std::vector<size_t>{1, 3, 0, 2});
+}
+
+TEST_CASE("a pass that is replayed hands over its buckets where they were filled when it was recorded") {
+  std::vector<at::Tensor> parameters;
+  for (int i = 0; i < 4; ++i) parameters.push_back(at::full({300}, 2.0).requires_grad_(true));
+  Trace trace(false);
+  GradientReducer reducer(parameters, 1, make_serial_communicator(), {.bucket_mb = 0.001}, trace);
+  const auto backward = [&] { (parameters[0] * parameters[1] * parameters[3]).sum().backward(); };
+  REQUIRE(reducer.bucket_count() == 5);
+  std::atomic<int> summed{0};
+  const CanonicalTree tree({true});
+  reducer.begin_step(tree, [&](Range) { ++summed; });
+  reducer.begin_leaf(0);
+  int marked = 0;
+  const std::vector<Mark> filled = reducer.mark_buckets([&marked] { return ++marked, nullptr; }, backward);
+  CHECK(marked == 4);  // of these one that backward does not reach
+  CHECK(filled.size() == 4);
+  CHECK(summed == 0);
+  reducer.replayed(filled);
+  for (const Stopwatch watch; summed < 4 && watch.seconds() < 60;) std::this_thread::yield();
+  CHECK(summed == 4);
+  reducer.end_leaf(at::full({1}, 7.0));
+  reducer.finish();
+  CHECK(summed == 4);
+  CHECK(reducer.extra().item<float>() == 7);
+  for (const size_t place : {0, 1, 3})
+    CHECK(reducer.layout().view(reducer.gradients(), place).eq(4).all().item<bool>());
+  CHECK(reducer.layout().view(reducer.gradients(), 2).eq(0).all().item<bool>());
+}
+
+TEST_CASE("a replay that is not the step's last pass sums nothing") {
+  const at::Tensor parameter = at::ones({3}).requires_grad_(true);
+  Trace trace(false);
+  GradientReducer reducer({parameter}, 0, make_serial_communicator(), {.logical_ranks = 2}, trace);
+  std::atomic<int> summed{0};
+  reducer.begin_step(CanonicalTree({true, true}), [&](Range) { ++summed; });
+  for (const int leaf : {0, 1}) {
+    reducer.begin_leaf(leaf);
+    const std::vector<Mark> filled = reducer.mark_buckets([] { return nullptr; }, [&] { parameter.sum().backward(); });
+    if (leaf == 0) reducer.replayed(filled);
+    reducer.end_leaf({});
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // for what should not be
+  CHECK(summed == 0);
+  reducer.finish();
+  CHECK(summed == 1);
+  CHECK(reducer.gradients().slice(0, 0, 3).eq(2).all().item<bool>());
 }

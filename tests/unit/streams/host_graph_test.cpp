@@ -107,6 +107,41 @@ TEST_CASE("a graph that reads memory which is not its own and not kept is found"
   CHECK_THAT(found[0], Catch::Contains("memory that is not the device's"));
 }
 
+TEST_CASE("work that waits for a point in a graph comes after it in each replay, and beside the rest") {
+  const at::Tensor early = at::full({1000}, 0, floats()), late = at::full({1000}, 0, floats());
+  const SideStream side(the_host_gpu().place);
+  const auto graph = new_graph();
+  Mark half;
+  graph->record([&] {
+    at::Tensor(early).add_(1);
+    half = graph->mark();
+    at::Tensor(late).add_(1);
+  });
+  const auto doubled = [&](const at::Tensor& values) {  // on the side stream
+    SideStream::Scope scope;
+    side.enter(half, scope);
+    at::Tensor(values).mul_(2);
+  };
+  CHECK_THROWS_WITH(doubled(early), Catch::Contains("has not run"));
+  double wanted = 0;
+  for (int round = 0; round < 20; ++round) {
+    graph->replay();
+    doubled(early);
+    side.join();
+    wanted = 2 * (wanted + 1);
+  }
+  CHECK(all_equal(early, wanted));
+  CHECK(all_equal(late, 20));
+  CHECK(faults().empty());
+  graph->replay();
+  doubled(late);
+  const std::vector<std::string> found = faults();
+  side.join();
+  REQUIRE_FALSE(found.empty());
+  CHECK_THAT(found[0], Catch::Contains("on stream"));
+  CHECK_THROWS_WITH(graph->mark(), Catch::Contains("not being recorded"));
+}
+
 TEST_CASE("what CUDA cannot record, the host's GPU refuses to record") {
   const at::Tensor x = at::full({8}, 2, floats());
   const auto refused = [](const std::function<void()>& work, const char* why) {

@@ -32,6 +32,7 @@ class FunctionGraph final : public DeviceGraph {
     ++counts_.records;
     work_ = std::move(work);
   }
+  Mark mark() override { return nullptr; }
   void replay() override {
     ++counts_.replays;
     memory_.run(this, work_);
@@ -75,7 +76,7 @@ TEST_CASE("the first pass is recorded, the second runs both ways, the third is a
   at::Tensor sum = at::zeros({2, 3});
   int calls = 0;
   GraphedPass pass(std::make_unique<FunctionGraph>(counts, memory),
-                   [&](const at::Tensor& x, const at::Tensor&) {
+                   [&](const at::Tensor& x, const at::Tensor&, DeviceGraph*) {
                      ++calls;
                      return square(sum, x);
                    },
@@ -110,14 +111,14 @@ TEST_CASE("a graph that keeps what belongs to one batch fails its proof") {
     CHECK_THROWS_WITH(pass.run(batch(2, 2), at::zeros({2})), Catch::Contains("cuda_graphs: false"));
   };
   // Each call draws another number: in the gradients, in the logits, in the losses.
-  fails([&](const at::Tensor& x, const at::Tensor&) {
+  fails([&](const at::Tensor& x, const at::Tensor&, DeviceGraph*) {
     sum.add_(static_cast<double>(++drawn));
     return GraphedPass::Result{x.clone(), x.sum(1)};
   });
-  fails([&](const at::Tensor& x, const at::Tensor&) {
+  fails([&](const at::Tensor& x, const at::Tensor&, DeviceGraph*) {
     return GraphedPass::Result{x + static_cast<double>(++drawn), x.sum(1)};
   });
-  fails([&](const at::Tensor& x, const at::Tensor&) {
+  fails([&](const at::Tensor& x, const at::Tensor&, DeviceGraph*) {
     return GraphedPass::Result{x.clone(), x.sum(1) + static_cast<double>(++drawn)};
   });
 }
@@ -128,7 +129,7 @@ TEST_CASE("a result is there until another graph runs, and all graphs together n
   at::Tensor sum = at::zeros({2, 3});
   const auto make = [&] {
     return GraphedPass(std::make_unique<FunctionGraph>(counts, memory),
-                       [&](const at::Tensor& x, const at::Tensor&) { return square(sum, x); }, {sum});
+                       [&](const at::Tensor& x, const at::Tensor&, DeviceGraph*) { return square(sum, x); }, {sum});
   };
   GraphedPass first = make();
   GraphedPass second = make();
@@ -152,7 +153,7 @@ TEST_CASE("a graph is proved again when another has run in its memory, once") {
   test::GraphMemory memory;
   at::Tensor sum = at::zeros({2, 3});
   int calls = 0;
-  const auto work = [&](const at::Tensor& x, const at::Tensor&) {
+  const auto work = [&](const at::Tensor& x, const at::Tensor&, DeviceGraph*) {
     ++calls;
     return square(sum, x);
   };
@@ -178,14 +179,14 @@ TEST_CASE("a graph that leaves something for its next run fails its proof when a
   at::Tensor sum = at::zeros({2, 3});
   at::Tensor left = at::full({1}, 5);
   GraphedPass first(std::make_unique<FunctionGraph>(counts, memory),
-                    [&](const at::Tensor& x, const at::Tensor&) {
+                    [&](const at::Tensor& x, const at::Tensor&, DeviceGraph*) {
                       const at::Tensor losses = x.sum(1) + left;
                       left = at::full({1}, 5);  // in the graph's memory, from its first run on
                       return GraphedPass::Result{x.clone(), losses};
                     },
                     {sum});
   GraphedPass second(std::make_unique<FunctionGraph>(counts, memory),
-                     [&](const at::Tensor& x, const at::Tensor&) { return square(sum, x); }, {sum});
+                     [&](const at::Tensor& x, const at::Tensor&, DeviceGraph*) { return square(sum, x); }, {sum});
   for (int i = 1; i <= 4; ++i) CHECK_NOTHROW(first.run(batch(2, 1), at::zeros({2})));
   for (int i = 1; i <= 3; ++i) CHECK_NOTHROW(second.run(batch(2, 1), at::zeros({2})));
   CHECK_THROWS_WITH(first.run(batch(2, 1), at::zeros({2})), Catch::Contains("cuda_graphs: false"));
@@ -196,7 +197,7 @@ TEST_CASE("values that are not finite prove as well as others") {
   test::GraphMemory memory;
   at::Tensor sum = at::zeros({2, 3});
   GraphedPass pass(std::make_unique<FunctionGraph>(counts, memory),
-                   [&](const at::Tensor& x, const at::Tensor&) { return square(sum, x); }, {sum});
+                   [&](const at::Tensor& x, const at::Tensor&, DeviceGraph*) { return square(sum, x); }, {sum});
   for (int i = 0; i < 3; ++i) CHECK_NOTHROW(pass.run(batch(2, NAN), at::zeros({2})));
   CHECK(counts.replays == 2);
 }

@@ -28,6 +28,7 @@ Seen after(int64_t steps, const std::vector<double>& seconds_of_ranks, int64_t e
     Replica replica(make_network(model, {3, 16, 16, 2}, 1), at::MemoryFormat::ChannelsLast, OptimizerOptions{});
     ReplicaCheck check(replica, comm, every);
     for (int64_t i = 0; i < steps; ++i) {
+      check.look();
       const ReplicaCheck::Hashes mine = check.take();
       check.compare({mine, mine}, i);
       check.step_took(seconds_of_ranks[static_cast<size_t>(comm.rank())]);
