@@ -168,13 +168,25 @@ class Setup(tree.RuleTest):
         have = 'for name in "${@:4}"; do [[ $name == slurm* || $name == munge || $name == clang* ]] || printf "installed=%s " "$name"; done'
         for user, tried in (("0", True), ("1000", False)):
             with machine({"dpkg-query": have, "apt-get": "echo apt-get was run >&2; exit 1", "id": f"echo {user}"}) as run:
-                (run.home / ".cache/dtrain/torch-2.11.0").mkdir(parents=True)
+                for name in ("torch-2.11.0", "clang-tidy-23.1.4"):
+                    (run.home / ".cache/dtrain" / name).mkdir(parents=True)
                 result = run("--test-packages")
                 self.ends(result, 0, "ready")
                 self.assertEqual("apt-get was run" in result.stderr, tried)
                 self.assertIn("tests labelled slurm will be skipped: they need slurmctld", result.stderr)
-                self.assertIn("tests labelled lint will be skipped: they need clang-format-14 clang-tidy-16\n", result.stderr)
+                self.assertIn("tests labelled lint will be skipped: they need clang-format-14\n", result.stderr)
                 self.assertNotIn("labelled", run().stderr)
+
+    def test_clang_tidy_is_fetched_for_tests_alone_and_never_makes_it_fail(self):
+        for python, why in (("exit 1", "could not be fetched"), (WRONG_WHEELS["python3"], "not the file")):
+            with machine(FIT | {"python3": python, "dpkg-query": 'printf "installed=%s " "${@:4}"'}) as run:
+                (run.home / ".cache/dtrain/torch-2.11.0").mkdir(parents=True)
+                result = run("--test-packages")
+                self.ends(result, 0, "ready")
+                self.assertIn(why, result.stderr)
+                self.assertIn("lint.tidy will be skipped: it needs clang-tidy", result.stderr)
+                self.assertEqual(sorted(os.listdir(run.home / ".cache/dtrain")), ["lock", "torch-2.11.0"])
+                self.assertNotIn("clang-tidy", run().stderr)
 
     def test_a_given_libtorch_is_used_and_nothing_is_fetched(self):
         with machine({"python3": "exit 9"}) as run:

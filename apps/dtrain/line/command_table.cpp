@@ -39,8 +39,9 @@ std::string parse_sentence(const std::string& told, const std::string& command) 
 
 // The command that was typed: the innermost one.
 const CLI::App& typed_command(const CLI::App& app) {
-  const std::vector<CLI::App*> typed = app.get_subcommands();
-  return typed.empty() ? app : typed_command(*typed.front());
+  const CLI::App* innermost = &app;
+  while (!innermost->get_subcommands().empty()) innermost = innermost->get_subcommands().front();
+  return *innermost;
 }
 
 }  // namespace

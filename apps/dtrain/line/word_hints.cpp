@@ -183,7 +183,7 @@ std::vector<std::string> words_after_help(const std::vector<std::string>& words,
   if (!left.empty() && left[0] == "train") left.erase(left.begin());  // its page is that of the whole program
   const CLI::App* at = &app;
   for (const std::string& word : left) {
-    if (word.starts_with("-")) continue;
+    if (word.starts_with('-')) continue;
     at = command_named(*at, word);
     if (at == nullptr) throw UsageError(hint_for_word(word, app, true));
   }
@@ -210,14 +210,14 @@ void refuse_unknown_options(const CLI::App& app, const std::vector<std::string>&
     }
     const CLI::Option* option = option_of(*active, word);
     if (option == nullptr) {
-      const bool follows = !next.starts_with("-") && next.find('=') == std::string::npos;
+      const bool follows = !next.starts_with('-') && next.find('=') == std::string::npos;
       const std::string value = has_value ? word.substr(word.find('=') + 1) : follows ? next : "";
       if (active == &app && sounds_like_a_command(words[0], app)) throw UsageError(hint_for_word(words[0], app));
       throw UsageError(of_unknown_option(*active, before_equals(word), value));
     }
     const bool has_all = has_value ? !word.ends_with('=') : !word.starts_with("--") && word.size() > 2;  // -cFILE
     if (option->get_items_expected_min() == 0 || has_all) continue;
-    const bool option_follows = next.starts_with("-") && active->get_option_no_throw(before_equals(next)) != nullptr;
+    const bool option_follows = next.starts_with('-') && active->get_option_no_throw(before_equals(next)) != nullptr;
     if (option_follows || has_value)
       throw UsageError(before_equals(word) + " lacks its value (" + option->get_type_name() + ")" +
                        (option_follows ? ": " + next + " is the next option" : ""));

@@ -42,7 +42,7 @@ std::string core_ranges(const std::vector<int>& cores) {
   for (size_t i = 0; i < cores.size();) {
     size_t j = i;
     while (j + 1 < cores.size() && cores[j + 1] == cores[j] + 1) ++j;
-    if (!out.empty()) out += ",";
+    if (!out.empty()) out += ',';
     out += std::to_string(cores[i]);
     if (j > i) out += "-" + std::to_string(cores[j]);
     i = j + 1;

@@ -51,6 +51,7 @@ Character first_character(std::string_view text) {
   if (bytes == 1) return {};
   wchar_t wide = 0;
   mbstate_t state{};
+  // NOLINTNEXTLINE(bugprone-suspicious-stringview-data-usage): no more than these bytes are read
   if (mbrtowc(&wide, text.data(), bytes, &state) != bytes) return {bytes, 1};
   const int columns = wcwidth(wide);
   return {bytes, columns < 0 ? 1 : columns};  // < 0: unknown to the tables, terminals show a box

@@ -89,7 +89,7 @@ std::string Trace::events_json(int rank, const std::string& host) const {
            ",\"tid\":" + std::to_string(event.lane + 1) + ",\"ts\":" + microseconds(event.start - zero_) +
            ",\"dur\":" + microseconds(event.length);
     if (event.number >= 0) out += ",\"args\":{\"n\":" + std::to_string(event.number) + "}";
-    out += "}";
+    out += '}';
   }
   return out;
 }

@@ -31,7 +31,7 @@ std::string error_text(const LateLibrary& driver, int code) {
 std::string uuid_text(const Uuid& uuid) {
   std::string text = "GPU-";
   for (size_t i = 0; i < uuid.bytes.size(); ++i) {
-    if (i == 4 || i == 6 || i == 8 || i == 10) text += "-";
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
     std::array<char, 3> digits{};
     std::snprintf(digits.data(), digits.size(), "%02x", uuid.bytes[i]);
     text += digits.data();

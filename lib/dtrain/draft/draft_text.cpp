@@ -108,7 +108,7 @@ class Writer {
     size_t same = 0;
     while (same + 1 < parts.size() && same < open_.size() && parts[same] == open_[same]) ++same;
     for (size_t i = same; i + 1 < parts.size(); ++i) {
-      if (i == 0 && !out_.empty()) out_ += "\n";
+      if (i == 0 && !out_.empty()) out_ += '\n';
       out_ += std::string(2 * i, ' ') + parts[i] + ":\n";
     }
     open_.assign(parts.begin(), parts.end() - 1);

@@ -55,7 +55,7 @@ void decide_labels(const Candidate& candidate, Drafted& out) {
   for (size_t k = 0; k < counts.size(); ++k) (counts[k] > 0 ? present : absent).push_back(dataset.classes[k]);
   if (!absent.empty() && present.size() >= 2 && candidate.reading.options.classes.empty()) {
     Experiment with = out.experiment;
-    with.data.classes = present;
+    with.data.classes = std::move(present);
     out.lines.push_back({"data.classes", "without " + join(absent, ", ") + ", which no picture has", true,
                          text_of_key(with, "data.classes")});
   }

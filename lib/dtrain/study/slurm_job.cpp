@@ -108,7 +108,7 @@ std::string submit_script(const SlurmStudy& study, const std::vector<SlurmSubmis
   for (const SlurmSubmission& one : all) {
     text += "\n# " + size_of(one.array) + ": " + count_of(static_cast<int64_t>(one.tasks.size()), "point") + "\nsbatch";
     for (const std::string& word : sbatch_words(study, one.array, one.tasks)) text += " \\\n  " + shell_word(word);
-    text += "\n";
+    text += '\n';
   }
   const std::string jobs = study.folder + "/jobs/";
   return text + "\nmv -- " + shell_words({jobs + "submit.sh", jobs + "submitted.sh"}) + "\n";

@@ -65,7 +65,7 @@ std::vector<std::string> stack_of(pthread_t thread, double patience_s) {
   std::vector<std::string> lines;
   if (char** texts = backtrace_symbols(capture->frames, capture->count); texts != nullptr) {
     for (int i = kHandlerFrames; i < capture->count; ++i) lines.emplace_back(texts[i]);
-    std::free(texts);
+    std::free(static_cast<void*>(texts));
   }
   delete capture;
   return lines;

@@ -21,7 +21,7 @@ bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
 
 // "(Train 2017)" → "train"; letters beyond ASCII stay.
 std::string letters_of(std::string_view name) {
-  std::string letters = lower_case(std::string(name));
+  std::string letters = lower_case(name);
   std::erase_if(letters, [](char c) { return !is_letter(c); });
   return letters;
 }

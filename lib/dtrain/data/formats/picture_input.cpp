@@ -326,7 +326,7 @@ PictureInput open_pictures(const std::string& input, const std::string& column, 
 
 std::string output_stem(const std::string& path) {
   const PicturePath parts = picture_path(path);
-  const std::vector<std::string> names = split_text(std::string(without_ending(path)), '/');
+  const std::vector<std::string> names = split_text(without_ending(path), '/');
   std::string stem;
   for (size_t i = 0; i + 1 < names.size(); ++i)
     if (!names[i].empty() && names[i] != "." && names[i] != "..") stem += names[i] + "/";

@@ -184,7 +184,7 @@ Found walk_to(Walk& walk, uint32_t last) {
     if (element.tag == kMeaning) found.meaning = walk.text(element);
     if (element.tag == kPerFrame) found.per_frame = element;
     if (element.tag != last) continue;
-    found.pixels = element;
+    found.pixels = std::move(element);
     break;
   }
   return found;

@@ -68,7 +68,8 @@ Ticks linear_ticks(const Axis& axis, double least, double most, int wanted) {
   const double to = axis.round_ends ? std::ceil(most / step - 1e-9) : std::floor(most / step + 1e-9);
   Ticks ticks{.low = axis.round_ends ? from * step : least, .high = axis.round_ends ? to * step : most};
   const double largest = std::max(std::abs(ticks.low), std::abs(ticks.high));
-  for (double k = from; k <= to; ++k) {
+  for (auto at = static_cast<int64_t>(from), end = static_cast<int64_t>(to); at <= end; ++at) {
+    const auto k = static_cast<double>(at);
     ticks.at.push_back(k * step);
     ticks.texts.push_back(tick_text(k * step, step, largest));
   }
