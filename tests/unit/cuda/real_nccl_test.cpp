@@ -6,6 +6,7 @@
 #include <nccl.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <thread>
 
@@ -61,6 +62,29 @@ void wait_until_idle(const WorkerStream& stream, Communicator& comm) {
   }
 }
 
+// The start of each rank takes longer than that of the one before.
+class LateStart final : public test::ForwardingNccl {
+ public:
+  LateStart(std::unique_ptr<NcclApi> real, std::atomic<int>& started)
+      : ForwardingNccl(std::move(real)), started_(started) {}
+
+  NcclResult init_rank(Handle& comm, int ranks, const Id& id, int rank) override {
+    const NcclResult result = ForwardingNccl::init_rank(comm, ranks, id, rank);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50 * rank));
+    ranks_ = ranks;
+    ++started_;
+    return result;
+  }
+  NcclResult group_start() override {
+    check(started_ == ranks_, "all ranks have started");
+    return ForwardingNccl::group_start();
+  }
+
+ private:
+  std::atomic<int>& started_;
+  int ranks_ = 0;
+};
+
 // What was thrown, "76 a sum …"; "" if nothing.
 template <typename Body>
 std::string thrown_by(Body body) {
@@ -89,6 +113,20 @@ TEST_CASE("over NCCL's own calls sums keep the tree's bits, with any pauses") {
     CHECK_NOTHROW(run_on_nccl(n, [](Communicator& comm) { test::check_collectives(comm); }));
     CHECK_NOTHROW(run_on_nccl(n, [](Communicator& comm) { test::check_bucket_sum(comm, Reduction::canonical, 5); }));
   }
+}
+
+TEST_CASE("no rank sends anything before all have started: it might deadlock with what a start allocates") {
+  std::atomic<int> started{0};
+  CHECK_NOTHROW(run_ranks(2, [&started](Communicator& host) {
+    PromptStream prompt;
+    current = &prompt;
+    LateStart api(make_real_nccl(c10::kCPU, current_stream), started);
+    const auto comm = make_nccl_communicator(api, host, 20);
+    const int peer = 1 - comm->rank();
+    const at::Tensor out = at::ones(4), in = at::zeros(4);
+    comm->exchange({{peer, out}}, {{peer, in}});
+    check(at::equal(in, out), "the message is there");
+  }));
 }
 
 TEST_CASE("work reads and writes its buffers when the stream runs it, and not before") {
