@@ -1,4 +1,8 @@
 #pragma once
+#include <cstdint>
+#include <memory>
+#include <vector>
+
 #include "dtrain/data/batches/loader.hpp"
 #include "dtrain/train/trainer.hpp"
 #include "dtrain/watch/watchdog.hpp"

@@ -1,6 +1,10 @@
 #pragma once
 #include <ATen/ATen.h>
 
+#include <cstdint>
+#include <optional>
+#include <string>
+
 #include "dtrain/base/error.hpp"
 #include "dtrain/device/device.hpp"
 #include "support/catch.hpp"

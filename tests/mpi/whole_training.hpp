@@ -1,7 +1,9 @@
 #pragma once
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "dtrain/data/batches/device_batches.hpp"
 #include "dtrain/data/batches/loader.hpp"

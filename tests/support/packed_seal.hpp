@@ -1,6 +1,10 @@
 #pragma once
 // Corrects the checksums of packed shards that were changed, so that the code behind the checksums is tested, too.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <span>
 #include <vector>
 
 #include "dtrain/base/hash.hpp"

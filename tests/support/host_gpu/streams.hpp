@@ -3,6 +3,7 @@
 #include <c10/core/Stream.h>
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>

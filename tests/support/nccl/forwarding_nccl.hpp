@@ -1,5 +1,6 @@
 #pragma once
 #include <memory>
+#include <string>
 
 #include "dtrain/device/nccl_api.hpp"
 

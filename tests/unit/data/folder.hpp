@@ -2,6 +2,8 @@
 // Small data sets for the tests of this folder, made in a temporary folder.
 #include <unistd.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>

@@ -2,6 +2,7 @@
 // The split that a message proposes, as its reader would paste it.
 #include <map>
 #include <string>
+#include <vector>
 
 #include "dtrain/base/text.hpp"
 #include "dtrain/data/options.hpp"

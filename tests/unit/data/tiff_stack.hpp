@@ -1,5 +1,6 @@
 #pragma once
 // An uncompressed grey TIFF file, written by the specification: one page for each picture.
+#include <cstdint>
 #include <cstring>
 #include <string>
 #include <vector>

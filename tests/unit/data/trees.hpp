@@ -1,5 +1,6 @@
 #pragma once
 // Folder trees that people make, each with what it means.
+#include <cctype>
 #include <map>
 #include <optional>
 #include <random>

@@ -2,6 +2,7 @@
 // PNG of every colour type, depth, interlacing, filter and size, made through libpng's own writer.
 #include <png.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 

@@ -1,5 +1,6 @@
 #pragma once
 // Damage that every decoder must survive.
+#include <algorithm>
 #include <cstring>
 #include <random>
 #include <span>

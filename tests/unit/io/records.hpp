@@ -1,7 +1,9 @@
 #pragma once
 // What the tests of record files share.
 #include <cstddef>
+#include <cstdint>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 

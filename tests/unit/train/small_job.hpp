@@ -3,7 +3,10 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
+#include <cstdint>
+#include <memory>
 #include <numeric>
+#include <vector>
 
 #include "dtrain/data/batches/loader.hpp"
 #include "dtrain/data/formats/formats.hpp"
