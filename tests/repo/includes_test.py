@@ -6,17 +6,16 @@ import tree
 
 HEADER_OF = {
     "string": ["string", "to_string"], "string_view": ["string_view"], "vector": ["vector", "erase"], "map": ["map", "multimap"], "set": ["set"],
-    "optional": ["optional", "nullopt"], "memory": ["unique_ptr", "shared_ptr", "make_unique", "make_shared", "weak_ptr",
-    "enable_shared_from_this"],
-    "functional": ["function"], "span": ["span", "as_bytes"], "array": ["array", "to_array"], "utility": ["pair", "move", "exchange"],
-    "atomic": ["atomic", "atomic_ref"], "mutex": ["mutex", "lock_guard", "unique_lock"], "thread": ["thread", "jthread"], "variant": ["variant"],
-    "chrono": ["chrono"], "cstddef": ["byte", "ptrdiff_t"], "stdexcept": ["runtime_error"], "exception": ["exception_ptr"], "cmath": ["sqrt", "isinf", "signbit",
-    "nearbyint", "ldexp", "isnan", "abs", "nanf", "erfc", "exp", "sin"],
-    "source_location": ["source_location"], "deque": ["deque"], "tuple": ["tuple"], "limits": ["numeric_limits"],
-    "condition_variable": ["condition_variable"], "filesystem": ["filesystem"], "fstream": ["ofstream", "ifstream"], "ios": ["ios", "streamsize"],
-    "ostream": ["flush"], "random": ["mt19937"], "ranges": ["ranges"], "unordered_map": ["unordered_map"], "bit": ["bit_cast", "endian"],
-    "cstring": ["memcpy", "memset"], "system_error": ["error_code", "system_error"], "numeric": ["iota"], "type_traits": ["is_same_v"],
-    "cstdlib": ["getenv"], "cctype": ["toupper"],
+    "optional": ["optional", "nullopt"], "functional": ["function"], "span": ["span", "as_bytes"], "array": ["array", "to_array"],
+    "memory": ["unique_ptr", "shared_ptr", "make_unique", "make_shared", "weak_ptr", "enable_shared_from_this"],
+    "utility": ["pair", "move", "exchange"], "atomic": ["atomic", "atomic_ref"], "mutex": ["mutex", "lock_guard", "unique_lock"],
+    "thread": ["thread", "jthread"], "variant": ["variant"], "chrono": ["chrono"], "cstddef": ["byte", "ptrdiff_t"],
+    "stdexcept": ["runtime_error"], "exception": ["exception_ptr"], "source_location": ["source_location"], "deque": ["deque"],
+    "cmath": ["sqrt", "isinf", "signbit", "nearbyint", "ldexp", "isnan", "abs", "nanf", "erfc", "exp", "sin"], "tuple": ["tuple"],
+    "limits": ["numeric_limits"], "condition_variable": ["condition_variable"], "filesystem": ["filesystem"],
+    "fstream": ["ofstream", "ifstream"], "ios": ["ios", "streamsize"], "ostream": ["flush"], "random": ["mt19937"], "ranges": ["ranges"],
+    "unordered_map": ["unordered_map"], "bit": ["bit_cast", "endian"], "cstring": ["memcpy", "memset"], "numeric": ["iota"],
+    "system_error": ["error_code", "system_error"], "type_traits": ["is_same_v"], "cstdlib": ["getenv"], "cctype": ["toupper"],
     "algorithm": ["min", "max", "find", "find_if", "max_element", "reverse", "sort", "all_of", "copy_n"],
 }
 # Including the one also gives the other: the standard says so, or no library can do otherwise.
