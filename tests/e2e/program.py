@@ -23,7 +23,8 @@ import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-DTRAIN = os.environ.get("DTRAIN_PROGRAM", str(ROOT / "build/release/bin/dtrain"))
+GIVEN = os.environ.get("DTRAIN_PROGRAM", str(ROOT / "build/release/bin/dtrain"))
+DTRAIN = os.path.abspath(shutil.which(GIVEN) or GIVEN)  # tests run in folders of their own
 MPIEXEC = os.environ.get("DTRAIN_MPIEXEC", "mpirun")
 # Set by CMake if dtrain was built with a sanitizer: then it is slower, and takes terabytes of address space.
 SANITIZED = bool(os.environ.get("DTRAIN_SANITIZED"))
