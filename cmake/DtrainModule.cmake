@@ -129,7 +129,7 @@ function(dtrain_test name)
     add_test(NAME unit.${name} COMMAND test_${name})
   endif()
   set_tests_properties(${entries} PROPERTIES LABELS "${labels}" TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 4
-    ENVIRONMENT DTRAIN_SOURCE_DIR=${CMAKE_SOURCE_DIR})
+    ENVIRONMENT "DTRAIN_SOURCE_DIR=${CMAKE_SOURCE_DIR};OMP_NUM_THREADS=1")  # other entries run beside it; more threads would spin
   if(arg_LONG)
     set_tests_properties(unit.${name}.long PROPERTIES LABELS "${labels};long")
   endif()

@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -60,7 +61,7 @@ NetworkShape reference_shape(const ModelOptions& options) {
 NetworkShape reference_shape(const NetworkKind* name) { return reference_shape(options_of(name)); }
 
 std::shared_ptr<Network> reference_network(const NetworkKind* name) {
-  return make_network(options_of(name), reference_shape(name), 1);
+  return drawn_once(options_of(name), reference_shape(name), 1);
 }
 
 Task reference_task(const NetworkKind* name) {
@@ -91,6 +92,26 @@ std::shared_ptr<Network> make(const NetworkKind* kind, const NetworkShape& shape
   ModelOptions options;
   options.kind = kind;
   return make_network(options, shape, seed);
+}
+
+std::shared_ptr<Network> drawn_once(const ModelOptions& options, const NetworkShape& shape, uint64_t seed) {
+  static std::map<std::string, at::Tensor> drawn;
+  const at::NoGradGuard no_grad;
+  const std::string start =
+      (options.encoder != nullptr ? options.encoder : options.kind)->name + " " + std::to_string(seed) + " ";
+  const auto key_of = [&](const NamedTensor& parameter) {
+    return start + parameter.name + " " + c10::str(parameter.tensor.sizes());
+  };
+  auto network = make_unfilled_network(options, shape);
+  const auto parameters = network->named_parameters();
+  if (std::ranges::all_of(parameters, [&](const NamedTensor& one) { return drawn.contains(key_of(one)); })) {
+    for (const NamedTensor& parameter : parameters) at::Tensor(parameter.tensor).copy_(drawn.at(key_of(parameter)));
+    return network;
+  }
+  network = make_network(options, shape, seed);
+  for (const NamedTensor& parameter : network->named_parameters())
+    drawn.insert_or_assign(key_of(parameter), parameter.tensor.detach().clone());
+  return network;
 }
 
 std::shared_ptr<Network> filled(const ModelOptions& options, const NetworkShape& shape) {

@@ -35,6 +35,10 @@ ModelOptions options_of(const NetworkKind* kind, const NetworkKind* encoder = nu
 
 std::shared_ptr<Network> make(const NetworkKind* kind, const NetworkShape& shape, uint64_t seed = 1);
 
+/// As make_network(), but each of the weights is drawn once in this process: for cases that compare a network with
+/// itself.
+std::shared_ptr<Network> drawn_once(const ModelOptions& options, const NetworkShape& shape, uint64_t seed);
+
 /// With weights that are made sooner than make() draws them: small, of any value.
 std::shared_ptr<Network> filled(const ModelOptions& options, const NetworkShape& shape);
 
