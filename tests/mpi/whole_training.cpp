@@ -68,7 +68,7 @@ static std::shared_ptr<Network> network_of(const TrainingSetting& setting, int64
   model.base_width = 2;
   model.levels = 2;
   model.fused = setting.fused;
-  if (setting.graphs) model.dropout = 0;  // it draws on the host, which no graph can record
+  model.dropout = setting.dropout;
   const int64_t side = setting.pixels;
   return make_network(
       model, {.channels = setting.network->image_channels, .height = side, .width = side, .outputs = classes}, kSeed);
