@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <stdexcept>
 #include <thread>
 
 #include "dtrain/base/time.hpp"
@@ -96,4 +97,19 @@ TEST_CASE("a replay that is not the step's last pass sums nothing") {
   reducer.finish();
   CHECK(summed == 1);
   CHECK(reducer.gradients().slice(0, 0, 3).eq(2).all().item<bool>());
+}
+
+TEST_CASE("what goes wrong with a sum while the end of a step waits for it ends the step") {
+  const at::Tensor parameter = at::ones({3}).requires_grad_(true);
+  Trace trace(false);
+  GradientReducer reducer({parameter}, 0, make_serial_communicator(), {}, trace);
+  reducer.begin_step(CanonicalTree({true}), [](Range) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // finish() then waits
+    throw std::runtime_error("a sum that cannot be");
+  });
+  reducer.begin_leaf(0);
+  reducer.begin_pass(true);
+  parameter.sum().backward();
+  reducer.end_leaf({});
+  CHECK_THROWS_WITH(reducer.finish(), "a sum that cannot be");
 }
