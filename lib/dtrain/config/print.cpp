@@ -79,10 +79,14 @@ std::string config_yaml(const Config& config, bool minimal, bool origins) {
 }
 
 bool key_in_fingerprint(const std::string& key) {
-  Experiment any;
-  const std::vector<Key> keys = describe(any);
-  const auto found = std::find_if(keys.begin(), keys.end(), [&](const Key& k) { return k.name == key; });
-  return found == keys.end() || found->in_fingerprint;
+  static const std::set<std::string> outside = [] {
+    std::set<std::string> names;
+    Experiment any;
+    for (const Key& one : describe(any))
+      if (!one.in_fingerprint) names.insert(one.name);
+    return names;
+  }();
+  return !outside.contains(key);
 }
 
 std::vector<std::string> idle_keys(const Config& config) {
