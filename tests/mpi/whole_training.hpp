@@ -25,8 +25,7 @@ struct TrainingSetting {
   bool cache = false;       ///< pictures stay on the device
   bool graphs = false;      ///< on a GPU passes run as recorded graphs
   bool fused = false;       ///< norms in passes of their own: CPUs and GPUs add up in other orders then
-  double dropout =
-      0;  ///< of networks that have it; 0 with graphs, since it draws on the host, which no graph can record
+  double dropout = 0;       ///< 0 with graphs: it draws on the host, which no graph can record
   double mixup = 0;
   double clip_norm = 0;
   double l2_kernels = 0;
