@@ -8,7 +8,7 @@
 //   mpirun -np N test_mpi_nccl limited SECONDS   sums until something fails: the communicator's limit ends the job
 //   mpirun -np N test_mpi_nccl waiting SECONDS   the same where work is issued to the device and waited for later: the
 //                                                reducer on GPUs that are host memory
-//   mpirun -np N test_mpi_nccl measuring SECONDS the same, with buckets whose size follows from measured sums
+//   mpirun -np N test_mpi_nccl measuring SECONDS a reducer is made, which measures what sums cost; that must fail
 //   mpirun -np N test_mpi_nccl watched SECONDS   a training until something fails: the watchdog ends the job
 //
 // How NCCL behaves says DTRAIN_STAND_IN_NCCL (tests/support/nccl/plan.hpp). A seed is printed; DTRAIN_SEED repeats it.
@@ -34,6 +34,7 @@
 #include "dtrain/dist/message.hpp"
 #include "dtrain/dist/mpi_session.hpp"
 #include "dtrain/dist/nccl_communicator.hpp"
+#include "dtrain/dist/reducer.hpp"
 #include "dtrain/dist/watched_communicator.hpp"
 #include "support/host_gpu/host_gpu.hpp"
 #include "support/host_gpu/order.hpp"
@@ -172,12 +173,24 @@ void sum_until_it_fails(Communicator& world, NcclApi& api, double limit_s) {
   throw std::runtime_error("nothing failed");
 }
 
-void reduce_until_it_fails(Communicator& world, uint64_t seed, double limit_s, double bucket_mb) {
+void reduce_until_it_fails(Communicator& world, uint64_t seed, double limit_s) {
   const Device gpu = test::make_host_gpu(seed + 1000 * static_cast<uint64_t>(world.rank()), 100);
   const auto api = make_real_nccl(gpu.place.type(), test::host_gpu_stream);
   const auto nccl = make_nccl_communicator(*api, world, limit_s);
-  for (int i = 0; i < 20; ++i) test::check_reducer(*nccl, 5, bucket_mb, gpu);
+  for (int i = 0; i < 20; ++i) test::check_reducer(*nccl, 5, 0.001, gpu);
   throw std::runtime_error("nothing failed");
+}
+
+void measure_until_it_fails(Communicator& world, uint64_t seed, double limit_s) {
+  const Device gpu = test::make_host_gpu(seed + 1000 * static_cast<uint64_t>(world.rank()), 100);
+  const auto api = make_real_nccl(gpu.place.type(), test::host_gpu_stream);
+  const at::Tensor parameter = at::ones({300}, at::TensorOptions(at::kFloat).device(gpu.place)).requires_grad_(true);
+  GradientReducer::Options options;
+  options.device = gpu;
+  options.logical_ranks = 5;
+  Trace trace(false);
+  const GradientReducer reducer({parameter}, 0, make_nccl_communicator(*api, world, limit_s), options, trace);
+  throw std::runtime_error("nothing failed while costs were measured");
 }
 
 void train_until_it_fails(MpiSession& session, Communicator& world, NcclApi& api, double limit_s) {
@@ -209,8 +222,8 @@ int main(int argc, char** argv) {
     if (what == "train") compare_trainings(*world, *api);
     if (what == "gpus") run_on_host_gpus(*world, seed);
     if (what == "limited") sum_until_it_fails(*world, *api, std::stod(more));
-    if (what == "waiting") reduce_until_it_fails(*world, seed, std::stod(more), 0.001);
-    if (what == "measuring") reduce_until_it_fails(*world, seed, std::stod(more), 0);
+    if (what == "waiting") reduce_until_it_fails(*world, seed, std::stod(more));
+    if (what == "measuring") measure_until_it_fails(*world, seed, std::stod(more));
     if (what == "watched") train_until_it_fails(session, *world, *api, std::stod(more));
     if (world->rank() == 0) std::printf("%s passed on %d ranks\n", what.c_str(), world->size());
     session.finalize();

@@ -117,8 +117,8 @@ class NcclFaults(program.ProgramTest):
         self.assertRegex(ended.err, r"(?m)^rank 0 ends with 69: .* failed: a peer or its network failed")
 
     def test_a_rank_that_stops_while_the_cost_of_sums_is_measured_ends_the_job_with_76(self):
-        # Before it has told the other what it measured, which is the last that is waited for there.
-        ended = self.ended("measuring", 2, plan="fault=stop,rank=0,at=46", ranks=2)
+        # In the last of these sums.
+        ended = self.ended("measuring", 2, plan="fault=stop,rank=0,at=20", ranks=2)
         self.assertEqual(ended.code, 76, ended)
         self.assertRegex(ended.err, r"(?m)^rank 1 ends with 76: a sum over ranks was not carried out for 2\.0 s: a peer is gone")
 
