@@ -210,7 +210,7 @@ TEST_CASE("the graph of every network computes its probabilities", "[long]") {
   INFO(one.name);
   const at::NoGradGuard no_grad;
   const NetworkShape shape = test::reference_shape(one.options);
-  const auto network = test::filled(one.options, shape);
+  const auto network = make_network(one.options, shape, 1);
   unsettle(*network);
   const at::Tensor pictures = test::keyed_normal({3, shape.channels, shape.height, shape.width}, 5);
   for (const Task task : {Task::multilabel, Task::multiclass, Task::segmentation}) {
