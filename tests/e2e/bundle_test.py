@@ -179,7 +179,7 @@ class Bundle(unittest.TestCase):
         self.assertEqual(program.Run(self.folder / "foreign").facts()["ranks"], 2)
 
     def test_its_tests_run_from_it(self):
-        out, _ = self.call("share/dtrain/run_tests", "unit.optim", "unit.device", "mpi.dist.2")
+        out, _ = self.call("share/dtrain/run_tests", "unit.optim", "unit.io", "mpi.dist.2")
         self.assertEqual(out.splitlines()[-1], "3 passed, 0 failed, 0 skipped")
 
     def test_the_wheel_is_the_bundle_without_its_tests_and_its_record_names_every_byte(self):

@@ -548,6 +548,11 @@ class SideBySide(unittest.TestSuite):
                 result.addError(tests[0], failure)
 
 
+def campaign(count):
+    """How many random cases to try, and the seed by which they are drawn: DTRAIN_COUNT and DTRAIN_SEED, else `count` and another each time."""
+    return int(os.environ.get("DTRAIN_COUNT", count)), os.environ.get("DTRAIN_SEED", str(time.time_ns() % 1000000))
+
+
 def main(at_once=1):
     """Runs the tests of the program that was started, at_once at a time."""
     for program in (DTRAIN, MPIEXEC):

@@ -123,7 +123,7 @@ class NcclFaults(program.ProgramTest):
         self.assertRegex(ended.err, r"(?m)^rank 1 ends with 76: a sum over ranks was not carried out for 2\.0 s: a peer is gone")
 
     def test_faults_drawn_at_random(self):
-        count, seed = int(os.environ.get("DTRAIN_COUNT", "2")), os.environ.get("DTRAIN_SEED", str(time.time_ns() % 1000000))
+        count, seed = program.campaign(2)
         draw, seconds = random.Random(seed), []
         for number in range(count):
             fault = Drawn(draw)
