@@ -221,6 +221,15 @@ kill -9 $$""".replace("NUMBER", str(number)).replace("HEX", f"{number:x}")
                 told = self.run_job(start, DTRAIN_LAUNCHER=launcher, STUB_CODE="0").splitlines()
                 self.assertEqual(told[-1], "train.sbatch: dtrain ended with 0")
 
+    def test_dtrain_s_code_counts_where_the_launcher_lost_it(self):
+        losing = LAUNCHER.replace("sys.exit(rank.wait())", "sys.exit(rank.wait() and int(os.environ['STUB_LOST']))")
+        for line, lost, code in (("dtrain: error 79 [rank 0 @ a]: it diverged", 1, 79), ("dtrain: error 69: a peer is gone", 205, 69),
+                                 ("dtrain: error 69 [rank 1 @ a]: rank 0 was killed", 137, 137), ("mpirun was not told how many", 1, 1)):
+            with self.node(mpirun=losing, dtrain=f'echo "{line}" >&2\nexit 79') as start:
+                told = self.run_job(start, STUB_LOST=str(lost), code=code)
+                self.assertEqual(f"mpirun ended with {lost}, dtrain with {code}" in told, lost != code, told)
+                self.assertIn(f"dtrain ended with {code}\n", told)
+
     def test_the_program_is_found_in_the_order_told(self):
         with self.node(dtrain=None) as start:
             told = self.run_job(start, code=66)

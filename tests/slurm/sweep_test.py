@@ -67,7 +67,9 @@ class SweepJobs(program.ProgramTest):
         self.drained()
         last = self.sweep("it's a study", *words)
         self.assertEqual(last.returncode, 79, last.stderr)
-        self.assertEqual([(row["state"], row["exit_code"]) for row in self.table("it's a study")], [("done", "0")] * 2 + [("failed", "79")] * 2)
+        logs = "".join(path.read_text() for path in sorted((self.folder / "it's a study/logs").iterdir()))
+        self.assertEqual([(row["state"], row["exit_code"]) for row in self.table("it's a study")],
+                         [("done", "0")] * 2 + [("failed", "79")] * 2, logs)
         self.assertEqual(len(good[0].events("resume")), 1)
         for ranks, run in enumerate(good, start=1):
             self.good("--config", "small.yaml", "--run-dir", f"plain{ranks}", ranks=ranks)
