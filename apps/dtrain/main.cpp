@@ -1,8 +1,5 @@
 // dtrain: the table of contents. What each command does is in its own file.
-#include <malloc.h>
-
 #include <cstdio>
-#include <limits>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -14,10 +11,10 @@
 #include "dtrain/base/error.hpp"
 #include "dtrain/base/stop_signal.hpp"
 #include "dtrain/config/overrides.hpp"
-#include "dtrain/device/tensor_memory.hpp"
 #include "dtrain/model/precision.hpp"
 #include "job/agreement.hpp"
 #include "job/failure.hpp"
+#include "job/kept_memory.hpp"
 #include "job/leave.hpp"
 #include "job/named_checkpoint.hpp"
 #include "job/standard_streams.hpp"
@@ -170,17 +167,6 @@ class Dispatch {
 
   Job& job_;
 };
-
-// A training step frees and allocates the same large blocks of memory again and again. By default the C library returns
-// them to the kernel, which then clears every page again: an eighth of a step's time (docs/performance.md). So keep
-// them: tensors in memory of their own, and what libraries need while they compute in the C library's.
-static void keep_freed_memory() {
-  constexpr int kGigabyte = 1 << 30;
-  constexpr int kMostElsewhere = 32 << 20;  // the most that older C libraries accept
-  if (mallopt(M_MMAP_THRESHOLD, kGigabyte) == 0) mallopt(M_MMAP_THRESHOLD, kMostElsewhere);
-  mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
-  keep_tensor_memory();
-}
 
 static int run(int argc, char** argv) {
   open_standard_streams();

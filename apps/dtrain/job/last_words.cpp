@@ -18,6 +18,7 @@
 #include "dtrain/base/terminal.hpp"
 #include "dtrain/device/gpu_errors.hpp"
 #include "job/failure.hpp"
+#include "job/kept_memory.hpp"
 
 namespace dtrain {
 
@@ -83,6 +84,7 @@ static void tell_last_words() {
 
 static void before_the_libraries(int, char**, char**) {
   std::set_terminate(tell_last_words);
+  lay_out_heap();
   // oneMKL, which comes with LibTorch, asks for the working directory while it initialises; without one it ends the
   // process as if a library were missing.
   char here[PATH_MAX];
