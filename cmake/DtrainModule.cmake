@@ -199,11 +199,17 @@ function(dtrain_mpi_test name)
   endforeach()
 endfunction()
 
-# dtrain_bounds_watched(FILE …): for files that parse untrusted bytes. Switches on the compiler's warnings about bounds,
-# for which the file must not use a precompiled header (DtrainToolchain.cmake).
-function(dtrain_bounds_watched)
-  set_source_files_properties(${ARGN} PROPERTIES SKIP_PRECOMPILE_HEADERS ON
-    COMPILE_OPTIONS "-Warray-bounds;$<$<CXX_COMPILER_ID:GNU>:-Wrestrict;-Wstringop-overflow>")
+# dtrain_bounds_watched(TARGET FILE …): more files of a target, which parse untrusted bytes. Switches on the compiler's
+# warnings about bounds, for which they must not use a precompiled header (DtrainToolchain.cmake).
+function(dtrain_bounds_watched target)
+  set(files ${target}_watched)
+  add_library(${files} OBJECT ${ARGN})
+  target_include_directories(${files} PRIVATE $<TARGET_PROPERTY:${target},INCLUDE_DIRECTORIES>)
+  target_compile_definitions(${files} PRIVATE $<TARGET_PROPERTY:${target},COMPILE_DEFINITIONS>)
+  target_link_libraries(${files} PRIVATE $<TARGET_PROPERTY:${target},LINK_LIBRARIES>)
+  target_compile_options(${files} PRIVATE -Warray-bounds $<$<CXX_COMPILER_ID:GNU>:-Wrestrict> $<$<CXX_COMPILER_ID:GNU>:-Wstringop-overflow>)
+  target_sources(${target} PRIVATE $<TARGET_OBJECTS:${files}>)
+  dtrain_unity(${files})
 endfunction()
 
 # dtrain_vector_code(FILE): for plain C++ loops over many floats, without LibTorch, which the compiler vectorises.
