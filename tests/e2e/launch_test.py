@@ -2,8 +2,10 @@
 imitated by the variables that it sets; tests/slurm has the real one."""
 
 import os
+import pathlib
 import re
 import subprocess
+import unittest
 
 import program
 
@@ -102,6 +104,22 @@ class LastWord(program.ProgramTest):
         line[last:] = ["sleep", "600"]
         ended = program.Started((), cwd=self.folder, line=line).wait(60)
         self.fails(ended, 78, "unknown key 'typo'", rank=0, last=False)
+
+
+@unittest.skipIf(program.SANITIZED, "a sanitizer has a heap of its own")
+@unittest.skipUnless(os.path.exists("/sys/kernel/mm/transparent_hugepage"), "this kernel has no large pages")
+class Heap(program.ProgramTest):
+    def test_what_libraries_register_lies_in_large_pages(self):
+        self.write_config("long", SMALL, {"epochs": 100_000})
+        started = self.start("--config", "long.yaml", "--run-dir", "long")
+        try:
+            program.wait_until(lambda: self.run_at("long").steps_logged() > 0, 60, started.said)
+            maps = pathlib.Path(f"/proc/{started.process.pid}/smaps").read_text()
+        finally:
+            started.kill()
+        heap = re.findall(r"^(\w+)-(\w+) .*\[heap\]\n(?:[A-Z].*\n)*?VmFlags:(.*)$", maps, re.MULTILINE)
+        large = sum(int(end, 16) - int(begin, 16) for begin, end, flags in heap if "hg" in flags.split())
+        self.assertGreater(large, 56 << 20, heap)
 
 
 class Strangers(program.ProgramTest):

@@ -221,14 +221,27 @@ kill -9 $$""".replace("NUMBER", str(number)).replace("HEX", f"{number:x}")
                 told = self.run_job(start, DTRAIN_LAUNCHER=launcher, STUB_CODE="0").splitlines()
                 self.assertEqual(told[-1], "train.sbatch: dtrain ended with 0")
 
-    def test_dtrain_s_code_counts_where_the_launcher_lost_it(self):
+    def test_dtrain_s_code_counts_where_mpirun_lost_it(self):
         losing = LAUNCHER.replace("sys.exit(rank.wait())", "sys.exit(rank.wait() and int(os.environ['STUB_LOST']))")
         for line, lost, code in (("dtrain: error 79 [rank 0 @ a]: it diverged", 1, 79), ("dtrain: error 69: a peer is gone", 205, 69),
-                                 ("dtrain: error 69 [rank 1 @ a]: rank 0 was killed", 137, 137), ("mpirun was not told how many", 1, 1)):
-            with self.node(mpirun=losing, dtrain=f'echo "{line}" >&2\nexit 79') as start:
+                                 ("dtrain: error 69 [rank 1 @ a]: rank 0 was killed", 137, 137), ("mpirun was not told how many", 1, 1),
+                                 ("dtrain: error 7: none of its codes", 1, 1)):
+            with self.node(mpirun=losing, srun=losing, dtrain=f'echo "{line}" >&2\nexit 79') as start:
                 told = self.run_job(start, STUB_LOST=str(lost), code=code)
                 self.assertEqual(f"mpirun ended with {lost}, dtrain with {code}" in told, lost != code, told)
                 self.assertIn(f"dtrain ended with {code}\n", told)
+                self.run_job(start, STUB_LOST=str(lost), DTRAIN_LAUNCHER="srun", code=lost)
+
+    def test_a_rank_that_saved_and_whose_code_mpirun_lost_goes_on(self):
+        losing = LAUNCHER.replace("sys.exit(rank.wait())", "sys.exit(1 if rank.wait() == 75 else 70)")
+        with self.node(mpirun=losing) as start:
+            process = start(STUB_DEAF="0.1")
+            self.assertIn("start 1: 1 rank(s)", process.stdout.readline())
+            process.send_signal(signal.SIGUSR1)
+            told = process.communicate(timeout=50)[0]
+            self.assertEqual(process.returncode, 75, told)
+            self.assertIn("mpirun ended with 1 after USR1", told)
+            self.assertIn("scontrol requeue 7", told)
 
     def test_the_program_is_found_in_the_order_told(self):
         with self.node(dtrain=None) as start:

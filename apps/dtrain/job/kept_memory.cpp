@@ -24,7 +24,7 @@ void lay_out_heap() {
   void* volatile block = std::malloc(1);  // volatile: a compiler may leave out what nobody looks at
   std::free(block);
   mallopt(M_TOP_PAD, kDefaultStep);
-  begin += -reinterpret_cast<uintptr_t>(begin) % kLargePage;  // the first that lies in it as a whole
+  begin += -reinterpret_cast<uintptr_t>(begin) % kLargePage;  // the first large page that lies in it as a whole
   if (std::byte* end = end_of_heap(); end > begin)
     ::madvise(begin, static_cast<size_t>(end - begin), MADV_HUGEPAGE);  // a hint
 }

@@ -215,15 +215,14 @@ TEST_CASE("the graph of every network computes its probabilities", "[long]") {
   const at::Tensor pictures = test::keyed_normal({3, shape.channels, shape.height, shape.width}, 5);
   const at::Tensor logits = network->forward(pictures);
   const double rounding = 2e-6 * std::max(1.0, logits.abs().max().item<double>());
-  bool other_tasks = true;
   for (const Task task : {Task::multilabel, Task::multiclass, Task::segmentation}) {
-    if (!kind->serves(task) || !other_tasks) continue;
-    other_tasks = kind == network_kind("small_cnn");  // what follows the logits is the same for every network
+    if (!kind->serves(task)) continue;
     const at::Tensor expected = Loss({}, task, {}).probabilities(logits);
     const at::Tensor found = scores_of(file_of(*network, shape, task), pictures);
     REQUIRE(found.sizes() == expected.sizes());
     CHECK((found - expected).abs().max().item<double>() < rounding);
     CHECK(expected.std().item<double>() > 1e-4);  // it tells pictures or classes apart
+    if (kind != network_kind("small_cnn")) break;  // what follows the logits is the same for every network
   }
 }
 
