@@ -221,7 +221,7 @@ TEST_CASE("the graph of every network computes its probabilities", "[long]") {
     const at::Tensor found = scores_of(file_of(*network, shape, task), pictures);
     REQUIRE(found.sizes() == expected.sizes());
     CHECK((found - expected).abs().max().item<double>() < rounding);
-    CHECK(expected.std().item<double>() > 1e-4);  // it tells pictures or classes apart
+    CHECK(expected.std().item<double>() > 1e-4);   // it tells pictures or classes apart
     if (kind != network_kind("small_cnn")) break;  // what follows the logits is the same for every network
   }
 }
