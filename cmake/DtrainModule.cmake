@@ -13,6 +13,17 @@ if(BUILD_TESTING)
   dtrain_precompiled(test_torch LibTorch::cpu LibTorch::threads $<TARGET_NAME_IF_EXISTS:Catch2::Catch2>)
 endif()
 
+# dtrain_part(TARGET PART FILE …): more files of a target, compiled as its own are, but for what is set for TARGET_PART.
+function(dtrain_part target part)
+  set(files ${target}_${part})
+  add_library(${files} OBJECT ${ARGN})
+  target_include_directories(${files} PRIVATE $<TARGET_PROPERTY:${target},INCLUDE_DIRECTORIES>)
+  target_compile_definitions(${files} PRIVATE $<TARGET_PROPERTY:${target},COMPILE_DEFINITIONS>)
+  target_compile_options(${files} PRIVATE $<TARGET_PROPERTY:${target},COMPILE_OPTIONS>)
+  target_link_libraries(${files} PRIVATE $<TARGET_PROPERTY:${target},LINK_LIBRARIES>)
+  target_sources(${target} PRIVATE $<TARGET_OBJECTS:${files}>)
+endfunction()
+
 # dtrain_sources(TARGET SET [COLD] [TORCH file …]): how a target's files are compiled. They start from the precompiled
 # header SET (code or test), those of TORCH from SET_torch: only they see LibTorch's headers, and only as many of them
 # are compiled at once as there is memory for. COLD: with -Og, which takes little more than half the time of -O2 to compile; for
@@ -24,14 +35,10 @@ function(dtrain_sources target set)
   endif()
   target_precompile_headers(${target} REUSE_FROM dtrain_precompiled_${set})
   if(arg_TORCH)
-    add_library(${target}_torch OBJECT ${arg_TORCH})
-    target_include_directories(${target}_torch PRIVATE $<TARGET_PROPERTY:${target},INCLUDE_DIRECTORIES>)
-    target_compile_definitions(${target}_torch PRIVATE $<TARGET_PROPERTY:${target},COMPILE_DEFINITIONS>)
-    target_compile_options(${target}_torch PRIVATE $<TARGET_PROPERTY:${target},COMPILE_OPTIONS>)
-    target_link_libraries(${target}_torch PRIVATE $<TARGET_PROPERTY:${target},LINK_LIBRARIES> LibTorch::cpu LibTorch::threads)
+    dtrain_part(${target} torch ${arg_TORCH})
+    target_link_libraries(${target}_torch PRIVATE LibTorch::cpu LibTorch::threads)
     target_precompile_headers(${target}_torch REUSE_FROM dtrain_precompiled_${set}_torch)
     set_property(TARGET ${target}_torch PROPERTY JOB_POOL_COMPILE torch_compile)
-    target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_torch>)
     target_link_libraries(${target} PUBLIC LibTorch::cpu)
     set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)
   endif()
@@ -202,14 +209,9 @@ endfunction()
 # dtrain_bounds_watched(TARGET FILE …): more files of a target, which parse untrusted bytes. Switches on the compiler's
 # warnings about bounds, for which they must not use a precompiled header (DtrainToolchain.cmake).
 function(dtrain_bounds_watched target)
-  set(files ${target}_watched)
-  add_library(${files} OBJECT ${ARGN})
-  target_include_directories(${files} PRIVATE $<TARGET_PROPERTY:${target},INCLUDE_DIRECTORIES>)
-  target_compile_definitions(${files} PRIVATE $<TARGET_PROPERTY:${target},COMPILE_DEFINITIONS>)
-  target_link_libraries(${files} PRIVATE $<TARGET_PROPERTY:${target},LINK_LIBRARIES>)
-  target_compile_options(${files} PRIVATE -Warray-bounds $<$<CXX_COMPILER_ID:GNU>:-Wrestrict> $<$<CXX_COMPILER_ID:GNU>:-Wstringop-overflow>)
-  target_sources(${target} PRIVATE $<TARGET_OBJECTS:${files}>)
-  dtrain_unity(${files})
+  dtrain_part(${target} watched ${ARGN})
+  target_compile_options(${target}_watched PRIVATE -Warray-bounds $<$<CXX_COMPILER_ID:GNU>:-Wrestrict> $<$<CXX_COMPILER_ID:GNU>:-Wstringop-overflow>)
+  dtrain_unity(${target}_watched)
 endfunction()
 
 # dtrain_vector_code(FILE): for plain C++ loops over many floats, without LibTorch, which the compiler vectorises.
