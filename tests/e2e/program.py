@@ -553,6 +553,20 @@ def campaign(count):
     return int(os.environ.get("DTRAIN_COUNT", count)), os.environ.get("DTRAIN_SEED", str(time.time_ns() % 1000000))
 
 
+@contextlib.contextmanager
+def held_sessions():
+    """Keeps the folder that all mpirun of this user share: one that ends as the last removes it, another that begins just then fails."""
+    sessions = pathlib.Path(tempfile.gettempdir()) / f"ompi.{os.uname().nodename.partition('.')[0]}.{os.getuid()}"
+    own = sessions / f"pid.{os.getpid()}"
+    while not own.exists():
+        with contextlib.suppress(FileNotFoundError):
+            os.makedirs(own, 0o700)
+    yield
+    own.rmdir()
+    with contextlib.suppress(OSError):
+        sessions.rmdir()
+
+
 def main(at_once=1):
     """Runs the tests of the program that was started, at_once at a time."""
     for program in (DTRAIN, MPIEXEC):
@@ -563,7 +577,8 @@ def main(at_once=1):
     if at_once > 1:
         SideBySide.most = at_once
         loader.suiteClass = SideBySide
-    result = unittest.main(exit=False, verbosity=2, testLoader=loader).result
+    with held_sessions():
+        result = unittest.main(exit=False, verbosity=2, testLoader=loader).result
     if not result.wasSuccessful() or (result.skipped and os.environ.get("DTRAIN_REQUIRE_ALL") == "1"):
         sys.exit(1)
     sys.exit(SKIPPED if result.skipped and result.testsRun <= len(result.skipped) else 0)

@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import statistics
+import tempfile
 
 import program
 
@@ -140,6 +141,8 @@ class Sweep(program.ProgramTest):
             job = self.start(*words)
             try:
                 program.wait_until(lambda before=before: run.steps_logged() > before + 3, 60, "steps")
+                # So no mpirun that ends removes the folder that another begins in.
+                held = list(pathlib.Path(tempfile.gettempdir()).glob(f"ompi.*.{os.getuid()}/pid.{job.process.pid}"))
                 refused = self.call(*words) if number == signal.SIGTERM else None
                 job.send(number)
                 ended = job.wait(60)
@@ -147,6 +150,7 @@ class Sweep(program.ProgramTest):
                 job.kill()
             self.assertEqual(ended.code, 75, ended)
             self.assertEqual(ended.errors, [])
+            self.assertEqual((len(held), any(path.exists() for path in held)), (1, False))
             self.assertIn("the same command goes on", ended.err)
             self.assertEqual([row["state"] for row in self.table("stopped")], ["stopped", "waiting"])
             self.assertEqual(int(run.checkpoints()[-1].name.rpartition("-")[2].partition(".")[0]), run.steps_logged())

@@ -166,6 +166,19 @@ kill -9 $$""".replace("NUMBER", str(number)).replace("HEX", f"{number:x}")
                 shutil.rmtree(start.home / "tmp")
                 (start.home / "tmp").mkdir()
 
+    def test_the_folder_of_sessions_stays_while_a_job_runs_even_if_another_mpirun_ends_in_it(self):
+        ending = r"""
+sessions=$TMPDIR/ompi.${HOSTNAME%%.*}.$UID
+mkdir -p "$sessions/pid.$$"
+rmdir "$sessions/pid.$$" "$sessions" || echo "left: $(ls "$sessions")"
+"""
+        with self.node(mpirun=ending) as start:
+            process = start()
+            told = process.communicate(timeout=50)[0]
+            self.assertIn(f"left: pid.{process.pid}", told)
+        with self.node(mpirun=ending, srun=ending) as start:
+            self.assertNotIn("left: ", self.run_job(start, DTRAIN_LAUNCHER="srun", code=69))
+
     def test_a_signal_reaches_a_rank_that_listens_later_and_the_code_survives(self):
         with self.node() as start:
             for launcher in ("mpirun", "srun"):
@@ -205,11 +218,12 @@ kill -9 $$""".replace("NUMBER", str(number)).replace("HEX", f"{number:x}")
                 self.assertIn(f"USR1 ended {launcher} or a rank that was only starting", told)
                 self.assertIn("scontrol requeue 7", told)
 
-    def test_a_launcher_that_starts_nothing_and_calls_it_good_is_not_believed(self):
-        with self.node(srun="echo srun: error: task 0 launch failed") as start:
-            told = self.run_job(start, DTRAIN_LAUNCHER="srun", code=69)
-            self.assertIn("error 69: srun started no rank here", told)
-            self.assertIn("scontrol requeue 7", self.run_job(start, DTRAIN_LAUNCHER="srun", DTRAIN_REQUEUE_ON="69 75", code=69))
+    def test_a_launcher_that_starts_nothing_is_not_believed_whatever_it_calls_that(self):
+        with self.node(srun="echo srun: error: task 0 launch failed", mpirun="echo no slots; exit 1") as start:
+            for launcher in ("mpirun", "srun"):
+                told = self.run_job(start, DTRAIN_LAUNCHER=launcher, code=69)
+                self.assertIn(f"error 69: {launcher} started no rank here", told)
+                self.assertIn("scontrol requeue 7", self.run_job(start, DTRAIN_LAUNCHER=launcher, DTRAIN_REQUEUE_ON="69 75", code=69))
 
     def test_dtrain_s_error_stands_last_whatever_the_launcher_adds(self):
         chatty = LAUNCHER.replace("sys.exit(rank.wait())", "code = rank.wait()\nprint('ten lines of its own', file=sys.stderr)\nsys.exit(code)")

@@ -14,6 +14,7 @@
 #include "dtrain/base/host.hpp"
 #include "dtrain/base/text.hpp"
 #include "dtrain/base/time.hpp"
+#include "dtrain/dist/leftovers.hpp"
 #include "dtrain/io/files/file.hpp"
 
 namespace dtrain {
@@ -77,6 +78,7 @@ std::vector<std::string> SweepJobs::words_for(const JudgedPoint& point) const {
 }
 
 bool SweepJobs::run() {
+  const SessionsHold hold(leftover_places());  // points begin as others end
   write();
   try {
     start_points();

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -37,10 +38,10 @@ std::optional<struct stat> mine(const fs::path& path) {
   return status;
 }
 
-/// The host's name without its domain, as Open MPI uses it.
-std::string short_host() {
+/// HOST.UID: the host's name without its domain, as Open MPI uses it.
+std::string host_and_user() {
   const std::string host = host_name();
-  return host.substr(0, host.find('.'));
+  return host.substr(0, host.find('.')) + "." + std::to_string(geteuid());
 }
 
 /// Files that processes of this user have mapped or open. Processes with more rights than their user, which he may not
@@ -83,10 +84,25 @@ LeftoverPlaces leftover_places() {
   return {"/tmp"};
 }
 
+std::string sessions_folder(const LeftoverPlaces& places) { return places.temporary + "/ompi." + host_and_user(); }
+
+SessionsHold::SessionsHold(const LeftoverPlaces& places)
+    : sessions_(sessions_folder(places)), own_(sessions_ + "/pid." + std::to_string(getpid())) {
+  constexpr int kTries = 100;  // each fails only if another removed the common folder since it was made
+  for (int i = 0; i < kTries; ++i) {
+    mkdir(sessions_.c_str(), S_IRWXU);
+    if (mkdir(own_.c_str(), S_IRWXU) == 0 || errno != ENOENT) return;
+  }
+}
+
+SessionsHold::~SessionsHold() {
+  rmdir(own_.c_str());
+  rmdir(sessions_.c_str());  // unless others are in it
+}
+
 std::vector<Leftover> open_mpi_leftovers(const LeftoverPlaces& places) {
-  const std::string of_me = short_host() + "." + std::to_string(geteuid());
   std::vector<Leftover> found;
-  const fs::path sessions = fs::path(places.temporary) / ("ompi." + of_me);
+  const fs::path sessions = sessions_folder(places);
   if (const auto status = mine(sessions); status && S_ISDIR(status->st_mode))
     for (const fs::path& session : entries_of(sessions)) {
       const std::string name = session.filename().string();
@@ -95,7 +111,7 @@ std::vector<Leftover> open_mpi_leftovers(const LeftoverPlaces& places) {
       if (!fs::exists(fs::path(places.processes) / name.substr(4))) found.push_back({session.string(), 0});
     }
   for (const fs::path& segment : entries_of(places.shared))
-    if (segment.filename().string().starts_with("vader_segment." + of_me + "."))
+    if (segment.filename().string().starts_with("vader_segment." + host_and_user() + "."))
       if (const auto status = mine(segment); status && S_ISREG(status->st_mode))
         found.push_back({segment.string(), status->st_size});
   if (found.empty()) return found;

@@ -4,8 +4,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "dtrain/base/host.hpp"
 #include "support/catch.hpp"
@@ -25,7 +27,7 @@ struct Places {
   Places() { fs::create_directories(places.shared); }
 
   std::string session(const std::string& pid) const {
-    const std::string path = places.temporary + "/ompi." + of_me + "/pid." + pid;
+    const std::string path = sessions_folder(places) + "/pid." + pid;
     fs::create_directories(path + "/0");
     std::ofstream(path + "/0/data") << std::string(100, 'x');
     return path;
@@ -68,13 +70,37 @@ TEST_CASE("what a killed mpirun has left is found, with its size, what a living 
 TEST_CASE("links, other names and absent folders are no leftovers") {
   const Places places;
   CHECK(places.found().empty());
-  fs::create_directories(places.places.temporary + "/ompi." + places.of_me);
+  const std::string sessions = places.places.temporary + "/ompi." + places.of_me;
+  CHECK(sessions == sessions_folder(places.places));
+  fs::create_directories(sessions);
   fs::create_directories(places.folder.path() + "/foreign");
-  fs::create_symlink(places.folder.path() + "/foreign",
-                     places.places.temporary + "/ompi." + places.of_me + "/pid.999999999");
-  fs::create_directories(places.places.temporary + "/ompi." + places.of_me + "/pid.12x");
+  fs::create_symlink(places.folder.path() + "/foreign", sessions + "/pid.999999999");
+  fs::create_directories(sessions + "/pid.12x");
   fs::create_directories(places.places.temporary + "/ompi.elsewhere." + std::to_string(geteuid()) + "/pid.999999999");
   places.segment("0", "other_segment.");
   fs::create_symlink("/etc/passwd", places.places.shared + "/vader_segment." + places.of_me + ".1.0");
   CHECK(places.found().empty());
+}
+
+TEST_CASE("the common folder of sessions stays while it is held, even if others remove it as soon as it is empty") {
+  const Places places;
+  fs::create_directories(places.places.temporary);
+  const std::string sessions = sessions_folder(places.places);
+  std::atomic<bool> over = false;
+  std::thread ending([&] {
+    while (!over) rmdir(sessions.c_str());
+  });
+  int64_t missing = 0;
+  for (int i = 0; i < 500; ++i) {
+    const SessionsHold hold(places.places);
+    missing += !fs::is_directory(sessions);
+  }
+  over = true;
+  ending.join();
+  CHECK(missing == 0);
+  CHECK_FALSE(fs::exists(sessions));
+  places.session("1");
+  { const SessionsHold hold(places.places); }
+  CHECK(fs::exists(sessions + "/pid.1"));
+  CHECK_FALSE(fs::exists(sessions + "/pid." + std::to_string(getpid())));
 }
