@@ -88,7 +88,7 @@ std::string sessions_folder(const LeftoverPlaces& places) { return places.tempor
 
 SessionsHold::SessionsHold(const LeftoverPlaces& places)
     : sessions_(sessions_folder(places)), own_(sessions_ + "/pid." + std::to_string(getpid())) {
-  constexpr int kTries = 100;  // each fails only if another removed the common folder since it was made
+  constexpr int kTries = 10000;  // each fails only if another removed the common folder since it was made
   for (int i = 0; i < kTries; ++i) {
     mkdir(sessions_.c_str(), S_IRWXU);
     if (mkdir(own_.c_str(), S_IRWXU) == 0 || errno != ENOENT) return;
