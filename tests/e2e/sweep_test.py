@@ -100,7 +100,8 @@ class Sweep(program.ProgramTest):
         straight = self.start(*words, "--output", "straight").wait(120)
         self.fails(straight, 79, "2 of 4 points failed", "--retry-failed")
         killed = self.folder / "killed"
-        job = self.start(*words, "--output", "killed")
+        start = lambda: self.start(*words, "--output", "killed", env={"TMPDIR": str(self.folder)})  # noqa: E731  what mpirun leaves there
+        job = start()
         try:
             for steps in (3, 2):  # of the first point, then of the second
                 point = f"ranks-{1 if steps == 3 else 2}_learning-rate-0.001"
@@ -112,7 +113,7 @@ class Sweep(program.ProgramTest):
                 job.ended()
                 program.wait_until(lambda family=family: not any(map(program.alive, family)), 20, "every process of the sweep to end")
                 self.assertTrue(len(family) >= 2, family)
-                job = self.start(*words, "--output", "killed")
+                job = start()
             self.fails(job.wait(120), 79, "2 of 4 points failed")
         finally:
             job.kill()
