@@ -140,7 +140,7 @@ class Sbatch(tree.RuleTest):
             self.assertIn("not put back, because 2 restarts are as many as DTRAIN_MAX_RESTARTS allows", told)
             told = self.run_job(start, STUB_CODE="75", code=75, STUB_SCONTROL="1")
             self.assertIn("Slurm did not put it back (see above); the same sbatch line goes on", told)
-            for code in (1, 76):
+            for code in (2, 76):
                 self.assertNotIn("scontrol", self.run_job(start, STUB_CODE=str(code), code=code))
             self.assertIn("scontrol requeue 7", self.run_job(start, STUB_CODE="76", code=76, DTRAIN_REQUEUE_ON="75 76"))
 
@@ -220,9 +220,8 @@ rmdir "$sessions/pid.$$" "$sessions" || echo "left: $(ls "$sessions")"
 
     def test_a_launcher_that_starts_nothing_is_not_believed_whatever_it_calls_that(self):
         with self.node(srun="echo srun: error: task 0 launch failed", mpirun="echo no slots; exit 1") as start:
-            for launcher in ("mpirun", "srun"):
-                told = self.run_job(start, DTRAIN_LAUNCHER=launcher, code=69)
-                self.assertIn(f"error 69: {launcher} started no rank here", told)
+            for launcher, said in (("mpirun", "mpirun ended with 1, and dtrain told no error"), ("srun", "srun started no rank here")):
+                self.assertIn(f"error 69: {said}", self.run_job(start, DTRAIN_LAUNCHER=launcher, code=69))
                 self.assertIn("scontrol requeue 7", self.run_job(start, DTRAIN_LAUNCHER=launcher, DTRAIN_REQUEUE_ON="69 75", code=69))
 
     def test_dtrain_s_error_stands_last_whatever_the_launcher_adds(self):
@@ -238,11 +237,12 @@ rmdir "$sessions/pid.$$" "$sessions" || echo "left: $(ls "$sessions")"
     def test_dtrain_s_code_counts_where_mpirun_lost_it(self):
         losing = LAUNCHER.replace("sys.exit(rank.wait())", "sys.exit(rank.wait() and int(os.environ['STUB_LOST']))")
         for line, lost, code in (("dtrain: error 79 [rank 0 @ a]: it diverged", 1, 79), ("dtrain: error 69: a peer is gone", 205, 69),
-                                 ("dtrain: error 69 [rank 1 @ a]: rank 0 was killed", 137, 137), ("mpirun was not told how many", 1, 1),
+                                 ("dtrain: error 69 [rank 1 @ a]: rank 0 was killed", 137, 137), ("mpirun was not told how many", 1, 69),
                                  ("dtrain: error 7: none of its codes", 1, 1)):
             with self.node(mpirun=losing, srun=losing, dtrain=f'echo "{line}" >&2\nexit 79') as start:
                 told = self.run_job(start, STUB_LOST=str(lost), code=code)
-                self.assertEqual(f"mpirun ended with {lost}, dtrain with {code}" in told, lost != code, told)
+                how = f"dtrain with {code}" if line.startswith("dtrain") else "and dtrain told no error"
+                self.assertEqual(f"mpirun ended with {lost}, {how}" in told, lost != code, told)
                 self.assertIn(f"dtrain ended with {code}\n", told)
                 self.run_job(start, STUB_LOST=str(lost), DTRAIN_LAUNCHER="srun", code=lost)
 
