@@ -198,13 +198,17 @@ rmdir "$sessions/pid.$$" "$sessions" || echo "left: $(ls "$sessions")"
             for words, folder, how in ((("--run-dir", "r 1"), "r 1", {}), ((), "runs/chexnet", {}), ((), "runs/a b", {"STUB_NAME": '"a b"'}),
                                        (("--run-dir", "r"), "r-seed-3", {"SLURM_ARRAY_TASK_ID": "3"})):
                 told = self.run_job(start, *words, STUB_DONE=folder, **how)
-                self.assertRegex(told, f"died of USR1, which came after this start had written (.*/)?{folder}/DONE: the run is finished")
+                self.assertRegex(told, f"mpirun ended with 138 after this start had written (.*/)?{folder}/DONE: the run is finished")
                 self.assertIn("dtrain ended with 0", told)
                 told = self.run_job(start, *words, code=138, **how)  # here DONE is an earlier start's
                 self.assertIn("dtrain ended with 138", told)
             self.assertIn("dtrain ended with 138", self.run_job(start, "--run-dir", "nothing", code=138))
-        with self.node() as start:  # any other code is passed on
-            self.run_job(start, "--run-dir", "r", STUB_DONE="r", STUB_CODE="70", code=70)
+        losing = LAUNCHER.replace("sys.exit(rank.wait())", "sys.exit(rank.wait() or 1)")
+        with self.node(mpirun=losing, srun=losing) as start:
+            self.assertIn("mpirun ended with 1 after this start had written r/DONE", self.run_job(start, "--run-dir", "r", STUB_DONE="r"))
+            self.run_job(start, "--run-dir", "r", code=69)
+            self.run_job(start, "--run-dir", "r", STUB_DONE="r", DTRAIN_LAUNCHER="srun", code=1)
+            self.run_job(start, "--run-dir", "r", STUB_DONE="r", STUB_CODE="70", code=70)  # any other code is passed on
 
     def test_a_rank_that_the_signal_ends_while_it_starts_costs_no_run(self):
         ended = LAUNCHER.replace("sys.exit(rank.wait())", "sys.exit(138 if rank.wait() == 75 else 70)")
@@ -215,7 +219,7 @@ rmdir "$sessions/pid.$$" "$sessions" || echo "left: $(ls "$sessions")"
                 process.send_signal(signal.SIGUSR1)
                 told = process.communicate(timeout=50)[0]
                 self.assertEqual(process.returncode, 75, told)
-                self.assertIn(f"USR1 ended {launcher} or a rank that was only starting", told)
+                self.assertIn(f"{launcher} ended with 138 after USR1", told)
                 self.assertIn("scontrol requeue 7", told)
 
     def test_a_launcher_that_starts_nothing_is_not_believed_whatever_it_calls_that(self):
@@ -238,10 +242,10 @@ rmdir "$sessions/pid.$$" "$sessions" || echo "left: $(ls "$sessions")"
         losing = LAUNCHER.replace("sys.exit(rank.wait())", "sys.exit(rank.wait() and int(os.environ['STUB_LOST']))")
         for line, lost, code in (("dtrain: error 79 [rank 0 @ a]: it diverged", 1, 79), ("dtrain: error 69: a peer is gone", 205, 69),
                                  ("dtrain: error 69 [rank 1 @ a]: rank 0 was killed", 137, 137), ("mpirun was not told how many", 1, 69),
-                                 ("dtrain: error 7: none of its codes", 1, 1)):
+                                 ("dtrain: error 7: none of its codes", 1, 69)):
             with self.node(mpirun=losing, srun=losing, dtrain=f'echo "{line}" >&2\nexit 79') as start:
                 told = self.run_job(start, STUB_LOST=str(lost), code=code)
-                how = f"dtrain with {code}" if line.startswith("dtrain") else "and dtrain told no error"
+                how = f"dtrain with {code}" if f"error {code}" in line else "and dtrain told no error"
                 self.assertEqual(f"mpirun ended with {lost}, {how}" in told, lost != code, told)
                 self.assertIn(f"dtrain ended with {code}\n", told)
                 self.run_job(start, STUB_LOST=str(lost), DTRAIN_LAUNCHER="srun", code=lost)
