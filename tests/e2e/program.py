@@ -560,11 +560,14 @@ def held_sessions():
     own = sessions / f"pid.{os.getpid()}"
     while not own.exists():
         with contextlib.suppress(FileNotFoundError):
-            os.makedirs(own, 0o700)
-    yield
-    own.rmdir()
-    with contextlib.suppress(OSError):
-        sessions.rmdir()
+            os.makedirs(sessions, 0o700, exist_ok=True)
+            own.mkdir(0o700)
+    try:
+        yield
+    finally:
+        own.rmdir()
+        with contextlib.suppress(OSError):
+            sessions.rmdir()
 
 
 def main(at_once=1):

@@ -64,7 +64,8 @@ class Sbatch(tree.RuleTest):
             def start(*words, script="dtrain/scripts/slurm/train.sbatch", **variables):
                 kept = {key: value for key, value in os.environ.items() if not key.startswith(("DTRAIN_", "SLURM_", "OMPI_"))}
                 kept.pop("DTRAIN", None)
-                kept |= {"PATH": f"{home}/bin:/usr/bin:/bin", "TMPDIR": str(home / "tmp"), "SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "1"}
+                kept |= {"PATH": f"{home}/bin:/usr/bin:/bin", "TMPDIR": str(home / "tmp"), "SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "1",
+                         "HOSTNAME": "node-by-another-name"}
                 return subprocess.Popen([home / script, *words], env=kept | variables, cwd=home, stdin=subprocess.DEVNULL,
                                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
@@ -147,7 +148,8 @@ class Sbatch(tree.RuleTest):
     def test_what_a_killed_mpirun_leaves_is_removed_and_nothing_of_another(self):
         number = os.getpid() << 8  # a job number that no Open MPI would use: the last 16 bits are a step's
         leave = r"""
-host=${HOSTNAME%%.*}
+host=$(uname -n)
+host=${host%%.*}
 session=$TMPDIR/ompi.$host.$UID/pid.$$
 mkdir -p "$session/pmix_dstor_ds21_$$" "$TMPDIR/ompi.$host.$UID/pid.1"
 touch "$session/pmix_dstor_ds21_$$/smlockseg-NUMBER" "$session/contact.txt"
@@ -166,18 +168,24 @@ kill -9 $$""".replace("NUMBER", str(number)).replace("HEX", f"{number:x}")
                 shutil.rmtree(start.home / "tmp")
                 (start.home / "tmp").mkdir()
 
-    def test_the_folder_of_sessions_stays_while_a_job_runs_even_if_another_mpirun_ends_in_it(self):
-        ending = r"""
-sessions=$TMPDIR/ompi.${HOSTNAME%%.*}.$UID
-mkdir -p "$sessions/pid.$$"
-rmdir "$sessions/pid.$$" "$sessions" || echo "left: $(ls "$sessions")"
-"""
-        with self.node(mpirun=ending) as start:
-            process = start()
+    def test_an_mpirun_that_starts_no_rank_is_started_once_more_and_no_other(self):
+        failing = '[[ -e second ]] || { touch second; echo no folder; exit 1; }\n' + LAUNCHER
+        with self.node(mpirun=failing, srun=failing) as start:
+            told = self.run_job(start, "--config", "a.yaml")
+            self.assertEqual(told.count("no folder"), 1)
+            self.assertIn("mpirun started no rank, as it says above; it is started once more", told)
+            self.assertEqual(self.words(told), ["--config", "a.yaml"])
+            self.assertNotIn("once more", self.run_job(start, STUB_CODE="1", code=69))  # a rank has begun
+            (start.home / "second").unlink()
+            self.assertNotIn("once more", self.run_job(start, DTRAIN_LAUNCHER="srun", code=1))
+            (start.home / "second").unlink()
+            process = start(STUB_SLOW="0.3", STUB_DEAF="0.3")
+            while "once more" not in process.stdout.readline():
+                self.assertIsNone(process.poll())
+            process.send_signal(signal.SIGUSR1)
             told = process.communicate(timeout=50)[0]
-            self.assertIn(f"left: pid.{process.pid}", told)
-        with self.node(mpirun=ending, srun=ending) as start:
-            self.assertNotIn("left: ", self.run_job(start, DTRAIN_LAUNCHER="srun", code=69))
+            self.assertEqual(process.returncode, 75, told)
+            self.assertIn("scontrol requeue 7", told)
 
     def test_a_signal_reaches_a_rank_that_listens_later_and_the_code_survives(self):
         with self.node() as start:
@@ -225,7 +233,9 @@ rmdir "$sessions/pid.$$" "$sessions" || echo "left: $(ls "$sessions")"
     def test_a_launcher_that_starts_nothing_is_not_believed_whatever_it_calls_that(self):
         with self.node(srun="echo srun: error: task 0 launch failed", mpirun="echo no slots; exit 1") as start:
             for launcher, said in (("mpirun", "mpirun ended with 1, and dtrain told no error"), ("srun", "srun started no rank here")):
-                self.assertIn(f"error 69: {said}", self.run_job(start, DTRAIN_LAUNCHER=launcher, code=69))
+                told = self.run_job(start, DTRAIN_LAUNCHER=launcher, code=69)
+                self.assertIn(f"error 69: {said}", told)
+                self.assertEqual(told.count("no slots"), 2 * (launcher == "mpirun"))
                 self.assertIn("scontrol requeue 7", self.run_job(start, DTRAIN_LAUNCHER=launcher, DTRAIN_REQUEUE_ON="69 75", code=69))
 
     def test_dtrain_s_error_stands_last_whatever_the_launcher_adds(self):
@@ -241,14 +251,15 @@ rmdir "$sessions/pid.$$" "$sessions" || echo "left: $(ls "$sessions")"
     def test_dtrain_s_code_counts_where_mpirun_lost_it(self):
         losing = LAUNCHER.replace("sys.exit(rank.wait())", "sys.exit(rank.wait() and int(os.environ['STUB_LOST']))")
         for line, lost, code in (("dtrain: error 79 [rank 0 @ a]: it diverged", 1, 79), ("dtrain: error 69: a peer is gone", 205, 69),
-                                 ("dtrain: error 69 [rank 1 @ a]: rank 0 was killed", 137, 137), ("mpirun was not told how many", 1, 69),
+                                 ("dtrain: error 69 [rank 1 @ a]: rank 0 was killed", 137, 137), ("dtrain: error 74: no room", 138, 74),
+                                 ("dtrain: error 69: rank 0 died of USR1", 138, 138), ("mpirun was not told how many", 1, 69),
                                  ("dtrain: error 7: none of its codes", 1, 69)):
             with self.node(mpirun=losing, srun=losing, dtrain=f'echo "{line}" >&2\nexit 79') as start:
                 told = self.run_job(start, STUB_LOST=str(lost), code=code)
                 how = f"dtrain with {code}" if f"error {code}" in line else "and dtrain told no error"
                 self.assertEqual(f"mpirun ended with {lost}, {how}" in told, lost != code, told)
                 self.assertIn(f"dtrain ended with {code}\n", told)
-                self.run_job(start, STUB_LOST=str(lost), DTRAIN_LAUNCHER="srun", code=lost)
+                self.run_job(start, STUB_LOST=str(lost), DTRAIN_LAUNCHER="srun", code=74 if code == 74 else lost)
 
     def test_a_rank_that_saved_and_whose_code_mpirun_lost_goes_on(self):
         losing = LAUNCHER.replace("sys.exit(rank.wait())", "sys.exit(1 if rank.wait() == 75 else 70)")
