@@ -20,7 +20,7 @@ struct LeftoverPlaces {
 /// The places of this process.
 LeftoverPlaces leftover_places();
 
-/// ompi.HOST.UID, in which every session of this user has its folder pid.N, N the process id of its mpirun or helper.
+/// ompi.HOST.UID, in which each mpirun of this user on this host has a folder pid.N, N its process id.
 std::string sessions_folder(const LeftoverPlaces& places);
 
 /// Keeps sessions_folder() on this host while it lives, by a folder pid.N in it, N this process. An Open MPI 4 that
