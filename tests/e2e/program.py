@@ -565,8 +565,8 @@ def held_sessions():
     try:
         yield
     finally:
-        own.rmdir()
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # others have theirs in it
+            own.rmdir()
             sessions.rmdir()
 
 

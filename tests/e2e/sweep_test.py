@@ -1,6 +1,7 @@
 """Many runs of one configuration: all points are run, also after a kill in the middle; failures stop nothing else."""
 
 import csv
+import functools
 import json
 import os
 import pathlib
@@ -100,7 +101,8 @@ class Sweep(program.ProgramTest):
         straight = self.start(*words, "--output", "straight").wait(120)
         self.fails(straight, 79, "2 of 4 points failed", "--retry-failed")
         killed = self.folder / "killed"
-        start = lambda: self.start(*words, "--output", "killed", env={"TMPDIR": str(self.folder)})  # noqa: E731  what mpirun leaves there
+        # What a killed mpirun leaves lies in the test's own folder.
+        start = functools.partial(self.start, *words, "--output", "killed", env={"TMPDIR": str(self.folder)})
         job = start()
         try:
             for steps in (3, 2):  # of the first point, then of the second
