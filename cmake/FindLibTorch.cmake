@@ -97,6 +97,7 @@ if(NOT TARGET LibTorch::cpu)
   set_target_properties(LibTorch::cpu PROPERTIES
     IMPORTED_LOCATION ${LibTorch_CPU}
     INTERFACE_INCLUDE_DIRECTORIES "${LibTorch_INCLUDE};${LibTorch_INCLUDE}/torch/csrc/api/include"
+    INTERFACE_COMPILE_DEFINITIONS AT_PER_OPERATOR_HEADERS  # its headers include the operators they use, in place of all
     INTERFACE_LINK_LIBRARIES "LibTorch::c10;${openmp}")
   foreach(dir ${LibTorch_RUNTIME_DIRS})
     target_link_options(LibTorch::cpu INTERFACE -Wl,-rpath-link,${dir})

@@ -5,7 +5,9 @@
 // The files are in memory. Prints JSON objects, one a line: the counts so far every 10,000 damages, all figures at the
 // end. For a damage that was missed, or a crash, one line on stderr repeats it: --seed S --trial K. Exit codes: 0 every
 // damage was found and named, 1 one was not, 64 bad command line.
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
 #include <unistd.h>
 
 #include <csignal>

@@ -5,7 +5,8 @@
 //
 // Prints one JSON object. A fault that was not survived has a line on stderr that repeats it: --fault KIND@N. Exit
 // codes: 0 all survived, 1 one was not, 64 bad command line.
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/full.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

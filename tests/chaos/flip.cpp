@@ -1,6 +1,6 @@
 #include "flip.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 
 namespace dtrain {
 

@@ -1,5 +1,7 @@
 #pragma once
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/randn.h>
 
 #include <cstdint>
 #include <optional>

@@ -1,3 +1,5 @@
+#include <ATen/ops/mm.h>
+
 #include "dtrain/base/error.hpp"
 #include "dtrain/data/batches/device_batches.hpp"
 #include "dtrain/data/batches/loader.hpp"

@@ -1,3 +1,7 @@
+#include <ATen/ops/arange.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+
 #include "dtrain/dist/bucket_sum.hpp"
 #include "dtrain/dist/nccl_communicator.hpp"
 #include "gpu.hpp"

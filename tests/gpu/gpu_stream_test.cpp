@@ -1,3 +1,6 @@
+#include <ATen/ops/mm.h>
+#include <ATen/ops/zeros.h>
+
 #include <thread>
 
 #include "dtrain/device/side_stream.hpp"

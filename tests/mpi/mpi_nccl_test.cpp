@@ -12,7 +12,9 @@
 //   mpirun -np N test_mpi_nccl watched SECONDS   a training until something fails: the watchdog ends the job
 //
 // How NCCL behaves says DTRAIN_STAND_IN_NCCL (tests/support/nccl/plan.hpp). A seed is printed; DTRAIN_SEED repeats it.
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/ones.h>
 #include <signal.h>
 #include <torch/csrc/autograd/variable.h>
 

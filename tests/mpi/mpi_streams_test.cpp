@@ -9,7 +9,7 @@
 // MPI (fused ones: on GPUs), and with that of one process, however the streams were delayed; and no two pieces of work
 // used the same memory without an order between them (WorkOrder).
 // The seed of the delays is printed; DTRAIN_SEED repeats them. DTRAIN_REPEATS: trainings on the GPU for each setting.
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 
 #include <algorithm>
 #include <chrono>

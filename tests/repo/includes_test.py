@@ -1,4 +1,5 @@
-"""A header includes the standard header of each name that it uses, instead of relying on what others include."""
+"""A header includes the standard header of each name that it uses, instead of relying on what others include. A file includes each
+of LibTorch's operators that it calls, and no other: all of them, as ATen/ATen.h has them, take seconds a file."""
 
 import re
 
@@ -26,6 +27,24 @@ BROUGHT_BY = {"utility": {"map", "vector", "string", "optional", "memory", "func
 NAMES = {name: header for header, names in HEADER_OF.items() for name in names}
 USED = re.compile(r"\bstd::(\w+)")
 FIXED = re.compile(r"(?<![\w:])u?int(?:8|16|32|64)_t\b")
+# Functions in LibTorch's namespace that are no operators, which have a header each.
+NO_OPERATORS = {"parallel_for", "init_num_threads", "get_num_threads", "set_num_threads", "globalContext", "manual_seed",
+                "get_cpu_capability", "isFloatingType", "toString"}
+CALLED = re.compile(r"\bat::([a-z_]\w*)\(")
+OPERATOR = re.compile(r"#\s*include <ATen/ops/(\w+)\.h>")
+ALL_OPERATORS = re.compile(r"#\s*include <ATen/(?:ATen|Functions)\.h>")
+
+
+def wrong_operators(text):
+    """What is wrong with this text's includes of LibTorch's operators, a sentence each."""
+    code = re.sub(r"//.*", "", text)
+    called = {re.sub(r"(_symint|(?<!_)_)$", "", name) for name in CALLED.findall(code)} - NO_OPERATORS
+    included = set(OPERATOR.findall(code))
+    # A kernel's own header is NAME_native.h; record_stream and view are called as methods or by other names.
+    idle = {name for name in included - called if not re.search(rf"\b{name.removesuffix('_native')}\b", OPERATOR.sub("", code))}
+    return ([f"it calls at::{name}; include <ATen/ops/{name}.h>" for name in sorted(called - included)] +
+            [f"it does not use <ATen/ops/{name}.h>" for name in sorted(idle)] +
+            ["include <ATen/core/Tensor.h> and the operators that are called, not all of them"] * bool(ALL_OPERATORS.search(code)))
 
 
 def missing_includes(text):
@@ -43,6 +62,8 @@ def violations(root):
     for path in tree.files(root, ["lib/dtrain", "apps", "tests"], {".hpp"}):
         for header in missing_includes(path.read_text(encoding="utf-8")):
             found.append(f"{path.relative_to(root)}: it uses names of <{header}>; include that" + (" and add it to HEADER_OF" if header[0] == "?" else ""))
+    for path in tree.files(root, ["lib/dtrain", "apps", "tests"], {".hpp", ".cpp"}):
+        found += [f"{path.relative_to(root)}: {wrong}" for wrong in wrong_operators(path.read_text(encoding="utf-8"))]
     return found
 
 
@@ -61,6 +82,17 @@ class Includes(tree.RuleTest):
 
     def test_what_a_header_brings_along_is_enough(self):
         self.assertEqual(missing_includes("#include <map>\n#include <string>\nstd::pair<int, std::string_view> f();\n"), [])
+
+    def test_an_operator_without_its_header_and_one_that_is_not_used_are_found(self):
+        text = "#include <ATen/ops/ones.h>\nat::Tensor f() { return at::zeros({2}); }\n"
+        self.assertEqual(wrong_operators(text), ["it calls at::zeros; include <ATen/ops/zeros.h>", "it does not use <ATen/ops/ones.h>"])
+
+    def test_all_operators_at_once_are_found(self):
+        self.assertEqual(len(wrong_operators("#include <ATen/ATen.h>\n")), 1)
+
+    def test_operators_in_place_and_by_symbolic_sizes_come_with_their_operator(self):
+        text = "#include <ATen/ops/convolution.h>\n#include <ATen/ops/relu.h>\nat::relu_(at::convolution_symint(x)); at::get_num_threads();\n"
+        self.assertEqual(wrong_operators(text), [])
 
 
 if __name__ == "__main__":

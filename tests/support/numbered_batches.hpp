@@ -1,5 +1,6 @@
 #pragma once
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/full.h>
 
 #include <cstdint>
 #include <optional>

@@ -1,5 +1,7 @@
 // dtrain bench input: what the loader does, stage by stage, and the sequential pipeline against the parallel one.
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/tensor.h>
 
 #include <algorithm>
 #include <chrono>

@@ -1,6 +1,7 @@
 // dtrain bench step: real training steps on pictures in memory.
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/tensor.h>
 #include <sys/resource.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include "commands/eval_masks.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 
 #include <algorithm>
 #include <filesystem>

@@ -1,5 +1,7 @@
 // dtrain export: a trained network as an ONNX file.
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/tensor.h>
 
 #include <cstdio>
 #include <nlohmann/json.hpp>

@@ -1,6 +1,6 @@
 #include "drawing/drawn_sample.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 
 #include <algorithm>
 #include <cmath>

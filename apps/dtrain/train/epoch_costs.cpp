@@ -1,6 +1,7 @@
 #include "train/epoch_costs.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
 #include <sys/resource.h>
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 #include "dtrain/device/late_copy.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 namespace dtrain {

@@ -1,6 +1,8 @@
 #include "dtrain/dist/bucket_sum.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/zeros.h>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/dist/collectives.hpp"

@@ -14,7 +14,8 @@
 //   1. Inside a host each rank sends its sums for the slice to the partner, or to the owner if that is on this host.
 //   2. The partner adds up and sends; the owner finishes.
 //   3. All ranks gather the slices.
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
 
 #include <algorithm>
 #include <map>

@@ -1,6 +1,7 @@
 #include "dtrain/dist/checked_communicator.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
 
 #include <cstring>
 #include <map>

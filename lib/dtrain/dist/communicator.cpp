@@ -1,6 +1,6 @@
 #include "dtrain/dist/communicator.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 
 #include <algorithm>
 

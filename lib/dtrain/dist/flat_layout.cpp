@@ -1,6 +1,6 @@
 #include "dtrain/dist/flat_layout.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 
 #include "dtrain/base/error.hpp"
 

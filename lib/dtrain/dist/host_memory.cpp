@@ -1,6 +1,7 @@
 #include "dtrain/dist/host_memory.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/zeros.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <sys/syscall.h>

@@ -1,6 +1,7 @@
 #include "dtrain/dist/mpi_session.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/from_blob.h>
 #define OMPI_SKIP_MPICXX 1  // only the C API is used; the C++ bindings would need another library
 #include <dlfcn.h>
 #include <mpi.h>

@@ -1,6 +1,7 @@
 #include "dtrain/dist/nccl_communicator.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
 
 #include <algorithm>
 #include <atomic>

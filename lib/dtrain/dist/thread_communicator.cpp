@@ -1,6 +1,9 @@
 #include "dtrain/dist/thread_communicator.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 
 #include <atomic>
 #include <chrono>

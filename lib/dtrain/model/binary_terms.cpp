@@ -1,6 +1,9 @@
 #include "dtrain/model/binary_terms.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Reduction.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/binary_cross_entropy_with_logits.h>
 
 #include "dtrain/base/error.hpp"
 

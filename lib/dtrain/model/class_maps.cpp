@@ -1,6 +1,7 @@
 #include "dtrain/model/class_maps.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/matmul.h>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/model/network.hpp"

@@ -1,6 +1,10 @@
 #include "dtrain/model/class_terms.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Reduction.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cross_entropy_loss.h>
 
 #include <cmath>
 #include <numeric>

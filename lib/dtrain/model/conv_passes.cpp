@@ -1,6 +1,11 @@
 #include "dtrain/model/conv_passes.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/tensor.h>
 
 #include <array>
 #include <optional>

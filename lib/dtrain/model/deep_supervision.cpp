@@ -1,6 +1,8 @@
 #include "dtrain/model/deep_supervision.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/stack.h>
 
 namespace dtrain {
 

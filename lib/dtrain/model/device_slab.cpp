@@ -1,14 +1,20 @@
 #include "dtrain/model/device_slab.hpp"
 
-#include <ATen/ATen.h>
-#include <ATen/autocast_mode.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/avg_pool2d.h>
+#include <ATen/ops/avg_pool2d_backward.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/ones_like.h>
 
 #include <vector>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/model/device_norms.hpp"
 #include "dtrain/model/graph_node.hpp"
+#include "dtrain/model/precision.hpp"
 #include "dtrain/model/row_passes.hpp"
 
 namespace dtrain {
@@ -170,9 +176,7 @@ at::Tensor kernel_matrix(const Conv2d& conv, const at::Tensor& values) {
 }  // namespace
 
 bool DeviceSlab::serves(const BatchNorm2d& norm, const at::Tensor& x) {
-  const c10::DeviceType device = x.device().type();
-  const bool mixed = at::autocast::is_autocast_enabled(device);
-  return fuses_on_device(norm, x) && x.scalar_type() == (mixed ? at::autocast::get_autocast_dtype(device) : at::kFloat);
+  return fuses_on_device(norm, x) && x.scalar_type() == autocast_type(x.device().type()).value_or(at::kFloat);
 }
 
 DeviceSlab::DeviceSlab(const at::Tensor& x, int64_t channels, bool training)

@@ -1,6 +1,6 @@
 #include "dtrain/model/double_conv.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>

@@ -1,7 +1,8 @@
 #include "dtrain/model/fused_layers.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty_like.h>
 
 #include <utility>
 #include <vector>

@@ -1,6 +1,6 @@
 #include "dtrain/model/initial_weights.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 
 #include <algorithm>
 #include <array>

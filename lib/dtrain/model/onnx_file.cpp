@@ -1,6 +1,6 @@
 #include "dtrain/model/onnx_file.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 
 #include <limits>
 

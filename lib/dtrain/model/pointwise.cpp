@@ -1,6 +1,7 @@
 #include "dtrain/model/pointwise.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
 
 #include <algorithm>
 #include <limits>

@@ -1,6 +1,8 @@
 #include "dtrain/model/pool_passes.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,8 @@
 #include "dtrain/model/precision.hpp"
 
 #include <ATen/Context.h>
-#include <ATen/autocast_mode.h>
+
+#include "dtrain/model/autocast.hpp"
 
 namespace dtrain {
 
@@ -20,6 +21,11 @@ AutocastScope::~AutocastScope() {
   at::autocast::set_autocast_enabled(device_, enabled_before_);
   at::autocast::set_autocast_cache_enabled(cache_before_);
   at::autocast::set_autocast_dtype(device_, type_before_);
+}
+
+std::optional<c10::ScalarType> autocast_type(c10::DeviceType device) {
+  if (!at::autocast::is_autocast_enabled(device)) return std::nullopt;
+  return at::autocast::get_autocast_dtype(device);
 }
 
 void set_product_precision(Precision precision) {

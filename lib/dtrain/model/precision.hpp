@@ -2,6 +2,8 @@
 #include <c10/core/DeviceType.h>
 #include <c10/core/ScalarType.h>
 
+#include <optional>
+
 #include "dtrain/model/options.hpp"
 
 namespace dtrain {
@@ -25,6 +27,9 @@ class AutocastScope {
   bool cache_before_;
   c10::ScalarType type_before_;
 };
+
+/// The type in which autocast computes on `device` in the calling thread; nothing where it is off.
+std::optional<c10::ScalarType> autocast_type(c10::DeviceType device);
 
 /// For the whole process: with tf32 a GPU rounds the operands of float32 convolutions and matrix products to TF32 (10
 /// bits of mantissa), with every other precision it does not, and cuBLAS adds up 16-bit products in float32 throughout,

@@ -1,15 +1,21 @@
 #include "dtrain/model/row_passes.hpp"
 
-#include <ATen/autocast_mode.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 
 #include <cstring>
+
+#include "dtrain/model/precision.hpp"
 
 namespace dtrain {
 
 bool serves_rows(const at::Tensor& x, bool training) {
   return x.device().is_cpu() && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kDouble) &&
-         !at::autocast::is_autocast_enabled(at::kCPU) && (training || !at::GradMode::is_enabled());
+         !autocast_type(at::kCPU) && (training || !at::GradMode::is_enabled());
 }
 
 bool fills_rows(int64_t channels, int64_t values) {

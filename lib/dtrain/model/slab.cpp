@@ -1,5 +1,11 @@
 #include "dtrain/model/slab.hpp"
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+
 #include <cstring>
 
 #include "dtrain/model/row_products.hpp"

@@ -1,6 +1,7 @@
 #include "dtrain/train/ample_memory.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/full.h>
 #include <c10/core/CachingDeviceAllocator.h>
 
 #include <string>

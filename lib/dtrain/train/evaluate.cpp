@@ -1,7 +1,12 @@
 #include "dtrain/train/evaluate.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/one_hot.h>
+#include <ATen/ops/stack.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,10 @@
 #include "dtrain/train/gather.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/tensor.h>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/dist/collectives.hpp"

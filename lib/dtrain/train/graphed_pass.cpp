@@ -1,7 +1,8 @@
 #include "dtrain/train/graphed_pass.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/equal.h>
 
 #include "dtrain/base/error.hpp"
 

@@ -1,6 +1,7 @@
 #include "dtrain/train/mirrored_views.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
 
 namespace dtrain {
 

@@ -1,6 +1,8 @@
 #include "dtrain/train/mixing.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/cat.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/data/batches/epoch_requests.hpp"

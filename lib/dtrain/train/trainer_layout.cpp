@@ -1,4 +1,5 @@
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/full.h>
 
 #include "dtrain/dist/collectives.hpp"
 #include "dtrain/train/trainer.hpp"

@@ -1,7 +1,9 @@
 // Autocast on the host's GPU, by the lists that LibTorch has for every GPU: which operators compute in 16 bits, and
 // which in float32.
-#include <ATen/ATen.h>
+#include "dtrain/model/autocast.hpp"
+
 #include <ATen/autocast_mode.h>
+#include <ATen/core/Tensor.h>
 #include <torch/library.h>
 
 #include "support/host_gpu/streams.hpp"

@@ -1,6 +1,6 @@
 #include "support/host_gpu/host_gpu.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 
 #include <algorithm>
 

@@ -1,11 +1,14 @@
 // LibTorch's operators on the host's GPU. Copies and fills are work of the current stream; all others are computed by
 // the CPU as soon as the stream has done what comes before them, and only their results are written by the stream.
-#include <ATen/ATen.h>
 #include <ATen/EmptyTensor.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/native/CPUFallback.h>
 #include <ATen/ops/_native_batch_norm_legit.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
+#include <ATen/ops/convolution.h>
+#include <ATen/ops/convolution_backward.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/view_native.h>
 #include <torch/library.h>
 

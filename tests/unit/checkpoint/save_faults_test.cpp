@@ -1,7 +1,8 @@
 // Checkpoints under faults: saves with rotation on a disk in memory, with every fault at every call, and every disk
 // that a power cut may leave. After each of them the newest valid checkpoint is the last one that was reported as
 // saved, or a newer one.
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/full.h>
 
 #include <cerrno>
 #include <cstdio>

@@ -2,7 +2,12 @@
 // threads here, and processes in tests/mpi/mpi_nccl_test.cpp.
 #include "dtrain/cuda/real_nccl.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
 #include <nccl.h>
 
 #include <atomic>

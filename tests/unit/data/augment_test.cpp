@@ -1,7 +1,8 @@
 // Draws, geometry and effects of augmentation, each against known answers.
 #include "dtrain/data/pixels/augment.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/equal.h>
 
 #include <cmath>
 #include <numeric>

@@ -1,5 +1,6 @@
 // data.loader.on_bad_sample: replace.
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/equal.h>
 
 #include <map>
 

@@ -1,6 +1,8 @@
 #include "dtrain/data/pixels/called_classes.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
 
 #include "support/catch.hpp"
 

@@ -1,5 +1,5 @@
 // What the input promises for any numbers: every sample once, whichever process makes it, and the same pixels.
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 
 #include <algorithm>
 #include <iostream>

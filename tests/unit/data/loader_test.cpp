@@ -1,6 +1,7 @@
 #include "dtrain/data/batches/loader.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/equal.h>
 #include <pthread.h>
 #include <unistd.h>
 

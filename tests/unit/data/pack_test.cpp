@@ -1,6 +1,7 @@
 #include "dtrain/data/pack/pack.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/equal.h>
 
 #include <cmath>
 #include <set>

@@ -1,6 +1,7 @@
 #include "dtrain/data/pixels/raw_pictures.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/equal.h>
 
 #include <chrono>
 #include <thread>

@@ -2,7 +2,7 @@
 // interfaces.
 #include "dtrain/data/store/sample_store.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 
 #include <atomic>
 #include <cmath>

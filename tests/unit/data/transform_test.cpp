@@ -1,6 +1,10 @@
 #include "dtrain/data/pixels/transform.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/_upsample_bilinear2d_aa.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/rot90.h>
 
 #include "unit/data/folder.hpp"
 

@@ -1,6 +1,7 @@
 #include "dtrain/device/side_stream.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/ones.h>
 
 #include "support/catch.hpp"
 

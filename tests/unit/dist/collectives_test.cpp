@@ -1,6 +1,9 @@
 #include "dtrain/dist/collectives.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/dist/message.hpp"

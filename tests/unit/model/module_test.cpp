@@ -1,6 +1,8 @@
 #include "dtrain/model/module.hpp"
 
-#include <ATen/Functions.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
 
 #include <stdexcept>
 

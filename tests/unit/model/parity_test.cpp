@@ -1,6 +1,9 @@
 // Compares the networks with numbers that PyTorch computed for weights made by a formula; needs no Python.
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
 
 #include <algorithm>
 #include <cmath>

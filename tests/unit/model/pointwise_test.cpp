@@ -1,8 +1,15 @@
 // 1x1 convolutions as products, and what an epilogue makes of them, against LibTorch's operators in float64.
 #include "dtrain/model/pointwise.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/conv2d.h>
+#include <ATen/ops/convolution_backward.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
 
 #include <array>
 #include <functional>

@@ -1,13 +1,21 @@
 #include "dtrain/model/precision.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/Context.h>
 #include <ATen/Parallel.h>
-#include <ATen/autocast_mode.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/linspace.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/ones.h>
 
 #include <functional>
 #include <stdexcept>
 
+#include "dtrain/model/autocast.hpp"
 #include "dtrain/model/functions.hpp"
 #include "dtrain/model/network.hpp"
 #include "support/catch.hpp"

@@ -1,6 +1,6 @@
 // Tensor by tensor compared with PyTorch, if there is a Python with torch, torchvision and safetensors.
-#include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 #include "dtrain/model/weights.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <fstream>

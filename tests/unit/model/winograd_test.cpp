@@ -1,7 +1,12 @@
 // 3x3 convolutions by Winograd's minimal filtering, against direct ones in float64.
 #include "dtrain/model/winograd.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/conv2d.h>
+#include <ATen/ops/convolution_backward.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/zeros.h>
 
 #include <array>
 #include <limits>

@@ -1,7 +1,9 @@
 // Batches on their way to a GPU: the loader's copies on a stream of their own, and the cache on the device.
 #include "dtrain/data/batches/device_batches.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/zeros.h>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/data/batches/loader.hpp"

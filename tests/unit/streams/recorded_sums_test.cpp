@@ -1,5 +1,7 @@
 // Gradients of a recorded pass on the GPU of host memory: their sums wait for what fills them, and for no more.
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/full.h>
 
 #include <algorithm>
 #include <mutex>

@@ -1,6 +1,11 @@
 #include "dtrain/train/gather.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/dist/thread_communicator.hpp"

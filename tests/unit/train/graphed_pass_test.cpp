@@ -3,7 +3,11 @@
 // tests/gpu/gpu_graph_test.cpp.
 #include "dtrain/train/graphed_pass.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
 
 #include "dtrain/base/error.hpp"
 #include "dtrain/dist/thread_communicator.hpp"

@@ -1,8 +1,12 @@
 // Every key of the schema changes something, or is refused. The test loops over the schema itself, so a key without a
 // row here is a failure. What a key changes is checked on small generated data if that is cheap; for other keys the row
 // names the test that shows it.
-#include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/tensor.h>
 
 #include <algorithm>
 #include <filesystem>

@@ -1,6 +1,11 @@
 #include "dtrain/train/mirrored_views.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/tensor.h>
 
 #include "support/catch.hpp"
 

@@ -1,7 +1,7 @@
 // A source whose pictures are NaN for some samples.
 #pragma once
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <limits>

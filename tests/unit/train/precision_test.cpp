@@ -1,5 +1,7 @@
 // Reduced precision in whole training steps: loss scaling, skipped updates, and the bits of any number of ranks.
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/equal.h>
 
 #include <cmath>
 

@@ -1,7 +1,8 @@
 // A training run of a few steps that a test controls.
 #pragma once
-#include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/cat.h>
 
 #include <cstdint>
 #include <memory>

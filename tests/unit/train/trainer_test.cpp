@@ -1,8 +1,8 @@
 // Whole training steps on ranks that are threads of this process: the promise without a launcher.
 #include "dtrain/train/trainer.hpp"
 
-#include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,7 @@
 #include "dtrain/data/batches/batch_maker.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
 
 #include <chrono>
 #include <thread>

@@ -1,6 +1,7 @@
 #include "dtrain/data/batches/device_batches.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
 
 #include <cstring>
 

@@ -1,6 +1,6 @@
 #include "dtrain/data/batches/loader.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 
 #include <algorithm>
 #include <condition_variable>

@@ -1,6 +1,6 @@
 #include "dtrain/data/batches/picture_cache.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 
 #include "dtrain/base/error.hpp"
 
