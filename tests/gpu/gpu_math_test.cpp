@@ -1,3 +1,4 @@
+#include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>

@@ -13,7 +13,7 @@ ALSO = re.compile(r"\.also_called = \{(.*?)\}")
 WORD = re.compile(r"[A-Za-z_]\w*")
 # What a reader is told to type, as `model.name=x`, `{name: x}` or a shipped configuration, is an example and not knowledge;
 # functions of LibTorch, and other people's repositories, have names of their own.
-NOT_OURS = re.compile(r"\bname(=|: )\w+|\w+\.yaml|\bat::\w+|\b\w+/\w+_scaling")
+NOT_OURS = re.compile(r"\bname(=|: )\w+|\w+\.yaml|\bat::\w+|<ATen/ops/\w+|\b\w+/\w+_scaling")
 # Besides the row's own file: the lists, and the arithmetic that CPU and GPU share.
 LISTS = {
     "Network": ["lib/dtrain/model/networks.cpp"],
@@ -111,6 +111,7 @@ class OneRow(tree.RuleTest):
 
     def test_other_words_pass(self):
         self.holds(self.judge("lib/dtrain/io/a.cpp", "small cnn, smaller_cnn, SMALL_CNN"))
+        self.holds(self.judge("lib/dtrain/io/a.cpp", "#include <ATen/ops/small_cnn.h>"))
 
     def test_a_row_of_an_unknown_kind_is_found(self):
         self.only(self.judge("lib/dtrain/io/a.cpp", 'extern const ShapeKind kRound = {\n    .name = "round",\n};'), "ShapeKind")

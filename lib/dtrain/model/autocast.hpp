@@ -3,8 +3,9 @@
 #include <c10/core/ScalarType.h>
 
 /// The part of LibTorch's <ATen/autocast_mode.h> that is used here. That header has all operators with it, twice, and
-/// takes 13 s to compile in each file that includes it. tests/support/host_gpu/autocast.cpp includes both, so that it
-/// does not compile with a LibTorch that declares other types. All of these speak of the calling thread.
+/// takes 13 s to compile in each file that includes it. With a LibTorch whose functions take other types nothing links,
+/// and where they return others tests/support/host_gpu/autocast.cpp, which includes both headers, does not compile.
+/// All of these speak of the calling thread.
 namespace at::autocast {
 
 bool is_autocast_enabled(c10::DeviceType device);
