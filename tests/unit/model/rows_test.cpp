@@ -99,7 +99,7 @@ TEST_CASE("levels and encoders decide the multiple of a picture's sides and its 
   }
 }
 
-TEST_CASE("a network's passes depend on the random key exactly where its row says so") {
+TEST_CASE("a network's passes depend on the random key exactly where its row says so", "[long]") {
   for (const NetworkKind* kind : networks())
     for (const double dropout : {0.5, 0.0}) {
       if (dropout == 0 && !reads(*kind, "dropout")) continue;

@@ -163,7 +163,7 @@ TEST_CASE("any other disagreement is an error that lists the tensors and changes
   check_equal(*target, before);
 }
 
-TEST_CASE("an encoder takes the weights of the network that it comes from, and its own back") {
+TEST_CASE("an encoder takes the weights of the network that it comes from, and its own back", "[long]") {
   const test::TemporaryFolder folder;
   const ModelOptions options = test::options_of(network_kind("unet"), network_kind("resnet18"));
   const NetworkShape shape{.channels = 3, .height = 32, .width = 32, .outputs = 2};

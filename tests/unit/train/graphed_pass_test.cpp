@@ -206,7 +206,7 @@ TEST_CASE("values that are not finite prove as well as others") {
   CHECK(counts.replays == 2);
 }
 
-TEST_CASE("a training through graphs has the bits of a plain one: any precision, ranks, accumulation") {
+TEST_CASE("a training through graphs has the bits of a plain one: any precision, ranks, accumulation", "[long]") {
   struct Case {
     Precision precision;
     int64_t logical_ranks;
