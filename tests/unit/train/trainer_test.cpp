@@ -243,7 +243,8 @@ TEST_CASE("where an optimizer looks at norms, weights have the same bits on any 
   }
 }
 
-TEST_CASE("mixed pictures and labels have the same bits on any number of ranks, and others than unmixed ones", "[long]") {
+TEST_CASE("mixed pictures and labels have the same bits on any number of ranks, and others than unmixed ones",
+          "[long]") {
   for (const Task task : {Task::multiclass, Task::multilabel, Task::segmentation}) {
     Setting setting;
     setting.network = task == Task::segmentation ? network_kind("unet") : network_kind("small_cnn");
